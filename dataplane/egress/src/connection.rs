@@ -13,7 +13,7 @@ pub(crate) struct Connection {
     pub(crate) remote: SocketAddr,
     pub(crate) exchange: Exchange,
     /// The same socket, to look at it while the connection is idle.
-    socket: TcpStream,
+    pub(crate) socket: TcpStream,
 }
 
 impl Connection {
@@ -68,7 +68,7 @@ pub(crate) mod tests {
     }
 
     /// One request and its answer.
-    async fn exchange(connection: &mut Connection, theirs: &mut TcpStream) {
+    pub(crate) async fn exchange(connection: &mut Connection, theirs: &mut TcpStream) {
         let receiver = async {
             let read = theirs.read(&mut [0; 4_096]).await.expect("a request");
             theirs.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.expect("an open connection");

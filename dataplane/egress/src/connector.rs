@@ -10,7 +10,7 @@
 //! - The headers of a 2xx answer decide the outcome. The body is read for the log only, with a bound in bytes and time.
 //! - No request reaches the wire twice. A client may send a request again when a pooled connection breaks; here it moves
 //!   to a new connection only if hyper returns it with no byte written.
-//! - Connections are pooled by target and trusted certificates, and dropping the attempt closes the socket.
+//! - Connections are pooled by URL and trusted certificates, and dropping the attempt closes the socket.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -18,7 +18,7 @@ use crate::address::EgressPolicy;
 use crate::connection::Connection;
 use crate::connector::{Connector, phase};
 use crate::exchange::{BodyEnd, Unanswered};
-use crate::pool::Pool;
+use crate::pool::{Pool, Turn};
 use crate::resolve::Resolve;
 use crate::target::Target;
 use crate::trust::Trust;
@@ -88,9 +88,9 @@ impl Shared {
         let Post { url, trust, headers, body, afresh } = post;
         let target = Arc::new(Target::of(url, trust)?);
         let request = request(url, headers, body)?;
-        let kept = if afresh { None } else { self.pool.take(&target) };
+        let turn = if afresh { self.pool.open(&target) } else { self.pool.take(&target, deadline).await };
         let (mut connection, response) =
-            self.exchange(kept, &target, trust, request, deadline, report).await?;
+            self.exchange(turn, &target, trust, request, deadline, report).await?;
 
         let (end, verdict) = connection.exchange.read(response, deadline, report).await;
         if end == BodyEnd::Whole {
@@ -99,22 +99,22 @@ impl Shared {
         verdict
     }
 
-    /// Sends the request and waits for the headers of the answer, on the kept connection if there is one, otherwise on a
-    /// new one.
+    /// Sends the request, on a kept or a new connection, and waits for the headers of the answer.
     async fn exchange(
         &self,
-        mut kept: Option<Connection>,
-        target: &Target,
+        mut turn: Turn,
+        target: &Arc<Target>,
         trust: &Trust,
         mut request: Request<Full<Bytes>>,
         deadline: Instant,
         report: &mut Report,
     ) -> Result<(Connection, Response<Incoming>), FailureClass> {
         loop {
-            let reused = kept.is_some();
-            let mut connection = match kept.take() {
-                Some(connection) => connection,
-                None => Box::pin(self.connector.connect(target, trust, deadline, report)).await?,
+            let (mut connection, is_new) = match turn {
+                Turn::Kept(connection) => (connection, false),
+                Turn::Open(_until_open) => {
+                    (Box::pin(self.connector.connect(target, trust, deadline, report)).await?, true)
+                }
             };
             report.remote = Some(connection.remote);
             let first_byte = &mut report.times.first_byte;
@@ -123,7 +123,8 @@ impl Shared {
                 // The receiver had closed the kept connection. Nothing was written, so the next request is still the
                 // first POST of this attempt. A request written in part is never sent again: the receiver might act
                 // on both, and the second POST would be an uncounted attempt.
-                Err(Unanswered::NotSent(back)) if reused => {
+                Err(Unanswered::NotSent(back)) if !is_new => {
+                    turn = self.pool.open(target);
                     request = *back;
                     *report = Report::default();
                 }
@@ -180,7 +181,7 @@ mod tests {
     async fn dead_kept_connection_is_replaced_within_the_attempt() {
         let sender = Sender::new(EgressPolicy::default(), FixedDns::new(), ATTEMPT_TIMEOUT);
         let (url, trust) = (Url::parse("https://gone.example/").expect("a url"), Trust::public());
-        let target = Target::of(&url, &trust).expect("a target");
+        let target = Arc::new(Target::of(&url, &trust).expect("a target"));
         let request = request(&url, HeaderMap::new(), Bytes::new()).expect("a request");
         let (kept, theirs) = connection().await;
         drop(theirs);
@@ -189,7 +190,7 @@ mod tests {
 
         let mut report = Report::default();
         let deadline = Instant::now() + ATTEMPT_TIMEOUT;
-        let end = sender.0.exchange(Some(kept), &target, &trust, request, deadline, &mut report).await;
+        let end = sender.0.exchange(Turn::Kept(kept), &target, &trust, request, deadline, &mut report).await;
         assert_eq!(end.err(), Some(FailureClass::Dns), "a new connection was started with a DNS lookup");
         assert!(report.remote.is_none() && report.times.dns.is_some() && report.times.first_byte.is_none());
     }

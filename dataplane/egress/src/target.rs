@@ -4,15 +4,17 @@ use std::net::IpAddr;
 
 use docket_domain::delivery::FailureClass;
 use rustls::pki_types::ServerName;
-use url::{Host, Url};
+use url::{Host, Position, Url};
 
 use crate::trust::Trust;
 
-/// Host, port and trusted certificates of a POST. POSTs with equal targets may share a connection.
+/// The URL of a POST and the certificates that it trusts. POSTs with equal targets may share a connection. Others on the same host have
+/// their own, so that an endpoint that hangs does not take theirs.
 #[derive(PartialEq, Eq, Hash)]
 pub(crate) struct Target {
     pub(crate) host: Host<String>,
     pub(crate) port: u16,
+    path: String,
     trust: u64,
 }
 
@@ -26,7 +28,8 @@ impl Target {
         let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
             return Err(FailureClass::Dns);
         };
-        Ok(Self { host: host.to_owned(), port, trust: trust.id })
+        let path = url[Position::BeforePath..Position::AfterQuery].to_owned();
+        Ok(Self { host: host.to_owned(), port, path, trust: trust.id })
     }
 
     /// The name that the certificate must be for: the URL's host, not the address that it resolved to.

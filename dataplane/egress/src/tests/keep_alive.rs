@@ -12,8 +12,7 @@ async fn connection_is_reused_for_the_next_post() {
     let receiver = Receiver::answering(OK).await;
     let (sender, trust) = (receiver.sender(AMPLE), private_ca());
     succeeded(post(&sender, &receiver.url(), &trust, AMPLE).await);
-    let other_path = receiver.url().join("/other").expect("a url");
-    let report = succeeded(post(&sender, &other_path, &trust.clone(), AMPLE).await);
+    let report = succeeded(post(&sender, &receiver.url(), &trust.clone(), AMPLE).await);
     assert_eq!((receiver.connections(), receiver.posts().len()), (1, 2));
     assert_eq!(report.remote, Some(receiver.address));
     assert_eq!((report.times.dns, report.times.connect, report.times.tls), (None, None, None));
@@ -33,7 +32,7 @@ async fn connection_is_reused_after_an_error_answer() {
 }
 
 #[tokio::test]
-async fn connection_is_not_shared_between_trusts_or_names() {
+async fn connection_is_not_shared_between_trusts_names_or_paths() {
     let receiver = Receiver::answering(OK).await;
     let (sender, first) = (receiver.sender(AMPLE), private_ca());
     succeeded(post(&sender, &receiver.url(), &first, AMPLE).await);
@@ -42,9 +41,13 @@ async fn connection_is_not_shared_between_trusts_or_names() {
     succeeded(post(&sender, &receiver.url(), &second, AMPLE).await);
     let by_address = format!("https://{}/", receiver.address).parse().expect("a url");
     succeeded(post(&sender, &by_address, &first, AMPLE).await);
-    assert_eq!(receiver.connections(), 3);
+    for other in ["/other", "/other?query"] {
+        let by_path = receiver.url().join(other).expect("a url");
+        succeeded(post(&sender, &by_path, &first, AMPLE).await);
+    }
+    assert_eq!(receiver.connections(), 5);
     failed(post(&sender, &receiver.url(), &Trust::public(), AMPLE).await, FailureClass::TlsUntrusted);
-    assert_eq!(receiver.posts().len(), 3);
+    assert_eq!(receiver.posts().len(), 5);
 }
 
 #[tokio::test]

@@ -98,7 +98,15 @@ pub(super) fn of_all() -> String {
             ),
             ("Bytes of a response that are read", bytes(delivery::READ_ANSWER_BYTES)),
             ("Characters of a response that are kept", count(delivery::KEPT_ANSWER_CHARS)),
-            ("Connections kept open to one receiver", count(docket_egress::MAX_PER_TARGET)),
+            ("Connections that a worker keeps open to one URL", count(docket_egress::MAX_PER_TARGET)),
+            (
+                "Connections that a worker opens to one URL at a time, without those of retries",
+                format!(
+                    "{}; after {} an attempt opens one in any case",
+                    docket_egress::OPENINGS,
+                    time(docket_egress::LONGEST_WAIT)
+                ),
+            ),
             ("Time that an unused connection is kept open", time(docket_egress::IDLE_LIMIT)),
             ("Deliveries of one bulk resend", count(resend::MAX_COUNT.unsigned_abs() as usize)),
             (
