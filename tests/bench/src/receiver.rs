@@ -15,7 +15,7 @@ use hyper_util::rt::TokioIo;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivatePkcs8KeyDer;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_rustls::TlsAcceptor;
 
 use crate::order;
@@ -100,7 +100,10 @@ impl Receiver {
         let shared = Arc::new(Shared::default());
         let (own, (say, hear)) = (Arc::clone(&shared), std::sync::mpsc::channel());
         let serve = async move {
-            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+            let socket = TcpSocket::new_v4().expect("a socket");
+            socket.bind(([127, 0, 0, 1], 0).into()).expect("a free port");
+            // With Tokio's 128, Linux drops connections that come while both cores are busy; their POSTs are a second late.
+            let listener = socket.listen(1_024).expect("it is bound");
             say.send(listener.local_addr().expect("it is bound").port()).expect("it waits");
             accept(listener, TlsAcceptor::from(config), own).await;
         };
