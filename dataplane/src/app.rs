@@ -343,8 +343,8 @@ fn raise_descriptor_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Connections that wait to be accepted, at most, if `net.core.somaxconn` allows it, which is 4,096 by default. Linux drops what comes then, and the client tries again after a second. Tokio's own
-/// 128 are few while both cores are busy.
+/// Connections that wait to be accepted, at most, if `net.core.somaxconn` allows it, which is 4,096 by default. Linux drops what comes
+/// then, and the client tries again after a second. Tokio's own 128 are few while both cores are busy.
 const BACKLOG: u32 = 1_024;
 
 fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
