@@ -138,11 +138,17 @@ fn address(text: &str, default_port: u16) -> Option<Endpoint> {
         None => (text, default_port),
     };
     let host = match Host::parse(host).ok()? {
-        Host::Domain(name) => name,
+        // `Host` takes a name with a comma in it, if it is encoded, and then the name reads as two.
+        Host::Domain(name) if name.bytes().all(is_of_name) => name,
+        Host::Domain(_) => return None,
         Host::Ipv4(address) => address.to_string(),
         Host::Ipv6(address) => address.to_string(),
     };
     Some((host, port))
+}
+
+fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_')
 }
 
 fn database(text: &str) -> Result<i64, BadUrl> {
@@ -219,6 +225,10 @@ mod tests {
         let target = parsed("rediss+cluster://n1:7000,n2");
         assert_eq!(target.topology, Topology::Cluster(vec![address("n1", 7000), address("n2", 6379)]));
         assert!(target.tls);
+        assert_eq!(
+            parsed("redis+cluster://my_redis-0.s.").topology,
+            Topology::Cluster(vec![address("my_redis-0.s.", 6379)])
+        );
     }
 
     #[test]
@@ -232,6 +242,8 @@ mod tests {
             ("redis://:hunter2@host:0", BadUrl::Host(1)),
             ("redis://:hunter2@host:port", BadUrl::Host(1)),
             ("redis://:hunter2@a b", BadUrl::Host(1)),
+            ("redis://:hunter2@a%2Cb", BadUrl::Host(1)),
+            ("redis+cluster://:hunter2@a,b\u{ff0c}c", BadUrl::Host(2)),
             ("redis://:hunter2@a,b", BadUrl::ManyHosts),
             ("redis+cluster://:hunter2@a,,b", BadUrl::Host(2)),
             ("redis+cluster://:hunter2@a/1", BadUrl::ClusterDb),
