@@ -126,6 +126,8 @@ pub struct HandOffs {
     pub full: Vec<Arc<str>>,
     /// The tenants of which entries wait, because they have as many claims as they may.
     pub busy: Vec<Arc<str>>,
+    /// How many entries of quick webhooks were not claimed.
+    pub quick_waiting: usize,
 }
 
 /// The end of a claim.
@@ -178,7 +180,7 @@ pub trait Schedule: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<Claim>, ScheduleError>> + Send;
 
     /// Claims entries of deliveries that are about to be committed: those for which `room` and the shares of webhook and
-    /// tenant have a place, and whose webhook has nothing due that waits. The others wait for one `lease`, so that a
+    /// tenant have a place, and whose webhook has no [`BACKLOG`](shares::BACKLOG). The others wait for one `lease`, so that a
     /// process that dies before it can [`put`](Self::put) them at once costs that time and not a sweep. An entry that is
     /// in the schedule already stays as it is.
     fn hand_off(

@@ -8,7 +8,7 @@ use docket_domain::delivery::DeliveryId;
 use docket_program::clock::{Clock, duration, millis};
 use tokio::sync::Notify;
 
-use super::shares::{Pace, Shares, TenantShares};
+use super::shares::{BACKLOG, Pace, Shares, TenantShares};
 use super::{Claim, Ended, Entry, HandOffs, Hint, Loss, Room, Schedule, ScheduleError};
 
 /// The schedule in memory.
@@ -159,11 +159,11 @@ impl State {
         self.tenants.get(tenant).is_none_or(|queue| queue.in_flight == 0)
     }
 
-    /// Whether its webhook is quick, if a new entry could be claimed at once and would overtake nothing.
+    /// Whether its webhook is quick, if a new entry could be claimed at once and would overtake no [`BACKLOG`].
     fn has_place(&mut self, entry: &Entry, now_ms: i64) -> Option<bool> {
         let is_busy = self.is_busy(&entry.tenant);
         let queue = self.queue(&entry.tenant, &entry.webhook);
-        let overtakes = queue.waiting.first().is_some_and(|(at_ms, _)| *at_ms <= now_ms);
+        let overtakes = queue.waiting.first().is_some_and(|(at_ms, _)| *at_ms <= now_ms - millis(BACKLOG));
         let has_place = !is_busy && !overtakes && queue.in_flight < queue.pace.share;
         has_place.then_some(queue.pace.quick)
     }
@@ -325,7 +325,7 @@ impl Schedule for MemorySchedule {
     ) -> Result<HandOffs, ScheduleError> {
         let now_ms = self.clock.now_ms();
         let until_ms = now_ms + millis(lease);
-        let (mut claims, mut waits) = (Vec::new(), false);
+        let (mut claims, mut waits, mut quick_waiting) = (Vec::new(), false, 0);
         let (mut full, mut busy) = (BTreeSet::new(), BTreeSet::new());
         {
             let mut state = self.state();
@@ -346,6 +346,8 @@ impl Schedule for MemorySchedule {
                     }
                     None => {
                         waits = true;
+                        let is_quick = state.queue(&entry.tenant, &entry.webhook).pace.quick;
+                        quick_waiting += usize::from(is_quick);
                         full.extend(state.put(entry, until_ms));
                     }
                 }
@@ -354,7 +356,8 @@ impl Schedule for MemorySchedule {
         if waits {
             self.changed.notify_one();
         }
-        Ok(HandOffs { claims, full: full.into_iter().collect(), busy: busy.into_iter().collect() })
+        let (full, busy) = (full.into_iter().collect(), busy.into_iter().collect());
+        Ok(HandOffs { claims, full, busy, quick_waiting })
     }
 
     async fn renew(&self, claims: &[Claim], lease: Duration) -> Result<(), ScheduleError> {

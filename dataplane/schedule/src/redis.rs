@@ -16,7 +16,7 @@ use tokio::sync::{Mutex, Notify};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::shares::{DECREASE_EVERY, QUICK, ShareLimits, Shares, TenantShares};
+use super::shares::{BACKLOG, DECREASE_EVERY, QUICK, ShareLimits, Shares, TenantShares};
 use super::{Claim, Ended, Entry, HandOffs, Hint, Loss, Owner, Room, Schedule, ScheduleError};
 
 macro_rules! script {
@@ -49,7 +49,7 @@ pub struct RedisSchedule {
     keys: [String; 15],
     rebuilding: [String; 2],
     /// What each transition's arguments begin with: the owner, the shares and the channel.
-    common: [String; 11],
+    common: [String; 12],
     /// Of a tenant without limits of its own.
     per_tenant: TenantShares,
     owner: Owner,
@@ -119,14 +119,14 @@ impl RedisSchedule {
     }
 }
 
-fn common(owner: &Owner, shares: Shares, keys: &Keys) -> [String; 11] {
+fn common(owner: &Owner, shares: Shares, keys: &Keys) -> [String; 12] {
     let Shares { per_webhook: ShareLimits { start, most, least }, per_tenant, known } = shares;
     let TenantShares { claims, entries } = per_tenant;
     let [start, most, least, claims, known, entries] =
         [start, most, least, claims, known, entries].map(|n| n.to_string());
-    let [quick, pause] = [QUICK, DECREASE_EVERY].map(|time| whole_millis(time).to_string());
+    let [quick, pause, backlog] = [QUICK, DECREASE_EVERY, BACKLOG].map(|time| whole_millis(time).to_string());
     let Owner { process, incarnation } = owner.clone();
-    [process, incarnation, start, most, least, claims, known, entries, quick, pause, keys.changed()]
+    [process, incarnation, start, most, least, claims, known, entries, quick, pause, backlog, keys.changed()]
 }
 
 /// One argument of a script.
@@ -258,8 +258,9 @@ impl Schedule for RedisSchedule {
             let arguments = [slots, slow, newcomers, Argument::millis(lease)];
             let arguments =
                 self.arguments(arguments.into_iter().chain(chunk.iter().flat_map(Argument::entry)));
-            let (claimed, full, busy): (Vec<(usize, u64, bool)>, _, _) =
+            let (claimed, full, busy, quick_waiting): (Vec<(usize, u64, bool)>, _, _, usize) =
                 self.run(&HAND_OFF, arguments).await?;
+            result.quick_waiting += quick_waiting;
             result.full.extend(tenants(full));
             result.busy.extend(tenants(busy));
             if claimed.len() < chunk.len() {

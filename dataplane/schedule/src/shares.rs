@@ -7,6 +7,9 @@ use docket_program::clock::millis;
 
 /// An attempt that holds its place no longer than this is quick.
 pub const QUICK: Duration = Duration::from_secs(1);
+/// What has been due for so long is a backlog, which new deliveries do not overtake. Sooner it is none: a burst that had more deliveries
+/// than places must not send everything that comes after it through the queue.
+pub const BACKLOG: Duration = Duration::from_millis(250);
 /// The pause between two decreases of one webhook's share: a burst of timeouts is one reason, not many.
 pub(crate) const DECREASE_EVERY: Duration = Duration::from_secs(1);
 

@@ -1,6 +1,6 @@
 -- Own: room in all, for webhooks that are not quick, of this only for tenants without a claim; the lease in milliseconds; then tenant, webhook, delivery. Returns
 -- of each claimed entry its place among them, the fence, and whether its webhook is quick (1 or 0); the tenants of entries
--- that were left out; and those at their limit of claims.
+-- that were left out; those at their limit of claims; and how many entries of quick webhooks wait.
 local slots, slow, newcomers, till = tonumber(own[1]), tonumber(own[2]), tonumber(own[3]), now + own[4]
 local keys, queues = {}, {}
 for i = 5, #own, 3 do
@@ -10,17 +10,17 @@ end
 load(ENTRIES, keys)
 load_queues(queues)
 
--- Whether something is due that waits, by queue.
-local overtaken = {}
+-- Whether there is a backlog, by queue.
+local overtaken, backlog_text = {}, due_text(now - backlog_ms)
 local function overtakes(q)
     if overtaken[q] == nil then
         local head = range(WAITING, '[' .. q .. '\0', '(' .. q .. '\1', 1)[1]
-        overtaken[q] = head ~= nil and due_of(q, head) <= now_text
+        overtaken[q] = head ~= nil and due_of(q, head) <= backlog_text
     end
     return overtaken[q]
 end
 
-local claimed, waits, busy = {}, false, {}
+local claimed, waits, quick_waiting, busy = {}, false, 0, {}
 for place, key in ipairs(keys) do
     local t, w, id = unpack(own, place * 3 + 2, place * 3 + 4)
     local q = queues[place]
@@ -37,8 +37,9 @@ for place, key in ipairs(keys) do
             claimed[#claimed + 1] = { place - 1, hold(t, w, id, q, till), p.quick and 1 or 0 }
         else
             waits = add(t, w, id, till) or waits
+            if p.quick then quick_waiting = quick_waiting + 1 end
         end
     end
 end
 if waits then finish_and_notify() else finish() end
-return { claimed, names_of(full), names_of(busy) }
+return { claimed, names_of(full), names_of(busy), quick_waiting }

@@ -6,15 +6,16 @@
 --
 -- ARGV: the process and its incarnation; claims at once of an unknown webhook, at most and at least; of a tenant without
 -- limits of its own; how many webhooks are known; how many entries such a tenant has at most; how many milliseconds a quick
--- claim lasts at most; the pause between two decreases; the channel; then the transition's own.
+-- claim lasts at most; the pause between two decreases; how many milliseconds an entry must have been
+-- due to be a backlog; the channel; then the transition's own.
 local ENTRIES, WAITING, CLAIMS, FLIGHT, SHARES, HEADS, READY, RING, READY_QUICK, RING_QUICK, TURNS, SIZES, LIMITS,
     STATE, REBUILDING =
     unpack(KEYS)
-local process, incarnation, channel = ARGV[1], ARGV[2], ARGV[11]
+local process, incarnation, channel = ARGV[1], ARGV[2], ARGV[12]
 local start, most, least = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local per_tenant, most_known, most_entries = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local quick_ms, pause_ms = tonumber(ARGV[9]), tonumber(ARGV[10])
-local own = { unpack(ARGV, 12) }
+local quick_ms, pause_ms, backlog_ms = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
+local own = { unpack(ARGV, 13) }
 local call = redis.call
 
 -- Expired claims, and queues that fell due, per transition: Redis serves no other client while a script runs.

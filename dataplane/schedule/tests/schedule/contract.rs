@@ -4,10 +4,10 @@ use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use docket_domain::delivery::DeliveryId;
-use docket_schedule::shares::QUICK;
+use docket_schedule::shares::{BACKLOG, QUICK};
 use docket_schedule::{
     Claim, Ended, Entry, HandOffs, Hint, Room, Schedule, ShareLimits, Shares, TenantShares,
 };
@@ -303,11 +303,37 @@ pub(crate) async fn a_hand_off_stays_within_the_shares(rig: impl Rig) {
     assert_eq!(hand_off(&rig, entries("b", "w", 400..409), ANY).await.len(), start);
 }
 
-pub(crate) async fn a_hand_off_does_not_overtake_what_is_due(rig: impl Rig) {
+pub(crate) async fn a_hand_off_does_not_overtake_a_backlog(rig: impl Rig) {
     put(&rig, [hint("a", "w", 1, NOW), hint("a", "x", 2, seconds(60))]).await;
+    rig.advance(BACKLOG).await;
     assert_eq!(hand_off(&rig, vec![entry("a", "w", 3)], ANY).await, []);
     assert_eq!(hand_off(&rig, vec![entry("a", "x", 4), entry("b", "w", 5)], ANY).await.len(), 2);
     assert_eq!(ids(&rig, 9).await, [id(1)]);
+}
+
+pub(crate) async fn a_hand_off_does_not_wait_for_what_has_just_become_due(rig: impl Rig) {
+    // Again if the machine was slower: Redis has a clock of its own.
+    for tenant in ["a", "b", "c", "d", "e"] {
+        let begun = Instant::now();
+        put(&rig, [hint(tenant, "w", 1, NOW)]).await;
+        let claims = hand_off(&rig, vec![entry(tenant, "w", 2)], ANY).await;
+        if begun.elapsed() < BACKLOG {
+            assert_eq!((claims.len(), ids(&rig, 1).await), (1, vec![id(1)]));
+            return;
+        }
+    }
+    panic!("the machine is too slow");
+}
+
+pub(crate) async fn a_hand_off_counts_the_entries_of_quick_webhooks_that_wait(rig: impl Rig) {
+    quicken(&rig, "a", "quick").await;
+    let start = CHANGING.per_webhook.start;
+    for (webhook, waiting) in [("unknown", 0), ("quick", 3)] {
+        let first = if waiting == 0 { 0 } else { 100 };
+        let entries = entries("a", webhook, first..first + u32::try_from(start).expect("small") + 3);
+        let handed = rig.schedule().hand_off(entries, ANY, LEASE).await.expect("hands off");
+        assert_eq!((handed.claims.len(), handed.quick_waiting), (start, waiting), "{webhook}");
+    }
 }
 
 pub(crate) async fn a_hand_off_leaves_a_known_entry_as_it_is(rig: impl Rig) {
@@ -562,7 +588,8 @@ pub(crate) async fn a_tenant_may_have_limits_of_its_own(rig: impl Rig) {
     assert_eq!(count().await, [1, 12, 5]);
     let more = rig.schedule().hand_off(entries("small", "w", 20..21), ANY, LEASE).await.expect("hands off");
     let small: Vec<Arc<str>> = vec!["small".into()];
-    assert_eq!(more, HandOffs { claims: Vec::new(), full: small.clone(), busy: small });
+    let expected = HandOffs { claims: Vec::new(), full: small.clone(), busy: small, quick_waiting: 0 };
+    assert_eq!(more, expected);
     // A raised limit counts at once, and leaves the others as they are.
     limit(&[("small", 3, 3)], false).await;
     assert_eq!(next_due(&rig).await, Some(NOW));
@@ -643,7 +670,9 @@ macro_rules! contract_suite {
             a_hand_off_claims_what_there_is_room_for,
             a_hand_off_without_room_costs_one_lease,
             a_hand_off_stays_within_the_shares,
-            a_hand_off_does_not_overtake_what_is_due,
+            a_hand_off_does_not_overtake_a_backlog,
+            a_hand_off_does_not_wait_for_what_has_just_become_due,
+            a_hand_off_counts_the_entries_of_quick_webhooks_that_wait,
             a_hand_off_leaves_a_known_entry_as_it_is,
             a_hand_off_names_an_entry_twice_and_claims_it_once,
             a_hand_off_whose_commit_failed_leaves_nothing,
