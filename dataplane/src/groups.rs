@@ -108,22 +108,42 @@ impl<J> Turn<J> {
         }
     }
 
+    /// Looks at the jobs that [`Self::take_jobs`] would take.
+    pub fn look_at_group<T>(&self, at: impl FnOnce(&mut dyn Iterator<Item = &J>) -> T) -> T {
+        let waiting = self.groups.waiting.lock();
+        let jobs = waiting.get(&self.tenant_uid).into_iter().flat_map(|of_tenant| &of_tenant.jobs);
+        at(&mut jobs.take(self.groups.most))
+    }
+
     /// Takes the jobs that wait, in the order in which they came, at most a group. None, if another turn was faster.
     pub fn take_jobs(&mut self) -> Vec<J> {
-        self.take_at_most(self.groups.most)
+        let most = self.groups.most;
+        self.take(|_| most)
+    }
+
+    /// The same, but after the first one only jobs whose sizes make at most `room` together with it.
+    pub fn take_jobs_within(&mut self, room: usize, of: impl Fn(&J) -> usize) -> Vec<J> {
+        let mut left = room;
+        let mut fits = |job: &J| {
+            let rest = left.checked_sub(of(job));
+            left = rest.unwrap_or_default();
+            rest.is_some()
+        };
+        let most = self.groups.most;
+        self.take(|jobs| jobs.iter().take_while(|job| fits(job)).count().clamp(1, most))
     }
 
     /// Takes all jobs that wait, to refuse them.
     pub fn take_all(&mut self) -> Vec<J> {
-        self.take_at_most(usize::MAX)
+        self.take(|_| usize::MAX)
     }
 
-    fn take_at_most(&mut self, most: usize) -> Vec<J> {
+    fn take(&mut self, most: impl FnOnce(&VecDeque<J>) -> usize) -> Vec<J> {
         let mut waiting = self.groups.waiting.lock();
         let Some(of_tenant) = waiting.get_mut(&self.tenant_uid) else { return Vec::new() };
         of_tenant.choosing -= usize::from(self.is_choosing);
         self.is_choosing = false;
-        let count = of_tenant.jobs.len().min(most);
+        let count = most(&of_tenant.jobs).min(of_tenant.jobs.len());
         of_tenant.jobs.drain(..count).collect()
     }
 }
@@ -231,6 +251,16 @@ mod tests {
         assert_eq!(first.next(), Some(vec![2]));
         assert!(groups.add(&a, 3).is_none(), "the second turn takes it");
         assert_eq!((second.take_jobs(), second.look(|job| *job)), (vec![3], None));
+    }
+
+    #[test]
+    fn jobs_within_a_room_are_the_first_ones_that_fit() {
+        let (groups, a): (_, Arc<str>) = (Groups::new(3, 1), "a".into());
+        let mut turn = groups.add_all(&a, [4, 2, 3, 9, 1, 1]).expect("a turn");
+        assert_eq!(turn.look_at_group(|jobs| jobs.sum::<usize>()), 9);
+        assert_eq!(turn.take_jobs_within(8, |job| *job), [4, 2]);
+        assert_eq!(turn.take_jobs_within(99, |job| *job), [3, 9, 1]);
+        assert_eq!(turn.take_jobs_within(0, |job| *job), [1], "one in any case");
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //! The row decides: a stale claim finds its row leased or finished, and is settled without an attempt. A delivery that this
 //! process has saved itself may skip the first and the third step: see `hand_off`.
 //!
-//! Beside these steps, `slots` limits the attempts at once, `lease` renews the leases of long attempts, [`sweep`] finds
+//! Beside these steps, `slots` limits the attempts at once, `places` makes saves wait for earlier hand-offs, `lease` renews the leases of long attempts, [`sweep`] finds
 //! deliveries that the schedule does not know, [`retention`] deletes old deliveries, and [`report`] publishes the health
 //! of webhooks for the operator.
 
@@ -21,6 +21,7 @@ mod begin;
 mod finish;
 mod hand_off;
 mod lease;
+mod places;
 pub mod report;
 pub mod retention;
 pub mod send;
@@ -28,8 +29,9 @@ mod settle;
 mod slots;
 pub mod sweep;
 
-pub use hand_off::{HandOff, HandedOff};
+pub use hand_off::{HandOff, HandedOff, most_places};
 pub use lease::LEASE;
+pub use places::Taken;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,6 +52,7 @@ use batch::Batches;
 use begin::Begin;
 use finish::Finish;
 use lease::Leases;
+use places::Places;
 use report::Active;
 use settle::{Claimed, Settle};
 use slots::Slots;
@@ -82,6 +85,7 @@ pub struct Worker<S> {
     sender: Sender,
     settings: WorkerSettings,
     slots: Arc<Slots>,
+    places: Arc<Places>,
     /// Batches, and attempts until their outcomes are stored.
     tasks: TaskTracker,
     leases: Arc<Leases<S>>,
@@ -134,8 +138,8 @@ impl<S: Schedule> Worker<S> {
             tasks: tasks.clone(),
             stopping: CancellationToken::new(),
         });
-        let slots = Slots::new(slots);
-        Self { clock, schedule, sender, settings, slots, tasks, leases, batches, active, metrics }
+        let (slots, places) = (Slots::new(slots), Places::new(clock.clone()));
+        Self { clock, schedule, sender, settings, slots, places, tasks, leases, batches, active, metrics }
     }
 
     /// The tenants that had attempts, for [`report`].
@@ -149,6 +153,7 @@ impl<S: Schedule> Worker<S> {
             clock: self.clock.clone(),
             schedule: Arc::clone(&self.schedule),
             slots: Arc::clone(&self.slots),
+            places: Arc::clone(&self.places),
             leases: Arc::clone(&self.leases),
             batches: Arc::clone(&self.batches),
             settle: Arc::clone(&self.batches.settle),
@@ -188,7 +193,7 @@ impl<S: Schedule> Worker<S> {
         for claim in claims {
             if let Some(slot) = reserved.take(claim.quick) {
                 let tenant = Arc::clone(&claim.entry.tenant);
-                let claimed = Claimed { claim, slot: Some(slot), lease: None, held: None };
+                let claimed = Claimed { claim, place: None, slot: Some(slot), lease: None, held: None };
                 by_tenant.entry(tenant).or_default().push(claimed);
             }
         }

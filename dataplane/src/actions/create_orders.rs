@@ -18,7 +18,7 @@ use super::save_order::{NewOrder, Saved};
 use crate::groups::{Groups, Turn};
 use crate::telemetry::Metrics;
 use crate::tenants::ServedTenant;
-use crate::worker::{HandOff, HandedOff, LEASE};
+use crate::worker::{HandOff, HandedOff, LEASE, Taken, most_places};
 
 /// The most orders in one transaction.
 const GROUP: usize = 64;
@@ -43,7 +43,16 @@ struct Job {
     tenant: Arc<ServedTenant>,
     new: NewOrder,
     to_keep: Option<MakeToKeep>,
+    /// How many deliveries it makes.
+    deliveries: usize,
+    /// When it came, by [`Clock::elapsed`].
+    since: Duration,
     result: oneshot::Sender<Result<Saved, StoreError>>,
+}
+
+/// How many deliveries the next group makes.
+fn deliveries(turn: &Turn<Job>) -> usize {
+    turn.look_at_group(|jobs| jobs.map(|job| job.deliveries).sum())
 }
 
 /// The deliveries of a group that are handed off; `None`: the process has no worker.
@@ -68,7 +77,8 @@ impl<S: Schedule> CreateOrders<S> {
         to_keep: Option<MakeToKeep>,
     ) -> Result<Saved, StoreError> {
         let (result, created) = oneshot::channel();
-        let job = Job { tenant: Arc::clone(tenant), new, to_keep, result };
+        let (deliveries, since) = (new.deliveries().count(), self.clock.elapsed());
+        let job = Job { tenant: Arc::clone(tenant), new, to_keep, deliveries, since, result };
         if let Some(turn) = self.groups.add(&tenant.uid, job) {
             tokio::spawn(Arc::clone(self).run(turn));
         }
@@ -77,10 +87,19 @@ impl<S: Schedule> CreateOrders<S> {
 
     async fn run(self: Arc<Self>, mut turn: Turn<Job>) {
         while let Some(tenant) = turn.look(|newest| Arc::clone(&newest.tenant)) {
+            // Before the writer, which the outcomes of attempts need to free places.
+            let mut places = self.places(&turn, &tenant).await;
             match tenant.store.writer(&self.clock).await {
                 Ok(writer) => {
                     turn.gather().await;
-                    self.create_group(turn.take_jobs(), &tenant, writer).await;
+                    let group = match &mut places {
+                        Some(places) => {
+                            places.grow(most_places(&tenant), deliveries(&turn));
+                            turn.take_jobs_within(places.count(), |job| job.deliveries)
+                        }
+                        None => turn.take_jobs(),
+                    };
+                    self.create_group(group, &tenant, writer, places).await;
                 }
                 // None of those that wait would get one sooner.
                 Err(error) => refuse(turn.take_all(), error),
@@ -88,8 +107,22 @@ impl<S: Schedule> CreateOrders<S> {
         }
     }
 
-    /// Creates the orders of a group, with a writer of this tenant.
-    async fn create_group(&self, group: Vec<Job>, tenant: &Arc<ServedTenant>, mut writer: Writer) {
+    /// Waits for places for the next group. `None`: the process has no worker, or the first of its jobs has waited long enough.
+    async fn places(&self, turn: &Turn<Job>, tenant: &ServedTenant) -> Option<Taken> {
+        let hand_off = self.hand_off.get()?;
+        turn.gather().await;
+        let since = turn.look_at_group(|jobs| jobs.next().map(|job| job.since))?;
+        hand_off.places(tenant, since, || deliveries(turn)).await
+    }
+
+    /// Creates the orders of a group, with a writer of this tenant. Its deliveries have these places.
+    async fn create_group(
+        &self,
+        group: Vec<Job>,
+        tenant: &Arc<ServedTenant>,
+        mut writer: Writer,
+        places: Option<Taken>,
+    ) {
         // The tenant as it is served now: its URL or its password may have changed since the first of the jobs came.
         let Some(newest) = group.last().map(|job| Arc::clone(&job.tenant)) else { return };
         if !Arc::ptr_eq(&newest.store, &tenant.store) {
@@ -99,7 +132,7 @@ impl<S: Schedule> CreateOrders<S> {
             };
         }
         let begin = saves::begin(writer, &self.clock, group.len());
-        let (mut handed, begun) = tokio::join!(self.claim(&group), begin);
+        let (mut handed, begun) = tokio::join!(self.claim(&group, places), begin);
         let created = match begun {
             Ok((transaction, first)) => commit(transaction, first, &group, handed.as_ref()).await,
             Err(error) => {
@@ -120,7 +153,7 @@ impl<S: Schedule> CreateOrders<S> {
                 // One of them failed: create them one by one.
                 for job in group {
                     match newest.store.writer(&self.clock).await {
-                        Ok(writer) => Box::pin(self.create_group(vec![job], &newest, writer)).await,
+                        Ok(writer) => Box::pin(self.create_group(vec![job], &newest, writer, None)).await,
                         Err(error) => refuse(vec![job], error),
                     }
                 }
@@ -130,7 +163,7 @@ impl<S: Schedule> CreateOrders<S> {
 
     /// Claims what this process may POST at once. The rest waits in the schedule for one lease, should this process die
     /// before it can schedule it.
-    async fn claim(&self, group: &[Job]) -> Handed<S> {
+    async fn claim(&self, group: &[Job], places: Option<Taken>) -> Handed<S> {
         let entry = |job: &Job, (id, webhook): (DeliveryId, &str)| Entry {
             tenant: Arc::clone(&job.tenant.uid),
             webhook: webhook.into(),
@@ -144,7 +177,7 @@ impl<S: Schedule> CreateOrders<S> {
             return None;
         }
         match self.hand_off.get() {
-            Some(hand_off) => Some(hand_off.claim(entries).await),
+            Some(hand_off) => Some(hand_off.claim(entries, places).await),
             None => {
                 let announced = self.notifier.announce(entries, LEASE).await;
                 self.metrics.limited_deliveries(&announced);

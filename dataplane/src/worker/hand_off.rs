@@ -19,6 +19,7 @@ use docket_store::saves::Save;
 use super::batch::Batches;
 use super::begin::Attempt;
 use super::lease::{LEASE, Leases};
+use super::places::{Places, Taken};
 use super::settle::{Claimed, Settle};
 use super::slots::Slots;
 use crate::telemetry::Metrics;
@@ -32,6 +33,7 @@ pub struct HandOff<S> {
     pub(super) clock: Clock,
     pub(super) schedule: Arc<S>,
     pub(super) slots: Arc<Slots>,
+    pub(super) places: Arc<Places>,
     pub(super) leases: Arc<Leases<S>>,
     pub(super) batches: Arc<Batches<S>>,
     pub(super) settle: Arc<Settle<S>>,
@@ -48,8 +50,20 @@ pub struct HandedOff<S> {
 }
 
 impl<S: Schedule> HandOff<S> {
-    /// Claims those of these entries that this process may attempt now. If the schedule does not respond, it claims none.
-    pub async fn claim(self: &Arc<Self>, entries: Vec<Entry>) -> HandedOff<S> {
+    /// Waits until the tenant has places for so many deliveries, or half of all, and takes them. `None`: it had too few until 0.25 s after
+    /// `since`, by [`Clock::elapsed`].
+    pub async fn places(
+        &self,
+        tenant: &ServedTenant,
+        since: Duration,
+        wanted: impl Fn() -> usize,
+    ) -> Option<Taken> {
+        self.places.wait(&tenant.uid, most_places(tenant), since, wanted).await
+    }
+
+    /// Claims those of these entries that this process may attempt now. The first of them use `places`, the others take places of their
+    /// own. If the schedule does not respond, it claims none.
+    pub async fn claim(self: &Arc<Self>, entries: Vec<Entry>, mut places: Option<Taken>) -> HandedOff<S> {
         let now = self.clock.elapsed();
         let until = now + LEASE;
         let mut reserved = self.slots.reserve(entries.len(), now);
@@ -65,12 +79,27 @@ impl<S: Schedule> HandOff<S> {
         for claim in claims {
             if let Some(slot) = reserved.take(claim.quick) {
                 let id = claim.entry.id;
-                claimed.insert(id, Claimed { claim, slot: Some(slot), lease: None, held: None });
+                let place = match &mut places {
+                    Some(places) if places.count() > 0 => places.take_out(1),
+                    Some(_) | None => self.places.take(&claim.entry.tenant, 1),
+                };
+                claimed.insert(
+                    id,
+                    Claimed { claim, place: Some(place), slot: Some(slot), lease: None, held: None },
+                );
             }
+        }
+        if let Some(places) = &mut places {
+            places.give_up(hand_offs.quick_waiting);
         }
         let lease = self.leases.new_lease().of_hand_offs();
         HandedOff { hand_off: Arc::clone(self), claimed, lease, until }
     }
+}
+
+/// How many places the tenant has.
+pub fn most_places(tenant: &ServedTenant) -> usize {
+    usize::try_from(tenant.config.limits.attempts_in_flight).unwrap_or(usize::MAX)
 }
 
 impl<S: Schedule> HandedOff<S> {

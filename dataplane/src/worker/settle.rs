@@ -6,6 +6,7 @@ use std::time::Duration;
 use docket_schedule::{Claim, Ended, Entry, Hint, Schedule};
 
 use super::lease::KeptLease;
+use super::places::Taken;
 use super::slots::Slot;
 use crate::tenants::Tenants;
 
@@ -15,6 +16,8 @@ pub(super) const UNKNOWN_AGAIN: Duration = Duration::from_secs(30);
 /// A claim, and what it uses until it is settled.
 pub(super) struct Claimed {
     pub(super) claim: Claim,
+    /// The tenant's place of a hand-off.
+    pub(super) place: Option<Taken>,
     /// `None` once the POST has ended.
     pub(super) slot: Option<Slot>,
     /// `None` until the batch of its tenant begins.
@@ -34,10 +37,11 @@ pub(super) struct Settle<S> {
 
 impl<S: Schedule> Settle<S> {
     /// Ends claims. Before it calls the schedule it drops their leases, so that no settled claim is renewed, and frees
-    /// their slots, so that the worker that the schedule wakes finds them free.
+    /// their slots, so that the worker that the schedule wakes finds them free. Their places are free when the schedule has responded.
     pub(super) async fn settle(&self, ended: Vec<ToSettle>) {
-        let end = |(Claimed { claim, held, .. }, again)| Ended { claim, again, held };
-        let ended: Vec<Ended> = ended.into_iter().map(end).collect();
+        let end =
+            |(Claimed { claim, place, held, .. }, again): ToSettle| (Ended { claim, again, held }, place);
+        let (ended, _places): (Vec<Ended>, Vec<Option<Taken>>) = ended.into_iter().map(end).unzip();
         if !ended.is_empty()
             && let Err(error) = self.schedule.settle(ended).await
         {

@@ -117,7 +117,7 @@ impl Rig {
         let new = self.new_order();
         let entry = |(id, webhook): (_, &str)| Entry { tenant: "uid-1".into(), webhook: webhook.into(), id };
         let hand_off = self.worker.as_ref().expect("it does not run yet").hand_off();
-        let handed = hand_off.claim(new.deliveries().map(entry).collect()).await;
+        let handed = hand_off.claim(new.deliveries().map(entry).collect(), None).await;
         let writer = self.tenant.store.writer(&self.clock).await.expect("a connection");
         let (transaction, number) = saves::begin(writer, &self.clock, 1).await.expect("begins");
         let (order, published) = new.rows(number, transaction.now());
@@ -140,7 +140,7 @@ impl Rig {
             id: DeliveryId::new(self.clock.now(), [number; 10]),
         };
         let hand_off = self.worker.as_ref().expect("it does not run yet").hand_off();
-        hand_off.claim((0..count).map(entry).collect()).await
+        hand_off.claim((0..count).map(entry).collect(), None).await
     }
 
     /// As when the worker that makes an attempt dies: the row says that this is attempt `attempt`, whose lease ends now.
@@ -379,6 +379,28 @@ async fn saved_order_without_a_free_slot_is_queued_and_claimed_later() {
     drop(taken);
     rig.run();
     assert_eq!(rig.attempted(id, 1).await.failure_class, Some(FailureClass::BlockedAddress));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn save_waits_for_a_place_of_its_tenant_for_a_quarter_of_a_second() {
+    let rig = Rig::standing("places").await;
+    let worker = rig.worker.as_ref().expect("it does not run yet");
+    let most = usize::try_from(rig.tenant.config.limits.attempts_in_flight).expect("a small number");
+    let all = worker.places.take(&rig.tenant.uid, most);
+    let mut save = std::pin::pin!(rig.save());
+    let moment = Duration::from_millis(50);
+    assert!(tokio::time::timeout(moment, &mut save).await.is_err(), "it waits");
+    drop(all);
+    save.await;
+
+    let begun_ms = rig.clock.now_ms();
+    let _slow = worker.places.take(&rig.tenant.uid, most);
+    let mut save = std::pin::pin!(rig.save());
+    // In steps: it may look at the clock only now.
+    while tokio::time::timeout(moment, &mut save).await.is_err() {
+        rig.time.advance(Duration::from_millis(125));
+    }
+    assert!(rig.clock.now_ms() - begun_ms >= 250, "no sooner");
 }
 
 /// A SIGTERM between the claim of a hand-off and its POST.

@@ -43,7 +43,9 @@ const fn at_the_bound(limit: Limit) -> &'static str {
             "[`429`](problems.md#at-limit) with `Retry-After`. Users who signed in lately get it last."
         }
         Limit::QueuedDeliveries => "Further deliveries wait in the tenant's database.",
-        Limit::AttemptsInFlight => "Further deliveries wait in Redis.",
+        Limit::AttemptsInFlight => {
+            "Further deliveries wait in Redis. In a process with the roles `api` and `worker`, a save whose deliveries have no room waits up to 0.25 s."
+        }
         Limit::DatabaseConnections => {
             "A request waits up to 3 s for a connection, then gets [`429`](problems.md#at-limit) with `Retry-After`. Deliveries wait."
         }
