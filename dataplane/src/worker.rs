@@ -12,9 +12,9 @@
 //! The row decides: a stale claim finds its row leased or finished, and is settled without an attempt. A delivery that this
 //! process has saved itself may skip the first and the third step: see `hand_off`.
 //!
-//! Beside these steps, `slots` limits the attempts at once, `places` makes saves wait for earlier hand-offs, `lease` renews the leases of long attempts, [`sweep`] finds
-//! deliveries that the schedule does not know, [`retention`] deletes old deliveries, and [`report`] publishes the health
-//! of webhooks for the operator.
+//! Beside these steps, `slots` limits the attempts at once, `places` makes saves wait for earlier hand-offs, `lease` renews
+//! the leases of long attempts, [`sweep`] finds deliveries that the schedule does not know, [`retention`] deletes old
+//! deliveries, and [`report`] publishes the health of webhooks for the operator.
 
 mod batch;
 mod begin;

@@ -22,6 +22,7 @@ use super::lease::{LEASE, Leases};
 use super::places::{Places, Taken};
 use super::settle::{Claimed, Settle};
 use super::slots::Slots;
+use super::sweep;
 use crate::telemetry::Metrics;
 use crate::tenants::ServedTenant;
 
@@ -99,7 +100,7 @@ impl<S: Schedule> HandOff<S> {
 
 /// How many places the tenant has.
 pub fn most_places(tenant: &ServedTenant) -> usize {
-    usize::try_from(tenant.config.limits.attempts_in_flight).unwrap_or(usize::MAX)
+    sweep::shares(tenant).claims
 }
 
 impl<S: Schedule> HandedOff<S> {

@@ -70,7 +70,7 @@ pub struct Sweeper<S> {
 }
 
 /// What the schedule gives a tenant.
-fn shares(tenant: &ServedTenant) -> TenantShares {
+pub(super) fn shares(tenant: &ServedTenant) -> TenantShares {
     let Limits { attempts_in_flight, queued_deliveries, .. } = tenant.config.limits;
     let count = |limit: u32| usize::try_from(limit).unwrap_or(usize::MAX);
     TenantShares { claims: count(attempts_in_flight), entries: count(queued_deliveries) }
