@@ -28,7 +28,7 @@ const DATABASE_LOST: Duration = Duration::from_secs(5 * 60);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 /// The most outcomes in one transaction.
-pub(super) const GROUP: usize = 64;
+pub(super) const GROUP: usize = 128;
 
 /// Finishes attempts.
 pub(super) struct Finish<S> {
