@@ -2,7 +2,7 @@
 //! about, and does with it what the path says: `/<tenant>/<webhook>/<behaviour>`.
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ pub(crate) const SLOW: Duration = Duration::from_secs(20);
 /// What a path does with a POST.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behaviour {
-    /// Responds 200 at once.
+    /// Responds 200 at once, or after the time of [`Receiver::take_longer`].
     Prompt,
     /// Responds 200 after [`SLOW`].
     Slow,
@@ -68,6 +68,13 @@ struct Shared {
     late: AtomicUsize,
     is_hanging: AtomicBool,
     handshakes: AtomicUsize,
+    prompt_takes_ms: AtomicU64,
+}
+
+impl Shared {
+    fn takes(&self) -> Duration {
+        Duration::from_millis(self.prompt_takes_ms.load(Ordering::Relaxed))
+    }
 }
 
 /// A POST that waits for its response, until this is dropped.
@@ -150,6 +157,17 @@ impl Receiver {
         self.shared.handshakes.load(Ordering::Relaxed)
     }
 
+    /// From now on prompt endpoints take so long to respond, in whole milliseconds.
+    pub(crate) fn take_longer(&self, time: Duration) {
+        let milliseconds = u64::try_from(time.as_millis()).expect("short");
+        self.shared.prompt_takes_ms.store(milliseconds, Ordering::Relaxed);
+    }
+
+    /// How long prompt endpoints take to respond.
+    pub(crate) fn takes(&self) -> Duration {
+        self.shared.takes()
+    }
+
     /// What came to prompt endpoints since the last call; counts from zero again.
     pub(crate) fn take(&self) -> Vec<Arrival> {
         let mut arrivals = self.shared.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
@@ -219,7 +237,10 @@ async fn receive(request: Request<Incoming>, shared: &Shared) -> Result<Response
     }
     let is_hanging = shared.is_hanging.load(Ordering::Relaxed);
     match behaviour {
-        Behaviour::Prompt => {}
+        Behaviour::Prompt => match shared.takes() {
+            Duration::ZERO => {}
+            time => tokio::time::sleep(time).await,
+        },
         Behaviour::Hanging if !is_hanging => {}
         Behaviour::Slow => {
             let _waiting = Waiting::new(shared);

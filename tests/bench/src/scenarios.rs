@@ -48,6 +48,9 @@ pub(crate) struct Sizes {
     /// In the burst, also print what each statement of PostgreSQL and each command of Redis cost. Counting slows it down.
     #[arg(long)]
     pub(crate) profile: bool,
+    /// In the burst, how many milliseconds the receiver takes to respond to Docket. The goals are of 0.
+    #[arg(long, default_value_t = 0, value_name = "MILLISECONDS")]
+    pub(crate) receiver_takes: u64,
 }
 
 /// A scenario.

@@ -24,7 +24,9 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
     };
     let messages = bench.sizes.messages;
     let (before, bare_cpu) = bare(&stage, messages).await;
+    stage.home.receiver.take_longer(Duration::from_millis(bench.sizes.receiver_takes));
     let burst = burst(&stage, shape, messages).await;
+    stage.home.receiver.take_longer(Duration::ZERO);
     if bench.sizes.profile {
         eprintln!("{}", stage.profile((messages + WARM_UP) as f64).await);
     }
@@ -78,7 +80,7 @@ pub(super) async fn burst_on(stage: &Stage, fleet: Fleet, messages: usize) -> Bu
     let saves = load.run().await;
     check(&saves);
     let arrivals = stage.home.received(messages).await;
-    tokio::time::sleep(SETTLED).await;
+    tokio::time::sleep(SETTLED + stage.home.receiver.takes()).await;
     let (used, wal) = (stage.used(&fleet.processes).since(&used), stage.wal().await - wal);
     let memory = fleet.peak_memory();
     fleet.terminate().await;

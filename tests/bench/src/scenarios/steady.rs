@@ -16,11 +16,14 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
     let fleet = stage.serve(shape, &[]).await;
     let clients = stage.home.clients(&fleet).await;
     stage.home.warm_up(&fleet.apis, &clients, 1).await;
+    let used = stage.used(&fleet.processes);
     let load =
         Load { apis: fleet.apis.clone(), clients, connections: 8, messages: MESSAGES, pace: Some(RATE) };
     let saves = load.run().await;
     check(&saves);
     let arrivals = stage.home.received(MESSAGES).await;
+    let used = stage.used(&fleet.processes).since(&used);
+    let cpu = |seconds: f64| seconds * 1_000.0 / MESSAGES as f64;
     let delivered = Delivered::of(&saves.done, &arrivals, 1);
     let times = save_times(&saves.done);
     vec![
@@ -31,5 +34,9 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
         Figure::new("save p99", percentile(&times, 99.0), "ms"),
         Figure::new("lost", delivered.lost as f64, "").at_most(0.0),
         Figure::new("duplicates", delivered.duplicates as f64, "").at_most(0.0),
+        Figure::new("CPU per message: server", cpu(used.server), "ms"),
+        Figure::new("CPU per message: PostgreSQL", cpu(used.postgres), "ms"),
+        Figure::new("CPU per message: Redis", cpu(used.redis), "ms"),
+        Figure::new("Redis: calls per message, those of scripts too", used.redis_calls / MESSAGES as f64, ""),
     ]
 }
