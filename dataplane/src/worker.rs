@@ -41,7 +41,7 @@ use docket_domain::delivery::CLAIM_LIMIT;
 use docket_egress::Sender;
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
-use docket_schedule::{Room, Schedule, ScheduleError};
+use docket_schedule::{LOOK_EVERY, Room, Schedule, ScheduleError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -233,6 +233,7 @@ impl<S: Schedule> Worker<S> {
 
 /// How long to wait for the next claim after one that found nothing, with this room and the time until something is due.
 fn pause(room: Room, due: Option<Duration>, poll: Duration) -> Duration {
+    let poll = poll.min(LOOK_EVERY);
     let due = due.unwrap_or(poll);
     match room {
         // What is due may be claimed at once.

@@ -176,8 +176,9 @@ impl RedisConnection {
         }
     }
 
-    /// Listens to a channel for ever. Calls `heard` for each message, and whenever messages may have been missed.
-    pub async fn listen(self, channel: String, heard: impl Fn() + Send) {
+    /// Listens to a channel for ever. Calls `heard` for each message that is not this process's `own`, and whenever messages may have
+    /// been missed.
+    pub async fn listen(self, channel: String, own: String, heard: impl Fn() + Send) {
         'listen: loop {
             // The reason for a new connection (a new primary, a server that hangs) concerns the subscription as well.
             let mut made = self.0.made.subscribe();
@@ -188,7 +189,11 @@ impl RedisConnection {
                 let mut old = pin!(tokio::time::sleep(SUBSCRIPTION_LIFETIME));
                 loop {
                     tokio::select! {
-                        message = messages.next() => if message.is_none() { break },
+                        message = messages.next() => match message {
+                            Some(message) if message.get_payload_bytes() == own.as_bytes() => continue,
+                            Some(_) => {}
+                            None => break,
+                        },
                         _ = made.changed() => break,
                         () = &mut old => continue 'listen,
                     }

@@ -88,7 +88,7 @@ impl Keys {
         [state, rebuilding]
     }
 
-    /// A channel, not a key: gets an empty message when an entry falls due earlier than was known.
+    /// A channel, not a key: gets the incarnation of the process because of which an entry falls due sooner than others look.
     pub fn changed(&self) -> String {
         self.name("changed")
     }

@@ -51,6 +51,9 @@ pub mod shares;
 pub use docket_program::owner::Owner;
 pub use shares::{SHARES, ShareLimits, Shares, TenantShares};
 
+/// A process notifies the others of what falls due within this time. They look for the rest themselves, at least this often.
+pub const LOOK_EVERY: Duration = Duration::from_secs(4);
+
 /// A delivery in the schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Entry {
@@ -211,7 +214,8 @@ pub trait Schedule: Send + Sync + 'static {
     /// none.
     fn next_due(&self) -> impl Future<Output = Result<Option<Duration>, ScheduleError>> + Send;
 
-    /// Returns after entries were added or claims ended since the last call of this; may return early.
+    /// Returns after entries were added or claims ended since the last call of this; may return early. Of what another process
+    /// has added, it returns only for what falls due within [`LOOK_EVERY`].
     fn changed(&self) -> impl Future<Output = ()> + Send;
 
     /// Returns when entries may have been lost, so that a sweep has to put them again.

@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::shares::{BACKLOG, DECREASE_EVERY, QUICK, ShareLimits, Shares, TenantShares};
-use super::{Claim, Ended, Entry, HandOffs, Hint, Loss, Owner, Room, Schedule, ScheduleError};
+use super::{Claim, Ended, Entry, HandOffs, Hint, LOOK_EVERY, Loss, Owner, Room, Schedule, ScheduleError};
 
 macro_rules! script {
     ($($file:literal),*) => {
@@ -48,8 +48,8 @@ pub struct RedisSchedule {
     connection: RedisConnection,
     keys: [String; 15],
     rebuilding: [String; 2],
-    /// What each transition's arguments begin with: the owner, the shares and the channel.
-    common: [String; 12],
+    /// What each transition's arguments begin with: the owner, the shares, times and the channel.
+    common: [String; 13],
     /// Of a tenant without limits of its own.
     per_tenant: TenantShares,
     owner: Owner,
@@ -74,7 +74,8 @@ impl RedisSchedule {
     pub fn new(connection: RedisConnection, keys: &Keys, owner: Owner, shares: Shares) -> Self {
         let changed = Arc::new(Notify::new());
         let heard = Arc::clone(&changed);
-        let listening = connection.clone().listen(keys.changed(), move || heard.notify_one());
+        let listening =
+            connection.clone().listen(keys.changed(), owner.incarnation.clone(), move || heard.notify_one());
         let listener = tokio::spawn(listening).abort_handle();
         Self {
             connection,
@@ -119,14 +120,29 @@ impl RedisSchedule {
     }
 }
 
-fn common(owner: &Owner, shares: Shares, keys: &Keys) -> [String; 12] {
+fn common(owner: &Owner, shares: Shares, keys: &Keys) -> [String; 13] {
     let Shares { per_webhook: ShareLimits { start, most, least }, per_tenant, known } = shares;
     let TenantShares { claims, entries } = per_tenant;
     let [start, most, least, claims, known, entries] =
         [start, most, least, claims, known, entries].map(|n| n.to_string());
-    let [quick, pause, backlog] = [QUICK, DECREASE_EVERY, BACKLOG].map(|time| whole_millis(time).to_string());
+    let [quick, pause, backlog, look] =
+        [QUICK, DECREASE_EVERY, BACKLOG, LOOK_EVERY].map(|time| whole_millis(time).to_string());
     let Owner { process, incarnation } = owner.clone();
-    [process, incarnation, start, most, least, claims, known, entries, quick, pause, backlog, keys.changed()]
+    [
+        process,
+        incarnation,
+        start,
+        most,
+        least,
+        claims,
+        known,
+        entries,
+        quick,
+        pause,
+        backlog,
+        look,
+        keys.changed(),
+    ]
 }
 
 /// One argument of a script.

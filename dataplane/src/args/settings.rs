@@ -187,7 +187,7 @@ pub struct DeliveryArguments {
     /// Base of the retry delays. After failed attempt n, the delay is 2^n times this: by default 60, 120, 240 and 480 s.
     #[arg(long, env = "DOCKET_BACKOFF_BASE", default_value = "30s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
     pub backoff_base: Duration,
-    /// How often the worker polls for due deliveries when nothing wakes it.
+    /// How often the worker polls for due deliveries when nothing wakes it: at least every 4 s.
     #[arg(long, env = "DOCKET_POLL_INTERVAL", default_value = "15s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
     pub poll_interval: Duration,
     /// Timeout of one delivery attempt, from the DNS lookup to the last byte of the response.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use docket_domain::delivery::DeliveryId;
 use docket_program::clock::{Clock, millis};
 use docket_program::owner::Owner;
-use docket_schedule::{Claim, Schedule};
+use docket_schedule::{Claim, LOOK_EVERY, Schedule};
 use docket_store::StoreError;
 use docket_store::deliveries::{self, Held, Lease};
 use docket_store::stores::Store;
@@ -18,6 +18,8 @@ use crate::tenants::Tenants;
 
 /// How long a row or a claim stays with a worker that does not renew it; then another worker takes it over.
 pub const LEASE: Duration = Duration::from_secs(4);
+// A claim sends no message, so other workers have to look before it expires.
+const _: () = assert!(LEASE.as_millis() >= LOOK_EVERY.as_millis());
 
 /// Renews the leases of the attempts that run in this process.
 pub(super) struct Leases<S> {

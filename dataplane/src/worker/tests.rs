@@ -484,15 +484,16 @@ async fn poll_claims_at_most_25_due_deliveries() {
 
 #[test]
 fn places_for_newcomers_alone_are_no_reason_to_ask_without_a_pause() {
-    let poll = Duration::from_secs(15);
+    let poll = POLL_INTERVAL;
     let room = |slots, slow, newcomers| Room { slots, slow, newcomers };
     let due = Some(Duration::ZERO);
     assert_eq!(pause(room(25, 10, 2), due, poll), Duration::ZERO);
-    assert_eq!(pause(room(25, 10, 2), None, poll), poll);
+    assert_eq!(pause(room(25, 10, 2), None, poll), LOOK_EVERY);
     // What is due is of tenants that have a claim: it waits for a slow slot.
     assert_eq!(pause(room(25, 2, 2), due, poll), SLOW_FULL);
     // It waits until others have begun.
     assert_eq!(pause(room(25, 0, 0), due, poll), slots::START);
     assert_eq!(pause(room(25, 2, 2), Some(Duration::from_secs(1)), poll), Duration::from_secs(1));
-    assert_eq!(pause(room(0, 0, 0), due, poll), poll);
+    assert_eq!(pause(room(0, 0, 0), due, poll), LOOK_EVERY);
+    assert_eq!(pause(room(0, 0, 0), due, Duration::from_secs(1)), Duration::from_secs(1));
 }

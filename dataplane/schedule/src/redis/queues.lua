@@ -7,15 +7,15 @@
 -- ARGV: the process and its incarnation; claims at once of an unknown webhook, at most and at least; of a tenant without
 -- limits of its own; how many webhooks are known; how many entries such a tenant has at most; how many milliseconds a quick
 -- claim lasts at most; the pause between two decreases; how many milliseconds an entry must have been
--- due to be a backlog; the channel; then the transition's own.
+-- due to be a backlog; how often each process looks for what is due, at least; the channel; then the transition's own.
 local ENTRIES, WAITING, CLAIMS, FLIGHT, SHARES, HEADS, READY, RING, READY_QUICK, RING_QUICK, TURNS, SIZES, LIMITS,
     STATE, REBUILDING =
     unpack(KEYS)
-local process, incarnation, channel = ARGV[1], ARGV[2], ARGV[12]
+local process, incarnation, channel = ARGV[1], ARGV[2], ARGV[13]
 local start, most, least = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local per_tenant, most_known, most_entries = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local quick_ms, pause_ms, backlog_ms = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
-local own = { unpack(ARGV, 13) }
+local quick_ms, pause_ms, backlog_ms, look_ms = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
+local own = { unpack(ARGV, 14) }
 local call = redis.call
 
 -- Expired claims, and queues that fell due, per transition: Redis serves no other client while a script runs.
@@ -383,14 +383,14 @@ local function next_due()
     return at and math.max(0, at - now)
 end
 
--- Writes everything, and notifies the other processes if an entry is now due earlier than they know, or one of a quick webhook is
--- due: what was due before may be of slow ones only, for which they have no room. A message that is lost, or not allowed, costs one
--- poll interval. Returns 1 if something is due, or due earlier; otherwise 0.
+-- Writes everything, and notifies the other processes if an entry is now due earlier than they know and before they look again, or
+-- one of a quick webhook is due: what was due before may be of slow ones only, for which they have no room. A message that is lost,
+-- or not allowed, costs the time until they look. Returns 1 if something is due, or due earlier; otherwise 0.
 local function finish_and_notify()
     local before, quick_before = next_due(), call('EXISTS', RING_QUICK)
     finish()
     local after, quick_after = next_due(), call('EXISTS', RING_QUICK)
-    local is_earlier = after and (not before or after < before) or quick_before < quick_after
-    if is_earlier then redis.pcall('PUBLISH', channel, '') end
+    local is_earlier = after and after < math.min(before or look_ms, look_ms) or quick_before < quick_after
+    if is_earlier then redis.pcall('PUBLISH', channel, incarnation) end
     return (is_earlier or after == 0) and 1 or 0
 end

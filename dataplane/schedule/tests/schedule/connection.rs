@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use docket_rig::redis::{RedisCluster, RedisServer};
+use docket_rig::redis::{RedisCluster, RedisServer, wait_for};
 use docket_schedule::{Owner, SHARES, Schedule};
+use tokio::sync::watch;
 
 use crate::rig::{Rig, connection, hint, patiently, put, room, schedule, soon};
 
@@ -64,6 +65,26 @@ async fn a_connection_that_fails_is_reported_without_the_password() {
         assert!(!texts.contains("hunter2"), "{texts}");
         assert!(begun.elapsed() < Duration::from_secs(5), "{texts}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listener_does_not_hear_itself() {
+    let server = RedisServer::start(&[]);
+    let listens = || server.cli(&["PUBSUB", "NUMSUB", "channel"]).ends_with('1');
+    let (heard, mut count) = watch::channel(0);
+    let listening = connection(&server.url())
+        .listen("channel".to_owned(), "me".to_owned(), move || heard.send_modify(|count| *count += 1));
+    let listening = tokio::spawn(listening);
+    wait_for("the subscription", listens);
+    for message in ["me", "me", "another"] {
+        server.cli(&["PUBLISH", "channel", message]);
+    }
+    // It has read what came when it listens again.
+    server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+    wait_for("another subscription", listens);
+    let all = soon("both subscriptions and the message", count.wait_for(|count| *count >= 3)).await;
+    assert_eq!(*all.expect("it listens"), 3);
+    listening.abort();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use docket_rig::redis::RedisServer;
-use docket_schedule::{Hint, Room, SHARES, Schedule, ShareLimits, Shares, TenantShares};
+use docket_schedule::{Hint, LOOK_EVERY, Room, SHARES, Schedule, ShareLimits, Shares, TenantShares};
 
 use crate::rig::{
     Rig, advance, claimed, end, end_after, end_again, hint, id, put, restarted, room, schedule, soon,
@@ -65,9 +65,9 @@ async fn another_process_is_woken() {
     let other = schedule(&rig.server.url(), crate::contract::SHARES);
     // It says so once when it has begun to listen.
     soon("the subscription", other.changed()).await;
-    put(&rig.schedule, [Hint { wait: Duration::from_secs(600), ..hint("a", "w", 1) }]).await;
+    put(&rig.schedule, [Hint { wait: LOOK_EVERY / 2, ..hint("a", "w", 1) }]).await;
     soon("word of what is to come", other.changed()).await;
-    assert!(other.next_due().await.expect("a time").expect("it is to come") > Duration::from_secs(500));
+    assert!(other.next_due().await.expect("a time").expect("it is to come") > LOOK_EVERY / 4);
     put(&rig.schedule, (2..6).map(|n| hint("a", "w", n))).await;
     soon("word of what is due", other.changed()).await;
     let claims = claimed(&other, 2).await;
@@ -76,6 +76,16 @@ async fn another_process_is_woken() {
     end(&other, claims).await;
     soon("word of a share that is free", rig.schedule.changed()).await;
     assert_eq!(rig.schedule.next_due().await.expect("a time"), Some(Duration::ZERO));
+}
+
+#[tokio::test]
+async fn other_processes_are_not_woken_for_what_they_look_for_in_time() {
+    let rig = Rig::new();
+    let messages = || rig.server.cli(&["INFO", "commandstats"]).matches("cmdstat_publish:").count();
+    put(&rig.schedule, [Hint { wait: LOOK_EVERY, ..hint("a", "w", 1) }]).await;
+    assert_eq!(messages(), 0);
+    put(&rig.schedule, [Hint { wait: LOOK_EVERY / 2, ..hint("a", "w", 2) }]).await;
+    assert_eq!(messages(), 1);
 }
 
 #[tokio::test]
