@@ -65,7 +65,7 @@ const SLOW_FULL: Duration = Duration::from_millis(100);
 /// The settings of the worker.
 #[derive(Debug, Clone, Copy)]
 pub struct WorkerSettings {
-    /// How often to claim when nothing wakes the worker.
+    /// How often to claim when nothing wakes the worker; at least every [`LOOK_EVERY`].
     pub poll_interval: Duration,
     /// The delay after failed attempt `n` is `2^n` times this.
     pub backoff_base: Duration,
@@ -182,8 +182,8 @@ impl<S: Schedule> Worker<S> {
     }
 
     /// One poll: claims due deliveries, within the free slots and the contract's limit, and starts a task for each
-    /// tenant's. Returns the number of claims.
-    async fn claim_once(&self) -> Result<usize, ScheduleError> {
+    /// tenant's. Returns the number of claims, and the room that is left.
+    async fn claim_once(&self) -> Result<(usize, Room), ScheduleError> {
         let mut reserved = self.slots.reserve(CLAIM_LIMIT, self.clock.elapsed());
         // Taken before the claim, which needs time too: no lease may be assumed to last longer than it does.
         let until = self.clock.elapsed() + LEASE;
@@ -200,14 +200,14 @@ impl<S: Schedule> Worker<S> {
         for (tenant_uid, claimed) in by_tenant {
             self.tasks.spawn(Arc::clone(&self.batches).run(tenant_uid, claimed, until));
         }
-        Ok(count)
+        Ok((count, reserved.room()))
     }
 
     /// Waits until the next claim makes sense.
-    async fn wait_after(&self, claimed: Result<usize, ScheduleError>) {
+    async fn wait_after(&self, claimed: Result<(usize, Room), ScheduleError>) {
         match claimed {
-            Ok(0) => self.wait_for_work().await,
-            Ok(_) => {}
+            Ok((count, left)) if may_have_left_some(count, left) => {}
+            Ok(_) => self.wait_for_work().await,
             Err(error) => {
                 tracing::warn!(error = %error, "claiming deliveries failed; retrying");
                 self.clock.sleep(SCHEDULE_AWAY).await;
@@ -231,7 +231,13 @@ impl<S: Schedule> Worker<S> {
     }
 }
 
-/// How long to wait for the next claim after one that found nothing, with this room and the time until something is due.
+/// Whether a claim of so many that left this room may have left entries that another one would find at once.
+fn may_have_left_some(claimed: usize, left: Room) -> bool {
+    // With room for all, it took nearly all; what is left is due at once.
+    claimed > 0 && left.slow <= left.newcomers
+}
+
+/// How long to wait for the next claim after one that left nothing, with this room and the time until something is due.
 fn pause(room: Room, due: Option<Duration>, poll: Duration) -> Duration {
     let poll = poll.min(LOOK_EVERY);
     let due = due.unwrap_or(poll);

@@ -477,9 +477,18 @@ async fn poll_claims_at_most_25_due_deliveries() {
         if starts_end {
             time.advance(slots::START);
         }
-        taken.push(worker.claim_once().await.expect("claims"));
+        taken.push(worker.claim_once().await.expect("claims").0);
     }
     assert_eq!(taken, [25, 11, 0, 6, 6, 6, 6, 0], "the 61st is not due");
+}
+
+#[test]
+fn a_claim_that_left_room_for_all_is_not_repeated_at_once() {
+    let room = |slots, slow, newcomers| Room { slots, slow, newcomers };
+    assert!(!may_have_left_some(3, room(22, 6, 2)));
+    assert!(may_have_left_some(25, room(0, 0, 0)));
+    assert!(may_have_left_some(3, room(22, 2, 2)), "slow ones of tenants that have a claim");
+    assert!(!may_have_left_some(0, room(25, 0, 0)));
 }
 
 #[test]
