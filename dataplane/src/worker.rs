@@ -233,7 +233,7 @@ impl<S: Schedule> Worker<S> {
 
 /// Whether a claim of so many that left this room may have left entries that another one would find at once.
 fn may_have_left_some(claimed: usize, left: Room) -> bool {
-    // With room for all, it took nearly all; what is left is due at once.
+    // With room for all, it took what was due. Should any be left, the schedule says that it is due now.
     claimed > 0 && left.slow <= left.newcomers
 }
 

@@ -90,15 +90,13 @@ pub(super) struct Siege {
     begun: Instant,
     shortest: Duration,
     below_least: AtomicUsize,
-    _turn: MutexGuard<'static, ()>,
 }
 
 impl Siege {
     const LONGEST: Duration = Duration::from_secs(120);
 
-    /// `turn` is what [`turn`] returned.
-    pub(super) fn begin(turn: MutexGuard<'static, ()>, shortest: Duration) -> Self {
-        Self { begun: Instant::now(), shortest, below_least: AtomicUsize::new(0), _turn: turn }
+    pub(super) fn begin(shortest: Duration) -> Self {
+        Self { begun: Instant::now(), shortest, below_least: AtomicUsize::new(0) }
     }
 
     pub(super) fn lasted(&self) -> Duration {
@@ -141,12 +139,11 @@ impl Party<'_> {
         }
     }
 
-    /// How often it did what it does.
-    pub(super) fn end(self) -> usize {
+    /// Fails the test unless it did its least.
+    pub(super) fn end(self) {
         let Self { name, least, done, .. } = self;
         println!("{name}: {done}");
         assert!(done >= least, "{name}: {done} instead of {least} in {:?}", self.siege.lasted());
-        done
     }
 }
 
@@ -170,8 +167,8 @@ where
     party.end();
 }
 
-/// Saves one order after the other, half of them within 5 s; returns how many.
-pub(super) async fn healthy(api: &Server, ada: &Client, mut party: Party<'_>) -> usize {
+/// Saves one order after the other; returns how long each save took, the shortest first.
+pub(super) async fn healthy(api: &Server, ada: &Client, mut party: Party<'_>) -> Vec<Duration> {
     let mut times = Vec::new();
     while party.continues() {
         times.push(save(ada).await);
@@ -182,16 +179,15 @@ pub(super) async fn healthy(api: &Server, ada: &Client, mut party: Party<'_>) ->
         }
     }
     times.sort_unstable();
-    let median = times[times.len() / 2];
-    println!("a save took {median:?}, the longest {:?}", times.last());
-    assert!(median < Duration::from_secs(5), "{times:?}");
-    party.end()
+    println!("saves took {times:?}");
+    party.end();
+    times
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_clients_of_one_tenant_are_not_noticed_by_another() {
     let Some(group) = MemoryGroup::new(MEMORY) else { return };
-    let turn = turn().await;
+    let _turn = turn().await;
     let stage = Stage::new().await;
     stage.add_blue().await;
     let server = Server::spawn_in(&stage.home, &group, &stage.arguments("api,worker", ""), &[]);
@@ -213,8 +209,8 @@ async fn hostile_clients_of_one_tenant_are_not_noticed_by_another() {
         let (bodies, bearer) = (Arc::clone(&bodies), format!("Authorization: Bearer {token}\r\n"));
         async move { send(2, api, "/Orders/Save", &bearer, &bodies[n % bodies.len()]).await }
     };
-    let siege = Siege::begin(turn, ATTACK);
-    let (saved, ..) = tokio::join!(
+    let siege = Siege::begin(ATTACK);
+    let (saves, ..) = tokio::join!(
         healthy(&server, &ada, siege.party("saves", 20)),
         attack(siege.party("guesses", 50), 100, |n| {
             let body = wrong(n);
@@ -226,8 +222,9 @@ async fn hostile_clients_of_one_tenant_are_not_noticed_by_another() {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).expect("it runs");
     let peak = status.lines().find(|line| line.starts_with("VmHWM")).expect("a peak");
     println!("in {:?}: {peak}", siege.lasted());
+    assert!(saves.iter().all(|time| *time < Duration::from_secs(5)), "{saves:?}");
     drop(stalled);
-    stage.received(saved).await;
+    stage.received(saves.len()).await;
 }
 
 /// The resident memory of a process, in bytes.
