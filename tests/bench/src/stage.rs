@@ -9,6 +9,7 @@ use docket_rig::postgres::{self, PostgresServer};
 use docket_rig::redis::RedisServer;
 use tokio_postgres::Client as Sql;
 
+use crate::figures::Figure;
 use crate::home::{Fleet, Home, secret};
 use crate::process::{self, Process};
 use crate::receiver::Behaviour;
@@ -282,6 +283,18 @@ impl Used {
             redis_calls: self.redis_calls - before.redis_calls,
             redis_bytes: self.redis_bytes - before.redis_bytes,
         }
+    }
+
+    /// The CPU of each for one of so many, such as "CPU per message".
+    pub(crate) fn cpu_figures(&self, what: &str, count: usize) -> [Figure; 4] {
+        let parts = [
+            ("server", self.server),
+            ("PostgreSQL", self.postgres),
+            ("Redis", self.redis),
+            ("load generator and receiver", self.bench),
+        ];
+        parts
+            .map(|(of, seconds)| Figure::new(format!("{what}: {of}"), seconds * 1_000.0 / count as f64, "ms"))
     }
 }
 

@@ -91,13 +91,10 @@ pub(super) async fn burst_on(stage: &Stage, fleet: Fleet, messages: usize) -> Bu
     let buffers = (now.buffers - counted.buffers) / all;
     let delivered = Delivered::of(&saves.done, &arrivals, 1);
     let per = |total: f64| total / messages as f64;
-    let cpu = |seconds: f64| per(seconds * 1_000.0);
-    let costs = vec![
-        Figure::new("CPU per message", cpu(used.server + used.postgres + used.redis), "ms").at_most(0.13),
-        Figure::new("CPU per message: server", cpu(used.server), "ms"),
-        Figure::new("CPU per message: PostgreSQL", cpu(used.postgres), "ms"),
-        Figure::new("CPU per message: Redis", cpu(used.redis), "ms"),
-        Figure::new("CPU per message: load generator and receiver", cpu(used.bench), "ms"),
+    let all_cpu = per((used.server + used.postgres + used.redis) * 1_000.0);
+    let mut costs = vec![Figure::new("CPU per message", all_cpu, "ms").at_most(0.13)];
+    costs.extend(used.cpu_figures("CPU per message", messages));
+    costs.extend([
         Figure::new("peak memory of the largest process", memory, "MB").at_most(40.0),
         Figure::new("its peak memory before, with a sign-in", peak_before, "MB"),
         Figure::new("PostgreSQL: buffers read per message", buffers, ""),
@@ -107,7 +104,7 @@ pub(super) async fn burst_on(stage: &Stage, fleet: Fleet, messages: usize) -> Bu
         Figure::new("PostgreSQL: bytes of indexes per message", (grown.indexes - sizes.indexes) / all, "B"),
         Figure::new("Redis: calls per message, those of scripts too", per(used.redis_calls), ""),
         Figure::new("Redis: bytes per message, in and out", per(used.redis_bytes), "B"),
-    ];
+    ]);
     Burst { saves, delivered, buffers, costs }
 }
 

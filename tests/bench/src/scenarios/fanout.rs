@@ -34,7 +34,6 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
     let burst = Delivered::of(&saves.done, &arrivals, WEBHOOKS as u32);
     tokio::time::sleep(Duration::from_secs(2)).await;
     let used = stage.used(&fleet.processes).since(&used);
-    let cpu = |seconds: f64| seconds * 1_000.0 / (MESSAGES * WEBHOOKS) as f64;
 
     let load = Load { connections: 1, messages: LONE, pace: Some(LONE_RATE), ..load };
     let saves = load.run().await;
@@ -49,17 +48,15 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
     let all_in = |save: &crate::load::Saved| Some(*last.get(&save.order)? - save.begun);
     let mut all_in: Vec<_> = saves.done.iter().filter_map(all_in).collect();
     all_in.sort_unstable();
-    vec![
+    let mut figures = vec![
         Figure::new("burst of 1,000: deliveries per second", burst.rate(), "/s").at_least(15_000.0),
         Figure::new("burst of 1,000: end to end p99", percentile(&burst.end_to_end, 99.0), "ms"),
         Figure::new("burst of 1,000: new TLS connections", (handshakes - warm) as f64, ""),
-        Figure::new("burst of 1,000: CPU per delivery: server", cpu(used.server), "ms"),
-        Figure::new("burst of 1,000: CPU per delivery: PostgreSQL", cpu(used.postgres), "ms"),
-        Figure::new("burst of 1,000: CPU per delivery: Redis", cpu(used.redis), "ms"),
-        Figure::new("burst of 1,000: CPU per delivery: load generator and receiver", cpu(used.bench), "ms"),
         Figure::new("lone message, all ten in, p50", percentile(&all_in, 50.0), "ms").at_most(3.0),
         Figure::new("lone message, all ten in, p99", percentile(&all_in, 99.0), "ms"),
         Figure::new("lost", (burst.lost + lone.lost) as f64, "").at_most(0.0),
         Figure::new("duplicates", (burst.duplicates + lone.duplicates) as f64, "").at_most(0.0),
-    ]
+    ];
+    figures.extend(used.cpu_figures("burst of 1,000: CPU per delivery", MESSAGES * WEBHOOKS));
+    figures
 }

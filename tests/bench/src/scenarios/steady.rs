@@ -23,10 +23,9 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
     check(&saves);
     let arrivals = stage.home.received(MESSAGES).await;
     let used = stage.used(&fleet.processes).since(&used);
-    let cpu = |seconds: f64| seconds * 1_000.0 / MESSAGES as f64;
     let delivered = Delivered::of(&saves.done, &arrivals, 1);
     let times = save_times(&saves.done);
-    vec![
+    let mut figures = vec![
         Figure::new("end to end p50", percentile(&delivered.end_to_end, 50.0), "ms").at_most(1.0),
         Figure::new("end to end p99", percentile(&delivered.end_to_end, 99.0), "ms").at_most(2.5),
         Figure::new("end to end max", percentile(&delivered.end_to_end, 100.0), "ms"),
@@ -34,9 +33,8 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
         Figure::new("save p99", percentile(&times, 99.0), "ms"),
         Figure::new("lost", delivered.lost as f64, "").at_most(0.0),
         Figure::new("duplicates", delivered.duplicates as f64, "").at_most(0.0),
-        Figure::new("CPU per message: server", cpu(used.server), "ms"),
-        Figure::new("CPU per message: PostgreSQL", cpu(used.postgres), "ms"),
-        Figure::new("CPU per message: Redis", cpu(used.redis), "ms"),
         Figure::new("Redis: calls per message, those of scripts too", used.redis_calls / MESSAGES as f64, ""),
-    ]
+    ];
+    figures.extend(used.cpu_figures("CPU per message", MESSAGES));
+    figures
 }
