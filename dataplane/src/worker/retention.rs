@@ -16,8 +16,10 @@ use crate::seen::Seen;
 use crate::telemetry::{Metrics, Reader};
 use crate::tenants::{ServedTenant, Tenants};
 
-/// Deliveries or audit entries per transaction; small, so that other writers get their turn.
-const BATCH: i64 = 200;
+/// Deliveries or audit entries per transaction while saves must not be delayed, and in a hurry.
+const BATCHES: (i64, i64) = (50, 200);
+/// How long it rests after each batch, by the time that the batch took: its writes delay the commits of saves.
+const REST: u32 = 3;
 /// Databases at once: nothing waits for retention.
 const AT_ONCE: usize = 1;
 /// The delay of the first round after the start, when the process is busy with other work.
@@ -50,6 +52,22 @@ pub struct Retention {
     metrics: Arc<Metrics>,
     /// By tenant.
     memories: Arc<Mutex<HashMap<Arc<str>, Memory>>>,
+}
+
+/// How long a tenant's turn lasts, and how hard it works, by [`Clock::elapsed`].
+#[derive(Clone, Copy)]
+struct Turn {
+    /// Until then it rests after each batch.
+    calm_until: Duration,
+    end: Duration,
+}
+
+impl Turn {
+    /// How many rows to delete in a transaction that begins now, and how long to rest for each second that it takes.
+    fn pace(self, now: Duration) -> (i64, u32) {
+        let (calm, hurried) = BATCHES;
+        if now < self.calm_until { (calm, REST) } else { (hurried, 0) }
+    }
 }
 
 /// What is remembered of a tenant between rounds.
@@ -88,8 +106,7 @@ impl Retention {
 
     /// Deletes in rounds until shutdown is requested.
     pub async fn run(self, shutdown: CancellationToken) {
-        let (most, least) = ROUNDS;
-        let pause = (self.keep.min(self.keep_audit) / 10).clamp(least, most);
+        let pause = self.pause();
         let mut next_ms = self.clock.now_ms() + millis(pause.min(FIRST));
         loop {
             tokio::select! {
@@ -105,6 +122,12 @@ impl Retention {
         }
     }
 
+    /// The time between two rounds.
+    fn pause(&self) -> Duration {
+        let (most, least) = ROUNDS;
+        (self.keep.min(self.keep_audit) / 10).clamp(least, most)
+    }
+
     async fn round_in_turn(&self, pause: Duration) {
         // The turn expires before our next round. If Redis is unavailable, clean up: one round too many does no harm.
         let turn = match &self.board {
@@ -116,10 +139,12 @@ impl Retention {
         }
     }
 
-    /// Cleans up all tenants once. An unavailable database is skipped until the next round.
+    /// Cleans up all tenants once. An unavailable database is skipped until the next round. Until half of the time to the next round
+    /// has passed, it rests after each batch.
     pub async fn round(&self) {
         let places = Arc::new(Semaphore::new(AT_ONCE));
-        let end = self.clock.elapsed() + ROUNDS.0;
+        let now = self.clock.elapsed();
+        let (end, calm_until) = (now + ROUNDS.0, now + self.pause() / 2);
         let mut rounds = tokio::task::JoinSet::new();
         self.lock().retain(|uid, _| self.tenants.by_uid(uid).is_some());
         for tenant in self.tenants.all().into_iter().filter(|tenant| tenant.store.database().is_made()) {
@@ -132,7 +157,7 @@ impl Retention {
                 // Those that wait for the place get it in order.
                 loop {
                     let _place = places.acquire().await;
-                    if retention.clean(&tenant).await || retention.clock.elapsed() >= end {
+                    if retention.clean(&tenant, calm_until).await || retention.clock.elapsed() >= end {
                         return;
                     }
                 }
@@ -156,16 +181,16 @@ impl Retention {
     }
 
     /// Returns `false` if the turn has ended before all that is old was deleted.
-    async fn clean(&self, tenant: &ServedTenant) -> bool {
+    async fn clean(&self, tenant: &ServedTenant, calm_until: Duration) -> bool {
         let code = tenant.config.client_code.as_str();
         let database = tenant.store.database();
         let visit = tenant.store.visit();
         let (state, now) = (database.state(), self.clock.elapsed());
         let mut memory = self.lock().remove(&tenant.uid).unwrap_or_default();
-        let end = now + TURN;
+        let turn = Turn { calm_until, end: now + TURN };
         let deleted = async {
-            let deleted = self.delete_old(tenant, end).await?;
-            Ok((deleted, self.delete_old_audit(tenant, end).await?))
+            let deleted = self.delete_old(tenant, turn).await?;
+            Ok((deleted, self.delete_old_audit(tenant, turn).await?))
         };
         let mut is_done = true;
         match deleted.await {
@@ -201,21 +226,19 @@ impl Retention {
     }
 
     /// Returns how many deliveries were deleted, and when the oldest of what is left becomes old; `None`: the time was up before.
-    async fn delete_old(
-        &self,
-        tenant: &ServedTenant,
-        end: Duration,
-    ) -> Result<(u64, Option<i64>), StoreError> {
+    async fn delete_old(&self, tenant: &ServedTenant, turn: Turn) -> Result<(u64, Option<i64>), StoreError> {
         let database = tenant.store.ready(&self.clock).await?;
         let mut deleted = 0;
         loop {
+            let began = self.clock.elapsed();
+            let (most, rest) = turn.pace(began);
             let mut transaction = database.begin(&self.clock).await?;
             // By the database's clock, which also set the end times.
             let now_ms = transaction.now_ms();
             let before_ms = now_ms - millis(self.keep);
-            let batch = retention::delete_finished(&mut transaction, before_ms, BATCH).await?;
+            let batch = retention::delete_finished(&mut transaction, before_ms, most).await?;
             deleted += batch;
-            if batch < BATCH as u64 {
+            if batch < most as u64 {
                 // Bulk resend requests are kept for a while even if deliveries are not.
                 let keep_resends = self.keep.max(KEEP_RESENDS);
                 retention::delete_resends(&mut transaction, now_ms - millis(keep_resends)).await?;
@@ -227,14 +250,14 @@ impl Retention {
                 return Ok((deleted, Some(next_ms.into_iter().flatten().min().unwrap_or(i64::MAX))));
             }
             transaction.commit().await?;
-            if self.clock.elapsed() >= end {
+            if !self.rest(turn, began, rest).await {
                 return Ok((deleted, None));
             }
         }
     }
 
     /// Returns whether all old entries were deleted before the time was up.
-    async fn delete_old_audit(&self, tenant: &ServedTenant, end: Duration) -> Result<bool, StoreError> {
+    async fn delete_old_audit(&self, tenant: &ServedTenant, turn: Turn) -> Result<bool, StoreError> {
         let database = tenant.store.ready(&self.clock).await?;
         for (event, most) in [
             (Some(AuditEvent::SignInRefused), MAX_REFUSED),
@@ -247,18 +270,29 @@ impl Retention {
             transaction.commit().await?;
             let before_ms = surplus_ms.map_or(old_ms, |at_ms| old_ms.max(at_ms.saturating_add(1)));
             loop {
+                let began = self.clock.elapsed();
+                let (most, rest) = turn.pace(began);
                 let mut transaction = database.begin(&self.clock).await?;
-                let batch = audit::delete_before(&mut transaction, event, before_ms, BATCH).await?;
+                let batch = audit::delete_before(&mut transaction, event, before_ms, most).await?;
                 transaction.commit().await?;
-                if batch < BATCH as u64 {
+                if batch < most as u64 {
                     break;
                 }
-                if self.clock.elapsed() >= end {
+                if !self.rest(turn, began, rest).await {
                     return Ok(false);
                 }
             }
         }
         Ok(true)
+    }
+
+    /// Rests after a batch that began then, so many times as long as it took, at most until the turn ends. Returns whether there is
+    /// time left.
+    async fn rest(&self, turn: Turn, began: Duration, times: u32) -> bool {
+        let now = self.clock.elapsed();
+        let time = ((now - began) * times).min(turn.end.saturating_sub(now));
+        self.clock.sleep(time).await;
+        self.clock.elapsed() < turn.end
     }
 }
 

@@ -7,6 +7,7 @@ use docket_program::clock::ManualClock;
 use docket_store::Database;
 use docket_store::sqlite::Sqlite;
 use docket_store::stores::Store;
+use futures_util::FutureExt;
 use serde_json::json;
 
 use super::*;
@@ -244,4 +245,28 @@ async fn database_that_never_ends_keeps_no_other_from_its_turn_and_no_round_from
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     assert_eq!((rig.left(0).await, rig.left(1).await), (0, 0), "all deliveries are deleted");
+}
+
+#[tokio::test]
+async fn batches_rest_until_half_of_the_time_to_the_next_round_has_passed() {
+    let time = Duration::from_secs;
+    let turn = Turn { calm_until: time(1800), end: time(1830) };
+    assert_eq!(turn.pace(time(1800) - Duration::from_millis(1)), (50, 3));
+    assert_eq!(turn.pace(time(1800)), (200, 0));
+
+    let rig = Rig::new("rest", &[], 0).await;
+    let began = rig.retention.clock.elapsed();
+    let turn = Turn { calm_until: began + time(20), end: began + time(30) };
+    rig.time.advance(time(2));
+    let mut rest = std::pin::pin!(rig.retention.rest(turn, began, 3));
+    for _ in 0..6 {
+        assert!(rest.as_mut().now_or_never().is_none(), "it rests three times as long as the batch took");
+        rig.time.advance(time(1));
+    }
+    assert!(rest.await);
+    assert!(rig.retention.rest(turn, began, 0).await, "without a rest");
+    let mut rest = std::pin::pin!(rig.retention.rest(turn, began, 3));
+    assert!(rest.as_mut().now_or_never().is_none());
+    rig.time.advance(time(22));
+    assert!(!rest.await, "the batch took 8 s, but its turn ends after 22");
 }
