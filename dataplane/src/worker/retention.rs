@@ -139,12 +139,12 @@ impl Retention {
         }
     }
 
-    /// Cleans up all tenants once. An unavailable database is skipped until the next round. Until half of the time to the next round
-    /// has passed, it rests after each batch.
+    /// Cleans up all tenants once. An unavailable database is skipped until the next round. In the first sixth of the time to the next
+    /// round, it rests after each batch.
     pub async fn round(&self) {
         let places = Arc::new(Semaphore::new(AT_ONCE));
         let now = self.clock.elapsed();
-        let (end, calm_until) = (now + ROUNDS.0, now + self.pause() / 2);
+        let (end, calm_until) = (now + ROUNDS.0, now + self.pause() / 6);
         let mut rounds = tokio::task::JoinSet::new();
         self.lock().retain(|uid, _| self.tenants.by_uid(uid).is_some());
         for tenant in self.tenants.all().into_iter().filter(|tenant| tenant.store.database().is_made()) {

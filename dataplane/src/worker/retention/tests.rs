@@ -248,11 +248,11 @@ async fn database_that_never_ends_keeps_no_other_from_its_turn_and_no_round_from
 }
 
 #[tokio::test]
-async fn batches_rest_until_half_of_the_time_to_the_next_round_has_passed() {
+async fn batches_rest_at_first_and_are_larger_later() {
     let time = Duration::from_secs;
-    let turn = Turn { calm_until: time(1800), end: time(1830) };
-    assert_eq!(turn.pace(time(1800) - Duration::from_millis(1)), (50, 3));
-    assert_eq!(turn.pace(time(1800)), (200, 0));
+    let turn = Turn { calm_until: time(600), end: time(630) };
+    assert_eq!(turn.pace(time(600) - Duration::from_millis(1)), (50, 3));
+    assert_eq!(turn.pace(time(600)), (200, 0));
 
     let rig = Rig::new("rest", &[], 0).await;
     let began = rig.retention.clock.elapsed();
