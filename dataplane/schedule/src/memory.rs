@@ -375,7 +375,7 @@ impl Schedule for MemorySchedule {
                 state.claims.remove(&(before, Arc::clone(tenant), *id));
                 state.claims.insert((until_ms, Arc::clone(tenant), *id));
             }
-            state.queue(tenant, webhook).pace.held_long(now_ms, limits);
+            state.queue(tenant, webhook).pace.renewed(now_ms, limits);
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use tokio::sync::{Mutex, Notify};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::shares::{BACKLOG, DECREASE_EVERY, QUICK, ShareLimits, Shares, TenantShares};
+use super::shares::{BACKLOG, DECREASE_EVERY, LONG, QUICK, ShareLimits, Shares, TenantShares};
 use super::{Claim, Ended, Entry, HandOffs, Hint, LOOK_EVERY, Loss, Owner, Room, Schedule, ScheduleError};
 
 macro_rules! script {
@@ -49,7 +49,7 @@ pub struct RedisSchedule {
     keys: [String; 15],
     rebuilding: [String; 2],
     /// What each transition's arguments begin with: the owner, the shares, times and the channel.
-    common: [String; 13],
+    common: [String; 14],
     /// Of a tenant without limits of its own.
     per_tenant: TenantShares,
     owner: Owner,
@@ -120,13 +120,13 @@ impl RedisSchedule {
     }
 }
 
-fn common(owner: &Owner, shares: Shares, keys: &Keys) -> [String; 13] {
+fn common(owner: &Owner, shares: Shares, keys: &Keys) -> [String; 14] {
     let Shares { per_webhook: ShareLimits { start, most, least }, per_tenant, known } = shares;
     let TenantShares { claims, entries } = per_tenant;
     let [start, most, least, claims, known, entries] =
         [start, most, least, claims, known, entries].map(|n| n.to_string());
-    let [quick, pause, backlog, look] =
-        [QUICK, DECREASE_EVERY, BACKLOG, LOOK_EVERY].map(|time| whole_millis(time).to_string());
+    let [quick, long, pause, backlog, look] =
+        [QUICK, LONG, DECREASE_EVERY, BACKLOG, LOOK_EVERY].map(|time| whole_millis(time).to_string());
     let Owner { process, incarnation } = owner.clone();
     [
         process,
@@ -138,6 +138,7 @@ fn common(owner: &Owner, shares: Shares, keys: &Keys) -> [String; 13] {
         known,
         entries,
         quick,
+        long,
         pause,
         backlog,
         look,

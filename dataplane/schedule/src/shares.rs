@@ -7,6 +7,8 @@ use docket_program::clock::millis;
 
 /// An attempt that holds its place no longer than this is quick.
 pub const QUICK: Duration = Duration::from_secs(1);
+/// An attempt that holds its place for longer is long. One between the two is slow, but its receiver still does its work.
+pub const LONG: Duration = Duration::from_secs(5);
 /// What has been due for so long is a backlog, which new deliveries do not overtake. Sooner it is none: a burst that had more deliveries
 /// than places must not send everything that comes after it through the queue.
 pub const BACKLOG: Duration = Duration::from_millis(250);
@@ -38,11 +40,11 @@ pub struct TenantShares {
 /// The limits of a webhook's share, which follows how its endpoint answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShareLimits {
-    /// Of a webhook of which nothing is known.
+    /// Of a webhook of which nothing is known, and of one that answers slowly.
     pub start: usize,
     /// Of one that answers quickly.
     pub most: usize,
-    /// Of one that does not: enough to notice that it is quick again.
+    /// Of one whose attempts are long: enough to notice that it answers again.
     pub least: usize,
 }
 
@@ -51,7 +53,7 @@ pub struct ShareLimits {
 pub const SHARES: Shares = Shares {
     per_webhook: ShareLimits { start: 8, most: 256, least: 2 },
     per_tenant: TenantShares { claims: 512, entries: 100_000 },
-    known: 20_000,
+    known: 100_000,
 };
 
 /// What is known of a webhook.
@@ -80,23 +82,35 @@ impl Pace {
 
     /// The longest of the claims that ended together held its place for `held`.
     pub(crate) fn ended(&mut self, held: Duration, now_ms: i64, limits: ShareLimits) {
-        if held > QUICK {
-            return self.held_long(now_ms, limits);
-        }
-        self.quick = true;
-        if self.full {
-            self.change((self.share * 2).min(limits.most));
+        let ShareLimits { start, most, least } = limits;
+        if held <= QUICK {
+            self.quick = true;
+            self.grow(most);
+        } else if held <= LONG {
+            self.grow(start);
+            self.shrink(now_ms, start);
+        } else {
+            self.shrink(now_ms, least);
         }
     }
 
-    /// A claim holds its place longer than [`QUICK`].
-    pub(crate) fn held_long(&mut self, now_ms: i64, limits: ShareLimits) {
+    /// A claim holds its place longer than [`QUICK`]. How long it will take is not known yet.
+    pub(crate) fn renewed(&mut self, now_ms: i64, limits: ShareLimits) {
+        self.shrink(now_ms, limits.start);
+    }
+
+    fn grow(&mut self, most: usize) {
+        if self.full && self.share < most {
+            self.change((self.share * 2).min(most));
+        }
+    }
+
+    /// An attempt was not quick.
+    fn shrink(&mut self, now_ms: i64, least: usize) {
         self.quick = false;
         let pause_ms = millis(DECREASE_EVERY).unsigned_abs();
-        if self.share > limits.least
-            && self.decreased_ms.is_none_or(|at_ms| now_ms.abs_diff(at_ms) >= pause_ms)
-        {
-            self.change((self.share / 2).max(limits.least));
+        if self.share > least && self.decreased_ms.is_none_or(|at_ms| now_ms.abs_diff(at_ms) >= pause_ms) {
+            self.change((self.share / 2).max(least));
             self.decreased_ms = Some(now_ms);
         }
     }
@@ -112,7 +126,7 @@ mod tests {
     use super::*;
 
     const LIMITS: ShareLimits = SHARES.per_webhook;
-    const SLOW: Duration = Duration::from_millis(1_001);
+    const MS: Duration = Duration::from_millis(1);
 
     #[test]
     fn quick_webhook_with_a_full_share_doubles_it_up_to_the_most() {
@@ -144,7 +158,7 @@ mod tests {
         let mut pace = Pace { share: 30, quick: true, full: true, decreased_ms: None };
         let mut shares = Vec::new();
         for now_ms in [0, 0, 999, 1_000, 2_000, 2_500, 3_000, 9_000] {
-            pace.ended(SLOW, now_ms, LIMITS);
+            pace.ended(LONG + MS, now_ms, LIMITS);
             assert!(!pace.quick);
             shares.push(pace.share);
         }
@@ -152,9 +166,31 @@ mod tests {
     }
 
     #[test]
+    fn slow_webhook_gets_the_places_of_an_unknown_one_from_either_side() {
+        for held in [QUICK + MS, LONG] {
+            let mut pace = Pace { share: 30, quick: true, full: true, decreased_ms: None };
+            let mut shares = Vec::new();
+            for now_ms in [0, 1_000, 2_000] {
+                pace.ended(held, now_ms, LIMITS);
+                assert!(!pace.quick);
+                shares.push(pace.share);
+            }
+            assert_eq!(shares, [15, 8, 8]);
+            let mut pace = Pace { share: 2, quick: false, full: false, decreased_ms: None };
+            pace.ended(held, 0, LIMITS);
+            assert_eq!(pace.share, 2, "it does not use what it has");
+            for share in [4, 8, 8] {
+                pace.claimed(pace.share);
+                pace.ended(held, 0, LIMITS);
+                assert_eq!((pace.share, pace.quick), (share, false));
+            }
+        }
+    }
+
+    #[test]
     fn webhook_that_recovers_grows_from_where_it_is() {
         let mut pace = Pace { share: 4, quick: true, full: true, decreased_ms: None };
-        pace.held_long(0, LIMITS);
+        pace.ended(LONG + MS, 0, LIMITS);
         pace.ended(QUICK, 1, LIMITS);
         // The places that were full before the decrease say nothing about those of now.
         assert_eq!((pace.share, pace.quick), (2, true));

@@ -6,16 +6,17 @@
 --
 -- ARGV: the process and its incarnation; claims at once of an unknown webhook, at most and at least; of a tenant without
 -- limits of its own; how many webhooks are known; how many entries such a tenant has at most; how many milliseconds a quick
--- claim lasts at most; the pause between two decreases; how many milliseconds an entry must have been
+-- claim lasts at most, and a slow one; the pause between two decreases; how many milliseconds an entry must have been
 -- due to be a backlog; how often each process looks for what is due, at least; the channel; then the transition's own.
 local ENTRIES, WAITING, CLAIMS, FLIGHT, SHARES, HEADS, READY, RING, READY_QUICK, RING_QUICK, TURNS, SIZES, LIMITS,
     STATE, REBUILDING =
     unpack(KEYS)
-local process, incarnation, channel = ARGV[1], ARGV[2], ARGV[13]
+local process, incarnation, channel = ARGV[1], ARGV[2], ARGV[14]
 local start, most, least = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local per_tenant, most_known, most_entries = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local quick_ms, pause_ms, backlog_ms, look_ms = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
-local own = { unpack(ARGV, 14) }
+local quick_ms, long_ms, pause_ms = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
+local backlog_ms, look_ms = tonumber(ARGV[12]), tonumber(ARGV[13])
+local own = { unpack(ARGV, 15) }
 local call = redis.call
 
 -- Expired claims, and queues that fell due, per transition: Redis serves no other client while a script runs.
@@ -201,22 +202,33 @@ local function claimed_of(q, of_webhook)
     if not p.full then learn(q, p.share, p.quick, true, p.decreased) end
 end
 
--- A claim holds its place longer than a quick one.
-local function held_long(q)
+-- An attempt was not quick.
+local function shrink(q, to)
     local p = pace(q)
-    if p.share > least and math.abs(now - p.decreased) >= pause_ms then
-        learn(q, math.max(math.floor(p.share / 2), least), false, false, now)
+    if p.share > to and math.abs(now - p.decreased) >= pause_ms then
+        learn(q, math.max(math.floor(p.share / 2), to), false, false, now)
     elseif p.quick then
         learn(q, p.share, false, p.full, p.decreased)
     end
 end
 
+local function grow(q, to, quick)
+    local p = pace(q)
+    local share = p.full and p.share < to and math.min(p.share * 2, to) or p.share
+    if share ~= p.share or p.quick ~= quick then learn(q, share, quick, p.full and share == p.share, p.decreased) end
+end
+
+-- A claim holds its place longer than a quick one. How long it will take is not known yet.
+local function renewed(q)
+    shrink(q, start)
+end
+
 -- The longest of the claims that ended together held its place for so many milliseconds.
 local function ended_after(q, held)
-    if held > quick_ms then return held_long(q) end
-    local p = pace(q)
-    local share = p.full and math.min(p.share * 2, most) or p.share
-    if share ~= p.share or not p.quick then learn(q, share, true, p.full and share == p.share, p.decreased) end
+    if held <= quick_ms then return grow(q, most, true) end
+    if held > long_ms then return shrink(q, least) end
+    grow(q, start, pace(q).quick)
+    shrink(q, start)
 end
 
 -- Forgets webhooks if too many are known.

@@ -2,6 +2,6 @@
 local till = now + own[1]
 for _, claim in ipairs(named_claims(2, 3)) do
     set(CLAIMS, claim.key, till)
-    held_long(claim.q)
+    renewed(claim.q)
 end
 finish()

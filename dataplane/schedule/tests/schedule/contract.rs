@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use docket_domain::delivery::DeliveryId;
-use docket_schedule::shares::{BACKLOG, QUICK};
+use docket_schedule::shares::{self, BACKLOG, QUICK};
 use docket_schedule::{
     Claim, Ended, Entry, HandOffs, Hint, Room, Schedule, ShareLimits, Shares, TenantShares,
 };
@@ -35,8 +35,8 @@ pub(crate) const FEW: Shares = Shares {
 /// How long the suite's claims last.
 const LEASE: Duration = Duration::from_secs(30);
 const NOW: Duration = Duration::ZERO;
-/// Longer than [`QUICK`].
-const LONG: Duration = Duration::from_millis(1_001);
+/// Longer than slow.
+const LONG: Duration = shares::LONG.saturating_add(Duration::from_millis(1));
 /// Room for everything.
 const ANY: Room = Room { slots: 1_000, slow: 1_000, newcomers: 0 };
 
@@ -446,6 +446,29 @@ pub(crate) async fn many_timeouts_at_once_are_one_decrease(rig: impl Rig) {
     assert_eq!((claims.len(), claims[0].quick), (32, true));
 }
 
+pub(crate) async fn a_slow_webhook_gets_the_places_of_an_unknown_one(rig: impl Rig) {
+    for (webhook, held) in [("w", QUICK + Duration::from_millis(1)), ("x", shares::LONG)] {
+        grow(&rig, "a", webhook, 2).await;
+        let mut shares = Vec::new();
+        for wait in [0, 1_000, 1_000] {
+            rig.advance(Duration::from_millis(wait)).await;
+            let claims = fill(&rig, "a", webhook).await;
+            shares.push((claims.len(), claims[0].quick));
+            end(&rig, claims, held).await;
+        }
+        assert_eq!(shares, [(16, true), (8, false), (4, false)]);
+        rig.advance(Duration::from_secs(1)).await;
+        let claims = fill(&rig, "a", webhook).await;
+        assert_eq!(claims.len(), 4);
+        end(&rig, claims, LONG).await;
+        for share in [3, 4, 4] {
+            let claims = fill(&rig, "a", webhook).await;
+            assert_eq!((claims.len(), claims[0].quick), (share, false), "{webhook}");
+            end(&rig, claims, held).await;
+        }
+    }
+}
+
 pub(crate) async fn a_claim_that_needs_to_be_renewed_is_long(rig: impl Rig) {
     grow(&rig, "a", "w", 1).await;
     let claims = fill(&rig, "a", "w").await;
@@ -682,6 +705,7 @@ macro_rules! contract_suite {
             a_share_that_grows_lets_more_through_at_once,
             the_longest_of_claims_that_end_together_counts,
             many_timeouts_at_once_are_one_decrease,
+            a_slow_webhook_gets_the_places_of_an_unknown_one,
             a_claim_that_needs_to_be_renewed_is_long,
             an_expired_claim_says_nothing_of_its_webhook,
             webhooks_that_are_not_quick_stay_within_their_room,
