@@ -2,7 +2,8 @@
 //!
 //! Attempts that are slow, since their webhook is not known to answer quickly or since they run for longer than a second,
 //! use at most half of the slots. An attempt that becomes slow while they do leaves its slot to another, so that
-//! quick webhooks always have the other half. Of the slow half, an eighth is for tenants that have no attempt at all.
+//! quick webhooks always have the other half. Of the slow half, an eighth is for tenants that have no attempt at all. There are never more
+//! attempts than twice the slots.
 //!
 //! Attempts of webhooks that are not known to be quick begin only a few at a time: each opens a connection, and hundreds at once
 //! would take the cores from quick ones.
@@ -24,6 +25,9 @@ const STARTS: usize = 6;
 /// For so long after its claim such an attempt counts as one that begins: a database that does not respond must not keep the
 /// others from beginning.
 pub(super) const START: Duration = Duration::from_millis(50);
+
+/// For each slot, the most attempts, with those that have left their slots. Each takes some 100 KB.
+const MOST_ATTEMPTS: usize = 2;
 
 /// The slots of a worker.
 pub(super) struct Slots {
@@ -63,7 +67,9 @@ pub(super) struct Slot {
 /// How many more fit, if at most half of all may be slow.
 fn room(total: usize, quick: usize, slow: usize) -> Room {
     let half = total / 2;
-    let slots = total.saturating_sub(quick + slow.min(half));
+    let slots = total
+        .saturating_sub(quick + slow.min(half))
+        .min((MOST_ATTEMPTS * total).saturating_sub(quick + slow));
     Room { slots, slow: half.saturating_sub(slow).min(slots), newcomers: half / 8 }
 }
 
@@ -193,6 +199,9 @@ mod tests {
         assert_eq!(free(4, 4), (0, 0));
         assert_eq!(free(2, 6), (2, 0), "two of the slow ones have left their slots");
         assert_eq!(free(8, 3), (0, 0));
+        assert_eq!(free(0, 11), (4, 0));
+        assert_eq!(free(2, 13), (1, 0), "more than sixteen attempts are too many");
+        assert_eq!(free(0, 16), (0, 0));
     }
 
     #[test]
