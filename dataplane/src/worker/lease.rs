@@ -140,11 +140,13 @@ impl<S: Schedule> Leases<S> {
         // The tenant as it is served now: its URL or its password may have changed since the attempt began.
         let served = self.tenants.by_uid(&tenant_uid);
         let store = served.map_or(store, |tenant| Arc::clone(&tenant.store));
-        let held: Vec<Held<'_>> = claims
+        let mut held: Vec<Held<'_>> = claims
             .iter()
             .zip(&leases)
             .map(|(Claim { entry, .. }, lease)| Held { id: entry.id, webhook: &entry.webhook, lease })
             .collect();
+        // The order in which outcomes lock the rows.
+        held.sort_by_key(|held| held.id);
         let rows = async {
             let mut transaction = store.begin(&self.clock).await?;
             let until_ms = transaction.now_ms() + millis(LEASE);

@@ -144,6 +144,8 @@ pub async fn queue_hand_offs(transaction: &mut Transaction, which: HandOffs<'_>)
             keys.push((row.get(0)?, row.get(1)?));
         }
     }
+    // In the order in which outcomes lock them.
+    keys.sort();
     for keys in keys.chunks(AT_ONCE) {
         queue(transaction, keys.iter().map(|(batch, webhook)| (batch.as_str(), webhook.as_str()))).await?;
     }
