@@ -13,6 +13,7 @@ use docket_store::deliveries::{self, Held};
 use docket_store::{StoreError, Writer};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::begin::{Attempt, Begin, Begun};
 use super::finish::Finish;
@@ -152,6 +153,11 @@ impl<S: Schedule> Batches<S> {
             }
         }
         ended
+    }
+
+    /// The worker does not stop before this is dropped.
+    pub(super) fn running(&self) -> TaskTrackerToken {
+        self.tasks.token()
     }
 
     /// Makes one attempt in a task of its own, from the POST to its settled claim.

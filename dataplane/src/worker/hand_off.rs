@@ -15,6 +15,7 @@ use docket_schedule::{Entry, HandOffs, Schedule};
 use docket_store::deliveries::{Lease, Started};
 use docket_store::events::ToSend;
 use docket_store::saves::Save;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::batch::Batches;
 use super::begin::Attempt;
@@ -48,6 +49,8 @@ pub struct HandedOff<S> {
     lease: Lease,
     /// When the claims end, by [`Clock::elapsed`].
     until: Duration,
+    /// A worker that stops waits for this too: until these deliveries begin, or are given back.
+    _running: TaskTrackerToken,
 }
 
 impl<S: Schedule> HandOff<S> {
@@ -65,6 +68,7 @@ impl<S: Schedule> HandOff<S> {
     /// Claims those of these entries that this process may attempt now. The first of them use `places`, the others take places of their
     /// own. If the schedule does not respond, it claims none.
     pub async fn claim(self: &Arc<Self>, entries: Vec<Entry>, mut places: Option<Taken>) -> HandedOff<S> {
+        let running = self.batches.running();
         let now = self.clock.elapsed();
         let until = now + LEASE;
         let mut reserved = self.slots.reserve(entries.len(), now);
@@ -94,7 +98,7 @@ impl<S: Schedule> HandOff<S> {
             places.give_up(hand_offs.quick_waiting);
         }
         let lease = self.leases.new_lease().of_hand_offs();
-        HandedOff { hand_off: Arc::clone(self), claimed, lease, until }
+        HandedOff { hand_off: Arc::clone(self), claimed, lease, until, _running: running }
     }
 }
 
