@@ -29,6 +29,8 @@ use crate::tenants::ServedTenant;
 
 /// How long a save waits for the schedule.
 const TIMEOUT: Duration = Duration::from_millis(500);
+/// A group reserves as many slots as it has places, or so many.
+const BEYOND_PLACES: usize = 64;
 
 /// Takes deliveries that are about to be committed.
 pub struct HandOff<S> {
@@ -65,13 +67,15 @@ impl<S: Schedule> HandOff<S> {
         self.places.wait(&tenant.uid, most_places(tenant), since, wanted).await
     }
 
-    /// Claims those of these entries that this process may attempt now. The first of them use `places`, the others take places of their
-    /// own. If the schedule does not respond, it claims none.
+    /// Claims those of these entries that this process may attempt now. The first of them use `places`, and at most some more take places
+    /// of their own: a group reserves slots before it knows what it gets, and must not keep them from other tenants. If the schedule does
+    /// not respond, it claims none.
     pub async fn claim(self: &Arc<Self>, entries: Vec<Entry>, mut places: Option<Taken>) -> HandedOff<S> {
         let running = self.batches.running();
         let now = self.clock.elapsed();
         let until = now + LEASE;
-        let mut reserved = self.slots.reserve(entries.len(), now);
+        let most = places.as_ref().map_or(0, Taken::count).max(BEYOND_PLACES);
+        let mut reserved = self.slots.reserve(entries.len().min(most), now);
         let claims = self.schedule.hand_off(entries, reserved.room(), LEASE);
         let hand_offs = match tokio::time::timeout(TIMEOUT, claims).await {
             Ok(Ok(hand_offs)) => hand_offs,
@@ -94,6 +98,7 @@ impl<S: Schedule> HandOff<S> {
                 );
             }
         }
+        reserved.give_back();
         if let Some(places) = &mut places {
             places.give_up(hand_offs.quick_waiting);
         }

@@ -142,6 +142,17 @@ impl Reserved {
     }
 }
 
+impl Reserved {
+    /// Gives back what is left of it, and notifies those that wait for a slot.
+    pub(super) fn give_back(self) {
+        let (slots, left) = (Arc::clone(&self.slots), self.left.slots);
+        drop(self);
+        if left > 0 {
+            slots.freed.notify_one();
+        }
+    }
+}
+
 impl Used {
     fn of(&mut self, quick: bool) -> &mut usize {
         if quick { &mut self.quick } else { &mut self.slow }
