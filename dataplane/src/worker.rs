@@ -41,6 +41,7 @@ use docket_domain::delivery::CLAIM_LIMIT;
 use docket_egress::Sender;
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
+use docket_schedule::patience::Patience;
 use docket_schedule::{LOOK_EVERY, Room, Schedule, ScheduleError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -158,6 +159,7 @@ impl<S: Schedule> Worker<S> {
             batches: Arc::clone(&self.batches),
             settle: Arc::clone(&self.batches.settle),
             metrics: Arc::clone(&self.metrics),
+            patience: Patience::default(),
         })
     }
 

@@ -45,6 +45,7 @@ use jiff::Timestamp;
 pub mod live;
 pub mod memory;
 pub mod notifier;
+pub mod patience;
 pub mod redis;
 pub mod shares;
 

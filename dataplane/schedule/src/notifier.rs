@@ -11,10 +11,9 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::patience::{Patience, TIMEOUT};
 use super::{Entry, HandOffs, Hint, Room, Schedule};
 
-/// How long a caller waits for the schedule.
-const TIMEOUT: Duration = Duration::from_millis(500);
 /// How often and for how long a failed notification is retried; then the sweep finds the rows.
 const RETRY_EVERY: Duration = Duration::from_millis(500);
 const RETRY_FOR: Duration = Duration::from_secs(30);
@@ -28,12 +27,13 @@ pub struct Notifier<S> {
     /// Hints to retry, each with the time of its first failure, oldest first.
     pending: Mutex<VecDeque<(Instant, Hint)>>,
     added: Notify,
+    patience: Patience,
 }
 
 impl<S: Schedule> Notifier<S> {
     /// Of this schedule; nothing is pending.
     pub fn new(schedule: Arc<S>) -> Self {
-        Self { schedule, pending: Mutex::default(), added: Notify::new() }
+        Self { schedule, pending: Mutex::default(), added: Notify::new(), patience: Patience::default() }
     }
 
     fn pending(&self) -> MutexGuard<'_, VecDeque<(Instant, Hint)>> {
@@ -48,11 +48,8 @@ impl<S: Schedule> Notifier<S> {
             return HandOffs::default();
         }
         let announced = self.schedule.hand_off(entries, Room::default(), lease);
-        match tokio::time::timeout(TIMEOUT, announced).await {
-            Ok(Ok(announced)) => announced,
-            // The notification after the commit logs it if the schedule is still unavailable.
-            Ok(Err(_)) | Err(_) => HandOffs::default(),
-        }
+        // The notification after the commit logs it if the schedule is still unavailable.
+        self.patience.ask(announced).await.unwrap_or_default()
     }
 
     /// Notifies the schedule of committed rows, or leaves that to [`run`](Self::run); takes no longer than half a second.

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use docket_domain::delivery::DeliveryId;
 use docket_program::clock::Clock;
-use docket_schedule::{Entry, HandOffs, Schedule};
+use docket_schedule::patience::Patience;
+use docket_schedule::{Entry, Schedule};
 use docket_store::deliveries::{Lease, Started};
 use docket_store::events::ToSend;
 use docket_store::saves::Save;
@@ -27,8 +28,6 @@ use super::sweep;
 use crate::telemetry::Metrics;
 use crate::tenants::ServedTenant;
 
-/// How long a save waits for the schedule.
-const TIMEOUT: Duration = Duration::from_millis(500);
 /// A group reserves as many slots as it has places, or so many.
 const BEYOND_PLACES: usize = 64;
 
@@ -42,6 +41,7 @@ pub struct HandOff<S> {
     pub(super) batches: Arc<Batches<S>>,
     pub(super) settle: Arc<Settle<S>>,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) patience: Patience,
 }
 
 /// The deliveries of one transaction that are handed off.
@@ -77,11 +77,8 @@ impl<S: Schedule> HandOff<S> {
         let most = places.as_ref().map_or(0, Taken::count).max(BEYOND_PLACES);
         let mut reserved = self.slots.reserve(entries.len().min(most), now);
         let claims = self.schedule.hand_off(entries, reserved.room(), LEASE);
-        let hand_offs = match tokio::time::timeout(TIMEOUT, claims).await {
-            Ok(Ok(hand_offs)) => hand_offs,
-            // The rows are scheduled after their commit, which logs it if the schedule is still unavailable.
-            Ok(Err(_)) | Err(_) => HandOffs::default(),
-        };
+        // The rows are scheduled after their commit, which logs it if the schedule is still unavailable.
+        let hand_offs = self.patience.ask(claims).await.unwrap_or_default();
         self.metrics.limited_deliveries(&hand_offs);
         let claims = hand_offs.claims;
         let mut claimed = HashMap::with_capacity(claims.len());
