@@ -275,8 +275,13 @@ impl Schedule for RedisSchedule {
             let arguments = [slots, slow, newcomers, Argument::millis(lease)];
             let arguments =
                 self.arguments(arguments.into_iter().chain(chunk.iter().flat_map(Argument::entry)));
-            let (claimed, full, busy, quick_waiting): (Vec<(usize, u64, bool)>, _, _, usize) =
-                self.run(&HAND_OFF, arguments).await?;
+            type HandedOff = (Vec<(usize, u64, bool)>, Vec<String>, Vec<String>, usize);
+            let (claimed, full, busy, quick_waiting): HandedOff = match self.run(&HAND_OFF, arguments).await {
+                Ok(handed_off) => handed_off,
+                Err(error) if result.claims.is_empty() => return Err(error),
+                // What was claimed before counts.
+                Err(_) => break,
+            };
             result.quick_waiting += quick_waiting;
             result.full.extend(tenants(full));
             result.busy.extend(tenants(busy));
