@@ -157,6 +157,8 @@ pub enum Loss {
     New,
     /// Nothing was lost since the last call, but no process has [rebuilt](Schedule::rebuilt) the index yet.
     Standing,
+    /// The schedule did not respond for a while, in which hints may have been dropped.
+    Hints,
 }
 
 /// What is due, and which tenant and webhook are next. Every implementation passes the suite in `tests/schedule/contract.rs`.

@@ -66,6 +66,8 @@ struct Checks {
     next: Instant,
     /// How many checks there were: the number of a loss that the next one finds.
     count: u64,
+    /// Whether the last one failed.
+    failed: bool,
 }
 
 impl RedisSchedule {
@@ -85,7 +87,7 @@ impl RedisSchedule {
             per_tenant: shares.per_tenant,
             owner,
             changed,
-            checks: Mutex::new(Checks { next: Instant::now(), count: 0 }),
+            checks: Mutex::new(Checks { next: Instant::now(), count: 0, failed: false }),
             loss: AtomicU64::new(0),
             listener,
         }
@@ -343,7 +345,8 @@ impl Schedule for RedisSchedule {
     }
 
     /// Returns when Redis does not mark the index as complete: Redis is new, was emptied or restored, or another server
-    /// took over, which may lack entries. Until a process has [rebuilt](Schedule::rebuilt) it, this returns once a second.
+    /// took over, which may lack entries. Until a process has [rebuilt](Schedule::rebuilt) it, this returns once a second. Also returns
+    /// when Redis responds again.
     async fn lost(&self) -> Loss {
         let mut checks = self.checks.lock().await;
         loop {
@@ -355,12 +358,14 @@ impl Schedule for RedisSchedule {
             let known = self.loss.load(Ordering::Relaxed);
             let arguments = [self.owner.incarnation.clone(), known.to_string(), checks.count.to_string()];
             let loss = LOST.run::<u8>(&self.connection, &self.rebuilding, &arguments).await;
+            let was_failing = std::mem::replace(&mut checks.failed, loss.is_err());
             match loss {
                 Ok(1) => {
                     self.loss.store(checks.count, Ordering::Relaxed);
                     return Loss::New;
                 }
                 Ok(2) => return Loss::Standing,
+                Ok(_) if was_failing => return Loss::Hints,
                 // Callers that need Redis report that it is unavailable.
                 Ok(_) | Err(_) => {}
             }

@@ -153,6 +153,10 @@ impl<S: Schedule> Sweeper<S> {
                 }
                 loss = &mut lost => {
                     lost.set(schedule.lost());
+                    if loss == Loss::Hints {
+                        self.begin_all(None, spread);
+                        continue;
+                    }
                     if loss == Loss::New {
                         self.limit_all().await;
                     }

@@ -105,6 +105,24 @@ async fn a_loss_is_new_once_and_stands_until_it_is_rebuilt() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_that_responds_again_may_lack_hints() {
+    let rig = Rig::new();
+    build(&rig).await;
+    assert!(!is_lost(&rig.schedule).await);
+    rig.server.freeze();
+    let failures = async {
+        // By then a check has failed too: there is one each second.
+        for _ in 0..5 {
+            rig.schedule.next_due().await.expect_err("it does not respond");
+        }
+        rig.server.thaw();
+    };
+    let (loss, ()) = tokio::join!(soon("its response", rig.schedule.lost()), failures);
+    assert_eq!(loss, Loss::Hints);
+    assert!(!is_lost(&rig.schedule).await, "it is reported once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_that_contradict_each_other_are_thrown_away_and_rebuilt() {
     const KEYS: [&str; 10] = [
         "entries",
