@@ -42,6 +42,9 @@ const AT_ONCE_OF_A_SERVER: usize = 8;
 const AT_ONCE_AWAY: usize = 2;
 /// How long to wait for the sweeps of the tenants that a predecessor worked for; some of their databases may be away.
 const SUCCESSION: Duration = Duration::from_secs(5);
+/// The pause between two parts of a tenant's sweep, so that 5,000 deliveries a second are scheduled. While the tenant has as many in the
+/// schedule as it may, it doubles up to the longest.
+const PARTS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(16));
 /// The delay between two attempts to rebuild a lost schedule.
 const REBUILD_AGAIN: Duration = Duration::from_secs(5);
 
@@ -55,8 +58,8 @@ pub struct Sweeper<S> {
     places: [Arc<Semaphore>; 2],
     /// What each tenant's database looked like when a sweep found nothing unfinished in it.
     seen: HashMap<String, Seen>,
-    /// The last delivery of each sweep that had too many to schedule at once.
-    stopped_at: HashMap<String, DeliveryId>,
+    /// Where the sweeps stopped that had too many to schedule at once.
+    stopped_at: HashMap<String, Stopped>,
     /// The tenants whose databases were unavailable last time.
     away: HashSet<String>,
     rebuild: Rebuild,
@@ -67,6 +70,31 @@ pub struct Sweeper<S> {
     running: HashMap<Id, String>,
     /// Tenants that changed during their sweep, which may not have seen the change.
     sweep_again: HashSet<String>,
+}
+
+/// Where a sweep stopped.
+#[derive(Clone, Copy)]
+struct Stopped {
+    /// The last delivery that it scheduled.
+    at: DeliveryId,
+    /// The first one that had no room.
+    refused: Option<DeliveryId>,
+    /// How long the next part waits.
+    pause: Duration,
+}
+
+impl Stopped {
+    /// Where the part after `before` stopped. `None`: the schedule has had no room for a while, so that the next sweep begins with the
+    /// first delivery.
+    fn next(before: Option<Self>, at: DeliveryId, refused: Option<DeliveryId>) -> Option<Self> {
+        let (least, most) = PARTS;
+        let pause = match before.filter(|before| refused.is_some() && before.refused == refused) {
+            Some(before) if before.pause == most => return None,
+            Some(before) => (before.pause * 2).min(most),
+            None => least,
+        };
+        Some(Self { at, refused, pause })
+    }
 }
 
 /// What the schedule gives a tenant.
@@ -207,8 +235,11 @@ impl<S: Schedule> Sweeper<S> {
     pub async fn take_over(&mut self) {
         self.limit_all().await;
         self.begin_all(Some(&Dead::All), Duration::ZERO);
-        while let Some(swept) = self.sweeps.join_next_with_id().await {
-            self.end(swept);
+        // Further parts follow later.
+        for _ in 0..self.sweeps.len() {
+            if let Some(swept) = self.sweeps.join_next_with_id().await {
+                self.end(swept);
+            }
         }
     }
 
@@ -306,7 +337,7 @@ impl<S: Schedule> Sweeper<S> {
             self.rebuild.indexed(&uid);
             return;
         }
-        let after = self.stopped_at.get(&uid).copied();
+        let after = self.stopped_at.get(&uid).map(|stopped| stopped.at);
         let places = Arc::clone(&self.places[usize::from(self.away.contains(&uid))]);
         let scan = self.scan.clone();
         let sweep = self.sweeps.spawn(async move {
@@ -319,12 +350,12 @@ impl<S: Schedule> Sweeper<S> {
                 let visit = tenant.store.visit();
                 let result = scan.run(&tenant, dead, after, extent).await;
                 // After a loss each process sweeps everything; one report of the health is enough, by the next sweep.
-                let mut is_reported = result.is_ok() && extent == Extent::SomePages;
+                let mut is_reported = result.is_ok() && extent == Extent::SomePages && after.is_none();
                 if let Some(board) = scan.board.as_ref().filter(|_| is_reported) {
                     is_reported = report::publish(&tenant, board).await;
                 }
                 visit.end().await;
-                let state = state.filter(|_| after.is_none() && is_reported);
+                let state = state.filter(|_| is_reported);
                 Swept { tenant, state, result }
             })
             .await
@@ -340,7 +371,7 @@ impl<S: Schedule> Sweeper<S> {
         self.running.remove(&id);
         let Some(Swept { tenant, state, result }) = swept else { return };
         let uid = tenant.config.uid.clone();
-        self.stopped_at.remove(&uid);
+        let before = self.stopped_at.remove(&uid);
         if self.sweep_again.remove(&uid)
             && let Some(tenant) = self.tenants.by_uid(&uid)
         {
@@ -349,7 +380,19 @@ impl<S: Schedule> Sweeper<S> {
             self.begin(tenant, None, Duration::ZERO, extent);
             return;
         }
-        self.record(tenant.config.client_code.as_str(), uid, state, result);
+        let (stopped, continues) = match result {
+            Ok(Found::UpTo(at, refused)) => (Stopped::next(before, at, refused), true),
+            Ok(Found::Cut(at)) => (Some(Stopped { at, refused: None, pause: PARTS.0 }), false),
+            Ok(Found::Nothing | Found::Some) | Err(_) => (None, false),
+        };
+        self.record(tenant.config.client_code.as_str(), uid.clone(), state, result);
+        if let Some(stopped) = stopped {
+            self.stopped_at.insert(uid.clone(), stopped);
+            // A rebuild continues by itself.
+            if continues && !self.rebuild.misses(&uid) {
+                self.begin(tenant, None, stopped.pause, Extent::SomePages);
+            }
+        }
     }
 
     fn record(
@@ -371,8 +414,9 @@ impl<S: Schedule> Sweeper<S> {
             Ok(found) => {
                 self.away.remove(&uid);
                 match found {
-                    Found::UpTo(last) => drop(self.stopped_at.insert(uid, last)),
-                    Found::Nothing | Found::Some => self.rebuild.indexed(&uid),
+                    Found::UpTo(_, None) | Found::Cut(_) => {}
+                    // The schedule has as many as it may have.
+                    Found::UpTo(_, Some(_)) | Found::Nothing | Found::Some => self.rebuild.indexed(&uid),
                 }
             }
             Err(error) => {
@@ -397,5 +441,24 @@ impl<S: Schedule> Sweeper<S> {
                 tracing::warn!(error = %error, "marking the schedule as rebuilt failed; retrying");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_follow_ever_later_while_there_is_no_room_and_then_a_sweep_starts_over() {
+        let id = |number| DeliveryId::new(jiff::Timestamp::UNIX_EPOCH, [number; 10]);
+        let mut stopped = None;
+        let mut next = |refused: Option<u8>| {
+            stopped = Stopped::next(stopped, DeliveryId::default(), refused.map(id));
+            stopped.map(|stopped| stopped.pause.as_secs())
+        };
+        assert_eq!([None, None, Some(1), Some(1), Some(1)].map(&mut next), [1, 1, 1, 2, 4].map(Some));
+        let refused = [Some(2); 5].map(&mut next);
+        assert_eq!(refused, [1, 2, 4, 8, 16].map(Some), "the one before had room since");
+        assert_eq!([Some(2), Some(2)].map(&mut next), [None, Some(1)]);
     }
 }

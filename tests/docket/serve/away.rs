@@ -163,3 +163,22 @@ async fn a_suspended_tenants_deliveries_leave_the_schedule_and_come_back_with_it
     let attempts = "SELECT max(attempt_count) FROM delivery";
     assert_eq!(database.query_one(attempts, &[]).await.expect("a statement").get::<_, i64>(0), 1);
 }
+
+/// The schedule has room for 300 of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deliveries_without_room_in_the_schedule_follow_before_the_next_sweep() {
+    let stage = Stage::new().await;
+    let tenant = external("acme", 'a', &stage.database);
+    let limited = tenant.replacen("spec:\n", "spec:\n  limits: {queuedDeliveries: 300}\n", 1);
+    assert_ne!(limited, tenant);
+    let webhook = stage.receiver.webhook_yaml("acme", "orders", "C-1", "/orders");
+    stage.home.write("all.yaml", &format!("{limited}{}{webhook}", docket_tests::receiver::ca_yaml()));
+    let queue = "INSERT INTO event (id, code, customer_code, body, occurred_at_ms)
+            SELECT 'evt_' || lpad(n::text, 32, '0'), 'order.created', 'C-1', '{}', 0 FROM generate_series(1, 1500) n;
+        INSERT INTO delivery_queue (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms)
+            SELECT '01900000-0000-7000-8000-' || lpad(n::text, 12, '0'), 'evt_' || lpad(n::text, 32, '0'),
+                   'file:default/orders', 'default/orders', 'Pending', 0, 0, 0 FROM generate_series(1, 1500) n";
+    postgres::client(&stage.database).await.batch_execute(queue).await.expect("rows");
+    let _worker = stage.spawn("worker", NO_SWEEP).ready(&stage.home).await;
+    stage.received(1_500).await;
+}

@@ -18,8 +18,10 @@ use crate::tenants::ServedTenant;
 
 /// Rows per page.
 const PAGE: i64 = 500;
-/// The most pages per tenant and sweep; the next sweep continues where this one stopped.
-const MAX_PAGES: usize = 40;
+/// The most pages per tenant and part of a sweep; the next part continues where this one stopped.
+const MAX_PAGES: usize = 10;
+/// How long a part lasts at most. The owner of a database can make it one that never ends.
+const TURN: Duration = Duration::from_secs(10);
 /// One of several processes schedules only what is due within this time; a later sweep schedules the rest. This keeps
 /// deliveries that are due much later from filling Redis.
 const SOON: Duration = Duration::from_secs(15 * 60);
@@ -42,8 +44,10 @@ pub(super) enum Found {
     Nothing,
     /// Unfinished deliveries, all of which were read.
     Some,
-    /// More than one sweep schedules; the last one that it did.
-    UpTo(DeliveryId),
+    /// More than this part of a sweep could schedule; the last one that it did, and the first one of a page for which there was no room.
+    UpTo(DeliveryId, Option<DeliveryId>),
+    /// The schedule was unavailable; the last one before that.
+    Cut(DeliveryId),
 }
 
 /// The dependencies of a sweep.
@@ -85,29 +89,36 @@ impl<S: Schedule> Scan<S> {
             return Ok(Found::Nothing);
         }
         let (mut reader, mut found) = (database.reader().await?, Found::Nothing);
-        let mut pages = 0;
-        while extent == Extent::All || pages < MAX_PAGES {
+        let (mut pages, end) = (0, self.clock.elapsed() + TURN);
+        while (extent == Extent::All || pages < MAX_PAGES) && self.clock.elapsed() < end {
             pages += 1;
             let page = deliveries::unfinished(&mut reader, after, PAGE).await?;
             let Some(last) = page.last().map(|due| due.id) else { return Ok(found) };
+            let first = page.first().map(|due| due.id);
             let mut hints = tenant.hints(page, now);
             // Deliveries of a webhook on hold are not due.
             hints.retain(|hint| hint.wait <= horizon && !tenant.holds(&hint.entry.webhook));
             let put = self.schedule.put(hints).await;
             let was_away = self.schedule_away.swap(put.is_err(), Ordering::Relaxed);
             match put {
-                Ok(full) => full.iter().for_each(|full| self.metrics.limited(full, Limit::QueuedDeliveries)),
+                Ok(full) => {
+                    full.iter().for_each(|full| self.metrics.limited(full, Limit::QueuedDeliveries));
+                    // What has no room follows when there is some.
+                    if !full.is_empty() {
+                        return Ok(Found::UpTo(after.unwrap_or_default(), first));
+                    }
+                }
                 Err(error) => {
                     // Logged once and not for each tenant.
                     if !was_away {
                         tracing::warn!(error = %error, "scheduling swept deliveries failed; retrying");
                     }
-                    return Ok(Found::UpTo(after.unwrap_or_default()));
+                    return Ok(Found::Cut(after.unwrap_or_default()));
                 }
             }
             (after, found) = (Some(last), Found::Some);
         }
-        Ok(after.map_or(found, Found::UpTo))
+        Ok(after.map_or(found, |last| Found::UpTo(last, None)))
     }
 }
 
