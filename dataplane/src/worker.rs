@@ -60,7 +60,8 @@ use slots::Slots;
 
 /// How long to wait before the next claim when the schedule is unavailable.
 const SCHEDULE_AWAY: Duration = Duration::from_secs(1);
-/// How often to claim while slow attempts use all of their slots: what is due may be for quick webhooks or for slow ones.
+/// How often to claim while slow attempts use all of their slots, or attempts use all slots: what is due may be for quick webhooks or for
+/// slow ones.
 const SLOW_FULL: Duration = Duration::from_millis(100);
 
 /// The settings of the worker.
@@ -246,11 +247,9 @@ fn pause(room: Room, due: Option<Duration>, poll: Duration) -> Duration {
     match room {
         // What is due may be claimed at once.
         Room { slow, newcomers, .. } if slow > newcomers => due.min(poll),
-        // The next event is that a slot becomes free.
-        Room { slots: 0, .. } => poll,
         // What is due may wait until others have begun.
-        Room { slow: 0, .. } => due.clamp(slots::START, poll.max(slots::START)),
-        // What is due may wait for a slow slot.
+        Room { slots: 1.., slow: 0, .. } => due.clamp(slots::START, poll.max(slots::START)),
+        // What is due may wait for a slow slot, or until an attempt becomes slow and leaves its slot.
         Room { .. } => due.clamp(SLOW_FULL, poll.max(SLOW_FULL)),
     }
 }

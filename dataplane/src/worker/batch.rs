@@ -20,7 +20,6 @@ use super::finish::Finish;
 use super::lease::Leases;
 use super::send;
 use super::settle::{Claimed, Settle, ToSettle};
-use super::slots::SLOW;
 use crate::groups::{Groups, Turn};
 use crate::tenants::{ServedTenant, Tenants};
 
@@ -177,16 +176,7 @@ impl<S: Schedule> Batches<S> {
             return Box::pin(self.give_back(&attempt, claimed)).await;
         }
         let begun = self.clock.elapsed();
-        let outcome = {
-            let mut send = std::pin::pin!(self.send(&attempt));
-            match tokio::time::timeout(SLOW, &mut send).await {
-                Ok(outcome) => outcome,
-                Err(_) => {
-                    claimed.slot.iter_mut().for_each(|slot| slot.is_slow());
-                    send.await
-                }
-            }
-        };
+        let outcome = self.send(&attempt).await;
         claimed.held = Some(self.clock.elapsed().saturating_sub(begun));
         // An unavailable database must not keep other tenants from their attempts. The share of this tenant stays used
         // until its claim is settled.

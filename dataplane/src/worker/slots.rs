@@ -1,6 +1,6 @@
 //! The slots of a worker: how many attempts it makes at once.
 //!
-//! Attempts that are slow, since their webhook is not known to answer quickly or since they run for longer than a second,
+//! Attempts that are slow, since their webhook is not known to answer quickly or since they have their slot for longer than a second,
 //! use at most half of the slots. An attempt that becomes slow while they do leaves its slot to another, so that
 //! quick webhooks always have the other half. Of the slow half, an eighth is for tenants that have no attempt at all. There are never more
 //! attempts than twice the slots.
@@ -16,8 +16,8 @@ use docket_schedule::Room;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// An attempt that runs for longer is slow.
-pub(super) const SLOW: Duration = Duration::from_secs(1);
+/// An attempt that has its slot for so long is slow, whether it waits for its database or for its receiver.
+const SLOW: Duration = Duration::from_secs(1);
 
 /// The most attempts of webhooks that are not known to be quick that begin at a time: 120 a second if all take [`START`]. With twice
 /// as many, 1,000 endpoints that do not respond keep two cores busy for two seconds whenever their attempts end together.
@@ -39,6 +39,8 @@ pub(super) struct Slots {
 #[derive(Default)]
 struct Used {
     quick: usize,
+    /// Since when those of the quick ones that are not only reserved have their slots, by the number of the slot.
+    since: BTreeMap<u64, Duration>,
     slow: usize,
     /// Of the slow ones, so many are reserved.
     reserved: usize,
@@ -60,7 +62,6 @@ pub(super) struct Reserved {
 /// The slot of one attempt, which is free again when this is dropped.
 pub(super) struct Slot {
     slots: Arc<Slots>,
-    quick: bool,
     number: u64,
 }
 
@@ -88,6 +89,7 @@ impl Slots {
     /// At most so many of those that are free now, by the clock's elapsed time.
     pub(super) fn reserve(self: &Arc<Self>, most: usize, now: Duration) -> Reserved {
         let mut used = self.used.lock();
+        used.look(now);
         let free = if used.closed { Room::default() } else { room(self.total, used.quick, used.slow) };
         used.starting.retain(|_, until| now < *until);
         let left = at_most(free, most, STARTS.saturating_sub(used.starting.len() + used.reserved));
@@ -135,10 +137,11 @@ impl Reserved {
         }
         used.last_number += 1;
         let number = used.last_number;
-        if !quick {
-            used.starting.insert(number, self.at + START);
-        }
-        Some(Slot { slots: Arc::clone(&self.slots), quick, number })
+        match quick {
+            true => used.since.insert(number, self.at),
+            false => used.starting.insert(number, self.at + START),
+        };
+        Some(Slot { slots: Arc::clone(&self.slots), number })
     }
 }
 
@@ -154,6 +157,16 @@ impl Reserved {
 }
 
 impl Used {
+    /// Which of the quick attempts have become slow?
+    fn look(&mut self, now: Duration) {
+        while let Some(oldest) = self.since.first_entry()
+            && now >= *oldest.get() + SLOW
+        {
+            oldest.remove();
+            self.change(true, false);
+        }
+    }
+
     fn of(&mut self, quick: bool) -> &mut usize {
         if quick { &mut self.quick } else { &mut self.slow }
     }
@@ -173,21 +186,11 @@ impl Drop for Reserved {
     }
 }
 
-impl Slot {
-    /// The attempt runs for longer than [`SLOW`].
-    pub(super) fn is_slow(&mut self) {
-        if self.quick {
-            self.quick = false;
-            self.slots.used.lock().change(true, false);
-            self.slots.freed.notify_one();
-        }
-    }
-}
-
 impl Drop for Slot {
     fn drop(&mut self) {
         let mut used = self.slots.used.lock();
-        *used.of(self.quick) -= 1;
+        let quick = used.since.remove(&self.number).is_some();
+        *used.of(quick) -= 1;
         used.starting.remove(&self.number);
         drop(used);
         self.slots.freed.notify_one();
@@ -254,17 +257,18 @@ mod tests {
         let slots = Slots::new(4);
         let mut reserved = slots.reserve(3, Duration::ZERO);
         assert_eq!((reserved.room().slots, reserved.room().slow), (3, 2));
-        let (mut quick, slow) = (reserved.take(true), reserved.take(false));
+        let (quick, slow) = (reserved.take(true), reserved.take(false));
         drop(reserved);
-        let free = || {
-            let reserved = slots.reserve(9, Duration::ZERO);
+        let free = |at| {
+            let reserved = slots.reserve(9, at);
             (reserved.room().slots, reserved.room().slow)
         };
-        assert_eq!(free(), (2, 1));
-        quick.iter_mut().for_each(Slot::is_slow);
-        assert_eq!(free(), (2, 0), "two slow ones are half of the slots");
+        assert_eq!(free(SLOW - Duration::from_millis(1)), (2, 1));
+        assert_eq!(free(SLOW), (2, 0), "two slow ones are half of the slots");
         drop((quick, slow));
-        assert_eq!(free(), (4, 2));
+        assert_eq!(free(SLOW), (4, 2));
+        drop(slots.reserve(1, SLOW).take(true));
+        assert_eq!(free(SLOW), (4, 2), "a quick one is free again");
         slots.close();
         assert_eq!(slots.reserve(9, Duration::ZERO).room().slots, 0);
     }
@@ -273,12 +277,12 @@ mod tests {
     fn attempt_that_becomes_slow_leaves_its_slot_when_the_slow_half_is_full() {
         let slots = Slots::new(4);
         let mut reserved = slots.reserve(4, Duration::ZERO);
-        let mut taken: Vec<Slot> =
+        let taken: Vec<Slot> =
             [false, false, true, true].into_iter().flat_map(|quick| reserved.take(quick)).collect();
         drop(reserved);
         assert_eq!(slots.reserve(1, Duration::ZERO).room().slots, 0);
-        taken[3].is_slow();
-        let room = slots.reserve(9, Duration::ZERO).room();
-        assert_eq!((room.slots, room.slow), (1, 0));
+        let room = slots.reserve(9, SLOW).room();
+        assert_eq!((room.slots, room.slow), (2, 0));
+        drop(taken);
     }
 }

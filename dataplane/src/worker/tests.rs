@@ -503,6 +503,5 @@ fn places_for_newcomers_alone_are_no_reason_to_ask_without_a_pause() {
     // It waits until others have begun.
     assert_eq!(pause(room(25, 0, 0), due, poll), slots::START);
     assert_eq!(pause(room(25, 2, 2), Some(Duration::from_secs(1)), poll), Duration::from_secs(1));
-    assert_eq!(pause(room(0, 0, 0), due, poll), LOOK_EVERY);
-    assert_eq!(pause(room(0, 0, 0), due, Duration::from_secs(1)), Duration::from_secs(1));
+    assert_eq!(pause(room(0, 0, 0), due, poll), SLOW_FULL);
 }
