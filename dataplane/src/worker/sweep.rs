@@ -389,7 +389,10 @@ impl<S: Schedule> Sweeper<S> {
         if let Some(stopped) = stopped {
             self.stopped_at.insert(uid.clone(), stopped);
             // A rebuild continues by itself.
-            if continues && !self.rebuild.misses(&uid) {
+            if continues
+                && !self.rebuild.misses(&uid)
+                && let Some(tenant) = self.tenants.by_uid(&uid)
+            {
                 self.begin(tenant, None, stopped.pause, Extent::SomePages);
             }
         }
