@@ -7,8 +7,9 @@ use docket_program::clock::millis;
 
 /// An attempt that holds its place no longer than this is quick.
 pub const QUICK: Duration = Duration::from_secs(1);
-/// An attempt that holds its place for longer is long. One between the two is slow, but its receiver still does its work.
-pub const LONG: Duration = Duration::from_secs(5);
+/// An attempt that holds its place for longer is long. One between the two is slow, but its receiver does its work: to look up a name that
+/// no server knows takes four seconds, and to connect to a host that does not respond five.
+pub const LONG: Duration = Duration::from_millis(3_500);
 /// What has been due for so long is a backlog, which new deliveries do not overtake. Sooner it is none: a burst that had more deliveries
 /// than places must not send everything that comes after it through the queue.
 pub const BACKLOG: Duration = Duration::from_millis(250);
