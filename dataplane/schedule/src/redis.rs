@@ -66,7 +66,7 @@ struct Checks {
     next: Instant,
     /// How many checks there were: the number of a loss that the next one finds.
     count: u64,
-    /// Whether the last one failed.
+    /// Whether one failed since hints were last known to be complete, or lost with all else.
     failed: bool,
 }
 
@@ -358,14 +358,18 @@ impl Schedule for RedisSchedule {
             let known = self.loss.load(Ordering::Relaxed);
             let arguments = [self.owner.incarnation.clone(), known.to_string(), checks.count.to_string()];
             let loss = LOST.run::<u8>(&self.connection, &self.rebuilding, &arguments).await;
-            let was_failing = std::mem::replace(&mut checks.failed, loss.is_err());
+            checks.failed |= loss.is_err();
             match loss {
                 Ok(1) => {
                     self.loss.store(checks.count, Ordering::Relaxed);
+                    checks.failed = false;
                     return Loss::New;
                 }
                 Ok(2) => return Loss::Standing,
-                Ok(_) if was_failing => return Loss::Hints,
+                Ok(_) if checks.failed => {
+                    checks.failed = false;
+                    return Loss::Hints;
+                }
                 // Callers that need Redis report that it is unavailable.
                 Ok(_) | Err(_) => {}
             }
