@@ -13,6 +13,9 @@ pub(crate) const TIMEOUT: Duration = Duration::from_millis(500);
 /// How long no caller waits for a schedule that did not respond in time. Then one asks again.
 const REST: Duration = Duration::from_secs(1);
 
+/// The most entries of one call: some 50 ms of Redis. More are left out, and scheduled after their commit.
+pub const MOST_ENTRIES: usize = 2_500;
+
 /// What callers share that need an answer soon or none: while the schedule hangs, one of them waits, and the others do without it. A save
 /// holds a connection to its database meanwhile, so that saves of some tenants would keep all connections from the others.
 #[derive(Debug, Default)]

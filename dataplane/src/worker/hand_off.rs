@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use docket_domain::delivery::DeliveryId;
 use docket_program::clock::Clock;
-use docket_schedule::patience::Patience;
+use docket_schedule::patience::{MOST_ENTRIES, Patience};
 use docket_schedule::{Entry, Schedule};
 use docket_store::deliveries::{Lease, Started};
 use docket_store::events::ToSend;
@@ -70,7 +70,8 @@ impl<S: Schedule> HandOff<S> {
     /// Claims those of these entries that this process may attempt now. The first of them use `places`, and at most some more take places
     /// of their own: a group reserves slots before it knows what it gets, and must not keep them from other tenants. If the schedule does
     /// not respond, it claims none.
-    pub async fn claim(self: &Arc<Self>, entries: Vec<Entry>, mut places: Option<Taken>) -> HandedOff<S> {
+    pub async fn claim(self: &Arc<Self>, mut entries: Vec<Entry>, mut places: Option<Taken>) -> HandedOff<S> {
+        entries.truncate(MOST_ENTRIES);
         let running = self.batches.running();
         let now = self.clock.elapsed();
         let until = now + LEASE;
