@@ -42,6 +42,8 @@ const AT_ONCE_OF_A_SERVER: usize = 8;
 const AT_ONCE_AWAY: usize = 2;
 /// How long to wait for the sweeps of the tenants that a predecessor worked for; some of their databases may be away.
 const SUCCESSION: Duration = Duration::from_secs(5);
+/// Within how long all tenants are swept when Redis responds again.
+const HINTS: Duration = Duration::from_secs(30);
 /// The pause between two parts of a tenant's sweep, so that 5,000 deliveries a second are scheduled. While the tenant has as many in the
 /// schedule as it may, it doubles up to the longest.
 const PARTS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(16));
@@ -56,6 +58,8 @@ pub struct Sweeper<S> {
     owner: Owner,
     /// For databases that were available last time, and for the others.
     places: [Arc<Semaphore>; 2],
+    /// For further parts.
+    parts: Arc<Semaphore>,
     /// What each tenant's database looked like when a sweep found nothing unfinished in it.
     seen: HashMap<String, Seen>,
     /// Where the sweeps stopped that had too many to schedule at once.
@@ -70,6 +74,27 @@ pub struct Sweeper<S> {
     running: HashMap<Id, String>,
     /// Tenants that changed during their sweep, which may not have seen the change.
     sweep_again: HashSet<String>,
+}
+
+/// When a sweep starts.
+#[derive(Clone, Copy)]
+enum Start {
+    /// After this time.
+    After(Duration),
+    /// After this time as a further part, of which one of a second is done in a process: each entry costs Redis some 20 µs.
+    Part(Duration),
+}
+
+impl Start {
+    const NOW: Self = Self::After(Duration::ZERO);
+
+    /// How long it waits, and how long then as the next part in turn.
+    fn waits(self) -> (Duration, Option<Duration>) {
+        match self {
+            Self::After(wait) => (wait, None),
+            Self::Part(wait) => (wait.saturating_sub(PARTS.0), Some(PARTS.0.min(wait))),
+        }
+    }
 }
 
 /// Where a sweep stopped.
@@ -126,6 +151,7 @@ impl<S: Schedule> Sweeper<S> {
             tenants,
             owner,
             places: [AT_ONCE, AT_ONCE_AWAY].map(|places| Arc::new(Semaphore::new(places))),
+            parts: Arc::new(Semaphore::new(1)),
             seen: HashMap::new(),
             stopped_at: HashMap::new(),
             away: HashSet::new(),
@@ -171,10 +197,10 @@ impl<S: Schedule> Sweeper<S> {
                     // does no harm.
                     if !matches!(schedule.sweep_turn(interval * 9 / 10).await, Ok(false)) {
                         self.limit_all().await;
-                        self.begin_all(None, spread);
+                        self.begin_all(None, spread, false);
                     }
                 }
-                () = wake.notified() => self.begin_all(None, Duration::ZERO),
+                () = wake.notified() => self.begin_all(None, Duration::ZERO, true),
                 changed = tenants.changed() => {
                     self.limit_changed(&changed).await;
                     self.begin_changed(&changed);
@@ -182,7 +208,7 @@ impl<S: Schedule> Sweeper<S> {
                 loss = &mut lost => {
                     lost.set(schedule.lost());
                     if loss == Loss::Hints {
-                        self.begin_all(None, spread);
+                        self.begin_all(None, spread.min(HINTS), false);
                         continue;
                     }
                     if loss == Loss::New {
@@ -213,16 +239,11 @@ impl<S: Schedule> Sweeper<S> {
         for uid in &abandoned {
             if let Some(tenant) = self.tenants.by_uid(uid) {
                 let dead = Some(Dead::Predecessors(self.owner.clone()));
-                self.begin(tenant, dead, Duration::ZERO, Extent::All);
+                self.begin(tenant, dead, Start::NOW, Extent::All);
             }
         }
         // The rows first: a claim whose row is still leased would wait for the end of the lease.
-        let swept = async {
-            while let Some(swept) = self.sweeps.join_next_with_id().await {
-                self.end(swept);
-            }
-        };
-        let _ = tokio::time::timeout(SUCCESSION, swept).await;
+        let _ = tokio::time::timeout(SUCCESSION, self.end_begun()).await;
         if !abandoned.is_empty()
             && let Err(error) = self.scan.schedule.release_abandoned().await
         {
@@ -234,12 +255,18 @@ impl<S: Schedule> Sweeper<S> {
     /// their deliveries are due at once. An unavailable database is swept next time.
     pub async fn take_over(&mut self) {
         self.limit_all().await;
-        self.begin_all(Some(&Dead::All), Duration::ZERO);
-        // Further parts follow later.
-        for _ in 0..self.sweeps.len() {
-            if let Some(swept) = self.sweeps.join_next_with_id().await {
-                self.end(swept);
-            }
+        self.begin_all(Some(&Dead::All), Duration::ZERO, false);
+        self.end_begun().await;
+    }
+
+    /// Waits for the sweeps that were begun. Further parts of them follow later.
+    async fn end_begun(&mut self) {
+        let mut begun: HashSet<Id> = self.running.keys().copied().collect();
+        while !begun.is_empty()
+            && let Some(swept) = self.sweeps.join_next_with_id().await
+        {
+            begun.remove(&swept.as_ref().map_or_else(JoinError::id, |(id, _)| *id));
+            self.end(swept);
         }
     }
 
@@ -266,16 +293,16 @@ impl<S: Schedule> Sweeper<S> {
     }
 
     /// Sweeps every tenant. Starts them evenly over `spread`, so that a thousand databases do not get connections at
-    /// once. Without `spread` something was written just now, which a sweep that is running may not have seen.
-    fn begin_all(&mut self, dead: Option<&Dead>, spread: Duration) {
+    /// once. `written`: something was written just now, which a sweep that is running may not have seen.
+    fn begin_all(&mut self, dead: Option<&Dead>, spread: Duration, written: bool) {
         let running: HashSet<String> = self.running.values().cloned().collect();
         self.seen.retain(|uid, _| self.tenants.by_uid(uid).is_some());
         let tenants = self.tenants.all();
         let pause = spread / u32::try_from(tenants.len().max(1)).unwrap_or(u32::MAX);
         for (place, tenant) in (0..).zip(tenants) {
             if !running.contains(&tenant.config.uid) {
-                self.begin(tenant, dead.cloned(), pause * place, Extent::SomePages);
-            } else if spread.is_zero() {
+                self.begin(tenant, dead.cloned(), Start::After(pause * place), Extent::SomePages);
+            } else if written {
                 self.sweep_again.insert(tenant.config.uid.clone());
             }
         }
@@ -291,7 +318,7 @@ impl<S: Schedule> Sweeper<S> {
                 continue;
             }
             self.seen.remove(&tenant.config.uid);
-            self.begin(tenant, None, Duration::ZERO, Extent::SomePages);
+            self.begin(tenant, None, Start::NOW, Extent::SomePages);
         }
     }
 
@@ -318,11 +345,11 @@ impl<S: Schedule> Sweeper<S> {
         let missing = self.rebuild.missing().filter(|uid| !running.contains(uid));
         let tenants: Vec<_> = missing.filter_map(|uid| self.tenants.by_uid(uid)).collect();
         for tenant in tenants {
-            self.begin(tenant, None, Duration::ZERO, Extent::All);
+            self.begin(tenant, None, Start::NOW, Extent::All);
         }
     }
 
-    fn begin(&mut self, tenant: Arc<ServedTenant>, dead: Option<Dead>, wait: Duration, extent: Extent) {
+    fn begin(&mut self, tenant: Arc<ServedTenant>, dead: Option<Dead>, start: Start, extent: Extent) {
         let uid = tenant.config.uid.clone();
         let state = tenant.store.database().state();
         let seen = self.seen.get(&uid);
@@ -339,11 +366,20 @@ impl<S: Schedule> Sweeper<S> {
         }
         let after = self.stopped_at.get(&uid).map(|stopped| stopped.at);
         let places = Arc::clone(&self.places[usize::from(self.away.contains(&uid))]);
-        let scan = self.scan.clone();
+        let (parts, scan) = (Arc::clone(&self.parts), self.scan.clone());
         let sweep = self.sweeps.spawn(async move {
+            let (wait, last) = start.waits();
             if !wait.is_zero() {
                 scan.clock.sleep(wait).await;
             }
+            let _part = match last {
+                None => None,
+                Some(last) => {
+                    let part = parts.acquire().await;
+                    scan.clock.sleep(last).await;
+                    Some(part)
+                }
+            };
             let _place = places.acquire().await;
             // Boxed: a thousand of these tasks wait, and few are further than here.
             Box::pin(async move {
@@ -377,7 +413,7 @@ impl<S: Schedule> Sweeper<S> {
         {
             self.seen.remove(&uid);
             let extent = if self.rebuild.misses(&uid) { Extent::All } else { Extent::SomePages };
-            self.begin(tenant, None, Duration::ZERO, extent);
+            self.begin(tenant, None, Start::NOW, extent);
             return;
         }
         let (stopped, continues) = match result {
@@ -388,12 +424,9 @@ impl<S: Schedule> Sweeper<S> {
         self.record(tenant.config.client_code.as_str(), uid.clone(), state, result);
         if let Some(stopped) = stopped {
             self.stopped_at.insert(uid.clone(), stopped);
-            // A rebuild continues by itself.
-            if continues
-                && !self.rebuild.misses(&uid)
-                && let Some(tenant) = self.tenants.by_uid(&uid)
-            {
-                self.begin(tenant, None, stopped.pause, Extent::SomePages);
+            if continues && let Some(tenant) = self.tenants.by_uid(&uid) {
+                let extent = if self.rebuild.misses(&uid) { Extent::All } else { Extent::SomePages };
+                self.begin(tenant, None, Start::Part(stopped.pause), extent);
             }
         }
     }
