@@ -1,12 +1,13 @@
 //! The sweep: reads unfinished deliveries from the databases and schedules them. It rebuilds a lost schedule, and finds
 //! hints that were lost and rows that other programs wrote.
 //!
-//! This file decides which tenant is swept when; `scan` sweeps one tenant; `rebuild` tracks what a lost schedule still
-//! misses.
+//! This file decides which tenant is swept when; `scan` sweeps one tenant; `parts` says when a sweep that stopped continues; `rebuild`
+//! tracks what a lost schedule still misses.
 //!
 //! There is no watermark. Each sweep reads all unfinished deliveries, in pages, so that it cannot miss a row whose
 //! transaction committed late.
 
+mod parts;
 mod rebuild;
 mod scan;
 
@@ -17,7 +18,6 @@ use std::time::Duration;
 
 use docket_board::Board;
 use docket_crds::Limits;
-use docket_domain::delivery::DeliveryId;
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
 use docket_schedule::{Loss, SHARES, Schedule, TenantShares};
@@ -31,6 +31,7 @@ use super::report;
 use crate::seen::Seen;
 use crate::telemetry::{Metrics, Reader};
 use crate::tenants::{ServedTenant, Tenants};
+use parts::{Start, Stopped};
 use rebuild::Rebuild;
 use scan::{Extent, Found, Scan};
 
@@ -44,9 +45,6 @@ const AT_ONCE_AWAY: usize = 2;
 const SUCCESSION: Duration = Duration::from_secs(5);
 /// Within how long all tenants are swept when Redis responds again.
 const HINTS: Duration = Duration::from_secs(30);
-/// The pause between two parts of a tenant's sweep, so that 5,000 deliveries a second are scheduled. While the tenant has as many in the
-/// schedule as it may, it doubles up to the longest.
-const PARTS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(16));
 /// The delay between two attempts to rebuild a lost schedule.
 const REBUILD_AGAIN: Duration = Duration::from_secs(5);
 
@@ -74,52 +72,6 @@ pub struct Sweeper<S> {
     running: HashMap<Id, String>,
     /// Tenants that changed during their sweep, which may not have seen the change.
     sweep_again: HashSet<String>,
-}
-
-/// When a sweep starts.
-#[derive(Clone, Copy)]
-enum Start {
-    /// After this time.
-    After(Duration),
-    /// After this time as a further part, of which one of a second is done in a process: each entry costs Redis some 20 µs.
-    Part(Duration),
-}
-
-impl Start {
-    const NOW: Self = Self::After(Duration::ZERO);
-
-    /// How long it waits, and how long then as the next part in turn.
-    fn waits(self) -> (Duration, Option<Duration>) {
-        match self {
-            Self::After(wait) => (wait, None),
-            Self::Part(wait) => (wait.saturating_sub(PARTS.0), Some(PARTS.0.min(wait))),
-        }
-    }
-}
-
-/// Where a sweep stopped.
-#[derive(Clone, Copy)]
-struct Stopped {
-    /// The last delivery that it scheduled.
-    at: DeliveryId,
-    /// The first one that had no room.
-    refused: Option<DeliveryId>,
-    /// How long the next part waits.
-    pause: Duration,
-}
-
-impl Stopped {
-    /// Where the part after `before` stopped. `None`: the schedule has had no room for a while, so that the next sweep begins with the
-    /// first delivery.
-    fn next(before: Option<Self>, at: DeliveryId, refused: Option<DeliveryId>) -> Option<Self> {
-        let (least, most) = PARTS;
-        let pause = match before.filter(|before| refused.is_some() && before.refused == refused) {
-            Some(before) if before.pause == most => return None,
-            Some(before) => (before.pause * 2).min(most),
-            None => least,
-        };
-        Some(Self { at, refused, pause })
-    }
 }
 
 /// What the schedule gives a tenant.
@@ -412,23 +364,26 @@ impl<S: Schedule> Sweeper<S> {
             && let Some(tenant) = self.tenants.by_uid(&uid)
         {
             self.seen.remove(&uid);
-            let extent = if self.rebuild.misses(&uid) { Extent::All } else { Extent::SomePages };
-            self.begin(tenant, None, Start::NOW, extent);
+            self.begin(tenant, None, Start::NOW, self.extent(&uid));
             return;
         }
         let (stopped, continues) = match result {
             Ok(Found::UpTo(at, refused)) => (Stopped::next(before, at, refused), true),
-            Ok(Found::Cut(at)) => (Some(Stopped { at, refused: None, pause: PARTS.0 }), false),
+            Ok(Found::Cut(at)) => (Stopped::next(None, at, None), false),
             Ok(Found::Nothing | Found::Some) | Err(_) => (None, false),
         };
         self.record(tenant.config.client_code.as_str(), uid.clone(), state, result);
         if let Some(stopped) = stopped {
             self.stopped_at.insert(uid.clone(), stopped);
             if continues && let Some(tenant) = self.tenants.by_uid(&uid) {
-                let extent = if self.rebuild.misses(&uid) { Extent::All } else { Extent::SomePages };
-                self.begin(tenant, None, Start::Part(stopped.pause), extent);
+                self.begin(tenant, None, Start::Part(stopped.pause), self.extent(&uid));
             }
         }
+    }
+
+    /// How much of a tenant to sweep that is not swept in its turn.
+    fn extent(&self, uid: &str) -> Extent {
+        if self.rebuild.misses(uid) { Extent::All } else { Extent::SomePages }
     }
 
     fn record(
@@ -477,24 +432,5 @@ impl<S: Schedule> Sweeper<S> {
                 tracing::warn!(error = %error, "marking the schedule as rebuilt failed; retrying");
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_follow_ever_later_while_there_is_no_room_and_then_a_sweep_starts_over() {
-        let id = |number| DeliveryId::new(jiff::Timestamp::UNIX_EPOCH, [number; 10]);
-        let mut stopped = None;
-        let mut next = |refused: Option<u8>| {
-            stopped = Stopped::next(stopped, DeliveryId::default(), refused.map(id));
-            stopped.map(|stopped| stopped.pause.as_secs())
-        };
-        assert_eq!([None, None, Some(1), Some(1), Some(1)].map(&mut next), [1, 1, 1, 2, 4].map(Some));
-        let refused = [Some(2); 5].map(&mut next);
-        assert_eq!(refused, [1, 2, 4, 8, 16].map(Some), "the one before had room since");
-        assert_eq!([Some(2), Some(2)].map(&mut next), [None, Some(1)]);
     }
 }
