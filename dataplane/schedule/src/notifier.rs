@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::patience::{MOST_ENTRIES, Patience, TIMEOUT};
+use super::patience::{Patience, TIMEOUT};
 use super::{Entry, HandOffs, Hint, Room, Schedule};
 
 /// How often and for how long a failed notification is retried; then the sweep finds the rows.
@@ -43,14 +43,11 @@ impl<S: Schedule> Notifier<S> {
     /// Puts entries of rows that are about to be committed, due after one `lease`: if this process dies before it
     /// can [`notify`](Self::notify), that is all it costs. Takes no longer than half a second; a failure costs a sweep.
     /// Returns which tenants are at a limit, and no claim.
-    pub async fn announce(&self, mut entries: Vec<Entry>, lease: Duration) -> HandOffs {
+    pub async fn announce(&self, entries: Vec<Entry>, lease: Duration) -> HandOffs {
         if entries.is_empty() {
             return HandOffs::default();
         }
-        entries.truncate(MOST_ENTRIES);
-        let announced = self.schedule.hand_off(entries, Room::default(), lease);
-        // The notification after the commit logs it if the schedule is still unavailable.
-        self.patience.ask(announced).await.unwrap_or_default()
+        self.patience.hand_off(&*self.schedule, entries, Room::default(), lease).await
     }
 
     /// Notifies the schedule of committed rows, or leaves that to [`run`](Self::run); takes no longer than half a second.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::ScheduleError;
+use super::{Entry, HandOffs, Room, Schedule, ScheduleError};
 
 /// How long a caller waits for the schedule.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(500);
@@ -14,7 +14,7 @@ pub(crate) const TIMEOUT: Duration = Duration::from_millis(500);
 const REST: Duration = Duration::from_secs(1);
 
 /// The most entries of one call: some 50 ms of Redis. More are left out, and scheduled after their commit.
-pub const MOST_ENTRIES: usize = 2_500;
+const MOST_ENTRIES: usize = 2_500;
 
 /// What callers share that need an answer soon or none: while the schedule hangs, one of them waits, and the others do without it. A save
 /// holds a connection to its database meanwhile, so that saves of some tenants would keep all connections from the others.
@@ -25,8 +25,21 @@ pub struct Patience {
 }
 
 impl Patience {
+    /// Claims entries of deliveries that are about to be committed ([`Schedule::hand_off`]), or has them wait for one `lease`. If the
+    /// schedule does not respond, it claims none, and the rows are scheduled after their commit, which logs it if that fails too.
+    pub async fn hand_off(
+        &self,
+        schedule: &impl Schedule,
+        mut entries: Vec<Entry>,
+        room: Room,
+        lease: Duration,
+    ) -> HandOffs {
+        entries.truncate(MOST_ENTRIES);
+        self.ask(schedule.hand_off(entries, room, lease)).await.unwrap_or_default()
+    }
+
     /// Waits for the call, at most half a second. `None`: it failed, did not respond in time, or no call responds at present.
-    pub async fn ask<T>(&self, call: impl Future<Output = Result<T, ScheduleError>>) -> Option<T> {
+    async fn ask<T>(&self, call: impl Future<Output = Result<T, ScheduleError>>) -> Option<T> {
         {
             let mut rest = self.lock();
             if let Some(until) = *rest {

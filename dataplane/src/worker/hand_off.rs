@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use docket_domain::delivery::DeliveryId;
 use docket_program::clock::Clock;
-use docket_schedule::patience::{MOST_ENTRIES, Patience};
+use docket_schedule::patience::Patience;
 use docket_schedule::{Entry, Schedule};
 use docket_store::deliveries::{Lease, Started};
 use docket_store::events::ToSend;
@@ -28,8 +28,8 @@ use super::sweep;
 use crate::telemetry::Metrics;
 use crate::tenants::ServedTenant;
 
-/// A group reserves as many slots as it has places, or so many.
-const BEYOND_PLACES: usize = 64;
+/// A group reserves as many slots as it has places, or so many if it has fewer.
+const WITHOUT_PLACES: usize = 64;
 
 /// Takes deliveries that are about to be committed.
 pub struct HandOff<S> {
@@ -70,16 +70,13 @@ impl<S: Schedule> HandOff<S> {
     /// Claims those of these entries that this process may attempt now. The first of them use `places`, and at most some more take places
     /// of their own: a group reserves slots before it knows what it gets, and must not keep them from other tenants. If the schedule does
     /// not respond, it claims none.
-    pub async fn claim(self: &Arc<Self>, mut entries: Vec<Entry>, mut places: Option<Taken>) -> HandedOff<S> {
-        entries.truncate(MOST_ENTRIES);
+    pub async fn claim(self: &Arc<Self>, entries: Vec<Entry>, mut places: Option<Taken>) -> HandedOff<S> {
         let running = self.batches.running();
         let now = self.clock.elapsed();
         let until = now + LEASE;
-        let most = places.as_ref().map_or(0, Taken::count).max(BEYOND_PLACES);
+        let most = places.as_ref().map_or(0, Taken::count).max(WITHOUT_PLACES);
         let mut reserved = self.slots.reserve(entries.len().min(most), now);
-        let claims = self.schedule.hand_off(entries, reserved.room(), LEASE);
-        // The rows are scheduled after their commit, which logs it if the schedule is still unavailable.
-        let hand_offs = self.patience.ask(claims).await.unwrap_or_default();
+        let hand_offs = self.patience.hand_off(&*self.schedule, entries, reserved.room(), LEASE).await;
         self.metrics.limited_deliveries(&hand_offs);
         let claims = hand_offs.claims;
         let mut claimed = HashMap::with_capacity(claims.len());
