@@ -143,9 +143,7 @@ impl Reserved {
         };
         Some(Slot { slots: Arc::clone(&self.slots), number })
     }
-}
 
-impl Reserved {
     /// Gives back what is left of it, and notifies those that wait for a slot.
     pub(super) fn give_back(self) {
         let (slots, left) = (Arc::clone(&self.slots), self.left.slots);
@@ -157,7 +155,7 @@ impl Reserved {
 }
 
 impl Used {
-    /// Which of the quick attempts have become slow?
+    /// Counts those quick attempts as slow that have their slots for too long.
     fn look(&mut self, now: Duration) {
         while let Some(oldest) = self.since.first_entry()
             && now >= *oldest.get() + SLOW

@@ -212,6 +212,7 @@ local function shrink(q, to)
     end
 end
 
+-- An attempt ended in good time; `quick`: what its webhook is now. More places only help one that used all.
 local function grow(q, to, quick)
     local p = pace(q)
     local share = p.full and p.share < to and math.min(p.share * 2, to) or p.share
