@@ -17,6 +17,9 @@ use crate::word::UnknownWord;
 pub const MAX_ATTEMPTS: u32 = 5;
 /// The base of the backoff: failed attempt `n` is followed by `2^n` times this (Limits).
 pub const BACKOFF_BASE: Duration = Duration::from_secs(30);
+/// A retry is due up to this part of its backoff later, each delivery by another time: those that failed together do not come back
+/// together. So up to 2, 4, 8 and 16 s.
+pub const RETRY_SPREAD: u32 = 30;
 /// One attempt, from the DNS lookup to the last byte read of the answer (Limits).
 pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a worker polls for due deliveries when nothing wakes it (Delivery mechanics).
@@ -38,6 +41,12 @@ impl DeliveryId {
     pub fn new(now: Timestamp, random: [u8; 10]) -> Self {
         let millis = u64::try_from(now.as_millisecond()).unwrap_or(0);
         Self(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
+    }
+
+    /// A part of `whole` that differs from delivery to delivery, and is the same each time.
+    fn part_of(self, whole: Duration) -> Duration {
+        let [.., high, low] = *self.0.as_bytes(); // random
+        whole * u32::from(u16::from_be_bytes([high, low])) / u32::from(u16::MAX)
     }
 }
 
@@ -377,27 +386,38 @@ impl Next {
 
 /// The one transition function (States and transitions).
 ///
-/// `attempts_made` counts the attempt that has just ended (1 to 5); `now` is when it ended; `backoff_base` is
-/// [`BACKOFF_BASE`] unless configured. A missing webhook and an event that can't be sent end the delivery at once.
-pub fn after_attempt(outcome: &Outcome, attempts_made: u32, now: Timestamp, backoff_base: Duration) -> Next {
+/// `id` is the delivery, which decides where in [`RETRY_SPREAD`] its retry is; `attempts_made` counts the attempt that has just ended
+/// (1 to 5); `now` is when it ended; `backoff_base` is [`BACKOFF_BASE`] unless configured. A missing webhook and an event that can't be
+/// sent end the delivery at once.
+pub fn after_attempt(
+    id: DeliveryId,
+    outcome: &Outcome,
+    attempts_made: u32,
+    now: Timestamp,
+    backoff_base: Duration,
+) -> Next {
     match outcome.failure() {
         None => Next::Succeeded,
         Some(FailureClass::WebhookGone | FailureClass::EventTooLong) => Next::DeadLetter,
         Some(_) if attempts_made >= MAX_ATTEMPTS => Next::DeadLetter,
-        Some(_) => Next::RetryAt(now + backoff(attempts_made, backoff_base)),
+        Some(_) => {
+            let delay = backoff(attempts_made, backoff_base);
+            Next::RetryAt(now + delay + id.part_of(delay / RETRY_SPREAD))
+        }
     }
 }
 
 /// Like [`after_attempt`], of an attempt whose worker was lost. The first time, the next attempt is due at once. From the
 /// second time on (`lost_before` counts the earlier ones) the backoff applies, so that no crash loop uses up the attempts.
 pub fn after_lost_attempt(
+    id: DeliveryId,
     attempts_made: u32,
     lost_before: u32,
     now: Timestamp,
     backoff_base: Duration,
 ) -> Next {
     let lost = Outcome::Failed(FailureClass::WorkerLost, Report::default());
-    match after_attempt(&lost, attempts_made, now, backoff_base) {
+    match after_attempt(id, &lost, attempts_made, now, backoff_base) {
         Next::RetryAt(_) if lost_before == 0 => Next::RetryAt(now),
         next => next,
     }
@@ -429,6 +449,11 @@ mod tests {
         Timestamp::from_second(second).expect("in range")
     }
 
+    /// A delivery whose retries are due as early as they may be.
+    fn first() -> DeliveryId {
+        DeliveryId::default()
+    }
+
     #[test]
     fn the_limits_are_the_contracts_numbers() {
         assert_eq!((MAX_ATTEMPTS, CLAIM_LIMIT, KEPT_ANSWER_CHARS), (5, 25, 2_000));
@@ -447,31 +472,50 @@ mod tests {
         let now = at(1_000);
         for attempts in 1..=5 {
             assert_eq!(
-                after_attempt(&Outcome::Succeeded(Report::default()), attempts, now, BACKOFF_BASE),
+                after_attempt(first(), &Outcome::Succeeded(Report::default()), attempts, now, BACKOFF_BASE),
                 Next::Succeeded
             );
         }
         for class in FailureClass::ALL.into_iter().filter(|class| !ENDING.contains(class)) {
             for (attempts, delay) in [(1, 60), (2, 120), (3, 240), (4, 480)] {
-                let next = after_attempt(&failed(class), attempts, now, BACKOFF_BASE);
+                let next = after_attempt(first(), &failed(class), attempts, now, BACKOFF_BASE);
                 assert_eq!(next, Next::RetryAt(at(1_000 + delay)));
                 assert_eq!(next.status(), Status::Failed);
             }
-            let last = after_attempt(&failed(class), 5, now, BACKOFF_BASE);
+            let last = after_attempt(first(), &failed(class), 5, now, BACKOFF_BASE);
             assert_eq!((last, last.status()), (Next::DeadLetter, Status::DeadLetter));
+        }
+    }
+
+    #[test]
+    fn retries_of_one_moment_are_spread_over_a_thirtieth_of_their_backoff_and_never_earlier() {
+        let now = at(1_000);
+        let retry = |random: [u8; 10], attempts| {
+            match after_attempt(DeliveryId::new(now, random), &failed(FailureClass::Refused), attempts, now, BACKOFF_BASE) {
+                Next::RetryAt(due) => due.duration_since(now).as_millis(),
+                next => panic!("{next:?}"),
+            }
+        };
+        let ids = (0..=255).map(|byte| [byte; 10]);
+        for (attempts, delay_ms) in [(1, 60_000), (2, 120_000), (3, 240_000), (4, 480_000)] {
+            let mut due: Vec<i128> = ids.clone().map(|random| retry(random, attempts)).collect();
+            assert!(due.iter().all(|due| (delay_ms..=delay_ms + delay_ms / 30).contains(due)));
+            due.dedup();
+            assert_eq!(due.len(), 256, "each has its own time");
+            assert_eq!(retry([7; 10], attempts), retry([7; 10], attempts));
         }
     }
 
     #[test]
     fn deleted_webhook_or_event_that_cannot_be_sent_ends_the_delivery_at_the_first_attempt() {
         for class in ENDING {
-            assert_eq!(after_attempt(&failed(class), 1, at(0), BACKOFF_BASE), Next::DeadLetter);
+            assert_eq!(after_attempt(first(), &failed(class), 1, at(0), BACKOFF_BASE), Next::DeadLetter);
         }
     }
 
     #[test]
     fn lost_attempt_is_repeated_at_once_and_a_second_lost_one_after_the_backoff() {
-        let after = |attempts, lost| after_lost_attempt(attempts, lost, at(1_000), BACKOFF_BASE);
+        let after = |attempts, lost| after_lost_attempt(first(), attempts, lost, at(1_000), BACKOFF_BASE);
         assert_eq!(after(1, 0), Next::RetryAt(at(1_000)));
         assert_eq!(after(4, 0), Next::RetryAt(at(1_000)));
         assert_eq!(after(2, 1), Next::RetryAt(at(1_120)));

@@ -18,14 +18,16 @@
 //!
 //! # Example
 //!
-//! A first attempt that times out makes the delivery due again after 60 seconds:
+//! A first attempt that times out makes the delivery due again after 60 seconds, or up to 2 seconds later:
 //!
 //! ```
-//! use docket_domain::delivery::{BACKOFF_BASE, FailureClass, Next, Outcome, Phase, Report, after_attempt};
+//! use docket_domain::delivery::{
+//!     BACKOFF_BASE, DeliveryId, FailureClass, Next, Outcome, Phase, Report, after_attempt,
+//! };
 //!
 //! let outcome = Outcome::Failed(FailureClass::Timeout(Phase::FirstByte), Report::default());
 //! let ended = "2026-11-21T12:00:00Z".parse().expect("a time");
-//! let next = after_attempt(&outcome, 1, ended, BACKOFF_BASE);
+//! let next = after_attempt(DeliveryId::default(), &outcome, 1, ended, BACKOFF_BASE);
 //! assert_eq!(next, Next::RetryAt("2026-11-21T12:01:00Z".parse().expect("a time")));
 //! ```
 

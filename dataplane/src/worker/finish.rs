@@ -150,7 +150,8 @@ impl<S: Schedule> Finish<S> {
                 false => at.at,
                 true => now - self.clock.elapsed().saturating_sub(at.elapsed),
             };
-            delivery::after_attempt(outcome, attempt.started.attempt, ended_at, self.backoff_base)
+            let started = &attempt.started;
+            delivery::after_attempt(started.id, outcome, started.attempt, ended_at, self.backoff_base)
         };
         deliveries::finish_attempts(writer, &self.clock, ends, &complete(group), again, next).await
     }

@@ -106,7 +106,9 @@ async fn retries_come_after_60_120_240_and_480_seconds_and_not_a_moment_earlier(
     export(&client).await;
     for (n, seconds) in [(1, 60), (2, 120), (3, 240), (4, 480)] {
         let due_ms = has_failed(&home, n).await;
-        assert_eq!(due_ms, clock.now_ms + seconds * 1_000, "after attempt {n}");
+        // Each delivery has its own time within a thirtieth of the delay, so that those of a burst do not come back together.
+        let earliest = clock.now_ms + seconds * 1_000;
+        assert!((earliest..=earliest + seconds * 1_000 / 30).contains(&due_ms), "after attempt {n}");
         assert_eq!(delivery_to(&home, "failing").status, "Failed");
         clock.set(due_ms - 100);
         has_looked(&home, &client, &witness).await;
@@ -137,7 +139,7 @@ async fn a_retry_that_is_due_long_after_a_restart_is_not_forgotten() {
     let server = Server::start(&home, clock.options(flags)).await;
     export(&server.sign_in(&api_key('a'), USER).await).await;
     let due_ms = has_failed(&home, 1).await;
-    assert_eq!(due_ms, clock.now_ms + 20 * 60_000);
+    assert!((20 * 60_000..=20 * 62_000).contains(&(due_ms - clock.now_ms)));
     all_end_but(&home, 1).await;
     server.kill();
 

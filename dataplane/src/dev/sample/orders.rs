@@ -176,7 +176,7 @@ async fn dead_letter(
         let lease = Lease::new(&owner, u64::from(number), Duration::from_secs(1));
         let begun = deliveries::begin_attempts(transaction, &[new.id], &lease, at.as_millisecond()).await?;
         let started = begun.into_iter().next().context("it is due")?;
-        let next = delivery::after_attempt(&outcome, started.attempt, at, BACKOFF_BASE);
+        let next = delivery::after_attempt(new.id, &outcome, started.attempt, at, BACKOFF_BASE);
         let end = End { started, token: lease.token_of(new.id), batch: None, outcome: outcome.clone() };
         deliveries::finish_attempt(transaction, &end, next, at.as_millisecond()).await?;
         if let Next::RetryAt(due) = next {

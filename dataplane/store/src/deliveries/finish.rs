@@ -299,7 +299,8 @@ fn lost_attempt(
         attempt,
         at_ms: row.get::<Option<i64>>(7)?.unwrap_or(now.as_millisecond()),
     };
+    let next = after_lost_attempt(started.id, attempt, lost_before, now, backoff_base);
     let outcome = Outcome::Failed(FailureClass::WorkerLost, Report::default());
     let end = End { started, token: row.get(5)?, batch: None, outcome };
-    Ok(Some((end, after_lost_attempt(attempt, lost_before, now, backoff_base))))
+    Ok(Some((end, next)))
 }

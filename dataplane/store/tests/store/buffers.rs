@@ -52,7 +52,9 @@ async fn deliver(database: &Database, ids: &[DeliveryId]) {
     for started in ends.chunks(60) {
         let ends: Vec<End> =
             (0..).zip(started).map(|(place, started)| end(started, "mine", &outcome(place))).collect();
-        let next = |place, now| delivery::after_attempt(&outcome(place), 1, now, Duration::from_secs(60));
+        let next = |place: usize, now| {
+            delivery::after_attempt(ends[place].started.id, &outcome(place), 1, now, Duration::from_secs(60))
+        };
         let writer = database.writer().await.expect("a turn");
         let stored = deliveries::finish_attempts(writer, &Clock::System, &ends, &[], false, next).await;
         let stored = stored.expect("stored");
