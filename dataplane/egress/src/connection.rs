@@ -114,7 +114,7 @@ pub(crate) mod tests {
         drop(theirs);
         closed(&connection).await;
         tokio::task::yield_now().await; // now the runtime notices as well
-        assert!(matches!(connection.exchange.send(request()).await, Err(Unanswered::NotSent(_))));
+        assert!(matches!(connection.exchange.send(request()).await, Err(Unanswered::NotSent(..))));
     }
 
     #[tokio::test]

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::future::poll_fn;
 use std::io;
+use std::iter::successors;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -39,8 +40,8 @@ pub struct Exchange {
 /// Why a request has no answer.
 #[derive(Debug)]
 pub enum Unanswered {
-    /// No byte of it was written; this is the request.
-    NotSent(Box<Request<Full<Bytes>>>),
+    /// No byte of it was written; this is the request, and how the connection ended.
+    NotSent(Box<Request<Full<Bytes>>>, FailureClass),
     /// It was written, at least in part, or the time limit was reached.
     Failed(FailureClass),
 }
@@ -90,9 +91,12 @@ impl Exchange {
     /// There is no answer that HTTP/1.1 allows, within the bounds of headers.
     pub async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Unanswered> {
         let sending = self.requests.try_send_request(request);
-        self.drive(sending).await.map_err(|mut error| match error.take_message() {
-            Some(request) => Unanswered::NotSent(Box::new(request)),
-            None => Unanswered::Failed(class_of_exchange(error.error())),
+        self.drive(sending).await.map_err(|mut error| {
+            let class = class_of_exchange(error.error());
+            match error.take_message() {
+                Some(request) => Unanswered::NotSent(Box::new(request), class),
+                None => Unanswered::Failed(class),
+            }
         })
     }
 
@@ -174,7 +178,9 @@ async fn read(mut body: Incoming, kept: &mut Vec<u8>) -> BodyEnd {
 /// In TLS 1.3 a receiver can refuse a handshake (for example, because a client certificate is missing) after the client
 /// has completed it. The refusal then arrives as an error of the exchange.
 fn class_of_exchange(error: &hyper::Error) -> FailureClass {
-    let tls = error.source().and_then(|source| source.downcast_ref::<io::Error>()).and_then(tls_error);
+    // A request that was not sent has the error of the connection below its own.
+    let sources = successors(error.source(), |source: &&(dyn Error + 'static)| (*source).source());
+    let tls = sources.filter_map(|source| source.downcast_ref::<io::Error>()).find_map(tls_error);
     match tls {
         Some(rustls::Error::AlertReceived(_)) => FailureClass::TlsOther,
         _ => FailureClass::Transport,

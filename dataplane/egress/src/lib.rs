@@ -5,7 +5,7 @@
 //! - [`Sender::post`]: makes the attempt. It never fails: the result is always an
 //!   [`Outcome`](docket_domain::delivery::Outcome).
 //! - `target`: URL and trusted certificates of the POST; [`Trust`] is the set of trusted certificates.
-//! - `pool`: connections kept open for the next POST to the same target, and who may open one.
+//! - `pool`: who gets a connection to a target and who opens one; `kept`: the idle ones.
 //! - `connector`: DNS, address check, TCP and TLS, each with its own time limit. [`Resolve`] turns a name into
 //!   addresses ([`SystemDns`], or [`FixedDns`] in tests); [`EgressPolicy`] decides which addresses may be reached.
 //! - `connection`: an open connection, from one POST to the next; [`Exchange`]: one POST on its stream and its answer.
@@ -45,6 +45,7 @@ mod address;
 mod connection;
 mod connector;
 mod exchange;
+mod kept;
 mod pool;
 mod resolve;
 mod sender;
@@ -57,7 +58,8 @@ mod tests;
 pub use address::{EgressPolicy, literal_address};
 pub use connector::PHASE_LIMIT;
 pub use exchange::{BodyEnd, Exchange, MAX_HEADER_BYTES, MAX_HEADERS, SUCCESS_BODY_LIMIT, Unanswered};
-pub use pool::{IDLE_LIMIT, LONGEST_WAIT, MAX_PER_TARGET, OPENINGS};
+pub use kept::{IDLE_LIMIT, MAX_PER_TARGET};
+pub use pool::{LONGEST_WAIT, OPENINGS};
 pub use resolve::{FixedDns, Resolve, ResolveError, Resolving, SystemDns};
 pub use sender::{Post, Sender};
 pub use trust::{BadBundle, Trust};

@@ -1,6 +1,7 @@
 //! One POST, from the URL to an outcome.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,10 +16,9 @@ use tokio::time::Instant;
 use url::{Position, Url};
 
 use crate::address::EgressPolicy;
-use crate::connection::Connection;
 use crate::connector::{Connector, phase};
 use crate::exchange::{BodyEnd, Unanswered};
-use crate::pool::{Pool, Turn};
+use crate::pool::{Borrowed, Opened, Pool};
 use crate::resolve::Resolve;
 use crate::target::Target;
 use crate::trust::Trust;
@@ -28,7 +28,7 @@ use crate::trust::Trust;
 pub struct Sender(Arc<Shared>);
 
 struct Shared {
-    connector: Connector,
+    connector: Arc<Connector>,
     pool: Pool,
     attempt_timeout: Duration,
 }
@@ -43,8 +43,8 @@ pub struct Post<'a> {
     pub headers: HeaderMap,
     /// Sent unchanged.
     pub body: Bytes,
-    /// Opens a new connection instead of reusing one. Set for retries: a receiver that closes idle connections without
-    /// notice may have failed the attempt before.
+    /// Takes no connection that was idle. Set for retries: a receiver that closes idle connections without notice may have
+    /// failed the attempt before.
     pub afresh: bool,
 }
 
@@ -53,7 +53,7 @@ impl Sender {
     /// uses [`ATTEMPT_TIMEOUT`](docket_domain::delivery::ATTEMPT_TIMEOUT). DNS, connecting and TLS have 5 s each, or a
     /// third of `attempt_timeout` if that is less.
     pub fn new(policy: EgressPolicy, dns: impl Resolve, attempt_timeout: Duration) -> Self {
-        let connector = Connector::new(policy, dns, attempt_timeout);
+        let connector = Arc::new(Connector::new(policy, dns, attempt_timeout));
         Self(Arc::new(Shared { connector, pool: Pool::default(), attempt_timeout }))
     }
 
@@ -88,52 +88,72 @@ impl Shared {
         let Post { url, trust, headers, body, afresh } = post;
         let target = Arc::new(Target::of(url, trust)?);
         let request = request(url, headers, body)?;
-        let turn = if afresh { self.pool.open(&target) } else { self.pool.take(&target, deadline).await };
-        let (mut connection, response) =
-            self.exchange(turn, &target, trust, request, deadline, report).await?;
-
-        let (end, verdict) = connection.exchange.read(response, deadline, report).await;
-        if end == BodyEnd::Whole {
-            self.pool.keep(target, connection);
-        }
+        let (mut borrowed, response) =
+            self.exchange(&target, trust, afresh, request, deadline, report).await?;
+        let (end, verdict) = borrowed.connection.exchange.read(response, deadline, report).await;
+        borrowed.give_back(end == BodyEnd::Whole);
         verdict
     }
 
     /// Sends the request, on a kept or a new connection, and waits for the headers of the answer.
     async fn exchange(
         &self,
-        mut turn: Turn,
         target: &Arc<Target>,
         trust: &Trust,
+        mut afresh: bool,
         mut request: Request<Full<Bytes>>,
         deadline: Instant,
         report: &mut Report,
-    ) -> Result<(Connection, Response<Incoming>), FailureClass> {
+    ) -> Result<(Borrowed, Response<Incoming>), FailureClass> {
         loop {
-            let (mut connection, is_new) = match turn {
-                Turn::Kept(connection) => (connection, false),
-                Turn::Open(_until_open) => {
-                    (Box::pin(self.connector.connect(target, trust, deadline, report)).await?, true)
-                }
-            };
-            report.remote = Some(connection.remote);
-            let first_byte = &mut report.times.first_byte;
-            match phase(Phase::FirstByte, deadline, first_byte, connection.exchange.send(request)).await {
-                Ok(response) => return Ok((connection, response)),
+            let opening = self.opening(target, trust);
+            let taken = self.pool.take(target, afresh, deadline, opening).await;
+            let mut borrowed = taken.map_err(|(class, opened)| {
+                *report = opened;
+                class
+            })?;
+            let is_new = borrowed.opened.is_some();
+            *report = borrowed.opened.take().unwrap_or_default();
+            report.remote = Some(borrowed.connection.remote);
+            let sent = borrowed.connection.exchange.send(request);
+            match phase(Phase::FirstByte, deadline, &mut report.times.first_byte, sent).await {
+                Ok(response) => return Ok((borrowed, response)),
                 // The receiver had closed the kept connection. Nothing was written, so the next request is still the
                 // first POST of this attempt. A request written in part is never sent again: the receiver might act
                 // on both, and the second POST would be an uncounted attempt.
-                Err(Unanswered::NotSent(back)) if !is_new => {
-                    turn = self.pool.open(target);
+                Err(Unanswered::NotSent(back, _)) if !is_new => {
                     request = *back;
                     *report = Report::default();
+                    afresh = true;
                 }
-                Err(Unanswered::NotSent(_)) => return Err(FailureClass::Transport),
-                Err(Unanswered::Failed(class)) => return Err(class),
+                Err(Unanswered::NotSent(_, class) | Unanswered::Failed(class)) => return Err(class),
             }
         }
     }
+
+    /// Opens a connection each time that the pool calls it, whichever attempts wait then.
+    fn opening(
+        &self,
+        target: &Arc<Target>,
+        trust: &Trust,
+    ) -> impl Fn() -> OpeningConnection + Clone + Send + use<> {
+        let (connector, target, trust) = (Arc::clone(&self.connector), Arc::clone(target), trust.clone());
+        let limit = self.attempt_timeout;
+        move || {
+            let (connector, target, trust) = (Arc::clone(&connector), Arc::clone(&target), trust.clone());
+            Box::pin(async move {
+                let mut report = Report::default();
+                match connector.connect(&target, &trust, Instant::now() + limit, &mut report).await {
+                    Ok(connection) => Ok((connection, report)),
+                    Err(class) => Err((class, report)),
+                }
+            })
+        }
+    }
 }
+
+/// One opening: boxed, because it is large and most attempts need none.
+type OpeningConnection = Pin<Box<dyn Future<Output = Opened> + Send>>;
 
 /// An origin-form request (`POST /path?query`). The parts of the URL are ASCII here, so the conversions fail only for a
 /// path beyond 64 KiB.
@@ -183,14 +203,18 @@ mod tests {
         let (url, trust) = (Url::parse("https://gone.example/").expect("a url"), Trust::public());
         let target = Arc::new(Target::of(&url, &trust).expect("a target"));
         let request = request(&url, HeaderMap::new(), Bytes::new()).expect("a request");
-        let (kept, theirs) = connection().await;
+        let (mut kept, theirs) = connection().await;
         drop(theirs);
         closed(&kept).await;
         tokio::task::yield_now().await; // now the runtime notices as well
+        // The close arrives after the pool has looked: it looks at a socket that is still open.
+        let (open, _theirs) = connection().await;
+        kept.socket = open.socket.try_clone().expect("a descriptor");
+        sender.0.pool.keep_idle(&target, kept);
 
         let mut report = Report::default();
         let deadline = Instant::now() + ATTEMPT_TIMEOUT;
-        let end = sender.0.exchange(Turn::Kept(kept), &target, &trust, request, deadline, &mut report).await;
+        let end = sender.0.exchange(&target, &trust, false, request, deadline, &mut report).await;
         assert_eq!(end.err(), Some(FailureClass::Dns), "a new connection was started with a DNS lookup");
         assert!(report.remote.is_none() && report.times.dns.is_some() && report.times.first_byte.is_none());
     }

@@ -32,6 +32,11 @@ impl Target {
         Ok(Self { host: host.to_owned(), port, path, trust: trust.id })
     }
 
+    /// The host and port, which may serve several URLs with the same workers.
+    pub(crate) fn receiver(&self) -> (&Host<String>, u16) {
+        (&self.host, self.port)
+    }
+
     /// The name that the certificate must be for: the URL's host, not the address that it resolved to.
     pub(crate) fn server_name(&self) -> Result<ServerName<'static>, FailureClass> {
         match &self.host {

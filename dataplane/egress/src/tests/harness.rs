@@ -130,6 +130,42 @@ impl Receiver {
         Self { address, seen: seen_here }
     }
 
+    /// Has `workers` workers. Each serves one connection at a time, takes `work` for a request, and waits `keep_alive` for the
+    /// next one, unless its answer closes the connection; other connections wait in the system's queue.
+    pub(crate) async fn with_workers(
+        workers: usize,
+        work: Duration,
+        keep_alive: Duration,
+        answer: &'static str,
+    ) -> Self {
+        let acceptor = TlsAcceptor::from(server_config(&["receiver.test", "127.0.0.1"], false));
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port").into_std().expect("a socket");
+        let address = listener.local_addr().expect("an address");
+        let seen = Arc::new(Seen::default());
+        let seen_here = seen.clone();
+        RECEIVERS.spawn(async move {
+            let listener = Arc::new(TcpListener::from_std(listener).expect("a socket"));
+            for _ in 0..workers {
+                let (listener, acceptor, seen) = (listener.clone(), acceptor.clone(), seen.clone());
+                tokio::spawn(async move {
+                    while let Ok((stream, _)) = listener.accept().await {
+                        let number = seen.connections.fetch_add(1, Ordering::SeqCst) + 1;
+                        let Ok(stream) = acceptor.accept(stream).await else { continue };
+                        let mut talk = Talk { stream, number, seen: seen.clone() };
+                        while let Ok(true) = tokio::time::timeout(keep_alive, talk.request()).await {
+                            tokio::time::sleep(work).await;
+                            talk.say(answer).await;
+                            if answer.contains("connection: close") {
+                                break;
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        Self { address, seen: seen_here }
+    }
+
     /// Answers every request on every connection with the same bytes, and keeps the connection open.
     pub(crate) async fn answering(answer: impl Into<Vec<u8>>) -> Self {
         let answer = Arc::new(answer.into());

@@ -20,7 +20,7 @@ async fn silence_after_the_request_is_a_first_byte_timeout() {
 #[tokio::test]
 async fn receiver_that_does_not_read_is_a_first_byte_timeout() {
     let receiver = Receiver::tls(|mut talk| async move {
-        tokio::time::sleep(SHORT).await;
+        tokio::time::sleep(SHORT * 2).await;
         while talk.say("x").await {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

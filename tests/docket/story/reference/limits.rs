@@ -102,14 +102,21 @@ pub(super) fn of_all() -> String {
             ("Characters of a response that are kept", count(delivery::KEPT_ANSWER_CHARS)),
             ("Connections that a worker keeps open to one URL", count(docket_egress::MAX_PER_TARGET)),
             (
-                "Connections that a worker opens to one URL at a time, without those of retries",
+                "Connections that a worker opens to one URL at a time",
                 format!(
-                    "{}; after {} an attempt opens one in any case",
+                    "{}; if an attempt has waited for {}, as many as are in use; if none is in use, one for each attempt that waits",
                     docket_egress::OPENINGS,
                     time(docket_egress::LONGEST_WAIT)
                 ),
             ),
-            ("Time that an unused connection is kept open", time(docket_egress::IDLE_LIMIT)),
+            (
+                "Time that an unused connection is kept open",
+                format!(
+                    "{}; {} while another connection to its host and port takes longer than that to open",
+                    time(docket_egress::IDLE_LIMIT),
+                    time(docket_egress::LONGEST_WAIT)
+                ),
+            ),
             ("Deliveries of one bulk resend", count(resend::MAX_COUNT.unsigned_abs() as usize)),
             (
                 "Pace of a bulk resend",

@@ -1,0 +1,328 @@
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::connection::tests::{connection, exchange};
+
+/// Openings of connections that end when the test says so.
+struct Openings {
+    begun: mpsc::UnboundedReceiver<oneshot::Sender<Opened>>,
+    begin: mpsc::UnboundedSender<oneshot::Sender<Opened>>,
+}
+
+type OpeningHere = Pin<Box<dyn Future<Output = Opened> + Send>>;
+
+impl Openings {
+    fn new() -> Self {
+        let (begin, begun) = mpsc::unbounded_channel();
+        Self { begun, begin }
+    }
+
+    fn open(&self) -> impl Fn() -> OpeningHere + Clone + Send + 'static {
+        let begin = self.begin.clone();
+        move || {
+            let begin = begin.clone();
+            Box::pin(async move {
+                let (end, ended) = oneshot::channel();
+                begin.send(end).expect("the test runs");
+                ended.await.expect("the test ends it")
+            })
+        }
+    }
+
+    /// The next opening that begins.
+    async fn next(&mut self) -> oneshot::Sender<Opened> {
+        self.begun.recv().await.expect("an opening")
+    }
+
+    /// That no other opening has begun.
+    async fn none(&mut self) {
+        settle().await;
+        assert!(self.begun.try_recv().is_err(), "another opening");
+    }
+}
+
+/// Lets the tasks of the pool run.
+async fn settle() {
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn at(url: &str) -> Arc<Target> {
+    Arc::new(Target::of(&url.parse().expect("a url"), &crate::Trust::public()).expect("a target"))
+}
+
+fn target() -> Arc<Target> {
+    at("https://a.example/")
+}
+
+fn later() -> Instant {
+    Instant::now() + Duration::from_secs(30)
+}
+
+/// A connection that has answered a request, and the receiver's side of it.
+async fn answered() -> (Connection, TcpStream) {
+    let (mut ours, mut theirs) = connection().await;
+    exchange(&mut ours, &mut theirs).await;
+    (ours, theirs)
+}
+
+fn end(opening: oneshot::Sender<Opened>, connection: Connection) {
+    let ended = opening.send(Ok((connection, Report::default())));
+    assert!(ended.is_ok(), "the opening was given up");
+}
+
+fn fail(opening: oneshot::Sender<Opened>, class: FailureClass) {
+    assert!(opening.send(Err((class, Report::default()))).is_ok(), "the opening was given up");
+}
+
+/// An attempt that waits for a connection.
+type Attempt<'a> = Pin<Box<dyn Future<Output = Result<Borrowed, Unopened>> + 'a>>;
+
+fn attempt<'a>(pool: &'a Pool, target: &'a Arc<Target>, openings: &Openings) -> Attempt<'a> {
+    Box::pin(pool.take(target, false, later(), openings.open()))
+}
+
+/// Lets attempts begin; each must wait.
+async fn wait(attempts: &mut [Attempt<'_>]) {
+    for attempt in attempts {
+        let begun = poll_fn(|context| Poll::Ready(attempt.as_mut().poll(context)));
+        assert!(begun.await.is_pending());
+    }
+}
+
+/// An attempt that has the first connection of its target.
+async fn first(pool: &Pool, target: &Arc<Target>, openings: &mut Openings) -> (Borrowed, TcpStream) {
+    let mut attempt = [attempt(pool, target, openings)];
+    wait(&mut attempt).await;
+    let (ours, theirs) = answered().await;
+    end(openings.next().await, ours);
+    let [attempt] = attempt;
+    (attempt.await.ok().expect("a connection"), theirs)
+}
+
+#[tokio::test]
+async fn four_connections_to_a_target_are_opened_at_a_time() {
+    let (pool, target, other) = (Pool::default(), target(), at("https://a.example/other"));
+    let mut openings = Openings::new();
+    let mut six: Vec<_> = (0..6).map(|_| attempt(&pool, &target, &openings)).collect();
+    wait(&mut six).await;
+    let mut four = Vec::new();
+    for _ in 0..OPENINGS {
+        four.push(openings.next().await);
+    }
+    openings.none().await;
+    let mut elsewhere = [attempt(&pool, &other, &openings)];
+    wait(&mut elsewhere).await;
+    let _elsewhere = openings.next().await;
+    fail(four.remove(0), FailureClass::Refused);
+    assert_eq!(six.remove(0).await.err().map(|(class, _)| class), Some(FailureClass::Refused));
+    let _fifth = openings.next().await;
+    openings.none().await;
+}
+
+#[tokio::test]
+async fn connection_that_comes_back_goes_to_the_first_attempt_although_its_own_is_being_opened() {
+    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (borrowed, _theirs) = first(&pool, &target, &mut openings).await;
+    let mut gives_up = [attempt(&pool, &target, &openings)];
+    wait(&mut gives_up).await;
+    let mut two = vec![attempt(&pool, &target, &openings), attempt(&pool, &target, &openings)];
+    wait(&mut two).await;
+    drop(gives_up);
+    borrowed.give_back(true);
+    let first = two.remove(0).await.ok().expect("the connection");
+    assert!(first.opened.is_none());
+    wait(&mut two).await;
+    let (ours, _theirs) = answered().await;
+    end(openings.next().await, ours);
+    let second = two.remove(0).await.ok().expect("a new connection");
+    assert!(second.opened.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn line_without_a_connection_opens_one_for_each_attempt_after_100_ms() {
+    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let mut six: Vec<_> = (0..6).map(|_| attempt(&pool, &target, &openings)).collect();
+    wait(&mut six).await;
+    let mut hanging = Vec::new();
+    for _ in 0..OPENINGS {
+        hanging.push(openings.next().await);
+    }
+    openings.none().await;
+    tokio::time::advance(LONGEST_WAIT).await;
+    wait(&mut six).await;
+    hanging.extend([openings.next().await, openings.next().await]);
+    openings.none().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn line_opens_no_more_connections_than_are_in_use_after_100_ms() {
+    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let mut in_use = vec![first(&pool, &target, &mut openings).await];
+    let mut many: Vec<_> = (0..20).map(|_| attempt(&pool, &target, &openings)).collect();
+    wait(&mut many).await;
+    let mut hanging = Vec::new();
+    for _ in 0..OPENINGS {
+        hanging.push(openings.next().await);
+    }
+    tokio::time::advance(LONGEST_WAIT).await;
+    wait(&mut many).await;
+    openings.none().await;
+    // Six in use: two more may be opened.
+    for _ in 0..5 {
+        let (ours, theirs) = answered().await;
+        end(hanging.remove(0), ours);
+        in_use.push((many.remove(0).await.ok().expect("a connection"), theirs));
+        hanging.push(openings.next().await);
+    }
+    tokio::time::advance(LONGEST_WAIT).await;
+    wait(&mut many).await;
+    hanging.extend([openings.next().await, openings.next().await]);
+    openings.none().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn opening_that_no_attempt_waits_for_is_given_up_after_100_ms() {
+    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (borrowed, _theirs) = first(&pool, &target, &mut openings).await;
+    let mut second = attempt(&pool, &target, &openings);
+    wait(std::slice::from_mut(&mut second)).await;
+    let opening = openings.next().await;
+    borrowed.give_back(true);
+    let second = second.await.ok().expect("the connection");
+    settle().await;
+    assert!(!opening.is_closed(), "it may be quick");
+    tokio::time::advance(LONGEST_WAIT).await;
+    settle().await;
+    assert!(opening.is_closed());
+    drop(second);
+    assert!(pool.lock().lines.is_empty());
+}
+
+#[tokio::test]
+async fn connection_that_is_opened_after_its_attempt_has_another_is_kept() {
+    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (borrowed, _theirs) = first(&pool, &target, &mut openings).await;
+    let mut second = attempt(&pool, &target, &openings);
+    wait(std::slice::from_mut(&mut second)).await;
+    let opening = openings.next().await;
+    borrowed.give_back(true);
+    let second = second.await;
+    let (ours, _theirs) = answered().await;
+    end(opening, ours);
+    settle().await;
+    let third = attempt(&pool, &target, &openings).await;
+    assert!(second.is_ok() && third.is_ok());
+    openings.none().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn opening_that_takes_long_closes_idle_connections_to_its_receiver() {
+    let (pool, one, two) = (Pool::default(), at("https://a.example/one"), at("https://a.example/two"));
+    let (elsewhere, mut openings) = (at("https://b.example/"), Openings::new());
+    let (busy, _theirs) = first(&pool, &one, &mut openings).await;
+    let mut attempt = [attempt(&pool, &two, &openings)];
+    wait(&mut attempt).await;
+    let _opening = openings.next().await;
+    for target in [&one, &elsewhere] {
+        pool.keep_idle(target, answered().await.0);
+    }
+    tokio::time::advance(LONGEST_WAIT).await;
+    settle().await;
+    assert!(pool.lock().idle.pop(&one).is_none(), "it was closed");
+    assert!(pool.lock().idle.pop(&elsewhere).is_some(), "another receiver");
+    busy.give_back(true);
+    tokio::time::advance(LONGEST_WAIT).await;
+    settle().await;
+    assert!(pool.lock().idle.pop(&one).is_none(), "as long as the opening lasts");
+}
+
+#[tokio::test(start_paused = true)]
+async fn opening_that_times_out_fails_no_attempt_while_the_receiver_answers_others() {
+    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (busy, _theirs) = first(&pool, &target, &mut openings).await;
+    let mut two = vec![attempt(&pool, &target, &openings), attempt(&pool, &target, &openings)];
+    wait(&mut two).await;
+    let (opening, other) = (openings.next().await, openings.next().await);
+    tokio::time::advance(Duration::from_millis(1)).await;
+    busy.give_back(true);
+    let busy = two.remove(0).await.ok().expect("the connection");
+    fail(opening, FailureClass::Timeout(Phase::Tls));
+    settle().await;
+    wait(&mut two).await;
+    // One that began later, and without an answer since, fails it.
+    drop(busy);
+    fail(other, FailureClass::Timeout(Phase::Tls));
+    let last = openings.next().await;
+    wait(&mut two).await;
+    fail(last, FailureClass::Timeout(Phase::Tls));
+    let failed = two.remove(0).await.err().map(|(class, _)| class);
+    assert_eq!(failed, Some(FailureClass::Timeout(Phase::Tls)));
+    assert!(pool.lock().lines.is_empty());
+}
+
+#[tokio::test]
+async fn retry_takes_no_idle_connection_and_closes_one() {
+    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (busy, _theirs) = first(&pool, &target, &mut openings).await;
+    let (idle, _theirs) = answered().await;
+    pool.keep_idle(&target, idle);
+    let mut retry = [Box::pin(pool.take(&target, true, later(), openings.open())) as Attempt<'_>];
+    wait(&mut retry).await;
+    assert!(pool.lock().idle.pop(&target).is_none());
+    let _opening = openings.next().await;
+    busy.give_back(true);
+    let [retry] = retry;
+    assert!(retry.await.is_ok(), "it takes one that has just answered");
+}
+
+#[tokio::test]
+async fn connection_that_closes_before_the_attempt_wakes_is_not_used() {
+    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (borrowed, theirs) = first(&pool, &target, &mut openings).await;
+    let mut second = attempt(&pool, &target, &openings);
+    wait(std::slice::from_mut(&mut second)).await;
+    let opening = openings.next().await;
+    let socket = borrowed.connection.socket.try_clone().expect("a descriptor");
+    borrowed.give_back(true);
+    drop(theirs);
+    while socket.peek(&mut [0]).is_err() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    wait(std::slice::from_mut(&mut second)).await;
+    let (ours, _theirs) = answered().await;
+    end(opening, ours);
+    assert!(second.await.is_ok_and(|borrowed| borrowed.opened.is_some()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempt_waits_no_longer_than_its_own_time() {
+    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (begun, short) = (Instant::now(), Duration::from_millis(250));
+    let end = pool.take(&target, false, begun + short, openings.open()).await;
+    assert_eq!(end.err().map(|(class, _)| class), Some(FailureClass::Timeout(Phase::Connect)));
+    assert_eq!(begun.elapsed(), short);
+    drop(openings.next().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_that_end_leave_nothing_in_line() {
+    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let mut many: Vec<_> = (0..100).map(|_| attempt(&pool, &target, &openings)).collect();
+    wait(&mut many).await;
+    let mut four = Vec::new();
+    for _ in 0..OPENINGS {
+        four.push(openings.next().await);
+    }
+    drop(many);
+    assert_eq!(pool.lock().lines[&target].waiting.len(), 0);
+    tokio::time::advance(LONGEST_WAIT).await;
+    settle().await;
+    assert!(pool.lock().lines.is_empty() && four.iter().all(oneshot::Sender::is_closed));
+}

@@ -1,0 +1,82 @@
+//! Receivers with a few workers, each of which serves one connection until it closes: Apache's prefork, Gunicorn's sync workers, a
+//! server with a bounded pool of threads. A connection that nobody uses holds a worker that another attempt waits for.
+
+use std::time::{Duration, Instant};
+
+use docket_domain::delivery::Outcome;
+use http::HeaderMap;
+use tokio::task::JoinSet;
+use url::Url;
+
+use super::harness::{AMPLE, OK, Receiver, post, private_ca, succeeded};
+use crate::{Post, Sender, Trust};
+
+/// As Apache and most others have it: longer than an attempt has for a handshake here.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
+
+/// Makes attempts at these URLs, all at once.
+async fn burst(sender: &Sender, urls: Vec<Url>, trust: &Trust, afresh: bool) -> Vec<Outcome> {
+    let mut attempts = JoinSet::new();
+    for url in urls {
+        let (sender, trust) = (sender.clone(), trust.clone());
+        attempts.spawn(async move {
+            let post =
+                Post { url: &url, trust: &trust, headers: HeaderMap::new(), body: "{}".into(), afresh };
+            sender.post(post).await
+        });
+    }
+    attempts.join_all().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn burst_reaches_a_receiver_with_few_workers_at_the_first_attempt() {
+    for (workers, work, count) in [(1, 5, 100), (1, 0, 5), (8, 20, 200), (50, 50, 250)] {
+        for afresh in [false, true] {
+            let receiver = Receiver::with_workers(workers, Duration::from_millis(work), KEEP_ALIVE, OK).await;
+            let (sender, trust) = (receiver.sender(AMPLE), private_ca());
+            let begun = Instant::now();
+            for outcome in burst(&sender, vec![receiver.url(); count], &trust, afresh).await {
+                succeeded(outcome);
+            }
+            assert_eq!(receiver.posts().len(), count, "{workers} workers");
+            // Each phase has a third of the attempt's time: nothing may wait until one ends.
+            assert!(begun.elapsed() < AMPLE / 3, "{workers} workers: {:?}", begun.elapsed());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connection_of_one_url_does_not_starve_another_url_of_the_receiver() {
+    let receiver = Receiver::with_workers(1, Duration::from_millis(5), KEEP_ALIVE, OK).await;
+    let (sender, trust) = (receiver.sender(AMPLE), private_ca());
+    let other = receiver.url().join("/other").expect("a url");
+    for _ in 0..5 {
+        succeeded(post(&sender, &receiver.url(), &trust, Duration::from_secs(1)).await);
+        succeeded(post(&sender, &other, &trust, Duration::from_secs(1)).await);
+    }
+    let both = (0..100).map(|place| if place % 2 == 0 { receiver.url() } else { other.clone() });
+    for outcome in burst(&sender, both.collect(), &trust, false).await {
+        succeeded(outcome);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn receiver_that_closes_each_connection_gets_a_burst_at_the_first_attempt() {
+    let answer = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+    let receiver = Receiver::with_workers(2, Duration::from_millis(10), KEEP_ALIVE, answer).await;
+    let (sender, trust) = (receiver.sender(AMPLE), private_ca());
+    for outcome in burst(&sender, vec![receiver.url(); 100], &trust, false).await {
+        succeeded(outcome);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attempts_to_busy_workers_wait_longer_than_an_opening_may_take() {
+    // An opening has 0.5 s here; the last attempt has its turn after 1 s.
+    let limit = Duration::from_millis(1_500);
+    let receiver = Receiver::with_workers(1, Duration::from_millis(100), KEEP_ALIVE, OK).await;
+    let (sender, trust) = (receiver.sender(limit), private_ca());
+    for outcome in burst(&sender, vec![receiver.url(); 10], &trust, false).await {
+        succeeded(outcome);
+    }
+}
