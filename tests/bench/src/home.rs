@@ -37,6 +37,8 @@ pub(crate) struct Home {
     pub(crate) tenants: usize,
     docket: PathBuf,
     folder: Folder,
+    /// The targets of the webhooks of each tenant.
+    targets: Vec<Vec<String>>,
 }
 
 impl Home {
@@ -48,19 +50,29 @@ impl Home {
         database: impl Fn(usize) -> (String, String),
     ) -> Self {
         let (receiver, folder) = (Receiver::start(), Folder::new("bench"));
-        let home = Self { receiver, tenants: tenants.len(), docket: docket.to_owned(), folder };
+        let target = |(tenant, webhooks): (usize, &Vec<Behaviour>)| {
+            let webhooks = webhooks.iter().enumerate();
+            webhooks.map(|(webhook, behaviour)| receiver.url(tenant, webhook, *behaviour)).collect()
+        };
+        let targets = tenants.iter().enumerate().map(target).collect();
+        let home = Self { receiver, tenants: tenants.len(), docket: docket.to_owned(), folder, targets };
         std::fs::create_dir(home.file("config")).expect("the folder is ours");
-        home.declare(tenants, database);
+        home.declare(database);
         home
     }
 
-    fn declare(&self, tenants: &[Vec<Behaviour>], database: impl Fn(usize) -> (String, String)) {
+    /// The target of a webhook.
+    pub(crate) fn target(&self, tenant: usize, webhook: usize) -> String {
+        self.targets[tenant][webhook].clone()
+    }
+
+    fn declare(&self, database: impl Fn(usize) -> (String, String)) {
         let ca: String = self.receiver.ca_pem.lines().map(|line| format!("    {line}\n")).collect();
         let mut yaml = format!(
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: receiver-ca}}\ndata:\n  ca.crt: |\n{ca}"
         );
         yaml += &secret("signing", "secret", "a-signing-secret-for-the-benchmark");
-        for (tenant, webhooks) in tenants.iter().enumerate() {
+        for (tenant, webhooks) in self.targets.iter().enumerate() {
             let (place, more) = database(tenant);
             let _ = write!(
                 yaml,
@@ -71,8 +83,7 @@ impl Home {
             );
             yaml += &secret(&format!("t{tenant}-key"), "key", &api_key(tenant));
             yaml += &more;
-            for (webhook, behaviour) in webhooks.iter().enumerate() {
-                let url = self.receiver.url(tenant, webhook, *behaviour);
+            for (webhook, url) in webhooks.iter().enumerate() {
                 let _ = write!(
                     yaml,
                     "---\napiVersion: docket.dev/v1alpha1\nkind: Webhook\nmetadata: {{name: t{tenant}-w{webhook}}}\n\

@@ -1,5 +1,6 @@
 //! `tests/bench/run`: what a release binary of Docket does under load, beside a bare forwarder, and what it must reach.
 
+mod apache;
 mod bare;
 mod disk;
 mod figures;

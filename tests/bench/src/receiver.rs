@@ -11,17 +11,21 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_rustls::TlsAcceptor;
 
+use crate::apache::Apache;
 use crate::order;
 
 /// How long a slow endpoint takes.
 pub(crate) const SLOW: Duration = Duration::from_secs(20);
+
+/// How long a worker of [`Behaviour::Few`] waits for the next request, as those of Apache do by default.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// What a path does with a POST.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +38,11 @@ pub(crate) enum Behaviour {
     Silent,
     /// Responds 200 at once until [`Receiver::hang`], then never.
     Hanging,
+    /// Responds 200 after `takes_ms`, with as many workers: each serves one connection until it closes, or is idle for
+    /// [`KEEP_ALIVE`].
+    Few { workers: u16, takes_ms: u16 },
+    /// As [`Few`](Self::Few), behind Apache's prefork.
+    Apache { workers: u16, takes_ms: u16 },
 }
 
 impl Behaviour {
@@ -45,6 +54,7 @@ impl Behaviour {
             Self::Slow => "slow",
             Self::Silent => "silent",
             Self::Hanging => "hanging",
+            Self::Few { .. } | Self::Apache { .. } => "prompt",
         }
     }
 }
@@ -99,11 +109,15 @@ pub(crate) struct Receiver {
     pub(crate) port: u16,
     pub(crate) ca_pem: String,
     shared: Arc<Shared>,
+    certificate: Certificate,
+    runtime: tokio::runtime::Handle,
+    apaches: Mutex<Vec<Apache>>,
 }
 
 impl Receiver {
     pub(crate) fn start() -> Self {
-        let (ca_pem, config) = certificate();
+        let certificate = certificate();
+        let config = Arc::clone(&certificate.config);
         let shared = Arc::new(Shared::default());
         let (own, (say, hear)) = (Arc::clone(&shared), std::sync::mpsc::channel());
         let serve = async move {
@@ -111,7 +125,8 @@ impl Receiver {
             socket.bind(([127, 0, 0, 1], 0).into()).expect("a free port");
             // With Tokio's 128, Linux drops connections that come while both cores are busy; their POSTs are a second late.
             let listener = socket.listen(1_024).expect("it is bound");
-            say.send(listener.local_addr().expect("it is bound").port()).expect("it waits");
+            let port = listener.local_addr().expect("it is bound").port();
+            say.send((port, tokio::runtime::Handle::current())).expect("it waits");
             accept(listener, TlsAcceptor::from(config), own).await;
         };
         let run = move || {
@@ -119,12 +134,44 @@ impl Receiver {
             runtime.expect("a runtime").block_on(serve);
         };
         std::thread::Builder::new().name("receiver".to_owned()).spawn(run).expect("a thread");
-        Self { port: hear.recv().expect("it listens"), ca_pem, shared }
+        let (port, runtime) = hear.recv().expect("it listens");
+        let ca_pem = certificate.ca_pem.clone();
+        Self { port, ca_pem, shared, certificate, runtime, apaches: Mutex::default() }
     }
 
-    /// The target of a webhook.
+    /// The target of a webhook. One with few workers starts to listen.
     pub(crate) fn url(&self, tenant: usize, webhook: usize, behaviour: Behaviour) -> String {
-        format!("https://127.0.0.1:{}/{tenant}/{webhook}/{}", self.port, behaviour.word())
+        let port = match behaviour {
+            Behaviour::Few { workers, takes_ms } => self.listen(usize::from(workers), takes_ms),
+            Behaviour::Apache { workers, takes_ms } => {
+                // Its own workers are the few.
+                let behind = self.listen(1_000, takes_ms);
+                let Certificate { leaf_pem, key_pem, .. } = &self.certificate;
+                let apache = Apache::start(leaf_pem, key_pem, behind, usize::from(workers));
+                let port = apache.port;
+                self.apaches.lock().unwrap_or_else(PoisonError::into_inner).push(apache);
+                port
+            }
+            _ => self.port,
+        };
+        format!("https://127.0.0.1:{port}/{tenant}/{webhook}/{}", behaviour.word())
+    }
+
+    /// Listens on another port, with so many workers, each of which takes so long to respond.
+    fn listen(&self, workers: usize, takes_ms: u16) -> u16 {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        listener.set_nonblocking(true).expect("a socket");
+        let port = listener.local_addr().expect("it is bound").port();
+        let takes = Duration::from_millis(takes_ms.into());
+        let (tls, shared) =
+            (TlsAcceptor::from(Arc::clone(&self.certificate.config)), Arc::clone(&self.shared));
+        self.runtime.spawn(async move {
+            let listener = Arc::new(TcpListener::from_std(listener).expect("a socket"));
+            for _ in 0..workers {
+                tokio::spawn(work(Arc::clone(&listener), tls.clone(), Arc::clone(&shared), takes));
+            }
+        });
+        port
     }
 
     /// How many POSTs to prompt endpoints came since the last [`take`](Self::take).
@@ -176,8 +223,16 @@ impl Receiver {
     }
 }
 
+/// What the receivers show, and the authority that issued it.
+struct Certificate {
+    ca_pem: String,
+    leaf_pem: String,
+    key_pem: String,
+    config: Arc<ServerConfig>,
+}
+
 /// An authority, and a server with a certificate of it.
-fn certificate() -> (String, Arc<ServerConfig>) {
+fn certificate() -> Certificate {
     let mut authority = CertificateParams::new(Vec::new()).expect("no names");
     authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
@@ -195,7 +250,29 @@ fn certificate() -> (String, Arc<ServerConfig>) {
         .with_single_cert(vec![leaf.der().clone()], PrivatePkcs8KeyDer::from(key.serialize_der()).into());
     let mut config = config.expect("the key belongs to it");
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    (authority.pem(), Arc::new(config))
+    Certificate {
+        ca_pem: authority.pem(),
+        leaf_pem: leaf.pem(),
+        key_pem: key.serialize_pem(),
+        config: Arc::new(config),
+    }
+}
+
+/// One worker: serves a connection until it closes, then the next one.
+async fn work(listener: Arc<TcpListener>, tls: TlsAcceptor, shared: Arc<Shared>, takes: Duration) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let _ = stream.set_nodelay(true);
+        let Ok(stream) = tls.accept(stream).await else { continue };
+        let service = service_fn(async |request| {
+            let response = receive(request, &shared).await;
+            tokio::time::sleep(takes).await;
+            response
+        });
+        let mut http = hyper::server::conn::http1::Builder::new();
+        // Of the next request too: the time of a connection that nobody uses.
+        http.timer(TokioTimer::new()).header_read_timeout(KEEP_ALIVE);
+        let _ = http.serve_connection(TokioIo::new(stream), service).await;
+    }
 }
 
 async fn accept(listener: TcpListener, tls: TlsAcceptor, shared: Arc<Shared>) {
@@ -241,6 +318,7 @@ async fn receive(request: Request<Incoming>, shared: &Shared) -> Result<Response
             Duration::ZERO => {}
             time => tokio::time::sleep(time).await,
         },
+        Behaviour::Few { .. } | Behaviour::Apache { .. } => {}
         Behaviour::Hanging if !is_hanging => {}
         Behaviour::Slow => {
             let _waiting = Waiting::new(shared);

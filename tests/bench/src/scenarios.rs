@@ -4,6 +4,7 @@ mod beside;
 mod burst;
 mod dev;
 mod fanout;
+mod few_workers;
 mod flushall;
 mod growth;
 mod history;
@@ -66,6 +67,8 @@ pub(crate) enum Scenario {
     Beside,
     /// 1,000 endpoints that never respond, one that hangs suddenly, and one that takes 20 s.
     Silent,
+    /// Bursts to receivers with few workers, each of which a connection holds; beside Go's default client.
+    FewWorkers,
     /// A healthy tenant beside a guest that guesses, sends large bodies and floods its own queue.
     Hostile,
     /// kill -9 in the middle of 5,000.
@@ -131,6 +134,7 @@ impl Scenario {
             Self::Fanout => fanout::run(bench, shape).await,
             Self::Beside => beside::run(bench, shape).await,
             Self::Silent => silent::run(bench, shape).await,
+            Self::FewWorkers => few_workers::run(bench, shape).await,
             Self::Hostile => hostile::run(bench, shape).await,
             Self::Kill => kill::middle(bench, shape).await,
             Self::Hint => kill::hint(bench, shape).await,

@@ -1,0 +1,3 @@
+module docket.dev/bench/go-client
+
+go 1.19

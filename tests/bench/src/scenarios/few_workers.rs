@@ -1,0 +1,93 @@
+//! Bursts to receivers whose workers serve one connection each until it closes, beside Go's default client in the same run.
+
+use std::process::Command;
+use std::time::Duration;
+
+use super::Bench;
+use crate::figures::Figure;
+use crate::home::{CONNECTIONS, Home, check};
+use crate::load::Load;
+use crate::measure::Delivered;
+use crate::receiver::Behaviour;
+use crate::stage::{Shape, Stage};
+
+/// A receiver, and the sizes of the bursts that it gets.
+const RECEIVERS: [(Behaviour, &[usize]); 7] = [
+    (Behaviour::Few { workers: 1, takes_ms: 20 }, &[200]),
+    (Behaviour::Few { workers: 8, takes_ms: 20 }, &[200, 1_000]),
+    (Behaviour::Few { workers: 8, takes_ms: 50 }, &[200, 1_000]),
+    (Behaviour::Few { workers: 50, takes_ms: 50 }, &[200, 1_000]),
+    (Behaviour::Few { workers: 150, takes_ms: 50 }, &[200, 1_000]),
+    (Behaviour::Apache { workers: 10, takes_ms: 50 }, &[200]),
+    (Behaviour::Apache { workers: 150, takes_ms: 50 }, &[200, 1_000]),
+];
+/// The first retry is due 60 s after its attempt has failed; what comes before this is a first attempt.
+const FIRST_ATTEMPTS: Duration = Duration::from_secs(55);
+/// The receiver closes a connection that nobody uses after 5 s. Each client begins without any.
+const REST: Duration = Duration::from_secs(6);
+
+pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
+    let tenants: Vec<_> = RECEIVERS.iter().map(|(behaviour, _)| vec![*behaviour]).collect();
+    let stage = Stage::new(&bench.docket, &tenants).await;
+    let go = go_client(&stage.home);
+    let fleet = stage.serve(shape, &[]).await;
+    let clients = stage.home.clients(&fleet).await;
+    let mut figures = Vec::new();
+    for ((behaviour, bursts), client) in RECEIVERS.iter().zip(clients) {
+        let url = stage.home.target(client.tenant as usize, 0);
+        for &messages in *bursts {
+            let apis = fleet.apis.clone();
+            let load =
+                Load { apis, clients: vec![client.clone()], connections: CONNECTIONS, messages, pace: None };
+            let saves = load.run().await;
+            check(&saves);
+            let arrivals = stage.home.received_within(messages, FIRST_ATTEMPTS).await;
+            let docket = Delivered::of(&saves.done, &arrivals, 1);
+            tokio::time::sleep(REST).await;
+            let (succeeded, seconds) = post(&go, &stage.home, &url, messages).await;
+            stage.home.receiver.take();
+            tokio::time::sleep(REST).await;
+            let name = format!("{messages} to {}", name(*behaviour));
+            let (took, missing) = (docket.whole.as_secs_f64(), messages - succeeded);
+            figures.extend([
+                Figure::new(format!("{name}: first attempts that failed"), docket.lost as f64, "")
+                    .at_most(missing as f64),
+                Figure::new(format!("{name}: POSTs of Go's client that failed"), missing as f64, ""),
+                Figure::new(format!("{name}: time"), took, "s"),
+                Figure::new(format!("{name}: of the time of Go's client"), took / seconds, "").at_most(1.5),
+                Figure::new(format!("{name}: duplicates"), docket.duplicates as f64, "").at_most(0.0),
+            ]);
+        }
+    }
+    figures
+}
+
+fn name(behaviour: Behaviour) -> String {
+    match behaviour {
+        Behaviour::Few { workers, takes_ms } => format!("{workers} workers of {takes_ms} ms"),
+        Behaviour::Apache { workers, takes_ms } => {
+            format!("Apache prefork with {workers} workers of {takes_ms} ms")
+        }
+        _ => unreachable!("all have few workers"),
+    }
+}
+
+/// Builds the client, beside the files of the scenario.
+fn go_client(home: &Home) -> std::path::PathBuf {
+    let (program, sources) = (home.file("go-client"), concat!(env!("CARGO_MANIFEST_DIR"), "/go-client"));
+    let mut command = Command::new("go");
+    let built = command.args(["build", "-o"]).arg(&program).arg(".").current_dir(sources).status();
+    assert!(built.expect("go starts; tests/bench/run installs it").success(), "the client is built");
+    std::fs::write(home.file("ca.pem"), &home.receiver.ca_pem).expect("the folder is ours");
+    program
+}
+
+/// How many POSTs of Go's client succeeded, and in how many seconds all had ended.
+async fn post(program: &std::path::Path, home: &Home, url: &str, count: usize) -> (usize, f64) {
+    let mut command = Command::new(program);
+    command.arg(home.file("ca.pem")).args([url, &count.to_string()]);
+    let output = tokio::task::spawn_blocking(move || command.output()).await.expect("it does not panic");
+    let text = String::from_utf8(output.expect("it starts").stdout).expect("text");
+    let (succeeded, seconds) = text.trim().split_once(' ').expect("two numbers");
+    (succeeded.parse().expect("a count"), seconds.parse().expect("seconds"))
+}
