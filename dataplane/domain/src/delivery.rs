@@ -287,7 +287,7 @@ impl FromStr for FailureClass {
     }
 }
 
-/// How long each phase of an attempt took. `None`: the phase was not reached, or a reused connection skipped it.
+/// How long each phase of an attempt took. `None`: the phase did not succeed, was not reached, or a reused connection skipped it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PhaseTimes {
     /// Looking up the name.

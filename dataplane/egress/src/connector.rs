@@ -109,8 +109,8 @@ impl Connector {
     }
 }
 
-/// Runs one phase of an attempt, with `until` as its deadline, and stores in `took` how long it took, also when it
-/// failed.
+/// Runs one phase of an attempt, with `until` as its deadline, and stores in `took` how long it took if it succeeded. A phase that
+/// was cut off has no end, and the total says how long the attempt waited.
 pub(crate) async fn phase<T, E: From<FailureClass>>(
     phase: Phase,
     until: Instant,
@@ -118,9 +118,9 @@ pub(crate) async fn phase<T, E: From<FailureClass>>(
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
     let started = Instant::now();
-    let ended = timeout_at(until, work).await;
-    *took = Some(started.elapsed());
-    ended.unwrap_or_else(|_| Err(FailureClass::Timeout(phase).into()))
+    let ended = timeout_at(until, work).await.unwrap_or_else(|_| Err(FailureClass::Timeout(phase).into()));
+    *took = ended.is_ok().then(|| started.elapsed());
+    ended
 }
 
 /// Alternates IPv4 and IPv6 addresses and keeps the order within each family. IPv4 comes first: many clusters have no

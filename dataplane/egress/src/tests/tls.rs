@@ -11,7 +11,7 @@ async fn certificate_of_an_unknown_authority_is_not_trusted() {
     let outcome = post(&receiver.sender(AMPLE), &receiver.url(), &Trust::public(), AMPLE).await;
     let report = failed(outcome, FailureClass::TlsUntrusted);
     assert_eq!(report.remote, Some(receiver.address));
-    assert!(report.times.tls.is_some() && report.times.first_byte.is_none());
+    assert!(report.times.connect.is_some() && report.times.tls.is_none());
     assert_eq!(receiver.posts().len(), 0);
 }
 
