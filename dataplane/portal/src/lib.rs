@@ -35,6 +35,11 @@ fn count(number: i64) -> String {
     if number > MAX_COUNT { "more than 10,000".to_owned() } else { number.to_string() }
 }
 
+/// A count of a thing, whose plural has an `s`.
+fn counted(number: i64, thing: &str) -> String {
+    format!("{} {thing}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
 /// A link to `path` with these parameters, as far as they have a value.
 pub fn href<'a>(path: &str, parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let set = parameters.into_iter().filter(|(_, value)| !value.is_empty());
@@ -50,5 +55,7 @@ mod tests {
     fn count_is_exact_up_to_its_bound() {
         assert_eq!([0, 10_000].map(count), ["0", "10000"]);
         assert_eq!([10_001, 1_000_000].map(count), ["more than 10,000"; 2]);
+        let dead = [0, 1, 2, 10_001].map(|number| counted(number, "dead letter"));
+        assert_eq!(dead, ["0 dead letters", "1 dead letter", "2 dead letters", "more than 10,000 dead letters"]);
     }
 }

@@ -8,7 +8,7 @@ use crate::day::{self, Day};
 use crate::logs::remedy;
 use crate::page::{Frame, Section};
 use crate::time::time;
-use crate::{count, href, page};
+use crate::{count, counted, href, page};
 
 /// A webhook and how its deliveries are doing.
 #[derive(Debug, Clone)]
@@ -33,18 +33,25 @@ pub struct Webhook {
     pub last_dead_letter: Option<Timestamp>,
 }
 
-/// Deliveries of a webhook that failed in the same way.
+/// Why deliveries to a webhook fail.
 #[derive(Debug, Clone)]
 pub struct Problem {
     /// The webhook's name.
     pub webhook: String,
-    /// Failed (they are tried again) or DeadLetter.
-    pub status: Status,
-    /// How their last attempt failed.
-    pub class: FailureClass,
-    /// How many, of those that were looked at.
+    /// Its dead letters.
+    pub dead: Failing,
+    /// Its deliveries that are tried again.
+    pub retried: Failing,
+}
+
+/// Deliveries that failed.
+#[derive(Debug, Clone, Default)]
+pub struct Failing {
+    /// The number of them.
     pub count: i64,
-    /// How many were looked at, of dead letters the last ones; `None`: all.
+    /// How their last attempts failed, each with the number of those that were looked at; the most frequent first.
+    pub classes: Vec<(FailureClass, i64)>,
+    /// The number that was looked at, of dead letters the last ones; `None`: all.
     pub of_last: Option<i64>,
 }
 
@@ -53,10 +60,10 @@ pub struct Problem {
 enum State {
     /// The last delivery that ended was given up.
     Lost,
-    /// Attempts fail.
-    Failing,
     /// There are dead letters, but later deliveries succeeded.
     Left,
+    /// Attempts fail.
+    Failing,
     /// Nothing is wrong.
     Fine,
 }
@@ -72,7 +79,8 @@ impl Webhook {
     }
 }
 
-/// The page. `held`: how many webhooks are declared and not served, if that is known. `problems`: the most frequent first.
+/// The page. `held`: how many webhooks are declared and not served, if that is known. `problems`: one for each webhook, the worst
+/// first; as many as are explained.
 pub fn page(
     frame: &Frame,
     mut webhooks: Vec<Webhook>,
@@ -101,8 +109,9 @@ pub fn page(
                     _ => { span.bad { span aria-hidden="true" { "✕ " } (wrong) " webhooks need attention." } }
                 }
             }
-            (reasons(problems))
-            h2 { "Webhooks" }
+            @for problem in problems { (reason(problem)) }
+            (more(&webhooks, problems))
+            h2 #webhooks { "Webhooks" }
             (table(frame, &webhooks))
             (day::section(day))
         }
@@ -110,30 +119,74 @@ pub fn page(
     page::page(frame, Section::Overview, "Overview", &main)
 }
 
-fn reasons(problems: &[Problem]) -> Markup {
+fn reason(problem: &Problem) -> Markup {
+    let Problem { webhook, dead, retried } = problem;
+    // What is lost needs its remedy first.
+    let worst = dead.classes.first().or(retried.classes.first());
+    let again = if retried.count == 1 { " is tried again" } else { " are tried again" };
     html! {
-        @for Problem { webhook, status, class, count, of_last } in problems {
-            div.wrong {
-                p {
-                    a href=(crate::webhooks::link(webhook)) { (webhook) } ": "
-                    a href=(href(Section::Logs.path(), [("webhook", webhook.as_str()), ("status", status.as_str()), ("failureClass", class.as_str())])) {
-                        (count)
-                        @match (status, of_last) {
-                            (Status::DeadLetter, Some(last)) => { " of the last " (last) }
-                            (_, Some(some)) => { " of " (some) }
-                            (_, None) => {}
-                        }
-                        @match (status, count) {
-                            (Status::DeadLetter, 1) if of_last.is_none() => { " dead letter" }
-                            (Status::DeadLetter, _) => { " dead letters" }
-                            (_, 1) if of_last.is_none() => { " delivery is tried again" }
-                            (_, _) if of_last.is_none() => { " deliveries are tried again" }
-                            (_, _) => { " deliveries that are tried again" }
-                        }
-                    }
-                    ", " strong { (class.as_str()) }
+        div.wrong {
+            p {
+                a href=(crate::webhooks::link(webhook)) { (webhook) } ": "
+                @if dead.count > 0 {
+                    (failing(webhook, Status::DeadLetter, dead, &counted(dead.count, "dead letter")))
                 }
-                p { (remedy(*class)) }
+                @if dead.count > 0 && retried.count > 0 { "; " }
+                @if retried.count > 0 {
+                    @let text = format!("{}{again}", counted_deliveries(retried.count));
+                    (failing(webhook, Status::Failed, retried, &text))
+                }
+            }
+            @if let Some((class, _)) = worst { p { (remedy(*class)) } }
+        }
+    }
+}
+
+fn counted_deliveries(number: i64) -> String {
+    format!("{} {}", count(number), if number == 1 { "delivery" } else { "deliveries" })
+}
+
+/// A link to the deliveries, and how they failed.
+fn failing(webhook: &str, status: Status, failing: &Failing, text: &str) -> Markup {
+    let logs = |class: &str| {
+        let filters = [("webhook", webhook), ("status", status.as_str()), ("failureClass", class)];
+        href(Section::Logs.path(), filters)
+    };
+    html! {
+        a href=(logs("")) { (text) }
+        @if !failing.classes.is_empty() {
+            " (" @match (failing.of_last, status) {
+                (None, _) => {}
+                (Some(last), Status::DeadLetter) => { "of the last " (last) ": " }
+                (Some(some), _) => { "of " (some) " of all webhooks: " }
+            }
+            @for (place, (class, count)) in failing.classes.iter().enumerate() {
+                @if place > 0 { ", " }
+                a href=(logs(class.as_str())) {
+                    @if failing.classes.len() > 1 || failing.of_last.is_some() { (count) " " }
+                    strong { (class.as_str()) }
+                }
+            }
+            ")"
+        }
+    }
+}
+
+/// How many webhooks that need attention are not explained, with a link to the table that has them.
+fn more(webhooks: &[Webhook], problems: &[Problem]) -> Markup {
+    let is_left = |webhook: &&Webhook| {
+        webhook.state() != State::Fine && problems.iter().all(|problem| problem.webhook != webhook.name)
+    };
+    let left: Vec<&Webhook> = webhooks.iter().filter(is_left).collect();
+    let lost = left.iter().filter(|webhook| webhook.dead_letter > 0).count();
+    html! {
+        @if !left.is_empty() {
+            p {
+                a href="#webhooks" { "And " (left.len()) " more" }
+                @match lost {
+                    0 => ", whose deliveries are tried again.",
+                    lost => { ", " (lost) " of them with dead letters." }
+                }
             }
         }
     }
@@ -225,29 +278,31 @@ mod tests {
             Webhook { pending: 1_000_000, ..webhook("failing", 1, 0, [10, 0]) },
             webhook("lost", 0, 1, [10, 20]),
         ];
-        let problem = Problem {
-            webhook: "lost".into(),
-            status: Status::DeadLetter,
-            class: FailureClass::Dns,
-            count: 1,
-            of_last: None,
-        };
-        let sampled = Problem { count: 300, of_last: Some(500), ..problem.clone() };
-        let retried = Problem { status: Status::Failed, ..sampled.clone() };
+        let dead = Failing { count: 1, classes: vec![(FailureClass::Dns, 1)], of_last: None };
+        let problem = Problem { webhook: "lost".into(), dead, retried: Failing::default() };
+        let classes = vec![(FailureClass::Dns, 300), (FailureClass::Connect, 200)];
+        let sampled = Failing { count: 900, classes: classes.clone(), of_last: Some(500) };
+        let retried = Failing { of_last: None, ..sampled.clone() };
+        let both = Problem { webhook: "left".into(), dead: sampled.clone(), retried };
+        let sampled =
+            Problem { webhook: "left".into(), dead: Failing::default(), retried: sampled };
         let day = Day::default();
-        let text = page(&frame(), webhooks, Some(0), &[problem, sampled, retried], &day);
+        let text = page(&frame(), webhooks.clone(), Some(0), &[problem, both, sampled], &day);
         let more = "href=\"/docs/reference/failure-classes.html#dns\">More about Dns</a>";
         assert!(text.contains(more), "{text}");
-        assert!(text.contains("300 of the last 500 dead letters</a>"), "{text}");
-        assert!(text.contains("300 of 500 deliveries that are tried again</a>"), "{text}");
+        assert!(text.contains("status=DeadLetter\">900 dead letters</a> (of the last 500: "), "{text}");
+        assert!(text.contains("; <a href=\"/portal/logs?webhook=left&amp;status=Failed\">900 deliveries are tried again</a> ("), "{text}");
+        assert!(text.contains("900 deliveries are tried again</a> (of 500 of all webhooks: "), "{text}");
+        assert!(text.contains("failureClass=Connect\">200 <strong>Connect</strong></a>)"), "{text}");
         assert!(text.contains("<td>more than 10,000</td>"), "{text}");
-        assert!(
-            text.contains("status=DeadLetter&amp;failureClass=Dns\">1 dead letter</a>, <strong>Dns</strong>"),
-            "{text}"
-        );
+        assert!(text.contains("status=DeadLetter\">1 dead letter</a> (<a href="), "{text}");
+        assert!(text.contains("failureClass=Dns\"><strong>Dns</strong></a>)"), "{text}");
+        assert!(text.contains("<a href=\"#webhooks\">And 1 more</a>, whose deliveries are tried again."), "{text}");
+        let none = page(&frame(), webhooks, Some(0), &[], &Day::default());
+        assert!(none.contains("And 3 more</a>, 2 of them with dead letters."), "{none}");
         let at =
             |name: &str| text.find(&format!(">{name}</a></th>")).unwrap_or_else(|| panic!("{name}: {text}"));
-        assert!(at("lost") < at("failing") && at("failing") < at("left") && at("left") < at("off"), "{text}");
+        assert!(at("lost") < at("left") && at("left") < at("failing") && at("failing") < at("off"), "{text}");
         assert!(
             text.contains("3 webhooks need attention.") && text.contains("(inactive: gets no new event)")
         );

@@ -8,7 +8,7 @@ use axum::response::Html;
 use docket_crds::WebhookConfig;
 use docket_domain::delivery::Status;
 use docket_portal::day::{Day, Hour};
-use docket_portal::overview::{self, Problem, Webhook};
+use docket_portal::overview::{self, Failing, Problem, Webhook};
 use docket_store::health::{WebhookHealth, by_webhook_bounded};
 use docket_store::recent::{self, Ended, MAX_COUNT, MAX_DEAD, MAX_RETRIED, SAMPLE};
 use docket_store::{Connection, StoreError};
@@ -23,8 +23,8 @@ const _: () = assert!(MAX_COUNT == docket_portal::MAX_COUNT);
 
 const HOUR_MS: i64 = 3_600_000;
 const HOURS: i64 = 24;
-/// The most webhooks whose failures are explained, those with the most dead letters first, and the most lines about them.
-const EXPLAINED: (usize, usize) = (25, 10);
+/// The most webhooks whose failures are explained: those with the most dead letters first.
+const EXPLAINED: usize = 10;
 
 /// GET /portal. Of what the database has, only the tenant's own webhooks are shown.
 pub async fn get(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Result<Html<String>, ApiError> {
@@ -57,6 +57,7 @@ pub async fn get(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Result<H
     Ok(Html(overview::page(&viewer.frame(&state), webhooks, held, &problems, &day)))
 }
 
+/// Why deliveries fail: of the webhooks with dead letters first, then of those whose deliveries are tried again.
 async fn problems(
     reader: &mut Connection,
     names: &HashMap<&str, String>,
@@ -65,21 +66,24 @@ async fn problems(
     let mut failing: Vec<&WebhookHealth> =
         health.iter().filter(|health| health.dead_letter > 0 || health.retrying > 0).collect();
     failing.sort_by_key(|health| std::cmp::Reverse((health.dead_letter, health.retrying)));
-    let (webhooks, lines) = EXPLAINED;
-    let uids: Vec<String> = failing.iter().take(webhooks).map(|health| health.webhook.clone()).collect();
-    let failures = recent::failures(reader, &uids).await?.into_iter().take(lines);
+    failing.truncate(EXPLAINED);
+    let uids: Vec<String> = failing.iter().map(|health| health.webhook.clone()).collect();
+    let failures = recent::failures(reader, &uids).await?;
     let retried: i64 = failing.iter().map(|health| health.retrying).sum();
-    let problem = |recent::Failures { webhook, status, class, count }: recent::Failures| {
-        let dead =
-            failing.iter().find(|health| health.webhook == webhook).map_or(0, |health| health.dead_letter);
-        let (all, looked_at) = match status {
-            Status::DeadLetter => (dead, MAX_DEAD),
-            _ => (retried, MAX_RETRIED),
+    let problem = |health: &WebhookHealth| {
+        let of = |status, count, all, looked_at| {
+            let own = failures.iter().filter(|own| own.webhook == health.webhook && own.status == status);
+            let classes = own.map(|own| (own.class, own.count)).collect();
+            Failing { count, classes, of_last: (all > looked_at).then_some(looked_at) }
         };
-        let webhook = names.get(webhook.as_str()).cloned().unwrap_or_default();
-        Problem { webhook, status, class, count, of_last: (all > looked_at).then_some(looked_at) }
+        let WebhookHealth { dead_letter, retrying, .. } = *health;
+        Problem {
+            webhook: names.get(health.webhook.as_str()).cloned().unwrap_or_default(),
+            dead: of(Status::DeadLetter, dead_letter, dead_letter, MAX_DEAD),
+            retried: of(Status::Failed, retrying, retried, MAX_RETRIED),
+        }
     };
-    Ok(failures.map(problem).collect())
+    Ok(failing.into_iter().map(problem).collect())
 }
 
 /// The charts are made of deliveries to `only` these webhooks, if they are given.

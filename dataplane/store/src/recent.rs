@@ -104,7 +104,8 @@ pub struct Failures {
     pub count: i64,
 }
 
-/// How deliveries to these webhooks, by uid, fail now and became dead letters last, the most frequent first. It looks at the
+/// How deliveries to these webhooks, by uid, became dead letters last and fail now: dead letters first, of each the most frequent
+/// first. It looks at the
 /// last 500 dead letters of each, and at 5,000 deliveries that are tried again.
 pub async fn failures(connection: &mut Connection, webhooks: &[String]) -> Result<Vec<Failures>, StoreError> {
     let one = |place: usize| {
@@ -133,6 +134,6 @@ pub async fn failures(connection: &mut Connection, webhooks: &[String]) -> Resul
             }
         }
     }
-    failures.sort_by_key(|failures| std::cmp::Reverse(failures.count));
+    failures.sort_by_key(|failures| (failures.status != Status::DeadLetter, std::cmp::Reverse(failures.count)));
     Ok(failures)
 }

@@ -1,0 +1,48 @@
+//! The overview: what is lost comes before what is tried again, and nothing is left out without a word.
+
+use docket_rig::tenant_database::ended_sql;
+use docket_domain::delivery::Status;
+use docket_tests::people::ALEX;
+use docket_tests::server::eventually;
+
+use super::rig::Browser;
+use crate::delivery::stage::{ONCE, SOON, Webhook, stage};
+
+const WEBHOOKS: usize = 13;
+
+#[tokio::test]
+async fn dead_letter_is_explained_before_retries_however_many_webhooks_fail() {
+    let nowhere = |number: usize| {
+        let name = if number == 0 { "zulu".to_owned() } else { format!("hook-{number}") };
+        Webhook { trusting: false, ..Webhook::new(&name, "https://127.0.0.2:9/") }
+    };
+    let webhooks: Vec<Webhook> = (0..WEBHOOKS).map(nowhere).collect();
+    let (home, server, client) = stage(&webhooks, ONCE).await;
+    for _ in 0..2 {
+        let order = serde_json::json!({"orderType": "Court"});
+        assert_eq!(client.post("/Orders/Save", &order).await.status, 200);
+    }
+    let database = rusqlite::Connection::open(home.database("ACME")).expect("a file");
+    database.busy_timeout(SOON).expect("settable");
+    let failed = || {
+        let sql = "SELECT count(*) FROM delivery WHERE status = 'Failed'";
+        database.query_row(sql, (), |row| row.get::<_, i64>(0)).expect("a number")
+    };
+    eventually("all have failed", SOON, async || failed() == 2 * WEBHOOKS as i64).await;
+    let one = "id = (SELECT min(id) FROM delivery_queue WHERE webhook_name = 'default/zulu')";
+    database.execute_batch(&ended_sql(Status::DeadLetter, "1800000000000", one)).expect("statements");
+
+    let overview = Browser::signed_in(&server, "acme", ALEX).await.get("/portal").await;
+    let text = overview.text();
+    let lines: Vec<&str> = text.split("<div class=\"wrong\">").skip(1).collect();
+    assert_eq!(lines.len(), 10, "{text}");
+    assert!(lines[0].contains(">default/zulu</a>") && lines[0].contains(">1 dead letter</a>"), "{text}");
+    assert!(lines[0].contains("1 delivery is tried again"), "a webhook has one line: {text}");
+    for line in &lines[1..] {
+        assert!(line.contains("2 deliveries are tried again"), "{text}");
+    }
+    assert!(text.contains("<a href=\"#webhooks\">And 3 more</a>") && text.contains("id=\"webhooks\""), "{text}");
+    let (_, table) = text.split_once("id=\"webhooks\"").expect("checked above");
+    assert_eq!(table.matches("<th scope=\"row\">").count(), WEBHOOKS, "{text}");
+    assert!(table.split("<th scope=\"row\">").nth(1).is_some_and(|row| row.contains("default/zulu")), "{text}");
+}
