@@ -12,6 +12,7 @@ pub mod sign_in;
 pub mod verify;
 pub mod webhooks;
 pub mod writes;
+mod yaml;
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use crate::page::{self, Frame, Section};
 use crate::time::time;
-use crate::{count, href};
+use crate::{count, counted, href};
 
 /// A webhook as it is served.
 #[derive(Debug, Clone, Default)]
@@ -55,10 +55,27 @@ pub enum Keeper {
     Other {
         /// Who has the object.
         place: String,
-        /// The object, as YAML without its secret.
+        /// What the YAML is.
+        what: Shows,
+        /// YAML, without the value of a secret.
         yaml: String,
     },
 }
+
+/// What the page of a webhook that others declare shows of its object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shows {
+    /// The document of its file.
+    Document,
+    /// The object of the cluster, without what tools add to it.
+    Object,
+    /// The fields that can be changed, without all else.
+    Fields,
+}
+
+/// What is left out beside [`Shows::Fields`].
+pub const LEFT_OUT: &str = "A part of the object, to change line by line. Left out, and to be kept as they are: metadata, tenantRef, \
+                            customerCode, secretRef, generateSecret and caBundleRef.";
 
 /// Whether a secret is shown, once.
 #[derive(Debug, Clone)]
@@ -140,7 +157,7 @@ fn health(webhook: &Webhook) -> Markup {
     let logs = |status| href(Section::Logs.path(), [("webhook", full_name.as_str()), ("status", status)]);
     html! {
         @if *dead_letter > 0 {
-            a.bad href=(logs("DeadLetter")) { span aria-hidden="true" { "✕ " } (count(*dead_letter)) " dead letters" } " "
+            a.bad href=(logs("DeadLetter")) { span aria-hidden="true" { "✕ " } (counted(*dead_letter, "dead letter")) } " "
         }
         @if *retrying > 0 { a.wait href=(logs("Failed")) { span aria-hidden="true" { "↻ " } (count(*retrying)) " retrying" } " " }
         @if *pending > *retrying { span.wait { (count(pending - retrying)) " waiting" } }
@@ -225,7 +242,7 @@ pub fn detail(
         (test(frame, webhook))
         @match keeper {
             Keeper::Portal(version) => (forms(frame, webhook, version, unsaved)),
-            Keeper::Other { place, yaml } => (read_only(settings, place, yaml)),
+            Keeper::Other { place, what, yaml } => (read_only(settings, place, *what, yaml)),
         }
     };
     page::page(frame, Section::Webhooks, title, &main)
@@ -256,17 +273,25 @@ fn test(frame: &Frame, webhook: &Webhook) -> Markup {
     }
 }
 
-fn read_only(settings: &Settings, place: &str, yaml: &str) -> Markup {
+fn read_only(settings: &Settings, place: &str, what: Shows, yaml: &str) -> Markup {
+    let (title, said) = match what {
+        Shows::Document => ("The document", "The whole document, as the file has it now, without comments."),
+        Shows::Object => {
+            ("The object", "The object without its status and without labels, annotations, owners and finalizers: keep those that yours has.")
+        }
+        Shows::Fields => ("The fields to change", "A part of the object. What it leaves out must stay: see its first line."),
+    };
     html! {
         h2 { "Settings" }
-        p { "This webhook is declared in " (place) ". Change it there; the portal would be overruled." }
+        p { "This webhook is declared in " (place) ". Change it there: a change here would be undone." }
         dl {
             dt { "Target URL" } dd { (settings.target_url) }
             dt { "Events" }
             dd { @for (place, code) in settings.events.iter().enumerate() { @if place > 0 { ", " } (code.as_str()) } }
             dt { "Active" } dd { (yes(settings.active)) }
         }
-        h2 { "The object" }
+        h2 { (title) }
+        p.hint { (said) }
         pre { code { (yaml) } }
     }
 }
@@ -430,7 +455,7 @@ mod tests {
 
     #[test]
     fn pages_escape_all_texts() {
-        let keeper = Keeper::Other { place: "<a>".into(), yaml: "<pre>".into() };
+        let keeper = Keeper::Other { place: "<a>".into(), what: Shows::Object, yaml: "<pre>".into() };
         let own = Keeper::Portal("v".into());
         let wrong = [("<x>".to_owned(), "<y>".to_owned())];
         let unsaved =
@@ -450,7 +475,7 @@ mod tests {
 
     #[test]
     fn only_the_keeper_has_forms() {
-        let other = Keeper::Other { place: "a file".into(), yaml: String::new() };
+        let other = Keeper::Other { place: "a file".into(), what: Shows::Document, yaml: String::new() };
         let given = detail(&frame(), &webhook(), &other, None);
         assert_eq!(given.matches("<form").count(), 2, "to sign out, and to send a test event");
         let own = detail(&frame(), &webhook(), &Keeper::Portal("v7".into()), None);

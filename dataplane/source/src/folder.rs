@@ -23,18 +23,19 @@ mod objects;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use docket_crds::{PlatformLimits, TenantConfig};
+use serde_json::Value;
 
 use self::compile::Compiler;
 use self::files::Listing;
 pub use self::files::PORTAL_FOLDER;
 use self::keys::Random;
-use self::object::Name;
+use self::object::{Identity, Kind, Name};
 use self::objects::{Objects, Reading};
 use crate::declaration::Declaration;
 
@@ -213,6 +214,19 @@ impl Folder {
             tokio::time::sleep(POLL).await;
         }
     }
+}
+
+/// The document that declares a webhook in a folder of YAML files, with its file: the first by file and position, as it is written
+/// now. `None`: no file that can be read has it.
+pub fn webhook_document(config_dir: &Path, namespace: &str, name: &str) -> Option<(PathBuf, Value)> {
+    let wanted = Name { namespace: namespace.to_owned(), name: name.to_owned() };
+    let is_it = |document: &Value| {
+        matches!(Identity::of(document), Identity::Known(Kind::Webhook, name) if name == wanted)
+    };
+    files::list(config_dir).ok()?.into_keys().find_map(|path| {
+        let documents = documents::parse(&files::read(&path).ok()?).ok()?;
+        Some((path, documents.into_iter().find(is_it)?))
+    })
 }
 
 #[cfg(test)]

@@ -37,6 +37,6 @@ mod source;
 
 pub use cluster::Cluster;
 pub use declaration::{Declaration, DeclaredTenant};
-pub use folder::{Folder, PORTAL_FOLDER};
+pub use folder::{Folder, PORTAL_FOLDER, webhook_document};
 pub use problem::ConfigProblem;
 pub use source::Source;

@@ -15,7 +15,7 @@ use docket_domain::audit::AuditEvent;
 use docket_domain::signature;
 use docket_portal::logs::link;
 use docket_portal::page::{Frame, Section};
-use docket_portal::webhooks::{self, Keeper, Settings, Shown, Webhook};
+use docket_portal::webhooks::{self, Keeper, Settings, Shown, Shows, Webhook};
 use docket_program::random;
 use docket_store::contacts;
 use docket_store::health::{self, WebhookHealth};
@@ -27,6 +27,7 @@ use sha2::{Digest, Sha256};
 
 use super::session::{Posted, Viewer};
 use super::writes::{Declared, Found, NotWritten, Writer, Writes};
+use super::yaml;
 use crate::api::error::ApiError;
 use crate::api::fields::Fields;
 use crate::api::kinds::Line;
@@ -513,7 +514,7 @@ async fn keeper(writes: &Writes, viewer: &Viewer, webhook: &WebhookConfig) -> Re
     let own = webhook.namespace == viewer.caller.tenant.config.namespace;
     let place = format!("a Webhook object in namespace {}", webhook.namespace);
     let found = match writes {
-        Some(writer) if own && writer.is_open() => match writer.find(&webhook.namespace, &webhook.name).await
+        Some(writer) if writer.is_folder() || own && writer.is_open() => match writer.find(&webhook.namespace, &webhook.name).await
         {
             Ok(found) => found,
             // The page is worth having without its forms.
@@ -532,38 +533,23 @@ async fn keeper(writes: &Writes, viewer: &Viewer, webhook: &WebhookConfig) -> Re
                 object["spec"]["tenantRef"]["name"] == viewer.caller.tenant.config.name
                     && object["spec"]["customerCode"] == webhook.customer_code.as_str()
             };
-            other(place, object.filter(is_its), viewer, webhook)
+            let what = if writes.as_ref().is_some_and(|writer| writer.is_folder()) { Shows::Document } else { Shows::Object };
+            match object.filter(is_its) {
+                Some(object) => Keeper::Other { place, what, yaml: yaml::of(&object) },
+                None => Keeper::Other { place, what: Shows::Fields, yaml: fields(&spec(viewer, &shown(viewer, webhook, None).settings)) },
+            }
         }
     })
 }
 
-fn other(place: String, object: Option<Value>, viewer: &Viewer, webhook: &WebhookConfig) -> Keeper {
-    // What is served does not name the Secret.
-    let object = object.unwrap_or_else(|| {
-        let declared = Declared {
-            namespace: webhook.namespace.clone(),
-            name: webhook.name.clone(),
-            spec: WebhookSpec {
-                generate_secret: None,
-                ..spec(viewer, &shown(viewer, webhook, None).settings)
-            },
-            given: None,
-        };
-        let mut object = declared.object();
-        object["metadata"] = json!({"name": webhook.name, "namespace": webhook.namespace});
-        object
-    });
-    Keeper::Other { place, yaml: yaml(&object, 0) }
-}
-
-/// A small object as YAML.
-fn yaml(value: &Value, depth: usize) -> String {
-    let Some(object) = value.as_object() else { return format!(" {value}\n") };
-    let lines = object.iter().map(|(name, value)| {
-        let line_end = if value.is_object() { "\n" } else { "" };
-        format!("{:1$}{name}:{line_end}{2}", "", depth * 2, yaml(value, depth + 1))
-    });
-    lines.collect()
+/// The fields that can be changed, as YAML: what is served names neither Secrets nor certificates, so it makes no whole object.
+fn fields(served: &WebhookSpec) -> String {
+    let WebhookSpec { display_name, target_url, events, active, .. } = served;
+    let mut spec = json!({"targetURL": target_url, "events": events, "active": active});
+    if let Some(name) = display_name {
+        spec["displayName"] = name.as_str().into();
+    }
+    format!("# {}\n{}", webhooks::LEFT_OUT, yaml::of(&json!({"spec": spec})))
 }
 
 fn audit(state: &ApiState, viewer: &Viewer, event: AuditEvent, declared: &Declared) {
@@ -655,4 +641,27 @@ async fn show_secret(
     }
     let page = webhooks::secret(&viewer.frame(state), &declared.full_name(), is_next, &shown);
     Ok(Html(page).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_no_object_and_name_what_they_leave_out() {
+        let served = json!({"tenantRef": {"name": "acme"}, "customerCode": "C-1", "targetURL": "https://h.example/",
+            "events": ["order.created"], "active": false, "displayName": "Orders"});
+        let text = fields(&serde_json::from_value(served).expect("a spec"));
+        let (first, rest) = text.split_once('\n').expect("two lines");
+        for left_out in ["metadata", "tenantRef", "customerCode", "secretRef", "generateSecret", "caBundleRef"] {
+            assert!(first.starts_with("# ") && first.contains(left_out) && !rest.contains(left_out), "{text}");
+        }
+        let expected = "spec:\n  active: false\n  displayName: \"Orders\"\n  events: [\"order.created\"]\n  \
+                        targetURL: \"https://h.example/\"\n";
+        let mut lines: Vec<&str> = rest.lines().collect();
+        let mut wanted: Vec<&str> = expected.lines().collect();
+        lines.sort_unstable();
+        wanted.sort_unstable();
+        assert_eq!(lines, wanted, "{text}");
+    }
 }

@@ -92,7 +92,7 @@ pub enum Found {
     Other {
         /// Who and where, as in "a file of the configuration folder".
         place: String,
-        /// The object, if it can be read here.
+        /// The object, if it can be read here: in `docket dev` the document as it is, on a cluster without what its tools add.
         object: Option<Value>,
     },
 }

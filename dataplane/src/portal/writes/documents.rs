@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use docket_crds::SecretBytes;
-use docket_source::PORTAL_FOLDER;
+use docket_source::{PORTAL_FOLDER, webhook_document};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -32,17 +32,25 @@ impl Documents {
 
     /// Finds what declares a webhook.
     pub(super) fn find(&self, namespace: &str, name: &str) -> io::Result<Found> {
-        let Some(text) = self.read(namespace, name)? else {
-            return Ok(Found::Other { place: "a file of the configuration folder".to_owned(), object: None });
-        };
-        Ok(match declared_in(&text, namespace, name).filter(|declared| text_of(declared) == text) {
-            Some(declared) => Found::Portal(Box::new(declared), version(&text)),
-            None => {
-                let place =
-                    format!("the file {PORTAL_FOLDER}/{namespace}.{name}.yaml, which was changed by hand");
-                Found::Other { place, object: None }
+        let own = self.read(namespace, name)?;
+        if let Some(text) = &own {
+            let declared = declared_in(text, namespace, name).filter(|declared| text_of(declared) == *text);
+            if let Some(declared) = declared {
+                return Ok(Found::Portal(Box::new(declared), version(text)));
             }
-        })
+        }
+        let (path, object) = webhook_document(self.config_dir(), namespace, name).unzip();
+        let of_folder = |path: PathBuf| path.strip_prefix(self.config_dir()).map(Path::to_owned).ok();
+        let place = match path.and_then(of_folder) {
+            Some(path) => format!("the file {} of the configuration folder", path.display()),
+            None => "a file of the configuration folder".to_owned(),
+        };
+        let by_hand = if own.is_some() { ", which was changed by hand" } else { "" };
+        Ok(Found::Other { place: place + by_hand, object })
+    }
+
+    fn config_dir(&self) -> &Path {
+        self.folder.parent().unwrap_or(&self.folder)
     }
 
     /// Writes a webhook's file whole: a new one, or in place of the one of this version.
