@@ -39,8 +39,8 @@ pub struct Resend {
     pub created_at: Timestamp,
     /// Who stopped it, and when.
     pub stopped: Option<(String, Timestamp)>,
-    /// Its deliveries that are Pending, Failed, Succeeded and DeadLetter. Withdrawn ones are not counted.
-    pub states: [i64; 4],
+    /// Its deliveries that are Pending, Failed, Succeeded and DeadLetter, and those that were withdrawn when it was stopped.
+    pub states: [i64; 5],
 }
 
 impl Resend {
@@ -138,7 +138,7 @@ fn shown(frame: &Frame, choice: &Filters, preview: &Preview, probe: Option<&Deli
         h2 { "Preview" }
         @if let Some(oldest) = oldest {
             p role="status" {
-                (count) " of " (crate::count(*total)) " dead letters of " (webhook) ", the oldest of " (time(*oldest, frame.now))
+                (count) " of " (crate::counted(*total, "dead letter")) " of " (webhook) ", the oldest of " (time(*oldest, frame.now))
                 "; from the first resend to the last " (seconds) " s."
             }
             @let one = send("/probe", html! { button.primary type="submit" { "Send one first" } });
@@ -164,7 +164,7 @@ fn table(frame: &Frame, resends: &[Resend]) -> Markup {
                 caption { "Bulk resends, newest first" }
                 thead {
                     tr {
-                        @for head in ["Started", "Webhook", "By", "Queued", "Pending", "Failed", "Succeeded", "DeadLetter", "Pace", "State"] {
+                        @for head in ["Started", "Webhook", "By", "Queued", "Pending", "Failed", "Succeeded", "DeadLetter", "Withdrawn", "Pace", "State"] {
                             th scope="col" { (head) }
                         }
                     }
@@ -206,7 +206,7 @@ mod tests {
     use crate::MAX_COUNT;
     use crate::logs::tests::frame;
 
-    fn resends(states: [i64; 4], stopped: bool, preview: Option<Preview>) -> String {
+    fn resends(states: [i64; 5], stopped: bool, preview: Option<Preview>) -> String {
         let resend = Resend {
             id: "0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a".into(),
             webhook: "default/<b>orders".into(),
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn only_a_resend_that_is_under_way_can_be_stopped() {
         for (states, stopped, offered) in
-            [([1, 0, 6, 0], false, true), ([0, 1, 6, 0], false, false), ([1, 0, 6, 0], true, false)]
+            [([1, 0, 6, 0, 0], false, true), ([0, 1, 6, 0, 0], false, false), ([1, 0, 6, 0, 0], true, false)]
         {
             let text = resends(states, stopped, None);
             assert_eq!(text.contains("action=\"/portal/resends/stop\""), offered, "{states:?} {stopped}");
@@ -278,12 +278,12 @@ mod tests {
     #[test]
     fn preview_carries_the_choice_to_the_resend_unless_there_is_nothing() {
         let some = Preview { count: 7, total: 9, oldest: Some(frame().now), seconds: 2 };
-        let text = resends([0, 0, 7, 0], false, Some(some.clone()));
+        let text = resends([0, 0, 7, 0, 0], false, Some(some.clone()));
         assert!(text.contains("7 of 9 dead letters") && text.contains("Resend 7</button>"), "{text}");
         assert!(text.contains("name=\"perSecond\" value=\"5\""));
         let many = Preview { total: MAX_COUNT + 1, ..some.clone() };
-        assert!(resends([0, 0, 7, 0], false, Some(many)).contains("7 of more than 10,000 dead letters"));
-        let text = resends([0, 0, 7, 0], false, Some(Preview { count: 0, total: 0, oldest: None, ..some }));
+        assert!(resends([0, 0, 7, 0, 0], false, Some(many)).contains("7 of more than 10,000 dead letters"));
+        let text = resends([0, 0, 7, 0, 0], false, Some(Preview { count: 0, total: 0, oldest: None, ..some }));
         assert!(text.contains("There is no dead letter") && !text.contains("Resend 0"), "{text}");
     }
 }

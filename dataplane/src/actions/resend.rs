@@ -273,6 +273,8 @@ pub struct Progress {
     pub failed: i64,
     pub succeeded: i64,
     pub dead_letter: i64,
+    /// Those that [`stop`] deleted: the others of its count.
+    pub taken_back: i64,
 }
 
 /// Returns bulk resends, newest first, each with its progress: to these webhooks, by uid, if they are given.
@@ -290,12 +292,13 @@ pub async fn progress(
         let mut of = statuses.iter().filter(|(other, its, _)| other == id && *its == status);
         of.next().map_or(0, |(_, _, count)| *count)
     };
-    let progress = |resend: Resend| Progress {
-        pending: count(&resend.id, Status::Pending),
-        failed: count(&resend.id, Status::Failed),
-        succeeded: count(&resend.id, Status::Succeeded),
-        dead_letter: count(&resend.id, Status::DeadLetter),
-        resend,
+    let progress = |resend: Resend| {
+        let states = [Status::Pending, Status::Failed, Status::Succeeded, Status::DeadLetter];
+        let [pending, failed, succeeded, dead_letter] = states.map(|status| count(&resend.id, status));
+        let others = resend.count - (pending + failed + succeeded + dead_letter);
+        // Those that retention deletes have ended, and were not withdrawn.
+        let taken_back = if resend.stopped_at_ms.is_some() { others.max(0) } else { 0 };
+        Progress { resend, pending, failed, succeeded, dead_letter, taken_back }
     };
     Ok(found.into_iter().map(progress).collect())
 }

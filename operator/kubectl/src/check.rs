@@ -284,7 +284,8 @@ fn dead_letters(section: &'static str, name: &str, webhook: &WebhookObject) -> O
         webhook.name_any(),
         webhook.namespace().unwrap_or_default()
     );
-    let message = format!("{name} has {dead} dead letters");
+    let letters = if dead == 1 { "dead letter" } else { "dead letters" };
+    let message = format!("{name} has {dead} {letters}");
     Some(Line::wrong(section, Result::Warning, message, fix, RESEND.to_owned()))
 }
 

@@ -23,7 +23,7 @@ const AFTER_THE_LAST: Duration = Duration::from_secs(60);
 
 /// The fields of each part of [`Done`], as the data plane calls them.
 const PREVIEW: [&str; 5] = ["count", "total", "oldest", "newest", "seconds"];
-const PROGRESS: [&str; 13] = [
+const PROGRESS: [&str; 14] = [
     "resendId",
     "requestedBy",
     "createdAt",
@@ -35,6 +35,7 @@ const PROGRESS: [&str; 13] = [
     "failed",
     "succeeded",
     "deadLetter",
+    "takenBack",
     "stoppedBy",
     "stoppedAt",
 ];
@@ -203,8 +204,12 @@ fn line(progress: &Value) -> String {
     let [id, count, delivered, failed, dead, pending] =
         ["resendId", "count", "succeeded", "failed", "deadLetter", "pending"]
             .map(|name| cell(progress, name));
+    let back = match progress["takenBack"].as_i64() {
+        None | Some(0) => String::new(),
+        Some(back) => format!(", {back} taken back"),
+    };
     format!(
-        "Resend {id}: {delivered} of {count} delivered, {failed} failed and will be tried again, {dead} dead, {pending} waiting."
+        "Resend {id}: {delivered} of {count} delivered, {failed} failed and will be tried again, {dead} dead, {pending} waiting{back}."
     )
 }
 
@@ -271,6 +276,15 @@ mod tests {
         assert_eq!((&shown["resend"]["count"], &shown["resend"]["pending"]), (&json!(2), &Value::Null));
         let stopped = Done { stopped: Some(json!({"resendId": "r"})), ..Done::default() }.json("orders");
         assert_eq!(stopped["stopped"], json!({"resendId": "r", "takenBack": null, "gone": null}));
+    }
+
+    #[test]
+    fn a_stopped_resend_adds_up() {
+        let progress = |back: i64| {
+            line(&json!({"resendId": "r", "count": 13, "succeeded": 6, "failed": 0, "deadLetter": 0, "pending": 0, "takenBack": back}))
+        };
+        assert!(progress(7).ends_with("6 of 13 delivered, 0 failed and will be tried again, 0 dead, 0 waiting, 7 taken back."));
+        assert!(progress(0).ends_with("0 waiting."));
     }
 
     #[test]

@@ -124,6 +124,7 @@ async fn many_are_previewed_resent_followed_and_stopped() {
     let counts =
         ["pending", "failed", "succeeded", "deadLetter"].map(|name| state[name].as_i64().expect("a number"));
     assert_eq!(counts.iter().sum::<i64>(), gone, "{state}");
+    assert_eq!(state["takenBack"], back, "the counts add up: {state}");
     for what in ["dead letters resent", "resend stopped"] {
         let line = rig.logged(what).await;
         assert!(line.contains(id.as_str().expect("text")) && line.contains("employee 52"), "{line}");

@@ -70,10 +70,10 @@ async fn many_are_previewed_and_then_sent_at_their_pace() {
     }
     let shown = command(&home, "deliveries resends --tenant ACME");
     let row: Vec<&str> = shown.lines().nth(1).expect("a row").split_whitespace().collect();
-    // RESEND CREATED(2) BY("command line (uid 0)") WEBHOOK COUNT PENDING FAILED SUCCEEDED DEADLETTER STOPPED
+    // RESEND CREATED(2) BY("command line (uid 0)") WEBHOOK COUNT PENDING FAILED SUCCEEDED DEADLETTER WITHDRAWN STOPPED
     assert_eq!(
         (row[0], &row[7..]),
-        (id(&started).as_str(), &["default/orders", "6", "0", "0", "6", "0", "–"][..])
+        (id(&started).as_str(), &["default/orders", "6", "0", "0", "6", "0", "0", "–"][..])
     );
     let nothing = command(&home, RESEND);
     assert_eq!(nothing, "no dead letters of default/orders to resend.\n");

@@ -67,6 +67,10 @@ async fn dead_letters_are_counted_resent_at_a_pace_and_withdrawn() {
     let shown = browser.get("/portal/resends").await;
     assert!(shown.text().contains("Stopped by employee 52"), "{shown:?}");
     assert!(rig.count("SELECT count(*) FROM delivery") < 6, "the second one was withdrawn");
+    let (_, row) = shown.text().split_once("<td>default/orders</td><td>employee 52</td>").expect("its row");
+    let cells = row.split("<td>").skip(1).take(6).map(|cell| cell.split('<').next()?.parse::<i64>().ok());
+    let cells: Vec<i64> = cells.collect::<Option<_>>().expect("numbers");
+    assert!(cells[5] >= 1 && cells[0] == cells[1..].iter().sum::<i64>(), "it adds up: {cells:?}");
     let events = "SELECT count(*) FROM audit WHERE event IN ('ResendStarted', 'ResendStopped')";
     assert_eq!(rig.count(events), 3);
 

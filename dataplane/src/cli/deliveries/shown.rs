@@ -42,10 +42,11 @@ pub(super) fn resends(progress: &[Progress]) -> String {
         "FAILED",
         "SUCCEEDED",
         "DEADLETTER",
+        "WITHDRAWN",
         "STOPPED",
     ];
     let rows = progress.iter().map(|progress| {
-        let Progress { resend, pending, failed, succeeded, dead_letter } = progress;
+        let Progress { resend, pending, failed, succeeded, dead_letter, taken_back } = progress;
         [
             resend.id.clone(),
             time(resend.created_at_ms),
@@ -56,6 +57,7 @@ pub(super) fn resends(progress: &[Progress]) -> String {
             failed.to_string(),
             succeeded.to_string(),
             dead_letter.to_string(),
+            taken_back.to_string(),
             resend.stopped_at_ms.map_or("–".to_owned(), time),
         ]
     });
@@ -91,8 +93,9 @@ fn extent_of(webhook: &str, many: &Many, extent: Extent) -> String {
         return format!("no dead letters of {webhook} to resend.");
     };
     format!(
-        "{} dead letters of {webhook}, created from {} to {}; {} per second take {} s.",
+        "{} dead letter{} of {webhook}, created from {} to {}; {} per second take {} s.",
         extent.count,
+        if extent.count == 1 { "" } else { "s" },
         time(oldest),
         time(newest),
         many.per_second,

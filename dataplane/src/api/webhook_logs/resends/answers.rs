@@ -142,16 +142,22 @@ pub struct ResendState {
     stopped_by: Option<String>,
     #[schema(value_type = Option<String>, format = DateTime)]
     stopped_at: Option<Timestamp>,
-    /// Its deliveries that are Pending. Withdrawn deliveries are not counted.
+    /// Its deliveries that are Pending.
     pending: i64,
+    /// Its deliveries that are Failed: they are tried again.
     failed: i64,
+    /// Its deliveries that Succeeded.
     succeeded: i64,
+    /// Its deliveries that are DeadLetter.
     dead_letter: i64,
+    /// Its deliveries that were withdrawn when it was stopped. `count` is the sum of these five, until retention deletes
+    /// deliveries.
+    taken_back: i64,
 }
 
 impl From<Progress> for ResendState {
     fn from(progress: Progress) -> Self {
-        let Progress { resend, pending, failed, succeeded, dead_letter } = progress;
+        let Progress { resend, pending, failed, succeeded, dead_letter, taken_back } = progress;
         Self {
             resend_id: resend.id,
             webhook: resend.webhook_name,
@@ -167,6 +173,7 @@ impl From<Progress> for ResendState {
             failed,
             succeeded,
             dead_letter,
+            taken_back,
         }
     }
 }
