@@ -75,6 +75,7 @@ pub fn page(frame: &Frame, detail: &Detail) -> String {
         }
         h2 { "Sent" }
         (request(sent))
+        p { a href=(href(Section::Logs.path(), [("eventId", event_id.as_str())])) { "All deliveries of this event" } }
         @if let Some(first) = delivery.about.first() {
             p { a href=(others(first)) { "All deliveries about " (first.0) " " (first.1) } }
         }

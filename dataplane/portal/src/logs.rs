@@ -132,6 +132,9 @@ fn form(log: &Log) -> Markup {
             (text("Web order", "webOrderId", ""))
             (text("Work order", "workOrder", ""))
             (text("Invoice", "invoiceNumber", ""))
+            (text("Event id", "eventId", "evt_…"))
+            (text("Delivery id", "deliveryId", ""))
+            (text("HTTP status", "httpStatus", "503"))
             div.row {
                 button.primary type="submit" { "Search" }
                 a href=(Section::Logs.path()) { "Clear" }

@@ -21,6 +21,8 @@ pub type WorkOrderKeyText = Line<80>;
 pub type InvoiceNumber = Line<64>;
 /// A webhook's uid, or its namespace/name.
 pub type WebhookName = Line<330>;
+/// The status of an HTTP response.
+pub type HttpStatus = Whole<100, 599>;
 /// A photocopy stop's place in its order.
 pub type LineItem = Whole<1, 999_999_999>;
 /// The code of a milestone.

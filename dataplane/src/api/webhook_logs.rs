@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use super::body::Json;
 use super::caller::{Administrator, Principal};
 use super::error::{ApiError, ProblemBody};
-use super::kinds::{DeliveryIdText, InvoiceNumber, Line, WebhookName, WorkOrderKeyText};
+use super::kinds::{DeliveryIdText, HttpStatus, InvoiceNumber, Line, WebhookName, WorkOrderKeyText};
 use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
 use super::request::{Query, request};
 use super::state::ApiState;
@@ -36,6 +36,13 @@ request! {
         opt event: EventWord;
         /// Only deliveries whose last attempt failed this way.
         opt failure_class: FailureWord;
+        /// Only deliveries whose last response had this HTTP status.
+        opt http_status: HttpStatus;
+        /// Only this delivery: the header X-Service-Delivery-Id that the receiver gets.
+        opt delivery_id: DeliveryIdText, example "0193f0c2-a1b0-7c3e-9d6f-5a4b3c2d1e0f";
+        /// Only deliveries of the event with this id: the header webhook-id and the `id` in the payload. Resends of an event have
+        /// the same one.
+        opt event_id: Line<64>, example "evt_0193f0c2a1b07c3e9d6f5a4b3c2d1e0f";
         /// Created at or after: a date (meaning 00:00 UTC), or a time with an offset.
         opt from: DateOrTime;
         /// Created before: a date (meaning 00:00 UTC), or a time with an offset.
@@ -91,6 +98,9 @@ pub async fn find(
         webhook: search.webhook,
         event_code: search.event,
         failure_class: search.failure_class,
+        http_status: search.http_status,
+        id: search.delivery_id,
+        event_id: search.event_id,
         from_ms: search.from.map(Timestamp::as_millisecond),
         to_ms: search.to.map(Timestamp::as_millisecond),
         web_order_id: search.web_order_id,

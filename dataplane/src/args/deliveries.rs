@@ -28,6 +28,12 @@ pub enum DeliveriesCommand {
         /// Only of this event, such as order.created.
         #[arg(long, value_name = "EVENT_CODE", value_parser = event_code)]
         event: Option<EventCode>,
+        /// Only of the event with this id, which the receiver gets as webhook-id.
+        #[arg(long, value_name = "EVENT_ID")]
+        event_id: Option<String>,
+        /// Only those whose last response had this HTTP status, such as 429.
+        #[arg(long, value_name = "STATUS", value_parser = clap::value_parser!(i64).range(100..=599))]
+        http_status: Option<i64>,
         /// Only those created at or after this time: a date such as 2026-11-21 (its first moment in UTC), or
         /// 2026-11-21T09:30:00Z.
         #[arg(long, value_name = "TIME", value_parser = time_ms)]

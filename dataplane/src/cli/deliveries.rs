@@ -35,13 +35,17 @@ fn requested_by() -> String {
 pub async fn run(command: DeliveriesCommand) -> Result<()> {
     let clock = Clock::System;
     match command {
-        DeliveriesCommand::List { at, status, about, webhook, event: event_code, from, to, limit } => {
+        DeliveriesCommand::List {
+            at, status, about, webhook, event: event_code, event_id, http_status, from, to, limit,
+        } => {
             let (from_ms, to_ms) = (from, to);
             let mut filter = DeliveryFilter {
                 status,
                 about,
                 webhook,
                 event_code,
+                event_id,
+                http_status,
                 from_ms,
                 to_ms,
                 ..DeliveryFilter::default()

@@ -46,6 +46,8 @@ async fn found(cluster: &Cluster, asked: &DeliveriesArguments) -> Result<(Vec<Va
             ("status", status.clone()),
             ("event", asked.event.clone()),
             ("failureClass", asked.class.clone()),
+            ("httpStatus", asked.http_status.map(|status| status.to_string())),
+            ("eventId", asked.event_id.clone()),
             ("from", from.clone()),
             ("webOrderId", asked.order.clone()),
             ("workOrder", asked.work_order.clone()),

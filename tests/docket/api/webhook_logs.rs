@@ -154,7 +154,10 @@ async fn deliveries_are_found_by_what_they_are() {
     all_dead(&rig, 2).await;
     rig.change("UPDATE delivery_history SET created_at_ms = 86400000 WHERE webhook_name = 'default/orders'");
     rig.change("UPDATE delivery_history SET status = 'Succeeded', failure_class = NULL WHERE webhook_name = 'default/others'");
+    rig.change("UPDATE delivery_history SET http_status = 429 WHERE webhook_name = 'default/others'");
     let alex = rig.alex().await;
+    let one = search(&alex, "?webhook=default/orders").await.remove(0);
+    let [event, delivery] = ["eventId", "deliveryId"].map(|name| one[name].as_str().expect("text"));
     let (first, second) = (vec!["W00000001"], vec!["W00000002"]);
     for (query, expected) in [
         ("", vec!["W00000002", "W00000001"]),
@@ -171,9 +174,17 @@ async fn deliveries_are_found_by_what_they_are() {
         ("?to=1970-01-02", vec![]),
         ("?from=1970-01-02&to=1970-01-03", first.clone()),
         ("?from=1970-01-03", second.clone()),
-        ("?webOrderId=W00000002", second),
+        ("?webOrderId=W00000002", second.clone()),
         ("?webOrderId=W00000002&status=DeadLetter", vec![]),
         ("?workOrder=W00000002", vec![]),
+        ("?httpStatus=429", second.clone()),
+        ("?httpStatus=429&status=DeadLetter", vec![]),
+        ("?httpStatus=500", vec![]),
+        (&format!("?eventId={event}"), first.clone()),
+        (&format!("?eventId={event}&status=Succeeded"), vec![]),
+        ("?eventId=evt_0", vec![]),
+        (&format!("?deliveryId={delivery}"), first),
+        (&format!("?deliveryId={UNKNOWN}"), vec![]),
     ] {
         let found = search(&alex, query).await;
         let found: Vec<&str> = found.iter().filter_map(|item| item["webOrderId"].as_str()).collect();
@@ -251,6 +262,10 @@ async fn what_is_wrong_in_a_query_is_named() {
         ("Search?workOrder=%00", "workOrder"),
         (&format!("Search?webhook={long}"), "webhook"),
         (&format!("Search?invoiceNumber={}", &long[..65]), "invoiceNumber"),
+        ("Search?httpStatus=99", "httpStatus"),
+        ("Search?httpStatus=4xx", "httpStatus"),
+        ("Search?eventId=", "eventId"),
+        ("Search?deliveryId=W00000001", "deliveryId"),
         ("Search?pageSize=0", "pageSize"),
         ("Search?cursor=x", "cursor"),
         ("Search?about=W1", "about"),

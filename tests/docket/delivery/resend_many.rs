@@ -158,10 +158,12 @@ async fn the_command_line_filters_and_refuses_what_contradicts() {
         "--webhook file:default/orders",
         "--event order.created",
         "--from 2026-01-01 --to 9999-12-31",
+        "--http-status 410",
+        &format!("--event-id {}", deliveries(&home).remove(0).event),
     ] {
         assert_eq!(list(more).lines().count(), 2, "{more}");
     }
-    for more in ["--webhook default/none", "--event note.created", "--to 2020-01-01", "--from 2999-01-01"] {
+    for more in ["--webhook default/none", "--event note.created", "--to 2020-01-01", "--from 2999-01-01", "--http-status 503", "--event-id evt_0"] {
         assert_eq!(list(more), "No deliveries.\n", "{more}");
     }
     let id = deliveries(&home).remove(0).id;
@@ -174,6 +176,7 @@ async fn the_command_line_filters_and_refuses_what_contradicts() {
         (format!("{RESEND} --from yesterday"), "must be a date"),
         ("deliveries resend --tenant ACME --webhook default/none".to_owned(), "is not declared"),
         ("deliveries list --tenant ACME --event order".to_owned(), "order.created"),
+        ("deliveries list --tenant ACME --http-status 99".to_owned(), "100..=599"),
     ] {
         let (done, text) = home.command(&arguments.split(' ').collect::<Vec<_>>(), "");
         assert!(!done && text.contains(word), "{arguments}: {text}");

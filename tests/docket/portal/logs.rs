@@ -134,13 +134,19 @@ async fn log_takes_every_filter_of_the_api_and_continues_at_a_cursor() {
     let dead = "SELECT count(*) FROM delivery WHERE status = 'DeadLetter'";
     eventually("all are dead letters", SOON, async || count(&home, dead) == 3).await;
     let browser = Browser::signed_in(&server, "acme", ALEX).await;
+    let one = |what: &str| {
+        let sql = format!("SELECT {what} FROM delivery LIMIT 1");
+        database(&home).query_row(&sql, (), |row| row.get::<_, String>(0)).expect("a text")
+    };
+    let (event, delivery) = (one("event_id"), one("id"));
     let found = async |query: &str| {
         let reply = browser.get(&format!("/portal/logs?{query}")).await;
         assert_eq!(reply.status, 200, "{query}: {reply:?}");
         linked(reply.text()).len()
     };
     // A form sends its empty fields as well.
-    let all = "status=&event=&failureClass=&webhook=&from=&to=&webOrderId=&workOrder=&invoiceNumber=";
+    let all = "status=&event=&failureClass=&webhook=&from=&to=&webOrderId=&workOrder=&invoiceNumber=&eventId=\
+               &deliveryId=&httpStatus=";
     assert_eq!(found(all).await, 3);
     for (query, expected) in [
         ("status=DeadLetter", 3),
@@ -156,6 +162,10 @@ async fn log_takes_every_filter_of_the_api_and_continues_at_a_cursor() {
         ("webOrderId=W00000002", 1),
         ("workOrder=PR1", 0),
         ("invoiceNumber=I1", 0),
+        (&*format!("eventId={event}"), 1),
+        ("eventId=evt_0", 0),
+        (&format!("deliveryId={delivery}"), 1),
+        ("httpStatus=503", 0),
     ] {
         assert_eq!(found(query).await, expected, "{query}");
     }

@@ -1,7 +1,7 @@
 //! Finds deliveries, and reads one with its attempts: for the webhook logs and the command line.
 
 use docket_crds::EventCode;
-use docket_domain::delivery::{DeliveryId, FailureClass, Status};
+use docket_domain::delivery::{DeliveryId, FailureClass, Status, class_of_status};
 use docket_program::clock::Clock;
 
 use crate::connection::Connection;
@@ -109,6 +109,12 @@ pub struct DeliveryFilter {
     pub event_code: Option<EventCode>,
     /// Whose last attempt failed like this.
     pub failure_class: Option<FailureClass>,
+    /// To whose last attempt the receiver responded with this HTTP status.
+    pub http_status: Option<i64>,
+    /// This delivery only.
+    pub id: Option<DeliveryId>,
+    /// Of the event with this id only.
+    pub event_id: Option<String>,
     /// Created at or after.
     pub from_ms: Option<i64>,
     /// Created before.
@@ -141,10 +147,12 @@ pub async fn search(
         && webhook.is_none()
         && event_code.is_none()
         && failure_class.is_none()
+        && filter.http_status.is_none()
+        && filter.event_id.is_none()
         && filter.customer_code.is_none();
-    let is_indexed = by_number || all_match;
+    let is_indexed = by_number || filter.id.is_some() || all_match;
     let rare = if is_indexed { Vec::new() } else { filter.rare(connection).await? };
-    let rare_first = *status == Some(Status::DeadLetter);
+    let rare_first = *status == Some(Status::DeadLetter) || filter.event_id.is_some();
     let walk = Walk { table: "d", page_size, after: filter.after.as_ref(), is_indexed, rare, rare_first };
     let table = table(*status);
     let rows = || filter.in_time(Search::new(&format!("SELECT d.created_at_ms, d.id FROM {table} d")));
@@ -178,11 +186,24 @@ impl DeliveryFilter {
             search
         };
         let mut rare = Vec::new();
+        if let Some(id) = &self.event_id {
+            let of = |table: &&str| from(&format!("{table} d"), &in_order_of("d.event_id"), params![id]);
+            rare.push(tables.iter().map(of).collect());
+        }
         if let Some(class) = failure_class {
             let of = |table: &&str| {
                 from(&format!("{table} d"), &in_order_of("d.failure_class"), params![class.as_str()])
             };
             rare.push(tables.iter().map(of).collect());
+        }
+        if let Some(classes) = self.http_status.and_then(classes_of) {
+            let of = |class: FailureClass| {
+                let one = |table: &&str| {
+                    from(&format!("{table} d"), &in_order_of("d.failure_class"), params![class.as_str()])
+                };
+                tables.iter().map(one).collect::<Vec<_>>()
+            };
+            rare.push(classes.into_iter().flat_map(of).collect());
         }
         if *status == Some(Status::DeadLetter) {
             // The index of dead letters has this order.
@@ -228,6 +249,9 @@ impl DeliveryFilter {
         search.and_some("e.customer_code = $1", self.customer_code.as_ref());
         search.and_some("e.code = $1", event_code.map(EventCode::as_str));
         search.and_some("d.failure_class = $1", failure_class.map(FailureClass::as_str));
+        search.and_some("d.http_status = $1", self.http_status);
+        search.and_some("d.id = $1", self.id.map(|id| id.to_string()));
+        search.and_some("d.event_id = $1", self.event_id.as_ref());
         search.and_some("e.web_order_id = $1", self.web_order_id.as_ref());
         if let Some(number) = &self.work_order {
             // An export is about all work orders it made.
@@ -244,6 +268,13 @@ impl DeliveryFilter {
         }
         search
     }
+}
+
+/// The failure classes of deliveries whose last response had this HTTP status; `None`: none, or that of a success. An end without
+/// a response keeps the status of the response before.
+fn classes_of(http_status: i64) -> Option<[FailureClass; 4]> {
+    let class = class_of_status(u16::try_from(http_status).ok()?)?;
+    Some([class, FailureClass::WebhookGone, FailureClass::WorkerLost, FailureClass::EventTooLong])
 }
 
 /// One delivery.

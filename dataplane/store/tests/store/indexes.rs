@@ -26,7 +26,7 @@ const NAMES: [&str; 3] = ["delivery_by_failure", "event_by_code", "web_order_by_
 
 /// Orders, events and deliveries with the numbers from 1 to `count`, one per millisecond. The 7th and the 11th of each have
 /// values that no other one has; half of the 11th's are those of the queue.
-fn rows(count: i64) -> [String; 6] {
+fn rows(count: i64) -> [String; 7] {
     let numbers = format!(
         "(WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < {count}) SELECT n FROM number)"
     );
@@ -56,6 +56,10 @@ fn rows(count: i64) -> [String; 6] {
         ),
         "UPDATE delivery_history SET status = 'DeadLetter', failure_class = 'Dns' WHERE id IN ('d100000007', 'd100000011')"
             .to_owned(),
+        // Two that the receiver refused, of which one ended without its webhook.
+        "UPDATE delivery_history SET failure_class = CASE id WHEN 'd100000013' THEN 'ClientError' ELSE 'WebhookGone' END, \
+         http_status = 429 WHERE id IN ('d100000013', 'd100000017')"
+            .to_owned(),
         format!(
             "INSERT INTO delivery_queue (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, failure_class, \
              created_at_ms) VALUES ('q', {}, 'rare', 'a/rare', 'Failed', 1, 12, 'Dns', 12)",
@@ -73,6 +77,10 @@ fn of_deliveries() -> Vec<(DeliveryFilter, Vec<&'static str>)> {
         (DeliveryFilter { event_code: Some(EventCode::InvoiceCreated), ..all.clone() }, vec![]),
         (DeliveryFilter { failure_class: Some(FailureClass::Dns), ..all.clone() }, all_three.clone()),
         (DeliveryFilter { failure_class: Some(FailureClass::TlsOther), ..all.clone() }, vec![]),
+        (DeliveryFilter { http_status: Some(429), ..all.clone() }, vec!["d100000017", "d100000013"]),
+        (DeliveryFilter { http_status: Some(418), ..all.clone() }, vec![]),
+        (DeliveryFilter { event_id: Some("evt_100000011".into()), ..all.clone() }, vec!["q", "d100000011"]),
+        (DeliveryFilter { event_id: Some("none".into()), ..all.clone() }, vec![]),
         (DeliveryFilter { webhook: Some("rare".into()), ..all.clone() }, all_three.clone()),
         (DeliveryFilter { webhook: Some("a/rare".into()), ..all.clone() }, all_three.clone()),
         (DeliveryFilter { webhook: Some("none".into()), ..all.clone() }, vec![]),
@@ -120,13 +128,14 @@ fn of_deliveries() -> Vec<(DeliveryFilter, Vec<&'static str>)> {
 }
 
 /// Searches whose first page is at the beginning of an index.
-fn of_first_pages() -> [DeliveryFilter; 4] {
+fn of_first_pages() -> [DeliveryFilter; 5] {
     let all = DeliveryFilter::default();
     [
         all.clone(),
         DeliveryFilter { web_order_id: Some("none".into()), ..all.clone() },
         DeliveryFilter { work_order: Some("none".into()), ..all.clone() },
-        DeliveryFilter { about: Some("none".into()), ..all },
+        DeliveryFilter { about: Some("none".into()), ..all.clone() },
+        DeliveryFilter { id: "01900000-0000-7000-8000-000000000001".parse().ok(), ..all },
     ]
 }
 
