@@ -9,6 +9,7 @@ pub mod resend;
 pub mod save_order;
 pub mod sign_in;
 pub mod test_event;
+pub mod wait;
 
 use docket_orders::Problems;
 use docket_store::StoreError;

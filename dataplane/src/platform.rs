@@ -41,7 +41,7 @@ use crate::api::times::DateOrTime;
 use crate::api::webhook_logs::answers::{DeliveryPage, EventWord};
 use crate::api::webhook_logs::resends::answers::ResendState;
 use crate::api::webhook_logs::test_events::send_test;
-use crate::api::webhook_logs::{DeliverySearch, find, resends};
+use crate::api::webhook_logs::{DeliverySearch, find, resends, waits};
 use crate::api::writes::Write;
 
 /// The most bytes of a request's body.
@@ -225,7 +225,8 @@ async fn listed(
     search: DeliverySearch,
 ) -> Result<Json<DeliveryPage>, ApiError> {
     let (items, next_cursor) = find(&platform.api, principal, search).await?;
-    Ok(Json(DeliveryPage { items: items.into_iter().map(Into::into).collect(), next_cursor }))
+    let waits = waits(&platform.api, principal, &items).await?;
+    Ok(Json(DeliveryPage::new(items, waits, next_cursor)))
 }
 
 /// GET …/tenants/{name}/trace: an order with its deliveries and their attempts, or one delivery with its order.
@@ -278,15 +279,21 @@ async fn traced(
     if order.is_none() && found.is_empty() {
         return Err(ApiError::NotFound("There is no web order, work order or invoice of this number"));
     }
-    let mut deliveries = Vec::with_capacity(found.len());
+    let mut traced = Vec::with_capacity(found.len());
     // Oldest first, as they happened.
     for listed in found.into_iter().rev() {
         let id = listed.id.parse().map_err(|_| ApiError::Internal)?;
         // Retention may have deleted it meanwhile.
         let found = deliveries::find_with_attempts(&mut reader, id).await?;
         let (listed, attempts) = found.unwrap_or_else(|| (listed, Vec::new()));
-        deliveries.push(TracedDelivery::new(listed, attempts));
+        traced.push((listed, attempts));
     }
+    drop(reader);
+    let (listed, attempts): (Vec<ListedDelivery>, Vec<_>) = traced.into_iter().unzip();
+    let waits = waits(&platform.api, &principal, &listed).await?;
+    let deliveries = listed.into_iter().zip(waits).zip(attempts);
+    let deliveries = deliveries.map(|((listed, waits_for), attempts)| TracedDelivery::new(listed, waits_for, attempts));
+    let deliveries = deliveries.collect();
     Ok(Json(Trace { order, deliveries, more }))
 }
 

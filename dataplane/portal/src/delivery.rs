@@ -12,7 +12,8 @@ use crate::{href, page};
 /// Deeper levels are not indented further.
 const MAX_INDENT: usize = 16;
 
-/// An attempt. Durations are in microseconds; `None` if the phase was not reached or not needed.
+/// An attempt. Durations are in microseconds; `None` if the phase did not succeed, was not
+/// reached or not needed.
 #[derive(Debug, Clone)]
 pub struct Attempt {
     /// From 1.
@@ -93,7 +94,10 @@ fn state(frame: &Frame, delivery: &Delivery, event_id: &str, is_served: bool) ->
         }
         dl {
             dt { "Status" } dd { (status(delivery.status)) }
-            @if let Some(at) = delivery.next_attempt_at { dt { "Next attempt" } dd { (time(at, frame.now)) } }
+            @if let Some(at) = delivery.next_attempt_at {
+                dt { "Next attempt" }
+                dd { (time(at, frame.now)) @if let Some(what) = &delivery.waits_for { ", waits for " (what) } }
+            }
             dt { "Queued" } dd { (time(delivery.created_at, frame.now)) }
             @if let Some(at) = delivery.finished_at { dt { "Ended" } dd { (time(at, frame.now)) } }
             dt { "Webhook" } dd {
@@ -142,7 +146,7 @@ fn timeline(frame: &Frame, attempts: &[Attempt]) -> Markup {
         @else {
             div.wide role="region" aria-label="Attempts" tabindex="0" {
                 table {
-                    caption { "Attempts, oldest first; – is a phase that was not reached, or not needed because the connection was open" }
+                    caption { "Attempts, oldest first; – is a phase that did not succeed, was not reached, or was not needed because the connection was open" }
                     thead {
                         tr {
                             @for head in ["Attempt", "Begun", "Outcome", "DNS", "Connect", "TLS", "First byte", "Total", "Sent to"] {

@@ -34,6 +34,8 @@ pub struct Delivery {
     pub created_at: Timestamp,
     /// When the next attempt is due, unless the status is final.
     pub next_attempt_at: Option<Timestamp>,
+    /// What it waits for, if that attempt is due: completes "waits for".
+    pub waits_for: Option<String>,
     /// When it ended.
     pub finished_at: Option<Timestamp>,
     /// The delivery that this one resends.
@@ -176,7 +178,10 @@ fn table(frame: &Frame, deliveries: &[Delivery]) -> Markup {
                     @for delivery in deliveries {
                         tr {
                             td { a href=(link(&delivery.id)) { (time(delivery.created_at, frame.now)) } }
-                            td { (status(delivery.status)) }
+                            td {
+                                (status(delivery.status))
+                                @if let Some(what) = &delivery.waits_for { " " span.beside { "waits for " (what) } }
+                            }
                             td { (delivery.event.as_str()) @if delivery.is_test { " (test)" } }
                             td { (about(&delivery.about)) }
                             td { (delivery.customer_code) }
@@ -254,6 +259,7 @@ pub(crate) mod tests {
             http_status: Some(503),
             created_at: Timestamp::from_second(1_800_000_000).expect("in range"),
             next_attempt_at: None,
+            waits_for: None,
             finished_at: None,
             resend_of: None,
             requested_by: None,

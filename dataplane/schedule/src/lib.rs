@@ -145,6 +145,28 @@ pub struct Ended {
     pub held: Option<Duration>,
 }
 
+/// The places for attempts of a tenant and of some of its webhooks, at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Places {
+    /// The claims of the tenant.
+    pub taken: usize,
+    /// The most that it may have.
+    pub all: usize,
+    /// Those of each webhook, in the order of the question.
+    pub webhooks: Vec<WebhookPlaces>,
+}
+
+/// The places for attempts of a webhook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WebhookPlaces {
+    /// Its claims.
+    pub taken: usize,
+    /// Its share.
+    pub all: usize,
+    /// Whether its share was reduced because its attempts were not quick, and they are not quick again.
+    pub is_reduced: bool,
+}
+
 /// The index could not be reached. Nothing is lost: the rows are the truth, and a sweep finds them.
 #[derive(Debug, thiserror::Error)]
 #[error("the schedule is not available: {0}")]
@@ -216,6 +238,13 @@ pub trait Schedule: Send + Sync + 'static {
     /// How long until the next entry falls due that a claim with enough room could get; zero: it is due; `None`: there is
     /// none.
     fn next_due(&self) -> impl Future<Output = Result<Option<Duration>, ScheduleError>> + Send;
+
+    /// The places of a tenant and of these webhooks of it, which changes nothing.
+    fn places(
+        &self,
+        tenant: &str,
+        webhooks: &[String],
+    ) -> impl Future<Output = Result<Places, ScheduleError>> + Send;
 
     /// Returns after entries were added or claims ended since the last call of this; may return early. Of what another process
     /// has added, it returns only for what falls due within [`LOOK_EVERY`].

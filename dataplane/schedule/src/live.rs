@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::memory::MemorySchedule;
 use super::redis::RedisSchedule;
-use super::{Claim, Ended, Entry, HandOffs, Hint, Loss, Room, Schedule, ScheduleError, TenantShares};
+use super::{Claim, Ended, Entry, HandOffs, Hint, Loss, Places, Room, Schedule, ScheduleError, TenantShares};
 
 /// The schedule that a program runs with.
 pub enum LiveSchedule {
@@ -64,6 +64,10 @@ impl Schedule for LiveSchedule {
 
     async fn next_due(&self) -> Result<Option<Duration>, ScheduleError> {
         of_either!(self, schedule => schedule.next_due())
+    }
+
+    async fn places(&self, tenant: &str, webhooks: &[String]) -> Result<Places, ScheduleError> {
+        of_either!(self, schedule => schedule.places(tenant, webhooks))
     }
 
     async fn changed(&self) {

@@ -9,7 +9,7 @@ use docket_program::clock::{Clock, duration, millis};
 use tokio::sync::Notify;
 
 use super::shares::{BACKLOG, Pace, Shares, TenantShares};
-use super::{Claim, Ended, Entry, HandOffs, Hint, Loss, Room, Schedule, ScheduleError};
+use super::{Claim, Ended, Entry, HandOffs, Hint, Loss, Places, Room, Schedule, ScheduleError, WebhookPlaces};
 
 /// The schedule in memory.
 #[derive(Debug)]
@@ -418,6 +418,25 @@ impl Schedule for MemorySchedule {
             .map(|(at_ms, _)| *at_ms);
         let claimed = state.claims.first().map(|(until_ms, ..)| *until_ms);
         Ok(waiting.chain(claimed).min().map(|at_ms| duration(at_ms - now_ms)))
+    }
+
+    async fn places(&self, tenant: &str, webhooks: &[String]) -> Result<Places, ScheduleError> {
+        let state = self.state();
+        let queues = state.tenants.get(tenant);
+        let of = |webhook: &String| {
+            let queue = queues.and_then(|queues| queues.webhooks.get(webhook.as_str()));
+            let known = || state.known.get(&(tenant.into(), webhook.as_str().into())).copied();
+            let pace = queue.map(|queue| queue.pace).or_else(known);
+            let pace = pace.unwrap_or_else(|| Pace::unknown(state.shares.per_webhook));
+            WebhookPlaces {
+                taken: queue.map_or(0, |queue| queue.in_flight),
+                all: pace.share,
+                is_reduced: pace.is_reduced(),
+            }
+        };
+        let webhooks = webhooks.iter().map(of).collect();
+        let taken = queues.map_or(0, |queues| queues.in_flight);
+        Ok(Places { taken, all: state.limits_of(tenant).claims, webhooks })
     }
 
     async fn changed(&self) {

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::patience::{Patience, TIMEOUT};
-use super::{Entry, HandOffs, Hint, Room, Schedule};
+use super::{Entry, HandOffs, Hint, Places, Room, Schedule};
 
 /// How often and for how long a failed notification is retried; then the sweep finds the rows.
 const RETRY_EVERY: Duration = Duration::from_millis(500);
@@ -48,6 +48,11 @@ impl<S: Schedule> Notifier<S> {
             return HandOffs::default();
         }
         self.patience.hand_off(&*self.schedule, entries, Room::default(), lease).await
+    }
+
+    /// The places of a tenant and of these webhooks of it; `None`: the schedule did not say in time.
+    pub async fn places(&self, tenant: &str, webhooks: &[String]) -> Option<Places> {
+        tokio::time::timeout(TIMEOUT, self.schedule.places(tenant, webhooks)).await.ok()?.ok()
     }
 
     /// Notifies the schedule of committed rows, or leaves that to [`run`](Self::run); takes no longer than half a second.

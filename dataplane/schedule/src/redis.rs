@@ -17,7 +17,9 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::shares::{BACKLOG, DECREASE_EVERY, LONG, QUICK, ShareLimits, Shares, TenantShares};
-use super::{Claim, Ended, Entry, HandOffs, Hint, LOOK_EVERY, Loss, Owner, Room, Schedule, ScheduleError};
+use super::{
+    Claim, Ended, Entry, HandOffs, Hint, LOOK_EVERY, Loss, Owner, Places, Room, Schedule, ScheduleError, WebhookPlaces,
+};
 
 macro_rules! script {
     ($($file:literal),*) => {
@@ -33,6 +35,7 @@ static RENEW: LazyLock<Script> = script!("queues", "renew");
 static SETTLE: LazyLock<Script> = script!("queues", "settle");
 static ABANDONED: LazyLock<Script> = script!("queues", "abandoned");
 static NEXT_DUE: LazyLock<Script> = script!("queues", "next_due");
+static PLACES: LazyLock<Script> = script!("queues", "places");
 static LOST: LazyLock<Script> = script!("history", "lost");
 static REBUILT: LazyLock<Script> = script!("history", "rebuilt");
 static SWEEP_TURN: LazyLock<Script> = script!("sweep_turn");
@@ -338,6 +341,19 @@ impl Schedule for RedisSchedule {
     async fn next_due(&self) -> Result<Option<Duration>, ScheduleError> {
         let wait_ms: i64 = self.run(&NEXT_DUE, self.arguments([])).await?;
         Ok(u64::try_from(wait_ms).ok().map(Duration::from_millis))
+    }
+
+    async fn places(&self, tenant: &str, webhooks: &[String]) -> Result<Places, ScheduleError> {
+        let mut places = Places::default();
+        for chunk in webhooks.chunks(CHUNK) {
+            let arguments = [tenant].into_iter().chain(chunk.iter().map(String::as_str)).map(Argument::Text);
+            let (taken, all, webhooks): (usize, usize, Vec<(usize, usize, bool)>) =
+                self.run(&PLACES, self.arguments(arguments)).await?;
+            (places.taken, places.all) = (taken, all);
+            let of = |(taken, all, is_reduced)| WebhookPlaces { taken, all, is_reduced };
+            places.webhooks.extend(webhooks.into_iter().map(of));
+        }
+        Ok(places)
     }
 
     async fn changed(&self) {

@@ -76,6 +76,11 @@ impl Pace {
         Self { share: limits.start, quick: false, full: false, decreased_ms: None }
     }
 
+    /// Whether the share was reduced because attempts were not quick, and they are not quick again.
+    pub(crate) fn is_reduced(&self) -> bool {
+        !self.quick && self.decreased_ms.is_some()
+    }
+
     /// An entry was claimed: now so many are.
     pub(crate) fn claimed(&mut self, in_flight: usize) {
         self.full |= in_flight >= self.share;

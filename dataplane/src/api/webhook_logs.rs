@@ -23,6 +23,8 @@ use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
 use super::request::{Query, request};
 use super::state::ApiState;
 use super::times::DateOrTime;
+use crate::actions::wait;
+use crate::tenants::ServedTenant;
 use answers::{DeliveryAnswer, DeliveryPage, DeliveryState, EventWord, FailureWord};
 
 request! {
@@ -82,7 +84,22 @@ pub async fn search(
     Query(search): Query<DeliverySearch>,
 ) -> Result<Json<DeliveryPage>, ApiError> {
     let (items, next_cursor) = find(&state, &caller, search).await?;
-    Ok(Json(DeliveryPage { items: items.into_iter().map(Into::into).collect(), next_cursor }))
+    let waits = waits(&state, &caller, &items).await?;
+    Ok(Json(DeliveryPage::new(items, waits, next_cursor)))
+}
+
+/// What each of these deliveries waits for, if it is due: completes "waits for".
+pub async fn waits(
+    state: &ApiState,
+    caller: &Principal,
+    listed: &[ListedDelivery],
+) -> Result<Vec<Option<String>>, ApiError> {
+    let ServedTenant { config, uid, .. } = &*caller.tenant;
+    let tenant = wait::Tenant { is_suspended: config.suspended, webhooks: Some(caller.tenant.webhooks()) };
+    let places = async |webhooks: &[String]| state.notifier.places(uid, webhooks).await;
+    let mut reader = caller.reader(state).await?;
+    let waits = wait::waits(&mut reader, state.clock.now_ms(), &tenant, listed, places).await?;
+    Ok(waits.into_iter().map(|wait| wait.map(|wait| wait.to_string())).collect())
 }
 
 /// A page of the deliveries that a search asks for, and the cursor of the next.
@@ -130,7 +147,8 @@ pub async fn get(
     Query(DeliveryQuery { delivery_id: id }): Query<DeliveryQuery>,
 ) -> Result<Json<DeliveryAnswer>, ApiError> {
     let Read { listed, attempts, payload } = read(&state, &caller, id).await?;
-    Ok(Json(DeliveryAnswer::new(listed, attempts, payload)))
+    let waits_for = waits(&state, &caller, std::slice::from_ref(&listed)).await?.pop().flatten();
+    Ok(Json(DeliveryAnswer::new((listed, waits_for), attempts, payload)))
 }
 
 /// A delivery, its attempts and its payload: exactly the bytes that are sent.

@@ -4,6 +4,7 @@ mod shown;
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use docket_crds::EventCode;
@@ -14,15 +15,16 @@ use docket_program::clock::Clock;
 use docket_program::owner::Owner;
 use docket_schedule::redis::RedisSchedule;
 use docket_schedule::{SHARES, Schedule};
-use docket_store::deliveries::{self, DeliveryFilter, Due};
+use docket_store::deliveries::{self, DeliveryFilter, Due, ListedDelivery};
 use docket_store::walk::Page;
-use docket_store::{Database, audit};
+use docket_store::{Connection, Database, audit};
 use jiff::Timestamp;
 
 use super::audit::{actor, entry};
 use super::tenant::{Found, IfNew, find, open};
 use crate::actions::Refusal;
 use crate::actions::resend::{self, Many};
+use crate::actions::wait::{self, Wait};
 use crate::args::{DeliveriesCommand, ManyArguments, TenantArguments};
 use crate::tenants::Webhooks;
 use crate::{redis, wake};
@@ -61,13 +63,15 @@ pub async fn run(command: DeliveriesCommand) -> Result<()> {
                     break;
                 }
             }
-            print!("{}", shown::deliveries(&listed));
+            let waits = waits(&at, &clock, &mut reader, &listed).await?;
+            print!("{}", shown::deliveries(&listed, &waits));
         }
         DeliveriesCommand::Show { at, id } => {
             let mut reader = open(&at, &clock, IfNew::Refuse).await?.reader().await?;
             let found = deliveries::find_with_attempts(&mut reader, id).await?;
             let (listed, attempts) = found.with_context(|| no_such(id))?;
-            print!("{}", shown::details(&listed, &attempts));
+            let waits = waits(&at, &clock, &mut reader, std::slice::from_ref(&listed)).await?;
+            print!("{}", shown::details(&listed, waits.first().copied().flatten(), &attempts));
         }
         DeliveriesCommand::Resend { at, id, many } => {
             let database = open(&at, &clock, IfNew::Refuse).await?;
@@ -97,6 +101,28 @@ pub async fn run(command: DeliveriesCommand) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What each of these deliveries waits for. The schedule of `docket dev` is in its memory, so that only the one in Redis is asked.
+async fn waits(
+    at: &TenantArguments,
+    clock: &Clock,
+    reader: &mut Connection,
+    listed: &[ListedDelivery],
+) -> Result<Vec<Option<Wait>>> {
+    if listed.iter().all(|listed| listed.status.is_final()) {
+        return Ok(vec![None; listed.len()]);
+    }
+    // The log can be read without what is declared.
+    let found = find(at).await.ok().filter(|found| found.runtime.is_some());
+    let config = found.as_ref().and_then(|found| Some(&found.runtime.as_ref()?.config));
+    let is_suspended = config.is_some_and(|config| config.suspended);
+    let tenant = wait::Tenant { is_suspended, webhooks: found.as_ref().map(webhooks) };
+    let places = async |uids: &[String]| {
+        let Ok(Notice::Serve(schedule, uid)) = Notice::new(at, found.as_ref()?) else { return None };
+        tokio::time::timeout(PATIENCE, schedule.places(uid, uids)).await.ok()?.ok()
+    };
+    Ok(wait::waits(reader, clock.now_ms(), &tenant, listed, places).await?)
 }
 
 async fn one(
@@ -225,4 +251,6 @@ impl<'a> Notice<'a> {
     }
 }
 
+/// How long a command waits for what the schedule knows.
+const PATIENCE: Duration = Duration::from_secs(2);
 const LATER: &str = "the next sweep of a running `docket serve` finds it";

@@ -62,12 +62,12 @@ pub struct TracedDelivery {
 }
 
 impl TracedDelivery {
-    /// A delivery with its attempts, oldest first.
-    pub fn new(listed: ListedDelivery, attempts: Vec<StoredAttempt>) -> Self {
+    /// A delivery, what it waits for, and its attempts, oldest first.
+    pub fn new(listed: ListedDelivery, waits_for: Option<String>, attempts: Vec<StoredAttempt>) -> Self {
         let failure = listed.failure_class.filter(|_| listed.status != Status::Succeeded);
         Self {
             remedy: failure.map(FailureClass::remedy),
-            summary: listed.into(),
+            summary: DeliverySummary::new(listed, waits_for),
             attempts: attempts.into_iter().map(Into::into).collect(),
         }
     }

@@ -46,11 +46,13 @@ pub async fn search(
         Err(error) => (<_>::default(), error.wrong_fields()?),
     };
     let status = status_of(&wrong);
+    let waits = webhook_logs::waits(&state, &viewer.caller, &found).await?;
+    let found = found.into_iter().zip(waits);
     let log = Log {
         filters: Filters(filters),
         wrong,
         webhooks: viewer.caller.webhooks().served().map(|webhook| webhook.full_name()).collect(),
-        deliveries: found.into_iter().map(shown).collect(),
+        deliveries: found.map(|(listed, waits_for)| Delivery { waits_for, ..shown(listed) }).collect(),
         next,
     };
     Ok((status, Html(logs::page(&viewer.frame(&state), &log))))
@@ -70,6 +72,7 @@ pub async fn get(
     let Path(text) = id.map_err(|_| NO_SUCH_DELIVERY)?;
     let id = text.parse::<DeliveryId>().ok().filter(|id| id.to_string() == text).ok_or(NO_SUCH_DELIVERY)?;
     let Read { listed, attempts, payload } = webhook_logs::read(&state, &viewer.caller, id).await?;
+    let waits_for = webhook_logs::waits(&state, &viewer.caller, std::slice::from_ref(&listed)).await?.pop().flatten();
     // Another customer's webhook may have its name now.
     let webhook = viewer.caller.webhooks().get(&listed.webhook);
     let webhook = webhook.filter(|webhook| webhook.customer_code.as_str() == listed.customer_code);
@@ -87,7 +90,7 @@ pub async fn get(
     };
     let detail = Detail {
         event_id: listed.event_id.clone(),
-        delivery: shown(listed),
+        delivery: Delivery { waits_for, ..shown(listed) },
         attempts: attempts.into_iter().map(attempt).collect(),
         sent,
     };
@@ -103,7 +106,7 @@ pub async fn resend(
     Ok(Redirect::to(&link(&made.ok_or(ApiError::Internal)?.to_string())))
 }
 
-/// A delivery in a list.
+/// A delivery in a list, without what it waits for.
 pub fn shown(listed: ListedDelivery) -> Delivery {
     let About { web_order_id, work_order, invoice_number } = listed.about;
     let about = [("web order", web_order_id), ("work order", work_order), ("invoice", invoice_number)];
@@ -119,6 +122,7 @@ pub fn shown(listed: ListedDelivery) -> Delivery {
         http_status: listed.http_status,
         created_at: time(listed.created_at_ms),
         next_attempt_at: (!listed.status.is_final()).then(|| time(listed.due_at_ms)),
+        waits_for: None,
         finished_at: listed.finished_at_ms.map(time),
         resend_of: listed.resend_of,
         requested_by: listed.requested_by,

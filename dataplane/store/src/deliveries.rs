@@ -8,6 +8,7 @@
 //! also shows the one that succeeded and the one that is being made.
 
 mod begin;
+mod begun;
 mod due;
 mod end;
 mod finish;
@@ -18,6 +19,7 @@ mod queue;
 mod search;
 
 pub use begin::{Started, begin_attempts};
+pub use begun::begun;
 pub use docket_domain::delivery::Due;
 pub use due::{LATE_END_MS, due_again, due_by_key, unfinished};
 pub use end::end_without_webhook;

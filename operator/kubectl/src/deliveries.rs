@@ -100,7 +100,7 @@ pub(crate) fn last(value: &Value) -> String {
 
 fn text(found: &[Value], wide: bool) -> String {
     let narrow = ["DELIVERY", "CREATED", "EVENT", "ABOUT", "STATUS", "ATTEMPTS", "LAST"];
-    let more = ["WEBHOOK", "CUSTOMER", "NEXT ATTEMPT", "RESEND OF", "BY"];
+    let more = ["WEBHOOK", "CUSTOMER", "NEXT ATTEMPT", "WAITS FOR", "RESEND OF", "BY"];
     let more = if wide { &more[..] } else { &[] };
     let head = narrow.iter().chain(more).map(|word| (*word).to_owned()).collect();
     let row = |delivery: &Value| {
@@ -114,7 +114,7 @@ fn text(found: &[Value], wide: bool) -> String {
             last(delivery),
         ];
         if wide {
-            let more = ["webhook", "customerCode", "nextAttemptAt", "resendOf", "requestedBy"];
+            let more = ["webhook", "customerCode", "nextAttemptAt", "waitsFor", "resendOf", "requestedBy"];
             row.extend(more.map(|name| cell(delivery, name)));
         }
         row
@@ -138,7 +138,7 @@ mod tests {
         );
         assert!(
             text(&[delivery], true)
-                .ends_with("ServerError 503  a/b      C 1       –             –          –\n")
+                .ends_with("ServerError 503  a/b      C 1       –             –          –          –\n")
         );
     }
 }

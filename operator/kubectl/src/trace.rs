@@ -58,6 +58,13 @@ fn text(trace: &Value) -> String {
             let [of, by] = ["resendOf", "requestedBy"].map(|name| cell(delivery, name));
             text += &format!("    resends {of}, requested by {by}\n");
         }
+        if !delivery["nextAttemptAt"].is_null() {
+            text += &format!("    next attempt {}", cell(delivery, "nextAttemptAt"));
+            if !delivery["waitsFor"].is_null() {
+                text += &format!(", waits for {}", cell(delivery, "waitsFor"));
+            }
+            text += "\n";
+        }
         for attempt in list(&delivery["attempts"]) {
             let [number, started, outcome] =
                 ["number", "startedAt", "outcome"].map(|name| cell(&attempt, name));

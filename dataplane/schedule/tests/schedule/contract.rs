@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use docket_domain::delivery::DeliveryId;
 use docket_schedule::shares::{self, BACKLOG, QUICK};
 use docket_schedule::{
-    Claim, Ended, Entry, HandOffs, Hint, Room, Schedule, ShareLimits, Shares, TenantShares,
+    Claim, Ended, Entry, HandOffs, Hint, Places, Room, Schedule, ShareLimits, Shares, TenantShares, WebhookPlaces,
 };
 
 use crate::rig::id;
@@ -469,6 +469,25 @@ pub(crate) async fn a_slow_webhook_gets_the_places_of_an_unknown_one(rig: impl R
     }
 }
 
+pub(crate) async fn places_say_how_many_are_taken_and_why_there_are_few(rig: impl Rig) {
+    let places = async |webhooks: &[&str]| {
+        let webhooks: Vec<String> = webhooks.iter().map(|webhook| (*webhook).to_owned()).collect();
+        let Places { taken, all, webhooks } =
+            rig.schedule().places("a", &webhooks).await.expect("places");
+        let of = |own: WebhookPlaces| (own.taken, own.all, own.is_reduced);
+        (taken, all, webhooks.into_iter().map(of).collect::<Vec<_>>())
+    };
+    assert_eq!(places(&["none", "w"]).await, (0, 40, vec![(0, 4, false), (0, 4, false)]));
+    let claims = fill(&rig, "a", "w").await;
+    assert_eq!(places(&["none", "w"]).await, (4, 40, vec![(0, 4, false), (4, 4, false)]));
+    end(&rig, claims, LONG).await;
+    let claims = fill(&rig, "a", "w").await;
+    assert_eq!(places(&["w"]).await, (3, 40, vec![(3, 3, true)]));
+    end(&rig, claims, QUICK).await;
+    assert_eq!(places(&["w"]).await, (0, 40, vec![(0, 6, false)]), "it answers quickly again");
+    assert_eq!(places(&[]).await.2, []);
+}
+
 pub(crate) async fn a_claim_that_needs_to_be_renewed_is_long(rig: impl Rig) {
     grow(&rig, "a", "w", 1).await;
     let claims = fill(&rig, "a", "w").await;
@@ -706,6 +725,7 @@ macro_rules! contract_suite {
             the_longest_of_claims_that_end_together_counts,
             many_timeouts_at_once_are_one_decrease,
             a_slow_webhook_gets_the_places_of_an_unknown_one,
+            places_say_how_many_are_taken_and_why_there_are_few,
             a_claim_that_needs_to_be_renewed_is_long,
             an_expired_claim_says_nothing_of_its_webhook,
             webhooks_that_are_not_quick_stay_within_their_room,

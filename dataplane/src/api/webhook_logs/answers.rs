@@ -72,6 +72,9 @@ pub struct DeliverySummary {
     /// When the next attempt is due; null once the status is final.
     #[schema(value_type = Option<String>, format = DateTime)]
     next_attempt_at: Option<Timestamp>,
+    /// What the delivery waits for while its next attempt is due; null otherwise. For people, as it completes "waits for".
+    #[schema(example = "one of 2 places: the receiver was slow")]
+    waits_for: Option<String>,
     /// How the last attempt failed.
     #[schema(value_type = Option<FailureWord>)]
     failure_class: Option<&'static str>,
@@ -95,8 +98,9 @@ pub struct DeliverySummary {
     finished_at: Option<Timestamp>,
 }
 
-impl From<ListedDelivery> for DeliverySummary {
-    fn from(listed: ListedDelivery) -> Self {
+impl DeliverySummary {
+    /// A delivery, and what it waits for.
+    pub fn new(listed: ListedDelivery, waits_for: Option<String>) -> Self {
         let About { web_order_id, work_order, invoice_number } = listed.about;
         Self {
             delivery_id: listed.id,
@@ -110,6 +114,7 @@ impl From<ListedDelivery> for DeliverySummary {
             status: listed.status.as_str(),
             attempt_count: listed.attempt_count,
             next_attempt_at: (!listed.status.is_final()).then(|| time(listed.due_at_ms)),
+            waits_for,
             failure_class: listed.failure_class.map(FailureClass::as_str),
             http_status: listed.http_status,
             idempotency_key: listed.idempotency_key,
@@ -134,6 +139,14 @@ pub struct DeliveryPage {
     pub next_cursor: Option<String>,
 }
 
+impl DeliveryPage {
+    /// A page of deliveries, each with what it waits for.
+    pub fn new(items: Vec<ListedDelivery>, waits: Vec<Option<String>>, next_cursor: Option<String>) -> Self {
+        let items = items.into_iter().zip(waits);
+        Self { items: items.map(|(listed, waits_for)| DeliverySummary::new(listed, waits_for)).collect(), next_cursor }
+    }
+}
+
 /// The response of GET /WebhookLogs/Get.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -150,12 +163,16 @@ pub struct DeliveryAnswer {
 }
 
 impl DeliveryAnswer {
-    /// The response for a stored delivery.
-    pub fn new(listed: ListedDelivery, attempts: Vec<StoredAttempt>, payload: Box<RawValue>) -> Self {
+    /// The response for a stored delivery, with what it waits for.
+    pub fn new(
+        (listed, waits_for): (ListedDelivery, Option<String>),
+        attempts: Vec<StoredAttempt>,
+        payload: Box<RawValue>,
+    ) -> Self {
         let failure = listed.failure_class.filter(|_| listed.status != Status::Succeeded);
         Self {
             remedy: failure.map(FailureClass::remedy),
-            summary: listed.into(),
+            summary: DeliverySummary::new(listed, waits_for),
             attempts: attempts.into_iter().map(Into::into).collect(),
             payload,
         }
@@ -197,8 +214,8 @@ pub struct AttemptSummary {
     times_microseconds: PhaseAnswer,
 }
 
-/// The duration of each phase of an attempt in microseconds. Null if the phase was not reached, or not needed because the
-/// connection was open already.
+/// The duration of each phase of an attempt in microseconds. Null if the phase did not succeed, was not reached, or was not
+/// needed because the connection was open already.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PhaseAnswer {

@@ -7,13 +7,15 @@ use docket_store::resends::{Extent, Resend};
 
 use super::super::table::{table, time};
 use crate::actions::resend::{Many, Progress, Stopped};
+use crate::actions::wait::Wait;
 
-pub(super) fn deliveries(listed: &[ListedDelivery]) -> String {
+pub(super) fn deliveries(listed: &[ListedDelivery], waits: &[Option<Wait>]) -> String {
     if listed.is_empty() {
         return "No deliveries.\n".to_owned();
     }
     let head = ["DELIVERY", "CREATED", "EVENT", "ABOUT", "WEBHOOK", "STATUS", "ATTEMPTS", "LAST"];
-    let rows = listed.iter().map(|delivery| {
+    let rows = listed.iter().zip(waits).map(|(delivery, wait)| {
+        let last = [last(delivery.failure_class, delivery.http_status), wait.map_or_else(String::new, waits_for)];
         [
             delivery.id.clone(),
             time(delivery.created_at_ms),
@@ -22,7 +24,7 @@ pub(super) fn deliveries(listed: &[ListedDelivery]) -> String {
             delivery.webhook_name.clone(),
             delivery.status.to_string(),
             format!("{}/{MAX_ATTEMPTS}", delivery.attempt_count),
-            last(delivery.failure_class, delivery.http_status),
+            last.iter().filter(|text| !text.is_empty()).cloned().collect::<Vec<_>>().join(", "),
         ]
     });
     table(head, rows)
@@ -108,7 +110,11 @@ pub(super) fn stopped(id: &str, stopped: Stopped) -> String {
     format!("Resend {id} stopped: {taken_back} deliveries withdrawn, {gone} attempted before.\n")
 }
 
-pub(super) fn details(listed: &ListedDelivery, attempts: &[StoredAttempt]) -> String {
+fn waits_for(wait: Wait) -> String {
+    format!("waits for {wait}")
+}
+
+pub(super) fn details(listed: &ListedDelivery, wait: Option<Wait>, attempts: &[StoredAttempt]) -> String {
     let mut out = format!(
         "Delivery {}\n  event     {} {} about {}\n  webhook   {} (customer {})\n  status    {} after {} of {MAX_ATTEMPTS} attempts\n  created   {}\n",
         listed.id,
@@ -122,7 +128,8 @@ pub(super) fn details(listed: &ListedDelivery, attempts: &[StoredAttempt]) -> St
         time(listed.created_at_ms),
     );
     if !listed.status.is_final() {
-        out.push_str(&format!("  next      {}\n", time(listed.due_at_ms)));
+        let wait = wait.map_or_else(String::new, |wait| format!(", {}", waits_for(wait)));
+        out.push_str(&format!("  next      {}{wait}\n", time(listed.due_at_ms)));
     }
     if let Some(original) = &listed.resend_of {
         let by = listed.requested_by.as_deref().unwrap_or("");
@@ -172,7 +179,7 @@ mod tests {
 
     #[test]
     fn attempt_shows_its_status() {
-        assert_eq!(deliveries(&[]), "No deliveries.\n");
+        assert_eq!(deliveries(&[], &[]), "No deliveries.\n");
         assert_eq!(last(Some(FailureClass::ServerError), Some(500)), "ServerError 500");
     }
 }

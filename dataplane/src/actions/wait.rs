@@ -1,0 +1,151 @@
+//! What deliveries wait for that are due: at most two look-ups for all of a page, and none if nothing is due.
+
+use std::fmt;
+
+use docket_schedule::Places;
+use docket_store::deliveries::{self, ListedDelivery};
+use docket_store::{Connection, StoreError};
+
+use crate::tenants::Webhooks;
+
+/// What a delivery waits for that is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Its attempt has begun.
+    Attempt,
+    /// The tenant is suspended.
+    Suspended,
+    /// The webhook is declared, or may be, and is not served.
+    NotServed,
+    /// The webhook is not declared any more.
+    Gone,
+    /// All places of the webhook are taken.
+    Place {
+        /// The number of places.
+        all: usize,
+        /// Whether there are few because the receiver was slow.
+        is_reduced: bool,
+    },
+    /// All places of the tenant are taken; the number of them.
+    PlaceOfTenant(usize),
+    /// There is a place.
+    Worker,
+    /// The schedule did not say.
+    PlaceOrWorker,
+}
+
+/// Completes "waits for".
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Attempt => f.write_str("the end of the attempt that is under way"),
+            Self::Suspended => f.write_str("the tenant, which is suspended"),
+            Self::NotServed => f.write_str("the webhook, which is declared and not served"),
+            Self::Gone => f.write_str("the webhook, which is not declared"),
+            Self::Place { all: 1, is_reduced: true } => f.write_str("the one place: the receiver was slow"),
+            Self::Place { all, is_reduced: true } => write!(f, "one of {all} places: the receiver was slow"),
+            Self::Place { all: 1, .. } => f.write_str("the one place, which is taken"),
+            Self::Place { all, .. } => write!(f, "one of {all} places, which are taken"),
+            Self::PlaceOfTenant(all) => write!(f, "one of the tenant's {all} places, which are taken"),
+            Self::Worker => f.write_str("a worker that runs and has a free slot"),
+            Self::PlaceOrWorker => f.write_str("a place, or a worker"),
+        }
+    }
+}
+
+/// What is known of the tenant.
+pub struct Tenant<'a> {
+    /// Whether it is suspended.
+    pub is_suspended: bool,
+    /// All its webhooks; `None`: what is declared is not known.
+    pub webhooks: Option<Webhooks<'a>>,
+}
+
+/// What each of these deliveries waits for; `None`: it has ended, or is not due. `places` asks the schedule about webhooks, by uid.
+pub async fn waits(
+    reader: &mut Connection,
+    now_ms: i64,
+    tenant: &Tenant<'_>,
+    listed: &[ListedDelivery],
+    places: impl AsyncFnOnce(&[String]) -> Option<Places>,
+) -> Result<Vec<Option<Wait>>, StoreError> {
+    let is_due = |listed: &&ListedDelivery| !listed.status.is_final() && listed.due_at_ms <= now_ms;
+    let due: Vec<&ListedDelivery> = listed.iter().filter(is_due).collect();
+    if due.is_empty() {
+        return Ok(vec![None; listed.len()]);
+    }
+    let ids: Vec<String> = due.iter().map(|listed| listed.id.clone()).collect();
+    let begun = deliveries::begun(reader, &ids).await?;
+    let mut uids: Vec<String> = due.iter().map(|listed| listed.webhook.clone()).collect();
+    uids.sort_unstable();
+    uids.dedup();
+    let places = places(&uids).await;
+    let wait = |listed: &ListedDelivery| match begun.contains(&listed.id) {
+        true => Wait::Attempt,
+        false => of(tenant, &listed.webhook, &uids, places.as_ref()),
+    };
+    Ok(listed.iter().map(|listed| is_due(&listed).then(|| wait(listed))).collect())
+}
+
+/// What a delivery to this webhook waits for. `places` are those of the webhooks `uids`.
+fn of(tenant: &Tenant<'_>, webhook: &str, uids: &[String], places: Option<&Places>) -> Wait {
+    if tenant.is_suspended {
+        return Wait::Suspended;
+    }
+    if let Some(webhooks) = &tenant.webhooks
+        && webhooks.get(webhook).is_none()
+    {
+        return if webhooks.holds(webhook) { Wait::NotServed } else { Wait::Gone };
+    }
+    let own = uids.iter().position(|uid| uid == webhook);
+    let Some((places, own)) = places.and_then(|places| Some((places, places.webhooks.get(own?)?))) else {
+        return Wait::PlaceOrWorker;
+    };
+    if own.taken >= own.all {
+        Wait::Place { all: own.all, is_reduced: own.is_reduced }
+    } else if places.taken >= places.all {
+        Wait::PlaceOfTenant(places.all)
+    } else {
+        Wait::Worker
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use docket_schedule::WebhookPlaces;
+
+    use super::*;
+    use crate::tenants::HeldWebhooks;
+
+    #[test]
+    fn wait_names_what_is_taken_and_why() {
+        let webhook = serde_json::json!({"uid": "w", "namespace": "a", "name": "w", "displayName": null, "customerCode": "C-1",
+            "targetUrl": "https://h.example/", "secret": null, "caBundle": null, "events": [], "active": true});
+        let served = [serde_json::from_value(webhook).expect("a webhook")];
+        let (events, held) = (BTreeSet::new(), HeldWebhooks::These(["held".to_owned()].into()));
+        let tenant = |is_suspended| Tenant { is_suspended, webhooks: Some(Webhooks::new(&served, &events, &held)) };
+        let uids = ["gone", "held", "w"].map(str::to_owned);
+        let said = |webhook: &str, is_suspended: bool, of_tenant: usize, own: Option<(usize, usize, bool)>| {
+            let places = own.map(|(taken, all, is_reduced)| Places {
+                taken: of_tenant,
+                all: 512,
+                webhooks: vec![WebhookPlaces { taken, all, is_reduced }; 3],
+            });
+            of(&tenant(is_suspended), webhook, &uids, places.as_ref()).to_string()
+        };
+        for (text, expected) in [
+            (said("w", false, 2, Some((2, 2, true))), "one of 2 places: the receiver was slow"),
+            (said("w", false, 8, Some((8, 8, false))), "one of 8 places, which are taken"),
+            (said("w", false, 512, Some((1, 8, false))), "one of the tenant's 512 places, which are taken"),
+            (said("w", false, 1, Some((1, 8, true))), "a worker that runs and has a free slot"),
+            (said("w", false, 0, None), "a place, or a worker"),
+            (said("w", true, 0, None), "the tenant, which is suspended"),
+            (said("held", false, 0, None), "the webhook, which is declared and not served"),
+            (said("gone", false, 0, None), "the webhook, which is not declared"),
+        ] {
+            assert_eq!(text, expected);
+        }
+    }
+}
