@@ -292,7 +292,8 @@ async fn traced(
     let (listed, attempts): (Vec<ListedDelivery>, Vec<_>) = traced.into_iter().unzip();
     let waits = waits(&platform.api, &principal, &listed).await?;
     let deliveries = listed.into_iter().zip(waits).zip(attempts);
-    let deliveries = deliveries.map(|((listed, waits_for), attempts)| TracedDelivery::new(listed, waits_for, attempts));
+    let deliveries =
+        deliveries.map(|((listed, waits_for), attempts)| TracedDelivery::new(listed, waits_for, attempts));
     let deliveries = deliveries.collect();
     Ok(Json(Trace { order, deliveries, more }))
 }

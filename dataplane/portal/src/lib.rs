@@ -56,6 +56,9 @@ mod tests {
         assert_eq!([0, 10_000].map(count), ["0", "10000"]);
         assert_eq!([10_001, 1_000_000].map(count), ["more than 10,000"; 2]);
         let dead = [0, 1, 2, 10_001].map(|number| counted(number, "dead letter"));
-        assert_eq!(dead, ["0 dead letters", "1 dead letter", "2 dead letters", "more than 10,000 dead letters"]);
+        assert_eq!(
+            dead,
+            ["0 dead letters", "1 dead letter", "2 dead letters", "more than 10,000 dead letters"]
+        );
     }
 }

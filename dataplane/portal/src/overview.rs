@@ -284,8 +284,7 @@ mod tests {
         let sampled = Failing { count: 900, classes: classes.clone(), of_last: Some(500) };
         let retried = Failing { of_last: None, ..sampled.clone() };
         let both = Problem { webhook: "left".into(), dead: sampled.clone(), retried };
-        let sampled =
-            Problem { webhook: "left".into(), dead: Failing::default(), retried: sampled };
+        let sampled = Problem { webhook: "left".into(), dead: Failing::default(), retried: sampled };
         let day = Day::default();
         let text = page(&frame(), webhooks.clone(), Some(0), &[problem, both, sampled], &day);
         let more = "href=\"/docs/reference/failure-classes.html#dns\">More about Dns</a>";
@@ -297,7 +296,10 @@ mod tests {
         assert!(text.contains("<td>more than 10,000</td>"), "{text}");
         assert!(text.contains("status=DeadLetter\">1 dead letter</a> (<a href="), "{text}");
         assert!(text.contains("failureClass=Dns\"><strong>Dns</strong></a>)"), "{text}");
-        assert!(text.contains("<a href=\"#webhooks\">And 1 more</a>, whose deliveries are tried again."), "{text}");
+        assert!(
+            text.contains("<a href=\"#webhooks\">And 1 more</a>, whose deliveries are tried again."),
+            "{text}"
+        );
         let none = page(&frame(), webhooks, Some(0), &[], &Day::default());
         assert!(none.contains("And 3 more</a>, 2 of them with dead letters."), "{none}");
         let at =

@@ -283,7 +283,8 @@ mod tests {
         assert!(text.contains("name=\"perSecond\" value=\"5\""));
         let many = Preview { total: MAX_COUNT + 1, ..some.clone() };
         assert!(resends([0, 0, 7, 0, 0], false, Some(many)).contains("7 of more than 10,000 dead letters"));
-        let text = resends([0, 0, 7, 0, 0], false, Some(Preview { count: 0, total: 0, oldest: None, ..some }));
+        let text =
+            resends([0, 0, 7, 0, 0], false, Some(Preview { count: 0, total: 0, oldest: None, ..some }));
         assert!(text.contains("There is no dead letter") && !text.contains("Resend 0"), "{text}");
     }
 }

@@ -276,10 +276,14 @@ fn test(frame: &Frame, webhook: &Webhook) -> Markup {
 fn read_only(settings: &Settings, place: &str, what: Shows, yaml: &str) -> Markup {
     let (title, said) = match what {
         Shows::Document => ("The document", "The whole document, as the file has it now, without comments."),
-        Shows::Object => {
-            ("The object", "The object without its status and without labels, annotations, owners and finalizers: keep those that yours has.")
-        }
-        Shows::Fields => ("The fields to change", "A part of the object. What it leaves out must stay: see its first line."),
+        Shows::Object => (
+            "The object",
+            "The object without its status and without labels, annotations, owners and finalizers: keep those that yours has.",
+        ),
+        Shows::Fields => (
+            "The fields to change",
+            "A part of the object. What it leaves out must stay: see its first line.",
+        ),
     };
     html! {
         h2 { "Settings" }

@@ -9,7 +9,9 @@ use docket_program::clock::{Clock, duration, millis};
 use tokio::sync::Notify;
 
 use super::shares::{BACKLOG, Pace, Shares, TenantShares};
-use super::{Claim, Ended, Entry, HandOffs, Hint, Loss, Places, Room, Schedule, ScheduleError, WebhookPlaces};
+use super::{
+    Claim, Ended, Entry, HandOffs, Hint, Loss, Places, Room, Schedule, ScheduleError, WebhookPlaces,
+};
 
 /// The schedule in memory.
 #[derive(Debug)]

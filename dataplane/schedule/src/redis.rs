@@ -18,7 +18,8 @@ use tokio::time::Instant;
 
 use super::shares::{BACKLOG, DECREASE_EVERY, LONG, QUICK, ShareLimits, Shares, TenantShares};
 use super::{
-    Claim, Ended, Entry, HandOffs, Hint, LOOK_EVERY, Loss, Owner, Places, Room, Schedule, ScheduleError, WebhookPlaces,
+    Claim, Ended, Entry, HandOffs, Hint, LOOK_EVERY, Loss, Owner, Places, Room, Schedule, ScheduleError,
+    WebhookPlaces,
 };
 
 macro_rules! script {

@@ -220,9 +220,7 @@ impl Folder {
 /// now. `None`: no file that can be read has it.
 pub fn webhook_document(config_dir: &Path, namespace: &str, name: &str) -> Option<(PathBuf, Value)> {
     let wanted = Name { namespace: namespace.to_owned(), name: name.to_owned() };
-    let is_it = |document: &Value| {
-        matches!(Identity::of(document), Identity::Known(Kind::Webhook, name) if name == wanted)
-    };
+    let is_it = |document: &Value| matches!(Identity::of(document), Identity::Known(Kind::Webhook, name) if name == wanted);
     files::list(config_dir).ok()?.into_keys().find_map(|path| {
         let documents = documents::parse(&files::read(&path).ok()?).ok()?;
         Some((path, documents.into_iter().find(is_it)?))

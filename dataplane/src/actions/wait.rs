@@ -125,16 +125,18 @@ mod tests {
             "targetUrl": "https://h.example/", "secret": null, "caBundle": null, "events": [], "active": true});
         let served = [serde_json::from_value(webhook).expect("a webhook")];
         let (events, held) = (BTreeSet::new(), HeldWebhooks::These(["held".to_owned()].into()));
-        let tenant = |is_suspended| Tenant { is_suspended, webhooks: Some(Webhooks::new(&served, &events, &held)) };
+        let tenant =
+            |is_suspended| Tenant { is_suspended, webhooks: Some(Webhooks::new(&served, &events, &held)) };
         let uids = ["gone", "held", "w"].map(str::to_owned);
-        let said = |webhook: &str, is_suspended: bool, of_tenant: usize, own: Option<(usize, usize, bool)>| {
-            let places = own.map(|(taken, all, is_reduced)| Places {
-                taken: of_tenant,
-                all: 512,
-                webhooks: vec![WebhookPlaces { taken, all, is_reduced }; 3],
-            });
-            of(&tenant(is_suspended), webhook, &uids, places.as_ref()).to_string()
-        };
+        let said =
+            |webhook: &str, is_suspended: bool, of_tenant: usize, own: Option<(usize, usize, bool)>| {
+                let places = own.map(|(taken, all, is_reduced)| Places {
+                    taken: of_tenant,
+                    all: 512,
+                    webhooks: vec![WebhookPlaces { taken, all, is_reduced }; 3],
+                });
+                of(&tenant(is_suspended), webhook, &uids, places.as_ref()).to_string()
+            };
         for (text, expected) in [
             (said("w", false, 2, Some((2, 2, true))), "one of 2 places: the receiver was slow"),
             (said("w", false, 8, Some((8, 8, false))), "one of 8 places, which are taken"),

@@ -38,7 +38,16 @@ pub async fn run(command: DeliveriesCommand) -> Result<()> {
     let clock = Clock::System;
     match command {
         DeliveriesCommand::List {
-            at, status, about, webhook, event: event_code, event_id, http_status, from, to, limit,
+            at,
+            status,
+            about,
+            webhook,
+            event: event_code,
+            event_id,
+            http_status,
+            from,
+            to,
+            limit,
         } => {
             let (from_ms, to_ms) = (from, to);
             let mut filter = DeliveryFilter {

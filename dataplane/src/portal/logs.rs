@@ -72,7 +72,8 @@ pub async fn get(
     let Path(text) = id.map_err(|_| NO_SUCH_DELIVERY)?;
     let id = text.parse::<DeliveryId>().ok().filter(|id| id.to_string() == text).ok_or(NO_SUCH_DELIVERY)?;
     let Read { listed, attempts, payload } = webhook_logs::read(&state, &viewer.caller, id).await?;
-    let waits_for = webhook_logs::waits(&state, &viewer.caller, std::slice::from_ref(&listed)).await?.pop().flatten();
+    let waits_for =
+        webhook_logs::waits(&state, &viewer.caller, std::slice::from_ref(&listed)).await?.pop().flatten();
     // Another customer's webhook may have its name now.
     let webhook = viewer.caller.webhooks().get(&listed.webhook);
     let webhook = webhook.filter(|webhook| webhook.customer_code.as_str() == listed.customer_code);

@@ -514,13 +514,14 @@ async fn keeper(writes: &Writes, viewer: &Viewer, webhook: &WebhookConfig) -> Re
     let own = webhook.namespace == viewer.caller.tenant.config.namespace;
     let place = format!("a Webhook object in namespace {}", webhook.namespace);
     let found = match writes {
-        Some(writer) if writer.is_folder() || own && writer.is_open() => match writer.find(&webhook.namespace, &webhook.name).await
-        {
-            Ok(found) => found,
-            // The page is worth having without its forms.
-            Err(NotWritten::Away | NotWritten::Refused(_)) => Found::Other { place, object: None },
-            Err(error) => return Err(error.into()),
-        },
+        Some(writer) if writer.is_folder() || own && writer.is_open() => {
+            match writer.find(&webhook.namespace, &webhook.name).await {
+                Ok(found) => found,
+                // The page is worth having without its forms.
+                Err(NotWritten::Away | NotWritten::Refused(_)) => Found::Other { place, object: None },
+                Err(error) => return Err(error.into()),
+            }
+        }
         _ => Found::Other { place, object: None },
     };
     Ok(match found {
@@ -533,10 +534,18 @@ async fn keeper(writes: &Writes, viewer: &Viewer, webhook: &WebhookConfig) -> Re
                 object["spec"]["tenantRef"]["name"] == viewer.caller.tenant.config.name
                     && object["spec"]["customerCode"] == webhook.customer_code.as_str()
             };
-            let what = if writes.as_ref().is_some_and(|writer| writer.is_folder()) { Shows::Document } else { Shows::Object };
+            let what = if writes.as_ref().is_some_and(|writer| writer.is_folder()) {
+                Shows::Document
+            } else {
+                Shows::Object
+            };
             match object.filter(is_its) {
                 Some(object) => Keeper::Other { place, what, yaml: yaml::of(&object) },
-                None => Keeper::Other { place, what: Shows::Fields, yaml: fields(&spec(viewer, &shown(viewer, webhook, None).settings)) },
+                None => Keeper::Other {
+                    place,
+                    what: Shows::Fields,
+                    yaml: fields(&spec(viewer, &shown(viewer, webhook, None).settings)),
+                },
             }
         }
     })
@@ -653,8 +662,13 @@ mod tests {
             "events": ["order.created"], "active": false, "displayName": "Orders"});
         let text = fields(&serde_json::from_value(served).expect("a spec"));
         let (first, rest) = text.split_once('\n').expect("two lines");
-        for left_out in ["metadata", "tenantRef", "customerCode", "secretRef", "generateSecret", "caBundleRef"] {
-            assert!(first.starts_with("# ") && first.contains(left_out) && !rest.contains(left_out), "{text}");
+        for left_out in
+            ["metadata", "tenantRef", "customerCode", "secretRef", "generateSecret", "caBundleRef"]
+        {
+            assert!(
+                first.starts_with("# ") && first.contains(left_out) && !rest.contains(left_out),
+                "{text}"
+            );
         }
         let expected = "spec:\n  active: false\n  displayName: \"Orders\"\n  events: [\"order.created\"]\n  \
                         targetURL: \"https://h.example/\"\n";

@@ -134,6 +134,7 @@ pub async fn failures(connection: &mut Connection, webhooks: &[String]) -> Resul
             }
         }
     }
-    failures.sort_by_key(|failures| (failures.status != Status::DeadLetter, std::cmp::Reverse(failures.count)));
+    failures
+        .sort_by_key(|failures| (failures.status != Status::DeadLetter, std::cmp::Reverse(failures.count)));
     Ok(failures)
 }

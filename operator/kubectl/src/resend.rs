@@ -281,9 +281,13 @@ mod tests {
     #[test]
     fn a_stopped_resend_adds_up() {
         let progress = |back: i64| {
-            line(&json!({"resendId": "r", "count": 13, "succeeded": 6, "failed": 0, "deadLetter": 0, "pending": 0, "takenBack": back}))
+            line(
+                &json!({"resendId": "r", "count": 13, "succeeded": 6, "failed": 0, "deadLetter": 0, "pending": 0, "takenBack": back}),
+            )
         };
-        assert!(progress(7).ends_with("6 of 13 delivered, 0 failed and will be tried again, 0 dead, 0 waiting, 7 taken back."));
+        assert!(progress(7).ends_with(
+            "6 of 13 delivered, 0 failed and will be tried again, 0 dead, 0 waiting, 7 taken back."
+        ));
         assert!(progress(0).ends_with("0 waiting."));
     }
 

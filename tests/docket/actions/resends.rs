@@ -225,7 +225,10 @@ async fn a_stop_cancels_deliveries_without_an_attempt(rig: TenantDatabase) {
     let found =
         resend::progress(&mut rig.reader().await, None, Some(&made.id), None, 10).await.expect("a page");
     let stopped = Resend { stopped_by: Some("employee 7".into()), stopped_at_ms: Some(now + 1000), ..made };
-    assert_eq!(found, [Progress { resend: stopped, pending: 3, failed: 0, succeeded: 0, dead_letter: 0, taken_back: 37 }]);
+    assert_eq!(
+        found,
+        [Progress { resend: stopped, pending: 3, failed: 0, succeeded: 0, dead_letter: 0, taken_back: 37 }]
+    );
     let unknown = stop(&rig, "no such", "employee 7", now).await;
     assert!(matches!(unknown, Err(Refusal::NotFound(_))), "{unknown:?}");
 }

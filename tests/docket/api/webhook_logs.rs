@@ -111,7 +111,7 @@ async fn a_delivery_shows_its_payload_and_every_attempt_with_what_to_do() {
     let fixed = with(listed, json!({"deliveryId": 0, "eventId": 0, "createdAt": 0, "finishedAt": 0}));
     let expected = json!({"deliveryId": 0, "eventId": 0, "event": "order.created", "customerCode": "C-1",
         "webOrderId": "W00000001", "workOrder": null, "invoiceNumber": null, "webhook": "default/orders",
-        "status": "DeadLetter", "attemptCount": 5, "nextAttemptAt": null, "failureClass": "BlockedAddress",
+        "status": "DeadLetter", "attemptCount": 5, "nextAttemptAt": null, "waitsFor": null, "failureClass": "BlockedAddress",
         "httpStatus": null, "idempotencyKey": null, "resendOf": null, "resendId": null, "isTest": false, "requestedBy": null, "createdAt": 0, "finishedAt": 0});
     assert_eq!(fixed, expected);
     assert_eq!((&payload["id"], &payload["event"]), (&shown["eventId"], &json!("order.created")));

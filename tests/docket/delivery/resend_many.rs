@@ -163,7 +163,14 @@ async fn the_command_line_filters_and_refuses_what_contradicts() {
     ] {
         assert_eq!(list(more).lines().count(), 2, "{more}");
     }
-    for more in ["--webhook default/none", "--event note.created", "--to 2020-01-01", "--from 2999-01-01", "--http-status 503", "--event-id evt_0"] {
+    for more in [
+        "--webhook default/none",
+        "--event note.created",
+        "--to 2020-01-01",
+        "--from 2999-01-01",
+        "--http-status 503",
+        "--event-id evt_0",
+    ] {
         assert_eq!(list(more), "No deliveries.\n", "{more}");
     }
     let id = deliveries(&home).remove(0).id;

@@ -1,7 +1,7 @@
 //! The overview: what is lost comes before what is tried again, and nothing is left out without a word.
 
-use docket_rig::tenant_database::ended_sql;
 use docket_domain::delivery::Status;
+use docket_rig::tenant_database::ended_sql;
 use docket_tests::people::ALEX;
 use docket_tests::server::eventually;
 
@@ -41,8 +41,14 @@ async fn dead_letter_is_explained_before_retries_however_many_webhooks_fail() {
     for line in &lines[1..] {
         assert!(line.contains("2 deliveries are tried again"), "{text}");
     }
-    assert!(text.contains("<a href=\"#webhooks\">And 3 more</a>") && text.contains("id=\"webhooks\""), "{text}");
+    assert!(
+        text.contains("<a href=\"#webhooks\">And 3 more</a>") && text.contains("id=\"webhooks\""),
+        "{text}"
+    );
     let (_, table) = text.split_once("id=\"webhooks\"").expect("checked above");
     assert_eq!(table.matches("<th scope=\"row\">").count(), WEBHOOKS, "{text}");
-    assert!(table.split("<th scope=\"row\">").nth(1).is_some_and(|row| row.contains("default/zulu")), "{text}");
+    assert!(
+        table.split("<th scope=\"row\">").nth(1).is_some_and(|row| row.contains("default/zulu")),
+        "{text}"
+    );
 }

@@ -10,7 +10,8 @@ use super::rig::Browser;
 use crate::delivery::stage::{SOON, Webhook, queue, stage, together};
 
 /// Longer than an attempt may take that keeps its webhook's places.
-const FLAGS: &str = "--backoff-base 1h --poll-interval 200ms --attempt-timeout 4s --allow-egress 127.0.0.1/32";
+const FLAGS: &str =
+    "--backoff-base 1h --poll-interval 200ms --attempt-timeout 4s --allow-egress 127.0.0.1/32";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn delivery_that_is_due_says_what_it_waits_for() {
@@ -35,11 +36,17 @@ async fn delivery_that_is_due_says_what_it_waits_for() {
         let items = waits().await;
         items.into_iter().find(|item| item["waitsFor"].as_str().is_some_and(|text| text.contains(what)))
     };
-    eventually("some are under way", SOON, async || saying("attempt that is under way").await.is_some()).await;
-    eventually("the others wait for them", SOON, async || saying("one of 8 places, which are taken").await.is_some())
+    eventually("some are under way", SOON, async || saying("attempt that is under way").await.is_some())
         .await;
+    eventually("the others wait for them", SOON, async || {
+        saying("one of 8 places, which are taken").await.is_some()
+    })
+    .await;
     // As long as two time-outs: each halves the places.
-    eventually("they say why", SOON, async || saying("one of 2 places: the receiver was slow").await.is_some()).await;
+    eventually("they say why", SOON, async || {
+        saying("one of 2 places: the receiver was slow").await.is_some()
+    })
+    .await;
 
     let waiting: Value = saying(": the receiver was slow").await.expect("one that waits");
     let id = waiting["deliveryId"].as_str().expect("text");
@@ -48,7 +55,9 @@ async fn delivery_that_is_due_says_what_it_waits_for() {
         let page = browser.get(&path).await;
         assert!(page.text().contains("waits for one of 2 places: the receiver was slow"), "{path}: {page:?}");
     }
-    for arguments in [&["deliveries", "show", "--tenant", "ACME", id][..], &["deliveries", "list", "--tenant", "ACME"]] {
+    for arguments in
+        [&["deliveries", "show", "--tenant", "ACME", id][..], &["deliveries", "list", "--tenant", "ACME"]]
+    {
         let (done, text) = home.command(arguments, "");
         assert!(done && text.contains("waits for a place, or a worker"), "{text}");
     }

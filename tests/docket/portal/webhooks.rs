@@ -286,9 +286,7 @@ async fn webhook_of_the_folder_is_shown_and_changed_there_alone() {
     let page = browser.get("/portal/webhooks/default/given").await;
     is_protected(&page);
     let text = page.text();
-    assert!(
-        text.contains("of the configuration folder") && text.contains("customerCode: &quot;C-1&quot;")
-    );
+    assert!(text.contains("of the configuration folder") && text.contains("customerCode: &quot;C-1&quot;"));
     assert_eq!(text.matches("<form").count(), 2, "to sign out, and to send a test event: {text}");
     let csrf = hidden(&page, "csrf");
     let mut fields = vec![("csrf", csrf.as_str()), ("version", "0")];

@@ -36,10 +36,15 @@ async fn yaml_of_a_page_changes_nothing_when_it_is_pasted_back() {
         ("generated", "", "  generateSecret: {}\n"),
         ("generated-next", "", "  generateSecret: {rotationGeneration: 2, next: true}\n"),
         ("trusting", "", "  generateSecret: {}\n  caBundleRef: {kind: ConfigMap, name: receiver-ca}\n"),
-        ("inactive", ", labels: {}, annotations: {\"on\": \"a: b # c\"}", "  active: false\n  displayName: \"'Orders': \\\"new\\\" # 1\"\n"),
+        (
+            "inactive",
+            ", labels: {}, annotations: {\"on\": \"a: b # c\"}",
+            "  active: false\n  displayName: \"'Orders': \\\"new\\\" # 1\"\n",
+        ),
     ];
     let others = [tenant_yaml("acme", 'a'), NEXT.to_owned(), ca_yaml()].concat();
-    let declared: String = webhooks.iter().map(|(name, metadata, spec)| webhook(name, metadata, spec)).collect();
+    let declared: String =
+        webhooks.iter().map(|(name, metadata, spec)| webhook(name, metadata, spec)).collect();
     let home = Home::with(&format!("{others}{declared}"));
     add_people(&home, "ACME");
     let server = Server::start(&home, Options::default()).await;
@@ -49,13 +54,17 @@ async fn yaml_of_a_page_changes_nothing_when_it_is_pasted_back() {
 
     let browser = Browser::signed_in(&server, "acme", ALEX).await;
     let files: Vec<_> = std::fs::read_dir(home.config()).expect("a folder").flatten().collect();
-    let file = files.iter().map(std::fs::DirEntry::path).find(|path| path.extension().is_some_and(|is| is == "yaml"));
+    let file = files
+        .iter()
+        .map(std::fs::DirEntry::path)
+        .find(|path| path.extension().is_some_and(|is| is == "yaml"));
     let file = file.expect("a file");
     let mut pasted = others;
     for (name, ..) in webhooks {
         let page = browser.get(&format!("/portal/webhooks/default/{name}")).await;
         let text = page.text();
-        let named = format!("the file {} of the configuration folder", file.file_name().expect("a name").display());
+        let named =
+            format!("the file {} of the configuration folder", file.file_name().expect("a name").display());
         assert!(text.contains(&named), "{text}");
         for secret in [SECRET, "the-first-of-two", "the-second-of-two", "kind: &quot;Secret"] {
             assert!(!text.contains(secret), "{secret}: {text}");

@@ -14,7 +14,11 @@ async fn silence_after_the_request_is_a_first_byte_timeout() {
     let receiver = Receiver::tls(|mut talk| async move { talk.silence().await }).await;
     let report = failed(receiver.attempt(SHORT).await, FailureClass::Timeout(Phase::FirstByte));
     assert!(report.times.total >= SHORT && report.http_status.is_none() && report.answer.is_none());
-    assert!(report.times.tls.is_some() && report.times.first_byte.is_none(), "no byte came: {:?}", report.times);
+    assert!(
+        report.times.tls.is_some() && report.times.first_byte.is_none(),
+        "no byte came: {:?}",
+        report.times
+    );
     receiver.closed(1).await;
 }
 

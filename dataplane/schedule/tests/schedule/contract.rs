@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use docket_domain::delivery::DeliveryId;
 use docket_schedule::shares::{self, BACKLOG, QUICK};
 use docket_schedule::{
-    Claim, Ended, Entry, HandOffs, Hint, Places, Room, Schedule, ShareLimits, Shares, TenantShares, WebhookPlaces,
+    Claim, Ended, Entry, HandOffs, Hint, Places, Room, Schedule, ShareLimits, Shares, TenantShares,
+    WebhookPlaces,
 };
 
 use crate::rig::id;
@@ -472,8 +473,7 @@ pub(crate) async fn a_slow_webhook_gets_the_places_of_an_unknown_one(rig: impl R
 pub(crate) async fn places_say_how_many_are_taken_and_why_there_are_few(rig: impl Rig) {
     let places = async |webhooks: &[&str]| {
         let webhooks: Vec<String> = webhooks.iter().map(|webhook| (*webhook).to_owned()).collect();
-        let Places { taken, all, webhooks } =
-            rig.schedule().places("a", &webhooks).await.expect("places");
+        let Places { taken, all, webhooks } = rig.schedule().places("a", &webhooks).await.expect("places");
         let of = |own: WebhookPlaces| (own.taken, own.all, own.is_reduced);
         (taken, all, webhooks.into_iter().map(of).collect::<Vec<_>>())
     };

@@ -143,7 +143,10 @@ impl DeliveryPage {
     /// A page of deliveries, each with what it waits for.
     pub fn new(items: Vec<ListedDelivery>, waits: Vec<Option<String>>, next_cursor: Option<String>) -> Self {
         let items = items.into_iter().zip(waits);
-        Self { items: items.map(|(listed, waits_for)| DeliverySummary::new(listed, waits_for)).collect(), next_cursor }
+        Self {
+            items: items.map(|(listed, waits_for)| DeliverySummary::new(listed, waits_for)).collect(),
+            next_cursor,
+        }
     }
 }
 

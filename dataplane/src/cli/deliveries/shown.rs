@@ -15,7 +15,8 @@ pub(super) fn deliveries(listed: &[ListedDelivery], waits: &[Option<Wait>]) -> S
     }
     let head = ["DELIVERY", "CREATED", "EVENT", "ABOUT", "WEBHOOK", "STATUS", "ATTEMPTS", "LAST"];
     let rows = listed.iter().zip(waits).map(|(delivery, wait)| {
-        let last = [last(delivery.failure_class, delivery.http_status), wait.map_or_else(String::new, waits_for)];
+        let last =
+            [last(delivery.failure_class, delivery.http_status), wait.map_or_else(String::new, waits_for)];
         [
             delivery.id.clone(),
             time(delivery.created_at_ms),

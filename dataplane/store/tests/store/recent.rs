@@ -74,7 +74,8 @@ async fn failures_are_grouped(rig: TenantDatabase) {
     // More often than any dead letter, and still behind them.
     for number in 8..=11 {
         let event = rig.event(&format!("W{number}")).await;
-        rig.write(async |t| deliveries::insert(t, &new_delivery(delivery_id(number), &event), T0).await).await;
+        rig.write(async |t| deliveries::insert(t, &new_delivery(delivery_id(number), &event), T0).await)
+            .await;
     }
     rig.run("UPDATE delivery_queue SET status = 'Failed', attempt_count = 1, failure_class = 'Connect'")
         .await;
