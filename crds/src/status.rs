@@ -100,7 +100,7 @@ pub struct WebhookStatus {
 pub struct DeliveryStatus {
     /// How many deliveries wait for their first or next attempt.
     pub pending: i64,
-    /// How many deliveries failed their last attempt.
+    /// How many deliveries became dead letters, and were neither resent nor set aside since.
     pub dead_letter: i64,
     /// When the receiver last accepted a delivery.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,6 +7,7 @@ pub mod export_order;
 pub mod publish_event;
 pub mod resend;
 pub mod save_order;
+pub mod set_aside;
 pub mod sign_in;
 pub mod test_event;
 pub mod wait;

@@ -74,6 +74,8 @@ fn api(state: &Arc<ApiState>) -> Router<Arc<ApiState>> {
         .route("/WebhookLogs/Get", get(webhook_logs::get))
         .route("/WebhookLogs/Resend", post(webhook_logs::resends::resend))
         .route("/WebhookLogs/StopResend", post(webhook_logs::resends::stop))
+        .route("/WebhookLogs/SetAside", post(webhook_logs::set_aside::set))
+        .route("/WebhookLogs/UndoSetAside", post(webhook_logs::set_aside::undo))
         .route("/WebhookLogs/Resends", get(webhook_logs::resends::list))
         .route("/openapi.json", get(swagger::openapi_json))
         .route("/swagger", get(swagger::redirect))

@@ -286,15 +286,16 @@ async fn traced(
         // Retention may have deleted it meanwhile.
         let found = deliveries::find_with_attempts(&mut reader, id).await?;
         let (listed, attempts) = found.unwrap_or_else(|| (listed, Vec::new()));
-        traced.push((listed, attempts));
+        let later = deliveries::later(&mut reader, &listed).await?;
+        traced.push((listed, (attempts, later)));
     }
     drop(reader);
-    let (listed, attempts): (Vec<ListedDelivery>, Vec<_>) = traced.into_iter().unzip();
+    let (listed, more_of_each): (Vec<ListedDelivery>, Vec<_>) = traced.into_iter().unzip();
     let waits = waits(&platform.api, &principal, &listed).await?;
-    let deliveries = listed.into_iter().zip(waits).zip(attempts);
-    let deliveries =
-        deliveries.map(|((listed, waits_for), attempts)| TracedDelivery::new(listed, waits_for, attempts));
-    let deliveries = deliveries.collect();
+    let deliveries = listed.into_iter().zip(waits).zip(more_of_each);
+    let deliveries = deliveries
+        .map(|(delivery, (attempts, later))| TracedDelivery::new(delivery, attempts, later))
+        .collect();
     Ok(Json(Trace { order, deliveries, more }))
 }
 
@@ -367,6 +368,7 @@ async fn dead_letters(
     let DeadLetters { from, to, limit, per_second } = DeadLetters::from_body(&body)?;
     let many = Many {
         webhook: object.full_name(),
+        event: None,
         from_ms: from.map(Timestamp::as_millisecond),
         to_ms: to.map(Timestamp::as_millisecond),
         limit,

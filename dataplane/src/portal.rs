@@ -33,17 +33,21 @@ pub use writes::{Documents, Objects, Writer, Writes};
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 /// The routes, as metrics name them.
-const ROUTES: [&str; 19] = [
+const ROUTES: [&str; 23] = [
     "/portal",
     "/portal/sign-in",
     "/portal/sign-out",
     "/portal/sign-out-everywhere",
     "/portal/logs",
     "/portal/logs/resend",
+    "/portal/logs/set-aside",
+    "/portal/logs/undo-set-aside",
     "/portal/logs/{id}",
     "/portal/resends",
     "/portal/resends/probe",
     "/portal/resends/stop",
+    "/portal/resends/set-aside",
+    "/portal/resends/undo-set-aside",
     "/portal/activity",
     "/portal/events",
     "/portal/keys",
@@ -74,6 +78,8 @@ pub fn router(state: &Arc<ApiState>, Portal { cookies, writes }: Portal) -> Rout
         .route("/portal/sign-out-everywhere", post(sign_in::sign_out_everywhere))
         .route("/portal/logs", get(logs::search))
         .route("/portal/logs/resend", post(logs::resend))
+        .route("/portal/logs/set-aside", post(logs::set_aside))
+        .route("/portal/logs/undo-set-aside", post(logs::undo_set_aside))
         .route("/portal/logs/{id}", get(logs::get))
         .route("/portal/activity", get(activity::search))
         .route("/portal/events", get(events::get))
@@ -82,6 +88,8 @@ pub fn router(state: &Arc<ApiState>, Portal { cookies, writes }: Portal) -> Rout
         .route("/portal/resends", get(resends::list).post(resends::start))
         .route("/portal/resends/probe", post(resends::probe))
         .route("/portal/resends/stop", post(resends::stop))
+        .route("/portal/resends/set-aside", post(resends::set_aside))
+        .route("/portal/resends/undo-set-aside", post(resends::undo_set_aside))
         .route("/portal/webhooks", get(webhooks::list))
         .route("/portal/webhooks/new", get(webhooks::form).post(webhooks::create))
         .route("/portal/webhooks/{namespace}/{name}", get(webhooks::get).post(webhooks::save))

@@ -26,4 +26,5 @@ mod throttling;
 mod tokens;
 pub(crate) mod webhook_logs;
 mod webhook_resends;
+mod webhook_set_aside;
 mod wire;

@@ -10,6 +10,7 @@ mod overview;
 mod resends;
 mod rig;
 mod sessions;
+mod set_aside;
 mod try_it;
 mod waits;
 mod webhooks;

@@ -29,6 +29,10 @@ words! {
         ResendStarted,
         /// A bulk resend was stopped.
         ResendStopped,
+        /// Dead letters were set aside: one, or those of a webhook.
+        DeadLettersSetAside,
+        /// The setting aside of dead letters was undone.
+        SetAsideUndone,
         /// A webhook was added in the portal.
         WebhookAdded,
         /// The settings of a webhook were changed in the portal.
@@ -116,7 +120,7 @@ pub struct AuditRecord {
     pub subject: Option<String>,
     /// Where it came from.
     pub origin: Origin,
-    /// How many: refused sign-ins, deliveries of a bulk resend; otherwise 1.
+    /// How many: refused sign-ins, deliveries of a bulk resend, dead letters that were set aside; otherwise 1.
     pub count: i64,
 }
 

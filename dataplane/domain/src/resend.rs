@@ -1,4 +1,6 @@
-//! The limits of a bulk resend, for the API and the command line.
+//! Resends of dead letters: the limits of a bulk resend, and what a resend or a setting aside means for what is to be done.
+
+use crate::delivery::Status;
 
 /// The most deliveries that one request creates, and the default.
 pub const MAX_COUNT: i64 = 10_000;
@@ -6,3 +8,33 @@ pub const MAX_COUNT: i64 = 10_000;
 pub const MAX_PER_SECOND: i64 = 100;
 /// Deliveries due per second unless the request sets another number.
 pub const DEFAULT_PER_SECOND: i64 = 10;
+
+/// What is to be done about a dead letter that counts no longer; `None`: it counts. `latest` is the status of its latest resend.
+pub fn settled(latest: Option<Status>, is_set_aside: bool) -> Option<&'static str> {
+    match (latest, is_set_aside) {
+        (Some(Status::Succeeded), _) => Some("A resend delivered the event; nothing needs to be done."),
+        (Some(Status::Pending | Status::Failed), _) => {
+            Some("The event is being sent again; see what becomes of the resend.")
+        }
+        (Some(Status::DeadLetter), _) => {
+            Some("The resend became a dead letter as well; see what to do there.")
+        }
+        (None, true) => Some("It was set aside; resend it if the event is wanted after all."),
+        (None, false) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_dead_letter_that_counts_has_its_failure_to_be_dealt_with() {
+        assert_eq!(settled(None, false), None);
+        let all = [None, Some(Status::Pending), Some(Status::Succeeded), Some(Status::DeadLetter)];
+        let mut texts: Vec<_> = all.iter().map(|latest| settled(*latest, true).expect("a text")).collect();
+        texts.dedup();
+        assert_eq!(texts.len(), 4);
+        assert_eq!(settled(Some(Status::Failed), true), settled(Some(Status::Pending), false));
+    }
+}

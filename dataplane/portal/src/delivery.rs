@@ -1,10 +1,11 @@
 //! One delivery: what happened at each attempt, what to do, and what was sent and answered.
 
 use docket_domain::delivery::{FailureClass, Status};
+use docket_domain::resend::settled;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use crate::logs::{Delivery, about, failure, link, remedy, status};
+use crate::logs::{self, Delivery, about, failure, link, remedy, status};
 use crate::page::{Frame, Section, csrf};
 use crate::time::{duration, time};
 use crate::{href, page};
@@ -52,6 +53,10 @@ pub struct Detail {
     pub delivery: Delivery,
     /// Its event's id.
     pub event_id: String,
+    /// The later deliveries of the same event to the webhook, newest first: its resends, and theirs.
+    pub later: Vec<Delivery>,
+    /// What the user has just done here, if anything.
+    pub done: Option<&'static str>,
     /// The attempts, oldest first.
     pub attempts: Vec<Attempt>,
     /// What is sent.
@@ -60,16 +65,17 @@ pub struct Detail {
 
 /// The page.
 pub fn page(frame: &Frame, detail: &Detail) -> String {
-    let Detail { delivery, event_id, attempts, sent } = detail;
+    let Detail { delivery, event_id, later, done, attempts, sent } = detail;
     let has_ended = delivery.status.is_final();
     let main = html! {
         p { a href=(Section::Logs.path()) { "Webhook Logs" } }
         h1 { "Delivery of " (delivery.event.as_str()) }
+        @if let Some(done) = done { p.good role="status" { (done) } }
         @if !has_ended { (page::live(true)) }
         // Also when it has ended, so that a page that was opened before finds its last state.
         div data-live {
-            (state(frame, delivery, event_id, sent.url.is_some()))
-            @if has_ended { (resend(frame, delivery)) }
+            (state(frame, delivery, later, event_id, sent.url.is_some()))
+            @if has_ended { (actions(frame, delivery)) }
             @else { p.hint { "The delivery has not ended, so there is nothing to resend." } }
             h2 { "Attempts" }
             (timeline(frame, attempts))
@@ -84,16 +90,37 @@ pub fn page(frame: &Frame, detail: &Detail) -> String {
     page::page(frame, Section::Logs, &format!("Delivery of {}", delivery.event.as_str()), &main)
 }
 
-fn state(frame: &Frame, delivery: &Delivery, event_id: &str, is_served: bool) -> Markup {
+fn state(frame: &Frame, delivery: &Delivery, later: &[Delivery], event_id: &str, is_served: bool) -> Markup {
+    let latest = later.first().map(|latest| latest.status);
     html! {
         @if let (Some(class), false) = (delivery.failure, delivery.status == Status::Succeeded) {
-            div.wrong {
+            @let happened = html! {
                 p { strong { "What happened: " } (failure(delivery)) " at attempt " (delivery.attempts) " of 5." }
-                p { strong { "What to do: " } (remedy(class)) }
+            };
+            @if let Some(since) = settled(latest, delivery.set_aside.is_some()) {
+                div { (happened) p { strong { "What to do: " } (since) } }
+            } @else {
+                div.wrong {
+                    (happened)
+                    p {
+                        strong { "What to do: " } (remedy(class))
+                        @if delivery.status == Status::DeadLetter { " Then resend it, or set it aside." }
+                    }
+                }
             }
         }
         dl {
-            dt { "Status" } dd { (status(delivery.status)) }
+            dt { "Status" } dd { (status(delivery.status)) (logs::settled(delivery)) }
+            @for resend in later {
+                dt { "Resent" }
+                dd {
+                    (time(resend.created_at, frame.now)) @if let Some(by) = &resend.requested_by { " by " (by) }
+                    ": " a href=(link(&resend.id)) { (status(resend.status)) }
+                }
+            }
+            @if let Some((by, at)) = &delivery.set_aside {
+                dt { "Set aside" } dd { (time(*at, frame.now)) " by " (by) }
+            }
             @if let Some(at) = delivery.next_attempt_at {
                 dt { "Next attempt" }
                 dd { (time(at, frame.now)) @if let Some(what) = &delivery.waits_for { ", waits for " (what) } }
@@ -120,13 +147,25 @@ fn state(frame: &Frame, delivery: &Delivery, event_id: &str, is_served: bool) ->
     }
 }
 
-fn resend(frame: &Frame, delivery: &Delivery) -> Markup {
+fn actions(frame: &Frame, delivery: &Delivery) -> Markup {
+    let form = |path: &str, button: Markup, hint: &str| {
+        html! {
+            form method="post" action=(format!("{}/{path}", Section::Logs.path())) {
+                (csrf(frame))
+                input type="hidden" name="deliveryId" value=(delivery.id);
+                (button)
+                p.hint { (hint) }
+            }
+        }
+    };
+    let resend = html! { button.primary type="submit" { "Resend" } };
+    let resent = "Queues a new delivery with the same event id and bytes. A receiver that has processed the event ignores it by its id.";
     html! {
-        form method="post" action=(format!("{}/resend", Section::Logs.path())) {
-            (csrf(frame))
-            input type="hidden" name="deliveryId" value=(delivery.id);
-            button.primary type="submit" { "Resend" }
-            p.hint { "Queues a new delivery with the same event id and bytes. A receiver that has processed the event ignores it by its id." }
+        (form("resend", resend, resent))
+        @if delivery.set_aside.is_some() {
+            (form("undo-set-aside", html! { button type="submit" { "Undo set aside" } }, "The dead letter counts again, and bulk resends send it."))
+        } @else if delivery.status == Status::DeadLetter && !delivery.resent {
+            (form("set-aside", html! { button type="submit" { "Set aside" } }, "The dead letter counts no longer, and bulk resends leave it out. This can be undone."))
         }
     }
 }
@@ -294,7 +333,8 @@ mod tests {
             headers: vec![("x-service-event".into(), HOSTILE.into())],
             body: format!("{{\"note\":\"it's {HOSTILE}\"}}"),
         };
-        Detail { delivery, event_id: "evt_1".into(), attempts: vec![attempt], sent }
+        let (later, done) = (Vec::new(), None);
+        Detail { delivery, event_id: "evt_1".into(), later, done, attempts: vec![attempt], sent }
     }
 
     #[test]
@@ -314,7 +354,60 @@ mod tests {
     fn failed_delivery_says_what_happened_and_what_to_do() {
         let text = page(&frame(), &detail(delivery()));
         assert!(text.contains("ServerError (HTTP 503) at attempt 5 of 5"), "{text}");
-        assert!(text.contains("then resend.") && text.contains(">30.0 s<") && text.contains(">2 ms<"));
+        assert!(
+            text.contains(" Then resend it, or set it aside.")
+                && text.contains(">30.0 s<")
+                && text.contains(">2 ms<")
+        );
+    }
+
+    #[test]
+    fn dead_letter_that_was_resent_says_what_became_of_that_and_offers_no_setting_aside() {
+        let resend = Delivery {
+            id: "new".into(),
+            status: Status::Succeeded,
+            requested_by: Some("<b>me".into()),
+            ..delivery()
+        };
+        let shown = |later: Vec<Delivery>, status| {
+            let later = later.into_iter().map(|resend| Delivery { status, ..resend }).collect();
+            page(&frame(), &Detail { later, ..detail(Delivery { resent: true, ..delivery() }) })
+        };
+        let text = shown(vec![resend.clone()], Status::Succeeded);
+        assert!(
+            text.contains(" by &lt;b&gt;me: <a href=\"/portal/logs/new\"><span class=\"good\">"),
+            "{text}"
+        );
+        assert!(text.contains("A resend delivered the event") && !text.contains("class=\"wrong\""), "{text}");
+        assert!(!text.contains("Then resend") && !text.contains("/portal/logs/set-aside"), "{text}");
+        assert!(shown(vec![resend.clone()], Status::Pending).contains("is being sent again"));
+        assert!(shown(vec![resend], Status::DeadLetter).contains("became a dead letter as well"));
+    }
+
+    #[test]
+    fn dead_letter_that_is_set_aside_says_who_did_it_and_offers_to_undo_it() {
+        let text = page(&frame(), &detail(delivery()));
+        assert!(
+            text.contains("action=\"/portal/logs/set-aside\"") && !text.contains("/undo-set-aside"),
+            "{text}"
+        );
+        let set_aside = Delivery { set_aside: Some(("employee 9".into(), frame().now)), ..delivery() };
+        let done = Some("It is set aside.");
+        let text = page(&frame(), &Detail { done, ..detail(set_aside) });
+        assert!(
+            text.contains("action=\"/portal/logs/undo-set-aside\"") && !text.contains("logs/set-aside\""),
+            "{text}"
+        );
+        assert!(
+            text.contains(" by employee 9</dd>") && text.contains("role=\"status\">It is set aside.</p>"),
+            "{text}"
+        );
+        assert!(
+            text.contains("action=\"/portal/logs/resend\"") && !text.contains("class=\"wrong\""),
+            "{text}"
+        );
+        let fine = page(&frame(), &detail(Delivery { status: Status::Succeeded, ..delivery() }));
+        assert!(!fine.contains("set-aside"), "{fine}");
     }
 
     #[test]

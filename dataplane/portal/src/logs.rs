@@ -44,6 +44,10 @@ pub struct Delivery {
     pub requested_by: Option<String>,
     /// Whether its event was made to try the webhook.
     pub is_test: bool,
+    /// Whether the dead letter was resent, and counts no longer.
+    pub resent: bool,
+    /// Who set the dead letter aside, and when.
+    pub set_aside: Option<(String, Timestamp)>,
 }
 
 /// The filters as they were sent: parameters of `/WebhookLogs/Search` and their values.
@@ -179,7 +183,7 @@ fn table(frame: &Frame, deliveries: &[Delivery]) -> Markup {
                         tr {
                             td { a href=(link(&delivery.id)) { (time(delivery.created_at, frame.now)) } }
                             td {
-                                (status(delivery.status))
+                                (status(delivery.status)) (settled(delivery))
                                 @if let Some(what) = &delivery.waits_for { " " span.beside { "waits for " (what) } }
                             }
                             td { (delivery.event.as_str()) @if delivery.is_test { " (test)" } }
@@ -210,6 +214,14 @@ pub(crate) fn status(status: Status) -> Markup {
         Status::DeadLetter => ("bad", "✕"),
     };
     html! { span class=(class) { span aria-hidden="true" { (shape) " " } (status.as_str()) } }
+}
+
+/// Why a dead letter counts no longer.
+pub(crate) fn settled(delivery: &Delivery) -> Markup {
+    html! {
+        @if delivery.set_aside.is_some() { " (set aside)" }
+        @else if delivery.resent { " (resent)" }
+    }
 }
 
 pub(crate) fn about(about: &[(&'static str, String)]) -> Markup {
@@ -264,6 +276,8 @@ pub(crate) mod tests {
             resend_of: None,
             requested_by: None,
             is_test: false,
+            resent: false,
+            set_aside: None,
         }
     }
 
@@ -300,6 +314,15 @@ pub(crate) mod tests {
         assert!(text.contains(&format!("href=\"{href}&amp;cursor=new\"")), "{text}");
         assert!(text.contains(&format!("href=\"{href}\"")), "{text}");
         assert!(text.contains("<option value=\"DeadLetter\" selected>"));
+    }
+
+    #[test]
+    fn dead_letter_that_counts_no_longer_says_why() {
+        let resent = Delivery { resent: true, ..delivery() };
+        let set_aside = Delivery { set_aside: Some(("me".into(), frame().now)), ..delivery() };
+        assert!(log(&[], vec![resent], None).contains("DeadLetter</span> (resent)</td>"));
+        assert!(log(&[], vec![set_aside], None).contains("DeadLetter</span> (set aside)</td>"));
+        assert!(log(&[], vec![delivery()], None).contains("DeadLetter</span></td>"));
     }
 
     #[test]

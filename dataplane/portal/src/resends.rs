@@ -1,10 +1,11 @@
 //! Bulk resends: the dead letters of a webhook are chosen, counted and resent at a pace; each resend has its progress.
 
+use docket_crds::EventCode;
 use docket_domain::delivery::Status;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use crate::logs::{Delivery, Filters, NOT_SEARCHED, link};
+use crate::logs::{Delivery, Filters, NOT_SEARCHED, link, select};
 use crate::page::{Frame, Section, csrf};
 use crate::time::time;
 use crate::{href, page};
@@ -20,6 +21,15 @@ pub struct Preview {
     pub oldest: Option<Timestamp>,
     /// Seconds from the first resend to the last.
     pub seconds: i64,
+}
+
+/// What else can be done with the dead letters of a choice.
+#[derive(Debug, Clone, Copy)]
+pub struct SetAside {
+    /// How many can be set aside: those that can't be resent as well.
+    pub to_set: i64,
+    /// How many are set aside.
+    pub to_undo: i64,
 }
 
 /// A bulk resend and its progress.
@@ -58,6 +68,10 @@ pub struct Resends {
     pub wrong: Vec<(String, String)>,
     /// What it would queue, if there is a choice.
     pub preview: Option<Preview>,
+    /// What else can be done with the choice, if there is one.
+    pub aside: Option<SetAside>,
+    /// What the user has just done here, if anything.
+    pub done: Option<String>,
     /// The delivery of the choice that was sent first, to see whether the receiver works again.
     pub probe: Option<Delivery>,
     /// The names of the tenant's webhooks.
@@ -74,12 +88,14 @@ pub fn page(frame: &Frame, page: &Resends) -> String {
     let main = html! {
         h1 { "Bulk resend" }
         p { "Sends the dead letters of a webhook again, the oldest first, one per event. First see how many there are." }
+        @if let Some(done) = &page.done { p.good role="status" { (done) } }
         (page::wrong(NOT_SEARCHED, wrong))
         (form(page))
         @if wrong.is_empty() { (page::live(false)) }
         div data-live {
             @if let Some(probe) = probe { (probed(probe)) }
             @if let Some(preview) = preview { (shown(frame, choice, preview, probe.as_ref())) }
+            @if let Some(aside) = page.aside { (set_aside(frame, choice, aside)) }
             h2 { "Started" }
             @if resends.is_empty() { p role="status" { "No bulk resend was started yet." } }
             @else { (table(frame, resends)) }
@@ -97,6 +113,7 @@ fn form(page: &Resends) -> Markup {
         form.filters method="get" action=(Section::Resends.path()) {
             label { "Webhook" input name="webhook" value=(value("webhook")) list="webhooks" required; }
             datalist #webhooks { @for name in &page.webhooks { option value=(name) {} } }
+            (select("Event", "event", value("event"), EventCode::ALL.map(EventCode::as_str)))
             label { "From" input name="from" value=(value("from")) placeholder="2026-11-01"; }
             label { "To" input name="to" value=(value("to")) placeholder="2026-11-01T09:30:00Z"; }
             label { "At most" input name="limit" value=(value("limit")) inputmode="numeric" placeholder="10000"; }
@@ -125,15 +142,7 @@ fn probed(probe: &Delivery) -> Markup {
 fn shown(frame: &Frame, choice: &Filters, preview: &Preview, probe: Option<&Delivery>) -> Markup {
     let Preview { count, total, oldest, seconds } = preview;
     let webhook = choice.value("webhook");
-    let send = |path: &str, button: Markup| {
-        html! {
-            form method="post" action={ (Section::Resends.path()) (path) } {
-                (csrf(frame))
-                @for (name, value) in &choice.0 { input type="hidden" name=(name) value=(value); }
-                (button)
-            }
-        }
-    };
+    let send = |path: &str, button: Markup| send(frame, choice, path, &button);
     html! {
         h2 { "Preview" }
         @if let Some(oldest) = oldest {
@@ -153,6 +162,30 @@ fn shown(frame: &Frame, choice: &Filters, preview: &Preview, probe: Option<&Deli
             }
         } @else {
             p role="status" { "There is no dead letter of " (webhook) " that can be resent." }
+        }
+    }
+}
+
+/// A form that does something with the choice.
+fn send(frame: &Frame, choice: &Filters, path: &str, button: &Markup) -> Markup {
+    html! {
+        form method="post" action={ (Section::Resends.path()) (path) } {
+            (csrf(frame))
+            @for (name, value) in &choice.0 { input type="hidden" name=(name) value=(value); }
+            (button)
+        }
+    }
+}
+
+fn set_aside(frame: &Frame, choice: &Filters, SetAside { to_set, to_undo }: SetAside) -> Markup {
+    html! {
+        @if to_set > 0 || to_undo > 0 {
+            h2 { "Will not be resent" }
+            p { "A dead letter that is set aside counts no longer, and bulk resends leave it out. Setting aside can be undone." }
+            div.row {
+                @if to_set > 0 { (send(frame, choice, "/set-aside", &html! { button type="submit" { "Set aside " (to_set) } })) }
+                @if to_undo > 0 { (send(frame, choice, "/undo-set-aside", &html! { button type="submit" { "Undo set aside of " (to_undo) } })) }
+            }
         }
     }
 }
@@ -225,6 +258,8 @@ mod tests {
                 wrong: Vec::new(),
                 choice,
                 preview,
+                aside: Some(SetAside { to_set: 8, to_undo: 3 }),
+                done: Some("<i>".into()),
                 webhooks: Vec::new(),
                 probe: None,
                 resends: vec![resend],
@@ -262,6 +297,24 @@ mod tests {
         assert_eq!(offered(Some((Status::Failed, 1))), [true, false]);
         assert_eq!(offered(Some((Status::DeadLetter, 5))), [true, false]);
         assert_eq!(offered(Some((Status::Succeeded, 2))), [false, true]);
+    }
+
+    #[test]
+    fn what_will_not_be_resent_can_be_set_aside_and_back() {
+        let shown = |to_set, to_undo| {
+            let choice = Filters(vec![("webhook".into(), "a/\"b".into())]);
+            set_aside(&frame(), &choice, SetAside { to_set, to_undo }).into_string()
+        };
+        let both = shown(8, 3);
+        assert!(
+            both.contains("Set aside 8</button>") && both.contains("Undo set aside of 3</button>"),
+            "{both}"
+        );
+        assert!(both.contains("value=\"a/&quot;b\"") && both.contains("name=\"csrf\""), "{both}");
+        assert!(!shown(8, 0).contains("undo-set-aside") && !shown(0, 3).contains("/set-aside"));
+        assert_eq!(shown(0, 0), "");
+        let page = resends([0, 0, 7, 0, 0], false, None);
+        assert!(page.contains("role=\"status\">&lt;i&gt;</p>") && page.contains("Set aside 8"), "{page}");
     }
 
     #[test]

@@ -6,11 +6,11 @@ use std::collections::HashSet;
 
 use docket_crds::{EventCode, WebhookConfig};
 use docket_domain::delivery::{DeliveryId, Status};
-use docket_domain::resend::MAX_COUNT;
+use docket_domain::resend::{MAX_COUNT, settled};
 use docket_program::random;
 use docket_store::deliveries::{self, Due, ListedDelivery, NewDelivery};
 use docket_store::resends::{self, Dead, DeadFilter, Extent, Resend};
-use docket_store::{Connection, StoreError, Transaction, events};
+use docket_store::{Connection, StoreError, Transaction, dead_letters, events};
 use jiff::Timestamp;
 
 use super::Refusal;
@@ -46,6 +46,8 @@ pub struct Resent {
 pub struct Many {
     /// The webhook's uid, or `namespace/name`.
     pub webhook: String,
+    /// Of this event only.
+    pub event: Option<EventCode>,
     /// Created at or after.
     pub from_ms: Option<i64>,
     /// Created before.
@@ -160,13 +162,19 @@ async fn target(
 }
 
 fn filter(many: &Many, target: &Target) -> DeadFilter {
+    let asked = many.event.map(|code| vec![code]);
+    let event_codes = match (asked, target.event_codes.clone()) {
+        (Some(asked), Some(taken)) => Some(asked.into_iter().filter(|code| taken.contains(code)).collect()),
+        (asked, taken) => asked.or(taken),
+    };
     DeadFilter {
         webhook: target.webhook.clone(),
         customer_code: target.customer_code.clone(),
-        event_codes: target.event_codes.clone(),
+        event_codes,
         from_ms: many.from_ms,
         to_ms: many.to_ms,
         limit: many.limit,
+        set_aside: false,
     }
 }
 
@@ -192,6 +200,7 @@ pub async fn resend_many(
     now: Timestamp,
 ) -> Result<(Resend, Extent, Vec<Due>), Refusal> {
     let target = target(transaction, webhooks, &many.webhook).await?;
+    dead_letters::lock(transaction, &target.webhook).await?;
     let dead = resends::dead_letters(transaction, &filter(many, &target)).await?;
     let mut resend = Resend {
         id: hex::encode(random::bytes::<16>()),
@@ -303,6 +312,14 @@ pub async fn progress(
     Ok(found.into_iter().map(progress).collect())
 }
 
+/// What to do about the last failure, or what became of it since; `None` if the delivery Succeeded. `later` are its resends, newest
+/// first.
+pub fn remedy(listed: &ListedDelivery, later: &[ListedDelivery]) -> Option<&'static str> {
+    let failure = listed.failure_class.filter(|_| listed.status != Status::Succeeded)?;
+    let since = settled(later.first().map(|later| later.status), listed.set_aside.is_some());
+    Some(since.unwrap_or_else(|| failure.remedy()))
+}
+
 #[cfg(test)]
 mod tests {
     use docket_domain::resend::MAX_COUNT;
@@ -310,7 +327,7 @@ mod tests {
     use super::*;
 
     fn many(per_second: i64) -> Many {
-        Many { webhook: "a/b".into(), from_ms: None, to_ms: None, limit: MAX_COUNT, per_second }
+        Many { webhook: "a/b".into(), event: None, from_ms: None, to_ms: None, limit: MAX_COUNT, per_second }
     }
 
     #[test]

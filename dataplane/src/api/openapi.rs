@@ -45,6 +45,8 @@ POST /Employee/SignIn, the webhook logs, and this documentation.";
         super::webhook_logs::resends::resend,
         super::webhook_logs::resends::stop,
         super::webhook_logs::resends::list,
+        super::webhook_logs::set_aside::set,
+        super::webhook_logs::set_aside::undo,
     ),
     tags(
         (name = "Auth", description = "Sign in and get a token."),

@@ -2,6 +2,7 @@
 
 pub mod answers;
 pub mod resends;
+pub mod set_aside;
 pub mod test_events;
 
 use std::sync::Arc;
@@ -146,9 +147,9 @@ pub async fn get(
     Administrator(caller): Administrator,
     Query(DeliveryQuery { delivery_id: id }): Query<DeliveryQuery>,
 ) -> Result<Json<DeliveryAnswer>, ApiError> {
-    let Read { listed, attempts, payload } = read(&state, &caller, id).await?;
+    let Read { listed, attempts, later, payload } = read(&state, &caller, id).await?;
     let waits_for = waits(&state, &caller, std::slice::from_ref(&listed)).await?.pop().flatten();
-    Ok(Json(DeliveryAnswer::new((listed, waits_for), attempts, payload)))
+    Ok(Json(DeliveryAnswer::new((listed, waits_for), attempts, later, payload)))
 }
 
 /// A delivery, its attempts and its payload: exactly the bytes that are sent.
@@ -157,6 +158,8 @@ pub struct Read {
     pub listed: ListedDelivery,
     /// The attempts, oldest first.
     pub attempts: Vec<StoredAttempt>,
+    /// Its resends, and theirs, newest first.
+    pub later: Vec<ListedDelivery>,
     /// The payload.
     pub payload: Box<RawValue>,
 }
@@ -167,6 +170,7 @@ pub async fn read(state: &ApiState, caller: &Principal, id: DeliveryId) -> Resul
     let found = deliveries::find_with_attempts(&mut reader, id).await?;
     let found = found.filter(|(listed, _)| caller.concerns(&listed.customer_code));
     let (listed, attempts) = found.ok_or(ApiError::NotFound("There is no such delivery"))?;
+    let later = deliveries::later(&mut reader, &listed).await?;
     let body = events::body(&mut reader, &listed.event_id).await?.ok_or(ApiError::Internal)?;
     let payload = String::from_utf8(body).ok().and_then(|text| RawValue::from_string(text).ok());
     let payload = payload.ok_or(ApiError::Internal)?;
@@ -174,5 +178,5 @@ pub async fn read(state: &ApiState, caller: &Principal, id: DeliveryId) -> Resul
     state.audit.record_read(&caller.tenant, entry);
     let code = caller.tenant.config.client_code.as_str();
     tracing::info!(tenant.code = code, caller = caller.name(), delivery.id = %id, "delivery read");
-    Ok(Read { listed, attempts, payload })
+    Ok(Read { listed, attempts, later, payload })
 }

@@ -62,9 +62,38 @@ pub enum DeliveriesCommand {
         #[command(flatten)]
         at: TenantArguments,
         /// The delivery's id.
-        #[arg(value_parser = delivery_id, conflicts_with_all = ["webhook", "from", "to", "limit", "per_second", "yes"])]
+        #[arg(value_parser = delivery_id, conflicts_with_all = ["webhook", "event", "from", "to", "limit", "per_second", "yes"])]
         id: Option<DeliveryId>,
         /// The dead letters to resend.
+        #[command(flatten)]
+        many: ManyArguments,
+        /// Deliveries per second, 1 to 100 [default: 10].
+        #[arg(long, value_name = "COUNT", requires = "webhook", value_parser = clap::value_parser!(i64).range(1..=MAX_PER_SECOND))]
+        per_second: Option<i64>,
+    },
+    /// Set a dead letter aside, or all dead letters of a webhook: they count nowhere from then on, and resends of many leave
+    /// them out. Without --yes, the command shows how many dead letters it would set aside, and sets none aside.
+    SetAside {
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
+        /// The delivery's id.
+        #[arg(value_parser = delivery_id, conflicts_with_all = ["webhook", "event", "from", "to", "limit", "yes"])]
+        id: Option<DeliveryId>,
+        /// The dead letters to set aside.
+        #[command(flatten)]
+        many: ManyArguments,
+    },
+    /// Undo the setting aside of a dead letter, or of all dead letters of a webhook: they count again. Without --yes, the
+    /// command shows how many would count again, and changes none.
+    UndoSetAside {
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
+        /// The delivery's id.
+        #[arg(value_parser = delivery_id, conflicts_with_all = ["webhook", "event", "from", "to", "limit", "yes"])]
+        id: Option<DeliveryId>,
+        /// The dead letters that shall count again.
         #[command(flatten)]
         many: ManyArguments,
     },
@@ -88,12 +117,15 @@ pub enum DeliveriesCommand {
     },
 }
 
-/// The dead letters to resend, and how fast.
+/// Which dead letters.
 #[derive(Debug, Clone, Args)]
 pub struct ManyArguments {
-    /// Resend the dead letters of this webhook, oldest first: namespace/name, or its uid.
+    /// The dead letters of this webhook, oldest first: namespace/name, or its uid.
     #[arg(long, value_name = "WEBHOOK")]
     pub webhook: Option<String>,
+    /// Only of this event, such as order.created.
+    #[arg(long, value_name = "EVENT_CODE", value_parser = event_code, requires = "webhook")]
+    pub event: Option<EventCode>,
     /// Only those created at or after this time: a date such as 2026-11-21 (its first moment in UTC), or
     /// 2026-11-21T09:30:00Z.
     #[arg(long, value_name = "TIME", value_parser = time_ms, requires = "webhook")]
@@ -104,10 +136,7 @@ pub struct ManyArguments {
     /// Maximum number of dead letters, 1 to 10000; the oldest are taken [default: 10000].
     #[arg(long, value_name = "COUNT", requires = "webhook", value_parser = clap::value_parser!(i64).range(1..=MAX_COUNT))]
     pub limit: Option<i64>,
-    /// Deliveries per second, 1 to 100 [default: 10].
-    #[arg(long, value_name = "COUNT", requires = "webhook", value_parser = clap::value_parser!(i64).range(1..=MAX_PER_SECOND))]
-    pub per_second: Option<i64>,
-    /// Resend the dead letters. Without this flag, the command only shows how many it would resend.
+    /// Do it. Without this flag, the command only shows how many dead letters it means.
     #[arg(long, requires = "webhook")]
     pub yes: bool,
 }

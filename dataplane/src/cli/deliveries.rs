@@ -1,4 +1,4 @@
-//! `docket deliveries`: lists and shows a tenant's deliveries, and resends them.
+//! `docket deliveries`: lists and shows a tenant's deliveries, resends them, and sets dead letters aside.
 
 mod shown;
 
@@ -24,6 +24,7 @@ use super::audit::{actor, entry};
 use super::tenant::{Found, IfNew, find, open};
 use crate::actions::Refusal;
 use crate::actions::resend::{self, Many};
+use crate::actions::set_aside::{self, Aside, By, Chosen};
 use crate::actions::wait::{self, Wait};
 use crate::args::{DeliveriesCommand, ManyArguments, TenantArguments};
 use crate::tenants::Webhooks;
@@ -80,16 +81,32 @@ pub async fn run(command: DeliveriesCommand) -> Result<()> {
             let found = deliveries::find_with_attempts(&mut reader, id).await?;
             let (listed, attempts) = found.with_context(|| no_such(id))?;
             let waits = waits(&at, &clock, &mut reader, std::slice::from_ref(&listed)).await?;
-            print!("{}", shown::details(&listed, waits.first().copied().flatten(), &attempts));
+            let later = deliveries::later(&mut reader, &listed).await?;
+            print!("{}", shown::details(&listed, waits.first().copied().flatten(), &attempts, &later));
         }
-        DeliveriesCommand::Resend { at, id, many } => {
+        DeliveriesCommand::SetAside { at, id, many } => aside(&at, &clock, id, &many, Aside::Set).await?,
+        DeliveriesCommand::UndoSetAside { at, id, many } => {
+            aside(&at, &clock, id, &many, Aside::Undo).await?
+        }
+        DeliveriesCommand::Resend { at, id, many, per_second } => {
             let database = open(&at, &clock, IfNew::Refuse).await?;
             // Before the transaction begins, which blocks other writers.
             let found = find(&at).await?;
             match (id, many.webhook.clone()) {
                 (Some(id), _) => one(&at, &database, &clock, &found, id).await?,
-                (None, Some(webhook)) => several(&at, &database, &clock, &found, webhook, &many).await?,
-                (None, None) => return Err(anyhow!("name a delivery, or a webhook with --webhook")),
+                (None, Some(webhook)) => {
+                    let ManyArguments { event, from, to, limit, yes, .. } = many;
+                    let many = Many {
+                        webhook,
+                        event,
+                        from_ms: from,
+                        to_ms: to,
+                        limit: limit.unwrap_or(MAX_COUNT),
+                        per_second: per_second.unwrap_or(DEFAULT_PER_SECOND),
+                    };
+                    several(&at, &database, &clock, &found, yes, &many).await?;
+                }
+                (None, None) => return Err(anyhow!(NAME_ONE)),
             }
         }
         DeliveriesCommand::Stop { at, id } => {
@@ -160,34 +177,78 @@ async fn several(
     database: &Database,
     clock: &Clock,
     found: &Found,
-    webhook: String,
-    arguments: &ManyArguments,
+    yes: bool,
+    many: &Many,
 ) -> Result<()> {
-    let many = Many {
-        webhook,
-        from_ms: arguments.from,
-        to_ms: arguments.to,
-        limit: arguments.limit.unwrap_or(MAX_COUNT),
-        per_second: arguments.per_second.unwrap_or(DEFAULT_PER_SECOND),
-    };
     let webhooks = webhooks(found);
-    if !arguments.yes {
+    if !yes {
         let mut reader = database.reader().await?;
-        let (extent, total) = resend::preview(&mut reader, webhooks, &many).await?;
-        print!("{}", shown::preview(&many, extent, total));
+        let (extent, total) = resend::preview(&mut reader, webhooks, many).await?;
+        print!("{}", shown::preview(many, extent, total));
         return Ok(());
     }
     let notice = Notice::new(at, found)?;
     let mut transaction = database.begin(clock).await?;
     let now = transaction.now();
     let (resend, extent, dues) =
-        resend::resend_many(&mut transaction, webhooks, &many, &requested_by(), now).await?;
+        resend::resend_many(&mut transaction, webhooks, many, &requested_by(), now).await?;
     let entry = entry(AuditEvent::ResendStarted, transaction.now_ms()).about("resend", &resend.id);
     audit::insert(&mut transaction, &[entry.times(resend.count)]).await?;
     transaction.commit().await?;
     notice.send(dues, now).await;
     let server = if at.is_served() { "docket serve" } else { "docket dev" };
-    print!("{}", shown::started(&at.tenant, server, &many, &resend, extent));
+    print!("{}", shown::started(&at.tenant, server, many, &resend, extent));
+    Ok(())
+}
+
+const NAME_ONE: &str = "name a delivery, or a webhook with --webhook";
+
+/// Sets dead letters aside, or undoes that.
+async fn aside(
+    at: &TenantArguments,
+    clock: &Clock,
+    id: Option<DeliveryId>,
+    many: &ManyArguments,
+    aside: Aside,
+) -> Result<()> {
+    let database = open(at, clock, IfNew::Refuse).await?;
+    // Before the transaction begins, which blocks other writers.
+    let found = find(at).await?;
+    let name = requested_by();
+    let by = By { webhooks: webhooks(&found), customer: None, name: &name };
+    let chosen = many.webhook.clone().map(|webhook| Chosen {
+        webhook,
+        event: many.event,
+        from_ms: many.from,
+        to_ms: many.to,
+        limit: many.limit.unwrap_or(MAX_COUNT),
+    });
+    if let Some(chosen) = chosen.as_ref().filter(|_| !many.yes) {
+        let mut reader = database.reader().await?;
+        let (extent, total) = set_aside::preview(&mut reader, by, chosen, aside).await?;
+        print!("{}", shown::preview_aside(&chosen.webhook, aside, extent, total));
+        return Ok(());
+    }
+    let mut transaction = database.begin(clock).await?;
+    let now = transaction.now();
+    let (kind, subject, count) = match (id, chosen) {
+        (Some(id), _) => {
+            let changed = set_aside::one(&mut transaction, by, id, aside, now).await;
+            let changed = changed.map_err(|refusal| refused(refusal, &no_such(id)))?;
+            ("delivery", id.to_string(), i64::from(changed))
+        }
+        (None, Some(chosen)) => {
+            let (webhook, count) = set_aside::many(&mut transaction, by, &chosen, aside, now).await?;
+            ("webhook", webhook, count)
+        }
+        (None, None) => return Err(anyhow!(NAME_ONE)),
+    };
+    if count > 0 {
+        let entry = entry(aside.event(), transaction.now_ms()).about(kind, &subject).times(count);
+        audit::insert(&mut transaction, &[entry]).await?;
+    }
+    transaction.commit().await?;
+    print!("{}", shown::aside(kind, &subject, aside, count));
     Ok(())
 }
 

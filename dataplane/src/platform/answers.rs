@@ -1,12 +1,12 @@
 //! Answers of the platform's routes that the API does not have.
 
-use docket_domain::delivery::{FailureClass, Status};
 use docket_domain::work_order::WorkOrderType;
 use docket_store::deliveries::{ListedDelivery, StoredAttempt};
 use docket_store::orders::OrderHead;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::actions::resend::remedy;
 use crate::api::times::time;
 use crate::api::webhook_logs::answers::{AttemptSummary, DeliverySummary};
 
@@ -56,18 +56,24 @@ impl TracedOrder {
 pub struct TracedDelivery {
     #[serde(flatten)]
     summary: DeliverySummary,
-    /// What to do about the last failure; null if the delivery Succeeded.
+    /// What to do about the last failure, or what became of it since; null if the delivery Succeeded.
     remedy: Option<&'static str>,
+    /// Its resends, and theirs, newest first.
+    resends: Vec<DeliverySummary>,
     attempts: Vec<AttemptSummary>,
 }
 
 impl TracedDelivery {
-    /// A delivery, what it waits for, and its attempts, oldest first.
-    pub fn new(listed: ListedDelivery, waits_for: Option<String>, attempts: Vec<StoredAttempt>) -> Self {
-        let failure = listed.failure_class.filter(|_| listed.status != Status::Succeeded);
+    /// A delivery with what it waits for, its attempts, oldest first, and its resends, newest first.
+    pub fn new(
+        (listed, waits_for): (ListedDelivery, Option<String>),
+        attempts: Vec<StoredAttempt>,
+        later: Vec<ListedDelivery>,
+    ) -> Self {
         Self {
-            remedy: failure.map(FailureClass::remedy),
+            remedy: remedy(&listed, &later),
             summary: DeliverySummary::new(listed, waits_for),
+            resends: later.into_iter().map(|resend| DeliverySummary::new(resend, None)).collect(),
             attempts: attempts.into_iter().map(Into::into).collect(),
         }
     }

@@ -9,17 +9,19 @@ use docket_crds::WebhookConfig;
 use docket_domain::delivery::DeliveryId;
 use docket_portal::delivery::{Attempt, Detail, Sent};
 use docket_portal::logs::{Delivery, Filters, Log, link};
-use docket_portal::{delivery, logs};
+use docket_portal::{delivery, href, logs};
 use docket_store::deliveries::{ListedDelivery, StoredAttempt};
 use docket_store::events::About;
 use http::StatusCode;
 
 use super::session::{Posted, Viewer, fields_of, set};
+use crate::actions::set_aside::Aside;
 use crate::api::error::ApiError;
 use crate::api::kinds::DeliveryIdText;
 use crate::api::request::{FromFields, request};
 use crate::api::state::ApiState;
 use crate::api::times::time;
+use crate::api::webhook_logs::set_aside::one;
 use crate::api::webhook_logs::{self, DeliverySearch, Read, resends};
 use crate::api::writes::Write;
 use crate::worker::send::{headers, mark_as_test};
@@ -27,8 +29,8 @@ use crate::worker::send::{headers, mark_as_test};
 const NO_SUCH_DELIVERY: ApiError = ApiError::NotFound("There is no such delivery");
 
 request! {
-    /// The fields of the form that resends a delivery.
-    query ResendForm {
+    /// The fields of the forms that resend a delivery or set it aside.
+    query DeliveryForm {
         /// The id of the delivery.
         req delivery_id: DeliveryIdText;
     }
@@ -68,10 +70,11 @@ pub async fn get(
     State(state): State<Arc<ApiState>>,
     viewer: Viewer,
     id: Result<Path<String>, PathRejection>,
+    RawQuery(query): RawQuery,
 ) -> Result<Html<String>, ApiError> {
     let Path(text) = id.map_err(|_| NO_SUCH_DELIVERY)?;
     let id = text.parse::<DeliveryId>().ok().filter(|id| id.to_string() == text).ok_or(NO_SUCH_DELIVERY)?;
-    let Read { listed, attempts, payload } = webhook_logs::read(&state, &viewer.caller, id).await?;
+    let Read { listed, attempts, later, payload } = webhook_logs::read(&state, &viewer.caller, id).await?;
     let waits_for =
         webhook_logs::waits(&state, &viewer.caller, std::slice::from_ref(&listed)).await?.pop().flatten();
     // Another customer's webhook may have its name now.
@@ -92,6 +95,8 @@ pub async fn get(
     let detail = Detail {
         event_id: listed.event_id.clone(),
         delivery: Delivery { waits_for, ..shown(listed) },
+        later: later.into_iter().map(shown).collect(),
+        done: set(&query.unwrap_or_default()).iter().find_map(|(name, value)| done(name, value)),
         attempts: attempts.into_iter().map(attempt).collect(),
         sent,
     };
@@ -101,10 +106,55 @@ pub async fn get(
 /// POST /portal/logs/resend: leads to the new delivery.
 pub async fn resend(
     State(state): State<Arc<ApiState>>,
-    Posted { viewer, form }: Posted<ResendForm>,
+    Posted { viewer, form }: Posted<DeliveryForm>,
 ) -> Result<Redirect, ApiError> {
     let (_, made) = resends::one(&state, &viewer.caller, form.delivery_id, Write::each_time()).await?;
     Ok(Redirect::to(&link(&made.ok_or(ApiError::Internal)?.to_string())))
+}
+
+/// POST /portal/logs/set-aside: leads back to the delivery.
+pub async fn set_aside(
+    State(state): State<Arc<ApiState>>,
+    Posted { viewer, form }: Posted<DeliveryForm>,
+) -> Result<Redirect, ApiError> {
+    change(&state, &viewer, form.delivery_id, Aside::Set).await
+}
+
+/// POST /portal/logs/undo-set-aside: leads back to the delivery.
+pub async fn undo_set_aside(
+    State(state): State<Arc<ApiState>>,
+    Posted { viewer, form }: Posted<DeliveryForm>,
+) -> Result<Redirect, ApiError> {
+    change(&state, &viewer, form.delivery_id, Aside::Undo).await
+}
+
+async fn change(
+    state: &ApiState,
+    viewer: &Viewer,
+    id: DeliveryId,
+    aside: Aside,
+) -> Result<Redirect, ApiError> {
+    one(state, &viewer.caller, id, aside, Write::each_time()).await?;
+    Ok(Redirect::to(&href(&link(&id.to_string()), [(DONE, word(aside))])))
+}
+
+/// The parameter with what the user has just done.
+pub const DONE: &str = "done";
+
+/// Its value.
+pub const fn word(aside: Aside) -> &'static str {
+    match aside {
+        Aside::Set => "set-aside",
+        Aside::Undo => "undo-set-aside",
+    }
+}
+
+fn done(name: &str, value: &str) -> Option<&'static str> {
+    match (name, value) {
+        (DONE, "set-aside") => Some("The dead letter is set aside: it counts no longer."),
+        (DONE, "undo-set-aside") => Some("The dead letter is not set aside any more: it counts again."),
+        _ => None,
+    }
 }
 
 /// A delivery in a list, without what it waits for.
@@ -128,6 +178,8 @@ pub fn shown(listed: ListedDelivery) -> Delivery {
         resend_of: listed.resend_of,
         requested_by: listed.requested_by,
         is_test: listed.is_test,
+        resent: listed.resent,
+        set_aside: listed.set_aside.map(|(by, at_ms)| (by, time(at_ms))),
     }
 }
 

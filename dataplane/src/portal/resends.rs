@@ -8,12 +8,14 @@ use docket_domain::delivery::DeliveryId;
 use docket_portal::href;
 use docket_portal::logs::Filters;
 use docket_portal::page::Section;
-use docket_portal::resends::{self, Preview, Resend, Resends};
-use docket_store::deliveries;
+use docket_portal::resends::{self, Preview, Resend, Resends, SetAside};
+use docket_store::{Connection, deliveries};
 use http::StatusCode;
 
 use super::session::{Posted, Viewer, fields_of, set};
+use crate::actions::Refusal;
 use crate::actions::resend::{Many, Progress, preview, progress};
+use crate::actions::set_aside::{self, Aside, Chosen};
 use crate::api::error::ApiError;
 use crate::api::paging::page;
 use crate::api::request::FromFields;
@@ -21,8 +23,9 @@ use crate::api::state::ApiState;
 use crate::api::times::time;
 use crate::api::webhook_logs::resends::requests::{ResendMany, ResendSearch, StopResendRequest};
 use crate::api::webhook_logs::resends::{many, stop_one};
+use crate::api::webhook_logs::set_aside::{by, many as set_many_aside};
 use crate::api::writes::Write;
-use crate::portal::logs::{shown as shown_delivery, status_of};
+use crate::portal::logs::{DONE, shown as shown_delivery, status_of, word};
 
 /// The parameter with the delivery that was sent first, to see whether the receiver works again.
 const PROBE: &str = "probe";
@@ -36,6 +39,7 @@ pub async fn list(
     let mut choice = set(&query.unwrap_or_default());
     let place = choice.iter().position(|(name, _)| name == PROBE);
     let probe = place.map(|place| choice.remove(place).1);
+    let done = done(&mut choice);
     let fields = fields_of(&choice);
     let is_of_page =
         |(name, _): &(String, String)| ResendSearch::list().iter().any(|field| field.name == *name);
@@ -48,6 +52,10 @@ pub async fn list(
     };
     let ResendSearch { resend_id: id, page_size, cursor } = ResendSearch::read(fields)?;
     let mut reader = viewer.caller.reader(&state).await?;
+    let aside = match &many {
+        None => None,
+        Some(many) => aside(&mut reader, &viewer, many).await?,
+    };
     let preview = match many {
         None => None,
         Some(many) => {
@@ -82,6 +90,8 @@ pub async fn list(
         choice: Filters(choice),
         wrong,
         preview,
+        aside,
+        done,
         probe: probe.map(shown_delivery),
         webhooks: viewer.caller.webhooks().served().map(|webhook| webhook.full_name()).collect(),
         resends: found.into_iter().map(shown).collect(),
@@ -107,18 +117,82 @@ pub async fn probe(
     let chosen = Many::from(form);
     let alone = Many { limit: 1, ..chosen.clone() };
     let (_, made) = many(&state, &viewer.caller, alone, Write::each_time()).await?;
-    let Many { webhook, from_ms, to_ms, limit, per_second } = chosen;
+    Ok(back(chosen, [(PROBE, made.map(|id| id.to_string())), (DONE, None)]))
+}
+
+/// Leads back to a choice, with what came of it.
+fn back(chosen: Many, more: [(&'static str, Option<String>); 2]) -> Redirect {
+    let Many { webhook, event, from_ms, to_ms, limit, per_second } = chosen;
     let text = |ms: Option<i64>| ms.map(|ms| time(ms).to_string());
     let fields = [
         ("webhook", Some(webhook)),
+        ("event", event.map(|event| event.to_string())),
         ("from", text(from_ms)),
         ("to", text(to_ms)),
         ("limit", Some(limit.to_string())),
         ("perSecond", Some(per_second.to_string())),
-        (PROBE, made.map(|id| id.to_string())),
     ];
-    let fields = fields.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
-    Ok(Redirect::to(&href(Section::Resends.path(), fields)))
+    let fields = fields.iter().chain(&more).filter_map(|(name, value)| Some((*name, value.as_deref()?)));
+    Redirect::to(&href(Section::Resends.path(), fields))
+}
+
+/// How many dead letters the choice would set aside, and how many are; `None`: the webhook is not known.
+async fn aside(reader: &mut Connection, viewer: &Viewer, many: &Many) -> Result<Option<SetAside>, ApiError> {
+    let name = viewer.caller.name();
+    let (chosen, by) = (chosen(many), by(&viewer.caller, &name));
+    let to_set = set_aside::preview(reader, by, &chosen, Aside::Set).await;
+    let (to_set, _) = match to_set {
+        Err(Refusal::NotFound(_)) => return Ok(None),
+        other => other?,
+    };
+    let (to_undo, _) = set_aside::preview(reader, by, &chosen, Aside::Undo).await?;
+    Ok(Some(SetAside { to_set: to_set.count, to_undo: to_undo.count }))
+}
+
+fn chosen(many: &Many) -> Chosen {
+    let Many { webhook, event, from_ms, to_ms, limit, .. } = many.clone();
+    Chosen { webhook, event, from_ms, to_ms, limit }
+}
+
+/// The count with what the user has just done, such as `7`.
+const COUNT: &str = "count";
+
+/// Takes what the user has just done out of the query.
+fn done(query: &mut Vec<(String, String)>) -> Option<String> {
+    let mut take = |name: &str| {
+        let place = query.iter().position(|(other, _)| other == name)?;
+        Some(query.remove(place).1)
+    };
+    let (done, count) = (take(DONE), take(COUNT));
+    let count = count?.parse::<u16>().ok()?;
+    let letters = if count == 1 { "dead letter" } else { "dead letters" };
+    match done?.as_str() {
+        "set-aside" => Some(format!("{count} {letters} set aside.")),
+        "undo-set-aside" => Some(format!("{count} {letters} not set aside any more.")),
+        _ => None,
+    }
+}
+
+/// POST /portal/resends/set-aside: sets the dead letters of the choice aside, and leads back to it.
+pub async fn set_aside(
+    State(state): State<Arc<ApiState>>,
+    Posted { viewer, form }: Posted<ResendMany>,
+) -> Result<Redirect, ApiError> {
+    change(&state, &viewer, form.into(), Aside::Set).await
+}
+
+/// POST /portal/resends/undo-set-aside: undoes that.
+pub async fn undo_set_aside(
+    State(state): State<Arc<ApiState>>,
+    Posted { viewer, form }: Posted<ResendMany>,
+) -> Result<Redirect, ApiError> {
+    change(&state, &viewer, form.into(), Aside::Undo).await
+}
+
+async fn change(state: &ApiState, viewer: &Viewer, choice: Many, aside: Aside) -> Result<Redirect, ApiError> {
+    let (_, count) =
+        set_many_aside(state, &viewer.caller, chosen(&choice), aside, Write::each_time()).await?;
+    Ok(back(choice, [(DONE, Some(word(aside).to_owned())), (COUNT, Some(count.to_string()))]))
 }
 
 /// POST /portal/resends/stop.

@@ -4,7 +4,8 @@
 //! that never more than five reach the wire, and a worker that comes back late changes nothing.
 //!
 //! Unfinished deliveries are in the table `delivery_queue`, which stays small, or in `hand_off`, while the process that saved them
-//! makes their first attempt; finished ones are in `delivery_history`, whose rows are never updated. The view `delivery` shows all. Attempts that failed are in `attempt_history`; the view `attempt`
+//! makes their first attempt; finished ones are in `delivery_history`, whose rows change only by the marks of
+//! [`dead_letters`](crate::dead_letters). The view `delivery` shows all. Attempts that failed are in `attempt_history`; the view `attempt`
 //! also shows the one that succeeded and the one that is being made.
 
 mod begin;
@@ -29,4 +30,4 @@ pub use hand_off::{HandOffs, NewHandOff, queue_hand_offs};
 pub use lease::{Dead, Held, Lease, give_back, release_leases, renew};
 pub(crate) use queue::inserts;
 pub use queue::{NewDelivery, insert, insert_many, is_under_way};
-pub use search::{DeliveryFilter, ListedDelivery, StoredAttempt, find, find_with_attempts, search};
+pub use search::{DeliveryFilter, ListedDelivery, StoredAttempt, find, find_with_attempts, later, search};

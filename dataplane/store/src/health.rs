@@ -1,6 +1,7 @@
 //! How a tenant's webhooks are doing: what `Webhook.status.deliveries` is made of. Test events do not count.
 
 use crate::connection::Connection;
+use crate::dead_letters::OPEN;
 use crate::error::StoreError;
 use crate::recent::MAX_COUNT;
 
@@ -13,11 +14,11 @@ pub struct WebhookHealth {
     pub pending: i64,
     /// Of these, those whose last attempt failed.
     pub retrying: i64,
-    /// Deliveries that were given up and are still kept.
+    /// Deliveries that were given up, not sent again since and not set aside.
     pub dead_letter: i64,
     /// When one succeeded last, in milliseconds since 1970; `None`: none that is still kept.
     pub last_success_at_ms: Option<i64>,
-    /// When one was given up last, in milliseconds since 1970; `None`: none that is still kept.
+    /// When one of these was given up last, in milliseconds since 1970; `None`: there is none.
     pub last_dead_letter_at_ms: Option<i64>,
 }
 
@@ -40,13 +41,13 @@ pub fn sql(bound: &str) -> String {
         SELECT h.webhook, coalesce((SELECT pending FROM queued p WHERE p.webhook = h.webhook), 0), \
         coalesce((SELECT retrying FROM queued p WHERE p.webhook = h.webhook), 0), \
         (SELECT count(*) FROM (SELECT 1 FROM delivery_history d WHERE d.webhook = h.webhook \
-        AND d.status = 'DeadLetter' {bound}) AS dead) \
+        AND {OPEN} {bound}) AS dead) \
         - (SELECT coalesce(CAST(sum((SELECT count(*) FROM delivery_history d WHERE d.event_id = t.id \
-        AND d.status = 'DeadLetter')) AS BIGINT), 0) FROM test_event t WHERE t.webhook = h.webhook), \
+        AND {OPEN})) AS BIGINT), 0) FROM test_event t WHERE t.webhook = h.webhook), \
         (SELECT d.finished_at_ms FROM delivery_history d WHERE d.webhook = h.webhook AND d.status = 'Succeeded' \
         AND d.finished_at_ms IS NOT NULL AND (SELECT count(*) FROM test_event t WHERE t.id = d.event_id) = 0 \
         ORDER BY d.finished_at_ms DESC LIMIT 1), \
-        (SELECT d.finished_at_ms FROM delivery_history d WHERE d.webhook = h.webhook AND d.status = 'DeadLetter' \
+        (SELECT d.finished_at_ms FROM delivery_history d WHERE d.webhook = h.webhook AND {OPEN} \
         AND d.finished_at_ms IS NOT NULL AND (SELECT count(*) FROM test_event t WHERE t.id = d.event_id) = 0 \
         ORDER BY d.finished_at_ms DESC LIMIT 1) \
         FROM (SELECT webhook FROM hook WHERE webhook IS NOT NULL UNION SELECT webhook FROM queued) h ORDER BY h.webhook LIMIT 10000"

@@ -30,6 +30,9 @@ impl Database {
         for index in missing(&mut connection).await? {
             // Each alone: statements that are sent together are a transaction, in which neither may run.
             connection.batch(&format!("DROP INDEX CONCURRENTLY IF EXISTS {}", index.name)).await?;
+            if !index.first.is_empty() {
+                connection.batch(index.first).await?;
+            }
             connection.batch(&index.create_concurrently()).await?;
         }
         Ok(true)

@@ -33,6 +33,7 @@ mod connection;
 pub mod contacts;
 mod counter;
 mod database;
+pub mod dead_letters;
 pub mod deliveries;
 pub mod employees;
 mod error;

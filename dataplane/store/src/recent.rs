@@ -4,6 +4,7 @@
 use docket_domain::delivery::{FailureClass, Status};
 
 use crate::connection::Connection;
+use crate::dead_letters::OPEN;
 use crate::error::StoreError;
 use crate::sql::{Param, SLOTS, filled, params, slots};
 
@@ -18,7 +19,7 @@ pub const MAX_RETRIED: i64 = 5_000;
 
 const NO_TEST: &str = "NOT EXISTS (SELECT 1 FROM test_event t WHERE t.id = d.event_id)";
 
-/// How many deliveries to these webhooks, by uid, ended so at `from_ms` or later; more than [`MAX_COUNT`] count as one more.
+/// How many deliveries to these webhooks, by uid, ended so at `from_ms` or later, of dead letters those that count; more than [`MAX_COUNT`] count as one more.
 pub async fn count(
     connection: &mut Connection,
     webhooks: &[String],
@@ -26,8 +27,12 @@ pub async fn count(
     from_ms: i64,
 ) -> Result<i64, StoreError> {
     // The status is in the text: a plan that fits any would look at each delivery of the time for the few dead letters.
+    let ended = match status {
+        Status::DeadLetter => OPEN.to_owned(),
+        other => format!("d.status = '{other}'"),
+    };
     let sql = format!(
-        "SELECT count(*) FROM (SELECT 1 FROM delivery_history d WHERE d.status = '{status}' AND d.finished_at_ms >= $1 \
+        "SELECT count(*) FROM (SELECT 1 FROM delivery_history d WHERE {ended} AND d.finished_at_ms >= $1 \
          AND d.webhook IN ({}) AND {NO_TEST} LIMIT $2) AS found",
         slots(3)
     );
@@ -104,14 +109,14 @@ pub struct Failures {
     pub count: i64,
 }
 
-/// How deliveries to these webhooks, by uid, became dead letters last and fail now: dead letters first, of each the most frequent
-/// first. It looks at the
+/// How deliveries to these webhooks, by uid, became dead letters that count last, and fail now: dead letters first, of each the most
+/// frequent first. It looks at the
 /// last 500 dead letters of each, and at 5,000 deliveries that are tried again.
 pub async fn failures(connection: &mut Connection, webhooks: &[String]) -> Result<Vec<Failures>, StoreError> {
     let one = |place: usize| {
         format!(
             "SELECT webhook, failure_class FROM (SELECT d.webhook, d.failure_class FROM delivery_history d \
-             WHERE d.webhook = ${place} AND d.status = 'DeadLetter' AND d.finished_at_ms IS NOT NULL AND {NO_TEST} \
+             WHERE d.webhook = ${place} AND {OPEN} AND d.finished_at_ms IS NOT NULL AND {NO_TEST} \
              ORDER BY d.finished_at_ms DESC LIMIT {MAX_DEAD}) AS last"
         )
     };

@@ -4,11 +4,12 @@ use docket_crds::EventCode;
 use docket_domain::delivery::Status;
 
 use crate::connection::{Connection, Transaction};
+use crate::dead_letters::{self, OPEN, SET_ASIDE};
 use crate::error::StoreError;
 use crate::events::{self, IS_TEST};
 use crate::sql::{Param, SLOTS, Search, filled, params, slots};
 
-/// Which dead letters to resend; times are inclusive at the start and exclusive at the end.
+/// Which dead letters to resend or to set aside; times are inclusive at the start and exclusive at the end.
 #[derive(Debug, Clone)]
 pub struct DeadFilter {
     /// The webhook's uid.
@@ -23,6 +24,8 @@ pub struct DeadFilter {
     pub to_ms: Option<i64>,
     /// The oldest so many.
     pub limit: i64,
+    /// Those that are set aside, instead of those that count.
+    pub set_aside: bool,
 }
 
 /// A dead letter to resend.
@@ -65,11 +68,13 @@ pub async fn dead_letters(connection: &mut Connection, filter: &DeadFilter) -> R
         .collect()
 }
 
-fn dead(select: &str, filter: &DeadFilter) -> (String, Vec<Param>) {
-    let DeadFilter { webhook, customer_code, event_codes, from_ms, to_ms, limit } = filter;
+/// The statement that selects from the history `d` what a filter means.
+pub(crate) fn dead(select: &str, filter: &DeadFilter) -> (String, Vec<Param>) {
+    let DeadFilter { webhook, customer_code, event_codes, from_ms, to_ms, limit, set_aside } = filter;
     let mut search =
         Search::new(&format!("{select} FROM delivery_history d JOIN event e ON e.id = d.event_id"));
-    search.and("d.status = 'DeadLetter' AND d.webhook = $1", [webhook.into()]);
+    search.and(if *set_aside { SET_ASIDE } else { OPEN }, []);
+    search.and("d.webhook = $1", [webhook.into()]);
     search.and(&format!("NOT {IS_TEST}"), []);
     search.and_some("e.customer_code = $1", customer_code.as_ref());
     if let Some(codes) = event_codes {
@@ -79,6 +84,7 @@ fn dead(select: &str, filter: &DeadFilter) -> (String, Vec<Param>) {
     }
     search.and_some("d.created_at_ms >= $1", *from_ms);
     search.and_some("d.created_at_ms < $1", *to_ms);
+    // Programs of before, and others that write the queue, resend without a mark.
     // Only the index by event may be used: without statistics, as after an outage that filled the table, PostgreSQL chose
     // one by webhook and compared each dead letter with all others. What is in the queue is always later.
     let latest = "NOT EXISTS (SELECT 1 FROM delivery_history n WHERE n.event_id = d.event_id \
@@ -232,9 +238,11 @@ pub async fn stop(
         return Ok(None);
     }
     let sql = "DELETE FROM delivery_queue WHERE resend_id = $1 AND attempt_count = 0 AND lease_token IS NULL \
-               RETURNING event_id";
+               RETURNING event_id, resend_of";
     let rows = transaction.query(sql, params![id]).await?;
     let event_ids = rows.iter().map(|row| row.get(0)).collect::<Result<Vec<String>, _>>()?;
+    let originals = rows.iter().map(|row| row.get(1)).collect::<Result<Vec<Option<String>>, _>>()?;
+    dead_letters::unmark(transaction, &originals.into_iter().flatten().collect::<Vec<_>>()).await?;
     // Retention may have deleted the dead letters meanwhile: then these were the last ones to need their events.
     events::delete_undelivered(transaction, &event_ids).await?;
     Ok(Some(event_ids.len() as u64))

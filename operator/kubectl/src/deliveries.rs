@@ -98,6 +98,16 @@ pub(crate) fn last(value: &Value) -> String {
     given.map(|name| cell(value, name)).collect::<Vec<_>>().join(" ")
 }
 
+/// The status, and why a dead letter counts no longer.
+pub(crate) fn status(value: &Value) -> String {
+    let status = cell(value, "status");
+    match (value["setAsideBy"].is_null(), value["resent"] == json!(true)) {
+        (false, _) => status + " (set aside)",
+        (true, true) => status + " (resent)",
+        (true, false) => status,
+    }
+}
+
 fn text(found: &[Value], wide: bool) -> String {
     let narrow = ["DELIVERY", "CREATED", "EVENT", "ABOUT", "STATUS", "ATTEMPTS", "LAST"];
     let more = ["WEBHOOK", "CUSTOMER", "NEXT ATTEMPT", "WAITS FOR", "RESEND OF", "BY"];
@@ -109,7 +119,7 @@ fn text(found: &[Value], wide: bool) -> String {
             cell(delivery, "createdAt"),
             cell(delivery, "event"),
             first(delivery, &["invoiceNumber", "workOrder", "webOrderId"]),
-            cell(delivery, "status"),
+            status(delivery),
             cell(delivery, "attemptCount"),
             last(delivery),
         ];
@@ -136,6 +146,13 @@ mod tests {
             "DELIVERY  CREATED  EVENT          ABOUT  STATUS      ATTEMPTS  LAST\n\
              7f        t        order.created  W-1    DeadLetter  5         ServerError 503\n"
         );
+        let with = |name: &str, value: Value| {
+            let mut delivery = delivery.clone();
+            delivery[name] = value;
+            text(&[delivery], false)
+        };
+        assert!(with("resent", json!(true)).contains("  DeadLetter (resent)  5 "));
+        assert!(with("setAsideBy", json!("employee 1")).contains("  DeadLetter (set aside)  5 "));
         assert!(
             text(&[delivery], true)
                 .ends_with("ServerError 503  a/b      C 1       –             –          –          –\n")

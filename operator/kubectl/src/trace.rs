@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::args::{Kind, Object, Output, TraceArguments, Traced};
 use crate::cluster::Cluster;
 use crate::dataplane::DataPlane;
-use crate::deliveries::{cell, last};
+use crate::deliveries::{cell, last, status};
 use crate::problem::Problem;
 use crate::show;
 
@@ -50,9 +50,9 @@ fn text(trace: &Value) -> String {
         text += "  No delivery: when it was saved, no active webhook of the customer took its events.\n";
     }
     for delivery in &deliveries {
-        let [created, event, event_id, webhook, id, status] =
-            ["createdAt", "event", "eventId", "webhook", "deliveryId", "status"]
-                .map(|name| cell(delivery, name));
+        let [created, event, event_id, webhook, id] =
+            ["createdAt", "event", "eventId", "webhook", "deliveryId"].map(|name| cell(delivery, name));
+        let status = status(delivery);
         text += &format!("  {created}  {event} {event_id} to {webhook}\n    delivery {id}  {status}\n");
         if !delivery["resendOf"].is_null() {
             let [of, by] = ["resendOf", "requestedBy"].map(|name| cell(delivery, name));
@@ -64,6 +64,15 @@ fn text(trace: &Value) -> String {
                 text += &format!(", waits for {}", cell(delivery, "waitsFor"));
             }
             text += "\n";
+        }
+        for resend in list(&delivery["resends"]).iter().rev() {
+            let [at, by, status, id] =
+                ["createdAt", "requestedBy", "status", "deliveryId"].map(|name| cell(resend, name));
+            text += &format!("    resent {at} by {by}: {status} ({id})\n");
+        }
+        if !delivery["setAsideBy"].is_null() {
+            let [at, by] = ["setAsideAt", "setAsideBy"].map(|name| cell(delivery, name));
+            text += &format!("    set aside {at} by {by}\n");
         }
         for attempt in list(&delivery["attempts"]) {
             let [number, started, outcome] =
@@ -92,7 +101,8 @@ mod tests {
             "order": {"webOrderId": "W-1", "orderType": "Court", "customerCode": "C-1", "status": "Exported",
                 "createdAt": "t1", "updatedAt": "t2", "exportedAt": "t2", "workOrders": ["10", "11"]},
             "deliveries": [{"createdAt": "t1", "event": "order.created", "eventId": "evt_1", "webhook": "a/b",
-                "deliveryId": "d", "status": "Failed", "remedy": "Start it", "attempts": [
+                "deliveryId": "d", "status": "Failed", "remedy": "Start it", "setAsideBy": "me", "setAsideAt": "t5", "resends": [
+                {"deliveryId": "e", "createdAt": "t4", "requestedBy": "you", "status": "Succeeded"}], "attempts": [
                 {"number": 1, "startedAt": "t3", "outcome": "Failed", "failureClass": "ServerError", "httpStatus": 503,
                     "timesMicroseconds": {"total": 12345}}]}],
             "more": false
@@ -100,7 +110,8 @@ mod tests {
         assert_eq!(
             text(&trace),
             "Web order W-1 (Court of customer C-1)  Exported\n  t1  saved\n  t2  exported as 10, 11\n  \
-             t1  order.created evt_1 to a/b\n    delivery d  Failed\n    \
+             t1  order.created evt_1 to a/b\n    delivery d  Failed (set aside)\n    \
+             resent t4 by you: Succeeded (e)\n    set aside t5 by me\n    \
              attempt 1  t3  Failed ServerError 503  12 ms\n    what to do: Start it\n"
         );
         assert!(text(&json!({"order": null, "deliveries": []})).contains("No delivery"));

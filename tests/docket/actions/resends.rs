@@ -36,7 +36,7 @@ fn no_unknown_webhooks() -> HeldWebhooks {
 }
 
 fn many(per_second: i64) -> Many {
-    Many { webhook: WEBHOOK.into(), from_ms: None, to_ms: None, limit: 10_000, per_second }
+    Many { webhook: WEBHOOK.into(), event: None, from_ms: None, to_ms: None, limit: 10_000, per_second }
 }
 
 fn at(ms: i64) -> Timestamp {
@@ -99,6 +99,7 @@ async fn chosen(rig: &TenantDatabase, change: impl FnOnce(&mut DeadFilter)) -> V
         from_ms: None,
         to_ms: None,
         limit: 100,
+        set_aside: false,
     };
     change(&mut filter);
     let mut reader = rig.reader().await;

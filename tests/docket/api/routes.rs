@@ -22,6 +22,8 @@ const ROUTES: &[(&str, &str)] = &[
     ("GET", "/WebhookLogs/Get"),
     ("POST", "/WebhookLogs/Resend"),
     ("POST", "/WebhookLogs/StopResend"),
+    ("POST", "/WebhookLogs/SetAside"),
+    ("POST", "/WebhookLogs/UndoSetAside"),
     ("GET", "/WebhookLogs/Resends"),
     ("GET", "/openapi.json"),
     ("GET", "/swagger"),

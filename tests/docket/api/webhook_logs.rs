@@ -59,6 +59,9 @@ async fn the_logs_are_for_administrators() {
             refused(&client.post("/WebhookLogs/Resend", body).await, 403, FORBIDDEN);
         }
         refused(&client.post("/WebhookLogs/StopResend", &json!({"resendId": id})).await, 403, FORBIDDEN);
+        for path in ["/WebhookLogs/SetAside", "/WebhookLogs/UndoSetAside"] {
+            refused(&client.post(path, &unknown).await, 403, FORBIDDEN);
+        }
     }
     assert_eq!(alex.get("/WebhookLogs/Search").await.json(), json!({"items": [], "nextCursor": null}));
     assert_eq!(alex.get("/WebhookLogs/Resends").await.json(), json!({"items": [], "nextCursor": null}));
@@ -77,7 +80,13 @@ async fn the_older_api_has_no_logs() {
     for path in ["/WebhookLogs/Search", "/WebhookLogs/Get", "/WebhookLogs/Resends"] {
         refused(&get(rig.server.api, path, &headers).await, 404, "There is no such route; see /swagger");
     }
-    for path in ["/WebhookLogs/Resend", "/WebhookLogs/StopResend"] {
+    let posts = [
+        "/WebhookLogs/Resend",
+        "/WebhookLogs/StopResend",
+        "/WebhookLogs/SetAside",
+        "/WebhookLogs/UndoSetAside",
+    ];
+    for path in posts {
         let reply = rig.server.send("POST", path, &headers, "{}").await;
         refused(&reply, 404, "There is no such route; see /swagger");
     }
@@ -105,14 +114,15 @@ async fn a_delivery_shows_its_payload_and_every_attempt_with_what_to_do() {
     let listed = search(&alex, "").await.remove(0);
     let mut shown = one(&alex, &listed["deliveryId"]).await.json();
     let more = shown.as_object_mut().expect("an object");
-    let [remedy, attempts, payload] =
-        ["remedy", "attempts", "payload"].map(|name| more.remove(name).expect("a field"));
-    assert_eq!(shown, listed);
+    let [remedy, resends, attempts, payload] =
+        ["remedy", "resends", "attempts", "payload"].map(|name| more.remove(name).expect("a field"));
+    assert_eq!((&shown, resends), (&listed, json!([])));
     let fixed = with(listed, json!({"deliveryId": 0, "eventId": 0, "createdAt": 0, "finishedAt": 0}));
     let expected = json!({"deliveryId": 0, "eventId": 0, "event": "order.created", "customerCode": "C-1",
         "webOrderId": "W00000001", "workOrder": null, "invoiceNumber": null, "webhook": "default/orders",
         "status": "DeadLetter", "attemptCount": 5, "nextAttemptAt": null, "waitsFor": null, "failureClass": "BlockedAddress",
-        "httpStatus": null, "idempotencyKey": null, "resendOf": null, "resendId": null, "isTest": false, "requestedBy": null, "createdAt": 0, "finishedAt": 0});
+        "httpStatus": null, "idempotencyKey": null, "resendOf": null, "resendId": null, "isTest": false, "requestedBy": null, "createdAt": 0, "finishedAt": 0,
+        "resent": false, "setAsideBy": null, "setAsideAt": null});
     assert_eq!(fixed, expected);
     assert_eq!((&payload["id"], &payload["event"]), (&shown["eventId"], &json!("order.created")));
     assert_eq!(payload["data"], json!({"orderType": "Court", "webOrderId": "W00000001"}));

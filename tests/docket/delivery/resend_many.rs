@@ -149,6 +149,52 @@ async fn what_dies_again_is_sent_again_once_per_event() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_command_line_sets_aside_and_shows_what_became_of_a_dead_letter() {
+    let _turn = together().await;
+    let (home, _server, _client, hook) = dead(3).await;
+    let ids: Vec<String> = deliveries(&home).into_iter().map(|row| row.id).collect();
+    let [first, second] = [&ids[0], &ids[1]];
+    let one = command(&home, &format!("deliveries set-aside --tenant ACME {first}"));
+    assert_eq!(one, format!("Delivery {first} set aside: it counts no longer.\n"));
+    let again = command(&home, &format!("deliveries set-aside --tenant ACME {first}"));
+    assert_eq!(again, format!("Delivery {first} was set aside before.\n"));
+    let shown = command(&home, &format!("deliveries show --tenant ACME {first}"));
+    assert!(shown.contains("  set aside 20") && shown.contains(" by command line (uid "), "{shown}");
+    assert!(shown.contains("what to do: It was set aside"), "{shown}");
+    let all = "deliveries set-aside --tenant ACME --webhook default/orders --event order.created";
+    let preview = command(&home, all);
+    assert!(preview.starts_with("2 dead letters of default/orders, created from 20"), "{preview}");
+    assert!(preview.ends_with("Nothing was set aside; add --yes to set them aside.\n"), "{preview}");
+    let some = command(&home, &format!("{all} --limit 1 --yes"));
+    assert_eq!(some, "1 dead letters of default/orders set aside: they count no longer.\n");
+    assert!(command(&home, RESEND).starts_with("1 dead letters"), "a resend leaves them out");
+    let undo = "deliveries undo-set-aside --tenant ACME";
+    let back = command(&home, &format!("{undo} {first}"));
+    assert_eq!(back, format!("Delivery {first} counts again.\n"));
+    assert!(
+        command(&home, &format!("{undo} --webhook default/orders"))
+            .starts_with("1 dead letters of default/orders that are set aside")
+    );
+    let back = command(&home, &format!("{undo} --webhook default/orders --yes"));
+    assert_eq!(back, "1 dead letters of default/orders count again.\n");
+
+    let before = hook.count();
+    command(&home, &format!("deliveries resend --tenant ACME {second}"));
+    eventually("it is there", SOON, async || hook.count() == before + 1).await;
+    all_end(&home, 4).await;
+    let shown = command(&home, &format!("deliveries show --tenant ACME {second}"));
+    assert!(shown.contains("  resent    20") && shown.contains(": Succeeded ("), "{shown}");
+    assert!(shown.contains("what to do: A resend delivered the event"), "{shown}");
+    let listed = command(&home, "deliveries list --tenant ACME --status DeadLetter");
+    assert_eq!(listed.matches("DeadLetter (resent)").count(), 1, "{listed}");
+    let refused = format!("deliveries set-aside --tenant ACME {second}");
+    let (done, text) = home.command(&refused.split(' ').collect::<Vec<_>>(), "");
+    assert!(!done && text.contains("was resent"), "{text}");
+    let (done, text) = home.command(&["deliveries", "set-aside", "--tenant", "ACME"], "");
+    assert!(!done && text.contains("name a delivery, or a webhook with --webhook"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_command_line_filters_and_refuses_what_contradicts() {
     let _turn = together().await;
     let (home, _server, _client, _hook) = dead(1).await;

@@ -66,7 +66,8 @@ async fn administrator_finds_out_why_a_delivery_failed_and_resends_it() {
     let text = page.text();
     for part in [
         "ServerError (HTTP 503) at attempt 5 of 5.",
-        "see the receiver&#39;s log, then resend.",
+        "see the receiver&#39;s log, and correct what failed.",
+        "Then resend it, or set it aside.",
         "&lt;/pre&gt;&lt;script&gt;alert(1)",
         "<th scope=\"row\">5</th>",
     ] {
@@ -107,6 +108,19 @@ async fn administrator_finds_out_why_a_delivery_failed_and_resends_it() {
     let page = browser.get(&resent).await;
     assert!(page.text().contains(&format!("<a href=\"/portal/logs/{id}\">")), "{page:?}");
     assert!(page.text().contains(", by employee 52"));
+    // The original knows what became of it, and nothing is left to be done.
+    let original = browser.get(&format!("/portal/logs/{id}")).await;
+    let text = original.text();
+    assert!(text.contains(&format!("<a href=\"{resent}\">")) && text.contains("✓"), "{text}");
+    assert!(text.contains("A resend delivered the event; nothing needs to be done."), "{text}");
+    assert!(!text.contains("Then resend") && !text.contains("/portal/logs/set-aside"), "{text}");
+    let overview = browser.get("/portal").await;
+    assert!(overview.text().contains("Nothing is wrong."), "{overview:?}");
+    let webhooks = browser.get("/portal/webhooks").await;
+    assert!(
+        webhooks.text().contains("nothing waits") && !webhooks.text().contains("dead letter"),
+        "{webhooks:?}"
+    );
     assert_eq!(receiver.posts()[5].body, receiver.posts()[0].body);
     let activity = browser.get("/portal/activity?event=DeliveryResent&from=").await;
     is_protected(&activity);
@@ -118,8 +132,6 @@ async fn administrator_finds_out_why_a_delivery_failed_and_resends_it() {
     assert!(wrong.status == 400 && wrong.text().contains("<strong>event</strong>: "), "{wrong:?}");
     assert!(wrong.text().contains("value=\"2026-11-01\"") && !wrong.text().contains("No entry"), "{wrong:?}");
     eventually("two deliveries were read", SOON, async || count(&home, reads) == 2).await;
-    let overview = browser.get("/portal").await;
-    assert!(overview.text().contains("Works again; dead letters are left"), "{overview:?}");
 }
 
 #[tokio::test]

@@ -38,6 +38,8 @@ const ROUTES: &[(&str, &str, Needs, u16)] = &[
     ("POST", "/portal/sign-out", Session, 303),
     ("GET", "/portal/logs", Manager, 200),
     ("POST", "/portal/logs/resend", Manager, 404),
+    ("POST", "/portal/logs/set-aside", Manager, 404),
+    ("POST", "/portal/logs/undo-set-aside", Manager, 404),
     ("GET", "/portal/logs/{id}", Manager, 404),
     ("GET", "/portal/activity", Administrator, 200),
     ("GET", "/portal/events", Manager, 200),
@@ -49,6 +51,8 @@ const ROUTES: &[(&str, &str, Needs, u16)] = &[
     ("POST", "/portal/resends", Webhook(409), 303),
     ("POST", "/portal/resends/probe", Webhook(409), 303),
     ("POST", "/portal/resends/stop", Manager, 404),
+    ("POST", "/portal/resends/set-aside", Webhook(404), 303),
+    ("POST", "/portal/resends/undo-set-aside", Webhook(404), 303),
     ("GET", "/portal/webhooks", Manager, 200),
     ("GET", "/portal/webhooks/new", Manager, 200),
     // Without settings.
@@ -117,9 +121,9 @@ async fn send(browser: &Browser<'_>, method: &str, path: &str, csrf: &str) -> Re
         ("resendId", "0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a"),
     ];
     let wanted: &[&str] = match path {
-        "/portal/logs/resend" => &["csrf", "deliveryId"],
-        "/portal/resends" | "/portal/resends/probe" => &["csrf", "webhook"],
         "/portal/resends/stop" => &["csrf", "resendId"],
+        path if path.starts_with("/portal/logs/") => &["csrf", "deliveryId"],
+        path if path.starts_with("/portal/resends") => &["csrf", "webhook"],
         "/portal/verify" => &["csrf", "webhook", "body"],
         path if path.ends_with("/test") => &["csrf", "event"],
         path if path.starts_with("/portal/webhooks/default") => &["csrf", "version"],

@@ -86,7 +86,13 @@ async fn each_thing_done_is_one_entry_with_who_did_it_and_from_where() {
     let many = alex.post("/WebhookLogs/Resend", &json!({"webhook": "default/orders"})).await.json();
     let stop = alex.post("/WebhookLogs/StopResend", &json!({"resendId": many["resendId"]})).await;
     assert_eq!(stop.status, 200, "{stop:?}");
-    // What was refused or only looked at is no entry.
+    for path in ["SetAside", "UndoSetAside"] {
+        let body = json!({"webhook": "default/orders"});
+        for _ in 0..2 {
+            assert_eq!(alex.post(&format!("/WebhookLogs/{path}"), &body).await.status, 200, "{path}");
+        }
+    }
+    // What was refused, only looked at or changed nothing is no entry.
     assert_eq!(alex.post("/WebhookLogs/Resend", &json!({"webhook": "default/none"})).await.status, 409);
     let preview = json!({"webhook": "default/orders", "preview": true});
     assert_eq!(alex.post("/WebhookLogs/Resend", &preview).await.status, 200);
@@ -132,6 +138,8 @@ async fn each_thing_done_is_one_entry_with_who_did_it_and_from_where() {
         json!(["DeliveryResent", alex, first, local, 1]),
         json!(["ResendStarted", alex, many, local, many_count]),
         json!(["ResendStopped", alex, many, local, many_count]),
+        json!(["DeadLettersSetAside", alex, "webhook default/orders", local, 2]),
+        json!(["SetAsideUndone", alex, "webhook default/orders", local, 2]),
         json!(["DeliveryResent", command, second, null, 1]),
         json!(["ResendStarted", command, by_command, null, command_count]),
         json!(["ResendStopped", command, by_command, null, command_count]),

@@ -626,7 +626,7 @@ impl Watched {
             json!({"webhook": [text], "from": text, "limit": text, "preview": text}),
             json!({"resendId": text}),
         ] {
-            for path in ["/WebhookLogs/Resend", "/WebhookLogs/StopResend"] {
+            for path in ["/WebhookLogs/Resend", "/WebhookLogs/StopResend", "/WebhookLogs/SetAside"] {
                 self.refused(&bob, ("POST", path), &[], &body.to_string(), &[]).await;
             }
         }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use crate::actions::resend::remedy;
 use crate::api::times::time;
 use crate::api::words::words;
 
@@ -96,12 +97,21 @@ pub struct DeliverySummary {
     /// When the delivery became Succeeded or DeadLetter.
     #[schema(value_type = Option<String>, format = DateTime)]
     finished_at: Option<Timestamp>,
+    /// Whether the dead letter was resent: a later delivery carries its event to the webhook, and counts instead.
+    resent: bool,
+    /// Who set the dead letter aside.
+    #[schema(example = "employee 99")]
+    set_aside_by: Option<String>,
+    /// When the dead letter was set aside. It counts nowhere, and bulk resends leave it out.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    set_aside_at: Option<Timestamp>,
 }
 
 impl DeliverySummary {
     /// A delivery, and what it waits for.
     pub fn new(listed: ListedDelivery, waits_for: Option<String>) -> Self {
         let About { web_order_id, work_order, invoice_number } = listed.about;
+        let (set_aside_by, set_aside_at) = listed.set_aside.map(|(by, at_ms)| (by, time(at_ms))).unzip();
         Self {
             delivery_id: listed.id,
             event_id: listed.event_id,
@@ -124,6 +134,9 @@ impl DeliverySummary {
             requested_by: listed.requested_by,
             created_at: time(listed.created_at_ms),
             finished_at: listed.finished_at_ms.map(time),
+            resent: listed.resent,
+            set_aside_by,
+            set_aside_at,
         }
     }
 }
@@ -156,8 +169,10 @@ impl DeliveryPage {
 pub struct DeliveryAnswer {
     #[serde(flatten)]
     summary: DeliverySummary,
-    /// What to do about the last failure; null if the delivery Succeeded.
+    /// What to do about the last failure, or what became of it since; null if the delivery Succeeded.
     remedy: Option<&'static str>,
+    /// The later deliveries of the same event to the webhook, newest first, at most 20: the resends of this one, and theirs.
+    resends: Vec<DeliverySummary>,
     /// The attempts, oldest first.
     attempts: Vec<AttemptAnswer>,
     /// Exactly the bytes that are signed and sent.
@@ -166,16 +181,17 @@ pub struct DeliveryAnswer {
 }
 
 impl DeliveryAnswer {
-    /// The response for a stored delivery, with what it waits for.
+    /// The response for a stored delivery, with what it waits for and its resends, newest first.
     pub fn new(
         (listed, waits_for): (ListedDelivery, Option<String>),
         attempts: Vec<StoredAttempt>,
+        later: Vec<ListedDelivery>,
         payload: Box<RawValue>,
     ) -> Self {
-        let failure = listed.failure_class.filter(|_| listed.status != Status::Succeeded);
         Self {
-            remedy: failure.map(FailureClass::remedy),
+            remedy: remedy(&listed, &later),
             summary: DeliverySummary::new(listed, waits_for),
+            resends: later.into_iter().map(|resend| DeliverySummary::new(resend, None)).collect(),
             attempts: attempts.into_iter().map(Into::into).collect(),
             payload,
         }

@@ -1,12 +1,13 @@
 //! The texts that `docket deliveries` prints, with times in UTC.
 
-use docket_domain::delivery::{FailureClass, MAX_ATTEMPTS, Status};
+use docket_domain::delivery::{FailureClass, MAX_ATTEMPTS};
 use docket_domain::resend::MAX_COUNT;
 use docket_store::deliveries::{ListedDelivery, StoredAttempt};
 use docket_store::resends::{Extent, Resend};
 
 use super::super::table::{table, time};
-use crate::actions::resend::{Many, Progress, Stopped};
+use crate::actions::resend::{Many, Progress, Stopped, remedy};
+use crate::actions::set_aside::Aside;
 use crate::actions::wait::Wait;
 
 pub(super) fn deliveries(listed: &[ListedDelivery], waits: &[Option<Wait>]) -> String {
@@ -23,12 +24,21 @@ pub(super) fn deliveries(listed: &[ListedDelivery], waits: &[Option<Wait>]) -> S
             delivery.event_code.to_string(),
             delivery.about.shown().to_owned(),
             delivery.webhook_name.clone(),
-            delivery.status.to_string(),
+            status(delivery),
             format!("{}/{MAX_ATTEMPTS}", delivery.attempt_count),
             last.iter().filter(|text| !text.is_empty()).cloned().collect::<Vec<_>>().join(", "),
         ]
     });
     table(head, rows)
+}
+
+/// The status, and why a dead letter counts no longer.
+fn status(delivery: &ListedDelivery) -> String {
+    match (&delivery.set_aside, delivery.resent) {
+        (Some(_), _) => format!("{} (set aside)", delivery.status),
+        (None, true) => format!("{} (resent)", delivery.status),
+        (None, false) => delivery.status.to_string(),
+    }
 }
 
 pub(super) fn resends(progress: &[Progress]) -> String {
@@ -78,6 +88,39 @@ pub(super) fn preview(many: &Many, extent: Extent, total: i64) -> String {
     }
 }
 
+pub(super) fn preview_aside(webhook: &str, aside: Aside, extent: Extent, total: i64) -> String {
+    let (which, done, to_do) = match aside {
+        Aside::Set => ("", "Nothing was set aside", "set them aside"),
+        Aside::Undo => (" that are set aside", "Nothing was changed", "make them count again"),
+    };
+    let (Some(oldest), Some(newest)) = (extent.oldest_ms, extent.newest_ms) else {
+        return format!(
+            "no dead letters of {webhook}{}.\n",
+            if which.is_empty() { " that count" } else { which }
+        );
+    };
+    let (oldest, newest) = (time(oldest), time(newest));
+    let more = match total > extent.count {
+        true => format!("\nThere are {}; the others need further requests.", counted(total)),
+        false => String::new(),
+    };
+    format!(
+        "{} dead letters of {webhook}{which}, created from {oldest} to {newest}.{more}\n{done}; add --yes to {to_do}.\n",
+        extent.count
+    )
+}
+
+pub(super) fn aside(kind: &str, subject: &str, aside: Aside, count: i64) -> String {
+    match (kind, aside, count) {
+        ("delivery", Aside::Set, 0) => format!("Delivery {subject} was set aside before.\n"),
+        ("delivery", Aside::Set, _) => format!("Delivery {subject} set aside: it counts no longer.\n"),
+        ("delivery", Aside::Undo, 0) => format!("Delivery {subject} is not set aside.\n"),
+        ("delivery", Aside::Undo, _) => format!("Delivery {subject} counts again.\n"),
+        (_, Aside::Set, _) => format!("{count} dead letters of {subject} set aside: they count no longer.\n"),
+        (_, Aside::Undo, _) => format!("{count} dead letters of {subject} count again.\n"),
+    }
+}
+
 /// A count of dead letters, which goes to one more than [`MAX_COUNT`].
 fn counted(total: i64) -> String {
     if total > MAX_COUNT { format!("more than {MAX_COUNT}") } else { total.to_string() }
@@ -115,7 +158,13 @@ fn waits_for(wait: Wait) -> String {
     format!("waits for {wait}")
 }
 
-pub(super) fn details(listed: &ListedDelivery, wait: Option<Wait>, attempts: &[StoredAttempt]) -> String {
+/// A delivery with what it waits for, its attempts, oldest first, and its resends, newest first.
+pub(super) fn details(
+    listed: &ListedDelivery,
+    wait: Option<Wait>,
+    attempts: &[StoredAttempt],
+    later: &[ListedDelivery],
+) -> String {
     let mut out = format!(
         "Delivery {}\n  event     {} {} about {}\n  webhook   {} (customer {})\n  status    {} after {} of {MAX_ATTEMPTS} attempts\n  created   {}\n",
         listed.id,
@@ -135,6 +184,18 @@ pub(super) fn details(listed: &ListedDelivery, wait: Option<Wait>, attempts: &[S
     if let Some(original) = &listed.resend_of {
         let by = listed.requested_by.as_deref().unwrap_or("");
         out.push_str(&format!("  resend of {original} by {by}\n"));
+    }
+    for resend in later.iter().rev() {
+        let by = resend.requested_by.as_deref().unwrap_or("–");
+        out.push_str(&format!(
+            "  resent    {} by {by}: {} ({})\n",
+            time(resend.created_at_ms),
+            resend.status,
+            resend.id
+        ));
+    }
+    if let Some((by, at_ms)) = &listed.set_aside {
+        out.push_str(&format!("  set aside {} by {by}\n", time(*at_ms)));
     }
     for attempt in attempts {
         let took = attempt.total_us.map_or("–".to_owned(), |micros| format!("{} ms", micros / 1000));
@@ -159,8 +220,8 @@ pub(super) fn details(listed: &ListedDelivery, wait: Option<Wait>, attempts: &[S
             phases.join(" · "),
         ));
     }
-    if let Some(class) = listed.failure_class.filter(|_| listed.status != Status::Succeeded) {
-        out.push_str(&format!("  what to do: {}\n", class.remedy()));
+    if let Some(remedy) = remedy(listed, later) {
+        out.push_str(&format!("  what to do: {remedy}\n"));
     }
     out
 }

@@ -1,8 +1,11 @@
 //! Queues deliveries: one row each, due at once or later.
 
+use std::collections::HashSet;
+
 use docket_domain::delivery::{DeliveryId, Status};
 
 use crate::connection::{Connection, Transaction};
+use crate::dead_letters;
 use crate::error::StoreError;
 use crate::sql::{Param, Rows, SLOTS, Statement, filled, params, slots};
 
@@ -39,7 +42,7 @@ pub async fn insert(
 }
 
 /// Queues many deliveries. Returns the ids of those that it queued: all but those whose idempotency key the webhook has
-/// already. Some thousand rows take a fraction of a second.
+/// already. The dead letters that they resend count no longer. Some thousand rows take a fraction of a second.
 pub async fn insert_many(
     transaction: &mut Transaction,
     deliveries: &[NewDelivery],
@@ -53,6 +56,10 @@ pub async fn insert_many(
         let finished = take_back_finished(transaction, &inserted).await?;
         inserted.retain(|id| !finished.contains(id));
     }
+    let queued: HashSet<&DeliveryId> = inserted.iter().collect();
+    let resends = deliveries.iter().filter(|new| new.resend_of.is_some() && queued.contains(&new.id));
+    let sent = resends.map(|new| [Param::from(&new.event_id), Param::from(&new.webhook)]);
+    dead_letters::mark_resent(transaction, sent).await?;
     Ok(inserted)
 }
 

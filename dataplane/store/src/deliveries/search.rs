@@ -33,23 +33,29 @@ pub struct ListedDelivery {
     pub created_at_ms: i64,
     pub finished_at_ms: Option<i64>,
     pub is_test: bool,
+    /// A dead letter that was resent: a later delivery counts instead.
+    pub resent: bool,
+    /// Who set the dead letter aside, and when.
+    pub set_aside: Option<(String, i64)>,
 }
 
 const LISTED: &str = "SELECT d.id, d.event_id, e.code, e.web_order_id, e.work_order, e.invoice_number, \
                       e.customer_code, d.webhook, d.webhook_name, d.status, d.attempt_count, d.due_at_ms, \
                       d.failure_class, d.http_status, d.idempotency_key, d.resend_of, d.requested_by, d.resend_id, \
-                      d.created_at_ms, d.finished_at_ms, EXISTS (SELECT 1 FROM test_event t WHERE t.id = e.id)";
+                      d.created_at_ms, d.finished_at_ms, EXISTS (SELECT 1 FROM test_event t WHERE t.id = e.id), \
+                      coalesce(d.resent, FALSE), d.set_aside_by, d.set_aside_at_ms";
 /// Where to look for deliveries, whatever their status.
 const ALL: &str = "delivery";
 /// Only finished ones.
 const HISTORY: &str = "delivery_history";
 /// Only unfinished ones.
-const QUEUED: &str = "(SELECT q.*, CAST(NULL AS BIGINT) AS finished_at_ms FROM delivery_unfinished q)";
+const QUEUED: &str = "(SELECT q.*, CAST(NULL AS BIGINT) AS finished_at_ms, CAST(NULL AS BOOLEAN) AS resent, \
+                      CAST(NULL AS TEXT) AS set_aside_by, CAST(NULL AS BIGINT) AS set_aside_at_ms FROM delivery_unfinished q)";
 
 /// Deliveries of either table, before they are joined with their events.
 const COLUMNS: &str = "d.id, d.event_id, d.webhook, d.webhook_name, d.status, d.attempt_count, d.due_at_ms, d.failure_class, \
                        d.http_status, d.idempotency_key, d.resend_of, d.requested_by, d.resend_id, d.created_at_ms, \
-                       d.finished_at_ms";
+                       d.finished_at_ms, d.resent, d.set_aside_by, d.set_aside_at_ms";
 /// The uids of the webhooks of the history that have this name, found from one to the next of the index that begins with
 /// them: all deliveries to one have the same name.
 const NAMED: &str = "WITH RECURSIVE hook (webhook) AS (SELECT min(webhook) FROM delivery_history UNION ALL \
@@ -95,6 +101,8 @@ fn listed(row: &Row) -> Result<ListedDelivery, StoreError> {
         created_at_ms: row.get(18)?,
         finished_at_ms: row.get(19)?,
         is_test: row.get(20)?,
+        resent: row.get(21)?,
+        set_aside: row.get::<Option<String>>(22)?.zip(row.get(23)?),
     })
 }
 
@@ -283,6 +291,25 @@ pub async fn find(connection: &mut Connection, id: DeliveryId) -> Result<Option<
     connection.query_opt(&sql, params![id.to_string()]).await?.as_ref().map(listed).transpose()
 }
 
+/// The most deliveries of [`later`].
+const MAX_LATER: i64 = 20;
+
+/// The deliveries of the same event to the same webhook that were made later, the newest first, at most 20: its resends, and theirs.
+pub async fn later(
+    connection: &mut Connection,
+    listed: &ListedDelivery,
+) -> Result<Vec<ListedDelivery>, StoreError> {
+    // Only the index by event is of use.
+    let sql = format!(
+        "{} WHERE d.event_id = $1 AND d.webhook || '' = $2 AND (d.created_at_ms, d.id) > ($3, $4) \
+         ORDER BY d.created_at_ms DESC, d.id DESC LIMIT {MAX_LATER}",
+        select(ALL)
+    );
+    let ListedDelivery { event_id, webhook, created_at_ms, id, .. } = listed;
+    let rows = connection.query(&sql, params![event_id, webhook, *created_at_ms, id]).await?;
+    rows.iter().map(self::listed).collect()
+}
+
 /// One attempt, as it is stored: `…_ms` in milliseconds since 1970, `…_us` in microseconds.
 #[derive(Clone)]
 #[expect(missing_docs, reason = "the columns of the table; the answer does not print")]
@@ -321,20 +348,20 @@ pub async fn find_with_attempts(
 
 /// The attempt of a row; `None`: the delivery has none.
 fn attempt(row: &Row) -> Result<Option<StoredAttempt>, StoreError> {
-    let Some(number) = row.get(21)? else { return Ok(None) };
-    let class = row.get::<Option<String>>(24)?.map(|word| word.parse()).transpose();
+    let Some(number) = row.get(24)? else { return Ok(None) };
+    let class = row.get::<Option<String>>(27)?.map(|word| word.parse()).transpose();
     Ok(Some(StoredAttempt {
         number,
-        started_at_ms: row.get(22)?,
-        finished_at_ms: row.get(23)?,
+        started_at_ms: row.get(25)?,
+        finished_at_ms: row.get(26)?,
         failure_class: class.map_err(|_| StoreError::Unexpected("failure_class"))?,
-        http_status: row.get(25)?,
-        remote_address: row.get(26)?,
-        response_body: row.get(27)?,
-        dns_us: row.get(28)?,
-        connect_us: row.get(29)?,
-        tls_us: row.get(30)?,
-        first_byte_us: row.get(31)?,
-        total_us: row.get(32)?,
+        http_status: row.get(28)?,
+        remote_address: row.get(29)?,
+        response_body: row.get(30)?,
+        dns_us: row.get(31)?,
+        connect_us: row.get(32)?,
+        tls_us: row.get(33)?,
+        first_byte_us: row.get(34)?,
+        total_us: row.get(35)?,
     }))
 }

@@ -116,6 +116,7 @@ async fn deliveries_of_test_events_do_not_count(rig: TenantDatabase) {
         from_ms: None,
         to_ms: None,
         limit: 10,
+        set_aside: false,
     };
     let dead = resends::dead_letters(&mut reader, &all).await.expect("a statement");
     assert_eq!(dead.iter().map(|dead| dead.id.clone()).collect::<Vec<_>>(), [lost.to_string()]);

@@ -22,7 +22,7 @@ on_both_databases!(rare_values_behind_a_long_history_are_found_on_one_page);
 
 /// The version whose programs know none of these indexes.
 const BEFORE: usize = 4;
-const NAMES: [&str; 3] = ["delivery_by_failure", "event_by_code", "web_order_by_status"];
+const NAMES: [&str; 4] = ["delivery_by_failure", "delivery_open", "event_by_code", "web_order_by_status"];
 
 /// Orders, events and deliveries with the numbers from 1 to `count`, one per millisecond. The 7th and the 11th of each have
 /// values that no other one has; half of the 11th's are those of the queue.

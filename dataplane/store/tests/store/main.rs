@@ -7,6 +7,7 @@ mod back_office;
 mod budget;
 mod buffers;
 mod cancellation;
+mod dead_letters;
 mod deliveries;
 mod ended;
 mod events;

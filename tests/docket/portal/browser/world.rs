@@ -134,6 +134,13 @@ impl World {
         found.unwrap_or_else(|| panic!("no {status} of {webhook}: {all:#?}")).id.clone()
     }
 
+    /// The page of a dead letter that counts no longer.
+    fn marked(&self, condition: &str) -> String {
+        let sql = format!("SELECT id FROM delivery WHERE {condition} LIMIT 1");
+        let id: String = open(&self.home, "ACME").query_row(&sql, (), |row| row.get(0)).expect("a delivery");
+        format!("/portal/logs/{id}")
+    }
+
     /// Every page, in each of its states.
     pub(super) fn pages(&self) -> Vec<Page> {
         let delivery = |webhook, status| format!("/portal/logs/{}", self.delivery(webhook, status));
@@ -153,9 +160,19 @@ impl World {
             page("logs-refused", "/portal/logs?status=Broken&from=soon"),
             of(Some(ALEX), "a-delivery-that-succeeded", delivery("healthy", "Succeeded")),
             of(Some(ALEX), "a-dead-letter", delivery("failing", "DeadLetter")),
+            of(Some(ALEX), "a-dead-letter-that-was-resent", self.marked("resent")),
+            of(
+                Some(ALEX),
+                "a-dead-letter-that-is-set-aside",
+                self.marked("set_aside_by IS NOT NULL") + "?done=set-aside",
+            ),
             of(Some(ALEX), "a-delivery-that-failed", delivery("failing", "Failed")),
             page("bulk-resend", "/portal/resends"),
             page("bulk-resend-previewed", "/portal/resends?webhook=default%2Fdead"),
+            page(
+                "bulk-resend-after-setting-aside",
+                "/portal/resends?webhook=default%2Fdead&done=set-aside&count=2",
+            ),
             page("bulk-resend-refused", "/portal/resends?webhook=default%2Fdead&limit=0&from=soon"),
             page("activity", "/portal/activity"),
             page("activity-refused", "/portal/activity?event=Broken&from=soon"),
@@ -241,6 +258,8 @@ async fn seed(home: &Home, server: &Server, words: &[&str]) {
         let body = json!({"webhook": webhook, "limit": 2, "perSecond": 1});
         assert_eq!(alex.post("/WebhookLogs/Resend", &body).await.status, 200);
     }
+    let set_aside = alex.post("/WebhookLogs/SetAside", &json!({"webhook": "default/dead", "limit": 1})).await;
+    assert_eq!(set_aside.json(), json!({"count": 1}));
     let resends = alex.get("/WebhookLogs/Resends").await.json();
     let stopped: Value = resends["items"][0]["resendId"].clone();
     alex.post("/WebhookLogs/StopResend", &json!({"resendId": stopped})).await;

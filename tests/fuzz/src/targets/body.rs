@@ -5,6 +5,7 @@ use docket::api::notes::NoteRequest;
 use docket::api::orders::ExportRequest;
 use docket::api::request::FromBody;
 use docket::api::webhook_logs::resends::requests::{ResendRequest, StopResendRequest};
+use docket::api::webhook_logs::set_aside::SetAsideRequest;
 use docket_orders::{Order, SaveRequest};
 
 use super::{check_problems, check_refusal};
@@ -20,6 +21,7 @@ pub(crate) fn run(body: &[u8]) {
     check::<ExportRequest>(body);
     check::<ResendRequest>(body);
     check::<StopResendRequest>(body);
+    check::<SetAsideRequest>(body);
 }
 
 /// An order that was accepted is stored, read back and exported: none of it may fail.

@@ -11,6 +11,7 @@ use crate::api::kinds::{DeliveryIdText, ResendIdText, WebhookName, Whole};
 use crate::api::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize};
 use crate::api::request::{FromBody, FromFields, request};
 use crate::api::times::DateOrTime;
+use crate::api::webhook_logs::answers::EventWord;
 
 /// The body of POST /WebhookLogs/Resend.
 #[derive(ToSchema)]
@@ -45,6 +46,8 @@ request! {
     body ResendMany {
         /// The webhook's namespace/name or its uid.
         req webhook: WebhookName, example "default/acme-orders";
+        /// Only deliveries of this event.
+        opt event: EventWord;
         /// Only deliveries created at or after this time.
         opt from: DateOrTime;
         /// Only deliveries created before this time.
@@ -62,6 +65,7 @@ impl From<ResendMany> for Many {
     fn from(request: ResendMany) -> Self {
         Self {
             webhook: request.webhook,
+            event: request.event,
             from_ms: request.from.map(Timestamp::as_millisecond),
             to_ms: request.to.map(Timestamp::as_millisecond),
             limit: request.limit,

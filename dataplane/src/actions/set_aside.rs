@@ -1,0 +1,147 @@
+//! Sets dead letters aside, one or those of a webhook, and undoes that. For the API, the command line and the portal.
+//!
+//! A dead letter that is set aside counts nowhere, and no bulk resend sends it. A resend on purpose ends the setting aside.
+
+use docket_crds::{EventCode, WebhookConfig};
+use docket_domain::audit::AuditEvent;
+use docket_domain::delivery::{DeliveryId, Status};
+use docket_domain::resend::MAX_COUNT;
+use docket_store::deliveries;
+use docket_store::resends::{self, DeadFilter, Extent};
+use docket_store::{Connection, Transaction, dead_letters};
+use jiff::Timestamp;
+
+use super::Refusal;
+use crate::tenants::Webhooks;
+
+const NO_SUCH_DELIVERY: Refusal = Refusal::NotFound("There is no such delivery");
+const NO_SUCH_WEBHOOK: Refusal = Refusal::NotFound(
+    "There is no webhook with this namespace/name or uid, and none with dead letters had it before",
+);
+const NOT_DEAD: Refusal =
+    Refusal::Conflict("The delivery is not a dead letter, so there is nothing to set aside");
+const RESENT: Refusal = Refusal::Conflict(
+    "The delivery was resent and counts no longer; if its resend is a dead letter too, set that one aside",
+);
+
+/// What to do with dead letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aside {
+    /// Set them aside.
+    Set,
+    /// Undo that: they count again.
+    Undo,
+}
+
+impl Aside {
+    /// How the audit records it.
+    pub fn event(self) -> AuditEvent {
+        match self {
+            Self::Set => AuditEvent::DeadLettersSetAside,
+            Self::Undo => AuditEvent::SetAsideUndone,
+        }
+    }
+}
+
+/// Which dead letters of a webhook: the filter of a bulk resend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    /// The webhook's uid, or `namespace/name`.
+    pub webhook: String,
+    /// Of this event only.
+    pub event: Option<EventCode>,
+    /// Created at or after.
+    pub from_ms: Option<i64>,
+    /// Created before.
+    pub to_ms: Option<i64>,
+    /// At most this many, the oldest first: 1 to [`MAX_COUNT`].
+    pub limit: i64,
+}
+
+/// Who does it.
+#[derive(Clone, Copy)]
+pub struct By<'a> {
+    /// The webhooks that are its concern.
+    pub webhooks: Webhooks<'a>,
+    /// The customer whose deliveries are its concern; `None`: all.
+    pub customer: Option<&'a str>,
+    /// Its name.
+    pub name: &'a str,
+}
+
+/// Sets a dead letter aside, or undoes that. `false`: it was so already.
+pub async fn one(
+    transaction: &mut Transaction,
+    by: By<'_>,
+    id: DeliveryId,
+    aside: Aside,
+    now: Timestamp,
+) -> Result<bool, Refusal> {
+    let found = deliveries::find(transaction, id).await?;
+    let concerns = |code: &str| by.customer.is_none_or(|customer| customer == code);
+    let listed = found.filter(|listed| concerns(&listed.customer_code)).ok_or(NO_SUCH_DELIVERY)?;
+    match (listed.status, listed.resent) {
+        (Status::DeadLetter, false) => {}
+        (Status::DeadLetter, true) => return Err(RESENT),
+        _ => return Err(NOT_DEAD),
+    }
+    Ok(match aside {
+        Aside::Set => dead_letters::set_aside_one(transaction, id, by.name, now.as_millisecond()).await?,
+        Aside::Undo => dead_letters::undo_one(transaction, id).await?,
+    })
+}
+
+/// The filter of the store, and the webhook's name. A webhook that is inactive or gone may have dead letters too.
+async fn filter(
+    connection: &mut Connection,
+    by: By<'_>,
+    chosen: &Chosen,
+    aside: Aside,
+) -> Result<(DeadFilter, String), Refusal> {
+    let Chosen { webhook, event, from_ms, to_ms, limit } = chosen;
+    let named = |one: &&WebhookConfig| one.uid == *webhook || one.full_name() == *webhook;
+    let known = match (by.webhooks.served().find(named), by.customer) {
+        (Some(one), _) => Some((one.uid.clone(), one.full_name())),
+        (None, None) => resends::webhook_of_dead(connection, webhook).await?,
+        (None, Some(_)) => None,
+    };
+    let (webhook, name) = known.ok_or(NO_SUCH_WEBHOOK)?;
+    let filter = DeadFilter {
+        webhook,
+        customer_code: by.customer.map(str::to_owned),
+        event_codes: event.map(|code| vec![code]),
+        from_ms: *from_ms,
+        to_ms: *to_ms,
+        limit: *limit,
+        set_aside: aside == Aside::Undo,
+    };
+    Ok((filter, name))
+}
+
+/// What [`many`] would change, and how many there are without the limit, of which at most [`MAX_COUNT`] and one are counted.
+/// Writes nothing.
+pub async fn preview(
+    connection: &mut Connection,
+    by: By<'_>,
+    chosen: &Chosen,
+    aside: Aside,
+) -> Result<(Extent, i64), Refusal> {
+    let (filter, _) = filter(connection, by, chosen, aside).await?;
+    Ok(resends::extent(connection, &filter, MAX_COUNT + 1).await?)
+}
+
+/// Sets the chosen dead letters of a webhook aside, or undoes that. Returns the webhook's name, and how many.
+pub async fn many(
+    transaction: &mut Transaction,
+    by: By<'_>,
+    chosen: &Chosen,
+    aside: Aside,
+    now: Timestamp,
+) -> Result<(String, i64), Refusal> {
+    let (filter, name) = filter(transaction, by, chosen, aside).await?;
+    let count = match aside {
+        Aside::Set => dead_letters::set_aside(transaction, &filter, by.name, now.as_millisecond()).await?,
+        Aside::Undo => dead_letters::undo(transaction, &filter).await?,
+    };
+    Ok((name, i64::try_from(count).unwrap_or(i64::MAX)))
+}

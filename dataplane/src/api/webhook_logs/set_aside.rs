@@ -1,0 +1,257 @@
+//! /WebhookLogs/SetAside and /WebhookLogs/UndoSetAside.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use docket_domain::delivery::DeliveryId;
+use docket_domain::resend::MAX_COUNT;
+use docket_store::Transaction;
+use jiff::Timestamp;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::answers::EventWord;
+use crate::actions::set_aside::{self, Aside, By, Chosen};
+use crate::api::body::Json;
+use crate::api::caller::{Administrator, Principal};
+use crate::api::error::{ApiError, ProblemBody};
+use crate::api::fields::Fields;
+use crate::api::idempotency::IdempotencyKey;
+use crate::api::kinds::{DeliveryIdText, WebhookName, Whole};
+use crate::api::request::{FromBody, FromFields, request};
+use crate::api::state::ApiState;
+use crate::api::times::{DateOrTime, time};
+use crate::api::writes::{Call, Done, Write};
+
+/// The body of POST /WebhookLogs/SetAside and POST /WebhookLogs/UndoSetAside.
+#[derive(ToSchema)]
+#[serde(untagged)]
+pub enum SetAsideRequest {
+    /// One dead letter.
+    One(SetAsideOne),
+    /// The dead letters of a webhook.
+    Many(SetAsideMany),
+}
+
+impl FromBody for SetAsideRequest {
+    fn from_body(body: &[u8]) -> Result<Self, ApiError> {
+        let fields = Fields::of_body(body)?;
+        match fields.has("deliveryId") {
+            true => SetAsideOne::read(fields).map(Self::One),
+            false => SetAsideMany::read(fields).map(Self::Many),
+        }
+    }
+}
+
+request! {
+    /// One dead letter to set aside.
+    body SetAsideOne {
+        /// The id of the delivery, which must be a dead letter.
+        req delivery_id: DeliveryIdText, example "0193f0c2-a1b0-7c3e-9d6f-5a4b3c2d1e0f";
+    }
+}
+
+request! {
+    /// The dead letters of a webhook to set aside.
+    body SetAsideMany {
+        /// The webhook's namespace/name or its uid.
+        req webhook: WebhookName, example "default/acme-orders";
+        /// Only deliveries of this event.
+        opt event: EventWord;
+        /// Only deliveries created at or after this time.
+        opt from: DateOrTime;
+        /// Only deliveries created before this time.
+        opt to: DateOrTime;
+        /// At most this many, the oldest first. The default is 10,000.
+        def limit: Whole<1, MAX_COUNT> = MAX_COUNT;
+        /// Only reports what would be set aside. Nothing is written.
+        def preview: bool = false;
+    }
+}
+
+impl From<SetAsideMany> for Chosen {
+    fn from(request: SetAsideMany) -> Self {
+        Self {
+            webhook: request.webhook,
+            event: request.event,
+            from_ms: request.from.map(Timestamp::as_millisecond),
+            to_ms: request.to.map(Timestamp::as_millisecond),
+            limit: request.limit,
+        }
+    }
+}
+
+/// The response of POST /WebhookLogs/SetAside and POST /WebhookLogs/UndoSetAside: one of two.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum SetAsideAnswer {
+    /// The request has no field `preview`.
+    Done(SetAsideDone),
+    /// The request has the field `preview`.
+    Preview(SetAsidePreview),
+}
+
+/// Dead letters were set aside, or count again.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SetAsideDone {
+    /// How many were changed by this request.
+    count: i64,
+}
+
+/// The dead letters that would be set aside, or would count again.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SetAsidePreview {
+    /// Always true. Nothing was written.
+    preview: bool,
+    /// How many there are without the limit; 10,001 stands for more than 10,000.
+    #[schema(maximum = 10001)]
+    total: i64,
+    /// How many the request would change.
+    count: i64,
+    /// When the oldest of them was created.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    oldest: Option<Timestamp>,
+    /// When the newest of them was created.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    newest: Option<Timestamp>,
+}
+
+/// Sets a dead letter aside, or the dead letters of a webhook.
+///
+/// They count nowhere from then on, and bulk resends leave them out. Setting them aside again changes nothing. A resend of one
+/// ends its setting aside.
+#[utoipa::path(post, path = "/WebhookLogs/SetAside", operation_id = "WebhookLogs.SetAside", tag = "WebhookLogs",
+    security(("ApiKey" = [], "Bearer" = [])),
+    params(IdempotencyKey),
+    request_body = SetAsideRequest,
+    responses((status = 200, body = SetAsideAnswer, description = "The dead letters are set aside. With preview, the response says which would be"),
+              (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such delivery, or no such webhook"),
+              (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "The delivery is no dead letter, or was resent. Or the Idempotency-Key was used for another request")))]
+pub async fn set(
+    State(state): State<Arc<ApiState>>,
+    Call { caller: Administrator(caller), request, write }: Call<Administrator, SetAsideRequest>,
+) -> Result<Response, ApiError> {
+    change(&state, &caller, request, Aside::Set, write).await
+}
+
+/// Undoes the setting aside of a dead letter, or of the dead letters of a webhook.
+///
+/// They count again, and bulk resends send them. Of others it changes nothing.
+#[utoipa::path(post, path = "/WebhookLogs/UndoSetAside", operation_id = "WebhookLogs.UndoSetAside", tag = "WebhookLogs",
+    security(("ApiKey" = [], "Bearer" = [])),
+    params(IdempotencyKey),
+    request_body = SetAsideRequest,
+    responses((status = 200, body = SetAsideAnswer, description = "The dead letters count again. With preview, the response says which would"),
+              (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such delivery, or no such webhook"),
+              (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "The delivery is no dead letter, or was resent. Or the Idempotency-Key was used for another request")))]
+pub async fn undo(
+    State(state): State<Arc<ApiState>>,
+    Call { caller: Administrator(caller), request, write }: Call<Administrator, SetAsideRequest>,
+) -> Result<Response, ApiError> {
+    change(&state, &caller, request, Aside::Undo, write).await
+}
+
+async fn change(
+    state: &ApiState,
+    caller: &Principal,
+    request: SetAsideRequest,
+    aside: Aside,
+    write: Write,
+) -> Result<Response, ApiError> {
+    match request {
+        SetAsideRequest::One(SetAsideOne { delivery_id }) => {
+            one(state, caller, delivery_id, aside, write).await.map(|(response, _)| response)
+        }
+        SetAsideRequest::Many(request) if request.preview => {
+            let mut reader = caller.reader(state).await?;
+            let name = caller.name();
+            let (extent, total) =
+                set_aside::preview(&mut reader, by(caller, &name), &request.into(), aside).await?;
+            let (oldest, newest) = (extent.oldest_ms.map(time), extent.newest_ms.map(time));
+            let preview = SetAsidePreview { preview: true, total, count: extent.count, oldest, newest };
+            Ok(Json(preview).into_response())
+        }
+        SetAsideRequest::Many(request) => {
+            many(state, caller, request.into(), aside, write).await.map(|(response, _)| response)
+        }
+    }
+}
+
+/// The caller as it sets aside.
+pub fn by<'a>(caller: &'a Principal, name: &'a str) -> By<'a> {
+    By { webhooks: caller.webhooks(), customer: caller.customer.as_deref(), name }
+}
+
+/// Sets a dead letter aside, or undoes that. Returns the response, and how many were changed, unless the response is that of an
+/// earlier request under the same key.
+pub async fn one(
+    state: &ApiState,
+    caller: &Principal,
+    id: DeliveryId,
+    aside: Aside,
+    write: Write,
+) -> Result<(Response, i64), ApiError> {
+    let mut changed = 0;
+    let work = async |transaction: &mut Transaction, now| {
+        let name = caller.name();
+        let is_changed = set_aside::one(transaction, by(caller, &name), id, aside, now).await?;
+        changed = i64::from(is_changed);
+        Ok(done(state, caller, aside, changed, ("delivery", id.to_string())))
+    };
+    let response = write.perform(state, caller, work).await?;
+    Ok((response, changed))
+}
+
+/// Like [`one`], of the chosen dead letters of a webhook.
+pub async fn many(
+    state: &ApiState,
+    caller: &Principal,
+    chosen: Chosen,
+    aside: Aside,
+    write: Write,
+) -> Result<(Response, i64), ApiError> {
+    let mut changed = 0;
+    let work = async |transaction: &mut Transaction, now| {
+        let name = caller.name();
+        let (webhook, count) = set_aside::many(transaction, by(caller, &name), &chosen, aside, now).await?;
+        changed = count;
+        Ok(done(state, caller, aside, count, ("webhook", webhook)))
+    };
+    let response = write.perform(state, caller, work).await?;
+    Ok((response, changed))
+}
+
+fn done(
+    state: &ApiState,
+    caller: &Principal,
+    aside: Aside,
+    count: i64,
+    (kind, id): (&'static str, String),
+) -> Done {
+    let done = Done::new(&SetAsideDone { count });
+    if count == 0 {
+        return done;
+    }
+    let entry = caller.entry(state, aside.event()).about(kind, &id).times(count);
+    done.record(entry).log(move |caller| {
+        let (code, name) = (caller.tenant.config.client_code.as_str(), caller.name());
+        match aside {
+            Aside::Set => {
+                tracing::info!(tenant.code = code, caller = name, kind, id, count, "dead letters set aside")
+            }
+            Aside::Undo => {
+                tracing::info!(
+                    tenant.code = code,
+                    caller = name,
+                    kind,
+                    id,
+                    count,
+                    "setting aside of dead letters undone"
+                );
+            }
+        }
+    })
+}

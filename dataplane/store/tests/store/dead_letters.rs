@@ -1,0 +1,186 @@
+//! Which dead letters count: of each event to a webhook the latest delivery, unless it is set aside.
+
+use docket_domain::delivery::{DeliveryId, Status};
+use docket_domain::event::EventId;
+use docket_program::clock::Clock;
+use docket_rig::tenant_database::{Place, T0, TenantDatabase, WEBHOOK, delivery_id, ended_sql, new_delivery};
+use docket_rig::{on_both_databases, postgres};
+use docket_store::deliveries as rows;
+use docket_store::resends::DeadFilter;
+use docket_store::{dead_letters, health, recent, resends};
+
+use super::upgrade;
+
+on_both_databases!(
+    what_was_sent_again_counts_once_more_at_most,
+    what_is_set_aside_counts_nowhere_until_that_ends,
+    a_withdrawn_resend_leaves_its_dead_letter
+);
+
+fn filter(set_aside: bool) -> DeadFilter {
+    DeadFilter {
+        webhook: WEBHOOK.into(),
+        customer_code: None,
+        event_codes: None,
+        from_ms: None,
+        to_ms: None,
+        limit: 100,
+        set_aside,
+    }
+}
+
+/// A dead letter of an event of its own.
+async fn dead(rig: &TenantDatabase, number: u16) -> (DeliveryId, EventId) {
+    let (id, event) = (delivery_id(number), rig.event(&format!("W{number}")).await);
+    rig.write(async |t| rows::insert(t, &new_delivery(id, &event), T0 + i64::from(number)).await).await;
+    end(rig, id, Status::DeadLetter).await;
+    (id, event)
+}
+
+async fn end(rig: &TenantDatabase, id: DeliveryId, status: Status) {
+    let columns = "failure_class = 'Dns'";
+    rig.run(&ended_sql(status, &T0.to_string(), &format!("id = '{id}'"))).await;
+    rig.run(&format!("UPDATE delivery_history SET {columns} WHERE id = '{id}' AND status = 'DeadLetter'"))
+        .await;
+}
+
+async fn resend(rig: &TenantDatabase, of: DeliveryId, event: &EventId, number: u16) -> DeliveryId {
+    let id = delivery_id(number);
+    let resend_id = Some("bulk".to_owned());
+    let new = rows::NewDelivery { resend_of: Some(of.to_string()), resend_id, ..new_delivery(id, event) };
+    rig.write(async |t| rows::insert(t, &new, T0 + i64::from(number)).await).await;
+    id
+}
+
+/// What counts, which must be the same wherever dead letters are counted.
+async fn open(rig: &TenantDatabase) -> Vec<String> {
+    let mut reader = rig.reader().await;
+    let dead = resends::dead_letters(&mut reader, &filter(false)).await.expect("a statement");
+    let count = dead.len() as i64;
+    let found = health::by_webhook(&mut reader).await.expect("a statement");
+    assert_eq!(found[0].dead_letter, count);
+    assert_eq!(found[0].last_dead_letter_at_ms.is_some(), count > 0);
+    let hooks = [WEBHOOK.to_owned()];
+    let today = recent::count(&mut reader, &hooks, Status::DeadLetter, 0).await.expect("a statement");
+    assert_eq!(today, count);
+    let failures = recent::failures(&mut reader, &hooks).await.expect("a statement");
+    assert_eq!(failures.iter().map(|failures| failures.count).sum::<i64>(), count);
+    dead.into_iter().map(|dead| dead.id).collect()
+}
+
+async fn what_was_sent_again_counts_once_more_at_most(rig: TenantDatabase) {
+    let ((first, event), (other, _)) = (dead(&rig, 1).await, dead(&rig, 2).await);
+    assert_eq!(open(&rig).await, [first.to_string(), other.to_string()]);
+    let second = resend(&rig, first, &event, 11).await;
+    assert_eq!(open(&rig).await, [other.to_string()], "it is being sent");
+    end(&rig, second, Status::DeadLetter).await;
+    assert_eq!(open(&rig).await, [other.to_string(), second.to_string()], "once, as the latest");
+    // Of the first, not of the latest.
+    let third = resend(&rig, first, &event, 12).await;
+    end(&rig, third, Status::Succeeded).await;
+    assert_eq!(open(&rig).await, [other.to_string()]);
+    assert!(rig.delivery(first).await.resent && rig.delivery(second).await.resent);
+    assert!(!rig.delivery(third).await.resent && !rig.delivery(other).await.resent);
+    let mut reader = rig.reader().await;
+    let listed = rows::find(&mut reader, first).await.expect("a statement").expect("it is there");
+    let later = rows::later(&mut reader, &listed).await.expect("a statement");
+    let later: Vec<_> = later.iter().map(|later| (later.id.clone(), later.status)).collect();
+    assert_eq!(later, [(third.to_string(), Status::Succeeded), (second.to_string(), Status::DeadLetter)]);
+}
+
+async fn what_is_set_aside_counts_nowhere_until_that_ends(rig: TenantDatabase) {
+    let ((first, event), (other, _)) = (dead(&rig, 1).await, dead(&rig, 2).await);
+    let aside =
+        async |id| rig.write(async |t| dead_letters::set_aside_one(t, id, "employee 1", T0 + 50).await).await;
+    assert!(aside(first).await && !aside(first).await, "once");
+    assert_eq!(open(&rig).await, [other.to_string()]);
+    assert_eq!(rig.delivery(first).await.set_aside, Some(("employee 1".to_owned(), T0 + 50)));
+    assert!(rig.write(async |t| dead_letters::undo_one(t, first).await).await);
+    assert!(!rig.write(async |t| dead_letters::undo_one(t, first).await).await);
+    assert_eq!(open(&rig).await.len(), 2);
+
+    // Of a filter: the oldest first, and no more than its limit.
+    let few = DeadFilter { limit: 1, ..filter(false) };
+    let all = async |filter: &DeadFilter| {
+        rig.write(async |t| dead_letters::set_aside(t, filter, "employee 2", T0 + 60).await).await
+    };
+    assert_eq!((all(&few).await, open(&rig).await), (1, vec![other.to_string()]));
+    let mut reader = rig.reader().await;
+    let (extent, total) = resends::extent(&mut reader, &filter(true), 10).await.expect("a statement");
+    assert_eq!((extent.count, total, extent.oldest_ms), (1, 1, Some(T0 + 1)));
+    drop(reader);
+    assert_eq!(all(&filter(false)).await, 1);
+    assert_eq!(open(&rig).await, Vec::<String>::new());
+    let undone = rig.write(async |t| dead_letters::undo(t, &filter(true)).await).await;
+    assert_eq!((undone, open(&rig).await.len()), (2, 2));
+
+    // A resend on purpose ends it.
+    assert!(aside(first).await);
+    let again = resend(&rig, first, &event, 11).await;
+    assert_eq!(rig.delivery(first).await.set_aside, None);
+    end(&rig, again, Status::DeadLetter).await;
+    assert_eq!(open(&rig).await, [other.to_string(), again.to_string()]);
+    assert!(!aside(first).await, "it does not count anyway");
+}
+
+async fn a_withdrawn_resend_leaves_its_dead_letter(rig: TenantDatabase) {
+    let (first, event) = dead(&rig, 1).await;
+    resend(&rig, first, &event, 11).await;
+    rig.run(
+        "INSERT INTO resend (id, webhook, webhook_name, per_second, count, requested_by, created_at_ms) \
+         VALUES ('bulk', 'w', 'a/w', 1, 1, 'x', 0)",
+    )
+    .await;
+    assert_eq!(open(&rig).await, Vec::<String>::new());
+    let stopped = rig.write(async |t| resends::stop(t, "bulk", "x", T0).await).await;
+    assert_eq!((stopped, open(&rig).await), (Some(1), vec![first.to_string()]));
+}
+
+/// Dead letters that a version without the marks has resent are marked before the index that counts them is built.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dead_letters_that_were_resent_before_an_upgrade_do_not_count_after_it() {
+    let url = postgres::database().await;
+    let client = postgres::client(&url).await;
+    let before = docket_schema::MIGRATIONS.iter().position(|step| step.name.starts_with("open dead letters"));
+    let rows = "INSERT INTO event (id, code, customer_code, body, occurred_at_ms) VALUES ('e1', 'order.created', 'C', '', 0), \
+                ('e2', 'order.created', 'C', '', 0); \
+                INSERT INTO delivery_history (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, \
+                created_at_ms, finished_at_ms) VALUES ('a', 'e1', 'w', 'a/w', 'DeadLetter', 5, 1, 1, 1), \
+                ('b', 'e1', 'w', 'a/w', 'Succeeded', 1, 2, 2, 2), ('c', 'e2', 'w', 'a/w', 'DeadLetter', 5, 3, 3, 3)";
+    let version = upgrade::version(before.expect("the step is there"));
+    client.batch_execute(&format!("{version} {rows}")).await.expect("the version before");
+    let database = Place::Url(url).open(1);
+    database.migrate(&Clock::System).await.expect("it is migrated");
+    assert!(database.build_indexes().await.expect("they are built"));
+    let found = health::by_webhook(&mut database.reader().await.expect("a connection")).await;
+    assert_eq!(found.expect("a statement")[0].dead_letter, 1);
+}
+
+/// However many dead letters were resent or set aside, counting the others reads few pages.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dead_letters_that_count_have_an_index_of_their_own() {
+    let url = postgres::database().await;
+    let rig = TenantDatabase::at(Place::Url(url.clone())).await;
+    let event = rig.event("W1").await;
+    let fill = format!(
+        "INSERT INTO delivery_history (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms, \
+         finished_at_ms, resent, set_aside_at_ms) SELECT n::text, '{}', 'w', 'n', 'DeadLetter', 5, n, n, n, \
+         CASE WHEN n % 2 = 0 AND n > 20 THEN TRUE END, CASE WHEN n % 2 = 1 AND n > 20 THEN 1 END \
+         FROM generate_series(1, 50000) AS s(n)",
+        event.as_str()
+    );
+    rig.run(&fill).await;
+    postgres::client(&url).await.batch_execute("VACUUM ANALYZE delivery_history").await.expect("analyzed");
+    let mut reader = rig.reader().await;
+    for bound in ["", health::BOUND] {
+        let explain = format!("EXPLAIN (ANALYZE, BUFFERS) {}", health::sql(bound));
+        let rows = reader.query(&explain, Vec::new()).await.expect("a plan");
+        let plan: Vec<String> = rows.iter().map(|row| row.get(0).expect("text")).collect();
+        let plan = plan.join("\n");
+        assert!(plan.contains("delivery_open") && !plan.contains("delivery_dead"), "{plan}");
+        let first =
+            plan.lines().find(|line| line.trim_start().starts_with("Buffers: shared")).expect("buffers");
+        let pages: i64 = first.split(['=', ' ']).filter_map(|word| word.parse::<i64>().ok()).sum();
+        assert!(pages < 300, "{plan}");
+    }
+}

@@ -1,0 +1,80 @@
+//! Dead letters that are set aside and back, as HTML.
+
+use docket_tests::people::ALEX;
+
+use super::rig::{Browser, hidden, is_protected};
+use crate::api::rig::{captioned, save};
+use crate::api::webhook_logs::{all_dead, dying};
+
+const SET_ASIDE: &str = "SELECT count(*) FROM delivery WHERE set_aside_by IS NOT NULL";
+
+#[tokio::test]
+async fn dead_letters_are_set_aside_one_by_one_or_all_and_back() {
+    let rig = dying().await;
+    let ada = rig.ada().await;
+    for caption in ["a", "b", "c"] {
+        save(&ada, &captioned(caption)).await;
+    }
+    all_dead(&rig, 3).await;
+    let browser = Browser::signed_in(&rig.server, "acme", ALEX).await;
+    let text = async |path: &str| browser.get(path).await.text().to_owned();
+    let list = text("/portal/logs?status=DeadLetter").await;
+    let id =
+        list.split("href=\"/portal/logs/").nth(1).and_then(|part| part.split('"').next()).expect("a link");
+    let page = browser.get(&format!("/portal/logs/{id}")).await;
+    let csrf = hidden(&page, "csrf");
+
+    let one = [("deliveryId", id), ("csrf", csrf.as_str())];
+    assert_eq!(browser.post("/portal/logs/set-aside", &one[..1]).await.status, 403, "without the token");
+    let reply = browser.post("/portal/logs/set-aside", &one).await;
+    let back = reply.headers["location"].clone();
+    assert_eq!((reply.status, &*back), (303, &*format!("/portal/logs/{id}?done=set-aside")), "{reply:?}");
+    let page = browser.get(&back).await;
+    is_protected(&page);
+    for part in
+        ["The dead letter is set aside", " by employee 52</dd>", "(set aside)", "Undo set aside</button>"]
+    {
+        assert!(page.text().contains(part), "{part}: {page:?}");
+    }
+    assert!(!page.text().contains("Then resend it"), "{page:?}");
+    assert!(text("/portal/logs").await.contains("</span> (set aside)</td>"));
+    assert!(text("/portal").await.contains(">2 dead letters</a>"), "it counts no longer");
+
+    // All of a choice. What is set aside already is no part of it.
+    let choice = "/portal/resends?webhook=default%2Forders&event=order.created";
+    let shown = text(choice).await;
+    for part in ["2 of 2 dead letters", "Set aside 2</button>", "Undo set aside of 1</button>"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let form = [("webhook", "default/orders"), ("event", "order.created"), ("csrf", &csrf)];
+    assert_eq!(browser.post("/portal/resends/set-aside", &form[..2]).await.status, 403);
+    let reply = browser.post("/portal/resends/set-aside", &form).await;
+    let back = reply.headers["location"].clone();
+    assert!(reply.status == 303 && back.contains("&event=order.created&"), "{reply:?}");
+    let shown = text(&back).await;
+    for part in [
+        "role=\"status\">2 dead letters set aside.</p>",
+        "Undo set aside of 3</button>",
+        "There is no dead letter",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert_eq!(rig.count(SET_ASIDE), 3);
+    assert!(text("/portal").await.contains("Nothing is wrong."));
+    assert!(text("/portal/webhooks").await.contains("nothing waits"));
+
+    let reply = browser.post("/portal/logs/undo-set-aside", &one).await;
+    let back = text(&reply.headers["location"]).await;
+    assert!(back.contains("it counts again") && back.contains("Then resend it, or set it aside."), "{back}");
+    let reply = browser.post("/portal/resends/undo-set-aside", &form).await;
+    assert!(text(&reply.headers["location"]).await.contains("2 dead letters not set aside any more."));
+    assert_eq!(rig.count(SET_ASIDE), 0);
+    assert!(text("/portal").await.contains(">3 dead letters</a>"));
+    let audit = "SELECT count(*) FROM audit WHERE actor = 'employee 52' AND ((event, subject, count) IN (VALUES \
+                 ('DeadLettersSetAside', 'webhook default/orders', 2), ('SetAsideUndone', 'webhook default/orders', 2)) \
+                 OR event IN ('DeadLettersSetAside', 'SetAsideUndone') AND subject LIKE 'delivery %' AND count = 1)";
+    assert_eq!(rig.count(audit), 4);
+    // Other words are not shown.
+    let other = text("/portal/resends?webhook=default%2Forders&done=%3Cb%3E&count=%3Cb%3E").await;
+    assert!(other.contains("3 of 3 dead letters") && !other.contains("not set aside any more"), "{other}");
+}
