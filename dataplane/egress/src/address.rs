@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use docket_program::metadata_service::is_metadata_service;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
+use crate::resolve::{LOCALHOST, is_localhost};
+
 /// IPv4 ranges that are not global unicast (IANA special-purpose registry), and one address that only looks like it.
 const FORBIDDEN_V4: [Ipv4Net; 16] = [
     v4(0, 0, 0, 0, 8),        // "this network"; Linux connects 0.0.0.0 to itself
@@ -91,11 +93,11 @@ fn is_global_unicast(ip: IpAddr) -> bool {
     }
 }
 
-/// Returns the address that a URL's host is without a lookup: an address literal, or `localhost`.
-pub fn literal_address(host: &str) -> Option<IpAddr> {
+/// Returns the addresses that a URL's host is without a lookup: an address literal, or `localhost`.
+pub fn literal_addresses(host: &str) -> Vec<IpAddr> {
     match host.trim_matches(['[', ']']) {
-        "localhost" => Some(Ipv4Addr::LOCALHOST.into()),
-        host => host.parse().ok(),
+        host if is_localhost(host) => LOCALHOST.to_vec(),
+        host => host.parse().into_iter().collect(),
     }
 }
 

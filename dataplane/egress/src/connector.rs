@@ -12,9 +12,9 @@
 //!   to a new connection only if hyper returns it with no byte written.
 //! - Connections are pooled by URL and trusted certificates, and dropping the attempt closes the socket.
 
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use docket_domain::delivery::{FailureClass, Phase, Report};
@@ -28,26 +28,28 @@ use url::Host;
 use crate::address::EgressPolicy;
 use crate::connection::Connection;
 use crate::exchange::tls_error;
-use crate::resolve::{Resolve, ResolveError};
+use crate::open::open;
+use crate::resolve::{Found, Late, Resolve, ResolveError, is_localhost};
 use crate::target::Target;
 use crate::trust::Trust;
 
 /// Limit of DNS, connecting and TLS, each. A receiver that needs longer for one of them is as good as gone; the slot
 /// is better used for others.
 pub const PHASE_LIMIT: Duration = Duration::from_secs(5);
-/// Addresses tried of one DNS answer. All are checked, but a fifth one would leave each too little of the 5 s.
-const MAX_TRIED: usize = 4;
 
 /// Opens connections to receivers.
 pub(crate) struct Connector {
     policy: EgressPolicy,
     dns: Box<dyn Resolve>,
     phase_limit: Duration,
+    /// The number of connections opened so far, which chooses the address that is tried first.
+    opened: AtomicUsize,
 }
 
 impl Connector {
     pub(crate) fn new(policy: EgressPolicy, dns: impl Resolve, attempt_timeout: Duration) -> Self {
-        Self { policy, dns: Box::new(dns), phase_limit: PHASE_LIMIT.min(attempt_timeout / 3) }
+        let phase_limit = PHASE_LIMIT.min(attempt_timeout / 3);
+        Self { policy, dns: Box::new(dns), phase_limit, opened: AtomicUsize::new(0) }
     }
 
     /// Opens a connection. Records in `report` how far it came and how long each phase took.
@@ -61,17 +63,26 @@ impl Connector {
         let server_name = target.server_name()?;
         let times = &mut report.times;
 
-        let sockets = match &target.host {
+        let (sockets, late) = match &target.host {
             Host::Domain(name) => {
                 let look_up = self.look_up(name, target.port);
                 phase(Phase::Dns, self.until(deadline), &mut times.dns, look_up).await?
             }
-            Host::Ipv4(ip) => self.checked(vec![IpAddr::from(*ip)], target.port)?,
-            Host::Ipv6(ip) => self.checked(vec![IpAddr::from(*ip)], target.port)?,
+            Host::Ipv4(ip) => (self.checked(vec![IpAddr::from(*ip)], target.port)?, None),
+            Host::Ipv6(ip) => (self.checked(vec![IpAddr::from(*ip)], target.port)?, None),
         };
 
         let until = self.until(deadline);
-        let open = open(&sockets, until);
+        // A later attempt begins with another address, in case that the first one accepts connections and does no more.
+        let turn = self.opened.fetch_add(1, Ordering::Relaxed);
+        // Late addresses are checked on their own: those that came first have been, and may be in use.
+        let late = async {
+            match late {
+                Some(late) => self.checked(late.await, target.port).unwrap_or_default(),
+                None => Vec::new(),
+            }
+        };
+        let open = open(sockets, late, turn, until);
         let (tcp, remote) = phase(Phase::Connect, until, &mut times.connect, open).await?;
         report.remote = Some(remote);
 
@@ -85,9 +96,20 @@ impl Connector {
         deadline.min(Instant::now() + self.phase_limit)
     }
 
-    async fn look_up(&self, name: &str, port: u16) -> Result<Vec<SocketAddr>, FailureClass> {
+    async fn look_up(
+        &self,
+        name: &str,
+        port: u16,
+    ) -> Result<(Vec<SocketAddr>, Option<Late>), FailureClass> {
         match self.dns.lookup(name).await {
-            Ok(addresses) => self.checked(addresses, port),
+            // Nobody else decides the addresses of `localhost`, so a forbidden `::1` says nothing about 127.0.0.1.
+            Ok(Found { addresses, late }) if is_localhost(name) => {
+                let (permitted, refused): (Vec<_>, Vec<_>) =
+                    addresses.into_iter().partition(|ip| self.policy.permits(SocketAddr::new(*ip, port)));
+                let addresses = if permitted.is_empty() { refused } else { permitted };
+                Ok((self.checked(addresses, port)?, late))
+            }
+            Ok(Found { addresses, late }) => Ok((self.checked(addresses, port)?, late)),
             Err(ResolveError::TimedOut) => Err(FailureClass::Timeout(Phase::Dns)),
             Err(ResolveError::Failed) => Err(FailureClass::Dns),
         }
@@ -102,7 +124,7 @@ impl Connector {
         }
         let sockets: Vec<_> = addresses.into_iter().map(|ip| SocketAddr::new(ip, port)).collect();
         if sockets.iter().all(|socket| self.policy.permits(*socket)) {
-            Ok(alternated(sockets))
+            Ok(sockets)
         } else {
             Err(FailureClass::BlockedAddress)
         }
@@ -121,58 +143,6 @@ pub(crate) async fn phase<T, E: From<FailureClass>>(
     let ended = timeout_at(until, work).await.unwrap_or_else(|_| Err(FailureClass::Timeout(phase).into()));
     *took = ended.is_ok().then(|| started.elapsed());
     ended
-}
-
-/// Alternates IPv4 and IPv6 addresses and keeps the order within each family. IPv4 comes first: many clusters have no
-/// IPv6 and drop its packets silently, while nearly every receiver has IPv4.
-fn alternated(sockets: Vec<SocketAddr>) -> Vec<SocketAddr> {
-    let (v4, v6): (Vec<_>, Vec<_>) = sockets.into_iter().partition(SocketAddr::is_ipv4);
-    let (mut v4, mut v6) = (v4.into_iter(), v6.into_iter());
-    let mut sockets = Vec::new();
-    loop {
-        let (a, b) = (v4.next(), v6.next());
-        if a.is_none() && b.is_none() {
-            return sockets;
-        }
-        sockets.extend(a.into_iter().chain(b));
-    }
-}
-
-/// Tries the addresses one after the other. Each gets an equal share of the time that is left, so that a silent first
-/// address leaves time for the next.
-async fn open(sockets: &[SocketAddr], until: Instant) -> Result<(TcpStream, SocketAddr), FailureClass> {
-    let tried = &sockets[..sockets.len().min(MAX_TRIED)];
-    let mut failure = FailureClass::Connect;
-    for (socket, left) in tried.iter().zip((1..=tried.len()).rev()) {
-        let share = until.saturating_duration_since(Instant::now()) / u32::try_from(left).unwrap_or(u32::MAX);
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the one place that connects to receivers; the address has been checked"
-        )]
-        let connecting = TcpStream::connect(*socket);
-        let class = match timeout_at(Instant::now() + share, connecting).await {
-            Ok(Ok(tcp)) => {
-                let _ = tcp.set_nodelay(true); // only costs speed if it fails
-                return Ok((tcp, *socket));
-            }
-            Ok(Err(error)) => class_of_connect(&error),
-            Err(_) => FailureClass::Timeout(Phase::Connect),
-        };
-        // `Refused` says most: the host is there. Otherwise the last failure counts, because "no route" often comes
-        // first.
-        if failure != FailureClass::Refused {
-            failure = class;
-        }
-    }
-    Err(failure)
-}
-
-fn class_of_connect(error: &io::Error) -> FailureClass {
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => FailureClass::Refused,
-        io::ErrorKind::TimedOut => FailureClass::Timeout(Phase::Connect),
-        _ => FailureClass::Connect,
-    }
 }
 
 async fn handshake(
@@ -217,6 +187,10 @@ mod tests {
         (class, report)
     }
 
+    async fn looked_up(connector: &Connector, name: &str) -> Result<Vec<SocketAddr>, FailureClass> {
+        connector.look_up(name, 443).await.map(|(sockets, _)| sockets)
+    }
+
     fn literal(ip: IpAddr) -> String {
         format!("https://{}/", SocketAddr::new(ip, 443))
     }
@@ -247,13 +221,13 @@ mod tests {
         for ip in vectors::forbidden() {
             let dns = FixedDns::new().answer("rebind.example", [PUBLIC]).answer("rebind.example", [ip]);
             let connector = connector(dns);
-            let first = connector.look_up("rebind.example", 443).await;
+            let first = looked_up(&connector, "rebind.example").await;
             assert_eq!(
                 first,
                 Ok(vec![SocketAddr::new(PUBLIC, 443)]),
                 "the checked address is the one connected to"
             );
-            let second = connector.look_up("rebind.example", 443).await;
+            let second = looked_up(&connector, "rebind.example").await;
             assert_eq!(second, Err(FailureClass::BlockedAddress), "{ip}");
         }
     }
@@ -262,10 +236,8 @@ mod tests {
     async fn public_addresses_are_permitted() {
         for ip in vectors::allowed() {
             let dns = FixedDns::new().answer("hooks.example", [ip]);
-            assert_eq!(
-                connector(dns).look_up("hooks.example", 443).await,
-                Ok(vec![SocketAddr::new(ip, 443)])
-            );
+            let found = looked_up(&connector(dns), "hooks.example").await;
+            assert_eq!(found, Ok(vec![SocketAddr::new(ip, 443)]));
             assert_eq!(connector(FixedDns::new()).checked(vec![ip], 443), Ok(vec![SocketAddr::new(ip, 443)]));
         }
     }
@@ -371,21 +343,5 @@ mod tests {
             let took = started.elapsed().as_millis();
             assert!((limit..limit + 5).contains(&took), "{took} ms");
         }
-    }
-
-    #[test]
-    fn both_address_families_are_tried_in_turn() {
-        let sockets =
-            |list: &[&str]| list.iter().map(|s| s.parse().expect("a socket")).collect::<Vec<SocketAddr>>();
-        assert_eq!(
-            alternated(sockets(&[
-                "[2001:200::1]:1",
-                "[2001:200::2]:1",
-                "8.8.8.1:1",
-                "[2001:200::3]:1",
-                "8.8.8.2:1"
-            ])),
-            sockets(&["8.8.8.1:1", "[2001:200::1]:1", "8.8.8.2:1", "[2001:200::2]:1", "[2001:200::3]:1"])
-        );
     }
 }

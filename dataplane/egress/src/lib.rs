@@ -6,7 +6,7 @@
 //!   [`Outcome`](docket_domain::delivery::Outcome).
 //! - `target`: URL and trusted certificates of the POST; [`Trust`] is the set of trusted certificates.
 //! - `pool`: who gets a connection to a target and who opens one; `kept`: the idle ones.
-//! - `connector`: DNS, address check, TCP and TLS, each with its own time limit. [`Resolve`] turns a name into
+//! - `connector`: DNS, address check, TCP (`open`) and TLS, each with its own time limit. [`Resolve`] turns a name into
 //!   addresses ([`SystemDns`], or [`FixedDns`] in tests); [`EgressPolicy`] decides which addresses may be reached.
 //! - `connection`: an open connection, from one POST to the next; [`Exchange`]: one POST on its stream and its answer.
 //!
@@ -46,6 +46,7 @@ mod connection;
 mod connector;
 mod exchange;
 mod kept;
+mod open;
 mod pool;
 mod resolve;
 mod sender;
@@ -55,11 +56,11 @@ mod trust;
 #[cfg(test)]
 mod tests;
 
-pub use address::{EgressPolicy, literal_address};
+pub use address::{EgressPolicy, literal_addresses};
 pub use connector::PHASE_LIMIT;
 pub use exchange::{BodyEnd, Exchange, MAX_HEADER_BYTES, MAX_HEADERS, SUCCESS_BODY_LIMIT, Unanswered};
 pub use kept::{IDLE_LIMIT, MAX_PER_TARGET};
 pub use pool::{LONGEST_WAIT, OPENINGS};
-pub use resolve::{FixedDns, Resolve, ResolveError, Resolving, SystemDns};
+pub use resolve::{FixedDns, Found, Late, Resolve, ResolveError, Resolving, SystemDns};
 pub use sender::{Post, Sender};
 pub use trust::{BadBundle, Trust};

@@ -1,24 +1,46 @@
 //! How a name becomes addresses. Whether they may be reached is decided in `connector`.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hickory_resolver::TokioResolver;
-use hickory_resolver::config::{LookupIpStrategy, NameServerConfig, ResolverConfig};
+use hickory_resolver::config::{NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts};
+use hickory_resolver::lookup::Lookup;
 use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::proto::op::Query;
+use hickory_resolver::proto::rr::{IntoName, Name, RecordType};
+use hickory_resolver::system_conf::parse_resolv_conf;
+use hickory_resolver::{Hosts, TokioResolver};
+use tokio::time::timeout;
 
 /// What [`Resolve::lookup`] returns: boxed, so that a [`Sender`](crate::Sender) needs no type parameter.
-pub type Resolving<'a> = Pin<Box<dyn Future<Output = Result<Vec<IpAddr>, ResolveError>> + Send + 'a>>;
+pub type Resolving<'a> = Pin<Box<dyn Future<Output = Result<Found, ResolveError>> + Send + 'a>>;
+
+/// The addresses of the other family that have not come yet. None of them, if they do not come in time.
+pub type Late = Pin<Box<dyn Future<Output = Vec<IpAddr>> + Send>>;
 
 /// Resolves names. Called once per connection, and never for an IP literal.
 pub trait Resolve: Send + Sync + 'static {
     /// All addresses of `name`, in the order in which to try them.
     fn lookup<'a>(&'a self, name: &'a str) -> Resolving<'a>;
+}
+
+/// The addresses of a name.
+pub struct Found {
+    /// The addresses that came first.
+    pub addresses: Vec<IpAddr>,
+    /// The lookup of the other family, if the name servers have not answered it yet.
+    pub late: Option<Late>,
+}
+
+impl From<Vec<IpAddr>> for Found {
+    fn from(addresses: Vec<IpAddr>) -> Self {
+        Self { addresses, late: None }
+    }
 }
 
 /// Why a name has no addresses.
@@ -39,8 +61,32 @@ impl<R: Resolve + ?Sized> Resolve for Arc<R> {
 }
 
 /// The machine's own resolver configuration: `/etc/resolv.conf` and `/etc/hosts`, both read once.
-#[derive(Debug)]
-pub struct SystemDns(TokioResolver);
+pub struct SystemDns {
+    resolver: TokioResolver,
+    hosts: Hosts,
+    /// The domains to append to a name that does not resolve as it stands.
+    search: Vec<Name>,
+    /// Whether to ask for IPv6 addresses: not with `options no-aaaa`.
+    ipv6: bool,
+}
+
+/// Why a query for the addresses of one family has none.
+enum NoAddress {
+    /// No name server knows the name, or the name has addresses of the other family only.
+    Failed,
+    /// The name does not exist (NXDOMAIN), so it should have no addresses of the other family either.
+    NoSuchName,
+    TimedOut,
+}
+
+impl From<NoAddress> for ResolveError {
+    fn from(reason: NoAddress) -> Self {
+        match reason {
+            NoAddress::Failed | NoAddress::NoSuchName => Self::Failed,
+            NoAddress::TimedOut => Self::TimedOut,
+        }
+    }
+}
 
 impl SystemDns {
     /// Timeout of one query. A query that got lost is repeated well within the 5 s that an attempt has for DNS.
@@ -48,25 +94,135 @@ impl SystemDns {
     /// Longest time that an answer is cached, whatever the TTL of the record. Retries are at least a minute apart, and each
     /// should see a receiver that has moved or a record that was fixed.
     const LONGEST_CACHED: Duration = Duration::from_secs(30);
+    /// How long addresses wait for those of the other family (RFC 8305, section 3). Some firewalls and name servers drop
+    /// queries for one of the families.
+    const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
+    /// How long the other family counts after that: while the first addresses are tried, or after an NXDOMAIN, because some
+    /// name servers give it for the family that a name does not have.
+    const OTHER_FAMILY: Duration = Duration::from_secs(1);
 
     /// Without a usable `/etc/resolv.conf` it asks a name server on this machine, as the C library does.
     pub fn new() -> Self {
-        let mut builder = TokioResolver::builder_tokio().unwrap_or_else(|_| {
-            let own = NameServerConfig::udp_and_tcp(Ipv4Addr::LOCALHOST.into());
-            let config = ResolverConfig::from_name_servers(vec![own]);
-            TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
-        });
-        let options = builder.options_mut();
-        // Targets are full names. With the `ndots:5` of Kubernetes each would first be tried in every search domain.
-        // With 0 the name itself is tried first, and the search domains (`receiver.team.svc`) only if that fails.
-        options.ndots = 0;
-        options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
+        let file = std::fs::read("/etc/resolv.conf").unwrap_or_default();
+        let hosts = Hosts::from_system().unwrap_or_default();
+        Self::with(&file, hosts, |_| {})
+    }
+
+    /// `file`: a `resolv.conf`; `adapt` changes the name servers that it names.
+    pub(crate) fn with(file: &[u8], hosts: Hosts, adapt: impl Fn(&mut NameServerConfig)) -> Self {
+        let (domain, search, mut servers, mut options) = match parse_resolv_conf(file) {
+            Ok((config, options)) => {
+                let (domain, search, servers) = config.into_parts();
+                (domain, search, servers, options)
+            }
+            Err(_) => {
+                let own = NameServerConfig::udp_and_tcp(Ipv4Addr::LOCALHOST.into());
+                (None, Vec::new(), vec![own], ResolverOpts::default())
+            }
+        };
+        servers.iter_mut().for_each(adapt);
+        options.use_hosts_file = ResolveHosts::Never; // see `known_to_hosts`
         options.timeout = Self::QUERY_TIMEOUT;
         options.attempts = 2;
         options.positive_max_ttl = Some(Self::LONGEST_CACHED);
         options.negative_max_ttl = Some(Self::LONGEST_CACHED);
-        Self(builder.build().expect("building fails only over TLS to name servers, which is not compiled in"))
+        let config = ResolverConfig::from_parts(None, Vec::new(), servers);
+        let resolver = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+            .with_options(options)
+            .build()
+            .expect("building fails only over TLS to name servers, which is not compiled in");
+        let search = domain.into_iter().chain(search).collect();
+        let ipv6 = !resolv_conf::Config::parse_with_errors(file).0.no_aaaa;
+        Self { resolver, hosts, search, ipv6 }
     }
+
+    /// The full names that `name` may stand for. Targets are full names: with the `ndots:5` of Kubernetes each would first be
+    /// tried in every search domain. So the name itself comes first, and the search domains (`receiver.team.svc`) only
+    /// count if it fails.
+    fn candidates(&self, name: &str) -> Vec<Name> {
+        let Ok(name) = name.into_name() else { return Vec::new() };
+        let mut full = name.clone();
+        full.set_fqdn(true);
+        let mut names = vec![full];
+        if !name.is_fqdn() {
+            for domain in &self.search {
+                let below = name.clone().append_domain(domain);
+                names.extend(below.ok().filter(|below| !names.contains(below)));
+            }
+        }
+        names
+    }
+
+    async fn find(&self, name: &str) -> Result<Found, ResolveError> {
+        let mut failure = ResolveError::Failed;
+        for name in self.candidates(name) {
+            match self.find_full(name).await {
+                Ok(found) => return Ok(found),
+                Err(ResolveError::TimedOut) => failure = ResolveError::TimedOut,
+                Err(ResolveError::Failed) => {}
+            }
+        }
+        Err(failure)
+    }
+
+    async fn find_full(&self, name: Name) -> Result<Found, ResolveError> {
+        let known = self.known_to_hosts(&name);
+        if !known.is_empty() {
+            return Ok(known.into());
+        }
+        let mut v4 = Box::pin(query(self.resolver.clone(), name.clone(), RecordType::A));
+        if !self.ipv6 {
+            return Ok(v4.await?.into());
+        }
+        let mut v6 = Box::pin(query(self.resolver.clone(), name, RecordType::AAAA));
+        let (first, mut other) = tokio::select! {
+            answer = &mut v4 => (answer, v6),
+            answer = &mut v6 => (answer, v4),
+        };
+        match first {
+            Ok(mut addresses) => match timeout(Self::RESOLUTION_DELAY, &mut other).await {
+                Ok(others) => {
+                    addresses.extend(others.unwrap_or_default());
+                    Ok(addresses.into())
+                }
+                Err(_) => {
+                    let late = timeout(Self::OTHER_FAMILY, other);
+                    let late = async { late.await.map(Result::unwrap_or_default).unwrap_or_default() };
+                    Ok(Found { addresses, late: Some(Box::pin(late)) })
+                }
+            },
+            Err(NoAddress::NoSuchName) => match timeout(Self::OTHER_FAMILY, other).await {
+                Ok(Ok(addresses)) => Ok(addresses.into()),
+                Ok(Err(_)) | Err(_) => Err(ResolveError::Failed),
+            },
+            Err(first) => match (other.await, first) {
+                (Ok(addresses), _) => Ok(addresses.into()),
+                (Err(_), NoAddress::TimedOut) => Err(ResolveError::TimedOut),
+                (Err(other), _) => Err(other.into()),
+            },
+        }
+    }
+
+    /// The addresses in `/etc/hosts`. If there is one, no name server is asked, not for the other family either: who writes a
+    /// name there decides where it leads, as in the C library.
+    fn known_to_hosts(&self, name: &Name) -> Vec<IpAddr> {
+        let family = |family| self.hosts.lookup_static_host(&Query::query(name.clone(), family));
+        [RecordType::A, RecordType::AAAA].into_iter().filter_map(family).flat_map(|lookup| addresses(&lookup)).collect()
+    }
+}
+
+/// Asks the name servers for the addresses of one family; never an empty list.
+async fn query(resolver: TokioResolver, name: Name, family: RecordType) -> Result<Vec<IpAddr>, NoAddress> {
+    match resolver.lookup(name, family).await {
+        Ok(lookup) => Some(addresses(&lookup)).filter(|found| !found.is_empty()).ok_or(NoAddress::Failed),
+        Err(NetError::Timeout) => Err(NoAddress::TimedOut),
+        Err(error) if error.is_nx_domain() => Err(NoAddress::NoSuchName),
+        Err(_) => Err(NoAddress::Failed),
+    }
+}
+
+fn addresses(lookup: &Lookup) -> Vec<IpAddr> {
+    lookup.answers().iter().filter_map(|record| record.data.ip_addr()).collect()
 }
 
 impl Default for SystemDns {
@@ -79,20 +235,19 @@ impl Resolve for SystemDns {
     fn lookup<'a>(&'a self, name: &'a str) -> Resolving<'a> {
         Box::pin(async move {
             if is_localhost(name) {
-                // Name servers are never asked for it (RFC 6761). IPv4 only: the embedded mode's receiver listens
-                // there, and a forbidden `::1` beside it would refuse the whole answer.
-                return Ok(vec![Ipv4Addr::LOCALHOST.into()]);
+                // Name servers are never asked for it (RFC 6761).
+                return Ok(LOCALHOST.to_vec().into());
             }
-            match self.0.lookup_ip(name).await {
-                Ok(addresses) => Ok(addresses.iter().collect()),
-                Err(NetError::Timeout) => Err(ResolveError::TimedOut),
-                Err(_) => Err(ResolveError::Failed),
-            }
+            self.find(name).await
         })
     }
 }
 
-fn is_localhost(name: &str) -> bool {
+/// The addresses of `localhost`.
+pub(crate) const LOCALHOST: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+
+/// Whether `name` is this machine, whatever name servers say (RFC 6761).
+pub(crate) fn is_localhost(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
     name.rsplit('.').next().is_some_and(|label| label.eq_ignore_ascii_case("localhost"))
 }
@@ -134,7 +289,7 @@ impl Resolve for FixedDns {
             Some(queue) => queue.front().cloned(),
             None => None,
         };
-        Box::pin(std::future::ready(answer.ok_or(ResolveError::Failed)))
+        Box::pin(std::future::ready(answer.map(Found::from).ok_or(ResolveError::Failed)))
     }
 }
 
@@ -142,10 +297,14 @@ impl Resolve for FixedDns {
 mod tests {
     use super::*;
 
+    async fn addresses_of(dns: impl Resolve, name: &str) -> Result<Vec<IpAddr>, ResolveError> {
+        dns.lookup(name).await.map(|found| found.addresses)
+    }
+
     #[tokio::test]
     async fn localhost_resolves_to_this_machine_without_a_query() {
         for name in ["localhost", "localhost.", "LOCALHOST", "receiver.localhost"] {
-            assert_eq!(SystemDns::new().lookup(name).await, Ok(vec![Ipv4Addr::LOCALHOST.into()]), "{name}");
+            assert_eq!(addresses_of(SystemDns::new(), name).await, Ok(LOCALHOST.to_vec()), "{name}");
         }
         for name in ["localhost.example.com", "notlocalhost", ""] {
             assert!(!is_localhost(name), "{name}");
@@ -156,10 +315,11 @@ mod tests {
     async fn fixed_answers_come_in_order_and_the_last_one_stays() {
         let [first, second]: [IpAddr; 2] = [[8, 8, 8, 8].into(), [127, 0, 0, 1].into()];
         let dns = FixedDns::new().answer("rebinding", [first]).answer("rebinding", [second]);
-        assert_eq!(dns.lookup("rebinding").await, Ok(vec![first]));
-        assert_eq!(dns.lookup("rebinding").await, Ok(vec![second]));
-        assert_eq!(dns.lookup("rebinding").await, Ok(vec![second]));
-        assert_eq!(dns.lookup("unknown").await, Err(ResolveError::Failed));
+        let dns = Arc::new(dns);
+        assert_eq!(addresses_of(dns.clone(), "rebinding").await, Ok(vec![first]));
+        assert_eq!(addresses_of(dns.clone(), "rebinding").await, Ok(vec![second]));
+        assert_eq!(addresses_of(dns.clone(), "rebinding").await, Ok(vec![second]));
+        assert_eq!(addresses_of(dns.clone(), "unknown").await, Err(ResolveError::Failed));
         assert_eq!(dns.lookups(), 4);
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use docket_domain::delivery::{FailureClass, Outcome, Phase, Report};
-use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, HOST, USER_AGENT};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_LENGTH, HOST, USER_AGENT};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use http_body_util::Full;
@@ -39,7 +39,7 @@ pub struct Post<'a> {
     pub url: &'a Url,
     /// The certificates to trust.
     pub trust: &'a Trust,
-    /// Sent as they are, except `Host`, `Content-Length`, `Accept-Encoding` and `User-Agent`, which the sender sets.
+    /// Sent as they are, except `Host`, `Content-Length`, `Accept`, `Accept-Encoding` and `User-Agent`, which the sender sets.
     pub headers: HeaderMap,
     /// Sent unchanged.
     pub body: Bytes,
@@ -166,6 +166,7 @@ fn request(url: &Url, mut headers: HeaderMap, body: Bytes) -> Result<Request<Ful
     };
     headers.insert(HOST, host);
     headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     headers.insert(USER_AGENT, HeaderValue::from_static(OURS));
 

@@ -10,7 +10,7 @@ use docket_store::stores::Stores;
 use tokio::sync::watch;
 
 use super::registry::Tenants;
-use super::tenant::{HeldWebhooks, LocalReceiver, ServedTenant, literal_target};
+use super::tenant::{HeldWebhooks, LocalReceiver, ServedTenant, literal_targets};
 use crate::telemetry::Metrics;
 
 /// The revision of each served tenant, by uid.
@@ -125,8 +125,9 @@ impl Activation {
 
     /// Warns of a target that is written as an address and is refused at each attempt. A name is looked up later.
     fn warn_if_out_of_reach(&self, webhook: &WebhookConfig) {
-        let Some(socket) = literal_target(webhook) else { return };
-        if !webhook.active || self.policy.permits(socket) {
+        let sockets = literal_targets(webhook);
+        let Some(socket) = sockets.first() else { return };
+        if !webhook.active || sockets.iter().any(|socket| self.policy.permits(*socket)) {
             return;
         }
         let (namespace, name) = (&webhook.namespace, &webhook.name);

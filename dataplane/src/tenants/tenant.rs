@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use docket_crds::{EventCode, TenantConfig, WebhookConfig};
-use docket_egress::{Trust, literal_address};
+use docket_egress::{Trust, literal_addresses};
 use docket_schedule::Hint;
 use docket_store::deliveries::Due;
 use docket_store::stores::Store;
@@ -183,12 +183,13 @@ pub struct LocalReceiver {
 
 impl LocalReceiver {
     fn is_target_of(&self, webhook: &WebhookConfig) -> bool {
-        literal_target(webhook).is_some_and(|target| self.sockets.contains(&target))
+        literal_targets(webhook).iter().any(|target| self.sockets.contains(target))
     }
 }
 
-/// Returns the socket that a webhook sends to if its target names an address. Other names are looked up at each attempt.
-pub(super) fn literal_target(webhook: &WebhookConfig) -> Option<SocketAddr> {
+/// Returns the sockets that a webhook sends to if its target is an address or `localhost`. Other names are looked up at each
+/// attempt.
+pub(super) fn literal_targets(webhook: &WebhookConfig) -> Vec<SocketAddr> {
     let target = &webhook.target_url;
-    Some(SocketAddr::new(literal_address(target.host())?, target.port()))
+    literal_addresses(target.host()).into_iter().map(|ip| SocketAddr::new(ip, target.port())).collect()
 }

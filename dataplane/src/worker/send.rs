@@ -16,8 +16,8 @@ const WEBHOOK_ID: HeaderName = HeaderName::from_static(signature::WEBHOOK_ID_HEA
 const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static(signature::WEBHOOK_TIMESTAMP_HEADER);
 const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static(signature::WEBHOOK_SIGNATURE_HEADER);
 const TEST: HeaderName = HeaderName::from_static(sample::TEST_HEADER);
-/// These headers and the four of the sender.
-const HEADERS: usize = 12;
+/// These headers and the five of the sender.
+const HEADERS: usize = 13;
 
 /// One delivery to send.
 pub(super) struct Message<'a> {

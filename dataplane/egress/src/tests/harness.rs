@@ -112,7 +112,15 @@ impl Receiver {
     pub(crate) async fn tcp<F: Future<Output = ()> + Send>(
         script: impl Fn(Talk<TcpStream>) -> F + Clone + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port").into_std().expect("a socket");
+        Self::tcp_at(SocketAddr::new(LOOPBACK, 0), script).await
+    }
+
+    /// Follows `script` on the bare connection, at `address`.
+    pub(crate) async fn tcp_at<F: Future<Output = ()> + Send>(
+        address: SocketAddr,
+        script: impl Fn(Talk<TcpStream>) -> F + Clone + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind(address).await.expect("a port").into_std().expect("a socket");
         let address = listener.local_addr().expect("an address");
         let seen = Arc::new(Seen::default());
         let seen_here = seen.clone();

@@ -18,6 +18,7 @@ async fn post_sends_exactly_these_bytes() {
     headers.insert("content-type", HeaderValue::from_static("application/json"));
     headers.insert("x-service-delivery-id", HeaderValue::from_static("d-1"));
     headers.insert("host", HeaderValue::from_static("internal.example"));
+    headers.insert("accept", HeaderValue::from_static("text/html"));
     headers.insert("accept-encoding", HeaderValue::from_static("gzip"));
     let post =
         Post { url: &url, trust: &private_ca(), headers, body: "{\"größe\": 1}\n".into(), afresh: false };
@@ -30,6 +31,7 @@ async fn post_sends_exactly_these_bytes() {
     lines.sort_unstable();
     let expected = [
         "accept-encoding: identity",
+        "accept: */*",
         "content-length: 15",
         "content-type: application/json",
         &format!("host: receiver.test:{port}"),

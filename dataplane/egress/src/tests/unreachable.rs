@@ -62,3 +62,55 @@ async fn next_address_is_tried_without_a_second_lookup() {
     assert_eq!(report.remote, Some(receiver.address));
     assert_eq!(dns.lookups(), 1);
 }
+
+#[tokio::test]
+async fn last_of_many_addresses_is_reached_although_the_others_refuse_or_are_silent() {
+    let receiver = Receiver::answering(OK).await;
+    let port = receiver.address.port();
+    let refuses = (2..=20).map(|last| IpAddr::from([127, 0, 0, last]));
+    let (silent, deaf): (Vec<_>, Vec<_>) = (21..=26).map(|last| deaf(SocketAddr::new([127, 0, 0, last].into(), port))).unzip();
+    let addresses = refuses.chain(silent.iter().map(SocketAddr::ip)).chain([LOOPBACK]);
+    let dns = FixedDns::new().answer("receiver.test", addresses);
+    let network = "127.0.0.0/8".parse().expect("a network");
+    let sender = Sender::new(EgressPolicy::new(vec![network], vec![]), dns, AMPLE);
+    let report = succeeded(post(&sender, &receiver.url(), &private_ca(), AMPLE).await);
+    assert_eq!(report.remote, Some(receiver.address));
+    assert!(report.times.connect < Some(Duration::from_secs(3)), "{report:?}");
+    assert_eq!(receiver.connections(), 1);
+    drop(deaf);
+}
+
+#[tokio::test]
+async fn attempts_begin_with_another_address_each_time() {
+    let receiver = Receiver::answering(OK).await;
+    let hangs = Receiver::tcp_at(SocketAddr::new([127, 0, 0, 2].into(), receiver.address.port()), |mut talk| async move {
+        talk.silence().await;
+    });
+    let hangs = hangs.await;
+    let dns = FixedDns::new().answer("receiver.test", [hangs.address.ip(), LOOPBACK]);
+    let sender = Sender::new(EgressPolicy::new(vec![], vec![hangs.address, receiver.address]), dns, SHORT);
+    failed(post(&sender, &receiver.url(), &private_ca(), SHORT).await, FailureClass::Timeout(Phase::Tls));
+    let report = succeeded(post(&sender, &receiver.url(), &private_ca(), SHORT).await);
+    assert_eq!(report.remote, Some(receiver.address));
+}
+
+#[tokio::test]
+async fn localhost_is_reached_at_either_address() {
+    let receiver = Receiver::tcp_at("[::1]:0".parse().expect("a socket"), |mut talk| async move {
+        talk.silence().await;
+    });
+    let receiver = receiver.await;
+    let port = receiver.address.port();
+    let url = format!("https://localhost:{port}/").parse().expect("a url");
+    let both = vec![SocketAddr::new(LOOPBACK, port), receiver.address];
+    for (allowed, class, connections) in [
+        (both, FailureClass::Timeout(Phase::Tls), 1),
+        (vec![receiver.address], FailureClass::Timeout(Phase::Tls), 2),
+        (vec![SocketAddr::new(LOOPBACK, port)], FailureClass::Refused, 2),
+        (vec![], FailureClass::BlockedAddress, 2),
+    ] {
+        let sender = Sender::new(EgressPolicy::new(vec![], allowed), crate::SystemDns::new(), SHORT);
+        failed(post(&sender, &url, &private_ca(), SHORT).await, class);
+        assert_eq!(receiver.connections(), connections, "{class}");
+    }
+}
