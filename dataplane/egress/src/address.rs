@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use docket_program::embedded;
 use docket_program::metadata_service::is_metadata_service;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
@@ -28,7 +29,7 @@ const FORBIDDEN_V4: [Ipv4Net; 16] = [
 ];
 
 /// The only part of IPv6 that IANA has allocated as global unicast. Requiring it refuses loopback, IPv4-mapped and
-/// IPv4-compatible addresses, NAT64, `100::/64`, `5f00::/16`, unique-local, link-local, site-local and multicast
+/// IPv4-compatible addresses, `100::/64`, `5f00::/16`, unique-local, link-local, site-local and multicast
 /// addresses, and any range that is defined later.
 const GLOBAL_V6: Ipv6Net = v6(0x2000, 0, 3);
 
@@ -50,6 +51,10 @@ const fn v6(a: u16, b: u16, prefix: u8) -> Ipv6Net {
 
 /// Which addresses deliveries may reach: global unicast, less what the platform denies, and what it allows in addition.
 ///
+/// An IPv6 address that NAT64 translates is judged by the IPv4 address inside it, which is where the packets go: DNS64 makes
+/// such addresses for every receiver that has IPv4 only. An address of a tunnel (6to4, Teredo, ISATAP …) must be
+/// permitted itself, and the IPv4 address inside it too.
+///
 /// Ports are not restricted, except that 0 is refused: receivers listen on any port, and port 6379 of a public address
 /// needs no more protection than 443. The addresses keep a tenant out of the platform's own network.
 #[derive(Debug, Clone, Default)]
@@ -57,6 +62,7 @@ pub struct EgressPolicy {
     allow: Vec<IpNet>,
     allow_sockets: Vec<SocketAddr>,
     deny: Vec<IpNet>,
+    nat64: Vec<Ipv6Net>,
 }
 
 impl EgressPolicy {
@@ -64,7 +70,7 @@ impl EgressPolicy {
     /// `allow_sockets`: single sockets, for the
     /// embedded mode's receiver on the loopback address. An IPv4-mapped address counts as the IPv4 address in it.
     pub fn new(allow: Vec<IpNet>, allow_sockets: Vec<SocketAddr>) -> Self {
-        Self { allow, allow_sockets, deny: Vec::new() }
+        Self { allow, allow_sockets, deny: Vec::new(), nat64: Vec::new() }
     }
 
     /// `deny`: ranges that count as private although their addresses are global, such as those of the platform's own network.
@@ -74,16 +80,47 @@ impl EgressPolicy {
         Self { deny, ..self }
     }
 
+    /// `nat64`: the prefixes of the network's own NAT64, each of one of the [`embedded::NAT64_LENGTHS`]. The prefixes that
+    /// every network may use are known.
+    #[must_use]
+    pub fn with_nat64(self, nat64: Vec<Ipv6Net>) -> Self {
+        Self { nat64, ..self }
+    }
+
     /// Whether a connection to `socket` may be opened.
     pub fn permits(&self, socket: SocketAddr) -> bool {
+        let SocketAddr::V6(v6) = socket else { return self.permits_itself(socket) };
+        let permits = |inside: &Ipv4Addr| self.permits_itself(SocketAddr::new((*inside).into(), v6.port()));
+        let translated = self.translated(*v6.ip());
+        if translated.is_empty() {
+            let is_mapped = v6.ip().to_ipv4_mapped().is_some(); // the very same address for `permits_itself`
+            let mut inside = embedded::tunnelled(*v6.ip()).into_iter();
+            return self.permits_itself(socket) && (is_mapped || inside.all(|inside| permits(&inside)));
+        }
+        // No packet reaches 0.0.0.0/8, which is what a length other than the network's own mostly yields.
+        let harmless = |inside: &Ipv4Addr| permits(inside) || inside.octets()[0] == 0;
+        !within(&self.deny, socket.ip()) && translated.iter().any(permits) && translated.iter().all(harmless)
+    }
+
+    /// The IPv4 addresses that NAT64 may make of `address`: one for each length that its prefix may have.
+    fn translated(&self, address: Ipv6Addr) -> Vec<Ipv4Addr> {
+        let own = self.nat64.iter().filter(|prefix| prefix.contains(&address));
+        let own: Vec<_> = own.map(|prefix| embedded::translated(address, prefix.prefix_len())).collect();
+        if own.is_empty() { embedded::nat64(address) } else { own }
+    }
+
+    fn permits_itself(&self, socket: SocketAddr) -> bool {
         let canonical = SocketAddr::new(socket.ip().to_canonical(), socket.port());
-        let within = |ranges: &[IpNet]| ranges.iter().any(|range| range.contains(&canonical.ip()));
         socket.port() != 0
             && !is_metadata_service(socket.ip())
-            && ((is_global_unicast(socket.ip()) && !within(&self.deny))
+            && ((is_global_unicast(socket.ip()) && !within(&self.deny, canonical.ip()))
                 || self.allow_sockets.contains(&canonical)
-                || within(&self.allow))
+                || within(&self.allow, canonical.ip()))
     }
+}
+
+fn within(ranges: &[IpNet], ip: IpAddr) -> bool {
+    ranges.iter().any(|range| range.contains(&ip))
 }
 
 fn is_global_unicast(ip: IpAddr) -> bool {
@@ -112,7 +149,9 @@ pub(crate) mod vectors {
         100.127.255.254 100.100.100.200 168.63.129.16 192.0.0.1 192.0.0.192 192.0.2.1 198.18.0.1 198.19.255.255
         198.51.100.1 203.0.113.6 192.88.99.3 224.1.2.3 239.255.255.255 240.0.0.1 255.255.255.254 255.255.255.255
         :: ::1 ::ffff:127.0.0.1 ::ffff:7f00:1 ::ffff:a9fe:a9fe 0:0:0:0:0:ffff:10.0.0.2 ::ffff:8.8.8.8 ::ffff:0:127.0.0.1
-        ::7f00:1 ::127.0.0.1 ::8.8.8.8 64:ff9b::a9fe:a9fe 64:ff9b::808:808 64:ff9b:1::1 2002:a9fe:a9fe::1
+        ::7f00:1 ::127.0.0.1 ::8.8.8.8 64:ff9b::a9fe:a9fe 64:ff9b::a00:1 64:ff9b::c0a8:101 64:ff9b::7f00:1
+        64:ff9b::6464:64c8 64:ff9b:1::1 64:ff9b:1::a00:1 64:ff9b:1:a00:0:100:: 64:ff9b:1:a00:0:100:808:808 64:ff9b:2::808:808
+        ::ffff:0:8.8.8.8 2a00:1450::5efe:10.0.0.1 2a00:1450::200:5efe:192.168.1.1 2002:a9fe:a9fe::1
         2002:c0a8:1::1 2002:808:808::1 2001:0:4136:e378:8000:63bf:3fff:fdd2 2001:2::1 2001:10::1 2001:20::1
         2001:1ff:ffff::1 fd00:ec2::254 fd20:ce::254 fc00::1 fe80::1 febf:ffff::1 fec0::1 feef::1 ff02::1 100::1
         2001:db8::1 3fff::1 3fff:fff::1 5f00::1 4000::1 1fff::1 8000::1";
@@ -120,7 +159,8 @@ pub(crate) mod vectors {
     const ALLOWED: &str = "
         8.8.8.8 1.1.1.1 9.255.255.255 11.0.0.0 100.63.255.254 100.128.0.1 126.255.255.255 128.0.0.1 169.253.255.255
         169.255.0.0 172.15.255.255 172.32.0.0 192.167.255.255 192.169.0.0 198.17.255.255 198.20.0.0 223.255.255.255
-        168.63.129.15 2001:4860:4860::8888 2606:4700:4700::1111 2001:200::1 2a00:1450:4001::1 3ffe:ffff::1 3fff:1000::1";
+        168.63.129.15 2001:4860:4860::8888 2606:4700:4700::1111 2001:200::1 2a00:1450:4001::1 2a00:1450::5efe:8.8.8.8
+        64:ff9b::808:808 64:ff9b::5db8:d822 64:ff9b:1::808:808 64:ff9b:1:808:8:800:: 3ffe:ffff::1 3fff:1000::1";
 
     fn parse(list: &'static str) -> Vec<IpAddr> {
         list.split_whitespace().map(|text| text.parse().expect(text)).collect()
@@ -175,6 +215,41 @@ mod tests {
     }
 
     #[test]
+    fn translated_address_is_judged_by_the_ipv4_address_inside() {
+        let range = |text: &str| text.parse().expect(text);
+        let policy = EgressPolicy::new(vec![range("10.2.0.0/16"), range("64:ff9b::/96")], vec![])
+            .without(vec![range("8.8.4.0/24")]);
+        assert!(permits(&policy, "[64:ff9b::10.2.3.4]:443") && permits(&policy, "[64:ff9b::8.8.8.8]:443"));
+        assert!(!permits(&policy, "[64:ff9b::10.3.0.1]:443"), "not opened by the range of IPv6");
+        assert!(!permits(&policy, "[64:ff9b::8.8.4.4]:443"), "denied");
+        assert!(!permits(&policy, "[64:ff9b::8.8.8.8]:0"));
+        let closed = EgressPolicy::default().without(vec![range("64:ff9b::/96")]);
+        assert!(!permits(&closed, "[64:ff9b::8.8.8.8]:443"));
+    }
+
+    #[test]
+    fn own_prefix_of_nat64_is_judged_by_its_length() {
+        let prefixes = ["2a00:1098:64::/96", "fd64::/48", "64:ff9b:1:fffe::/96"];
+        let policy = EgressPolicy::default().with_nat64(prefixes.map(|text| text.parse().expect(text)).to_vec());
+        for (inside, expected) in [("8.8.8.8", true), ("10.0.0.1", false), ("169.254.169.254", false)] {
+            assert_eq!(permits(&policy, &format!("[2a00:1098:64::{inside}]:443")), expected, "{inside}");
+            assert_eq!(permits(&policy, &format!("[64:ff9b:1:fffe::{inside}]:443")), expected, "{inside}");
+        }
+        assert!(permits(&policy, "[fd64:0:0:808:8:800::]:443") && !permits(&policy, "[fd64:0:0:a00:0:100::]:443"));
+        assert!(permits(&EgressPolicy::default(), "[2a00:1098:64::10.0.0.1]:443"), "not known as such");
+        assert!(!permits(&EgressPolicy::default(), "[64:ff9b:1:fffe::8.8.8.8]:443"), "255.254.0.0 with 48 bits");
+    }
+
+    #[test]
+    fn opened_tunnel_does_not_open_the_private_address_inside() {
+        let range = |text: &str| text.parse().expect(text);
+        let policy = EgressPolicy::new(vec![range("2002::/16"), range("10.2.0.0/16"), range("::1/128")], vec![]);
+        assert!(permits(&policy, "[2002:808:808::1]:443") && permits(&policy, "[2002:a02:304::1]:443"));
+        assert!(!permits(&policy, "[2002:a03:304::1]:443"));
+        assert!(permits(&policy, "[::1]:443") && permits(&policy, "[::ffff:10.2.3.4]:443"));
+    }
+
+    #[test]
     fn metadata_services_are_never_permitted() {
         let everything = ["0.0.0.0/0", "::/0"].map(|range| range.parse().expect(range)).to_vec();
         let policy = EgressPolicy::new(everything, vec![]);
@@ -183,6 +258,9 @@ mod tests {
             "169.254.169.254:80",
             "[::ffff:169.254.169.254]:80",
             "[64:ff9b::a9fe:a9fe]:80",
+            "[64:ff9b:1::a9fe:a9fe]:80",
+            "[2002:a9fe:a9fe::]:80",
+            "[::169.254.169.254]:80",
             "[fd00:ec2::254]:80",
         ] {
             assert!(!permits(&policy, socket), "{socket}");

@@ -16,6 +16,7 @@
 pub mod apiserver;
 pub mod arguments;
 pub mod clock;
+pub mod embedded;
 pub mod licenses;
 pub mod logging;
 pub mod memory;

@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::embedded;
+
 /// Those with an IPv4 address. The chart's NetworkPolicy excepts the same.
 pub const V4: [Ipv4Addr; 8] = [
     Ipv4Addr::new(169, 254, 169, 254), // Amazon, Google, Azure, DigitalOcean, OpenStack and others
@@ -22,20 +24,15 @@ const V6: [Ipv6Addr; 5] = [
     Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xa9fe, 0xa9fe, 0xa9fe), // OpenStack
 ];
 
-/// Whether `address` is a metadata service of a cloud: as it stands, or as an IPv4 address that is mapped into IPv6 or
-/// translated by NAT64 (`64:ff9b::/96`).
+/// Whether `address` is a metadata service of a cloud: as it stands, or as the IPv4 address inside it.
 pub fn is_metadata_service(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => V4.contains(&address),
         IpAddr::V6(address) => {
-            V6.contains(&address) || nat64(address).is_some_and(|inner| V4.contains(&inner))
+            let mut inside = embedded::nat64(address).into_iter().chain(embedded::tunnelled(address));
+            V6.contains(&address) || inside.any(|inside| V4.contains(&inside))
         }
     }
-}
-
-fn nat64(address: Ipv6Addr) -> Option<Ipv4Addr> {
-    let [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d] = address.octets() else { return None };
-    Some(Ipv4Addr::new(a, b, c, d))
 }
 
 #[cfg(test)]
@@ -56,6 +53,13 @@ mod tests {
             "192.0.0.192",
             "::ffff:169.254.169.254",
             "64:ff9b::a9fe:a9fe",
+            "64:ff9b:1::a9fe:a9fe",
+            "64:ff9b:1:a9fe:a9:fe00::",
+            "::169.254.169.254",
+            "::ffff:0:169.254.169.254",
+            "2002:a9fe:a9fe::1",
+            "2001:0:808:808::5601:5601",
+            "2001:4860::5efe:169.254.169.254",
             "fd00:ec2::254",
             "fd00:ec2::23",
             "fd20:ce::254",

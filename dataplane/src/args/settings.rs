@@ -10,9 +10,9 @@ use docket_crds::PlatformLimits;
 use docket_egress::EgressPolicy;
 use docket_store::postgres::{AllowedDatabase, CA_FOLDER, ExternalDatabases};
 use http::HeaderName;
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 
-use super::values::{age, duration, egress_network, host_name, network, retention};
+use super::values::{age, duration, egress_network, host_name, nat64_prefix, network, retention};
 
 /// Tenants and data of `docket dev`.
 #[derive(Debug, Clone, Args)]
@@ -184,6 +184,10 @@ pub struct DeliveryArguments {
     /// allows parts of it [default: none].
     #[arg(long, env = "DOCKET_DENY_EGRESS", value_name = "CIDR", value_delimiter = ',', value_parser = network)]
     pub deny_egress: Vec<IpNet>,
+    /// Prefix of your network's own NAT64, such as 2001:db8:64::/96; repeatable. Docket judges an address in it by the IPv4
+    /// address inside, as in 64:ff9b::/96 and 64:ff9b:1::/48 [default: none].
+    #[arg(long, env = "DOCKET_NAT64_PREFIX", value_name = "CIDR", value_delimiter = ',', value_parser = nat64_prefix)]
+    pub nat64_prefix: Vec<Ipv6Net>,
     /// Base of the retry delays. After failed attempt n, the delay is 2^n times this: by default 60, 120, 240 and 480 s.
     #[arg(long, env = "DOCKET_BACKOFF_BASE", default_value = "30s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
     pub backoff_base: Duration,
@@ -201,6 +205,8 @@ pub struct DeliveryArguments {
 impl DeliveryArguments {
     /// Which addresses deliveries may reach; `sockets` beside those of the flags.
     pub fn egress(&self, sockets: Vec<SocketAddr>) -> EgressPolicy {
-        EgressPolicy::new(self.allow_egress.clone(), sockets).without(self.deny_egress.clone())
+        EgressPolicy::new(self.allow_egress.clone(), sockets)
+            .without(self.deny_egress.clone())
+            .with_nat64(self.nat64_prefix.clone())
     }
 }

@@ -7,8 +7,9 @@ use docket_domain::audit::AuditEvent;
 use docket_domain::delivery::{DeliveryId, Status};
 use docket_domain::moment;
 use docket_program::arguments;
+use docket_program::embedded::NAT64_LENGTHS;
 use docket_program::metadata_service::is_metadata_service;
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 use jiff::Timestamp;
 use url::Url;
 
@@ -80,6 +81,14 @@ pub(super) fn forward_url(text: &str) -> Result<Url, String> {
 
 pub(super) fn network(text: &str) -> Result<IpNet, String> {
     text.parse().map_err(|_| "must be a network, such as 10.0.0.0/8, or 127.0.0.1/32 for one address".into())
+}
+
+/// The prefix of a NAT64.
+pub(super) fn nat64_prefix(text: &str) -> Result<Ipv6Net, String> {
+    let prefix = text.parse().ok().filter(|prefix: &Ipv6Net| {
+        NAT64_LENGTHS.contains(&prefix.prefix_len()) && prefix.addr() == prefix.network()
+    });
+    prefix.ok_or_else(|| "must be an IPv6 prefix of 32, 40, 48, 56, 64 or 96 bits, such as 2001:db8:64::/96".into())
 }
 
 /// A network with an address that deliveries may reach.

@@ -50,12 +50,19 @@ fn workers_reach_receivers_on_the_internet_and_no_cluster_node_or_metadata_addre
     ] {
         assert!(refused.contains(&network), "{network}");
     }
-    // Only addresses given out to the Internet: neither fc00::/7 nor fe80::/10 nor 64:ff9b::/96.
+    // Only addresses given out to the Internet: neither fc00::/7 nor fe80::/10.
     assert_eq!(rule["to"][1]["ipBlock"]["cidr"], "2000::/3");
     assert!(texts(&rule["to"][1]["ipBlock"]["except"]).contains(&"2001:db9::/48"));
-    assert_eq!(rule["to"][2]["ipBlock"]["cidr"], "10.20.0.0/16");
-    assert_eq!(rule["to"][3]["ipBlock"]["cidr"], "fd00:20::/32");
-    assert_eq!(rule["to"].as_array().map(Vec::len), Some(4));
+    // Behind NAT64 the same IPv4 addresses.
+    assert_eq!(rule["to"][2]["ipBlock"]["cidr"], "64:ff9b::/96");
+    let translated = texts(&rule["to"][2]["ipBlock"]["except"]);
+    assert_eq!(translated.len(), refused.len());
+    for network in ["64:ff9b::a00:0/104", "64:ff9b::a83f:8110/128", "64:ff9b::cb00:7000/118"] {
+        assert!(translated.contains(&network), "{network} in {translated:?}");
+    }
+    assert_eq!(rule["to"][3]["ipBlock"]["cidr"], "10.20.0.0/16");
+    assert_eq!(rule["to"][4]["ipBlock"]["cidr"], "fd00:20::/32");
+    assert_eq!(rule["to"].as_array().map(Vec::len), Some(5));
     assert_eq!(rule["ports"], json!([{"protocol": "TCP", "port": 1, "endPort": 65535}]));
 }
 
@@ -66,7 +73,7 @@ fn metadata_services_stay_closed_in_networks_that_are_opened() {
     let objects = render_with(&format!("worker: {{allowEgress: {}}}", json!(opened)));
     let rule = webhooks(policy(&objects, "worker")).expect("there is one");
     let except = |at: usize| {
-        let block = &rule["to"][2 + at]["ipBlock"];
+        let block = &rule["to"][3 + at]["ipBlock"];
         assert_eq!(block["cidr"], opened[at]);
         block.get("except").map_or(Vec::new(), texts)
     };
