@@ -2,8 +2,8 @@
 //!
 //! [`service`] judges the contract's `X-Service-Signature`, [`standard`] the three headers of Standard Webhooks. Both
 //! say `Ok` only for what a receiver may accept. A mismatch tells what differs, and never a digest or a part of one, so
-//! that it does not teach how to sign. The work is bounded: at most 300 HMACs of the body for each secret, each compared with
-//! at most [`MAX_SIGNATURES`].
+//! that it does not teach how to sign. The work is bounded: at most 200 HMACs of the body for each secret, and 1,000 of a body of
+//! at most [`MAX_COMBINED`] bytes, each compared with at most [`MAX_SIGNATURES`].
 
 mod variants;
 
@@ -23,6 +23,8 @@ use crate::signature::{
 pub const TOLERANCE_SECONDS: i64 = 5 * 60;
 /// The most signatures of version 1 that are judged: senders have one for each secret in use.
 pub const MAX_SIGNATURES: usize = 8;
+/// Largest body, in bytes, with which two mistakes at once are searched for.
+const MAX_COMBINED: usize = 16 * 1024;
 /// The characters of a SHA-256 digest in hexadecimal.
 const HEX_DIGITS: usize = 64;
 
@@ -57,6 +59,10 @@ pub enum Spelling {
     Prefixed,
     /// Blanks or quotation marks around it.
     Surrounded,
+    /// Dashes, colons or blanks between its bytes.
+    Separated,
+    /// The hexadecimal text was encoded once more, in base64 or hexadecimal.
+    EncodedTwice,
 }
 
 /// A text that holds no digest of SHA-256.
@@ -89,6 +95,18 @@ pub enum SecretFault {
     WhsecAsKey,
     /// The signing one is what the given one encodes in base64 or hexadecimal.
     Decoded,
+    /// One of them is the text of the other in UTF-16, as PowerShell and Notepad save a file.
+    Utf16,
+    /// The given one has the name of a variable and `=` in front of it.
+    Assigned,
+    /// The signing one is empty or a word such as `undefined`.
+    NotSet,
+    /// The secret was signed, with the body as the key.
+    Swapped,
+    /// The digest is that of secret and body in a row, not an HMAC.
+    Concatenated,
+    /// The digest is that of the body, without a key.
+    Unkeyed,
 }
 
 /// The body that was given and the one that was signed differ so.
@@ -106,6 +124,8 @@ pub enum BodyFault {
     Encoding,
     /// The signature is that of an empty body.
     Empty,
+    /// One of them is the base64 of the other, as API gateways pass a body on.
+    Base64,
 }
 
 /// What looks wrong about a body whose signature matches with no known change.
@@ -145,6 +165,16 @@ pub enum StandardFault {
     TooMany,
     /// A signature of version 1 is no base64 of 32 bytes, and no other one matches.
     CutOff,
+    /// `webhook-id` and `webhook-timestamp` have each other's values.
+    Interchanged,
+    /// `webhook-signature` has the hexadecimal digest of `X-Service-Signature`.
+    OfService,
+    /// A signature of version 1 is hexadecimal.
+    Hexadecimal,
+    /// A signature is that of the body alone.
+    BodyAlone,
+    /// A signature matches with the event's `id` in the body as `webhook-id`.
+    OtherId,
     /// No signature matches.
     Mismatch(Mismatch),
     /// A signature matches, and the attempt was made this many seconds ago, more than [`TOLERANCE_SECONDS`].
@@ -180,11 +210,17 @@ pub fn standard(
     let id = headers.id.ok_or(StandardFault::Missing(WEBHOOK_ID_HEADER))?;
     let timestamp = headers.timestamp.ok_or(StandardFault::Missing(WEBHOOK_TIMESTAMP_HEADER))?;
     let signature = headers.signature.ok_or(StandardFault::Missing(WEBHOOK_SIGNATURE_HEADER))?;
-    let seconds: i64 = timestamp.parse().map_err(|_| StandardFault::Timestamp)?;
+    let seconds: i64 = match timestamp.parse() {
+        Ok(seconds) => seconds,
+        Err(_) if id.parse::<i64>().is_ok() => return Err(StandardFault::Interchanged),
+        Err(_) => return Err(StandardFault::Timestamp),
+    };
 
+    let is_hexadecimal = |text: &str| text.len() == HEX_DIGITS && hex::decode(text).is_ok();
     let signatures: Vec<&str> = signature.split(' ').filter_map(|one| one.strip_prefix("v1,")).collect();
     if signatures.is_empty() {
-        return Err(StandardFault::NoVersion1);
+        let of_service = is_hexadecimal(signature.trim());
+        return Err(if of_service { StandardFault::OfService } else { StandardFault::NoVersion1 });
     }
     if signatures.len() > MAX_SIGNATURES {
         return Err(StandardFault::TooMany);
@@ -192,12 +228,23 @@ pub fn standard(
     let decoded = signatures.iter().filter_map(|one| BASE64.decode(one).ok()?.try_into().ok());
     let digests: Vec<Digest> = decoded.collect();
     if digests.is_empty() {
-        return Err(StandardFault::CutOff);
+        let hexadecimal = signatures.iter().any(|one| is_hexadecimal(one));
+        return Err(if hexadecimal { StandardFault::Hexadecimal } else { StandardFault::CutOff });
     }
     let head = format!("{id}.{timestamp}.");
     let signed = secrets.iter().any(|secret| matches(secret, &digests, head.as_bytes(), body));
     if !signed && digests.len() < signatures.len() {
         return Err(StandardFault::CutOff);
+    }
+    let matches_with = |head: &str| secrets.iter().any(|secret| matches(secret, &digests, head.as_bytes(), body));
+    if !signed && matches_with("") {
+        return Err(StandardFault::BodyAlone);
+    }
+    if !signed
+        && let Some(event) = variants::event_id(body)
+        && matches_with(&format!("{event}.{timestamp}."))
+    {
+        return Err(StandardFault::OtherId);
     }
     if !signed {
         return Err(StandardFault::Mismatch(explain(secrets, &digests, None, head.as_bytes(), body)));
@@ -216,7 +263,9 @@ fn matches(key: &[u8], digests: &[Digest], head: &[u8], body: &[u8]) -> bool {
 
 /// The digest in the text of `X-Service-Signature`, and how its spelling is wrong.
 fn read(signature: &str) -> Result<(Digest, Option<Spelling>), Unreadable> {
-    let bare = signature.trim().trim_matches(['"', '\'']);
+    let trimmed = signature.trim();
+    // Python writes bytes as b'…'.
+    let bare = trimmed.strip_prefix("b'").unwrap_or(trimmed).trim_matches(['"', '\'']);
     let surrounded = (bare.len() < signature.len()).then_some(Spelling::Surrounded);
     if bare.is_empty() {
         return Err(Unreadable::Empty);
@@ -229,13 +278,21 @@ fn read(signature: &str) -> Result<(Digest, Option<Spelling>), Unreadable> {
         let upper_case = bare.bytes().any(|byte| byte.is_ascii_uppercase()).then_some(Spelling::UpperCase);
         return Ok((digest, surrounded.or(upper_case)));
     }
+    let base64 = BASE64.decode(bare).or_else(|_| BASE64_URL.decode(bare.trim_end_matches('='))).ok();
+    let once_more = [base64.clone(), hex::decode(bare).ok()].into_iter().flatten();
+    if let Some(digest) = once_more.filter_map(|text| hexadecimal(std::str::from_utf8(&text).ok()?)).next() {
+        return Ok((digest, Some(Spelling::EncodedTwice)));
+    }
     if bare.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err(Unreadable::Length(bare.len()));
     }
-    if let Some(digest) = bare.split_once(['=', ':']).and_then(|(_, rest)| hexadecimal(rest.trim())) {
+    let word = bare.strip_prefix("0x").or_else(|| Some(bare.split_once(['=', ':'])?.1));
+    if let Some(digest) = word.and_then(|rest| hexadecimal(rest.trim())) {
         return Ok((digest, Some(Spelling::Prefixed)));
     }
-    let base64 = BASE64.decode(bare).or_else(|_| BASE64_URL.decode(bare.trim_end_matches('='))).ok();
+    if let Some(digest) = hexadecimal(&bare.replace(['-', ':', ' '], "")) {
+        return Ok((digest, Some(Spelling::Separated)));
+    }
     let digest = base64.and_then(|bytes| bytes.try_into().ok()).ok_or(Unreadable::NotHexadecimal)?;
     Ok((digest, Some(Spelling::Base64)))
 }
@@ -249,15 +306,20 @@ fn explain(
     body: &[u8],
 ) -> Mismatch {
     let bodies = variants::of_body(body);
+    let fits = |key: &variants::Secret<'_>, other: &variants::Body<'_>| {
+        matches(&key.1, digests, head, &other.1).then_some((key.0, other.0))
+    };
     for secret in secrets {
         let keys = variants::of_secret(secret);
-        let pairs = keys.iter().flat_map(|key| bodies.iter().map(move |body| (key, body)));
-        let fitting = pairs.filter(|((_, key), (_, body))| matches(key, digests, head, body));
-        let changes = |((secret, _), (body, _)): &(&variants::Secret<'_>, &variants::Body<'_>)| {
-            usize::from(secret.is_some()) + usize::from(body.is_some())
-        };
-        if let Some(((secret, _), (body, _))) = fitting.min_by_key(changes) {
-            return Mismatch::Known { spelling, secret: *secret, body: *body };
+        // First one mistake, then two. Each list begins with what was given.
+        let one = keys.iter().map(|key| (key, &bodies[0])).chain(bodies.iter().map(|body| (&keys[0], body)));
+        let few = if body.len() <= MAX_COMBINED { variants::COMBINED_BODIES } else { 0 };
+        let two = keys.iter().flat_map(|key| bodies.iter().take(few).map(move |body| (key, body)));
+        if let Some((secret, body)) = one.chain(two).find_map(|(key, body)| fits(key, body)) {
+            return Mismatch::Known { spelling, secret, body };
+        }
+        if let Some(fault) = variants::not_an_hmac(secret, digests, &[head, body].concat()) {
+            return Mismatch::Known { spelling, secret: Some(fault), body: None };
         }
     }
     Mismatch::Unknown(suspicion(body))
@@ -299,6 +361,12 @@ impl fmt::Display for Spelling {
             Self::Base64 => "it is base64, and must be lowercase hexadecimal",
             Self::Prefixed => "there is a word in front of it, and must be nothing but 64 hexadecimal digits",
             Self::Surrounded => "there are blanks or quotation marks around it, and must be none",
+            Self::Separated => {
+                "there are dashes, colons or blanks between its digits, and must be none; lowercase hexadecimal"
+            }
+            Self::EncodedTwice => {
+                "its hexadecimal text was encoded once more in base64 or hexadecimal; send the text itself"
+            }
         })
     }
 }
@@ -343,6 +411,22 @@ impl fmt::Display for SecretFault {
             Self::Decoded => {
                 "the secret was decoded from hexadecimal or base64 on one side only; the key is its text as it is"
             }
+            Self::Utf16 => {
+                "the secret is in UTF-16 on one side only, as PowerShell and Notepad save a file; save it as UTF-8 without a byte order mark"
+            }
+            Self::Assigned => {
+                "the secret given has the name of a variable and `=` in front of it, which do not belong to it"
+            }
+            Self::NotSet => {
+                "the key was empty or a word such as undefined or null: the program did not find its secret"
+            }
+            Self::Swapped => "key and body were interchanged: the secret is the key, the body is the message",
+            Self::Concatenated => {
+                "it is the SHA-256 of secret and body in a row; it must be the HMAC-SHA256 of the body with the secret as key"
+            }
+            Self::Unkeyed => {
+                "it is the SHA-256 of the body without the secret; it must be the HMAC-SHA256 with the secret as key"
+            }
         })
     }
 }
@@ -361,6 +445,9 @@ impl fmt::Display for BodyFault {
             }
             Self::Empty => {
                 "an empty body was signed; the body was read before, so keep its bytes at the first read"
+            }
+            Self::Base64 => {
+                "the body is in base64 on one side only, as API gateways pass it on; decode it before the check"
             }
         })
     }
@@ -391,6 +478,19 @@ impl fmt::Display for StandardFault {
             Self::CutOff => {
                 f.write_str("webhook-signature is cut off: after `v1,` follows the base64 of 32 bytes")
             }
+            Self::Interchanged => f.write_str("webhook-id and webhook-timestamp have each other's values"),
+            Self::OfService => f.write_str(
+                "it is the value of X-Service-Signature; webhook-signature is `v1,` and the base64 of another digest",
+            ),
+            Self::Hexadecimal => {
+                f.write_str("hexadecimal follows after `v1,`, and must be the base64 of the same 32 bytes")
+            }
+            Self::BodyAlone => f.write_str(
+                "it is the signature of the body alone; sign webhook-id, webhook-timestamp and body, with dots between them",
+            ),
+            Self::OtherId => f.write_str(
+                "webhook-id is not the id that was signed: it is the id in the body, which begins with evt_",
+            ),
             Self::Mismatch(mismatch) => mismatch.fmt(f),
             Self::Old(age) => write!(
                 f,

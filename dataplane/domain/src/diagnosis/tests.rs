@@ -44,6 +44,12 @@ fn each_mistake_with_a_secret_is_named() {
     let bytes = hex::decode(&hexadecimal).expect("hexadecimal");
     let quoted = [b"\"", SECRET, b"\""].concat();
     let marked = ["\u{feff}".as_bytes(), SECRET].concat();
+    let marked_before = "\u{feff}".as_bytes();
+    let v1 = format!("v1,{whsec}");
+    let utf_16 = |mark: &str, bytes: fn(u16) -> [u8; 2]| -> Vec<u8> {
+        format!("{mark}{}", String::from_utf8_lossy(SECRET)).encode_utf16().flat_map(bytes).collect()
+    };
+    let utf_16_line = [utf_16("", u16::to_le_bytes), b"\r\0\n\0".to_vec()].concat();
     for (given, key, fault) in [
         ([SECRET, b"\n"].concat(), SECRET.to_vec(), SecretFault::Newline),
         ([SECRET, b"\r\n"].concat(), SECRET.to_vec(), SecretFault::Newline),
@@ -58,6 +64,20 @@ fn each_mistake_with_a_secret_is_named() {
         (SECRET.to_vec(), base64.clone().into_bytes(), SecretFault::WhsecAsKey),
         (base64.into_bytes(), SECRET.to_vec(), SecretFault::Decoded),
         (hexadecimal.into_bytes(), bytes, SecretFault::Decoded),
+        (v1.clone().into_bytes(), SECRET.to_vec(), SecretFault::WhsecText),
+        (SECRET.to_vec(), v1.into_bytes(), SecretFault::WhsecAsKey),
+        (utf_16("\u{feff}", u16::to_le_bytes), SECRET.to_vec(), SecretFault::Utf16),
+        (utf_16("\u{feff}", u16::to_be_bytes), SECRET.to_vec(), SecretFault::Utf16),
+        (utf_16("", u16::to_le_bytes), SECRET.to_vec(), SecretFault::Utf16),
+        (SECRET.to_vec(), utf_16("", u16::to_le_bytes), SecretFault::Utf16),
+        ([&b"\xff\xfe"[..], &utf_16_line].concat(), SECRET.to_vec(), SecretFault::Utf16),
+        ([&marked_before[..], SECRET, b"\r\n"].concat(), SECRET.to_vec(), SecretFault::ByteOrderMark),
+        (SECRET.to_vec(), [&marked_before[..], SECRET].concat(), SecretFault::ByteOrderMark),
+        ([b"WEBHOOK_SECRET=", SECRET, b"\n"].concat(), SECRET.to_vec(), SecretFault::Assigned),
+        ([b"export S='", SECRET, b"'"].concat(), SECRET.to_vec(), SecretFault::Assigned),
+        (SECRET.to_vec(), Vec::new(), SecretFault::NotSet),
+        (SECRET.to_vec(), b"undefined".to_vec(), SecretFault::NotSet),
+        (SECRET.to_vec(), b"None".to_vec(), SecretFault::NotSet),
     ] {
         assert_eq!(judged(&given, &sent(), &key, &sent()), known(None, Some(fault), None), "{fault:?}");
     }
@@ -76,6 +96,8 @@ fn each_mistake_with_a_body_is_named_on_either_side() {
         (format!("\u{feff}{text}").into_bytes(), BodyFault::ByteOrderMark),
         (value.to_string().into_bytes(), BodyFault::Rewritten),
         (latin_1.into_bytes(), BodyFault::Encoding),
+        (BASE64.encode(&text).into_bytes(), BodyFault::Base64),
+        (serde_json::to_vec(&text).expect("JSON"), BodyFault::Rewritten),
     ] {
         assert_eq!(
             judged(SECRET, &other, SECRET, &sent()),
@@ -116,10 +138,53 @@ fn json_that_any_library_wrote_again_is_named() {
 }
 
 #[test]
+fn json_that_a_program_wrote_again_and_signed_is_named() {
+    let event = r#"{"id":"evt_1","event":"invoice.created","occurredAt":"t","customerCode":"Zoë & Söhne <\"A/B\">","data":{"workOrder":"W’1 😀","orderType":"PhotoCopy","invoiceNumber":"1.0","invoiceDate":null,"billToCustomerCode":null,"facilityLineItem":null,"amount":150.0}}"#;
+    assert_eq!(event::as_sent(event.as_bytes()).as_deref(), Some(event.as_bytes()), "as Docket writes it");
+    let python = event.replace('ë', "\\u00eb").replace('ö', "\\u00f6").replace('’', "\\u2019").replace('😀', "\\ud83d\\ude00");
+    let spaced = python.replace("\":", "\": ").replace(",\"", ", \"");
+    let php = python.replace('/', "\\/");
+    let javascript = event.replace("150.0", "150");
+    let go = javascript.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+    let dotnet = event.replace('ë', "\\u00EB").replace('ö', "\\u00F6").replace('’', "\\u2019").replace('😀', "\\uD83D\\uDE00");
+    let dotnet = dotnet.replace("\\\"", "\\u0022").replace('<', "\\u003C").replace('>', "\\u003E").replace('&', "\\u0026");
+    let value: serde_json::Value = serde_json::from_str(&javascript).expect("JSON");
+    let javascript_indented = serde_json::to_string_pretty(&value).expect("JSON");
+    for signed in [python, spaced, php, javascript, javascript_indented, go, dotnet] {
+        assert_ne!(signed, event);
+        let fault = known(None, None, Some(BodyFault::Rewritten));
+        assert_eq!(judged(SECRET, event.as_bytes(), SECRET, signed.as_bytes()), fault, "{signed}");
+        let stranger = judged(SECRET, event.as_bytes(), b"stranger", signed.as_bytes());
+        assert_eq!(stranger, Err(Mismatch::Unknown(Suspicion::OtherSecret)));
+    }
+}
+
+#[test]
+fn digest_that_is_no_hmac_with_the_secret_as_key_is_named() {
+    use sha2::{Digest as _, Sha256};
+    let body = sent();
+    let sha256 = |parts: &[&[u8]]| hex::encode(Sha256::digest(parts.concat()));
+    for (signature, fault) in [
+        (sign(&body, SECRET), SecretFault::Swapped),
+        (sha256(&[SECRET, &body]), SecretFault::Concatenated),
+        (sha256(&[&body, SECRET]), SecretFault::Concatenated),
+        (sha256(&[&body]), SecretFault::Unkeyed),
+    ] {
+        assert_eq!(service(&[SECRET.to_vec()], &signature, &body), known(None, Some(fault), None));
+        if fault != SecretFault::Unkeyed {
+            let stranger = service(&[b"stranger".to_vec()], &signature, &body);
+            assert_eq!(stranger, Err(Mismatch::Unknown(Suspicion::OtherSecret)));
+        }
+    }
+}
+
+#[test]
 fn each_mistake_with_the_header_is_named() {
     let right = sign(SECRET, &sent());
     let digest = hex::decode(&right).expect("hexadecimal");
     let secrets = [SECRET.to_vec()];
+    // What .NET's BitConverter writes.
+    let separated = digest.iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join("-");
     for (signature, spelling) in [
         (right.to_uppercase(), Spelling::UpperCase),
         (BASE64.encode(&digest), Spelling::Base64),
@@ -127,6 +192,11 @@ fn each_mistake_with_the_header_is_named() {
         (format!("sha256={right}"), Spelling::Prefixed),
         (format!(" {right}"), Spelling::Surrounded),
         (format!("\"{right}\""), Spelling::Surrounded),
+        (format!("b'{right}'"), Spelling::Surrounded),
+        (format!("0x{right}"), Spelling::Prefixed),
+        (BASE64.encode(&right), Spelling::EncodedTwice),
+        (hex::encode(&right), Spelling::EncodedTwice),
+        (separated, Spelling::Separated),
     ] {
         assert_eq!(service(&secrets, &signature, &sent()), known(Some(spelling), None, None), "{signature}");
         assert_eq!(
@@ -261,6 +331,19 @@ mod of_standard_webhooks {
         ] {
             assert_eq!(judged(&[secret], timestamp, signature, now()), Err(fault), "{signature}");
         }
+        let service = sign(SECRET, &sent());
+        let hexadecimal = format!("v1,{service}");
+        let body_alone = format!("v1,{}", BASE64.encode(hex::decode(&service).expect("hexadecimal")));
+        for (signature, fault) in [
+            (service, StandardFault::OfService),
+            (hexadecimal, StandardFault::Hexadecimal),
+            (body_alone, StandardFault::BodyAlone),
+            (standard_webhooks(SECRET, EventId::new(now(), [0xab; 10]).as_str(), now(), &sent()), StandardFault::OtherId),
+        ] {
+            assert_eq!(judged(&[SECRET], &timestamp, &signature, now()), Err(fault), "{signature}");
+        }
+        let headers = StandardHeaders { id: Some(&timestamp), timestamp: Some(ID), signature: Some(&right) };
+        assert_eq!(standard(&[SECRET.to_vec()], &headers, &sent(), now()), Err(StandardFault::Interchanged));
         let other = standard_webhooks(b"old", ID, now(), &sent());
         let cut_off = format!("{other} {}", &right[..right.len() - 4]);
         assert_eq!(judged(&[SECRET], &timestamp, &cut_off, now()), Err(StandardFault::CutOff));

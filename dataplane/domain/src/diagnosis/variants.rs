@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
-use super::{BodyFault, SecretFault};
+use super::{BodyFault, Digest, SecretFault, matches};
 use crate::event;
 
 /// A key, and how it differs from the secret; `None`: not at all.
@@ -14,13 +15,19 @@ pub(super) type Secret<'a> = (Option<SecretFault>, Cow<'a, [u8]>);
 /// A body, and how it differs from the one given; `None`: not at all.
 pub(super) type Body<'a> = (Option<BodyFault>, Cow<'a, [u8]>);
 
+/// The number of bodies, the first ones, that are tried together with a mistake in the secret.
+pub(super) const COMBINED_BODIES: usize = 24;
+
+/// What programs sign with when they do not find their secret.
+const NOT_SET: [&[u8]; 7] = [b"", b"undefined", b"null", b"None", b"nil", b"NULL", b"[object Object]"];
+
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// The keys that a program may have made of `secret`.
 pub(super) fn of_secret(secret: &[u8]) -> Vec<Secret<'_>> {
     let mut keys = vec![(None, Cow::Borrowed(secret))];
     let mut add = |fault, key: Cow<'_, [u8]>| {
-        if key != secret && !key.is_empty() {
+        if key != secret && !key.is_empty() && keys.iter().all(|(_, known)| **known != *key) {
             keys.push((Some(fault), Cow::Owned(key.into_owned())));
         }
     };
@@ -35,8 +42,18 @@ pub(super) fn of_secret(secret: &[u8]) -> Vec<Secret<'_>> {
         let bare = trimmed.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
         add(SecretFault::Quoted, bare.unwrap_or(secret).into());
     }
-    add(SecretFault::ByteOrderMark, secret.strip_prefix(BYTE_ORDER_MARK).unwrap_or(secret).into());
-    match trimmed.strip_prefix(b"whsec_") {
+    let unmarked = secret.strip_prefix(BYTE_ORDER_MARK).unwrap_or(secret);
+    add(SecretFault::ByteOrderMark, unmarked.into());
+    add(SecretFault::ByteOrderMark, without_newline(unmarked).into());
+    add(SecretFault::ByteOrderMark, [BYTE_ORDER_MARK, secret].concat().into());
+    let narrow = from_utf_16(secret).unwrap_or_default().into_bytes();
+    add(SecretFault::Utf16, without_newline(&narrow).into());
+    add(SecretFault::Utf16, narrow.into());
+    let wide: Vec<u8> = String::from_utf8_lossy(secret).encode_utf16().flat_map(u16::to_le_bytes).collect();
+    add(SecretFault::Utf16, [&b"\xff\xfe"[..], &wide].concat().into());
+    add(SecretFault::Utf16, wide.into());
+    add(SecretFault::Assigned, assigned(trimmed).unwrap_or_default().into());
+    match trimmed.strip_prefix(b"v1,").unwrap_or(trimmed).strip_prefix(b"whsec_") {
         Some(encoded) => add(SecretFault::WhsecText, BASE64.decode(encoded).unwrap_or_default().into()),
         None => {
             add(SecretFault::Decoded, BASE64.decode(trimmed).unwrap_or_default().into());
@@ -45,8 +62,44 @@ pub(super) fn of_secret(secret: &[u8]) -> Vec<Secret<'_>> {
     }
     let encoded = BASE64.encode(secret);
     add(SecretFault::WhsecAsKey, format!("whsec_{encoded}").into_bytes().into());
+    add(SecretFault::WhsecAsKey, format!("v1,whsec_{encoded}").into_bytes().into());
     add(SecretFault::WhsecAsKey, encoded.into_bytes().into());
+    let not_set = NOT_SET.into_iter().filter(|word| *word != secret);
+    keys.extend(not_set.map(|word| (Some(SecretFault::NotSet), Cow::Borrowed(word))));
     keys
+}
+
+/// The value of `NAME=value`, as in an environment file, without quotation marks.
+fn assigned(line: &[u8]) -> Option<&[u8]> {
+    let equals = line.iter().position(|byte| *byte == b'=')?;
+    let (name, value) = (&line[..equals], line[equals + 1..].trim_ascii());
+    let name = name.strip_prefix(b"export ").unwrap_or(name);
+    let is_name = !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    let quoted = [b"\"", b"'"].into_iter().find_map(|quote| value.strip_prefix(quote)?.strip_suffix(quote));
+    is_name.then_some(quoted.unwrap_or(value))
+}
+
+/// How one of the `digests` was made of `secret` and `message`, if it is no HMAC with the secret as its key.
+pub(super) fn not_an_hmac(secret: &[u8], digests: &[Digest], message: &[u8]) -> Option<SecretFault> {
+    let is_sha256 = |parts: &[&[u8]]| {
+        let mut hash = Sha256::new();
+        parts.iter().for_each(|part| hash.update(part));
+        digests.contains(&hash.finalize().into())
+    };
+    if matches(message, digests, b"", secret) {
+        Some(SecretFault::Swapped)
+    } else if is_sha256(&[secret, message]) || is_sha256(&[message, secret]) {
+        Some(SecretFault::Concatenated)
+    } else if is_sha256(&[message]) {
+        Some(SecretFault::Unkeyed)
+    } else {
+        None
+    }
+}
+
+/// The `id` in an envelope.
+pub(super) fn event_id(body: &[u8]) -> Option<String> {
+    Some(serde_json::from_slice::<Value>(body).ok()?.get("id")?.as_str()?.to_owned())
 }
 
 /// The bodies that a program may have made of `body`, or this one of.
@@ -70,7 +123,12 @@ pub(super) fn of_body(body: &[u8]) -> Vec<Body<'_>> {
         add(BodyFault::Encoding, body.iter().map(|byte| char::from(*byte)).collect::<String>().into_bytes());
     }
     add(BodyFault::Encoding, before_latin_1(body).unwrap_or_default());
-    add(BodyFault::Encoding, before_utf_16(body).unwrap_or_default());
+    add(BodyFault::Encoding, from_utf_16(body).unwrap_or_default().into_bytes());
+    add(BodyFault::Base64, BASE64.decode(body.trim_ascii()).unwrap_or_default());
+    add(BodyFault::Base64, BASE64.encode(body).into_bytes());
+    // A JSON string whose text is the JSON.
+    add(BodyFault::Rewritten, serde_json::from_slice::<String>(body).unwrap_or_default().into_bytes());
+    add(BodyFault::Rewritten, serde_json::to_vec(&String::from_utf8_lossy(body)).unwrap_or_default());
     for rewritten in rewritten(body) {
         add(BodyFault::Rewritten, rewritten);
     }
@@ -90,21 +148,103 @@ fn before_latin_1(body: &[u8]) -> Option<Vec<u8>> {
     std::str::from_utf8(body).ok()?.chars().map(|char| u8::try_from(char).ok()).collect()
 }
 
-/// The UTF-8 of a body that was saved as UTF-16, as some shells do.
-fn before_utf_16(body: &[u8]) -> Option<Vec<u8>> {
-    let units =
-        body.strip_prefix(b"\xff\xfe")?.chunks(2).map(|pair| Some(u16::from_le_bytes(pair.try_into().ok()?)));
-    Some(String::from_utf16(&units.collect::<Option<Vec<_>>>()?).ok()?.into_bytes())
+/// The text of a file that was saved as UTF-16, as some shells do: with a byte order mark, or ASCII without one.
+fn from_utf_16(bytes: &[u8]) -> Option<String> {
+    let units = |bytes: &[u8], unit: fn([u8; 2]) -> u16| -> Option<Vec<u16>> {
+        bytes.chunks(2).map(|pair| Some(unit(pair.try_into().ok()?))).collect()
+    };
+    let units = match bytes {
+        [0xff, 0xfe, rest @ ..] => units(rest, u16::from_le_bytes)?,
+        [0xfe, 0xff, rest @ ..] => units(rest, u16::from_be_bytes)?,
+        [_, 0, ..] => units(bytes, u16::from_le_bytes)?,
+        [0, _, ..] => units(bytes, u16::from_be_bytes)?,
+        _ => return None,
+    };
+    String::from_utf16(&units).ok()
 }
 
-/// The event as Docket writes it, and as the usual libraries do; empty if `body` is no envelope.
+/// The event as Docket writes it, and as the usual libraries do; empty if `body` is no envelope. The most frequent ones come
+/// first.
 fn rewritten(body: &[u8]) -> Vec<Vec<u8>> {
     let Some(sent) = event::as_sent(body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body)) else {
         return vec![];
     };
     let sorted = serde_json::from_slice::<Value>(&sent).map(|value| value.to_string().into_bytes());
-    let spaced = [None, Some(2), Some(4)].map(|indent| respaced(&sent, indent));
-    spaced.into_iter().chain(sorted).chain([sent]).collect()
+    let orders: Vec<_> = [sent].into_iter().chain(sorted).collect();
+    let numbers = orders.iter().map(|json| without_fraction(json));
+    let compact: Vec<_> = orders.iter().cloned().chain(numbers).collect();
+    let indents = [None, Some(2), Some(4)];
+    let spaced = compact.iter().flat_map(|json| indents.map(|indent| respaced(json, indent)));
+    let plain: Vec<_> = compact.iter().cloned().chain(spaced).collect();
+    let escaped = ESCAPES.iter().flat_map(|escape| plain.iter().filter_map(|json| escape.applied(json)));
+    plain.iter().cloned().chain(escaped).collect()
+}
+
+/// Which characters of a text a library escapes, beyond what JSON demands.
+struct Escape {
+    ascii: &'static str,
+    /// Everything that is not ASCII, in lower-case or in upper-case digits; `None`: nothing.
+    others: Option<bool>,
+    /// `/` as `\/`.
+    slash: bool,
+}
+
+const ESCAPES: [Escape; 5] = [
+    Escape { ascii: "", others: Some(false), slash: false },       // Python
+    Escape { ascii: "", others: Some(false), slash: true },        // PHP
+    Escape { ascii: "<>&", others: None, slash: false },           // Go
+    Escape { ascii: "<>&='", others: None, slash: false },         // Gson
+    Escape { ascii: "<>&+'`\"", others: Some(true), slash: false }, // System.Text.Json
+];
+
+impl Escape {
+    /// The compact or indented JSON `json` with these escapes; `None`: it has no such character.
+    fn applied(&self, json: &[u8]) -> Option<Vec<u8>> {
+        let text = std::str::from_utf8(json).ok()?;
+        let mut written = String::with_capacity(text.len());
+        let (mut in_text, mut escaped) = (false, false);
+        for char in text.chars() {
+            let is_quote_inside = escaped && char == '"' && self.ascii.contains('"');
+            if is_quote_inside {
+                written.pop(); // the backslash
+                written.push_str("\\u0022");
+            } else if char == '/' && self.slash {
+                written.push_str("\\/");
+            } else if char == '"' || !in_text {
+                written.push(char);
+            } else if self.ascii.contains(char) || (!char.is_ascii() && self.others.is_some()) {
+                for unit in char.encode_utf16(&mut [0; 2]) {
+                    written.push_str(&if self.others == Some(true) { format!("\\u{unit:04X}") } else { format!("\\u{unit:04x}") });
+                }
+            } else {
+                written.push(char);
+            }
+            in_text = if char == '"' && !escaped { !in_text } else { in_text };
+            escaped = in_text && !escaped && char == '\\';
+        }
+        (written != text).then(|| written.into_bytes())
+    }
+}
+
+/// Numbers such as `150.0` written as `150`, as JavaScript does.
+fn without_fraction(json: &[u8]) -> Vec<u8> {
+    let mut written: Vec<u8> = Vec::with_capacity(json.len());
+    let (mut in_text, mut escaped) = (false, false);
+    let mut at = 0;
+    while at < json.len() {
+        let byte = json[at];
+        let follows = |offset: usize| json.get(at + offset).copied().unwrap_or(b' ');
+        let is_fraction = !in_text && byte == b'.' && follows(1) == b'0' && !follows(2).is_ascii_digit();
+        if is_fraction && !matches!(follows(2), b'e' | b'E') {
+            at += 2;
+            continue;
+        }
+        in_text = if byte == b'"' && !escaped { !in_text } else { in_text };
+        escaped = in_text && !escaped && byte == b'\\';
+        written.push(byte);
+        at += 1;
+    }
+    written
 }
 
 /// Compact JSON with a blank after each comma and colon, or with one value on each line.
