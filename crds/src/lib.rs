@@ -72,6 +72,7 @@ pub mod customer_code;
 pub mod event_code;
 pub mod label_selector;
 pub mod limits;
+pub mod pem;
 mod rules;
 pub mod runtime;
 pub mod secret;

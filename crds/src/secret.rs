@@ -21,6 +21,30 @@ impl SecretBytes {
     }
 }
 
+impl SecretBytes {
+    /// Returns what about a text looks like a mistake, although it is allowed: every byte of a secret is part of the key.
+    /// `None` for random bytes, which may begin and end in any way.
+    pub fn oddity(&self) -> Option<&'static str> {
+        const MARKS: [&[u8]; 3] = [b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"];
+        let bytes = self.expose();
+        if MARKS.iter().any(|mark| bytes.starts_with(mark)) && bytes.len() > 3 {
+            return Some("begins with a byte order mark");
+        }
+        let is_text = std::str::from_utf8(bytes)
+            .is_ok_and(|text| !text.chars().any(|char| char.is_control() && !matches!(char, '\t' | '\n' | '\r')));
+        let is_quoted = |quote: &u8| bytes.len() > 2 && bytes.starts_with(&[*quote]) && bytes.ends_with(&[*quote]);
+        match bytes {
+            _ if !is_text => None,
+            [.., b'\n' | b'\r'] => Some("ends in a newline"),
+            [.., b' ' | b'\t'] => Some("ends in a blank"),
+            [b' ' | b'\t' | b'\n' | b'\r', ..] => Some("begins with a blank"),
+            _ if b"\"'".iter().any(is_quoted) => Some("has quotation marks around it"),
+            _ if bytes.starts_with(b"whsec_") => Some("begins with whsec_"),
+            _ => None,
+        }
+    }
+}
+
 impl From<Vec<u8>> for SecretBytes {
     fn from(bytes: Vec<u8>) -> Self {
         Self(bytes.into())
@@ -172,6 +196,27 @@ mod tests {
         for other in ["postgres://u:p@eb/x", "postgres://u:p@db:1/x", "postgres://u:p@db/x?hostaddr=10.0.0.1"]
         {
             assert!(!same(one, other), "{other}");
+        }
+    }
+
+    #[test]
+    fn text_that_looks_like_a_mistake_is_odd() {
+        let oddity = |bytes: &[u8]| SecretBytes::from(bytes.to_vec()).oddity();
+        for (odd, expected) in [
+            (&b"hunter2\n"[..], "ends in a newline"),
+            (b"hunter2\r\n", "ends in a newline"),
+            (b"\n", "ends in a newline"),
+            (b"hunter2 ", "ends in a blank"),
+            (b" hunter2", "begins with a blank"),
+            (b"\xef\xbb\xbfhunter2\r\n", "begins with a byte order mark"),
+            (b"\xff\xfeh\0u\0", "begins with a byte order mark"),
+            (b"\"hunter2\"", "has quotation marks around it"),
+            (b"whsec_aHVudGVyMg==", "begins with whsec_"),
+        ] {
+            assert_eq!(oddity(odd), Some(expected));
+        }
+        for fine in [&b"hunter2"[..], b"two words", b"a\nb", b"\x01\x02\n", b"\xfd\x80\n", b"'", "schl\u{fc}ssel".as_bytes()] {
+            assert_eq!(oddity(fine), None);
         }
     }
 

@@ -2,6 +2,7 @@
 //! the same data; for a receiver's author; the documentation as files; a health check.
 
 pub mod audit;
+mod ca_file;
 pub mod deliveries;
 pub mod docs;
 pub mod healthcheck;

@@ -132,7 +132,7 @@ fn comparable(line: &str) -> String {
         [
             r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?",
             r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
-            r"\b\d\d:\d\d:\d\d(\.\d+)?\b",
+            r"\b\d\d:\d\d:\d\d(\.\d+)?Z?\b",
             r"[0-9a-f]{8,}",
             r"\b(\d+(\.\d+)? ?(ms|s|m|h|d)\b|(\d+[dhms]){2,}\b)",
         ]

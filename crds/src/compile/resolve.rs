@@ -2,6 +2,7 @@
 
 use super::{GeneratedDatabase, Inputs, MAX_CA_BUNDLE, MAX_VALUE, Missing, Reason, SigningSecrets, Values};
 use crate::conditions::ReasonCode;
+use crate::pem::with_plain_labels;
 use crate::tenant::{ApiKeySpec, SecretKeyRef};
 use crate::webhook::SecretRef;
 use crate::{ApiKeyDigest, DatabaseUrl, NotAnApiKey, SecretBytes, ValueKind, Webhook};
@@ -197,6 +198,7 @@ pub(super) fn ca_bundle(values: &dyn Values, webhook: &Webhook) -> Result<Option
 fn certificates(pem: &str) -> String {
     const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
     const END: &str = "-----END CERTIFICATE-----";
+    let pem = with_plain_labels(pem);
     let blocks =
         pem.split(BEGIN).skip(1).filter_map(|rest| rest.split_once(END)).map(|(body, _)| body.trim());
     let blocks = blocks.filter(|body| !body.is_empty() && body.bytes().all(is_base64_or_space));
@@ -217,6 +219,8 @@ mod tests {
     fn bundle_yields_only_certificates() {
         let key = "-----BEGIN PRIVATE KEY-----\nTUlJ\n-----END PRIVATE KEY-----\n";
         assert_eq!(certificates(&format!("# Acme root\n{ONE}{key}\r\n{ONE}")), ONE.repeat(2));
+        let old = ONE.replace("CERTIFICATE", "X509 CERTIFICATE");
+        assert_eq!(certificates(&format!("\u{feff}{ONE}{old}")), ONE.repeat(2));
     }
 
     #[test]

@@ -6,7 +6,16 @@ use jiff::fmt::temporal::Pieces;
 /// The longest text that is parsed, in characters.
 pub const MAX_CHARS: usize = 64;
 /// What a text that [`parse`] refuses must be.
-pub const EXPECTED: &str = "must be a date (2026-11-21) or a time with an offset (2026-11-21T09:30:00Z)";
+const EXPECTED: &str = "must be a date (2026-11-21) or a time with an offset (2026-11-21T09:30:00Z)";
+
+/// What to say of a text that [`parse`] refuses. A `+` in a query string that is not written as `%2B` arrives as a blank.
+pub fn expected(text: &str) -> String {
+    let with_plus = text.rsplit_once(' ').map(|(time, offset)| format!("{time}+{offset}"));
+    match with_plus.and_then(|with_plus| parse(&with_plus)) {
+        Some(_) => format!("{EXPECTED}; there is a blank before the offset: in a URL, write + as %2B"),
+        None => EXPECTED.to_owned(),
+    }
+}
 
 /// Parses a date, which is its first moment in UTC, or a time with an offset. A time beyond what a [`Timestamp`] holds,
 /// such as the last day of the year 9999, becomes the nearest one: no order is that far away.
@@ -47,6 +56,16 @@ mod tests {
             "2026-11-21T25:00:00Z",
         ] {
             assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn blank_for_a_plus_is_named() {
+        for time in ["2026-11-21T09:30:00 00:00", "2026-11-21T09:30:00.5 05:30", "2026-11-21T09:30 0200"] {
+            assert!(parse(time).is_none() && expected(time).contains("write + as %2B"), "{time}");
+        }
+        for other in ["2026-11-21 09:30:00", "x y", "2026-11-21T09:30:00", " ", "2026-11-21 00:00"] {
+            assert_eq!(expected(other), EXPECTED, "{other}");
         }
     }
 

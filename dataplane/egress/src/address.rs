@@ -230,20 +230,27 @@ mod tests {
     #[test]
     fn own_prefix_of_nat64_is_judged_by_its_length() {
         let prefixes = ["2a00:1098:64::/96", "fd64::/48", "64:ff9b:1:fffe::/96"];
-        let policy = EgressPolicy::default().with_nat64(prefixes.map(|text| text.parse().expect(text)).to_vec());
+        let policy =
+            EgressPolicy::default().with_nat64(prefixes.map(|text| text.parse().expect(text)).to_vec());
         for (inside, expected) in [("8.8.8.8", true), ("10.0.0.1", false), ("169.254.169.254", false)] {
             assert_eq!(permits(&policy, &format!("[2a00:1098:64::{inside}]:443")), expected, "{inside}");
             assert_eq!(permits(&policy, &format!("[64:ff9b:1:fffe::{inside}]:443")), expected, "{inside}");
         }
-        assert!(permits(&policy, "[fd64:0:0:808:8:800::]:443") && !permits(&policy, "[fd64:0:0:a00:0:100::]:443"));
+        assert!(
+            permits(&policy, "[fd64:0:0:808:8:800::]:443") && !permits(&policy, "[fd64:0:0:a00:0:100::]:443")
+        );
         assert!(permits(&EgressPolicy::default(), "[2a00:1098:64::10.0.0.1]:443"), "not known as such");
-        assert!(!permits(&EgressPolicy::default(), "[64:ff9b:1:fffe::8.8.8.8]:443"), "255.254.0.0 with 48 bits");
+        assert!(
+            !permits(&EgressPolicy::default(), "[64:ff9b:1:fffe::8.8.8.8]:443"),
+            "255.254.0.0 with 48 bits"
+        );
     }
 
     #[test]
     fn opened_tunnel_does_not_open_the_private_address_inside() {
         let range = |text: &str| text.parse().expect(text);
-        let policy = EgressPolicy::new(vec![range("2002::/16"), range("10.2.0.0/16"), range("::1/128")], vec![]);
+        let policy =
+            EgressPolicy::new(vec![range("2002::/16"), range("10.2.0.0/16"), range("::1/128")], vec![]);
         assert!(permits(&policy, "[2002:808:808::1]:443") && permits(&policy, "[2002:a02:304::1]:443"));
         assert!(!permits(&policy, "[2002:a03:304::1]:443"));
         assert!(permits(&policy, "[::1]:443") && permits(&policy, "[::ffff:10.2.3.4]:443"));

@@ -96,11 +96,7 @@ impl Connector {
         deadline.min(Instant::now() + self.phase_limit)
     }
 
-    async fn look_up(
-        &self,
-        name: &str,
-        port: u16,
-    ) -> Result<(Vec<SocketAddr>, Option<Late>), FailureClass> {
+    async fn look_up(&self, name: &str, port: u16) -> Result<(Vec<SocketAddr>, Option<Late>), FailureClass> {
         match self.dns.lookup(name).await {
             // Nobody else decides the addresses of `localhost`, so a forbidden `::1` says nothing about 127.0.0.1.
             Ok(Found { addresses, late }) if is_localhost(name) => {

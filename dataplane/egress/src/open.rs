@@ -143,7 +143,10 @@ mod tests {
     fn each_attempt_begins_with_another_address() {
         let answer = sockets(&["8.8.8.1:1", "8.8.8.2:1", "8.8.8.3:1"]);
         let first = |turn| in_turn(answer.clone(), turn)[0];
-        assert_eq!([first(0), first(1), first(2), first(3)].to_vec(), [answer.clone(), vec![answer[0]]].concat());
+        assert_eq!(
+            [first(0), first(1), first(2), first(3)].to_vec(),
+            [answer.clone(), vec![answer[0]]].concat()
+        );
         assert!(in_turn(Vec::new(), 7).is_empty());
     }
 }

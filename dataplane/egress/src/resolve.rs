@@ -207,7 +207,11 @@ impl SystemDns {
     /// name there decides where it leads, as in the C library.
     fn known_to_hosts(&self, name: &Name) -> Vec<IpAddr> {
         let family = |family| self.hosts.lookup_static_host(&Query::query(name.clone(), family));
-        [RecordType::A, RecordType::AAAA].into_iter().filter_map(family).flat_map(|lookup| addresses(&lookup)).collect()
+        [RecordType::A, RecordType::AAAA]
+            .into_iter()
+            .filter_map(family)
+            .flat_map(|lookup| addresses(&lookup))
+            .collect()
     }
 }
 

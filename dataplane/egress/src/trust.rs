@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
+use docket_crds::pem::with_plain_labels;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
@@ -65,7 +66,7 @@ impl Trust {
 
     fn read(pem: &str) -> Result<Self, BadBundle> {
         let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+        for certificate in CertificateDer::pem_slice_iter(with_plain_labels(pem).as_bytes()) {
             let certificate = certificate.map_err(|_| BadBundle::NotPem)?;
             roots.add(certificate).map_err(|_| BadBundle::NotACertificate)?;
         }
@@ -113,6 +114,34 @@ mod tests {
     fn bundle_of_several_certificates_with_text_between_them_is_read() {
         let pem = format!("# team A\n{}\n# team B\n{}", certificate(), certificate());
         assert!(Trust::with_bundle(&pem).is_ok());
+    }
+
+    #[test]
+    fn bundle_of_windows_and_of_openssl_is_read() {
+        let pem = certificate();
+        let old = pem.replace("CERTIFICATE", "X509 CERTIFICATE");
+        let trusted = trusted(&certificate());
+        let marked = format!("\u{feff}{}", certificate().replace('\n', "\r\n"));
+        for bundle in [&old, &trusted, &marked, &format!("{pem}{old}{trusted}")] {
+            assert!(Trust::with_bundle(bundle).is_ok(), "{bundle}");
+        }
+    }
+
+    /// What `openssl x509 -trustout` writes.
+    fn trusted(pem: &str) -> String {
+        use std::io::Write;
+        use std::process::{Command, Stdio};
+        let command = Command::new("openssl")
+            .args(["x509", "-trustout", "-addtrust", "serverAuth"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        let mut openssl = command.expect("openssl");
+        openssl.stdin.take().expect("a pipe").write_all(pem.as_bytes()).expect("written");
+        let written = openssl.wait_with_output().expect("it ends");
+        let trusted = String::from_utf8(written.stdout).expect("PEM");
+        assert!(trusted.contains("BEGIN TRUSTED CERTIFICATE"), "{trusted}");
+        trusted
     }
 
     #[test]

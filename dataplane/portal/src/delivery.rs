@@ -294,7 +294,8 @@ pub(crate) fn pretty(json: &str) -> String {
 
 /// A POSIX shell command that sends the request.
 fn curl(url: &str, headers: &[(String, String)], body: &str) -> String {
-    let mut command = format!("curl -X POST {}", quoted(url));
+    // Without --globoff, curl takes brackets and braces in the URL for several URLs.
+    let mut command = format!("curl --globoff -X POST {}", quoted(url));
     for (name, value) in headers {
         command.push_str(" \\\n  -H ");
         command.push_str(&quoted(&format!("{name}: {value}")));

@@ -21,6 +21,8 @@ pub struct Webhook {
     pub is_signed: bool,
     /// Whether they are signed with the next secret, too.
     pub has_next_secret: bool,
+    /// What about one of its secrets looks like a mistake.
+    pub odd_secret: Option<&'static str>,
     /// Its deliveries that wait, also for another attempt.
     pub pending: i64,
     /// Of these, those whose last attempt failed.
@@ -223,7 +225,7 @@ pub fn detail(
     keeper: &Keeper,
     unsaved: Option<(&Settings, &[(String, String)])>,
 ) -> String {
-    let Webhook { full_name, settings, is_signed, has_next_secret, .. } = webhook;
+    let Webhook { full_name, settings, is_signed, has_next_secret, odd_secret, .. } = webhook;
     let title = if settings.display_name.is_empty() { full_name } else { &settings.display_name };
     let main = html! {
         p { a href=(Section::Webhooks.path()) { "Customer ▸ Webhooks" } }
@@ -234,6 +236,9 @@ pub fn detail(
             dt { "Health" } dd { (health(webhook)) }
             dt { "Signed" } dd {
                 (yes(*is_signed)) @if *has_next_secret { ", with the current and the next secret" }
+                @if let Some(oddity) = odd_secret {
+                    ". The secret " (oddity) ", which is part of the key: the receiver must have the same bytes. If it is a mistake, correct the Secret."
+                }
             }
             dt { "Last success" }
             dd { @match webhook.last_success_at { Some(at) => { (time(at, frame.now)) } None => { "–" } } }

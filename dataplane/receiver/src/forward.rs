@@ -1,6 +1,7 @@
 //! Passing a delivery on to the receiver that is being written, with its body and headers unchanged.
 
-use std::fmt;
+use std::error::Error;
+use std::{fmt, io};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -39,10 +40,33 @@ pub struct Forwarded {
 pub enum NoAnswer {
     /// The connection failed.
     NotConnected,
+    /// What listens there does not speak TLS.
+    NoTls,
+    /// The certificate is not trusted.
+    Untrusted(Distrust),
+    /// The TLS handshake failed for another reason.
+    Tls,
     /// The time limit was over.
     TimedOut,
     /// The connection broke, or what came was not HTTP.
     Broken,
+}
+
+/// Why the certificate of the receiver that is being written is not trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Distrust {
+    /// Its time is over.
+    Expired,
+    /// Its time has not begun.
+    NotYetValid,
+    /// It is for another name.
+    OtherName,
+    /// An authority that is not trusted has signed it, or the certificate between is missing.
+    UnknownIssuer,
+    /// It is that of an authority.
+    Authority,
+    /// Another reason.
+    Other,
 }
 
 impl NoAnswer {
@@ -50,6 +74,9 @@ impl NoAnswer {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NotConnected => "not connected",
+            Self::NoTls => "no TLS",
+            Self::Untrusted(_) => "certificate not trusted",
+            Self::Tls => "TLS failed",
             Self::TimedOut => "timed out",
             Self::Broken => "broken",
         }
@@ -60,6 +87,18 @@ impl fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotConnected => "no connection: nothing listens there, or it refused",
+            Self::NoTls => "it listens, but does not speak TLS: use http:// in --forward-to",
+            Self::Untrusted(Distrust::Expired) => "its certificate has expired",
+            Self::Untrusted(Distrust::NotYetValid) => "its certificate is not valid yet: compare the clocks",
+            Self::Untrusted(Distrust::OtherName) => "its certificate is for another name than --forward-to has",
+            Self::Untrusted(Distrust::UnknownIssuer) => {
+                "its certificate is from an unknown authority: name the authority's file with --forward-ca-file, or let it send the intermediate certificate"
+            }
+            Self::Untrusted(Distrust::Authority) => {
+                "its certificate is that of an authority, not of a server: make one for the server (CA:FALSE)"
+            }
+            Self::Untrusted(Distrust::Other) => "its certificate is not trusted",
+            Self::Tls => "the TLS handshake failed: it must speak TLS 1.2 or 1.3 and want no client certificate",
             Self::TimedOut => "no answer in time",
             Self::Broken => "the connection broke before the answer was whole",
         })
@@ -125,9 +164,49 @@ impl Forward {
 fn reason(error: reqwest::Error) -> NoAnswer {
     if error.is_timeout() {
         NoAnswer::TimedOut
+    } else if let Some(error) = tls_error(&error) {
+        of_tls(error)
     } else if error.is_connect() {
         NoAnswer::NotConnected
     } else {
         NoAnswer::Broken
     }
+}
+
+/// The TLS error that led to `error`, if one did.
+fn tls_error(error: &reqwest::Error) -> Option<&rustls::Error> {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if let Some(found) = error.downcast_ref::<rustls::Error>() {
+            return Some(found);
+        }
+        // Its source is that of the error inside, not this error.
+        let inside = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        cause = match inside {
+            Some(inside) => Some(inside),
+            None => error.source(),
+        };
+    }
+    None
+}
+
+fn of_tls(error: &rustls::Error) -> NoAnswer {
+    use rustls::CertificateError::{
+        Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet, NotValidYetContext, Other,
+        UnknownIssuer,
+    };
+    let certificate = match error {
+        rustls::Error::InvalidMessage(_) => return NoAnswer::NoTls,
+        rustls::Error::InvalidCertificate(certificate) => certificate,
+        _ => return NoAnswer::Tls,
+    };
+    NoAnswer::Untrusted(match certificate {
+        Expired | ExpiredContext { .. } => Distrust::Expired,
+        NotValidYet | NotValidYetContext { .. } => Distrust::NotYetValid,
+        NotValidForName | NotValidForNameContext { .. } => Distrust::OtherName,
+        UnknownIssuer => Distrust::UnknownIssuer,
+        // rustls has no variant of its own for it.
+        Other(other) if other.to_string().contains("CaUsedAsEndEntity") => Distrust::Authority,
+        _ => Distrust::Other,
+    })
 }

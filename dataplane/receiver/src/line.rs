@@ -12,7 +12,7 @@ const SHOWN: usize = 8;
 /// Characters shown of a URL.
 const SHOWN_OF_URL: usize = 100;
 
-/// For example `10:02:31  order.created  evt_9d41…  delivery …a8e07f3c  attempt 1  → 200  signature verified`, with the
+/// For example `10:02:31Z  order.created  evt_9d41…  delivery …a8e07f3c  attempt 1  → 200  signature verified`, with the
 /// time as given in `at`. Of the delivery id it shows the end, because the beginning is the time and equal for all of one minute.
 pub fn line(received: &Received, at: &str) -> String {
     let event = received.event_code.as_deref().map_or("no event code".to_owned(), clean);

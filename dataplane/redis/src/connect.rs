@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
+use docket_crds::pem::with_plain_labels;
 use futures_util::StreamExt;
 use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClient;
@@ -85,7 +86,9 @@ impl RedisConnection {
     /// Connects when it is first used. `ca_pem`: the authorities that may have signed the servers' certificates, in PEM;
     /// `None`: the public ones. Errors if TLS cannot be set up with it.
     pub fn new(target: RedisUrl, ca_pem: Option<Vec<u8>>) -> Result<Self, Error> {
-        let tls = TlsCertificates { client_tls: None, root_cert: ca_pem };
+        let plain =
+            |pem: Vec<u8>| with_plain_labels(&String::from_utf8_lossy(&pem)).into_owned().into_bytes();
+        let tls = TlsCertificates { client_tls: None, root_cert: ca_pem.map(plain) };
         let inner = Inner {
             target,
             tls,

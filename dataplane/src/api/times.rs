@@ -16,7 +16,8 @@ impl Kind for DateOrTime {
     type Value = Timestamp;
 
     fn read(sent: Sent) -> Result<Timestamp, String> {
-        moment::parse(&sent.text(moment::MAX_CHARS)?).ok_or_else(|| moment::EXPECTED.to_owned())
+        let text = sent.text(moment::MAX_CHARS)?;
+        moment::parse(&text).ok_or_else(|| moment::expected(&text))
     }
 
     fn schema(_: Place) -> RefOr<Schema> {

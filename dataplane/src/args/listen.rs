@@ -36,6 +36,9 @@ pub struct ListenArguments {
     /// Forward each delivery to this address with its body and headers unchanged, and return its response.
     #[arg(long, env = "DOCKET_FORWARD_TO", value_name = "URL", value_parser = forward_url)]
     pub forward_to: Option<Url>,
+    /// File with the PEM certificates to trust at an https:// address of --forward-to, instead of the public authorities.
+    #[arg(long, env = "DOCKET_FORWARD_CA_FILE", value_name = "FILE", requires = "forward_to")]
+    pub forward_ca_file: Option<PathBuf>,
     /// How each delivery is printed: a line for people, or a JSON object for programs.
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: ListenOutput,

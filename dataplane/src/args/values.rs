@@ -180,7 +180,7 @@ pub(super) fn time_ms(text: &str) -> Result<i64, String> {
 }
 
 pub(super) fn timestamp(text: &str) -> Result<Timestamp, String> {
-    moment::parse(text).ok_or_else(|| moment::EXPECTED.into())
+    moment::parse(text).ok_or_else(|| moment::expected(text))
 }
 
 /// A line of a request's head; its name in lower case.

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use docket_egress::Trust;
 use reqwest::Client;
 use url::Url;
 
@@ -24,7 +25,7 @@ const MAX_BYTES: usize = 4096;
 /// A URL has not responded 200 within the time to wait.
 pub async fn run(arguments: HealthcheckArguments) -> Result<()> {
     let started = Instant::now();
-    let client = http::client(TIMEOUT)?;
+    let client = http::client(TIMEOUT, &Trust::public())?;
     let mut failed = 0;
     for url in &arguments.url {
         let result = loop {

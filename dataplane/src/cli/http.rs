@@ -7,10 +7,10 @@ use docket_egress::Trust;
 use reqwest::redirect::Policy;
 use reqwest::{Client, retry};
 
-/// A client that ends each request after `limit`, trusts the public authorities, and follows no redirect.
-pub(super) fn client(limit: Duration) -> Result<Client> {
+/// A client that ends each request after `limit`, and follows no redirect.
+pub(super) fn client(limit: Duration, trust: &Trust) -> Result<Client> {
     Client::builder()
-        .tls_backend_preconfigured(Trust::public().tls())
+        .tls_backend_preconfigured(trust.tls())
         .redirect(Policy::none())
         .retry(retry::never())
         .http1_only()

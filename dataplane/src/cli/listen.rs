@@ -8,7 +8,7 @@ use docket_program::clock::Clock;
 use docket_program::signals::Signals;
 use docket_receiver::{Behaviour, Certificate, Forward, Receiver, Settings};
 
-use super::{http, secret_file};
+use super::{ca_file, http, secret_file};
 use crate::args::{ListenArguments, ListenOutput};
 
 /// `docket listen`: a receiver to compare your own with.
@@ -21,7 +21,8 @@ pub async fn run(arguments: ListenArguments) -> Result<()> {
     let certificate = Certificate::load_or_generate(&arguments.certificate_dir, clock.now().as_second())?;
     let signed = !secret.is_empty();
     // Docket waits no longer for an answer.
-    let client = http::client(ATTEMPT_TIMEOUT)?;
+    let trust = ca_file::read(arguments.forward_ca_file.as_deref())?;
+    let client = http::client(ATTEMPT_TIMEOUT, &trust)?;
     let forward = arguments.forward_to.map(|url| Forward { client, url });
     let output = arguments.output;
     let settings = Settings {
@@ -37,7 +38,7 @@ pub async fn run(arguments: ListenArguments) -> Result<()> {
         println!(
             "{}",
             match output {
-                ListenOutput::Lines => docket_receiver::line(received, &now.strftime("%H:%M:%S").to_string()),
+                ListenOutput::Lines => docket_receiver::line(received, &now.strftime("%H:%M:%SZ").to_string()),
                 ListenOutput::Json => docket_receiver::json(received, &format!("{now:.3}")),
             }
         );

@@ -7,12 +7,12 @@ use anyhow::{Context, Result, bail};
 use docket_domain::delivery::{ATTEMPT_TIMEOUT, DeliveryId, Outcome};
 use docket_domain::event::{EventId, envelope};
 use docket_domain::sample;
-use docket_egress::{EgressPolicy, Post, Sender, SystemDns, Trust};
+use docket_egress::{EgressPolicy, Post, Sender, SystemDns};
 use docket_program::clock::Clock;
 use docket_program::random;
 use ipnet::{Ipv4Net, Ipv6Net};
 
-use super::secret_file;
+use super::{ca_file, secret_file};
 use crate::args::TriggerArguments;
 use crate::worker::send;
 
@@ -33,14 +33,7 @@ pub async fn run(arguments: TriggerArguments) -> Result<()> {
     let Some(to) = to else { return print(&body) };
 
     let secret = secret_file.map(|path| secret_file::read(&path)).transpose()?;
-    let trust = match ca_file {
-        Some(path) => {
-            let pem = std::fs::read_to_string(&path)
-                .with_context(|| format!("{} can't be read", path.display()))?;
-            Trust::with_bundle(&pem).with_context(|| format!("{} can't be used", path.display()))?
-        }
-        None => Trust::public(),
-    };
+    let trust = ca_file::read(ca_file.as_deref())?;
     let secrets: Vec<&[u8]> = secret.iter().map(Vec::as_slice).collect();
     let mut headers = send::headers(&secrets, (delivery, event.as_str(), code), &body, now);
     send::mark_as_test(&mut headers);

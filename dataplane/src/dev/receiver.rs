@@ -37,7 +37,7 @@ pub(super) async fn start(
     };
     let printer_clock = clock.clone();
     let receiver = Receiver::start(settings, move |received| {
-        let at = printer_clock.now().strftime("%H:%M:%S").to_string();
+        let at = printer_clock.now().strftime("%H:%M:%SZ").to_string();
         println!("{}", docket_receiver::line(received, &at));
     })
     .await

@@ -475,6 +475,7 @@ fn shown(viewer: &Viewer, webhook: &WebhookConfig, health: Option<&WebhookHealth
             .collect(),
         is_signed: webhook.secret.is_some(),
         has_next_secret: webhook.next_secret.is_some(),
+        odd_secret: webhook.secret.iter().chain(&webhook.next_secret).find_map(|secret| secret.oddity()),
         pending: health.pending,
         retrying: health.retrying,
         dead_letter: health.dead_letter,

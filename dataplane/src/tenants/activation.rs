@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use docket_crds::secret::SecretBytes;
 use docket_crds::{Runtime, WebhookConfig};
 use docket_egress::{EgressPolicy, Trust};
 use docket_source::{Declaration, DeclaredTenant};
@@ -114,6 +115,7 @@ impl Activation {
         let Runtime { config, held_webhooks, .. } = runtime;
         for webhook in &config.webhooks {
             self.warn_if_out_of_reach(webhook);
+            warn_of_odd_secrets(webhook);
         }
         let store = self.stores.of(config)?;
         let held = match self.incomplete {
@@ -138,5 +140,18 @@ impl Activation {
         tracing::warn!(
             "Webhook {namespace}/{name}: spec.targetURL: {socket} is not an allowed address, so deliveries fail as BlockedAddress; {receiver}; allow other addresses with --allow-egress"
         );
+    }
+}
+
+/// Warns of a secret that looks like a mistake. It signs as it is: only its author knows whether the receiver has the same.
+fn warn_of_odd_secrets(webhook: &WebhookConfig) {
+    let secrets = [("secretRef", &webhook.secret), ("secretRef.nextKey", &webhook.next_secret)];
+    for (field, secret) in secrets {
+        if let Some(oddity) = secret.as_ref().and_then(SecretBytes::oddity) {
+            let (namespace, name) = (&webhook.namespace, &webhook.name);
+            tracing::warn!(
+                "Webhook {namespace}/{name}: spec.{field}: the secret {oddity}, which is part of the key: the receiver must have the same bytes; if it is a mistake, correct the Secret"
+            );
+        }
     }
 }

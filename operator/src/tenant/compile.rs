@@ -275,6 +275,12 @@ fn outcome(
         let name = Name::new(&declared.meta.name.namespace, &secret.name);
         fetched.version(ValueKind::Secret, &name).map(str::to_owned)
     });
+    let odd_secret = secret.and_then(|secret| {
+        let name = Name::new(&declared.meta.name.namespace, &secret.name);
+        let keys = [Some(&secret.key), secret.next_key.as_ref()].into_iter().flatten();
+        let mut values = keys.filter_map(|key| fetched.value(ValueKind::Secret, &name, key).ok());
+        values.find_map(SecretBytes::oddity)
+    });
     WebhookOutcome {
         webhook: declared.meta.name.clone(),
         uid: declared.meta.uid.clone(),
@@ -283,6 +289,7 @@ fn outcome(
         served,
         signed: declared.document.as_ref().is_ok_and(Webhook::is_signed),
         secret_version,
+        odd_secret,
         tenant_suspended,
         programmed: None,
     }

@@ -53,10 +53,18 @@ pub fn status(facts: &WebhookFacts<'_>, previous: &WebhookStatus, now: Timestamp
     let is_accepted = accepted.truth == Truth::True;
     let mut verdicts = vec![accepted];
     if is_accepted || outcome.tenant_suspended {
+        let usable = "every referenced Secret and ConfigMap exists and is usable";
+        let usable = match outcome.odd_secret {
+            None => usable.to_owned(),
+            Some(oddity) => format!(
+                "{usable}; spec.secretRef: the secret {oddity}, which is part of the key: the receiver must have the \
+                 same bytes; if it is a mistake, correct the Secret"
+            ),
+        };
         verdicts.push(Verdict::of_reasons(
             ConditionType::ResolvedRefs,
             &of_type(ConditionType::ResolvedRefs),
-            (ReasonCode::ResolvedRefs, "every referenced Secret and ConfigMap exists and is usable"),
+            (ReasonCode::ResolvedRefs, &usable),
         ));
     }
     verdicts.push(programmed(outcome, previous, meta.generation));
@@ -188,6 +196,7 @@ mod tests {
             served: true,
             signed: false,
             secret_version: None,
+            odd_secret: None,
             tenant_suspended: false,
             programmed: None,
         };

@@ -209,7 +209,7 @@ fn picture(lines: &[String]) -> String {
 fn still(line: &str) -> String {
     let changes = [
         (r"after [0-9.]+ s", "after 0.25 s"),
-        (r"\b\d\d:\d\d:\d\d\b", "03:25:11"),
+        (r"\b\d\d:\d\d:\d\dZ?\b", "03:25:11Z"),
         (r"evt_[0-9a-f]+", "evt_01a2"),
         (r"…[0-9a-f]{8}", "…4bcdedc0"),
     ];

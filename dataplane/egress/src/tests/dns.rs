@@ -201,7 +201,8 @@ async fn late_family_comes_after_the_first_one() {
 
 #[tokio::test]
 async fn one_family_that_fails_does_not_fail_the_other() {
-    for wrong in [SERVFAIL, NXDOMAIN, NOT_IMPLEMENTED, REFUSED, Addresses(Vec::new()), Truncated(Vec::new())] {
+    for wrong in [SERVFAIL, NXDOMAIN, NOT_IMPLEMENTED, REFUSED, Addresses(Vec::new()), Truncated(Vec::new())]
+    {
         let late = |found| Late(Duration::from_millis(120), found);
         for (a, aaaa, expected) in [
             (Addresses(v4()), wrong.clone(), v4()),
@@ -276,10 +277,8 @@ async fn search_domains_count_for_names_that_do_not_resolve_as_they_stand() {
 
 #[tokio::test]
 async fn hosts_file_decides_alone() {
-    let server = NameServer::new([
-        (("hooks.test", A), Addresses(v4())),
-        (("hooks.test", AAAA), Addresses(v6())),
-    ]);
+    let server =
+        NameServer::new([(("hooks.test", A), Addresses(v4())), (("hooks.test", AAAA), Addresses(v6()))]);
     let dns = server.dns_with("", "10.1.2.3 hooks.test\n::1 six.test\n");
     assert_eq!(found(&dns, "hooks.test").await.0, Ok(vec![ip("10.1.2.3")]));
     assert_eq!(found(&dns, "six.test").await.0, Ok(vec![ip("::1")]));
@@ -288,7 +287,8 @@ async fn hosts_file_decides_alone() {
 
 /// A sender that may reach the loopback addresses on the receiver's port and asks `server`.
 fn sender(server: &NameServer, receiver: &Receiver) -> Sender {
-    let sockets = ["127.0.0.1", "127.0.0.2", "::1"].map(|ip| SocketAddr::new(self::ip(ip), receiver.address.port()));
+    let sockets =
+        ["127.0.0.1", "127.0.0.2", "::1"].map(|ip| SocketAddr::new(self::ip(ip), receiver.address.port()));
     Sender::new(EgressPolicy::new(vec![], sockets.to_vec()), server.dns(""), AMPLE)
 }
 

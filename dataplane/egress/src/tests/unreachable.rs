@@ -68,7 +68,8 @@ async fn last_of_many_addresses_is_reached_although_the_others_refuse_or_are_sil
     let receiver = Receiver::answering(OK).await;
     let port = receiver.address.port();
     let refuses = (2..=20).map(|last| IpAddr::from([127, 0, 0, last]));
-    let (silent, deaf): (Vec<_>, Vec<_>) = (21..=26).map(|last| deaf(SocketAddr::new([127, 0, 0, last].into(), port))).unzip();
+    let (silent, deaf): (Vec<_>, Vec<_>) =
+        (21..=26).map(|last| deaf(SocketAddr::new([127, 0, 0, last].into(), port))).unzip();
     let addresses = refuses.chain(silent.iter().map(SocketAddr::ip)).chain([LOOPBACK]);
     let dns = FixedDns::new().answer("receiver.test", addresses);
     let network = "127.0.0.0/8".parse().expect("a network");
@@ -83,9 +84,12 @@ async fn last_of_many_addresses_is_reached_although_the_others_refuse_or_are_sil
 #[tokio::test]
 async fn attempts_begin_with_another_address_each_time() {
     let receiver = Receiver::answering(OK).await;
-    let hangs = Receiver::tcp_at(SocketAddr::new([127, 0, 0, 2].into(), receiver.address.port()), |mut talk| async move {
-        talk.silence().await;
-    });
+    let hangs = Receiver::tcp_at(
+        SocketAddr::new([127, 0, 0, 2].into(), receiver.address.port()),
+        |mut talk| async move {
+            talk.silence().await;
+        },
+    );
     let hangs = hangs.await;
     let dns = FixedDns::new().answer("receiver.test", [hangs.address.ip(), LOOPBACK]);
     let sender = Sender::new(EgressPolicy::new(vec![], vec![hangs.address, receiver.address]), dns, SHORT);

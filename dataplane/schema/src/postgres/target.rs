@@ -13,6 +13,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use docket_crds::pem::with_plain_labels;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
@@ -190,7 +191,8 @@ fn client_config(check: Check, roots: RootCertStore) -> ClientConfig {
 
 fn authorities(pem: &[u8]) -> Option<RootCertStore> {
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem) {
+    let pem = String::from_utf8_lossy(pem);
+    for certificate in CertificateDer::pem_slice_iter(with_plain_labels(&pem).as_bytes()) {
         roots.add(certificate.ok()?).ok()?;
     }
     (!roots.is_empty()).then_some(roots)

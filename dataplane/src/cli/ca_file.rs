@@ -1,0 +1,17 @@
+//! A file with the certificates that a command trusts.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use docket_egress::Trust;
+
+/// The authorities in the file; without one, the public authorities.
+///
+/// # Errors
+///
+/// The file can't be read, or holds no certificate of an authority.
+pub(super) fn read(path: Option<&Path>) -> Result<Trust> {
+    let Some(path) = path else { return Ok(Trust::public()) };
+    let pem = std::fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))?;
+    Trust::with_bundle(&pem).with_context(|| format!("{} can't be used", path.display()))
+}
