@@ -30,9 +30,11 @@ impl SecretBytes {
         if MARKS.iter().any(|mark| bytes.starts_with(mark)) && bytes.len() > 3 {
             return Some("begins with a byte order mark");
         }
-        let is_text = std::str::from_utf8(bytes)
-            .is_ok_and(|text| !text.chars().any(|char| char.is_control() && !matches!(char, '\t' | '\n' | '\r')));
-        let is_quoted = |quote: &u8| bytes.len() > 2 && bytes.starts_with(&[*quote]) && bytes.ends_with(&[*quote]);
+        let is_text = std::str::from_utf8(bytes).is_ok_and(|text| {
+            !text.chars().any(|char| char.is_control() && !matches!(char, '\t' | '\n' | '\r'))
+        });
+        let is_quoted =
+            |quote: &u8| bytes.len() > 2 && bytes.starts_with(&[*quote]) && bytes.ends_with(&[*quote]);
         match bytes {
             _ if !is_text => None,
             [.., b'\n' | b'\r'] => Some("ends in a newline"),
@@ -215,7 +217,15 @@ mod tests {
         ] {
             assert_eq!(oddity(odd), Some(expected));
         }
-        for fine in [&b"hunter2"[..], b"two words", b"a\nb", b"\x01\x02\n", b"\xfd\x80\n", b"'", "schl\u{fc}ssel".as_bytes()] {
+        for fine in [
+            &b"hunter2"[..],
+            b"two words",
+            b"a\nb",
+            b"\x01\x02\n",
+            b"\xfd\x80\n",
+            b"'",
+            "schl\u{fc}ssel".as_bytes(),
+        ] {
             assert_eq!(oddity(fine), None);
         }
     }

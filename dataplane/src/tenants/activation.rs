@@ -3,8 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use docket_crds::secret::SecretBytes;
-use docket_crds::{Runtime, WebhookConfig};
+use docket_crds::{Runtime, SecretBytes, WebhookConfig};
 use docket_egress::{EgressPolicy, Trust};
 use docket_source::{Declaration, DeclaredTenant};
 use docket_store::stores::Stores;
