@@ -236,7 +236,8 @@ pub fn standard(
     if !signed && digests.len() < signatures.len() {
         return Err(StandardFault::CutOff);
     }
-    let matches_with = |head: &str| secrets.iter().any(|secret| matches(secret, &digests, head.as_bytes(), body));
+    let matches_with =
+        |head: &str| secrets.iter().any(|secret| matches(secret, &digests, head.as_bytes(), body));
     if !signed && matches_with("") {
         return Err(StandardFault::BodyAlone);
     }

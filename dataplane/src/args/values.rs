@@ -88,7 +88,9 @@ pub(super) fn nat64_prefix(text: &str) -> Result<Ipv6Net, String> {
     let prefix = text.parse().ok().filter(|prefix: &Ipv6Net| {
         NAT64_LENGTHS.contains(&prefix.prefix_len()) && prefix.addr() == prefix.network()
     });
-    prefix.ok_or_else(|| "must be an IPv6 prefix of 32, 40, 48, 56, 64 or 96 bits, such as 2001:db8:64::/96".into())
+    prefix.ok_or_else(|| {
+        "must be an IPv6 prefix of 32, 40, 48, 56, 64 or 96 bits, such as 2001:db8:64::/96".into()
+    })
 }
 
 /// A network with an address that deliveries may reach.

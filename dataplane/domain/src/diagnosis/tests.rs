@@ -141,13 +141,25 @@ fn json_that_any_library_wrote_again_is_named() {
 fn json_that_a_program_wrote_again_and_signed_is_named() {
     let event = r#"{"id":"evt_1","event":"invoice.created","occurredAt":"t","customerCode":"Zoë & Söhne <\"A/B\">","data":{"workOrder":"W’1 😀","orderType":"PhotoCopy","invoiceNumber":"1.0","invoiceDate":null,"billToCustomerCode":null,"facilityLineItem":null,"amount":150.0}}"#;
     assert_eq!(event::as_sent(event.as_bytes()).as_deref(), Some(event.as_bytes()), "as Docket writes it");
-    let python = event.replace('ë', "\\u00eb").replace('ö', "\\u00f6").replace('’', "\\u2019").replace('😀', "\\ud83d\\ude00");
+    let python = event
+        .replace('ë', "\\u00eb")
+        .replace('ö', "\\u00f6")
+        .replace('’', "\\u2019")
+        .replace('😀', "\\ud83d\\ude00");
     let spaced = python.replace("\":", "\": ").replace(",\"", ", \"");
     let php = python.replace('/', "\\/");
     let javascript = event.replace("150.0", "150");
     let go = javascript.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
-    let dotnet = event.replace('ë', "\\u00EB").replace('ö', "\\u00F6").replace('’', "\\u2019").replace('😀', "\\uD83D\\uDE00");
-    let dotnet = dotnet.replace("\\\"", "\\u0022").replace('<', "\\u003C").replace('>', "\\u003E").replace('&', "\\u0026");
+    let dotnet = event
+        .replace('ë', "\\u00EB")
+        .replace('ö', "\\u00F6")
+        .replace('’', "\\u2019")
+        .replace('😀', "\\uD83D\\uDE00");
+    let dotnet = dotnet
+        .replace("\\\"", "\\u0022")
+        .replace('<', "\\u003C")
+        .replace('>', "\\u003E")
+        .replace('&', "\\u0026");
     let value: serde_json::Value = serde_json::from_str(&javascript).expect("JSON");
     let javascript_indented = serde_json::to_string_pretty(&value).expect("JSON");
     for signed in [python, spaced, php, javascript, javascript_indented, go, dotnet] {
@@ -338,7 +350,10 @@ mod of_standard_webhooks {
             (service, StandardFault::OfService),
             (hexadecimal, StandardFault::Hexadecimal),
             (body_alone, StandardFault::BodyAlone),
-            (standard_webhooks(SECRET, EventId::new(now(), [0xab; 10]).as_str(), now(), &sent()), StandardFault::OtherId),
+            (
+                standard_webhooks(SECRET, EventId::new(now(), [0xab; 10]).as_str(), now(), &sent()),
+                StandardFault::OtherId,
+            ),
         ] {
             assert_eq!(judged(&[SECRET], &timestamp, &signature, now()), Err(fault), "{signature}");
         }

@@ -190,10 +190,10 @@ struct Escape {
 }
 
 const ESCAPES: [Escape; 5] = [
-    Escape { ascii: "", others: Some(false), slash: false },       // Python
-    Escape { ascii: "", others: Some(false), slash: true },        // PHP
-    Escape { ascii: "<>&", others: None, slash: false },           // Go
-    Escape { ascii: "<>&='", others: None, slash: false },         // Gson
+    Escape { ascii: "", others: Some(false), slash: false }, // Python
+    Escape { ascii: "", others: Some(false), slash: true },  // PHP
+    Escape { ascii: "<>&", others: None, slash: false },     // Go
+    Escape { ascii: "<>&='", others: None, slash: false },   // Gson
     Escape { ascii: "<>&+'`\"", others: Some(true), slash: false }, // System.Text.Json
 ];
 
@@ -214,7 +214,11 @@ impl Escape {
                 written.push(char);
             } else if self.ascii.contains(char) || (!char.is_ascii() && self.others.is_some()) {
                 for unit in char.encode_utf16(&mut [0; 2]) {
-                    written.push_str(&if self.others == Some(true) { format!("\\u{unit:04X}") } else { format!("\\u{unit:04x}") });
+                    written.push_str(&if self.others == Some(true) {
+                        format!("\\u{unit:04X}")
+                    } else {
+                        format!("\\u{unit:04x}")
+                    });
                 }
             } else {
                 written.push(char);
