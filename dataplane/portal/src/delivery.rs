@@ -447,15 +447,58 @@ mod tests {
         assert_eq!(pretty(json).replace(['\n', ' '], ""), json);
     }
 
+    /// The requests that the command sends to a server: head and body of each.
+    fn sent_by_curl(url: &str, headers: &[(String, String)], body: &str) -> Vec<String> {
+        use std::io::{Read, Write};
+        let server = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = server.local_addr().expect("an address").port();
+        let command = curl(&url.replace("r.example", &format!("127.0.0.1:{port}")), headers, body);
+        let serving = std::thread::spawn(move || {
+            let mut requests = Vec::new();
+            while let Ok((mut stream, _)) = server.accept() {
+                let mut request = Vec::new();
+                // The last line that the test itself sends has no header.
+                while !is_whole(&request) {
+                    let mut part = [0; 4096];
+                    match stream.read(&mut part).expect("a request") {
+                        0 => return requests,
+                        length => request.extend_from_slice(&part[..length]),
+                    }
+                }
+                requests.push(String::from_utf8(request).expect("UTF-8"));
+                let _ =
+                    stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+            }
+            requests
+        });
+        // No settings of the user who runs the test.
+        let run =
+            std::process::Command::new("sh").args(["-c", &command]).env("HOME", "/nonexistent").output();
+        assert!(run.as_ref().is_ok_and(|run| run.status.success()), "{command}: {run:?}");
+        drop(std::net::TcpStream::connect(("127.0.0.1", port)).expect("the server runs"));
+        serving.join().expect("it ends")
+    }
+
+    fn is_whole(request: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(request);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+        let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")?.parse().ok());
+        body.len() >= length.unwrap_or(0)
+    }
+
     #[test]
-    fn curl_command_gives_the_shell_exactly_the_bytes() {
+    fn curl_command_sends_one_request_with_exactly_the_bytes() {
         let body = "{\"a\":\"it's $HOME `id` \\\\ \\n\"}";
         let headers = [("x-a".to_owned(), "b'c".to_owned())];
-        let command = curl("https://r.example/?a='", &headers, body);
-        let script = format!("curl() {{ printf '%s\\n' \"$@\"; }}\n{command}");
-        let output = std::process::Command::new("sh").args(["-c", &script]).output().expect("a shell");
-        let words = String::from_utf8(output.stdout).expect("UTF-8");
-        let expected = format!("-X\nPOST\nhttps://r.example/?a='\n-H\nx-a: b'c\n--data-binary\n{body}\n");
-        assert_eq!(words, expected);
+        for query in ["a='", "filter[user_id]=me", "part={a,b}&n=[1-3]", "a=[", "b=%7B}&$HOME`id`"] {
+            let requests = sent_by_curl(&format!("http://r.example/hook?{query}"), &headers, body);
+            assert_eq!(requests.len(), 1, "{query}: {requests:?}");
+            assert!(requests[0].starts_with(&format!("POST /hook?{query} HTTP/1.1\r\n")), "{}", requests[0]);
+            assert!(
+                requests[0].contains("x-a: b'c\r\n") && requests[0].ends_with(&format!("\r\n\r\n{body}")),
+                "{}",
+                requests[0]
+            );
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Passing a delivery on to the receiver that is being written, with its body and headers unchanged.
 
 use std::error::Error;
-use std::{fmt, io};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use bytes::Bytes;
 use http::header::{
@@ -192,8 +192,8 @@ fn tls_error(error: &reqwest::Error) -> Option<&rustls::Error> {
 
 fn of_tls(error: &rustls::Error) -> NoAnswer {
     use rustls::CertificateError::{
-        Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet, NotValidYetContext, Other,
-        UnknownIssuer,
+        Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet, NotValidYetContext,
+        Other, UnknownIssuer,
     };
     let certificate = match error {
         rustls::Error::InvalidMessage(_) => return NoAnswer::NoTls,
@@ -209,4 +209,119 @@ fn of_tls(error: &rustls::Error) -> NoAnswer {
         Other(other) if other.to_string().contains("CaUsedAsEndEntity") => Distrust::Authority,
         _ => Distrust::Other,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use rustls::{ClientConfig, RootCertStore, ServerConfig};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio_rustls::TlsAcceptor;
+
+    use super::*;
+
+    type Authority = CertifiedIssuer<'static, KeyPair>;
+
+    fn authority() -> Authority {
+        let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority")
+    }
+
+    /// Listens with a certificate for 127.0.0.1 that `change` has changed, and answers 200 to each request.
+    async fn listening(authority: &Authority, change: impl Fn(&mut CertificateParams)) -> u16 {
+        let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("a name");
+        change(&mut params);
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.signed_by(&key, authority).expect("a certificate");
+        let key = PrivateKeyDer::try_from(key.serialize_der()).expect("PKCS#8");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.expect("ring has suites").with_no_client_auth();
+        let config = config.with_single_cert(vec![certificate.der().clone()], key).expect("a key that fits");
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        accepting(move |stream| {
+            let acceptor = acceptor.clone();
+            async move {
+                if let Ok(mut stream) = acceptor.accept(stream).await {
+                    let _ = stream.read(&mut [0; 4096]).await;
+                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+                }
+            }
+        })
+        .await
+    }
+
+    async fn accepting<F: Future<Output = ()> + Send>(
+        serve: impl Fn(TcpStream) -> F + Send + Sync + 'static,
+    ) -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                serve(stream).await;
+            }
+        });
+        port
+    }
+
+    /// The result of passing a delivery on over HTTPS, trusting the certificate `trusted`.
+    async fn forwarded(trusted: &CertificateDer<'static>, host: &str, port: u16) -> Result<u16, NoAnswer> {
+        let mut roots = RootCertStore::empty();
+        roots.add(trusted.clone()).expect("an authority");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.expect("ring has suites").with_root_certificates(roots).with_no_client_auth();
+        let client = Client::builder().tls_backend_preconfigured(config).http1_only().no_proxy();
+        let client = client.timeout(Duration::from_secs(10)).build().expect("a client");
+        let url = format!("https://{host}:{port}/").parse().expect("a url");
+        let (_, forwarded) = Forward { client, url }.pass_on(&HeaderMap::new(), &Bytes::from("{}")).await;
+        forwarded.result
+    }
+
+    #[tokio::test]
+    async fn each_fault_of_a_certificate_is_named() {
+        let (ours, strange) = (authority(), authority());
+        let nothing = |_: &mut CertificateParams| {};
+        let expired = |params: &mut CertificateParams| params.not_after = date_time_ymd(2020, 1, 1);
+        let future = |params: &mut CertificateParams| params.not_before = date_time_ymd(4000, 1, 1);
+        let authority =
+            |params: &mut CertificateParams| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let good = listening(&ours, nothing).await;
+        assert_eq!(forwarded(ours.der(), "127.0.0.1", good).await, Ok(200));
+        for (trusted, host, port, distrust) in [
+            (&ours, "127.0.0.1", listening(&ours, expired).await, Distrust::Expired),
+            (&ours, "127.0.0.1", listening(&ours, future).await, Distrust::NotYetValid),
+            (&ours, "localhost", good, Distrust::OtherName),
+            (&strange, "127.0.0.1", good, Distrust::UnknownIssuer),
+            (&ours, "127.0.0.1", listening(&ours, authority).await, Distrust::Authority),
+        ] {
+            let expected = Err(NoAnswer::Untrusted(distrust));
+            assert_eq!(forwarded(trusted.der(), host, port).await, expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn plain_server_and_closed_port_are_told_apart() {
+        let ours = authority();
+        for greeting in ["HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n", "SSH-2.0-OpenSSH_9.6\r\n"] {
+            let port = accepting(move |mut stream: TcpStream| async move {
+                let _ = stream.write_all(greeting.as_bytes()).await;
+                let _ = stream.read(&mut [0; 4096]).await;
+            });
+            assert_eq!(
+                forwarded(ours.der(), "127.0.0.1", port.await).await,
+                Err(NoAnswer::NoTls),
+                "{greeting}"
+            );
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        drop(listener);
+        assert_eq!(forwarded(ours.der(), "127.0.0.1", port).await, Err(NoAnswer::NotConnected));
+    }
 }

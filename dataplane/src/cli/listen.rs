@@ -38,7 +38,8 @@ pub async fn run(arguments: ListenArguments) -> Result<()> {
         println!(
             "{}",
             match output {
-                ListenOutput::Lines => docket_receiver::line(received, &now.strftime("%H:%M:%SZ").to_string()),
+                ListenOutput::Lines =>
+                    docket_receiver::line(received, &now.strftime("%H:%M:%SZ").to_string()),
                 ListenOutput::Json => docket_receiver::json(received, &format!("{now:.3}")),
             }
         );

@@ -49,6 +49,9 @@ async fn forbidden_addresses_are_blocked_before_any_connection() {
         ("private", "10.0.0.1".to_owned()),
         ("unique-local", "[fd00:ec2::254]".to_owned()),
         ("nat64", "[64:ff9b::a9fe:a9fe]".to_owned()),
+        ("nat64-private", "[64:ff9b::a00:1]".to_owned()),
+        ("nat64-local", "[64:ff9b:1::c0a8:101]".to_owned()),
+        ("six-to-four", "[2002:a00:1::1]".to_owned()),
     ];
     let webhooks: Vec<_> = hosts
         .iter()

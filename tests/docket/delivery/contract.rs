@@ -75,6 +75,7 @@ async fn a_delivery_is_exactly_what_the_contract_says() {
 
         let names: BTreeSet<&str> = post.headers.iter().map(|(name, _)| name.as_str()).collect();
         let expected = [
+            "accept",
             "accept-encoding",
             "content-length",
             "content-type",

@@ -26,6 +26,11 @@ struct Listen {
 impl Listen {
     /// With this secret and more flags; its files are in `home`.
     async fn start(home: &Home, secret: &str, flags: &[&str]) -> Self {
+        Self::start_in(home, secret, flags, None).await
+    }
+
+    /// The same on a machine in this time zone.
+    async fn start_in(home: &Home, secret: &str, flags: &[&str], zone: Option<&str>) -> Self {
         let port = free_port();
         let (out, secret_file, certificates) =
             (home.log("listen"), home.log("secret"), home.log("certificates"));
@@ -36,6 +41,7 @@ impl Listen {
             .arg("--certificate-dir")
             .arg(&certificates)
             .args(flags)
+            .envs(zone.map(|zone| ("TZ", zone)))
             .stdout(Stdio::from(std::fs::File::create(&out).expect("writable")))
             .stderr(Stdio::from(std::fs::File::create(home.log("listen-notice")).expect("writable")))
             .spawn()
@@ -193,6 +199,62 @@ async fn it_says_why_the_receiver_did_not_answer() {
     let line = listen.lines().swap_remove(0);
     assert!(line.contains(&format!("{to} [no connection: nothing listens there, or it refused] ")), "{line}");
     assert!(line.contains(" ms  → 502  signature verified"), "{line}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_passes_on_over_https_and_names_what_is_wrong_with_tls() {
+    let home = Home::new();
+    let mine = Receiver::start().await;
+    let ca = home.log("mine-ca");
+    let ca_pem: String = docket_tests::receiver::ca_yaml()
+        .lines()
+        .skip_while(|line| !line.contains("BEGIN"))
+        .map(|line| format!("{}\n", line.trim()))
+        .collect();
+    std::fs::write(&ca, ca_pem).expect("writable");
+    let trusted = ["--forward-ca-file", ca.to_str().expect("a plain path")];
+    let (tls, plain) = (mine.url("/mine"), format!("https://127.0.0.1:{}/", mine.plain));
+    for (to, trusted, expected) in [
+        (
+            &tls,
+            &[][..],
+            "its certificate is from an unknown authority: name the authority's file with --forward-ca-file",
+        ),
+        (&plain, &trusted[..], "it listens, but does not speak TLS: use http:// in --forward-to"),
+        (&tls, &trusted[..], "/mine [200] "),
+    ] {
+        let listen =
+            Listen::start(&home, SECRET, &[&["--forward-to", to.as_str()][..], trusted].concat()).await;
+        let at = format!("https://127.0.0.1:{}/", listen.port);
+        let listen_ca = listen.ca.to_str().expect("a plain path").to_owned();
+        trigger(&home, &["order.created", "--to", &at, "--ca-file", &listen_ca]);
+        eventually("the attempt", Duration::from_secs(10), async || !listen.lines().is_empty()).await;
+        let line = listen.lines().swap_remove(0);
+        assert!(line.contains(expected), "{line}");
+        let time = line.split(' ').next().expect("a time");
+        assert!(time.len() == "10:02:31Z".len() && time.ends_with('Z'), "{line}");
+    }
+    assert_eq!(mine.count(), 1);
+    assert_eq!(mine.posts()[0].header("accept"), Some("*/*"));
+}
+
+#[tokio::test]
+async fn its_times_are_utc_in_every_zone() {
+    let home = Home::new();
+    for zone in ["America/New_York", "Asia/Kolkata"] {
+        let listen = Listen::start_in(&home, SECRET, &[], Some(zone)).await;
+        let at = format!("https://127.0.0.1:{}/", listen.port);
+        let before = jiff::Timestamp::now();
+        trigger(
+            &home,
+            &["order.created", "--to", &at, "--ca-file", listen.ca.to_str().expect("a plain path")],
+        );
+        eventually("the attempt", Duration::from_secs(10), async || !listen.lines().is_empty()).await;
+        let line = listen.lines().swap_remove(0);
+        let seconds = before.as_second()..=jiff::Timestamp::now().as_second();
+        let shown = |at| jiff::Timestamp::from_second(at).expect("now").strftime("%H:%M:%SZ  ").to_string();
+        assert!(seconds.map(shown).any(|shown| line.starts_with(&shown)), "{zone}: {line}");
+    }
 }
 
 /// `docket trigger`; whether it succeeded, and what it printed.
