@@ -3,6 +3,7 @@
 //! Pure: the operator calls it with a cluster's objects, `docket-source` with files. A broken object never affects the
 //! others: a webhook or key that can't be resolved is left out, and the result has the reasons.
 
+mod authority;
 mod conflicts;
 mod last_good;
 mod resolve;

@@ -4,6 +4,7 @@
 pub(crate) mod browser;
 mod cluster;
 mod contacts;
+mod failures;
 mod logs;
 mod matrix;
 mod overview;

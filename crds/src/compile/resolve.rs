@@ -1,6 +1,8 @@
 //! Looks up and checks references to Secrets and ConfigMaps. A message never quotes a value.
 
-use super::{GeneratedDatabase, Inputs, MAX_CA_BUNDLE, MAX_VALUE, Missing, Reason, SigningSecrets, Values};
+use super::{
+    GeneratedDatabase, Inputs, MAX_CA_BUNDLE, MAX_VALUE, Missing, Reason, SigningSecrets, Values, authority,
+};
 use crate::conditions::ReasonCode;
 use crate::pem::with_plain_labels;
 use crate::tenant::{ApiKeySpec, SecretKeyRef};
@@ -190,6 +192,9 @@ pub(super) fn ca_bundle(values: &dyn Values, webhook: &Webhook) -> Result<Option
         let what =
             format!("must have at most {MAX_CA_BUNDLE} bytes of certificates, not {}", certificates.len());
         return Err(reference.invalid(ReasonCode::InvalidCaBundle, &what));
+    }
+    if let Some(why) = authority::unusable(&certificates) {
+        return Err(reference.invalid(ReasonCode::InvalidCaBundle, &why));
     }
     Ok(Some(certificates))
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use crate::failure::{Explanation, Failure};
 use crate::word::UnknownWord;
 
 /// Attempts per delivery; after the last failed one it is a dead letter (Limits).
@@ -139,11 +140,13 @@ pub enum FailureClass {
     Timeout(Phase),
     /// The status was not 2xx and the time limit was reached while reading the body.
     BodyTimeout,
-    /// After the request was sent, the connection broke or the answer was not HTTP.
+    /// After the request was sent, the connection broke.
     Transport,
-    /// 3xx: redirects are not followed.
+    /// What the receiver answered breaks a rule of HTTP/1.1.
+    NotHttp,
+    /// 3xx but 304: redirects are not followed.
     Redirect,
-    /// 4xx, and 1xx as a final answer.
+    /// 4xx and 304, and 1xx as a final answer.
     ClientError,
     /// 5xx and above.
     ServerError,
@@ -170,7 +173,7 @@ pub enum Phase {
 
 impl FailureClass {
     /// Every class, for tables and metrics.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Dns,
         Self::Connect,
         Self::Refused,
@@ -183,6 +186,7 @@ impl FailureClass {
         Self::Timeout(Phase::FirstByte),
         Self::BodyTimeout,
         Self::Transport,
+        Self::NotHttp,
         Self::Redirect,
         Self::ClientError,
         Self::ServerError,
@@ -206,70 +210,13 @@ impl FailureClass {
             Self::Timeout(Phase::FirstByte) => "TimeoutFirstByte",
             Self::BodyTimeout => "BodyTimeout",
             Self::Transport => "Transport",
+            Self::NotHttp => "NotHttp",
             Self::Redirect => "Redirect",
             Self::ClientError => "ClientError",
             Self::ServerError => "ServerError",
             Self::WorkerLost => "WorkerLost",
             Self::WebhookGone => "WebhookGone",
             Self::EventTooLong => "EventTooLong",
-        }
-    }
-
-    /// One sentence that says how to fix the cause.
-    pub fn remedy(self) -> &'static str {
-        match self {
-            Self::Dns => {
-                "The name of the target URL does not resolve; check its spelling and its DNS record."
-            }
-            Self::Connect => {
-                "The receiver could not be reached; check that it runs and that its firewall allows the connection."
-            }
-            Self::Refused => "Nothing listens on the target's port; start the receiver or correct the port.",
-            Self::BlockedAddress => {
-                "The target resolves to an address that deliveries may not reach; use a public address, or ask the platform to allow its range."
-            }
-            Self::TlsUntrusted => {
-                "The receiver's certificate is not trusted for this name; install a valid one, or set caBundleRef to its private CA."
-            }
-            Self::TlsOther => {
-                "The TLS handshake failed; the receiver must speak TLS 1.2 or 1.3, know the name of the target URL, and not ask for a client certificate."
-            }
-            Self::Timeout(Phase::Dns) => {
-                "Looking up the name took too long; check the DNS servers of the target's domain."
-            }
-            Self::Timeout(Phase::Connect) => {
-                "The receiver did not accept the connection in time; check its firewall and load."
-            }
-            Self::Timeout(Phase::Tls) => {
-                "The receiver did not finish the TLS handshake in time; check its load."
-            }
-            Self::Timeout(Phase::FirstByte) => {
-                "The receiver did not respond in time; respond with 2xx at once and do the work afterwards."
-            }
-            Self::BodyTimeout => {
-                "The receiver's error answer did not end in time; see the receiver's log for the cause."
-            }
-            Self::Transport => {
-                "The connection broke before an HTTP answer arrived; see the receiver's log for a crash or restart."
-            }
-            Self::Redirect => {
-                "The receiver answered with a redirect, which is not followed; set targetURL to the final address."
-            }
-            Self::ClientError => {
-                "The receiver refused the request; check its route, its authentication and its signature check."
-            }
-            Self::ServerError => {
-                "The receiver failed while handling the request; see the receiver's log, and correct what failed."
-            }
-            Self::WorkerLost => {
-                "The worker stopped during the attempt, so the outcome is unknown; nothing needs to be done at the receiver."
-            }
-            Self::WebhookGone => {
-                "The webhook was deleted; declare it again and resend if the event is still wanted."
-            }
-            Self::EventTooLong => {
-                "The stored event is longer than 64 KiB, which no event of Docket is; find the program that changed its body, restore it and resend."
-            }
         }
     }
 }
@@ -311,6 +258,8 @@ pub struct Report {
     pub http_status: Option<u16>,
     /// The answer's body as text, at most [`KEPT_ANSWER_CHARS`] characters, without NUL.
     pub answer: Option<String>,
+    /// What is known of a failure beside its class.
+    pub explanation: Explanation,
     /// How long the attempt and its phases took.
     pub times: PhaseTimes,
 }
@@ -321,6 +270,7 @@ impl fmt::Debug for Report {
         f.debug_struct("Report")
             .field("remote", &self.remote)
             .field("http_status", &self.http_status)
+            .field("cause", &self.explanation.cause)
             .field("times", &self.times)
             .finish_non_exhaustive()
     }
@@ -343,6 +293,18 @@ impl Outcome {
         }
     }
 
+    /// How it failed, with what chooses the remedy; `None`: it succeeded.
+    pub fn failed(&self) -> Option<Failure<'_>> {
+        let Self::Failed(class, report) = self else { return None };
+        let Explanation { cause, detail } = &report.explanation;
+        Some(Failure {
+            class: *class,
+            cause: *cause,
+            http_status: report.http_status,
+            detail: detail.as_deref(),
+        })
+    }
+
     /// The failure, if it was one.
     pub fn failure(&self) -> Option<FailureClass> {
         match self {
@@ -352,10 +314,12 @@ impl Outcome {
     }
 }
 
-/// The failure class of an HTTP status; `None` for 2xx, the only success (Delivery mechanics, 4).
+/// The failure class of an HTTP status; `None` for 2xx, the only success (Delivery mechanics, 4). 304 says that a copy of a page
+/// is current, and is no redirect.
 pub fn class_of_status(status: u16) -> Option<FailureClass> {
     match status {
         200..=299 => None,
+        304 => Some(FailureClass::ClientError),
         300..=399 => Some(FailureClass::Redirect),
         ..=499 => Some(FailureClass::ClientError),
         500.. => Some(FailureClass::ServerError),
@@ -490,11 +454,15 @@ mod tests {
     #[test]
     fn retries_of_one_moment_are_spread_over_a_thirtieth_of_their_backoff_and_never_earlier() {
         let now = at(1_000);
-        let retry = |random: [u8; 10], attempts| {
-            match after_attempt(DeliveryId::new(now, random), &failed(FailureClass::Refused), attempts, now, BACKOFF_BASE) {
-                Next::RetryAt(due) => due.duration_since(now).as_millis(),
-                next => panic!("{next:?}"),
-            }
+        let retry = |random: [u8; 10], attempts| match after_attempt(
+            DeliveryId::new(now, random),
+            &failed(FailureClass::Refused),
+            attempts,
+            now,
+            BACKOFF_BASE,
+        ) {
+            Next::RetryAt(due) => due.duration_since(now).as_millis(),
+            next => panic!("{next:?}"),
         };
         let ids = (0..=255).map(|byte| [byte; 10]);
         for (attempts, delay_ms) in [(1, 60_000), (2, 120_000), (3, 240_000), (4, 480_000)] {
@@ -528,6 +496,7 @@ mod tests {
         assert!((200..=299).all(|status| class_of_status(status).is_none()));
         assert_eq!(class_of_status(199), Some(FailureClass::ClientError));
         assert_eq!(class_of_status(302), Some(FailureClass::Redirect));
+        assert_eq!(class_of_status(304), Some(FailureClass::ClientError));
         assert_eq!(class_of_status(404), Some(FailureClass::ClientError));
         assert_eq!(class_of_status(500), Some(FailureClass::ServerError));
         assert_eq!(class_of_status(999), Some(FailureClass::ServerError));
@@ -539,17 +508,6 @@ mod tests {
         assert_eq!(kept.chars().count(), 2_000);
         assert!(kept.chars().all(|c| c == 'é'));
         assert_eq!(kept_answer(b"a\xffb"), "a\u{fffd}b");
-    }
-
-    #[test]
-    fn every_failure_class_has_its_own_remedy_in_one_sentence() {
-        let mut remedies: Vec<&str> = FailureClass::ALL.map(FailureClass::remedy).to_vec();
-        for remedy in &remedies {
-            assert!(remedy.ends_with('.') && remedy.matches(". ").count() == 0, "{remedy}");
-        }
-        remedies.sort_unstable();
-        remedies.dedup();
-        assert_eq!(remedies.len(), FailureClass::ALL.len());
     }
 
     #[test]

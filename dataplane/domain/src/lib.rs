@@ -6,6 +6,7 @@
 //! * [`audit`]: the entries of the audit
 //! * [`delivery`]: the states of a delivery, the transition after an attempt, backoff and the limits
 //! * [`diagnosis`]: why a signature does not match
+//! * [`failure`]: what caused a failure of each class, and what to do about it; [`status`]: the same for each HTTP status
 //! * [`event`]: the envelope and the payload of each event code
 //! * [`process`]: conclusions from how papers were served
 //! * [`order_type`]: the seven kinds of orders
@@ -35,6 +36,7 @@ pub mod audit;
 pub mod delivery;
 pub mod diagnosis;
 pub mod event;
+pub mod failure;
 pub mod invoice;
 pub mod moment;
 pub mod order_type;
@@ -42,6 +44,7 @@ pub mod process;
 pub mod resend;
 pub mod sample;
 pub mod signature;
+pub mod status;
 pub mod token;
 pub mod word;
 pub mod work_order;

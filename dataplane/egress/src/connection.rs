@@ -123,6 +123,6 @@ pub(crate) mod tests {
         exchange(&mut connection, &mut theirs).await;
         let receiver = async move { theirs.read_u8().await };
         let (answer, _) = tokio::join!(connection.exchange.send(request()), receiver);
-        assert!(matches!(answer, Err(Unanswered::Failed(FailureClass::Transport))));
+        assert!(matches!(answer, Err(Unanswered::Failed(FailureClass::Transport, _))));
     }
 }

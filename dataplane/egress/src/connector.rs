@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use docket_domain::delivery::{FailureClass, Phase, Report};
+use docket_domain::failure::Explanation;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
@@ -26,10 +27,13 @@ use tokio_rustls::client::TlsStream;
 use url::Host;
 
 use crate::address::EgressPolicy;
+use crate::cause;
 use crate::connection::Connection;
 use crate::exchange::tls_error;
+use crate::head::{Head, Recorded};
 use crate::open::open;
 use crate::resolve::{Found, Late, Resolve, ResolveError, is_localhost};
+use crate::shown;
 use crate::target::Target;
 use crate::trust::Trust;
 
@@ -87,7 +91,7 @@ impl Connector {
         report.remote = Some(remote);
 
         let socket = tcp.as_fd().try_clone_to_owned().map_err(|_| FailureClass::Connect)?.into();
-        let handshake = handshake(trust, server_name, tcp);
+        let handshake = handshake(trust, server_name, tcp, &mut report.explanation);
         let tls = phase(Phase::Tls, self.until(deadline), &mut times.tls, handshake).await?;
         Connection::start(tls, socket, remote).await
     }
@@ -145,11 +149,22 @@ async fn handshake(
     trust: &Trust,
     name: ServerName<'static>,
     tcp: TcpStream,
-) -> Result<TlsStream<TcpStream>, FailureClass> {
+    explanation: &mut Explanation,
+) -> Result<TlsStream<Recorded<TcpStream>>, FailureClass> {
+    let head = Head::default();
+    head.begin();
+    let tcp = Recorded { stream: tcp, head: head.clone() };
     let connecting = TlsConnector::from(trust.config.clone()).connect(name, tcp);
-    connecting.await.map_err(|error| match tls_error(&error) {
-        Some(rustls::Error::InvalidCertificate(_)) => FailureClass::TlsUntrusted,
-        _ => FailureClass::TlsOther,
+    let (connected, shown) = shown::watch(connecting).await;
+    let first = head.take();
+    head.end();
+    connected.map_err(|error| {
+        let error = tls_error(&error);
+        *explanation = cause::of_handshake(error, &shown, &first);
+        match error {
+            Some(rustls::Error::InvalidCertificate(_)) => FailureClass::TlsUntrusted,
+            _ => FailureClass::TlsOther,
+        }
     })
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use docket_domain::delivery::{FailureClass, READ_ANSWER_BYTES, Report, class_of_status, kept_answer};
+use docket_domain::failure::{Cause, Explanation};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
@@ -17,6 +18,9 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout_at};
+
+use crate::cause;
+use crate::head::{self, Head, Recorded};
 
 /// The most headers of a response: hyper's default, made explicit.
 pub const MAX_HEADERS: usize = 100;
@@ -33,6 +37,8 @@ pub const SUCCESS_BODY_LIMIT: Duration = Duration::from_secs(2);
 /// other task, and between two attempts nothing runs.
 pub struct Exchange {
     requests: http1::SendRequest<Full<Bytes>>,
+    /// What arrives before the headers of an answer are complete.
+    head: Head,
     /// hyper's work on the connection: writes the request and reads the answer. `None` once the connection has ended.
     driver: Option<Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>>,
 }
@@ -41,14 +47,14 @@ pub struct Exchange {
 #[derive(Debug)]
 pub enum Unanswered {
     /// No byte of it was written; this is the request, and how the connection ended.
-    NotSent(Box<Request<Full<Bytes>>>, FailureClass),
+    NotSent(Box<Request<Full<Bytes>>>, FailureClass, Explanation),
     /// It was written, at least in part, or the time limit was reached.
-    Failed(FailureClass),
+    Failed(FailureClass, Explanation),
 }
 
 impl From<FailureClass> for Unanswered {
     fn from(class: FailureClass) -> Self {
-        Self::Failed(class)
+        Self::Failed(class, Explanation::default())
     }
 }
 
@@ -73,6 +79,9 @@ impl Exchange {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        let head = Head::default();
+        let stream = Recorded { stream, head: head.clone() };
+        head.begin();
         let (requests, driver) = http1::Builder::new()
             .max_headers(MAX_HEADERS)
             .max_header_size(MAX_HEADER_BYTES)
@@ -80,7 +89,7 @@ impl Exchange {
             .handshake(TokioIo::new(stream))
             .await
             .map_err(|_| FailureClass::Transport)?;
-        Ok(Self { requests, driver: Some(Box::pin(driver)) })
+        Ok(Self { requests, head, driver: Some(Box::pin(driver)) })
     }
 
     /// Sends `request` and waits for the headers of the answer. Skips interim 1xx answers; the caller sets the time
@@ -90,14 +99,31 @@ impl Exchange {
     ///
     /// There is no answer that HTTP/1.1 allows, within the bounds of headers.
     pub async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Unanswered> {
+        self.head.begin();
         let sending = self.requests.try_send_request(request);
-        self.drive(sending).await.map_err(|mut error| {
-            let class = class_of_exchange(error.error());
+        let sent = self.drive(sending).await.map_err(|mut error| {
+            let (class, explanation) = class_of_exchange(error.error(), &self.head);
             match error.take_message() {
-                Some(request) => Unanswered::NotSent(Box::new(request), class),
-                None => Unanswered::Failed(class),
+                Some(request) if class == FailureClass::Transport => {
+                    let (class, explanation) = self.refusal();
+                    Unanswered::NotSent(Box::new(request), class, explanation)
+                }
+                Some(request) => Unanswered::NotSent(Box::new(request), class, explanation),
+                None => Unanswered::Failed(class, explanation),
             }
-        })
+        });
+        if sent.is_ok() {
+            self.head.end();
+        }
+        sent
+    }
+
+    /// Why a stream took no request: the receiver closed it, or said something first.
+    fn refusal(&self) -> (FailureClass, Explanation) {
+        match self.head.take() {
+            said if said.is_empty() => (FailureClass::Transport, Explanation::default()),
+            said => (FailureClass::NotHttp, head::explain(&said)),
+        }
     }
 
     /// Reads of the answer's body what is kept, until `deadline` at the latest, and reports it with the status.
@@ -177,13 +203,27 @@ async fn read(mut body: Incoming, kept: &mut Vec<u8>) -> BodyEnd {
 
 /// In TLS 1.3 a receiver can refuse a handshake (for example, because a client certificate is missing) after the client
 /// has completed it. The refusal then arrives as an error of the exchange.
-fn class_of_exchange(error: &hyper::Error) -> FailureClass {
+fn class_of_exchange(error: &hyper::Error, head: &Head) -> (FailureClass, Explanation) {
     // A request that was not sent has the error of the connection below its own.
     let sources = successors(error.source(), |source: &&(dyn Error + 'static)| (*source).source());
     let tls = sources.filter_map(|source| source.downcast_ref::<io::Error>()).find_map(tls_error);
     match tls {
-        Some(rustls::Error::AlertReceived(_)) => FailureClass::TlsOther,
-        _ => FailureClass::Transport,
+        Some(rustls::Error::AlertReceived(alert)) => {
+            // Nothing but a client certificate is still open then.
+            (FailureClass::TlsOther, cause::of_alert(*alert, true))
+        }
+        _ if error.is_parse() => (FailureClass::NotHttp, explain(error, &head.take())),
+        _ => (FailureClass::Transport, Explanation::default()),
+    }
+}
+
+/// Which rule hyper says, or else which one what has arrived breaks.
+fn explain(error: &hyper::Error, said: &[u8]) -> Explanation {
+    match head::explain(said) {
+        Explanation { cause: None, .. } if error.is_parse_too_large() => Explanation::of(Cause::HeadersTooLong),
+        Explanation { cause: None, .. } if error.is_parse_status() => Explanation::of(Cause::InvalidStatusLine),
+        Explanation { cause: None, .. } if error.is_parse_version_h2() => Explanation::of(Cause::Http2Answer),
+        explanation => explanation,
     }
 }
 

@@ -8,7 +8,9 @@
 //! - `pool`: who gets a connection to a target and who opens one; `kept`: the idle ones.
 //! - `connector`: DNS, address check, TCP (`open`) and TLS, each with its own time limit. [`Resolve`] turns a name into
 //!   addresses ([`SystemDns`], or [`FixedDns`] in tests); [`EgressPolicy`] decides which addresses may be reached.
+//! - `shown`, `cause`: what a receiver shows in a TLS handshake, and the cause of one that fails.
 //! - `connection`: an open connection, from one POST to the next; [`Exchange`]: one POST on its stream and its answer.
+//! - `head`: which rule of HTTP an answer breaks; `location`: where a redirect leads.
 //!
 //! The head of `connector` says why this crate uses hyper and not reqwest.
 //!
@@ -42,14 +44,18 @@
 //! ```
 
 mod address;
+mod cause;
 mod connection;
 mod connector;
 mod exchange;
+mod head;
 mod kept;
+mod location;
 mod open;
 mod pool;
 mod resolve;
 mod sender;
+mod shown;
 mod target;
 mod trust;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use docket_domain::delivery::{FailureClass, Outcome, Phase, Report};
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_LENGTH, HOST, USER_AGENT};
+use docket_domain::delivery::{FailureClass, Outcome, Phase, Report, class_of_status};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_LENGTH, HOST, LOCATION, USER_AGENT};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use http_body_util::Full;
@@ -18,6 +18,7 @@ use url::{Position, Url};
 use crate::address::EgressPolicy;
 use crate::connector::{Connector, phase};
 use crate::exchange::{BodyEnd, Unanswered};
+use crate::location;
 use crate::pool::{Borrowed, Opened, Pool};
 use crate::resolve::Resolve;
 use crate::target::Target;
@@ -90,6 +91,9 @@ impl Shared {
         let request = request(url, headers, body)?;
         let (mut borrowed, response) =
             self.exchange(&target, trust, afresh, request, deadline, report).await?;
+        if class_of_status(response.status().as_u16()) == Some(FailureClass::Redirect) {
+            report.explanation = location::explain(url, response.headers().get(LOCATION));
+        }
         let (end, verdict) = borrowed.connection.exchange.read(response, deadline, report).await;
         borrowed.give_back(end == BodyEnd::Whole);
         verdict
@@ -121,12 +125,15 @@ impl Shared {
                 // The receiver had closed the kept connection. Nothing was written, so the next request is still the
                 // first POST of this attempt. A request written in part is never sent again: the receiver might act
                 // on both, and the second POST would be an uncounted attempt.
-                Err(Unanswered::NotSent(back, _)) if !is_new => {
+                Err(Unanswered::NotSent(back, ..)) if !is_new => {
                     request = *back;
                     *report = Report::default();
                     afresh = true;
                 }
-                Err(Unanswered::NotSent(_, class) | Unanswered::Failed(class)) => return Err(class),
+                Err(Unanswered::NotSent(_, class, explanation) | Unanswered::Failed(class, explanation)) => {
+                    report.explanation = explanation;
+                    return Err(class);
+                }
             }
         }
     }

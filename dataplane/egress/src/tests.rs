@@ -3,6 +3,7 @@
 mod harness;
 
 mod answer;
+mod certificates;
 mod dns;
 mod few_workers;
 mod forbidden;

@@ -11,6 +11,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use sha2::{Digest, Sha256};
 
+use crate::shown::{NoClientCertificate, Verifier};
+
 /// The certificate authorities that a receiver's certificate may come from. Verification cannot be switched off.
 ///
 /// Create one per webhook configuration and keep it: it remembers TLS sessions, and open connections are shared only
@@ -86,11 +88,13 @@ impl Trust {
     fn of(roots: RootCertStore) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = Arc::new(Verifier::new(roots, provider.clone()));
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("ring has cipher suites for TLS 1.2 and 1.3")
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+            .dangerous() // is rustls' own verifier, and a note of what it saw
+            .with_custom_certificate_verifier(verifier)
+            .with_client_cert_resolver(Arc::new(NoClientCertificate));
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Self { config: Arc::new(config), id: NEXT_ID.fetch_add(1, Ordering::Relaxed) }
     }

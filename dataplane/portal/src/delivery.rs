@@ -1,11 +1,12 @@
 //! One delivery: what happened at each attempt, what to do, and what was sent and answered.
 
 use docket_domain::delivery::{FailureClass, Status};
+use docket_domain::failure::{Cause, Failure};
 use docket_domain::resend::settled;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use crate::logs::{self, Delivery, about, failure, link, remedy, status};
+use crate::logs::{self, Delivery, about, code, failure, link, remedy, status};
 use crate::page::{Frame, Section, csrf};
 use crate::time::{duration, time};
 use crate::{href, page};
@@ -25,6 +26,10 @@ pub struct Attempt {
     pub has_ended: bool,
     /// How it failed.
     pub failure: Option<FailureClass>,
+    /// Why it failed, if more is known.
+    pub cause: Option<Cause>,
+    /// What belongs to the cause, or the Location of a redirect.
+    pub detail: Option<String>,
     /// The HTTP status of the response.
     pub http_status: Option<i64>,
     /// The address and port that the request was sent to.
@@ -33,6 +38,13 @@ pub struct Attempt {
     pub response: Option<String>,
     /// DNS, connect, TLS, first byte and the whole attempt.
     pub phases: [Option<i64>; 5],
+}
+
+impl Attempt {
+    fn failed(&self) -> Option<Failure<'_>> {
+        let (class, detail) = (self.failure?, self.detail.as_deref());
+        Some(Failure { class, cause: self.cause, http_status: code(self.http_status), detail })
+    }
 }
 
 /// What is sent to the receiver.
@@ -93,7 +105,7 @@ pub fn page(frame: &Frame, detail: &Detail) -> String {
 fn state(frame: &Frame, delivery: &Delivery, later: &[Delivery], event_id: &str, is_served: bool) -> Markup {
     let latest = later.first().map(|latest| latest.status);
     html! {
-        @if let (Some(class), false) = (delivery.failure, delivery.status == Status::Succeeded) {
+        @if let (Some(failed), false) = (delivery.failed(), delivery.status == Status::Succeeded) {
             @let happened = html! {
                 p { strong { "What happened: " } (failure(delivery)) " at attempt " (delivery.attempts) " of 5." }
             };
@@ -103,7 +115,7 @@ fn state(frame: &Frame, delivery: &Delivery, later: &[Delivery], event_id: &str,
                 div.wrong {
                     (happened)
                     p {
-                        strong { "What to do: " } (remedy(class))
+                        strong { "What to do: " } (remedy(&failed))
                         @if delivery.status == Status::DeadLetter { " Then resend it, or set it aside." }
                     }
                 }
@@ -211,7 +223,7 @@ fn timeline(frame: &Frame, attempts: &[Attempt]) -> Markup {
             @if attempt.failure.is_some() || attempt.response.is_some() {
                 details {
                     summary { "Attempt " (attempt.number) ": what it means, and the receiver's response" }
-                    @if let Some(class) = attempt.failure { p { (remedy(class)) } }
+                    @if let Some(failed) = attempt.failed() { p { (remedy(&failed)) } }
                     @match &attempt.response {
                         Some(text) if !text.is_empty() => {
                             p.hint { "The first 2,000 characters of the response's body:" }
@@ -232,6 +244,7 @@ fn outcome(attempt: &Attempt) -> Markup {
             (true, None) => { span.good { span aria-hidden="true" { "✓ " } "Succeeded" } }
             (true, Some(class)) => { span.bad { span aria-hidden="true" { "✕ " } (class.as_str()) } }
         }
+        @if let Some(cause) = attempt.failed().and_then(|failed| failed.known_cause()) { " " (cause.as_str()) }
         @if let Some(http) = attempt.http_status { " HTTP " (http) }
     }
 }
@@ -324,6 +337,8 @@ mod tests {
             started_at: frame().now,
             has_ended: true,
             failure: Some(FailureClass::ServerError),
+            cause: None,
+            detail: None,
             http_status: Some(503),
             remote_address: Some(HOSTILE.into()),
             response: Some(HOSTILE.into()),

@@ -2,6 +2,7 @@
 
 use docket_crds::EventCode;
 use docket_domain::delivery::{FailureClass, Status};
+use docket_domain::failure::{Cause, Failure};
 use jiff::Timestamp;
 use maud::{Markup, html};
 
@@ -28,6 +29,10 @@ pub struct Delivery {
     pub attempts: i64,
     /// How the last attempt failed.
     pub failure: Option<FailureClass>,
+    /// Why it failed, if more is known.
+    pub cause: Option<Cause>,
+    /// What belongs to the cause, or the Location of a redirect.
+    pub detail: Option<String>,
     /// The HTTP status of the receiver's last response.
     pub http_status: Option<i64>,
     /// When it was queued.
@@ -230,18 +235,34 @@ pub(crate) fn about(about: &[(&'static str, String)]) -> Markup {
 
 pub(crate) fn failure(delivery: &Delivery) -> Markup {
     html! {
+        @let cause = delivery.failed().and_then(|failed| failed.known_cause());
         @match (delivery.failure, delivery.http_status) {
             (Some(class), Some(http)) => { (class.as_str()) " (HTTP " (http) ")" }
             (Some(class), None) => { (class.as_str()) }
             (None, _) => { "–" }
         }
+        @if let Some(cause) = cause { ": " (cause.as_str()) }
     }
 }
 
 /// What to do about a failure, and where the documentation says more.
-pub(crate) fn remedy(class: FailureClass) -> Markup {
-    let page = format!("/docs/reference/failure-classes.html#{}", class.as_str().to_lowercase());
-    html! { (class.remedy()) " " a href=(page) { "More about " (class.as_str()) } }
+pub(crate) fn remedy(failure: &Failure<'_>) -> Markup {
+    let heading = failure.heading();
+    let page = format!("/docs/reference/failure-classes.html#{}", heading.to_lowercase());
+    html! { (failure.remedy()) " " a href=(page) { "More about " (heading) } }
+}
+
+/// A stored HTTP status.
+pub(crate) fn code(http_status: Option<i64>) -> Option<u16> {
+    u16::try_from(http_status?).ok()
+}
+
+impl Delivery {
+    /// How its last failed attempt failed.
+    pub(crate) fn failed(&self) -> Option<Failure<'_>> {
+        let (class, detail) = (self.failure?, self.detail.as_deref());
+        Some(Failure { class, cause: self.cause, http_status: code(self.http_status), detail })
+    }
 }
 
 #[cfg(test)]
@@ -268,6 +289,8 @@ pub(crate) mod tests {
             status: Status::DeadLetter,
             attempts: 5,
             failure: Some(FailureClass::ServerError),
+            cause: None,
+            detail: None,
             http_status: Some(503),
             created_at: Timestamp::from_second(1_800_000_000).expect("in range"),
             next_attempt_at: None,

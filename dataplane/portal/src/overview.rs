@@ -1,11 +1,12 @@
 //! Overview: what is wrong and why, the webhooks, those that need attention first, and the last 24 hours.
 
 use docket_domain::delivery::{FailureClass, Status};
+use docket_domain::failure::{Cause, Failure};
 use jiff::Timestamp;
 use maud::{Markup, html};
 
 use crate::day::{self, Day};
-use crate::logs::remedy;
+use crate::logs::{code, remedy};
 use crate::page::{Frame, Section};
 use crate::time::time;
 use crate::{count, counted, href, page};
@@ -44,13 +45,26 @@ pub struct Problem {
     pub retried: Failing,
 }
 
+/// How deliveries failed.
+#[derive(Debug, Clone)]
+pub struct FailedAs {
+    /// The class of their last attempts.
+    pub class: FailureClass,
+    /// The HTTP status, if it is that of all.
+    pub http_status: Option<i64>,
+    /// The cause, if it is that of all.
+    pub cause: Option<Cause>,
+    /// The number of them, of those that were looked at.
+    pub count: i64,
+}
+
 /// Deliveries that failed.
 #[derive(Debug, Clone, Default)]
 pub struct Failing {
     /// The number of them.
     pub count: i64,
-    /// How their last attempts failed, each with the number of those that were looked at; the most frequent first.
-    pub classes: Vec<(FailureClass, i64)>,
+    /// How their last attempts failed, the most frequent first.
+    pub classes: Vec<FailedAs>,
     /// The number that was looked at, of dead letters the last ones; `None`: all.
     pub of_last: Option<i64>,
 }
@@ -137,7 +151,9 @@ fn reason(problem: &Problem) -> Markup {
                     (failing(webhook, Status::Failed, retried, &text))
                 }
             }
-            @if let Some((class, _)) = worst { p { (remedy(*class)) } }
+            @if let Some(FailedAs { class, http_status, cause, .. }) = worst {
+                p { (remedy(&Failure { class: *class, cause: *cause, http_status: code(*http_status), detail: None })) }
+            }
         }
     }
 }
@@ -160,7 +176,7 @@ fn failing(webhook: &str, status: Status, failing: &Failing, text: &str) -> Mark
                 (Some(last), Status::DeadLetter) => { "of the last " (last) ": " }
                 (Some(some), _) => { "of " (some) " of all webhooks: " }
             }
-            @for (place, (class, count)) in failing.classes.iter().enumerate() {
+            @for (place, FailedAs { class, count, .. }) in failing.classes.iter().enumerate() {
                 @if place > 0 { ", " }
                 a href=(logs(class.as_str())) {
                     @if failing.classes.len() > 1 || failing.of_last.is_some() { (count) " " }
@@ -278,9 +294,10 @@ mod tests {
             Webhook { pending: 1_000_000, ..webhook("failing", 1, 0, [10, 0]) },
             webhook("lost", 0, 1, [10, 20]),
         ];
-        let dead = Failing { count: 1, classes: vec![(FailureClass::Dns, 1)], of_last: None };
+        let failed_as = |class, count| FailedAs { class, http_status: None, cause: None, count };
+        let dead = Failing { count: 1, classes: vec![failed_as(FailureClass::Dns, 1)], of_last: None };
         let problem = Problem { webhook: "lost".into(), dead, retried: Failing::default() };
-        let classes = vec![(FailureClass::Dns, 300), (FailureClass::Connect, 200)];
+        let classes = vec![failed_as(FailureClass::Dns, 300), failed_as(FailureClass::Connect, 200)];
         let sampled = Failing { count: 900, classes: classes.clone(), of_last: Some(500) };
         let retried = Failing { of_last: None, ..sampled.clone() };
         let both = Problem { webhook: "left".into(), dead: sampled.clone(), retried };

@@ -202,6 +202,15 @@ pub const MIGRATIONS: &[Migration] = &[
                     OR EXISTS (SELECT 1 FROM delivery_queue q WHERE q.event_id = d.event_id AND q.webhook || '' = d.webhook))",
         }],
     },
+    Migration {
+        version: 14,
+        name: "failure causes (additive)",
+        sql: Sql::Each {
+            postgres: include_str!("../migrations/0014_failure_causes_postgres.sql"),
+            sqlite: include_str!("../migrations/0014_failure_causes_sqlite.sql"),
+        },
+        indexes: &[],
+    },
 ];
 
 /// Creates the table of applied steps, if it does not exist. Runs before [`CURRENT_VERSION`].

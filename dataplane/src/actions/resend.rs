@@ -314,10 +314,10 @@ pub async fn progress(
 
 /// What to do about the last failure, or what became of it since; `None` if the delivery Succeeded. `later` are its resends, newest
 /// first.
-pub fn remedy(listed: &ListedDelivery, later: &[ListedDelivery]) -> Option<&'static str> {
-    let failure = listed.failure_class.filter(|_| listed.status != Status::Succeeded)?;
+pub fn remedy(listed: &ListedDelivery, later: &[ListedDelivery]) -> Option<String> {
+    let failure = listed.failure()?;
     let since = settled(later.first().map(|later| later.status), listed.set_aside.is_some());
-    Some(since.unwrap_or_else(|| failure.remedy()))
+    Some(since.map_or_else(|| failure.remedy(), str::to_owned))
 }
 
 #[cfg(test)]

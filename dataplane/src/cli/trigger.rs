@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use anyhow::{Context, Result, bail};
-use docket_domain::delivery::{ATTEMPT_TIMEOUT, DeliveryId, Outcome};
+use docket_domain::delivery::{ATTEMPT_TIMEOUT, DeliveryId, FailureClass};
 use docket_domain::event::{EventId, envelope};
 use docket_domain::sample;
 use docket_egress::{EgressPolicy, Post, Sender, SystemDns};
@@ -54,9 +54,19 @@ pub async fn run(arguments: TriggerArguments) -> Result<()> {
         let shown = answer.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c });
         println!("{}", shown.collect::<String>().trim_end());
     }
-    match outcome {
-        Outcome::Succeeded(_) => Ok(()),
-        Outcome::Failed(class, _) => bail!("the attempt failed: {class}. {}", class.remedy()),
+    match outcome.failed() {
+        None => Ok(()),
+        Some(failure) => {
+            let class = failure.class;
+            let cause = failure.known_cause().map_or(String::new(), |cause| format!(" ({})", cause.as_str()));
+            // The remedies name the fields of a Webhook.
+            let here = match class {
+                FailureClass::TlsUntrusted => " Here, --ca-file is the caBundleRef.",
+                FailureClass::Redirect => " Here, --to is the targetURL.",
+                _ => "",
+            };
+            bail!("the attempt failed: {class}{cause}. {}{here}", failure.remedy())
+        }
     }
 }
 

@@ -57,7 +57,7 @@ pub struct TracedDelivery {
     #[serde(flatten)]
     summary: DeliverySummary,
     /// What to do about the last failure, or what became of it since; null if the delivery Succeeded.
-    remedy: Option<&'static str>,
+    remedy: Option<String>,
     /// Its resends, and theirs, newest first.
     resends: Vec<DeliverySummary>,
     attempts: Vec<AttemptSummary>,

@@ -8,7 +8,7 @@ use axum::response::Html;
 use docket_crds::WebhookConfig;
 use docket_domain::delivery::Status;
 use docket_portal::day::{Day, Hour};
-use docket_portal::overview::{self, Failing, Problem, Webhook};
+use docket_portal::overview::{self, FailedAs, Failing, Problem, Webhook};
 use docket_store::health::{WebhookHealth, by_webhook_bounded};
 use docket_store::recent::{self, Ended, MAX_COUNT, MAX_DEAD, MAX_RETRIED, SAMPLE};
 use docket_store::{Connection, StoreError};
@@ -73,8 +73,17 @@ async fn problems(
     let problem = |health: &WebhookHealth| {
         let of = |status, count, all, looked_at| {
             let own = failures.iter().filter(|own| own.webhook == health.webhook && own.status == status);
-            let classes = own.map(|own| (own.class, own.count)).collect();
-            Failing { count, classes, of_last: (all > looked_at).then_some(looked_at) }
+            let failed_as = |own: &recent::Failures| FailedAs {
+                class: own.class,
+                http_status: own.http_status,
+                cause: own.cause,
+                count: own.count,
+            };
+            Failing {
+                count,
+                classes: own.map(failed_as).collect(),
+                of_last: (all > looked_at).then_some(looked_at),
+            }
         };
         let WebhookHealth { dead_letter, retrying, .. } = *health;
         Problem {

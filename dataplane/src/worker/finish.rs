@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use docket_domain::delivery::{self, FailureClass, Next, Outcome};
+use docket_domain::failure::Cause;
 use docket_program::clock::Clock;
 use docket_schedule::Schedule;
 use docket_store::deliveries::{self, End, Stored};
@@ -193,6 +194,7 @@ impl<S: Schedule> Finish<S> {
             delivery.id = %started.id,
             attempt = started.attempt,
             outcome = class,
+            failure.cause = outcome.failed().and_then(|failure| failure.known_cause()).map(Cause::as_str),
             delivery.status = next.status().as_str(),
             http.status = report.http_status,
             is_test = event.is_test,

@@ -2,6 +2,7 @@
 //! that of a quiet one. Test events do not count.
 
 use docket_domain::delivery::{FailureClass, Status};
+use docket_domain::failure::Cause;
 
 use crate::connection::Connection;
 use crate::dead_letters::OPEN;
@@ -107,35 +108,47 @@ pub struct Failures {
     pub class: FailureClass,
     /// How many, of those that were looked at.
     pub count: i64,
+    /// The HTTP status, if it is that of all.
+    pub http_status: Option<i64>,
+    /// The cause, if it is that of all.
+    pub cause: Option<Cause>,
 }
 
 /// How deliveries to these webhooks, by uid, became dead letters that count last, and fail now: dead letters first, of each the most
 /// frequent first. It looks at the
 /// last 500 dead letters of each, and at 5,000 deliveries that are tried again.
 pub async fn failures(connection: &mut Connection, webhooks: &[String]) -> Result<Vec<Failures>, StoreError> {
+    // Other classes have no causes.
+    let shown = "d.webhook, d.failure_class, d.http_status, CASE WHEN d.failure_class IN ('TlsUntrusted', 'TlsOther', \
+                 'NotHttp', 'Redirect') THEN (SELECT a.failure_cause FROM attempt_history a WHERE a.delivery_id = d.id \
+                 AND a.failure_class = d.failure_class ORDER BY a.attempt_no DESC LIMIT 1) END AS cause";
     let one = |place: usize| {
         format!(
-            "SELECT webhook, failure_class FROM (SELECT d.webhook, d.failure_class FROM delivery_history d \
+            "SELECT * FROM (SELECT {shown} FROM delivery_history d \
              WHERE d.webhook = ${place} AND {OPEN} AND d.finished_at_ms IS NOT NULL AND {NO_TEST} \
              ORDER BY d.finished_at_ms DESC LIMIT {MAX_DEAD}) AS last"
         )
     };
     let dead = (1..=SLOTS).map(one).collect::<Vec<_>>().join(" UNION ALL ");
     let retried = format!(
-        "SELECT d.webhook, d.failure_class FROM delivery_queue d WHERE d.status = 'Failed' AND d.webhook IN ({}) \
+        "SELECT {shown} FROM delivery_queue d WHERE d.status = 'Failed' AND d.webhook IN ({}) \
          AND {NO_TEST} LIMIT {MAX_RETRIED}",
         slots(1)
     );
     let mut failures = Vec::new();
     for (status, from) in [(Status::DeadLetter, dead), (Status::Failed, retried)] {
         let sql = format!(
-            "SELECT webhook, failure_class, count(*) FROM ({from}) AS failed WHERE failure_class IS NOT NULL \
+            "SELECT webhook, failure_class, count(*), \
+             CASE WHEN count(http_status) = count(*) AND min(http_status) = max(http_status) THEN min(http_status) END, \
+             CASE WHEN count(cause) = count(*) AND min(cause) = max(cause) THEN min(cause) END \
+             FROM ({from}) AS failed WHERE failure_class IS NOT NULL \
              GROUP BY webhook, failure_class"
         );
         for chunk in webhooks.chunks(SLOTS) {
             for row in connection.query(&sql, filled(chunk.iter().map(Param::from))).await? {
                 let (webhook, class, count) = (row.get(0)?, row.parsed(1)?, row.get(2)?);
-                failures.push(Failures { webhook, status, class, count });
+                let cause = row.get::<Option<String>>(4)?.and_then(|word| word.parse().ok());
+                failures.push(Failures { webhook, status, class, count, http_status: row.get(3)?, cause });
             }
         }
     }

@@ -92,9 +92,9 @@ pub(crate) fn first(value: &Value, names: &[&str]) -> String {
     given.map_or_else(|| "–".to_owned(), |name| cell(value, name))
 }
 
-/// The failure class and the HTTP status that were last.
+/// The failure class, the cause and the HTTP status that were last.
 pub(crate) fn last(value: &Value) -> String {
-    let given = ["failureClass", "httpStatus"].iter().filter(|name| !value[**name].is_null());
+    let given = ["failureClass", "failureCause", "httpStatus"].iter().filter(|name| !value[**name].is_null());
     given.map(|name| cell(value, name)).collect::<Vec<_>>().join(" ")
 }
 

@@ -16,6 +16,8 @@ use docket::api::problem_type::{self, ProblemType};
 use docket_crds::Tenant;
 use docket_docs::{ROOT, Site};
 use docket_domain::delivery::FailureClass;
+use docket_domain::failure::{Cause, Failure};
+use docket_domain::status;
 use docket_operator::metrics::Store;
 use docket_operator::state::name::Name;
 use docket_schema::MIGRATIONS;
@@ -36,19 +38,6 @@ fn cell(text: &str) -> String {
     let parts = text.split('`').enumerate();
     let parts = parts.map(|(at, part)| if at % 2 == 0 { part.replace('<', "\\<") } else { part.to_owned() });
     parts.collect::<Vec<_>>().join("`")
-}
-
-fn failure_classes() -> String {
-    let mut page = head(
-        "Failure classes",
-        "Each failed attempt of a delivery has a class. You find it in the webhook logs, in the portal, in `docket deliveries` and\n\
-         `kubectl docket deliveries`, and as the label `class` of the metric `docket_delivery_attempts_total`. After a failure of any\n\
-         class but `WebhookGone` and `EventTooLong`, Docket tries again, with at most five attempts in all.",
-    );
-    for class in FailureClass::ALL {
-        page += &format!("\n## {class}\n\n{}\n", class.remedy());
-    }
-    page
 }
 
 fn metrics_page() -> String {
@@ -78,7 +67,6 @@ fn pages() -> Vec<(&'static str, String)> {
     let version = MIGRATIONS.last().map_or(0, |last| last.version);
     vec![
         ("problems.md", problem_type::page()),
-        ("failure-classes.md", failure_classes()),
         (
             "docket.md",
             commands::page(
@@ -206,5 +194,34 @@ fn each_type_of_problem_leads_to_a_heading() {
         let page = site.get(path.strip_prefix(ROOT).expect("below the root")).expect("a page");
         let page = std::str::from_utf8(page.bytes).expect("UTF-8");
         assert!(page.contains(&format!("<h2 id=\"{anchor}\">")), "{reference}");
+    }
+}
+
+#[test]
+fn each_failure_class_cause_and_status_has_a_section_that_says_more_than_the_remedy() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/failure-classes.md");
+    let page = std::fs::read_to_string(path).expect("the page");
+    let sections: Vec<&str> = page.split("\n## ").skip(1).collect();
+    let titles: Vec<&str> = sections.iter().filter_map(|text| text.lines().next()).collect();
+    assert_eq!(titles, FailureClass::ALL.map(FailureClass::as_str));
+    let says_more = |title: &str, text: &str, failure: Failure<'_>| {
+        assert!(text.len() > 100 && !text.contains(&failure.remedy()), "{title}: {text}");
+    };
+    for (class, text) in FailureClass::ALL.into_iter().zip(sections) {
+        let mut parts = text.split("\n### ");
+        let own = parts.next().unwrap_or_default();
+        says_more(class.as_str(), own, class.into());
+        let causes: Vec<Cause> = Cause::ALL.into_iter().filter(|cause| cause.class() == class).collect();
+        let parts: Vec<&str> = parts.collect();
+        let titles: Vec<&str> = parts.iter().filter_map(|text| text.lines().next()).collect();
+        assert_eq!(titles, causes.iter().map(|cause| cause.as_str()).collect::<Vec<_>>(), "{class}");
+        for (cause, part) in causes.iter().zip(parts) {
+            says_more(cause.as_str(), part, Failure { cause: Some(*cause), ..class.into() });
+        }
+    }
+    let rows: String = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next()).collect::<Vec<_>>().join(",");
+    for (first, last, _) in status::REMEDIES {
+        let given = rows.split(',').filter_map(|word| word.trim().parse::<u16>().ok());
+        assert!(given.into_iter().any(|status| (*first..=*last).contains(&status)), "{first} to {last}");
     }
 }

@@ -1,6 +1,7 @@
 //! The outcome of an attempt by the status of the answer.
 
 use docket_domain::delivery::FailureClass;
+use docket_domain::failure::Explanation;
 
 use super::harness::{AMPLE, OK, Receiver, failed, succeeded};
 
@@ -11,7 +12,7 @@ async fn status_decides_the_outcome() {
         ("204 No Content", None),
         ("299 Whatever", None),
         ("101 Switching Protocols", Some(FailureClass::ClientError)),
-        ("304 Not Modified", Some(FailureClass::Redirect)),
+        ("304 Not Modified", Some(FailureClass::ClientError)),
         ("400 Bad Request", Some(FailureClass::ClientError)),
         ("410 Gone", Some(FailureClass::ClientError)),
         ("500 Internal Server Error", Some(FailureClass::ServerError)),
@@ -32,7 +33,8 @@ async fn redirects_are_not_followed() {
         let location = format!("https://{}/", elsewhere.address);
         let answer = format!("HTTP/1.1 {status}\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n");
         let receiver = Receiver::answering(answer).await;
-        failed(receiver.attempt(AMPLE).await, FailureClass::Redirect);
+        let report = failed(receiver.attempt(AMPLE).await, FailureClass::Redirect);
+        assert_eq!(report.explanation, Explanation { cause: None, detail: Some(location) });
         assert_eq!(receiver.posts().len(), 1, "{status}");
     }
     assert_eq!(elsewhere.connections(), 0);

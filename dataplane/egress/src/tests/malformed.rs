@@ -1,8 +1,9 @@
 //! Receivers that say too much, too little, or nonsense.
 
 use docket_domain::delivery::{FailureClass, KEPT_ANSWER_CHARS};
+use docket_domain::failure::{Cause, Explanation};
 
-use super::harness::{AMPLE, Receiver, failed};
+use super::harness::{AMPLE, Receiver, failed, succeeded};
 
 #[tokio::test]
 async fn endless_body_is_read_up_to_8_kib() {
@@ -38,36 +39,88 @@ async fn endless_header_block_is_cut_off() {
             }
         });
         let receiver = receiver.await;
-        let report = failed(receiver.attempt(AMPLE).await, FailureClass::Transport);
+        let report = failed(receiver.attempt(AMPLE).await, FailureClass::NotHttp);
         assert_eq!(report.http_status, None);
+        assert!(report.explanation.cause.is_some());
         receiver.closed(1).await;
     }
 }
 
 #[tokio::test]
-async fn headers_beyond_32_kib_are_a_transport_failure() {
-    for (size, class) in [(20_000, None), (40_000, Some(FailureClass::Transport))] {
-        let answer = format!("HTTP/1.1 200 OK\r\nx-a: {}\r\ncontent-length: 0\r\n\r\n", "a".repeat(size));
-        assert_eq!(Receiver::answering(answer).await.attempt(AMPLE).await.failure(), class, "{size}");
+async fn headers_beyond_32_kib_are_not_http() {
+    let answer = |size| format!("HTTP/1.1 200 OK\r\nx-a: {}\r\ncontent-length: 0\r\n\r\n", "a".repeat(size));
+    succeeded(Receiver::answering(answer(20_000)).await.attempt(AMPLE).await);
+    for size in [40_000, 200_000] {
+        let report = failed(Receiver::answering(answer(size)).await.attempt(AMPLE).await, FailureClass::NotHttp);
+        assert_eq!(report.explanation, Explanation::of(Cause::HeadersTooLong), "{size}");
     }
 }
 
 #[tokio::test]
-async fn answer_that_is_not_http_is_a_transport_failure() {
-    for nonsense in [
-        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        "\0\0\0\x04\0\0\0\0\0",
-        "hello\r\n\r\n",
-        "HTTP/1.1 abc\r\n\r\n",
-        "HTTP/1.1 200",
+async fn answer_that_is_not_http_names_the_rule_that_it_breaks() {
+    let many = format!("HTTP/1.1 200 OK\r\n{}content-length: 0\r\n\r\n", "x-a: b\r\n".repeat(101));
+    for (answer, cause, detail) in [
+        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Cause::Http2Answer, None),
+        ("\0\0\x12\x04\0\0\0\0\0\0\x03\0\0\0\x64", Cause::Http2Answer, None),
+        ("hello\r\n\r\n", Cause::NoStatusLine, None),
+        ("{\"ok\":true}", Cause::NoStatusLine, None),
+        ("HTTP/2 200\r\n\r\n", Cause::HttpVersion, None),
+        ("HTTP/1.1 abc\r\n\r\n", Cause::InvalidStatusLine, None),
+        ("HTTP/1.1  200 OK\r\ncontent-length: 0\r\n\r\n", Cause::InvalidStatusLine, None),
+        ("HTTP/1.1 099 OK\r\n\r\n", Cause::InvalidStatusLine, None),
+        ("HTTP/1.1 200 OK\r\nx-a: 1\r\n more\r\n\r\n", Cause::FoldedHeader, Some("x-a on line 3")),
+        ("HTTP/1.1 200 OK\r\nx-a : 1\r\n\r\n", Cause::InvalidHeaderName, Some("x-a on line 2")),
+        ("HTTP/1.1 200 OK\r\n<br />\n<b>Warning</b>: a\r\n\r\n", Cause::InvalidHeaderName, Some("line 2")),
+        ("HTTP/1.1 200 OK\r\nx-a: a\0b\r\n\r\n", Cause::InvalidHeaderValue, Some("x-a on line 2")),
+        ("HTTP/1.1 200 OK\r\ncontent-length: ten\r\n\r\n", Cause::InvalidContentLength, None),
+        (
+            "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
+            Cause::InvalidContentLength,
+            None,
+        ),
+        ("HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", Cause::TransferEncoding, None),
+        (&many, Cause::TooManyHeaders, None),
     ] {
-        let receiver = Receiver::tls(move |mut talk| async move {
-            talk.request().await;
-            talk.say(nonsense).await;
+        let bytes = answer.to_owned();
+        let receiver = Receiver::tls(move |mut talk| {
+            let bytes = bytes.clone();
+            async move {
+                talk.request().await;
+                talk.say(bytes).await;
+                talk.silence().await;
+            }
         });
         let receiver = receiver.await;
-        failed(receiver.attempt(AMPLE).await, FailureClass::Transport);
-        assert_eq!(receiver.posts().len(), 1, "{nonsense:?}");
+        let report = failed(receiver.attempt(AMPLE).await, FailureClass::NotHttp);
+        let explanation = Explanation { cause: Some(cause), detail: detail.map(str::to_owned) };
+        assert_eq!((report.explanation, receiver.posts().len()), (explanation, 1), "{answer:?}");
+    }
+}
+
+/// Which of both is first there decides whether the request is sent.
+#[tokio::test]
+async fn receiver_that_speaks_first_is_not_http() {
+    for (greeting, cause) in
+        [("220 mail.test ESMTP\r\n", Cause::NoStatusLine), ("\0\0\0\x04\0\0\0\0\0", Cause::Http2Answer)]
+    {
+        let receiver = Receiver::tls(move |mut talk| async move {
+            talk.say(greeting).await;
+            talk.silence().await;
+        });
+        let report = failed(receiver.await.attempt(AMPLE).await, FailureClass::NotHttp);
+        assert_eq!(report.explanation, Explanation::of(cause), "{greeting:?}");
+    }
+}
+
+#[tokio::test]
+async fn answer_that_ends_in_its_head_is_a_transport_failure() {
+    for begun in ["", "HTTP", "HTTP/1.1 200", "HTTP/1.1 200 OK\r\nx-a: b\r\n"] {
+        let receiver = Receiver::tls(move |mut talk| async move {
+            talk.request().await;
+            talk.say(begun).await;
+        });
+        let report = failed(receiver.await.attempt(AMPLE).await, FailureClass::Transport);
+        assert_eq!(report.explanation, Explanation::default(), "{begun:?}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Receivers whose TLS handshake fails.
 
 use docket_domain::delivery::{FailureClass, Phase};
+use docket_domain::failure::{Cause, Explanation};
 
 use super::harness::{AMPLE, OK, Receiver, SHORT, failed, post, private_ca, server_config};
 use crate::Trust;
@@ -30,12 +31,18 @@ async fn certificate_for_another_name_is_not_trusted() {
 
 #[tokio::test]
 async fn receiver_without_tls_fails_as_tls_other() {
-    for greeting in ["HTTP/1.1 400 Bad Request\r\n\r\n", "SSH-2.0-OpenSSH_9.6\r\n", ""] {
+    for (greeting, cause) in [
+        ("HTTP/1.1 400 Bad Request\r\n\r\n", Cause::PlainHttp),
+        ("SSH-2.0-OpenSSH_9.6\r\n", Cause::NotTls),
+        ("220 mail.test ESMTP\r\n", Cause::NotTls),
+        ("", Cause::HandshakeClosed),
+    ] {
         let receiver = Receiver::tcp(move |mut talk| async move {
             talk.say(greeting).await;
         });
         let report = failed(receiver.await.attempt(AMPLE).await, FailureClass::TlsOther);
         assert!(report.times.first_byte.is_none(), "{greeting}");
+        assert_eq!(report.explanation, Explanation::of(cause), "{greeting}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use docket_crds::EventCode;
 use docket_domain::delivery::{FailureClass, Status};
+use docket_domain::failure::Cause;
 use docket_store::deliveries::{ListedDelivery, StoredAttempt};
 use docket_store::events::About;
 use jiff::Timestamp;
@@ -24,6 +25,12 @@ words!(
     FailureWord => FailureClass,
     FailureClass::ALL.map(FailureClass::as_str),
     "How an attempt failed. `remedy` says what to do about it."
+);
+words!(
+    /// Why an attempt failed, beside its class: [`Cause`].
+    CauseWord => Cause,
+    Cause::ALL.map(Cause::as_str),
+    "Why an attempt failed, if more is known than its class. The page about failure classes describes each."
 );
 words!(
     /// The code of an event: [`EventCode`].
@@ -79,6 +86,12 @@ pub struct DeliverySummary {
     /// How the last attempt failed.
     #[schema(value_type = Option<FailureWord>)]
     failure_class: Option<&'static str>,
+    /// Why it failed, if more is known than the class.
+    #[schema(value_type = Option<CauseWord>)]
+    failure_cause: Option<&'static str>,
+    /// What belongs to the cause: the time at which a certificate expired, the names that it is for, or where the answer breaks
+    /// a rule. Of a redirect, its Location as an absolute URL, with `?…` in place of a query. At most 500 characters.
+    failure_detail: Option<String>,
     /// The HTTP status of the receiver's last response.
     http_status: Option<i64>,
     /// The key under which the webhook gets this event only once, such as that of an invoice.
@@ -126,6 +139,8 @@ impl DeliverySummary {
             next_attempt_at: (!listed.status.is_final()).then(|| time(listed.due_at_ms)),
             waits_for,
             failure_class: listed.failure_class.map(FailureClass::as_str),
+            failure_cause: listed.failure_cause.map(Cause::as_str),
+            failure_detail: listed.failure_detail,
             http_status: listed.http_status,
             idempotency_key: listed.idempotency_key,
             resend_of: listed.resend_of,
@@ -170,7 +185,7 @@ pub struct DeliveryAnswer {
     #[serde(flatten)]
     summary: DeliverySummary,
     /// What to do about the last failure, or what became of it since; null if the delivery Succeeded.
-    remedy: Option<&'static str>,
+    remedy: Option<String>,
     /// The later deliveries of the same event to the webhook, newest first, at most 20: the resends of this one, and theirs.
     resends: Vec<DeliverySummary>,
     /// The attempts, oldest first.
@@ -223,8 +238,13 @@ pub struct AttemptSummary {
     outcome: &'static str,
     #[schema(value_type = Option<FailureWord>)]
     failure_class: Option<&'static str>,
+    /// Why it failed, if more is known than the class.
+    #[schema(value_type = Option<CauseWord>)]
+    failure_cause: Option<&'static str>,
+    /// What belongs to the cause, or the Location of a redirect, as `failureDetail` of a delivery.
+    failure_detail: Option<String>,
     /// What the failure means and what to do about it.
-    remedy: Option<&'static str>,
+    remedy: Option<String>,
     /// The HTTP status of the receiver's response.
     http_status: Option<i64>,
     /// The address and port that the request was sent to.
@@ -268,8 +288,10 @@ impl From<StoredAttempt> for AttemptSummary {
             started_at: time(attempt.started_at_ms),
             finished_at: attempt.finished_at_ms.map(time),
             outcome,
+            remedy: attempt.failure().map(|failure| failure.remedy()),
             failure_class: attempt.failure_class.map(FailureClass::as_str),
-            remedy: attempt.failure_class.map(FailureClass::remedy),
+            failure_cause: attempt.failure_cause.map(Cause::as_str),
+            failure_detail: attempt.failure_detail,
             http_status: attempt.http_status,
             remote_address: attempt.remote_address,
             times_microseconds: PhaseAnswer {

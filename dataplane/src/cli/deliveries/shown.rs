@@ -1,6 +1,7 @@
 //! The texts that `docket deliveries` prints, with times in UTC.
 
-use docket_domain::delivery::{FailureClass, MAX_ATTEMPTS};
+use docket_domain::delivery::MAX_ATTEMPTS;
+use docket_domain::failure::{Cause, Failure};
 use docket_domain::resend::MAX_COUNT;
 use docket_store::deliveries::{ListedDelivery, StoredAttempt};
 use docket_store::resends::{Extent, Resend};
@@ -16,8 +17,7 @@ pub(super) fn deliveries(listed: &[ListedDelivery], waits: &[Option<Wait>]) -> S
     }
     let head = ["DELIVERY", "CREATED", "EVENT", "ABOUT", "WEBHOOK", "STATUS", "ATTEMPTS", "LAST"];
     let rows = listed.iter().zip(waits).map(|(delivery, wait)| {
-        let last =
-            [last(delivery.failure_class, delivery.http_status), wait.map_or_else(String::new, waits_for)];
+        let last = [last(delivery.failure(), delivery.http_status), wait.map_or_else(String::new, waits_for)];
         [
             delivery.id.clone(),
             time(delivery.created_at_ms),
@@ -210,7 +210,7 @@ pub(super) fn details(
         .collect();
         let end = match attempt.finished_at_ms {
             None => "under way".to_owned(),
-            Some(_) => last(attempt.failure_class, attempt.http_status),
+            Some(_) => last(attempt.failure(), attempt.http_status),
         };
         out.push_str(&format!(
             "  attempt {}  {}  {end}  {took}  {}  {}\n",
@@ -226,10 +226,12 @@ pub(super) fn details(
     out
 }
 
-fn last(class: Option<FailureClass>, http_status: Option<i64>) -> String {
-    let words: Vec<String> = class
-        .map(|class| class.to_string())
+fn last(failure: Option<Failure<'_>>, http_status: Option<i64>) -> String {
+    let cause = failure.and_then(|failure| failure.known_cause()).map(Cause::as_str);
+    let words: Vec<String> = failure
+        .map(|failure| failure.class.to_string())
         .into_iter()
+        .chain(cause.map(str::to_owned))
         .chain(http_status.map(|status| status.to_string()))
         .collect();
     words.join(" ")
@@ -237,11 +239,16 @@ fn last(class: Option<FailureClass>, http_status: Option<i64>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use docket_domain::delivery::FailureClass;
+
     use super::*;
 
     #[test]
     fn attempt_shows_its_status() {
         assert_eq!(deliveries(&[], &[]), "No deliveries.\n");
-        assert_eq!(last(Some(FailureClass::ServerError), Some(500)), "ServerError 500");
+        let failure = |class: FailureClass| Some(Failure::from(class));
+        assert_eq!(last(failure(FailureClass::ServerError), Some(500)), "ServerError 500");
+        let expired = Failure { cause: Some(Cause::CertificateExpired), ..FailureClass::TlsUntrusted.into() };
+        assert_eq!(last(Some(expired), None), "TlsUntrusted CertificateExpired");
     }
 }

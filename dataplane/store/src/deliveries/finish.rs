@@ -7,6 +7,7 @@ use std::time::Duration;
 use docket_domain::delivery::{
     DeliveryId, FailureClass, MAX_ATTEMPTS, Next, Outcome, Report, after_lost_attempt,
 };
+use docket_domain::failure::Cause;
 use docket_program::clock::Clock;
 use jiff::Timestamp;
 
@@ -180,8 +181,8 @@ fn retry(end: &End, due_at_ms: i64) -> Statement {
 
 static INSERT_ATTEMPT: Rows = Rows::new(
     "INSERT INTO attempt_history (delivery_id, attempt_no, started_at_ms, finished_at_ms, failure_class, http_status, \
-     remote_address, response_body, dns_us, connect_us, tls_us, first_byte_us, total_us) \
-     {text, bigint, bigint, bigint, text, bigint, text, text, bigint, bigint, bigint, bigint, bigint}",
+     remote_address, response_body, dns_us, connect_us, tls_us, first_byte_us, total_us, failure_cause, failure_detail) \
+     {text, bigint, bigint, bigint, text, bigint, text, text, bigint, bigint, bigint, bigint, bigint, text, text}",
 );
 
 fn failed_attempts<'a>(ends: impl Iterator<Item = &'a End>, now_ms: i64) -> Option<Statement> {
@@ -203,6 +204,8 @@ fn failed_attempts<'a>(ends: impl Iterator<Item = &'a End>, now_ms: i64) -> Opti
             tls,
             first_byte,
             total,
+            report.explanation.cause.map(Cause::as_str).into(),
+            report.explanation.detail.as_ref().into(),
         ]
     }))
 }

@@ -2,6 +2,7 @@
 
 use docket_crds::EventCode;
 use docket_domain::delivery::{DeliveryId, FailureClass, Status, class_of_status};
+use docket_domain::failure::{Cause, Failure};
 use docket_program::clock::Clock;
 
 use crate::connection::Connection;
@@ -37,13 +38,31 @@ pub struct ListedDelivery {
     pub resent: bool,
     /// Who set the dead letter aside, and when.
     pub set_aside: Option<(String, i64)>,
+    pub failure_cause: Option<Cause>,
+    pub failure_detail: Option<String>,
+}
+
+impl ListedDelivery {
+    /// How the last attempt failed; `None`: none has failed, or the delivery succeeded later.
+    pub fn failure(&self) -> Option<Failure<'_>> {
+        let class = self.failure_class.filter(|_| self.status != Status::Succeeded)?;
+        Some(failure(class, self.failure_cause, self.http_status, self.failure_detail.as_deref()))
+    }
+}
+
+fn failure(class: FailureClass, cause: Option<Cause>, http_status: Option<i64>, detail: Option<&str>) -> Failure<'_> {
+    Failure { class, cause, http_status: http_status.and_then(|status| u16::try_from(status).ok()), detail }
 }
 
 const LISTED: &str = "SELECT d.id, d.event_id, e.code, e.web_order_id, e.work_order, e.invoice_number, \
                       e.customer_code, d.webhook, d.webhook_name, d.status, d.attempt_count, d.due_at_ms, \
                       d.failure_class, d.http_status, d.idempotency_key, d.resend_of, d.requested_by, d.resend_id, \
                       d.created_at_ms, d.finished_at_ms, EXISTS (SELECT 1 FROM test_event t WHERE t.id = e.id), \
-                      coalesce(d.resent, FALSE), d.set_aside_by, d.set_aside_at_ms";
+                      coalesce(d.resent, FALSE), d.set_aside_by, d.set_aside_at_ms, \
+                      (SELECT a.failure_cause FROM attempt_history a WHERE a.delivery_id = d.id \
+                       AND a.failure_class = d.failure_class ORDER BY a.attempt_no DESC LIMIT 1), \
+                      (SELECT a.failure_detail FROM attempt_history a WHERE a.delivery_id = d.id \
+                       AND a.failure_class = d.failure_class ORDER BY a.attempt_no DESC LIMIT 1)";
 /// Where to look for deliveries, whatever their status.
 const ALL: &str = "delivery";
 /// Only finished ones.
@@ -103,7 +122,14 @@ fn listed(row: &Row) -> Result<ListedDelivery, StoreError> {
         is_test: row.get(20)?,
         resent: row.get(21)?,
         set_aside: row.get::<Option<String>>(22)?.zip(row.get(23)?),
+        failure_cause: cause(row.get(24)?),
+        failure_detail: row.get(25)?,
     })
+}
+
+/// The cause of a stored word. A newer program may have stored one that this version does not know; its class says enough.
+fn cause(word: Option<String>) -> Option<Cause> {
+    word?.parse().ok()
 }
 
 /// What a search asks for; times are inclusive at the start and exclusive at the end.
@@ -326,6 +352,16 @@ pub struct StoredAttempt {
     pub tls_us: Option<i64>,
     pub first_byte_us: Option<i64>,
     pub total_us: Option<i64>,
+    pub failure_cause: Option<Cause>,
+    pub failure_detail: Option<String>,
+}
+
+impl StoredAttempt {
+    /// How it failed.
+    pub fn failure(&self) -> Option<Failure<'_>> {
+        let class = self.failure_class?;
+        Some(failure(class, self.failure_cause, self.http_status, self.failure_detail.as_deref()))
+    }
 }
 
 /// One delivery and its attempts, first to last. One statement reads both, so both are of one moment: an attempt that has
@@ -336,7 +372,8 @@ pub async fn find_with_attempts(
 ) -> Result<Option<(ListedDelivery, Vec<StoredAttempt>)>, StoreError> {
     let sql = format!(
         "{LISTED}, a.attempt_no, a.started_at_ms, a.finished_at_ms, a.failure_class, a.http_status, a.remote_address, \
-         a.response_body, a.dns_us, a.connect_us, a.tls_us, a.first_byte_us, a.total_us \
+         a.response_body, a.dns_us, a.connect_us, a.tls_us, a.first_byte_us, a.total_us, \
+         a.failure_cause, a.failure_detail \
          FROM {ALL} {JOINED} LEFT JOIN (SELECT * FROM attempt WHERE delivery_id = $1) a ON TRUE \
          WHERE d.id = $1 ORDER BY a.attempt_no"
     );
@@ -348,20 +385,22 @@ pub async fn find_with_attempts(
 
 /// The attempt of a row; `None`: the delivery has none.
 fn attempt(row: &Row) -> Result<Option<StoredAttempt>, StoreError> {
-    let Some(number) = row.get(24)? else { return Ok(None) };
-    let class = row.get::<Option<String>>(27)?.map(|word| word.parse()).transpose();
+    let Some(number) = row.get(26)? else { return Ok(None) };
+    let class = row.get::<Option<String>>(29)?.map(|word| word.parse()).transpose();
     Ok(Some(StoredAttempt {
         number,
-        started_at_ms: row.get(25)?,
-        finished_at_ms: row.get(26)?,
+        started_at_ms: row.get(27)?,
+        finished_at_ms: row.get(28)?,
         failure_class: class.map_err(|_| StoreError::Unexpected("failure_class"))?,
-        http_status: row.get(28)?,
-        remote_address: row.get(29)?,
-        response_body: row.get(30)?,
-        dns_us: row.get(31)?,
-        connect_us: row.get(32)?,
-        tls_us: row.get(33)?,
-        first_byte_us: row.get(34)?,
-        total_us: row.get(35)?,
+        http_status: row.get(30)?,
+        remote_address: row.get(31)?,
+        response_body: row.get(32)?,
+        dns_us: row.get(33)?,
+        connect_us: row.get(34)?,
+        tls_us: row.get(35)?,
+        first_byte_us: row.get(36)?,
+        total_us: row.get(37)?,
+        failure_cause: cause(row.get(38)?),
+        failure_detail: row.get(39)?,
     }))
 }

@@ -1,0 +1,182 @@
+//! The cause of a failed TLS handshake, from the types of rustls' errors.
+
+use docket_domain::failure::{Cause, Explanation};
+use rustls::pki_types::UnixTime;
+use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
+
+use crate::shown::{End, Shown};
+
+/// Why a handshake failed. `error` is `None` if the connection ended; `first` are the first bytes that the receiver sent.
+pub(crate) fn of_handshake(error: Option<&Error>, shown: &Shown, first: &[u8]) -> Explanation {
+    match error {
+        None => Explanation::of(Cause::HandshakeClosed),
+        Some(Error::InvalidCertificate(error)) => of_certificate(error, shown),
+        Some(Error::AlertReceived(alert)) => of_alert(*alert, shown.wants_certificate),
+        Some(Error::PeerIncompatible(why)) => Explanation::of(match why {
+            PeerIncompatible::ServerDoesNotSupportTls12Or13
+            | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig => Cause::OldTlsVersion,
+            _ => Cause::NoCommonAlgorithm,
+        }),
+        Some(Error::InvalidMessage(
+            InvalidMessage::InvalidContentType
+            | InvalidMessage::UnknownProtocolVersion
+            | InvalidMessage::MessageTooLarge
+            | InvalidMessage::InvalidEmptyPayload,
+        )) => Explanation::of(match first.starts_with(b"HTTP/") {
+            true => Cause::PlainHttp,
+            false => Cause::NotTls,
+        }),
+        Some(Error::NoApplicationProtocol) => Explanation::of(Cause::Http2Only),
+        Some(_) => Explanation::default(),
+    }
+}
+
+fn of_certificate(error: &CertificateError, shown: &Shown) -> Explanation {
+    let cause = match error {
+        CertificateError::ExpiredContext { not_after, .. } => {
+            return at(Cause::CertificateExpired, *not_after);
+        }
+        CertificateError::NotValidYetContext { not_before, .. } => {
+            return at(Cause::CertificateNotYetValid, *not_before);
+        }
+        CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => {
+            Cause::CertificateWithoutNames
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            return Explanation::with(Some(Cause::CertificateForOtherName), &shown.names.join(", "));
+        }
+        CertificateError::UnknownIssuer => match shown.end {
+            Some(End::SelfSigned) => Cause::SelfSigned,
+            Some(End::NotSent) => Cause::IssuerNotSent,
+            Some(End::Root) | None => Cause::UnknownAuthority,
+        },
+        CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            Cause::UnsupportedAlgorithm
+        }
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            Cause::WrongPurpose
+        }
+        CertificateError::BadSignature => Cause::SignatureMismatch,
+        CertificateError::Expired => Cause::CertificateExpired,
+        CertificateError::NotValidYet => Cause::CertificateNotYetValid,
+        CertificateError::Other(other) => match other.0.downcast_ref::<webpki::Error>() {
+            Some(webpki::Error::CaUsedAsEndEntity) => Cause::AuthorityAsReceiver,
+            _ => Cause::InvalidCertificate,
+        },
+        _ => Cause::InvalidCertificate,
+    };
+    Explanation::of(cause)
+}
+
+fn at(cause: Cause, time: UnixTime) -> Explanation {
+    let time = i64::try_from(time.as_secs()).ok().and_then(|second| jiff::Timestamp::from_second(second).ok());
+    Explanation::with(Some(cause), &time.map(|time| time.to_string()).unwrap_or_default())
+}
+
+/// The cause of an alert. `wants_certificate`: the receiver asked for a client certificate before.
+pub(crate) fn of_alert(alert: AlertDescription, wants_certificate: bool) -> Explanation {
+    use AlertDescription as Alert;
+    let about_ours = matches!(
+        alert,
+        Alert::HandshakeFailure
+            | Alert::BadCertificate
+            | Alert::NoCertificate
+            | Alert::UnsupportedCertificate
+            | Alert::CertificateUnknown
+            | Alert::UnknownCA
+            | Alert::AccessDenied
+    );
+    Explanation::of(match alert {
+        Alert::CertificateRequired => Cause::ClientCertificate,
+        _ if about_ours && wants_certificate => Cause::ClientCertificate,
+        Alert::ProtocolVersion => Cause::OldTlsVersion,
+        Alert::HandshakeFailure | Alert::InsufficientSecurity => Cause::NoCommonAlgorithm,
+        Alert::UnrecognisedName => Cause::UnknownHost,
+        Alert::NoApplicationProtocol => Cause::Http2Only,
+        Alert::CloseNotify => Cause::HandshakeClosed,
+        _ => return Explanation::with(Some(Cause::HandshakeRefused), &name(alert)),
+    })
+}
+
+/// The name of an alert as RFC 8446 writes it, or its number.
+fn name(alert: AlertDescription) -> String {
+    match alert.as_str() {
+        None => format!("number {}", u8::from(alert)),
+        Some(camel) => {
+            let mut name = String::new();
+            let mut was_lower = false;
+            for c in camel.chars() {
+                if c.is_uppercase() && was_lower {
+                    name.push('_');
+                }
+                was_lower = c.is_lowercase();
+                name.extend(c.to_lowercase());
+            }
+            name
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rustls::OtherError;
+
+    use super::*;
+
+    fn certificate(error: CertificateError, shown: &Shown) -> (Option<Cause>, Option<String>) {
+        let explanation = of_handshake(Some(&Error::InvalidCertificate(error)), shown, b"");
+        (explanation.cause, explanation.detail)
+    }
+
+    #[test]
+    fn each_error_of_a_certificate_has_its_cause() {
+        let time = |second| UnixTime::since_unix_epoch(std::time::Duration::from_secs(second));
+        let shown = |end| Shown { end, ..Shown::default() };
+        let expired = CertificateError::ExpiredContext { time: time(2), not_after: time(1) };
+        let at = Some("1970-01-01T00:00:01Z".to_owned());
+        assert_eq!(certificate(expired, &Shown::default()), (Some(Cause::CertificateExpired), at));
+        for (end, cause) in [
+            (Some(End::SelfSigned), Cause::SelfSigned),
+            (Some(End::NotSent), Cause::IssuerNotSent),
+            (Some(End::Root), Cause::UnknownAuthority),
+            (None, Cause::UnknownAuthority),
+        ] {
+            assert_eq!(certificate(CertificateError::UnknownIssuer, &shown(end)), (Some(cause), None));
+        }
+        let other = |error| CertificateError::Other(OtherError(Arc::new(error)));
+        for (error, cause) in [
+            (other(webpki::Error::CaUsedAsEndEntity), Cause::AuthorityAsReceiver),
+            (other(webpki::Error::NameConstraintViolation), Cause::InvalidCertificate),
+            (CertificateError::BadSignature, Cause::SignatureMismatch),
+            (CertificateError::InvalidPurpose, Cause::WrongPurpose),
+        ] {
+            assert_eq!(certificate(error, &Shown::default()), (Some(cause), None));
+        }
+    }
+
+    #[test]
+    fn alert_is_about_a_client_certificate_if_one_was_wanted() {
+        let cause = |alert, wanted| of_alert(alert, wanted).cause;
+        assert_eq!(cause(AlertDescription::HandshakeFailure, true), Some(Cause::ClientCertificate));
+        assert_eq!(cause(AlertDescription::HandshakeFailure, false), Some(Cause::NoCommonAlgorithm));
+        assert_eq!(cause(AlertDescription::CertificateRequired, false), Some(Cause::ClientCertificate));
+        assert_eq!(cause(AlertDescription::ProtocolVersion, true), Some(Cause::OldTlsVersion));
+        assert_eq!(cause(AlertDescription::NoApplicationProtocol, false), Some(Cause::Http2Only));
+    }
+
+    #[test]
+    fn alert_without_a_cause_of_its_own_is_named() {
+        for (alert, detail) in [
+            (AlertDescription::InternalError, "internal_error"),
+            (AlertDescription::BadRecordMac, "bad_record_mac"),
+            (AlertDescription::UnknownCA, "unknown_ca"),
+            (AlertDescription::Unknown(200), "number 200"),
+        ] {
+            let named = Explanation { cause: Some(Cause::HandshakeRefused), detail: Some(detail.into()) };
+            assert_eq!(of_alert(alert, false), named);
+        }
+    }
+}

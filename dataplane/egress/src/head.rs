@@ -1,0 +1,326 @@
+//! The head of an answer as it arrived, and which rule of HTTP/1.1 it breaks: hyper says only that it breaks one.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use docket_domain::failure::{Cause, Explanation};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::exchange::{MAX_HEADER_BYTES, MAX_HEADERS};
+
+/// Bytes kept of an answer: interim answers and a head.
+const MOST: usize = 2 * MAX_HEADER_BYTES;
+/// Room that is kept from one answer to the next.
+const ROOM: usize = 1024;
+
+/// The bytes that a [`Recorded`] stream has received. Clones share them.
+#[derive(Clone, Default)]
+pub(crate) struct Head(Arc<Mutex<Recording>>);
+
+#[derive(Default)]
+struct Recording {
+    is_on: bool,
+    bytes: Vec<u8>,
+}
+
+impl Head {
+    /// Keeps what arrives from now on.
+    pub(crate) fn begin(&self) {
+        self.lock().is_on = true;
+    }
+
+    /// Forgets what has arrived and keeps nothing more.
+    pub(crate) fn end(&self) {
+        let mut recording = self.lock();
+        recording.is_on = false;
+        recording.bytes.clear();
+        recording.bytes.shrink_to(ROOM);
+    }
+
+    /// Takes what has arrived.
+    pub(crate) fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut self.lock().bytes)
+    }
+
+    fn add(&self, bytes: &[u8]) {
+        let mut recording = self.lock();
+        if recording.is_on {
+            let room = MOST.saturating_sub(recording.bytes.len());
+            recording.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Recording> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A stream whose received bytes are kept in a [`Head`].
+pub(crate) struct Recorded<S> {
+    pub(crate) stream: S,
+    pub(crate) head: Head,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Recorded<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let new = &buffer.filled()[before..];
+        if !new.is_empty() {
+            self.head.add(new);
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Recorded<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+/// The first rule that an answer breaks, which hyper has refused. Nothing if none of these is broken: the class says enough.
+pub(crate) fn explain(mut bytes: &[u8]) -> Explanation {
+    loop {
+        match read(bytes) {
+            // An interim answer, which another one follows.
+            Ok(Some(rest)) => bytes = rest,
+            Ok(None) => return Explanation::default(),
+            Err(explanation) => return explanation,
+        }
+    }
+}
+
+/// Reads one head. Returns what follows a valid interim one.
+fn read(bytes: &[u8]) -> Result<Option<&[u8]>, Explanation> {
+    let cause = |cause| Err(Explanation::of(cause));
+    if is_http2(bytes) {
+        return cause(Cause::Http2Answer);
+    }
+    let blank = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+    let head = &bytes[blank..];
+    let Some(version) = head.strip_prefix(b"HTTP/") else {
+        return if b"HTTP/".starts_with(head) { Ok(None) } else { cause(Cause::NoStatusLine) };
+    };
+    if !version.starts_with(b"1.0") && !version.starts_with(b"1.1") {
+        return cause(Cause::HttpVersion);
+    }
+    let mut lines = head.split_inclusive(|byte| *byte == b'\n');
+    let Some(first) = lines.next().and_then(line) else { return Ok(None) };
+    let Some(status) = status(first) else { return cause(Cause::InvalidStatusLine) };
+    let is_old = version.starts_with(b"1.0");
+    let (mut count, mut length, mut last) = (0, None, None);
+    let mut used = blank + first_length(head);
+    for (number, raw) in (2..).zip(lines) {
+        used += raw.len();
+        if count >= MAX_HEADERS && raw.first().is_none_or(|byte| !matches!(byte, b'\r' | b'\n')) {
+            return cause(Cause::TooManyHeaders);
+        }
+        let Some(text) = line(raw) else {
+            // Cut off, and so no rule but that of the length may be broken.
+            return if used > MAX_HEADER_BYTES { cause(Cause::HeadersTooLong) } else { Ok(None) };
+        };
+        if text.is_empty() {
+            return match status {
+                _ if used > MAX_HEADER_BYTES => cause(Cause::HeadersTooLong),
+                100..=199 if status != 101 => Ok(Some(&bytes[used..])),
+                _ => Ok(None),
+            };
+        }
+        let (name, value) = header(text, number, last)?;
+        if name.eq_ignore_ascii_case(b"content-length") && !same_length(value, &mut length) {
+            return cause(Cause::InvalidContentLength);
+        }
+        if is_old && name.eq_ignore_ascii_case(b"transfer-encoding") {
+            return cause(Cause::TransferEncoding);
+        }
+        (count, last) = (count + 1, Some(name));
+    }
+    if used > MAX_HEADER_BYTES { cause(Cause::HeadersTooLong) } else { Ok(None) }
+}
+
+fn first_length(head: &[u8]) -> usize {
+    head.split_inclusive(|byte| *byte == b'\n').next().map_or(0, <[u8]>::len)
+}
+
+/// A whole line without its end.
+fn line(raw: &[u8]) -> Option<&[u8]> {
+    let text = raw.strip_suffix(b"\n")?;
+    Some(text.strip_suffix(b"\r").unwrap_or(text))
+}
+
+/// A preface, or a SETTINGS frame of the connection, which is the first that a server sends.
+fn is_http2(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"PRI * HTTP/2") || matches!(bytes, [0, _, _, 4, _, 0, 0, 0, 0, ..])
+}
+
+/// The status of a first line.
+fn status(first: &[u8]) -> Option<u16> {
+    let rest = first.get(8..)?.strip_prefix(b" ")?;
+    let (digits, reason) = rest.split_at_checked(3)?;
+    let status = std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()))?;
+    let is_valid = reason.is_empty() || (reason[0] == b' ' && reason.iter().all(|byte| is_text(*byte)));
+    status.parse().ok().filter(|status| *status >= 100 && is_valid)
+}
+
+/// The name and the value of a header in line `number` of the head. `last` is the name of the one before it.
+fn header<'a>(text: &'a [u8], number: usize, last: Option<&[u8]>) -> Result<(&'a [u8], &'a [u8]), Explanation> {
+    let at = |cause, name: Option<&[u8]>| {
+        let name = name.map_or(String::new(), |name| format!("{} on ", String::from_utf8_lossy(name)));
+        Explanation::with(Some(cause), &format!("{name}line {number}"))
+    };
+    if let (Some(last), [b' ' | b'\t', ..]) = (last, text) {
+        return Err(at(Cause::FoldedHeader, Some(last)));
+    }
+    let Some(colon) = text.iter().position(|byte| *byte == b':') else {
+        return Err(at(Cause::InvalidHeaderName, None));
+    };
+    let (name, value) = (&text[..colon], &text[colon + 1..]);
+    if !is_token(name) {
+        // A name with a blank before its colon is told; anything else may be data.
+        let name = name.trim_ascii_end();
+        return Err(at(Cause::InvalidHeaderName, Some(name).filter(|name| is_token(name))));
+    }
+    match value.iter().all(|byte| is_text(*byte)) {
+        true => Ok((name, value)),
+        false => Err(at(Cause::InvalidHeaderValue, Some(name))),
+    }
+}
+
+fn is_token(name: &[u8]) -> bool {
+    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    !name.is_empty() && name.iter().all(is_token)
+}
+
+const fn is_text(byte: u8) -> bool {
+    byte == b'\t' || (byte >= b' ' && byte != 0x7f)
+}
+
+/// Whether this Content-Length is a number, and the one that was before it.
+fn same_length(value: &[u8], length: &mut Option<u64>) -> bool {
+    value.split(|byte| *byte == b',').all(|part| {
+        let part = part.trim_ascii();
+        let number = std::str::from_utf8(part)
+            .ok()
+            .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
+            .and_then(|text| text.parse().ok());
+        number.is_some_and(|number| *length.get_or_insert(number) == number)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn explained(bytes: impl AsRef<[u8]>) -> (Option<Cause>, Option<String>) {
+        let Explanation { cause, detail } = explain(bytes.as_ref());
+        (cause, detail)
+    }
+
+    #[test]
+    fn first_broken_rule_is_named_with_its_place() {
+        for (answer, cause, detail) in [
+            ("hello\r\n\r\n", Cause::NoStatusLine, None),
+            ("<html></html>", Cause::NoStatusLine, None),
+            ("HTTP/2 200\r\n\r\n", Cause::HttpVersion, None),
+            ("HTTP/1.2 200 OK\r\n\r\n", Cause::HttpVersion, None),
+            ("HTTP/1.1 abc\r\n\r\n", Cause::InvalidStatusLine, None),
+            ("HTTP/1.1  200 OK\r\n\r\n", Cause::InvalidStatusLine, None),
+            ("HTTP/1.1 099 OK\r\n\r\n", Cause::InvalidStatusLine, None),
+            ("HTTP/1.1 2000\r\n\r\n", Cause::InvalidStatusLine, None),
+            ("HTTP/1.1 200 OK\r\nx-a: 1\r\n more\r\n\r\n", Cause::FoldedHeader, Some("x-a on line 3")),
+            ("HTTP/1.1 200 OK\r\nx-a : 1\r\n\r\n", Cause::InvalidHeaderName, Some("x-a on line 2")),
+            ("HTTP/1.1 200 OK\r\na: b\r\n<br />\r\n\r\n", Cause::InvalidHeaderName, Some("line 3")),
+            ("HTTP/1.1 200 OK\r\n<b>Warning</b>: secret\r\n\r\n", Cause::InvalidHeaderName, Some("line 2")),
+            ("HTTP/1.1 200 OK\r\n: v\r\n\r\n", Cause::InvalidHeaderName, Some("line 2")),
+            ("HTTP/1.1 200 OK\r\nx-a: a\0b\r\n\r\n", Cause::InvalidHeaderValue, Some("x-a on line 2")),
+            ("HTTP/1.1 200 OK\r\nx-a: a\rb\r\n\r\n", Cause::InvalidHeaderValue, Some("x-a on line 2")),
+            ("HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n", Cause::InvalidContentLength, None),
+            ("HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n", Cause::InvalidContentLength, None),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 1\r\ncontent-length: 2\r\n\r\n",
+                Cause::InvalidContentLength,
+                None,
+            ),
+            ("HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", Cause::TransferEncoding, None),
+            ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Cause::Http2Answer, None),
+            ("\0\0\x12\x04\0\0\0\0\0\0\x03", Cause::Http2Answer, None),
+        ] {
+            assert_eq!(explained(answer), (Some(cause), detail.map(str::to_owned)), "{answer:?}");
+            let interim = format!("HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n{answer}");
+            assert_eq!(explained(interim).0, Some(cause), "{answer:?} after an interim answer");
+        }
+    }
+
+    #[test]
+    fn bounds_of_headers_are_named() {
+        let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(101));
+        assert_eq!(explained(many), (Some(Cause::TooManyHeaders), None));
+        let hundred = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(100));
+        assert_eq!(explained(hundred), (None, None));
+        for end in ["\r\n\r\n", ""] {
+            let long = format!("HTTP/1.1 200 OK\r\nx-a: {}{end}", "a".repeat(40_000));
+            assert_eq!(explained(long), (Some(Cause::HeadersTooLong), None));
+        }
+    }
+
+    #[test]
+    fn answer_that_breaks_none_of_the_rules_has_no_cause() {
+        for answer in [
+            "",
+            "HT",
+            "HTTP/1.1 200",
+            "HTTP/1.1 200 OK\r\nx-a",
+            "HTTP/1.1 200 OK\r\ncontent-length: 3, 3\r\ncontent-length: 3\r\n\r\n",
+            "\r\nHTTP/1.1 200\nx-a:\n\n",
+            "HTTP/1.1 101 Switching\r\n\r\nnot HTTP",
+        ] {
+            assert_eq!(explained(answer), (None, None), "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn recording_is_bounded_and_off_until_an_answer_is_awaited() {
+        let head = Head::default();
+        head.add(b"before");
+        assert!(head.take().is_empty());
+        head.begin();
+        for _ in 0..100 {
+            head.add(&[b'a'; 1_000]);
+        }
+        assert_eq!(head.take().len(), MOST);
+        head.end();
+        head.add(b"after");
+        assert!(head.take().is_empty());
+    }
+}

@@ -1,0 +1,194 @@
+//! What a receiver shows in a TLS handshake: rustls' errors do not hold it, and the cause of a failure depends on it.
+//!
+//! rustls asks a verifier about the receiver's certificates, and a resolver for a client certificate, within the poll of the
+//! handshake. Both only note what they see, for the task of the handshake. rustls' own verifier decides.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::ResolvesClientCert;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::sign::CertifiedKey;
+use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use webpki::EndEntityCert;
+
+/// Names of a certificate that are kept.
+const MAX_NAMES: usize = 5;
+/// Certificates of a chain that are looked at.
+const MAX_CHAIN: usize = 10;
+
+tokio::task_local! {
+    static SHOWN: RefCell<Shown>;
+}
+
+/// What the receiver showed.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Shown {
+    /// Where the chain that it sent ends; `None`: it sent none that can be read.
+    pub(crate) end: Option<End>,
+    /// The first DNS names of its certificate.
+    pub(crate) names: Vec<String>,
+    /// Whether it asked for a client certificate.
+    pub(crate) wants_certificate: bool,
+}
+
+/// Where a chain of certificates ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The receiver's own certificate is its issuer.
+    SelfSigned,
+    /// At a certificate that is its own issuer.
+    Root,
+    /// At one whose issuer was not sent.
+    NotSent,
+}
+
+/// Does the work of a handshake. Returns with its result what the receiver showed meanwhile.
+pub(crate) async fn watch<T>(handshake: impl Future<Output = T>) -> (T, Shown) {
+    let work = async move {
+        let result = handshake.await;
+        (result, SHOWN.with(RefCell::take))
+    };
+    SHOWN.scope(RefCell::default(), work).await
+}
+
+/// Changes what is known of the handshake under way. A client of another kind, without [`watch`], notes nothing.
+fn note(change: impl FnOnce(&mut Shown)) {
+    let _ = SHOWN.try_with(|shown| change(&mut shown.borrow_mut()));
+}
+
+/// Follows the issuers through a chain.
+fn end(chain: &[CertificateDer<'_>]) -> Option<End> {
+    let read: Vec<EndEntityCert<'_>> =
+        chain.iter().take(MAX_CHAIN).filter_map(|der| EndEntityCert::try_from(der).ok()).collect();
+    let mut current = read.first()?;
+    for _ in &read {
+        if current.issuer() == current.subject() {
+            return Some(if std::ptr::eq(current, &raw const read[0]) { End::SelfSigned } else { End::Root });
+        }
+        match read.iter().find(|other| other.subject() == current.issuer()) {
+            Some(issuer) => current = issuer,
+            None => return Some(End::NotSent),
+        }
+    }
+    Some(End::Root) // a circle of issuers
+}
+
+fn names(certificate: &CertificateDer<'_>) -> Vec<String> {
+    let Ok(read) = EndEntityCert::try_from(certificate) else { return Vec::new() };
+    read.valid_dns_names().take(MAX_NAMES).map(str::to_owned).collect()
+}
+
+/// rustls' verifier for these roots. Without roots every certificate is of an unknown issuer.
+#[derive(Debug)]
+pub(crate) struct Verifier {
+    webpki: Option<Arc<WebPkiServerVerifier>>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl Verifier {
+    pub(crate) fn new(roots: RootCertStore, provider: Arc<CryptoProvider>) -> Self {
+        let webpki = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build();
+        Self { webpki: webpki.ok(), provider }
+    }
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let verified = match &self.webpki {
+            Some(webpki) => {
+                webpki.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+            }
+            None => Err(CertificateError::UnknownIssuer.into()),
+        };
+        if verified.is_err() {
+            let chain: Vec<CertificateDer<'_>> =
+                std::iter::once(end_entity).chain(intermediates).take(MAX_CHAIN).cloned().collect();
+            note(|shown| (shown.end, shown.names) = (end(&chain), names(end_entity)));
+        }
+        verified
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Has no client certificate.
+#[derive(Debug)]
+pub(crate) struct NoClientCertificate;
+
+impl ResolvesClientCert for NoClientCertificate {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        note(|shown| shown.wants_certificate = true);
+        None
+    }
+
+    fn has_certs(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+
+    use super::*;
+
+    fn params(name: &str) -> CertificateParams {
+        let mut params = CertificateParams::new([format!("{name}.test")]).expect("a name");
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params
+    }
+
+    #[test]
+    fn chain_ends_where_its_last_issuer_is_itself_or_was_not_sent() {
+        let key = || KeyPair::generate().expect("a key");
+        let root = CertifiedIssuer::self_signed(params("root"), key()).expect("a root");
+        let middle = CertifiedIssuer::signed_by(params("middle"), key(), &root).expect("an intermediate");
+        let leaf = params("leaf").signed_by(&key(), &middle).expect("a leaf");
+        let (leaf, middle, root) = (leaf.der(), middle.der(), root.der());
+        let ends = |chain: &[&CertificateDer<'static>]| {
+            end(&chain.iter().map(|der| (*der).clone()).collect::<Vec<_>>())
+        };
+        assert_eq!(ends(&[leaf]), Some(End::NotSent));
+        assert_eq!(ends(&[leaf, middle]), Some(End::NotSent));
+        assert_eq!(ends(&[leaf, root]), Some(End::NotSent), "a root that did not issue it");
+        assert_eq!(ends(&[leaf, root, middle]), Some(End::Root), "in any order");
+        assert_eq!(ends(&[root]), Some(End::SelfSigned));
+        assert_eq!(ends(&[]), None);
+        assert_eq!(end(&[CertificateDer::from(vec![1, 2, 3])]), None);
+        assert_eq!(names(leaf), ["leaf.test"]);
+    }
+}
