@@ -55,7 +55,8 @@ fn problem(der: &[u8]) -> Option<String> {
     while !fields.0.is_empty() && fields.0[0] != EXTENSIONS {
         fields.next()?;
     }
-    let extensions = fields.take(EXTENSIONS).and_then(|content| Der(content).take(SEQUENCE)).unwrap_or_default();
+    let extensions =
+        fields.take(EXTENSIONS).and_then(|content| Der(content).take(SEQUENCE)).unwrap_or_default();
     (issuer != subject && is_receiver(extensions) == Some(true))
         .then(|| "it is the certificate of a receiver (CA:FALSE); use that of its issuer".to_owned())
 }
@@ -144,7 +145,10 @@ mod tests {
             (RECEIVER_PEM, "it is the certificate of a receiver (CA:FALSE)"),
         ] {
             let text = unusable(pem).expect(why);
-            assert!(text.starts_with("certificate 1 can't be used as an authority: ") && text.contains(why), "{text}");
+            assert!(
+                text.starts_with("certificate 1 can't be used as an authority: ") && text.contains(why),
+                "{text}"
+            );
             assert_eq!(unusable(&format!("{pem}{P256_PEM}")), None, "one of them can be used");
         }
         assert_eq!(unusable(P256_PEM), None);
@@ -152,10 +156,14 @@ mod tests {
 
     #[test]
     fn what_can_not_be_read_passes() {
-        let whole = P521_PEM.split("-----").nth(2).expect("a body").split_ascii_whitespace().collect::<String>();
+        let whole =
+            P521_PEM.split("-----").nth(2).expect("a body").split_ascii_whitespace().collect::<String>();
         let der = STANDARD.decode(whole).expect("base64");
         for end in 0..der.len() {
-            let cut = format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", STANDARD.encode(&der[..end]));
+            let cut = format!(
+                "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n",
+                STANDARD.encode(&der[..end])
+            );
             assert_eq!(unusable(&cut), None, "{end}");
         }
         for text in ["", "-----BEGIN CERTIFICATE-----\nTUlJQg==\n-----END CERTIFICATE-----\n"] {

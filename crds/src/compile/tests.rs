@@ -385,6 +385,21 @@ fn ca_bundle_without_a_certificate_is_refused() {
 }
 
 #[test]
+fn ca_bundle_that_can_vouch_for_no_receiver_is_refused_with_the_reason() {
+    let case = |pem: &str| {
+        let bundle = json!({"caBundleRef": {"kind": "Secret", "name": "ca", "key": "c"}});
+        tenant(json!({})).webhook("tenants", bundle).value("tenants/ca/c", pem.as_bytes())
+    };
+    let (unusable, usable) =
+        (include_str!("authority/secp521r1.pem"), include_str!("authority/prime256v1.pem"));
+    let refused = left_out(&case(unusable)).remove(0);
+    let why = "InvalidCaBundle: spec.caBundleRef: key \"c\" of Secret tenants/ca: certificate 1 can't be used as an \
+               authority: its key is P-521; use an authority with RSA";
+    assert!(refused.starts_with(why), "{refused}");
+    assert_eq!(case(&format!("{unusable}{usable}")).compile().webhooks, [(0, vec![])]);
+}
+
+#[test]
 fn ca_bundle_is_bounded() {
     let pem = |bytes: usize| {
         let body = "A".repeat(bytes - "-----BEGIN CERTIFICATE-----\n\n-----END CERTIFICATE-----\n".len());

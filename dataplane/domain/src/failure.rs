@@ -18,7 +18,7 @@ words! {
         CertificateNotYetValid,
         /// The certificate is for other names. Detail: these names.
         CertificateForOtherName,
-        /// The certificate has a common name only, which nobody checks any more.
+        /// The certificate has a common name only, which no program checks any more.
         CertificateWithoutNames,
         /// The chain ends at an issuer that the receiver did not send and that is no trusted authority.
         IssuerNotSent,
@@ -66,7 +66,7 @@ words! {
         InvalidHeaderName,
         /// The value of a header is not valid. Detail: where.
         InvalidHeaderValue,
-        /// A header goes on in the next line. Detail: where.
+        /// A header continues in the next line. Detail: where.
         FoldedHeader,
         /// There are more headers than Docket reads.
         TooManyHeaders,
@@ -209,7 +209,7 @@ impl Cause {
                 "The value of a header of the answer has a control character{: }; remove it."
             }
             Self::FoldedHeader => {
-                "A header of the answer goes on in a second line{: }, which HTTP no longer allows; write each header in one line."
+                "A header of the answer continues in a second line{: }, which HTTP no longer allows; write each header in one line."
             }
             Self::TooManyHeaders => {
                 "The answer has more than 100 headers; answer a delivery with a status and few headers."
@@ -440,7 +440,10 @@ mod tests {
     fn causes_parse_from_their_words() {
         for cause in Cause::ALL {
             assert_eq!(cause.as_str().parse(), Ok(cause));
-            assert!(FailureClass::ALL.iter().all(|class| class.as_str() != cause.as_str()), "one heading each");
+            assert!(
+                FailureClass::ALL.iter().all(|class| class.as_str() != cause.as_str()),
+                "one heading each"
+            );
         }
     }
 }

@@ -9,7 +9,11 @@ pub const REMEDIES: &[(u16, u16, &str)] = &[
         199,
         "The receiver left HTTP or ended with an interim status, which no delivery asks for; let the route answer a POST with 2xx.",
     ),
-    (304, 304, "The receiver answered 304, which is for copies of a page; let the route answer a POST with 2xx."),
+    (
+        304,
+        304,
+        "The receiver answered 304, which is for copies of a page; let the route answer a POST with 2xx.",
+    ),
     (
         400,
         400,
@@ -38,7 +42,11 @@ pub const REMEDIES: &[(u16, u16, &str)] = &[
         408,
         "The receiver waited too long for the request; check its load and its time limits, and those of the proxy in front of it.",
     ),
-    (409, 409, "The receiver reports a conflict; answer 2xx if it has the event already, which its webhook-id says."),
+    (
+        409,
+        409,
+        "The receiver reports a conflict; answer 2xx if it has the event already, which its webhook-id says.",
+    ),
     (
         410,
         410,
@@ -56,11 +64,7 @@ pub const REMEDIES: &[(u16, u16, &str)] = &[
     ),
     (413, 413, "The event is longer than the receiver takes; raise its limit for bodies to 64 KiB or more."),
     (414, 414, "The target URL is longer than the receiver takes; raise its limit, or shorten targetURL."),
-    (
-        415,
-        415,
-        "The receiver does not take the Content-Type application/json; let the route read JSON.",
-    ),
+    (415, 415, "The receiver does not take the Content-Type application/json; let the route read JSON."),
     (
         417,
         417,
@@ -76,13 +80,21 @@ pub const REMEDIES: &[(u16, u16, &str)] = &[
         422,
         "The receiver reads the event and refuses a value; see its log for the field, and compare its check with the schema of the event.",
     ),
-    (425, 425, "The receiver does not take a request that early; answer 2xx to a POST over a new connection."),
+    (
+        425,
+        425,
+        "The receiver does not take a request that early; answer 2xx to a POST over a new connection.",
+    ),
     (
         426,
         426,
         "The receiver wants another protocol than HTTP/1.1, which deliveries use; allow HTTP/1.1 for the route.",
     ),
-    (428, 428, "The receiver wants a condition in the request; let the route take a POST without conditions."),
+    (
+        428,
+        428,
+        "The receiver wants a condition in the request; let the route take a POST without conditions.",
+    ),
     (
         429,
         429,
@@ -94,11 +106,7 @@ pub const REMEDIES: &[(u16, u16, &str)] = &[
         "The headers of the request are longer than the receiver takes; raise its limit for headers to 8 KiB or more.",
     ),
     (451, 451, "The receiver refuses for legal reasons; ask who runs it."),
-    (
-        500,
-        500,
-        "The receiver failed while handling the request; see the receiver's log, then resend.",
-    ),
+    (500, 500, "The receiver failed while handling the request; see the receiver's log, then resend."),
     (
         501,
         501,
@@ -198,9 +206,10 @@ mod tests {
                 own.push(status);
             }
         }
-        for status in [101, 300, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 405, 408, 410, 411, 413, 414]
-            .into_iter()
-            .chain([415, 421, 422, 429, 431, 500, 501, 502, 503, 504, 520, 522, 526])
+        for status in
+            [101, 300, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 405, 408, 410, 411, 413, 414]
+                .into_iter()
+                .chain([415, 421, 422, 429, 431, 500, 501, 502, 503, 504, 520, 522, 526])
         {
             assert!(own.contains(&status), "{status}");
         }
@@ -219,6 +228,10 @@ mod tests {
     #[test]
     fn status_of_an_answer_whose_body_timed_out_chooses_no_remedy() {
         assert_eq!(remedy(FailureClass::BodyTimeout, 500, None), None);
-        assert_eq!(remedy(FailureClass::Redirect, 301, None), None, "an older attempt, whose Location was not kept");
+        assert_eq!(
+            remedy(FailureClass::Redirect, 301, None),
+            None,
+            "an older attempt, whose Location was not kept"
+        );
     }
 }

@@ -70,7 +70,8 @@ fn of_certificate(error: &CertificateError, shown: &Shown) -> Explanation {
 }
 
 fn at(cause: Cause, time: UnixTime) -> Explanation {
-    let time = i64::try_from(time.as_secs()).ok().and_then(|second| jiff::Timestamp::from_second(second).ok());
+    let time =
+        i64::try_from(time.as_secs()).ok().and_then(|second| jiff::Timestamp::from_second(second).ok());
     Explanation::with(Some(cause), &time.map(|time| time.to_string()).unwrap_or_default())
 }
 

@@ -220,8 +220,12 @@ fn class_of_exchange(error: &hyper::Error, head: &Head) -> (FailureClass, Explan
 /// Which rule hyper says, or else which one what has arrived breaks.
 fn explain(error: &hyper::Error, said: &[u8]) -> Explanation {
     match head::explain(said) {
-        Explanation { cause: None, .. } if error.is_parse_too_large() => Explanation::of(Cause::HeadersTooLong),
-        Explanation { cause: None, .. } if error.is_parse_status() => Explanation::of(Cause::InvalidStatusLine),
+        Explanation { cause: None, .. } if error.is_parse_too_large() => {
+            Explanation::of(Cause::HeadersTooLong)
+        }
+        Explanation { cause: None, .. } if error.is_parse_status() => {
+            Explanation::of(Cause::InvalidStatusLine)
+        }
         Explanation { cause: None, .. } if error.is_parse_version_h2() => Explanation::of(Cause::Http2Answer),
         explanation => explanation,
     }

@@ -194,7 +194,11 @@ fn status(first: &[u8]) -> Option<u16> {
 }
 
 /// The name and the value of a header in line `number` of the head. `last` is the name of the one before it.
-fn header<'a>(text: &'a [u8], number: usize, last: Option<&[u8]>) -> Result<(&'a [u8], &'a [u8]), Explanation> {
+fn header<'a>(
+    text: &'a [u8],
+    number: usize,
+    last: Option<&[u8]>,
+) -> Result<(&'a [u8], &'a [u8]), Explanation> {
     let at = |cause, name: Option<&[u8]>| {
         let name = name.map_or(String::new(), |name| format!("{} on ", String::from_utf8_lossy(name)));
         Explanation::with(Some(cause), &format!("{name}line {number}"))
@@ -207,7 +211,7 @@ fn header<'a>(text: &'a [u8], number: usize, last: Option<&[u8]>) -> Result<(&'a
     };
     let (name, value) = (&text[..colon], &text[colon + 1..]);
     if !is_token(name) {
-        // A name with a blank before its colon is told; anything else may be data.
+        // A name with a blank before its colon is named; anything else may be data.
         let name = name.trim_ascii_end();
         return Err(at(Cause::InvalidHeaderName, Some(name).filter(|name| is_token(name))));
     }

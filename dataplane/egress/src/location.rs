@@ -61,10 +61,16 @@ mod tests {
     fn location_that_can_not_be_a_target_url_has_a_cause() {
         let http = Some("http://r.example/hook?…".to_owned());
         assert_eq!(explained(b"http://r.example/hook?key=secret-1"), (Some(Cause::RedirectToHttp), http));
-        for itself in ["/hook?key=secret-1", "https://r.example:443/hook?key=secret-1#a", "https://u@r.example/hook?key=secret-1"] {
+        for itself in [
+            "/hook?key=secret-1",
+            "https://r.example:443/hook?key=secret-1#a",
+            "https://u@r.example/hook?key=secret-1",
+        ] {
             assert_eq!(explained(itself.as_bytes()), (Some(Cause::RedirectToItself), None), "{itself}");
         }
-        for nowhere in [&b""[..], b"javascript:alert(1)", b"https://", b"http://[::1", b"\xff\xfe", b"mailto:a@b"] {
+        for nowhere in
+            [&b""[..], b"javascript:alert(1)", b"https://", b"http://[::1", b"\xff\xfe", b"mailto:a@b"]
+        {
             assert_eq!(explained(nowhere), (Some(Cause::NoLocation), None), "{nowhere:?}");
         }
         let target = Url::parse("https://r.example/").expect("a url");

@@ -121,6 +121,7 @@ async fn a_delivery_shows_its_payload_and_every_attempt_with_what_to_do() {
     let expected = json!({"deliveryId": 0, "eventId": 0, "event": "order.created", "customerCode": "C-1",
         "webOrderId": "W00000001", "workOrder": null, "invoiceNumber": null, "webhook": "default/orders",
         "status": "DeadLetter", "attemptCount": 5, "nextAttemptAt": null, "waitsFor": null, "failureClass": "BlockedAddress",
+        "failureCause": null, "failureDetail": null,
         "httpStatus": null, "idempotencyKey": null, "resendOf": null, "resendId": null, "isTest": false, "requestedBy": null, "createdAt": 0, "finishedAt": 0,
         "resent": false, "setAsideBy": null, "setAsideAt": null});
     assert_eq!(fixed, expected);

@@ -59,7 +59,8 @@ async fn each_cause_is_named_with_its_own_remedy_everywhere() {
         let words = words.replace('\'', "&#39;");
         let page = page.text().replace("&#x27;", "&#39;");
         assert!(page.contains(&words) || page.contains(&words.replace("&#39;", "'")), "{path}: {page}");
-        let more = format!("#{0}\">More about {1}<", cause.unwrap_or(class).to_lowercase(), cause.unwrap_or(class));
+        let more =
+            format!("#{0}\">More about {1}<", cause.unwrap_or(class).to_lowercase(), cause.unwrap_or(class));
         assert!(page.contains(&more) && !page.contains("secret-7"), "{path}: {page}");
     }
     let log = std::fs::read_to_string(home.log("out")).expect("a log")

@@ -219,7 +219,11 @@ fn each_failure_class_cause_and_status_has_a_section_that_says_more_than_the_rem
             says_more(cause.as_str(), part, Failure { cause: Some(*cause), ..class.into() });
         }
     }
-    let rows: String = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next()).collect::<Vec<_>>().join(",");
+    let rows: String = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split(" | ").next())
+        .collect::<Vec<_>>()
+        .join(",");
     for (first, last, _) in status::REMEDIES {
         let given = rows.split(',').filter_map(|word| word.trim().parse::<u16>().ok());
         assert!(given.into_iter().any(|status| (*first..=*last).contains(&status)), "{first} to {last}");

@@ -92,7 +92,10 @@ async fn certificate_of_another_time_name_or_purpose_has_its_cause() {
         .map(|n| rcgen::SanType::DnsName(format!("{}{n}.test", "a".repeat(50)).try_into().expect("a name")))
         .collect();
     let (cause, names) = cause_of(many).await;
-    assert_eq!((cause, names.expect("names").matches(", ").count()), (Some(Cause::CertificateForOtherName), 4));
+    assert_eq!(
+        (cause, names.expect("names").matches(", ").count()),
+        (Some(Cause::CertificateForOtherName), 4)
+    );
 }
 
 #[tokio::test]
@@ -101,7 +104,9 @@ async fn chain_that_does_not_lead_to_a_trusted_authority_has_its_cause() {
     let middle = CertifiedIssuer::signed_by(authority("middle"), key(), &root).expect("an intermediate");
     let leaf_key = key();
     let leaf = params(&["receiver.test"]).signed_by(&leaf_key, &middle).expect("a leaf");
-    let of = |chain: &[&CertificateDer<'static>]| serving(chain.iter().map(|der| (*der).clone()).collect(), &leaf_key);
+    let of = |chain: &[&CertificateDer<'static>]| {
+        serving(chain.iter().map(|der| (*der).clone()).collect(), &leaf_key)
+    };
     let trusted = Trust::with_bundle(&root.pem()).expect("a bundle");
 
     let whole = explained(of(&[leaf.der(), middle.der()]), &trusted).await;
@@ -124,7 +129,10 @@ async fn certificate_that_signs_itself_is_trusted_if_it_is_no_authority() {
     // The authority of the tests has this name too, and another key.
     let alike = params(&["receiver.test"]).self_signed(&own).expect("a certificate");
     let (class, explanation) = explained(serving(vec![alike.der().clone()], &own), &private_ca()).await;
-    assert_eq!((class, explanation.cause), (Some(FailureClass::TlsUntrusted), Some(Cause::SignatureMismatch)));
+    assert_eq!(
+        (class, explanation.cause),
+        (Some(FailureClass::TlsUntrusted), Some(Cause::SignatureMismatch))
+    );
 
     let mut named = params(&["receiver.test"]);
     named.distinguished_name.push(DnType::CommonName, "own");
@@ -192,7 +200,8 @@ impl Drop for Server {
 
 impl Server {
     async fn start(folder: &Path, arguments: &str) -> Self {
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port").local_addr().expect("an address");
+        let free =
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port").local_addr().expect("an address");
         let server = Command::new("openssl")
             .args(["s_server", "-quiet", "-www", "-accept", &free.port().to_string()])
             .args(arguments.split(' '))

@@ -51,7 +51,8 @@ async fn headers_beyond_32_kib_are_not_http() {
     let answer = |size| format!("HTTP/1.1 200 OK\r\nx-a: {}\r\ncontent-length: 0\r\n\r\n", "a".repeat(size));
     succeeded(Receiver::answering(answer(20_000)).await.attempt(AMPLE).await);
     for size in [40_000, 200_000] {
-        let report = failed(Receiver::answering(answer(size)).await.attempt(AMPLE).await, FailureClass::NotHttp);
+        let report =
+            failed(Receiver::answering(answer(size)).await.attempt(AMPLE).await, FailureClass::NotHttp);
         assert_eq!(report.explanation, Explanation::of(Cause::HeadersTooLong), "{size}");
     }
 }

@@ -50,7 +50,12 @@ impl ListedDelivery {
     }
 }
 
-fn failure(class: FailureClass, cause: Option<Cause>, http_status: Option<i64>, detail: Option<&str>) -> Failure<'_> {
+fn failure(
+    class: FailureClass,
+    cause: Option<Cause>,
+    http_status: Option<i64>,
+    detail: Option<&str>,
+) -> Failure<'_> {
     Failure { class, cause, http_status: http_status.and_then(|status| u16::try_from(status).ok()), detail }
 }
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docket_domain::delivery::{
-    DeliveryId, FailureClass, MAX_ATTEMPTS, Next, Outcome, Phase, PhaseTimes, Report, Status,
+    DeliveryId, FailureClass, MAX_ATTEMPTS, Next, Outcome, PhaseTimes, Report, Status,
 };
+use docket_domain::failure::{Cause, Explanation};
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
 use docket_rig::on_both_databases;
@@ -20,7 +21,7 @@ on_both_databases!(
     what_is_not_due_is_not_begun,
     what_is_leased_is_not_begun,
     what_is_finished_or_unknown_is_not_begun,
-    an_expired_lease_is_taken_over,
+    an_other_name_lease_is_taken_over,
     no_delivery_has_a_sixth_attempt,
     sixty_are_begun_in_one_call,
     an_id_given_twice_is_begun_once,
@@ -101,7 +102,7 @@ async fn what_is_finished_or_unknown_is_not_begun(rig: TenantDatabase) {
     assert_eq!(rig.number("SELECT count(*) FROM attempt").await, 0);
 }
 
-async fn an_expired_lease_is_taken_over(rig: TenantDatabase) {
+async fn an_other_name_lease_is_taken_over(rig: TenantDatabase) {
     let id = rig.one_queued().await;
     rig.begin(&[id], "theirs", T0, T0 + 4).await;
     let started = rig.begin(&[id], "mine", T0 + 4, T0 + 8).await;
@@ -209,6 +210,7 @@ async fn a_success_ends_the_delivery(rig: TenantDatabase) {
         remote: Some("[2001:db8::1]:443".parse().expect("an address")),
         http_status: Some(202),
         answer: Some("danke 🦊".into()),
+        explanation: Explanation::default(),
         times: PhaseTimes {
             dns: Some(Duration::from_micros(1)),
             connect: Some(Duration::from_micros(2)),
@@ -234,13 +236,18 @@ async fn a_success_ends_the_delivery(rig: TenantDatabase) {
 async fn a_failure_is_retried_later(rig: TenantDatabase) {
     let id = rig.one_queued().await;
     let started = rig.begin(&[id], "mine", T0, T0 + 4).await;
-    let class = FailureClass::Timeout(Phase::FirstByte);
-    assert!(rig.finish(&started[0], "mine", &failed(class), retry_at(T0 + 60_000), T0 + 3).await);
+    let class = FailureClass::TlsUntrusted;
+    let explanation = Explanation::with(Some(Cause::CertificateForOtherName), "a.example");
+    let other_name = Outcome::Failed(class, Report { explanation, ..Report::default() });
+    assert!(rig.finish(&started[0], "mine", &other_name, retry_at(T0 + 60_000), T0 + 3).await);
     let stored = rig.delivery(id).await;
     assert_eq!((stored.status, stored.attempt_count, stored.due_at_ms), (Status::Failed, 1, T0 + 60_000));
     assert_eq!((stored.failure_class, stored.finished_at_ms), (Some(class), None));
     assert_eq!(rig.lease(id).await, (None, None));
-    assert_eq!(rig.attempts(id).await[0].failure_class, Some(class));
+    let attempt = rig.attempts(id).await.remove(0);
+    assert_eq!((attempt.failure_class, &attempt.failure()), (Some(class), &stored.failure()));
+    let failure = stored.failure().expect("a failure");
+    assert_eq!((failure.cause, failure.detail), (Some(Cause::CertificateForOtherName), Some("a.example")));
     assert!(rig.begin(&[id], "mine", T0 + 59_999, T0 + 70_000).await.is_empty());
     let started = rig.begin(&[id], "mine", T0 + 60_000, T0 + 70_000).await;
     assert_eq!(started[0].attempt, 2);

@@ -1,6 +1,7 @@
 //! What the overview says of the last hours.
 
 use docket_domain::delivery::{FailureClass, Status};
+use docket_domain::failure::Cause;
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, delivery_id, ended_sql, new_delivery};
 use docket_store::recent::{self, Ended, Failures, MAX_COUNT, SAMPLE};
@@ -71,6 +72,11 @@ async fn failures_are_grouped(rig: TenantDatabase) {
     rig.run("UPDATE delivery_history SET failure_class = 'Dns'").await;
     let id = delivery_id(3);
     rig.run(&format!("UPDATE delivery_history SET failure_class = 'Refused' WHERE id = '{id}'")).await;
+    for number in [1, 2] {
+        let insert = "INSERT INTO attempt_history (delivery_id, attempt_no, started_at_ms, failure_class, failure_cause)";
+        rig.run(&format!("{insert} VALUES ('{}', 5, 0, 'TlsUntrusted', 'SelfSigned')", delivery_id(number)))
+            .await;
+    }
     // More often than any dead letter, and still behind them.
     for number in 8..=11 {
         let event = rig.event(&format!("W{number}")).await;
@@ -93,8 +99,22 @@ async fn failures_are_grouped(rig: TenantDatabase) {
     );
     assert_eq!(recent::failures(&mut reader, &["zulu".to_owned()]).await.expect("a statement"), []);
 
+    // What all have in common chooses the remedy.
+    let common = async |change: &str| {
+        rig.run(&format!("UPDATE delivery_history SET {change} WHERE failure_class <> 'Refused'")).await;
+        let mut reader = rig.reader().await;
+        let found = recent::failures(&mut reader, &[WEBHOOK.to_owned()]).await.expect("a statement");
+        (found[0].class, found[0].http_status, found[0].cause)
+    };
+    let class = FailureClass::TlsUntrusted;
+    assert_eq!(common("failure_class = 'TlsUntrusted'").await, (class, None, Some(Cause::SelfSigned)));
+    let class = FailureClass::ClientError;
+    assert_eq!(common("failure_class = 'ClientError', http_status = 429").await, (class, Some(429), None));
+    let mixed = format!("http_status = CASE WHEN id = '{}' THEN 401 ELSE 429 END", delivery_id(1));
+    assert_eq!(common(&mixed).await, (class, None, None));
+
     fn of(status: Status, class: FailureClass, count: i64) -> Failures {
-        Failures { webhook: WEBHOOK.to_owned(), status, class, count }
+        Failures { webhook: WEBHOOK.to_owned(), status, class, count, http_status: None, cause: None }
     }
 }
 
