@@ -346,10 +346,10 @@ impl FailureClass {
                 "Looking up the name took too long; check the DNS servers of the target's domain."
             }
             Self::Timeout(Phase::Connect) => {
-                "The receiver did not accept the connection in time; check its firewall and load."
+                "The receiver did not accept a connection in time; check its firewall, its load and how many connections it serves at the same time."
             }
             Self::Timeout(Phase::Tls) => {
-                "The receiver did not finish the TLS handshake in time; check its load."
+                "The receiver did not finish the TLS handshake in time; check its load, and whether each of its workers is held by an open connection."
             }
             Self::Timeout(Phase::FirstByte) => {
                 "The receiver did not respond in time; respond with 2xx at once and do the work afterwards."
