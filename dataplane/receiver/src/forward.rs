@@ -192,8 +192,8 @@ fn tls_error(error: &reqwest::Error) -> Option<&rustls::Error> {
 
 fn of_tls(error: &rustls::Error) -> NoAnswer {
     use rustls::CertificateError::{
-        Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet, NotValidYetContext,
-        Other, UnknownIssuer,
+        BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,
+        NotValidYetContext, Other, UnknownIssuer,
     };
     let certificate = match error {
         rustls::Error::InvalidMessage(_) => return NoAnswer::NoTls,
@@ -204,9 +204,12 @@ fn of_tls(error: &rustls::Error) -> NoAnswer {
         Expired | ExpiredContext { .. } => Distrust::Expired,
         NotValidYet | NotValidYetContext { .. } => Distrust::NotYetValid,
         NotValidForName | NotValidForNameContext { .. } => Distrust::OtherName,
-        UnknownIssuer => Distrust::UnknownIssuer,
+        // A bad signature is that of another authority of the same name, such as one that was made again.
+        UnknownIssuer | BadSignature => Distrust::UnknownIssuer,
         // rustls has no variant of its own for it.
-        Other(other) if other.to_string().contains("CaUsedAsEndEntity") => Distrust::Authority,
+        Other(other) if matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity)) => {
+            Distrust::Authority
+        }
         _ => Distrust::Other,
     })
 }
