@@ -83,6 +83,7 @@ pub mod tenant;
 pub mod tenant_config;
 pub mod violation;
 pub mod webhook;
+pub mod webhook_key;
 
 pub use client_code::{ClientCode, InvalidClientCode};
 pub use compile::{

@@ -1,6 +1,6 @@
 //! The runtime Secret: one per tenant, in which the operator hands a JSON document to the data plane.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -26,24 +26,33 @@ const REVISION_DIGITS: usize = 16;
 pub struct Runtime {
     /// The Tenant's `metadata.generation` that this was compiled from.
     pub generation: i64,
-    /// 16 hexadecimal digits that change if and only if `config` or `held_webhooks` changes.
+    /// 16 hexadecimal digits that change if and only if the fields below change.
     pub revision: String,
     /// The tenant's configuration, which a process of the data plane has once.
     pub config: Arc<TenantConfig>,
     /// The uids of Webhooks that are declared but can't be served. Their deliveries are on hold instead of ending.
     pub held_webhooks: BTreeSet<String>,
+    /// Their `namespace/name`, by uid: deliveries know a webhook by its name. Absent in what an older operator wrote.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub held_names: BTreeMap<String, String>,
 }
 
 impl Runtime {
-    /// Computes the revision of `config` and `held_webhooks`.
+    /// Computes the revision. `held` are the names of the Webhooks on hold, by uid.
     pub fn new(
         generation: i64,
         config: impl Into<Arc<TenantConfig>>,
-        held_webhooks: BTreeSet<String>,
+        held: BTreeMap<String, String>,
     ) -> Self {
         let config = config.into();
-        let revision = revision(&config, &held_webhooks);
-        Self { generation, revision, config, held_webhooks }
+        let revision = revision(&config, &held);
+        Self { generation, revision, config, held_webhooks: held.keys().cloned().collect(), held_names: held }
+    }
+
+    /// The Webhooks on hold: their names by uid. A name is empty if an older operator did not write it.
+    pub fn held(&self) -> BTreeMap<String, String> {
+        let name = |uid: &String| self.held_names.get(uid).cloned().unwrap_or_default();
+        self.held_webhooks.iter().map(|uid| (uid.clone(), name(uid))).collect()
     }
 }
 
@@ -52,8 +61,10 @@ pub fn secret_name(tenant_uid: &str) -> String {
     format!("docket-tenant-{tenant_uid}")
 }
 
-fn revision(config: &TenantConfig, held_webhooks: &BTreeSet<String>) -> String {
-    let json = serde_json::to_vec(&(config, held_webhooks)).expect("plain structs with text keys serialise");
+fn revision(config: &TenantConfig, held: &BTreeMap<String, String>) -> String {
+    // As a list: a tenant without any keeps the revision that an older operator gave it.
+    let held: Vec<(&String, &String)> = held.iter().collect();
+    let json = serde_json::to_vec(&(config, held)).expect("plain structs with text keys serialise");
     let mut digits = hex::encode(Sha256::digest(json));
     digits.truncate(REVISION_DIGITS);
     digits
@@ -89,21 +100,24 @@ mod tests {
 
     #[test]
     fn revision_changes_only_with_the_content() {
-        let runtime = Runtime::new(1, config(), BTreeSet::new());
+        let runtime = Runtime::new(1, config(), BTreeMap::new());
         assert_eq!(runtime.revision.len(), REVISION_DIGITS);
-        assert_eq!(Runtime::new(2, config(), BTreeSet::new()).revision, runtime.revision);
-        let held = BTreeSet::from(["w".to_owned()]);
+        assert_eq!(Runtime::new(2, config(), BTreeMap::new()).revision, runtime.revision);
+        let held = BTreeMap::from([("w".to_owned(), "default/w".to_owned())]);
         assert_ne!(Runtime::new(1, config(), held).revision, runtime.revision);
         let other = TenantConfig { suspended: true, ..config() };
-        assert_ne!(Runtime::new(1, other, BTreeSet::new()).revision, runtime.revision);
+        assert_ne!(Runtime::new(1, other, BTreeMap::new()).revision, runtime.revision);
     }
 
     #[test]
     fn runtime_reads_back_from_json_and_prints_no_secret() {
-        let runtime = Runtime::new(3, config(), BTreeSet::from(["w".to_owned()]));
-        let json = serde_json::to_value(&runtime).unwrap();
+        let runtime = Runtime::new(3, config(), BTreeMap::from([("w".to_owned(), "default/w".to_owned())]));
+        let mut json = serde_json::to_value(&runtime).unwrap();
         assert_eq!(json["heldWebhooks"][0], "w");
-        assert_eq!(serde_json::from_value::<Runtime>(json).unwrap(), runtime);
+        assert_eq!(serde_json::from_value::<Runtime>(json.clone()).unwrap(), runtime);
+        json.as_object_mut().unwrap().remove("heldNames");
+        let older: Runtime = serde_json::from_value(json).unwrap();
+        assert_eq!(older.held(), BTreeMap::from([("w".to_owned(), String::new())]));
         let shown = format!("{runtime:?}");
         assert!(!shown.contains("hunter2") && !shown.contains(&hex::encode("hunter2")), "{shown}");
     }

@@ -6,7 +6,10 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest, Sha256};
 
-use crate::{ClientCode, CustomerCode, DatabaseUrl, EventCode, Limits, SecretBytes, TargetUrl, client_code};
+use crate::{
+    ClientCode, CustomerCode, DatabaseUrl, EventCode, Limits, SecretBytes, TargetUrl, client_code,
+    webhook_key,
+};
 
 /// A tenant as it is served.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +56,19 @@ impl WebhookConfig {
     /// configuration).
     pub fn takes(&self, code: EventCode, active_events: &BTreeSet<EventCode>) -> bool {
         active_events.contains(&code) && self.events.contains(&code)
+    }
+
+    /// What the webhook is to its deliveries; see [`webhook_key`].
+    pub fn key(&self) -> String {
+        webhook_key::of(&self.full_name(), self.customer_code.as_str())
+    }
+
+    /// Whether a delivery to `webhook`, its key, is one to this webhook. Rows of before keys have its uid.
+    pub fn is(&self, webhook: &str) -> bool {
+        let rest = webhook.strip_prefix(self.namespace.as_str()).and_then(|rest| rest.strip_prefix('/'));
+        let rest = rest.and_then(|rest| rest.strip_prefix(self.name.as_str()));
+        let customer_code = rest.and_then(|rest| rest.strip_prefix('/'));
+        customer_code == Some(self.customer_code.as_str()) || webhook == self.uid
     }
 
     /// `namespace/name`, for logs and people.
@@ -195,7 +211,7 @@ pub struct SigningKey {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookConfig {
-    /// The uid of the Webhook object, which deliveries refer to.
+    /// The uid of the Webhook object. Another object of the same name and customer is the same webhook: see [`Self::key`].
     pub uid: String,
     /// The Webhook's namespace.
     pub namespace: String,
@@ -332,6 +348,24 @@ mod tests {
             ["", &KEY[..31], "g0112233445566778899aabbccddeeff", &format!("{KEY}\n"), &format!(" {KEY}")]
         {
             assert_eq!(ApiKeyDigest::of(bad), Err(NotAnApiKey), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn webhook_is_its_name_and_customer_and_not_its_object() {
+        let hook = WebhookConfig { name: "orders".into(), ..webhook("w1", "C-1", &[]) };
+        let recreated = WebhookConfig { uid: "w2".into(), ..hook.clone() };
+        assert_eq!((hook.key().as_str(), recreated.key()), ("default/orders/C-1", hook.key()));
+        assert!(recreated.is(&hook.key()) && recreated.is("w2") && !recreated.is("w1"));
+        for other in [
+            "default/orders/C-2",
+            "default/orders",
+            "default/order/C-1",
+            "legal/orders/C-1",
+            "default/orders/C-10",
+            "",
+        ] {
+            assert!(!hook.is(other), "{other}");
         }
     }
 }

@@ -39,7 +39,7 @@ use crate::platform::reviews::Reviews;
 use crate::rates::Rates;
 use crate::readiness::Readiness;
 use crate::telemetry::Metrics;
-use crate::tenants::{Activation, LocalReceiver, SOURCE_LAG, Tenants};
+use crate::tenants::{Activation, LocalReceiver, Tenants};
 use crate::throttle::Throttle;
 use crate::worker::report::Active;
 use crate::worker::retention::Retention;
@@ -244,8 +244,6 @@ impl App {
                 poll_interval: settings.poll_interval,
                 backoff_base: settings.backoff_base,
                 slots: SLOTS,
-                // A single process has no other to be behind of.
-                source_lag: if board.is_some() { SOURCE_LAG } else { Duration::ZERO },
                 drain: settings.attempt_timeout + STORE_ENDS,
             },
             self.owner.clone(),
@@ -265,9 +263,11 @@ impl App {
     }
 
     /// Returns a sweeper for [`start_sweep`](Self::start_sweep).
-    pub fn sweeper(&self) -> Sweeper<LiveSchedule> {
+    pub fn sweeper(&self, settings: &DeliveryArguments) -> Sweeper<LiveSchedule> {
         let (tenants, schedule) = (Arc::clone(&self.tenants), Arc::clone(&self.schedule));
-        Sweeper::new(self.clock.clone(), tenants, schedule, self.owner.clone(), Arc::clone(&self.metrics))
+        let metrics = Arc::clone(&self.metrics);
+        Sweeper::new(self.clock.clone(), tenants, schedule, self.owner.clone(), metrics)
+            .with_grace(settings.webhook_grace)
     }
 
     /// Sweeps at each interval, and when `wake` is notified.

@@ -69,7 +69,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     let state = app.api_state(&arguments.hosts, Proxies::default(), memory_limit);
     // The schedule is rebuilt before anything is served. We hold the lock of the data folder, so no other process delivers
     // from it, and every lease in it belongs to a process that is gone.
-    let mut sweeper = app.sweeper();
+    let mut sweeper = app.sweeper(&arguments.deliveries);
     sweeper.take_over().await;
     app.readiness.has(SCHEDULE);
 

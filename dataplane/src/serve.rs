@@ -141,7 +141,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         );
         let (tenants, clock) = (Arc::clone(&app.tenants), app.clock.clone());
         app.running.spawn(report::run(active, tenants, Arc::clone(&board), clock, shutdown.clone()));
-        let sweeper = app.sweeper().shared(board);
+        let sweeper = app.sweeper(&arguments.deliveries).shared(board);
         app.start_sweep(sweeper, arguments.sweep_interval, &Arc::new(Notify::new()), &shutdown);
     }
     if is(Role::Detector) {

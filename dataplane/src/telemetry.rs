@@ -184,7 +184,11 @@ impl Default for Metrics {
             metrics.attempts.clone(),
         );
         registry.register("delivery_attempt_seconds", "Time of an attempt", metrics.attempt_seconds.clone());
-        registry.register("deliveries", "Deliveries that ended, by status", metrics.deliveries.clone());
+        registry.register(
+            "deliveries",
+            "Deliveries that ended, by status; WebhookGone are dead letters of removed webhooks, which DeadLetter does not count",
+            metrics.deliveries.clone(),
+        );
         registry.register(
             "delivery_stale_finishes",
             "Results of attempts that were ignored because the lease had expired",
@@ -239,6 +243,7 @@ impl Metrics {
         for status in Status::ALL.into_iter().filter(|status| status.is_final()) {
             drop(self.deliveries.get_or_create(&[("status", status.as_str().into())]));
         }
+        self.webhook_gone(0);
         for reader in Reader::ALL {
             drop(self.unchanged_databases.get_or_create(&[("reader", reader.as_str().into())]));
         }
@@ -307,7 +312,14 @@ impl Metrics {
         }
     }
 
-    /// Counts deliveries that ended without another attempt: their worker was lost, or their webhook is gone.
+    /// Counts deliveries that ended because their webhook is gone. A label of their own: a webhook that is removed is no receiver that
+    /// fails.
+    pub fn webhook_gone(&self, count: u64) {
+        let labels = [("status", FailureClass::WebhookGone.as_str().into())];
+        self.deliveries.get_or_create(&labels).inc_by(count);
+    }
+
+    /// Counts deliveries that ended without another attempt: their worker was lost.
     pub fn dead_lettered(&self, count: u64) {
         if count > 0 {
             self.deliveries.get_or_create(&[("status", "DeadLetter".into())]).inc_by(count);
@@ -368,6 +380,7 @@ mod tests {
         for series in [
             "docket_deliveries_total{status=\"DeadLetter\"} 0",
             "docket_deliveries_total{status=\"Succeeded\"} 0",
+            "docket_deliveries_total{status=\"WebhookGone\"} 0",
             "docket_delivery_attempts_total{class=\"WorkerLost\"} 0",
             "docket_delivery_attempts_total{class=\"TimeoutFirstByte\"} 0",
             "docket_delivery_attempts_total{class=\"Succeeded\"} 0",

@@ -73,9 +73,6 @@ pub struct WorkerSettings {
     pub backoff_base: Duration,
     /// The most attempts at once, over all tenants.
     pub slots: usize,
-    /// How old a delivery must be before an unknown webhook counts as deleted. The process that published it may have
-    /// seen newer configuration than this one.
-    pub source_lag: Duration,
     /// How long shutdown waits for running attempts: the longest attempt, and the time to store its outcome.
     pub drain: Duration,
 }
@@ -107,7 +104,7 @@ impl<S: Schedule> Worker<S> {
         owner: Owner,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let WorkerSettings { backoff_base, source_lag, slots, .. } = settings;
+        let WorkerSettings { backoff_base, slots, .. } = settings;
         let (tasks, active) = (TaskTracker::new(), Arc::<Active>::default());
         let leases = Arc::new(Leases::new(clock.clone(), Arc::clone(&tenants), Arc::clone(&schedule), owner));
         let settle = Arc::new(Settle { tenants: Arc::clone(&tenants), schedule: Arc::clone(&schedule) });
@@ -121,13 +118,7 @@ impl<S: Schedule> Worker<S> {
             tasks: tasks.clone(),
             groups: Groups::new(finish::GROUP, 1),
         });
-        let begin = Begin {
-            clock: clock.clone(),
-            tenants: Arc::clone(&tenants),
-            backoff_base,
-            source_lag,
-            metrics: Arc::clone(&metrics),
-        };
+        let begin = Begin { clock: clock.clone(), backoff_base, metrics: Arc::clone(&metrics) };
         let batches = Arc::new(Batches {
             clock: clock.clone(),
             tenants,

@@ -23,6 +23,8 @@ pub const BACKOFF_BASE: Duration = Duration::from_secs(30);
 pub const RETRY_SPREAD: u32 = 30;
 /// One attempt, from the DNS lookup to the last byte read of the answer (Limits).
 pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the deliveries of a webhook that is not declared any more wait for it, unless configured.
+pub const WEBHOOK_GRACE: Duration = Duration::from_secs(3600);
 /// How often a worker polls for due deliveries when nothing wakes it (Delivery mechanics).
 pub const POLL_INTERVAL: Duration = Duration::from_secs(15);
 /// The most deliveries claimed per poll (Delivery mechanics).
@@ -69,7 +71,7 @@ impl FromStr for DeliveryId {
 pub struct Due {
     /// The delivery.
     pub id: DeliveryId,
-    /// Its webhook's uid.
+    /// Its webhook's key.
     pub webhook: String,
     /// Milliseconds since 1970.
     pub at_ms: i64,
@@ -152,7 +154,7 @@ pub enum FailureClass {
     ServerError,
     /// The worker that made the attempt died, or lost its lease, before it stored the outcome.
     WorkerLost,
-    /// The webhook no longer exists, so there is no receiver.
+    /// The webhook was not declared for longer than its grace, so there is no receiver.
     WebhookGone,
     /// The stored event is longer than [`LONGEST_ENVELOPE`](crate::event::LONGEST_ENVELOPE): another program wrote it.
     EventTooLong,

@@ -376,7 +376,7 @@ impl FailureClass {
                 "The worker stopped during the attempt, so the outcome is unknown; nothing needs to be done at the receiver."
             }
             Self::WebhookGone => {
-                "The webhook was deleted; declare it again and resend if the event is still wanted."
+                "The webhook was not declared for longer than the grace of removed webhooks; declare it again under the same namespace, name and customerCode, and resend what is still wanted."
             }
             Self::EventTooLong => {
                 "The stored event is longer than 64 KiB, which no event of Docket is; find the program that changed its body, restore it and resend."

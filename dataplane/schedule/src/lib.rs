@@ -20,7 +20,7 @@
 //! # async fn main() -> Result<(), docket_schedule::ScheduleError> {
 //! let schedule = MemorySchedule::new(Clock::System, SHARES);
 //! let id = DeliveryId::new(Clock::System.now(), [7; 10]);
-//! let entry = Entry { tenant: "tenant-uid".into(), webhook: "webhook-uid".into(), id };
+//! let entry = Entry { tenant: "tenant-uid".into(), webhook: "default/orders/C-1".into(), id };
 //! schedule.put(vec![Hint { entry, wait: Duration::ZERO }]).await?;
 //!
 //! let (room, lease) = (Room { slots: 25, slow: 10, newcomers: 0 }, Duration::from_secs(15));
@@ -60,7 +60,7 @@ pub const LOOK_EVERY: Duration = Duration::from_secs(4);
 pub struct Entry {
     /// The tenant's uid.
     pub tenant: Arc<str>,
-    /// The webhook's uid.
+    /// The webhook's key.
     pub webhook: Arc<str>,
     /// The delivery.
     pub id: DeliveryId,

@@ -197,9 +197,9 @@ pub const MIGRATIONS: &[Migration] = &[
                      WHERE status = 'DeadLetter' AND resent IS NULL AND set_aside_at_ms IS NULL",
             // As bulk resends compare them. Programs of before do not mark what they resend.
             first: "UPDATE delivery_history d SET resent = TRUE WHERE d.status = 'DeadLetter' AND d.resent IS NULL AND (\
-                    EXISTS (SELECT 1 FROM delivery_history n WHERE n.event_id = d.event_id AND n.webhook || '' = d.webhook \
+                    EXISTS (SELECT 1 FROM delivery_history n WHERE n.event_id = d.event_id AND n.webhook_name = d.webhook_name \
                     AND (n.created_at_ms, n.id) > (d.created_at_ms, d.id)) \
-                    OR EXISTS (SELECT 1 FROM delivery_queue q WHERE q.event_id = d.event_id AND q.webhook || '' = d.webhook))",
+                    OR EXISTS (SELECT 1 FROM delivery_queue q WHERE q.event_id = d.event_id AND q.webhook_name = d.webhook_name))",
         }],
     },
     Migration {
@@ -208,6 +208,16 @@ pub const MIGRATIONS: &[Migration] = &[
         sql: Sql::Each {
             postgres: include_str!("../migrations/0014_failure_causes_postgres.sql"),
             sqlite: include_str!("../migrations/0014_failure_causes_sqlite.sql"),
+        },
+        indexes: &[],
+    },
+    Migration {
+        version: 15,
+        // Not additive: a program of before knows webhooks by their uids only.
+        name: "keys of webhooks",
+        sql: Sql::Each {
+            postgres: include_str!("../migrations/0015_webhook_keys_postgres.sql"),
+            sqlite: include_str!("../migrations/0015_webhook_keys_sqlite.sql"),
         },
         indexes: &[],
     },

@@ -35,7 +35,7 @@ pub struct Ids {
 /// A webhook that receives an event.
 #[derive(Debug, Clone)]
 struct Webhook {
-    uid: String,
+    key: String,
     full_name: String,
 }
 
@@ -43,16 +43,16 @@ impl Ids {
     /// New ids; `None`: no webhook receives the event.
     pub fn new(tenant: &ServedTenant, customer_code: &str, code: EventCode, now: Timestamp) -> Option<Self> {
         let delivery = |webhook: &WebhookConfig| {
-            let webhook = Webhook { uid: webhook.uid.clone(), full_name: webhook.full_name() };
+            let webhook = Webhook { key: webhook.key(), full_name: webhook.full_name() };
             (DeliveryId::new(now, random::bytes()), webhook)
         };
         let deliveries: Vec<_> = tenant.config.matching_webhooks(customer_code, code).map(delivery).collect();
         (!deliveries.is_empty()).then(|| Self { event: EventId::new(now, random::bytes()), deliveries })
     }
 
-    /// The deliveries, each with its webhook's uid.
+    /// The deliveries, each with its webhook's key.
     pub fn deliveries(&self) -> impl Iterator<Item = (DeliveryId, &str)> {
-        self.deliveries.iter().map(|(id, webhook)| (*id, webhook.uid.as_str()))
+        self.deliveries.iter().map(|(id, webhook)| (*id, webhook.key.as_str()))
     }
 
     /// The event and its deliveries, as they are stored.
@@ -64,7 +64,7 @@ impl Ids {
         let new = |(id, webhook): &(DeliveryId, Webhook)| NewDelivery {
             id: *id,
             event_id: self.event.as_str().to_owned(),
-            webhook: webhook.uid.clone(),
+            webhook: webhook.key.clone(),
             webhook_name: webhook.full_name.clone(),
             idempotency_key: idempotency_key.clone(),
             resend_of: None,

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use docket_crds::{EventCode, WebhookConfig};
+use docket_crds::{EventCode, webhook_key};
 use docket_domain::delivery::{DeliveryId, Status};
 use docket_domain::resend::{MAX_COUNT, settled};
 use docket_program::random;
@@ -22,10 +22,11 @@ pub(super) const INACTIVE: Refusal = Refusal::Conflict(
     "The webhook is inactive; activate it in the portal, or set active: true where it is declared, and send again",
 );
 pub(super) const NOT_DECLARED: Refusal = Refusal::Conflict(
-    "The webhook is not declared under this namespace/name or uid; declare it again to send to it",
+    "The webhook is not declared; declare it again, under the same namespace, name and customerCode, to send to it",
 );
-const OF_ANOTHER: Refusal =
-    Refusal::Conflict("The webhook is now another customer's, and this event is not for that customer");
+const OF_ANOTHER: Refusal = Refusal::Conflict(
+    "The webhook is now another customer's, and this event is not for that customer; declare one for the customer of the event under the same namespace and name to send to it",
+);
 pub(super) const NOT_SUBSCRIBED: Refusal = Refusal::Conflict(
     "The webhook is not subscribed to this event, or the event is switched off for the tenant",
 );
@@ -44,7 +45,7 @@ pub struct Resent {
 /// A bulk resend: which dead letters, and how fast.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Many {
-    /// The webhook's uid, or `namespace/name`.
+    /// The webhook: `namespace/name`, or the uid of its object.
     pub webhook: String,
     /// Of this event only.
     pub event: Option<EventCode>,
@@ -82,7 +83,7 @@ pub async fn resend_one(
     check_status(listed.status)?;
     check_webhook(webhooks, &listed)?;
     events::lock(transaction, &listed.event_id).await?;
-    if deliveries::is_under_way(transaction, &listed.event_id, &listed.webhook).await? {
+    if deliveries::is_under_way(transaction, &listed.event_id, &listed.webhook_name).await? {
         return Err(BEING_SENT);
     }
     let new = NewDelivery {
@@ -118,10 +119,10 @@ fn check_status(status: Status) -> Result<(), Refusal> {
 fn check_webhook(webhooks: Webhooks<'_>, listed: &ListedDelivery) -> Result<(), Refusal> {
     match webhooks.get(&listed.webhook) {
         Some(webhook) if !webhook.active => Err(INACTIVE),
-        Some(webhook) if webhook.customer_code.as_str() != listed.customer_code => Err(OF_ANOTHER),
         Some(webhook) if !webhooks.takes(webhook, listed.event_code) => Err(NOT_SUBSCRIBED),
         Some(_) => Ok(()),
         None if webhooks.holds(&listed.webhook) => Ok(()),
+        None if webhooks.named(&listed.webhook_name).is_some() => Err(OF_ANOTHER),
         None => Err(NOT_DECLARED),
     }
 }
@@ -130,8 +131,7 @@ fn check_webhook(webhooks: Webhooks<'_>, listed: &ListedDelivery) -> Result<(), 
 struct Target {
     webhook: String,
     webhook_name: String,
-    /// `None` if the webhook is not served right now.
-    customer_code: Option<String>,
+    customer_code: String,
     /// The events that it takes; `None` if it is not served right now.
     event_codes: Option<Vec<EventCode>>,
 }
@@ -141,24 +141,46 @@ async fn target(
     webhooks: Webhooks<'_>,
     uid_or_name: &str,
 ) -> Result<Target, Refusal> {
-    let named = |webhook: &&WebhookConfig| webhook.uid == uid_or_name || webhook.full_name() == uid_or_name;
-    if let Some(webhook) = webhooks.served().find(named) {
+    let known = match webhooks.named(uid_or_name) {
+        Some(webhook) => Some((webhook.full_name(), webhook.customer_code.to_string())),
+        None => resends::webhook_of_dead(connection, uid_or_name).await?,
+    };
+    let (webhook_name, customer_code) = known.ok_or(NOT_DECLARED)?;
+    let webhook = webhook_key::of(&webhook_name, &customer_code);
+    if let Some(webhook) = webhooks.get(&webhook) {
         return match webhook.active {
             false => Err(INACTIVE),
             true => Ok(Target {
-                webhook: webhook.uid.clone(),
-                webhook_name: webhook.full_name(),
-                customer_code: Some(webhook.customer_code.as_str().to_owned()),
+                webhook: webhook.key(),
+                webhook_name,
+                customer_code,
                 event_codes: Some(
                     EventCode::ALL.into_iter().filter(|code| webhooks.takes(webhook, *code)).collect(),
                 ),
             }),
         };
     }
-    let known = resends::webhook_of_dead(connection, uid_or_name).await?;
-    let held = known.filter(|(webhook, _)| webhooks.holds(webhook));
-    let (webhook, webhook_name) = held.ok_or(NOT_DECLARED)?;
-    Ok(Target { webhook, webhook_name, customer_code: None, event_codes: None })
+    match webhooks.holds(&webhook) {
+        true => Ok(Target { webhook, webhook_name, customer_code, event_codes: None }),
+        false if webhooks.named(&webhook_name).is_some() => Err(OF_ANOTHER),
+        false => Err(NOT_DECLARED),
+    }
+}
+
+/// Refuses a bulk resend that finds nothing because all dead letters of the name are of an earlier customer's webhook.
+async fn check_customer(
+    connection: &mut Connection,
+    webhooks: Webhooks<'_>,
+    target: &Target,
+) -> Result<(), Refusal> {
+    if webhooks.are_of_one_customer() {
+        return Ok(());
+    }
+    let last = resends::webhook_of_dead(connection, &target.webhook_name).await?;
+    match last {
+        Some((_, customer_code)) if customer_code != target.customer_code => Err(OF_ANOTHER),
+        Some(_) | None => Ok(()),
+    }
 }
 
 fn filter(many: &Many, target: &Target) -> DeadFilter {
@@ -169,7 +191,7 @@ fn filter(many: &Many, target: &Target) -> DeadFilter {
     };
     DeadFilter {
         webhook: target.webhook.clone(),
-        customer_code: target.customer_code.clone(),
+        customer_code: Some(target.customer_code.clone()),
         event_codes,
         from_ms: many.from_ms,
         to_ms: many.to_ms,
@@ -187,7 +209,11 @@ pub async fn preview(
 ) -> Result<(Extent, i64), Refusal> {
     let target = target(connection, webhooks, &many.webhook).await?;
     let filter = filter(many, &target);
-    Ok(resends::extent(connection, &filter, MAX_COUNT + 1).await?)
+    let found = resends::extent(connection, &filter, MAX_COUNT + 1).await?;
+    if found.1 == 0 {
+        check_customer(connection, webhooks, &target).await?;
+    }
+    Ok(found)
 }
 
 /// Queues the dead letters of a webhook again, oldest first, at the requested rate. Skips those that another bulk resend has
@@ -202,6 +228,9 @@ pub async fn resend_many(
     let target = target(transaction, webhooks, &many.webhook).await?;
     dead_letters::lock(transaction, &target.webhook).await?;
     let dead = resends::dead_letters(transaction, &filter(many, &target)).await?;
+    if dead.is_empty() {
+        check_customer(transaction, webhooks, &target).await?;
+    }
     let mut resend = Resend {
         id: hex::encode(random::bytes::<16>()),
         webhook: target.webhook,
@@ -254,7 +283,7 @@ pub struct Stopped {
     pub gone: i64,
 }
 
-/// Withdraws the deliveries of a bulk resend that were not attempted yet, to one of these webhooks, by uid, if they are given. A
+/// Withdraws the deliveries of a bulk resend that were not attempted yet, to one of these webhooks, by key, if they are given. A
 /// second stop withdraws nothing.
 pub async fn stop(
     transaction: &mut Transaction,
@@ -286,7 +315,7 @@ pub struct Progress {
     pub taken_back: i64,
 }
 
-/// Returns bulk resends, newest first, each with its progress: to these webhooks, by uid, if they are given.
+/// Returns bulk resends, newest first, each with its progress: to these webhooks, by key, if they are given.
 pub async fn progress(
     connection: &mut Connection,
     webhooks: Option<&[String]>,

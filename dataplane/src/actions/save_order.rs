@@ -106,7 +106,7 @@ impl NewOrder {
         Ok(Self { customer_code, request, ids })
     }
 
-    /// The deliveries of its event, each with its webhook's uid.
+    /// The deliveries of its event, each with its webhook's key.
     pub fn deliveries(&self) -> impl Iterator<Item = (DeliveryId, &str)> {
         self.ids.iter().flat_map(Ids::deliveries)
     }

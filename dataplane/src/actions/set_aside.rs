@@ -2,7 +2,7 @@
 //!
 //! A dead letter that is set aside counts nowhere, and no bulk resend sends it. A resend on purpose ends the setting aside.
 
-use docket_crds::{EventCode, WebhookConfig};
+use docket_crds::{EventCode, webhook_key};
 use docket_domain::audit::AuditEvent;
 use docket_domain::delivery::{DeliveryId, Status};
 use docket_domain::resend::MAX_COUNT;
@@ -46,7 +46,7 @@ impl Aside {
 /// Which dead letters of a webhook: the filter of a bulk resend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
-    /// The webhook's uid, or `namespace/name`.
+    /// The webhook: `namespace/name`, its key, or the uid of its object.
     pub webhook: String,
     /// Of this event only.
     pub event: Option<EventCode>,
@@ -99,16 +99,15 @@ async fn filter(
     aside: Aside,
 ) -> Result<(DeadFilter, String), Refusal> {
     let Chosen { webhook, event, from_ms, to_ms, limit } = chosen;
-    let named = |one: &&WebhookConfig| one.uid == *webhook || one.full_name() == *webhook;
-    let known = match (by.webhooks.served().find(named), by.customer) {
-        (Some(one), _) => Some((one.uid.clone(), one.full_name())),
+    let known = match (by.webhooks.named(webhook), by.customer) {
+        (Some(one), _) => Some((one.full_name(), one.customer_code.to_string())),
         (None, None) => resends::webhook_of_dead(connection, webhook).await?,
         (None, Some(_)) => None,
     };
-    let (webhook, name) = known.ok_or(NO_SUCH_WEBHOOK)?;
+    let (name, customer_code) = known.ok_or(NO_SUCH_WEBHOOK)?;
     let filter = DeadFilter {
-        webhook,
-        customer_code: by.customer.map(str::to_owned),
+        webhook: webhook_key::of(&name, &customer_code),
+        customer_code: Some(customer_code),
         event_codes: event.map(|code| vec![code]),
         from_ms: *from_ms,
         to_ms: *to_ms,

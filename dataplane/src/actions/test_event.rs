@@ -32,15 +32,13 @@ pub async fn send_test(
     requested_by: &str,
     now: Timestamp,
 ) -> Result<(DeliveryId, Due), Refusal> {
-    let mut served = webhooks.served();
-    let webhook = served.find(|webhook| webhook.uid == uid_or_name || webhook.full_name() == uid_or_name);
-    let webhook = webhook.ok_or(NOT_DECLARED)?;
+    let webhook = webhooks.named(uid_or_name).ok_or(NOT_DECLARED)?;
     if !webhook.active {
         return Err(INACTIVE);
     }
     let mut taken = EventCode::ALL.into_iter().filter(|code| webhooks.takes(webhook, *code));
     let code = taken.find(|taken| code.is_none_or(|code| code == *taken)).ok_or(NOT_SUBSCRIBED)?;
-    if events::is_test_under_way(transaction, &webhook.uid).await? {
+    if events::is_test_under_way(transaction, &webhook.key()).await? {
         return Err(UNDER_WAY);
     }
     let (payload, event_id) = (sample::payload(code), EventId::new(now, random::bytes()));
@@ -50,7 +48,7 @@ pub async fn send_test(
     let new = NewDelivery {
         id: DeliveryId::new(now, random::bytes()),
         event_id: event.id.as_str().to_owned(),
-        webhook: webhook.uid.clone(),
+        webhook: webhook.key(),
         webhook_name: webhook.full_name(),
         idempotency_key: None,
         resend_of: None,

@@ -17,7 +17,7 @@ pub enum Wait {
     Suspended,
     /// The webhook is declared, or may be, and is not served.
     NotServed,
-    /// The webhook is not declared any more.
+    /// The webhook is not declared any more: it has a grace to be declared again.
     Gone,
     /// All places of the webhook are taken.
     Place {
@@ -41,7 +41,7 @@ impl fmt::Display for Wait {
             Self::Attempt => f.write_str("the end of the attempt that is under way"),
             Self::Suspended => f.write_str("the tenant, which is suspended"),
             Self::NotServed => f.write_str("the webhook, which is declared and not served"),
-            Self::Gone => f.write_str("the webhook, which is not declared"),
+            Self::Gone => f.write_str("the webhook, which is not declared, until its grace is over"),
             Self::Place { all: 1, is_reduced: true } => f.write_str("the one place: the receiver was slow"),
             Self::Place { all, is_reduced: true } => write!(f, "one of {all} places: the receiver was slow"),
             Self::Place { all: 1, .. } => f.write_str("the one place, which is taken"),
@@ -61,7 +61,7 @@ pub struct Tenant<'a> {
     pub webhooks: Option<Webhooks<'a>>,
 }
 
-/// What each of these deliveries waits for; `None`: it has ended, or is not due. `places` asks the schedule about webhooks, by uid.
+/// What each of these deliveries waits for; `None`: it has ended, or is not due. `places` asks the schedule about webhooks, by key.
 pub async fn waits(
     reader: &mut Connection,
     now_ms: i64,
@@ -76,19 +76,19 @@ pub async fn waits(
     }
     let ids: Vec<String> = due.iter().map(|listed| listed.id.clone()).collect();
     let begun = deliveries::begun(reader, &ids).await?;
-    let mut uids: Vec<String> = due.iter().map(|listed| listed.webhook.clone()).collect();
-    uids.sort_unstable();
-    uids.dedup();
-    let places = places(&uids).await;
+    let mut keys: Vec<String> = due.iter().map(|listed| listed.webhook.clone()).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let places = places(&keys).await;
     let wait = |listed: &ListedDelivery| match begun.contains(&listed.id) {
         true => Wait::Attempt,
-        false => of(tenant, &listed.webhook, &uids, places.as_ref()),
+        false => of(tenant, &listed.webhook, &keys, places.as_ref()),
     };
     Ok(listed.iter().map(|listed| is_due(&listed).then(|| wait(listed))).collect())
 }
 
-/// What a delivery to this webhook waits for. `places` are those of the webhooks `uids`.
-fn of(tenant: &Tenant<'_>, webhook: &str, uids: &[String], places: Option<&Places>) -> Wait {
+/// What a delivery to this webhook waits for. `places` are those of the webhooks `keys`.
+fn of(tenant: &Tenant<'_>, webhook: &str, keys: &[String], places: Option<&Places>) -> Wait {
     if tenant.is_suspended {
         return Wait::Suspended;
     }
@@ -97,7 +97,7 @@ fn of(tenant: &Tenant<'_>, webhook: &str, uids: &[String], places: Option<&Place
     {
         return if webhooks.holds(webhook) { Wait::NotServed } else { Wait::Gone };
     }
-    let own = uids.iter().position(|uid| uid == webhook);
+    let own = keys.iter().position(|key| key == webhook);
     let Some((places, own)) = places.and_then(|places| Some((places, places.webhooks.get(own?)?))) else {
         return Wait::PlaceOrWorker;
     };
@@ -124,10 +124,11 @@ mod tests {
         let webhook = serde_json::json!({"uid": "w", "namespace": "a", "name": "w", "displayName": null, "customerCode": "C-1",
             "targetUrl": "https://h.example/", "secret": null, "caBundle": null, "events": [], "active": true});
         let served = [serde_json::from_value(webhook).expect("a webhook")];
-        let (events, held) = (BTreeSet::new(), HeldWebhooks::These(["held".to_owned()].into()));
+        let (events, held) =
+            (BTreeSet::new(), HeldWebhooks::These([("held".to_owned(), "a/held".to_owned())].into()));
         let tenant =
             |is_suspended| Tenant { is_suspended, webhooks: Some(Webhooks::new(&served, &events, &held)) };
-        let uids = ["gone", "held", "w"].map(str::to_owned);
+        let keys = ["a/gone/C-1", "a/held/C-1", "a/w/C-1"].map(str::to_owned);
         let said =
             |webhook: &str, is_suspended: bool, of_tenant: usize, own: Option<(usize, usize, bool)>| {
                 let places = own.map(|(taken, all, is_reduced)| Places {
@@ -135,17 +136,23 @@ mod tests {
                     all: 512,
                     webhooks: vec![WebhookPlaces { taken, all, is_reduced }; 3],
                 });
-                of(&tenant(is_suspended), webhook, &uids, places.as_ref()).to_string()
+                of(&tenant(is_suspended), webhook, &keys, places.as_ref()).to_string()
             };
         for (text, expected) in [
-            (said("w", false, 2, Some((2, 2, true))), "one of 2 places: the receiver was slow"),
-            (said("w", false, 8, Some((8, 8, false))), "one of 8 places, which are taken"),
-            (said("w", false, 512, Some((1, 8, false))), "one of the tenant's 512 places, which are taken"),
-            (said("w", false, 1, Some((1, 8, true))), "a worker that runs and has a free slot"),
-            (said("w", false, 0, None), "a place, or a worker"),
-            (said("w", true, 0, None), "the tenant, which is suspended"),
-            (said("held", false, 0, None), "the webhook, which is declared and not served"),
-            (said("gone", false, 0, None), "the webhook, which is not declared"),
+            (said("a/w/C-1", false, 2, Some((2, 2, true))), "one of 2 places: the receiver was slow"),
+            (said("a/w/C-1", false, 8, Some((8, 8, false))), "one of 8 places, which are taken"),
+            (
+                said("a/w/C-1", false, 512, Some((1, 8, false))),
+                "one of the tenant's 512 places, which are taken",
+            ),
+            (said("a/w/C-1", false, 1, Some((1, 8, true))), "a worker that runs and has a free slot"),
+            (said("a/w/C-1", false, 0, None), "a place, or a worker"),
+            (said("a/w/C-1", true, 0, None), "the tenant, which is suspended"),
+            (said("a/held/C-1", false, 0, None), "the webhook, which is declared and not served"),
+            (
+                said("a/gone/C-1", false, 0, None),
+                "the webhook, which is not declared, until its grace is over",
+            ),
         ] {
             assert_eq!(text, expected);
         }

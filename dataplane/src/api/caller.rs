@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
+use docket_crds::WebhookConfig;
 use docket_domain::audit::{Actor, AuditEvent, AuditRecord, Origin};
 use docket_domain::token::{self, Key, TokenSubject};
 use docket_store::{Connection, StoreError, contacts, employees};
@@ -42,10 +43,10 @@ impl Principal {
         self.customer.as_deref().map_or(all, |customer| all.of(customer))
     }
 
-    /// The uids of the webhooks that are its concern; `None`: all of the tenant.
+    /// The keys of the webhooks that are its concern; `None`: all of the tenant.
     pub fn concern(&self) -> Option<Vec<String>> {
         self.customer.as_ref()?;
-        Some(self.webhooks().served().map(|webhook| webhook.uid.clone()).collect())
+        Some(self.webhooks().served().map(WebhookConfig::key).collect())
     }
 
     /// Whether the deliveries of this customer's events are its concern.

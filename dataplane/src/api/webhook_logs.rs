@@ -8,6 +8,7 @@ pub mod test_events;
 use std::sync::Arc;
 
 use axum::extract::State;
+use docket_crds::WebhookConfig;
 use docket_domain::audit::AuditEvent;
 use docket_domain::delivery::DeliveryId;
 use docket_store::deliveries::{self, DeliveryFilter, ListedDelivery, StoredAttempt};
@@ -113,7 +114,9 @@ pub async fn find(
     let work_order_of = |key: String| key.split(['-', ':']).next().unwrap_or_default().to_owned();
     let filter = DeliveryFilter {
         status: search.status,
-        webhook: search.webhook,
+        webhook: search
+            .webhook
+            .map(|name| caller.webhooks().named(&name).map_or(name, WebhookConfig::full_name)),
         event_code: search.event,
         failure_class: search.failure_class,
         http_status: search.http_status,

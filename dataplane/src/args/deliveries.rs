@@ -22,7 +22,7 @@ pub enum DeliveriesCommand {
         /// Only about this web order, work order or invoice.
         #[arg(long, value_name = "NUMBER")]
         about: Option<String>,
-        /// Only to this webhook: namespace/name, or its uid.
+        /// Only to this webhook: namespace/name.
         #[arg(long, value_name = "WEBHOOK")]
         webhook: Option<String>,
         /// Only of this event, such as order.created.

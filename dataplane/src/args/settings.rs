@@ -197,6 +197,11 @@ pub struct DeliveryArguments {
     /// Timeout of one delivery attempt, from the DNS lookup to the last byte of the response.
     #[arg(long, env = "DOCKET_ATTEMPT_TIMEOUT", default_value = "30s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
     pub attempt_timeout: Duration,
+    /// How long the deliveries of a webhook that is not declared any more wait for it to be declared again, before they become dead
+    /// letters of the class WebhookGone. From when a worker finds it missing, at least 2m with `docket serve`: another process may know
+    /// it already.
+    #[arg(long, env = "DOCKET_WEBHOOK_GRACE", default_value = "1h", value_name = "DURATION", allow_hyphen_values = true, value_parser = retention)]
+    pub webhook_grace: Duration,
     /// How long the webhook logs keep finished deliveries and their attempts, at least 1s.
     #[arg(long, env = "DOCKET_DELIVERY_RETENTION", default_value = "30d", value_name = "DURATION", allow_hyphen_values = true, value_parser = retention)]
     pub delivery_retention: Duration,

@@ -144,9 +144,9 @@ async fn waits(
     let config = found.as_ref().and_then(|found| Some(&found.runtime.as_ref()?.config));
     let is_suspended = config.is_some_and(|config| config.suspended);
     let tenant = wait::Tenant { is_suspended, webhooks: found.as_ref().map(webhooks) };
-    let places = async |uids: &[String]| {
+    let places = async |keys: &[String]| {
         let Ok(Notice::Serve(schedule, uid)) = Notice::new(at, found.as_ref()?) else { return None };
-        tokio::time::timeout(PATIENCE, schedule.places(uid, uids)).await.ok()?.ok()
+        tokio::time::timeout(PATIENCE, schedule.places(uid, keys)).await.ok()?.ok()
     };
     Ok(wait::waits(reader, clock.now_ms(), &tenant, listed, places).await?)
 }

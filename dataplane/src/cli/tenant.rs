@@ -43,7 +43,7 @@ impl Found {
     fn new(at: &TenantArguments, place: String, declaration: Declaration) -> Self {
         let runtime = declaration.tenant(&at.tenant).map(|tenant| Arc::clone(&tenant.runtime));
         let held = match &runtime {
-            Some(runtime) if !declaration.incomplete => HeldWebhooks::These(runtime.held_webhooks.clone()),
+            Some(runtime) if !declaration.incomplete => HeldWebhooks::These(runtime.held()),
             // A running `docket dev` may serve the last good version of what can't be read now.
             _ if !declaration.problems.is_empty() => HeldWebhooks::AllUnknown,
             _ => HeldWebhooks::These(Default::default()),

@@ -30,8 +30,7 @@ const EXPLAINED: usize = 10;
 pub async fn get(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Result<Html<String>, ApiError> {
     let mut reader = viewer.caller.reader(&state).await?;
     let found = by_webhook_bounded(&mut reader).await?;
-    let found = found.into_iter().map(|health| (health.webhook.clone(), health));
-    let mut health: HashMap<String, WebhookHealth> = found.collect();
+    let mut health = viewer.caller.webhooks().health(found);
     let own: Vec<&WebhookConfig> = viewer.caller.webhooks().served().collect();
     let health: Vec<WebhookHealth> =
         own.iter().map(|webhook| health.remove(&webhook.uid).unwrap_or_default()).collect();
@@ -47,12 +46,12 @@ pub async fn get(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Result<H
         last_dead_letter: health.last_dead_letter_at_ms.map(time),
     });
     let webhooks = webhooks.collect();
-    let names = own.iter().map(|webhook| (webhook.uid.as_str(), webhook.full_name())).collect();
+    let keys: Vec<String> = own.iter().map(|webhook| webhook.key()).collect();
+    let names = keys.iter().map(String::as_str).zip(own.iter().map(|webhook| webhook.full_name())).collect();
     let problems = problems(&mut reader, &names, &health).await?;
-    let uids: Vec<String> = own.iter().map(|webhook| webhook.uid.clone()).collect();
     let retrying = health.iter().map(|health| health.retrying).sum();
-    let only = viewer.caller.customer.as_ref().map(|_| &uids[..]);
-    let day = Day { retrying, ..day(&mut reader, &uids, only, state.clock.now()).await? };
+    let only = viewer.caller.customer.as_ref().map(|_| &keys[..]);
+    let day = Day { retrying, ..day(&mut reader, &keys, only, state.clock.now()).await? };
     let held = viewer.caller.webhooks().held();
     Ok(Html(overview::page(&viewer.frame(&state), webhooks, held, &problems, &day)))
 }
@@ -67,8 +66,8 @@ async fn problems(
         health.iter().filter(|health| health.dead_letter > 0 || health.retrying > 0).collect();
     failing.sort_by_key(|health| std::cmp::Reverse((health.dead_letter, health.retrying)));
     failing.truncate(EXPLAINED);
-    let uids: Vec<String> = failing.iter().map(|health| health.webhook.clone()).collect();
-    let failures = recent::failures(reader, &uids).await?;
+    let keys: Vec<String> = failing.iter().map(|health| health.webhook.clone()).collect();
+    let failures = recent::failures(reader, &keys).await?;
     let retried: i64 = failing.iter().map(|health| health.retrying).sum();
     let problem = |health: &WebhookHealth| {
         let of = |status, count, all, looked_at| {
@@ -98,14 +97,14 @@ async fn problems(
 /// The charts are made of deliveries to `only` these webhooks, if they are given.
 async fn day(
     reader: &mut Connection,
-    uids: &[String],
+    keys: &[String],
     only: Option<&[String]>,
     now: Timestamp,
 ) -> Result<Day, StoreError> {
     let now_ms = now.as_millisecond();
     let from_ms = now_ms - HOURS * HOUR_MS;
-    let delivered = recent::count(reader, uids, Status::Succeeded, from_ms).await?;
-    let dead = recent::count(reader, uids, Status::DeadLetter, from_ms).await?;
+    let delivered = recent::count(reader, keys, Status::Succeeded, from_ms).await?;
+    let dead = recent::count(reader, keys, Status::DeadLetter, from_ms).await?;
     // Whole hours, of which the last one has just begun.
     let last = now_ms - now_ms.rem_euclid(HOUR_MS);
     let spans = (0..HOURS).rev().map(|back| (last - back * HOUR_MS, last - (back - 1) * HOUR_MS));

@@ -1,7 +1,6 @@
 //! Customer ▸ Webhooks. The portal declares webhooks where [`writes`](super::writes) can, and shows those that others declare,
 //! with the YAML to change.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -128,8 +127,7 @@ pub async fn list(
 ) -> Result<Html<String>, ApiError> {
     let mut reader = viewer.caller.reader(&state).await?;
     let healths = health::by_webhook_bounded(&mut reader).await?;
-    let healths: HashMap<String, WebhookHealth> =
-        healths.into_iter().map(|health| (health.webhook.clone(), health)).collect();
+    let healths = viewer.caller.webhooks().health(healths);
     let mut all: Vec<&WebhookConfig> = viewer.caller.webhooks().served().collect();
     all.sort_by_key(|webhook| (&webhook.namespace, &webhook.name));
     let shown: Vec<Webhook> =
@@ -455,7 +453,7 @@ async fn health_of(
     webhook: &WebhookConfig,
 ) -> Result<Option<WebhookHealth>, ApiError> {
     let healths = health::by_webhook_bounded(&mut viewer.caller.reader(state).await?).await?;
-    Ok(healths.into_iter().find(|health| health.webhook == webhook.uid))
+    Ok(viewer.caller.webhooks().health(healths).remove(&webhook.uid))
 }
 
 fn shown(viewer: &Viewer, webhook: &WebhookConfig, health: Option<&WebhookHealth>) -> Webhook {

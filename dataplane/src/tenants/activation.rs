@@ -111,7 +111,7 @@ impl Activation {
     }
 
     fn tenant(&self, runtime: &Runtime) -> anyhow::Result<ServedTenant> {
-        let Runtime { config, held_webhooks, .. } = runtime;
+        let config = &runtime.config;
         for webhook in &config.webhooks {
             self.warn_if_out_of_reach(webhook);
             warn_of_odd_secrets(webhook);
@@ -119,7 +119,7 @@ impl Activation {
         let store = self.stores.of(config)?;
         let held = match self.incomplete {
             true => HeldWebhooks::AllUnknown,
-            false => HeldWebhooks::These(held_webhooks.clone()),
+            false => HeldWebhooks::These(runtime.held()),
         };
         Ok(ServedTenant::new(Arc::clone(config), store, held, &self.public, self.local.as_ref()))
     }

@@ -1,13 +1,14 @@
 //! A tenant that is served: its configuration, its database, and what its webhooks trust.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use docket_crds::{EventCode, TenantConfig, WebhookConfig};
+use docket_crds::{EventCode, TenantConfig, WebhookConfig, webhook_key};
 use docket_egress::{Trust, literal_addresses};
 use docket_schedule::Hint;
 use docket_store::deliveries::Due;
+use docket_store::health::WebhookHealth;
 use docket_store::stores::Store;
 use jiff::Timestamp;
 
@@ -58,14 +59,14 @@ impl ServedTenant {
         Self { uid: Arc::clone(&self.uid), config, store, held, trusts: HashMap::new(), public }
     }
 
-    /// The webhook with this uid, if it is served.
-    pub fn webhook(&self, uid: &str) -> Option<&WebhookConfig> {
-        self.webhooks().get(uid)
+    /// The webhook with this key or uid, if it is served.
+    pub fn webhook(&self, key_or_uid: &str) -> Option<&WebhookConfig> {
+        self.webhooks().get(key_or_uid)
     }
 
-    /// Whether a webhook that is not served is on hold: its deliveries wait, since it may come back.
-    pub fn holds(&self, uid: &str) -> bool {
-        self.webhooks().holds(uid)
+    /// Whether a webhook, by key or uid, is on hold: it is declared and not served, so its deliveries wait for as long as it takes.
+    pub fn holds(&self, key_or_uid: &str) -> bool {
+        self.webhooks().holds(key_or_uid)
     }
 
     /// Its webhooks, and those that are on hold.
@@ -106,6 +107,11 @@ impl<'a> Webhooks<'a> {
         Self { customer: Some(customer), ..self }
     }
 
+    /// Whether they are those of one customer, who learns nothing of another's.
+    pub const fn are_of_one_customer(&self) -> bool {
+        self.customer.is_some()
+    }
+
     /// Those that are served.
     pub fn served(&self) -> impl Iterator<Item = &'a WebhookConfig> + use<'a> {
         let (served, customer) = (self.served, self.customer);
@@ -114,24 +120,45 @@ impl<'a> Webhooks<'a> {
             .filter(move |webhook| customer.is_none_or(|customer| webhook.customer_code.as_str() == customer))
     }
 
-    /// The webhook with this uid, if it is served.
-    pub fn get(&self, uid: &str) -> Option<&'a WebhookConfig> {
-        self.served().find(|webhook| webhook.uid == uid)
+    /// The webhook with this key or uid, if it is served.
+    pub fn get(&self, key_or_uid: &str) -> Option<&'a WebhookConfig> {
+        self.served().find(|webhook| webhook.is(key_or_uid))
     }
 
-    /// Whether a webhook with this uid is declared as the tenant's: it is served, or on hold. What a tenant's database says is no
+    /// The webhook with this `namespace/name`, key or uid, if it is served.
+    pub fn named(&self, name: &str) -> Option<&'a WebhookConfig> {
+        self.served().find(|webhook| webhook.is(name) || webhook.full_name() == name)
+    }
+
+    /// The health of the webhooks that are declared as the tenant's, served or on hold, by uid. What a tenant's database says is no
     /// declaration.
-    pub fn declares(&self, uid: &str) -> bool {
-        let is_held =
-            self.customer.is_none() && matches!(self.held, HeldWebhooks::These(uids) if uids.contains(uid));
-        is_held || self.get(uid).is_some()
+    pub fn health(&self, read: Vec<WebhookHealth>) -> HashMap<String, WebhookHealth> {
+        let mut by_uid: HashMap<String, WebhookHealth> = HashMap::new();
+        for health in read {
+            let served = self.get(&health.webhook);
+            let uid = match (served, self.held) {
+                (Some(webhook), _) => Some(webhook.uid.clone()),
+                (None, HeldWebhooks::These(held)) if self.customer.is_none() => held
+                    .iter()
+                    .find(|(uid, name)| is_of(&health.webhook, uid, name))
+                    .map(|(uid, _)| uid.clone()),
+                (None, _) => None,
+            };
+            // Rows of before keys have the uid, so that one webhook may have two.
+            if let Some(uid) = uid {
+                let sum = by_uid.entry(uid).or_default();
+                sum.add(&health);
+                sum.webhook = served.map_or(health.webhook, WebhookConfig::key);
+            }
+        }
+        by_uid
     }
 
     /// How many are declared and not served; `None`: it is not known. Whose they are is not known: a customer has none.
     pub fn held(&self) -> Option<usize> {
         match self.held {
             _ if self.customer.is_some() => Some(0),
-            HeldWebhooks::These(uids) => Some(uids.iter().filter(|uid| self.get(uid).is_none()).count()),
+            HeldWebhooks::These(held) => Some(held.keys().filter(|uid| self.get(uid).is_none()).count()),
             HeldWebhooks::AllUnknown => None,
         }
     }
@@ -141,13 +168,21 @@ impl<'a> Webhooks<'a> {
         webhook.takes(code, self.active_events)
     }
 
-    /// Whether a webhook that is not served is on hold, since it may come back.
-    pub fn holds(&self, uid: &str) -> bool {
+    /// Whether a webhook, by key or uid, is on hold: it is declared and not served, so it may come back.
+    pub fn holds(&self, key_or_uid: &str) -> bool {
         match self.held {
-            _ if self.customer.is_some() => false,
-            HeldWebhooks::These(uids) => uids.contains(uid),
-            HeldWebhooks::AllUnknown => self.get(uid).is_none(),
+            _ if self.customer.is_some() || self.get(key_or_uid).is_some() => false,
+            HeldWebhooks::These(held) => held.iter().any(|(uid, name)| is_of(key_or_uid, uid, name)),
+            HeldWebhooks::AllUnknown => true,
         }
+    }
+}
+
+/// Whether a key, or a uid, is of the webhook on hold with this uid and name.
+fn is_of(key_or_uid: &str, uid: &str, name: &str) -> bool {
+    match webhook_key::full_name(key_or_uid) {
+        Some(full_name) => name.is_empty() || full_name == name,
+        None => key_or_uid == uid,
     }
 }
 
@@ -166,8 +201,9 @@ fn bundle(webhook: &WebhookConfig, pem: &str) -> Trust {
 /// Webhooks on hold: not served and yet not deleted. Their queued deliveries wait.
 #[derive(Debug, Clone)]
 pub enum HeldWebhooks {
-    /// The webhooks with these uids, which are declared but broken now.
-    These(BTreeSet<String>),
+    /// These webhooks, their names by uid, which are declared but broken now. Whose customer's they are is not known. One without
+    /// a name may be any: an older operator did not write it.
+    These(BTreeMap<String, String>),
     /// All webhooks that are not served: a part of the declaration can't be read, so no webhook counts as deleted.
     AllUnknown,
 }

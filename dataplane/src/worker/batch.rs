@@ -19,7 +19,7 @@ use super::begin::{Attempt, Begin, Begun};
 use super::finish::Finish;
 use super::lease::Leases;
 use super::send;
-use super::settle::{Claimed, Settle, ToSettle};
+use super::settle::{Claimed, Settle, ToSettle, UNKNOWN_AGAIN};
 use crate::groups::{Groups, Turn};
 use crate::tenants::{ServedTenant, Tenants};
 
@@ -111,7 +111,7 @@ impl<S: Schedule> Batches<S> {
             return self.put_on_hold(group).await;
         };
         let (on_hold, mut group): (Vec<_>, Vec<_>) =
-            group.into_iter().partition(|one| tenant.holds(&one.claimed.claim.entry.webhook));
+            group.into_iter().partition(|one| tenant.webhook(&one.claimed.claim.entry.webhook).is_none());
         if !on_hold.is_empty() {
             let batches = Arc::clone(self);
             self.tasks.spawn(async move { batches.put_on_hold(on_hold).await });
@@ -123,10 +123,8 @@ impl<S: Schedule> Batches<S> {
         for ToBegin { claimed: Claimed { claim, lease: kept, .. }, until } in &mut group {
             *kept = Some(self.leases.keep(claim, &lease, &tenant.store, *until));
         }
-        let is_known = |one: &&ToBegin| tenant.webhook(&one.claimed.claim.entry.webhook).is_some();
-        let (known, unknown): (Vec<_>, Vec<_>) = group.iter().partition(is_known);
         let begun = match writer {
-            Ok(writer) => self.begin.begin(&tenant, writer, &ids(&known), &ids(&unknown), &lease).await,
+            Ok(writer) => self.begin.begin(&tenant, writer, &ids(&group), &lease).await,
             Err(error) => Err(error),
         };
         let ended = match begun {
@@ -167,16 +165,20 @@ impl<S: Schedule> Batches<S> {
     /// Gives an attempt back, in a task of its own, whose lease may be over before its POST has begun.
     pub(super) fn decline(self: &Arc<Self>, attempt: Attempt, claimed: Claimed) {
         let batches = Arc::clone(self);
-        self.tasks.spawn(async move { batches.give_back(&attempt, claimed).await });
+        self.tasks.spawn(async move { batches.give_back(&attempt, claimed, Some(Duration::ZERO)).await });
     }
 
     async fn attempt(self: Arc<Self>, attempt: Attempt, mut claimed: Claimed) {
         if self.stopping.is_cancelled() {
             // Boxed, as it is rare and larger than all else that an attempt needs.
-            return Box::pin(self.give_back(&attempt, claimed)).await;
+            return Box::pin(self.give_back(&attempt, claimed, Some(Duration::ZERO))).await;
         }
         let begun = self.clock.elapsed();
-        let outcome = self.send(&attempt).await;
+        let Some(outcome) = self.send(&attempt).await else {
+            // A sweep schedules it when the webhook is back.
+            let again = (!self.tenants.is_current()).then_some(UNKNOWN_AGAIN);
+            return Box::pin(self.give_back(&attempt, claimed, again)).await;
+        };
         claimed.held = Some(self.clock.elapsed().saturating_sub(begun));
         // An unavailable database must not keep other tenants from their attempts. The share of this tenant stays used
         // until its claim is settled.
@@ -184,8 +186,8 @@ impl<S: Schedule> Batches<S> {
         self.finish.finish(attempt, outcome, claimed);
     }
 
-    /// Gives an attempt back whose POST has not begun, for another process. If that fails, its worker counts as lost.
-    async fn give_back(&self, attempt: &Attempt, claimed: Claimed) {
+    /// Gives an attempt back whose POST has not begun; it is due `again` then. If that fails, its worker counts as lost.
+    async fn give_back(&self, attempt: &Attempt, claimed: Claimed, again: Option<Duration>) {
         let Attempt { tenant, started, lease, .. } = attempt;
         let given_back = async {
             let mut transaction = tenant.store.begin(&self.clock).await?;
@@ -194,25 +196,23 @@ impl<S: Schedule> Batches<S> {
             transaction.commit().await
         };
         let again = match given_back.await {
-            Ok(()) => Duration::ZERO,
+            Ok(()) => again,
             Err(error) => {
                 tracing::warn!(delivery.id = %started.id, error = %error, "giving an attempt back failed; it counts as WorkerLost");
-                super::lease::LEASE
+                Some(super::lease::LEASE)
             }
         };
-        self.settle.settle(vec![(claimed, Some(again))]).await;
+        self.settle.settle(vec![(claimed, again)]).await;
     }
 
-    async fn send(&self, attempt: &Attempt) -> Outcome {
+    /// `None`: the webhook is not served any more, so the attempt is not made.
+    async fn send(&self, attempt: &Attempt) -> Option<Outcome> {
         let Attempt { tenant, started, event, .. } = attempt;
-        // A webhook that was recreated for another customer is another webhook.
+        // A webhook that was recreated for another customer is another webhook, whatever its uid.
         let webhook = tenant.webhook(&started.webhook);
-        let Some(webhook) = webhook.filter(|webhook| webhook.customer_code.as_str() == event.customer_code)
-        else {
-            return Outcome::Failed(FailureClass::WebhookGone, delivery::Report::default());
-        };
+        let webhook = webhook.filter(|webhook| webhook.customer_code.as_str() == event.customer_code)?;
         let Some(body) = event.body.clone() else {
-            return Outcome::Failed(FailureClass::EventTooLong, delivery::Report::default());
+            return Some(Outcome::Failed(FailureClass::EventTooLong, delivery::Report::default()));
         };
         let message = send::Message {
             webhook,
@@ -224,11 +224,11 @@ impl<S: Schedule> Batches<S> {
             is_test: event.is_test,
             attempt: started.attempt,
         };
-        send::send(&self.sender, message, self.clock.now()).await
+        Some(send::send(&self.sender, message, self.clock.now()).await)
     }
 }
 
-fn ids(group: &[&ToBegin]) -> Vec<DeliveryId> {
+fn ids(group: &[ToBegin]) -> Vec<DeliveryId> {
     group.iter().map(|one| one.claimed.claim.entry.id).collect()
 }
 

@@ -6,22 +6,18 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use docket_domain::delivery::DeliveryId;
-use docket_program::clock::{Clock, duration, millis};
+use docket_program::clock::{Clock, duration};
 use docket_store::deliveries::{self, HandOffs, Lease, Started};
 use docket_store::events::{self, ToSend};
 use docket_store::{StoreError, Transaction, Writer};
 
-use super::settle::UNKNOWN_AGAIN;
 use crate::telemetry::Metrics;
-use crate::tenants::{ServedTenant, Tenants};
+use crate::tenants::ServedTenant;
 
 /// Begins attempts.
 pub(super) struct Begin {
     pub(super) clock: Clock,
-    pub(super) tenants: Arc<Tenants>,
     pub(super) backoff_base: Duration,
-    /// See [`WorkerSettings::source_lag`](super::WorkerSettings::source_lag).
-    pub(super) source_lag: Duration,
     pub(super) metrics: Arc<Metrics>,
 }
 
@@ -45,29 +41,26 @@ pub(super) struct Begun {
 }
 
 impl Begin {
-    /// Counts an attempt of each delivery in `known`, except of those that are finished, leased by another worker or
-    /// out of attempts. Ends the deliveries in `unknown`, whose webhooks are not served, once they are old enough.
+    /// Counts an attempt of each of these deliveries, except of those that are finished, leased by another worker or out of attempts.
     pub(super) async fn begin(
         &self,
         tenant: &Arc<ServedTenant>,
         writer: Writer,
-        known: &[DeliveryId],
-        unknown: &[DeliveryId],
+        ids: &[DeliveryId],
         lease: &Lease,
     ) -> Result<Begun, StoreError> {
         let mut transaction = writer.begin(&self.clock).await?;
         let mut due_again = HashMap::new();
-        let gone = self.end_without_webhook(&mut transaction, unknown, &mut due_again).await?;
         let now_ms = transaction.now_ms();
-        let started = deliveries::begin_attempts(&mut transaction, known, lease, now_ms).await?;
+        let started = deliveries::begin_attempts(&mut transaction, ids, lease, now_ms).await?;
         let is_refused = |id: &&DeliveryId| !started.iter().any(|started| started.id == **id);
-        let refused: Vec<DeliveryId> = known.iter().filter(is_refused).copied().collect();
+        let refused: Vec<DeliveryId> = ids.iter().filter(is_refused).copied().collect();
         let (lost, dead) = self.end_lost(&mut transaction, &refused, &mut due_again).await?;
         let event_ids: Vec<String> = started.iter().map(|started| started.event_id.clone()).collect();
         let events = events::to_send(&mut transaction, &event_ids).await?;
         transaction.commit().await?;
         self.metrics.lost(lost);
-        self.metrics.dead_lettered(gone + dead);
+        self.metrics.dead_lettered(dead);
         let attempt = |started: Started| {
             // Always found: the row refers to its event by a foreign key.
             let event = events.get(&started.event_id)?.clone();
@@ -75,28 +68,6 @@ impl Begin {
             Some((started.id, Attempt { tenant, started, lease, event, hand_offs_left: None }))
         };
         Ok(Begun { attempts: started.into_iter().filter_map(attempt).collect(), due_again })
-    }
-
-    /// Ends deliveries without a webhook, unless this process may not know the webhook yet. Returns how many.
-    async fn end_without_webhook(
-        &self,
-        transaction: &mut Transaction,
-        unknown: &[DeliveryId],
-        due_again: &mut HashMap<DeliveryId, Duration>,
-    ) -> Result<u64, StoreError> {
-        if unknown.is_empty() {
-            return Ok(0);
-        }
-        deliveries::queue_hand_offs(transaction, HandOffs::With(unknown)).await?;
-        let now_ms = transaction.now_ms();
-        let mut ended = 0;
-        if self.tenants.is_current() {
-            let made_ms = now_ms - millis(self.source_lag);
-            ended = deliveries::end_without_webhook(transaction, unknown, made_ms, now_ms).await?;
-        }
-        let left = deliveries::due_again(transaction, unknown).await?;
-        due_again.extend(left.into_iter().map(|due| (due.id, UNKNOWN_AGAIN)));
-        Ok(ended)
     }
 
     /// Ends those attempts of the refused deliveries whose worker was lost. Returns how many they were, and how many of

@@ -107,9 +107,8 @@ pub(super) async fn publish(tenant: &ServedTenant, board: &Board) -> bool {
         }
     };
     let count = |rows: i64| u64::try_from(rows).unwrap_or(0);
-    // The owner of the database may write the uids of others' webhooks there.
-    let own = healths.into_iter().filter(|health| tenant.webhooks().declares(&health.webhook));
-    let published = own.map(|health| {
+    // The owner of the database may write the keys of others' webhooks there.
+    let published = tenant.webhooks().health(healths).into_iter().map(|(uid, health)| {
         let published = ReportedHealth {
             pending: count(health.pending - health.retrying),
             dead_letter: count(health.dead_letter),
@@ -117,7 +116,7 @@ pub(super) async fn publish(tenant: &ServedTenant, board: &Board) -> bool {
             last_success_at_ms: health.last_success_at_ms,
             last_failure_at_ms: health.last_dead_letter_at_ms,
         };
-        (health.webhook, published)
+        (uid, published)
     });
     let put = board.put_health(&published.collect::<Vec<_>>()).await;
     if let Err(error) = &put {

@@ -49,8 +49,8 @@ impl<S: Schedule> Settle<S> {
         }
     }
 
-    /// Ends claims whose tenant is not served or whose webhook is on hold. Their rows leave the schedule; a sweep
-    /// indexes them again, because every tenant whose configuration changes is swept.
+    /// Ends claims whose tenant or webhook is not served. Their rows leave the schedule; a sweep indexes them again, because every tenant
+    /// whose configuration changes is swept.
     pub(super) async fn put_on_hold(&self, claimed: Vec<Claimed>) {
         let entries: Vec<Entry> = claimed.iter().map(|claimed| claimed.claim.entry.clone()).collect();
         // With outdated configuration this process cannot decide that the tenant is gone.
@@ -64,7 +64,7 @@ impl<S: Schedule> Settle<S> {
     async fn schedule_returned(&self, entries: Vec<Entry>) {
         let is_back = |entry: &Entry| {
             let tenant = self.tenants.by_uid(&entry.tenant);
-            tenant.is_some_and(|tenant| !tenant.config.suspended && !tenant.holds(&entry.webhook))
+            tenant.is_some_and(|tenant| !tenant.config.suspended && tenant.webhook(&entry.webhook).is_some())
         };
         let hint = |entry| Hint { entry, wait: Duration::ZERO };
         let back: Vec<Hint> = entries.into_iter().filter(is_back).map(hint).collect();

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use docket_board::Board;
 use docket_crds::Limits;
+use docket_domain::delivery::WEBHOOK_GRACE;
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
 use docket_schedule::{Loss, SHARES, Schedule, TenantShares};
@@ -30,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use super::report;
 use crate::seen::Seen;
 use crate::telemetry::{Metrics, Reader};
-use crate::tenants::{ServedTenant, Tenants};
+use crate::tenants::{SOURCE_LAG, ServedTenant, Tenants};
 use parts::{Start, Stopped};
 use rebuild::Rebuild;
 use scan::{Extent, Found, Scan};
@@ -98,8 +99,11 @@ impl<S: Schedule> Sweeper<S> {
         owner: Owner,
         metrics: Arc<Metrics>,
     ) -> Self {
+        let (board, schedule_away, grace) = (None, Arc::default(), WEBHOOK_GRACE);
+        let scan =
+            Scan { clock, schedule, metrics, board, schedule_away, tenants: Arc::clone(&tenants), grace };
         Self {
-            scan: Scan { clock, schedule, metrics, board: None, schedule_away: Arc::default() },
+            scan,
             tenants,
             owner,
             places: [AT_ONCE, AT_ONCE_AWAY].map(|places| Arc::new(Semaphore::new(places))),
@@ -121,7 +125,16 @@ impl<S: Schedule> Sweeper<S> {
     #[must_use]
     pub fn shared(mut self, board: Arc<Board>) -> Self {
         self.scan.board = Some(board);
+        // Another process may know a webhook that this one does not know yet.
+        self.scan.grace = self.scan.grace.max(SOURCE_LAG);
         self.places[0] = Arc::new(Semaphore::new(AT_ONCE_OF_A_SERVER));
+        self
+    }
+
+    /// Waits so long for a webhook that is missing before it ends its deliveries.
+    #[must_use]
+    pub fn with_grace(mut self, grace: Duration) -> Self {
+        self.scan.grace = grace;
         self
     }
 

@@ -229,7 +229,6 @@ fn worker(
         poll_interval: POLL_INTERVAL,
         backoff_base: BACKOFF_BASE,
         slots,
-        source_lag: Duration::ZERO,
         drain: Duration::from_secs(1),
     };
     let (tenants, schedule, owner) = (Arc::clone(tenants), Arc::clone(schedule), Owner::new(b"worker"));
@@ -281,7 +280,7 @@ async fn webhook_that_is_put_on_hold_while_its_attempt_waits_to_begin_gets_none(
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     // Claimed. It can't begin while another transaction is open.
-    let held = HeldWebhooks::These(["hook".to_owned()].into());
+    let held = HeldWebhooks::These([("hook".to_owned(), "default/hook".to_owned())].into());
     let config = TenantConfig { webhooks: Vec::new(), ..config() };
     let store = Arc::clone(&rig.tenant.store);
     rig.tenants.replace(vec![Arc::new(ServedTenant::new(config, store, held, &Trust::public(), None))]);

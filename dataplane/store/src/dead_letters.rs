@@ -1,13 +1,13 @@
 //! Which dead letters count. A dead letter counts until its event is sent to the webhook again, or until it is set aside.
 //!
 //! Both are marks on its row, so that those that count have an index of their own: counting them does not look at what was sent
-//! since. The marks are the only changes of rows of the history.
+//! since.
 
 use docket_domain::delivery::DeliveryId;
 
 use crate::connection::Transaction;
 use crate::error::StoreError;
-use crate::resends::{DeadFilter, dead};
+use crate::resends::{DeadFilter, dead, names};
 use crate::sql::{Param, Rows, params};
 
 /// The condition of a dead letter that counts, in a statement about `delivery_history` without another table that has its columns.
@@ -15,19 +15,20 @@ pub(crate) const OPEN: &str = "status = 'DeadLetter' AND resent IS NULL AND set_
 /// The condition of one that is set aside.
 pub(crate) const SET_ASIDE: &str = "status = 'DeadLetter' AND set_aside_at_ms IS NOT NULL";
 
-// Only the index by event may be used, as in `dead`.
+// By the webhook's name, as in `dead`: a dead letter of before keys has a uid.
 static MARK_RESENT: Rows = Rows::new(
     "UPDATE delivery_history SET resent = TRUE, set_aside_by = NULL, set_aside_at_ms = NULL \
-     WHERE event_id {$1 text} AND webhook || '' {$2 text} AND status = 'DeadLetter' AND resent IS NULL",
+     WHERE event_id {$1 text} AND webhook_name {$2 text} AND status = 'DeadLetter' AND resent IS NULL",
 );
 static UNMARK: Rows = Rows::new("UPDATE delivery_history SET resent = NULL WHERE id {$1 text}");
 
-/// Marks the dead letters of these events, each to its webhook: a new delivery counts instead.
+/// Marks the dead letters of these events, each to the webhook of this name: a new delivery counts instead. An event has one customer, so
+/// that the name is enough.
 pub(crate) async fn mark_resent(
     transaction: &mut Transaction,
-    events_and_webhooks: impl Iterator<Item = [Param; 2]>,
+    events_and_names: impl Iterator<Item = [Param; 2]>,
 ) -> Result<(), StoreError> {
-    transaction.all(MARK_RESENT.statement(events_and_webhooks)).await.map(drop)
+    transaction.all(MARK_RESENT.statement(events_and_names)).await.map(drop)
 }
 
 /// These count again: their resend was withdrawn.
@@ -71,7 +72,8 @@ pub async fn set_aside(
     now_ms: i64,
 ) -> Result<u64, StoreError> {
     lock(transaction, &filter.webhook).await?;
-    let (chosen, mut params) = dead("SELECT d.id", filter);
+    let webhooks = names(transaction, &filter.webhook).await?;
+    let (chosen, mut params) = dead("SELECT d.id", filter, &webhooks);
     params.extend(params![by, now_ms]);
     let (by, at) = (params.len() - 1, params.len());
     // The condition again, for one that was resent while this waited for it.
@@ -84,7 +86,8 @@ pub async fn set_aside(
 /// Ends the setting aside of the dead letters that the filter means. Returns how many.
 pub async fn undo(transaction: &mut Transaction, filter: &DeadFilter) -> Result<u64, StoreError> {
     lock(transaction, &filter.webhook).await?;
-    let (chosen, params) = dead("SELECT d.id", filter);
+    let webhooks = names(transaction, &filter.webhook).await?;
+    let (chosen, params) = dead("SELECT d.id", filter, &webhooks);
     let sql = format!("UPDATE delivery_history SET {NEITHER} WHERE {SET_ASIDE} AND id IN ({chosen})");
     transaction.execute(&sql, params).await
 }

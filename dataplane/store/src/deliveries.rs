@@ -5,29 +5,31 @@
 //!
 //! Unfinished deliveries are in the table `delivery_queue`, which stays small, or in `hand_off`, while the process that saved them
 //! makes their first attempt; finished ones are in `delivery_history`, whose rows change only by the marks of
-//! [`dead_letters`](crate::dead_letters). The view `delivery` shows all. Attempts that failed are in `attempt_history`; the view `attempt`
+//! [`dead_letters`](crate::dead_letters), and when a webhook's uid is replaced by its key. The view `delivery` shows all. Attempts that failed are in `attempt_history`; the view `attempt`
 //! also shows the one that succeeded and the one that is being made.
 
 mod begin;
 mod begun;
 mod due;
-mod end;
 mod finish;
 mod hand_off;
 mod history;
 mod lease;
+mod missing;
 mod queue;
-mod search;
+mod rekey;
+pub(crate) mod search;
 
 pub use begin::{Started, begin_attempts};
 pub use begun::begun;
 pub use docket_domain::delivery::Due;
 pub use due::{LATE_END_MS, due_again, due_by_key, unfinished};
-pub use end::end_without_webhook;
 pub use finish::{End, Stored, end_lost_attempts, finish_attempt, finish_attempts};
 pub(crate) use hand_off::inserts as hand_offs;
 pub use hand_off::{HandOffs, NewHandOff, queue_hand_offs};
 pub use lease::{Dead, Held, Lease, give_back, release_leases, renew};
+pub use missing::{Missing, begin_to_end, end_without_webhook, forget_missing, missing, note_missing};
 pub(crate) use queue::inserts;
 pub use queue::{NewDelivery, insert, insert_many, is_under_way};
+pub use rekey::{has_uid, rekey_finished, rekey_queued, uids};
 pub use search::{DeliveryFilter, ListedDelivery, StoredAttempt, find, find_with_attempts, later, search};

@@ -77,7 +77,7 @@ pub(crate) fn inserts<'a>(events: impl IntoIterator<Item = &'a Event>, now_ms: i
     }))
 }
 
-/// Marks an event as a test of this webhook, by uid.
+/// Marks an event as a test of this webhook, by key.
 pub async fn mark_as_test(
     transaction: &mut Transaction,
     id: &EventId,
@@ -87,7 +87,7 @@ pub async fn mark_as_test(
     transaction.execute(sql, params![id.as_str(), webhook]).await.map(drop)
 }
 
-/// Whether a delivery of a test event to this webhook, by uid, has not ended. Other transactions that ask it wait until this one
+/// Whether a delivery of a test event to this webhook, by key, has not ended. Other transactions that ask it wait until this one
 /// ends.
 pub async fn is_test_under_way(transaction: &mut Transaction, webhook: &str) -> Result<bool, StoreError> {
     let lock = "SELECT pg_advisory_xact_lock(hashtext('test event'), hashtext($1))";

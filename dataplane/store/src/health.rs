@@ -8,7 +8,7 @@ use crate::recent::MAX_COUNT;
 /// One webhook's deliveries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WebhookHealth {
-    /// The webhook's uid.
+    /// The webhook's key, or its uid in rows of before keys.
     pub webhook: String,
     /// Deliveries that are still to be made, those that failed before included.
     pub pending: i64,
@@ -20,6 +20,17 @@ pub struct WebhookHealth {
     pub last_success_at_ms: Option<i64>,
     /// When one of these was given up last, in milliseconds since 1970; `None`: there is none.
     pub last_dead_letter_at_ms: Option<i64>,
+}
+
+impl WebhookHealth {
+    /// Adds the deliveries of another, which is the same webhook: rows of before keys have its uid.
+    pub fn add(&mut self, other: &Self) {
+        self.pending += other.pending;
+        self.retrying += other.retrying;
+        self.dead_letter += other.dead_letter;
+        self.last_success_at_ms = self.last_success_at_ms.max(other.last_success_at_ms);
+        self.last_dead_letter_at_ms = self.last_dead_letter_at_ms.max(other.last_dead_letter_at_ms);
+    }
 }
 
 /// Twice [`MAX_COUNT`] and one more: those of tests are taken off, and are fewer.
@@ -54,7 +65,7 @@ pub fn sql(bound: &str) -> String {
     )
 }
 
-/// Of every webhook that has deliveries, in the order of their uids; of the first 10,000 uids. The uids are the database's: they may
+/// Of every webhook that has deliveries, in the order of their keys; of the first 10,000 keys. The keys are the database's: they may
 /// be of webhooks that are deleted, or that are another's.
 pub async fn by_webhook(connection: &mut Connection) -> Result<Vec<WebhookHealth>, StoreError> {
     read(connection, "").await

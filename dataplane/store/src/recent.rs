@@ -20,7 +20,7 @@ pub const MAX_RETRIED: i64 = 5_000;
 
 const NO_TEST: &str = "NOT EXISTS (SELECT 1 FROM test_event t WHERE t.id = d.event_id)";
 
-/// How many deliveries to these webhooks, by uid, ended so at `from_ms` or later, of dead letters those that count; more than [`MAX_COUNT`] count as one more.
+/// How many deliveries to these webhooks, by key, ended so at `from_ms` or later, of dead letters those that count; more than [`MAX_COUNT`] count as one more.
 pub async fn count(
     connection: &mut Connection,
     webhooks: &[String],
@@ -60,7 +60,7 @@ pub struct Ended {
     pub total_us: Option<i64>,
 }
 
-/// The deliveries that ended last in each of these spans of time, at most [`SAMPLE`] of each: to these webhooks, by uid, if they
+/// The deliveries that ended last in each of these spans of time, at most [`SAMPLE`] of each: to these webhooks, by key, if they
 /// are given. Times are in milliseconds since
 /// 1970, inclusive at the start and exclusive at the end.
 pub async fn sample(
@@ -71,7 +71,7 @@ pub async fn sample(
     let first = 2 * hours.len() + 1;
     let own = match webhooks {
         None => String::new(),
-        // The empty text is no uid: without webhooks there is no delivery.
+        // The empty text is no key: without webhooks there is no delivery.
         Some(uids) => {
             let places: Vec<String> =
                 (first..first + uids.len()).map(|place| format!(", ${place}")).collect();
@@ -100,7 +100,7 @@ pub async fn sample(
 /// Deliveries of a webhook that failed in the same way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failures {
-    /// The webhook's uid.
+    /// The webhook's key.
     pub webhook: String,
     /// Failed (they are tried again) or DeadLetter.
     pub status: Status,
@@ -114,7 +114,7 @@ pub struct Failures {
     pub cause: Option<Cause>,
 }
 
-/// How deliveries to these webhooks, by uid, became dead letters that count last, and fail now: dead letters first, of each the most
+/// How deliveries to these webhooks, by key, became dead letters that count last, and fail now: dead letters first, of each the most
 /// frequent first. It looks at the
 /// last 500 dead letters of each, and at 5,000 deliveries that are tried again.
 pub async fn failures(connection: &mut Connection, webhooks: &[String]) -> Result<Vec<Failures>, StoreError> {

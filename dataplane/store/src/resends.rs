@@ -1,10 +1,11 @@
 //! Bulk resends: which dead letters one means, the request, its progress, and how it is stopped.
 
-use docket_crds::EventCode;
+use docket_crds::{EventCode, webhook_key};
 use docket_domain::delivery::Status;
 
 use crate::connection::{Connection, Transaction};
 use crate::dead_letters::{self, OPEN, SET_ASIDE};
+use crate::deliveries::search::named;
 use crate::error::StoreError;
 use crate::events::{self, IS_TEST};
 use crate::sql::{Param, SLOTS, Search, filled, params, slots};
@@ -12,7 +13,7 @@ use crate::sql::{Param, SLOTS, Search, filled, params, slots};
 /// Which dead letters to resend or to set aside; times are inclusive at the start and exclusive at the end.
 #[derive(Debug, Clone)]
 pub struct DeadFilter {
-    /// The webhook's uid.
+    /// The webhook's key.
     pub webhook: String,
     /// The webhook's customer; `None`: not known right now.
     pub customer_code: Option<String>,
@@ -61,20 +62,32 @@ impl Extent {
 /// The dead letters of a webhook, oldest first, without those of test events. Of each event only the latest delivery to this webhook counts: one that
 /// was resent since is not sent a third time.
 pub async fn dead_letters(connection: &mut Connection, filter: &DeadFilter) -> Result<Vec<Dead>, StoreError> {
-    let (sql, params) = dead("SELECT d.id, d.event_id, d.created_at_ms", filter);
+    let webhooks = names(connection, &filter.webhook).await?;
+    let (sql, params) = dead("SELECT d.id, d.event_id, d.created_at_ms", filter, &webhooks);
     let rows = connection.query(&sql, params).await?;
     rows.iter()
         .map(|row| Ok(Dead { id: row.get(0)?, event_id: row.get(1)?, created_at_ms: row.get(2)? }))
         .collect()
 }
 
-/// The statement that selects from the history `d` what a filter means.
-pub(crate) fn dead(select: &str, filter: &DeadFilter) -> (String, Vec<Param>) {
-    let DeadFilter { webhook, customer_code, event_codes, from_ms, to_ms, limit, set_aside } = filter;
+/// What the history may have for the webhook with this key: the key, and uids in rows of before keys.
+pub(crate) async fn names(connection: &mut Connection, key: &str) -> Result<Vec<String>, StoreError> {
+    let mut names = vec![key.to_owned()];
+    if let Some(full_name) = webhook_key::full_name(key) {
+        let found = named(connection, full_name).await?;
+        names.extend(found.into_iter().filter(|name| webhook_key::full_name(name).is_none()));
+    }
+    Ok(names)
+}
+
+/// The statement that selects from the history `d` what a filter means; `webhooks` are the [`names`] of its webhook.
+pub(crate) fn dead(select: &str, filter: &DeadFilter, webhooks: &[String]) -> (String, Vec<Param>) {
+    let DeadFilter { webhook: _, customer_code, event_codes, from_ms, to_ms, limit, set_aside } = filter;
     let mut search =
         Search::new(&format!("{select} FROM delivery_history d JOIN event e ON e.id = d.event_id"));
     search.and(if *set_aside { SET_ASIDE } else { OPEN }, []);
-    search.and("d.webhook = $1", [webhook.into()]);
+    let places: Vec<String> = (1..=webhooks.len()).map(|place| format!("${place}")).collect();
+    search.and(&format!("d.webhook IN ({})", places.join(", ")), webhooks.iter().map(Param::from));
     search.and(&format!("NOT {IS_TEST}"), []);
     search.and_some("e.customer_code = $1", customer_code.as_ref());
     if let Some(codes) = event_codes {
@@ -88,9 +101,9 @@ pub(crate) fn dead(select: &str, filter: &DeadFilter) -> (String, Vec<Param>) {
     // Only the index by event may be used: without statistics, as after an outage that filled the table, PostgreSQL chose
     // one by webhook and compared each dead letter with all others. What is in the queue is always later.
     let latest = "NOT EXISTS (SELECT 1 FROM delivery_history n WHERE n.event_id = d.event_id \
-                  AND n.webhook || '' = d.webhook AND (n.created_at_ms, n.id) > (d.created_at_ms, d.id)) \
+                  AND n.webhook_name = d.webhook_name AND (n.created_at_ms, n.id) > (d.created_at_ms, d.id)) \
                   AND NOT EXISTS (SELECT 1 FROM delivery_queue q WHERE q.event_id = d.event_id \
-                  AND q.webhook || '' = d.webhook)";
+                  AND q.webhook_name = d.webhook_name)";
     search.and(latest, []);
     search.end("ORDER BY d.created_at_ms, d.id LIMIT $1", [(*limit).into()])
 }
@@ -104,7 +117,8 @@ pub async fn extent(
 ) -> Result<(Extent, i64), StoreError> {
     let limit = filter.limit;
     let counted = DeadFilter { limit: limit.max(most), ..filter.clone() };
-    let (sql, params) = dead("SELECT d.created_at_ms AS at_ms", &counted);
+    let webhooks = names(connection, &filter.webhook).await?;
+    let (sql, params) = dead("SELECT d.created_at_ms AS at_ms", &counted, &webhooks);
     // A number of ours, so no escaping.
     let sql = format!(
         "SELECT count(CASE WHEN place <= {limit} THEN 1 END), min(at_ms), max(CASE WHEN place <= {limit} THEN at_ms END), \
@@ -115,14 +129,15 @@ pub async fn extent(
     Ok((Extent { count: row.get(0)?, oldest_ms: row.get(1)?, newest_ms: row.get(2)? }, row.get(3)?))
 }
 
-/// The uid and the name of a webhook that has dead letters, by either of them; the last one that had this name.
+/// The `namespace/name` and the customer of a webhook that has dead letters, by name, key or, of before keys, uid; the last one that
+/// had this name.
 pub async fn webhook_of_dead(
     connection: &mut Connection,
-    uid_or_name: &str,
+    name: &str,
 ) -> Result<Option<(String, String)>, StoreError> {
-    let sql = "SELECT webhook, webhook_name FROM delivery_history WHERE status = 'DeadLetter' \
-               AND (webhook = $1 OR webhook_name = $1) ORDER BY created_at_ms DESC LIMIT 1";
-    let row = connection.query_opt(sql, params![uid_or_name]).await?;
+    let sql = "SELECT d.webhook_name, e.customer_code FROM delivery_history d JOIN event e ON e.id = d.event_id \
+               WHERE d.status = 'DeadLetter' AND (d.webhook = $1 OR d.webhook_name = $1) ORDER BY d.created_at_ms DESC LIMIT 1";
+    let row = connection.query_opt(sql, params![name]).await?;
     row.map(|row| Ok((row.get(0)?, row.get(1)?))).transpose()
 }
 
@@ -164,7 +179,7 @@ pub async fn insert(transaction: &mut Transaction, resend: &Resend) -> Result<()
     transaction.execute(sql, params).await.map(|_| ())
 }
 
-/// Requests, newest first, to these webhooks, by uid, if they are given; `after` is the `created_at_ms` and the id of the last one seen.
+/// Requests, newest first, to these webhooks, by key, if they are given; `after` is the `created_at_ms` and the id of the last one seen.
 pub async fn search(
     connection: &mut Connection,
     webhooks: Option<&[String]>,
@@ -178,7 +193,7 @@ pub async fn search(
     );
     search.and_some("id = $1", id);
     if let Some(webhooks) = webhooks {
-        // The empty text is no uid: without webhooks there is no resend.
+        // The empty text is no key: without webhooks there is no resend.
         let places: Vec<String> = (1..=webhooks.len()).map(|place| format!(", ${place}")).collect();
         search.and(&format!("webhook IN (''{})", places.concat()), webhooks.iter().map(Param::from));
     }

@@ -356,8 +356,9 @@ impl From<Param> for rusqlite::types::Value {
 }
 
 /// The most bytes of an id that outlives its row: a queue, a schedule or an attempt holds it. No id and no customer code has as
-/// many, so what was cut is unknown. A webhook in a folder has the longest, `file:`, its namespace and its name: 322.
-const LONGEST_ID: usize = 330;
+/// many, so what was cut is unknown. A webhook's key is the longest, with a namespace of 63, a name of 253 and a customer's code of 256
+/// bytes: 574.
+const LONGEST_ID: usize = 580;
 
 /// One row of a result.
 pub enum Row {

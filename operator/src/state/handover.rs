@@ -189,7 +189,7 @@ impl HandedOver {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::BTreeMap;
 
     use serde_json::json;
 
@@ -222,7 +222,7 @@ mod tests {
             "tokens": {"lifetimeMinutes": 60, "signingKeys": []}, "database": null, "activeEvents": [],
             "webhooks": targets.iter().map(webhook).collect::<Vec<_>>(),
         });
-        Runtime::new(1, serde_json::from_value::<TenantConfig>(config).unwrap(), BTreeSet::new())
+        Runtime::new(1, serde_json::from_value::<TenantConfig>(config).unwrap(), BTreeMap::new())
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Pure: all that was fetched and provisioned becomes what the data plane serves, and what is to be reported.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use docket_crds::compile::{self, compile as compile_tenant};
@@ -22,8 +22,8 @@ use crate::tenant::stored::Memory;
 
 /// The most bytes of a tenant's configuration. A Secret has room for 1,048,576, with what the operator remembers.
 const LARGEST: usize = 1_000_000;
-/// The bytes that the uid of a webhook on hold takes.
-const UID: usize = 40;
+/// The bytes that a webhook on hold takes beside its name: its uid, twice, and what is around them.
+const HELD: usize = 90;
 
 /// The result of compiling a Tenant.
 #[derive(Debug)]
@@ -106,7 +106,9 @@ fn of_readable<'a>(provisioned: Provisioned<'a>, tenant: &Tenant, settings: &Set
     if let Some(config) = config.as_mut() {
         config.webhooks.retain(|webhook| !without_room.contains(&webhook.uid));
     }
-    let too_large = config.as_mut().map(|config| shortened(config, webhooks.len(), &created_at));
+    let names = fetched.subject.webhooks.iter().map(|webhook| webhook.meta.name.to_string().len());
+    let if_held = names.map(|name| name + HELD).sum();
+    let too_large = config.as_mut().map(|config| shortened(config, if_held, &created_at));
     let too_large = too_large.unwrap_or_default();
     let outcomes = decided.into_iter().map(|(index, mut reasons)| {
         let (declared, _) = readable[index];
@@ -207,15 +209,11 @@ fn unreadable_webhooks(
 
 /// Leaves out the webhooks that do not fit into one Secret, so that it can always be written: keys and tenants that are
 /// switched off must not stay served because of them. The tenant's own stay before those of other namespaces, and older
-/// ones before younger ones. `declared`: how many there are. Returns the uids of those left out.
-fn shortened(
-    config: &mut TenantConfig,
-    declared: usize,
-    created_at: &dyn Fn(&str) -> i64,
-) -> HashSet<String> {
+/// ones before younger ones. `held`: the room to leave for webhooks on hold. Returns the uids of those left out.
+fn shortened(config: &mut TenantConfig, held: usize, created_at: &dyn Fn(&str) -> i64) -> HashSet<String> {
     let size = |json: serde_json::Result<Vec<u8>>| json.map_or(0, |json| json.len());
     let alone = TenantConfig { webhooks: Vec::new(), ..config.clone() };
-    let mut room = LARGEST.saturating_sub(size(serde_json::to_vec(&alone)) + declared * UID);
+    let mut room = LARGEST.saturating_sub(size(serde_json::to_vec(&alone)) + held);
     let mut order: Vec<&WebhookConfig> = config.webhooks.iter().collect();
     order.sort_by_cached_key(|webhook| {
         (webhook.namespace != config.namespace, created_at(&webhook.uid), webhook.uid.clone())
@@ -249,7 +247,7 @@ fn refers_to_too_much() -> Reason {
 
 /// Webhooks that are declared and not served: what is queued for them waits. One that the tenant does not allow or take is on hold
 /// only if it once was served, so that strangers cannot fill the tenant's Secret.
-fn held(fetched: &Fetched, config: &TenantConfig, outcomes: &[WebhookOutcome]) -> BTreeSet<String> {
+fn held(fetched: &Fetched, config: &TenantConfig, outcomes: &[WebhookOutcome]) -> BTreeMap<String, String> {
     let previous = fetched.stored.as_ref().and_then(|stored| stored.runtime.as_ref());
     let known = |uid: &String| {
         previous.is_some_and(|previous| previous.held_webhooks.contains(uid) || serves(&previous.config, uid))
@@ -259,8 +257,10 @@ fn held(fetched: &Fetched, config: &TenantConfig, outcomes: &[WebhookOutcome]) -
         let strange = [ReasonCode::RefNotPermitted, ReasonCode::TooManyWebhooks];
         outcome.is_some_and(|outcome| outcome.reasons.iter().any(|reason| strange.contains(&reason.code)))
     };
-    let declared = fetched.subject.webhooks.iter().map(|webhook| webhook.meta.uid.clone());
-    declared.filter(|uid| !serves(config, uid) && (known(uid) || !forbidden(uid))).collect()
+    let declared = fetched.subject.webhooks.iter().map(|webhook| &webhook.meta);
+    let held =
+        declared.filter(|meta| !serves(config, &meta.uid) && (known(&meta.uid) || !forbidden(&meta.uid)));
+    held.map(|meta| (meta.uid.clone(), meta.name.to_string())).collect()
 }
 
 fn outcome(
@@ -301,7 +301,8 @@ impl Compiled<'_> {
         let Some((runtime, _)) = self.runtime.as_mut().filter(|_| !taken.is_empty()) else {
             return;
         };
-        let Runtime { generation, mut config, held_webhooks, .. } = runtime.clone();
+        let (generation, mut config, held) =
+            (runtime.generation, Arc::clone(&runtime.config), runtime.held());
         for key in Arc::make_mut(&mut config).api_keys.extract_if(.., |key| taken.contains(&key.digest)) {
             let index = tenant.spec.api_keys.iter().position(|spec| spec.name == key.name);
             let field = format!("spec.apiKeys[{}]", index.unwrap_or_default());
@@ -309,6 +310,6 @@ impl Compiled<'_> {
                 "another Tenant, which is older, has the same key; give this one its own".to_owned();
             self.reasons.push(Reason { code: ReasonCode::SecretInvalid, field, message });
         }
-        *runtime = Runtime::new(generation, config, held_webhooks);
+        *runtime = Runtime::new(generation, config, held);
     }
 }

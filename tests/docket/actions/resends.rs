@@ -32,7 +32,7 @@ on_both_databases!(
 );
 
 fn no_unknown_webhooks() -> HeldWebhooks {
-    HeldWebhooks::These([WEBHOOK.to_owned()].into())
+    HeldWebhooks::These([("uid".to_owned(), "smith/orders".to_owned())].into())
 }
 
 fn many(per_second: i64) -> Many {

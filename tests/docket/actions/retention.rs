@@ -1,6 +1,5 @@
 //! The clock that the retention goes by.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +25,7 @@ fn retention(rig: &TenantDatabase, clock: Clock, keep: Duration) -> Retention {
     let config: TenantConfig =
         serde_json::from_value(tenant_config("uid", "ACME", CUSTOMER, 0)).expect("a configuration");
     let store = Arc::new(Store::new(rig.opened_again()));
-    let held = HeldWebhooks::These(BTreeSet::new());
+    let held = HeldWebhooks::These(Default::default());
     let tenants = Arc::new(Tenants::default());
     tenants.replace(vec![Arc::new(ServedTenant::new(config, store, held, &Trust::none(), None))]);
     Retention::new(clock, tenants, keep)

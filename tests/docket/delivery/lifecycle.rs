@@ -12,14 +12,21 @@ use crate::delivery::stage::{
     together,
 };
 
+/// The deliveries of a webhook that is not there wait for a second.
+const SHORT_GRACE: &str = "--backoff-base 1500ms --poll-interval 200ms --attempt-timeout 3s --allow-egress 127.0.0.1/32 \
+                           --webhook-grace 1s";
 /// The first retry comes after 3 s: long enough to change something meanwhile.
 const RETRY_SOON: &str =
     "--backoff-base 1500ms --poll-interval 200ms --attempt-timeout 3s --allow-egress 127.0.0.1/32";
 
 /// One order, whose first attempt has failed and whose retry is to come.
 async fn failed_once(webhook: &Webhook, hook: &Receiver) -> (Home, Server, Client) {
+    failed_once_with(webhook, hook, RETRY_SOON).await
+}
+
+async fn failed_once_with(webhook: &Webhook, hook: &Receiver, flags: &str) -> (Home, Server, Client) {
     hook.script(|_| Response::Status(500));
-    let (home, server, client) = stage(std::slice::from_ref(webhook), RETRY_SOON).await;
+    let (home, server, client) = stage(std::slice::from_ref(webhook), flags).await;
     save(&client).await;
     eventually("it failed once", SOON, async || deliveries(&home).iter().any(|row| row.status == "Failed"))
         .await;
@@ -50,27 +57,63 @@ async fn a_webhook_of_the_same_name_for_another_customer_gets_nothing_of_the_fir
     let (home, server, _client) = failed_once(&webhook, &hook).await;
     server.terminate().await;
     Webhook { customer: "C-2", url: other.url("/"), ..webhook }.write(&home);
-    let _server = Server::start(&home, Options::flags(RETRY_SOON)).await;
+    let _server = Server::start(&home, Options::flags(SHORT_GRACE)).await;
     let row = all_end(&home, 1).await.remove(0);
     assert_eq!((row.status.as_str(), row.class()), ("DeadLetter", "WebhookGone"));
     assert_eq!((hook.count(), other.count()), (1, 0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_deleted_webhooks_deliveries_end_without_a_post() {
+async fn a_deleted_webhooks_deliveries_end_after_the_grace_without_a_post() {
     let _turn = together().await;
     let hook = Receiver::start().await;
     let webhook = Webhook::new("orders", hook.url("/"));
-    let (home, server, _client) = failed_once(&webhook, &hook).await;
+    let (home, server, client) = failed_once_with(&webhook, &hook, SHORT_GRACE).await;
+    hook.script(|_| Response::Status(500));
+    save(&client).await;
+    let failed = || deliveries(&home).iter().filter(|row| row.status == "Failed").count();
+    eventually("two failed", SOON, async || failed() == 2).await;
+    hook.script(|_| Response::Status(200));
+    let posts = hook.count();
     reload(&home, || std::fs::remove_file(home.config().join("webhook-orders.yaml")).expect("removable"))
         .await;
-    let row = all_end(&home, 1).await.remove(0);
-    assert_eq!((row.status.as_str(), row.attempts, row.class()), ("DeadLetter", 1, "WebhookGone"));
-    assert_eq!((hook.count(), attempts(&home).len()), (1, 1));
-    assert_eq!(server.metric("docket_deliveries_total{status=\"DeadLetter\"}").await, 1.0);
-    // Declared again, it gets new events; ended deliveries stay as they are.
+    for row in all_end(&home, 2).await {
+        assert_eq!((row.status.as_str(), row.class()), ("DeadLetter", "WebhookGone"));
+    }
+    assert_eq!((hook.count(), attempts(&home).len()), (posts, posts));
+    assert_eq!(server.metric("docket_deliveries_total{status=\"WebhookGone\"}").await, 2.0);
+    assert_eq!(server.metric("docket_deliveries_total{status=\"DeadLetter\"}").await, 0.0, "nobody's fault");
+    let log = std::fs::read_to_string(home.log("err")).expect("a log");
+    assert_eq!(log.matches("end as WebhookGone").count(), 1, "one line for the webhook: {log}");
+    // Declared again, it gets what is resent; ended deliveries stay as they are.
     reload(&home, || webhook.write(&home)).await;
-    remains("no POST", Duration::from_secs(1), async || hook.count() == 1).await;
+    remains("no POST", Duration::from_secs(1), async || hook.count() == posts).await;
+    let resend = ["deliveries", "resend", "--tenant", "ACME", "--webhook", "default/orders", "--yes"];
+    let (done, text) = home.command(&resend, "");
+    assert!(done, "{text}");
+    eventually("both are resent", SOON, async || hook.count() == posts + 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_that_is_put_back_in_time_gets_what_was_queued() {
+    let _turn = together().await;
+    let hook = Receiver::start().await;
+    let webhook = Webhook::new("orders", hook.url("/"));
+    let (home, _server, _client) = failed_once(&webhook, &hook).await;
+    // Its age is no reason to end it.
+    home.open("ACME").change("UPDATE delivery_queue SET created_at_ms = created_at_ms - 10800000");
+    reload(&home, || std::fs::remove_file(home.config().join("webhook-orders.yaml")).expect("removable"))
+        .await;
+    let missing = || home.open("ACME").rows("SELECT webhook FROM missing_webhook", &[]).len();
+    eventually("it is missed", SOON, async || missing() == 1).await;
+    let due = delivery_to(&home, "orders").due_at_ms;
+    eventually("its time has passed", SOON, async || jiff_now() > due + 500).await;
+    let row = delivery_to(&home, "orders");
+    assert_eq!((row.status.as_str(), row.attempts, hook.count()), ("Failed", 1, 1));
+    reload(&home, || webhook.write(&home)).await;
+    assert_eq!(all_end(&home, 1).await[0].status, "Succeeded");
+    assert_eq!(hook.count(), 2);
+    eventually("it is missed no more", SOON, async || missing() == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -201,7 +201,6 @@ async fn the_command_line_filters_and_refuses_what_contradicts() {
     let list = |more: &str| command(&home, &format!("deliveries list --tenant ACME {more}"));
     for more in [
         "--webhook default/orders",
-        "--webhook file:default/orders",
         "--event order.created",
         "--from 2026-01-01 --to 9999-12-31",
         "--http-status 410",

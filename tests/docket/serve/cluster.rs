@@ -1,6 +1,6 @@
 //! Tenants from runtime Secrets of a real Kubernetes API: added, changed, broken, removed, and served while it is away.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use docket_crds::{Runtime, TenantConfig, runtime};
@@ -19,15 +19,15 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// The whole of a test's cluster: a namespace, and a way to the API that can be cut.
-struct Place {
+pub(super) struct Place {
     cluster: &'static Cluster,
-    namespace: String,
+    pub(super) namespace: String,
     proxy: Proxy,
-    kubeconfig: String,
+    pub(super) kubeconfig: String,
 }
 
 impl Place {
-    async fn new(stage: &Stage) -> Self {
+    pub(super) async fn new(stage: &Stage) -> Self {
         let cluster = tokio::task::spawn_blocking(cluster).await.expect("the API server starts");
         let namespace = cluster.namespace("serve");
         let view = ["config", "view", "--minify", "--raw", "--flatten", "--output=json"];
@@ -53,12 +53,12 @@ impl Place {
         self.cluster.kubectl(&apply, &secret.to_string()).expect("the API server takes it");
     }
 
-    fn serve(&self, config: TenantConfig) {
-        let runtime = Runtime::new(1, config.clone(), BTreeSet::new());
+    pub(super) fn serve(&self, config: TenantConfig) {
+        let runtime = Runtime::new(1, config.clone(), BTreeMap::new());
         self.write(&runtime::secret_name(&config.uid), &serde_json::to_string(&runtime).expect("JSON"));
     }
 
-    fn delete(&self, uid: &str) {
+    pub(super) fn delete(&self, uid: &str) {
         let name = runtime::secret_name(uid);
         self.cluster
             .kubectl(&["--namespace", &self.namespace, "delete", "secret", &name], "")
@@ -66,7 +66,7 @@ impl Place {
     }
 }
 
-fn config(uid: &str, code: &str, digit: char, database: &str) -> TenantConfig {
+pub(super) fn config(uid: &str, code: &str, digit: char, database: &str) -> TenantConfig {
     let mut config = tenant_config(uid, code, "C-1", 0);
     let digest = docket_crds::ApiKeyDigest::of(&api_key(digit)).expect("a key");
     config["apiKeys"] = json!([{"name": "primary", "digest": digest, "active": true, "version": "v2"}]);

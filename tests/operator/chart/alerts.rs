@@ -47,6 +47,13 @@ fn cases() -> Vec<Case> {
             Some(11),
         ),
         case("DocketDeadLetters", &[("docket_deliveries_total{status='Succeeded'}", "0+9x60")], 60, None),
+        // A Webhook was removed on purpose.
+        case(
+            "DocketDeadLetters",
+            &[("docket_deliveries_total{status='WebhookGone'}", "0x10 9x50")],
+            60,
+            None,
+        ),
         case(
             "DocketMostAttemptsFail",
             &[

@@ -119,6 +119,8 @@ const WRONG: &[(&str, &str)] = &[
     ("worker: {deliveryRetention: 40000d}", "/worker/deliveryRetention"),
     ("worker: {auditRetention: 0d}", "/worker/auditRetention"),
     ("worker: {deliveryRetention: 0d}", "/worker/deliveryRetention"),
+    ("worker: {webhookGrace: 1m}", "/worker/webhookGrace"),
+    ("worker: {webhookGrace: 3600}", "/worker/webhookGrace"),
     ("worker: {sweepInterval: 1d}", "/worker/sweepInterval"),
     ("detector: {autoscaling: {enabled: true}}", "/detector"),
     ("detector: {invoiceMaxAge: 0d}", "/detector/invoiceMaxAge"),

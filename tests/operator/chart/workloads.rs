@@ -128,7 +128,7 @@ externalDatabases: {allow: [db.example.com, '*.eu.example.com', 10.3.0.0/16]}
 watch: {namespaces: [a, b]}
 api: {trustedProxies: [10.244.0.0/16, 10.1.0.0/24], proxyProtocol: true, auditLog: true}
 networkPolicy: {clusterCIDRs: [203.0.112.0/22, '2a00:1::/32']}
-worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRetention: 7d, auditRetention: 8d, extraArgs: [--x=1]}
+worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRetention: 7d, webhookGrace: 2h, auditRetention: 8d, extraArgs: [--x=1]}
 ",
     );
     assert_eq!(
@@ -184,6 +184,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--deny-egress=203.0.112.0/22",
             "--deny-egress=2a00:1::/32",
             "--delivery-retention=7d",
+            "--webhook-grace=2h",
             "--audit-retention=8d",
             "--sweep-interval=10s",
             "--management=0.0.0.0:9090",

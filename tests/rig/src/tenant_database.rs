@@ -26,7 +26,7 @@ pub const T0: i64 = 1_800_000_000_000;
 /// The customer that a new database has.
 pub const CUSTOMER: &str = "SMITH";
 /// The webhook that deliveries are for, unless a case says otherwise.
-pub const WEBHOOK: &str = "webhook-1";
+pub const WEBHOOK: &str = "smith/orders/SMITH";
 
 /// Makes two tests of each case: on a SQLite file, and on a real PostgreSQL.
 #[macro_export]

@@ -141,12 +141,12 @@ impl<'a> Compiler<'a> {
         // A webhook that cannot be read at all may belong to any tenant.
         let concerned =
             entries.filter(|(_, entry)| entry.now.as_ref().is_none_or(|webhook| tenant_of(webhook) == *name));
-        let held_webhooks: BTreeSet<String> = concerned
-            .map(|(name, _)| uid(name))
-            .filter(|uid| config.webhooks.iter().all(|active| active.uid != *uid))
+        let held: BTreeMap<String, String> = concerned
+            .map(|(name, _)| (uid(name), name.to_string()))
+            .filter(|(uid, _)| config.webhooks.iter().all(|active| active.uid != *uid))
             .collect();
         // A folder counts no generations.
-        DeclaredTenant { runtime: Arc::new(Runtime::new(0, config, held_webhooks)), api_keys }
+        DeclaredTenant { runtime: Arc::new(Runtime::new(0, config, held)), api_keys }
     }
 }
 

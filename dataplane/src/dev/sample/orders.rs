@@ -155,7 +155,7 @@ async fn dead_letter(
     let new = NewDelivery {
         id: DeliveryId::new(at, random::bytes()),
         event_id: event.id.as_str().to_owned(),
-        webhook: webhook.uid.clone(),
+        webhook: webhook.key(),
         webhook_name: webhook.full_name(),
         idempotency_key: None,
         resend_of: None,

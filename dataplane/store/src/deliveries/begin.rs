@@ -14,7 +14,7 @@ pub struct Started {
     pub id: DeliveryId,
     /// Its event.
     pub event_id: String,
-    /// Its webhook's uid.
+    /// Its webhook's key.
     pub webhook: String,
     /// Which attempt this is, 1 to 5.
     pub attempt: u32,

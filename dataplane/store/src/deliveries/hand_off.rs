@@ -21,7 +21,7 @@ use crate::sql::{Param, Row, Rows, Statement};
 pub struct NewHandOff {
     /// Its id.
     pub id: DeliveryId,
-    /// The webhook's uid.
+    /// The webhook's key.
     pub webhook: String,
     /// `namespace/name` of the webhook, for people.
     pub webhook_name: String,

@@ -60,7 +60,7 @@ impl Lease {
 pub struct Held<'a> {
     /// Its delivery.
     pub id: DeliveryId,
-    /// Its webhook's uid.
+    /// Its webhook's key.
     pub webhook: &'a str,
     /// Who makes it.
     pub lease: &'a Lease,

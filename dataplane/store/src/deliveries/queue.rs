@@ -16,7 +16,7 @@ pub struct NewDelivery {
     pub id: DeliveryId,
     /// The event it carries.
     pub event_id: String,
-    /// The webhook's uid.
+    /// The webhook's key.
     pub webhook: String,
     /// `namespace/name` of the webhook, for people.
     pub webhook_name: String,
@@ -58,21 +58,29 @@ pub async fn insert_many(
     }
     let queued: HashSet<&DeliveryId> = inserted.iter().collect();
     let resends = deliveries.iter().filter(|new| new.resend_of.is_some() && queued.contains(&new.id));
-    let sent = resends.map(|new| [Param::from(&new.event_id), Param::from(&new.webhook)]);
+    let sent = resends.map(|new| [Param::from(&new.event_id), Param::from(&new.webhook_name)]);
     dead_letters::mark_resent(transaction, sent).await?;
     Ok(inserted)
 }
 
-/// Deletes those of the rows just queued whose webhook has a finished delivery with the same key.
+/// Deletes those of the rows just queued whose webhook has a finished delivery with the same key. An invoice is also looked for by its
+/// number, since rows of before keys of webhooks have a uid.
 async fn take_back_finished(
     transaction: &mut Transaction,
     ids: &[DeliveryId],
 ) -> Result<Vec<DeliveryId>, StoreError> {
     let sql = format!(
-        "DELETE FROM delivery_queue WHERE EXISTS (SELECT 1 FROM delivery_history h \
+        "DELETE FROM delivery_queue WHERE (EXISTS (SELECT 1 FROM delivery_history h \
          WHERE h.webhook = delivery_queue.webhook AND h.idempotency_key = delivery_queue.idempotency_key) \
+         OR EXISTS (SELECT 1 FROM event n JOIN event e ON e.invoice_number = n.invoice_number \
+         JOIN delivery_history h ON h.event_id = e.id WHERE n.id = delivery_queue.event_id AND {same} \
+         AND n.customer_code = e.customer_code) \
+         OR EXISTS (SELECT 1 FROM event n JOIN event e ON e.invoice_number = n.invoice_number \
+         JOIN delivery_queue h ON h.event_id = e.id WHERE n.id = delivery_queue.event_id AND {same} \
+         AND n.customer_code = e.customer_code AND h.id <> delivery_queue.id)) \
          AND id IN ({}) RETURNING id",
-        slots(1)
+        slots(1),
+        same = "h.webhook_name = delivery_queue.webhook_name AND h.idempotency_key = delivery_queue.idempotency_key"
     );
     let mut taken_back = Vec::new();
     for chunk in ids.chunks(SLOTS) {
@@ -111,12 +119,13 @@ pub(crate) fn inserts<'a>(
     }))
 }
 
-/// Whether the webhook has an unfinished delivery of this event.
+/// Whether the webhook, by `namespace/name`, has an unfinished delivery of this event. An event has one customer, so that its name is
+/// enough.
 pub async fn is_under_way(
     connection: &mut Connection,
     event_id: &str,
-    webhook: &str,
+    webhook_name: &str,
 ) -> Result<bool, StoreError> {
-    let sql = "SELECT 1 FROM delivery_queue WHERE event_id = $1 AND webhook = $2 LIMIT 1";
-    Ok(connection.query_opt(sql, params![event_id, webhook]).await?.is_some())
+    let sql = "SELECT 1 FROM delivery_queue WHERE event_id = $1 AND webhook_name = $2 LIMIT 1";
+    Ok(connection.query_opt(sql, params![event_id, webhook_name]).await?.is_some())
 }

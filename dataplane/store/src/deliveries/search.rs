@@ -1,6 +1,6 @@
 //! Finds deliveries, and reads one with its attempts: for the webhook logs and the command line.
 
-use docket_crds::EventCode;
+use docket_crds::{EventCode, webhook_key};
 use docket_domain::delivery::{DeliveryId, FailureClass, Status, class_of_status};
 use docket_domain::failure::{Cause, Failure};
 use docket_program::clock::Clock;
@@ -80,14 +80,19 @@ const QUEUED: &str = "(SELECT q.*, CAST(NULL AS BIGINT) AS finished_at_ms, CAST(
 const COLUMNS: &str = "d.id, d.event_id, d.webhook, d.webhook_name, d.status, d.attempt_count, d.due_at_ms, d.failure_class, \
                        d.http_status, d.idempotency_key, d.resend_of, d.requested_by, d.resend_id, d.created_at_ms, \
                        d.finished_at_ms, d.resent, d.set_aside_by, d.set_aside_at_ms";
-/// The uids of the webhooks of the history that have this name, found from one to the next of the index that begins with
-/// them: all deliveries to one have the same name.
+/// The keys of the webhooks of the history that have this name, and their uids in rows of before keys, found from one to the next of
+/// the index that begins with them: all deliveries to one have the same name.
 const NAMED: &str = "WITH RECURSIVE hook (webhook) AS (SELECT min(webhook) FROM delivery_history UNION ALL \
     SELECT (SELECT min(h.webhook) FROM delivery_history h WHERE h.webhook > hook.webhook) \
     FROM hook WHERE hook.webhook IS NOT NULL) \
     SELECT webhook FROM hook WHERE $1 = (SELECT h.webhook_name FROM delivery_history h \
     WHERE h.webhook >= hook.webhook ORDER BY h.webhook LIMIT 1)";
 const JOINED: &str = "d JOIN event e ON e.id = d.event_id";
+
+/// The keys of the webhooks that have this `namespace/name`, one for each customer, and uids, as the history has them.
+pub(crate) async fn named(connection: &mut Connection, full_name: &str) -> Result<Vec<String>, StoreError> {
+    connection.query(NAMED, params![full_name]).await?.iter().map(|row| row.get(0)).collect()
+}
 
 /// The SELECT of deliveries `from` one of these tables.
 fn select(from: &str) -> String {
@@ -105,14 +110,19 @@ fn table(status: Option<Status>) -> &'static str {
 
 fn listed(row: &Row) -> Result<ListedDelivery, StoreError> {
     let class = row.get::<Option<String>>(12)?.map(|word| word.parse()).transpose();
+    let (customer_code, webhook, webhook_name): (String, String, String) =
+        (row.get(6)?, row.get(7)?, row.get(8)?);
+    // A row of before keys has the uid.
+    let is_key = webhook_key::full_name(&webhook).is_some();
+    let webhook = if is_key { webhook } else { webhook_key::of(&webhook_name, &customer_code) };
     Ok(ListedDelivery {
         id: row.get(0)?,
         event_id: row.get(1)?,
         event_code: row.parsed(2)?,
         about: About { web_order_id: row.get(3)?, work_order: row.get(4)?, invoice_number: row.get(5)? },
-        customer_code: row.get(6)?,
-        webhook: row.get(7)?,
-        webhook_name: row.get(8)?,
+        customer_code,
+        webhook,
+        webhook_name,
         status: row.parsed(9)?,
         attempt_count: row.get(10)?,
         due_at_ms: row.get(11)?,
@@ -142,7 +152,7 @@ fn cause(word: Option<String>) -> Option<Cause> {
 pub struct DeliveryFilter {
     /// In this status only.
     pub status: Option<Status>,
-    /// To this webhook only: its uid, or `namespace/name`.
+    /// To this webhook only: its key, or `namespace/name` for those of every customer.
     pub webhook: Option<String>,
     /// Of this event only.
     pub event_code: Option<EventCode>,
@@ -263,8 +273,7 @@ impl DeliveryFilter {
                 searches.push(from(&format!("{QUEUED} d"), named, params![webhook]));
             }
             if tables.contains(&HISTORY) {
-                let rows = connection.query(NAMED, params![webhook]).await?;
-                let mut uids = rows.iter().map(|row| row.get(0)).collect::<Result<Vec<String>, _>>()?;
+                let mut uids = named(connection, webhook).await?;
                 uids.retain(|uid| uid != webhook);
                 uids.push(webhook.clone());
                 // The index of dead letters begins with the webhook.
@@ -330,14 +339,14 @@ pub async fn later(
     connection: &mut Connection,
     listed: &ListedDelivery,
 ) -> Result<Vec<ListedDelivery>, StoreError> {
-    // Only the index by event is of use.
+    // By the webhook's name: rows of before keys have its uid. An event has one customer.
     let sql = format!(
-        "{} WHERE d.event_id = $1 AND d.webhook || '' = $2 AND (d.created_at_ms, d.id) > ($3, $4) \
+        "{} WHERE d.event_id = $1 AND d.webhook_name = $2 AND (d.created_at_ms, d.id) > ($3, $4) \
          ORDER BY d.created_at_ms DESC, d.id DESC LIMIT {MAX_LATER}",
         select(ALL)
     );
-    let ListedDelivery { event_id, webhook, created_at_ms, id, .. } = listed;
-    let rows = connection.query(&sql, params![event_id, webhook, *created_at_ms, id]).await?;
+    let ListedDelivery { event_id, webhook_name, created_at_ms, id, .. } = listed;
+    let rows = connection.query(&sql, params![event_id, webhook_name, *created_at_ms, id]).await?;
     rows.iter().map(self::listed).collect()
 }
 

@@ -14,7 +14,8 @@ use super::upgrade;
 on_both_databases!(
     what_was_sent_again_counts_once_more_at_most,
     what_is_set_aside_counts_nowhere_until_that_ends,
-    a_withdrawn_resend_leaves_its_dead_letter
+    a_withdrawn_resend_leaves_its_dead_letter,
+    dead_letters_of_before_keys_are_marked_as_others_are
 );
 
 fn filter(set_aside: bool) -> DeadFilter {
@@ -136,6 +137,26 @@ async fn a_withdrawn_resend_leaves_its_dead_letter(rig: TenantDatabase) {
     assert_eq!((stopped, open(&rig).await), (Some(1), vec![first.to_string()]));
 }
 
+/// They have the uid of a webhook that was created again since, and those that ended with it have no time from which it was missing.
+async fn dead_letters_of_before_keys_are_marked_as_others_are(rig: TenantDatabase) {
+    let ((first, event), (other, _)) = (dead(&rig, 1).await, dead(&rig, 2).await);
+    rig.run("UPDATE delivery_history SET webhook = 'old-uid'").await;
+    rig.run("UPDATE delivery_history SET failure_class = 'WebhookGone'").await;
+    let all = async |filter: DeadFilter| {
+        rig.write(async |t| dead_letters::set_aside(t, &filter, "employee 1", T0 + 50).await).await
+    };
+    assert_eq!(all(filter(false)).await, 2);
+    assert_eq!(rig.write(async |t| dead_letters::undo(t, &filter(true)).await).await, 2);
+    let again = resend(&rig, first, &event, 11).await;
+    assert!(rig.delivery(first).await.resent && !rig.delivery(other).await.resent);
+    let mut reader = rig.reader().await;
+    let listed = rows::find(&mut reader, first).await.expect("a statement").expect("it is there");
+    let later = rows::later(&mut reader, &listed).await.expect("a statement");
+    assert_eq!(later.iter().map(|later| later.id.clone()).collect::<Vec<_>>(), [again.to_string()]);
+    let left = resends::dead_letters(&mut reader, &filter(false)).await.expect("a statement");
+    assert_eq!(left.iter().map(|dead| dead.id.clone()).collect::<Vec<_>>(), [other.to_string()]);
+}
+
 /// Dead letters that a version without the marks has resent are marked before the index that counts them is built.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dead_letters_that_were_resent_before_an_upgrade_do_not_count_after_it() {
@@ -146,7 +167,8 @@ async fn dead_letters_that_were_resent_before_an_upgrade_do_not_count_after_it()
                 ('e2', 'order.created', 'C', '', 0); \
                 INSERT INTO delivery_history (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, \
                 created_at_ms, finished_at_ms) VALUES ('a', 'e1', 'w', 'a/w', 'DeadLetter', 5, 1, 1, 1), \
-                ('b', 'e1', 'w', 'a/w', 'Succeeded', 1, 2, 2, 2), ('c', 'e2', 'w', 'a/w', 'DeadLetter', 5, 3, 3, 3)";
+                ('b', 'e1', 'w', 'a/w', 'Succeeded', 1, 2, 2, 2), ('c', 'e2', 'w', 'a/w', 'DeadLetter', 5, 3, 3, 3); \
+                UPDATE delivery_history SET failure_class = 'WebhookGone' WHERE id = 'a'";
     let version = upgrade::version(before.expect("the step is there"));
     client.batch_execute(&format!("{version} {rows}")).await.expect("the version before");
     let database = Place::Url(url).open(1);

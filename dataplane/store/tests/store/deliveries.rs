@@ -1,5 +1,6 @@
 //! Queueing deliveries, and finding them again.
 
+use docket_crds::webhook_key;
 use docket_domain::delivery::{DeliveryId, Next, Outcome, Report, Status};
 use docket_domain::event::EventId;
 use docket_program::clock::Clock;
@@ -199,11 +200,12 @@ async fn unfinished_leaves_out_what_is_finished(rig: TenantDatabase) {
 /// The owner of a database writes into its rows what it likes. A schedule and an attempt hold what they read.
 async fn webhooks_and_events_are_held_up_to_the_length_of_ids(rig: TenantDatabase) {
     let ids = rig.queued(2, T0).await;
-    let (genuine, long) = (format!("file:{}", "n".repeat(317)), "🦊".repeat(20_000));
+    let full_name = format!("{}/{}", "n".repeat(63), "n".repeat(253));
+    let (genuine, long) = (webhook_key::of(&full_name, &"🦊".repeat(64)), "🦊".repeat(20_000));
     for (id, webhook) in ids.iter().zip([&genuine, &long]) {
         rig.run(&format!("UPDATE delivery_queue SET webhook = '{webhook}' WHERE id = '{id}'")).await;
     }
-    let cut = "🦊".repeat(82);
+    let cut = "🦊".repeat(145);
     let mut reader = rig.reader().await;
     let due = deliveries::unfinished(&mut reader, None, 100).await.expect("a page");
     assert_eq!([&due[0].webhook, &due[1].webhook], [&genuine, &cut]);

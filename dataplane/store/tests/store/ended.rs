@@ -5,11 +5,12 @@ use std::time::Duration;
 use docket_domain::delivery::{DeliveryId, FailureClass, MAX_ATTEMPTS, Next, Outcome, Report, Status};
 use docket_program::owner::Owner;
 use docket_rig::on_both_databases;
-use docket_rig::tenant_database::{T0, TenantDatabase, at, held, lease};
+use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, at, held, lease};
 use docket_store::deliveries::{self, Dead, LATE_END_MS, Lease};
 
 on_both_databases!(
     deliveries_without_a_webhook_end,
+    rows_of_before_keys_get_them,
     what_is_leased_is_not_ended_for_its_webhook,
     an_attempt_cut_off_before_its_webhook_went_is_lost,
     a_lost_fifth_attempt_is_a_dead_letter,
@@ -23,7 +24,16 @@ on_both_databases!(
 );
 
 async fn end_without_webhook(rig: &TenantDatabase, ids: &[DeliveryId], now_ms: i64) -> u64 {
-    rig.write(async |t| deliveries::end_without_webhook(t, ids, now_ms, now_ms).await).await
+    rig.write(async |t| {
+        deliveries::note_missing(t, [WEBHOOK], T0 - 3).await?;
+        assert_eq!(
+            deliveries::end_without_webhook(t, ids, T0 - 4, now_ms).await?,
+            0,
+            "it is not missing for so long"
+        );
+        deliveries::end_without_webhook(t, ids, T0 - 3, now_ms).await
+    })
+    .await
 }
 
 /// How many attempts it ended, and how many of their deliveries.
@@ -237,4 +247,39 @@ async fn an_attempt_given_back_does_not_count(rig: TenantDatabase) {
     rig.begin(&ids[..1], "mine", T0 + 5, T0 + 9).await;
     assert!(give_back(ids[0], &mine).await);
     assert_eq!(rig.picture(ids[0]).await, before);
+}
+
+/// A worker of before knows no keys, and would end deliveries two minutes after they were created.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn program_of_before_keys_cannot_end_deliveries_for_their_webhook() {
+    let rig = TenantDatabase::postgres().await;
+    rig.one_queued().await;
+    let sql = "INSERT INTO delivery_history (id, event_id, webhook, webhook_name, attempt_count, due_at_ms, created_at_ms, status, \
+               failure_class, finished_at_ms) SELECT id, event_id, webhook, webhook_name, attempt_count, due_at_ms, created_at_ms, \
+               'DeadLetter', $1, 1 FROM delivery_queue";
+    let clock = docket_program::clock::Clock::System;
+    for (class, is_refused) in [(FailureClass::WebhookGone, true), (FailureClass::ServerError, false)] {
+        let mut transaction = rig.database.begin(&clock).await.expect("a transaction");
+        let done = transaction.execute(sql, vec![class.as_str().into()]).await;
+        assert_eq!(done.is_err(), is_refused, "{class}");
+    }
+}
+
+/// Rows that a version of before keys has written get the keys of their webhooks, of whatever object they were.
+async fn rows_of_before_keys_get_them(rig: TenantDatabase) {
+    let ids = rig.queued(4, T0).await;
+    rig.set_status(ids[2], Status::Succeeded).await;
+    rig.set_status(ids[3], Status::DeadLetter).await;
+    for table in ["delivery_queue", "delivery_history"] {
+        rig.run(&format!("UPDATE {table} SET webhook = 'uid-' || id")).await;
+    }
+    rig.write(async |t| deliveries::rekey_queued(t, &ids[..2]).await).await;
+    let uids = deliveries::uids(&mut rig.reader().await).await.expect("a statement");
+    assert_eq!(uids, [format!("uid-{}", ids[2]), format!("uid-{}", ids[3])]);
+    for uid in &uids {
+        assert_eq!(rig.write(async |t| deliveries::rekey_finished(t, uid, 10).await).await, 1);
+    }
+    assert_eq!(deliveries::uids(&mut rig.reader().await).await.expect("a statement"), [] as [String; 0]);
+    let stored = format!("SELECT count(*) FROM delivery WHERE webhook = '{WEBHOOK}'");
+    assert_eq!(rig.number(&stored).await, 4);
 }

@@ -85,7 +85,13 @@ fn read(sql: &str, said: &mut HashMap<(String, String), Said>) {
     let (mut comment, mut table) = (String::new(), None::<String>);
     // The column that is being read, and what follows its type.
     let mut column = None::<((String, String), String)>;
+    // What a column holds from this migration on.
+    static NOW: LazyLock<Regex> = LazyLock::new(|| expression(r"^-- (\w+)\.(\w+): (.*)$"));
     for line in sql.lines().map(str::trim) {
+        if let Some(now) = NOW.captures(line) {
+            said.entry((now[1].to_owned(), now[2].to_owned())).or_default().about = now[3].to_owned();
+            continue;
+        }
         if let Some(text) = line.strip_prefix("--") {
             comment = format!("{comment} {}", text.trim()).trim().to_owned();
             continue;

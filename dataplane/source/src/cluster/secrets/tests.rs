@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use docket_crds::TenantConfig;
 use k8s_openapi::ByteString;
@@ -36,7 +36,7 @@ fn secret(name: &str, age: i64, text: &str) -> Secret {
 }
 
 fn of(config: TenantConfig, name: &str, age: i64) -> Secret {
-    let runtime = Runtime::new(1, config, BTreeSet::new());
+    let runtime = Runtime::new(1, config, BTreeMap::new());
     secret(name, age, &serde_json::to_string(&runtime).expect("JSON"))
 }
 
