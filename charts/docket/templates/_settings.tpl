@@ -143,6 +143,9 @@ flag changes one line.
 {{- $args = append $args (printf "--deny-egress=%s" .) -}}
 {{- end -}}
 {{- $args = append $args (printf "--delivery-retention=%s" $v.deliveryRetention) -}}
+{{- with $v.webhookGrace -}}
+{{- $args = append $args (printf "--webhook-grace=%s" .) -}}
+{{- end -}}
 {{- with $v.auditRetention -}}
 {{- $args = append $args (printf "--audit-retention=%s" .) -}}
 {{- end -}}
