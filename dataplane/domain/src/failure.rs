@@ -370,7 +370,7 @@ impl FailureClass {
                 "The receiver refused the request; see the status and the text of its answer for the reason."
             }
             Self::ServerError => {
-                "The receiver failed while handling the request; see the receiver's log, then resend."
+                "The receiver failed while handling the request; see the receiver's log, and correct what failed."
             }
             Self::WorkerLost => {
                 "The worker stopped during the attempt, so the outcome is unknown; nothing needs to be done at the receiver."

@@ -106,7 +106,7 @@ pub const REMEDIES: &[(u16, u16, &str)] = &[
         "The headers of the request are longer than the receiver takes; raise its limit for headers to 8 KiB or more.",
     ),
     (451, 451, "The receiver refuses for legal reasons; ask who runs it."),
-    (500, 500, "The receiver failed while handling the request; see the receiver's log, then resend."),
+    (500, 500, "The receiver failed while handling the request; see the receiver's log, and correct what failed."),
     (
         501,
         501,
@@ -115,12 +115,12 @@ pub const REMEDIES: &[(u16, u16, &str)] = &[
     (
         502,
         502,
-        "The proxy in front of the receiver got no valid answer from it; start or repair the program behind the proxy, then resend.",
+        "The proxy in front of the receiver got no valid answer from it; start or repair the program behind the proxy.",
     ),
     (
         503,
         503,
-        "The receiver is not ready: it is overloaded, starts, or is under maintenance; when it is back, resend.",
+        "The receiver is not ready: it is overloaded, starts, or is under maintenance; check when it is back.",
     ),
     (
         504,
@@ -128,7 +128,7 @@ pub const REMEDIES: &[(u16, u16, &str)] = &[
         "The proxy in front of the receiver waited too long for it; answer 2xx at once, and do the work afterwards.",
     ),
     (505, 505, "The receiver does not take HTTP/1.1, which deliveries use; allow it."),
-    (507, 507, "The receiver has no room to store the event; free some, then resend."),
+    (507, 507, "The receiver has no room to store the event; free some."),
     (508, 508, "The receiver found a loop in its own routing; correct the rules of its proxies."),
     (
         511,

@@ -102,7 +102,7 @@ impl Connector {
 
     async fn look_up(&self, name: &str, port: u16) -> Result<(Vec<SocketAddr>, Option<Late>), FailureClass> {
         match self.dns.lookup(name).await {
-            // Nobody else decides the addresses of `localhost`, so a forbidden `::1` says nothing about 127.0.0.1.
+            // No name server decides the addresses of `localhost`, so a forbidden `::1` says nothing about 127.0.0.1.
             Ok(Found { addresses, late }) if is_localhost(name) => {
                 let (permitted, refused): (Vec<_>, Vec<_>) =
                     addresses.into_iter().partition(|ip| self.policy.permits(SocketAddr::new(*ip, port)));

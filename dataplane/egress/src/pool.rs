@@ -80,7 +80,7 @@ impl Line {
         self.waiting.pop_first().map(|(_, first)| first)
     }
 
-    fn is_over(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.opening == 0 && self.in_use == 0 && self.waiting.is_empty()
     }
 }
@@ -93,7 +93,7 @@ impl State {
             Entry::Vacant(entry) => entry.insert_entry(Line::default()),
         };
         let changed = change(entry.get_mut());
-        if entry.get().is_over() {
+        if entry.get().is_empty() {
             entry.remove();
         }
         changed
@@ -163,9 +163,9 @@ impl Drop for Opening {
 }
 
 impl Opening {
-    /// Makes room for an opening that takes long: closes the connections to its receiver that nobody has used meanwhile. Returns
+    /// Makes room for an opening that takes long: closes the connections to its receiver that no attempt has used meanwhile. Returns
     /// false if no attempt waits for it, so that it can be given up.
-    fn goes_on(&self) -> bool {
+    fn continues(&self) -> bool {
         let mut state = self.pool.lock();
         if state.line(&self.target, |line| line.waiting.is_empty()) {
             return false;
@@ -334,7 +334,7 @@ where
     let opened = loop {
         match timeout(LONGEST_WAIT, &mut work).await {
             Ok(opened) => break opened,
-            Err(_) if opening.goes_on() => {}
+            Err(_) if opening.continues() => {}
             Err(_) => return,
         }
     };

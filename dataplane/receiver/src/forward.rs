@@ -55,7 +55,7 @@ pub enum NoAnswer {
 /// Why the certificate of the receiver that is being written is not trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Distrust {
-    /// Its time is over.
+    /// It did not respond in time.
     Expired,
     /// Its time has not begun.
     NotYetValid,
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn plain_server_and_closed_port_are_told_apart() {
+    async fn plain_server_and_closed_port_are_different_faults() {
         let ours = authority();
         for greeting in ["HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n", "SSH-2.0-OpenSSH_9.6\r\n"] {
             let port = accepting(move |mut stream: TcpStream| async move {

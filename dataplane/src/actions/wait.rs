@@ -41,7 +41,7 @@ impl fmt::Display for Wait {
             Self::Attempt => f.write_str("the end of the attempt that is under way"),
             Self::Suspended => f.write_str("the tenant, which is suspended"),
             Self::NotServed => f.write_str("the webhook, which is declared and not served"),
-            Self::Gone => f.write_str("the webhook, which is not declared, until its grace is over"),
+            Self::Gone => f.write_str("the webhook, which is not declared, until its grace ends"),
             Self::Place { all: 1, is_reduced: true } => f.write_str("the one place: the receiver was slow"),
             Self::Place { all, is_reduced: true } => write!(f, "one of {all} places: the receiver was slow"),
             Self::Place { all: 1, .. } => f.write_str("the one place, which is taken"),
@@ -149,10 +149,7 @@ mod tests {
             (said("a/w/C-1", false, 0, None), "a place, or a worker"),
             (said("a/w/C-1", true, 0, None), "the tenant, which is suspended"),
             (said("a/held/C-1", false, 0, None), "the webhook, which is declared and not served"),
-            (
-                said("a/gone/C-1", false, 0, None),
-                "the webhook, which is not declared, until its grace is over",
-            ),
+            (said("a/gone/C-1", false, 0, None), "the webhook, which is not declared, until its grace ends"),
         ] {
             assert_eq!(text, expected);
         }

@@ -269,7 +269,7 @@ async fn work(listener: Arc<TcpListener>, tls: TlsAcceptor, shared: Arc<Shared>,
             response
         });
         let mut http = hyper::server::conn::http1::Builder::new();
-        // Of the next request too: the time of a connection that nobody uses.
+        // Of the next request too: the time that an idle connection is kept.
         http.timer(TokioTimer::new()).header_read_timeout(KEEP_ALIVE);
         let _ = http.serve_connection(TokioIo::new(stream), service).await;
     }

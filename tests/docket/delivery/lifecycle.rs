@@ -82,7 +82,11 @@ async fn a_deleted_webhooks_deliveries_end_after_the_grace_without_a_post() {
     }
     assert_eq!((hook.count(), attempts(&home).len()), (posts, posts));
     assert_eq!(server.metric("docket_deliveries_total{status=\"WebhookGone\"}").await, 2.0);
-    assert_eq!(server.metric("docket_deliveries_total{status=\"DeadLetter\"}").await, 0.0, "nobody's fault");
+    assert_eq!(
+        server.metric("docket_deliveries_total{status=\"DeadLetter\"}").await,
+        0.0,
+        "no receiver failed"
+    );
     let log = std::fs::read_to_string(home.log("err")).expect("a log");
     assert_eq!(log.matches("end as WebhookGone").count(), 1, "one line for the webhook: {log}");
     // Declared again, it gets what is resent; ended deliveries stay as they are.

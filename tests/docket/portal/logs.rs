@@ -66,7 +66,7 @@ async fn administrator_finds_out_why_a_delivery_failed_and_resends_it() {
     let text = page.text();
     for part in [
         "ServerError (HTTP 503) at attempt 5 of 5.",
-        "when it is back, resend.",
+        "check when it is back.",
         "Then resend it, or set it aside.",
         "&lt;/pre&gt;&lt;script&gt;alert(1)",
         "<th scope=\"row\">5</th>",

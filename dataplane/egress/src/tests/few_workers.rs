@@ -1,5 +1,5 @@
 //! Receivers with a few workers, each of which serves one connection until it closes: Apache's prefork, Gunicorn's sync workers, a
-//! server with a bounded pool of threads. A connection that nobody uses holds a worker that another attempt waits for.
+//! server with a bounded pool of threads. An idle connection holds a worker that another attempt waits for.
 
 use std::time::{Duration, Instant};
 

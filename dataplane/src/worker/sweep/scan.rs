@@ -177,7 +177,7 @@ impl<S: Schedule> Scan<S> {
         deliveries::unfinished(&mut database.reader().await?, after, PAGE).await
     }
 
-    /// Gives finished deliveries with the uid of their webhook its key, for a while; the next sweep goes on.
+    /// Gives finished deliveries with the uid of their webhook its key, for a while; the next sweep continues.
     async fn rekey_finished(&self, database: &Database) -> Result<(), StoreError> {
         let end = self.clock.elapsed() + REKEY;
         for uid in deliveries::uids(&mut database.reader().await?).await? {
@@ -222,8 +222,8 @@ impl<S: Schedule> Scan<S> {
         let since: BTreeMap<String, i64> =
             dues.iter().map(|due| (due.webhook.clone(), since(&due.webhook).unwrap_or(now_ms))).collect();
         let before_ms = now_ms - millis(self.grace);
-        let is_over = |due: &&&Due| since.get(&due.webhook).is_some_and(|since_ms| *since_ms <= before_ms);
-        let over: Vec<DeliveryId> = dues.iter().filter(is_over).map(|due| due.id).collect();
+        let is_missed = |due: &&&Due| since.get(&due.webhook).is_some_and(|since_ms| *since_ms <= before_ms);
+        let over: Vec<DeliveryId> = dues.iter().filter(is_missed).map(|due| due.id).collect();
         let mut transaction = tenant.store.ready(&self.clock).await?.begin(&self.clock).await?;
         deliveries::note_missing(&mut transaction, new, now_ms).await?;
         let mut begun = Vec::new();

@@ -23,7 +23,7 @@ const RECEIVERS: [(Behaviour, &[usize]); 7] = [
 ];
 /// The first retry is due 60 s after its attempt has failed; what comes before this is a first attempt.
 const FIRST_ATTEMPTS: Duration = Duration::from_secs(55);
-/// The receiver closes a connection that nobody uses after 5 s. Each client begins without any.
+/// The receiver closes an idle connection after 5 s. Each client begins without any.
 const REST: Duration = Duration::from_secs(6);
 
 pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
