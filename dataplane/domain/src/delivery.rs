@@ -18,9 +18,9 @@ use crate::word::UnknownWord;
 pub const MAX_ATTEMPTS: u32 = 5;
 /// The base of the backoff: failed attempt `n` is followed by `2^n` times this (Limits).
 pub const BACKOFF_BASE: Duration = Duration::from_secs(30);
-/// A retry is due up to this part of its backoff later, each delivery by another time: those that failed together do not come back
-/// together. So up to 2, 4, 8 and 16 s.
-pub const RETRY_SPREAD: u32 = 30;
+/// A retry is due up to this much later than its backoff, or a thirtieth of it if that is less; each delivery by another time, so that
+/// those that failed together do not come back together.
+pub const RETRY_SPREAD: Duration = Duration::from_secs(2);
 /// One attempt, from the DNS lookup to the last byte read of the answer (Limits).
 pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the deliveries of a webhook that is not declared any more wait for it, unless configured.
@@ -368,7 +368,7 @@ pub fn after_attempt(
         Some(_) if attempts_made >= MAX_ATTEMPTS => Next::DeadLetter,
         Some(_) => {
             let delay = backoff(attempts_made, backoff_base);
-            Next::RetryAt(now + delay + id.part_of(delay / RETRY_SPREAD))
+            Next::RetryAt(now + delay + id.part_of(RETRY_SPREAD.min(delay / 30)))
         }
     }
 }
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn retries_of_one_moment_are_spread_over_a_thirtieth_of_their_backoff_and_never_earlier() {
+    fn retries_of_one_moment_are_spread_over_two_seconds_and_never_earlier() {
         let now = at(1_000);
         let retry = |random: [u8; 10], attempts| match after_attempt(
             DeliveryId::new(now, random),
@@ -469,7 +469,7 @@ mod tests {
         let ids = (0..=255).map(|byte| [byte; 10]);
         for (attempts, delay_ms) in [(1, 60_000), (2, 120_000), (3, 240_000), (4, 480_000)] {
             let mut due: Vec<i128> = ids.clone().map(|random| retry(random, attempts)).collect();
-            assert!(due.iter().all(|due| (delay_ms..=delay_ms + delay_ms / 30).contains(due)));
+            assert!(due.iter().all(|due| (delay_ms..=delay_ms + 2_000).contains(due)));
             due.dedup();
             assert_eq!(due.len(), 256, "each has its own time");
             assert_eq!(retry([7; 10], attempts), retry([7; 10], attempts));

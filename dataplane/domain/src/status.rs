@@ -106,7 +106,11 @@ pub const REMEDIES: &[(u16, u16, &str)] = &[
         "The headers of the request are longer than the receiver takes; raise its limit for headers to 8 KiB or more.",
     ),
     (451, 451, "The receiver refuses for legal reasons; ask who runs it."),
-    (500, 500, "The receiver failed while handling the request; see the receiver's log, and correct what failed."),
+    (
+        500,
+        500,
+        "The receiver failed while handling the request; see the receiver's log, and correct what failed.",
+    ),
     (
         501,
         501,

@@ -35,6 +35,9 @@ pub(crate) async fn open(
     let mut next_at = Instant::now();
     let mut failure = None;
     loop {
+        if untried.is_empty() && tried.is_empty() && !late_is_pending {
+            return Err(failure.unwrap_or(FailureClass::Connect));
+        }
         let class = tokio::select! {
             biased;
             Some(ended) = tried.join_next() => match ended {
@@ -75,7 +78,6 @@ pub(crate) async fn open(
                 next_at = now + STAGGER.min(share);
                 continue;
             }
-            else => return Err(failure.unwrap_or(FailureClass::Connect)),
         };
         // `Refused` says most: the host is there. Otherwise the last failure counts, because "no route" often comes
         // first.

@@ -137,6 +137,7 @@ async fn of_each_event_only_the_latest_delivery_is_sent_again(rig: TenantDatabas
     dead_letters(&rig, 3).await;
     let again = |number: u16, event: u16, webhook: &str| NewDelivery {
         webhook: webhook.into(),
+        webhook_name: webhook.trim_end_matches("/SMITH").into(),
         ..new_delivery(delivery_id(number), &event_id(event))
     };
     rig.write(async |t| {

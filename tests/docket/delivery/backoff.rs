@@ -106,9 +106,9 @@ async fn retries_come_after_60_120_240_and_480_seconds_and_not_a_moment_earlier(
     export(&client).await;
     for (n, seconds) in [(1, 60), (2, 120), (3, 240), (4, 480)] {
         let due_ms = has_failed(&home, n).await;
-        // Each delivery has its own time within a thirtieth of the delay, so that those of a burst do not come back together.
+        // Each delivery has its own time within two seconds, so that those of a burst do not come back together.
         let earliest = clock.now_ms + seconds * 1_000;
-        assert!((earliest..=earliest + seconds * 1_000 / 30).contains(&due_ms), "after attempt {n}");
+        assert!((earliest..=earliest + 2_000).contains(&due_ms), "after attempt {n}");
         assert_eq!(delivery_to(&home, "failing").status, "Failed");
         clock.set(due_ms - 100);
         has_looked(&home, &client, &witness).await;
@@ -123,7 +123,9 @@ async fn retries_come_after_60_120_240_and_480_seconds_and_not_a_moment_earlier(
     assert_eq!((row.status.as_str(), row.class()), ("DeadLetter", "ServerError"));
     let started: Vec<i64> = attempts_of(&home, &row.id).iter().map(|attempt| attempt.started_at_ms).collect();
     let gaps: Vec<i64> = started.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    assert_eq!(gaps, [60_000, 120_000, 240_000, 480_000]);
+    for (gap, delay) in gaps.into_iter().zip([60_000, 120_000, 240_000, 480_000]) {
+        assert!((delay..=delay + 2_000).contains(&gap), "{gap} after {delay}");
+    }
     clock.set(clock.now_ms + 1_800_000);
     has_looked(&home, &client, &witness).await;
     assert_eq!(failing.count(), 5, "a dead letter stays one");
@@ -139,7 +141,7 @@ async fn a_retry_that_is_due_long_after_a_restart_is_not_forgotten() {
     let server = Server::start(&home, clock.options(flags)).await;
     export(&server.sign_in(&api_key('a'), USER).await).await;
     let due_ms = has_failed(&home, 1).await;
-    assert!((20 * 60_000..=20 * 62_000).contains(&(due_ms - clock.now_ms)));
+    assert!((20 * 60_000..=20 * 60_000 + 2_000).contains(&(due_ms - clock.now_ms)));
     all_end_but(&home, 1).await;
     server.kill();
 

@@ -8,7 +8,8 @@ use super::rig::Browser;
 use crate::delivery::stage::{ONCE, SOON, Webhook, deliveries, delivery_to, save, stage, together};
 
 /// The path of the receiver, the class, the cause, the detail, and words of the remedy.
-const CASES: [(&str, &str, Option<&str>, Option<&str>, &str); 10] = [
+type Case = (&'static str, &'static str, Option<&'static str>, Option<&'static str>, &'static str);
+const CASES: [Case; 10] = [
     ("401", "ClientError", None, None, "let the route check the delivery's signature"),
     ("413", "ClientError", None, None, "raise its limit for bodies to 64 KiB"),
     ("429", "ClientError", None, None, "resend at a lower pace"),

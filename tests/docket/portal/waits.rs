@@ -13,6 +13,7 @@ use crate::delivery::stage::{SOON, Webhook, queue, stage, together};
 const FLAGS: &str =
     "--backoff-base 1h --poll-interval 200ms --attempt-timeout 4s --allow-egress 127.0.0.1/32";
 
+#[expect(clippy::disallowed_methods, reason = "the program compares with the real time")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn delivery_that_is_due_says_what_it_waits_for() {
     let _turn = together().await;

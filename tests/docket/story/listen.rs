@@ -238,6 +238,7 @@ async fn it_passes_on_over_https_and_names_what_is_wrong_with_tls() {
     assert_eq!(mine.posts()[0].header("accept"), Some("*/*"));
 }
 
+#[expect(clippy::disallowed_methods, reason = "the program prints the real time")]
 #[tokio::test]
 async fn its_times_are_utc_in_every_zone() {
     let home = Home::new();

@@ -380,7 +380,7 @@ pub fn insert_invoice_sql(table: &str, number: &str, created_at_ms: i64) -> Stri
 /// through the library.
 pub fn tenant_config(uid: &str, client_code: &str, customer: &str, webhooks: usize) -> Value {
     let webhook = |number: usize| {
-        json!({"uid": format!("hook-{number}"), "namespace": "default", "name": "hook", "displayName": null,
+        json!({"uid": format!("hook-{number}"), "namespace": "default", "name": format!("hook-{number}"), "displayName": null,
             "customerCode": customer, "targetUrl": "https://hooks.example/", "secret": null, "caBundle": null,
             "events": ["invoice.created"], "active": true})
     };

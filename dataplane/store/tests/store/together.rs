@@ -201,7 +201,8 @@ pub(super) fn save(number: u16) -> Save {
     let (webhook, webhook_name) = (new.webhook, new.webhook_name);
     let first = NewHandOff { id: new.id, webhook, webhook_name, lease: lease_of_batch(0) };
     let second = deliveries::NewDelivery {
-        webhook: "another".into(),
+        webhook: "smith/another/SMITH".into(),
+        webhook_name: "smith/another".into(),
         ..new_delivery(delivery_id(2 * number + 1), &id)
     };
     let event = Event {
@@ -276,7 +277,10 @@ async fn saves_of_one_group_are_stored_with_all_that_belongs_to_them(rig: Tenant
         let attempt = rig.attempts(leased).await.remove(0);
         assert_eq!((attempt.started_at_ms, attempt.finished_at_ms), (row.created_at_ms, None));
         let row = rig.delivery(queued).await;
-        assert_eq!((row.status, row.attempt_count, row.webhook.as_str()), (Status::Pending, 0, "another"));
+        assert_eq!(
+            (row.status, row.attempt_count, row.webhook.as_str()),
+            (Status::Pending, 0, "smith/another/SMITH")
+        );
         assert_eq!(rig.lease(queued).await, (None, None));
     }
     let next = begin(&rig.database, 1).await.expect("a number");
