@@ -166,17 +166,17 @@ async fn the_command_line_sets_aside_and_shows_what_became_of_a_dead_letter() {
     assert!(preview.starts_with("2 dead letters of default/orders, created from 20"), "{preview}");
     assert!(preview.ends_with("Nothing was set aside; add --yes to set them aside.\n"), "{preview}");
     let some = command(&home, &format!("{all} --limit 1 --yes"));
-    assert_eq!(some, "1 dead letters of default/orders set aside: they count no longer.\n");
-    assert!(command(&home, RESEND).starts_with("1 dead letters"), "a resend leaves them out");
+    assert_eq!(some, "1 dead letter of default/orders set aside: it counts no longer.\n");
+    assert!(command(&home, RESEND).starts_with("1 dead letter of"), "a resend leaves them out");
     let undo = "deliveries undo-set-aside --tenant ACME";
     let back = command(&home, &format!("{undo} {first}"));
     assert_eq!(back, format!("Delivery {first} counts again.\n"));
     assert!(
         command(&home, &format!("{undo} --webhook default/orders"))
-            .starts_with("1 dead letters of default/orders that are set aside")
+            .starts_with("1 dead letter of default/orders that are set aside")
     );
     let back = command(&home, &format!("{undo} --webhook default/orders --yes"));
-    assert_eq!(back, "1 dead letters of default/orders count again.\n");
+    assert_eq!(back, "1 dead letter of default/orders counts again.\n");
 
     let before = hook.count();
     command(&home, &format!("deliveries resend --tenant ACME {second}"));

@@ -105,8 +105,8 @@ pub(super) fn preview_aside(webhook: &str, aside: Aside, extent: Extent, total: 
         false => String::new(),
     };
     format!(
-        "{} dead letters of {webhook}{which}, created from {oldest} to {newest}.{more}\n{done}; add --yes to {to_do}.\n",
-        extent.count
+        "{} of {webhook}{which}, created from {oldest} to {newest}.{more}\n{done}; add --yes to {to_do}.\n",
+        dead_letters(extent.count)
     )
 }
 
@@ -116,9 +116,15 @@ pub(super) fn aside(kind: &str, subject: &str, aside: Aside, count: i64) -> Stri
         ("delivery", Aside::Set, _) => format!("Delivery {subject} set aside: it counts no longer.\n"),
         ("delivery", Aside::Undo, 0) => format!("Delivery {subject} is not set aside.\n"),
         ("delivery", Aside::Undo, _) => format!("Delivery {subject} counts again.\n"),
+        (_, Aside::Set, 1) => format!("1 dead letter of {subject} set aside: it counts no longer.\n"),
         (_, Aside::Set, _) => format!("{count} dead letters of {subject} set aside: they count no longer.\n"),
+        (_, Aside::Undo, 1) => format!("1 dead letter of {subject} counts again.\n"),
         (_, Aside::Undo, _) => format!("{count} dead letters of {subject} count again.\n"),
     }
+}
+
+fn dead_letters(count: i64) -> String {
+    format!("{count} dead letter{}", if count == 1 { "" } else { "s" })
 }
 
 /// A count of dead letters, which goes to one more than [`MAX_COUNT`].
@@ -139,9 +145,8 @@ fn extent_of(webhook: &str, many: &Many, extent: Extent) -> String {
         return format!("no dead letters of {webhook} to resend.");
     };
     format!(
-        "{} dead letter{} of {webhook}, created from {} to {}; {} per second take {} s.",
-        extent.count,
-        if extent.count == 1 { "" } else { "s" },
+        "{} of {webhook}, created from {} to {}; {} per second take {} s.",
+        dead_letters(extent.count),
         time(oldest),
         time(newest),
         many.per_second,
