@@ -96,6 +96,10 @@ async fn wait(attempts: &mut [Attempt<'_>]) {
     }
 }
 
+fn connected(end: Result<Borrowed, Unopened>) -> Borrowed {
+    end.unwrap_or_else(|(class, _)| panic!("{class}"))
+}
+
 /// An attempt that has the first connection of its target.
 async fn first(pool: &Pool, target: &Arc<Target>, openings: &mut Openings) -> (Borrowed, TcpStream) {
     let mut attempt = [attempt(pool, target, openings)];
@@ -103,7 +107,7 @@ async fn first(pool: &Pool, target: &Arc<Target>, openings: &mut Openings) -> (B
     let (ours, theirs) = answered().await;
     end(openings.next().await, ours);
     let [attempt] = attempt;
-    (attempt.await.ok().expect("a connection"), theirs)
+    (connected(attempt.await), theirs)
 }
 
 #[tokio::test]
@@ -136,12 +140,12 @@ async fn connection_that_comes_back_goes_to_the_first_attempt_although_its_own_i
     wait(&mut two).await;
     drop(gives_up);
     borrowed.give_back(true);
-    let first = two.remove(0).await.ok().expect("the connection");
+    let first = connected(two.remove(0).await);
     assert!(first.opened.is_none());
     wait(&mut two).await;
     let (ours, _theirs) = answered().await;
     end(openings.next().await, ours);
-    let second = two.remove(0).await.ok().expect("a new connection");
+    let second = connected(two.remove(0).await);
     assert!(second.opened.is_some());
 }
 
@@ -178,7 +182,7 @@ async fn line_opens_no_more_connections_than_are_in_use_after_100_ms() {
     for _ in 0..5 {
         let (ours, theirs) = answered().await;
         end(hanging.remove(0), ours);
-        in_use.push((many.remove(0).await.ok().expect("a connection"), theirs));
+        in_use.push((connected(many.remove(0).await), theirs));
         hanging.push(openings.next().await);
     }
     tokio::time::advance(LONGEST_WAIT).await;
@@ -195,7 +199,7 @@ async fn opening_that_no_attempt_waits_for_is_given_up_after_100_ms() {
     wait(std::slice::from_mut(&mut second)).await;
     let opening = openings.next().await;
     borrowed.give_back(true);
-    let second = second.await.ok().expect("the connection");
+    let second = connected(second.await);
     settle().await;
     assert!(!opening.is_closed(), "it may be quick");
     tokio::time::advance(LONGEST_WAIT).await;
@@ -252,7 +256,7 @@ async fn opening_that_times_out_fails_no_attempt_while_the_receiver_answers_othe
     let (opening, other) = (openings.next().await, openings.next().await);
     tokio::time::advance(Duration::from_millis(1)).await;
     busy.give_back(true);
-    let busy = two.remove(0).await.ok().expect("the connection");
+    let busy = connected(two.remove(0).await);
     fail(opening, FailureClass::Timeout(Phase::Tls));
     settle().await;
     wait(&mut two).await;
