@@ -142,7 +142,7 @@ async fn database_with_an_unfinished_delivery_is_swept_although_nothing_is_writt
     let sql = format!(
         "INSERT INTO event (id, code, customer_code, body, occurred_at_ms) VALUES ('e', 'order.created', 'C-1', '{{}}', 0); \
          INSERT INTO delivery_queue (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms) \
-         VALUES ('00000000-0000-7000-8000-000000000001', 'e', 'w', 'w', 'Pending', 0, {due_ms}, 0)"
+         VALUES ('00000000-0000-7000-8000-000000000001', 'e', 'default/invoices/C-1', 'default/invoices', 'Pending', 0, {due_ms}, 0)"
     );
     watched.program().await.batch_execute(&sql).await.expect("a delivery");
     let entries = || watched.stage.redis.cli(&["HLEN", "{docket}:3:entries"]);
