@@ -3,7 +3,7 @@
 //! [`service`] judges the contract's `X-Service-Signature`, [`standard`] the three headers of Standard Webhooks. Both
 //! say `Ok` only for what a receiver may accept. A mismatch tells what differs, and never a digest or a part of one, so
 //! that it does not teach how to sign. The work is bounded: at most 200 HMACs of the body for each secret, and 1,000 of a body of
-//! at most [`MAX_COMBINED`] bytes, each compared with at most [`MAX_SIGNATURES`].
+//! at most `MAX_COMBINED` bytes, each compared with at most [`MAX_SIGNATURES`].
 
 mod variants;
 

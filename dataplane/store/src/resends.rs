@@ -108,7 +108,7 @@ pub(crate) fn dead(select: &str, filter: &DeadFilter, webhooks: &[String]) -> (S
     search.end("ORDER BY d.created_at_ms, d.id LIMIT $1", [(*limit).into()])
 }
 
-/// How many dead letters [`dead_letters`] would return, and how many it would without the filter's limit: at most `most` or
+/// How many dead letters [`dead_letters()`] would return, and how many it would without the filter's limit: at most `most` or
 /// the limit are counted.
 pub async fn extent(
     connection: &mut Connection,

@@ -259,7 +259,7 @@ async fn hand_offs_to_several_webhooks_have_a_row_each(rig: TenantDatabase) {
     let (first, committed) = commit(&rig, &saves).await;
     committed.expect("they are sound");
     assert_eq!(places(&rig).await, [2, 0, 0]);
-    assert_eq!(rig.number("SELECT count(*) FROM delivery WHERE webhook = 'another'").await, 3);
+    assert_eq!(rig.number("SELECT count(*) FROM delivery WHERE webhook = 'smith/another/SMITH'").await, 3);
     let queue = async |which: HandOffs<'_>| {
         rig.write(async |t| deliveries::queue_hand_offs(t, which).await).await;
         places(&rig).await
@@ -267,7 +267,10 @@ async fn hand_offs_to_several_webhooks_have_a_row_each(rig: TenantDatabase) {
     assert_eq!(queue(HandOffs::Expired).await, [2, 0, 0]);
     assert_eq!(queue(HandOffs::With(&[delivery_id(999)])).await, [2, 0, 0]);
     assert_eq!(queue(HandOffs::With(&[delivery_id(999), delivery_id(5)])).await, [1, 3, 0]);
-    assert_eq!(rig.number("SELECT count(*) FROM delivery_queue WHERE webhook = 'another'").await, 3);
+    assert_eq!(
+        rig.number("SELECT count(*) FROM delivery_queue WHERE webhook = 'smith/another/SMITH'").await,
+        3
+    );
     // The others of the batch do not mind.
     let row = rig.delivery(delivery_id(2)).await;
     let (event_id, webhook, at_ms) = (row.event_id, row.webhook, row.created_at_ms);
