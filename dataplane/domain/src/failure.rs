@@ -137,7 +137,7 @@ impl Cause {
                 "The receiver's certificate is for other names than the host of targetURL{: it has }; use a name of the certificate in targetURL, or get a certificate for this host."
             }
             Self::CertificateWithoutNames => {
-                "The receiver's certificate has no subject alternative name, and the common name does not count; issue it again with the host of targetURL as subjectAltName."
+                "The receiver's certificate has no subject alternative name, and the common name does not count; issue it again with the host of targetURL as subjectAltName (`openssl x509 -req` needs -extfile for it)."
             }
             Self::IssuerNotSent => {
                 "The receiver did not send the certificate of its issuer, which is no trusted authority; configure the full chain with the intermediates, which browsers may fetch by themselves, or set caBundleRef if the authority is private."
@@ -155,7 +155,7 @@ impl Cause {
                 "The signature of the receiver's certificate does not fit the key of its issuer: the authority has a new key, or one of RSA with fewer than 2048 bits; set caBundleRef to the authority's certificate of today."
             }
             Self::UnsupportedAlgorithm => {
-                "A certificate of the receiver has a key or a signature that Docket can't check, such as P-521 or SHA-512 with P-256; use RSA of 2048 bits or more, or P-256 with SHA-256, or P-384 with SHA-384."
+                "A certificate of the receiver has a key or a signature that Docket can't check, such as RSA of 1024 bits, SHA-1, P-521, or SHA-512 with P-256; use RSA of 2048 bits or more with SHA-256, or P-256 with SHA-256, or P-384 with SHA-384."
             }
             Self::WrongPurpose => {
                 "The receiver's certificate is not for servers; issue it with the extended key usage serverAuth."

@@ -4,7 +4,7 @@ use docket_domain::failure::{Cause, Explanation};
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
 
-use crate::shown::{End, Shown};
+use crate::shown::{End, MAX_NAMES, Shown};
 
 /// Why a handshake failed. `error` is `None` if the connection ended; `first` are the first bytes that the receiver sent.
 pub(crate) fn of_handshake(error: Option<&Error>, shown: &Shown, first: &[u8]) -> Explanation {
@@ -42,6 +42,12 @@ fn of_certificate(error: &CertificateError, shown: &Shown) -> Explanation {
         CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => {
             Cause::CertificateWithoutNames
         }
+        CertificateError::NotValidForNameContext { presented, .. } if shown.names.is_empty() => {
+            let addresses =
+                presented.iter().filter_map(|name| name.strip_prefix("IpAddress(")?.strip_suffix(')'));
+            let addresses: Vec<&str> = addresses.take(MAX_NAMES).collect();
+            return Explanation::with(Some(Cause::CertificateForOtherName), &addresses.join(", "));
+        }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             return Explanation::with(Some(Cause::CertificateForOtherName), &shown.names.join(", "));
         }
@@ -57,11 +63,15 @@ fn of_certificate(error: &CertificateError, shown: &Shown) -> Explanation {
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             Cause::WrongPurpose
         }
+        // The verifier takes RSA keys of 2048 bits or more.
+        CertificateError::BadSignature if shown.signs_wrongly => Cause::UnsupportedAlgorithm,
         CertificateError::BadSignature => Cause::SignatureMismatch,
         CertificateError::Expired => Cause::CertificateExpired,
         CertificateError::NotValidYet => Cause::CertificateNotYetValid,
         CertificateError::Other(other) => match other.0.downcast_ref::<webpki::Error>() {
             Some(webpki::Error::CaUsedAsEndEntity) => Cause::AuthorityAsReceiver,
+            // Version 1 has no extensions, and so no names.
+            Some(webpki::Error::UnsupportedCertVersion) => Cause::CertificateWithoutNames,
             _ => Cause::InvalidCertificate,
         },
         _ => Cause::InvalidCertificate,

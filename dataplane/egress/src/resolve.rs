@@ -175,9 +175,9 @@ impl SystemDns {
             return Ok(v4.await?.into());
         }
         let mut v6 = Box::pin(query(self.resolver.clone(), name, RecordType::AAAA));
-        let (first, mut other) = tokio::select! {
-            answer = &mut v4 => (answer, v6),
-            answer = &mut v6 => (answer, v4),
+        let (first, mut other, other_family) = tokio::select! {
+            answer = &mut v4 => (answer, v6, RecordType::AAAA),
+            answer = &mut v6 => (answer, v4, RecordType::A),
         };
         match first {
             Ok(mut addresses) => match timeout(Self::RESOLUTION_DELAY, &mut other).await {
@@ -193,7 +193,10 @@ impl SystemDns {
             },
             Err(NoAddress::NoSuchName) => match timeout(Self::OTHER_FAMILY, other).await {
                 Ok(Ok(addresses)) => Ok(addresses.into()),
-                Ok(Err(_)) | Err(_) => Err(ResolveError::Failed),
+                Ok(Err(_)) => Err(ResolveError::Failed),
+                // Load balancers say of their names that they do not exist when they are asked for AAAA.
+                Err(_) if other_family == RecordType::A => Err(ResolveError::TimedOut),
+                Err(_) => Err(ResolveError::Failed),
             },
             Err(first) => match (other.await, first) {
                 (Ok(addresses), _) => Ok(addresses.into()),

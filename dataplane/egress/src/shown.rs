@@ -16,7 +16,7 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, Sign
 use webpki::EndEntityCert;
 
 /// Names of a certificate that are kept.
-const MAX_NAMES: usize = 5;
+pub(crate) const MAX_NAMES: usize = 5;
 /// Certificates of a chain that are looked at.
 const MAX_CHAIN: usize = 10;
 
@@ -31,6 +31,8 @@ pub(crate) struct Shown {
     pub(crate) end: Option<End>,
     /// The first DNS names of its certificate.
     pub(crate) names: Vec<String>,
+    /// Whether its certificate is trusted, and what it signed with its own key in the handshake does not fit.
+    pub(crate) signs_wrongly: bool,
     /// Whether it asked for a client certificate.
     pub(crate) wants_certificate: bool,
 }
@@ -126,7 +128,7 @@ impl ServerCertVerifier for Verifier {
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+        noted(rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms))
     }
 
     fn verify_tls13_signature(
@@ -136,12 +138,17 @@ impl ServerCertVerifier for Verifier {
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+        noted(rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms))
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
     }
+}
+
+/// Notes a signature in the handshake that does not fit.
+fn noted(verified: Result<HandshakeSignatureValid, Error>) -> Result<HandshakeSignatureValid, Error> {
+    verified.inspect_err(|_| note(|shown| shown.signs_wrongly = true))
 }
 
 /// Has no client certificate.

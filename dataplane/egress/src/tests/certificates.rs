@@ -83,6 +83,11 @@ async fn certificate_of_another_time_name_or_purpose_has_its_cause() {
     common.distinguished_name.push(DnType::CommonName, "receiver.test");
     assert_eq!(cause_of(common).await, (Some(Cause::CertificateWithoutNames), None));
 
+    let mut address = params(&[]);
+    address.subject_alt_names = vec![rcgen::SanType::IpAddress([192, 0, 2, 7].into())];
+    let names = Some("192.0.2.7".to_owned());
+    assert_eq!(cause_of(address).await, (Some(Cause::CertificateForOtherName), names));
+
     let mut client = params(&["receiver.test"]);
     client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     assert_eq!(cause_of(client).await, (Some(Cause::WrongPurpose), None));
@@ -251,6 +256,19 @@ async fn keys_and_signatures_that_can_not_be_checked_have_their_cause() {
         let end = server.attempt(&folder.trust(&format!("{name}.pem"))).await;
         assert_eq!(end, (Some(FailureClass::TlsUntrusted), Some(Cause::UnsupportedAlgorithm)), "{name}");
     }
+    // An RSA key of 1024 bits under a good authority: the chain is trusted, and the handshake's signature is not.
+    folder.openssl("req -x509 -newkey rsa:2048 -keyout rsa.key -out rsa.pem -subj /CN=rsa -days 2 -nodes");
+    folder.openssl("req -new -newkey rsa:1024 -keyout weak.key -out weak.csr -subj /CN=x -nodes");
+    let issue = "-CA rsa.pem -CAkey rsa.key -CAcreateserial -days 2";
+    folder.openssl(&format!("x509 -req -in weak.csr {issue} -extfile san -out weak.pem"));
+    let server = Server::start(&folder.0, "-cert weak.pem -key weak.key -cipher DEFAULT@SECLEVEL=0").await;
+    let end = server.attempt(&folder.trust("rsa.pem")).await;
+    assert_eq!(end, (Some(FailureClass::TlsUntrusted), Some(Cause::UnsupportedAlgorithm)), "1024 bits");
+    // Without a file of extensions openssl makes a certificate of version 1.
+    folder.openssl(&format!("x509 -req -in leaf.csr {issue} -out v1.pem"));
+    let server = Server::start(&folder.0, "-cert v1.pem -key leaf.key").await;
+    let end = server.attempt(&folder.trust("rsa.pem")).await;
+    assert_eq!(end, (Some(FailureClass::TlsUntrusted), Some(Cause::CertificateWithoutNames)), "version 1");
     // The receiver's own key is P-521: the handshake can't use it.
     folder.openssl(&format!(
         "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:secp521r1 -keyout own.key -out own.pem -addext basicConstraints=critical,CA:FALSE {SAN}"
