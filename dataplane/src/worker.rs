@@ -81,7 +81,6 @@ pub struct WorkerSettings {
 pub struct Worker<S> {
     clock: Clock,
     schedule: Arc<S>,
-    sender: Sender,
     settings: WorkerSettings,
     slots: Arc<Slots>,
     places: Arc<Places>,
@@ -125,14 +124,14 @@ impl<S: Schedule> Worker<S> {
             leases: Arc::clone(&leases),
             begin,
             to_begin: Groups::new(batch::GROUP, batch::TURNS),
-            sender: sender.clone(),
+            sender,
             finish,
             settle,
             tasks: tasks.clone(),
             stopping: CancellationToken::new(),
         });
         let (slots, places) = (Slots::new(slots), Places::new(clock.clone()));
-        Self { clock, schedule, sender, settings, slots, places, tasks, leases, batches, active, metrics }
+        Self { clock, schedule, settings, slots, places, tasks, leases, batches, active, metrics }
     }
 
     /// The tenants that had attempts, for [`report`].
@@ -221,7 +220,6 @@ impl<S: Schedule> Worker<S> {
             () = self.clock.sleep(wait) => {}
             () = self.slots.freed(), if room.slow <= room.newcomers => {}
         }
-        self.sender.drop_idle();
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use docket_domain::delivery::FailureClass;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
 
 use crate::exchange::Exchange;
 
@@ -12,6 +13,7 @@ use crate::exchange::Exchange;
 pub(crate) struct Connection {
     pub(crate) remote: SocketAddr,
     pub(crate) exchange: Exchange,
+    pub(crate) opened_at: Instant,
     /// The same socket, to look at it while the connection is idle.
     pub(crate) socket: TcpStream,
 }
@@ -26,7 +28,7 @@ impl Connection {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        Ok(Self { remote, exchange: Exchange::start(stream).await?, socket })
+        Ok(Self { remote, exchange: Exchange::start(stream).await?, opened_at: Instant::now(), socket })
     }
 
     /// Whether an idle connection is still open: nothing has arrived on it, and so no close. Asks the system, because

@@ -67,13 +67,13 @@ impl Connector {
         let server_name = target.server_name()?;
         let times = &mut report.times;
 
-        let (sockets, late) = match &target.host {
+        let (sockets, late) = match &target.receiver.host {
             Host::Domain(name) => {
-                let look_up = self.look_up(name, target.port);
+                let look_up = self.look_up(name, target.receiver.port);
                 phase(Phase::Dns, self.until(deadline), &mut times.dns, look_up).await?
             }
-            Host::Ipv4(ip) => (self.checked(vec![IpAddr::from(*ip)], target.port)?, None),
-            Host::Ipv6(ip) => (self.checked(vec![IpAddr::from(*ip)], target.port)?, None),
+            Host::Ipv4(ip) => (self.checked(vec![IpAddr::from(*ip)], target.receiver.port)?, None),
+            Host::Ipv6(ip) => (self.checked(vec![IpAddr::from(*ip)], target.receiver.port)?, None),
         };
 
         let until = self.until(deadline);
@@ -82,7 +82,7 @@ impl Connector {
         // Late addresses are checked on their own: those that came first have been, and may be in use.
         let late = async {
             match late {
-                Some(late) => self.checked(late.await, target.port).unwrap_or_default(),
+                Some(late) => self.checked(late.await, target.receiver.port).unwrap_or_default(),
                 None => Vec::new(),
             }
         };

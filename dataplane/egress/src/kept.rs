@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::target::Target;
+use crate::target::{Receiver, Target};
 
 /// How long an unused connection is kept. Receivers close theirs after 5 s by default (Node.js, Apache, uvicorn), and a
 /// POST that crosses with that close is a failed attempt; so this side closes well before.
@@ -21,8 +21,8 @@ const MAX_KEPT: usize = 512;
 pub(crate) struct Kept<C> {
     /// Numbered in the order in which they came: the one that was unused for longest is the first.
     idle: BTreeMap<u64, Idle<C>>,
-    /// The numbers of each target, in the same order. A target that has none is not in it.
-    by_target: HashMap<Arc<Target>, VecDeque<u64>>,
+    /// The numbers of each target of a receiver, in the same order. A target or a receiver that has none is not in it.
+    by_receiver: HashMap<Receiver, HashMap<Arc<Target>, VecDeque<u64>>>,
     next: u64,
 }
 
@@ -34,21 +34,22 @@ struct Idle<C> {
 
 impl<C> Default for Kept<C> {
     fn default() -> Self {
-        Self { idle: BTreeMap::new(), by_target: HashMap::new(), next: 0 }
+        Self { idle: BTreeMap::new(), by_receiver: HashMap::new(), next: 0 }
     }
 }
 
 impl<C> Kept<C> {
     /// Adds a connection. Returns the one that it replaces, if there is no room for both.
     pub(crate) fn push(&mut self, target: Arc<Target>, connection: C, now: Instant) -> Option<C> {
-        let numbers = self.by_target.get(&target).filter(|numbers| numbers.len() >= MAX_PER_TARGET);
+        let numbers = self.numbers(&target).filter(|numbers| numbers.len() >= MAX_PER_TARGET);
         let oldest = match numbers {
             Some(numbers) => numbers.front().copied(),
             None if self.idle.len() >= MAX_KEPT => self.idle.keys().next().copied(),
             None => None,
         };
         let replaced = oldest.and_then(|number| self.remove(number));
-        self.by_target.entry(Arc::clone(&target)).or_default().push_back(self.next);
+        let targets = self.by_receiver.entry(target.receiver.clone()).or_default();
+        targets.entry(Arc::clone(&target)).or_default().push_back(self.next);
         self.idle.insert(self.next, Idle { target, connection, since: now });
         self.next += 1;
         replaced
@@ -56,8 +57,12 @@ impl<C> Kept<C> {
 
     /// Removes the connection to `target` that was added last.
     pub(crate) fn pop(&mut self, target: &Target) -> Option<C> {
-        let number = *self.by_target.get(target)?.back()?;
+        let number = *self.numbers(target)?.back()?;
         self.remove(number)
+    }
+
+    fn numbers(&self, target: &Target) -> Option<&VecDeque<u64>> {
+        self.by_receiver.get(&target.receiver)?.get(target)
     }
 
     /// Removes the connections that have been here for too long.
@@ -71,23 +76,32 @@ impl<C> Kept<C> {
         expired
     }
 
-    /// Removes the connections to the receiver of `target`, also those of its other URLs, that have been here for `limit`.
-    pub(crate) fn expired_at(&mut self, target: &Target, limit: Duration, now: Instant) -> Vec<C> {
-        let same = self.by_target.iter().filter(|(other, _)| other.receiver() == target.receiver());
-        let numbers = same.flat_map(|(_, numbers)| numbers);
+    /// Removes the connections to a receiver, those of all its URLs, that have been here for `limit`.
+    pub(crate) fn expired_at(&mut self, receiver: &Receiver, limit: Duration, now: Instant) -> Vec<C> {
+        let numbers = self.by_receiver.get(receiver).into_iter().flat_map(HashMap::values).flatten();
         let since = |number: &&u64| now.duration_since(self.idle[*number].since) >= limit;
         let expired: Vec<u64> = numbers.filter(since).copied().collect();
         expired.into_iter().filter_map(|number| self.remove(number)).collect()
     }
 
+    /// When the connection expires that was unused for longest.
+    pub(crate) fn next_expiry(&self) -> Option<Instant> {
+        self.idle.first_key_value().map(|(_, idle)| idle.since + IDLE_LIMIT)
+    }
+
     /// Removes a connection.
     fn remove(&mut self, number: u64) -> Option<C> {
         let Idle { target, connection, .. } = self.idle.remove(&number)?;
-        if let Entry::Occupied(mut numbers) = self.by_target.entry(target) {
+        if let Entry::Occupied(mut targets) = self.by_receiver.entry(target.receiver.clone())
+            && let Entry::Occupied(mut numbers) = targets.get_mut().entry(target)
+        {
             let place = numbers.get().binary_search(&number);
             let _ = place.map(|place| numbers.get_mut().remove(place));
             if numbers.get().is_empty() {
                 numbers.remove();
+                if targets.get().is_empty() {
+                    targets.remove();
+                }
             }
         }
         Some(connection)
@@ -120,7 +134,7 @@ mod tests {
             (kept.pop(&target(3)), kept.pop(&target(2)), kept.pop(&target(2))),
             (None, Some(20), None)
         );
-        assert!(kept.idle.is_empty() && kept.by_target.is_empty());
+        assert!(kept.idle.is_empty() && kept.by_receiver.is_empty());
     }
 
     #[test]
@@ -133,14 +147,14 @@ mod tests {
         });
         assert_eq!(kept.push(target(1), MAX_PER_TARGET, now), Some(0));
         assert_eq!(kept.push(target(1), MAX_PER_TARGET + 1, now), Some(1));
-        assert_eq!(kept.by_target[&target(1)].len(), MAX_PER_TARGET);
+        assert_eq!(kept.numbers(&target(1)).map_or(0, VecDeque::len), MAX_PER_TARGET);
         assert_eq!((kept.pop(&target(1)), kept.pop(&target(2))), (Some(MAX_PER_TARGET + 1), Some(0)));
     }
 
     #[test]
     fn ten_thousand_receivers_replace_the_oldest_connections() {
         let mut kept = kept((0..10_000).map(|number| (number, number)), Instant::now());
-        assert_eq!((kept.idle.len(), kept.by_target.len()), (MAX_KEPT, MAX_KEPT));
+        assert_eq!((kept.idle.len(), kept.by_receiver.len()), (MAX_KEPT, MAX_KEPT));
         let oldest = 10_000 - MAX_KEPT;
         assert_eq!(kept.pop(&target(oldest - 1)), None);
         assert_eq!(kept.push(target(0), 0, Instant::now()), Some(oldest));
@@ -154,10 +168,11 @@ mod tests {
         assert_eq!(kept.pop(&target(1)), Some(11));
         kept.push(target(1), 11, start + Duration::from_millis(1));
         assert!(kept.expired(start + Duration::from_millis(1_499)).is_empty());
+        assert_eq!(kept.next_expiry(), Some(start + IDLE_LIMIT));
         assert_eq!(kept.expired(start + IDLE_LIMIT), [10, 20]);
-        assert_eq!((kept.idle.len(), kept.by_target.len()), (1, 1));
+        assert_eq!((kept.idle.len(), kept.by_receiver.len()), (1, 1));
         assert_eq!(kept.expired(start + Duration::from_millis(1_501)), [11]);
-        assert!(kept.idle.is_empty() && kept.by_target.is_empty());
+        assert!(kept.idle.is_empty() && kept.by_receiver.is_empty());
     }
 
     #[test]
@@ -175,8 +190,8 @@ mod tests {
         ] {
             kept.push(at(url), connection, start + after);
         }
-        let mut expired = kept.expired_at(&at("https://a.example/three"), limit, start + limit);
+        let mut expired = kept.expired_at(&at("https://a.example/three").receiver, limit, start + limit);
         expired.sort_unstable();
-        assert_eq!((expired, kept.idle.len(), kept.by_target.len()), (vec![1, 2], 3, 3));
+        assert_eq!((expired, kept.idle.len(), kept.by_receiver.len()), (vec![1, 2], 3, 3));
     }
 }

@@ -66,7 +66,7 @@ pub use address::{EgressPolicy, literal_addresses};
 pub use connector::PHASE_LIMIT;
 pub use exchange::{BodyEnd, Exchange, MAX_HEADER_BYTES, MAX_HEADERS, SUCCESS_BODY_LIMIT, Unanswered};
 pub use kept::{IDLE_LIMIT, MAX_PER_TARGET};
-pub use pool::{LONGEST_WAIT, OPENINGS};
+pub use pool::{LONGEST_WAIT, OPENINGS, STARVING};
 pub use resolve::{FixedDns, Found, Late, Resolve, ResolveError, Resolving, SystemDns};
 pub use sender::{Post, Sender};
 pub use trust::{BadBundle, Trust};

@@ -1,19 +1,21 @@
 //! Who gets a connection to a target, and who opens one.
 //!
 //! An attempt takes an idle connection, or joins the line of its target. Whichever is ready first goes to the attempt that has waited
-//! longest: a connection that another attempt gives back, or one that was opened meanwhile.
+//! longest: a connection that another attempt gives back, or one that was opened meanwhile. A retry takes only one that was opened.
 //!
 //! - Openings are tasks of their own, so that an attempt never waits for its own handshake while a connection is free. An opening
-//!   costs as much CPU as seven POSTs, so at most [`OPENINGS`] run at a time. A line that has waited for [`LONGEST_WAIT`] may have as
-//!   many as it has connections in use; without a connection in use, as many as attempts wait.
-//! - An idle connection may hold a worker of the receiver: Apache's prefork, or a server with a thread for each connection, serves the
-//!   next one only when it closes. So while an opening takes longer than [`LONGEST_WAIT`], idle connections to its receiver are kept
-//!   for this time only. An opening for which no attempt waits any more is given up.
-//! - An opening that times out fails no attempt if the receiver answered another one meanwhile: all of its workers are busy, and the
-//!   attempts wait for a connection that comes back.
+//!   costs as much CPU as seven POSTs, so at most [`OPENINGS`] run at a time. A line whose attempts have waited for [`LONGEST_WAIT`] may
+//!   have more: see [`Line::may_open`](state::Line::may_open). An opening for which no attempt waits any more is given up.
+//! - A connection may hold a worker of the receiver: Apache's prefork, or a server with a thread for each connection, serves the next
+//!   one only when it closes. So while an opening takes longer than [`LONGEST_WAIT`], idle connections to its host and port are kept for
+//!   this time only. One that takes longer than [`STARVING`] finds no free worker. While one does, a connection that is older than this
+//!   is closed instead of handed on, whatever its URL. Its worker then serves whoever waits there, also another URL, a retry or another
+//!   process.
+//! - An opening that times out fails no attempt while the receiver has connections in use, or if it has answered since: all of its
+//!   workers are busy, and the attempts wait for a connection.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+mod state;
+
 use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,17 +23,20 @@ use std::time::Duration;
 
 use docket_domain::delivery::{FailureClass, Phase, Report};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
+use self::state::State;
 use crate::connection::Connection;
-use crate::kept::Kept;
 use crate::target::Target;
 
 /// How many connections to a target are opened at a time while attempts have not waited for [`LONGEST_WAIT`].
 pub const OPENINGS: usize = 4;
 /// How long an attempt waits before its line opens more connections: its receiver may be far away, so that an opening takes long and
-/// no CPU, or it may not respond. An opening that takes longer finds a receiver without a free worker.
+/// no CPU, or it may not respond.
 pub const LONGEST_WAIT: Duration = Duration::from_millis(100);
+/// An opening that takes longer finds a receiver without a free worker. The handshake with a receiver at the other end of the earth
+/// takes less.
+pub const STARVING: Duration = Duration::from_millis(500);
 
 /// Why an attempt has no connection, and how far its opening came.
 pub(crate) type Unopened = (FailureClass, Report);
@@ -42,69 +47,13 @@ pub(crate) type Opened = Result<(Connection, Report), Unopened>;
 #[derive(Clone, Default)]
 pub(crate) struct Pool(Arc<Mutex<State>>);
 
-#[derive(Default)]
-struct State {
-    idle: Kept<Connection>,
-    /// The lines of the targets that have an attempt or an opening.
-    lines: HashMap<Arc<Target>, Line>,
-    next_ticket: u64,
-}
-
-/// The attempts at a target.
-#[derive(Default)]
-struct Line {
-    /// Openings under way.
-    opening: usize,
-    /// Connections in use.
-    in_use: usize,
-    /// When an attempt read an answer last.
-    answered_at: Option<Instant>,
-    /// Of the last opening that timed out without failing an attempt.
-    timed_out: Option<FailureClass>,
-    /// Those that have no connection yet, by ticket, in the order in which they came.
-    waiting: BTreeMap<u64, oneshot::Sender<Result<Borrowed, Unopened>>>,
-}
-
-impl Line {
-    /// Whether the line may open one more connection. `has_waited`: an attempt has waited for [`LONGEST_WAIT`].
-    fn may_open(&self, has_waited: bool) -> bool {
-        let most = match (has_waited, self.in_use) {
-            (false, _) => OPENINGS,
-            (true, 0) => usize::MAX,
-            (true, in_use) => in_use.max(OPENINGS),
-        };
-        self.opening < self.waiting.len().min(most)
-    }
-
-    fn first(&mut self) -> Option<oneshot::Sender<Result<Borrowed, Unopened>>> {
-        self.waiting.pop_first().map(|(_, first)| first)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.opening == 0 && self.in_use == 0 && self.waiting.is_empty()
-    }
-}
-
-impl State {
-    /// Changes the line of a target, and forgets it once nothing is in it.
-    fn line<T>(&mut self, target: &Arc<Target>, change: impl FnOnce(&mut Line) -> T) -> T {
-        let mut entry = match self.lines.entry(Arc::clone(target)) {
-            Entry::Occupied(entry) => entry,
-            Entry::Vacant(entry) => entry.insert_entry(Line::default()),
-        };
-        let changed = change(entry.get_mut());
-        if entry.get().is_empty() {
-            entry.remove();
-        }
-        changed
-    }
-}
-
 /// A connection in use. Dropping it closes the connection.
 pub(crate) struct Borrowed {
     pub(crate) connection: Connection,
     /// How long the phases of opening it took; `None`: an earlier attempt used it.
     pub(crate) opened: Option<Report>,
+    /// Its opening took longer than [`STARVING`].
+    starved: bool,
     seat: Seat,
 }
 
@@ -116,19 +65,25 @@ struct Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.pool.lock().line(&self.target, |line| line.in_use -= 1);
+        self.pool.lock().change(&self.target, |busy, line| {
+            line.in_use -= 1;
+            busy.in_use -= 1;
+        });
     }
 }
 
 impl Borrowed {
-    /// Ends the use after an answer: the connection goes to the attempt that waits first, or becomes idle. If it can't take another
-    /// request, or `is_whole` is false (the answer was not read to its end), it is closed.
+    /// Ends the use after an answer: the connection goes to the attempt that waits first, or becomes idle. It is closed if it can't
+    /// take another request, if `is_whole` is false (the answer was not read to its end), or if its worker is needed elsewhere.
     pub(crate) fn give_back(mut self, is_whole: bool) {
         let (pool, target) = (self.seat.pool.clone(), Arc::clone(&self.seat.target));
         let is_reusable = is_whole && self.connection.exchange.is_reusable();
-        let now = Instant::now();
-        pool.lock().line(&target, |line| line.answered_at = Some(now));
-        if is_reusable {
+        let (now, age) = (Instant::now(), self.connection.opened_at.elapsed());
+        let is_needed = pool.lock().change(&target, |busy, _| {
+            busy.answered_at = Some(now);
+            busy.starving > 0 && age >= STARVING
+        });
+        if is_reusable && !is_needed {
             self.opened = None;
             pool.hand_over(&target, self);
         }
@@ -145,7 +100,7 @@ struct Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.pool.lock().line(&self.target, |line| line.waiting.remove(&self.ticket));
+        self.pool.lock().change(&self.target, |_, line| line.waiting.remove(&self.ticket));
     }
 }
 
@@ -154,26 +109,34 @@ struct Opening {
     pool: Pool,
     target: Arc<Target>,
     since: Instant,
+    /// It has taken longer than [`STARVING`].
+    starves: bool,
 }
 
 impl Drop for Opening {
     fn drop(&mut self) {
-        self.pool.lock().line(&self.target, |line| line.opening -= 1);
+        self.pool.lock().change(&self.target, |busy, line| {
+            line.opening -= 1;
+            busy.starving -= usize::from(self.starves);
+        });
     }
 }
 
 impl Opening {
     /// Makes room for an opening that takes long: closes the connections to its receiver that no attempt has used meanwhile. Returns
     /// false if no attempt waits for it, so that it can be given up.
-    fn continues(&self) -> bool {
+    fn continues(&mut self) -> bool {
+        let begins_to_starve = !self.starves && self.since.elapsed() >= STARVING;
         let mut state = self.pool.lock();
-        if state.line(&self.target, |line| line.waiting.is_empty()) {
-            return false;
-        }
-        let idle = state.idle.expired_at(&self.target, LONGEST_WAIT, Instant::now());
+        let is_needed = state.change(&self.target, |busy, line| {
+            busy.starving += usize::from(begins_to_starve);
+            !line.waiting.is_empty()
+        });
+        self.starves |= begins_to_starve;
+        let idle = state.idle.expired_at(&self.target.receiver, LONGEST_WAIT, Instant::now());
         drop(state);
         drop(idle); // closing needs time, but not the lock
-        true
+        is_needed
     }
 
     /// Gives what was opened, or why nothing was, to the attempt that waits first.
@@ -181,20 +144,28 @@ impl Opening {
         let (pool, target) = (self.pool.clone(), Arc::clone(&self.target));
         match opened {
             Ok((connection, report)) => {
-                pool.lock().line(&target, |line| line.in_use += 1);
-                let seat = Seat { pool: pool.clone(), target: Arc::clone(&target) };
+                pool.lock().change(&target, |busy, line| {
+                    line.in_use += 1;
+                    busy.in_use += 1;
+                    line.opened = if self.starves { 0 } else { line.opened + 1 };
+                    line.timed_out = None;
+                });
+                let (starved, seat) =
+                    (self.starves, Seat { pool: pool.clone(), target: Arc::clone(&target) });
                 // It no longer counts as being opened when the next one may be.
                 drop(self);
-                pool.hand_over(&target, Borrowed { connection, opened: Some(report), seat });
+                pool.hand_over(&target, Borrowed { connection, opened: Some(report), starved, seat });
             }
             Err((class, report)) => {
                 let timed_out = matches!(class, FailureClass::Timeout(Phase::Connect | Phase::Tls));
-                let fails = pool.lock().line(&target, |line| {
-                    if timed_out && line.answered_at.is_some_and(|at| at > self.since) {
+                let fails = pool.lock().change(&target, |busy, line| {
+                    line.opened = 0;
+                    let is_busy = busy.in_use > 0 || busy.answered_at.is_some_and(|at| at > self.since);
+                    if timed_out && is_busy {
                         line.timed_out = Some(class);
                         return None;
                     }
-                    line.first()
+                    line.first(true)
                 });
                 if let Some(fails) = fails {
                     let _ = fails.send(Err((class, report))); // it has just ended by itself
@@ -207,8 +178,8 @@ impl Opening {
 impl Pool {
     /// Returns an open connection to `target`. Waits for one until `until` at the latest. `open` opens one, in a task of its own.
     ///
-    /// With `afresh` it takes none that is idle: a receiver that closes idle connections without notice may have failed the attempt
-    /// before. It closes one instead, whose place at the receiver the new one needs.
+    /// With `afresh` it takes none that another attempt has used: a receiver that closes connections without notice may have failed
+    /// the attempt before. It closes an idle one instead, whose place at the receiver the new one needs.
     ///
     /// # Errors
     ///
@@ -224,7 +195,6 @@ impl Pool {
         O: Fn() -> F + Clone + Send + 'static,
         F: Future<Output = Opened> + Send + 'static,
     {
-        self.drop_idle();
         loop {
             let mut waiting = match self.join(target, afresh) {
                 Ok(idle) => return Ok(idle),
@@ -236,7 +206,7 @@ impl Pool {
                     Ok(given) => break given.expect("the line keeps it until it gives something"),
                     Err(_) if Instant::now() < until => self.open_more(target, true, &open),
                     Err(_) => {
-                        let timed_out = self.lock().line(target, |line| line.timed_out);
+                        let timed_out = self.lock().change(target, |_, line| line.timed_out);
                         let class = timed_out.unwrap_or(FailureClass::Timeout(Phase::Connect));
                         return Err((class, Report::default()));
                     }
@@ -255,19 +225,22 @@ impl Pool {
         loop {
             let mut state = self.lock();
             let idle = state.idle.pop(target);
-            let Some(connection) = idle.filter(|_| !afresh) else {
-                let ticket = state.next_ticket;
-                state.next_ticket += 1;
+            if idle.is_none() || afresh {
                 let (give, given) = oneshot::channel();
-                state.line(target, |line| line.waiting.insert(ticket, give));
+                let ticket = state.join(target, afresh, give);
+                drop(state);
+                drop(idle); // closing needs time, but not the lock
                 return Err(Waiting { pool: self.clone(), target: Arc::clone(target), ticket, given });
-            };
-            state.line(target, |line| line.in_use += 1);
+            }
+            state.change(target, |busy, line| {
+                line.in_use += 1;
+                busy.in_use += 1;
+            });
             drop(state);
             let seat = Seat { pool: self.clone(), target: Arc::clone(target) };
             // Asks the system, which needs time, but not the lock.
-            if connection.is_open() {
-                return Ok(Borrowed { connection, opened: None, seat });
+            if let Some(connection) = idle.filter(Connection::is_open) {
+                return Ok(Borrowed { connection, opened: None, starved: false, seat });
             }
         }
     }
@@ -278,45 +251,76 @@ impl Pool {
         O: Fn() -> F + Clone + Send + 'static,
         F: Future<Output = Opened> + Send + 'static,
     {
-        let may = self.lock().line(target, |line| {
+        let may = self.lock().change(target, |_, line| {
             let may = line.may_open(has_waited);
             line.opening += usize::from(may);
             may
         });
         if may {
             let (pool, target) = (self.clone(), Arc::clone(target));
-            let opening = Opening { pool, target, since: Instant::now() };
+            let opening = Opening { pool, target, since: Instant::now(), starves: false };
             tokio::spawn(opened(opening, open.clone()));
         }
     }
 
-    /// Gives a connection to the attempt that waits first, or keeps it.
+    /// Gives a connection to the attempt that waits first. If none waits, keeps it. Closes it if its place at the receiver is needed:
+    /// by retries, if only they wait and it was used before, or by others, who may starve if it did or one does.
     fn hand_over(&self, target: &Arc<Target>, mut borrowed: Borrowed) {
+        let is_new = borrowed.opened.is_some();
         loop {
-            let first = self.lock().line(target, Line::first);
-            let Some(first) = first else { break };
+            let mut state = self.lock();
+            let (first, is_needed) = state.change(target, |busy, line| {
+                (line.first(is_new), busy.starving > 0 || !line.waiting.is_empty())
+            });
+            let Some(first) = first else {
+                let Borrowed { connection, starved, seat, .. } = borrowed;
+                if is_needed || starved {
+                    drop(state);
+                    drop((connection, seat)); // closing needs time, but not the lock
+                } else {
+                    self.keep(state, target, connection);
+                    drop(seat);
+                }
+                return;
+            };
+            drop(state);
             match first.send(Ok(borrowed)) {
                 Err(Ok(back)) => borrowed = back, // that attempt has just ended
                 Ok(()) | Err(Err(_)) => return,
             }
         }
-        let Borrowed { connection, seat, .. } = borrowed;
-        let mut state = self.lock();
-        let replaced = state.idle.push(Arc::clone(target), connection, Instant::now());
-        drop(state);
-        drop((replaced, seat)); // closing needs time, but not the lock
     }
 
-    /// Drops connections that were unused for too long.
-    pub(crate) fn drop_idle(&self) {
-        let now = Instant::now();
-        let expired = self.lock().idle.expired(now);
-        drop(expired); // closing needs time, but not the lock
+    /// Keeps an idle connection until it expires.
+    fn keep(&self, mut state: MutexGuard<'_, State>, target: &Arc<Target>, connection: Connection) {
+        let replaced = state.idle.push(Arc::clone(target), connection, Instant::now());
+        let is_first = !std::mem::replace(&mut state.has_closer, true);
+        drop(state);
+        drop(replaced); // closing needs time, but not the lock
+        if is_first {
+            tokio::spawn(self.clone().close_idle());
+        }
+    }
+
+    /// Closes idle connections when they expire, until there is none.
+    async fn close_idle(self) {
+        loop {
+            let next = {
+                let mut state = self.lock();
+                let next = state.idle.next_expiry();
+                state.has_closer = next.is_some();
+                next
+            };
+            let Some(next) = next else { return };
+            sleep_until(next).await;
+            let expired = self.lock().idle.expired(Instant::now());
+            drop(expired); // closing needs time, but not the lock
+        }
     }
 
     #[cfg(test)]
     pub(crate) fn keep_idle(&self, target: &Arc<Target>, connection: Connection) {
-        self.lock().idle.push(Arc::clone(target), connection, Instant::now());
+        self.keep(self.lock(), target, connection);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -325,7 +329,7 @@ impl Pool {
 }
 
 /// Opens a connection, and then the next one if attempts still wait.
-async fn opened<O, F>(opening: Opening, open: O)
+async fn opened<O, F>(mut opening: Opening, open: O)
 where
     O: Fn() -> F + Clone + Send + 'static,
     F: Future<Output = Opened> + Send + 'static,

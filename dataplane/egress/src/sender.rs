@@ -44,8 +44,8 @@ pub struct Post<'a> {
     pub headers: HeaderMap,
     /// Sent unchanged.
     pub body: Bytes,
-    /// Takes no connection that was idle. Set for retries: a receiver that closes idle connections without notice may have
-    /// failed the attempt before.
+    /// Takes no connection that another attempt has used. Set for retries: a receiver that closes connections without notice
+    /// may have failed the attempt before.
     pub afresh: bool,
 }
 
@@ -70,12 +70,6 @@ impl Sender {
             Ok(()) => Outcome::Succeeded(report),
             Err(class) => Outcome::Failed(class, report),
         }
-    }
-
-    /// Closes connections that were idle for too long. Each POST does so too; call this when the next POST may be a while
-    /// away.
-    pub fn drop_idle(&self) {
-        self.0.pool.drop_idle();
     }
 }
 

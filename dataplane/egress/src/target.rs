@@ -12,10 +12,16 @@ use crate::trust::Trust;
 /// their own, so that an endpoint that hangs does not take theirs.
 #[derive(PartialEq, Eq, Hash)]
 pub(crate) struct Target {
-    pub(crate) host: Host<String>,
-    pub(crate) port: u16,
+    pub(crate) receiver: Receiver,
     path: String,
     trust: u64,
+}
+
+/// A host and port, which may serve several URLs with the same workers.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Receiver {
+    pub(crate) host: Host<String>,
+    pub(crate) port: u16,
 }
 
 impl Target {
@@ -29,17 +35,12 @@ impl Target {
             return Err(FailureClass::Dns);
         };
         let path = url[Position::BeforePath..Position::AfterQuery].to_owned();
-        Ok(Self { host: host.to_owned(), port, path, trust: trust.id })
-    }
-
-    /// The host and port, which may serve several URLs with the same workers.
-    pub(crate) fn receiver(&self) -> (&Host<String>, u16) {
-        (&self.host, self.port)
+        Ok(Self { receiver: Receiver { host: host.to_owned(), port }, path, trust: trust.id })
     }
 
     /// The name that the certificate must be for: the URL's host, not the address that it resolved to.
     pub(crate) fn server_name(&self) -> Result<ServerName<'static>, FailureClass> {
-        match &self.host {
+        match &self.receiver.host {
             Host::Domain(name) => {
                 let name = name.strip_suffix('.').unwrap_or(name).to_owned();
                 ServerName::try_from(name).map_err(|_| FailureClass::Dns)

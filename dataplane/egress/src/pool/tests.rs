@@ -53,6 +53,14 @@ async fn settle() {
     }
 }
 
+/// Lets this time pass as the pool looks at it.
+async fn advance_by_steps(time: Duration) {
+    for _ in 0..time.as_millis() / LONGEST_WAIT.as_millis() {
+        tokio::time::advance(LONGEST_WAIT).await;
+        settle().await;
+    }
+}
+
 fn at(url: &str) -> Arc<Target> {
     Arc::new(Target::of(&url.parse().expect("a url"), &crate::Trust::public()).expect("a target"))
 }
@@ -206,7 +214,7 @@ async fn opening_that_no_attempt_waits_for_is_given_up_after_100_ms() {
     settle().await;
     assert!(opening.is_closed());
     drop(second);
-    assert!(pool.lock().lines.is_empty());
+    assert!(pool.lock().is_quiet());
 }
 
 #[tokio::test]
@@ -227,52 +235,101 @@ async fn connection_that_is_opened_after_its_attempt_has_another_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn opening_that_takes_long_closes_idle_connections_to_its_receiver() {
+async fn opening_that_starves_closes_the_connections_to_its_receiver() {
     let (pool, one, two) = (Pool::default(), at("https://a.example/one"), at("https://a.example/two"));
     let (elsewhere, mut openings) = (at("https://b.example/"), Openings::new());
-    let (busy, _theirs) = first(&pool, &one, &mut openings).await;
-    let mut attempt = [attempt(&pool, &two, &openings)];
-    wait(&mut attempt).await;
-    let _opening = openings.next().await;
+    let (old, _theirs) = first(&pool, &one, &mut openings).await;
+    let mut waits = [attempt(&pool, &two, &openings)];
+    wait(&mut waits).await;
+    let opening = openings.next().await;
     for target in [&one, &elsewhere] {
         pool.keep_idle(target, answered().await.0);
     }
-    tokio::time::advance(LONGEST_WAIT).await;
-    settle().await;
+    advance_by_steps(LONGEST_WAIT).await;
     assert!(pool.lock().idle.pop(&one).is_none(), "it was closed");
     assert!(pool.lock().idle.pop(&elsewhere).is_some(), "another receiver");
-    busy.give_back(true);
-    tokio::time::advance(LONGEST_WAIT).await;
+    advance_by_steps(STARVING - LONGEST_WAIT).await;
+    let mut more = [attempt(&pool, &one, &openings)];
+    wait(&mut more).await;
+    let _another = openings.next().await;
+    old.give_back(true);
     settle().await;
-    assert!(pool.lock().idle.pop(&one).is_none(), "as long as the opening lasts");
+    wait(&mut more).await; // although it waits for a connection to the same URL
+    let (ours, _theirs) = answered().await;
+    end(opening, ours);
+    let [waits] = waits;
+    connected(waits.await).give_back(true);
+    assert!(pool.lock().idle.pop(&two).is_none(), "another process may starve as it did");
 }
 
 #[tokio::test(start_paused = true)]
-async fn opening_that_times_out_fails_no_attempt_while_the_receiver_answers_others() {
+async fn connection_is_handed_on_while_it_is_young() {
     let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
-    let (busy, _theirs) = first(&pool, &target, &mut openings).await;
-    let mut two = vec![attempt(&pool, &target, &openings), attempt(&pool, &target, &openings)];
-    wait(&mut two).await;
-    let (opening, other) = (openings.next().await, openings.next().await);
+    let other = at("https://a.example/two");
+    let mut waits = [attempt(&pool, &other, &openings)];
+    wait(&mut waits).await;
+    let _starves = openings.next().await;
+    advance_by_steps(STARVING).await;
+    let (young, _theirs) = first(&pool, &target, &mut openings).await;
+    let mut second = [attempt(&pool, &target, &openings)];
+    wait(&mut second).await;
+    young.give_back(true);
+    let [second] = second;
+    assert!(connected(second.await).opened.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn receiver_without_keep_alive_gets_as_many_openings_as_it_needs() {
+    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (hangs, _theirs) = first(&pool, &target, &mut openings).await;
+    let mut many: Vec<_> = (0..40).map(|_| attempt(&pool, &target, &openings)).collect();
+    wait(&mut many).await;
+    let mut under_way = Vec::new();
+    let mut most = 0;
+    // Each opening succeeds, and the receiver closes the connection after its answer.
+    for _ in 0..20 {
+        settle().await;
+        while let Ok(opening) = openings.begun.try_recv() {
+            under_way.push(opening);
+        }
+        most = most.max(under_way.len());
+        let (ours, _theirs) = answered().await;
+        end(under_way.remove(0), ours);
+        connected(many.remove(0).await).give_back(false);
+        tokio::time::advance(LONGEST_WAIT).await;
+        wait(&mut many).await;
+    }
+    assert!(most > 2 * OPENINGS, "{most}");
+    drop(hangs);
+}
+
+#[tokio::test(start_paused = true)]
+async fn opening_that_times_out_fails_no_attempt_while_the_receiver_is_busy() {
+    let (pool, target, other) = (Pool::default(), target(), at("https://a.example/other"));
+    let mut openings = Openings::new();
+    let (busy, _theirs) = first(&pool, &other, &mut openings).await;
+    let mut waits = attempt(&pool, &target, &openings);
+    wait(std::slice::from_mut(&mut waits)).await;
+    // Its worker is busy with a request to another URL.
+    fail(openings.next().await, FailureClass::Timeout(Phase::Tls));
+    let next = openings.next().await;
+    wait(std::slice::from_mut(&mut waits)).await;
+    // It has answered since the opening began.
     tokio::time::advance(Duration::from_millis(1)).await;
-    busy.give_back(true);
-    let busy = connected(two.remove(0).await);
-    fail(opening, FailureClass::Timeout(Phase::Tls));
-    settle().await;
-    wait(&mut two).await;
-    // One that began later, and without an answer since, fails it.
-    drop(busy);
-    fail(other, FailureClass::Timeout(Phase::Tls));
+    busy.give_back(false);
+    fail(next, FailureClass::Timeout(Phase::Connect));
     let last = openings.next().await;
-    wait(&mut two).await;
+    wait(std::slice::from_mut(&mut waits)).await;
+    tokio::time::advance(Duration::from_millis(1)).await;
     fail(last, FailureClass::Timeout(Phase::Tls));
-    let failed = two.remove(0).await.err().map(|(class, _)| class);
-    assert_eq!(failed, Some(FailureClass::Timeout(Phase::Tls)));
-    assert!(pool.lock().lines.is_empty());
+    let failed = waits.await.err().map(|(class, _)| class);
+    assert_eq!(failed, Some(FailureClass::Timeout(Phase::Tls)), "nothing since");
+    settle().await;
+    assert!(pool.lock().is_quiet());
 }
 
 #[tokio::test]
-async fn retry_takes_no_idle_connection_and_closes_one() {
+async fn retry_takes_no_connection_that_was_used_and_closes_one() {
     let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
     let (busy, _theirs) = first(&pool, &target, &mut openings).await;
     let (idle, _theirs) = answered().await;
@@ -280,10 +337,36 @@ async fn retry_takes_no_idle_connection_and_closes_one() {
     let mut retry = [Box::pin(pool.take(&target, true, later(), openings.open())) as Attempt<'_>];
     wait(&mut retry).await;
     assert!(pool.lock().idle.pop(&target).is_none());
-    let _opening = openings.next().await;
+    let opening = openings.next().await;
+    let mut newcomer = [attempt(&pool, &target, &openings)];
+    wait(&mut newcomer).await;
     busy.give_back(true);
+    let [newcomer] = newcomer;
+    let busy = connected(newcomer.await);
+    wait(&mut retry).await;
+    busy.give_back(true);
+    wait(&mut retry).await;
+    assert!(pool.lock().idle.pop(&target).is_none(), "its place is the retry's");
+    let (ours, _theirs) = answered().await;
+    end(opening, ours);
     let [retry] = retry;
-    assert!(retry.await.is_ok(), "it takes one that has just answered");
+    assert!(connected(retry.await).opened.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_connection_is_closed_once_it_expires() {
+    let (pool, target) = (Pool::default(), target());
+    for _ in 0..2 {
+        pool.keep_idle(&target, answered().await.0);
+        tokio::time::advance(crate::IDLE_LIMIT / 2).await;
+        settle().await;
+    }
+    tokio::time::advance(Duration::from_millis(1)).await;
+    settle().await;
+    assert!(pool.lock().idle.pop(&target).is_some() && pool.lock().idle.pop(&target).is_none());
+    tokio::time::advance(crate::IDLE_LIMIT).await;
+    settle().await;
+    assert!(!pool.lock().has_closer, "the task has ended");
 }
 
 #[tokio::test]
@@ -325,8 +408,8 @@ async fn attempts_that_end_leave_nothing_in_line() {
         four.push(openings.next().await);
     }
     drop(many);
-    assert_eq!(pool.lock().lines[&target].waiting.len(), 0);
+    assert!(pool.lock().change(&target, |_, line| line.waiting.is_empty()));
     tokio::time::advance(LONGEST_WAIT).await;
     settle().await;
-    assert!(pool.lock().lines.is_empty() && four.iter().all(oneshot::Sender::is_closed));
+    assert!(pool.lock().is_quiet() && four.iter().all(oneshot::Sender::is_closed));
 }

@@ -75,13 +75,11 @@ async fn idle_connection_is_closed_after_1500_ms() {
     tokio::time::pause();
     tokio::time::advance(Duration::from_millis(1_400)).await;
     tokio::time::resume();
-    sender.drop_idle();
     succeeded(post(&sender, &receiver.url(), &trust, AMPLE).await);
     assert_eq!(receiver.connections(), 1);
     tokio::time::pause();
     tokio::time::advance(Duration::from_millis(1_500)).await;
     tokio::time::resume();
-    sender.drop_idle();
     receiver.closed(1).await;
     succeeded(post(&sender, &receiver.url(), &trust, AMPLE).await);
     assert_eq!(receiver.connections(), 2);

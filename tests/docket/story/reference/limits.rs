@@ -104,7 +104,7 @@ pub(super) fn of_all() -> String {
             (
                 "Connections that a worker opens to one URL at a time",
                 format!(
-                    "{}; if an attempt has waited for {}, as many as are in use; if none is in use, one for each attempt that waits",
+                    "{}; if an attempt has waited for {}, as many as are in use or were opened in a row without trouble; if none is in use, one for each attempt that waits",
                     docket_egress::OPENINGS,
                     time(docket_egress::LONGEST_WAIT)
                 ),
@@ -112,9 +112,10 @@ pub(super) fn of_all() -> String {
             (
                 "Time that an unused connection is kept open",
                 format!(
-                    "{}; {} while another connection to its host and port takes longer than that to open",
+                    "{}; {} while another connection to its host and port takes longer than that to open; not at all if one takes longer than {}, or it did itself",
                     time(docket_egress::IDLE_LIMIT),
-                    time(docket_egress::LONGEST_WAIT)
+                    time(docket_egress::LONGEST_WAIT),
+                    time(docket_egress::STARVING)
                 ),
             ),
             ("Deliveries of one bulk resend", count(resend::MAX_COUNT.unsigned_abs() as usize)),

@@ -1,0 +1,122 @@
+//! What the pool knows of receivers, of the lines at them, and of idle connections.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use docket_domain::delivery::FailureClass;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::{Borrowed, OPENINGS, Unopened};
+use crate::connection::Connection;
+use crate::kept::Kept;
+use crate::target::{Receiver, Target};
+
+/// What an attempt gets in the end.
+type Give = oneshot::Sender<Result<Borrowed, Unopened>>;
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) idle: Kept<Connection>,
+    /// A task closes idle connections when they expire.
+    pub(super) has_closer: bool,
+    /// The receivers that have an attempt or an opening.
+    receivers: HashMap<Receiver, (Busy, HashMap<Arc<Target>, Line>)>,
+    next_ticket: u64,
+}
+
+/// How busy a receiver is, over all its URLs.
+#[derive(Default)]
+pub(super) struct Busy {
+    /// Connections in use.
+    pub(super) in_use: usize,
+    /// Openings that take longer than [`STARVING`](super::STARVING).
+    pub(super) starving: usize,
+    /// When an attempt read an answer last.
+    pub(super) answered_at: Option<Instant>,
+}
+
+/// The attempts at a target.
+#[derive(Default)]
+pub(super) struct Line {
+    /// Openings under way.
+    pub(super) opening: usize,
+    /// Openings in a row that succeeded without starving.
+    pub(super) opened: usize,
+    /// Connections in use.
+    pub(super) in_use: usize,
+    /// Of the last opening, if it timed out without failing an attempt.
+    pub(super) timed_out: Option<FailureClass>,
+    /// Those that have no connection yet, by ticket, in the order in which they came.
+    pub(super) waiting: BTreeMap<u64, Waiter>,
+}
+
+/// An attempt that waits.
+pub(super) struct Waiter {
+    /// It takes no connection that another attempt has used.
+    afresh: bool,
+    give: Give,
+}
+
+impl Line {
+    /// Whether the line may open one more connection. `has_waited`: an attempt has waited for
+    /// [`LONGEST_WAIT`](super::LONGEST_WAIT). Then it may open one for each attempt if none is in use, and else as many as are in use
+    /// or were opened without trouble: a receiver without keep-alive needs one for each POST.
+    pub(super) fn may_open(&self, has_waited: bool) -> bool {
+        let most = match (has_waited, self.in_use) {
+            (false, _) => OPENINGS,
+            (true, 0) => usize::MAX,
+            (true, in_use) => in_use.max(self.opened).max(OPENINGS),
+        };
+        self.opening < self.waiting.len().min(most)
+    }
+
+    /// Takes the attempt out of the line that has waited longest, of those that take a connection that is new or was used.
+    pub(super) fn first(&mut self, is_new: bool) -> Option<Give> {
+        let (&ticket, _) = self.waiting.iter().find(|(_, waiter)| is_new || !waiter.afresh)?;
+        self.waiting.remove(&ticket).map(|waiter| waiter.give)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.opening == 0 && self.in_use == 0 && self.waiting.is_empty()
+    }
+}
+
+impl State {
+    /// Changes what goes on at a target, and forgets the target, and its receiver, once nothing does.
+    pub(super) fn change<T>(
+        &mut self,
+        target: &Arc<Target>,
+        change: impl FnOnce(&mut Busy, &mut Line) -> T,
+    ) -> T {
+        let mut receiver = match self.receivers.entry(target.receiver.clone()) {
+            Entry::Occupied(receiver) => receiver,
+            Entry::Vacant(receiver) => receiver.insert_entry(Default::default()),
+        };
+        let (busy, lines) = receiver.get_mut();
+        let line = lines.entry(Arc::clone(target)).or_default();
+        let changed = change(busy, line);
+        if line.is_empty() {
+            lines.remove(target);
+            if lines.is_empty() {
+                receiver.remove();
+            }
+        }
+        changed
+    }
+
+    /// Whether nothing goes on anywhere.
+    #[cfg(test)]
+    pub(super) fn is_quiet(&self) -> bool {
+        self.receivers.is_empty()
+    }
+
+    /// Puts an attempt at the end of the line. Returns its ticket.
+    pub(super) fn join(&mut self, target: &Arc<Target>, afresh: bool, give: Give) -> u64 {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.change(target, |_, line| line.waiting.insert(ticket, Waiter { afresh, give }));
+        ticket
+    }
+}
