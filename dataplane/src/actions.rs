@@ -1,6 +1,7 @@
-//! What the service does, free of HTTP: one file per action.
+//! What the service does, free of HTTP: one file per action, and the choice of dead letters that two of them share.
 
 pub mod add_note;
+pub mod choice;
 pub mod create_orders;
 pub mod detect_invoices;
 pub mod export_order;

@@ -1,9 +1,9 @@
 //! What the platform's staff may see of tenants: metadata of orders and deliveries, never a payload, a header's value, the text
-//! of a note or a receiver's response. And resends of dead letters.
+//! of a note or a receiver's response. And resends of dead letters, which can also be set aside.
 //!
 //! `kubectl docket` asks on the management port with a token of the Kubernetes cluster. Each request needs a verb on the
 //! subresource `deliveries` of a Tenant or Webhook: `list` for searches and previews, `get` for one delivery or order with its
-//! attempts, `resend` for resends and to stop them, `test` for test events. The right is checked before the object is looked up, so that no user learns which exist.
+//! attempts, `resend` for resends, to stop them and to set dead letters aside, `test` for test events. The right is checked before the object is looked up, so that no user learns which exist.
 
 pub mod answers;
 pub mod reviews;
@@ -26,7 +26,9 @@ use serde::Serialize;
 
 use self::answers::{Trace, TracedDelivery, TracedOrder};
 use self::reviews::{Reviews, Right};
+use crate::actions::choice::Choice;
 use crate::actions::resend::{Many, Progress, progress};
+use crate::actions::set_aside::Aside;
 use crate::api::body::{Json, OfTenant, json_bytes};
 use crate::api::caller::{Principal, bearer};
 use crate::api::client::Proxies;
@@ -41,7 +43,7 @@ use crate::api::times::DateOrTime;
 use crate::api::webhook_logs::answers::{DeliveryPage, EventWord};
 use crate::api::webhook_logs::resends::answers::ResendState;
 use crate::api::webhook_logs::test_events::send_test;
-use crate::api::webhook_logs::{DeliverySearch, find, resends, waits};
+use crate::api::webhook_logs::{DeliverySearch, find, resends, set_aside, waits};
 use crate::api::writes::Write;
 
 /// The most bytes of a request's body.
@@ -68,6 +70,22 @@ pub fn router(state: &Arc<ApiState>, reviews: Reviews) -> Router {
         .route("/platform/namespaces/{namespace}/webhooks/{name}/resend", post(resend))
         .route("/platform/namespaces/{namespace}/webhooks/{name}/resend", get(resend_progress))
         .route("/platform/namespaces/{namespace}/webhooks/{name}/stop", post(stop))
+        .route(
+            "/platform/namespaces/{namespace}/webhooks/{name}/set-aside",
+            post(|state, object, request| set_or_undo(state, object, request, Aside::Set)),
+        )
+        .route(
+            "/platform/namespaces/{namespace}/webhooks/{name}/set-aside/preview",
+            post(|state, object, request| preview_aside(state, object, request, Aside::Set)),
+        )
+        .route(
+            "/platform/namespaces/{namespace}/webhooks/{name}/undo-set-aside",
+            post(|state, object, request| set_or_undo(state, object, request, Aside::Undo)),
+        )
+        .route(
+            "/platform/namespaces/{namespace}/webhooks/{name}/undo-set-aside/preview",
+            post(|state, object, request| preview_aside(state, object, request, Aside::Undo)),
+        )
         .layer(axum::middleware::from_fn_with_state(Arc::clone(state), middleware::answer))
         .with_state(platform)
 }
@@ -85,6 +103,8 @@ request! {
 request! {
     /// Which dead letters of the webhook to resend.
     body DeadLetters {
+        /// Only deliveries of this event.
+        opt event: EventWord;
         /// Only deliveries created at or after this time.
         opt from: DateOrTime;
         /// Only deliveries created before this time.
@@ -93,6 +113,20 @@ request! {
         def limit: Whole<1, MAX_COUNT> = MAX_COUNT;
         /// Deliveries due per second. The default is 10.
         def per_second: Whole<1, MAX_PER_SECOND> = DEFAULT_PER_SECOND;
+    }
+}
+
+request! {
+    /// Which dead letters of the webhook to set aside, or no longer.
+    body AsideLetters {
+        /// Only deliveries of this event.
+        opt event: EventWord;
+        /// Only deliveries created at or after this time.
+        opt from: DateOrTime;
+        /// Only deliveries created before this time.
+        opt to: DateOrTime;
+        /// At most this many, the oldest first. The default is 10,000.
+        def limit: Whole<1, MAX_COUNT> = MAX_COUNT;
     }
 }
 
@@ -365,16 +399,54 @@ async fn dead_letters(
     let (parts, body) = request.into_parts();
     let principal = platform.principal(&parts, verb, &object).await?;
     let body = json_bytes(&parts.headers, body, LIMIT).await?;
-    let DeadLetters { from, to, limit, per_second } = DeadLetters::from_body(&body)?;
-    let many = Many {
+    let DeadLetters { event, from, to, limit, per_second } = DeadLetters::from_body(&body)?;
+    let choice = Choice {
         webhook: object.full_name(),
-        event: None,
+        event,
         from_ms: from.map(Timestamp::as_millisecond),
         to_ms: to.map(Timestamp::as_millisecond),
         limit,
-        per_second,
     };
-    Ok((principal, many))
+    Ok((principal, Many { choice, per_second }))
+}
+
+/// POST …/webhooks/{name}/set-aside and …/undo-set-aside: sets dead letters of a webhook aside, or undoes that.
+async fn set_or_undo(
+    State(platform): State<Arc<Platform>>,
+    Path(object): ObjectPath,
+    request: Request,
+    aside: Aside,
+) -> Result<Response, ApiError> {
+    let object = Object::new(WEBHOOKS, object);
+    let (principal, choice) = choice(&platform, "resend", object, request).await?;
+    let written = set_aside::many(&platform.api, &principal, choice, aside, Write::each_time()).await;
+    written.map(|(response, _)| response)
+}
+
+/// POST …/set-aside/preview and …/undo-set-aside/preview: what that would change.
+async fn preview_aside(
+    State(platform): State<Arc<Platform>>,
+    Path(object): ObjectPath,
+    request: Request,
+    aside: Aside,
+) -> Result<Response, ApiError> {
+    let object = Object::new(WEBHOOKS, object);
+    let (principal, choice) = choice(&platform, "list", object, request).await?;
+    set_aside::preview(&platform.api, &principal, &choice, aside).await
+}
+
+async fn choice(
+    platform: &Platform,
+    verb: &'static str,
+    object: Object,
+    request: Request,
+) -> Result<(Principal, Choice), ApiError> {
+    let (parts, body) = request.into_parts();
+    let principal = platform.principal(&parts, verb, &object).await?;
+    let body = json_bytes(&parts.headers, body, LIMIT).await?;
+    let AsideLetters { event, from, to, limit } = AsideLetters::from_body(&body)?;
+    let (from_ms, to_ms) = (from.map(Timestamp::as_millisecond), to.map(Timestamp::as_millisecond));
+    Ok((principal, Choice { webhook: object.full_name(), event, from_ms, to_ms, limit }))
 }
 
 /// GET …/webhooks/{name}/resend: how far a bulk resend is.

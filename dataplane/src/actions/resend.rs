@@ -14,6 +14,7 @@ use docket_store::{Connection, StoreError, Transaction, dead_letters, events};
 use jiff::Timestamp;
 
 use super::Refusal;
+use super::choice::Choice;
 use crate::tenants::Webhooks;
 
 const NO_SUCH_DELIVERY: Refusal = Refusal::NotFound("There is no such delivery");
@@ -45,16 +46,8 @@ pub struct Resent {
 /// A bulk resend: which dead letters, and how fast.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Many {
-    /// The webhook: `namespace/name`, or the uid of its object.
-    pub webhook: String,
-    /// Of this event only.
-    pub event: Option<EventCode>,
-    /// Created at or after.
-    pub from_ms: Option<i64>,
-    /// Created before.
-    pub to_ms: Option<i64>,
-    /// At most this many, the oldest first: 1 to [`MAX_COUNT`].
-    pub limit: i64,
+    /// Which dead letters.
+    pub choice: Choice,
     /// Deliveries due per second, 1 to [`MAX_PER_SECOND`](docket_domain::resend::MAX_PER_SECOND).
     pub per_second: i64,
 }
@@ -183,21 +176,13 @@ async fn check_customer(
     }
 }
 
-fn filter(many: &Many, target: &Target) -> DeadFilter {
-    let asked = many.event.map(|code| vec![code]);
-    let event_codes = match (asked, target.event_codes.clone()) {
+fn filter(choice: &Choice, target: &Target) -> DeadFilter {
+    let filter = choice.filter(&target.webhook_name, target.customer_code.clone(), false);
+    let event_codes = match (filter.event_codes, target.event_codes.clone()) {
         (Some(asked), Some(taken)) => Some(asked.into_iter().filter(|code| taken.contains(code)).collect()),
         (asked, taken) => asked.or(taken),
     };
-    DeadFilter {
-        webhook: target.webhook.clone(),
-        customer_code: Some(target.customer_code.clone()),
-        event_codes,
-        from_ms: many.from_ms,
-        to_ms: many.to_ms,
-        limit: many.limit,
-        set_aside: false,
-    }
+    DeadFilter { event_codes, ..filter }
 }
 
 /// Returns what [`resend_many`] would queue, and how many dead letters there are without its limit, of which at most
@@ -207,8 +192,8 @@ pub async fn preview(
     webhooks: Webhooks<'_>,
     many: &Many,
 ) -> Result<(Extent, i64), Refusal> {
-    let target = target(connection, webhooks, &many.webhook).await?;
-    let filter = filter(many, &target);
+    let target = target(connection, webhooks, &many.choice.webhook).await?;
+    let filter = filter(&many.choice, &target);
     let found = resends::extent(connection, &filter, MAX_COUNT + 1).await?;
     if found.1 == 0 {
         check_customer(connection, webhooks, &target).await?;
@@ -225,9 +210,9 @@ pub async fn resend_many(
     requested_by: &str,
     now: Timestamp,
 ) -> Result<(Resend, Extent, Vec<Due>), Refusal> {
-    let target = target(transaction, webhooks, &many.webhook).await?;
+    let target = target(transaction, webhooks, &many.choice.webhook).await?;
     dead_letters::lock(transaction, &target.webhook).await?;
-    let dead = resends::dead_letters(transaction, &filter(many, &target)).await?;
+    let dead = resends::dead_letters(transaction, &filter(&many.choice, &target)).await?;
     if dead.is_empty() {
         check_customer(transaction, webhooks, &target).await?;
     }
@@ -235,8 +220,8 @@ pub async fn resend_many(
         id: hex::encode(random::bytes::<16>()),
         webhook: target.webhook,
         webhook_name: target.webhook_name,
-        from_ms: many.from_ms,
-        to_ms: many.to_ms,
+        from_ms: many.choice.from_ms,
+        to_ms: many.choice.to_ms,
         per_second: many.per_second,
         count: 0,
         requested_by: requested_by.to_owned(),
@@ -356,7 +341,9 @@ mod tests {
     use super::*;
 
     fn many(per_second: i64) -> Many {
-        Many { webhook: "a/b".into(), event: None, from_ms: None, to_ms: None, limit: MAX_COUNT, per_second }
+        let webhook = "a/b".into();
+        let choice = Choice { webhook, event: None, from_ms: None, to_ms: None, limit: MAX_COUNT };
+        Many { choice, per_second }
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //!
 //! A dead letter that is set aside counts nowhere, and no bulk resend sends it. A resend on purpose ends the setting aside.
 
-use docket_crds::{EventCode, webhook_key};
 use docket_domain::audit::AuditEvent;
 use docket_domain::delivery::{DeliveryId, Status};
 use docket_domain::resend::MAX_COUNT;
@@ -12,6 +11,7 @@ use docket_store::{Connection, Transaction, dead_letters};
 use jiff::Timestamp;
 
 use super::Refusal;
+use super::choice::Choice;
 use crate::tenants::Webhooks;
 
 const NO_SUCH_DELIVERY: Refusal = Refusal::NotFound("There is no such delivery");
@@ -41,21 +41,6 @@ impl Aside {
             Self::Undo => AuditEvent::SetAsideUndone,
         }
     }
-}
-
-/// Which dead letters of a webhook: the filter of a bulk resend.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chosen {
-    /// The webhook: `namespace/name`, its key, or the uid of its object.
-    pub webhook: String,
-    /// Of this event only.
-    pub event: Option<EventCode>,
-    /// Created at or after.
-    pub from_ms: Option<i64>,
-    /// Created before.
-    pub to_ms: Option<i64>,
-    /// At most this many, the oldest first: 1 to [`MAX_COUNT`].
-    pub limit: i64,
 }
 
 /// Who does it.
@@ -95,25 +80,16 @@ pub async fn one(
 async fn filter(
     connection: &mut Connection,
     by: By<'_>,
-    chosen: &Chosen,
+    choice: &Choice,
     aside: Aside,
 ) -> Result<(DeadFilter, String), Refusal> {
-    let Chosen { webhook, event, from_ms, to_ms, limit } = chosen;
-    let known = match (by.webhooks.named(webhook), by.customer) {
+    let known = match (by.webhooks.named(&choice.webhook), by.customer) {
         (Some(one), _) => Some((one.full_name(), one.customer_code.to_string())),
-        (None, None) => resends::webhook_of_dead(connection, webhook).await?,
+        (None, None) => resends::webhook_of_dead(connection, &choice.webhook).await?,
         (None, Some(_)) => None,
     };
     let (name, customer_code) = known.ok_or(NO_SUCH_WEBHOOK)?;
-    let filter = DeadFilter {
-        webhook: webhook_key::of(&name, &customer_code),
-        customer_code: Some(customer_code),
-        event_codes: event.map(|code| vec![code]),
-        from_ms: *from_ms,
-        to_ms: *to_ms,
-        limit: *limit,
-        set_aside: aside == Aside::Undo,
-    };
+    let filter = choice.filter(&name, customer_code, aside == Aside::Undo);
     Ok((filter, name))
 }
 
@@ -122,10 +98,10 @@ async fn filter(
 pub async fn preview(
     connection: &mut Connection,
     by: By<'_>,
-    chosen: &Chosen,
+    choice: &Choice,
     aside: Aside,
 ) -> Result<(Extent, i64), Refusal> {
-    let (filter, _) = filter(connection, by, chosen, aside).await?;
+    let (filter, _) = filter(connection, by, choice, aside).await?;
     Ok(resends::extent(connection, &filter, MAX_COUNT + 1).await?)
 }
 
@@ -133,11 +109,11 @@ pub async fn preview(
 pub async fn many(
     transaction: &mut Transaction,
     by: By<'_>,
-    chosen: &Chosen,
+    choice: &Choice,
     aside: Aside,
     now: Timestamp,
 ) -> Result<(String, i64), Refusal> {
-    let (filter, name) = filter(transaction, by, chosen, aside).await?;
+    let (filter, name) = filter(transaction, by, choice, aside).await?;
     let count = match aside {
         Aside::Set => dead_letters::set_aside(transaction, &filter, by.name, now.as_millisecond()).await?,
         Aside::Undo => dead_letters::undo(transaction, &filter).await?,

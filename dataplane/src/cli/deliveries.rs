@@ -23,8 +23,9 @@ use jiff::Timestamp;
 use super::audit::{actor, entry};
 use super::tenant::{Found, IfNew, find, open};
 use crate::actions::Refusal;
+use crate::actions::choice::Choice;
 use crate::actions::resend::{self, Many};
-use crate::actions::set_aside::{self, Aside, By, Chosen};
+use crate::actions::set_aside::{self, Aside, By};
 use crate::actions::wait::{self, Wait};
 use crate::args::{DeliveriesCommand, ManyArguments, TenantArguments};
 use crate::tenants::Webhooks;
@@ -92,19 +93,11 @@ pub async fn run(command: DeliveriesCommand) -> Result<()> {
             let database = open(&at, &clock, IfNew::Refuse).await?;
             // Before the transaction begins, which blocks other writers.
             let found = find(&at).await?;
-            match (id, many.webhook.clone()) {
+            match (id, choice(&many)) {
                 (Some(id), _) => one(&at, &database, &clock, &found, id).await?,
-                (None, Some(webhook)) => {
-                    let ManyArguments { event, from, to, limit, yes, .. } = many;
-                    let many = Many {
-                        webhook,
-                        event,
-                        from_ms: from,
-                        to_ms: to,
-                        limit: limit.unwrap_or(MAX_COUNT),
-                        per_second: per_second.unwrap_or(DEFAULT_PER_SECOND),
-                    };
-                    several(&at, &database, &clock, &found, yes, &many).await?;
+                (None, Some(choice)) => {
+                    let per_second = per_second.unwrap_or(DEFAULT_PER_SECOND);
+                    several(&at, &database, &clock, &found, many.yes, &Many { choice, per_second }).await?;
                 }
                 (None, None) => return Err(anyhow!(NAME_ONE)),
             }
@@ -203,6 +196,13 @@ async fn several(
 
 const NAME_ONE: &str = "name a delivery, or a webhook with --webhook";
 
+/// Which dead letters of a webhook; `None`: none is named.
+fn choice(many: &ManyArguments) -> Option<Choice> {
+    let ManyArguments { webhook, event, from, to, limit, .. } = many;
+    let (webhook, limit) = (webhook.clone()?, limit.unwrap_or(MAX_COUNT));
+    Some(Choice { webhook, event: *event, from_ms: *from, to_ms: *to, limit })
+}
+
 /// Sets dead letters aside, or undoes that.
 async fn aside(
     at: &TenantArguments,
@@ -216,29 +216,23 @@ async fn aside(
     let found = find(at).await?;
     let name = requested_by();
     let by = By { webhooks: webhooks(&found), customer: None, name: &name };
-    let chosen = many.webhook.clone().map(|webhook| Chosen {
-        webhook,
-        event: many.event,
-        from_ms: many.from,
-        to_ms: many.to,
-        limit: many.limit.unwrap_or(MAX_COUNT),
-    });
-    if let Some(chosen) = chosen.as_ref().filter(|_| !many.yes) {
+    let choice = choice(many);
+    if let Some(choice) = choice.as_ref().filter(|_| !many.yes) {
         let mut reader = database.reader().await?;
-        let (extent, total) = set_aside::preview(&mut reader, by, chosen, aside).await?;
-        print!("{}", shown::preview_aside(&chosen.webhook, aside, extent, total));
+        let (extent, total) = set_aside::preview(&mut reader, by, choice, aside).await?;
+        print!("{}", shown::preview_aside(&choice.webhook, aside, extent, total));
         return Ok(());
     }
     let mut transaction = database.begin(clock).await?;
     let now = transaction.now();
-    let (kind, subject, count) = match (id, chosen) {
+    let (kind, subject, count) = match (id, choice) {
         (Some(id), _) => {
             let changed = set_aside::one(&mut transaction, by, id, aside, now).await;
             let changed = changed.map_err(|refusal| refused(refusal, &no_such(id)))?;
             ("delivery", id.to_string(), i64::from(changed))
         }
-        (None, Some(chosen)) => {
-            let (webhook, count) = set_aside::many(&mut transaction, by, &chosen, aside, now).await?;
+        (None, Some(choice)) => {
+            let (webhook, count) = set_aside::many(&mut transaction, by, &choice, aside, now).await?;
             ("webhook", webhook, count)
         }
         (None, None) => return Err(anyhow!(NAME_ONE)),

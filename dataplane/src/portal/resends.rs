@@ -14,8 +14,9 @@ use http::StatusCode;
 
 use super::session::{Posted, Viewer, fields_of, set};
 use crate::actions::Refusal;
+use crate::actions::choice::Choice;
 use crate::actions::resend::{Many, Progress, preview, progress};
-use crate::actions::set_aside::{self, Aside, Chosen};
+use crate::actions::set_aside::{self, Aside};
 use crate::api::error::ApiError;
 use crate::api::paging::page;
 use crate::api::request::FromFields;
@@ -54,7 +55,7 @@ pub async fn list(
     let mut reader = viewer.caller.reader(&state).await?;
     let aside = match &many {
         None => None,
-        Some(many) => aside(&mut reader, &viewer, many).await?,
+        Some(many) => aside(&mut reader, &viewer, &many.choice).await?,
     };
     let preview = match many {
         None => None,
@@ -115,14 +116,14 @@ pub async fn probe(
     Posted { viewer, form }: Posted<ResendMany>,
 ) -> Result<Redirect, ApiError> {
     let chosen = Many::from(form);
-    let alone = Many { limit: 1, ..chosen.clone() };
+    let alone = Many { choice: Choice { limit: 1, ..chosen.choice.clone() }, ..chosen };
     let (_, made) = many(&state, &viewer.caller, alone, Write::each_time()).await?;
     Ok(back(chosen, [(PROBE, made.map(|id| id.to_string())), (DONE, None)]))
 }
 
 /// Leads back to a choice, with what came of it.
 fn back(chosen: Many, more: [(&'static str, Option<String>); 2]) -> Redirect {
-    let Many { webhook, event, from_ms, to_ms, limit, per_second } = chosen;
+    let Many { choice: Choice { webhook, event, from_ms, to_ms, limit }, per_second } = chosen;
     let text = |ms: Option<i64>| ms.map(|ms| time(ms).to_string());
     let fields = [
         ("webhook", Some(webhook)),
@@ -137,21 +138,20 @@ fn back(chosen: Many, more: [(&'static str, Option<String>); 2]) -> Redirect {
 }
 
 /// How many dead letters the choice would set aside, and how many are; `None`: the webhook is not known.
-async fn aside(reader: &mut Connection, viewer: &Viewer, many: &Many) -> Result<Option<SetAside>, ApiError> {
+async fn aside(
+    reader: &mut Connection,
+    viewer: &Viewer,
+    choice: &Choice,
+) -> Result<Option<SetAside>, ApiError> {
     let name = viewer.caller.name();
-    let (chosen, by) = (chosen(many), by(&viewer.caller, &name));
-    let to_set = set_aside::preview(reader, by, &chosen, Aside::Set).await;
+    let by = by(&viewer.caller, &name);
+    let to_set = set_aside::preview(reader, by, choice, Aside::Set).await;
     let (to_set, _) = match to_set {
         Err(Refusal::NotFound(_)) => return Ok(None),
         other => other?,
     };
-    let (to_undo, _) = set_aside::preview(reader, by, &chosen, Aside::Undo).await?;
+    let (to_undo, _) = set_aside::preview(reader, by, choice, Aside::Undo).await?;
     Ok(Some(SetAside { to_set: to_set.count, to_undo: to_undo.count }))
-}
-
-fn chosen(many: &Many) -> Chosen {
-    let Many { webhook, event, from_ms, to_ms, limit, .. } = many.clone();
-    Chosen { webhook, event, from_ms, to_ms, limit }
 }
 
 /// The count with what the user has just done, such as `7`.
@@ -189,10 +189,10 @@ pub async fn undo_set_aside(
     change(&state, &viewer, form.into(), Aside::Undo).await
 }
 
-async fn change(state: &ApiState, viewer: &Viewer, choice: Many, aside: Aside) -> Result<Redirect, ApiError> {
+async fn change(state: &ApiState, viewer: &Viewer, many: Many, aside: Aside) -> Result<Redirect, ApiError> {
     let (_, count) =
-        set_many_aside(state, &viewer.caller, chosen(&choice), aside, Write::each_time()).await?;
-    Ok(back(choice, [(DONE, Some(word(aside).to_owned())), (COUNT, Some(count.to_string()))]))
+        set_many_aside(state, &viewer.caller, many.choice.clone(), aside, Write::each_time()).await?;
+    Ok(back(many, [(DONE, Some(word(aside).to_owned())), (COUNT, Some(count.to_string()))]))
 }
 
 /// POST /portal/resends/stop.

@@ -116,6 +116,8 @@ pub(crate) enum Command {
     Trace(TraceArguments),
     /// Resend the dead letters of a Webhook, oldest first. Without --yes only says what would be resent.
     Resend(ResendArguments),
+    /// Set dead letters of a Webhook aside: they count nowhere, and no resend of many takes them. Without --yes only says which.
+    SetAside(SetAsideArguments),
     /// Send a test event with sample data to a Webhook, and show what came of its first attempt.
     Test(TestArguments),
     /// Make the operator check an object now.
@@ -159,6 +161,7 @@ impl Command {
             Self::Deliveries(_)
             | Self::Trace(_)
             | Self::Resend(_)
+            | Self::SetAside(_)
             | Self::Test(_)
             | Self::Reconcile { .. }
             | Self::RotateKey { .. }
@@ -285,33 +288,57 @@ pub(crate) enum Traced {
     Delivery,
 }
 
-/// What to resend.
+/// Which dead letters of a Webhook.
 #[derive(Debug, Args)]
-pub(crate) struct ResendArguments {
+pub(crate) struct ChoiceArguments {
     /// Name of the Webhook.
     #[arg(value_name = "WEBHOOK", value_parser = name, add = ArgValueCompleter::new(completion::webhooks))]
     pub(crate) webhook: String,
-    /// Resend the dead letters; of each event only the latest.
-    #[arg(long, required_unless_present = "stop")]
-    pub(crate) dead: bool,
+    /// Only of this event, such as order.created.
+    #[arg(long, value_name = "CODE")]
+    pub(crate) event: Option<String>,
     /// Only those created at most so long ago, such as 30m or 24h.
     #[arg(long, value_name = "DURATION", value_parser = since)]
     pub(crate) since: Option<Duration>,
+    /// At most this many, the oldest first, 1 to 10000 [default: 10000].
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub(crate) limit: Option<u16>,
+    /// Do it.
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+/// What to resend.
+#[derive(Debug, Args)]
+pub(crate) struct ResendArguments {
+    #[command(flatten)]
+    pub(crate) choice: ChoiceArguments,
+    /// Resend the dead letters; of each event only the latest.
+    #[arg(long, required_unless_present = "stop")]
+    pub(crate) dead: bool,
     /// How many per second, 1/s to 100/s.
     #[arg(long, value_name = "COUNT/s", default_value = "10/s", value_parser = rate)]
     pub(crate) rate: u16,
-    /// At most this many, 1 to 10000 [default: 10000].
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=10_000))]
-    pub(crate) limit: Option<u16>,
-    /// Resend them.
-    #[arg(long)]
-    pub(crate) yes: bool,
     /// Send one first, and the others only if it succeeds.
     #[arg(long, requires = "yes")]
     pub(crate) probe: bool,
     /// Stop the resend with this id instead: take back what was not attempted yet.
-    #[arg(long, value_name = "RESEND-ID", conflicts_with_all = ["dead", "since", "rate", "limit", "yes", "probe"])]
+    #[arg(long, value_name = "RESEND-ID", conflicts_with_all = ["dead", "event", "since", "rate", "limit", "yes", "probe"])]
     pub(crate) stop: Option<String>,
+    #[command(flatten)]
+    pub(crate) reach: ReachArguments,
+    #[command(flatten)]
+    pub(crate) printed: OutputArguments,
+}
+
+/// What to set aside.
+#[derive(Debug, Args)]
+pub(crate) struct SetAsideArguments {
+    #[command(flatten)]
+    pub(crate) choice: ChoiceArguments,
+    /// Undo the setting aside: the dead letters count again.
+    #[arg(long)]
+    pub(crate) undo: bool,
     #[command(flatten)]
     pub(crate) reach: ReachArguments,
     #[command(flatten)]

@@ -5,7 +5,7 @@
 //! - `check`: what is wrong with the installation; `status`: what the API server knows of tenants and webhooks
 //! - `deliveries`, `trace`: what the data plane tells of tenants, never payloads; `dataplane`: the way to it
 //! - `report`: all of it in a file for support
-//! - `reconcile`, `rotate_key`, `resend`, `test_event`: the changes
+//! - `reconcile`, `rotate_key`, `resend`, `set_aside`, `test_event`: the changes
 //! - `conditions`: what `docs/reference/conditions.md` says about a reason; `rights`: what each command needs;
 //!   `krew`: what krew installs it by
 //! - `show`: tables and JSON; `completion`: what Tab offers
@@ -27,6 +27,7 @@ mod resend;
 #[cfg(test)]
 mod rights;
 mod rotate_key;
+mod set_aside;
 mod show;
 mod status;
 mod test_event;
@@ -87,6 +88,7 @@ async fn run(arguments: Arguments) -> Result<(), Problem> {
         Command::Deliveries(asked) => deliveries::print(&cluster, &asked).await,
         Command::Trace(asked) => trace::print(&cluster, &asked).await,
         Command::Resend(asked) => resend::run(&cluster, &asked).await,
+        Command::SetAside(asked) => set_aside::run(&cluster, &asked).await,
         Command::Test(asked) => test_event::run(&cluster, &asked).await,
         Command::Report(asked) => report::write(&cluster, &asked).await,
         Command::Reconcile { object, wait, timeout } => {

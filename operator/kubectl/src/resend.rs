@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::args::{Kind, Object, Output, ReachArguments, ResendArguments};
+use crate::args::{ChoiceArguments, Kind, Object, Output, ReachArguments, ResendArguments};
 use crate::cluster::Cluster;
 use crate::dataplane::DataPlane;
 use crate::deliveries::{cell, since};
@@ -75,14 +75,40 @@ pub(crate) async fn run(cluster: &Cluster, asked: &ResendArguments) -> Result<()
     let result = perform(cluster, asked, &mut done).await;
     // Before the first answer of the data plane there is nothing but the error.
     if asked.printed.output == Output::Json && done != Done::default() {
-        show::json(&done.json(&asked.webhook));
+        show::json(&done.json(&asked.choice.webhook));
     }
     result
 }
 
+/// The fields that choose dead letters of a webhook, as the data plane calls them.
+pub(crate) fn chosen(choice: &ChoiceArguments) -> Result<Value, Problem> {
+    let mut request = json!({});
+    if let Some(event) = &choice.event {
+        request["event"] = event.as_str().into();
+    }
+    if let Some(ago) = choice.since {
+        request["from"] = since(ago)?.into();
+    }
+    if let Some(limit) = choice.limit {
+        request["limit"] = limit.into();
+    }
+    Ok(request)
+}
+
+/// Says how many dead letters there are that the limit leaves out.
+pub(crate) fn others(preview: &Value) -> String {
+    let [count, total] = ["count", "total"].map(|name| preview[name].as_i64().unwrap_or(0));
+    if total <= count {
+        return String::new();
+    }
+    let more = if total > MOST_COUNTED { "more than " } else { "" };
+    let total = total.min(MOST_COUNTED);
+    format!("There are {more}{total}; name the others with another command.\n")
+}
+
 async fn perform(cluster: &Cluster, asked: &ResendArguments, done: &mut Done) -> Result<(), Problem> {
     let is_for_people = asked.printed.output != Output::Json;
-    let object = Object { kind: Kind::Webhook, name: asked.webhook.clone() };
+    let object = Object { kind: Kind::Webhook, name: asked.choice.webhook.clone() };
     let mut dataplane = DataPlane::connect(cluster, &asked.reach).await?;
     if let Some(id) = &asked.stop {
         let answer = dataplane.post(cluster, &object, "stop", &json!({"resendId": id})).await?;
@@ -92,22 +118,17 @@ async fn perform(cluster: &Cluster, asked: &ResendArguments, done: &mut Done) ->
         done.stopped = Some(answer);
         return Ok(());
     }
-    let mut request = json!({"perSecond": asked.rate});
-    if let Some(ago) = asked.since {
-        request["from"] = since(ago)?.into();
-    }
-    if let Some(limit) = asked.limit {
-        request["limit"] = limit.into();
-    }
+    let mut request = chosen(&asked.choice)?;
+    request["perSecond"] = asked.rate.into();
     let preview = &*done.preview.insert(dataplane.post(cluster, &object, "preview", &request).await?);
     let count = preview["count"].as_i64().unwrap_or(0);
-    if !asked.yes || count == 0 {
+    if !asked.choice.yes || count == 0 {
         if is_for_people {
-            print!("{}", previewed(&asked.webhook, asked.rate, preview));
+            print!("{}", previewed(&asked.choice.webhook, asked.rate, preview));
         }
         return Ok(());
     }
-    eprint!("{}", extent(&asked.webhook, asked.rate, preview));
+    eprint!("{}", extent(&asked.choice.webhook, asked.rate, preview));
     if asked.probe {
         let mut one = request.clone();
         one["limit"] = 1.into();
@@ -117,10 +138,10 @@ async fn perform(cluster: &Cluster, asked: &ResendArguments, done: &mut Done) ->
             return Err(Problem::Found(format!(
                 "resend {}: the first was not taken, so nothing else was resent; `kubectl docket deliveries {}` says why",
                 cell(probe, "resendId"),
-                asked.webhook
+                asked.choice.webhook
             )));
         }
-        let limit = asked.limit.map_or(count, i64::from).min(count) - 1;
+        let limit = asked.choice.limit.map_or(count, i64::from).min(count) - 1;
         if limit == 0 {
             return Ok(());
         }
@@ -128,7 +149,7 @@ async fn perform(cluster: &Cluster, asked: &ResendArguments, done: &mut Done) ->
     }
     let resend = done.resend.insert(dataplane.post(cluster, &object, "resend", &request).await?);
     followed(cluster, &object, &mut dataplane, &asked.reach, resend).await?;
-    outcome(&asked.webhook, resend)
+    outcome(&asked.choice.webhook, resend)
 }
 
 /// Whether all were delivered.
@@ -227,14 +248,8 @@ fn extent(webhook: &str, rate: u16, preview: &Value) -> String {
 }
 
 fn previewed(webhook: &str, rate: u16, preview: &Value) -> String {
-    let (count, total) = (preview["count"].as_i64().unwrap_or(0), preview["total"].as_i64().unwrap_or(0));
-    let mut text = extent(webhook, rate, preview);
-    if total > count {
-        let more = if total > MOST_COUNTED { "more than " } else { "" };
-        let total = total.min(MOST_COUNTED);
-        text += &format!("There are {more}{total}; resend the others with another command.\n");
-    }
-    if count > 0 {
+    let mut text = extent(webhook, rate, preview) + &others(preview);
+    if preview["count"].as_i64() > Some(0) {
         text += "Nothing was resent; add --yes to resend them.\n";
     }
     text
@@ -297,7 +312,7 @@ mod tests {
             json!({"preview": true, "count": 3, "total": 5, "oldest": "t", "newest": "u", "seconds": 1});
         assert_eq!(
             previewed("orders", 10, &preview),
-            "3 dead letters of orders, the oldest of t; 10 per second take 1 s.\nThere are 5; resend the others with \
+            "3 dead letters of orders, the oldest of t; 10 per second take 1 s.\nThere are 5; name the others with \
              another command.\nNothing was resent; add --yes to resend them.\n"
         );
         let many = json!({"count": 10_000, "total": 10_001, "oldest": "t", "seconds": 1_000});

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use docket::actions::Refusal;
+use docket::actions::choice::Choice;
 use docket::actions::resend::{self, Many, Progress, Stopped};
 use docket::tenants::{HeldWebhooks, Webhooks};
 use docket_crds::EventCode;
@@ -36,7 +37,9 @@ fn no_unknown_webhooks() -> HeldWebhooks {
 }
 
 fn many(per_second: i64) -> Many {
-    Many { webhook: WEBHOOK.into(), event: None, from_ms: None, to_ms: None, limit: 10_000, per_second }
+    let webhook = WEBHOOK.into();
+    let choice = Choice { webhook, event: None, from_ms: None, to_ms: None, limit: 10_000 };
+    Many { choice, per_second }
 }
 
 fn at(ms: i64) -> Timestamp {
@@ -173,7 +176,9 @@ async fn many_are_due_one_after_the_other(rig: TenantDatabase) {
 
 async fn a_preview_says_what_a_resend_does_and_writes_nothing(rig: TenantDatabase) {
     dead_letters(&rig, 30).await;
-    let asked = Many { from_ms: Some(T0 + 5_000), to_ms: Some(T0 + 20_000), limit: 12, ..many(10) };
+    let Many { choice, per_second } = many(10);
+    let choice = Choice { from_ms: Some(T0 + 5_000), to_ms: Some(T0 + 20_000), limit: 12, ..choice };
+    let asked = Many { choice, per_second };
     let held = no_unknown_webhooks();
     let active_events = BTreeSet::new();
     let webhooks = Webhooks::new(&[], &active_events, &held);

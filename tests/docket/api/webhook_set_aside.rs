@@ -85,7 +85,7 @@ async fn one_is_set_aside_and_back_and_says_so() {
     let one = || json!({"deliveryId": ids[0]});
     for count in [1, 0] {
         let reply = post(&alex, "SetAside", one()).await;
-        assert_eq!((reply.status, reply.json()), (200, json!({"count": count})), "{reply:?}");
+        assert_eq!((reply.status, reply.json()), (200, json!({"changed": count})), "{reply:?}");
     }
     let shown = get(&alex, &ids[0]).await;
     assert_eq!((&shown["setAsideBy"], &shown["status"]), (&json!("employee 52"), &json!("DeadLetter")));
@@ -95,13 +95,13 @@ async fn one_is_set_aside_and_back_and_says_so() {
     let line = rig.logged("dead letters set aside").await;
     assert!(line.contains(&ids[0]) && line.contains("employee 52"), "{line}");
     for count in [1, 0] {
-        assert_eq!(post(&alex, "UndoSetAside", one()).await.json(), json!({"count": count}));
+        assert_eq!(post(&alex, "UndoSetAside", one()).await.json(), json!({"changed": count}));
     }
     let shown = get(&alex, &ids[0]).await;
     assert_eq!((&shown["setAsideBy"], &shown["setAsideAt"]), (&Value::Null, &Value::Null));
     assert_eq!(previewed(&alex).await, 2);
     // A resend on purpose ends it.
-    assert_eq!(post(&alex, "SetAside", one()).await.json(), json!({"count": 1}));
+    assert_eq!(post(&alex, "SetAside", one()).await.json(), json!({"changed": 1}));
     assert_eq!(post(&alex, "Resend", one()).await.status, 200);
     assert_eq!(get(&alex, &ids[0]).await["setAsideBy"], Value::Null);
 }
@@ -119,14 +119,18 @@ async fn many_are_chosen_as_for_a_resend() {
         (json!({"from": "1970-01-03", "to": "1970-01-04"}), 1),
         (json!({"event": "order.created", "limit": 2}), 2),
     ] {
-        assert_eq!(post(&alex, "SetAside", of(more.clone())).await.json(), json!({"count": count}), "{more}");
+        assert_eq!(
+            post(&alex, "SetAside", of(more.clone())).await.json(),
+            json!({"changed": count}),
+            "{more}"
+        );
     }
     assert_eq!(get(&alex, &ids[3]).await["setAsideBy"], Value::Null, "the oldest first");
     assert_eq!(previewed(&alex).await, 1);
     let resent = post(&alex, "Resend", of(json!({"event": "note.created"}))).await.json();
     assert_eq!(resent["count"], 0);
     let back = post(&alex, "UndoSetAside", of(json!({"to": "1970-01-03"}))).await.json();
-    assert_eq!((back, previewed(&alex).await), (json!({"count": 1}), 2));
+    assert_eq!((back, previewed(&alex).await), (json!({"changed": 1}), 2));
     assert_eq!(post(&alex, "Resend", of(json!({"preview": false}))).await.json()["count"], 2);
 }
 
@@ -141,8 +145,8 @@ async fn dead_letters_of_a_webhook_that_is_inactive_or_gone_are_set_aside_too() 
     })
     .await;
     let all = json!({"webhook": "default/orders"});
-    assert_eq!(post(&alex, "SetAside", all.clone()).await.json(), json!({"count": 1}));
-    assert_eq!(post(&alex, "UndoSetAside", all).await.json(), json!({"count": 1}));
+    assert_eq!(post(&alex, "SetAside", all.clone()).await.json(), json!({"changed": 1}));
+    assert_eq!(post(&alex, "UndoSetAside", all).await.json(), json!({"changed": 1}));
     let unknown = post(&alex, "SetAside", json!({"webhook": "default/never"})).await;
     assert!(unknown.status == 404 && unknown.detail().contains("no webhook"), "{unknown:?}");
 }
@@ -153,7 +157,7 @@ async fn a_repeated_request_gets_the_first_answer_and_a_stranger_none() {
     let body = json!({"deliveryId": ids[0]}).to_string();
     for _ in 0..2 {
         let reply = alex.try_post("/WebhookLogs/SetAside", &body, &[("idempotency-key", "k")]).await;
-        assert_eq!(reply.expect("an answer").json(), json!({"count": 1}));
+        assert_eq!(reply.expect("an answer").json(), json!({"changed": 1}));
     }
     assert_eq!(rig.count("SELECT count(*) FROM audit WHERE event = 'DeadLettersSetAside'"), 1);
     let unknown = json!({"deliveryId": "01900000-0000-7000-8000-00000000dead"});

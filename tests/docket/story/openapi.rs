@@ -211,6 +211,42 @@ async fn every_schema_is_sound() {
     }
 }
 
+/// The names under `keyword` of a schema of objects, and of those that it joins.
+fn names_of<'a>(document: &'a Value, schema: &'a Value, keyword: &str) -> BTreeSet<&'a str> {
+    if let Some(reference) = schema["$ref"].as_str() {
+        return names_of(document, document.pointer(&reference[1..]).expect("it resolves"), keyword);
+    }
+    let own = match &schema[keyword] {
+        Value::Object(properties) => properties.keys().map(String::as_str).collect(),
+        list => words(list),
+    };
+    let joined = schema["allOf"].as_array().into_iter().flatten();
+    own.into_iter().chain(joined.flat_map(|part| names_of(document, part, keyword))).collect()
+}
+
+/// A value that two alternatives take is valid for neither: `oneOf` means exactly one.
+#[tokio::test]
+async fn no_answer_fits_two_alternatives() {
+    let (_running, document, _home) = served().await;
+    let mut pairs = 0;
+    for (at, object) in all_objects(&document) {
+        let alternatives = object.get("oneOf").and_then(Value::as_array).into_iter().flatten();
+        let objects: Vec<&Value> = alternatives.filter(|one| one.get("$ref").is_some()).collect();
+        if object.contains_key("discriminator") {
+            continue;
+        }
+        for one in &objects {
+            for other in objects.iter().filter(|other| *other != one) {
+                let required = names_of(&document, other, "required");
+                let has = names_of(&document, one, "properties");
+                assert!(!required.is_subset(&has), "{at}: what {one} describes fits {other} too");
+                pairs += 1;
+            }
+        }
+    }
+    assert!(pairs >= 12, "{pairs}");
+}
+
 #[tokio::test]
 async fn every_operation_documents_its_problems() {
     let (_running, document, _home) = served().await;

@@ -253,6 +253,25 @@ async fn dead_letters_are_found_traced_and_resent_without_what_they_say() {
     let (_, err) = at(&[&resend[..], &["--yes", "--probe"]].concat(), 1);
     assert!(err.contains("the first was not taken, so nothing else was resent"), "{err}");
     stage.dead(3).await;
+    let aside = ["set-aside", "orders", "--event", "order.created", "--since", "1h"];
+    let (out, _) = at(&aside, 0);
+    assert!(
+        out.starts_with("1 dead letter of orders, the oldest of 20") && out.contains("add --yes"),
+        "{out}"
+    );
+    assert_eq!(
+        at(&["set-aside", "orders", "--event", "note.created", "--yes"], 0).0,
+        "No dead letter of orders to set aside.\n"
+    );
+    let (out, _) = at(&[&aside[..], &["--yes", "-o", "json"]].concat(), 0);
+    assert_eq!(
+        (&parsed(&out)["changed"], &parsed(&out)["preview"]["count"]),
+        (&json!(1), &json!(1)),
+        "{out}"
+    );
+    assert_eq!(at(&resend, 0).0, "No dead letters of orders to resend.\n");
+    let (out, _) = at(&["set-aside", "orders", "--undo", "--yes"], 0);
+    assert_eq!(out, "1 dead letter of orders not set aside any more.\n");
     stage.repaired.store(true, Ordering::Relaxed);
     let (out, _) = at(&["test", "orders", "-o", "json"], 0);
     let tested = parsed(&out)["delivery"].clone();

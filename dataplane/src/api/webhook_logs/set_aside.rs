@@ -12,7 +12,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::answers::EventWord;
-use crate::actions::set_aside::{self, Aside, By, Chosen};
+use crate::actions::choice::Choice;
+use crate::actions::set_aside::{self, Aside, By};
 use crate::api::body::Json;
 use crate::api::caller::{Administrator, Principal};
 use crate::api::error::{ApiError, ProblemBody};
@@ -70,7 +71,7 @@ request! {
     }
 }
 
-impl From<SetAsideMany> for Chosen {
+impl From<SetAsideMany> for Choice {
     fn from(request: SetAsideMany) -> Self {
         Self {
             webhook: request.webhook,
@@ -96,8 +97,8 @@ pub enum SetAsideAnswer {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SetAsideDone {
-    /// How many were changed by this request.
-    count: i64,
+    /// How many dead letters this request changed.
+    changed: i64,
 }
 
 /// The dead letters that would be set aside, or would count again.
@@ -166,18 +167,26 @@ async fn change(
             one(state, caller, delivery_id, aside, write).await.map(|(response, _)| response)
         }
         SetAsideRequest::Many(request) if request.preview => {
-            let mut reader = caller.reader(state).await?;
-            let name = caller.name();
-            let (extent, total) =
-                set_aside::preview(&mut reader, by(caller, &name), &request.into(), aside).await?;
-            let (oldest, newest) = (extent.oldest_ms.map(time), extent.newest_ms.map(time));
-            let preview = SetAsidePreview { preview: true, total, count: extent.count, oldest, newest };
-            Ok(Json(preview).into_response())
+            preview(state, caller, &request.into(), aside).await
         }
         SetAsideRequest::Many(request) => {
             many(state, caller, request.into(), aside, write).await.map(|(response, _)| response)
         }
     }
+}
+
+/// Answers what [`many`] would change.
+pub async fn preview(
+    state: &ApiState,
+    caller: &Principal,
+    choice: &Choice,
+    aside: Aside,
+) -> Result<Response, ApiError> {
+    let mut reader = caller.reader(state).await?;
+    let name = caller.name();
+    let (extent, total) = set_aside::preview(&mut reader, by(caller, &name), choice, aside).await?;
+    let (oldest, newest) = (extent.oldest_ms.map(time), extent.newest_ms.map(time));
+    Ok(Json(SetAsidePreview { preview: true, total, count: extent.count, oldest, newest }).into_response())
 }
 
 /// The caller as it sets aside.
@@ -205,18 +214,18 @@ pub async fn one(
     Ok((response, changed))
 }
 
-/// Like [`one`], of the chosen dead letters of a webhook.
+/// Like [`one`], of a choice among the dead letters of a webhook.
 pub async fn many(
     state: &ApiState,
     caller: &Principal,
-    chosen: Chosen,
+    choice: Choice,
     aside: Aside,
     write: Write,
 ) -> Result<(Response, i64), ApiError> {
     let mut changed = 0;
     let work = async |transaction: &mut Transaction, now| {
         let name = caller.name();
-        let (webhook, count) = set_aside::many(transaction, by(caller, &name), &chosen, aside, now).await?;
+        let (webhook, count) = set_aside::many(transaction, by(caller, &name), &choice, aside, now).await?;
         changed = count;
         Ok(done(state, caller, aside, count, ("webhook", webhook)))
     };
@@ -231,7 +240,7 @@ fn done(
     count: i64,
     (kind, id): (&'static str, String),
 ) -> Done {
-    let done = Done::new(&SetAsideDone { count });
+    let done = Done::new(&SetAsideDone { changed: count });
     if count == 0 {
         return done;
     }

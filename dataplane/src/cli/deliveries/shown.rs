@@ -78,7 +78,7 @@ pub(super) fn resends(progress: &[Progress]) -> String {
 }
 
 pub(super) fn preview(many: &Many, extent: Extent, total: i64) -> String {
-    let mut what = extent_of(&many.webhook, many, extent);
+    let mut what = extent_of(&many.choice.webhook, many, extent);
     if total > extent.count {
         what.push_str(&format!("\nThere are {}; resend the others with further requests.", counted(total)));
     }

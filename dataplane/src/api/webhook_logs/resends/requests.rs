@@ -4,6 +4,7 @@ use docket_domain::resend::{DEFAULT_PER_SECOND, MAX_COUNT, MAX_PER_SECOND};
 use jiff::Timestamp;
 use utoipa::ToSchema;
 
+use crate::actions::choice::Choice;
 use crate::actions::resend::Many;
 use crate::api::error::ApiError;
 use crate::api::fields::Fields;
@@ -63,14 +64,14 @@ request! {
 
 impl From<ResendMany> for Many {
     fn from(request: ResendMany) -> Self {
-        Self {
+        let choice = Choice {
             webhook: request.webhook,
             event: request.event,
             from_ms: request.from.map(Timestamp::as_millisecond),
             to_ms: request.to.map(Timestamp::as_millisecond),
             limit: request.limit,
-            per_second: request.per_second,
-        }
+        };
+        Self { choice, per_second: request.per_second }
     }
 }
 

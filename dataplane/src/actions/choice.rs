@@ -1,0 +1,35 @@
+//! Which dead letters of a webhook are resent or set aside.
+
+use docket_crds::{EventCode, webhook_key};
+use docket_store::resends::DeadFilter;
+
+/// A choice among the dead letters of a webhook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// The webhook: `namespace/name`, its key, or the uid of its object.
+    pub webhook: String,
+    /// Of this event only.
+    pub event: Option<EventCode>,
+    /// Created at or after.
+    pub from_ms: Option<i64>,
+    /// Created before.
+    pub to_ms: Option<i64>,
+    /// At most this many, the oldest first: 1 to [`MAX_COUNT`](docket_domain::resend::MAX_COUNT).
+    pub limit: i64,
+}
+
+impl Choice {
+    /// The filter of the store for this choice, once it is known which webhook is meant: those that are set aside, or those that
+    /// count.
+    pub(super) fn filter(&self, webhook_name: &str, customer_code: String, set_aside: bool) -> DeadFilter {
+        DeadFilter {
+            webhook: webhook_key::of(webhook_name, &customer_code),
+            customer_code: Some(customer_code),
+            event_codes: self.event.map(|code| vec![code]),
+            from_ms: self.from_ms,
+            to_ms: self.to_ms,
+            limit: self.limit,
+            set_aside,
+        }
+    }
+}
