@@ -33,6 +33,8 @@ pub struct Metrics {
     conditions: Family<Labels<5>, Gauge>,
     managed: Family<Labels<2>, Gauge>,
     stores: Family<Labels<2>, Gauge>,
+    /// A family, so that nothing is said while nothing is known.
+    dead_letters: Family<Labels<0>, Gauge>,
     /// The series of PostgreSQL servers, which only the leader uses.
     servers: Mutex<HashSet<Labels<2>>>,
     /// What is published for each object.
@@ -66,7 +68,7 @@ impl Default for Metrics {
         let wait: Seconds = Family::new_with_constructor(seconds);
         let (inflight, watch_errors, leader) = (Family::default(), Counter::default(), Gauge::default());
         let (conditions, managed) = (Family::default(), Family::default());
-        let stores = Family::default();
+        let (stores, dead_letters) = (Family::default(), Family::default());
         registry.register(
             "operator_reconcile",
             "Reconciliations by kind and result: ok, failed, withheld or panicked",
@@ -106,6 +108,11 @@ impl Default for Metrics {
             "1 if a store responded to the operator's last request, else 0: redis, or postgresql by the server's name",
             stores.clone(),
         );
+        registry.register(
+            "dead_letters",
+            "Dead letters of all Webhooks that were neither resent nor set aside; there is no such series while the data plane reports none of them",
+            dead_letters.clone(),
+        );
         let metrics = Self {
             registry,
             reconciled,
@@ -117,6 +124,7 @@ impl Default for Metrics {
             conditions,
             managed,
             stores,
+            dead_letters,
             servers: Mutex::default(),
             published: Mutex::default(),
         };
@@ -191,6 +199,14 @@ impl Metrics {
         self.stores.get_or_create(&labels).set(i64::from(is_up));
         if !server.is_empty() {
             self.servers.lock().unwrap_or_else(PoisonError::into_inner).insert(labels);
+        }
+    }
+
+    /// Publishes how many dead letters count, of all Webhooks; `None`: the data plane reports nothing of any.
+    pub fn dead_letters(&self, count: Option<i64>) {
+        match count {
+            Some(count) => drop(self.dead_letters.get_or_create(&[]).set(count)),
+            None => self.dead_letters.clear(),
         }
     }
 
@@ -304,6 +320,17 @@ mod tests {
             "docket_managed_resources{kind=\"Webhook\",state=\"not_ready\"} 0",
         ] {
             assert!(begun.lines().any(|line| line == series), "{series} in:\n{begun}");
+        }
+    }
+
+    #[test]
+    fn dead_letters_are_published_while_they_are_known() {
+        let metrics = Metrics::default();
+        for (count, line) in [(None, None), (Some(7), Some("docket_dead_letters{} 7")), (None, None)] {
+            metrics.dead_letters(count);
+            let text = metrics.text();
+            let found = text.lines().find(|line| line.starts_with("docket_dead_letters"));
+            assert_eq!(found, line, "{text}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! What the data plane reports through Redis: which pods live, what each serves, and how deliveries go.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,7 +56,7 @@ pub async fn observe(state: Arc<State>, metrics: Arc<Metrics>, board: Board) {
         }
         if health_at.is_none_or(|at| at.elapsed() >= HEALTH_EVERY) {
             health_at = Some(Instant::now());
-            poll_health(&state, &board).await;
+            poll_health(&state, &metrics, &board).await;
             poll_at_limit(&state, &board).await;
         }
         tokio::time::sleep(PODS_EVERY).await;
@@ -63,11 +64,15 @@ pub async fn observe(state: Arc<State>, metrics: Arc<Metrics>, board: Board) {
 }
 
 /// What can't be read stays as it was; that Redis is away is logged with the pods.
-async fn poll_health(state: &State, board: &Board) {
+async fn poll_health(state: &State, metrics: &Metrics, board: &Board) {
     let uids = state.cluster().webhook_uids();
     if let Ok(health) = board.webhooks(&uids).await {
         let reported = uids.into_iter().zip(health).filter_map(|(uid, health)| Some((uid, of(health?))));
-        state.set_health(reported.collect(), Instant::now());
+        let reported: HashMap<String, Health> = reported.collect();
+        let is_known = state.progress.is_complete() && !reported.is_empty();
+        let known = is_known.then(|| reported.values().map(|health| health.dead_letter).sum());
+        metrics.dead_letters(known);
+        state.set_health(reported, Instant::now());
     }
 }
 

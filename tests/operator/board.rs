@@ -222,7 +222,7 @@ async fn the_status_reports_how_deliveries_go() {
     release.with_postgres().await;
     let redis = release.with_redis();
     let pod = Pod::start(&redis, "pod");
-    let _operator = release.start().await;
+    let operator = release.start().await;
     release.apply(&(tenant_yaml("delivering") + &webhook_yaml("webhook", "delivering", "")));
     release.wait("webhook", "webhook", "DeliveryHealthy", "Unknown NoDeliveries").await;
     let last_failure_at_ms = Some(1_700_000_000_000);
@@ -234,6 +234,7 @@ async fn the_status_reports_how_deliveries_go() {
     release.wait("webhook", "webhook", "DeliveryHealthy", "False DeadLettered").await;
     let counted = release.object("webhook", "webhook")["status"]["deliveries"].clone();
     assert_eq!((&counted["pending"], &counted["deadLetter"]), (&0.into(), &2.into()), "with the condition");
+    assert_eq!(operator.metric("docket_dead_letters{}").await, 2.0);
     let last_success_at_ms = Some(1_700_000_001_000);
     pod.tells(&release, "webhook", ReportedHealth { last_success_at_ms, ..failing }).await;
     release.wait("webhook", "webhook", "DeliveryHealthy", "True Delivering").await;

@@ -47,6 +47,7 @@ fn metrics_page() -> String {
     let operator = docket_operator::metrics::Metrics::default();
     operator.leads(true);
     operator.store(Store::Redis, true);
+    operator.dead_letters(Some(0));
     let condition = json!({"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-11-21T05:06:07Z"});
     let condition: Condition = serde_json::from_value(condition).expect("a condition");
     operator.conditions::<Tenant>(&Name { namespace: "tenants".into(), name: "acme".into() }, &[condition]);

@@ -123,6 +123,7 @@ fn operators() -> String {
     });
     let conditions = [serde_json::from_value(ready).expect("a condition")];
     metrics.store(Store::Redis, true);
+    metrics.dead_letters(Some(1));
     metrics.conditions::<Tenant>(&Name::new("tenants", "acme"), &conditions);
     metrics.text()
 }
