@@ -32,13 +32,14 @@ pub struct Runtime {
     pub config: Arc<TenantConfig>,
     /// The uids of Webhooks that are declared but can't be served. Their deliveries are on hold instead of ending.
     pub held_webhooks: BTreeSet<String>,
-    /// Their `namespace/name`, by uid: deliveries know a webhook by its name. Absent in what an older operator wrote.
+    /// Their keys `namespace/name/customerCode`, by uid: deliveries know a webhook by its key. Where the customer can't be read it is the
+    /// `namespace/name`. Absent in what an older operator wrote.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub held_names: BTreeMap<String, String>,
+    pub held_keys: BTreeMap<String, String>,
 }
 
 impl Runtime {
-    /// Computes the revision. `held` are the names of the Webhooks on hold, by uid.
+    /// Computes the revision. `held` are the keys of the Webhooks on hold, by uid; see [`held_keys`](Self::held_keys).
     pub fn new(
         generation: i64,
         config: impl Into<Arc<TenantConfig>>,
@@ -46,13 +47,13 @@ impl Runtime {
     ) -> Self {
         let config = config.into();
         let revision = revision(&config, &held);
-        Self { generation, revision, config, held_webhooks: held.keys().cloned().collect(), held_names: held }
+        Self { generation, revision, config, held_webhooks: held.keys().cloned().collect(), held_keys: held }
     }
 
-    /// The Webhooks on hold: their names by uid. A name is empty if an older operator did not write it.
+    /// The Webhooks on hold: their keys or names by uid. It is empty if an older operator did not write it.
     pub fn held(&self) -> BTreeMap<String, String> {
-        let name = |uid: &String| self.held_names.get(uid).cloned().unwrap_or_default();
-        self.held_webhooks.iter().map(|uid| (uid.clone(), name(uid))).collect()
+        let key = |uid: &String| self.held_keys.get(uid).cloned().unwrap_or_default();
+        self.held_webhooks.iter().map(|uid| (uid.clone(), key(uid))).collect()
     }
 }
 
@@ -115,7 +116,7 @@ mod tests {
         let mut json = serde_json::to_value(&runtime).unwrap();
         assert_eq!(json["heldWebhooks"][0], "w");
         assert_eq!(serde_json::from_value::<Runtime>(json.clone()).unwrap(), runtime);
-        json.as_object_mut().unwrap().remove("heldNames");
+        json.as_object_mut().unwrap().remove("heldKeys");
         let older: Runtime = serde_json::from_value(json).unwrap();
         assert_eq!(older.held(), BTreeMap::from([("w".to_owned(), String::new())]));
         let shown = format!("{runtime:?}");

@@ -101,7 +101,7 @@ impl<'a> Webhooks<'a> {
         Self { served, active_events, held, customer: None }
     }
 
-    /// Only those of this customer. Whose a webhook is that is not served is not known: it is none of them.
+    /// Only those of this customer that are served. Whose a webhook on hold is may not be known: it is none of them.
     #[must_use]
     pub const fn of(self, customer: &'a str) -> Self {
         Self { customer: Some(customer), ..self }
@@ -140,7 +140,7 @@ impl<'a> Webhooks<'a> {
                 (Some(webhook), _) => Some(webhook.uid.clone()),
                 (None, HeldWebhooks::These(held)) if self.customer.is_none() => held
                     .iter()
-                    .find(|(uid, name)| is_of(&health.webhook, uid, name))
+                    .find(|(uid, held)| is_of(&health.webhook, uid, held))
                     .map(|(uid, _)| uid.clone()),
                 (None, _) => None,
             };
@@ -154,7 +154,7 @@ impl<'a> Webhooks<'a> {
         by_uid
     }
 
-    /// How many are declared and not served; `None`: it is not known. Whose they are is not known: a customer has none.
+    /// How many are declared and not served; `None`: it is not known. Whose they are may not be known: a customer has none.
     pub fn held(&self) -> Option<usize> {
         match self.held {
             _ if self.customer.is_some() => Some(0),
@@ -172,16 +172,17 @@ impl<'a> Webhooks<'a> {
     pub fn holds(&self, key_or_uid: &str) -> bool {
         match self.held {
             _ if self.customer.is_some() || self.get(key_or_uid).is_some() => false,
-            HeldWebhooks::These(held) => held.iter().any(|(uid, name)| is_of(key_or_uid, uid, name)),
+            HeldWebhooks::These(held) => held.iter().any(|(uid, held)| is_of(key_or_uid, uid, held)),
             HeldWebhooks::AllUnknown => true,
         }
     }
 }
 
-/// Whether a key, or a uid, is of the webhook on hold with this uid and name.
-fn is_of(key_or_uid: &str, uid: &str, name: &str) -> bool {
+/// Whether a key, or a uid, is of the webhook on hold with this uid and this key, or name.
+fn is_of(key_or_uid: &str, uid: &str, held: &str) -> bool {
     match webhook_key::full_name(key_or_uid) {
-        Some(full_name) => name.is_empty() || full_name == name,
+        // A key is no name: a name has one slash.
+        Some(full_name) => held.is_empty() || key_or_uid == held || full_name == held,
         None => key_or_uid == uid,
     }
 }
@@ -201,8 +202,8 @@ fn bundle(webhook: &WebhookConfig, pem: &str) -> Trust {
 /// Webhooks on hold: not served and yet not deleted. Their queued deliveries wait.
 #[derive(Debug, Clone)]
 pub enum HeldWebhooks {
-    /// These webhooks, their names by uid, which are declared but broken now. Whose customer's they are is not known. One without
-    /// a name may be any: an older operator did not write it.
+    /// These webhooks, which are declared but broken now: their keys by uid. Where the customer can't be read, it is only the
+    /// `namespace/name`, which is the webhook's of any customer. One without a name may be any: an older operator did not write it.
     These(BTreeMap<String, String>),
     /// All webhooks that are not served: a part of the declaration can't be read, so no webhook counts as deleted.
     AllUnknown,
@@ -228,4 +229,32 @@ impl LocalReceiver {
 pub(super) fn literal_targets(webhook: &WebhookConfig) -> Vec<SocketAddr> {
     let target = &webhook.target_url;
     literal_addresses(target.host()).into_iter().map(|ip| SocketAddr::new(ip, target.port())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn webhook_on_hold_is_that_of_its_customer_if_it_can_be_read() {
+        let active_events = BTreeSet::new();
+        for (held, holds) in [
+            ("a/b/C-2", [false, true, false, true]),
+            ("a/b", [true, true, false, true]),
+            ("", [true, true, true, true]),
+        ] {
+            let held = HeldWebhooks::These([("uid".to_owned(), held.to_owned())].into());
+            let webhooks = Webhooks::new(&[], &active_events, &held);
+            for (webhook, holds) in ["a/b/C-1", "a/b/C-2", "a/c/C-2", "uid"].into_iter().zip(holds) {
+                assert_eq!(webhooks.holds(webhook), holds, "{webhook}, {held:?}");
+                let read = vec![WebhookHealth {
+                    webhook: webhook.into(),
+                    dead_letter: 2,
+                    ..WebhookHealth::default()
+                }];
+                let counted = webhooks.health(read).get("uid").map(|health| health.dead_letter);
+                assert_eq!(counted, holds.then_some(2), "{webhook}, {held:?}");
+            }
+        }
+    }
 }

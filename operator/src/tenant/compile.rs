@@ -6,11 +6,11 @@ use std::sync::Arc;
 use docket_crds::compile::{self, compile as compile_tenant};
 use docket_crds::{
     ApiKeyDigest, Generated, GeneratedDatabase, Inputs, Reason, ReasonCode, Runtime, SecretBytes, SigningKey,
-    Tenant, TenantConfig, ValueKind, Webhook, WebhookConfig,
+    Tenant, TenantConfig, ValueKind, Webhook, WebhookConfig, webhook_key,
 };
 
 use crate::context::Settings;
-use crate::state::declared::Declared;
+use crate::state::declared::{Declared, Meta};
 use crate::state::name::Name;
 use crate::state::outcome::WebhookOutcome;
 use crate::tenant::database::ProvisionedDatabase;
@@ -22,7 +22,7 @@ use crate::tenant::stored::Memory;
 
 /// The most bytes of a tenant's configuration. A Secret has room for 1,048,576, with what the operator remembers.
 const LARGEST: usize = 1_000_000;
-/// The bytes that a webhook on hold takes beside its name: its uid, twice, and what is around them.
+/// The bytes that a webhook on hold takes beside its key: its uid, twice, and what is around them.
 const HELD: usize = 90;
 
 /// The result of compiling a Tenant.
@@ -106,8 +106,8 @@ fn of_readable<'a>(provisioned: Provisioned<'a>, tenant: &Tenant, settings: &Set
     if let Some(config) = config.as_mut() {
         config.webhooks.retain(|webhook| !without_room.contains(&webhook.uid));
     }
-    let names = fetched.subject.webhooks.iter().map(|webhook| webhook.meta.name.to_string().len());
-    let if_held = names.map(|name| name + HELD).sum();
+    let keys = fetched.subject.webhooks.iter().map(|webhook| serde_json::to_vec(&held_key(webhook)));
+    let if_held = keys.map(|key| size(key) + HELD).sum();
     let too_large = config.as_mut().map(|config| shortened(config, if_held, &created_at));
     let too_large = too_large.unwrap_or_default();
     let outcomes = decided.into_iter().map(|(index, mut reasons)| {
@@ -211,7 +211,6 @@ fn unreadable_webhooks(
 /// switched off must not stay served because of them. The tenant's own stay before those of other namespaces, and older
 /// ones before younger ones. `held`: the room to leave for webhooks on hold. Returns the uids of those left out.
 fn shortened(config: &mut TenantConfig, held: usize, created_at: &dyn Fn(&str) -> i64) -> HashSet<String> {
-    let size = |json: serde_json::Result<Vec<u8>>| json.map_or(0, |json| json.len());
     let alone = TenantConfig { webhooks: Vec::new(), ..config.clone() };
     let mut room = LARGEST.saturating_sub(size(serde_json::to_vec(&alone)) + held);
     let mut order: Vec<&WebhookConfig> = config.webhooks.iter().collect();
@@ -227,6 +226,10 @@ fn shortened(config: &mut TenantConfig, held: usize, created_at: &dyn Fn(&str) -
     }
     config.webhooks.retain(|webhook| !left_out.contains(&webhook.uid));
     left_out
+}
+
+fn size(json: serde_json::Result<Vec<u8>>) -> usize {
+    json.map_or(0, |json| json.len())
 }
 
 fn no_room() -> Reason {
@@ -246,21 +249,37 @@ fn refers_to_too_much() -> Reason {
 }
 
 /// Webhooks that are declared and not served: what is queued for them waits. One that the tenant does not allow or take is on hold
-/// only if it once was served, so that strangers cannot fill the tenant's Secret.
+/// only if it, or one of its namespace and name, once was served, so that strangers cannot fill the tenant's Secret.
 fn held(fetched: &Fetched, config: &TenantConfig, outcomes: &[WebhookOutcome]) -> BTreeMap<String, String> {
     let previous = fetched.stored.as_ref().and_then(|stored| stored.runtime.as_ref());
-    let known = |uid: &String| {
-        previous.is_some_and(|previous| previous.held_webhooks.contains(uid) || serves(&previous.config, uid))
-    };
+    let served = previous.iter().flat_map(|previous| &previous.config.webhooks);
+    let served = served.flat_map(|webhook| [webhook.uid.clone(), webhook.full_name()]);
+    let on_hold = previous.iter().flat_map(|previous| previous.held());
+    let on_hold = on_hold.flat_map(|(uid, key)| {
+        let name = webhook_key::full_name(&key).map(str::to_owned);
+        [uid, name.unwrap_or(key)]
+    });
+    let known: HashSet<String> = served.chain(on_hold).collect();
+    let is_known = |meta: &Meta| known.contains(&meta.uid) || known.contains(&meta.name.to_string());
     let forbidden = |uid: &String| {
         let outcome = outcomes.iter().find(|outcome| outcome.uid == *uid);
         let strange = [ReasonCode::RefNotPermitted, ReasonCode::TooManyWebhooks];
         outcome.is_some_and(|outcome| outcome.reasons.iter().any(|reason| strange.contains(&reason.code)))
     };
-    let declared = fetched.subject.webhooks.iter().map(|webhook| &webhook.meta);
-    let held =
-        declared.filter(|meta| !serves(config, &meta.uid) && (known(&meta.uid) || !forbidden(&meta.uid)));
-    held.map(|meta| (meta.uid.clone(), meta.name.to_string())).collect()
+    let held = fetched.subject.webhooks.iter().filter(|declared| {
+        let meta = &declared.meta;
+        !serves(config, &meta.uid) && (is_known(meta) || !forbidden(&meta.uid))
+    });
+    held.map(|declared| (declared.meta.uid.clone(), held_key(declared))).collect()
+}
+
+/// The key of a webhook, or its name if it can't be read.
+fn held_key(declared: &Declared<Webhook>) -> String {
+    let name = declared.meta.name.to_string();
+    match &declared.document {
+        Ok(webhook) => webhook_key::of(&name, &webhook.spec.customer_code),
+        Err(_) => name,
+    }
 }
 
 fn outcome(

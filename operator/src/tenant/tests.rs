@@ -243,7 +243,7 @@ fn unreadable_webhook_stays_served_or_is_put_on_hold() {
     let served = runtime_of(&served_before, ready()).unwrap().0;
     assert_eq!(served.config.webhooks, runtime.config.webhooks);
     let never = runtime_of(&bad(), ready()).unwrap().0;
-    assert_eq!(never.held_webhooks, BTreeSet::from(["w".to_owned()]));
+    assert_eq!(never.held(), BTreeMap::from([("w".to_owned(), "tenants/w".to_owned())]));
 }
 
 #[test]
@@ -269,7 +269,8 @@ fn webhook_without_room_is_not_served_and_says_so() {
     let result = compiled(&read, ready());
     let (runtime, _) = result.runtime.unwrap();
     assert_eq!(runtime.config.webhooks.iter().map(|webhook| &webhook.uid).collect::<Vec<_>>(), ["a"]);
-    assert_eq!(runtime.held_webhooks, BTreeSet::from(["b".to_owned()]), "what is queued for it waits");
+    let held = BTreeMap::from([("b".to_owned(), "tenants/b/C".to_owned())]);
+    assert_eq!(runtime.held(), held, "what is queued for it waits");
     let reason = &result.webhooks[1].reasons[0];
     assert_eq!(reason.code, ReasonCode::TooManyWebhooks);
     assert!(reason.message.contains("refer to more than 2000000 bytes"), "{reason}");
@@ -302,6 +303,26 @@ fn forbidden_webhook_leaves_no_trace_in_the_tenants_secret() {
     let runtime = result.runtime.unwrap().0;
     assert!(runtime.held_webhooks.is_empty() && runtime.config.webhooks.is_empty());
     assert_eq!(result.webhooks[0].reasons[0].code, ReasonCode::RefNotPermitted);
+}
+
+/// What is queued for it waits, although it has another uid.
+#[test]
+fn forbidden_webhook_is_on_hold_if_one_of_its_name_was_served_or_on_hold() {
+    let all = examples::with(json!({"spec": {"webhooks": {"allowedNamespaces": {"from": "All"}}}}));
+    let there = fetched(all, vec![webhook("w", "elsewhere", json!({}))]);
+    let (mut runtime, memory) = runtime_of(&there, ready()).unwrap();
+    let recreated = || {
+        let mut webhook = Arc::into_inner(webhook("w", "elsewhere", json!({}))).unwrap();
+        webhook.meta.uid = "new".into();
+        Arc::new(webhook)
+    };
+    for _ in ["served", "on hold"] {
+        let read = fetched(examples::declared(), vec![recreated()]).with_stored(&runtime, &memory);
+        runtime = runtime_of(&read, ready()).unwrap().0;
+        let held = BTreeMap::from([("new".to_owned(), "elsewhere/w/C".to_owned())]);
+        assert_eq!(runtime.held(), held);
+        assert!(runtime.config.webhooks.is_empty());
+    }
 }
 
 #[test]

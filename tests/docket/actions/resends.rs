@@ -30,10 +30,11 @@ on_both_databases!(
     ten_thousand_are_queued_in_a_moment,
     requests_are_paged_newest_first,
     only_events_that_the_webhook_takes_are_chosen,
+    a_webhook_on_hold_gets_nothing_of_another_customer,
 );
 
 fn no_unknown_webhooks() -> HeldWebhooks {
-    HeldWebhooks::These([("uid".to_owned(), "smith/orders".to_owned())].into())
+    HeldWebhooks::These([("uid".to_owned(), WEBHOOK.to_owned())].into())
 }
 
 fn many(per_second: i64) -> Many {
@@ -189,6 +190,19 @@ async fn a_preview_says_what_a_resend_does_and_writes_nothing(rig: TenantDatabas
     assert_eq!(rig.number("SELECT count(*) FROM delivery WHERE status <> 'DeadLetter'").await, 0);
     assert_eq!(rig.number("SELECT count(*) FROM resend").await, 0);
     assert_eq!(resend(&rig, &asked, T0 + 100_000).await.1, preview);
+}
+
+async fn a_webhook_on_hold_gets_nothing_of_another_customer(rig: TenantDatabase) {
+    dead_letters(&rig, 1).await;
+    let held = HeldWebhooks::These([("uid".to_owned(), "smith/orders/OTHER".to_owned())].into());
+    let active_events = BTreeSet::new();
+    let webhooks = Webhooks::new(&[], &active_events, &held);
+    let mut transaction = rig.database.begin(&Clock::System).await.expect("a transaction");
+    let refused = resend::resend_many(&mut transaction, webhooks, &many(10), "employee 99", at(T0)).await;
+    assert!(matches!(refused, Err(Refusal::Conflict(_))), "{refused:?}");
+    let id = delivery_id(0);
+    let refused = resend::resend_one(&mut transaction, webhooks, id, "employee 99", at(T0)).await;
+    assert!(matches!(refused, Err(Refusal::Conflict(_))), "{refused:?}");
 }
 
 async fn two_requests_at_once_send_no_dead_letter_twice(rig: TenantDatabase) {

@@ -9,7 +9,7 @@ use docket_crds::conditions::ReasonCode;
 use docket_crds::webhook::GenerateSecret;
 use docket_crds::{
     Compilation, Inputs, KeyVersion, Missing, PlatformLimits, Reason, Runtime, TenantConfig, ValueKind,
-    Values, Violation, Webhook,
+    Values, Violation, Webhook, webhook_key,
 };
 
 use super::keys::{self, Keys, Random, Webhooks};
@@ -142,7 +142,7 @@ impl<'a> Compiler<'a> {
         let concerned =
             entries.filter(|(_, entry)| entry.now.as_ref().is_none_or(|webhook| tenant_of(webhook) == *name));
         let held: BTreeMap<String, String> = concerned
-            .map(|(name, _)| (uid(name), name.to_string()))
+            .map(|(name, entry)| (uid(name), held_key(name, entry)))
             .filter(|(uid, _)| config.webhooks.iter().all(|active| active.uid != *uid))
             .collect();
         // A folder counts no generations.
@@ -153,6 +153,12 @@ impl<'a> Compiler<'a> {
 /// The uid of a webhook. A folder's objects have none, so a webhook of the same name is the same webhook.
 fn uid(name: &Name) -> String {
     format!("file:{name}")
+}
+
+/// The key of a webhook, or its name if it can't be read.
+fn held_key(name: &Name, entry: &Entry<Webhook>) -> String {
+    let key = |webhook: &Arc<Webhook>| webhook_key::of(&name.to_string(), &webhook.spec.customer_code);
+    entry.now.as_ref().map_or_else(|| name.to_string(), key)
 }
 
 fn tenant_of(webhook: &Webhook) -> Name {
