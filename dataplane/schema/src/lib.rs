@@ -221,6 +221,12 @@ pub const MIGRATIONS: &[Migration] = &[
         },
         indexes: &[],
     },
+    Migration {
+        version: 16,
+        name: "seen missing webhooks (additive)",
+        sql: Sql::Both(include_str!("../migrations/0016_seen_missing_webhooks.sql")),
+        indexes: &[],
+    },
 ];
 
 /// Creates the table of applied steps, if it does not exist. Runs before [`CURRENT_VERSION`].

@@ -34,7 +34,7 @@ use crate::telemetry::{Metrics, Reader};
 use crate::tenants::{SOURCE_LAG, ServedTenant, Tenants};
 use parts::{Start, Stopped};
 use rebuild::Rebuild;
-use scan::{Extent, Found, Scan};
+use scan::{Extent, Found, Scan, UNSEEN};
 
 /// Databases swept at once. An open SQLite file takes some 200 KB.
 const AT_ONCE: usize = 4;
@@ -100,8 +100,16 @@ impl<S: Schedule> Sweeper<S> {
         metrics: Arc<Metrics>,
     ) -> Self {
         let (board, schedule_away, grace) = (None, Arc::default(), WEBHOOK_GRACE);
-        let scan =
-            Scan { clock, schedule, metrics, board, schedule_away, tenants: Arc::clone(&tenants), grace };
+        let scan = Scan {
+            clock,
+            schedule,
+            metrics,
+            board,
+            schedule_away,
+            tenants: Arc::clone(&tenants),
+            grace,
+            unseen: UNSEEN,
+        };
         Self {
             scan,
             tenants,
@@ -142,6 +150,7 @@ impl<S: Schedule> Sweeper<S> {
     /// schedule; a single tenant when its configuration changes. Shutdown cuts sweeps off; another process or the next
     /// start repeats them.
     pub async fn run(mut self, interval: Duration, wake: Arc<Notify>, shutdown: CancellationToken) {
+        self.scan.unseen = UNSEEN.max(interval * 3);
         let Scan { clock, schedule, .. } = self.scan.clone();
         let tenants = Arc::clone(&self.tenants);
         let is_shared = self.scan.board.is_some();

@@ -21,6 +21,7 @@ use docket_store::{Database, contacts};
 use serde_json::json;
 use tokio_util::sync::DropGuard;
 
+use super::sweep::Sweeper;
 use super::*;
 use crate::actions::create_orders::CreateOrders;
 use crate::actions::publish_event::{Publication, publish_event};
@@ -290,6 +291,79 @@ async fn webhook_that_is_put_on_hold_while_its_attempt_waits_to_begin_gets_none(
     }
     let listed = rig.delivery(id).await;
     assert_eq!((listed.status, listed.attempt_count), (Status::Pending, 0));
+}
+
+/// As at the start of a process that is alone.
+async fn sweep(rig: &Rig, schedule: &Arc<MemorySchedule>) {
+    let (clock, tenants, owner) = (rig.clock.clone(), Arc::clone(&rig.tenants), Owner::new(b"worker"));
+    Sweeper::new(clock, tenants, Arc::clone(schedule), owner, Arc::default()).take_over().await;
+}
+
+async fn write(rig: &Rig, sql: &str) {
+    let mut transaction = rig.tenant.store.begin(&rig.clock).await.expect("a transaction");
+    transaction.execute(sql, Vec::new()).await.expect("a statement");
+    transaction.commit().await.expect("commits");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn grace_of_a_missing_webhook_begins_again_if_nobody_looked() {
+    let rig = Rig::standing("unseen").await;
+    let id = rig.publish("order").await;
+    let held = HeldWebhooks::These(Default::default());
+    let config = TenantConfig { webhooks: Vec::new(), ..config() };
+    let store = Arc::clone(&rig.tenant.store);
+    rig.tenants.replace(vec![Arc::new(ServedTenant::new(config, store, held, &Trust::public(), None))]);
+    let missing = async || {
+        let mut reader = rig.tenant.store.database().reader().await.expect("a reader");
+        let now_ms = rig.clock.now_ms();
+        let missing = deliveries::missing(&mut reader).await.expect("a statement").into_iter();
+        missing.map(|one| ((now_ms - one.since_ms) / 1000, (now_ms - one.seen_ms) / 1000)).collect::<Vec<_>>()
+    };
+    sweep(&rig, &rig.schedule).await;
+    assert_eq!(missing().await, [(0, 0)]);
+    // A day without a worker, or in which the Tenant was deleted.
+    rig.time.advance(Duration::from_secs(24 * 3600));
+    sweep(&rig, &rig.schedule).await;
+    assert_eq!((missing().await, rig.delivery(id).await.status), (vec![(0, 0)], Status::Pending));
+    for minute in 1..=60 {
+        assert_eq!(rig.delivery(id).await.status, Status::Pending, "{minute}");
+        rig.time.advance(Duration::from_secs(60));
+        sweep(&rig, &rig.schedule).await;
+    }
+    let listed = rig.delivery(id).await;
+    assert_eq!((listed.status, listed.failure_class), (Status::DeadLetter, Some(FailureClass::WebhookGone)));
+    sweep(&rig, &rig.schedule).await;
+    assert_eq!(missing().await, [], "nothing is queued for it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn finished_deliveries_that_get_no_keys_delay_nothing() {
+    let rig = Rig::standing("keyless").await;
+    let (ended, id) = (rig.publish("one").await, rig.publish("two").await);
+    write(&rig, &format!(
+        "INSERT INTO delivery_history (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms) \
+         SELECT id, event_id, 'uid', webhook_name, 'DeadLetter', 1, due_at_ms, created_at_ms FROM delivery_queue WHERE id = '{ended}'"
+    ))
+    .await;
+    write(&rig, &format!("DELETE FROM delivery_queue WHERE id = '{ended}'")).await;
+    write(
+        &rig,
+        "CREATE TRIGGER refused BEFORE UPDATE ON delivery_history BEGIN SELECT RAISE(ABORT, 'refused'); END",
+    )
+    .await;
+    let schedule = Arc::new(MemorySchedule::new(rig.clock.clone(), SHARES));
+    sweep(&rig, &schedule).await;
+    assert_eq!(schedule.next_due().await.expect("available"), Some(Duration::ZERO), "{id} is scheduled");
+    let webhook = async || {
+        let mut reader = rig.tenant.store.database().reader().await.expect("a reader");
+        let sql = "SELECT webhook FROM delivery_history";
+        let row = reader.query_opt(sql, Vec::new()).await.expect("a statement");
+        row.expect("a row").get::<String>(0).expect("a text")
+    };
+    assert_eq!(webhook().await, "uid");
+    write(&rig, "DROP TRIGGER refused").await;
+    sweep(&rig, &schedule).await;
+    assert_eq!(webhook().await, "default/hook/C-1");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -28,8 +28,11 @@ pub use finish::{End, Stored, end_lost_attempts, finish_attempt, finish_attempts
 pub(crate) use hand_off::inserts as hand_offs;
 pub use hand_off::{HandOffs, NewHandOff, queue_hand_offs};
 pub use lease::{Dead, Held, Lease, give_back, release_leases, renew};
-pub use missing::{Missing, begin_to_end, end_without_webhook, forget_missing, missing, note_missing};
+pub use missing::{
+    MOST_COUNTED, Missing, begin_to_end, count_queued, end_without_webhook, forget_missing, missing,
+    note_missing,
+};
 pub(crate) use queue::inserts;
 pub use queue::{NewDelivery, insert, insert_many, is_under_way};
-pub use rekey::{has_uid, rekey_finished, rekey_queued, uids};
+pub use rekey::{has_uid, rekey_finished, rekey_queued, rekey_resends, uids};
 pub use search::{DeliveryFilter, ListedDelivery, StoredAttempt, find, find_with_attempts, later, search};

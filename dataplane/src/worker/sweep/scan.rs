@@ -1,6 +1,6 @@
 //! The sweep of one tenant: tidies its database, then schedules its unfinished deliveries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,12 +10,12 @@ use docket_crds::{Limit, webhook_key};
 use docket_domain::delivery::{DeliveryId, Due};
 use docket_program::clock::{Clock, millis};
 use docket_schedule::Schedule;
-use docket_store::deliveries::{self, Dead, HandOffs, Missing};
+use docket_store::deliveries::{self, Dead, HandOffs, MOST_COUNTED, Missing};
 use docket_store::{Database, StoreError, idempotency};
 use jiff::Timestamp;
 
 use crate::telemetry::Metrics;
-use crate::tenants::{ServedTenant, Tenants};
+use crate::tenants::{SOURCE_LAG, ServedTenant, Tenants};
 
 /// Rows per page.
 const PAGE: i64 = 500;
@@ -31,6 +31,12 @@ const REKEYED: i64 = 200;
 const REKEY: Duration = Duration::from_secs(1);
 /// How long the answer to an Idempotency-Key is kept at least.
 const KEEP_ANSWERS: Duration = Duration::from_secs(48 * 3600);
+
+/// The grace of a missing webhook begins again when no sweep has seen it missing for so long: no worker ran, the tenant was suspended or
+/// its Tenant deleted, or the database is an old one. More than several intervals of the sweep.
+pub(super) const UNSEEN: Duration = Duration::from_secs(10 * 60);
+/// How often sweeps record that they see it missing.
+const SEE: Duration = Duration::from_secs(60);
 
 /// How much of a tenant one sweep may schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +73,8 @@ pub(super) struct Scan<S> {
     pub(super) tenants: Arc<Tenants>,
     /// How long the deliveries of a missing webhook wait for it.
     pub(super) grace: Duration,
+    /// The grace begins again after so long without a sweep: [`UNSEEN`], or longer if sweeps are rare.
+    pub(super) unseen: Duration,
 }
 
 impl<S> Clone for Scan<S> {
@@ -79,23 +87,43 @@ impl<S> Clone for Scan<S> {
             schedule_away: Arc::clone(&self.schedule_away),
             tenants: Arc::clone(&self.tenants),
             grace: self.grace,
+            unseen: self.unseen,
         }
     }
 }
 
 impl<S: Schedule> Scan<S> {
-    /// Schedules a tenant's unfinished deliveries that follow `after`. Leases of `dead` holders end.
+    /// Schedules a tenant's unfinished deliveries that follow `after`. Leases of `dead` holders end. Other work on rows of before comes
+    /// after that, and delays nothing.
     pub(super) async fn run(
         &self,
         tenant: &ServedTenant,
+        dead: Option<Dead>,
+        after: Option<DeliveryId>,
+        extent: Extent,
+    ) -> Result<Found, StoreError> {
+        let database = tenant.store.ready(&self.clock).await?;
+        let found = self.schedule(tenant, database, dead, after, extent).await?;
+        if after.is_none()
+            && extent == Extent::SomePages
+            && let Err(error) = self.rekey_finished(database).await
+        {
+            let code = tenant.config.client_code.as_str();
+            tracing::warn!(tenant.code = code, error = %error, "giving finished deliveries the keys of their webhooks failed; the next sweep continues");
+        }
+        Ok(found)
+    }
+
+    async fn schedule(
+        &self,
+        tenant: &ServedTenant,
+        database: &Database,
         dead: Option<Dead>,
         mut after: Option<DeliveryId>,
         extent: Extent,
     ) -> Result<Found, StoreError> {
         let horizon = if self.board.is_some() { SOON } else { Duration::MAX };
-        let database = tenant.store.ready(&self.clock).await?;
         let (now, missing) = tidy(database, dead.as_ref(), &self.clock).await?;
-        self.rekey_finished(database).await?;
         if tenant.config.suspended {
             return Ok(Found::Nothing);
         }
@@ -103,7 +131,7 @@ impl<S: Schedule> Scan<S> {
             |missing: &Missing| tenant.webhook(&missing.webhook).is_some() || tenant.holds(&missing.webhook);
         let (declared, missing): (Vec<_>, Vec<_>) = missing.into_iter().partition(is_declared);
         self.forget(database, &declared).await?;
-        let mut gone = Gone { webhooks: BTreeMap::new(), was_missing: missing };
+        let mut gone = Gone { missing: self.see(database, missing, now).await?, queued: BTreeSet::new() };
         let is_whole = after.is_none();
         let mut found = Found::Nothing;
         let (mut pages, end) = (0, self.clock.elapsed() + TURN);
@@ -147,18 +175,17 @@ impl<S: Schedule> Scan<S> {
 
 /// What a sweep knows of the webhooks that are neither served nor on hold.
 struct Gone {
-    /// Those with queued deliveries, and since when each is missing, in milliseconds since 1970.
-    webhooks: BTreeMap<String, i64>,
-    /// As an earlier sweep stored them.
-    was_missing: Vec<Missing>,
+    /// Those that it has seen missing, by key.
+    missing: BTreeMap<String, Missing>,
+    /// Those with queued deliveries.
+    queued: BTreeSet<String>,
 }
 
 impl Gone {
     /// Those for which a sweep of the whole queue found nothing.
     fn without_deliveries(self) -> Vec<Missing> {
-        let Self { webhooks, mut was_missing } = self;
-        was_missing.retain(|missing| !webhooks.contains_key(&missing.webhook));
-        was_missing
+        let Self { missing, queued } = self;
+        missing.into_values().filter(|missing| !queued.contains(&missing.webhook)).collect()
     }
 }
 
@@ -166,13 +193,14 @@ impl<S: Schedule> Scan<S> {
     /// The next deliveries of the queue. Those with the uid of their webhook get its key first.
     async fn page(&self, database: &Database, after: Option<DeliveryId>) -> Result<Vec<Due>, StoreError> {
         let page = deliveries::unfinished(&mut database.reader().await?, after, PAGE).await?;
-        let ids: Vec<DeliveryId> =
-            page.iter().filter(|due| deliveries::has_uid(due)).map(|due| due.id).collect();
-        if ids.is_empty() {
+        let uids: BTreeSet<&str> =
+            page.iter().filter(|due| deliveries::has_uid(due)).map(|due| due.webhook.as_str()).collect();
+        if uids.is_empty() {
             return Ok(page);
         }
+        self.rekey_resends(database, uids).await?;
         let mut transaction = database.begin(&self.clock).await?;
-        deliveries::rekey_queued(&mut transaction, &ids).await?;
+        deliveries::rekey_queued(&mut transaction, &page).await?;
         transaction.commit().await?;
         deliveries::unfinished(&mut database.reader().await?, after, PAGE).await
     }
@@ -181,6 +209,7 @@ impl<S: Schedule> Scan<S> {
     async fn rekey_finished(&self, database: &Database) -> Result<(), StoreError> {
         let end = self.clock.elapsed() + REKEY;
         for uid in deliveries::uids(&mut database.reader().await?).await? {
+            self.rekey_resends(database, [uid.as_str()].into()).await?;
             loop {
                 if self.clock.elapsed() >= end {
                     return Ok(());
@@ -194,6 +223,52 @@ impl<S: Schedule> Scan<S> {
             }
         }
         Ok(())
+    }
+
+    /// Gives the bulk resends to webhooks with these uids their keys.
+    async fn rekey_resends(&self, database: &Database, uids: BTreeSet<&str>) -> Result<(), StoreError> {
+        let mut transaction = database.begin(&self.clock).await?;
+        deliveries::rekey_resends(&mut transaction, uids).await?;
+        transaction.commit().await
+    }
+
+    /// Records that these webhooks are still missing, if that was not recorded a moment ago. Returns none while the declarations can't
+    /// be read: nobody knows then.
+    async fn see(
+        &self,
+        database: &Database,
+        missing: Vec<Missing>,
+        now: Timestamp,
+    ) -> Result<BTreeMap<String, Missing>, StoreError> {
+        if !self.tenants.is_current() {
+            return Ok(BTreeMap::new());
+        }
+        let recent_ms = now.as_millisecond() - millis(SEE);
+        let (recent, others): (Vec<_>, Vec<_>) =
+            missing.into_iter().partition(|missing| missing.seen_ms > recent_ms);
+        let others = others.iter().map(|missing| missing.webhook.as_str()).collect();
+        let mut seen = self.note(database, others, now).await?;
+        seen.extend(recent.into_iter().map(|missing| (missing.webhook.clone(), missing)));
+        Ok(seen)
+    }
+
+    /// Records that these webhooks are missing.
+    async fn note(
+        &self,
+        database: &Database,
+        webhooks: BTreeSet<&str>,
+        now: Timestamp,
+    ) -> Result<BTreeMap<String, Missing>, StoreError> {
+        if webhooks.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let now_ms = now.as_millisecond();
+        let mut transaction = database.begin(&self.clock).await?;
+        let noted =
+            deliveries::note_missing(&mut transaction, webhooks, now_ms, now_ms - millis(self.unseen))
+                .await?;
+        transaction.commit().await?;
+        Ok(noted.into_iter().map(|missing| (missing.webhook.clone(), missing)).collect())
     }
 
     /// Notes the webhooks of these deliveries that are missing, and ends those whose webhook is missing for longer than the grace. It does
@@ -212,43 +287,54 @@ impl<S: Schedule> Scan<S> {
         if dues.is_empty() || !self.tenants.is_current() {
             return Ok(());
         }
+        let database = tenant.store.ready(&self.clock).await?;
+        let webhooks: BTreeSet<&str> = dues.iter().map(|due| due.webhook.as_str()).collect();
+        let new = webhooks.iter().copied().filter(|webhook| !gone.missing.contains_key(*webhook));
+        let new = self.note(database, new.collect(), now).await?;
+        gone.missing.extend(new);
+        gone.queued.extend(webhooks.iter().map(|webhook| (*webhook).to_owned()));
         let now_ms = now.as_millisecond();
-        let since = |webhook: &str| {
-            let missing = gone.was_missing.iter().find(|missing| missing.webhook == webhook);
-            missing.map(|missing| missing.since_ms)
-        };
-        let new: Vec<&str> =
-            dues.iter().map(|due| due.webhook.as_str()).filter(|webhook| since(webhook).is_none()).collect();
-        let since: BTreeMap<String, i64> =
-            dues.iter().map(|due| (due.webhook.clone(), since(&due.webhook).unwrap_or(now_ms))).collect();
         let before_ms = now_ms - millis(self.grace);
-        let is_missed = |due: &&&Due| since.get(&due.webhook).is_some_and(|since_ms| *since_ms <= before_ms);
-        let over: Vec<DeliveryId> = dues.iter().filter(is_missed).map(|due| due.id).collect();
-        let mut transaction = tenant.store.ready(&self.clock).await?.begin(&self.clock).await?;
-        deliveries::note_missing(&mut transaction, new, now_ms).await?;
-        let mut begun = Vec::new();
-        for webhook in
-            since.iter().filter(|(_, since_ms)| **since_ms <= before_ms).map(|(webhook, _)| webhook)
-        {
-            let count = deliveries::begin_to_end(&mut transaction, webhook).await?;
-            begun.extend(count.map(|count| (webhook, count)));
+        let over: BTreeMap<&str, &Missing> = gone
+            .missing
+            .values()
+            .filter(|missing| webhooks.contains(missing.webhook.as_str()) && missing.since_ms <= before_ms)
+            .map(|missing| (missing.webhook.as_str(), missing))
+            .collect();
+        if over.is_empty() {
+            return Ok(());
         }
-        let now_ms = transaction.now_ms();
-        let ended = deliveries::end_without_webhook(&mut transaction, &over, before_ms, now_ms).await?;
+        let new: Vec<&str> = over.values().filter(|of| !of.is_ending).map(|of| of.webhook.as_str()).collect();
+        let counts = deliveries::count_queued(&mut database.reader().await?, new.clone()).await?;
+        let ids: Vec<DeliveryId> =
+            dues.iter().filter(|due| over.contains_key(due.webhook.as_str())).map(|due| due.id).collect();
+        // A process that is behind may not know a webhook that is declared again, and what is new was published for it.
+        let created_ms = now_ms - millis(self.grace.min(SOURCE_LAG));
+        let mut transaction = database.begin(&self.clock).await?;
+        let begun = deliveries::begin_to_end(&mut transaction, new).await?;
+        let end_ms = transaction.now_ms();
+        let ended =
+            deliveries::end_without_webhook(&mut transaction, &ids, before_ms, created_ms, end_ms).await?;
         transaction.commit().await?;
         self.metrics.webhook_gone(ended);
-        for (webhook, count) in begun {
+        for webhook in begun {
             // Without the customer's code.
-            let name = webhook_key::full_name(webhook).unwrap_or(webhook);
+            let name = webhook_key::full_name(&webhook).unwrap_or(&webhook);
             let (code, grace) = (tenant.config.client_code.as_str(), self.grace.as_secs());
+            let count = match &counts {
+                Some(counts) => counts.get(&webhook).copied().unwrap_or_default().to_string(),
+                None => format!("more than {MOST_COUNTED} in all"),
+            };
             tracing::warn!(
                 tenant.code = code,
                 webhook.name = name,
                 count,
                 "the queued deliveries of the webhook end as WebhookGone: it has not been declared for {grace} s; declare it again and resend what is still wanted"
             );
+            if let Some(missing) = gone.missing.get_mut(&webhook) {
+                missing.is_ending = true;
+            }
         }
-        gone.webhooks.extend(since);
         Ok(())
     }
 

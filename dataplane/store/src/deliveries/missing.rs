@@ -1,18 +1,31 @@
 //! Webhooks with queued deliveries that are not declared any more: since when, and the end of what is queued for them.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use docket_domain::delivery::{DeliveryId, FailureClass};
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
-use crate::sql::{Param, Rows, SLOTS, filled, params, slots};
+use crate::sql::{Param, Row, Rows, SLOTS, filled, params, slots};
 
 /// A webhook that was missing at a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
     /// Its key.
     pub webhook: String,
-    /// When it was found to be missing, in milliseconds since 1970.
+    /// Since when sweeps find it missing, in milliseconds since 1970.
     pub since_ms: i64,
+    /// When a sweep found it missing last, in milliseconds since 1970.
+    pub seen_ms: i64,
+    /// Whether its deliveries are being ended.
+    pub is_ending: bool,
+}
+
+impl Missing {
+    fn read(row: &Row) -> Result<Self, StoreError> {
+        let (webhook, since_ms) = (row.id(0)?, row.get(1)?);
+        Ok(Self { webhook, since_ms, seen_ms: row.get(2)?, is_ending: row.get(3)? })
+    }
 }
 
 /// The most webhooks that are looked at. Each is deleted when it is declared again, or when nothing is queued for it.
@@ -20,22 +33,37 @@ const MOST: i64 = 10_000;
 
 /// The webhooks that are known to be missing.
 pub async fn missing(connection: &mut Connection) -> Result<Vec<Missing>, StoreError> {
-    let sql = "SELECT webhook, since_ms FROM missing_webhook ORDER BY webhook LIMIT $1";
-    let rows = connection.query(sql, params![MOST]).await?;
-    rows.iter().map(|row| Ok(Missing { webhook: row.id(0)?, since_ms: row.get(1)? })).collect()
+    let sql = "SELECT webhook, since_ms, seen_ms, is_ending FROM missing_webhook ORDER BY webhook LIMIT $1";
+    connection.query(sql, params![MOST]).await?.iter().map(Missing::read).collect()
 }
 
-static NOTE: Rows =
-    Rows::new("INSERT INTO missing_webhook (webhook, since_ms) {text, bigint} ON CONFLICT DO NOTHING");
+static LOCK: Rows =
+    Rows::new("SELECT webhook FROM missing_webhook WHERE webhook {$1 text} ORDER BY webhook FOR UPDATE");
+static BEGIN_AGAIN: Rows = Rows::new(
+    "WITH v (webhook, now_ms, seen_ms) AS ({text, bigint, bigint}) \
+     UPDATE missing_webhook SET since_ms = v.now_ms, is_ending = FALSE FROM v \
+     WHERE missing_webhook.webhook = v.webhook AND missing_webhook.seen_ms < v.seen_ms",
+);
+static NOTE: Rows = Rows::new(
+    "INSERT INTO missing_webhook (webhook, since_ms, seen_ms) {text, bigint, bigint} \
+     ON CONFLICT (webhook) DO UPDATE SET seen_ms = excluded.seen_ms RETURNING webhook, since_ms, seen_ms, is_ending",
+);
 
-/// Records that these webhooks are missing from now on, unless they were before.
+/// Records that these webhooks are missing at this time, and returns them. One that no sweep has seen since `seen_ms` is missing from
+/// now on: nobody looked in between.
 pub async fn note_missing<'a>(
     transaction: &mut Transaction,
     webhooks: impl IntoIterator<Item = &'a str>,
     now_ms: i64,
-) -> Result<(), StoreError> {
-    let rows = webhooks.into_iter().map(|webhook| [Param::from(webhook), now_ms.into()]);
-    transaction.all(NOTE.statement(rows)).await.map(drop)
+    seen_ms: i64,
+) -> Result<Vec<Missing>, StoreError> {
+    let webhooks: BTreeSet<&str> = webhooks.into_iter().collect();
+    let rows =
+        |last: i64| webhooks.iter().map(move |webhook| [Param::from(*webhook), now_ms.into(), last.into()]);
+    transaction.lock_all(LOCK.statement(webhooks.iter().map(|webhook| [Param::from(*webhook)]))).await?;
+    transaction.all(BEGIN_AGAIN.statement(rows(seen_ms))).await?;
+    let noted = transaction.all(NOTE.statement(rows(now_ms))).await?;
+    noted.iter().flatten().map(Missing::read).collect()
 }
 
 static FORGET: Rows = Rows::new("DELETE FROM missing_webhook WHERE webhook {$1 text}");
@@ -45,40 +73,67 @@ pub async fn forget_missing<'a>(
     transaction: &mut Transaction,
     webhooks: impl IntoIterator<Item = &'a str>,
 ) -> Result<(), StoreError> {
-    let rows = webhooks.into_iter().map(|webhook| [Param::from(webhook)]);
+    let rows: Vec<_> = webhooks.into_iter().map(|webhook| [Param::from(webhook)]).collect();
+    transaction.lock_all(LOCK.statement(rows.iter().cloned())).await?;
     transaction.all(FORGET.statement(rows)).await.map(drop)
 }
 
-/// Records that the deliveries to this webhook are being ended. Returns how many are queued; `None`: it was recorded before.
-pub async fn begin_to_end(transaction: &mut Transaction, webhook: &str) -> Result<Option<i64>, StoreError> {
-    let sql = "UPDATE missing_webhook SET is_ending = TRUE WHERE webhook = $1 AND is_ending = FALSE";
-    if transaction.execute(sql, params![webhook]).await? == 0 {
-        return Ok(None);
-    }
-    let sql = "SELECT count(*) FROM delivery_queue WHERE webhook = $1";
-    let row = transaction.query_opt(sql, params![webhook]).await?;
-    row.map_or(Ok(Some(0)), |row| row.get(0).map(Some))
+/// The most queued deliveries that [`count_queued`] counts.
+pub const MOST_COUNTED: i64 = 10_000;
+
+static COUNT: Rows = Rows::new(
+    "SELECT webhook, count(*) FROM (SELECT webhook FROM delivery_queue WHERE webhook {$1 text} LIMIT 10001) AS found GROUP BY webhook",
+);
+const _: () = assert!(MOST_COUNTED == 10_000);
+
+/// How many deliveries are queued for each of these webhooks. `None`: more than [`MOST_COUNTED`] for all of them.
+pub async fn count_queued<'a>(
+    connection: &mut Connection,
+    webhooks: impl IntoIterator<Item = &'a str>,
+) -> Result<Option<BTreeMap<String, i64>>, StoreError> {
+    let rows = webhooks.into_iter().map(|webhook| [Param::from(webhook)]);
+    let found = connection.all(COUNT.statement(rows)).await?;
+    let counts = found.iter().flatten().map(|row| Ok((row.id(0)?, row.get(1)?)));
+    let counts = counts.collect::<Result<BTreeMap<String, i64>, StoreError>>()?;
+    Ok((counts.values().sum::<i64>() <= MOST_COUNTED).then_some(counts))
+}
+
+static BEGIN_TO_END: Rows = Rows::new(
+    "UPDATE missing_webhook SET is_ending = TRUE WHERE webhook {$1 text} AND is_ending = FALSE RETURNING webhook",
+);
+
+/// Records that the deliveries to these webhooks are being ended. Returns those of which it was not recorded before.
+pub async fn begin_to_end<'a>(
+    transaction: &mut Transaction,
+    webhooks: impl IntoIterator<Item = &'a str>,
+) -> Result<Vec<String>, StoreError> {
+    let rows: Vec<_> = webhooks.into_iter().map(|webhook| [Param::from(webhook)]).collect();
+    transaction.lock_all(LOCK.statement(rows.iter().cloned())).await?;
+    let begun = transaction.all(BEGIN_TO_END.statement(rows)).await?;
+    begun.iter().flatten().map(|row| row.id(0)).collect()
 }
 
 /// The columns that the queue and the history share.
 const COLUMNS: &str = "id, event_id, webhook, webhook_name, attempt_count, due_at_ms, http_status, idempotency_key, \
                        resend_of, requested_by, resend_id, created_at_ms";
 
-/// Ends those of these deliveries that no worker attempts and whose webhook is missing since `since_ms` or before. An attempt that was
-/// cut off is recorded as [`FailureClass::WorkerLost`]. Returns how many it ended, without those of test events.
+/// Ends those of these deliveries that no worker attempts, that were created at `created_ms` or before, and whose webhook is missing since
+/// `since_ms` or before. An attempt that was cut off is recorded as [`FailureClass::WorkerLost`]. Returns how many it ended, without
+/// those of test events.
 pub async fn end_without_webhook(
     transaction: &mut Transaction,
     ids: &[DeliveryId],
     since_ms: i64,
+    created_ms: i64,
     now_ms: i64,
 ) -> Result<u64, StoreError> {
     const SINCE: &str = "(SELECT m.since_ms FROM missing_webhook m WHERE m.webhook = delivery_queue.webhook)";
     let condition = |place: usize| {
-        let first = place + 2;
         format!(
-            "(lease_until_ms IS NULL OR lease_until_ms <= ${place}) AND {SINCE} <= ${} AND id IN ({})",
+            "(lease_until_ms IS NULL OR lease_until_ms <= ${place}) AND {SINCE} <= ${} AND created_at_ms <= ${} AND id IN ({})",
             place + 1,
-            slots(first)
+            place + 2,
+            slots(place + 3)
         )
     };
     let lock = format!("SELECT id FROM delivery_queue WHERE {} ORDER BY id FOR UPDATE", condition(1));
@@ -101,7 +156,7 @@ pub async fn end_without_webhook(
     for chunk in ids.chunks(SLOTS) {
         let with = |first: Vec<Param>| {
             let mut values = first;
-            values.extend(params![now_ms, since_ms]);
+            values.extend(params![now_ms, since_ms, created_ms]);
             values.extend(filled(chunk.iter().map(|id| id.to_string().into())));
             values
         };

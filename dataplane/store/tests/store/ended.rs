@@ -5,12 +5,17 @@ use std::time::Duration;
 use docket_domain::delivery::{DeliveryId, FailureClass, MAX_ATTEMPTS, Next, Outcome, Report, Status};
 use docket_program::owner::Owner;
 use docket_rig::on_both_databases;
-use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, at, held, lease};
+use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, at, delivery_id, held, lease, new_delivery};
 use docket_store::deliveries::{self, Dead, LATE_END_MS, Lease};
+use docket_store::events;
 
 on_both_databases!(
     deliveries_without_a_webhook_end,
+    a_new_delivery_does_not_end_for_its_webhook,
+    a_webhook_that_nobody_saw_missing_is_missing_from_now_on,
+    what_ends_for_its_webhook_is_counted_to_a_bound,
     rows_of_before_keys_get_them,
+    bulk_resends_and_test_events_of_before_keys_get_them,
     what_is_leased_is_not_ended_for_its_webhook,
     an_attempt_cut_off_before_its_webhook_went_is_lost,
     a_lost_fifth_attempt_is_a_dead_letter,
@@ -25,13 +30,13 @@ on_both_databases!(
 
 async fn end_without_webhook(rig: &TenantDatabase, ids: &[DeliveryId], now_ms: i64) -> u64 {
     rig.write(async |t| {
-        deliveries::note_missing(t, [WEBHOOK], T0 - 3).await?;
+        deliveries::note_missing(t, [WEBHOOK], T0 - 3, T0 - 3).await?;
         assert_eq!(
-            deliveries::end_without_webhook(t, ids, T0 - 4, now_ms).await?,
+            deliveries::end_without_webhook(t, ids, T0 - 4, T0, now_ms).await?,
             0,
             "it is not missing for so long"
         );
-        deliveries::end_without_webhook(t, ids, T0 - 3, now_ms).await
+        deliveries::end_without_webhook(t, ids, T0 - 3, T0, now_ms).await
     })
     .await
 }
@@ -57,6 +62,55 @@ async fn deliveries_without_a_webhook_end(rig: TenantDatabase) {
     assert_eq!(rig.delivery(ids[0]).await.finished_at_ms, Some(T0 + 3));
     rig.set_status(ids[60], Status::Succeeded).await;
     assert_eq!(end_without_webhook(&rig, &ids[60..], T0 + 4).await, 0, "it has succeeded");
+}
+
+/// A worker that is behind finds it missing for long, and does not know that it is declared again.
+async fn a_new_delivery_does_not_end_for_its_webhook(rig: TenantDatabase) {
+    let ids = rig.queued(2, T0).await;
+    rig.run(&format!("UPDATE delivery_queue SET created_at_ms = {} WHERE id = '{}'", T0 + 5, ids[1])).await;
+    let end = async |created_ms| {
+        rig.write(async |t| deliveries::end_without_webhook(t, &ids, T0, created_ms, T0 + 9).await).await
+    };
+    rig.write(async |t| deliveries::note_missing(t, [WEBHOOK], T0, T0).await).await;
+    assert_eq!((end(T0 + 4).await, end(T0 + 4).await), (1, 0));
+    assert_eq!(rig.delivery(ids[1]).await.status, Status::Pending);
+    assert_eq!(end(T0 + 5).await, 1);
+}
+
+async fn a_webhook_that_nobody_saw_missing_is_missing_from_now_on(rig: TenantDatabase) {
+    let note = async |now_ms, seen_ms| {
+        let both = [WEBHOOK, "other", WEBHOOK];
+        let noted = rig.write(async |t| deliveries::note_missing(t, both, now_ms, seen_ms).await).await;
+        assert_eq!(noted, deliveries::missing(&mut rig.reader().await).await.expect("a statement"));
+        noted.into_iter().map(|one| (one.since_ms, one.seen_ms, one.is_ending)).collect::<Vec<_>>()
+    };
+    assert_eq!(note(100, 0).await, [(100, 100, false); 2]);
+    let begin = async || rig.write(async |t| deliveries::begin_to_end(t, ["other", WEBHOOK]).await).await;
+    let mut begun = begin().await;
+    begun.sort();
+    assert_eq!((begun, begin().await), (vec!["other".to_owned(), WEBHOOK.to_owned()], Vec::new()));
+    assert_eq!(note(200, 100).await, [(100, 200, true); 2], "it was seen meanwhile");
+    assert_eq!(note(900, 201).await, [(900, 900, false); 2]);
+    rig.write(async |t| deliveries::forget_missing(t, ["other"]).await).await;
+    let left = deliveries::missing(&mut rig.reader().await).await.expect("a statement");
+    assert_eq!(left.iter().map(|one| one.webhook.as_str()).collect::<Vec<_>>(), [WEBHOOK]);
+}
+
+async fn what_ends_for_its_webhook_is_counted_to_a_bound(rig: TenantDatabase) {
+    rig.queued(3, T0).await;
+    let count = async || {
+        deliveries::count_queued(&mut rig.reader().await, ["other", WEBHOOK]).await.expect("a statement")
+    };
+    assert_eq!(count().await, Some([(WEBHOOK.to_owned(), 3)].into()));
+    let event = rig.event("many").await;
+    let fill = format!(
+        "INSERT INTO delivery_queue (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms) \
+         WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 9998) \
+         SELECT CAST(n AS TEXT), '{}', 'other', 'n', 'Pending', 0, n, n FROM s",
+        event.as_str()
+    );
+    rig.run(&fill).await;
+    assert_eq!(count().await, None);
 }
 
 async fn what_is_leased_is_not_ended_for_its_webhook(rig: TenantDatabase) {
@@ -273,7 +327,7 @@ async fn rows_of_before_keys_get_them(rig: TenantDatabase) {
     for table in ["delivery_queue", "delivery_history"] {
         rig.run(&format!("UPDATE {table} SET webhook = 'uid-' || id")).await;
     }
-    rig.write(async |t| deliveries::rekey_queued(t, &ids[..2]).await).await;
+    rekey_queue(&rig).await;
     let uids = deliveries::uids(&mut rig.reader().await).await.expect("a statement");
     assert_eq!(uids, [format!("uid-{}", ids[2]), format!("uid-{}", ids[3])]);
     for uid in &uids {
@@ -282,4 +336,61 @@ async fn rows_of_before_keys_get_them(rig: TenantDatabase) {
     assert_eq!(deliveries::uids(&mut rig.reader().await).await.expect("a statement"), [] as [String; 0]);
     let stored = format!("SELECT count(*) FROM delivery WHERE webhook = '{WEBHOOK}'");
     assert_eq!(rig.number(&stored).await, 4);
+}
+
+async fn rekey_queue(rig: &TenantDatabase) {
+    let dues = deliveries::unfinished(&mut rig.reader().await, None, 100).await.expect("a statement");
+    assert!(dues.iter().all(deliveries::has_uid));
+    rig.write(async |t| deliveries::rekey_queued(t, &dues).await).await;
+}
+
+/// Whether their deliveries wait or have ended.
+async fn bulk_resends_and_test_events_of_before_keys_get_them(rig: TenantDatabase) {
+    let mut ids = Vec::new();
+    for number in 0..2 {
+        let event = rig.event("test").await;
+        let id = delivery_id(number);
+        rig.write(async |t| {
+            events::mark_as_test(t, &event, "uid").await?;
+            deliveries::insert(t, &new_delivery(id, &event), T0).await
+        })
+        .await;
+        rig.run(&format!(
+            "INSERT INTO resend (id, webhook, webhook_name, per_second, count, requested_by, created_at_ms) \
+             VALUES ('r{number}', 'uid', 'smith/orders', 1, 1, 'employee 1', 1); \
+             UPDATE delivery_queue SET resend_id = 'r{number}', webhook = 'uid' WHERE id = '{id}'"
+        ))
+        .await;
+        ids.push(id);
+    }
+    rig.set_status(ids[1], Status::DeadLetter).await;
+    rekey_queue(&rig).await;
+    let of = async |table: &str| {
+        rig.number(&format!("SELECT count(*) FROM {table} WHERE webhook = '{WEBHOOK}'")).await
+    };
+    assert_eq!((of("test_event").await, of("delivery").await, of("resend").await), (1, 1, 0));
+    rig.write(async |t| deliveries::rekey_resends(t, ["uid"]).await).await;
+    assert_eq!(rig.write(async |t| deliveries::rekey_finished(t, "uid", 10).await).await, 1);
+    assert_eq!((of("test_event").await, of("delivery").await, of("resend").await), (2, 2, 2));
+}
+
+/// A bulk resend marks many in an order of its own, and would wait for this, and this for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn finished_deliveries_that_are_being_marked_get_their_keys_later() {
+    let rig = TenantDatabase::postgres().await;
+    let ids = rig.queued(3, T0).await;
+    for id in &ids {
+        rig.set_status(*id, Status::DeadLetter).await;
+    }
+    rig.run("UPDATE delivery_history SET webhook = 'uid'").await;
+    let mut marks = rig.database.begin(&docket_program::clock::Clock::System).await.expect("a transaction");
+    let sql = "UPDATE delivery_history SET resent = TRUE WHERE id = $1";
+    marks.execute(sql, vec![ids[1].to_string().into()]).await.expect("a statement");
+    let rekey = rig.write(async |t| deliveries::rekey_finished(t, "uid", 10).await);
+    let soon = tokio::time::timeout(Duration::from_secs(5), rekey).await;
+    assert_eq!(soon.expect("it does not wait"), 2);
+    marks.commit().await.expect("commits");
+    assert_eq!(rig.write(async |t| deliveries::rekey_finished(t, "uid", 10).await).await, 1);
+    let all = format!("SELECT count(*) FROM delivery_history WHERE webhook = '{WEBHOOK}'");
+    assert_eq!((rig.number(&all).await, rig.delivery(ids[1]).await.status), (3, Status::DeadLetter));
 }

@@ -125,8 +125,8 @@ async fn deliveries_of_test_events_do_not_count(rig: TenantDatabase) {
 
     // The webhook is gone: two deliveries end, of which one counts.
     let waiting = [real[1], id(0)];
-    rig.write(async |t| rows::note_missing(t, [WEBHOOK], T0).await).await;
-    let ended = rig.write(async |t| rows::end_without_webhook(t, &waiting, T0, T0 + 10).await).await;
+    rig.write(async |t| rows::note_missing(t, [WEBHOOK], T0, T0).await).await;
+    let ended = rig.write(async |t| rows::end_without_webhook(t, &waiting, T0, T0, T0 + 10).await).await;
     assert_eq!(ended, 1);
     rig.run(&format!("DELETE FROM delivery_queue WHERE event_id = '{}'", test.as_str())).await;
     rig.run(&format!("DELETE FROM delivery_history WHERE event_id = '{}'", test.as_str())).await;
