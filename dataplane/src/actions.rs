@@ -1,4 +1,4 @@
-//! What the service does, free of HTTP: one file per action, and the choice of dead letters that two of them share.
+//! What the service does, free of HTTP: one file per action, and what actions about deliveries share.
 
 pub mod add_note;
 pub mod choice;
@@ -13,8 +13,12 @@ pub mod sign_in;
 pub mod test_event;
 pub mod wait;
 
+use docket_domain::delivery::DeliveryId;
 use docket_orders::Problems;
-use docket_store::StoreError;
+use docket_store::deliveries::{self, ListedDelivery};
+use docket_store::{StoreError, Transaction, dead_letters};
+
+use crate::tenants::Webhooks;
 
 /// Why a write was refused. Nothing of it is stored.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +41,33 @@ impl From<Problems> for Refusal {
     fn from(problems: Problems) -> Self {
         Self::Invalid(problems)
     }
+}
+
+/// Who resends deliveries or sets dead letters aside.
+#[derive(Clone, Copy)]
+pub struct By<'a> {
+    /// The webhooks that are its concern.
+    pub webhooks: Webhooks<'a>,
+    /// The customer whose deliveries are its concern; `None`: all.
+    pub customer: Option<&'a str>,
+    /// Its name.
+    pub name: &'a str,
+}
+
+/// The delivery with this id, if it is the concern of this user. Nothing else resends dead letters of its webhook or sets them aside
+/// until the transaction ends.
+async fn locked(
+    transaction: &mut Transaction,
+    by: By<'_>,
+    id: DeliveryId,
+) -> Result<ListedDelivery, Refusal> {
+    const NO_SUCH_DELIVERY: Refusal = Refusal::NotFound("There is no such delivery");
+    let found = deliveries::find(transaction, id).await?;
+    let concerns = |code: &str| by.customer.is_none_or(|customer| customer == code);
+    let found = found.filter(|listed| concerns(&listed.customer_code)).ok_or(NO_SUCH_DELIVERY)?;
+    dead_letters::lock(transaction, &found.webhook).await?;
+    // Again: what held the lock before may have changed it.
+    deliveries::find(transaction, id).await?.ok_or(NO_SUCH_DELIVERY)
 }
 
 /// One field that is wrong.

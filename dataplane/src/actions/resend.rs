@@ -13,11 +13,10 @@ use docket_store::resends::{self, Dead, DeadFilter, Extent, Resend};
 use docket_store::{Connection, StoreError, Transaction, dead_letters, events};
 use jiff::Timestamp;
 
-use super::Refusal;
 use super::choice::Choice;
+use super::{By, Refusal, locked};
 use crate::tenants::Webhooks;
 
-const NO_SUCH_DELIVERY: Refusal = Refusal::NotFound("There is no such delivery");
 const NO_SUCH_RESEND: Refusal = Refusal::NotFound("There is no such resend");
 pub(super) const INACTIVE: Refusal = Refusal::Conflict(
     "The webhook is inactive; activate it in the portal, or set active: true where it is declared, and send again",
@@ -67,14 +66,13 @@ impl Many {
 /// Queues the event of a delivery that has ended again.
 pub async fn resend_one(
     transaction: &mut Transaction,
-    webhooks: Webhooks<'_>,
+    by: By<'_>,
     id: DeliveryId,
-    requested_by: &str,
     now: Timestamp,
 ) -> Result<(Resent, Due), Refusal> {
-    let listed = deliveries::find(transaction, id).await?.ok_or(NO_SUCH_DELIVERY)?;
+    let listed = locked(transaction, by, id).await?;
     check_status(listed.status)?;
-    check_webhook(webhooks, &listed)?;
+    check_webhook(by.webhooks, &listed)?;
     events::lock(transaction, &listed.event_id).await?;
     if deliveries::is_under_way(transaction, &listed.event_id, &listed.webhook_name).await? {
         return Err(BEING_SENT);
@@ -86,7 +84,7 @@ pub async fn resend_one(
         webhook_name: listed.webhook_name,
         idempotency_key: None,
         resend_of: Some(listed.id),
-        requested_by: Some(requested_by.to_owned()),
+        requested_by: Some(by.name.to_owned()),
         resend_id: None,
         due_at_ms: None,
     };

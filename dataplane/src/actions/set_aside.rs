@@ -5,16 +5,13 @@
 use docket_domain::audit::AuditEvent;
 use docket_domain::delivery::{DeliveryId, Status};
 use docket_domain::resend::MAX_COUNT;
-use docket_store::deliveries;
 use docket_store::resends::{self, DeadFilter, Extent};
 use docket_store::{Connection, Transaction, dead_letters};
 use jiff::Timestamp;
 
-use super::Refusal;
 use super::choice::Choice;
-use crate::tenants::Webhooks;
+use super::{By, Refusal, locked};
 
-const NO_SUCH_DELIVERY: Refusal = Refusal::NotFound("There is no such delivery");
 const NO_SUCH_WEBHOOK: Refusal = Refusal::NotFound(
     "There is no webhook with this namespace/name or uid, and none with dead letters had it before",
 );
@@ -43,17 +40,6 @@ impl Aside {
     }
 }
 
-/// Who does it.
-#[derive(Clone, Copy)]
-pub struct By<'a> {
-    /// The webhooks that are its concern.
-    pub webhooks: Webhooks<'a>,
-    /// The customer whose deliveries are its concern; `None`: all.
-    pub customer: Option<&'a str>,
-    /// Its name.
-    pub name: &'a str,
-}
-
 /// Sets a dead letter aside, or undoes that. `false`: it was so already.
 pub async fn one(
     transaction: &mut Transaction,
@@ -62,9 +48,7 @@ pub async fn one(
     aside: Aside,
     now: Timestamp,
 ) -> Result<bool, Refusal> {
-    let found = deliveries::find(transaction, id).await?;
-    let concerns = |code: &str| by.customer.is_none_or(|customer| customer == code);
-    let listed = found.filter(|listed| concerns(&listed.customer_code)).ok_or(NO_SUCH_DELIVERY)?;
+    let listed = locked(transaction, by, id).await?;
     match (listed.status, listed.resent) {
         (Status::DeadLetter, false) => {}
         (Status::DeadLetter, true) => return Err(RESENT),

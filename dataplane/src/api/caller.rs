@@ -16,6 +16,7 @@ use super::error::ApiError;
 use super::origin::origin;
 use super::state::ApiState;
 use super::tenant::Addressed;
+use crate::actions::By;
 use crate::tenants::{ServedTenant, Webhooks};
 
 /// Who a request acts for, and at which tenant: what reads, writes and the audit need to know.
@@ -52,6 +53,11 @@ impl Principal {
     /// Whether the deliveries of this customer's events are its concern.
     pub fn concerns(&self, customer_code: &str) -> bool {
         self.customer.as_deref().is_none_or(|customer| customer == customer_code)
+    }
+
+    /// The caller as it resends deliveries and sets dead letters aside, under its [`name`](Self::name).
+    pub fn by<'a>(&'a self, name: &'a str) -> By<'a> {
+        By { webhooks: self.webhooks(), customer: self.customer.as_deref(), name }
     }
 
     /// The name in logs, with kept responses, and as the author of notes. It is the same for all tokens of a user.

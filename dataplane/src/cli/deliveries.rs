@@ -22,11 +22,11 @@ use jiff::Timestamp;
 
 use super::audit::{actor, entry};
 use super::tenant::{Found, IfNew, find, open};
-use crate::actions::Refusal;
 use crate::actions::choice::Choice;
 use crate::actions::resend::{self, Many};
-use crate::actions::set_aside::{self, Aside, By};
+use crate::actions::set_aside::{self, Aside};
 use crate::actions::wait::{self, Wait};
+use crate::actions::{By, Refusal};
 use crate::args::{DeliveriesCommand, ManyArguments, TenantArguments};
 use crate::tenants::Webhooks;
 use crate::{redis, wake};
@@ -153,9 +153,10 @@ async fn one(
 ) -> Result<()> {
     let notice = Notice::new(at, found)?;
     let mut transaction = database.begin(clock).await?;
-    let webhooks = webhooks(found);
+    let name = requested_by();
+    let by = By { webhooks: webhooks(found), customer: None, name: &name };
     let now = transaction.now();
-    let resent = resend::resend_one(&mut transaction, webhooks, id, &requested_by(), now).await;
+    let resent = resend::resend_one(&mut transaction, by, id, now).await;
     let (resent, due) = resent.map_err(|refusal| refused(refusal, &no_such(id)))?;
     let entry = entry(AuditEvent::DeliveryResent, transaction.now_ms()).about("delivery", &id.to_string());
     audit::insert(&mut transaction, &[entry]).await?;

@@ -24,7 +24,7 @@ use crate::api::state::ApiState;
 use crate::api::times::time;
 use crate::api::webhook_logs::resends::requests::{ResendMany, ResendSearch, StopResendRequest};
 use crate::api::webhook_logs::resends::{many, stop_one};
-use crate::api::webhook_logs::set_aside::{by, many as set_many_aside};
+use crate::api::webhook_logs::set_aside::many as set_many_aside;
 use crate::api::writes::Write;
 use crate::portal::logs::{DONE, shown as shown_delivery, status_of, word};
 
@@ -144,7 +144,7 @@ async fn aside(
     choice: &Choice,
 ) -> Result<Option<SetAside>, ApiError> {
     let name = viewer.caller.name();
-    let by = by(&viewer.caller, &name);
+    let by = viewer.caller.by(&name);
     let to_set = set_aside::preview(reader, by, choice, Aside::Set).await;
     let (to_set, _) = match to_set {
         Err(Refusal::NotFound(_)) => return Ok(None),

@@ -102,6 +102,11 @@ pub async fn lock(transaction: &mut Transaction, id: &str) -> Result<(), StoreEr
     transaction.lock("SELECT id FROM event WHERE id = $1 FOR UPDATE", params![id]).await
 }
 
+/// Locks these events, as [`lock`] does.
+pub(crate) async fn lock_many(transaction: &mut Transaction, ids: &[String]) -> Result<(), StoreError> {
+    transaction.lock_all(LOCK.statement(ids.iter().map(|id| [Param::from(id)]))).await
+}
+
 /// Deletes an event that no delivery carries.
 pub async fn delete(transaction: &mut Transaction, id: &EventId) -> Result<(), StoreError> {
     transaction.execute("DELETE FROM event WHERE id = $1", params![id.as_str()]).await.map(|_| ())
@@ -111,7 +116,7 @@ pub async fn delete(transaction: &mut Transaction, id: &EventId) -> Result<(), S
 /// meanwhile is in one of them at any moment: nothing else keeps the event of a finished delivery.
 pub async fn delete_undelivered(transaction: &mut Transaction, ids: &[String]) -> Result<(), StoreError> {
     // Waits for transactions that are just queueing a delivery of one of them; the DELETE then sees it.
-    transaction.lock_all(LOCK.statement(ids.iter().map(|id| [Param::from(id)]))).await?;
+    lock_many(transaction, ids).await?;
     transaction.all(DELETE_UNDELIVERED.statement(ids.iter().map(|id| [Param::from(id)]))).await.map(drop)
 }
 

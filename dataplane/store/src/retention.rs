@@ -23,6 +23,8 @@ pub async fn delete_finished(
     let rows = transaction.query(sql, params![before_ms, limit]).await?;
     let ids = rows.iter().map(|row| row.get(0)).collect::<Result<Vec<String>, _>>()?;
     let event_ids = rows.iter().map(|row| row.get(1)).collect::<Result<Vec<String>, _>>()?;
+    // First the events, then their deliveries, as a resend locks them: neither waits for the other.
+    events::lock_many(transaction, &event_ids).await?;
     let attempts = ATTEMPTS.statement(ids.iter().map(|id| [Param::from(id)]));
     let deliveries = DELIVERIES.statement(ids.iter().map(|id| [Param::from(id)]));
     let deleted = transaction.all(attempts.into_iter().chain(deliveries)).await?;

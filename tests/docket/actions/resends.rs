@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use docket::actions::Refusal;
 use docket::actions::choice::Choice;
 use docket::actions::resend::{self, Many, Progress, Stopped};
+use docket::actions::set_aside::{self, Aside};
+use docket::actions::{By, Refusal};
 use docket::tenants::{HeldWebhooks, Webhooks};
 use docket_crds::EventCode;
 use docket_domain::delivery::{DeliveryId, Status};
@@ -16,7 +17,7 @@ use docket_rig::tenant_database::{
 };
 use docket_store::deliveries::{self, Due, NewDelivery};
 use docket_store::resends::{self, DeadFilter, Extent, Resend};
-use docket_store::{Database, StoreError};
+use docket_store::{Database, StoreError, Transaction};
 use jiff::Timestamp;
 
 on_both_databases!(
@@ -25,6 +26,7 @@ on_both_databases!(
     many_are_due_one_after_the_other,
     a_preview_says_what_a_resend_does_and_writes_nothing,
     two_requests_at_once_send_no_dead_letter_twice,
+    one_dead_letter_and_all_of_them_are_changed_one_after_the_other,
     a_stop_cancels_deliveries_without_an_attempt,
     what_was_taken_back_can_be_sent_again,
     ten_thousand_are_queued_in_a_moment,
@@ -224,6 +226,70 @@ async fn two_requests_at_once_send_no_dead_letter_twice(rig: TenantDatabase) {
     assert_eq!(rig.number("SELECT count(*) FROM delivery WHERE resend_id IS NOT NULL").await, 80);
     assert_eq!(rig.number("SELECT count(DISTINCT resend_of) FROM delivery").await, 80);
     assert_eq!(rig.number("SELECT CAST(sum(count) AS BIGINT) FROM resend").await, 80);
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Action {
+    ResendOne,
+    ResendMany,
+    SetOneAside,
+    SetManyAside,
+}
+
+/// Does it to dead letter 0 or to all; returns how many it changed.
+async fn act(transaction: &mut Transaction, action: Action) -> Result<i64, Refusal> {
+    let (held, active_events) = (no_unknown_webhooks(), BTreeSet::new());
+    let webhooks = Webhooks::new(&[], &active_events, &held);
+    let by = By { webhooks, customer: None, name: "employee 99" };
+    let (id, now, many) = (delivery_id(0), at(T0 + 100_000), many(100));
+    match action {
+        Action::ResendOne => resend::resend_one(transaction, by, id, now).await.map(|_| 1),
+        Action::ResendMany => {
+            let made = resend::resend_many(transaction, webhooks, &many, by.name, now).await;
+            made.map(|(made, ..)| made.count)
+        }
+        Action::SetOneAside => set_aside::one(transaction, by, id, Aside::Set, now).await.map(i64::from),
+        Action::SetManyAside => {
+            set_aside::many(transaction, by, &many.choice, Aside::Set, now).await.map(|(_, count)| count)
+        }
+    }
+}
+
+async fn one_dead_letter_and_all_of_them_are_changed_one_after_the_other(rig: TenantDatabase) {
+    dead_letters(&rig, 1).await;
+    for (first, second, expected, queued, aside) in [
+        (Action::ResendMany, Action::SetOneAside, Err("resent and counts no longer"), 1, 0),
+        (Action::ResendMany, Action::ResendOne, Err("being sent to this webhook already"), 1, 0),
+        (Action::ResendOne, Action::ResendMany, Ok(0), 1, 0),
+        (Action::ResendOne, Action::SetManyAside, Ok(0), 1, 0),
+        (Action::ResendOne, Action::ResendOne, Err("being sent to this webhook already"), 1, 0),
+        (Action::SetOneAside, Action::ResendMany, Ok(0), 0, 1),
+        (Action::SetManyAside, Action::SetOneAside, Ok(0), 0, 1),
+    ] {
+        let mut transaction = rig.database.begin(&Clock::System).await.expect("a transaction");
+        assert_eq!(act(&mut transaction, first).await.expect("it is accepted"), 1, "{first:?}");
+        let other = rig.opened_again();
+        let waiting = tokio::spawn(async move {
+            let mut transaction = other.begin(&Clock::System).await?;
+            let done = act(&mut transaction, second).await?;
+            transaction.commit().await?;
+            Ok::<_, Refusal>(done)
+        });
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        transaction.commit().await.expect("a commit");
+        let done = waiting.await.expect("no panic").map_err(|refusal| refusal.to_string());
+        match (&done, expected) {
+            (Ok(done), Ok(expected)) => assert_eq!(*done, expected, "{first:?}, {second:?}"),
+            (Err(done), Err(expected)) => assert!(done.contains(expected), "{first:?}, {second:?}: {done}"),
+            _ => panic!("{first:?}, {second:?}: {done:?}"),
+        }
+        let resent = rig.number("SELECT count(*) FROM delivery WHERE status = 'Pending'").await;
+        let set = rig.number("SELECT count(*) FROM delivery WHERE set_aside_at_ms IS NOT NULL").await;
+        assert_eq!((resent, set), (queued, aside), "{first:?}, {second:?}");
+        rig.run("DELETE FROM delivery_queue").await;
+        rig.run("UPDATE delivery_history SET resent = NULL, set_aside_by = NULL, set_aside_at_ms = NULL")
+            .await;
+    }
 }
 
 async fn a_stop_cancels_deliveries_without_an_attempt(rig: TenantDatabase) {

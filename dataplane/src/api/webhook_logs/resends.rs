@@ -60,7 +60,8 @@ pub async fn one(
 ) -> Result<(Response, Option<DeliveryId>), ApiError> {
     let (tenant, mut made) = (&caller.tenant, None);
     let resend = async |transaction: &mut Transaction, now| {
-        let (resent, due) = resend_one(transaction, caller.webhooks(), id, &caller.name(), now).await?;
+        let name = caller.name();
+        let (resent, due) = resend_one(transaction, caller.by(&name), id, now).await?;
         let done = Done::new(&ResentAnswer::from(&resent)).hint(tenant.hints([due], now));
         let Resent { id, resend_of } = resent;
         made = Some(id);

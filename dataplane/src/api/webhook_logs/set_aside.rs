@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use super::answers::EventWord;
 use crate::actions::choice::Choice;
-use crate::actions::set_aside::{self, Aside, By};
+use crate::actions::set_aside::{self, Aside};
 use crate::api::body::Json;
 use crate::api::caller::{Administrator, Principal};
 use crate::api::error::{ApiError, ProblemBody};
@@ -184,14 +184,9 @@ pub async fn preview(
 ) -> Result<Response, ApiError> {
     let mut reader = caller.reader(state).await?;
     let name = caller.name();
-    let (extent, total) = set_aside::preview(&mut reader, by(caller, &name), choice, aside).await?;
+    let (extent, total) = set_aside::preview(&mut reader, caller.by(&name), choice, aside).await?;
     let (oldest, newest) = (extent.oldest_ms.map(time), extent.newest_ms.map(time));
     Ok(Json(SetAsidePreview { preview: true, total, count: extent.count, oldest, newest }).into_response())
-}
-
-/// The caller as it sets aside.
-pub fn by<'a>(caller: &'a Principal, name: &'a str) -> By<'a> {
-    By { webhooks: caller.webhooks(), customer: caller.customer.as_deref(), name }
 }
 
 /// Sets a dead letter aside, or undoes that. Returns the response, and how many were changed, unless the response is that of an
@@ -206,7 +201,7 @@ pub async fn one(
     let mut changed = 0;
     let work = async |transaction: &mut Transaction, now| {
         let name = caller.name();
-        let is_changed = set_aside::one(transaction, by(caller, &name), id, aside, now).await?;
+        let is_changed = set_aside::one(transaction, caller.by(&name), id, aside, now).await?;
         changed = i64::from(is_changed);
         Ok(done(state, caller, aside, changed, ("delivery", id.to_string())))
     };
@@ -225,7 +220,7 @@ pub async fn many(
     let mut changed = 0;
     let work = async |transaction: &mut Transaction, now| {
         let name = caller.name();
-        let (webhook, count) = set_aside::many(transaction, by(caller, &name), &choice, aside, now).await?;
+        let (webhook, count) = set_aside::many(transaction, caller.by(&name), &choice, aside, now).await?;
         changed = count;
         Ok(done(state, caller, aside, count, ("webhook", webhook)))
     };
