@@ -45,6 +45,7 @@ use crate::api::webhook_logs::resends::answers::ResendState;
 use crate::api::webhook_logs::test_events::send_test;
 use crate::api::webhook_logs::{DeliverySearch, find, resends, set_aside, waits};
 use crate::api::writes::Write;
+use crate::tenants::ServedTenant;
 
 /// The most bytes of a request's body.
 const LIMIT: usize = 4 * 1024;
@@ -125,6 +126,8 @@ request! {
         opt from: DateOrTime;
         /// Only deliveries created before this time.
         opt to: DateOrTime;
+        /// Only dead letters that ended before this time.
+        opt ended_before: DateOrTime;
         /// At most this many, the oldest first. The default is 10,000.
         def limit: Whole<1, MAX_COUNT> = MAX_COUNT;
     }
@@ -197,11 +200,13 @@ impl Platform {
         // The proxies of the API's port are not before this one: what they would write, any pod could.
         let (source, origin) = origin(parts, &Proxies::default())?;
         let user = self.reviews.user(source, token, &right).await?;
-        let mut tenants = self.api.tenants.all().into_iter();
-        let tenant = tenants.find(|tenant| match *resource {
-            TENANTS => tenant.config.namespace == *namespace && tenant.config.name == *name,
-            _ => tenant.config.webhooks.iter().any(|one| one.namespace == *namespace && one.name == *name),
-        });
+        let tenants = self.api.tenants.all();
+        let tenant = match *resource {
+            TENANTS => tenants
+                .into_iter()
+                .find(|tenant| tenant.config.namespace == *namespace && tenant.config.name == *name),
+            _ => of_webhook_named(tenants, &object.full_name()),
+        };
         let missing = match *resource {
             TENANTS => "The Tenant is not served; `kubectl docket status` says why",
             _ => {
@@ -219,6 +224,16 @@ impl Platform {
         OfTenant::record_user(parts, &actor);
         Ok(Principal { tenant, actor, origin, customer: None })
     }
+}
+
+/// The tenant that serves this webhook, or else the one that has it declared.
+fn of_webhook_named(tenants: Vec<Arc<ServedTenant>>, full_name: &str) -> Option<Arc<ServedTenant>> {
+    let serves = |tenant: &Arc<ServedTenant>| {
+        tenant.config.webhooks.iter().any(|webhook| webhook.full_name() == full_name)
+    };
+    let holds = |tenant: &Arc<ServedTenant>| tenant.webhooks().held_names().any(|name| name == full_name);
+    let place = tenants.iter().position(serves).or_else(|| tenants.iter().position(holds))?;
+    tenants.into_iter().nth(place)
 }
 
 const TENANTS: &str = "tenants";
@@ -321,15 +336,19 @@ async fn traced(
         let found = deliveries::find_with_attempts(&mut reader, id).await?;
         let (listed, attempts) = found.unwrap_or_else(|| (listed, Vec::new()));
         let later = deliveries::later(&mut reader, &listed).await?;
-        traced.push((listed, (attempts, later)));
+        traced.push((listed, attempts, later));
     }
     drop(reader);
-    let (listed, more_of_each): (Vec<ListedDelivery>, Vec<_>) = traced.into_iter().unzip();
-    let waits = waits(&platform.api, &principal, &listed).await?;
-    let deliveries = listed.into_iter().zip(waits).zip(more_of_each);
-    let deliveries = deliveries
-        .map(|(delivery, (attempts, later))| TracedDelivery::new(delivery, attempts, later))
-        .collect();
+    let all = traced.iter().flat_map(|(listed, _, later)| std::iter::once(listed).chain(later));
+    let all: Vec<ListedDelivery> = all.cloned().collect();
+    let mut waits = waits(&platform.api, &principal, &all).await?.into_iter();
+    // In the same order.
+    let mut waiting = |listed| (listed, waits.next().flatten());
+    let deliveries = traced.into_iter().map(|(listed, attempts, later)| {
+        let listed = waiting(listed);
+        TracedDelivery::new(listed, attempts, later.into_iter().map(&mut waiting).collect())
+    });
+    let deliveries = deliveries.collect();
     Ok(Json(Trace { order, deliveries, more }))
 }
 
@@ -405,6 +424,7 @@ async fn dead_letters(
         event,
         from_ms: from.map(Timestamp::as_millisecond),
         to_ms: to.map(Timestamp::as_millisecond),
+        ended_before_ms: None,
         limit,
     };
     Ok((principal, Many { choice, per_second }))
@@ -444,9 +464,10 @@ async fn choice(
     let (parts, body) = request.into_parts();
     let principal = platform.principal(&parts, verb, &object).await?;
     let body = json_bytes(&parts.headers, body, LIMIT).await?;
-    let AsideLetters { event, from, to, limit } = AsideLetters::from_body(&body)?;
-    let (from_ms, to_ms) = (from.map(Timestamp::as_millisecond), to.map(Timestamp::as_millisecond));
-    Ok((principal, Choice { webhook: object.full_name(), event, from_ms, to_ms, limit }))
+    let AsideLetters { event, from, to, ended_before, limit } = AsideLetters::from_body(&body)?;
+    let [from_ms, to_ms, ended_before_ms] =
+        [from, to, ended_before].map(|time| time.map(Timestamp::as_millisecond));
+    Ok((principal, Choice { webhook: object.full_name(), event, from_ms, to_ms, ended_before_ms, limit }))
 }
 
 /// GET …/webhooks/{name}/resend: how far a bulk resend is.

@@ -123,6 +123,38 @@ impl FromStr for Status {
     }
 }
 
+/// What became of a dead letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeadLetter {
+    /// It counts: nothing was done about it.
+    Open,
+    /// A later delivery carries its event to the webhook, and counts instead.
+    Resent,
+    /// It was set aside.
+    SetAside,
+}
+
+impl DeadLetter {
+    /// Each of them.
+    pub const ALL: [Self; 3] = [Self::Open, Self::Resent, Self::SetAside];
+
+    /// The word of the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Resent => "resent",
+            Self::SetAside => "setAside",
+        }
+    }
+}
+
+impl FromStr for DeadLetter {
+    type Err = UnknownWord;
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        Self::ALL.into_iter().find(|what| what.as_str() == text).ok_or(UnknownWord)
+    }
+}
+
 /// Why an attempt failed. The client that made it sets the class; error texts are never matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FailureClass {

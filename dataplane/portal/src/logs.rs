@@ -1,7 +1,7 @@
 //! Webhook Logs: a page of deliveries, and the filters that chose them.
 
 use docket_crds::EventCode;
-use docket_domain::delivery::{FailureClass, Status};
+use docket_domain::delivery::{DeadLetter, FailureClass, Status};
 use docket_domain::failure::{Cause, Failure};
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -134,6 +134,7 @@ fn form(log: &Log) -> Markup {
     html! {
         form.filters method="get" action=(Section::Logs.path()) role="search" {
             (select("Status", "status", value("status"), Status::ALL.map(Status::as_str)))
+            (select("Dead letters", "deadLetter", value("deadLetter"), DeadLetter::ALL.map(DeadLetter::as_str)))
             (select("Event", "event", value("event"), EventCode::ALL.map(EventCode::as_str)))
             (select("Failure", "failureClass", value("failureClass"), FailureClass::ALL.map(FailureClass::as_str)))
             label { "Webhook" input name="webhook" value=(value("webhook")) list="webhooks"; }

@@ -1,6 +1,6 @@
 //! Overview: what is wrong and why, the webhooks, those that need attention first, and the last 24 hours.
 
-use docket_domain::delivery::{FailureClass, Status};
+use docket_domain::delivery::{DeadLetter, FailureClass, Status};
 use docket_domain::failure::{Cause, Failure};
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -165,7 +165,11 @@ fn counted_deliveries(number: i64) -> String {
 /// A link to the deliveries, and how they failed.
 fn failing(webhook: &str, status: Status, failing: &Failing, text: &str) -> Markup {
     let logs = |class: &str| {
-        let filters = [("webhook", webhook), ("status", status.as_str()), ("failureClass", class)];
+        let which = match status {
+            Status::DeadLetter => ("deadLetter", DeadLetter::Open.as_str()),
+            other => ("status", other.as_str()),
+        };
+        let filters = [("webhook", webhook), which, ("failureClass", class)];
         href(Section::Logs.path(), filters)
     };
     html! {
@@ -228,7 +232,7 @@ fn table(frame: &Frame, webhooks: &[Webhook]) -> Markup {
                             td { (webhook.customer_code) }
                             td.long { (webhook.url) }
                             td { (count(webhook.pending)) }
-                            td { @if webhook.retrying > 0 { a href=(log(webhook, "Failed")) { (count(webhook.retrying)) } } @else { "0" } }
+                            td { @if webhook.retrying > 0 { a href=(log(webhook, "status", Status::Failed.as_str())) { (count(webhook.retrying)) } } @else { "0" } }
                             td { (dead(webhook)) }
                             td { @if let Some(at) = webhook.last_success { (time(at, frame.now)) } @else { "–" } }
                         }
@@ -239,14 +243,14 @@ fn table(frame: &Frame, webhooks: &[Webhook]) -> Markup {
     }
 }
 
-fn log(webhook: &Webhook, status: &str) -> String {
-    href(Section::Logs.path(), [("webhook", webhook.name.as_str()), ("status", status)])
+fn log(webhook: &Webhook, name: &str, value: &str) -> String {
+    href(Section::Logs.path(), [("webhook", webhook.name.as_str()), (name, value)])
 }
 
 fn dead(webhook: &Webhook) -> Markup {
     html! {
         @if webhook.dead_letter > 0 {
-            a href=(log(webhook, "DeadLetter")) { (count(webhook.dead_letter)) }
+            a href=(log(webhook, "deadLetter", DeadLetter::Open.as_str())) { (count(webhook.dead_letter)) }
             " "
             a href=(href(Section::Resends.path(), [("webhook", webhook.name.as_str())])) { "Resend…" }
         } @else { "0" }
@@ -306,12 +310,12 @@ mod tests {
         let text = page(&frame(), webhooks.clone(), Some(0), &[problem, both, sampled], &day);
         let more = "href=\"/docs/reference/failure-classes.html#dns\">More about Dns</a>";
         assert!(text.contains(more), "{text}");
-        assert!(text.contains("status=DeadLetter\">900 dead letters</a> (of the last 500: "), "{text}");
+        assert!(text.contains("deadLetter=open\">900 dead letters</a> (of the last 500: "), "{text}");
         assert!(text.contains("; <a href=\"/portal/logs?webhook=left&amp;status=Failed\">900 deliveries are tried again</a> ("), "{text}");
         assert!(text.contains("900 deliveries are tried again</a> (of 500 of all webhooks: "), "{text}");
         assert!(text.contains("failureClass=Connect\">200 <strong>Connect</strong></a>)"), "{text}");
         assert!(text.contains("<td>more than 10,000</td>"), "{text}");
-        assert!(text.contains("status=DeadLetter\">1 dead letter</a> (<a href="), "{text}");
+        assert!(text.contains("deadLetter=open\">1 dead letter</a> (<a href="), "{text}");
         assert!(text.contains("failureClass=Dns\"><strong>Dns</strong></a>)"), "{text}");
         assert!(
             text.contains("<a href=\"#webhooks\">And 1 more</a>, whose deliveries are tried again."),

@@ -30,6 +30,8 @@ pub struct SetAside {
     pub to_set: i64,
     /// How many are set aside.
     pub to_undo: i64,
+    /// When they were counted: those that die later are neither set aside nor back by the same click.
+    pub ended_before: Option<Timestamp>,
 }
 
 /// A bulk resend and its progress.
@@ -177,7 +179,14 @@ fn send(frame: &Frame, choice: &Filters, path: &str, button: &Markup) -> Markup 
     }
 }
 
-fn set_aside(frame: &Frame, choice: &Filters, SetAside { to_set, to_undo }: SetAside) -> Markup {
+/// The field with the time at which the dead letters were counted.
+const ENDED_BEFORE: &str = "endedBefore";
+
+fn set_aside(frame: &Frame, choice: &Filters, aside: SetAside) -> Markup {
+    let SetAside { to_set, to_undo, ended_before } = aside;
+    let other = choice.0.iter().filter(|(name, _)| name != ENDED_BEFORE).cloned();
+    let seen = ended_before.map(|time| (ENDED_BEFORE.to_owned(), time.to_string()));
+    let choice = &Filters(other.chain(seen).collect());
     html! {
         @if to_set > 0 || to_undo > 0 {
             h2 { "Will not be resent" }
@@ -258,7 +267,7 @@ mod tests {
                 wrong: Vec::new(),
                 choice,
                 preview,
-                aside: Some(SetAside { to_set: 8, to_undo: 3 }),
+                aside: Some(SetAside { to_set: 8, to_undo: 3, ended_before: None }),
                 done: Some("<i>".into()),
                 webhooks: Vec::new(),
                 probe: None,
@@ -303,7 +312,7 @@ mod tests {
     fn what_will_not_be_resent_can_be_set_aside_and_back() {
         let shown = |to_set, to_undo| {
             let choice = Filters(vec![("webhook".into(), "a/\"b".into())]);
-            set_aside(&frame(), &choice, SetAside { to_set, to_undo }).into_string()
+            set_aside(&frame(), &choice, SetAside { to_set, to_undo, ended_before: None }).into_string()
         };
         let both = shown(8, 3);
         assert!(

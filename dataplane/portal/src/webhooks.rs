@@ -1,6 +1,7 @@
 //! Customer ▸ Webhooks: the tenant's webhooks, with the settings that the specification names.
 
 use docket_crds::EventCode;
+use docket_domain::delivery::DeadLetter;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
@@ -156,12 +157,12 @@ const fn yes(is_so: bool) -> &'static str {
 
 fn health(webhook: &Webhook) -> Markup {
     let Webhook { full_name, pending, retrying, dead_letter, .. } = webhook;
-    let logs = |status| href(Section::Logs.path(), [("webhook", full_name.as_str()), ("status", status)]);
+    let logs = |name, value| href(Section::Logs.path(), [("webhook", full_name.as_str()), (name, value)]);
     html! {
         @if *dead_letter > 0 {
-            a.bad href=(logs("DeadLetter")) { span aria-hidden="true" { "✕ " } (counted(*dead_letter, "dead letter")) } " "
+            a.bad href=(logs("deadLetter", DeadLetter::Open.as_str())) { span aria-hidden="true" { "✕ " } (counted(*dead_letter, "dead letter")) } " "
         }
-        @if *retrying > 0 { a.wait href=(logs("Failed")) { span aria-hidden="true" { "↻ " } (count(*retrying)) " retrying" } " " }
+        @if *retrying > 0 { a.wait href=(logs("status", "Failed")) { span aria-hidden="true" { "↻ " } (count(*retrying)) " retrying" } " " }
         @if *pending > *retrying { span.wait { (count(pending - retrying)) " waiting" } }
         @if *dead_letter == 0 && *pending == 0 { span.good { span aria-hidden="true" { "✓ " } "nothing waits" } }
     }
@@ -385,7 +386,7 @@ fn remove_form(frame: &Frame, full_name: &str, version: &str) -> Markup {
         h2 { "Remove" }
         details {
             summary { "Remove this webhook …" }
-            p { "Deliveries that wait become dead letters when they are due. The log keeps what was delivered." }
+            p { "Deliveries that wait are kept for a while, by default an hour: they are sent if the webhook is declared again under the same name and for the same customer, and become dead letters otherwise. The log keeps what was delivered." }
             (action(frame, full_name, version, "remove", "Remove it"))
         }
     }
@@ -507,7 +508,7 @@ mod tests {
     #[test]
     fn health_names_what_is_wrong_and_leads_to_it() {
         let text = list(&frame(), &[webhook()], Some(0), false);
-        assert!(text.contains("/portal/logs?webhook=default%2Forders&amp;status=DeadLetter"), "{text}");
+        assert!(text.contains("/portal/logs?webhook=default%2Forders&amp;deadLetter=open"), "{text}");
         assert!(text.contains("3 dead letters") && text.contains("2 retrying") && text.contains("3 waiting"));
         let lost = Webhook { dead_letter: 10_001, ..webhook() };
         assert!(list(&frame(), &[lost], Some(0), false).contains("more than 10,000 dead letters"));

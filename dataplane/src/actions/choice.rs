@@ -2,6 +2,7 @@
 
 use docket_crds::{EventCode, webhook_key};
 use docket_store::resends::DeadFilter;
+use jiff::Timestamp;
 
 /// A choice among the dead letters of a webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,11 +15,19 @@ pub struct Choice {
     pub from_ms: Option<i64>,
     /// Created before.
     pub to_ms: Option<i64>,
+    /// Ended before: those that a user has seen, and none that died since.
+    pub ended_before_ms: Option<i64>,
     /// At most this many, the oldest first: 1 to [`MAX_COUNT`](docket_domain::resend::MAX_COUNT).
     pub limit: i64,
 }
 
 impl Choice {
+    /// The choice without what ends from now on, as a user sees it now.
+    pub fn as_of(&self, now: Timestamp) -> Self {
+        let ended_before_ms = self.ended_before_ms.or(Some(now.as_millisecond()));
+        Self { ended_before_ms, ..self.clone() }
+    }
+
     /// The filter of the store for this choice, once it is known which webhook is meant: those that are set aside, or those that
     /// count.
     pub(super) fn filter(&self, webhook_name: &str, customer_code: String, set_aside: bool) -> DeadFilter {
@@ -28,6 +37,7 @@ impl Choice {
             event_codes: self.event.map(|code| vec![code]),
             from_ms: self.from_ms,
             to_ms: self.to_ms,
+            ended_before_ms: self.ended_before_ms,
             limit: self.limit,
             set_aside,
         }

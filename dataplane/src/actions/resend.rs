@@ -324,11 +324,11 @@ pub async fn progress(
     Ok(found.into_iter().map(progress).collect())
 }
 
-/// What to do about the last failure, or what became of it since; `None` if the delivery Succeeded. `later` are its resends, newest
-/// first.
-pub fn remedy(listed: &ListedDelivery, later: &[ListedDelivery]) -> Option<String> {
+/// What to do about the last failure, or what became of it since; `None` if the delivery Succeeded. `newest` is the status of
+/// its newest resend.
+pub fn remedy(listed: &ListedDelivery, newest: Option<Status>) -> Option<String> {
     let failure = listed.failure()?;
-    let since = settled(later.first().map(|later| later.status), listed.set_aside.is_some());
+    let since = settled(newest, listed.set_aside.is_some());
     Some(since.map_or_else(|| failure.remedy(), str::to_owned))
 }
 
@@ -340,7 +340,14 @@ mod tests {
 
     fn many(per_second: i64) -> Many {
         let webhook = "a/b".into();
-        let choice = Choice { webhook, event: None, from_ms: None, to_ms: None, limit: MAX_COUNT };
+        let choice = Choice {
+            webhook,
+            event: None,
+            from_ms: None,
+            to_ms: None,
+            ended_before_ms: None,
+            limit: MAX_COUNT,
+        };
         Many { choice, per_second }
     }
 

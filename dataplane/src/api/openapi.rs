@@ -62,7 +62,8 @@ POST /Employee/SignIn, the webhook logs, and this documentation.";
         ProblemBody,
         docket_orders::Problem,
         super::paging::Cursor,
-        super::times::DateOrTime
+        super::times::DateOrTime,
+        super::webhook_logs::answers::DeadLetterState
     ))
 )]
 struct Document;

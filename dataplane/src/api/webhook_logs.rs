@@ -27,13 +27,15 @@ use super::state::ApiState;
 use super::times::DateOrTime;
 use crate::actions::wait;
 use crate::tenants::ServedTenant;
-use answers::{DeliveryAnswer, DeliveryPage, DeliveryState, EventWord, FailureWord};
+use answers::{DeadLetterState, DeliveryAnswer, DeliveryPage, DeliveryState, EventWord, FailureWord};
 
 request! {
     /// The parameters of GET /WebhookLogs/Search.
     query DeliverySearch {
         /// Only deliveries in this status.
         opt status: DeliveryState;
+        /// Only dead letters, and of these only those that are open, were resent, or are set aside.
+        opt dead_letter: DeadLetterState;
         /// Only deliveries to this webhook: its namespace/name or its uid.
         opt webhook: WebhookName, example "default/acme-orders";
         /// Only deliveries of this event.
@@ -114,6 +116,7 @@ pub async fn find(
     let work_order_of = |key: String| key.split(['-', ':']).next().unwrap_or_default().to_owned();
     let filter = DeliveryFilter {
         status: search.status,
+        dead_letter: search.dead_letter,
         webhook: search
             .webhook
             .map(|name| caller.webhooks().named(&name).map_or(name, WebhookConfig::full_name)),
@@ -151,7 +154,10 @@ pub async fn get(
     Query(DeliveryQuery { delivery_id: id }): Query<DeliveryQuery>,
 ) -> Result<Json<DeliveryAnswer>, ApiError> {
     let Read { listed, attempts, later, payload } = read(&state, &caller, id).await?;
-    let waits_for = waits(&state, &caller, std::slice::from_ref(&listed)).await?.pop().flatten();
+    let all: Vec<ListedDelivery> = std::iter::once(&listed).chain(&later).cloned().collect();
+    let mut waits = waits(&state, &caller, &all).await?.into_iter();
+    let waits_for = waits.next().flatten();
+    let later = later.into_iter().zip(waits).collect();
     Ok(Json(DeliveryAnswer::new((listed, waits_for), attempts, later, payload)))
 }
 

@@ -2,11 +2,11 @@
 
 use clap::{Args, Subcommand};
 use docket_crds::EventCode;
-use docket_domain::delivery::{DeliveryId, Status};
+use docket_domain::delivery::{DeadLetter, DeliveryId, Status};
 use docket_domain::resend::{MAX_COUNT, MAX_PER_SECOND};
 
 use super::settings::TenantArguments;
-use super::values::{delivery_id, event_code, status, time_ms};
+use super::values::{dead_letter, delivery_id, event_code, status, time_ms};
 
 /// `docket deliveries …`
 #[derive(Debug, Subcommand)]
@@ -19,6 +19,9 @@ pub enum DeliveriesCommand {
         /// Only in this status: Pending, Failed, Succeeded or DeadLetter.
         #[arg(long, value_name = "STATUS", value_parser = status)]
         status: Option<Status>,
+        /// Only dead letters that are open, that is count, or resent, or set-aside.
+        #[arg(long, value_name = "WHICH", value_parser = dead_letter)]
+        dead_letter: Option<DeadLetter>,
         /// Only about this web order, work order or invoice.
         #[arg(long, value_name = "NUMBER")]
         about: Option<String>,

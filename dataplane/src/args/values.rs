@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use docket_crds::{EventCode, InvalidTargetUrl, TargetUrl, UnknownEventCode, is_object_name};
 use docket_domain::audit::AuditEvent;
-use docket_domain::delivery::{DeliveryId, Status};
+use docket_domain::delivery::{DeadLetter, DeliveryId, Status};
 use docket_domain::moment;
 use docket_program::arguments;
 use docket_program::embedded::NAT64_LENGTHS;
@@ -165,6 +165,15 @@ pub(super) fn email(text: &str) -> Result<String, String> {
 pub(super) fn status(text: &str) -> Result<Status, String> {
     let words = || Status::ALL.map(Status::as_str).join(", ");
     text.parse().map_err(|_| format!("must be one of {}", words()))
+}
+
+pub(super) fn dead_letter(text: &str) -> Result<DeadLetter, String> {
+    match text {
+        "open" => Ok(DeadLetter::Open),
+        "resent" => Ok(DeadLetter::Resent),
+        "set-aside" => Ok(DeadLetter::SetAside),
+        _ => Err("must be one of open, resent, set-aside".into()),
+    }
 }
 
 pub(super) fn audit_event(text: &str) -> Result<AuditEvent, String> {

@@ -42,6 +42,7 @@ pub async fn run(command: DeliveriesCommand) -> Result<()> {
         DeliveriesCommand::List {
             at,
             status,
+            dead_letter,
             about,
             webhook,
             event: event_code,
@@ -54,6 +55,7 @@ pub async fn run(command: DeliveriesCommand) -> Result<()> {
             let (from_ms, to_ms) = (from, to);
             let mut filter = DeliveryFilter {
                 status,
+                dead_letter,
                 about,
                 webhook,
                 event_code,
@@ -201,7 +203,7 @@ const NAME_ONE: &str = "name a delivery, or a webhook with --webhook";
 fn choice(many: &ManyArguments) -> Option<Choice> {
     let ManyArguments { webhook, event, from, to, limit, .. } = many;
     let (webhook, limit) = (webhook.clone()?, limit.unwrap_or(MAX_COUNT));
-    Some(Choice { webhook, event: *event, from_ms: *from, to_ms: *to, limit })
+    Some(Choice { webhook, event: *event, from_ms: *from, to_ms: *to, ended_before_ms: None, limit })
 }
 
 /// Sets dead letters aside, or undoes that.

@@ -64,16 +64,19 @@ pub struct TracedDelivery {
 }
 
 impl TracedDelivery {
-    /// A delivery with what it waits for, its attempts, oldest first, and its resends, newest first.
+    /// A delivery with its attempts, oldest first, and its resends, newest first, each with what it waits for.
     pub fn new(
         (listed, waits_for): (ListedDelivery, Option<String>),
         attempts: Vec<StoredAttempt>,
-        later: Vec<ListedDelivery>,
+        later: Vec<(ListedDelivery, Option<String>)>,
     ) -> Self {
         Self {
-            remedy: remedy(&listed, &later),
+            remedy: remedy(&listed, later.first().map(|(newest, _)| newest.status)),
             summary: DeliverySummary::new(listed, waits_for),
-            resends: later.into_iter().map(|resend| DeliverySummary::new(resend, None)).collect(),
+            resends: later
+                .into_iter()
+                .map(|(resend, waits_for)| DeliverySummary::new(resend, waits_for))
+                .collect(),
             attempts: attempts.into_iter().map(Into::into).collect(),
         }
     }

@@ -55,7 +55,7 @@ pub async fn list(
     let mut reader = viewer.caller.reader(&state).await?;
     let aside = match &many {
         None => None,
-        Some(many) => aside(&mut reader, &viewer, &many.choice).await?,
+        Some(many) => aside(&mut reader, &viewer, &many.choice.as_of(state.clock.now())).await?,
     };
     let preview = match many {
         None => None,
@@ -123,7 +123,7 @@ pub async fn probe(
 
 /// Leads back to a choice, with what came of it.
 fn back(chosen: Many, more: [(&'static str, Option<String>); 2]) -> Redirect {
-    let Many { choice: Choice { webhook, event, from_ms, to_ms, limit }, per_second } = chosen;
+    let Many { choice: Choice { webhook, event, from_ms, to_ms, limit, .. }, per_second } = chosen;
     let text = |ms: Option<i64>| ms.map(|ms| time(ms).to_string());
     let fields = [
         ("webhook", Some(webhook)),
@@ -151,7 +151,11 @@ async fn aside(
         other => other?,
     };
     let (to_undo, _) = set_aside::preview(reader, by, choice, Aside::Undo).await?;
-    Ok(Some(SetAside { to_set: to_set.count, to_undo: to_undo.count }))
+    Ok(Some(SetAside {
+        to_set: to_set.count,
+        to_undo: to_undo.count,
+        ended_before: choice.ended_before_ms.map(time),
+    }))
 }
 
 /// The count with what the user has just done, such as `7`.

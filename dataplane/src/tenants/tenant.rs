@@ -163,6 +163,16 @@ impl<'a> Webhooks<'a> {
         }
     }
 
+    /// The `namespace/name` of those that are declared and not served, as far as they are known.
+    pub fn held_names(&self) -> impl Iterator<Item = &'a str> {
+        let held = match self.held {
+            HeldWebhooks::These(held) if self.customer.is_none() => Some(held),
+            HeldWebhooks::These(_) | HeldWebhooks::AllUnknown => None,
+        };
+        let unserved = held.into_iter().flatten().filter(|(uid, _)| self.get(uid).is_none());
+        unserved.map(|(_, name)| name.as_str()).filter(|name| !name.is_empty())
+    }
+
     /// Whether a webhook receives this event: subscribed, and active in the catalog.
     pub fn takes(&self, webhook: &WebhookConfig, code: EventCode) -> bool {
         webhook.takes(code, self.active_events)

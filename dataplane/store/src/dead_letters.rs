@@ -3,7 +3,7 @@
 //! Both are marks on its row, so that those that count have an index of their own: counting them does not look at what was sent
 //! since.
 
-use docket_domain::delivery::DeliveryId;
+use docket_domain::delivery::{DeadLetter, DeliveryId};
 
 use crate::connection::Transaction;
 use crate::error::StoreError;
@@ -14,6 +14,18 @@ use crate::sql::{Param, Rows, params};
 pub(crate) const OPEN: &str = "status = 'DeadLetter' AND resent IS NULL AND set_aside_at_ms IS NULL";
 /// The condition of one that is set aside.
 pub(crate) const SET_ASIDE: &str = "status = 'DeadLetter' AND set_aside_at_ms IS NOT NULL";
+
+/// The condition of one that was resent.
+const RESENT: &str = "status = 'DeadLetter' AND resent IS NOT NULL";
+
+/// The condition of those of which this became.
+pub(crate) const fn condition(of: DeadLetter) -> &'static str {
+    match of {
+        DeadLetter::Open => OPEN,
+        DeadLetter::Resent => RESENT,
+        DeadLetter::SetAside => SET_ASIDE,
+    }
+}
 
 // By the webhook's name, as in `dead`: a dead letter of before keys has a uid.
 static MARK_RESENT: Rows = Rows::new(

@@ -23,6 +23,8 @@ pub struct DeadFilter {
     pub from_ms: Option<i64>,
     /// Created before.
     pub to_ms: Option<i64>,
+    /// Ended before.
+    pub ended_before_ms: Option<i64>,
     /// The oldest so many.
     pub limit: i64,
     /// Those that are set aside, instead of those that count.
@@ -82,7 +84,7 @@ pub(crate) async fn names(connection: &mut Connection, key: &str) -> Result<Vec<
 
 /// The statement that selects from the history `d` what a filter means; `webhooks` are the [`names`] of its webhook.
 pub(crate) fn dead(select: &str, filter: &DeadFilter, webhooks: &[String]) -> (String, Vec<Param>) {
-    let DeadFilter { webhook: _, customer_code, event_codes, from_ms, to_ms, limit, set_aside } = filter;
+    let DeadFilter { customer_code, event_codes, from_ms, to_ms, limit, set_aside, .. } = filter;
     let mut search =
         Search::new(&format!("{select} FROM delivery_history d JOIN event e ON e.id = d.event_id"));
     search.and(if *set_aside { SET_ASIDE } else { OPEN }, []);
@@ -97,6 +99,7 @@ pub(crate) fn dead(select: &str, filter: &DeadFilter, webhooks: &[String]) -> (S
     }
     search.and_some("d.created_at_ms >= $1", *from_ms);
     search.and_some("d.created_at_ms < $1", *to_ms);
+    search.and_some("d.finished_at_ms < $1", filter.ended_before_ms);
     // Programs of before, and others that write the queue, resend without a mark.
     // Only the index by event may be used: without statistics, as after an outage that filled the table, PostgreSQL chose
     // one by webhook and compared each dead letter with all others. What is in the queue is always later.

@@ -212,9 +212,12 @@ pub(crate) struct DeliveriesArguments {
     /// All deliveries of this Tenant, also to Webhooks that no longer exist.
     #[arg(short, long, value_name = "NAME", value_parser = name, conflicts_with = "webhook", add = ArgValueCompleter::new(completion::tenants))]
     pub(crate) tenant: Option<String>,
-    /// Only dead letters.
+    /// Only dead letters, also those that were resent or set aside.
     #[arg(long, conflicts_with = "status")]
     pub(crate) dead: bool,
+    /// Only dead letters that are open, that is count, or resent, or set-aside.
+    #[arg(long, value_name = "WHICH", value_parser = ["open", "resent", "set-aside"], conflicts_with = "dead")]
+    pub(crate) dead_letter: Option<String>,
     /// Only in this status: Pending, Failed, Succeeded or DeadLetter.
     #[arg(long, value_name = "STATUS")]
     pub(crate) status: Option<String>,
@@ -322,7 +325,7 @@ pub(crate) struct ResendArguments {
     /// Send one first, and the others only if it succeeds.
     #[arg(long, requires = "yes")]
     pub(crate) probe: bool,
-    /// Stop the resend with this id instead: take back what was not attempted yet.
+    /// Stop the resend with this id instead: withdraw what was not attempted yet.
     #[arg(long, value_name = "RESEND-ID", conflicts_with_all = ["dead", "event", "since", "rate", "limit", "yes", "probe"])]
     pub(crate) stop: Option<String>,
     #[command(flatten)]

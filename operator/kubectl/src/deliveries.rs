@@ -40,10 +40,13 @@ async fn found(cluster: &Cluster, asked: &DeliveriesArguments) -> Result<(Vec<Va
     let dataplane = DataPlane::connect(cluster, &asked.reach).await?;
     let from = asked.since.map(since).transpose()?;
     let status = if asked.dead { Some("DeadLetter".to_owned()) } else { asked.status.clone() };
+    let which = asked.dead_letter.as_deref();
+    let dead_letter = which.map(|word| if word == "set-aside" { "setAside" } else { word }.to_owned());
     let (mut found, mut cursor, mut empty) = (Vec::new(), None, 0);
     loop {
         let query = [
             ("status", status.clone()),
+            ("deadLetter", dead_letter.clone()),
             ("event", asked.event.clone()),
             ("failureClass", asked.class.clone()),
             ("httpStatus", asked.http_status.map(|status| status.to_string())),

@@ -217,7 +217,7 @@ async fn followed(
 fn stopped(answer: &Value) -> String {
     let [id, taken_back, gone] = ["resendId", "takenBack", "gone"].map(|name| cell(answer, name));
     format!(
-        "Resend {id} is stopped: {taken_back} taken back, which can be resent again; {gone} attempted before.\n"
+        "Resend {id} is stopped: {taken_back} withdrawn, which can be resent again; {gone} attempted before.\n"
     )
 }
 
@@ -227,7 +227,7 @@ fn line(progress: &Value) -> String {
             .map(|name| cell(progress, name));
     let back = match progress["takenBack"].as_i64() {
         None | Some(0) => String::new(),
-        Some(back) => format!(", {back} taken back"),
+        Some(back) => format!(", {back} withdrawn"),
     };
     format!(
         "Resend {id}: {delivered} of {count} delivered, {failed} failed and will be tried again, {dead} dead, {pending} waiting{back}."
@@ -301,7 +301,7 @@ mod tests {
             )
         };
         assert!(progress(7).ends_with(
-            "6 of 13 delivered, 0 failed and will be tried again, 0 dead, 0 waiting, 7 taken back."
+            "6 of 13 delivered, 0 failed and will be tried again, 0 dead, 0 waiting, 7 withdrawn."
         ));
         assert!(progress(0).ends_with("0 waiting."));
     }

@@ -17,8 +17,11 @@ pub(crate) async fn run(cluster: &Cluster, asked: &SetAsideArguments) -> Result<
     let object = Object { kind: Kind::Webhook, name: asked.choice.webhook.clone() };
     let dataplane = DataPlane::connect(cluster, &asked.reach).await?;
     let path = if asked.undo { "undo-set-aside" } else { "set-aside" };
-    let request = chosen(&asked.choice)?;
+    let mut request = chosen(&asked.choice)?;
     let preview = dataplane.post(cluster, &object, &format!("{path}/preview"), &request).await?;
+    if let Some(seen) = preview["endedBefore"].as_str() {
+        request["endedBefore"] = seen.into();
+    }
     let changed = match asked.choice.yes && preview["count"].as_i64() != Some(0) {
         true => Some(dataplane.post(cluster, &object, path, &request).await?["changed"].take()),
         false => None,

@@ -41,7 +41,8 @@ fn no_unknown_webhooks() -> HeldWebhooks {
 
 fn many(per_second: i64) -> Many {
     let webhook = WEBHOOK.into();
-    let choice = Choice { webhook, event: None, from_ms: None, to_ms: None, limit: 10_000 };
+    let choice =
+        Choice { webhook, event: None, from_ms: None, to_ms: None, ended_before_ms: None, limit: 10_000 };
     Many { choice, per_second }
 }
 
@@ -104,6 +105,7 @@ async fn chosen(rig: &TenantDatabase, change: impl FnOnce(&mut DeadFilter)) -> V
         event_codes: None,
         from_ms: None,
         to_ms: None,
+        ended_before_ms: None,
         limit: 100,
         set_aside: false,
     };

@@ -134,6 +134,68 @@ async fn many_are_chosen_as_for_a_resend() {
     assert_eq!(post(&alex, "Resend", of(json!({"preview": false}))).await.json()["count"], 2);
 }
 
+#[tokio::test]
+async fn what_died_after_the_preview_is_not_set_aside_with_the_others() {
+    let (rig, alex, ids) = dead(1).await;
+    let all = |more: Value| super::rig::with(json!({"webhook": "default/orders"}), more);
+    let preview = post(&alex, "SetAside", all(json!({"preview": true}))).await.json();
+    save(&rig.ada().await, &captioned("late")).await;
+    all_dead(&rig, 2).await;
+    let seen = || all(json!({"endedBefore": preview["endedBefore"]}));
+    let again = post(&alex, "SetAside", super::rig::with(seen(), json!({"preview": true}))).await.json();
+    assert_eq!(again, preview, "the same once more");
+    assert_eq!(post(&alex, "SetAside", seen()).await.json(), json!({"changed": 1}));
+    assert!(get(&alex, &ids[0]).await["setAsideBy"].is_string());
+    assert_eq!(previewed(&alex).await, 1, "the late one counts");
+}
+
+#[tokio::test]
+async fn dead_letters_are_found_by_what_became_of_them() {
+    let (rig, alex, ids) = dead(3).await;
+    let resent = post(&alex, "Resend", json!({"deliveryId": ids[0]})).await.json();
+    post(&alex, "SetAside", json!({"deliveryId": ids[1]})).await;
+    all_dead(&rig, 4).await;
+    let resend = resent["deliveryId"].as_str().expect("an id");
+    for (query, expected) in [
+        ("?deadLetter=open", vec![resend, &ids[2]]),
+        ("?deadLetter=resent", vec![&ids[0]]),
+        ("?deadLetter=setAside&status=DeadLetter", vec![&ids[1]]),
+        ("?deadLetter=open&status=Succeeded", vec![]),
+        ("?deadLetter=open&webhook=default/orders", vec![resend, &ids[2]]),
+        ("?deadLetter=open&webhook=default/others", vec![]),
+        ("?deadLetter=open&pageSize=1", vec![resend]),
+        ("?status=DeadLetter", vec![resend, &ids[2], &ids[1], &ids[0]]),
+    ] {
+        let found = items(&alex, &format!("/WebhookLogs/Search{query}")).await;
+        let found: Vec<&str> = found.iter().filter_map(|item| item["deliveryId"].as_str()).collect();
+        assert_eq!(found, expected, "{query}");
+    }
+    for (word, id) in [("open", &ids[2]), ("resent", &ids[0]), ("set-aside", &ids[1])] {
+        let (done, text) =
+            rig.home.command(&["deliveries", "list", "--tenant", "ACME", "--dead-letter", word], "");
+        assert!(done && text.contains(&**id), "{word}: {text}");
+        let others = ids.iter().filter(|other| *other != id);
+        assert!(others.into_iter().all(|other| !text.contains(&**other)), "{word}: {text}");
+    }
+    let wrong = alex.get("/WebhookLogs/Search?deadLetter=set-aside").await;
+    assert_eq!(wrong_fields(&wrong), ["deadLetter"]);
+}
+
+#[tokio::test]
+async fn resend_that_waits_says_for_what_at_the_original_too() {
+    let (rig, alex, ids) = dead(1).await;
+    // Another process has begun it.
+    let resend = "01900000-0000-7000-8000-00000000beef";
+    rig.change(&format!(
+        "INSERT INTO delivery_queue (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, resend_of, created_at_ms, lease_token, lease_until_ms) \
+         SELECT '{resend}', event_id, webhook, webhook_name, 'Pending', 0, 0, id, created_at_ms + 1, 'x', 9000000000000 FROM delivery_history"
+    ));
+    let shown = get(&alex, &ids[0]).await;
+    let waits_for = shown["resends"][0]["waitsFor"].as_str().expect("it is due");
+    assert_eq!(get(&alex, resend).await["waitsFor"], waits_for);
+    assert_eq!(shown["waitsFor"], Value::Null);
+}
+
 /// Such dead letters can only be set aside.
 #[tokio::test]
 async fn dead_letters_of_a_webhook_that_is_inactive_or_gone_are_set_aside_too() {

@@ -38,7 +38,14 @@ async fn dead_letters_are_set_aside_one_by_one_or_all_and_back() {
     }
     assert!(!page.text().contains("Then resend it"), "{page:?}");
     assert!(text("/portal/logs").await.contains("</span> (set aside)</td>"));
-    assert!(text("/portal").await.contains(">2 dead letters</a>"), "it counts no longer");
+    let overview = text("/portal").await;
+    let link = "/portal/logs?webhook=default%2Forders&amp;deadLetter=open";
+    assert!(overview.contains(&format!("{link}\">2 dead letters</a>")), "it counts no longer: {overview}");
+    assert!(text("/portal/webhooks").await.contains(link));
+    for (which, count) in [("open", 2), ("setAside", 1), ("resent", 0)] {
+        let list = text(&format!("/portal/logs?deadLetter={which}")).await;
+        assert_eq!(list.matches("href=\"/portal/logs/").count(), count, "{which}: {list}");
+    }
 
     // All of a choice. What is set aside already is no part of it.
     let choice = "/portal/resends?webhook=default%2Forders&event=order.created";
@@ -48,6 +55,11 @@ async fn dead_letters_are_set_aside_one_by_one_or_all_and_back() {
     }
     let form = [("webhook", "default/orders"), ("event", "order.created"), ("csrf", &csrf)];
     assert_eq!(browser.post("/portal/resends/set-aside", &form[..2]).await.status, 403);
+    let seen = hidden(&browser.get(choice).await, "endedBefore");
+    let before = [&form[..], &[("endedBefore", "1970-01-02")]].concat();
+    let none = browser.post("/portal/resends/set-aside", &before).await;
+    assert!(none.status == 303 && none.headers["location"].contains("count=0"), "{none:?}");
+    let form = [&form[..], &[("endedBefore", &seen)]].concat();
     let reply = browser.post("/portal/resends/set-aside", &form).await;
     let back = reply.headers["location"].clone();
     assert!(reply.status == 303 && back.contains("&event=order.created&"), "{reply:?}");

@@ -199,9 +199,13 @@ async fn dead_letters_are_found_traced_and_resent_without_what_they_say() {
     let (out, _) =
         at(&["deliveries", "-t", "acme", "--event", "order.created", "--order", &order, "-o", "wide"], 0);
     assert!(out.contains(&id) && out.contains("ServerError 503") && out.contains("default/orders"), "{out}");
-    for none in
-        [["--status", "Succeeded"], ["--class", "Dns"], ["--invoice", "1"], ["--event", "note.created"]]
-    {
+    for none in [
+        ["--status", "Succeeded"],
+        ["--dead-letter", "set-aside"],
+        ["--class", "Dns"],
+        ["--invoice", "1"],
+        ["--event", "note.created"],
+    ] {
         assert_eq!(at(&[&["deliveries", "orders"], &none[..]].concat(), 0).0, "No delivery matches.\n");
     }
     let (_, err) = at(&["deliveries", "orders", "--status", "Lost"], 1);
@@ -331,7 +335,7 @@ async fn resend_is_stopped_by_who_may_resend_to_the_webhook() {
     let [back, gone] = ["takenBack", "gone"].map(|name| stopped[name].as_i64().expect("a number"));
     assert!(code == 0 && back > 0 && back + gone == 9, "{out}");
     let (_, out, _) = stage.asks(&support, &["resend", "orders", "--stop", &id]);
-    assert!(out.contains(&format!("Resend {id} is stopped: 0 taken back")), "{out}");
+    assert!(out.contains(&format!("Resend {id} is stopped: 0 withdrawn")), "{out}");
     let (code, _, err) = stage.asks(&support, &["resend", "orders", "--stop", &id, "--rate", "1/s"]);
     assert!(code == 2 && err.contains("cannot be used with"), "{err}");
 }

@@ -1,7 +1,7 @@
 //! Responses of /WebhookLogs.
 
 use docket_crds::EventCode;
-use docket_domain::delivery::{FailureClass, Status};
+use docket_domain::delivery::{DeadLetter, FailureClass, Status};
 use docket_domain::failure::Cause;
 use docket_store::deliveries::{ListedDelivery, StoredAttempt};
 use docket_store::events::About;
@@ -19,6 +19,12 @@ words!(
     DeliveryState => Status,
     Status::ALL.map(Status::as_str),
     "Pending (no attempt has ended), Failed (another attempt is scheduled), Succeeded or DeadLetter (both final)."
+);
+words!(
+    /// What became of a dead letter: [`DeadLetter`].
+    DeadLetterState => DeadLetter,
+    DeadLetter::ALL.map(DeadLetter::as_str),
+    "open (it counts), resent (a later delivery counts instead) or setAside."
 );
 words!(
     /// How an attempt failed: [`FailureClass`].
@@ -196,17 +202,20 @@ pub struct DeliveryAnswer {
 }
 
 impl DeliveryAnswer {
-    /// The response for a stored delivery, with what it waits for and its resends, newest first.
+    /// The response for a stored delivery, with its resends, newest first, each with what it waits for.
     pub fn new(
         (listed, waits_for): (ListedDelivery, Option<String>),
         attempts: Vec<StoredAttempt>,
-        later: Vec<ListedDelivery>,
+        later: Vec<(ListedDelivery, Option<String>)>,
         payload: Box<RawValue>,
     ) -> Self {
         Self {
-            remedy: remedy(&listed, &later),
+            remedy: remedy(&listed, later.first().map(|(newest, _)| newest.status)),
             summary: DeliverySummary::new(listed, waits_for),
-            resends: later.into_iter().map(|resend| DeliverySummary::new(resend, None)).collect(),
+            resends: later
+                .into_iter()
+                .map(|(resend, waits_for)| DeliverySummary::new(resend, waits_for))
+                .collect(),
             attempts: attempts.into_iter().map(Into::into).collect(),
             payload,
         }

@@ -64,6 +64,8 @@ request! {
         opt from: DateOrTime;
         /// Only deliveries created before this time.
         opt to: DateOrTime;
+        /// Only dead letters that ended before this time. The preview returns one: what died after it is then left out.
+        opt ended_before: DateOrTime;
         /// At most this many, the oldest first. The default is 10,000.
         def limit: Whole<1, MAX_COUNT> = MAX_COUNT;
         /// Only reports what would be set aside. Nothing is written.
@@ -78,6 +80,7 @@ impl From<SetAsideMany> for Choice {
             event: request.event,
             from_ms: request.from.map(Timestamp::as_millisecond),
             to_ms: request.to.map(Timestamp::as_millisecond),
+            ended_before_ms: request.ended_before.map(Timestamp::as_millisecond),
             limit: request.limit,
         }
     }
@@ -118,6 +121,10 @@ pub struct SetAsidePreview {
     /// When the newest of them was created.
     #[schema(value_type = Option<String>, format = DateTime)]
     newest: Option<Timestamp>,
+    /// The time of the preview, or `endedBefore` of the request. Send it as `endedBefore` to change these alone, and none that died
+    /// since.
+    #[schema(value_type = String, format = DateTime)]
+    ended_before: Option<Timestamp>,
 }
 
 /// Sets a dead letter aside, or the dead letters of a webhook.
@@ -184,9 +191,12 @@ pub async fn preview(
 ) -> Result<Response, ApiError> {
     let mut reader = caller.reader(state).await?;
     let name = caller.name();
-    let (extent, total) = set_aside::preview(&mut reader, caller.by(&name), choice, aside).await?;
-    let (oldest, newest) = (extent.oldest_ms.map(time), extent.newest_ms.map(time));
-    Ok(Json(SetAsidePreview { preview: true, total, count: extent.count, oldest, newest }).into_response())
+    let seen = choice.as_of(state.clock.now());
+    let (extent, total) = set_aside::preview(&mut reader, caller.by(&name), &seen, aside).await?;
+    let [oldest, newest, ended_before] =
+        [extent.oldest_ms, extent.newest_ms, seen.ended_before_ms].map(|at_ms| at_ms.map(time));
+    let count = extent.count;
+    Ok(Json(SetAsidePreview { preview: true, total, count, oldest, newest, ended_before }).into_response())
 }
 
 /// Sets a dead letter aside, or undoes that. Returns the response, and how many were changed, unless the response is that of an

@@ -225,7 +225,7 @@ pub(super) fn details(
             phases.join(" · "),
         ));
     }
-    if let Some(remedy) = remedy(listed, later) {
+    if let Some(remedy) = remedy(listed, later.first().map(|newest| newest.status)) {
         out.push_str(&format!("  what to do: {remedy}\n"));
     }
     out

@@ -1,11 +1,12 @@
 //! Finds deliveries, and reads one with its attempts: for the webhook logs and the command line.
 
 use docket_crds::{EventCode, webhook_key};
-use docket_domain::delivery::{DeliveryId, FailureClass, Status, class_of_status};
+use docket_domain::delivery::{DeadLetter, DeliveryId, FailureClass, Status, class_of_status};
 use docket_domain::failure::{Cause, Failure};
 use docket_program::clock::Clock;
 
 use crate::connection::Connection;
+use crate::dead_letters::{self, OPEN};
 use crate::error::StoreError;
 use crate::events::About;
 use crate::sql::{Param, Row, Search, params};
@@ -152,6 +153,8 @@ fn cause(word: Option<String>) -> Option<Cause> {
 pub struct DeliveryFilter {
     /// In this status only.
     pub status: Option<Status>,
+    /// Only dead letters of which this became.
+    pub dead_letter: Option<DeadLetter>,
     /// To this webhook only: its key, or `namespace/name` for those of every customer.
     pub webhook: Option<String>,
     /// Of this event only.
@@ -189,8 +192,9 @@ pub async fn search(
     filter: &DeliveryFilter,
     page_size: i64,
 ) -> Result<Page<ListedDelivery>, StoreError> {
-    let DeliveryFilter { status, webhook, event_code, failure_class, .. } = filter;
+    let DeliveryFilter { webhook, event_code, failure_class, .. } = filter;
     let DeliveryFilter { web_order_id, work_order, invoice_number, about, .. } = filter;
+    let status = filter.status();
     let by_number = [web_order_id, work_order, invoice_number, about].into_iter().any(Option::is_some);
     let all_match = status.is_none()
         && webhook.is_none()
@@ -201,9 +205,9 @@ pub async fn search(
         && filter.customer_code.is_none();
     let is_indexed = by_number || filter.id.is_some() || all_match;
     let rare = if is_indexed { Vec::new() } else { filter.rare(connection).await? };
-    let rare_first = *status == Some(Status::DeadLetter) || filter.event_id.is_some();
+    let rare_first = status == Some(Status::DeadLetter) || filter.event_id.is_some();
     let walk = Walk { table: "d", page_size, after: filter.after.as_ref(), is_indexed, rare, rare_first };
-    let table = table(*status);
+    let table = table(status);
     let rows = || filter.in_time(Search::new(&format!("SELECT d.created_at_ms, d.id FROM {table} d")));
     let matching = |few: Option<Search>| {
         filter.matching(filter.in_time(match few {
@@ -216,6 +220,11 @@ pub async fn search(
 }
 
 impl DeliveryFilter {
+    /// The status that all have which match.
+    fn status(&self) -> Option<Status> {
+        self.status.or(self.dead_letter.map(|_| Status::DeadLetter))
+    }
+
     fn in_time(&self, mut search: Search) -> Search {
         search.and_some("d.created_at_ms >= $1", self.from_ms);
         search.and_some("d.created_at_ms < $1", self.to_ms);
@@ -224,10 +233,11 @@ impl DeliveryFilter {
 
     /// For each value that may be rare, all deliveries that have it, whenever they were created.
     async fn rare(&self, connection: &mut Connection) -> Result<Vec<Vec<Search>>, StoreError> {
-        let Self { status, webhook, event_code, failure_class, .. } = self;
+        let Self { webhook, event_code, failure_class, .. } = self;
+        let status = self.status();
         let tables = match status {
             None => vec![QUEUED, HISTORY],
-            Some(_) => vec![table(*status)],
+            Some(_) => vec![table(status)],
         };
         let from = |table: &str, condition: &str, values: Vec<Param>| {
             let mut search = Search::new(&format!("SELECT {COLUMNS} FROM {table}"));
@@ -254,10 +264,16 @@ impl DeliveryFilter {
             };
             rare.push(classes.into_iter().flat_map(of).collect());
         }
-        if *status == Some(Status::DeadLetter) {
-            // The index of dead letters has this order.
-            let dead = "d.status = 'DeadLetter' ORDER BY d.webhook, d.created_at_ms";
-            rare.push(vec![from(&format!("{HISTORY} d"), dead, Vec::new())]);
+        // Those that count and all of them have an index, each with its order.
+        let (dead, time) = match self.dead_letter {
+            Some(DeadLetter::Open) => (OPEN, "finished_at_ms"),
+            Some(DeadLetter::Resent | DeadLetter::SetAside) | None => {
+                ("status = 'DeadLetter'", "created_at_ms")
+            }
+        };
+        if status == Some(Status::DeadLetter) {
+            let in_order = format!("{dead} ORDER BY d.webhook, d.{time}");
+            rare.push(vec![from(&format!("{HISTORY} d"), &in_order, Vec::new())]);
         }
         if let Some(code) = event_code {
             let of = |table: &&str| {
@@ -276,10 +292,11 @@ impl DeliveryFilter {
                 let mut uids = named(connection, webhook).await?;
                 uids.retain(|uid| uid != webhook);
                 uids.push(webhook.clone());
-                // The index of dead letters begins with the webhook.
-                let dead =
-                    if *status == Some(Status::DeadLetter) { "d.status = 'DeadLetter' AND " } else { "" };
-                let condition = format!("{dead}{}", in_order_of("d.webhook"));
+                // The indexes of dead letters begin with the webhook.
+                let condition = match status {
+                    Some(Status::DeadLetter) => format!("{dead} AND {}", in_order_of("d.webhook")),
+                    _ => in_order_of("d.webhook"),
+                };
                 let of = |uid| from(&format!("{HISTORY} d"), &condition, params![uid]);
                 searches.extend(uids.into_iter().map(of));
             }
@@ -291,6 +308,9 @@ impl DeliveryFilter {
     fn matching(&self, mut search: Search) -> Search {
         let Self { status, webhook, event_code, failure_class, .. } = self;
         search.and_some("d.status = $1", status.map(Status::as_str));
+        if let Some(which) = self.dead_letter {
+            search.and(dead_letters::condition(which), []);
+        }
         if let Some(webhook) = webhook {
             search.and("(d.webhook = $1 OR d.webhook_name = $1)", [webhook.into()]);
         }

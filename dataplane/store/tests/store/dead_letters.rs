@@ -25,6 +25,7 @@ fn filter(set_aside: bool) -> DeadFilter {
         event_codes: None,
         from_ms: None,
         to_ms: None,
+        ended_before_ms: None,
         limit: 100,
         set_aside,
     }

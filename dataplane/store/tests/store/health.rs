@@ -115,6 +115,7 @@ async fn deliveries_of_test_events_do_not_count(rig: TenantDatabase) {
         event_codes: None,
         from_ms: None,
         to_ms: None,
+        ended_before_ms: None,
         limit: 10,
         set_aside: false,
     };

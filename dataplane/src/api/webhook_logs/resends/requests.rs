@@ -53,6 +53,8 @@ request! {
         opt from: DateOrTime;
         /// Only deliveries created before this time.
         opt to: DateOrTime;
+        /// Only dead letters that ended before this time.
+        opt ended_before: DateOrTime;
         /// At most this many, the oldest first. The default is 10,000.
         def limit: Whole<1, MAX_COUNT> = MAX_COUNT;
         /// Deliveries due per second. The default is 10.
@@ -69,6 +71,7 @@ impl From<ResendMany> for Many {
             event: request.event,
             from_ms: request.from.map(Timestamp::as_millisecond),
             to_ms: request.to.map(Timestamp::as_millisecond),
+            ended_before_ms: request.ended_before.map(Timestamp::as_millisecond),
             limit: request.limit,
         };
         Self { choice, per_second: request.per_second }
