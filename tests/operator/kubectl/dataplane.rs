@@ -174,6 +174,27 @@ pub(super) fn bind(of: &str, account: &str, namespace: Option<&str>, rules: &Val
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dead_letters_of_a_webhook_that_is_not_served_are_listed_and_set_aside() {
+    let stage = Stage::new("--platform").await;
+    let support = stage.account("support", &["list", "resend"], "default");
+    stage.save().await;
+    stage.dead(1).await;
+    let held = "apiVersion: docket.dev/v1alpha1\nkind: Webhook\nmetadata: {name: held}\nspec: {tenantRef: {name: acme}, \
+                customerCode: C-1, targetURL: 'https://h.example/', events: [note.created], \
+                secretRef: {name: none}}\n";
+    stage.home.write("held.yaml", held);
+    let sql = "UPDATE delivery_history SET webhook = 'default/held/C-1', webhook_name = 'default/held'";
+    postgres::client(&stage.database).await.batch_execute(sql).await.expect("an update");
+    eventually("it is declared", SOON, async || stage.asks(&support, &["deliveries", "held"]).0 == 0).await;
+    let (_, out, err) = stage.asks(&support, &["deliveries", "held", "--dead-letter", "open"]);
+    assert!(out.contains("  DeadLetter"), "{out}{err}");
+    let (code, out, err) = stage.asks(&support, &["set-aside", "held", "--yes"]);
+    assert_eq!((code, out.as_str()), (0, "1 dead letter of held set aside.\n"), "{err}");
+    let (_, out, err) = stage.asks(&support, &["deliveries", "held", "--dead-letter", "set-aside"]);
+    assert!(out.contains("  DeadLetter"), "{out}{err}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dead_letters_are_found_traced_and_resent_without_what_they_say() {
     let stage = Stage::new("--platform").await;
     let support = stage.account("support", &["list", "get", "resend", "test"], "default");
