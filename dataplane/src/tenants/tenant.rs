@@ -170,7 +170,8 @@ impl<'a> Webhooks<'a> {
             HeldWebhooks::These(_) | HeldWebhooks::AllUnknown => None,
         };
         let unserved = held.into_iter().flatten().filter(|(uid, _)| self.get(uid).is_none());
-        unserved.map(|(_, name)| name.as_str()).filter(|name| !name.is_empty())
+        // Where the customer can't be read, only the name is known.
+        unserved.map(|(_, key)| webhook_key::full_name(key).unwrap_or(key)).filter(|name| !name.is_empty())
     }
 
     /// Whether a webhook receives this event: subscribed, and active in the catalog.

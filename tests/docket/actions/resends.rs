@@ -205,7 +205,8 @@ async fn a_webhook_on_hold_gets_nothing_of_another_customer(rig: TenantDatabase)
     let refused = resend::resend_many(&mut transaction, webhooks, &many(10), "employee 99", at(T0)).await;
     assert!(matches!(refused, Err(Refusal::Conflict(_))), "{refused:?}");
     let id = delivery_id(0);
-    let refused = resend::resend_one(&mut transaction, webhooks, id, "employee 99", at(T0)).await;
+    let by = By { webhooks, customer: None, name: "employee 99" };
+    let refused = resend::resend_one(&mut transaction, by, id, at(T0)).await;
     assert!(matches!(refused, Err(Refusal::Conflict(_))), "{refused:?}");
 }
 
