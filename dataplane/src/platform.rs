@@ -482,7 +482,7 @@ async fn resend_progress(
     Ok(Json(resend_of(&platform, &principal, &object, &resend_id).await?.into()))
 }
 
-/// POST …/webhooks/{name}/stop: takes back what a bulk resend has not sent yet.
+/// POST …/webhooks/{name}/stop: withdraws what a bulk resend has not sent yet.
 async fn stop(
     State(platform): State<Arc<Platform>>,
     Path(object): ObjectPath,

@@ -9,8 +9,8 @@
 //! - A connection may hold a worker of the receiver: Apache's prefork, or a server with a thread for each connection, serves the next
 //!   one only when it closes. So while an opening takes longer than [`LONGEST_WAIT`], idle connections to its host and port are kept for
 //!   this time only. One that takes longer than [`STARVING`] finds no free worker. While one does, a connection that is older than this
-//!   is closed instead of handed on, whatever its URL. Its worker then serves whoever waits there, also another URL, a retry or another
-//!   process.
+//!   is closed instead of handed on, whatever its URL. Its worker then serves the opening that waits longest at the receiver, which may
+//!   be for another URL, for a retry or of another process.
 //! - An opening that times out fails no attempt while the receiver has connections in use, or if it has answered since: all of its
 //!   workers are busy, and the attempts wait for a connection.
 

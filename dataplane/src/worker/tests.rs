@@ -306,7 +306,7 @@ async fn write(rig: &Rig, sql: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn grace_of_a_missing_webhook_begins_again_if_nobody_looked() {
+async fn grace_of_a_missing_webhook_begins_again_after_a_time_without_sweeps() {
     let rig = Rig::standing("unseen").await;
     let id = rig.publish("order").await;
     let held = HeldWebhooks::These(Default::default());

@@ -48,8 +48,8 @@ pub(crate) async fn unmark(transaction: &mut Transaction, ids: &[String]) -> Res
     transaction.all(UNMARK.statement(ids.iter().map(|id| [Param::from(id)]))).await.map(drop)
 }
 
-/// Locks the marks of a webhook's dead letters, by its key, until the transaction ends. Whoever changes marks takes it before it reads
-/// which dead letters count.
+/// Locks the marks of a webhook's dead letters, by its key, until the transaction ends. A transaction that changes marks takes it
+/// before it reads which dead letters count.
 pub async fn lock(transaction: &mut Transaction, webhook: &str) -> Result<(), StoreError> {
     let sql = "SELECT pg_advisory_xact_lock(hashtext('dead letters'), hashtext($1))";
     transaction.lock(sql, params![webhook]).await

@@ -73,7 +73,7 @@ async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
     let resend = async |id: &str| {
         browser.post("/portal/logs/resend", &[("csrf", &csrf), ("deliveryId", id)]).await.status
     };
-    // Not even the status of another customer's delivery is told.
+    // The answer does not say that another customer has this delivery.
     assert_eq!((resend(&foreign).await, resend(&own).await), (404, 303));
     // A bulk resend of another customer's webhook is neither begun, nor seen, nor stopped.
     let administrator = Browser::signed_in(&server, "acme", ALEX).await;

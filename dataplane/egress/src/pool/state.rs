@@ -84,7 +84,7 @@ impl Line {
 }
 
 impl State {
-    /// Changes what goes on at a target, and forgets the target, and its receiver, once nothing does.
+    /// Changes the line of a target, and what is known of its receiver. Forgets either once nothing is left there.
     pub(super) fn change<T>(
         &mut self,
         target: &Arc<Target>,
@@ -106,7 +106,7 @@ impl State {
         changed
     }
 
-    /// Whether nothing goes on anywhere.
+    /// Whether nothing is left anywhere.
     #[cfg(test)]
     pub(super) fn is_quiet(&self) -> bool {
         self.receivers.is_empty()

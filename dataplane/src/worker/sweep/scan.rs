@@ -233,7 +233,7 @@ impl<S: Schedule> Scan<S> {
     }
 
     /// Records that these webhooks are still missing, if that was not recorded a moment ago. Returns none while the declarations can't
-    /// be read: nobody knows then.
+    /// be read.
     async fn see(
         &self,
         database: &Database,

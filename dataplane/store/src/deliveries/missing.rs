@@ -50,7 +50,7 @@ static NOTE: Rows = Rows::new(
 );
 
 /// Records that these webhooks are missing at this time, and returns them. One that no sweep has seen since `seen_ms` is missing from
-/// now on: nobody looked in between.
+/// now on.
 pub async fn note_missing<'a>(
     transaction: &mut Transaction,
     webhooks: impl IntoIterator<Item = &'a str>,

@@ -12,7 +12,7 @@ use docket_store::events;
 on_both_databases!(
     deliveries_without_a_webhook_end,
     a_new_delivery_does_not_end_for_its_webhook,
-    a_webhook_that_nobody_saw_missing_is_missing_from_now_on,
+    a_webhook_that_no_sweep_saw_missing_is_missing_from_now_on,
     what_ends_for_its_webhook_is_counted_to_a_bound,
     rows_of_before_keys_get_them,
     bulk_resends_and_test_events_of_before_keys_get_them,
@@ -77,7 +77,7 @@ async fn a_new_delivery_does_not_end_for_its_webhook(rig: TenantDatabase) {
     assert_eq!(end(T0 + 5).await, 1);
 }
 
-async fn a_webhook_that_nobody_saw_missing_is_missing_from_now_on(rig: TenantDatabase) {
+async fn a_webhook_that_no_sweep_saw_missing_is_missing_from_now_on(rig: TenantDatabase) {
     let note = async |now_ms, seen_ms| {
         let both = [WEBHOOK, "other", WEBHOOK];
         let noted = rig.write(async |t| deliveries::note_missing(t, both, now_ms, seen_ms).await).await;

@@ -36,7 +36,7 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
     for ((behaviour, bursts), client) in RECEIVERS.iter().zip(clients) {
         let url = stage.home.target(client.tenant as usize, 0);
         for &messages in *bursts {
-            // Not counted: prefork starts its processes as they are needed, so that whoever comes first waits for them.
+            // Not counted: prefork starts its processes as they are needed, so that the client that comes first waits for them.
             post(&go, &stage.home, &url, messages).await;
             stage.home.receiver.take();
             tokio::time::sleep(REST).await;
