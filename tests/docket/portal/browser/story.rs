@@ -115,7 +115,7 @@ async fn lose(home: &Home, server: &Server, count: usize) {
 async fn find_out(user: &User<'_>, secret: &str) {
     user.press("Overview").await;
     user.sees("1 webhook needs attention.").await;
-    user.press("css:td a[href*='status=DeadLetter']").await;
+    user.press("css:td a[href*='deadLetter=open']").await;
     user.is_at("/portal/logs?webhook=").await;
     user.press("css:[data-live] td a").await;
     user.sees("What happened: ").await;

@@ -259,7 +259,7 @@ async fn seed(home: &Home, server: &Server, words: &[&str]) {
         assert_eq!(alex.post("/WebhookLogs/Resend", &body).await.status, 200);
     }
     let set_aside = alex.post("/WebhookLogs/SetAside", &json!({"webhook": "default/dead", "limit": 1})).await;
-    assert_eq!(set_aside.json(), json!({"count": 1}));
+    assert_eq!(set_aside.json(), json!({"changed": 1}));
     let resends = alex.get("/WebhookLogs/Resends").await.json();
     let stopped: Value = resends["items"][0]["resendId"].clone();
     alex.post("/WebhookLogs/StopResend", &json!({"resendId": stopped})).await;
