@@ -11,6 +11,7 @@ pub mod reviews;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::{FromRequestParts, Path, Request, State};
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -381,9 +382,7 @@ async fn test(
     request: Request,
 ) -> Result<Json<TestAnswer>, ApiError> {
     let object = Object::new(WEBHOOKS, object);
-    let (parts, body) = request.into_parts();
-    let principal = platform.principal(&parts, "test", &object).await?;
-    let body = json_bytes(&parts.headers, body, LIMIT).await?;
+    let (principal, body) = asked(&platform, "test", &object, request).await?;
     let TestOfWebhook { event } = TestOfWebhook::from_body(&body)?;
     let id = send_test(&platform.api, &principal, &object.full_name(), event).await?;
     Ok(Json(TestAnswer { delivery_id: id.to_string() }))
@@ -409,15 +408,26 @@ async fn resend(
     resends::many(&platform.api, &principal, many, Write::each_time()).await.map(|(response, _)| response)
 }
 
+/// The user, if it has this right to the object, and the body of its request.
+async fn asked(
+    platform: &Platform,
+    verb: &'static str,
+    object: &Object,
+    request: Request,
+) -> Result<(Principal, Bytes), ApiError> {
+    let (parts, body) = request.into_parts();
+    let principal = platform.principal(&parts, verb, object).await?;
+    let body = json_bytes(&parts.headers, body, LIMIT).await?;
+    Ok((principal, body))
+}
+
 async fn dead_letters(
     platform: &Platform,
     verb: &'static str,
     object: Object,
     request: Request,
 ) -> Result<(Principal, Many), ApiError> {
-    let (parts, body) = request.into_parts();
-    let principal = platform.principal(&parts, verb, &object).await?;
-    let body = json_bytes(&parts.headers, body, LIMIT).await?;
+    let (principal, body) = asked(platform, verb, &object, request).await?;
     let DeadLetters { event, from, to, limit, per_second } = DeadLetters::from_body(&body)?;
     let choice = Choice {
         webhook: object.full_name(),
@@ -461,9 +471,7 @@ async fn choice(
     object: Object,
     request: Request,
 ) -> Result<(Principal, Choice), ApiError> {
-    let (parts, body) = request.into_parts();
-    let principal = platform.principal(&parts, verb, &object).await?;
-    let body = json_bytes(&parts.headers, body, LIMIT).await?;
+    let (principal, body) = asked(platform, verb, &object, request).await?;
     let AsideLetters { event, from, to, ended_before, limit } = AsideLetters::from_body(&body)?;
     let [from_ms, to_ms, ended_before_ms] =
         [from, to, ended_before].map(|time| time.map(Timestamp::as_millisecond));
@@ -489,9 +497,7 @@ async fn stop(
     request: Request,
 ) -> Result<Response, ApiError> {
     let object = Object::new(WEBHOOKS, object);
-    let (parts, body) = request.into_parts();
-    let principal = platform.principal(&parts, "resend", &object).await?;
-    let body = json_bytes(&parts.headers, body, LIMIT).await?;
+    let (principal, body) = asked(&platform, "resend", &object, request).await?;
     let ResendToStop { resend_id } = ResendToStop::from_body(&body)?;
     resend_of(&platform, &principal, &object, &resend_id).await?;
     resends::stop_one(&platform.api, &principal, resend_id, Write::each_time()).await
