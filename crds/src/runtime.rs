@@ -36,7 +36,16 @@ pub struct Runtime {
     /// `namespace/name`. Absent in what an older operator wrote.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub held_keys: BTreeMap<String, String>,
+    /// What is wrong with Webhooks, by uid: why they are on hold, or why their last good version is served. Each is `field: what is wrong`
+    /// and holds no secret. Absent in what an older operator wrote.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub faults: BTreeMap<String, Vec<String>>,
 }
+
+/// The most characters of one of the [`faults`](Runtime::faults); a longer one is cut.
+const LONGEST_FAULT: usize = 400;
+/// The most bytes of all of them, as JSON. The others are left out: they are in the conditions of the Webhooks, too.
+const ALL_FAULTS: usize = 32 * 1024;
 
 impl Runtime {
     /// Computes the revision. `held` are the keys of the Webhooks on hold, by uid; see [`held_keys`](Self::held_keys).
@@ -46,8 +55,33 @@ impl Runtime {
         held: BTreeMap<String, String>,
     ) -> Self {
         let config = config.into();
-        let revision = revision(&config, &held);
-        Self { generation, revision, config, held_webhooks: held.keys().cloned().collect(), held_keys: held }
+        let revision = revision(&config, &held, &BTreeMap::new());
+        let held_webhooks = held.keys().cloned().collect();
+        Self { generation, revision, config, held_webhooks, held_keys: held, faults: BTreeMap::new() }
+    }
+
+    /// Adds what is wrong with Webhooks, by uid; at most `room` bytes of it, and never more than 32 KiB.
+    #[must_use]
+    pub fn with_faults(
+        mut self,
+        faults: impl IntoIterator<Item = (String, Vec<String>)>,
+        room: usize,
+    ) -> Self {
+        let mut room = room.min(ALL_FAULTS);
+        for (uid, texts) in faults {
+            let texts: Vec<String> = texts.iter().map(|text| cut(text)).collect();
+            // With the quotes of the uid, the colon and the comma.
+            let size = serde_json::to_vec(&(&uid, &texts)).map_or(usize::MAX, |json| json.len() + 1);
+            match room.checked_sub(size) {
+                Some(rest) if !texts.is_empty() => {
+                    room = rest;
+                    self.faults.insert(uid, texts);
+                }
+                _ => {}
+            }
+        }
+        self.revision = revision(&self.config, &self.held(), &self.faults);
+        self
     }
 
     /// The Webhooks on hold: their keys or names by uid. It is empty if an older operator did not write it.
@@ -62,10 +96,25 @@ pub fn secret_name(tenant_uid: &str) -> String {
     format!("docket-tenant-{tenant_uid}")
 }
 
-fn revision(config: &TenantConfig, held: &BTreeMap<String, String>) -> String {
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_FAULT) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn revision(
+    config: &TenantConfig,
+    held: &BTreeMap<String, String>,
+    faults: &BTreeMap<String, Vec<String>>,
+) -> String {
     // As a list: a tenant without any keeps the revision that an older operator gave it.
     let held: Vec<(&String, &String)> = held.iter().collect();
-    let json = serde_json::to_vec(&(config, held)).expect("plain structs with text keys serialise");
+    let json = match faults.is_empty() {
+        true => serde_json::to_vec(&(config, held)),
+        false => serde_json::to_vec(&(config, held, faults)),
+    };
+    let json = json.expect("plain structs with text keys serialise");
     let mut digits = hex::encode(Sha256::digest(json));
     digits.truncate(REVISION_DIGITS);
     digits
@@ -108,6 +157,23 @@ mod tests {
         assert_ne!(Runtime::new(1, config(), held).revision, runtime.revision);
         let other = TenantConfig { suspended: true, ..config() };
         assert_ne!(Runtime::new(1, other, BTreeMap::new()).revision, runtime.revision);
+    }
+
+    #[test]
+    fn faults_are_bounded_and_change_the_revision() {
+        let runtime = || Runtime::new(1, config(), BTreeMap::new());
+        let fault = |text: &str| [("w".to_owned(), vec![text.to_owned()])];
+        let with = runtime().with_faults(fault("spec.targetURL: wrong"), usize::MAX);
+        assert_eq!(with.faults, BTreeMap::from(fault("spec.targetURL: wrong")));
+        assert_ne!(with.revision, runtime().revision);
+        assert_eq!(runtime().with_faults([], usize::MAX), runtime());
+        assert_eq!(runtime().with_faults(fault("spec.targetURL: wrong"), 20), runtime(), "there is no room");
+        let long = runtime().with_faults(fault(&"ä".repeat(1000)), usize::MAX);
+        assert_eq!(long.faults["w"][0].chars().count(), LONGEST_FAULT + 1);
+        let many = (0..1000).map(|number| (format!("{number:036}"), vec!["x".repeat(1000)]));
+        let many = runtime().with_faults(many, usize::MAX);
+        let size = serde_json::to_vec(&many.faults).unwrap().len();
+        assert!(many.faults.len() > 50 && size <= ALL_FAULTS, "{size} bytes");
     }
 
     #[test]

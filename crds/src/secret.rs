@@ -45,6 +45,15 @@ impl SecretBytes {
             _ => None,
         }
     }
+
+    /// A sentence about the [`oddity`](Self::oddity) of the secret that `field` names, if it has one.
+    pub fn warning(&self, field: &str) -> Option<String> {
+        let oddity = self.oddity()?;
+        Some(format!(
+            "{field}: the secret {oddity}, which is part of the key: the receiver must have the same bytes; if it is a mistake, \
+             correct the Secret"
+        ))
+    }
 }
 
 impl From<Vec<u8>> for SecretBytes {

@@ -232,7 +232,7 @@ fn of_webhook_named(tenants: Vec<Arc<ServedTenant>>, full_name: &str) -> Option<
     let serves = |tenant: &Arc<ServedTenant>| {
         tenant.config.webhooks.iter().any(|webhook| webhook.full_name() == full_name)
     };
-    let holds = |tenant: &Arc<ServedTenant>| tenant.webhooks().held_names().any(|name| name == full_name);
+    let holds = |tenant: &Arc<ServedTenant>| tenant.webhooks().held().any(|(_, name)| name == full_name);
     let place = tenants.iter().position(serves).or_else(|| tenants.iter().position(holds))?;
     tenants.into_iter().nth(place)
 }

@@ -2,6 +2,7 @@
 //! API's routes; `docket_portal` makes the HTML.
 
 pub mod activity;
+mod declared;
 pub mod events;
 pub mod keys;
 pub mod logs;

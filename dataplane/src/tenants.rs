@@ -4,9 +4,11 @@
 //! with. Databases outlive a change of configuration: they are kept by uid.
 
 mod activation;
+mod faults;
 mod registry;
 mod tenant;
 
 pub use activation::{Activation, Revisions};
+pub use faults::unknown_customer;
 pub use registry::{SOURCE_LAG, Tenants};
 pub use tenant::{HeldWebhooks, LocalReceiver, ServedTenant, Webhooks};

@@ -108,6 +108,7 @@ fn of(health: ReportedHealth) -> Health {
         dead_letter: count(health.dead_letter),
         failing: health.dead_letter > 0 && health.last_failure_at_ms > health.last_success_at_ms,
         last_success_at_ms: health.last_success_at_ms,
+        lacks_customer: health.lacks_customer,
     }
 }
 
@@ -143,6 +144,7 @@ mod tests {
                 dead_letter,
                 last_success_at_ms: success,
                 last_failure_at_ms: failure,
+                lacks_customer: false,
             };
             of(health)
         };

@@ -225,6 +225,13 @@ async fn the_status_reports_how_deliveries_go() {
     let operator = release.start().await;
     release.apply(&(tenant_yaml("delivering") + &webhook_yaml("webhook", "delivering", "")));
     release.wait("webhook", "webhook", "DeliveryHealthy", "Unknown NoDeliveries").await;
+    let lacking = ReportedHealth { lacks_customer: true, ..ReportedHealth::default() };
+    pod.tells(&release, "webhook", lacking).await;
+    eventually("it says that there is no such customer", SOON, async || {
+        let message = release.wait("webhook", "webhook", "DeliveryHealthy", "Unknown NoDeliveries").await;
+        message.contains("no customer with this code")
+    })
+    .await;
     let last_failure_at_ms = Some(1_700_000_000_000);
     let retrying = ReportedHealth { retrying: 2, last_failure_at_ms, ..ReportedHealth::default() };
     pod.tells(&release, "webhook", retrying).await;

@@ -94,6 +94,8 @@ pub struct ReportedHealth {
     pub last_success_at_ms: Option<i64>,
     /// The last attempt that failed.
     pub last_failure_at_ms: Option<i64>,
+    /// The tenant has no such customer. Older programs know nothing of it.
+    pub lacks_customer: bool,
 }
 
 impl Board {
@@ -227,11 +229,13 @@ fn pod_served(pod: &str, roles: &str, served: &str) -> PodServed {
     }
 }
 
-/// Five numbers in the order of the fields; `-` for a time that never was.
+/// Five numbers in the order of the fields; `-` for a time that never was. Then `lacks-customer` if it is so.
 fn written(health: &ReportedHealth) -> String {
     let time = |at: Option<i64>| at.map_or_else(|| "-".to_owned(), |at| at.to_string());
-    let ReportedHealth { pending, dead_letter, retrying, last_success_at_ms, last_failure_at_ms } = health;
-    format!("{pending} {dead_letter} {retrying} {} {}", time(*last_success_at_ms), time(*last_failure_at_ms))
+    let ReportedHealth { pending, dead_letter, retrying, lacks_customer, .. } = health;
+    let (success, failure) = (time(health.last_success_at_ms), time(health.last_failure_at_ms));
+    let customer = if *lacks_customer { " lacks-customer" } else { "" };
+    format!("{pending} {dead_letter} {retrying} {success} {failure}{customer}")
 }
 
 fn read(text: &str) -> Option<ReportedHealth> {
@@ -242,6 +246,7 @@ fn read(text: &str) -> Option<ReportedHealth> {
         retrying: fields.next()?.parse().ok()?,
         last_success_at_ms: fields.next()?.parse().ok(),
         last_failure_at_ms: fields.next()?.parse().ok(),
+        lacks_customer: fields.next() == Some("lacks-customer"),
     })
 }
 

@@ -180,6 +180,9 @@ async fn health_of_a_webhook_is_kept_while_it_is_reported() {
 fn a_webhooks_health_is_read_as_it_was_written() {
     let health =
         ReportedHealth { pending: 3, dead_letter: 1, last_failure_at_ms: Some(7), ..Default::default() };
-    assert_eq!(read(&written(&health)), Some(health));
+    for health in [health, ReportedHealth { lacks_customer: true, ..health }] {
+        assert_eq!(read(&written(&health)), Some(health));
+    }
+    assert_eq!(read("1 2 3 4 -").map(|health| health.lacks_customer), Some(false), "of an older version");
     assert_eq!(read("of another version"), None);
 }

@@ -5,6 +5,7 @@
 
 pub mod activity;
 pub mod day;
+pub mod declared;
 pub mod delivery;
 pub mod events;
 pub mod keys;

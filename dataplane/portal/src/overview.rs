@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use crate::day::{self, Day};
+use crate::declared::{self, Faulty, Unserved};
 use crate::logs::{code, remedy};
 use crate::page::{Frame, Section};
 use crate::time::time;
@@ -22,6 +23,8 @@ pub struct Webhook {
     pub url: String,
     /// Whether new events are sent.
     pub active: bool,
+    /// What is wrong with its declaration, although it is served: sentences that begin with the field.
+    pub faults: Vec<String>,
     /// Deliveries that are still to be made, those that failed before included.
     pub pending: i64,
     /// Of these, those whose last attempt failed.
@@ -78,6 +81,8 @@ enum State {
     Left,
     /// Attempts fail.
     Failing,
+    /// Its declaration needs a look.
+    Faulty,
     /// Nothing is wrong.
     Fine,
 }
@@ -85,7 +90,8 @@ enum State {
 impl Webhook {
     fn state(&self) -> State {
         match (self.dead_letter, self.retrying) {
-            (0, 0) => State::Fine,
+            (0, 0) if self.faults.is_empty() => State::Fine,
+            (0, 0) => State::Faulty,
             (0, _) => State::Failing,
             (_, 0) if self.last_success > self.last_dead_letter => State::Left,
             _ => State::Lost,
@@ -93,21 +99,25 @@ impl Webhook {
     }
 }
 
-/// The page. `held`: how many webhooks are declared and not served, if that is known. `problems`: one for each webhook, the worst
-/// first; as many as are explained.
+/// The page. `problems`: one for each webhook, the worst first; as many as are explained.
 pub fn page(
     frame: &Frame,
     mut webhooks: Vec<Webhook>,
-    held: Option<usize>,
+    unserved: &Unserved,
     problems: &[Problem],
     day: &Day,
 ) -> String {
     webhooks.sort_by_key(|webhook| (webhook.state(), std::cmp::Reverse(webhook.dead_letter)));
     let wrong = webhooks.iter().filter(|webhook| webhook.state() != State::Fine).count();
+    let faulty: Vec<Faulty> = webhooks
+        .iter()
+        .filter(|webhook| webhook.state() == State::Faulty)
+        .map(|webhook| Faulty { full_name: webhook.name.clone(), faults: webhook.faults.clone() })
+        .collect();
     let main = html! {
         h1 { "Overview" }
-        (page::held(held))
-        @if webhooks.is_empty() && held == Some(0) {
+        (declared::unserved(unserved))
+        @if webhooks.is_empty() && unserved.is_none() {
             p role="status" { "No webhook is declared yet, so no event is sent." }
             ol {
                 li { a href=(Section::Webhooks.path()) { "Add a webhook" } " for a customer, with the URL of a receiver." }
@@ -117,7 +127,7 @@ pub fn page(
         } @else {
             p role="status" {
                 @match wrong {
-                    0 if held != Some(0) => {}
+                    0 if !unserved.is_none() => {}
                     0 => { span.good { span aria-hidden="true" { "✓ " } "Nothing is wrong." } }
                     1 => { span.bad { span aria-hidden="true" { "✕ " } "1 webhook needs attention." } }
                     _ => { span.bad { span aria-hidden="true" { "✕ " } (wrong) " webhooks need attention." } }
@@ -125,6 +135,7 @@ pub fn page(
             }
             @for problem in problems { (reason(problem)) }
             (more(&webhooks, problems))
+            (declared::faulty(&faulty))
             h2 #webhooks { "Webhooks" }
             (table(frame, &webhooks))
             (day::section(day))
@@ -195,7 +206,8 @@ fn failing(webhook: &str, status: Status, failing: &Failing, text: &str) -> Mark
 /// How many webhooks that need attention are not explained, with a link to the table that has them.
 fn more(webhooks: &[Webhook], problems: &[Problem]) -> Markup {
     let is_left = |webhook: &&Webhook| {
-        webhook.state() != State::Fine && problems.iter().all(|problem| problem.webhook != webhook.name)
+        !matches!(webhook.state(), State::Fine | State::Faulty)
+            && problems.iter().all(|problem| problem.webhook != webhook.name)
     };
     let left: Vec<&Webhook> = webhooks.iter().filter(is_left).collect();
     let lost = left.iter().filter(|webhook| webhook.dead_letter > 0).count();
@@ -261,6 +273,7 @@ fn state(webhook: &Webhook) -> Markup {
     let (class, shape, text) = match webhook.state() {
         State::Lost => ("bad", "✕", "Deliveries are lost"),
         State::Failing => ("wait", "↻", "Attempts fail"),
+        State::Faulty => ("wait", "○", "No failure; its declaration needs a look"),
         State::Left => ("wait", "○", "Works again; dead letters are left"),
         State::Fine => ("good", "✓", "No failure"),
     };
@@ -287,6 +300,7 @@ mod tests {
             dead_letter,
             last_success: at(success),
             last_dead_letter: at(dead),
+            faults: Vec::new(),
         }
     }
 
@@ -307,7 +321,7 @@ mod tests {
         let both = Problem { webhook: "left".into(), dead: sampled.clone(), retried };
         let sampled = Problem { webhook: "left".into(), dead: Failing::default(), retried: sampled };
         let day = Day::default();
-        let text = page(&frame(), webhooks.clone(), Some(0), &[problem, both, sampled], &day);
+        let text = page(&frame(), webhooks.clone(), &Unserved::default(), &[problem, both, sampled], &day);
         let more = "href=\"/docs/reference/failure-classes.html#dns\">More about Dns</a>";
         assert!(text.contains(more), "{text}");
         assert!(text.contains("deadLetter=open\">900 dead letters</a> (of the last 500: "), "{text}");
@@ -321,7 +335,7 @@ mod tests {
             text.contains("<a href=\"#webhooks\">And 1 more</a>, whose deliveries are tried again."),
             "{text}"
         );
-        let none = page(&frame(), webhooks, Some(0), &[], &Day::default());
+        let none = page(&frame(), webhooks, &Unserved::default(), &[], &Day::default());
         assert!(none.contains("And 3 more</a>, 2 of them with dead letters."), "{none}");
         let at =
             |name: &str| text.find(&format!(">{name}</a></th>")).unwrap_or_else(|| panic!("{name}: {text}"));
@@ -330,12 +344,35 @@ mod tests {
             text.contains("3 webhooks need attention.") && text.contains("(inactive: gets no new event)")
         );
         assert!(text.contains("href=\"/portal/resends?webhook=lost\"") && !text.contains("/<b>"), "{text}");
-        let fine = |held| page(&frame(), vec![webhook("a", 0, 0, [10, 0])], held, &[], &day);
-        assert!(fine(Some(0)).contains("Nothing is wrong.") && !fine(Some(0)).contains("not served"));
-        assert!(fine(Some(2)).contains("2 webhooks are declared and not served."));
-        assert!(!fine(Some(1)).contains("Nothing is wrong.") && !fine(None).contains("Nothing is wrong."));
-        let none = |held| page(&frame(), Vec::new(), held, &[], &day);
-        assert!(none(Some(0)).contains("No webhook is declared yet") && none(Some(0)).contains("<ol>"));
-        assert!(!none(None).contains("No webhook is declared yet"));
+        let held = |count| Unserved {
+            known: (0..count)
+                .map(|number| Faulty {
+                    full_name: format!("a/held-{number}"),
+                    faults: vec!["spec.x: <bad>".into()],
+                })
+                .collect(),
+            may_be_more: false,
+        };
+        let more = Unserved { may_be_more: true, ..held(0) };
+        let fine =
+            |unserved: &Unserved| page(&frame(), vec![webhook("a", 0, 0, [10, 0])], unserved, &[], &day);
+        assert!(fine(&held(0)).contains("Nothing is wrong.") && !fine(&held(0)).contains("not served"));
+        let two = fine(&held(2));
+        assert!(two.contains("2 webhooks are declared and not served."), "{two}");
+        assert!(two.contains("<strong>a/held-1</strong>: spec.x: &lt;bad&gt;</li>"), "{two}");
+        let many = fine(&held(23));
+        assert!(many.contains("<li>and 3 more</li>") && !many.contains("held-20"), "{many}");
+        assert!(!fine(&held(1)).contains("Nothing is wrong.") && !fine(&more).contains("Nothing is wrong."));
+        let none = |unserved: &Unserved| page(&frame(), Vec::new(), unserved, &[], &day);
+        assert!(none(&held(0)).contains("No webhook is declared yet") && none(&held(0)).contains("<ol>"));
+        assert!(!none(&more).contains("No webhook is declared yet"));
+        assert!(!none(&held(1)).contains("No webhook is declared yet"));
+        let odd = Webhook { faults: vec!["spec.y: odd".into()], ..webhook("a/odd", 0, 0, [10, 0]) };
+        let odd = page(&frame(), vec![odd], &held(0), &[], &day);
+        assert!(
+            odd.contains("1 webhook needs attention.") && odd.contains("</a></strong>: spec.y: odd"),
+            "{odd}"
+        );
+        assert!(!odd.contains("And 1 more"), "{odd}");
     }
 }

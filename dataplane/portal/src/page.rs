@@ -127,24 +127,6 @@ pub fn live(is_on: bool) -> Markup {
     }
 }
 
-/// Says that webhooks are declared that are not served; `None`: how many is not known.
-pub fn held(held: Option<usize>) -> Markup {
-    html! {
-        @if held != Some(0) {
-            div.wrong {
-                p { strong {
-                    @match held {
-                        Some(1) => "1 webhook is declared and not served.",
-                        Some(count) => { (count) " webhooks are declared and not served." }
-                        None => "Some webhooks may be declared and not served.",
-                    }
-                } }
-                p { "They are not shown here. Who runs Docket finds the reason in the conditions of the Webhook objects, or in the log of docket dev." }
-            }
-        }
-    }
-}
-
 /// The fields that are wrong, each with what would be right, below what became of the form.
 pub fn wrong(said: &str, fields: &[(String, String)]) -> Markup {
     html! {

@@ -5,6 +5,7 @@ use docket_domain::delivery::DeadLetter;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
+use crate::declared::{self, Faulty, Unserved};
 use crate::page::{self, Frame, Section};
 use crate::time::time;
 use crate::{count, counted, href};
@@ -22,8 +23,8 @@ pub struct Webhook {
     pub is_signed: bool,
     /// Whether they are signed with the next secret, too.
     pub has_next_secret: bool,
-    /// What about one of its secrets looks like a mistake.
-    pub odd_secret: Option<&'static str>,
+    /// What is wrong with its declaration, although it is served: sentences that begin with the field.
+    pub faults: Vec<String>,
     /// Its deliveries that wait, also for another attempt.
     pub pending: i64,
     /// Of these, those whose last attempt failed.
@@ -104,20 +105,25 @@ pub fn link(full_name: &str) -> String {
     format!("{}/{full_name}", Section::Webhooks.path())
 }
 
-/// The list. `held`: how many webhooks are declared and not served, if that is known. `can_add`: whether the portal can declare
-/// webhooks here.
-pub fn list(frame: &Frame, webhooks: &[Webhook], held: Option<usize>, can_add: bool) -> String {
+/// The list. `can_add`: whether the portal can declare webhooks here.
+pub fn list(frame: &Frame, webhooks: &[Webhook], unserved: &Unserved, can_add: bool) -> String {
+    let faulty: Vec<Faulty> = webhooks
+        .iter()
+        .filter(|webhook| !webhook.faults.is_empty())
+        .map(|webhook| Faulty { full_name: webhook.full_name.clone(), faults: webhook.faults.clone() })
+        .collect();
     let main = html! {
         h1 { "Customer ▸ Webhooks" }
         @if can_add { p { a.button href={ (Section::Webhooks.path()) "/new" } { "Add a webhook" } } }
         @else { p.hint { "Webhooks are declared as objects here: the portal shows them, with the YAML to change." } }
-        (page::held(held))
-        @if webhooks.is_empty() {
+        (declared::unserved(unserved))
+        (declared::faulty(&faulty))
+        @if webhooks.is_empty() && unserved.is_none() {
             p role="status" {
                 "No webhook yet. A webhook sends the events of one customer to a receiver of theirs. "
                 @if can_add { a href={ (Section::Webhooks.path()) "/new" } { "Add the first one" } }
             }
-        } @else {
+        } @else if !webhooks.is_empty() {
             div.wide role="region" aria-label="Webhooks" tabindex="0" {
                 table {
                     caption { "The tenant's webhooks" }
@@ -226,20 +232,18 @@ pub fn detail(
     keeper: &Keeper,
     unsaved: Option<(&Settings, &[(String, String)])>,
 ) -> String {
-    let Webhook { full_name, settings, is_signed, has_next_secret, odd_secret, .. } = webhook;
+    let Webhook { full_name, settings, is_signed, has_next_secret, .. } = webhook;
     let title = if settings.display_name.is_empty() { full_name } else { &settings.display_name };
     let main = html! {
         p { a href=(Section::Webhooks.path()) { "Customer ▸ Webhooks" } }
         h1 { (title) }
+        (declared::of_one(&webhook.faults))
         dl {
             dt { "Object" } dd { code { (full_name) } }
             dt { "Customer" } dd { (settings.customer_code) }
             dt { "Health" } dd { (health(webhook)) }
             dt { "Signed" } dd {
                 (yes(*is_signed)) @if *has_next_secret { ", with the current and the next secret" }
-                @if let Some(oddity) = odd_secret {
-                    ". The secret " (oddity) ", which is part of the key: the receiver must have the same bytes. If it is a mistake, correct the Secret."
-                }
             }
             dt { "Last success" }
             dd { @match webhook.last_success_at { Some(at) => { (time(at, frame.now)) } None => { "–" } } }
@@ -336,10 +340,10 @@ fn forms(
     }
 }
 
-/// The page of a webhook that the portal declares and that is not served; `unsaved` as in [`detail`].
+/// The page of a webhook that the portal declares and that is not served, with why, if that is known; `unsaved` as in [`detail`].
 pub fn unserved(
     frame: &Frame,
-    full_name: &str,
+    Faulty { full_name, faults }: &Faulty,
     settings: &Settings,
     version: &str,
     unsaved: Option<(&Settings, &[(String, String)])>,
@@ -351,6 +355,7 @@ pub fn unserved(
         h1 { (title) }
         div.wrong role="status" {
             p { strong { "This webhook is not served yet, so it gets no event." } }
+            @if !faults.is_empty() { ul { @for fault in faults { li { (fault) } } } }
             p { "A change takes some seconds: open this page again. If it stays so, ask who runs Docket: the Webhook object's conditions or the log say why." }
         }
         dl {
@@ -466,16 +471,20 @@ mod tests {
     #[test]
     fn pages_escape_all_texts() {
         let keeper = Keeper::Other { place: "<a>".into(), what: Shows::Object, yaml: "<pre>".into() };
+        let fault = || Faulty { full_name: "a/<x>".into(), faults: vec!["<y>".into(), "<x>".into()] };
+        let one = Unserved { known: vec![fault()], may_be_more: false };
+        let webhook = || Webhook { faults: fault().faults, ..webhook() };
         let own = Keeper::Portal("v".into());
         let wrong = [("<x>".to_owned(), "<y>".to_owned())];
         let unsaved =
             Some((&webhook().settings, &wrong[..])).map(|(settings, wrong)| (settings.clone(), wrong));
         let unsaved = unsaved.as_ref().map(|(settings, wrong)| (settings, *wrong));
         for text in [
-            list(&frame(), &[webhook()], Some(1), true),
+            list(&frame(), &[webhook()], &one, true),
             detail(&frame(), &webhook(), &keeper, None),
             detail(&frame(), &webhook(), &own, unsaved),
             new(&frame(), "<a>", &webhook().settings, &wrong, true),
+            unserved(&frame(), &fault(), &webhook().settings, "v", None),
         ] {
             for raw in ["<b>Orders", "<i>C-1", "=<u>", "<a>", "<pre><code><pre>", "<x>", "<y>"] {
                 assert!(!text.contains(raw), "{raw}: {text}");
@@ -507,12 +516,14 @@ mod tests {
 
     #[test]
     fn health_names_what_is_wrong_and_leads_to_it() {
-        let text = list(&frame(), &[webhook()], Some(0), false);
+        let text = list(&frame(), &[webhook()], &Unserved::default(), false);
         assert!(text.contains("/portal/logs?webhook=default%2Forders&amp;deadLetter=open"), "{text}");
         assert!(text.contains("3 dead letters") && text.contains("2 retrying") && text.contains("3 waiting"));
         let lost = Webhook { dead_letter: 10_001, ..webhook() };
-        assert!(list(&frame(), &[lost], Some(0), false).contains("more than 10,000 dead letters"));
+        assert!(
+            list(&frame(), &[lost], &Unserved::default(), false).contains("more than 10,000 dead letters")
+        );
         let calm = Webhook { dead_letter: 0, pending: 0, retrying: 0, ..webhook() };
-        assert!(list(&frame(), &[calm], Some(0), false).contains("nothing waits"));
+        assert!(list(&frame(), &[calm], &Unserved::default(), false).contains("nothing waits"));
     }
 }

@@ -14,6 +14,7 @@ use docket_store::recent::{self, Ended, MAX_COUNT, MAX_DEAD, MAX_RETRIED, SAMPLE
 use docket_store::{Connection, StoreError};
 use jiff::Timestamp;
 
+use super::declared;
 use super::session::Viewer;
 use crate::api::error::ApiError;
 use crate::api::state::ApiState;
@@ -34,6 +35,7 @@ pub async fn get(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Result<H
     let own: Vec<&WebhookConfig> = viewer.caller.webhooks().served().collect();
     let health: Vec<WebhookHealth> =
         own.iter().map(|webhook| health.remove(&webhook.uid).unwrap_or_default()).collect();
+    let mut faults = declared::faults(&mut reader, &viewer, &own).await?;
     let webhooks = own.iter().zip(&health).map(|(webhook, health)| Webhook {
         name: webhook.full_name(),
         customer_code: webhook.customer_code.as_str().to_owned(),
@@ -44,6 +46,7 @@ pub async fn get(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Result<H
         dead_letter: health.dead_letter,
         last_success: health.last_success_at_ms.map(time),
         last_dead_letter: health.last_dead_letter_at_ms.map(time),
+        faults: faults.remove(&webhook.uid).unwrap_or_default(),
     });
     let webhooks = webhooks.collect();
     let keys: Vec<String> = own.iter().map(|webhook| webhook.key()).collect();
@@ -52,8 +55,8 @@ pub async fn get(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Result<H
     let retrying = health.iter().map(|health| health.retrying).sum();
     let only = viewer.caller.customer.as_ref().map(|_| &keys[..]);
     let day = Day { retrying, ..day(&mut reader, &keys, only, state.clock.now()).await? };
-    let held = viewer.caller.webhooks().held();
-    Ok(Html(overview::page(&viewer.frame(&state), webhooks, held, &problems, &day)))
+    let unserved = declared::unserved(&viewer);
+    Ok(Html(overview::page(&viewer.frame(&state), webhooks, &unserved, &problems, &day)))
 }
 
 /// Why deliveries fail: of the webhooks with dead letters first, then of those whose deliveries are tried again.

@@ -13,7 +13,7 @@ use docket_crds::{EventCode, TargetUrl, WebhookConfig, WebhookSpec, is_object_na
 use docket_domain::audit::AuditEvent;
 use docket_domain::signature;
 use docket_portal::logs::link;
-use docket_portal::page::{Frame, Section};
+use docket_portal::page::Section;
 use docket_portal::webhooks::{self, Keeper, Settings, Shown, Shows, Webhook};
 use docket_program::random;
 use docket_store::contacts;
@@ -24,6 +24,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use super::declared;
 use super::session::{Posted, Viewer};
 use super::writes::{Declared, Found, NotWritten, Writer, Writes};
 use super::yaml;
@@ -130,9 +131,13 @@ pub async fn list(
     let healths = viewer.caller.webhooks().health(healths);
     let mut all: Vec<&WebhookConfig> = viewer.caller.webhooks().served().collect();
     all.sort_by_key(|webhook| (&webhook.namespace, &webhook.name));
-    let shown: Vec<Webhook> =
-        all.into_iter().map(|webhook| shown(&viewer, webhook, healths.get(&webhook.uid))).collect();
-    Ok(Html(webhooks::list(&viewer.frame(&state), &shown, viewer.caller.webhooks().held(), is_open(&writes))))
+    let mut faults = declared::faults(&mut reader, &viewer, &all).await?;
+    let shown = all.into_iter().map(|webhook| Webhook {
+        faults: faults.remove(&webhook.uid).unwrap_or_default(),
+        ..shown(&viewer, webhook, healths.get(&webhook.uid))
+    });
+    let (shown, unserved) = (shown.collect::<Vec<_>>(), declared::unserved(&viewer));
+    Ok(Html(webhooks::list(&viewer.frame(&state), &shown, &unserved, is_open(&writes))))
 }
 
 /// GET /portal/webhooks/new.
@@ -277,16 +282,11 @@ pub async fn get(
     let Some(webhook) = find(&viewer, &name) else {
         let writer = writes.as_deref().filter(|writer| writer.is_open()).ok_or(NO_SUCH_WEBHOOK)?;
         let (declared, version) = declared(writer, &viewer, &name).await?;
-        return Ok(Html(unserved(&viewer.frame(&state), &declared, &version, None)));
+        return Ok(Html(unserved(&state, &viewer, &declared, &version, None)));
     };
-    let health = health_of(&state, &viewer, webhook).await?;
+    let shown = with_health(&state, &viewer, webhook).await?;
     let keeper = keeper(&writes, &viewer, webhook).await?;
-    Ok(Html(webhooks::detail(
-        &viewer.frame(&state),
-        &shown(&viewer, webhook, health.as_ref()),
-        &keeper,
-        None,
-    )))
+    Ok(Html(webhooks::detail(&viewer.frame(&state), &shown, &keeper, None)))
 }
 
 /// POST /portal/webhooks/{namespace}/{name}.
@@ -310,11 +310,10 @@ pub async fn save(
         let (frame, unsaved) = (viewer.frame(&state), Some((&settings, &wrong[..])));
         let page = match find(&viewer, &name) {
             Some(webhook) => {
-                let health = health_of(&state, &viewer, webhook).await?;
-                let shown = shown(&viewer, webhook, health.as_ref());
+                let shown = with_health(&state, &viewer, webhook).await?;
                 webhooks::detail(&frame, &shown, &Keeper::Portal(version), unsaved)
             }
-            None => unserved(&frame, &before, &version, unsaved),
+            None => unserved(&state, &viewer, &before, &version, unsaved),
         };
         return Ok((StatusCode::BAD_REQUEST, Html(page)).into_response());
     }
@@ -436,7 +435,8 @@ fn find<'a>(viewer: &'a Viewer, (namespace, name): &(String, String)) -> Option<
 
 /// The page of a webhook that is declared and not served.
 fn unserved(
-    frame: &Frame,
+    state: &ApiState,
+    viewer: &Viewer,
     declared: &Declared,
     version: &str,
     unsaved: Option<(&Settings, &[(String, String)])>,
@@ -444,16 +444,20 @@ fn unserved(
     let WebhookSpec { display_name, customer_code, target_url, events, active, .. } = declared.spec.clone();
     let display_name = display_name.unwrap_or_default();
     let settings = Settings { display_name, customer_code, target_url, events, active };
-    webhooks::unserved(frame, &declared.full_name(), &settings, version, unsaved)
+    let faulty = declared::of_unserved(viewer, &declared.full_name());
+    webhooks::unserved(&viewer.frame(state), &faulty, &settings, version, unsaved)
 }
 
-async fn health_of(
+async fn with_health(
     state: &ApiState,
     viewer: &Viewer,
     webhook: &WebhookConfig,
-) -> Result<Option<WebhookHealth>, ApiError> {
-    let healths = health::by_webhook_bounded(&mut viewer.caller.reader(state).await?).await?;
-    Ok(viewer.caller.webhooks().health(healths).remove(&webhook.uid))
+) -> Result<Webhook, ApiError> {
+    let mut reader = viewer.caller.reader(state).await?;
+    let healths = health::by_webhook_bounded(&mut reader).await?;
+    let health = viewer.caller.webhooks().health(healths).remove(&webhook.uid);
+    let faults = declared::faults(&mut reader, viewer, &[webhook]).await?.remove(&webhook.uid);
+    Ok(Webhook { faults: faults.unwrap_or_default(), ..shown(viewer, webhook, health.as_ref()) })
 }
 
 fn shown(viewer: &Viewer, webhook: &WebhookConfig, health: Option<&WebhookHealth>) -> Webhook {
@@ -473,7 +477,7 @@ fn shown(viewer: &Viewer, webhook: &WebhookConfig, health: Option<&WebhookHealth
             .collect(),
         is_signed: webhook.secret.is_some(),
         has_next_secret: webhook.next_secret.is_some(),
-        odd_secret: webhook.secret.iter().chain(&webhook.next_secret).find_map(|secret| secret.oddity()),
+        faults: Vec::new(),
         pending: health.pending,
         retrying: health.retrying,
         dead_letter: health.dead_letter,

@@ -3,14 +3,15 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use docket_crds::{Runtime, SecretBytes, WebhookConfig};
+use docket_crds::Runtime;
 use docket_egress::{EgressPolicy, Trust};
 use docket_source::{Declaration, DeclaredTenant};
 use docket_store::stores::Stores;
 use tokio::sync::watch;
 
+use super::faults;
 use super::registry::Tenants;
-use super::tenant::{HeldWebhooks, LocalReceiver, ServedTenant, literal_targets};
+use super::tenant::{HeldWebhooks, LocalReceiver, ServedTenant};
 use crate::telemetry::Metrics;
 
 /// The revision of each served tenant, by uid.
@@ -112,45 +113,22 @@ impl Activation {
 
     fn tenant(&self, runtime: &Runtime) -> anyhow::Result<ServedTenant> {
         let config = &runtime.config;
+        let mut faults = runtime.faults.clone();
         for webhook in &config.webhooks {
-            self.warn_if_out_of_reach(webhook);
-            warn_of_odd_secrets(webhook);
+            let found = faults::of(webhook, &self.policy, self.local.as_ref());
+            for fault in &found {
+                tracing::warn!("Webhook {}: {fault}", webhook.full_name());
+            }
+            if !found.is_empty() {
+                faults.entry(webhook.uid.clone()).or_default().extend(found);
+            }
         }
         let store = self.stores.of(config)?;
         let held = match self.incomplete {
             true => HeldWebhooks::AllUnknown,
             false => HeldWebhooks::These(runtime.held()),
         };
-        Ok(ServedTenant::new(Arc::clone(config), store, held, &self.public, self.local.as_ref()))
-    }
-
-    /// Warns of a target that is written as an address and is refused at each attempt. A name is looked up later.
-    fn warn_if_out_of_reach(&self, webhook: &WebhookConfig) {
-        let sockets = literal_targets(webhook);
-        let Some(socket) = sockets.first() else { return };
-        if !webhook.active || sockets.iter().any(|socket| self.policy.permits(*socket)) {
-            return;
-        }
-        let (namespace, name) = (&webhook.namespace, &webhook.name);
-        let receiver = match self.local.as_ref().and_then(|local| local.sockets.first()) {
-            Some(local) => format!("the built-in receiver is at {local}"),
-            None => "there is no built-in receiver".to_owned(),
-        };
-        tracing::warn!(
-            "Webhook {namespace}/{name}: spec.targetURL: {socket} is not an allowed address, so deliveries fail as BlockedAddress; {receiver}; allow other addresses with --allow-egress"
-        );
-    }
-}
-
-/// Warns of a secret that looks like a mistake. It signs as it is: only its author knows whether the receiver has the same.
-fn warn_of_odd_secrets(webhook: &WebhookConfig) {
-    let secrets = [("secretRef", &webhook.secret), ("secretRef.nextKey", &webhook.next_secret)];
-    for (field, secret) in secrets {
-        if let Some(oddity) = secret.as_ref().and_then(SecretBytes::oddity) {
-            let (namespace, name) = (&webhook.namespace, &webhook.name);
-            tracing::warn!(
-                "Webhook {namespace}/{name}: spec.{field}: the secret {oddity}, which is part of the key: the receiver must have the same bytes; if it is a mistake, correct the Secret"
-            );
-        }
+        let tenant = ServedTenant::new(Arc::clone(config), store, held, &self.public, self.local.as_ref());
+        Ok(tenant.with_faults(faults))
     }
 }

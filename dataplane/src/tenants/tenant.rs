@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use docket_crds::{EventCode, TenantConfig, WebhookConfig, webhook_key};
 use docket_egress::{Trust, literal_addresses};
@@ -21,6 +21,9 @@ pub struct ServedTenant {
     /// Its database.
     pub store: Arc<Store>,
     held: HeldWebhooks,
+    faults: BTreeMap<String, Vec<String>>,
+    /// Customers of webhooks that the tenant lacked when its database was last asked.
+    unknown_customers: Mutex<BTreeSet<String>>,
     trusts: HashMap<String, Trust>,
     public: Trust,
 }
@@ -39,12 +42,34 @@ impl ServedTenant {
         let mut trusts = HashMap::new();
         for webhook in &config.webhooks {
             let trust = match &webhook.ca_bundle {
-                Some(pem) => Some(bundle(webhook, pem)),
+                // Falling back to the public CAs would let each of them vouch for a private receiver.
+                Some(pem) => Some(Trust::with_bundle(pem).unwrap_or_else(|_| Trust::none())),
                 None => local.filter(|local| local.is_target_of(webhook)).map(|local| local.trust.clone()),
             };
             trusts.extend(trust.map(|trust| (webhook.uid.clone(), trust)));
         }
-        Self { uid: config.uid.as_str().into(), config, store, held, trusts, public: public.clone() }
+        let uid = config.uid.as_str().into();
+        let (faults, unknown_customers) = (BTreeMap::new(), Mutex::default());
+        Self { uid, config, store, held, faults, unknown_customers, trusts, public: public.clone() }
+    }
+
+    /// The same with what is wrong with its webhooks, by uid.
+    #[must_use]
+    pub fn with_faults(self, faults: BTreeMap<String, Vec<String>>) -> Self {
+        Self { faults, ..self }
+    }
+
+    /// What is wrong with the declaration of the webhook with this uid, served or on hold: `field: what is wrong`.
+    pub fn faults(&self, webhook_uid: &str) -> &[String] {
+        self.faults.get(webhook_uid).map_or(&[], Vec::as_slice)
+    }
+
+    /// Records which customers of its webhooks the tenant lacks. Returns those that it lacked when this was called before.
+    pub fn note_unknown_customers(&self, unknown: BTreeSet<String>) -> BTreeSet<String> {
+        std::mem::replace(
+            &mut *self.unknown_customers.lock().unwrap_or_else(PoisonError::into_inner),
+            unknown,
+        )
     }
 
     /// Hints for the schedule about these deliveries of the tenant; `now` is the database's time.
@@ -56,7 +81,8 @@ impl ServedTenant {
     pub fn without_webhooks(&self) -> Self {
         let config = TenantConfig { webhooks: Vec::new(), ..(*self.config).clone() }.into();
         let (store, held, public) = (Arc::clone(&self.store), self.held.clone(), self.public.clone());
-        Self { uid: Arc::clone(&self.uid), config, store, held, trusts: HashMap::new(), public }
+        let (uid, faults, trusts) = (Arc::clone(&self.uid), self.faults.clone(), HashMap::new());
+        Self { uid, config, store, held, faults, unknown_customers: Mutex::default(), trusts, public }
     }
 
     /// The webhook with this key or uid, if it is served.
@@ -101,7 +127,7 @@ impl<'a> Webhooks<'a> {
         Self { served, active_events, held, customer: None }
     }
 
-    /// Only those of this customer that are served. Whose a webhook on hold is may not be known: it is none of them.
+    /// Only those of this customer. A webhook on hold is one of them if it is known that it is this customer's.
     #[must_use]
     pub const fn of(self, customer: &'a str) -> Self {
         Self { customer: Some(customer), ..self }
@@ -136,13 +162,10 @@ impl<'a> Webhooks<'a> {
         let mut by_uid: HashMap<String, WebhookHealth> = HashMap::new();
         for health in read {
             let served = self.get(&health.webhook);
-            let uid = match (served, self.held) {
-                (Some(webhook), _) => Some(webhook.uid.clone()),
-                (None, HeldWebhooks::These(held)) if self.customer.is_none() => held
-                    .iter()
-                    .find(|(uid, held)| is_of(&health.webhook, uid, held))
-                    .map(|(uid, _)| uid.clone()),
-                (None, _) => None,
+            let held = || self.on_hold().find(|(uid, held)| is_of(&health.webhook, uid, held));
+            let uid = match served {
+                Some(webhook) => Some(webhook.uid.clone()),
+                None => held().map(|(uid, _)| uid.to_owned()),
             };
             // Rows of before keys have the uid, so that one webhook may have two.
             if let Some(uid) = uid {
@@ -154,24 +177,28 @@ impl<'a> Webhooks<'a> {
         by_uid
     }
 
-    /// How many are declared and not served; `None`: it is not known. Whose they are may not be known: a customer has none.
-    pub fn held(&self) -> Option<usize> {
-        match self.held {
-            _ if self.customer.is_some() => Some(0),
-            HeldWebhooks::These(held) => Some(held.keys().filter(|uid| self.get(uid).is_none()).count()),
-            HeldWebhooks::AllUnknown => None,
-        }
+    /// Those that are declared and not served: uid and `namespace/name`, which is empty if an older operator did not write it.
+    pub fn held(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        // Where the customer can't be read, only the name is known.
+        self.on_hold().map(|(uid, key)| (uid, webhook_key::full_name(key).unwrap_or(key)))
     }
 
-    /// The `namespace/name` of those that are declared and not served, as far as they are known.
-    pub fn held_names(&self) -> impl Iterator<Item = &'a str> {
+    /// Whether some may be declared and not served that are not known. A customer learns nothing of another's.
+    pub const fn are_incomplete(&self) -> bool {
+        matches!(self.held, HeldWebhooks::AllUnknown) && self.customer.is_none()
+    }
+
+    /// Those that are known to be declared and not served: uid and key, or name.
+    fn on_hold(self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let held = match self.held {
-            HeldWebhooks::These(held) if self.customer.is_none() => Some(held),
-            HeldWebhooks::These(_) | HeldWebhooks::AllUnknown => None,
+            HeldWebhooks::These(held) => Some(held),
+            HeldWebhooks::AllUnknown => None,
         };
-        let unserved = held.into_iter().flatten().filter(|(uid, _)| self.get(uid).is_none());
-        // Where the customer can't be read, only the name is known.
-        unserved.map(|(_, key)| webhook_key::full_name(key).unwrap_or(key)).filter(|name| !name.is_empty())
+        held.into_iter().flatten().map(|(uid, key)| (uid.as_str(), key.as_str())).filter(move |(uid, key)| {
+            let is_served = self.served.iter().any(|webhook| webhook.uid == *uid);
+            !is_served
+                && self.customer.is_none_or(|customer| webhook_key::customer_code(key) == Some(customer))
+        })
     }
 
     /// Whether a webhook receives this event: subscribed, and active in the catalog.
@@ -181,11 +208,8 @@ impl<'a> Webhooks<'a> {
 
     /// Whether a webhook, by key or uid, is on hold: it is declared and not served, so it may come back.
     pub fn holds(&self, key_or_uid: &str) -> bool {
-        match self.held {
-            _ if self.customer.is_some() || self.get(key_or_uid).is_some() => false,
-            HeldWebhooks::These(held) => held.iter().any(|(uid, held)| is_of(key_or_uid, uid, held)),
-            HeldWebhooks::AllUnknown => true,
-        }
+        self.get(key_or_uid).is_none()
+            && (self.are_incomplete() || self.on_hold().any(|(uid, held)| is_of(key_or_uid, uid, held)))
     }
 }
 
@@ -196,18 +220,6 @@ fn is_of(key_or_uid: &str, uid: &str, held: &str) -> bool {
         Some(full_name) => held.is_empty() || key_or_uid == held || full_name == held,
         None => key_or_uid == uid,
     }
-}
-
-/// The certificates that a webhook with a CA bundle trusts. A bundle that can't be used trusts no certificate: falling back to
-/// the public CAs would let each of them vouch for a private receiver.
-fn bundle(webhook: &WebhookConfig, pem: &str) -> Trust {
-    Trust::with_bundle(pem).unwrap_or_else(|error| {
-        let (namespace, name) = (&webhook.namespace, &webhook.name);
-        tracing::error!(
-            "Webhook {namespace}/{name}: spec.caBundleRef: {error}; its deliveries fail as TlsUntrusted"
-        );
-        Trust::none()
-    })
 }
 
 /// Webhooks on hold: not served and yet not deleted. Their queued deliveries wait.
@@ -265,6 +277,14 @@ mod tests {
                 }];
                 let counted = webhooks.health(read).get("uid").map(|health| health.dead_letter);
                 assert_eq!(counted, holds.then_some(2), "{webhook}, {held:?}");
+                let own = webhooks.of("C-2");
+                let is_own = matches!(&held, HeldWebhooks::These(held) if held["uid"] == "a/b/C-2");
+                assert_eq!(
+                    own.holds(webhook),
+                    holds && is_own,
+                    "{webhook}, {held:?}: what a contact of C-2 sees"
+                );
+                assert_eq!(own.held().collect::<Vec<_>>(), is_own.then_some(("uid", "a/b")).as_slice());
             }
         }
     }

@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use docket_board::{Board, ReportedHealth};
+use docket_crds::WebhookConfig;
 use docket_program::clock::Clock;
-use docket_store::health;
+use docket_store::{Connection, StoreError, contacts, health};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::tenants::{ServedTenant, Tenants};
+use crate::tenants::{ServedTenant, Tenants, unknown_customer};
 
 /// How often the health of tenants with attempts is published.
 const EVERY: Duration = Duration::from_secs(5);
@@ -90,13 +91,66 @@ pub async fn run(
     }
 }
 
+/// Customers of a tenant's webhooks that the tenant does not have.
+pub(super) struct UnknownCustomers {
+    now: BTreeSet<String>,
+    before: BTreeSet<String>,
+}
+
+impl UnknownCustomers {
+    fn lacks(&self, webhook: &WebhookConfig) -> bool {
+        self.now.contains(webhook.customer_code.as_str())
+    }
+
+    fn is_news(&self, webhook: &WebhookConfig) -> bool {
+        self.lacks(webhook) || self.before.contains(webhook.customer_code.as_str())
+    }
+}
+
+/// Reads which customers of the tenant's webhooks the tenant does not have, and logs each once.
+pub(super) async fn unknown_customers(
+    tenant: &ServedTenant,
+    reader: &mut Connection,
+) -> Result<UnknownCustomers, StoreError> {
+    let webhooks = &tenant.config.webhooks;
+    let codes: Vec<&str> = webhooks.iter().map(|webhook| webhook.customer_code.as_str()).collect();
+    let now = contacts::unknown_customers(reader, &codes).await?;
+    let before = tenant.note_unknown_customers(now.clone());
+    let customers = UnknownCustomers { now, before };
+    for webhook in webhooks.iter().filter(|webhook| customers.lacks(webhook)) {
+        let code = webhook.customer_code.as_str();
+        if !customers.before.contains(code) {
+            tracing::warn!("Webhook {}: {}", webhook.full_name(), unknown_customer(code));
+        }
+    }
+    Ok(customers)
+}
+
+/// Logs what [`publish`] does, for a process that is alone. A failure says nothing new of a database that was just read.
+pub(super) async fn warn(tenant: &ServedTenant) {
+    let read = async {
+        let mut reader = tenant.store.database().patient_reader().await?;
+        unknown_customers(tenant, &mut reader).await
+    };
+    if !matches!(tokio::time::timeout(READ, read).await, Ok(Ok(_))) {
+        let code = tenant.config.client_code.as_str();
+        tracing::debug!(tenant.code = code, "the customers of webhooks could not be read");
+    }
+}
+
 /// Publishes the health of the tenant's webhooks for the operator's status. Returns whether it is published now; a failure
 /// is only logged.
 pub(super) async fn publish(tenant: &ServedTenant, board: &Board) -> bool {
     let code = tenant.config.client_code.as_str();
-    let read = async { health::by_webhook(&mut tenant.store.database().patient_reader().await?).await };
-    let healths = match tokio::time::timeout(READ, read).await {
-        Ok(Ok(healths)) => healths,
+    let read = async {
+        let mut reader = tenant.store.database().patient_reader().await?;
+        Ok::<_, StoreError>((
+            health::by_webhook(&mut reader).await?,
+            unknown_customers(tenant, &mut reader).await?,
+        ))
+    };
+    let (healths, customers) = match tokio::time::timeout(READ, read).await {
+        Ok(Ok(read)) => read,
         Ok(Err(error)) => {
             tracing::warn!(tenant.code = code, error = %error, "reading the health of webhooks failed");
             return false;
@@ -108,13 +162,20 @@ pub(super) async fn publish(tenant: &ServedTenant, board: &Board) -> bool {
     };
     let count = |rows: i64| u64::try_from(rows).unwrap_or(0);
     // The owner of the database may write the keys of others' webhooks there.
-    let published = tenant.webhooks().health(healths).into_iter().map(|(uid, health)| {
+    let mut healths = tenant.webhooks().health(healths);
+    // One without deliveries is reported too, so that its object says why, and once more when that is no longer so.
+    for webhook in tenant.webhooks().served().filter(|webhook| customers.is_news(webhook)) {
+        healths.entry(webhook.uid.clone()).or_default();
+    }
+    let published = healths.into_iter().map(|(uid, health)| {
+        let webhook = tenant.config.webhooks.iter().find(|webhook| webhook.uid == uid);
         let published = ReportedHealth {
             pending: count(health.pending - health.retrying),
             dead_letter: count(health.dead_letter),
             retrying: count(health.retrying),
             last_success_at_ms: health.last_success_at_ms,
             last_failure_at_ms: health.last_dead_letter_at_ms,
+            lacks_customer: webhook.is_some_and(|webhook| customers.lacks(webhook)),
         };
         (uid, published)
     });

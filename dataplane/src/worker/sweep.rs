@@ -361,8 +361,10 @@ impl<S: Schedule> Sweeper<S> {
                 let result = scan.run(&tenant, dead, after, extent).await;
                 // After a loss each process sweeps everything; one report of the health is enough, by the next sweep.
                 let mut is_reported = result.is_ok() && extent == Extent::SomePages && after.is_none();
-                if let Some(board) = scan.board.as_ref().filter(|_| is_reported) {
-                    is_reported = report::publish(&tenant, board).await;
+                match &scan.board {
+                    Some(board) if is_reported => is_reported = report::publish(&tenant, board).await,
+                    None if is_reported => report::warn(&tenant).await,
+                    _ => {}
                 }
                 visit.end().await;
                 let state = state.filter(|_| is_reported);

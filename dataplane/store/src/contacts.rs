@@ -1,5 +1,7 @@
 //! Customers and their contacts.
 
+use std::collections::BTreeSet;
+
 use docket_domain::token::Owner;
 
 use crate::connection::{Connection, Transaction};
@@ -44,6 +46,22 @@ pub async fn insert_customer(
 /// Whether the tenant has this customer.
 pub async fn customer_exists(connection: &mut Connection, code: &str) -> Result<bool, StoreError> {
     Ok(connection.query_opt("SELECT 1 FROM customer WHERE code = $1", params![code]).await?.is_some())
+}
+
+/// Those of these codes that no customer of the tenant has.
+pub async fn unknown_customers(
+    connection: &mut Connection,
+    codes: &[&str],
+) -> Result<BTreeSet<String>, StoreError> {
+    let mut unknown: BTreeSet<String> = codes.iter().map(|code| (*code).to_owned()).collect();
+    let sql = format!("SELECT code FROM customer WHERE code IN ({})", slots(1));
+    let codes: Vec<String> = unknown.iter().cloned().collect();
+    for chunk in codes.chunks(SLOTS) {
+        for row in connection.query(&sql, filled(chunk.iter().map(|code| code.as_str().into()))).await? {
+            unknown.remove(&row.get::<String>(0)?);
+        }
+    }
+    Ok(unknown)
 }
 
 /// Adds a contact that was never signed out. [`StoreError::Conflict`] if the code or the e-mail address is taken, or there is no

@@ -25,11 +25,13 @@ pub struct Health {
     pub failing: bool,
     /// When the receiver last accepted a delivery, in milliseconds since 1970.
     pub last_success_at_ms: Option<i64>,
+    /// The tenant has no such customer.
+    pub lacks_customer: bool,
 }
 
 impl Health {
-    /// What the condition is made of, from well to bad; and whether a delivery ever succeeded.
-    const fn state(&self) -> (u8, bool) {
+    /// What the condition is made of, from well to bad; whether a delivery ever succeeded; and whether the customer is unknown.
+    const fn state(&self) -> (u8, bool, bool) {
         let bad = if self.retrying > 0 {
             1
         } else if self.failing {
@@ -37,7 +39,7 @@ impl Health {
         } else {
             0
         };
-        (bad, self.last_success_at_ms.is_some())
+        (bad, self.last_success_at_ms.is_some(), self.lacks_customer)
     }
 }
 

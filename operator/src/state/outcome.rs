@@ -22,8 +22,8 @@ pub struct WebhookOutcome {
     pub signed: bool,
     /// The version of the Secret that signs.
     pub secret_version: Option<String>,
-    /// What about the secret looks like a mistake.
-    pub odd_secret: Option<&'static str>,
+    /// A sentence about what looks like a mistake in one of its secrets.
+    pub odd_secret: Option<String>,
     /// Its Tenant is suspended.
     pub tenant_suspended: bool,
     /// Whether every pod serves it; `None`: nothing was handed over.

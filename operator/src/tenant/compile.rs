@@ -6,7 +6,7 @@ use std::sync::Arc;
 use docket_crds::compile::{self, compile as compile_tenant};
 use docket_crds::{
     ApiKeyDigest, Generated, GeneratedDatabase, Inputs, Reason, ReasonCode, Runtime, SecretBytes, SigningKey,
-    Tenant, TenantConfig, ValueKind, Webhook, WebhookConfig, webhook_key,
+    Tenant, TenantConfig, ValueKind, Violation, Webhook, WebhookConfig, webhook_key,
 };
 
 use crate::context::Settings;
@@ -122,7 +122,9 @@ fn of_readable<'a>(provisioned: Provisioned<'a>, tenant: &Tenant, settings: &Set
     let webhooks: Vec<_> = outcomes.collect();
     let runtime = config.map(|config| {
         let held = held(fetched, &config, &webhooks);
-        (Runtime::new(meta.generation, config, held), memory(&provisioned))
+        let faults: Vec<_> = faults(fetched, &webhooks).collect();
+        let runtime = Runtime::new(meta.generation, config, held);
+        (with_faults(runtime, faults), memory(&provisioned))
     });
     Compiled { provisioned, runtime, reasons, webhooks }
 }
@@ -273,6 +275,29 @@ fn held(fetched: &Fetched, config: &TenantConfig, outcomes: &[WebhookOutcome]) -
     held.map(|declared| (declared.meta.uid.clone(), held_key(declared))).collect()
 }
 
+/// What is wrong with each Webhook, by uid. One that can't be read at all has its reasons from the API server's document.
+fn faults<'a>(
+    fetched: &'a Fetched,
+    outcomes: &'a [WebhookOutcome],
+) -> impl Iterator<Item = (String, Vec<String>)> + use<'a> {
+    let unreadable = fetched.subject.webhooks.iter().filter_map(|declared| {
+        let violations = declared.document.as_ref().err()?;
+        Some((declared.meta.uid.clone(), violations.iter().map(ToString::to_string).collect()))
+    });
+    let text = |reason: &Reason| Violation::new(&reason.field, &reason.message).to_string();
+    let of_outcome =
+        move |outcome: &WebhookOutcome| (outcome.uid.clone(), outcome.reasons.iter().map(text).collect());
+    unreadable.chain(outcomes.iter().map(of_outcome))
+}
+
+/// Only of Webhooks that are served or on hold, and as far as the Secret has room.
+fn with_faults(runtime: Runtime, faults: Vec<(String, Vec<String>)>) -> Runtime {
+    let room = LARGEST.saturating_sub(size(serde_json::to_vec(&runtime)));
+    let concerned = |uid: &String| runtime.held_webhooks.contains(uid) || serves(&runtime.config, uid);
+    let faults: BTreeMap<_, _> = faults.into_iter().filter(|(uid, _)| concerned(uid)).collect();
+    runtime.with_faults(faults, room)
+}
+
 /// The key of a webhook, or its name if it can't be read.
 fn held_key(declared: &Declared<Webhook>) -> String {
     let name = declared.meta.name.to_string();
@@ -296,9 +321,11 @@ fn outcome(
     });
     let odd_secret = secret.and_then(|secret| {
         let name = Name::new(&declared.meta.name.namespace, &secret.name);
-        let keys = [Some(&secret.key), secret.next_key.as_ref()].into_iter().flatten();
-        let mut values = keys.filter_map(|key| fetched.value(ValueKind::Secret, &name, key).ok());
-        values.find_map(SecretBytes::oddity)
+        let keys =
+            [("spec.secretRef", Some(&secret.key)), ("spec.secretRef.nextKey", secret.next_key.as_ref())];
+        keys.into_iter().find_map(|(field, key)| {
+            fetched.value(ValueKind::Secret, &name, key?).ok().and_then(|value| value.warning(field))
+        })
     });
     WebhookOutcome {
         webhook: declared.meta.name.clone(),
@@ -322,6 +349,7 @@ impl Compiled<'_> {
         };
         let (generation, mut config, held) =
             (runtime.generation, Arc::clone(&runtime.config), runtime.held());
+        let faults = std::mem::take(&mut runtime.faults).into_iter().collect();
         for key in Arc::make_mut(&mut config).api_keys.extract_if(.., |key| taken.contains(&key.digest)) {
             let index = tenant.spec.api_keys.iter().position(|spec| spec.name == key.name);
             let field = format!("spec.apiKeys[{}]", index.unwrap_or_default());
@@ -329,6 +357,6 @@ impl Compiled<'_> {
                 "another Tenant, which is older, has the same key; give this one its own".to_owned();
             self.reasons.push(Reason { code: ReasonCode::SecretInvalid, field, message });
         }
-        *runtime = Runtime::new(generation, config, held);
+        *runtime = with_faults(Runtime::new(generation, config, held), faults);
     }
 }

@@ -244,6 +244,10 @@ fn unreadable_webhook_stays_served_or_is_put_on_hold() {
     assert_eq!(served.config.webhooks, runtime.config.webhooks);
     let never = runtime_of(&bad(), ready()).unwrap().0;
     assert_eq!(never.held(), BTreeMap::from([("w".to_owned(), "tenants/w".to_owned())]));
+    for runtime in [&served, &never] {
+        let faults = runtime.faults["w"].join(", ");
+        assert!(faults.starts_with("spec.events: "), "the portal shows it: {faults}");
+    }
 }
 
 #[test]
@@ -271,6 +275,7 @@ fn webhook_without_room_is_not_served_and_says_so() {
     assert_eq!(runtime.config.webhooks.iter().map(|webhook| &webhook.uid).collect::<Vec<_>>(), ["a"]);
     let held = BTreeMap::from([("b".to_owned(), "tenants/b/C".to_owned())]);
     assert_eq!(runtime.held(), held, "what is queued for it waits");
+    assert!(runtime.faults["b"][0].starts_with("spec.tenantRef: "), "{:?}", runtime.faults);
     let reason = &result.webhooks[1].reasons[0];
     assert_eq!(reason.code, ReasonCode::TooManyWebhooks);
     assert!(reason.message.contains("refer to more than 2000000 bytes"), "{reason}");
@@ -302,6 +307,7 @@ fn forbidden_webhook_leaves_no_trace_in_the_tenants_secret() {
     let result = compiled(&read, ready());
     let runtime = result.runtime.unwrap().0;
     assert!(runtime.held_webhooks.is_empty() && runtime.config.webhooks.is_empty());
+    assert!(runtime.faults.is_empty(), "{:?}", runtime.faults);
     assert_eq!(result.webhooks[0].reasons[0].code, ReasonCode::RefNotPermitted);
 }
 

@@ -54,12 +54,9 @@ pub fn status(facts: &WebhookFacts<'_>, previous: &WebhookStatus, now: Timestamp
     let mut verdicts = vec![accepted];
     if is_accepted || outcome.tenant_suspended {
         let usable = "every referenced Secret and ConfigMap exists and is usable";
-        let usable = match outcome.odd_secret {
+        let usable = match &outcome.odd_secret {
             None => usable.to_owned(),
-            Some(oddity) => format!(
-                "{usable}; spec.secretRef: the secret {oddity}, which is part of the key: the receiver must have the \
-                 same bytes; if it is a mistake, correct the Secret"
-            ),
+            Some(warning) => format!("{usable}; {warning}"),
         };
         verdicts.push(Verdict::of_reasons(
             ConditionType::ResolvedRefs,
@@ -134,6 +131,10 @@ fn delivery_healthy(health: &Health, has_succeeded: bool) -> Verdict {
         let message = "deliveries ended after their last attempt, and none has succeeded since; \
                        `docket deliveries list` shows why, `docket deliveries resend` sends them again";
         verdict(Truth::False, ReasonCode::DeadLettered, message)
+    } else if !has_succeeded && health.lacks_customer {
+        let message = "nothing has been sent: spec.customerCode: the tenant has no customer with this code; add the \
+                       customer, or declare the Webhook again for one that exists";
+        verdict(Truth::Unknown, ReasonCode::NoDeliveries, message)
     } else if !has_succeeded {
         verdict(Truth::Unknown, ReasonCode::NoDeliveries, "nothing has been sent yet")
     } else {
@@ -219,6 +220,10 @@ mod tests {
         assert_eq!(health_reason(&first), Some(ReasonCode::NoDeliveries.as_str()));
         let accepted = conditions::find(&first.conditions, ConditionType::Accepted).expect("it is there");
         assert!(accepted.status == "True" && accepted.message.contains("--allow-egress"), "{accepted:?}");
+        let lacking = Some(Health { lacks_customer: true, ..Health::default() });
+        let lacking = after(lacking, true, &nothing);
+        let condition = conditions::find(&lacking.conditions, ConditionType::DeliveryHealthy).unwrap();
+        assert!(condition.message.contains("no customer with this code"), "{}", condition.message);
         let second = after(health(Some(5_000), 0), true, &first);
         assert_eq!(health_reason(&second), Some(ReasonCode::Delivering.as_str()));
         let third = after(health(None, 0), true, &second);

@@ -77,7 +77,7 @@ async fn failed_test_is_in_the_log_and_in_no_health_and_no_metric() {
     .await;
     assert!(browser.get(&sent.headers["location"]).await.text().contains("BlockedAddress"));
     let overview = browser.get("/portal").await;
-    assert!(overview.text().contains("Nothing is wrong."), "{overview:?}");
+    assert!(overview.text().contains("No failure; its declaration needs a look"), "{overview:?}");
     let preview = browser.get("/portal/resends?webhook=default%2Forders").await;
     assert!(preview.text().contains("There is no dead letter of default/orders"), "{preview:?}");
     for series in [

@@ -9,6 +9,8 @@ use serde_json::json;
 
 use super::rig::{Browser, hidden, is_protected, page_of, send, shown, unserved_copy};
 
+/// Why an [`unserved_copy`] is not served.
+const UNSERVED: &str = "spec.targetURL: ";
 const SOON: Duration = Duration::from_secs(15);
 
 /// The tenants `acme` and `globex`, with the built-in receiver.
@@ -260,6 +262,9 @@ async fn webhook_that_is_not_served_is_corrected_and_removed_in_the_browser() {
     let page = browser.get(&pages[0]).await;
     is_protected(&page);
     assert!(page.status == 200 && page.text().contains("This webhook is not served yet"), "{page:?}");
+    assert!(page.text().contains(UNSERVED), "{page:?}");
+    let list = browser.get("/portal/webhooks").await;
+    assert!(list.text().contains(&format!("<strong>default/first</strong>: {UNSERVED}")), "{list:?}");
     assert!(!page.text().contains("next secret") && !page.text().contains("/test\""), "{page:?}");
     assert_eq!((other.get(&pages[0]).await.status, contact.get(&pages[0]).await.status), (404, 403));
     for none in ["default/none", "elsewhere/first", "default/..%2Fall"] {
@@ -277,6 +282,45 @@ async fn webhook_that_is_not_served_is_corrected_and_removed_in_the_browser() {
     .await;
     assert_eq!(send(&browser, &pages[1], &format!("{}/remove", pages[1]), &[]).await.status, 303);
     assert_eq!(browser.get(&pages[1]).await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn declarations_that_cannot_work_are_named_with_the_reason() {
+    let far = "https://10.11.12.13/";
+    let lost = webhook_yaml("acme", "lost", "C-77", "https://r.example/");
+    let held = webhook_yaml("acme", "held", "C-1", "http://plain.example/");
+    let far = webhook_yaml("acme", "far", "C-1", far);
+    let home = Home::with(&[tenant_yaml("acme", 'a'), far, lost, held].concat());
+    add_people(&home, "ACME");
+    let server = Server::start(&home, Options::default()).await;
+    let far = "spec.targetURL: 10.11.12.13:443 is not an allowed address";
+    let lost = "spec.customerCode: the tenant has no customer C-77, so no event is sent";
+    let held = "spec.targetURL: targetURL must be an absolute https:// URL";
+    let browser = Browser::signed_in(&server, "acme", ALEX).await;
+    for page in ["/portal", "/portal/webhooks"] {
+        let page = browser.get(page).await;
+        is_protected(&page);
+        let text = page.text();
+        for said in [
+            "1 webhook is declared and not served.",
+            "The declarations of 2 webhooks need a look.",
+            &format!("<strong>default/held</strong>: {held}"),
+            &format!("/portal/webhooks/default/far\">default/far</a></strong>: {far}"),
+            &format!("/portal/webhooks/default/lost\">default/lost</a></strong>: {lost}"),
+        ] {
+            assert!(text.contains(said), "{said}: {text}");
+        }
+        assert!(!text.contains("Nothing is wrong.") && !text.contains("No webhook"), "{text}");
+    }
+    for (name, said) in [("far", far), ("lost", lost)] {
+        let page = browser.get(&format!("/portal/webhooks/default/{name}")).await;
+        assert!(page.text().contains(&format!("<li>{said}")), "{page:?}");
+        let said = format!("Webhook default/{name}: {said}");
+        eventually("the log says it", SOON, async || {
+            std::fs::read_to_string(home.log("err")).unwrap_or_default().contains(&said)
+        })
+        .await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

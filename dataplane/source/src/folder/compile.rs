@@ -77,7 +77,7 @@ impl<'a> Compiler<'a> {
             Err(error) => {
                 let violation = Violation::new("", format!("{error:#}"));
                 problems.push(ConfigProblem::at(&entry.place, Some(Kind::Tenant.of(name)), violation));
-                return previous.map(|config| self.declared(name, Arc::clone(config), Vec::new()));
+                return previous.map(|config| self.declared(name, Arc::clone(config), Vec::new(), problems));
             }
         };
         let inputs = Inputs {
@@ -101,7 +101,7 @@ impl<'a> Compiler<'a> {
         problems.extend(self.problems(name, &entry.place, &compiled));
         let config = compiled.config.ok()?;
         let printed = printed_keys(&config, &keys);
-        Some(self.declared(name, config.into(), printed))
+        Some(self.declared(name, config.into(), printed, problems))
     }
 
     /// What each webhook of a tenant that has its secret generated asks for, and its customer, by uid.
@@ -136,23 +136,37 @@ impl<'a> Compiler<'a> {
         name: &Name,
         config: Arc<TenantConfig>,
         api_keys: Vec<(String, String)>,
+        problems: &[ConfigProblem],
     ) -> DeclaredTenant {
         let entries = self.objects.webhooks.by_place().into_iter();
         // A webhook that cannot be read at all may belong to any tenant.
-        let concerned =
-            entries.filter(|(_, entry)| entry.now.as_ref().is_none_or(|webhook| tenant_of(webhook) == *name));
+        let concerned: Vec<_> = entries
+            .filter(|(_, entry)| entry.now.as_ref().is_none_or(|webhook| tenant_of(webhook) == *name))
+            .collect();
+        let faults =
+            concerned.iter().map(|(name, _)| (uid(name), faults(name, problems))).collect::<Vec<_>>();
         let held: BTreeMap<String, String> = concerned
+            .into_iter()
             .map(|(name, entry)| (uid(name), held_key(name, entry)))
             .filter(|(uid, _)| config.webhooks.iter().all(|active| active.uid != *uid))
             .collect();
-        // A folder counts no generations.
-        DeclaredTenant { runtime: Arc::new(Runtime::new(0, config, held)), api_keys }
+        // A folder counts no generations, and no Secret has to have room for it.
+        let runtime = Runtime::new(0, config, held).with_faults(faults, usize::MAX);
+        DeclaredTenant { runtime: Arc::new(runtime), api_keys }
     }
 }
 
 /// The uid of a webhook. A folder's objects have none, so a webhook of the same name is the same webhook.
 fn uid(name: &Name) -> String {
     format!("file:{name}")
+}
+
+/// What is wrong with a webhook.
+fn faults(name: &Name, problems: &[ConfigProblem]) -> Vec<String> {
+    let object = Kind::Webhook.of(name);
+    let own = problems.iter().filter(|problem| problem.object.as_ref() == Some(&object));
+    own.map(|problem| Violation::new(problem.field.clone().unwrap_or_default(), &problem.message).to_string())
+        .collect()
 }
 
 /// The key of a webhook, or its name if it can't be read.

@@ -163,6 +163,9 @@ fn broken_rule_names_file_document_object_and_field() {
                    https:// URL";
     let (_case, loaded) = refused(&text, &[message]);
     assert_eq!(of(&loaded, "acme").runtime.held_webhooks, ["file:default/w".to_owned()].into());
+    let said = "spec.targetURL: targetURL must be an absolute https:// URL".to_owned();
+    let faults = [("file:default/w".to_owned(), vec![said])];
+    assert_eq!(of(&loaded, "acme").runtime.faults, faults.into(), "the portal shows it");
     let problem = &loaded.problems[0];
     assert_eq!(problem.document, Some(2));
     assert_eq!(problem.object.as_deref(), Some("Webhook default/w"));

@@ -1,0 +1,102 @@
+//! What is wrong with the declarations of webhooks, by name: those that are not served, and those that are served otherwise than
+//! someone meant.
+
+use maud::{Markup, html};
+
+use crate::webhooks::link;
+
+/// How many webhooks a page lists.
+const LISTED: usize = 20;
+
+/// A webhook with what is wrong with its declaration.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Faulty {
+    /// `namespace/name`; empty: it is not known.
+    pub full_name: String,
+    /// Sentences that begin with the field.
+    pub faults: Vec<String>,
+}
+
+/// The webhooks that are declared and not served.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unserved {
+    /// Those that are known.
+    pub known: Vec<Faulty>,
+    /// Whether there may be others.
+    pub may_be_more: bool,
+}
+
+impl Unserved {
+    /// Whether it is known that every webhook is served.
+    pub const fn is_none(&self) -> bool {
+        self.known.is_empty() && !self.may_be_more
+    }
+}
+
+/// Names the webhooks that are not served, and says why.
+pub fn unserved(unserved: &Unserved) -> Markup {
+    let Unserved { known, may_be_more } = unserved;
+    html! {
+        @if !unserved.is_none() {
+            div.wrong {
+                p { strong {
+                    @match (known.len(), may_be_more) {
+                        (_, true) => "Some webhooks may be declared and not served.",
+                        (1, _) => "1 webhook is declared and not served.",
+                        (count, _) => { (count) " webhooks are declared and not served." }
+                    }
+                } }
+                (list(known, |name| html! { (name) }))
+                p { "What is queued for them waits until they are served. Who runs Docket finds more in the conditions of the Webhook objects, or in the log of docket dev." }
+            }
+        }
+    }
+}
+
+/// Names the webhooks that are served and whose declarations look like a mistake, or are not served as they are written now.
+pub fn faulty(webhooks: &[Faulty]) -> Markup {
+    html! {
+        @if !webhooks.is_empty() {
+            div.wrong {
+                p { strong {
+                    @match webhooks.len() {
+                        1 => "The declaration of 1 webhook needs a look.",
+                        count => { "The declarations of " (count) " webhooks need a look." }
+                    }
+                } }
+                (list(webhooks, |name| html! { a href=(link(name)) { (name) } }))
+            }
+        }
+    }
+}
+
+/// What is wrong with the declaration of the webhook that a page is about.
+pub fn of_one(faults: &[String]) -> Markup {
+    html! {
+        @if !faults.is_empty() {
+            div.wrong {
+                p { strong { "Its declaration needs a look." } }
+                ul { @for fault in faults { li { (fault) } } }
+            }
+        }
+    }
+}
+
+fn list(webhooks: &[Faulty], shown: impl Fn(&str) -> Markup) -> Markup {
+    let rest = webhooks.len().saturating_sub(LISTED);
+    html! {
+        ul {
+            @for Faulty { full_name, faults } in webhooks.iter().take(LISTED) {
+                li {
+                    @if full_name.is_empty() { "One whose name is not known" } @else { strong { (shown(full_name)) } }
+                    @match &faults[..] {
+                        [] => {}
+                        [fault] => { ": " (fault) }
+                        faults => { ":" ul { @for fault in faults { li { (fault) } } } }
+                    }
+                }
+            }
+            @if rest > 0 { li { "and " (rest) " more" } }
+        }
+    }
+}

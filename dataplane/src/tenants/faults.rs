@@ -1,0 +1,51 @@
+//! Pure: what the data plane finds wrong with a webhook that is served as it is declared. The source knows what it refuses.
+
+use docket_crds::WebhookConfig;
+use docket_egress::{EgressPolicy, Trust};
+
+use super::tenant::{LocalReceiver, literal_targets};
+
+/// Sentences that begin with the field. `local`: the receiver of this process, if it has one.
+pub(super) fn of(
+    webhook: &WebhookConfig,
+    policy: &EgressPolicy,
+    local: Option<&LocalReceiver>,
+) -> Vec<String> {
+    let secrets = [("spec.secretRef", &webhook.secret), ("spec.secretRef.nextKey", &webhook.next_secret)];
+    let odd = secrets.into_iter().filter_map(|(field, secret)| secret.as_ref()?.warning(field));
+    out_of_reach(webhook, policy, local).into_iter().chain(unusable_bundle(webhook)).chain(odd).collect()
+}
+
+/// A target that is written as an address and is refused at each attempt. A name is looked up later.
+fn out_of_reach(
+    webhook: &WebhookConfig,
+    policy: &EgressPolicy,
+    local: Option<&LocalReceiver>,
+) -> Option<String> {
+    let sockets = literal_targets(webhook);
+    let socket = sockets.first()?;
+    if !webhook.active || sockets.iter().any(|socket| policy.permits(*socket)) {
+        return None;
+    }
+    let receiver = match local.and_then(|local| local.sockets.first()) {
+        Some(local) => format!("the built-in receiver is at {local}"),
+        None => "there is no built-in receiver".to_owned(),
+    };
+    Some(format!(
+        "spec.targetURL: {socket} is not an allowed address, so deliveries fail as BlockedAddress; {receiver}; allow other \
+         addresses with --allow-egress"
+    ))
+}
+
+/// That the tenant has no such customer, which only its database knows.
+pub fn unknown_customer(code: &str) -> String {
+    format!(
+        "spec.customerCode: the tenant has no customer {code}, so no event is sent; add the customer, or declare the webhook \
+         again for one that exists"
+    )
+}
+
+fn unusable_bundle(webhook: &WebhookConfig) -> Option<String> {
+    let error = Trust::with_bundle(webhook.ca_bundle.as_ref()?).err()?;
+    Some(format!("spec.caBundleRef: {error}; its deliveries fail as TlsUntrusted"))
+}
