@@ -12,8 +12,10 @@ pub const KEPT_DETAIL_CHARS: usize = 500;
 words! {
     /// Why an attempt failed. Each cause belongs to one [`FailureClass`].
     pub enum Cause {
-        /// The receiver's certificate, or one that it sends with it, has expired. Detail: when.
+        /// The receiver's certificate has expired. Detail: when.
         CertificateExpired,
+        /// A certificate that the receiver sends with its own has expired. Detail: when.
+        IntermediateExpired,
         /// The receiver's certificate, or one that it sends with it, is not valid yet. Detail: from when on.
         CertificateNotYetValid,
         /// The certificate is for other names. Detail: these names.
@@ -54,6 +56,8 @@ words! {
         HandshakeClosed,
         /// The receiver ended the handshake with an alert. Detail: its name.
         HandshakeRefused,
+        /// All connections that the receiver takes were in use by other attempts.
+        ReceiverBusy,
         /// The answer is of HTTP/2.
         Http2Answer,
         /// The answer does not begin like HTTP.
@@ -90,6 +94,7 @@ impl Cause {
     pub fn class(self) -> FailureClass {
         match self {
             Self::CertificateExpired
+            | Self::IntermediateExpired
             | Self::CertificateNotYetValid
             | Self::CertificateForOtherName
             | Self::CertificateWithoutNames
@@ -110,6 +115,7 @@ impl Cause {
             | Self::ClientCertificate
             | Self::HandshakeClosed
             | Self::HandshakeRefused => FailureClass::TlsOther,
+            Self::ReceiverBusy => FailureClass::Timeout(Phase::Connect),
             Self::Http2Answer
             | Self::NoStatusLine
             | Self::HttpVersion
@@ -128,7 +134,10 @@ impl Cause {
     fn remedy(self, detail: Option<&str>) -> String {
         let text = match self {
             Self::CertificateExpired => {
-                "The receiver's certificate, or an intermediate that it sends, expired{ on }; renew it, and have the server load the new one."
+                "The receiver's certificate expired{ on }; renew it, and have the server load the new one."
+            }
+            Self::IntermediateExpired => {
+                "The receiver's own certificate is valid, but an intermediate that it sends expired{ on }; configure the chain that the authority gives out today."
             }
             Self::CertificateNotYetValid => {
                 "The receiver's certificate, or an intermediate that it sends, is not valid yet{, but from }; use one that is valid now, and check the clock of the machine that issued it."
@@ -189,6 +198,9 @@ impl Cause {
             }
             Self::HandshakeRefused => {
                 "The receiver ended the TLS handshake with an alert{: }; see the receiver's TLS log for the reason."
+            }
+            Self::ReceiverBusy => {
+                "The receiver takes no further connection, and those that it took were in use by other attempts all the time; let it answer sooner, or take more connections at once."
             }
             Self::Http2Answer => {
                 "The receiver answers in HTTP/2 without being asked; let this port speak HTTP/1.1 as well."

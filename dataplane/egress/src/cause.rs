@@ -1,6 +1,7 @@
 //! The cause of a failed TLS handshake, from the types of rustls' errors.
 
 use docket_domain::failure::{Cause, Explanation};
+use jiff::Timestamp;
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
 
@@ -34,7 +35,9 @@ pub(crate) fn of_handshake(error: Option<&Error>, shown: &Shown, first: &[u8]) -
 fn of_certificate(error: &CertificateError, shown: &Shown) -> Explanation {
     let cause = match error {
         CertificateError::ExpiredContext { not_after, .. } => {
-            return at(Cause::CertificateExpired, *not_after);
+            let is_own = timestamp(*not_after).is_some_and(|time| shown.has_time(time));
+            let cause = if is_own { Cause::CertificateExpired } else { Cause::IntermediateExpired };
+            return at(cause, *not_after);
         }
         CertificateError::NotValidYetContext { not_before, .. } => {
             return at(Cause::CertificateNotYetValid, *not_before);
@@ -80,9 +83,11 @@ fn of_certificate(error: &CertificateError, shown: &Shown) -> Explanation {
 }
 
 fn at(cause: Cause, time: UnixTime) -> Explanation {
-    let time =
-        i64::try_from(time.as_secs()).ok().and_then(|second| jiff::Timestamp::from_second(second).ok());
-    Explanation::with(Some(cause), &time.map(|time| time.to_string()).unwrap_or_default())
+    Explanation::with(Some(cause), &timestamp(time).map(|time| time.to_string()).unwrap_or_default())
+}
+
+fn timestamp(time: UnixTime) -> Option<Timestamp> {
+    Timestamp::from_second(i64::try_from(time.as_secs()).ok()?).ok()
 }
 
 /// The cause of an alert. `wants_certificate`: the receiver asked for a client certificate before.
@@ -148,7 +153,14 @@ mod tests {
         let shown = |end| Shown { end, ..Shown::default() };
         let expired = CertificateError::ExpiredContext { time: time(2), not_after: time(1) };
         let at = Some("1970-01-01T00:00:01Z".to_owned());
-        assert_eq!(certificate(expired, &Shown::default()), (Some(Cause::CertificateExpired), at));
+        for (own, cause) in [
+            (&b"..700101000001Z.."[..], Cause::CertificateExpired),
+            (b"..19700101000001Z", Cause::CertificateExpired),
+            (b"..700101000002Z..", Cause::IntermediateExpired),
+        ] {
+            let shown = Shown { own: own.into(), ..Shown::default() };
+            assert_eq!(certificate(expired.clone(), &shown), (Some(cause), at.clone()));
+        }
         for (end, cause) in [
             (Some(End::SelfSigned), Cause::SelfSigned),
             (Some(End::NotSent), Cause::IssuerNotSent),

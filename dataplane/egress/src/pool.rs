@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use docket_domain::delivery::{FailureClass, Phase, Report};
+use docket_domain::failure::{Cause, Explanation};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
@@ -148,7 +149,6 @@ impl Opening {
                     line.in_use += 1;
                     busy.in_use += 1;
                     line.opened = if self.starves { 0 } else { line.opened + 1 };
-                    line.timed_out = None;
                 });
                 let (starved, seat) =
                     (self.starves, Seat { pool: pool.clone(), target: Arc::clone(&target) });
@@ -160,12 +160,7 @@ impl Opening {
                 let timed_out = matches!(class, FailureClass::Timeout(Phase::Connect | Phase::Tls));
                 let fails = pool.lock().change(&target, |busy, line| {
                     line.opened = 0;
-                    let is_busy = busy.in_use > 0 || busy.answered_at.is_some_and(|at| at > self.since);
-                    if timed_out && is_busy {
-                        line.timed_out = Some(class);
-                        return None;
-                    }
-                    line.first(true)
+                    if timed_out && busy.is_busy_since(self.since) { None } else { line.first(true) }
                 });
                 if let Some(fails) = fails {
                     let _ = fails.send(Err((class, report))); // it has just ended by itself
@@ -195,6 +190,7 @@ impl Pool {
         O: Fn() -> F + Clone + Send + 'static,
         F: Future<Output = Opened> + Send + 'static,
     {
+        let since = Instant::now();
         loop {
             let mut waiting = match self.join(target, afresh) {
                 Ok(idle) => return Ok(idle),
@@ -206,9 +202,11 @@ impl Pool {
                     Ok(given) => break given.expect("the line keeps it until it gives something"),
                     Err(_) if Instant::now() < until => self.open_more(target, true, &open),
                     Err(_) => {
-                        let timed_out = self.lock().change(target, |_, line| line.timed_out);
-                        let class = timed_out.unwrap_or(FailureClass::Timeout(Phase::Connect));
-                        return Err((class, Report::default()));
+                        let is_busy = self.lock().change(target, |busy, _| busy.is_busy_since(since));
+                        let cause = is_busy.then_some(Cause::ReceiverBusy);
+                        let explanation = Explanation { cause, detail: None };
+                        let report = Report { explanation, ..Report::default() };
+                        return Err((FailureClass::Timeout(Phase::Connect), report));
                     }
                 }
             };

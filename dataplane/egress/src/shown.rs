@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use rustls::client::ResolvesClientCert;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -31,10 +32,20 @@ pub(crate) struct Shown {
     pub(crate) end: Option<End>,
     /// The first DNS names of its certificate.
     pub(crate) names: Vec<String>,
+    /// Its certificate, in DER.
+    pub(crate) own: Vec<u8>,
     /// Whether its certificate is trusted, and what it signed with its own key in the handshake does not fit.
     pub(crate) signs_wrongly: bool,
     /// Whether it asked for a client certificate.
     pub(crate) wants_certificate: bool,
+}
+
+impl Shown {
+    /// Whether its own certificate has this time. rustls does not say whose time it complains of.
+    pub(crate) fn has_time(&self, time: Timestamp) -> bool {
+        let ways = ["%y%m%d%H%M%SZ", "%Y%m%d%H%M%SZ"].map(|way| time.strftime(way).to_string());
+        ways.iter().any(|way| self.own.windows(way.len()).any(|part| part == way.as_bytes()))
+    }
 }
 
 /// Where a chain of certificates ends.
@@ -116,7 +127,10 @@ impl ServerCertVerifier for Verifier {
         if verified.is_err() {
             let chain: Vec<CertificateDer<'_>> =
                 std::iter::once(end_entity).chain(intermediates).take(MAX_CHAIN).cloned().collect();
-            note(|shown| (shown.end, shown.names) = (end(&chain), names(end_entity)));
+            note(|shown| {
+                (shown.end, shown.names) = (end(&chain), names(end_entity));
+                shown.own = end_entity.to_vec();
+            });
         }
         verified
     }

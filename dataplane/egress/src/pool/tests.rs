@@ -393,9 +393,21 @@ async fn attempt_waits_no_longer_than_its_own_time() {
     let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
     let (begun, short) = (Instant::now(), Duration::from_millis(250));
     let end = pool.take(&target, false, begun + short, openings.open()).await;
-    assert_eq!(end.err().map(|(class, _)| class), Some(FailureClass::Timeout(Phase::Connect)));
+    let end = end.err().map(|(class, report)| (class, report.explanation.cause));
+    assert_eq!(end, Some((FailureClass::Timeout(Phase::Connect), None)));
     assert_eq!(begun.elapsed(), short);
     drop(openings.next().await);
+}
+
+#[tokio::test]
+async fn attempt_that_gets_no_connection_of_a_busy_receiver_says_so() {
+    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (borrowed, _theirs) = first(&pool, &target, &mut openings).await;
+    let until = Instant::now() + Duration::from_millis(50);
+    let end = pool.take(&target, false, until, openings.open()).await;
+    let end = end.err().map(|(class, report)| (class, report.explanation.cause));
+    assert_eq!(end, Some((FailureClass::Timeout(Phase::Connect), Some(Cause::ReceiverBusy))));
+    drop((borrowed, openings.next().await));
 }
 
 #[tokio::test(start_paused = true)]

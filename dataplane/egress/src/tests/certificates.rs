@@ -114,6 +114,14 @@ async fn chain_that_does_not_lead_to_a_trusted_authority_has_its_cause() {
     };
     let trusted = Trust::with_bundle(&root.pem()).expect("a bundle");
 
+    let mut old = authority("middle");
+    old.not_after = date_time_ymd(2024, 2, 29);
+    let old = CertifiedIssuer::signed_by(old, key(), &root).expect("an intermediate");
+    let old_leaf = params(&["receiver.test"]).signed_by(&leaf_key, &old).expect("a leaf");
+    let expired = explained(of(&[old_leaf.der(), old.der()]), &trusted).await;
+    let at = Explanation::with(Some(Cause::IntermediateExpired), "2024-02-29T00:00:00Z");
+    assert_eq!(expired, (Some(FailureClass::TlsUntrusted), at));
+
     let whole = explained(of(&[leaf.der(), middle.der()]), &trusted).await;
     assert_eq!(whole, (None, Explanation::default()));
     for (chain, trust, cause) in [
