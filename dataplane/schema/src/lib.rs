@@ -227,6 +227,12 @@ pub const MIGRATIONS: &[Migration] = &[
         sql: Sql::Both(include_str!("../migrations/0016_seen_missing_webhooks.sql")),
         indexes: &[],
     },
+    Migration {
+        version: 17,
+        name: "what stopped resends withdrew (additive)",
+        sql: Sql::Both(include_str!("../migrations/0017_resends_taken_back.sql")),
+        indexes: &[],
+    },
 ];
 
 /// Creates the table of applied steps, if it does not exist. Runs before [`CURRENT_VERSION`].

@@ -226,6 +226,7 @@ pub async fn resend_many(
         created_at_ms: now.as_millisecond(),
         stopped_by: None,
         stopped_at_ms: None,
+        taken_back: 0,
     };
     let new = new_deliveries(&resend, many, &dead, now);
     let inserted = deliveries::insert_many(transaction, &new, now.as_millisecond()).await?;
@@ -281,7 +282,7 @@ pub async fn stop(
     let taken_back = resends::stop(transaction, id, stopped_by, now.as_millisecond()).await?;
     let taken_back = taken_back.ok_or(NO_SUCH_RESEND)?;
     let left = resends::statuses(transaction, &[id.to_owned()]).await?;
-    Ok(Stopped { taken_back: taken_back as i64, gone: left.iter().map(|(_, _, count)| count).sum() })
+    Ok(Stopped { taken_back, gone: left.iter().map(|(_, _, count)| count).sum() })
 }
 
 /// The progress of a bulk resend.
@@ -294,8 +295,6 @@ pub struct Progress {
     pub failed: i64,
     pub succeeded: i64,
     pub dead_letter: i64,
-    /// Those that [`stop`] deleted: the others of its count.
-    pub taken_back: i64,
 }
 
 /// Returns bulk resends, newest first, each with its progress: to these webhooks, by key, if they are given.
@@ -316,10 +315,7 @@ pub async fn progress(
     let progress = |resend: Resend| {
         let states = [Status::Pending, Status::Failed, Status::Succeeded, Status::DeadLetter];
         let [pending, failed, succeeded, dead_letter] = states.map(|status| count(&resend.id, status));
-        let others = resend.count - (pending + failed + succeeded + dead_letter);
-        // Those that retention deletes have ended, and were not withdrawn.
-        let taken_back = if resend.stopped_at_ms.is_some() { others.max(0) } else { 0 };
-        Progress { resend, pending, failed, succeeded, dead_letter, taken_back }
+        Progress { resend, pending, failed, succeeded, dead_letter }
     };
     Ok(found.into_iter().map(progress).collect())
 }

@@ -209,7 +209,7 @@ pub async fn stop(
 }
 
 fn shown(progress: Progress) -> Resend {
-    let Progress { resend, pending, failed, succeeded, dead_letter, taken_back } = progress;
+    let Progress { resend, pending, failed, succeeded, dead_letter } = progress;
     Resend {
         id: resend.id,
         webhook: resend.webhook_name,
@@ -218,6 +218,6 @@ fn shown(progress: Progress) -> Resend {
         requested_by: resend.requested_by,
         created_at: time(resend.created_at_ms),
         stopped: resend.stopped_by.zip(resend.stopped_at_ms.map(time)),
-        states: [pending, failed, succeeded, dead_letter, taken_back],
+        states: [pending, failed, succeeded, dead_letter, resend.taken_back],
     }
 }

@@ -160,6 +160,7 @@ pub struct Resend {
     pub created_at_ms: i64,
     pub stopped_by: Option<String>,
     pub stopped_at_ms: Option<i64>,
+    pub taken_back: i64,
 }
 
 /// Stores a request, in the transaction of its deliveries.
@@ -192,7 +193,7 @@ pub async fn search(
 ) -> Result<Vec<Resend>, StoreError> {
     let mut search = Search::new(
         "SELECT id, webhook, webhook_name, from_ms, to_ms, per_second, count, requested_by, created_at_ms, \
-         stopped_by, stopped_at_ms FROM resend",
+         stopped_by, stopped_at_ms, taken_back FROM resend",
     );
     search.and_some("id = $1", id);
     if let Some(webhooks) = webhooks {
@@ -219,6 +220,7 @@ pub async fn search(
                 created_at_ms: row.get(8)?,
                 stopped_by: row.get(9)?,
                 stopped_at_ms: row.get(10)?,
+                taken_back: row.get(11)?,
             })
         })
         .collect()
@@ -243,13 +245,13 @@ pub async fn statuses(
 }
 
 /// Deletes the deliveries of a bulk resend that no worker has attempted, and records who stopped it. Returns how many it
-/// deleted; `None`: there is no such resend. Stopping it again changes nothing.
+/// deleted; `None`: there is no such resend. Stopping it again deletes only what a worker has given back since.
 pub async fn stop(
     transaction: &mut Transaction,
     id: &str,
     stopped_by: &str,
     now_ms: i64,
-) -> Result<Option<u64>, StoreError> {
+) -> Result<Option<i64>, StoreError> {
     let sql = "UPDATE resend SET stopped_by = coalesce(stopped_by, $1), stopped_at_ms = coalesce(stopped_at_ms, $2) \
                WHERE id = $3";
     if transaction.execute(sql, params![stopped_by, now_ms, id]).await? == 0 {
@@ -263,5 +265,8 @@ pub async fn stop(
     dead_letters::unmark(transaction, &originals.into_iter().flatten().collect::<Vec<_>>()).await?;
     // Retention may have deleted the dead letters meanwhile: then these were the last ones to need their events.
     events::delete_undelivered(transaction, &event_ids).await?;
-    Ok(Some(event_ids.len() as u64))
+    let taken_back = event_ids.len() as i64;
+    let sql = "UPDATE resend SET taken_back = taken_back + $1 WHERE id = $2";
+    transaction.execute(sql, params![taken_back, id]).await?;
+    Ok(Some(taken_back))
 }

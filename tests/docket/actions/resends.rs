@@ -314,11 +314,9 @@ async fn a_stop_cancels_deliveries_without_an_attempt(rig: TenantDatabase) {
     );
     let found =
         resend::progress(&mut rig.reader().await, None, Some(&made.id), None, 10).await.expect("a page");
-    let stopped = Resend { stopped_by: Some("employee 7".into()), stopped_at_ms: Some(now + 1000), ..made };
-    assert_eq!(
-        found,
-        [Progress { resend: stopped, pending: 3, failed: 0, succeeded: 0, dead_letter: 0, taken_back: 37 }]
-    );
+    let (stopped_by, stopped_at_ms) = (Some("employee 7".into()), Some(now + 1000));
+    let stopped = Resend { stopped_by, stopped_at_ms, taken_back: 37, ..made };
+    assert_eq!(found, [Progress { resend: stopped, pending: 3, failed: 0, succeeded: 0, dead_letter: 0 }]);
     let unknown = stop(&rig, "no such", "employee 7", now).await;
     assert!(matches!(unknown, Err(Refusal::NotFound(_))), "{unknown:?}");
 }
@@ -363,6 +361,7 @@ async fn requests_are_paged_newest_first(rig: TenantDatabase) {
         created_at_ms: T0 + number / 2,
         stopped_by: None,
         stopped_at_ms: None,
+        taken_back: 0,
     };
     rig.write(async |t| {
         for number in 0..60 {

@@ -59,7 +59,7 @@ pub(super) fn resends(progress: &[Progress]) -> String {
         "STOPPED",
     ];
     let rows = progress.iter().map(|progress| {
-        let Progress { resend, pending, failed, succeeded, dead_letter, taken_back } = progress;
+        let Progress { resend, pending, failed, succeeded, dead_letter } = progress;
         [
             resend.id.clone(),
             time(resend.created_at_ms),
@@ -70,7 +70,7 @@ pub(super) fn resends(progress: &[Progress]) -> String {
             failed.to_string(),
             succeeded.to_string(),
             dead_letter.to_string(),
-            taken_back.to_string(),
+            resend.taken_back.to_string(),
             resend.stopped_at_ms.map_or("–".to_owned(), time),
         ]
     });

@@ -136,6 +136,10 @@ async fn a_withdrawn_resend_leaves_its_dead_letter(rig: TenantDatabase) {
     assert_eq!(open(&rig).await, Vec::<String>::new());
     let stopped = rig.write(async |t| resends::stop(t, "bulk", "x", T0).await).await;
     assert_eq!((stopped, open(&rig).await), (Some(1), vec![first.to_string()]));
+    let again = rig.write(async |t| resends::stop(t, "bulk", "x", T0 + 1).await).await;
+    assert_eq!(again, Some(0));
+    let found = resends::search(&mut rig.reader().await, None, Some("bulk"), None, 1).await;
+    assert_eq!(found.expect("a statement")[0].taken_back, 1, "retention changes nothing of it");
 }
 
 /// They have the uid of a webhook that was created again since, and those that ended with it have no time from which it was missing.

@@ -99,6 +99,7 @@ async fn a_request_for_many_goes_after_its_deliveries(rig: TenantDatabase) {
         created_at_ms,
         stopped_by: None,
         stopped_at_ms: None,
+        taken_back: 0,
     };
     rig.write(async |t| {
         resends::insert(t, &row("empty", T0)).await?;

@@ -151,13 +151,13 @@ pub struct ResendState {
     /// Its deliveries that are DeadLetter.
     dead_letter: i64,
     /// Its deliveries that were withdrawn when it was stopped. `count` is the sum of these five, until retention deletes
-    /// deliveries.
+    /// deliveries that have ended.
     taken_back: i64,
 }
 
 impl From<Progress> for ResendState {
     fn from(progress: Progress) -> Self {
-        let Progress { resend, pending, failed, succeeded, dead_letter, taken_back } = progress;
+        let Progress { resend, pending, failed, succeeded, dead_letter } = progress;
         Self {
             resend_id: resend.id,
             webhook: resend.webhook_name,
@@ -173,7 +173,7 @@ impl From<Progress> for ResendState {
             failed,
             succeeded,
             dead_letter,
-            taken_back,
+            taken_back: resend.taken_back,
         }
     }
 }
