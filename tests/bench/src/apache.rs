@@ -2,6 +2,7 @@
 //! passes each request on to the receiver.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -48,6 +49,8 @@ impl Apache {
         fs::write(path("configuration"), configuration).expect("the folder is ours");
         let mut command = Command::new("apache2");
         command.args(["-f", &path("configuration"), "-DFOREGROUND"]).stdin(Stdio::null());
+        // When prefork ends, it sends SIGTERM to its process group, which would be ours.
+        command.process_group(0);
         let program = command.spawn().expect("apache2 starts; tests/bench/run installs it");
         let apache = Self { port, program, folder };
         let begun = Instant::now();

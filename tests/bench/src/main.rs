@@ -82,7 +82,10 @@ fn main() {
                 // What is dropped takes its processes and files with it.
                 tokio::select! {
                     complete = run(arguments) => complete,
-                    () = ended() => false,
+                    () = ended() => {
+                        eprintln!("ended by a signal before it was complete");
+                        false
+                    }
                 }
             });
             std::process::exit(i32::from(!complete));
