@@ -44,6 +44,8 @@ pub struct Runtime {
 
 /// The most characters of one of the [`faults`](Runtime::faults); a longer one is cut.
 const LONGEST_FAULT: usize = 400;
+/// The most of one Webhook.
+const MOST_FAULTS: usize = 4;
 /// The most bytes of all of them, as JSON. The others are left out: they are in the conditions of the Webhooks, too.
 const ALL_FAULTS: usize = 32 * 1024;
 
@@ -60,7 +62,8 @@ impl Runtime {
         Self { generation, revision, config, held_webhooks, held_keys: held, faults: BTreeMap::new() }
     }
 
-    /// Adds what is wrong with Webhooks, by uid; at most `room` bytes of it, and never more than 32 KiB.
+    /// Adds what is wrong with Webhooks, by uid, the most important first; at most four texts of each, at most `room` bytes, and never
+    /// more than 32 KiB.
     #[must_use]
     pub fn with_faults(
         mut self,
@@ -69,7 +72,7 @@ impl Runtime {
     ) -> Self {
         let mut room = room.min(ALL_FAULTS);
         for (uid, texts) in faults {
-            let texts: Vec<String> = texts.iter().map(|text| cut(text)).collect();
+            let texts: Vec<String> = texts.iter().take(MOST_FAULTS).map(|text| cut(text)).collect();
             // With the quotes of the uid, the colon and the comma.
             let size = serde_json::to_vec(&(&uid, &texts)).map_or(usize::MAX, |json| json.len() + 1);
             match room.checked_sub(size) {

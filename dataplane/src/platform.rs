@@ -15,7 +15,7 @@ use axum::body::Bytes;
 use axum::extract::{FromRequestParts, Path, Request, State};
 use axum::response::Response;
 use axum::routing::{get, post};
-use docket_crds::is_object_name;
+use docket_crds::{is_object_name, webhook_key};
 use docket_domain::audit::Actor;
 use docket_domain::resend::{DEFAULT_PER_SECOND, MAX_COUNT, MAX_PER_SECOND};
 use docket_store::deliveries::{self, DeliveryFilter, ListedDelivery};
@@ -232,7 +232,9 @@ fn of_webhook_named(tenants: Vec<Arc<ServedTenant>>, full_name: &str) -> Option<
     let serves = |tenant: &Arc<ServedTenant>| {
         tenant.config.webhooks.iter().any(|webhook| webhook.full_name() == full_name)
     };
-    let holds = |tenant: &Arc<ServedTenant>| tenant.webhooks().held().any(|(_, name)| name == full_name);
+    let holds = |tenant: &Arc<ServedTenant>| {
+        tenant.webhooks().held().any(|(_, key)| webhook_key::full_name(key).unwrap_or(key) == full_name)
+    };
     let place = tenants.iter().position(serves).or_else(|| tenants.iter().position(holds))?;
     tenants.into_iter().nth(place)
 }

@@ -9,6 +9,6 @@ mod registry;
 mod tenant;
 
 pub use activation::{Activation, Revisions};
-pub use faults::unknown_customer;
+pub use faults::{UNKNOWN_CUSTOMER, warnings};
 pub use registry::{SOURCE_LAG, Tenants};
 pub use tenant::{HeldWebhooks, LocalReceiver, ServedTenant, Webhooks};

@@ -149,6 +149,7 @@ impl Opening {
                     line.in_use += 1;
                     busy.in_use += 1;
                     line.opened = if self.starves { 0 } else { line.opened + 1 };
+                    line.timed_out = None;
                 });
                 let (starved, seat) =
                     (self.starves, Seat { pool: pool.clone(), target: Arc::clone(&target) });
@@ -160,7 +161,11 @@ impl Opening {
                 let timed_out = matches!(class, FailureClass::Timeout(Phase::Connect | Phase::Tls));
                 let fails = pool.lock().change(&target, |busy, line| {
                     line.opened = 0;
-                    if timed_out && busy.is_busy_since(self.since) { None } else { line.first(true) }
+                    if timed_out && (busy.in_use > 0 || busy.has_answered_since(self.since)) {
+                        line.timed_out = Some(class);
+                        return None;
+                    }
+                    line.first(true)
                 });
                 if let Some(fails) = fails {
                     let _ = fails.send(Err((class, report))); // it has just ended by itself
@@ -202,11 +207,14 @@ impl Pool {
                     Ok(given) => break given.expect("the line keeps it until it gives something"),
                     Err(_) if Instant::now() < until => self.open_more(target, true, &open),
                     Err(_) => {
-                        let is_busy = self.lock().change(target, |busy, _| busy.is_busy_since(since));
-                        let cause = is_busy.then_some(Cause::ReceiverBusy);
-                        let explanation = Explanation { cause, detail: None };
-                        let report = Report { explanation, ..Report::default() };
-                        return Err((FailureClass::Timeout(Phase::Connect), report));
+                        let (has_answered, timed_out) = self
+                            .lock()
+                            .change(target, |busy, line| (busy.has_answered_since(since), line.timed_out));
+                        let cause = has_answered.then_some(Cause::ReceiverBusy);
+                        let class = cause.map(Cause::class).or(timed_out);
+                        let report =
+                            Report { explanation: Explanation { cause, detail: None }, ..Report::default() };
+                        return Err((class.unwrap_or(FailureClass::Timeout(Phase::Connect)), report));
                     }
                 }
             };

@@ -23,7 +23,7 @@ pub struct Webhook {
     pub is_signed: bool,
     /// Whether they are signed with the next secret, too.
     pub has_next_secret: bool,
-    /// What is wrong with its declaration, although it is served: sentences that begin with the field.
+    /// What is wrong with its declaration, although it is served, or may be a mistake: sentences that begin with the field.
     pub faults: Vec<String>,
     /// Its deliveries that wait, also for another attempt.
     pub pending: i64,

@@ -268,7 +268,7 @@ pub struct Stopped {
 }
 
 /// Withdraws the deliveries of a bulk resend that were not attempted yet, to one of these webhooks, by key, if they are given. A
-/// second stop withdraws nothing.
+/// second stop withdraws only what a worker has given back since.
 pub async fn stop(
     transaction: &mut Transaction,
     webhooks: Option<&[String]>,

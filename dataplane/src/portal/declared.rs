@@ -2,27 +2,33 @@
 
 use std::collections::HashMap;
 
-use docket_crds::WebhookConfig;
+use docket_crds::{WebhookConfig, webhook_key};
 use docket_portal::declared::{Faulty, Unserved};
 use docket_store::{Connection, StoreError, contacts};
 
 use super::session::Viewer;
-use crate::tenants;
+use crate::tenants::UNKNOWN_CUSTOMER;
 
 /// The webhooks that are declared and not served.
 pub(super) fn unserved(viewer: &Viewer) -> Unserved {
     let (tenant, webhooks) = (&viewer.caller.tenant, viewer.caller.webhooks());
-    let faulty = |(uid, name): (&str, &str)| Faulty {
-        full_name: name.to_owned(),
-        faults: tenant.faults(uid).to_vec(),
+    let faulty = |(uid, key): (&str, &str)| {
+        let faults = tenant.faults(uid).to_vec();
+        // Of which tenant a webhook is that says nothing else is not known: its name may be another tenant's.
+        let is_own = !faults.is_empty() || webhook_key::full_name(key).is_some();
+        let name = if is_own { webhook_key::full_name(key).unwrap_or(key) } else { "" };
+        Faulty { full_name: name.to_owned(), faults }
     };
     Unserved { known: webhooks.held().map(faulty).collect(), may_be_more: webhooks.are_incomplete() }
 }
 
-/// What is wrong with the webhook of this name, which is not served.
+/// What is wrong with the webhook of this name, which is not served, and which the viewer may see.
 pub(super) fn of_unserved(viewer: &Viewer, full_name: &str) -> Faulty {
-    let known = unserved(viewer).known.into_iter().find(|known| known.full_name == full_name);
-    known.unwrap_or_else(|| Faulty { full_name: full_name.to_owned(), faults: Vec::new() })
+    let tenant = &viewer.caller.tenant;
+    let name = |key| webhook_key::full_name(key).unwrap_or(key);
+    let uid = tenant.webhooks().held().find(|(_, key)| name(key) == full_name).map(|(uid, _)| uid);
+    let faults = uid.map(|uid| tenant.faults(uid).to_vec());
+    Faulty { full_name: full_name.to_owned(), faults: faults.unwrap_or_default() }
 }
 
 /// What is wrong with webhooks that are served, by uid; none if it has no fault.
@@ -35,8 +41,8 @@ pub(super) async fn faults(
     let unknown = contacts::unknown_customers(reader, &codes).await?;
     let faults = |webhook: &&WebhookConfig| {
         let mut faults = viewer.caller.tenant.faults(&webhook.uid).to_vec();
-        let code = webhook.customer_code.as_str();
-        faults.extend(unknown.contains(code).then(|| tenants::unknown_customer(code)));
+        let lacks_customer = webhook.active && unknown.contains(webhook.customer_code.as_str());
+        faults.extend(lacks_customer.then(|| UNKNOWN_CUSTOMER.to_owned()));
         (!faults.is_empty()).then(|| (webhook.uid.clone(), faults))
     };
     Ok(webhooks.iter().filter_map(faults).collect())

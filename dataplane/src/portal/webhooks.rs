@@ -36,7 +36,7 @@ use crate::api::state::ApiState;
 use crate::api::times::time;
 use crate::api::webhook_logs::answers::EventWord;
 use crate::api::webhook_logs::test_events::send_test;
-use crate::tenants::ServedTenant;
+use crate::tenants::{self, ServedTenant};
 
 const NO_SUCH_WEBHOOK: ApiError = ApiError::NotFound(
     "There is no such webhook; if it was added a moment ago, open this page again in some seconds",
@@ -132,9 +132,9 @@ pub async fn list(
     let mut all: Vec<&WebhookConfig> = viewer.caller.webhooks().served().collect();
     all.sort_by_key(|webhook| (&webhook.namespace, &webhook.name));
     let mut faults = declared::faults(&mut reader, &viewer, &all).await?;
-    let shown = all.into_iter().map(|webhook| Webhook {
-        faults: faults.remove(&webhook.uid).unwrap_or_default(),
-        ..shown(&viewer, webhook, healths.get(&webhook.uid))
+    let shown = all.into_iter().map(|webhook| {
+        let faults = faults.remove(&webhook.uid).unwrap_or_default();
+        shown(&viewer, webhook, healths.get(&webhook.uid), faults)
     });
     let (shown, unserved) = (shown.collect::<Vec<_>>(), declared::unserved(&viewer));
     Ok(Html(webhooks::list(&viewer.frame(&state), &shown, &unserved, is_open(&writes))))
@@ -457,10 +457,17 @@ async fn with_health(
     let healths = health::by_webhook_bounded(&mut reader).await?;
     let health = viewer.caller.webhooks().health(healths).remove(&webhook.uid);
     let faults = declared::faults(&mut reader, viewer, &[webhook]).await?.remove(&webhook.uid);
-    Ok(Webhook { faults: faults.unwrap_or_default(), ..shown(viewer, webhook, health.as_ref()) })
+    Ok(shown(viewer, webhook, health.as_ref(), faults.unwrap_or_default()))
 }
 
-fn shown(viewer: &Viewer, webhook: &WebhookConfig, health: Option<&WebhookHealth>) -> Webhook {
+/// `faults`: why it can't work; what may be a mistake comes after that.
+fn shown(
+    viewer: &Viewer,
+    webhook: &WebhookConfig,
+    health: Option<&WebhookHealth>,
+    mut faults: Vec<String>,
+) -> Webhook {
+    faults.extend(tenants::warnings(webhook));
     let health = health.cloned().unwrap_or_default();
     Webhook {
         full_name: webhook.full_name(),
@@ -477,7 +484,7 @@ fn shown(viewer: &Viewer, webhook: &WebhookConfig, health: Option<&WebhookHealth
             .collect(),
         is_signed: webhook.secret.is_some(),
         has_next_secret: webhook.next_secret.is_some(),
-        faults: Vec::new(),
+        faults,
         pending: health.pending,
         retrying: health.retrying,
         dead_letter: health.dead_letter,
@@ -547,7 +554,7 @@ async fn keeper(writes: &Writes, viewer: &Viewer, webhook: &WebhookConfig) -> Re
                 None => Keeper::Other {
                     place,
                     what: Shows::Fields,
-                    yaml: fields(&spec(viewer, &shown(viewer, webhook, None).settings)),
+                    yaml: fields(&spec(viewer, &shown(viewer, webhook, None, Vec::new()).settings)),
                 },
             }
         }

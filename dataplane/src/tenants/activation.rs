@@ -116,7 +116,7 @@ impl Activation {
         let mut faults = runtime.faults.clone();
         for webhook in &config.webhooks {
             let found = faults::of(webhook, &self.policy, self.local.as_ref());
-            for fault in &found {
+            for fault in found.iter().cloned().chain(faults::warnings(webhook)) {
                 tracing::warn!("Webhook {}: {fault}", webhook.full_name());
             }
             if !found.is_empty() {

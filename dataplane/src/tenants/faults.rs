@@ -5,15 +5,19 @@ use docket_egress::{EgressPolicy, Trust};
 
 use super::tenant::{LocalReceiver, literal_targets};
 
-/// Sentences that begin with the field. `local`: the receiver of this process, if it has one.
+/// Why it can't work: sentences that begin with the field. `local`: the receiver of this process, if it has one.
 pub(super) fn of(
     webhook: &WebhookConfig,
     policy: &EgressPolicy,
     local: Option<&LocalReceiver>,
 ) -> Vec<String> {
+    out_of_reach(webhook, policy, local).into_iter().chain(unusable_bundle(webhook)).collect()
+}
+
+/// What looks like a mistake and may be meant: sentences that begin with the field.
+pub fn warnings(webhook: &WebhookConfig) -> impl Iterator<Item = String> {
     let secrets = [("spec.secretRef", &webhook.secret), ("spec.secretRef.nextKey", &webhook.next_secret)];
-    let odd = secrets.into_iter().filter_map(|(field, secret)| secret.as_ref()?.warning(field));
-    out_of_reach(webhook, policy, local).into_iter().chain(unusable_bundle(webhook)).chain(odd).collect()
+    secrets.into_iter().filter_map(|(field, secret)| secret.as_ref()?.warning(field))
 }
 
 /// A target that is written as an address and is refused at each attempt. A name is looked up later.
@@ -38,12 +42,8 @@ fn out_of_reach(
 }
 
 /// That the tenant has no such customer, which only its database knows.
-pub fn unknown_customer(code: &str) -> String {
-    format!(
-        "spec.customerCode: the tenant has no customer {code}, so no event is sent; add the customer, or declare the webhook \
-         again for one that exists"
-    )
-}
+pub const UNKNOWN_CUSTOMER: &str = "spec.customerCode: the tenant has no customer with this code, so no event is sent; add the customer, or declare the \
+     webhook again for one that exists";
 
 fn unusable_bundle(webhook: &WebhookConfig) -> Option<String> {
     let error = Trust::with_bundle(webhook.ca_bundle.as_ref()?).err()?;

@@ -162,7 +162,7 @@ impl<'a> Webhooks<'a> {
         let mut by_uid: HashMap<String, WebhookHealth> = HashMap::new();
         for health in read {
             let served = self.get(&health.webhook);
-            let held = || self.on_hold().find(|(uid, held)| is_of(&health.webhook, uid, held));
+            let held = || self.held().find(|(uid, held)| is_of(&health.webhook, uid, held));
             let uid = match served {
                 Some(webhook) => Some(webhook.uid.clone()),
                 None => held().map(|(uid, _)| uid.to_owned()),
@@ -177,19 +177,14 @@ impl<'a> Webhooks<'a> {
         by_uid
     }
 
-    /// Those that are declared and not served: uid and `namespace/name`, which is empty if an older operator did not write it.
-    pub fn held(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
-        // Where the customer can't be read, only the name is known.
-        self.on_hold().map(|(uid, key)| (uid, webhook_key::full_name(key).unwrap_or(key)))
-    }
-
     /// Whether some may be declared and not served that are not known. A customer learns nothing of another's.
     pub const fn are_incomplete(&self) -> bool {
         matches!(self.held, HeldWebhooks::AllUnknown) && self.customer.is_none()
     }
 
-    /// Those that are known to be declared and not served: uid and key, or name.
-    fn on_hold(self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+    /// Those that are known to be declared and not served: uid and key; where the customer can't be read, `namespace/name`; empty if an
+    /// older operator did not write it.
+    pub fn held(self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let held = match self.held {
             HeldWebhooks::These(held) => Some(held),
             HeldWebhooks::AllUnknown => None,
@@ -209,7 +204,7 @@ impl<'a> Webhooks<'a> {
     /// Whether a webhook, by key or uid, is on hold: it is declared and not served, so it may come back.
     pub fn holds(&self, key_or_uid: &str) -> bool {
         self.get(key_or_uid).is_none()
-            && (self.are_incomplete() || self.on_hold().any(|(uid, held)| is_of(key_or_uid, uid, held)))
+            && (self.are_incomplete() || self.held().any(|(uid, held)| is_of(key_or_uid, uid, held)))
     }
 }
 
@@ -284,7 +279,7 @@ mod tests {
                     holds && is_own,
                     "{webhook}, {held:?}: what a contact of C-2 sees"
                 );
-                assert_eq!(own.held().collect::<Vec<_>>(), is_own.then_some(("uid", "a/b")).as_slice());
+                assert_eq!(own.held().collect::<Vec<_>>(), is_own.then_some(("uid", "a/b/C-2")).as_slice());
             }
         }
     }

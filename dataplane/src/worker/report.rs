@@ -14,7 +14,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::tenants::{ServedTenant, Tenants, unknown_customer};
+use crate::tenants::{ServedTenant, Tenants, UNKNOWN_CUSTOMER};
 
 /// How often the health of tenants with attempts is published.
 const EVERY: Duration = Duration::from_secs(5);
@@ -92,35 +92,27 @@ pub async fn run(
 }
 
 /// Customers of a tenant's webhooks that the tenant does not have.
-pub(super) struct UnknownCustomers {
-    now: BTreeSet<String>,
-    before: BTreeSet<String>,
-}
+pub(super) struct UnknownCustomers(BTreeSet<String>);
 
 impl UnknownCustomers {
     fn lacks(&self, webhook: &WebhookConfig) -> bool {
-        self.now.contains(webhook.customer_code.as_str())
-    }
-
-    fn is_news(&self, webhook: &WebhookConfig) -> bool {
-        self.lacks(webhook) || self.before.contains(webhook.customer_code.as_str())
+        webhook.active && self.0.contains(webhook.customer_code.as_str())
     }
 }
 
-/// Reads which customers of the tenant's webhooks the tenant does not have, and logs each once.
+/// Reads which customers of the tenant's webhooks the tenant does not have. Logs what this process has not logged for this configuration.
 pub(super) async fn unknown_customers(
     tenant: &ServedTenant,
     reader: &mut Connection,
 ) -> Result<UnknownCustomers, StoreError> {
     let webhooks = &tenant.config.webhooks;
     let codes: Vec<&str> = webhooks.iter().map(|webhook| webhook.customer_code.as_str()).collect();
-    let now = contacts::unknown_customers(reader, &codes).await?;
-    let before = tenant.note_unknown_customers(now.clone());
-    let customers = UnknownCustomers { now, before };
+    let unknown = contacts::unknown_customers(reader, &codes).await?;
+    let before = tenant.note_unknown_customers(unknown.clone());
+    let customers = UnknownCustomers(unknown);
     for webhook in webhooks.iter().filter(|webhook| customers.lacks(webhook)) {
-        let code = webhook.customer_code.as_str();
-        if !customers.before.contains(code) {
-            tracing::warn!("Webhook {}: {}", webhook.full_name(), unknown_customer(code));
+        if !before.contains(webhook.customer_code.as_str()) {
+            tracing::warn!("Webhook {}: {UNKNOWN_CUSTOMER}", webhook.full_name());
         }
     }
     Ok(customers)
@@ -163,9 +155,15 @@ pub(super) async fn publish(tenant: &ServedTenant, board: &Board) -> bool {
     let count = |rows: i64| u64::try_from(rows).unwrap_or(0);
     // The owner of the database may write the keys of others' webhooks there.
     let mut healths = tenant.webhooks().health(healths);
-    // One without deliveries is reported too, so that its object says why, and once more when that is no longer so.
-    for webhook in tenant.webhooks().served().filter(|webhook| customers.is_news(webhook)) {
-        healths.entry(webhook.uid.clone()).or_default();
+    // One without deliveries is reported too if it lacks its customer, and once more when it no longer does.
+    let idle = tenant.config.webhooks.iter().filter(|webhook| !healths.contains_key(&webhook.uid));
+    let (lacking, idle): (Vec<_>, Vec<_>) = idle.partition(|webhook| customers.lacks(webhook));
+    let uids: Vec<String> = idle.iter().map(|webhook| webhook.uid.clone()).collect();
+    let reported = board.webhooks(&uids).await.unwrap_or_default();
+    let said =
+        uids.into_iter().zip(reported).filter(|(_, health)| health.is_some_and(|one| one.lacks_customer));
+    for uid in lacking.iter().map(|webhook| webhook.uid.clone()).chain(said.map(|(uid, _)| uid)) {
+        healths.entry(uid).or_default();
     }
     let published = healths.into_iter().map(|(uid, health)| {
         let webhook = tenant.config.webhooks.iter().find(|webhook| webhook.uid == uid);

@@ -74,6 +74,9 @@ impl KubeApi {
             self.state.cluster().written(written, meta);
         }
         for event in events {
+            if event.warning {
+                tracing::warn!("{} {}: {}", T::KIND, meta.name, event.note);
+            }
             self.publish::<T>(meta, event).await;
         }
         Ok(())

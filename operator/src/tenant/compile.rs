@@ -121,8 +121,8 @@ fn of_readable<'a>(provisioned: Provisioned<'a>, tenant: &Tenant, settings: &Set
     });
     let webhooks: Vec<_> = outcomes.collect();
     let runtime = config.map(|config| {
-        let held = held(fetched, &config, &webhooks);
-        let faults: Vec<_> = faults(fetched, &webhooks).collect();
+        let held = held(fetched, tenant, &config, &webhooks);
+        let faults = faults(fetched, tenant, &webhooks);
         let runtime = Runtime::new(meta.generation, config, held);
         (with_faults(runtime, faults), memory(&provisioned))
     });
@@ -252,7 +252,12 @@ fn refers_to_too_much() -> Reason {
 
 /// Webhooks that are declared and not served: what is queued for them waits. One that the tenant does not allow or take is on hold
 /// only if it, or one of its namespace and name, once was served, so that strangers cannot fill the tenant's Secret.
-fn held(fetched: &Fetched, config: &TenantConfig, outcomes: &[WebhookOutcome]) -> BTreeMap<String, String> {
+fn held(
+    fetched: &Fetched,
+    tenant: &Tenant,
+    config: &TenantConfig,
+    outcomes: &[WebhookOutcome],
+) -> BTreeMap<String, String> {
     let previous = fetched.stored.as_ref().and_then(|stored| stored.runtime.as_ref());
     let served = previous.iter().flat_map(|previous| &previous.config.webhooks);
     let served = served.flat_map(|webhook| [webhook.uid.clone(), webhook.full_name()]);
@@ -263,38 +268,44 @@ fn held(fetched: &Fetched, config: &TenantConfig, outcomes: &[WebhookOutcome]) -
     });
     let known: HashSet<String> = served.chain(on_hold).collect();
     let is_known = |meta: &Meta| known.contains(&meta.uid) || known.contains(&meta.name.to_string());
-    let forbidden = |uid: &String| {
-        let outcome = outcomes.iter().find(|outcome| outcome.uid == *uid);
+    let forbidden = |meta: &Meta| {
+        let outcome = outcomes.iter().find(|outcome| outcome.uid == meta.uid);
         let strange = [ReasonCode::RefNotPermitted, ReasonCode::TooManyWebhooks];
-        outcome.is_some_and(|outcome| outcome.reasons.iter().any(|reason| strange.contains(&reason.code)))
+        // One that can't be read has no outcome.
+        !compile::allows(tenant, &meta.name.namespace, &|namespace| fetched.labels(namespace))
+            || outcome
+                .is_some_and(|outcome| outcome.reasons.iter().any(|reason| strange.contains(&reason.code)))
     };
     let held = fetched.subject.webhooks.iter().filter(|declared| {
         let meta = &declared.meta;
-        !serves(config, &meta.uid) && (is_known(meta) || !forbidden(&meta.uid))
+        !serves(config, &meta.uid) && (is_known(meta) || !forbidden(meta))
     });
     held.map(|declared| (declared.meta.uid.clone(), held_key(declared))).collect()
 }
 
-/// What is wrong with each Webhook, by uid. One that can't be read at all has its reasons from the API server's document.
-fn faults<'a>(
-    fetched: &'a Fetched,
-    outcomes: &'a [WebhookOutcome],
-) -> impl Iterator<Item = (String, Vec<String>)> + use<'a> {
-    let unreadable = fetched.subject.webhooks.iter().filter_map(|declared| {
-        let violations = declared.document.as_ref().err()?;
-        Some((declared.meta.uid.clone(), violations.iter().map(ToString::to_string).collect()))
-    });
+/// What is wrong with each Webhook, by uid, the tenant's own first. One that can't be read has its reasons from its document.
+fn faults(fetched: &Fetched, tenant: &Tenant, outcomes: &[WebhookOutcome]) -> Vec<(String, Vec<String>)> {
     let text = |reason: &Reason| Violation::new(&reason.field, &reason.message).to_string();
-    let of_outcome =
-        move |outcome: &WebhookOutcome| (outcome.uid.clone(), outcome.reasons.iter().map(text).collect());
-    unreadable.chain(outcomes.iter().map(of_outcome))
+    let texts = |declared: &Declared<Webhook>| match &declared.document {
+        Err(violations) => violations.iter().map(ToString::to_string).collect(),
+        Ok(_) => {
+            let outcome = outcomes.iter().find(|outcome| outcome.uid == declared.meta.uid);
+            outcome.map(|outcome| outcome.reasons.iter().map(text).collect()).unwrap_or_default()
+        }
+    };
+    let mut declared: Vec<_> = fetched.subject.webhooks.iter().collect();
+    declared.sort_by_key(|declared| {
+        let meta = &declared.meta;
+        (meta.name.namespace != tenant.metadata.namespace, meta.uid.clone())
+    });
+    declared.into_iter().map(|declared| (declared.meta.uid.clone(), texts(declared))).collect()
 }
 
 /// Only of Webhooks that are served or on hold, and as far as the Secret has room.
 fn with_faults(runtime: Runtime, faults: Vec<(String, Vec<String>)>) -> Runtime {
     let room = LARGEST.saturating_sub(size(serde_json::to_vec(&runtime)));
     let concerned = |uid: &String| runtime.held_webhooks.contains(uid) || serves(&runtime.config, uid);
-    let faults: BTreeMap<_, _> = faults.into_iter().filter(|(uid, _)| concerned(uid)).collect();
+    let faults: Vec<_> = faults.into_iter().filter(|(uid, _)| concerned(uid)).collect();
     runtime.with_faults(faults, room)
 }
 

@@ -122,8 +122,16 @@ fn programmed(outcome: &WebhookOutcome, previous: &WebhookStatus, generation: i6
 
 /// Whether the receiver accepts deliveries.
 fn delivery_healthy(health: &Health, has_succeeded: bool) -> Verdict {
-    let verdict =
-        |truth, reason, message| Verdict::new(ConditionType::DeliveryHealthy, truth, reason, message);
+    let customer = match health.lacks_customer {
+        true => {
+            "; spec.customerCode: the tenant has no customer with this code, so no new event is sent; add the customer, or declare \
+             the Webhook again for one that exists"
+        }
+        false => "",
+    };
+    let verdict = |truth, reason, message: &str| {
+        Verdict::new(ConditionType::DeliveryHealthy, truth, reason, &format!("{message}{customer}"))
+    };
     if health.retrying > 0 {
         let message = "the last attempt of one or more deliveries failed; they are retried";
         verdict(Truth::False, ReasonCode::Retrying, message)
@@ -131,10 +139,6 @@ fn delivery_healthy(health: &Health, has_succeeded: bool) -> Verdict {
         let message = "deliveries ended after their last attempt, and none has succeeded since; \
                        `docket deliveries list` shows why, `docket deliveries resend` sends them again";
         verdict(Truth::False, ReasonCode::DeadLettered, message)
-    } else if !has_succeeded && health.lacks_customer {
-        let message = "nothing has been sent: spec.customerCode: the tenant has no customer with this code; add the \
-                       customer, or declare the Webhook again for one that exists";
-        verdict(Truth::Unknown, ReasonCode::NoDeliveries, message)
     } else if !has_succeeded {
         verdict(Truth::Unknown, ReasonCode::NoDeliveries, "nothing has been sent yet")
     } else {

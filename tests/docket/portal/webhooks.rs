@@ -258,6 +258,10 @@ async fn webhook_that_is_not_served_is_corrected_and_removed_in_the_browser() {
     })
     .await;
     let other = Browser::signed_in(&server, "globex", ALEX).await;
+    for page in ["/portal", "/portal/webhooks"] {
+        let text = other.get(page).await.text().to_owned();
+        assert!(!text.contains("default/first") && !text.contains("not served"), "another tenant's: {text}");
+    }
     let contact = Browser::signed_in(&server, "acme", ADA).await;
     let page = browser.get(&pages[0]).await;
     is_protected(&page);
@@ -294,7 +298,7 @@ async fn declarations_that_cannot_work_are_named_with_the_reason() {
     add_people(&home, "ACME");
     let server = Server::start(&home, Options::default()).await;
     let far = "spec.targetURL: 10.11.12.13:443 is not an allowed address";
-    let lost = "spec.customerCode: the tenant has no customer C-77, so no event is sent";
+    let lost = "spec.customerCode: the tenant has no customer with this code, so no event is sent";
     let held = "spec.targetURL: targetURL must be an absolute https:// URL";
     let browser = Browser::signed_in(&server, "acme", ALEX).await;
     for page in ["/portal", "/portal/webhooks"] {
@@ -362,6 +366,10 @@ async fn webhooks_are_for_administrators_of_their_tenant() {
         }
     }
     let other = Browser::signed_in(&server, "globex", ALEX).await;
+    for page in ["/portal", "/portal/webhooks"] {
+        let text = other.get(page).await.text().to_owned();
+        assert!(!text.contains("default/first") && !text.contains("not served"), "another tenant's: {text}");
+    }
     assert!(!other.get("/portal/webhooks").await.text().contains("given"));
     assert_eq!(other.get("/portal/webhooks/default/given").await.status, 404);
     let own = Browser::signed_in(&server, "acme", ALEX).await;

@@ -87,6 +87,31 @@ async fn invoices_are_detected_once_by_two_detectors() {
     assert_eq!(stage.receiver.count(), 300, "each once");
 }
 
+/// Whichever process says it, and whatever it knew before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn customer_that_the_tenant_lacks_is_reported_until_it_is_there() {
+    let stage = Stage::new().await;
+    let connection =
+        RedisConnection::new(RedisUrl::parse(&stage.redis.url()).expect("a URL"), None).expect("no TLS");
+    let board = Board::new(connection, Keys::new(None).expect("no name"));
+    let lost = "apiVersion: docket.dev/v1alpha1\nkind: Webhook\nmetadata: {name: lost}\nspec:\n  tenantRef: {name: acme}\n  \
+                customerCode: C-77\n  targetURL: https://r.example/\n  events: [order.created]\n";
+    stage.home.write("lost.yaml", lost);
+    let worker = stage.spawn("api,worker", "").ready(&stage.home).await;
+    let lacks = async || {
+        let found = board.webhooks(&["file:default/lost".to_owned()]).await.expect("Redis answers");
+        found[0].map(|health| health.lacks_customer)
+    };
+    eventually("it is reported", SOON, async || lacks().await == Some(true)).await;
+    assert!(worker.terminate().await.success());
+    let client = postgres::client(&stage.database).await;
+    let sql = "INSERT INTO customer (code, name, created_at_ms) VALUES ('C-77', 'Lost', 0)";
+    client.batch_execute(sql).await.expect("a statement");
+    assert_eq!(lacks().await, Some(true), "the report of the process that is gone");
+    let _worker = stage.spawn("api,worker", "").ready(&stage.home).await;
+    eventually("it is taken back", SOON, async || lacks().await == Some(false)).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_process_announces_what_it_serves_and_takes_itself_off() {
     let stage = Stage::new().await;

@@ -4,6 +4,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use docket_domain::delivery::FailureClass;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -45,6 +46,8 @@ pub(super) struct Line {
     pub(super) opened: usize,
     /// Connections in use.
     pub(super) in_use: usize,
+    /// Of the last opening, if it timed out without failing an attempt.
+    pub(super) timed_out: Option<FailureClass>,
     /// Those that have no connection yet, by ticket, in the order in which they came.
     pub(super) waiting: BTreeMap<u64, Waiter>,
 }
@@ -57,9 +60,9 @@ pub(super) struct Waiter {
 }
 
 impl Busy {
-    /// Whether the receiver has served an attempt since then, or serves one now.
-    pub(super) fn is_busy_since(&self, since: Instant) -> bool {
-        self.in_use > 0 || self.answered_at.is_some_and(|at| at > since)
+    /// Whether the receiver has answered an attempt since then.
+    pub(super) fn has_answered_since(&self, since: Instant) -> bool {
+        self.answered_at.is_some_and(|at| at > since)
     }
 }
 

@@ -400,14 +400,28 @@ async fn attempt_waits_no_longer_than_its_own_time() {
 }
 
 #[tokio::test]
-async fn attempt_that_gets_no_connection_of_a_busy_receiver_says_so() {
-    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
-    let (borrowed, _theirs) = first(&pool, &target, &mut openings).await;
-    let until = Instant::now() + Duration::from_millis(50);
-    let end = pool.take(&target, false, until, openings.open()).await;
-    let end = end.err().map(|(class, report)| (class, report.explanation.cause));
-    assert_eq!(end, Some((FailureClass::Timeout(Phase::Connect), Some(Cause::ReceiverBusy))));
-    drop((borrowed, openings.next().await));
+async fn attempt_that_gets_no_connection_says_whether_the_receiver_served_others_meanwhile() {
+    for answers in [true, false] {
+        let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+        let (other, _theirs) = first(&pool, &at("https://a.example/other"), &mut openings).await;
+        let until = Instant::now() + Duration::from_millis(100);
+        let (waiting, line) = (pool.clone(), Arc::clone(&target));
+        let open = openings.open();
+        let waits = tokio::spawn(async move { waiting.take(&line, false, until, open).await });
+        // The handshake hangs, as that of a process that is stopped.
+        fail(openings.next().await, FailureClass::Timeout(Phase::Tls));
+        let next = openings.next().await;
+        match answers {
+            true => other.give_back(false),
+            false => drop(other),
+        }
+        let end =
+            waits.await.expect("no panic").err().map(|(class, report)| (class, report.explanation.cause));
+        let busy = (FailureClass::Timeout(Phase::Connect), Some(Cause::ReceiverBusy));
+        let hangs = (FailureClass::Timeout(Phase::Tls), None);
+        assert_eq!(end, Some(if answers { busy } else { hangs }));
+        drop(next);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -139,12 +139,15 @@ impl<'a> Compiler<'a> {
         problems: &[ConfigProblem],
     ) -> DeclaredTenant {
         let entries = self.objects.webhooks.by_place().into_iter();
-        // A webhook that cannot be read at all may belong to any tenant.
-        let concerned: Vec<_> = entries
-            .filter(|(_, entry)| entry.now.as_ref().is_none_or(|webhook| tenant_of(webhook) == *name))
-            .collect();
-        let faults =
-            concerned.iter().map(|(name, _)| (uid(name), faults(name, problems))).collect::<Vec<_>>();
+        // A webhook whose tenant cannot be read may be any tenant's: then it is only on hold, and no tenant reads what is wrong with it.
+        let of = |entry: &Entry<Webhook>| match &entry.now {
+            Some(webhook) => Some(tenant_of(webhook)),
+            None => entry.tenant.clone(),
+        };
+        let concerned: Vec<_> =
+            entries.filter(|(_, entry)| of(entry).is_none_or(|tenant| tenant == *name)).collect();
+        let own = concerned.iter().filter(|(_, entry)| of(entry).is_some());
+        let faults: Vec<_> = own.map(|(name, _)| (uid(name), faults(name, problems))).collect();
         let held: BTreeMap<String, String> = concerned
             .into_iter()
             .map(|(name, entry)| (uid(name), held_key(name, entry)))

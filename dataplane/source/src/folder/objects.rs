@@ -19,6 +19,16 @@ pub(super) struct Entry<T> {
     good: Option<Arc<T>>,
     /// The version that counts now; `None` when it is broken and was never good.
     pub(super) now: Option<Arc<T>>,
+    /// The Tenant that the document of a Webhook names, whatever else is wrong with it.
+    pub(super) tenant: Option<Name>,
+}
+
+/// The Tenant that a document of this namespace names; `None`: it names none.
+fn tenant_ref(document: &Value, namespace: &str) -> Option<Name> {
+    let reference = document.pointer("/spec/tenantRef")?;
+    let name = reference.get("name")?.as_str()?.to_owned();
+    let other = reference.get("namespace").and_then(Value::as_str).filter(|other| !other.is_empty());
+    Some(Name { namespace: other.unwrap_or(namespace).to_owned(), name })
 }
 
 /// The objects of a kind.
@@ -52,16 +62,17 @@ impl<T: Object> Entries<T> {
             return vec![Violation::new("", message)];
         }
         let good = last.get(name).and_then(|entry| entry.good.clone());
+        let tenant = tenant_ref(&document, &name.namespace);
         let (read, mut violations) = T::read(document);
         if let (Some(read), Some(good), true) = (&read, &good, violations.is_empty()) {
             violations = read.check_change(good);
         }
         let entry = if violations.is_empty() {
             let read = read.map(Arc::new);
-            Entry { place: place.clone(), good: read.clone(), now: read }
+            Entry { place: place.clone(), good: read.clone(), now: read, tenant }
         } else {
             let now = T::fall_back(good.as_deref(), read.as_ref()).map(Arc::new);
-            Entry { place: place.clone(), good, now }
+            Entry { place: place.clone(), good, now, tenant }
         };
         self.0.insert(name.clone(), entry);
         violations
