@@ -37,6 +37,7 @@ pub mod delivery;
 pub mod diagnosis;
 pub mod event;
 pub mod failure;
+pub mod fold;
 pub mod invoice;
 pub mod moment;
 pub mod order_type;

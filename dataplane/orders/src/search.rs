@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use docket_domain::fold::folded;
+
 use crate::choices::PartyKind;
 use crate::order::{Order, each};
 use crate::parts::{Case, Party};
@@ -20,8 +22,7 @@ pub struct SearchTerms {
     pub caption: Option<String>,
     /// The firm's matter.
     pub client_matter_number: Option<String>,
-    /// The three above with the organizations and surnames of the parties; lower case, at most [`MAX_TEXT`]
-    /// characters.
+    /// The three above with the organizations and surnames of the parties; [`folded`], at most [`MAX_TEXT`] characters.
     pub text: String,
 }
 
@@ -43,7 +44,7 @@ impl Order {
         let mut text = String::with_capacity(128);
         for term in terms.chain(names) {
             text.push_str(if text.is_empty() { "" } else { " " });
-            text.push_str(&term.to_lowercase());
+            text.push_str(&folded(term));
         }
         if let Some((end, _)) = text.char_indices().nth(MAX_TEXT) {
             text.truncate(end);

@@ -233,6 +233,12 @@ pub const MIGRATIONS: &[Migration] = &[
         sql: Sql::Both(include_str!("../migrations/0017_resends_taken_back.sql")),
         indexes: &[],
     },
+    Migration {
+        version: 18,
+        name: "folded searches (additive)",
+        sql: Sql::Both(include_str!("../migrations/0018_folded_searches.sql")),
+        indexes: &[],
+    },
 ];
 
 /// Creates the table of applied steps, if it does not exist. Runs before [`CURRENT_VERSION`].

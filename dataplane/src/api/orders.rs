@@ -297,7 +297,7 @@ pub async fn search(
         status,
         from_ms: from.map(Timestamp::as_millisecond),
         to_ms: to.map(Timestamp::as_millisecond),
-        text: text.map(|text| text.to_lowercase()),
+        text,
         after: cursor,
     };
     let mut reader = caller.reader(&state).await?;

@@ -58,6 +58,7 @@ pub mod sql;
 pub mod sqlite;
 mod state;
 pub mod stores;
+pub mod unfolded;
 pub mod walk;
 pub mod work_orders;
 

@@ -1,5 +1,6 @@
 //! Web orders: what clients save.
 
+use docket_domain::fold::folded;
 use docket_domain::order_type::OrderType;
 use docket_domain::word::UnknownWord;
 use docket_program::clock::Clock;
@@ -241,7 +242,7 @@ pub struct OrderFilter {
     pub from_ms: Option<i64>,
     /// Created before.
     pub to_ms: Option<i64>,
-    /// Part of the search text, in lower case.
+    /// Part of the search text, as people type it.
     pub text: Option<String>,
     /// After this order, in the order of the search.
     pub after: Option<Place>,
@@ -269,7 +270,11 @@ pub async fn search(
         });
         search.and_some("order_type = $1", order_type.map(OrderType::as_str));
         search.and_some("status = $1", status.map(OrderStatus::as_str));
-        search.and_some("search_text LIKE $1 ESCAPE '\\'", text.as_deref().map(containing));
+        if let Some(text) = text {
+            // The second finds what is not folded yet.
+            let either = "(search_text LIKE $1 ESCAPE '\\' OR search_text LIKE $2 ESCAPE '\\')";
+            search.and(either, [folded(text), text.to_lowercase()].map(|text| containing(&text).into()));
+        }
         search
     };
     let by_word = order_type.is_some() || status.is_some();

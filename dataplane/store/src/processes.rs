@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use docket_domain::fold::folded;
 use docket_domain::process::ServiceStatus;
 
 use crate::connection::Connection;
@@ -96,8 +97,8 @@ pub async fn search(
     search.and_some("w.case_number = $1", case_number.as_ref());
     if let Some(servee) = servee {
         // Other programs need not keep servee_key; a PostgreSQL of the C locale has an ASCII lower().
-        let name = "(w.servee_key LIKE $1 ESCAPE '\\' OR lower(w.servee) LIKE $1 ESCAPE '\\')";
-        search.and(name, [containing(&servee.to_lowercase()).into()]);
+        let name = "(w.servee_key LIKE $1 ESCAPE '\\' OR lower(w.servee) LIKE $2 ESCAPE '\\')";
+        search.and(name, [folded(servee), servee.to_lowercase()].map(|text| containing(&text).into()));
     }
     search.and_some("coalesce(p.status, 'New') = $1", status.map(ServiceStatus::as_str));
     search.and_some("w.created_at_ms >= $1", *from_ms);

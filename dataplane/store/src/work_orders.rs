@@ -1,5 +1,6 @@
 //! Work orders of the back office: what an export makes, and other programs add to.
 
+use docket_domain::fold::folded;
 use docket_domain::work_order::WorkOrderType;
 
 use crate::connection::{Connection, Transaction};
@@ -48,7 +49,7 @@ pub async fn insert(
             position as i64,
             &order.customer_code,
             servee.clone(),
-            servee.as_ref().map(|name| name.to_lowercase()),
+            servee.as_deref().map(folded),
             order.case_number.clone(),
             order.caption.clone(),
             now_ms,

@@ -101,6 +101,7 @@ async fn filters() {
         ("?caseNumber=26STCV0000", vec![]),
         ("?servee=orrin", vec!["PR1000001"]),
         ("?servee=%C3%89LODIE", vec!["PR1000003"]),
+        ("?servee=elodie", vec!["PR1000003"]),
         ("?servee=0%25_X", vec!["PR1000003"]),
         ("?servee=0%25_y", vec![]),
         ("?servee=desk+PER", vec!["DESK1"]),

@@ -11,7 +11,7 @@ use docket_domain::delivery::{DeliveryId, Due};
 use docket_program::clock::{Clock, millis};
 use docket_schedule::Schedule;
 use docket_store::deliveries::{self, Dead, HandOffs, MOST_COUNTED, Missing};
-use docket_store::{Database, StoreError, idempotency};
+use docket_store::{Database, StoreError, idempotency, unfolded};
 use jiff::Timestamp;
 
 use crate::telemetry::Metrics;
@@ -26,7 +26,7 @@ const TURN: Duration = Duration::from_secs(10);
 /// One of several processes schedules only what is due within this time; a later sweep schedules the rest. This keeps
 /// deliveries that are due much later from filling Redis.
 const SOON: Duration = Duration::from_secs(15 * 60);
-/// Finished deliveries per transaction that gives them the keys of their webhooks, and how long a sweep does that.
+/// Rows of before per transaction that are brought to the present form, and how long a sweep does that.
 const REKEYED: i64 = 200;
 const REKEY: Duration = Duration::from_secs(1);
 /// How long the answer to an Idempotency-Key is kept at least.
@@ -104,12 +104,14 @@ impl<S: Schedule> Scan<S> {
     ) -> Result<Found, StoreError> {
         let database = tenant.store.ready(&self.clock).await?;
         let found = self.schedule(tenant, database, dead, after, extent).await?;
-        if after.is_none()
-            && extent == Extent::SomePages
-            && let Err(error) = self.rekey_finished(database).await
-        {
+        if after.is_none() && extent == Extent::SomePages {
             let code = tenant.config.client_code.as_str();
-            tracing::warn!(tenant.code = code, error = %error, "giving finished deliveries the keys of their webhooks failed; the next sweep continues");
+            if let Err(error) = self.rekey_finished(database).await {
+                tracing::warn!(tenant.code = code, error = %error, "giving finished deliveries the keys of their webhooks failed; the next sweep continues");
+            }
+            if let Err(error) = self.fold_searches(database).await {
+                tracing::warn!(tenant.code = code, error = %error, "folding searched texts failed; the next sweep continues");
+            }
         }
         Ok(found)
     }
@@ -220,6 +222,23 @@ impl<S: Schedule> Scan<S> {
                 if count < REKEYED as u64 {
                     break;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Folds searched texts of before, for a while; the next sweep continues.
+    async fn fold_searches(&self, database: &Database) -> Result<(), StoreError> {
+        let end = self.clock.elapsed() + REKEY;
+        if !unfolded::are_left(&mut database.reader().await?).await? {
+            return Ok(());
+        }
+        while self.clock.elapsed() < end {
+            let mut transaction = database.begin(&self.clock).await?;
+            let is_more = unfolded::fold(&mut transaction, REKEYED).await?;
+            transaction.commit().await?;
+            if !is_more {
+                break;
             }
         }
         Ok(())

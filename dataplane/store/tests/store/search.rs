@@ -6,6 +6,7 @@ use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{T0, TenantDatabase};
 use docket_store::contacts;
 use docket_store::orders::{self, OrderFilter, OrderHead, OrderStatus};
+use docket_store::unfolded;
 use docket_store::walk::Page;
 
 use super::orders::order;
@@ -15,6 +16,7 @@ on_both_databases!(
     filters_add_up,
     wildcards_in_a_text_are_letters,
     texts_of_any_script_are_found,
+    texts_of_before_are_found_and_folded,
     newest_come_first_and_no_more_than_the_limit,
     pages_are_stable_while_orders_arrive,
 );
@@ -127,6 +129,36 @@ async fn texts_of_any_script_are_found(rig: TenantDatabase) {
         let filter = OrderFilter { text: Some(text.into()), ..OrderFilter::default() };
         assert!(ids(&rig, filter).await.is_empty(), "{text:?}");
     }
+}
+
+/// A version of before has written them in lower case, with all marks.
+async fn texts_of_before_are_found_and_folded(rig: TenantDatabase) {
+    for number in 0..5 {
+        insert_text(&rig, &format!("o{number}"), "o’brien v. núñez").await;
+    }
+    insert_text(&rig, "plain", "smith").await;
+    rig.run(
+        "INSERT INTO work_order (number, work_order_type, customer_code, servee, servee_key, created_at_ms) \
+         VALUES ('PR1', 'Process', 'SMITH', 'Łucja Straße', 'łucja straße', 1), \
+         ('PR2', 'Process', 'SMITH', 'Ærø', NULL, 1)",
+    )
+    .await;
+    let found = async |text: &str| {
+        ids(&rig, OrderFilter { text: Some(text.into()), ..OrderFilter::default() }).await.len()
+    };
+    assert_eq!((found("O’Brien").await, found("o'brien").await), (5, 0), "as before");
+    let mut rounds = 0;
+    while rig.write(async |t| unfolded::fold(t, 2).await).await {
+        rounds += 1;
+    }
+    assert_eq!(rounds, 4 + 2, "two tables, two rows at a time, and one more to see the end of each");
+    assert!(!unfolded::are_left(&mut rig.reader().await).await.expect("a statement"));
+    for text in ["O’Brien", "o'brien", "NUNEZ", "Nu\u{301}ñez", "Núñez"] {
+        assert_eq!(found(text).await, 5, "{text}");
+    }
+    assert_eq!(found("smith").await, 1);
+    let sql = "SELECT count(*) FROM work_order WHERE servee_key IN ('lucja strasse', 'aero')";
+    assert_eq!(rig.number(sql).await, 2);
 }
 
 async fn newest_come_first_and_no_more_than_the_limit(rig: TenantDatabase) {

@@ -1,0 +1,61 @@
+//! Searched texts that a version of before has written: they are folded a few at a time, beside the work.
+
+use docket_domain::fold::folded;
+
+use crate::connection::{Connection, Transaction};
+use crate::error::StoreError;
+use crate::sql::params;
+
+/// Where a table has a text, and the searched text that is made of it.
+struct Place {
+    table: &'static str,
+    id: &'static str,
+    of: &'static str,
+    searched: &'static str,
+}
+
+/// What is searched for an order was made of several texts, and was in lower case.
+const PLACES: [Place; 2] = [
+    Place { table: "web_order", id: "id", of: "search_text", searched: "search_text" },
+    Place { table: "work_order", id: "number", of: "servee", searched: "servee_key" },
+];
+
+/// Whether there may be any.
+pub async fn are_left(connection: &mut Connection) -> Result<bool, StoreError> {
+    Ok(connection.query_opt("SELECT 1 FROM unfolded LIMIT 1", Vec::new()).await?.is_some())
+}
+
+/// Folds the next `most` rows of a table. Returns whether there may be more. A row that is written meanwhile is folded by its writer.
+pub async fn fold(transaction: &mut Transaction, most: i64) -> Result<bool, StoreError> {
+    let sql = "SELECT of_table, after_id FROM unfolded ORDER BY of_table LIMIT 1";
+    let Some(row) = transaction.query_opt(sql, Vec::new()).await? else { return Ok(false) };
+    let (table, after): (String, String) = (row.get(0)?, row.get(1)?);
+    let Some(Place { table, id, of, searched }) = PLACES.iter().find(|place| place.table == table) else {
+        // Of a later version.
+        return Ok(false);
+    };
+    let sql = format!("SELECT {id}, {of}, {searched} FROM {table} WHERE {id} > $1 ORDER BY {id} LIMIT $2");
+    let rows = transaction.query(&sql, params![after, most]).await?;
+    let mut last = None;
+    for row in &rows {
+        let (row_id, text, before): (String, Option<String>, Option<String>) =
+            (row.get(0)?, row.get(1)?, row.get(2)?);
+        if let Some(text) = &text
+            && before.as_ref() != Some(&folded(text))
+        {
+            let sql = format!("UPDATE {table} SET {searched} = $1 WHERE {id} = $2 AND {of} = $3");
+            transaction.execute(&sql, params![folded(text), &row_id, text]).await?;
+        }
+        last = Some(row_id);
+    }
+    match last {
+        Some(last) => {
+            let sql = "UPDATE unfolded SET after_id = $1 WHERE of_table = $2";
+            transaction.execute(sql, params![last, *table]).await?;
+        }
+        None => {
+            transaction.execute("DELETE FROM unfolded WHERE of_table = $1", params![*table]).await?;
+        }
+    }
+    Ok(true)
+}
