@@ -10,6 +10,7 @@ pub mod fields;
 mod head_limit;
 pub mod host;
 pub mod idempotency;
+pub mod if_match;
 pub mod invoices;
 pub mod kinds;
 pub mod management;

@@ -17,6 +17,7 @@ mod orders_export;
 mod orders_get;
 mod orders_save;
 mod orders_search;
+mod orders_version;
 mod process_status;
 mod query_strings;
 pub(crate) mod rig;

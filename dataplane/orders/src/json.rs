@@ -40,9 +40,10 @@ pub enum Json<'a> {
 pub type Fields<'a> = BTreeMap<Cow<'a, str>, Json<'a>>;
 
 impl<'a> Json<'a> {
-    /// Parses one JSON value that fills `bytes`. The problem's field is `body`, or the path of a duplicate
-    /// key.
+    /// Parses one JSON value that fills `bytes`, after a byte order mark if there is one (RFC 8259, section 8.1). The problem's field
+    /// is `body`, or the path of a duplicate key.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Problem> {
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let text = std::str::from_utf8(bytes).map_err(|_| whole("must be UTF-8"))?;
         let state = State {
             values: Cell::default(),
@@ -273,6 +274,8 @@ mod tests {
     fn a_syntax_error_names_the_place_and_quotes_nothing() {
         assert_eq!(problem("{\"ssn\":\n 078-05}"), "body: is not valid JSON (line 2 column 3)");
         assert_eq!(problem("{\"dob\":\"1974"), "body: ends too early (line 1 column 12)");
+        assert!(Json::parse("\u{feff}{}".as_bytes()).is_ok());
+        assert!(problem("\u{feff}\u{feff}{}").contains("is not valid JSON"));
         assert_eq!(problem("{} secret"), "body: is not valid JSON (line 1 column 4)");
         assert_eq!(problem(""), "body: ends too early (line 1 column 0)");
         assert_eq!(problem("1e400"), "body: is not valid JSON (line 1 column 5)");

@@ -12,6 +12,7 @@ use crate::file_and_serve::FileAndServeOrder;
 use crate::investigation::InvestigationOrder;
 use crate::photo_copy::PhotoCopyOrder;
 use crate::process::ProcessOrder;
+use crate::save::Version;
 use crate::text::{Text, WebOrderId};
 
 /// The component that is the union of the seven, the body of Orders/Save.
@@ -89,12 +90,16 @@ fn around(kind: OrderType, components: &mut Components) -> Properties {
     let tag = tag.description(Some("The type of the order."));
     let id =
         property(WebOrderId::schema(components), "The draft to change; absent creates one.", false, None);
+    let about = "The version that the change was made from, only beside webOrderId. If the order has another one meanwhile, \
+                 the response is 409. Absent, the save replaces whatever is stored.";
+    let version = property(Version::schema(components), about, false, None);
     let customer = Text::<64>::schema(components);
     let customer = property(customer, "The customer of the order; only employees may set it.", false, None);
     let flag = |about, components: &mut Components| property(bool::schema(components), about, false, None);
     let mut around = vec![
         ("orderType", tag.into()),
         ("webOrderId", id),
+        ("version", version),
         ("customerCode", customer),
         ("export", flag("Export at once.", components)),
     ];

@@ -9,18 +9,24 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::field::read_field;
 use crate::json::Fields;
+use crate::number::Int;
 use crate::order::{Order, object, tag};
 use crate::problem::{Path, Problems};
 use crate::text::{Text, WebOrderId};
 
 /// The names of the fields around the order.
-const AROUND: [&str; 4] = ["orderType", "webOrderId", "customerCode", "export"];
+const AROUND: [&str; 5] = ["orderType", "webOrderId", "version", "customerCode", "export"];
+
+/// The version of a saved order.
+pub(crate) type Version = Int<1, 9_007_199_254_740_991>;
 
 /// A request to save an order. `Debug` shows no value of the order.
 #[derive(Clone, PartialEq)]
 pub struct SaveRequest {
     /// The draft to change; absent creates one. 1 to 32 letters and digits.
     pub web_order_id: Option<String>,
+    /// The version that the change was made from, only beside `web_order_id`; absent allows any. 1 or more.
+    pub version: Option<i64>,
     /// The customer of the order; only employees may set it. 1 to 64 characters.
     pub customer_code: Option<String>,
     /// Export at once.
@@ -38,6 +44,12 @@ impl SaveRequest {
         let kind = tag(&object)?;
         let (mut at, mut problems) = (Path::root(), Problems::default());
         let web_order_id = read_field::<WebOrderId>(&object, "webOrderId", &mut at, &mut problems);
+        let version = read_field::<Version>(&object, "version", &mut at, &mut problems);
+        if version.is_some() && web_order_id.is_none() {
+            at.key("version", |at| {
+                problems.push(at, "only beside webOrderId: a new order has no version yet")
+            });
+        }
         let customer_code = read_field::<Text<64>>(&object, "customerCode", &mut at, &mut problems);
         let export = read_field::<bool>(&object, "export", &mut at, &mut problems);
         let finalize = read_finalize(kind, &mut object, &mut at, &mut problems);
@@ -47,6 +59,7 @@ impl SaveRequest {
         problems.into_result()?;
         Ok(Self {
             web_order_id: web_order_id.map(|id| id.as_str().to_owned()),
+            version: version.map(Version::get),
             customer_code: customer_code.map(|code| code.as_str().to_owned()),
             export: export.unwrap_or(false),
             finalize,

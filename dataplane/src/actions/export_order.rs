@@ -11,8 +11,9 @@ use docket_store::work_orders::{self, NewFacility, NewWorkOrder};
 use docket_store::{Connection, StoreError, Transaction, next_number};
 use jiff::Timestamp;
 
-use super::Refusal;
 use super::publish_event::{Publication, publish_event};
+use super::save_order::check_version;
+use super::{MovedOn, Refusal, Versions};
 use crate::tenants::ServedTenant;
 
 /// The result of an export, of this one or of the first.
@@ -28,12 +29,15 @@ pub struct Exported {
     pub court_work_order: Option<String>,
     /// The process work orders, if the order has any.
     pub process_work_orders: Option<Vec<String>>,
+    /// The version of the web order after the export.
+    pub version: i64,
 }
 
 impl From<Exported> for OrderExported {
     fn from(exported: Exported) -> Self {
-        let Exported { order_type, web_order_id, work_order_id, court_work_order, process_work_orders } =
-            exported;
+        let Exported {
+            order_type, web_order_id, work_order_id, court_work_order, process_work_orders, ..
+        } = exported;
         let order_type = order_type.to_string();
         Self { order_type, web_order_id, work_order_id, court_work_order, process_work_orders }
     }
@@ -49,12 +53,14 @@ pub async fn export_order(
     tenant: &ServedTenant,
     caller: &TokenSubject,
     (web_order_id, order_type): (&str, Option<OrderType>),
+    if_match: &Versions,
     now: Timestamp,
 ) -> Result<(Exported, Vec<Hint>), Refusal> {
     // Of two exports at once, the second one reads what the first one has written.
     orders::lock(transaction, web_order_id).await?;
     let stored =
         orders::find(transaction, web_order_id, caller.own_customer()).await?.ok_or(NO_SUCH_ORDER)?;
+    check_version(&stored.head, if_match, None)?;
     let actual = stored.head.order_type;
     if order_type.is_some_and(|order_type| order_type != actual) {
         let message = format!("the order is of type {actual}; leave orderType out, or send that");
@@ -80,14 +86,14 @@ pub(super) async fn export_stored(
     stored.head.status = OrderStatus::Exported;
     stored.head.updated_at_ms = now_ms;
     stored.head.exported_at_ms = Some(now_ms);
-    stored.version += 1;
+    stored.head.version += 1;
     if !orders::update(transaction, &stored).await? {
-        return Err(Refusal::Conflict("the order was changed at the same time; try again"));
+        return Err(Refusal::OrderChanged(MovedOn::Version(stored.head.version)));
     }
     let work_orders = number_work_orders(transaction, &order).await?;
     work_orders::insert(transaction, &stored.head, &work_orders, now_ms).await?;
     let numbers = work_orders.iter().map(|w| (w.number.clone(), w.work_order_type)).collect();
-    let exported = named(stored.head.order_type, &stored.head.id, numbers)?;
+    let exported = named(stored.head.order_type, (&stored.head.id, stored.head.version), numbers)?;
     let payload = Payload::OrderExported(exported.clone().into());
     let publication = Publication {
         customer_code: &stored.head.customer_code,
@@ -107,7 +113,7 @@ pub(super) fn check_complete(order: &Order) -> Result<(), Problems> {
 /// The result of an earlier export.
 async fn exported(connection: &mut Connection, head: &OrderHead) -> Result<Exported, StoreError> {
     let numbers = work_orders::of_web_order(connection, &head.id).await?;
-    named(head.order_type, &head.id, numbers)
+    named(head.order_type, (&head.id, head.version), numbers)
 }
 
 /// Like `exported`, for an order that may not be exported yet.
@@ -179,7 +185,7 @@ fn facilities(order: &Order) -> Vec<NewFacility> {
 /// Names the work orders by the order's type: the primary one, and those that have their own field.
 fn named(
     order_type: OrderType,
-    web_order_id: &str,
+    (web_order_id, version): (&str, i64),
     numbers: Vec<(String, WorkOrderType)>,
 ) -> Result<Exported, StoreError> {
     let of = |family: WorkOrderType| -> Vec<String> {
@@ -204,6 +210,7 @@ fn named(
         work_order_id: primary,
         court_work_order,
         process_work_orders,
+        version,
     })
 }
 
@@ -219,7 +226,8 @@ mod tests {
 
     #[test]
     fn process_export_names_its_first_and_all_work_orders() {
-        let exported = named(OrderType::Process, "W1", numbers(&[Process, Process])).expect("work orders");
+        let exported =
+            named(OrderType::Process, ("W1", 1), numbers(&[Process, Process])).expect("work orders");
         assert_eq!(exported.work_order_id, "PR0");
         assert_eq!(exported.court_work_order, None);
         assert_eq!(exported.process_work_orders, Some(vec!["PR0".into(), "PR1".into()]));
@@ -228,7 +236,7 @@ mod tests {
     #[test]
     fn file_and_serve_export_names_its_court_and_process_work_orders() {
         let made = numbers(&[Court, Process, Process]);
-        let exported = named(OrderType::FileAndServe, "W1", made).expect("work orders");
+        let exported = named(OrderType::FileAndServe, ("W1", 1), made).expect("work orders");
         assert_eq!(exported.work_order_id, "CT0");
         assert_eq!(exported.court_work_order.as_deref(), Some("CT0"));
         assert_eq!(exported.process_work_orders, Some(vec!["PR1".into(), "PR2".into()]));
@@ -237,7 +245,7 @@ mod tests {
     #[test]
     fn export_of_another_type_names_one_work_order() {
         for order_type in [OrderType::Court, OrderType::CountyRecording, OrderType::PhotoCopy] {
-            let exported = named(order_type, "W1", numbers(&[Court])).expect("work orders");
+            let exported = named(order_type, ("W1", 1), numbers(&[Court])).expect("work orders");
             assert_eq!((exported.court_work_order, exported.process_work_orders), (None, None));
         }
     }

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 
 use super::export_order::{Exported, NO_SUCH_ORDER, check_complete, export_stored};
 use super::publish_event::{Ids, Publication, publish_event};
-use super::{Refusal, invalid};
+use super::{MovedOn, Refusal, Versions, invalid};
 use crate::tenants::ServedTenant;
 
 /// What a save did.
@@ -26,6 +26,8 @@ pub struct Saved {
     pub web_order_id: String,
     /// Its status after the save.
     pub status: OrderStatus,
+    /// Its version after the save.
+    pub version: i64,
     /// Whether this save created it.
     pub created: bool,
     /// Whether anything changed. Saving the same content again changes and publishes nothing.
@@ -40,6 +42,7 @@ pub async fn save_order(
     tenant: &ServedTenant,
     caller: &TokenSubject,
     request: SaveRequest,
+    if_match: &Versions,
     now: Timestamp,
 ) -> Result<(Saved, Vec<Hint>), Refusal> {
     let export = request.export;
@@ -53,7 +56,7 @@ pub async fn save_order(
             if export || request.finalize == Some(true) {
                 check_complete(&request.order)?;
             }
-            update(transaction, tenant, caller, &request, &id, now).await?
+            update(transaction, tenant, caller, &request, (&id, if_match), now).await?
         }
     };
     let mut saved = Saved::of(&stored, created, changed);
@@ -61,6 +64,7 @@ pub async fn save_order(
         let (exported, more) = export_stored(transaction, tenant, stored, now).await?;
         hints.extend(more);
         saved.status = OrderStatus::Exported;
+        saved.version = exported.version;
         saved.exported = Some(exported);
     }
     Ok((saved, hints))
@@ -69,11 +73,12 @@ pub async fn save_order(
 impl Saved {
     /// What a save without an export did.
     pub fn of(stored: &StoredOrder, created: bool, changed: bool) -> Self {
-        let OrderHead { order_type, id, status, .. } = &stored.head;
+        let OrderHead { order_type, id, status, version, .. } = &stored.head;
         Self {
             order_type: *order_type,
             web_order_id: id.clone(),
             status: *status,
+            version: *version,
             created,
             changed,
             exported: None,
@@ -129,8 +134,9 @@ impl NewOrder {
             created_at_ms: now_ms,
             updated_at_ms: now_ms,
             exported_at_ms: None,
+            version: 1,
         };
-        let empty = StoredOrder { head, body: String::new(), search_text: String::new(), version: 1 };
+        let empty = StoredOrder { head, body: String::new(), search_text: String::new() };
         let stored = filled(empty, request);
         let event = self.ids.as_ref().map(|ids| ids.rows(publication(&stored, request, true), now));
         (stored, event)
@@ -161,10 +167,11 @@ async fn update(
     tenant: &ServedTenant,
     caller: &TokenSubject,
     request: &SaveRequest,
-    id: &str,
+    (id, if_match): (&str, &Versions),
     now: Timestamp,
 ) -> Result<Written, Refusal> {
     let before = orders::find(transaction, id, caller.own_customer()).await?.ok_or(NO_SUCH_ORDER)?;
+    check_version(&before.head, if_match, request.version)?;
     check_customer_unchanged(caller, request, &before)?;
     if before.head.order_type != request.order.order_type() {
         return Err(invalid("orderType", "the type of a saved order can't change; create a new order"));
@@ -192,12 +199,29 @@ async fn update(
         return Ok((before, false, false, Vec::new()));
     }
     after.head.updated_at_ms = now.as_millisecond();
-    after.version += 1;
+    after.head.version += 1;
     if !orders::update(transaction, &after).await? {
-        return Err(Refusal::Conflict("the order was changed at the same time; try again"));
+        return Err(Refusal::OrderChanged(MovedOn::Version(after.head.version)));
     }
     let hints = publish_event(transaction, tenant, publication(&after, request, false), now).await?;
     Ok((after, false, true, hints))
+}
+
+/// Checks that the order is at the version that the change was made from.
+pub(super) fn check_version(
+    head: &OrderHead,
+    if_match: &Versions,
+    version: Option<i64>,
+) -> Result<(), Refusal> {
+    if !if_match.allows(head.version) {
+        return Err(Refusal::OrderChanged(MovedOn::IfMatch(head.version)));
+    }
+    match version {
+        Some(version) if version != head.version => {
+            Err(Refusal::OrderChanged(MovedOn::Version(head.version)))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The customer of a new order: a contact's own, or the one that an employee names.

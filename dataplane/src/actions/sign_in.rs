@@ -190,7 +190,7 @@ impl SignIn<'_> {
 
     /// Refuses a user of a tenant that does not exist, after the same work as for one that does (legacy host).
     pub async fn unknown_tenant(self, credentials: Credentials) -> SignInError {
-        let claimed = credentials.client_code.clone().unwrap_or_default().to_ascii_lowercase();
+        let claimed = credentials.client_code.as_deref().unwrap_or_default().trim().to_ascii_lowercase();
         let refused = async {
             let guess = guess(&claimed, "unknown tenant", &credentials);
             self.wait(&guess)?;
@@ -282,7 +282,8 @@ impl SignIn<'_> {
         Credentials { client_code, password, .. }: &Credentials,
         candidate: Option<Candidate>,
     ) -> Result<Issued, SignInError> {
-        let right_tenant = client_code.as_ref().is_none_or(|code| tenant.config.client_code.matches(code));
+        let right_tenant =
+            client_code.as_ref().is_none_or(|code| tenant.config.client_code.matches(code.trim()));
         let candidate = candidate.filter(|_| right_tenant);
         let stored = candidate.as_ref().and_then(|candidate| candidate.password_hash.clone());
         let right = self.verify(guess, tenant.config.uid.clone(), stored, password.clone()).await?;

@@ -13,7 +13,7 @@ use utoipa::openapi::schema::{AdditionalProperties, Schema};
 use super::body::{Json, SIGN_IN_LIMIT, json_bytes};
 use super::error::{ApiError, ProblemBody};
 use super::fields::Fields;
-use super::kinds::{Line, Password};
+use super::kinds::{ClientCodeText, Line, Password};
 use super::origin::origin;
 use super::request::{FromFields, object, request};
 use super::state::ApiState;
@@ -26,8 +26,7 @@ request! {
     body SessionTokenRequest {
         /// The tenant's client code. Only the legacy host requires it. If you send it elsewhere, it must be the code of the
         /// tenant that the API key or the host selects.
-        // Longer than any code, so that a hexadecimal key sent by mistake gets its own message.
-        opt client_code: Line<256>, example "ACME";
+        opt client_code: ClientCodeText, example "ACME";
         /// A contact's e-mail address; for /Employee/SignIn an employee's check-in name.
         // The longest e-mail address.
         req user_id: Line<320>, example "ada@quillfeather.example";
@@ -239,11 +238,19 @@ fn legacy_tenant(state: &ApiState, credentials: &Credentials) -> Result<Option<A
     let Some(code) = &credentials.client_code else {
         return Err(ApiError::field("clientCode", "required on this host"));
     };
-    // A key may be written like a GUID, or copied with a blank.
-    if docket_crds::ApiKeyDigest::of(&code.trim().replace('-', "")).is_ok() {
+    if is_key(code) {
         return Err(ApiError::ApiAccessOff(code.clone()));
     }
-    Ok(state.tenants.by_client_code(code))
+    Ok(state.tenants.by_client_code(code.trim()))
+}
+
+/// Whether this is a hexadecimal key, which may be written like a GUID, with quotation marks or `0x`, or copied with blanks.
+fn is_key(code: &str) -> bool {
+    let digits: String = code.chars().filter(char::is_ascii_alphanumeric).collect();
+    let rest = code.chars().filter(|c| !c.is_ascii_alphanumeric());
+    let only_marks = rest.into_iter().all(|c| !c.is_alphanumeric());
+    let digits = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")).unwrap_or(&digits);
+    only_marks && docket_crds::ApiKeyDigest::of(digits).is_ok()
 }
 
 /// A sign-in: how its tenant is identified, which is checked before the body is read, and the credentials.
@@ -267,6 +274,8 @@ where
         let addressed = A::from_request_parts(&mut parts, state).await?;
         let body = json_bytes(&parts.headers, body, SIGN_IN_LIMIT).await?;
         let SessionTokenRequest { client_code, user_id, password } = read(Fields::of_body(&body)?)?;
+        // Forms and typed clients send an empty text for none.
+        let client_code = client_code.filter(|code| !code.trim().is_empty());
         let credentials = Credentials { client_code, by_code: false, user_id, password, source };
         Ok(Self { addressed, credentials, origin })
     }

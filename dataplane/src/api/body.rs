@@ -271,7 +271,11 @@ async fn copied(mut body: Body, limit: usize) -> Result<Bytes, ApiError> {
 
 fn check_content_type(headers: &HeaderMap, kind: &str) -> Result<(), ApiError> {
     // Compressed bodies are refused: a small one can decompress to gigabytes.
-    if headers.get_all(CONTENT_ENCODING).iter().any(|coding| coding.as_bytes() != b"identity") {
+    if headers
+        .get_all(CONTENT_ENCODING)
+        .iter()
+        .any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+    {
         return Err(ApiError::UnsupportedMediaType);
     }
     let mut sent = headers.get_all(CONTENT_TYPE).iter();
@@ -279,8 +283,10 @@ fn check_content_type(headers: &HeaderMap, kind: &str) -> Result<(), ApiError> {
     let text = value.to_str().map_err(|_| ApiError::UnsupportedMediaType)?.to_ascii_lowercase();
     let mut parts = text.split(';').map(str::trim);
     let is_kind = parts.next() == Some(kind);
-    let is_utf8 =
-        parts.filter_map(|part| part.strip_prefix("charset=")).all(|set| set.trim_matches('"') == "utf-8");
+    let mut charsets =
+        parts.filter_map(|part| part.strip_prefix("charset=")).map(|set| set.trim_matches('"'));
+    // .NET and others leave the hyphen out.
+    let is_utf8 = charsets.all(|set| matches!(set, "utf-8" | "utf8"));
     if is_kind && is_utf8 { Ok(()) } else { Err(ApiError::UnsupportedMediaType) }
 }
 

@@ -15,8 +15,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::problem_type::ProblemType;
-use crate::actions::Refusal;
 use crate::actions::sign_in::SignInError;
+use crate::actions::{MovedOn, Refusal};
 use crate::fair_share::Busy;
 use crate::rates::OverLimit;
 
@@ -63,6 +63,10 @@ pub enum ApiError {
     ClusterSilent,
     /// The request does not fit what is stored.
     Conflict(&'static str),
+    /// The order has another version than the one that the change was made from.
+    OrderChanged(MovedOn),
+    /// The Idempotency-Key was used for another request.
+    KeyReused,
     /// The cluster does not accept what the portal declares; says why.
     Refused(String),
     /// The body is longer than this many bytes.
@@ -180,6 +184,9 @@ impl ApiError {
             Self::MethodNotAllowed => ProblemType::MethodNotAllowed,
             Self::RequestTimeout => ProblemType::BodyTooSlow,
             Self::Conflict(_) => ProblemType::Conflict,
+            Self::OrderChanged(MovedOn::Version(_)) => ProblemType::OrderChanged,
+            Self::OrderChanged(MovedOn::IfMatch(_)) => ProblemType::PreconditionFailed,
+            Self::KeyReused => ProblemType::IdempotencyKeyReused,
             Self::Refused(_) => ProblemType::RefusedByCluster,
             Self::TooLarge(_) => ProblemType::BodyTooLong,
             Self::UnsupportedMediaType => ProblemType::UnsupportedMediaType,
@@ -229,6 +236,16 @@ impl ApiError {
                  with https://, or on your own machine at a host name below localhost"
                     .to_owned()
             }
+            Self::OrderChanged(moved_on) => {
+                let (named, now) = match moved_on {
+                    MovedOn::Version(now) => ("version", now),
+                    MovedOn::IfMatch(now) => ("If-Match", now),
+                };
+                format!(
+                    "{named}: the order was changed and has version {now} now; get it, make your change in it, and send that version"
+                )
+            }
+            Self::KeyReused => "This Idempotency-Key was used for another request; use a new one".to_owned(),
             Self::NoSuchRoute => "There is no such route; see /swagger".to_owned(),
             Self::MethodNotAllowed => "This route does not accept this method; see the Allow header".to_owned(),
             Self::TooLarge(limit) => format!("The body is longer than {limit} bytes"),
@@ -340,6 +357,7 @@ impl From<Refusal> for ApiError {
             Refusal::Invalid(problems) => Self::Invalid(problems),
             Refusal::NotFound(text) => Self::NotFound(text),
             Refusal::Conflict(text) => Self::Conflict(text),
+            Refusal::OrderChanged(moved_on) => Self::OrderChanged(moved_on),
             // At the same time another program took the number or deleted the row that this one refers to. Worth a retry.
             Refusal::Store(StoreError::Conflict) => Self::Unavailable,
             Refusal::Store(error) => error.into(),

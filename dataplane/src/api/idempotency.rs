@@ -3,6 +3,7 @@
 use axum::response::Response;
 use docket_store::idempotency::{self, Kept, ToKeep};
 use http::{HeaderMap, HeaderValue, StatusCode};
+use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use utoipa::IntoParams;
 use utoipa::openapi::Required;
@@ -12,6 +13,7 @@ use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 use super::body::json_response;
 use super::caller::Principal;
 use super::error::ApiError;
+use super::if_match::tagged;
 use super::state::ApiState;
 
 const HEADER: &str = "Idempotency-Key";
@@ -66,15 +68,23 @@ impl IdempotencyKey {
             Some(kept) if kept.route == self.route && kept.request_digest == self.digest => {
                 Ok(Some(replayed(kept)))
             }
-            Some(_) => {
-                Err(ApiError::Conflict("This Idempotency-Key was used for another request; use a new one"))
-            }
+            Some(_) => Err(ApiError::KeyReused),
         }
     }
 }
 
+/// What a kept response about a web order has.
+#[derive(Deserialize)]
+struct Versioned {
+    version: Option<i64>,
+}
+
 fn replayed(kept: Kept) -> Response {
+    let version = serde_json::from_str::<Versioned>(&kept.body).ok().and_then(|read| read.version);
     let mut response = json_response(kept.body);
+    if let Some(version) = version {
+        response = tagged(response, version);
+    }
     *response.status_mut() =
         u16::try_from(kept.status).ok().and_then(|code| StatusCode::from_u16(code).ok()).unwrap_or_default();
     response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));

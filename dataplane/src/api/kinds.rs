@@ -59,6 +59,33 @@ impl<const MAX: usize> Kind for Line<MAX> {
     }
 }
 
+/// A client code, or what was sent by mistake instead, such as a hexadecimal key with a line break: at most 256 characters. Blanks around
+/// it do not count, and an empty text is none.
+#[derive(Debug)]
+pub struct ClientCodeText;
+
+impl Kind for ClientCodeText {
+    type Value = String;
+
+    fn read(sent: Sent) -> Result<String, String> {
+        const MAX: usize = 256;
+        match sent {
+            Sent::Json(Json::String(text))
+                if text.chars().count() <= MAX && !text.trim().chars().any(char::is_control) =>
+            {
+                Ok(text.into_owned())
+            }
+            Sent::Json(_) | Sent::Parameter(_) => {
+                Err(format!("must be text of at most {MAX} characters without control characters"))
+            }
+        }
+    }
+
+    fn schema(_: Place) -> RefOr<Schema> {
+        text(0, 256).into()
+    }
+}
+
 /// A password.
 #[derive(Debug)]
 pub struct Password;

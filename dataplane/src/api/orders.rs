@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use docket_orders::openapi::STORED_ORDER;
 use docket_orders::order_type::OrderTypeComponent;
 use docket_orders::{OrderType, SaveRequest};
@@ -23,12 +23,14 @@ use super::body::{Json, ORDER_LIMIT};
 use super::caller::Caller;
 use super::error::{ApiError, ProblemBody};
 use super::idempotency::IdempotencyKey;
+use super::if_match::{IfMatch, tagged};
 use super::kinds::{Line, WebOrderIdText};
 use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
 use super::request::{FromBody, Query, request};
 use super::state::ApiState;
 use super::times::{DateOrTime, time};
 use super::writes::{Call, Done, body_of};
+use crate::actions::Versions;
 use crate::actions::export_order::{Exported, export_order, work_orders_of};
 use crate::actions::save_order::{Saved, save_order};
 use crate::lookups::Lookup;
@@ -91,6 +93,9 @@ pub struct OrderSummary {
     /// Draft, Finalized (photocopy), Exported or Cancelled.
     #[schema(value_type = OrderState, example = "Draft")]
     status: &'static str,
+    /// How often it was changed, its first save and its export included. Send it with a change, to lose no other change.
+    #[schema(example = 1, minimum = 1)]
+    version: i64,
     #[schema(example = "C-1001")]
     customer_code: String,
     case_number: Option<String>,
@@ -110,6 +115,7 @@ impl From<OrderHead> for OrderSummary {
             order_type: head.order_type,
             web_order_id: head.id,
             status: head.status.as_str(),
+            version: head.version,
             customer_code: head.customer_code,
             case_number: head.case_number,
             caption: head.caption,
@@ -157,25 +163,32 @@ pub struct OrderPage {
 
 /// Creates a web order or changes a draft.
 ///
-/// With `export` it is exported at once.
+/// With `export` it is exported at once. With `version`, or with the header If-Match, a draft is changed only if no one else has
+/// changed it meanwhile.
 #[utoipa::path(post, path = "/Orders/Save", operation_id = "Orders.Save", tag = "Orders",
     security(("ApiKey" = [], "Bearer" = [])),
-    params(IdempotencyKey),
+    params(IdempotencyKey, IfMatch),
     request_body = SaveRequest,
-    responses((status = 200, body = SaveAnswer, description = "Saved"),
+    responses((status = 200, body = SaveAnswer, description = "Saved", headers(("ETag" = String, description = "The order's version"))),
+              (status = 412, body = ProblemBody, content_type = "application/problem+json", description = "The order has another version than If-Match names"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "The caller has no such web order")))]
 pub async fn save(
     State(state): State<Arc<ApiState>>,
+    IfMatch(versions): IfMatch,
     Call { caller, request, write }: Call<Caller, SaveRequest>,
 ) -> Result<Response, ApiError> {
+    if request.web_order_id.is_none() && versions != Versions::Any {
+        return Err(ApiError::field("If-Match", "only beside webOrderId: a new order has no version yet"));
+    }
     if request.web_order_id.is_none() && !request.export {
         let answer = |saved: &Saved| body_of(&SaveAnswer::from(saved.clone()));
         return write.create_order(&state, &caller, request, answer).await;
     }
     let (tenant, subject) = (&caller.tenant, &caller.subject);
     let save = async move |transaction: &mut Transaction, now| {
-        let (saved, hints) = save_order(transaction, tenant, subject, request, now).await?;
-        Ok(Done::new(&SaveAnswer::from(saved)).hint(hints))
+        let (saved, hints) = save_order(transaction, tenant, subject, request, &versions, now).await?;
+        let version = saved.version;
+        Ok(Done::new(&SaveAnswer::from(saved)).version(version).hint(hints))
     };
     // Boxed, as most saves create an order, for which a future of a fraction of this size is enough.
     Box::pin(write.perform(&state, &caller, save)).await
@@ -186,19 +199,22 @@ pub async fn save(
 /// If fields are missing, the response lists all of them. A second export returns the numbers of the first.
 #[utoipa::path(post, path = "/Orders/Export", operation_id = "Orders.Export", tag = "Orders",
     security(("ApiKey" = [], "Bearer" = [])),
-    params(IdempotencyKey),
+    params(IdempotencyKey, IfMatch),
     request_body = ExportRequest,
-    responses((status = 200, body = ExportAnswer, description = "Exported"),
+    responses((status = 200, body = ExportAnswer, description = "Exported", headers(("ETag" = String, description = "The order's version"))),
+              (status = 412, body = ProblemBody, content_type = "application/problem+json", description = "The order has another version than If-Match names"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "The caller has no such web order")))]
 pub async fn export(
     State(state): State<Arc<ApiState>>,
+    IfMatch(versions): IfMatch,
     Call { caller, request, write }: Call<Caller, ExportRequest>,
 ) -> Result<Response, ApiError> {
     let (tenant, subject) = (&caller.tenant, &caller.subject);
     let export = async |transaction: &mut Transaction, now| {
         let order = (request.web_order_id.as_str(), request.order_type);
-        let (exported, hints) = export_order(transaction, tenant, subject, order, now).await?;
-        Ok(Done::new(&ExportAnswer::from(exported)).hint(hints))
+        let (exported, hints) = export_order(transaction, tenant, subject, order, &versions, now).await?;
+        let version = exported.version;
+        Ok(Done::new(&ExportAnswer::from(exported)).version(version).hint(hints))
     };
     write.perform(&state, &caller, export).await
 }
@@ -210,13 +226,13 @@ const NO_SUCH_ORDER: ApiError = ApiError::NotFound("There is no such web order")
 #[utoipa::path(get, path = "/Orders/Get", operation_id = "Orders.Get", tag = "Orders",
     security(("ApiKey" = [], "Bearer" = [])),
     params(OrderQuery),
-    responses((status = 200, body = OrderAnswer, description = "The order"),
+    responses((status = 200, body = OrderAnswer, description = "The order", headers(("ETag" = String, description = "The order's version"))),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "The caller has no such web order")))]
 pub async fn get(
     State(state): State<Arc<ApiState>>,
     caller: Caller,
     Query(OrderQuery { web_order_id: id }): Query<OrderQuery>,
-) -> Result<Json<OrderAnswer>, ApiError> {
+) -> Result<Response, ApiError> {
     let read = state.orders.read(&caller.tenant, id.clone()).await?.found;
     let is_shown = |order: &ReadOrder| {
         let customer = caller.subject.own_customer();
@@ -238,9 +254,11 @@ pub async fn get(
         }
         None => (None, None, None),
     };
-    let finalized = head.finalized;
+    let (finalized, version) = (head.finalized, head.version);
     let summary = head.into();
-    Ok(Json(OrderAnswer { summary, finalized, order, work_order_id, court_work_order, process_work_orders }))
+    let answer =
+        OrderAnswer { summary, finalized, order, work_order_id, court_work_order, process_work_orders };
+    Ok(tagged(Json(answer).into_response(), version))
 }
 
 /// The same order with its body and its work orders.

@@ -25,7 +25,10 @@ pub enum ProblemType {
     MethodNotAllowed,
     BodyTooSlow,
     Conflict,
+    OrderChanged,
+    IdempotencyKeyReused,
     RefusedByCluster,
+    PreconditionFailed,
     BodyTooLong,
     UnsupportedMediaType,
     TooManySignIns,
@@ -45,7 +48,7 @@ struct Described {
 
 impl ProblemType {
     /// Every type, by status.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 27] = [
         Self::InvalidFields,
         Self::InvalidRequest,
         Self::InvalidApiKey,
@@ -62,7 +65,10 @@ impl ProblemType {
         Self::MethodNotAllowed,
         Self::BodyTooSlow,
         Self::Conflict,
+        Self::OrderChanged,
+        Self::IdempotencyKeyReused,
         Self::RefusedByCluster,
+        Self::PreconditionFailed,
         Self::BodyTooLong,
         Self::UnsupportedMediaType,
         Self::TooManySignIns,
@@ -177,14 +183,32 @@ impl ProblemType {
             Self::Conflict => (
                 "conflict",
                 StatusCode::CONFLICT,
-                "The request does not fit the stored data, or its `Idempotency-Key` was used for another request.",
+                "The request does not fit the stored data.",
                 "`detail` says what does not fit. Read the present state before you decide.",
+            ),
+            Self::OrderChanged => (
+                "order-changed",
+                StatusCode::CONFLICT,
+                "The order has another version than the `version` of the request, or another request changed it at the same time. Nothing was changed.",
+                "Get the order, make the change in what you get, and save it with the `version` that it has now.",
+            ),
+            Self::IdempotencyKeyReused => (
+                "idempotency-key-reused",
+                StatusCode::CONFLICT,
+                "The `Idempotency-Key` was used for another request: another path or another body. Nothing was changed.",
+                "Use a new key for a new request. For a repeat, send the same bytes to the same path.",
             ),
             Self::RefusedByCluster => (
                 "refused-by-cluster",
                 StatusCode::CONFLICT,
                 "The cluster does not accept the Webhook that the portal declares.",
                 "`detail` quotes the cluster's API server. Correct the form, or ask the people who run the cluster.",
+            ),
+            Self::PreconditionFailed => (
+                "precondition-failed",
+                StatusCode::PRECONDITION_FAILED,
+                "The order has another version than the header `If-Match` names. Nothing was changed.",
+                "Get the order, make the change in what you get, and send it with the `ETag` that it has now.",
             ),
             Self::BodyTooLong => (
                 "body-too-long",

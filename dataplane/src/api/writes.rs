@@ -19,6 +19,7 @@ use super::body::json_response;
 use super::caller::{Caller, Principal};
 use super::error::ApiError;
 use super::idempotency::IdempotencyKey;
+use super::if_match::tagged;
 use super::request::FromBody;
 use super::state::ApiState;
 use crate::actions::Refusal;
@@ -72,6 +73,8 @@ pub fn body_of(answer: &impl Serialize) -> String {
 /// What a write did. Its transaction is not committed yet.
 pub struct Done {
     body: String,
+    /// Of the web order that the response is about.
+    version: Option<i64>,
     hints: Vec<Hint>,
     log: Option<LogLine>,
     entry: Option<AuditRecord>,
@@ -80,7 +83,12 @@ pub struct Done {
 impl Done {
     /// A write that succeeded, with this response.
     pub fn new(answer: &impl Serialize) -> Self {
-        Self { body: body_of(answer), hints: Vec::new(), log: None, entry: None }
+        Self { body: body_of(answer), version: None, hints: Vec::new(), log: None, entry: None }
+    }
+
+    /// Names the version of the web order that the response is about.
+    pub fn version(self, version: i64) -> Self {
+        Self { version: Some(version), ..self }
     }
 
     /// Publishes these hints to the schedule after the commit.
@@ -187,7 +195,7 @@ where
 {
     let mut transaction = caller.tenant.store.begin(&state.clock).await?;
     let now = transaction.now();
-    let Done { body, hints, log, entry } = match work(&mut transaction, now).await {
+    let Done { body, version, hints, log, entry } = match work(&mut transaction, now).await {
         Ok(done) => done,
         Err(refusal) => {
             // The connection of a refused write is sound and worth keeping; a failed rollback closes it.
@@ -214,7 +222,11 @@ where
     }
     // Only a hint: the rows are committed, and a sweep finds what the schedule did not get.
     state.notifier.notify(hints).await;
-    Ok(json_response(body))
+    let response = json_response(body);
+    Ok(match version {
+        Some(version) => tagged(response, version),
+        None => response,
+    })
 }
 
 async fn create(
@@ -243,7 +255,7 @@ async fn create(
         Box::new(move |saved: &Saved| key.to_keep(&caller, &answer(saved))) as MakeToKeep
     });
     match state.create_orders.create(tenant, new, to_keep).await {
-        Ok(saved) => Ok(json_response(answer(&saved))),
+        Ok(saved) => Ok(tagged(json_response(answer(&saved)), saved.version)),
         Err(StoreError::Conflict) if key.is_some() => Err(Failure::KeyTaken),
         Err(error) => Err(Failure::Api(Refusal::Store(error).into())),
     }

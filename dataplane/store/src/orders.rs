@@ -71,6 +71,8 @@ pub struct OrderHead {
     pub updated_at_ms: i64,
     /// Export.
     pub exported_at_ms: Option<i64>,
+    /// How often it was changed, its first save and its export included. An update states the version it has read.
+    pub version: i64,
 }
 
 /// A web order as it is stored.
@@ -82,14 +84,12 @@ pub struct StoredOrder {
     pub body: String,
     /// The text that the `text` of a search is looked for in.
     pub search_text: String,
-    /// How often it was saved; an update states the version it has read.
-    pub version: i64,
 }
 
 macro_rules! head {
     () => {
         "id, order_type, customer_code, status, finalized, case_number, caption, client_matter_number, \
-         created_at_ms, updated_at_ms, exported_at_ms"
+         created_at_ms, updated_at_ms, exported_at_ms, version"
     };
 }
 const HEAD: &str = head!();
@@ -107,6 +107,7 @@ fn head(row: &super::sql::Row) -> Result<OrderHead, StoreError> {
         created_at_ms: row.get(8)?,
         updated_at_ms: row.get(9)?,
         exported_at_ms: row.get(10)?,
+        version: row.get(11)?,
     })
 }
 
@@ -124,7 +125,7 @@ pub async fn insert(transaction: &mut Transaction, order: &StoredOrder) -> Resul
 /// The statement that stores new orders.
 pub(crate) fn inserts<'a>(orders: impl IntoIterator<Item = &'a StoredOrder>) -> Option<Statement> {
     INSERT.statement(orders.into_iter().map(|order| {
-        let StoredOrder { head, body, search_text, version } = order;
+        let StoredOrder { head, body, search_text } = order;
         [
             Param::from(&head.id),
             Param::Word(head.order_type.as_str()),
@@ -139,17 +140,17 @@ pub(crate) fn inserts<'a>(orders: impl IntoIterator<Item = &'a StoredOrder>) -> 
             head.exported_at_ms.into(),
             body.into(),
             search_text.into(),
-            (*version).into(),
+            head.version.into(),
         ]
     }))
 }
 
-/// Stores a changed order, if it is still at the version before `order.version`. `false`: another request was faster.
+/// Stores a changed order, if it is still at the version before `order.head.version`. `false`: another request was faster.
 pub async fn update(transaction: &mut Transaction, order: &StoredOrder) -> Result<bool, StoreError> {
     let sql = "UPDATE web_order SET status = $1, finalized = $2, case_number = $3, caption = $4, \
                client_matter_number = $5, updated_at_ms = $6, exported_at_ms = $7, body = $8, search_text = $9, \
                version = $10 WHERE id = $11 AND version = $12";
-    let StoredOrder { head, body, search_text, version } = order;
+    let StoredOrder { head, body, search_text } = order;
     let params = params![
         head.status.as_str(),
         head.finalized,
@@ -160,9 +161,9 @@ pub async fn update(transaction: &mut Transaction, order: &StoredOrder) -> Resul
         head.exported_at_ms,
         body,
         search_text,
-        *version,
+        head.version,
         &head.id,
-        *version - 1,
+        head.version - 1,
     ];
     Ok(transaction.execute(sql, params).await? == 1)
 }
@@ -173,15 +174,14 @@ pub async fn find(
     id: &str,
     customer_code: Option<&str>,
 ) -> Result<Option<StoredOrder>, StoreError> {
-    let sql = format!("SELECT {HEAD}, body, search_text, version FROM web_order WHERE id = $1");
+    let sql = format!("SELECT {HEAD}, body, search_text FROM web_order WHERE id = $1");
     let row = connection.query_opt(&sql, params![id]).await?;
     let order = row
         .map(|row| {
             Ok::<_, StoreError>(StoredOrder {
                 head: head(&row)?,
-                body: row.get(11)?,
-                search_text: row.get(12)?,
-                version: row.get(13)?,
+                body: row.get(12)?,
+                search_text: row.get(13)?,
             })
         })
         .transpose()?;
@@ -218,7 +218,7 @@ pub async fn read<'a>(
     let rows = connection.all(READ.statement(ids.into_iter().map(|id| [id.into()]))).await?;
     let read = |row: super::sql::Row| {
         // Again: the owner of a database decides what its functions do.
-        let body = row.get::<Option<String>>(11)?.filter(|body| body.len() <= LONGEST_READ);
+        let body = row.get::<Option<String>>(12)?.filter(|body| body.len() <= LONGEST_READ);
         Ok(ReadOrder { head: head(&row)?, body })
     };
     rows.into_iter().flatten().map(read).collect()

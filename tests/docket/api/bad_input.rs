@@ -55,7 +55,7 @@ async fn what_is_no_json_object_is_refused_by_every_route() {
         ("NaN", b"{\"a\":NaN}".to_vec()),
         ("two objects", b"{}{}".to_vec()),
         ("something after it", b"{} x".to_vec()),
-        ("a byte order mark", b"\xef\xbb\xbf{}".to_vec()),
+        ("two byte order marks", b"\xef\xbb\xbf\xef\xbb\xbf{}".to_vec()),
         ("UTF-16", "{}".encode_utf16().flat_map(u16::to_le_bytes).collect()),
         ("not UTF-8", b"{\"a\":\"\xff\xfe\"}".to_vec()),
         ("not UTF-8, overlong", b"{\"a\":\"\xc0\x80\"}".to_vec()),
@@ -176,7 +176,9 @@ async fn small_bodies_are_held_to_their_types_and_lengths() {
     ];
     for value in &wrong {
         for path in ["/Auth/Token", "/Session/Create", "/Employee/SignIn"] {
-            for name in ["clientCode", "userId", "password"] {
+            // Forms send an empty client code for none.
+            let names = ["clientCode", "userId", "password"].into_iter();
+            for name in names.filter(|name| *name != "clientCode" || *value != json!("")) {
                 let reply = ada.post(path, &with(good(path), json!({name: value}))).await;
                 assert_eq!(wrong_fields(&reply), [name], "{path} {name} {value}");
             }
@@ -394,6 +396,8 @@ async fn the_body_must_be_json_in_utf8_and_say_so_once() {
         "Application/JSON",
         "application/json;charset=UTF-8",
         "application/json; charset=\"utf-8\"",
+        "application/json; charset=utf8",
+        "application/json; charset=\"UTF8\"",
     ] {
         assert_eq!(
             post(&ada, "/Orders/Save", &[right], captioned("x").to_string().as_bytes()).await.status,

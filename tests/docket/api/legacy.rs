@@ -29,7 +29,7 @@ async fn session(rig: &Rig, code: &str, user: &str) -> String {
 #[tokio::test]
 async fn the_client_code_resolves_the_tenant() {
     let rig = rig().await;
-    for code in ["ACME", "acme", "BLUE"] {
+    for code in ["ACME", "acme", " Acme\n", "BLUE"] {
         let mut body = post(&rig, "/Session/Create", &[], &at(code, ADA)).await.json();
         assert!(body.as_object_mut().expect("an object").remove("sessionGuid").is_some());
         let expected =
@@ -47,7 +47,17 @@ async fn the_hexadecimal_key_is_no_client_code() {
         let reply = post(&rig, "/Auth/Token", &[], &at(&key, ADA)).await;
         refused(&reply, 403, &format!("API access is turned off for {key}"));
     }
-    for key in [format!(" {}", api_key('a')), "01234567-89ab-cdef-0123-456789abcdef".to_owned()] {
+    let key = api_key('a');
+    for key in [
+        format!(" {key}"),
+        format!("{key}\n"),
+        format!("{{{key}}}"),
+        format!("0x{key}"),
+        format!("\"{key}\""),
+        format!("\u{feff}{key}"),
+        "01234567-89ab-cdef-0123-456789abcdef".to_owned(),
+        "{0X01234567-89ab-cdef-0123-456789abcdef}\r\n".to_owned(),
+    ] {
         let reply = post(&rig, "/Session/Create", &[], &at(&key, ADA)).await;
         refused(&reply, 403, &format!("API access is turned off for {key}"));
     }

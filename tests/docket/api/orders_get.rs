@@ -34,7 +34,7 @@ async fn an_exported_order_is_shown_with_its_work_orders() {
         "{times:?}"
     );
     fields.remove("order").expect("the order");
-    let expected = json!({"orderType": "FileAndServe", "webOrderId": id, "status": "Exported", "customerCode": "C-1",
+    let expected = json!({"orderType": "FileAndServe", "webOrderId": id, "status": "Exported", "version": 2, "customerCode": "C-1",
         "caseNumber": null, "caption": "Larkspur Tile Co. v. Ferncliff Builders LLC",
         "clientMatterNumber": "4522-0001", "workOrderId": "CT1000001", "courtWorkOrder": "CT1000001",
         "processWorkOrders": ["PR1000001"]});
@@ -49,7 +49,7 @@ async fn a_draft_is_shown_without_work_orders() {
     let mut got = ada.get(&format!("/Orders/Get?webOrderId={id}")).await.json();
     let fields = got.as_object_mut().expect("an object");
     assert_eq!(fields.remove("createdAt"), fields.remove("updatedAt"));
-    let expected = json!({"orderType": "PhotoCopy", "webOrderId": id, "status": "Draft", "customerCode": "C-1",
+    let expected = json!({"orderType": "PhotoCopy", "webOrderId": id, "status": "Draft", "version": 1, "customerCode": "C-1",
         "caseNumber": null, "caption": null, "clientMatterNumber": null, "exportedAt": null, "finalized": false,
         "order": {"orderType": "PhotoCopy"}, "workOrderId": null, "courtWorkOrder": null, "processWorkOrders": null});
     assert_eq!(got, expected);

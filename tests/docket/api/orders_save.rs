@@ -18,8 +18,7 @@ async fn a_draft_needs_nothing_but_its_type() {
     for (number, kind) in OrderType::ALL.iter().enumerate() {
         let reply = ada.post("/Orders/Save", &json!({"orderType": kind})).await;
         let id = format!("W{:08}", number + 1);
-        let expected =
-            json!({"orderType": kind, "webOrderId": id, "status": "Draft", "created": true, "changed": true});
+        let expected = json!({"orderType": kind, "webOrderId": id, "status": "Draft", "version": 1, "created": true, "changed": true});
         assert_eq!((reply.status, reply.json()), (200, expected));
         assert_eq!(reply.headers["content-type"], "application/json");
     }
@@ -33,7 +32,7 @@ async fn every_example_is_saved_and_saved_again() {
         let id = save(&ada, &example(*kind)).await;
         let again = ada.post("/Orders/Save", &with(example(*kind), json!({"webOrderId": id}))).await;
         let status = if *kind == OrderType::PhotoCopy { "Finalized" } else { "Draft" };
-        let expected = json!({"orderType": kind, "webOrderId": id, "status": status, "created": false, "changed": false});
+        let expected = json!({"orderType": kind, "webOrderId": id, "status": status, "version": 1, "created": false, "changed": false});
         assert_eq!((again.status, again.json()), (200, expected));
     }
 }
@@ -223,7 +222,7 @@ async fn create_with_export_answers_both_and_publishes_both() {
         .await
         .post("/Orders/Save", &with(example(OrderType::Process), json!({"export": true})))
         .await;
-    let expected = json!({"orderType": "Process", "webOrderId": "W00000001", "status": "Exported", "created": true,
+    let expected = json!({"orderType": "Process", "webOrderId": "W00000001", "status": "Exported", "version": 2, "created": true,
         "changed": true, "workOrderId": "PR1000001", "courtWorkOrder": null,
         "processWorkOrders": ["PR1000001", "PR1000002"]});
     assert_eq!((reply.status, reply.json()), (200, expected));

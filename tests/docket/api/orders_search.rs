@@ -35,7 +35,7 @@ async fn an_item_is_what_an_order_is_known_by() {
     for name in ["createdAt", "updatedAt", "exportedAt"] {
         assert!(fields.remove(name).is_some_and(|time| time.is_string()), "{name}");
     }
-    let expected = json!({"orderType": "Process", "webOrderId": "W00000001", "status": "Exported",
+    let expected = json!({"orderType": "Process", "webOrderId": "W00000001", "status": "Exported", "version": 2,
         "customerCode": "C-1", "caseNumber": "26STCV99901", "caption": "Larkspur Tile Co. v. Brindle",
         "clientMatterNumber": "4410-0012"});
     assert_eq!(item, expected);
@@ -157,7 +157,8 @@ async fn wildcards_in_a_text_are_letters() {
 async fn texts_are_found_in_any_case_and_script() {
     let rig = Rig::start().await;
     let ada = rig.ada().await;
-    for caption in ["Larkspur v. BRINDLE", "Ärger GmbH", "漢字 😀 Corp", "Ελλάδα"] {
+    for caption in ["Larkspur v. BRINDLE", "Ärger GmbH", "漢字 😀 Corp", "Ελλάδα", "O’Brien v. Straße"]
+    {
         save(&ada, &captioned(caption)).await;
     }
     for (text, ids) in [
@@ -169,7 +170,15 @@ async fn texts_are_found_in_any_case_and_script() {
         ("%F0%9F%98%80", vec![3]),
         ("%E6%BC%A2", vec![3]),
         ("%CE%95%CE%9B%CE%9B", vec![4]),
-        ("r", vec![3, 2, 1]),
+        // As people type them.
+        ("arger", vec![2]),
+        ("a%CC%88rger", vec![2]),
+        ("%CE%95%CE%BB%CE%BB%CE%AC%CE%B4%CE%B1", vec![4]),
+        ("%CE%B5%CE%BB%CE%BB%CE%B1%CE%B4%CE%B1", vec![4]),
+        ("o%27brien", vec![5]),
+        ("O%E2%80%99BRIEN", vec![5]),
+        ("strasse", vec![5]),
+        ("r", vec![5, 3, 2, 1]),
     ] {
         assert_eq!(found(&ada, &format!("?text={text}")).await, ids, "{text}");
     }

@@ -58,7 +58,7 @@ fn finalize_is_refused_outside_photo_copy() {
 fn unknown_field_is_refused_at_any_depth() {
     let top = refused(OrderType::Court, &[("/prioritty", json!(1))]);
     assert!(top.starts_with(
-        "prioritty: unknown field; this object takes: orderType, webOrderId, customerCode, export, "
+        "prioritty: unknown field; this object takes: orderType, webOrderId, version, customerCode, export, "
     ));
     assert!(top.ends_with(", returnMethod, returnTo"));
     let nested = refused(OrderType::Process, &[("/servees/1/addresses/0/zip", json!("1"))]);

@@ -29,6 +29,9 @@ pub struct SaveAnswer {
     /// Draft, Finalized (photocopy) or Exported.
     #[schema(value_type = OrderState, example = "Draft")]
     status: &'static str,
+    /// The order's version after the save.
+    #[schema(example = 1, minimum = 1)]
+    version: i64,
     /// Whether this save created the order.
     created: bool,
     /// Whether this save changed anything. Saving the same content again does not.
@@ -47,7 +50,7 @@ pub struct SaveAnswer {
 
 impl From<Saved> for SaveAnswer {
     fn from(saved: Saved) -> Self {
-        let Saved { order_type, web_order_id, status, created, changed, exported } = saved;
+        let Saved { order_type, web_order_id, status, version, created, changed, exported } = saved;
         let (work_order_id, court_work_order, process_work_orders) = match exported {
             Some(Exported { work_order_id, court_work_order, process_work_orders, .. }) => {
                 (Some(work_order_id), Some(court_work_order), Some(process_work_orders))
@@ -59,6 +62,7 @@ impl From<Saved> for SaveAnswer {
             order_type,
             web_order_id,
             status,
+            version,
             created,
             changed,
             work_order_id,
@@ -84,12 +88,21 @@ pub struct ExportAnswer {
     court_work_order: Option<String>,
     /// The process work orders, if the order has any.
     process_work_orders: Option<Vec<String>>,
+    /// The order's version after the export.
+    #[schema(example = 2, minimum = 1)]
+    version: i64,
 }
 
 impl From<Exported> for ExportAnswer {
     fn from(exported: Exported) -> Self {
-        let Exported { order_type, web_order_id, work_order_id, court_work_order, process_work_orders } =
-            exported;
-        Self { order_type, web_order_id, work_order_id, court_work_order, process_work_orders }
+        let Exported {
+            order_type,
+            web_order_id,
+            work_order_id,
+            court_work_order,
+            process_work_orders,
+            version,
+        } = exported;
+        Self { order_type, web_order_id, work_order_id, court_work_order, process_work_orders, version }
     }
 }

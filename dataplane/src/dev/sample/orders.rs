@@ -20,6 +20,7 @@ use docket_store::events::{self, About, Event};
 use docket_store::samples::{self, Attempt};
 use jiff::Timestamp;
 
+use crate::actions::Versions;
 use crate::actions::add_note::{Note, add_note};
 use crate::actions::export_order::Exported;
 use crate::actions::save_order::save_order;
@@ -79,7 +80,7 @@ async fn export(
         .context("an example of each type")?;
     let mut request = SaveRequest::read(example.as_bytes())?;
     request.export = true;
-    let (saved, _) = save_order(transaction, tenant, contact, request, at).await?;
+    let (saved, _) = save_order(transaction, tenant, contact, request, &Versions::Any, at).await?;
     saved.exported.context("it was exported")
 }
 

@@ -31,15 +31,16 @@ pub(super) fn order(id: &str) -> StoredOrder {
         created_at_ms: T0,
         updated_at_ms: T0,
         exported_at_ms: None,
+        version: 1,
     };
-    StoredOrder { head, body: "{}".into(), search_text: String::new(), version: 1 }
+    StoredOrder { head, body: "{}".into(), search_text: String::new() }
 }
 
 /// `StoredOrder` does not print, so that no log can show one.
 fn shown(order: &StoredOrder) -> String {
-    let StoredOrder { head, body, search_text, version } = order;
+    let StoredOrder { head, body, search_text } = order;
     let OrderHead { id, order_type, customer_code, status, finalized, case_number, caption, .. } = head;
-    let OrderHead { client_matter_number, created_at_ms, updated_at_ms, exported_at_ms, .. } = head;
+    let OrderHead { client_matter_number, created_at_ms, updated_at_ms, exported_at_ms, version, .. } = head;
     format!(
         "{id} {order_type} {customer_code} {status:?} {finalized:?} {case_number:?} {caption:?} \
          {client_matter_number:?} {created_at_ms} {updated_at_ms} {exported_at_ms:?} {body} {search_text} {version}"
@@ -120,7 +121,7 @@ async fn an_update_changes_all_that_may_change(rig: TenantDatabase) {
     changed.head.order_type = OrderType::Process;
     changed.head.status = OrderStatus::Exported;
     changed.head.updated_at_ms = T0 + 5;
-    changed.version = 2;
+    changed.head.version = 2;
     assert!(rig.write(async |t| orders::update(t, &changed).await).await);
     assert_eq!(shown(&stored(&rig, "a").await), shown(&changed));
     assert_eq!(shown(&stored(&rig, "b").await), shown(&order("b")));
@@ -129,10 +130,12 @@ async fn an_update_changes_all_that_may_change(rig: TenantDatabase) {
 async fn an_update_of_another_version_changes_nothing(rig: TenantDatabase) {
     insert(&rig, &order("a")).await;
     for version in [0, 1, 3] {
-        let changed = StoredOrder { version, body: "{\"changed\":true}".into(), ..order("a") };
+        let mut changed = StoredOrder { body: "{\"changed\":true}".into(), ..order("a") };
+        changed.head.version = version;
         assert!(!rig.write(async |t| orders::update(t, &changed).await).await, "{version}");
     }
-    let unknown = StoredOrder { version: 2, ..order("b") };
+    let mut unknown = order("b");
+    unknown.head.version = 2;
     assert!(!rig.write(async |t| orders::update(t, &unknown).await).await);
     assert_eq!(shown(&stored(&rig, "a").await), shown(&order("a")));
 }
@@ -143,7 +146,8 @@ async fn of_two_updates_at_once_one_wins(rig: TenantDatabase) {
         .map(|number| {
             let database = rig.opened_again();
             tokio::spawn(async move {
-                let changed = StoredOrder { version: 2, body: number.to_string(), ..order("a") };
+                let mut changed = StoredOrder { body: number.to_string(), ..order("a") };
+                changed.head.version = 2;
                 let mut transaction = database.begin(&Clock::System).await.expect("a turn");
                 let won = orders::update(&mut transaction, &changed).await.expect("a statement");
                 transaction.commit().await.expect("a commit");
