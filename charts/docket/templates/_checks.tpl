@@ -68,7 +68,7 @@ begins with the setting's name and says what to set. All are reported at once.
 {{- $wrong = append $wrong "api.proxyProtocol: needs api.trustedProxies, the networks of the load balancer" -}}
 {{- end -}}
 {{- range $values.worker.allowEgress -}}
-{{- if and (hasSuffix "/32" .) (has (trimSuffix "/32" .) (include "docket.metadataServices" . | fromJsonArray)) -}}
+{{- if include "docket.isMetadataService" . -}}
 {{- $wrong = append $wrong (printf "worker.allowEgress: leave out %s, a metadata service of a cloud, which hands out credentials; deliveries never reach it" .) -}}
 {{- end -}}
 {{- end -}}

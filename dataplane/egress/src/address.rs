@@ -177,6 +177,8 @@ pub(crate) mod vectors {
 
 #[cfg(test)]
 mod tests {
+    use docket_program::metadata_service::METADATA_SERVICES;
+
     use super::*;
 
     fn permits(policy: &EgressPolicy, socket: &str) -> bool {
@@ -260,17 +262,31 @@ mod tests {
     fn metadata_services_are_never_permitted() {
         let everything = ["0.0.0.0/0", "::/0"].map(|range| range.parse().expect(range)).to_vec();
         let policy = EgressPolicy::new(everything, vec![]);
-        assert!(permits(&policy, "169.254.169.253:80"));
-        for socket in [
-            "169.254.169.254:80",
-            "[::ffff:169.254.169.254]:80",
-            "[64:ff9b::a9fe:a9fe]:80",
-            "[64:ff9b:1::a9fe:a9fe]:80",
-            "[2002:a9fe:a9fe::]:80",
-            "[::169.254.169.254]:80",
-            "[fd00:ec2::254]:80",
-        ] {
-            assert!(!permits(&policy, socket), "{socket}");
+        assert!(permits(&policy, "169.254.169.253:80") && permits(&policy, "[fe80::a9fe:a9fe:a9fe]:80"));
+        for service in METADATA_SERVICES {
+            for address in [service.network(), service.broadcast()] {
+                assert!(!policy.permits(SocketAddr::new(address, 443)), "{address}");
+            }
+            let IpAddr::V4(v4) = service.addr() else { continue };
+            let [a, b, c, d] = v4.octets();
+            let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+            for form in [
+                format!("::ffff:{v4}"),
+                format!("::{v4}"),
+                format!("::ffff:0:{v4}"),
+                format!("64:ff9b::{v4}"),
+                format!("64:ff9b:1:{high:x}:{c:x}:{d:x}00::"),
+                format!("64:ff9b:1:{a:x}:{b:x}:{low:x}::"),
+                format!("64:ff9b:1::{a:x}:{b:x}{c:02x}:{d:x}00:0"),
+                format!("64:ff9b:1::{v4}"),
+                format!("2002:{high:x}:{low:x}::"),
+                format!("2001:0:{high:x}:{low:x}::1"),
+                format!("2001::{:x}:{:x}", !high, !low),
+                format!("2a00:1450::5efe:{v4}"),
+                format!("fe80::200:5efe:{v4}"),
+            ] {
+                assert!(!permits(&policy, &format!("[{form}]:443")), "{form}");
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use docket_domain::delivery::{DeadLetter, DeliveryId, Status};
 use docket_domain::moment;
 use docket_program::arguments;
 use docket_program::embedded::NAT64_LENGTHS;
-use docket_program::metadata_service::is_metadata_service;
+use docket_program::metadata_service::is_of_metadata_services;
 use ipnet::{IpNet, Ipv6Net};
 use jiff::Timestamp;
 use url::Url;
@@ -96,7 +96,7 @@ pub(super) fn nat64_prefix(text: &str) -> Result<Ipv6Net, String> {
 /// A network with an address that deliveries may reach.
 pub(super) fn egress_network(text: &str) -> Result<IpNet, String> {
     let network = network(text)?;
-    if network.prefix_len() == network.max_prefix_len() && is_metadata_service(network.addr()) {
+    if is_of_metadata_services(network) {
         return Err(
             "is a metadata service of a cloud, which hands out credentials; deliveries never reach it".into(),
         );
@@ -237,7 +237,14 @@ mod tests {
         for network in ["169.254.0.0/16", "127.0.0.1/32", "0.0.0.0/0", "fd00::/8"] {
             assert!(egress_network(network).is_ok(), "{network}");
         }
-        for wrong in ["169.254.169.254/32", "fd00:ec2::254/128", "10.0.0.1", ""] {
+        for wrong in [
+            "169.254.169.254/32",
+            "fd00:ec2::254/128",
+            "fd00:ec2::/48",
+            "fd00:c1::a9fe:a9fe/128",
+            "10.0.0.1",
+            "",
+        ] {
             assert!(egress_network(wrong).is_err(), "{wrong}");
         }
     }

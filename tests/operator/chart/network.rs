@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use docket_program::metadata_service;
+use docket_program::metadata_service::METADATA_SERVICES;
+use ipnet::IpNet;
 use regex::Regex;
 use serde_json::{Value, json};
 
@@ -66,30 +67,74 @@ fn workers_reach_receivers_on_the_internet_and_no_cluster_node_or_metadata_addre
     assert_eq!(rule["ports"], json!([{"protocol": "TCP", "port": 1, "endPort": 65535}]));
 }
 
+/// The metadata services inside a network, of the table that the programs use, and the networks of NAT64 and 6to4 that lead to them.
+fn metadata_services_in(network: &str) -> BTreeSet<IpNet> {
+    let network: IpNet = network.parse().expect(network);
+    let forms = |service: IpNet| match service {
+        IpNet::V4(v4) => {
+            let [a, b, c, d] = v4.addr().octets();
+            let inside = format!("{a:x}{b:02x}:{c:x}{d:02x}");
+            let translated = [format!("64:ff9b::{inside}/128"), format!("2002:{inside}::/48")];
+            translated.iter().map(|text| text.parse().expect(text)).chain([service]).collect()
+        }
+        IpNet::V6(_) => vec![service],
+    };
+    let all = METADATA_SERVICES.into_iter().flat_map(forms);
+    all.filter(|service| network.contains(service) && network != *service).collect()
+}
+
+fn excepted(block: &Value) -> BTreeSet<IpNet> {
+    block.get("except").map_or(Vec::new(), texts).iter().map(|text| text.parse().expect(text)).collect()
+}
+
 #[test]
 fn metadata_services_stay_closed_in_networks_that_are_opened() {
-    let opened =
-        ["169.254.0.0/16", "10.0.0.0/8", "100.100.0.0/16", "0.0.0.0/0", "169.254.170.2/31", "169.254.1.1/32"];
+    let opened = [
+        "169.254.0.0/16",
+        "10.0.0.0/8",
+        "100.100.0.0/16",
+        "0.0.0.0/0",
+        "169.254.170.2/31",
+        "169.254.1.1/32",
+        "::/0",
+        "fd00::/8",
+        "fd00::/15",
+        "fd00:ec0::/30",
+        "FE80::/10",
+        "fd00:100:0:0:0:0:0.0.0.0/96",
+        "2002:a9fe::/32",
+        "64:ff9b::a9fe:0/112",
+    ];
     let objects = render_with(&format!("worker: {{allowEgress: {}}}", json!(opened)));
     let rule = webhooks(policy(&objects, "worker")).expect("there is one");
-    let except = |at: usize| {
+    let mut counts = Vec::new();
+    for (at, network) in opened.iter().enumerate() {
         let block = &rule["to"][3 + at]["ipBlock"];
-        assert_eq!(block["cidr"], opened[at]);
-        block.get("except").map_or(Vec::new(), texts)
-    };
-    let link_local = [
-        "169.254.0.23/32",
-        "169.254.42.42/32",
-        "169.254.169.254/32",
-        "169.254.170.2/32",
-        "169.254.170.23/32",
-    ];
-    assert_eq!(except(0), link_local);
-    assert_eq!(except(2), ["100.100.100.200/32"]);
-    let all: BTreeSet<String> = except(3).into_iter().map(str::to_owned).collect();
-    assert_eq!(all, metadata_service::V4.map(|address| format!("{address}/32")).into());
-    assert_eq!(except(4), ["169.254.170.2/32"]);
-    assert!(except(1).is_empty() && except(5).is_empty());
+        assert_eq!(block["cidr"], *network);
+        assert_eq!(excepted(block), metadata_services_in(network), "{network}");
+        counts.push(excepted(block).len());
+    }
+    assert_eq!(counts, [6, 0, 1, 11, 1, 0, 29, 6, 5, 1, 1, 1, 6, 6]);
+}
+
+#[test]
+fn metadata_services_stay_closed_in_the_networks_of_the_stores() {
+    let own = "networkPolicy: {redis: {to: [{ipBlock: {cidr: fd00::/8, except: ['fd00:1::/32']}}]}}";
+    for (objects, networks) in [(render_with(""), 15), (render_with(own), 11)] {
+        for component in ["api", "detector", "operator", "worker"] {
+            let rules = policy(&objects, component)["egress"].as_array().expect("a list");
+            let peers = rules[1..4].iter().flat_map(|rule| rule["to"].as_array().into_iter().flatten());
+            let blocks: Vec<_> = peers.filter_map(|peer| peer.get("ipBlock")).collect();
+            assert_eq!(blocks.len(), networks, "{component}");
+            for block in blocks {
+                let inside = metadata_services_in(text(&block["cidr"]));
+                assert!(excepted(block).is_superset(&inside), "{block}");
+            }
+        }
+    }
+    let objects = render_with(own);
+    let redis = &policy(&objects, "api")["egress"][2]["to"][0]["ipBlock"];
+    assert!(excepted(redis).contains(&"fd00:1::/32".parse().expect("a network")), "its own stays");
 }
 
 /// The networks that the worker refuses by itself, from its source.

@@ -42,6 +42,15 @@ fn settings_that_do_not_fit_together_are_named() {
             "runtimeNamespace: must not be docket-system",
         ),
         ("worker: {allowEgress: [169.254.169.254/32]}", "worker.allowEgress: leave out 169.254.169.254/32"),
+        ("worker: {allowEgress: ['fd00:ec2::/64']}", "worker.allowEgress: leave out fd00:ec2::/64"),
+        (
+            "worker: {allowEgress: ['FD00:C1:0::a9fe:A9FE/128']}",
+            "worker.allowEgress: leave out FD00:C1:0::a9fe:A9FE/128",
+        ),
+        (
+            "worker: {allowEgress: ['64:ff9b::a9fe:a9fe/128']}",
+            "worker.allowEgress: leave out 64:ff9b::a9fe:a9fe/128",
+        ),
         ("portal: {declareWebhooks: true}", "portal.declareWebhooks: needs portal.enabled"),
         ("httpRoute: {enabled: true}", "httpRoute.parentRefs: set the Gateway"),
         ("ingress: {tls: {legacySecretName: tls}}", "ingress.tls.legacySecretName: legacyHost is not set"),
@@ -161,3 +170,4 @@ fn no_value_has_a_default_secret() {
         }
     }
 }
+    ("networkPolicy: {redis: {to: [{ipBlock: {cidr: 10.0.0.1}}]}}", "/networkPolicy/redis/to/0/ipBlock/cidr"),

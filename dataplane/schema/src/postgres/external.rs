@@ -156,6 +156,8 @@ fn is_special(address: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use docket_program::metadata_service::METADATA_SERVICES;
+
     use super::*;
 
     fn permits(allow: &[&str], host: &str, address: &str) -> bool {
@@ -191,7 +193,10 @@ mod tests {
         assert!(permits(&["169.254.1.1/32"], "db", "169.254.1.1"));
         assert!(permits(&["169.254.1.1/32"], "db", "::ffff:169.254.1.1"));
         assert!(!permits(&["169.254.1.1/32"], "db", "169.254.1.2"));
-        assert!(!permits(&["169.254.0.0/16"], "db", "169.254.169.254"), "never");
+        for service in METADATA_SERVICES.map(|service| service.addr().to_string()) {
+            assert!(!permits(&[], "db.example.com", &service), "{service}");
+            assert!(!permits(&["0.0.0.0/0", "::/0", "db"], "db", &service), "{service}: never");
+        }
         assert!(!permits(&["127.0.0.1/32"], "localhost", "127.0.0.2"));
         for other in [
             "127.0.0.1",
