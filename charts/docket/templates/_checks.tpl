@@ -67,6 +67,18 @@ begins with the setting's name and says what to set. All are reported at once.
 {{- if and $values.api.proxyProtocol (not $values.api.trustedProxies) -}}
 {{- $wrong = append $wrong "api.proxyProtocol: needs api.trustedProxies, the networks of the load balancer" -}}
 {{- end -}}
+{{- $exposing := list -}}
+{{- range $way := list "ingress" "httpRoute" -}}
+{{- if (index $values $way).enabled -}}
+{{- $exposing = append $exposing (printf "%s.enabled" $way) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $exposing (not $values.api.trustedProxies) (not $values.api.trustNoProxies) -}}
+{{- $wrong = append $wrong (printf "api.trustedProxies: set the networks of the proxies that %s %s, such as that of the ingress controller's pods, [10.244.0.0/16]; otherwise all clients count as one, and the wrong passwords of one client close sign-in for others. If that is meant, set api.trustNoProxies to true" (join " and " $exposing) (ternary "uses" "use" (eq (len $exposing) 1))) -}}
+{{- end -}}
+{{- if and $values.api.trustedProxies $values.api.trustNoProxies -}}
+{{- $wrong = append $wrong "api.trustNoProxies: set it to false, or leave api.trustedProxies empty" -}}
+{{- end -}}
 {{- range $values.worker.allowEgress -}}
 {{- if include "docket.isMetadataService" . -}}
 {{- $wrong = append $wrong (printf "worker.allowEgress: leave out %s, a metadata service of a cloud, which hands out credentials; deliveries never reach it" .) -}}

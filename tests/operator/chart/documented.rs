@@ -199,7 +199,9 @@ fn notes_show_the_next_commands_and_what_is_open() {
     ] {
         assert!(quickstart.contains(expected), "{expected} is not in {quickstart}");
     }
-    let scoped = notes(&format!("{MINIMAL}\nwatch: {{namespaces: [tenants]}}\ningress: {{enabled: true}}"));
+    let scoped = notes(&format!(
+        "{MINIMAL}\nwatch: {{namespaces: [tenants]}}\ningress: {{enabled: true}}\napi: {{trustNoProxies: true}}"
+    ));
     for expected in [
         "in tenants: the operator watches no other namespace",
         "kubectl apply --namespace tenants",

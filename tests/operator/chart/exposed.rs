@@ -43,7 +43,7 @@ fn an_ingress_has_the_base_host_its_subdomains_and_the_legacy_host() {
     );
     let backend = &ingress["spec"]["rules"][1]["http"]["paths"][0]["backend"]["service"];
     assert_eq!(*backend, json!({"name": "docket-api", "port": {"name": "http"}}));
-    let objects = render_with("ingress: {enabled: true, subdomains: false}");
+    let objects = render_with("ingress: {enabled: true, subdomains: false}\napi: {trustNoProxies: true}");
     let ingress = objects.one("Ingress", "docket-api");
     assert_eq!(hosts(ingress), ["api.example.com"]);
     assert!(ingress["spec"].get("tls").is_none() && ingress["spec"].get("ingressClassName").is_none());
@@ -61,6 +61,8 @@ fn a_route_has_the_same_hosts() {
     );
     assert_eq!(route["rules"][0]["backendRefs"], json!([{"name": "docket-api", "port": 80}]));
     assert_eq!(route["rules"][0]["timeouts"], json!({"request": "60s"}));
-    let objects = render_with("httpRoute: {enabled: true, subdomains: false, parentRefs: [{name: public}]}");
+    let objects = render_with(
+        "httpRoute: {enabled: true, subdomains: false, parentRefs: [{name: public}]}\napi: {trustNoProxies: true}",
+    );
     assert_eq!(texts(&objects.one("HTTPRoute", "docket-api")["spec"]["hostnames"]), ["api.example.com"]);
 }

@@ -53,6 +53,22 @@ fn settings_that_do_not_fit_together_are_named() {
         ),
         ("portal: {declareWebhooks: true}", "portal.declareWebhooks: needs portal.enabled"),
         ("httpRoute: {enabled: true}", "httpRoute.parentRefs: set the Gateway"),
+        (
+            "ingress: {enabled: true}",
+            "api.trustedProxies: set the networks of the proxies that ingress.enabled uses",
+        ),
+        (
+            "httpRoute: {enabled: true, parentRefs: [{name: public}]}",
+            "api.trustedProxies: set the networks of the proxies that httpRoute.enabled uses",
+        ),
+        (
+            "ingress: {enabled: true}\nhttpRoute: {enabled: true, parentRefs: [{name: public}]}",
+            "api.trustedProxies: set the networks of the proxies that ingress.enabled and httpRoute.enabled use",
+        ),
+        (
+            "api: {trustNoProxies: true, trustedProxies: [10.244.0.0/16]}",
+            "api.trustNoProxies: set it to false, or leave api.trustedProxies empty",
+        ),
         ("ingress: {tls: {legacySecretName: tls}}", "ingress.tls.legacySecretName: legacyHost is not set"),
         (
             "api: {autoscaling: {enabled: true, minReplicas: 5, maxReplicas: 4}}",
@@ -80,6 +96,25 @@ fn settings_that_do_not_fit_together_are_named() {
     }
     let twice = MINIMAL.replace("}}]", "}}, {name: main, secretRef: {name: b, key: url}}]");
     assert!(refusal(&twice).contains("databaseServers: the name main is used twice"));
+}
+
+#[test]
+fn proxies_are_named_behind_an_ingress_unless_it_is_meant_that_they_are_not() {
+    for more in [
+        "ingress: {enabled: true}\napi: {trustedProxies: [10.244.0.0/16]}",
+        "ingress: {enabled: true}\napi: {trustNoProxies: true}",
+        "httpRoute: {enabled: true, parentRefs: [{name: public}]}\napi: {trustNoProxies: true}",
+        "api: {trustNoProxies: true}",
+        "",
+    ] {
+        try_render(&format!("{MINIMAL}\n{more}")).unwrap_or_else(|error| panic!("{more}: {error}"));
+    }
+    let message = refusal(&format!("{MINIMAL}\ningress: {{enabled: true}}"));
+    for expected in
+        ["such as that of the ingress controller's pods, [10.244.0.0/16]", "set api.trustNoProxies to true"]
+    {
+        assert!(message.contains(expected), "{expected} is not in {message}");
+    }
 }
 
 /// Values that the schema refuses, each with the path of the setting that Helm must name.
@@ -120,6 +155,7 @@ const WRONG: &[(&str, &str)] = &[
     ("api: {podDisruptionBudget: {maxUnavailable: 120%}}", "/api/podDisruptionBudget/maxUnavailable"),
     ("api: {livenessProbe: {httpGet: {path: /}}}", "/api/livenessProbe"),
     ("api: {trustedProxies: [10.0.0.1]}", "/api/trustedProxies/0"),
+    ("api: {trustNoProxies: 'yes'}", "/api/trustNoProxies"),
     ("api: {forwardedHeader: 'a b'}", "/api/forwardedHeader"),
     ("api: {service: {type: ExternalName}}", "/api/service/type"),
     ("api: {extraArgs: ['base-domain']}", "/api/extraArgs/0"),
@@ -140,6 +176,7 @@ const WRONG: &[(&str, &str)] = &[
     ("redis: {release: a b}", "/redis/release"),
     ("networkPolicy: {clusterCIDRs: [10.0.0.0]}", "/networkPolicy/clusterCIDRs/0"),
     ("networkPolicy: {redis: {to: [{cidr: 10.0.0.0/8}]}}", "/networkPolicy/redis/to/0"),
+    ("networkPolicy: {redis: {to: [{ipBlock: {cidr: 10.0.0.1}}]}}", "/networkPolicy/redis/to/0/ipBlock/cidr"),
     ("networkPolicy: {redis: {ports: [redis]}}", "/networkPolicy/redis/ports/0"),
     ("serviceMonitor: {enable: true}", "/serviceMonitor"),
     ("extraObjects: [1]", "/extraObjects/0"),
@@ -170,4 +207,3 @@ fn no_value_has_a_default_secret() {
         }
     }
 }
-    ("networkPolicy: {redis: {to: [{ipBlock: {cidr: 10.0.0.1}}]}}", "/networkPolicy/redis/to/0/ipBlock/cidr"),
