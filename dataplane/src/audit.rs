@@ -5,6 +5,7 @@
 
 mod reads;
 mod refusals;
+mod sign_ins;
 mod stream;
 
 use std::collections::HashMap;
@@ -26,6 +27,7 @@ use crate::telemetry::{Lost, Metrics};
 use crate::tenants::ServedTenant;
 use reads::{Read, Reads};
 use refusals::{Refusal, Refusals};
+use sign_ins::SignIns;
 pub use stream::Stream;
 
 /// Entries of a tenant that come within this time are stored in one transaction.
@@ -36,7 +38,7 @@ const STORE_TIME: Duration = Duration::from_secs(5);
 const WRITERS: usize = 4;
 /// The longest pause before a tenant's next entries are stored, after they could not be stored.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Refused sign-ins are counted for so long before they become entries.
+/// Sign-ins of one user and address are counted for so long before they become an entry, and so are refused ones.
 const WINDOW: Duration = Duration::from_secs(60);
 /// The most entries that wait to be stored: of one tenant, and of all; some 300 bytes each.
 const MAX_WAITING: (usize, usize) = (1_000, 20_000);
@@ -51,10 +53,14 @@ pub struct Audit {
     writers: Semaphore,
     /// By the uid of a tenant; of a sign-in at a tenant that does not exist, none.
     refused: Mutex<HashMap<Option<Arc<str>>, Refusals>>,
+    /// By the uid of a tenant, with the tenant as it was served last.
+    signed_in: Mutex<HashMap<Arc<str>, SignedIn>>,
     reads: Mutex<Reads>,
     tasks: TaskTracker,
     closing: CancellationToken,
 }
+
+type SignedIn = (Arc<ServedTenant>, SignIns);
 
 struct Row {
     tenant: Arc<ServedTenant>,
@@ -125,6 +131,7 @@ impl Audit {
             waiting: Arc::default(),
             writers: Semaphore::new(WRITERS),
             refused: Mutex::default(),
+            signed_in: Mutex::default(),
             reads: Mutex::default(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
@@ -145,6 +152,25 @@ impl Audit {
         let row = Row { tenant: Arc::clone(tenant), record, place };
         if let Some(turn) = self.groups.add(&tenant.uid, row) {
             self.tasks.spawn(Arc::clone(self).store(turn));
+        }
+    }
+
+    /// Like [`record`](Self::record), for a sign-in. Those that follow within a minute, of the same user and address, are one entry at
+    /// the end of that minute.
+    pub fn record_sign_in(self: &Arc<Self>, tenant: &Arc<ServedTenant>, record: AuditRecord) {
+        let mut signed_in = self.signed_in.lock();
+        let is_first = !signed_in.contains_key(&tenant.uid);
+        let (served, sign_ins) = signed_in
+            .entry(Arc::clone(&tenant.uid))
+            .or_insert_with(|| (Arc::clone(tenant), SignIns::default()));
+        *served = Arc::clone(tenant);
+        let at_once = sign_ins.add(record);
+        drop(signed_in);
+        if is_first {
+            self.tasks.spawn(Arc::clone(self).end_sign_ins(Arc::clone(&tenant.uid)));
+        }
+        if let Some(record) = at_once {
+            self.record(tenant, record);
         }
     }
 
@@ -224,6 +250,29 @@ impl Audit {
                 None => self.write(None, &record),
             }
         }
+    }
+
+    /// Records the sign-ins of each window of a tenant, until none came in one.
+    async fn end_sign_ins(self: Arc<Self>, tenant_uid: Arc<str>) {
+        loop {
+            self.closing.run_until_cancelled(self.clock.sleep(WINDOW)).await;
+            let Some((tenant, records)) = self.sign_ins_of_window(&tenant_uid) else { return };
+            for record in records {
+                self.record(&tenant, record);
+            }
+        }
+    }
+
+    /// The entries of a window that ends now; `None`: there are none, and no next window.
+    fn sign_ins_of_window(&self, tenant_uid: &Arc<str>) -> Option<(Arc<ServedTenant>, Vec<AuditRecord>)> {
+        let mut signed_in = self.signed_in.lock();
+        let (tenant, sign_ins) = signed_in.get_mut(tenant_uid)?;
+        let (tenant, records) = (Arc::clone(tenant), sign_ins.end());
+        if records.is_empty() {
+            signed_in.remove(tenant_uid);
+            return None;
+        }
+        Some((tenant, records))
     }
 
     async fn store(self: Arc<Self>, mut turn: Turn<Row>) {

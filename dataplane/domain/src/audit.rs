@@ -11,7 +11,7 @@ use crate::word::words;
 words! {
     /// What an audit records.
     pub enum AuditEvent {
-        /// A contact or an employee signed in.
+        /// A contact or an employee signed in, once or several times.
         SignedIn,
         /// Sign-ins were refused.
         SignInRefused,
@@ -120,7 +120,7 @@ pub struct AuditRecord {
     pub subject: Option<String>,
     /// Where it came from.
     pub origin: Origin,
-    /// How many: refused sign-ins, deliveries of a bulk resend, dead letters that were set aside; otherwise 1.
+    /// How many: sign-ins, refused sign-ins, deliveries of a bulk resend, dead letters that were set aside; otherwise 1.
     pub count: i64,
 }
 

@@ -224,7 +224,7 @@ pub fn audit(
     match (issued, tenant) {
         (Ok(Issued { subject, .. }), Some(tenant)) => {
             let entry = state.audit.entry(AuditEvent::SignedIn).by(&Actor::from(subject)).at(origin);
-            state.audit.record(tenant, entry);
+            state.audit.record_sign_in(tenant, entry);
         }
         (Err(SignInError::UnknownUser | SignInError::TryLater(_) | SignInError::OverLimit(_)), tenant) => {
             state.audit.sign_in_refused(tenant, origin.address, kind, user_id);

@@ -164,6 +164,37 @@ async fn flood_of_refused_sign_ins_is_few_entries_of_one_window() {
 }
 
 #[tokio::test]
+async fn flood_of_sign_ins_of_one_user_is_an_entry_a_minute() {
+    let rig = Rig::new("again").made().await;
+    let sign_in = |contact: &str| {
+        let entry = rig.audit.entry(AuditEvent::SignedIn).by(&Actor::Contact(contact.into()));
+        rig.audit.record_sign_in(&rig.tenant, entry);
+    };
+    for _ in 0..5_000 {
+        sign_in("11");
+    }
+    sign_in("12");
+    rig.stores(2).await;
+    assert!(rig.rows().await.iter().all(|row| row.count == 1), "the first ones are stored soon");
+    rig.time.advance(WINDOW);
+    rig.stores(3).await;
+    for _ in 0..700 {
+        sign_in("11");
+    }
+    sign_in("12");
+    rig.audit.close().await;
+    let of = |rows: &[AuditRecord], contact: &str| -> Vec<i64> {
+        let actor = Some(format!("contact {contact}"));
+        rows.iter().filter(|row| row.actor == actor).map(|row| row.count).collect()
+    };
+    let rows = rig.rows().await;
+    assert_eq!((of(&rows, "11").iter().sum::<i64>(), of(&rows, "12").iter().sum::<i64>()), (5_700, 2));
+    assert!(rows.len() <= 6, "at most two of each window and user: {rows:?}");
+    assert_eq!((rig.lines().len(), rig.lost("row")), (rows.len(), 0));
+    assert!(rig.audit.signed_in.lock().is_empty());
+}
+
+#[tokio::test]
 async fn sign_in_at_an_unknown_tenant_is_in_the_stream_alone() {
     let rig = Rig::new("unknown").made().await;
     rig.audit.sign_in_refused(None, None, "contact", NAME);

@@ -28,9 +28,11 @@ const FIRST: Duration = Duration::from_secs(60);
 pub const KEEP_RESENDS: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How long audit entries are kept by default.
 pub const KEEP_AUDIT: Duration = Duration::from_secs(90 * 24 * 3600);
-/// The most audit entries that a round leaves in a database, some 30 MB. Refused sign-ins, which
-/// anyone can cause, and reads have limits of their own: they must not push out the others.
-pub const MAX_AUDIT: i64 = 100_000;
+/// The most audit entries of one event that a round leaves in a database, unless the event has a limit of its own. What a user repeats
+/// pushes out no other event. All together have some 70 MB.
+pub const MAX_OF_AN_EVENT: i64 = 5_000;
+/// The most audit entries of sign-ins that a round leaves in a database.
+pub const MAX_SIGN_INS: i64 = 50_000;
 /// The most audit entries of refused sign-ins that a round leaves in a database.
 pub const MAX_REFUSED: i64 = 20_000;
 /// The most audit entries of payloads that were read that a round leaves in a database.
@@ -67,6 +69,17 @@ impl Turn {
     fn pace(self, now: Duration) -> (i64, u32) {
         let (calm, hurried) = BATCHES;
         if now < self.calm_until { (calm, REST) } else { (hurried, 0) }
+    }
+}
+
+/// The most audit entries of this event that a round leaves in a database.
+fn most_of(event: &str) -> i64 {
+    match event.parse() {
+        Ok(AuditEvent::SignedIn) => MAX_SIGN_INS,
+        Ok(AuditEvent::SignInRefused) => MAX_REFUSED,
+        Ok(AuditEvent::PayloadRead) => MAX_READS,
+        // Of another program, too.
+        _ => MAX_OF_AN_EVENT,
     }
 }
 
@@ -259,21 +272,20 @@ impl Retention {
     /// Returns whether all old entries were deleted before the time was up.
     async fn delete_old_audit(&self, tenant: &ServedTenant, turn: Turn) -> Result<bool, StoreError> {
         let database = tenant.store.ready(&self.clock).await?;
-        for (event, most) in [
-            (Some(AuditEvent::SignInRefused), MAX_REFUSED),
-            (Some(AuditEvent::PayloadRead), MAX_READS),
-            (None, MAX_AUDIT),
-        ] {
-            let mut transaction = database.begin(&self.clock).await?;
-            let old_ms = transaction.now_ms() - millis(self.keep_audit);
-            let surplus_ms = audit::surplus(&mut transaction, event, most).await?;
-            transaction.commit().await?;
-            let before_ms = surplus_ms.map_or(old_ms, |at_ms| old_ms.max(at_ms.saturating_add(1)));
+        let mut transaction = database.begin(&self.clock).await?;
+        let mut deletions = vec![(None, transaction.now_ms() - millis(self.keep_audit))];
+        for event in audit::crowded(&mut transaction, MAX_OF_AN_EVENT).await? {
+            if let Some(at_ms) = audit::surplus(&mut transaction, &event, most_of(&event)).await? {
+                deletions.push((Some(event), at_ms.saturating_add(1)));
+            }
+        }
+        transaction.commit().await?;
+        for (event, before_ms) in deletions {
             loop {
                 let began = self.clock.elapsed();
                 let (most, rest) = turn.pace(began);
                 let mut transaction = database.begin(&self.clock).await?;
-                let batch = audit::delete_before(&mut transaction, event, before_ms, most).await?;
+                let batch = audit::delete_before(&mut transaction, event.as_deref(), before_ms, most).await?;
                 transaction.commit().await?;
                 if batch < most as u64 {
                     break;

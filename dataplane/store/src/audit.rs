@@ -117,29 +117,32 @@ pub async fn signed_in(
     Ok(found)
 }
 
-/// The time of the newest entry beyond the newest `most`, in milliseconds since 1970; only of `event`, if it is given. `None`:
-/// there are no more than these.
+/// Returns the events of which there are more than `most` entries, at most a hundred: another program may write any event.
+pub async fn crowded(transaction: &mut Transaction, most: i64) -> Result<Vec<String>, StoreError> {
+    let sql = "SELECT event FROM audit GROUP BY event HAVING count(*) > $1 ORDER BY event LIMIT 100";
+    transaction.query(sql, params![most]).await?.iter().map(|row| row.get(0)).collect()
+}
+
+/// The time of the newest entry of `event` beyond the newest `most`, in milliseconds since 1970; `None`: there are no more than these.
 pub async fn surplus(
     transaction: &mut Transaction,
-    event: Option<AuditEvent>,
+    event: &str,
     most: i64,
 ) -> Result<Option<i64>, StoreError> {
-    let mut search = Search::new("SELECT at_ms FROM audit");
-    search.and_some("event = $1", event.map(AuditEvent::as_str));
-    let (sql, params) = search.end("ORDER BY at_ms DESC, id DESC LIMIT 1 OFFSET $1", [most.into()]);
-    transaction.query_opt(&sql, params).await?.map(|row| row.get(0)).transpose()
+    let sql = "SELECT at_ms FROM audit WHERE event = $1 ORDER BY at_ms DESC, id DESC LIMIT 1 OFFSET $2";
+    transaction.query_opt(sql, params![event, most]).await?.map(|row| row.get(0)).transpose()
 }
 
 /// Deletes the oldest entries before `before_ms`, at most `limit`; only of `event`, if it is given. Returns how many.
 pub async fn delete_before(
     transaction: &mut Transaction,
-    event: Option<AuditEvent>,
+    event: Option<&str>,
     before_ms: i64,
     limit: i64,
 ) -> Result<u64, StoreError> {
     let mut search = Search::new("DELETE FROM audit WHERE (at_ms, id) IN (SELECT at_ms, id FROM audit");
     search.and("at_ms < $1", [before_ms.into()]);
-    search.and_some("event = $1", event.map(AuditEvent::as_str));
+    search.and_some("event = $1", event);
     let (sql, params) = search.end("ORDER BY at_ms, id LIMIT $1)", [limit.into()]);
     transaction.execute(&sql, params).await
 }

@@ -126,7 +126,7 @@ legacyHost: old.example.com
 disabledEvents: [note.created]
 externalDatabases: {allow: [db.example.com, '*.eu.example.com', 10.3.0.0/16]}
 watch: {namespaces: [a, b]}
-api: {trustedProxies: [10.244.0.0/16, 10.1.0.0/24], proxyProtocol: true, auditLog: true}
+api: {trustedProxies: [10.244.0.0/16, 10.1.0.0/24], proxyProtocol: true}
 networkPolicy: {clusterCIDRs: [203.0.112.0/22, '2a00:1::/32']}
 worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRetention: 7d, webhookGrace: 2h, auditRetention: 8d, extraArgs: [--x=1]}
 ",
@@ -221,6 +221,8 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
     for component in ["docket-api", "docket-worker", "docket-detector"] {
         assert_eq!(objects.container(component)["env"], source);
     }
+    let without_stream = render_with("api: {auditLog: false}");
+    assert!(without_stream.arguments("docket-api").iter().all(|argument| !argument.contains("audit")));
 }
 
 #[test]

@@ -223,6 +223,44 @@ async fn round_deletes_old_audit_entries_and_comes_back_when_the_next_is_old() {
     assert_eq!(entries().await, 0, "nothing was written since, but it became old");
 }
 
+#[tokio::test]
+async fn what_a_user_repeats_pushes_no_other_event_out_of_the_audit() {
+    let rig = Rig::new("repeated", &["A"], 0).await;
+    let tenant = &rig.tenants[0];
+    let now_ms = rig.retention.clock.now_ms();
+    let mut transaction = tenant.store.begin(&rig.retention.clock).await.expect("a schema");
+    // One of each event, which is older than all that a user repeats.
+    let others: Vec<AuditRecord> = AuditEvent::ALL
+        .into_iter()
+        .zip(0_u64..)
+        .map(|(event, number)| AuditRecord::new(event, now_ms - 1, number.to_be_bytes()))
+        .collect();
+    audit::insert(&mut transaction, &others).await.expect("inserts");
+    for (event, count) in [("SignedIn", 100_000), ("TestSent", 6_000), ("Invented", 5_001)] {
+        let sql = format!(
+            "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {count}) \
+             INSERT INTO audit (at_ms, id, event, count) SELECT {now_ms} + n, '{event}' || n, '{event}', 1 FROM numbers"
+        );
+        transaction.execute(&sql, Vec::new()).await.expect("inserts");
+    }
+    transaction.commit().await.expect("commits");
+    rig.retention.round().await;
+    let mut reader = tenant.store.database().reader().await.expect("a reader");
+    let rows = reader.query("SELECT event, count(*) FROM audit GROUP BY event", Vec::new()).await;
+    let left: HashMap<String, i64> = rows
+        .expect("a statement")
+        .iter()
+        .map(|row| (row.get(0).expect("an event"), row.get(1).expect("a number")))
+        .collect();
+    let expected = AuditEvent::ALL.into_iter().map(|event| match event {
+        AuditEvent::SignedIn => (event.as_str(), MAX_SIGN_INS),
+        AuditEvent::TestSent => (event.as_str(), MAX_OF_AN_EVENT),
+        event => (event.as_str(), 1),
+    });
+    let expected = expected.chain([("Invented", MAX_OF_AN_EVENT)]);
+    assert_eq!(left, expected.map(|(event, count)| (event.to_owned(), count)).collect());
+}
+
 /// Its owner can make a table of which there is always more to delete.
 #[tokio::test]
 async fn database_that_never_ends_keeps_no_other_from_its_turn_and_no_round_from_its_end() {

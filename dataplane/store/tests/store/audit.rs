@@ -146,14 +146,13 @@ async fn newest_of_an_event_push_out_no_other(rig: TenantDatabase) {
     let mut entries: Vec<AuditRecord> = (1..6).map(refused).collect();
     entries.push(entry(0, AuditEvent::PayloadRead, 0));
     add(&rig, &entries).await;
-    let surplus = async |event, most| rig.write(async |t| audit::surplus(t, event, most).await).await;
-    let event = Some(AuditEvent::SignInRefused);
-    assert_eq!(
-        (surplus(None, 6).await, surplus(None, 5).await, surplus(None, 0).await),
-        (None, Some(0), Some(5))
-    );
-    assert_eq!((surplus(event, 5).await, surplus(event, 2).await), (None, Some(3)));
-    assert_eq!(rig.write(async |t| audit::delete_before(t, event, 4, 9).await).await, 3);
+    let crowded = async |most| rig.write(async |t| audit::crowded(t, most).await).await;
+    assert_eq!(crowded(0).await, ["PayloadRead", "SignInRefused"]);
+    assert_eq!((crowded(4).await, crowded(5).await), (vec!["SignInRefused".to_owned()], Vec::new()));
+    let event = "SignInRefused";
+    let surplus = async |most| rig.write(async |t| audit::surplus(t, event, most).await).await;
+    assert_eq!((surplus(5).await, surplus(2).await, surplus(0).await), (None, Some(3), Some(5)));
+    assert_eq!(rig.write(async |t| audit::delete_before(t, Some(event), 4, 9).await).await, 3);
     assert_eq!(times(&rig).await, [5, 4, 0]);
 }
 

@@ -130,9 +130,10 @@ pub(super) fn of_all() -> String {
         &[
             ("Bulk resends", days(retention::KEEP_RESENDS)),
             ("Audit entries, by default (`--audit-retention`)", days(retention::KEEP_AUDIT)),
-            ("Audit entries in a database", count(retention::MAX_AUDIT.unsigned_abs() as usize)),
-            ("Of these, refused sign-ins", count(retention::MAX_REFUSED.unsigned_abs() as usize)),
-            ("Of these, reads of payloads", count(retention::MAX_READS.unsigned_abs() as usize)),
+            ("Sign-ins in the audit of a database", count(retention::MAX_SIGN_INS.unsigned_abs() as usize)),
+            ("Refused sign-ins there", count(retention::MAX_REFUSED.unsigned_abs() as usize)),
+            ("Reads of payloads there", count(retention::MAX_READS.unsigned_abs() as usize)),
+            ("Entries of each other event there", count(retention::MAX_OF_AN_EVENT.unsigned_abs() as usize)),
         ],
     );
     [requests, deliveries, kept].concat()

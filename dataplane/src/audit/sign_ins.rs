@@ -1,0 +1,97 @@
+//! Sign-ins of one tenant. Those of one user and address within a minute are one entry, so a user that signs in again and again makes
+//! few.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::net::IpAddr;
+
+use docket_domain::audit::AuditRecord;
+
+/// The most users and addresses whose sign-ins are counted in one window. Beyond that, each sign-in is an entry of its own.
+const MAX_LINES: usize = 1_000;
+
+/// Who signed in, and from where.
+type Line = (Option<String>, Option<IpAddr>);
+
+#[derive(Debug, Default)]
+pub(super) struct SignIns {
+    /// By user and address, the entry of those that came after the first; `None`: there were no more.
+    lines: HashMap<Line, Option<AuditRecord>>,
+}
+
+impl SignIns {
+    /// Counts one more. Returns it if it is the first, which has to be recorded at once.
+    pub(super) fn add(&mut self, record: AuditRecord) -> Option<AuditRecord> {
+        let is_full = self.lines.len() >= MAX_LINES;
+        match self.lines.entry((record.actor.clone(), record.origin.address)) {
+            Entry::Vacant(_) if is_full => Some(record),
+            Entry::Vacant(line) => {
+                line.insert(None);
+                Some(record)
+            }
+            Entry::Occupied(mut line) => {
+                line.get_mut().get_or_insert(AuditRecord { count: 0, ..record }).count += 1;
+                None
+            }
+        }
+    }
+
+    /// Ends a window. Returns the entries of what was counted, in the order of their first sign-ins. The sign-ins of these users are
+    /// counted in the next window from its beginning.
+    pub(super) fn end(&mut self) -> Vec<AuditRecord> {
+        self.lines.retain(|_, more| more.is_some());
+        let mut records: Vec<AuditRecord> = self.lines.values_mut().filter_map(Option::take).collect();
+        records.sort_by_key(|record| record.at_ms);
+        records
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use docket_domain::audit::{Actor, AuditEvent, Origin};
+
+    use super::*;
+
+    fn sign_in(at_ms: i64, user: usize, source: u8) -> AuditRecord {
+        let origin =
+            Origin { address: Some([192, 0, 2, source].into()), request_id: Some(at_ms.to_string()) };
+        AuditRecord::new(AuditEvent::SignedIn, at_ms, at_ms.to_be_bytes())
+            .by(&Actor::Contact(user.to_string()))
+            .at(origin)
+    }
+
+    #[test]
+    fn first_sign_in_is_recorded_at_once_and_the_next_ones_together() {
+        let mut sign_ins = SignIns::default();
+        assert_eq!(sign_ins.add(sign_in(1, 1, 1)), Some(sign_in(1, 1, 1)));
+        assert_eq!(sign_ins.add(sign_in(2, 2, 1)), Some(sign_in(2, 2, 1)), "another user");
+        assert_eq!(sign_ins.add(sign_in(3, 1, 2)), Some(sign_in(3, 1, 2)), "another address");
+        for at_ms in 4..9 {
+            assert_eq!(sign_ins.add(sign_in(at_ms, 1, 1)), None);
+        }
+        assert_eq!(sign_ins.end(), [sign_in(4, 1, 1).times(5)]);
+    }
+
+    #[test]
+    fn user_who_never_stops_makes_one_entry_of_each_window() {
+        let mut sign_ins = SignIns::default();
+        assert!(sign_ins.add(sign_in(0, 1, 1)).is_some());
+        for window in 1..5 {
+            for _ in 0..100 {
+                assert_eq!(sign_ins.add(sign_in(window, 1, 1)), None);
+            }
+            assert_eq!(sign_ins.end(), [sign_in(window, 1, 1).times(100)]);
+        }
+        assert!(sign_ins.end().is_empty(), "nothing came");
+        assert!(sign_ins.add(sign_in(6, 1, 1)).is_some(), "after a window without one");
+    }
+
+    #[test]
+    fn flood_of_users_leaves_none_out_and_takes_a_bounded_place() {
+        let mut sign_ins = SignIns::default();
+        for user in 0..3 * MAX_LINES {
+            assert!(sign_ins.add(sign_in(1, user, 1)).is_some());
+        }
+        assert_eq!(sign_ins.lines.len(), MAX_LINES);
+    }
+}
