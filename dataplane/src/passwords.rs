@@ -1,7 +1,10 @@
 //! Passwords: Argon2id with OWASP's parameters. What all hashes at once take of the memory is bounded, even if clients
-//! disconnect, and one tenant's sign-ins take at most half of what is free or their own, and one can always begin.
+//! disconnect, and one tenant's sign-ins take at most half of what is free or their own, and one can always begin. A refusal takes the
+//! time of the dearest hash of the tenant, so that the time does not say which hash it was, or whether there is one.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use argon2::password_hash::CustomizedPasswordHasher;
 use argon2::password_hash::phc::{Output, PasswordHash};
@@ -15,9 +18,15 @@ use crate::fair_share::{Busy, FairShare, Share};
 pub const MAX_PASSWORD_CHARS: usize = 256;
 /// OWASP's first choice for Argon2id takes this many KiB, and two passes in one lane.
 const COST_KIB: u32 = 19 * 1024;
-/// The most KiB that a stored hash may ask for, if half of the memory for hashes is as much: a program that writes to the
-/// table must not be able to make a sign-in take gigabytes.
+/// The most that a stored hash may ask for: a program that writes to the table must not be able to make a sign-in take gigabytes, or
+/// minutes. If there is less memory for hashes, that is the most.
 const MAX_COST_KIB: u32 = 64 * 1024;
+const MAX_PASSES: u32 = 8;
+const MAX_LANES: u32 = 4;
+/// How often the costs of a tenant's hashes are read.
+const READ_EVERY: Duration = Duration::from_secs(600);
+/// The most tenants of whose hashes something is remembered.
+const MAX_TENANTS: usize = 10_000;
 
 /// The allocator takes so many blocks from the system and gives them back at once. Of fewer it keeps up to 19 MiB for each of many
 /// threads. What is not touched takes no memory.
@@ -31,12 +40,61 @@ fn argon2id() -> Argon2<'static> {
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params())
 }
 
+/// What it takes to check a hash. Its time grows with the memory and with the passes; its lanes are computed one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cost {
+    kib: u32,
+    passes: u32,
+}
+
+impl Cost {
+    /// Of the hashes that Docket makes.
+    const DEFAULT: Self = Self { kib: COST_KIB, passes: 2 };
+
+    fn work(self) -> u64 {
+        u64::from(self.kib) * u64::from(self.passes)
+    }
+
+    fn dearest(self, other: Self) -> Self {
+        if other.work() > self.work() { other } else { self }
+    }
+
+    /// What takes as much time as this takes longer than `spent`; `None`: nothing worth mentioning.
+    fn beyond(self, spent: Option<Self>) -> Option<Self> {
+        let left = self.work().saturating_sub(spent.map_or(0, Self::work));
+        let kib = u32::try_from(left / u64::from(self.passes)).unwrap_or(self.kib);
+        (kib >= Params::MIN_M_COST).then_some(Self { kib, passes: self.passes })
+    }
+
+    fn params(self) -> Option<Params> {
+        Params::new(self.kib, self.passes, 1, None).ok()
+    }
+}
+
 /// Checks and hashes passwords, a limited number at a time.
 #[derive(Debug)]
 pub struct Passwords {
     kib: Arc<FairShare<Guests>>,
     max_cost_kib: u32,
     spare: Arc<Spare>,
+    /// By the uid of a tenant.
+    tenants: Mutex<HashMap<String, Hashes>>,
+}
+
+/// What is remembered of the hashes of a tenant.
+#[derive(Debug)]
+struct Hashes {
+    dearest: Cost,
+    /// When their costs were read.
+    read: Option<Duration>,
+    /// Whether one was found that can't be used.
+    has_unusable: bool,
+}
+
+impl Default for Hashes {
+    fn default() -> Self {
+        Self { dearest: Cost::DEFAULT, read: None, has_unusable: false }
+    }
 }
 
 /// Memory of hashes that have ended, for the next ones: new memory is filled with zeros, by the system and here again, which takes
@@ -60,25 +118,88 @@ impl Passwords {
         let affordable = usize::try_from(bytes / (u64::from(COST_KIB) * 1024)).unwrap_or(usize::MAX);
         let turns = parallel.min(affordable).clamp(1, 1024);
         let total_kib = COST_KIB * u32::try_from(turns).expect("at most 1024");
-        let max_cost_kib = (total_kib / 2).clamp(COST_KIB, MAX_COST_KIB);
+        let most_kib = u32::try_from(bytes / 1024).unwrap_or(u32::MAX);
+        let max_cost_kib = most_kib.clamp(COST_KIB, MAX_COST_KIB);
         let kib = Arc::new(FairShare::new(total_kib, max_cost_kib));
-        Self { kib, max_cost_kib, spare: Arc::default() }
+        Self { kib, max_cost_kib, spare: Arc::default(), tenants: Mutex::default() }
+    }
+
+    /// Whether the caller has to read what the tenant's hashes cost, and pass it to [`read`](Self::read): so every ten minutes.
+    pub fn has_to_read(&self, tenant: &str, now: Duration) -> bool {
+        self.of(tenant, |hashes| {
+            let is_due = hashes.read.is_none_or(|read| now.saturating_sub(read) >= READ_EVERY);
+            if is_due {
+                hashes.read = Some(now);
+            }
+            is_due
+        })
+    }
+
+    /// Remembers the dearest of these hashes of a tenant. Their salts and outputs may be missing.
+    pub fn read(&self, tenant: &str, hashes: &[String]) {
+        let costs = hashes.iter().filter_map(|stored| self.usable(stored));
+        let dearest = costs.fold(Cost::DEFAULT, Cost::dearest);
+        self.of(tenant, |hashes| hashes.dearest = dearest);
+    }
+
+    /// Whether this is the first hash of the tenant that looks like one and can't be used.
+    pub fn is_first_unusable(&self, tenant: &str, stored: &str) -> bool {
+        // As in other tables of passwords, these stand for a user who has none.
+        let is_none = stored.is_empty() || stored.starts_with(['!', '*']);
+        !is_none
+            && self.usable(stored).is_none()
+            && !self.of(tenant, |hashes| std::mem::replace(&mut hashes.has_unusable, true))
+    }
+
+    /// Which hashes can be used, in words.
+    pub fn usable_hashes(&self) -> String {
+        format!(
+            "Argon2id in the PHC string format with at most {} KiB, {MAX_PASSES} passes and {MAX_LANES} lanes",
+            self.max_cost_kib
+        )
+    }
+
+    fn of<T>(&self, tenant: &str, change: impl FnOnce(&mut Hashes) -> T) -> T {
+        let mut tenants = self.tenants.lock();
+        if tenants.len() >= MAX_TENANTS && !tenants.contains_key(tenant) {
+            tenants.clear();
+        }
+        change(tenants.entry(tenant.to_owned()).or_default())
+    }
+
+    /// What the stored hash takes, if it is Argon2id with affordable parameters.
+    fn usable(&self, stored: &str) -> Option<Cost> {
+        let hash = PasswordHash::new(stored).ok()?;
+        let params = Params::try_from(&hash).ok()?;
+        let affordable = params.m_cost() <= self.max_cost_kib
+            && params.t_cost() <= MAX_PASSES
+            && params.p_cost() <= MAX_LANES;
+        let cost = Cost { kib: params.m_cost(), passes: params.t_cost() };
+        (hash.algorithm == Algorithm::Argon2id.ident() && affordable).then_some(cost)
     }
 
     /// Waits for a turn to check a password against the hash `stored`; without a usable one, to do as much work for nothing.
     pub async fn turn(&self, guests: Guests, stored: Option<String>) -> Result<Turn, Busy> {
-        let usable_kib = |stored: &String| usable_hash_kib(stored, self.max_cost_kib);
-        let kib = stored.as_ref().and_then(usable_kib);
-        let (stored, kib) = (stored.filter(|_| kib.is_some()), kib.unwrap_or(COST_KIB));
+        let stored = stored.and_then(|stored| self.usable(&stored).map(|cost| (stored, cost)));
+        let dearest = match &stored {
+            // It may have been stored since the costs were read.
+            Some((_, cost)) => self.of(&guests.tenant, |hashes| {
+                hashes.dearest = hashes.dearest.dearest(*cost);
+                hashes.dearest
+            }),
+            None => self.tenants.lock().get(&guests.tenant).map_or(Cost::DEFAULT, |hashes| hashes.dearest),
+        };
+        let kib = stored.as_ref().map_or(0, |(_, cost)| cost.kib).max(dearest.kib);
         let share = self.kib.take(guests, kib).await?;
         let (all, spare) = (Arc::clone(&self.kib), Arc::clone(&self.spare));
-        Ok(Turn { stored, memory: Memory { share: Some(share), blocks: Vec::new(), all, spare } })
+        Ok(Turn { stored, dearest, memory: Memory { share: Some(share), blocks: Vec::new(), all, spare } })
     }
 }
 
 /// The right to check one password.
 pub struct Turn {
-    stored: Option<String>,
+    stored: Option<(String, Cost)>,
+    dearest: Cost,
     memory: Memory,
 }
 
@@ -100,8 +221,11 @@ impl Memory {
         out: &mut [u8],
     ) -> argon2::Result<()> {
         let count = argon2.params().block_count();
-        self.blocks = self.spare.lock().pop().unwrap_or_else(|| Vec::with_capacity(count.max(FROM_SYSTEM)));
-        self.keep_what_is_free();
+        if self.blocks.is_empty() {
+            let spare = self.spare.lock().pop();
+            self.blocks = spare.unwrap_or_else(|| Vec::with_capacity(count.max(FROM_SYSTEM)));
+            self.keep_what_is_free();
+        }
         self.blocks.resize(count, Block::default());
         argon2.hash_password_into_with_memory(password, salt, out, &mut self.blocks)
     }
@@ -125,22 +249,23 @@ impl Drop for Memory {
 }
 
 impl Turn {
-    /// Whether `password` matches the stored hash. Without a usable hash the same work is done and its result dropped, so
-    /// that the time does not reveal whether there is one.
+    /// Whether `password` matches the stored hash. If not, or without a usable hash, the work of the tenant's dearest hash is done in
+    /// all and its result dropped, so that the time does not reveal which hash there is, if any.
     pub async fn verify(mut self, password: SecretString) -> bool {
-        let stored = self.stored.take();
+        let (stored, dearest) = (self.stored.take(), self.dearest);
         let work = move |memory: &mut Memory| {
             let password = password.expose_secret().as_bytes();
-            match stored {
-                Some(stored) => matches(memory, &stored, password).unwrap_or(false),
-                None => {
-                    let mut out = [0; 32];
-                    // Only the time matters, not the result.
-                    let _ = memory.fill(&argon2id(), password, b"no such contact!", &mut out);
-                    std::hint::black_box(&out);
-                    false
-                }
+            let is_right =
+                stored.as_ref().is_some_and(|(stored, _)| matches(memory, stored, password).unwrap_or(false));
+            let rest = dearest.beyond(stored.map(|(_, cost)| cost)).and_then(Cost::params);
+            if let Some(params) = rest.filter(|_| !is_right) {
+                let mut out = [0; 32];
+                let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
+                // Only the time matters, not the result.
+                let _ = memory.fill(&argon2, password, b"no such contact!", &mut out);
+                std::hint::black_box(&out);
             }
+            is_right
         };
         self.spend(work).await.unwrap_or(false)
     }
@@ -179,14 +304,6 @@ pub fn hash(password: &SecretString, salt: [u8; 16]) -> String {
         .hash_password_customized(password.expose_secret().as_bytes(), &salt, algorithm, version, params())
         .expect("a salt of 16 bytes and a password of bounded length")
         .to_string()
-}
-
-/// The KiB that the stored hash takes, if it is Argon2id with affordable parameters.
-fn usable_hash_kib(stored: &str, max_kib: u32) -> Option<u32> {
-    let hash = PasswordHash::new(stored).ok()?;
-    let params = Params::try_from(&hash).ok()?;
-    let affordable = params.m_cost() <= max_kib && params.t_cost() <= 8 && params.p_cost() <= 4;
-    (hash.algorithm == Algorithm::Argon2id.ident() && affordable).then(|| params.m_cost())
 }
 
 #[cfg(test)]
@@ -239,7 +356,7 @@ mod tests {
     async fn memory_bounds_how_many_run_and_how_costly_one_may_be() {
         let free = |passwords: &Passwords| passwords.kib.left() / COST_KIB;
         assert_eq!(free(&Passwords::new(64, 64 * MIB)), 3);
-        assert_eq!(free(&Passwords::new(2, 64 * MIB)), 2);
+        assert_eq!(free(&Passwords::new(2, 50 * MIB)), 2);
         assert_eq!(free(&Passwords::new(64, 0)), 1);
         let passwords = Passwords::new(64, 160 * MIB);
         let stored = |kib: u32| {
@@ -248,14 +365,101 @@ mod tests {
         let costly = turn(&passwords, stored(60 * 1024)).await;
         assert_eq!(free(&passwords), 4);
         drop(costly);
+        let dearest = turn(&passwords, None).await;
+        assert_eq!(free(&passwords), 4, "as much as the dearest that was seen");
+        drop(dearest);
+        passwords.read("a", &[]);
         let unusable = turn(&passwords, stored(65 * 1024)).await;
         assert!(unusable.stored.is_none());
         assert_eq!(free(&passwords), 7);
     }
 
+    /// A hash of "correct horse" of this cost.
+    fn stored(kib: u32, passes: u32, lanes: u32) -> String {
+        let params = Params::new(kib, passes, lanes, None).expect("within Argon2's limits");
+        let (algorithm, version) = (Some(Algorithm::Argon2id.as_str()), Some(Version::V0x13.into()));
+        argon2id()
+            .hash_password_customized(b"correct horse", &[7; 16], algorithm, version, params)
+            .expect("a hash")
+            .to_string()
+    }
+
+    #[tokio::test]
+    async fn every_documented_hash_works_in_the_smallest_process_that_has_the_memory() {
+        for passwords in
+            [Passwords::new(4, 64 * MIB), Passwords::new(6, 128 * MIB), Passwords::new(64, 8192 * MIB)]
+        {
+            for (kib, passes, lanes) in
+                [(64 * 1024, 3, 4), (64 * 1024, 8, 4), (64 * 1024, 1, 1), (64, 1, 1), (58_368, 3, 2)]
+            {
+                let stored = stored(kib, passes, lanes);
+                let right =
+                    turn(&passwords, Some(stored.clone())).await.verify(secret("correct horse")).await;
+                assert!(right, "{stored}");
+            }
+        }
+    }
+
+    #[test]
+    fn refusal_does_the_work_of_the_dearest_hash_whatever_the_users_hash_is() {
+        let cost = |kib, passes| Cost { kib, passes };
+        for dearest in [Cost::DEFAULT, cost(65_536, 3), cost(65_536, 8), cost(58_368, 3), cost(19_456, 8)] {
+            for own in [None, Some(cost(8, 1)), Some(cost(64, 1)), Some(Cost::DEFAULT), Some(dearest)] {
+                let rest = dearest.beyond(own);
+                let done: u64 = own.into_iter().chain(rest).map(Cost::work).sum();
+                assert!(done.abs_diff(dearest.work()) < 100, "{own:?} of {dearest:?}: {done}");
+                assert!(
+                    rest.is_none_or(|rest| rest.kib <= dearest.kib && rest.params().is_some()),
+                    "{rest:?}"
+                );
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn dearest_hash_is_that_of_the_tenant_and_is_read_now_and_then() {
+        let passwords = Passwords::new(6, 128 * MIB);
+        let dearest = async |tenant| passwords.turn(guests(tenant, true), None).await.expect("free").dearest;
+        let at = Duration::from_secs;
+        assert!(passwords.has_to_read("a", at(5)) && !passwords.has_to_read("a", at(604)));
+        assert!(passwords.has_to_read("b", at(604)) && passwords.has_to_read("a", at(605)));
+        let hashes = [
+            "$argon2id$v=19$m=65536,t=3,p=4$",
+            "$argon2id$v=19$m=65536,t=9,p=4",
+            "$argon2i$v=19$m=65536,t=8,p=1",
+            "",
+        ];
+        passwords.read("a", &hashes.map(|stored| stored.trim_end_matches('$').to_owned()));
+        assert_eq!(dearest("a").await, Cost { kib: 65_536, passes: 3 });
+        assert_eq!(dearest("b").await, Cost::DEFAULT);
+        passwords.read("a", &["$argon2id$v=19$m=64,t=1,p=1".to_owned()]);
+        assert_eq!(dearest("a").await, Cost::DEFAULT, "never less than that of an unknown user elsewhere");
+        drop(passwords.turn(guests("a", true), Some(stored(65_536, 1, 1))).await);
+        assert_eq!(dearest("a").await, Cost { kib: 65_536, passes: 1 }, "stored since");
+    }
+
+    #[test]
+    fn first_unusable_hash_of_a_tenant_is_known_as_such() {
+        let passwords = Passwords::new(6, 128 * MIB);
+        for stored in ["", "!", "*", "!$2b$12$aaaa", &stored(64 * 1024, 8, 4)] {
+            assert!(!passwords.is_first_unusable("a", stored), "{stored}");
+        }
+        for unusable in ["$2b$12$aaaa", "plain", &stored(64 * 1024 + 1, 1, 1)] {
+            let passwords = Passwords::new(6, 128 * MIB);
+            assert!(
+                passwords.is_first_unusable("a", unusable) && !passwords.is_first_unusable("a", unusable)
+            );
+            assert!(passwords.is_first_unusable("b", unusable), "another tenant");
+        }
+        for tenant in 0..3 * MAX_TENANTS {
+            passwords.has_to_read(&tenant.to_string(), Duration::ZERO);
+        }
+        assert!(passwords.tenants.lock().len() <= MAX_TENANTS);
+    }
+
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn spare_memory_is_kept_while_others_hash_and_never_more_than_is_free() {
-        let passwords = Arc::new(Passwords::new(3, 100 * MIB));
+        let passwords = Arc::new(Passwords::new(3, 57 * MIB));
         let spare = || passwords.spare.lock().len();
         let others = passwords.turn(guests("b", true), None).await.expect("free");
         turn(&passwords, None).await.verify(secret("one")).await;
@@ -283,7 +487,7 @@ mod tests {
 
     #[tokio::test]
     async fn abandoned_work_keeps_its_turn_until_it_ends() {
-        let passwords = Arc::new(Passwords::new(1, 100 * MIB));
+        let passwords = Arc::new(Passwords::new(1, 19 * MIB));
         let (begun_tx, begun) = tokio::sync::oneshot::channel();
         let (go, wait) = std::sync::mpsc::channel::<()>();
         let request = tokio::spawn({

@@ -275,6 +275,38 @@ impl SignIn<'_> {
         Ok(right)
     }
 
+    /// Reads now and then what the hashes of a tenant cost, because a refusal takes as long as the dearest.
+    async fn read_hashes(self, tenant: &ServedTenant) {
+        let (uid, code) = (&tenant.config.uid, tenant.config.client_code.as_str());
+        if !self.passwords.has_to_read(uid, self.clock.elapsed()) {
+            return;
+        }
+        let read = async {
+            let mut reader = tenant.store.ready(self.clock).await?.patient_reader().await?;
+            contacts::hash_parameters(&mut reader).await
+        };
+        match read.await {
+            Ok(hashes) => self.passwords.read(uid, &hashes),
+            Err::<_, StoreError>(error) => tracing::warn!(
+                tenant.code = code,
+                error = %error,
+                "reading what the passwords' hashes cost failed; until the next time, refusals of some users may take longer"
+            ),
+        }
+    }
+
+    /// Says once for each tenant that a user has a hash that can't be used.
+    fn warn_of_unusable(self, tenant: &ServedTenant, stored: &str) {
+        if self.passwords.is_first_unusable(&tenant.config.uid, stored) {
+            let (code, usable) = (tenant.config.client_code.as_str(), self.passwords.usable_hashes());
+            tracing::warn!(
+                tenant.code = code,
+                "the stored hash of a user's password can't be used, so no password is right: it must be {usable}; \
+                 the tenant's other users may have such hashes too"
+            );
+        }
+    }
+
     async fn check(
         self,
         tenant: &ServedTenant,
@@ -286,6 +318,10 @@ impl SignIn<'_> {
             client_code.as_ref().is_none_or(|code| tenant.config.client_code.matches(code.trim()));
         let candidate = candidate.filter(|_| right_tenant);
         let stored = candidate.as_ref().and_then(|candidate| candidate.password_hash.clone());
+        self.read_hashes(tenant).await;
+        if let Some(stored) = &stored {
+            self.warn_of_unusable(tenant, stored);
+        }
         let right = self.verify(guess, tenant.config.uid.clone(), stored, password.clone()).await?;
         let Some(Candidate { subject, name, password_hash, sign_outs }) = candidate.filter(|_| right) else {
             return Err(SignInError::UnknownUser);

@@ -106,6 +106,21 @@ pub async fn owners(connection: &mut Connection, codes: &[&str]) -> Result<Vec<(
     Ok(owners)
 }
 
+/// Returns the parameters of the tenant's Argon2id hashes, without their salts and outputs, those of employees too; at most a hundred.
+pub async fn hash_parameters(connection: &mut Connection) -> Result<Vec<String>, StoreError> {
+    let of = |table: &str| {
+        // First the output at the end is cut off, then the dollar sign before it, then the salt.
+        format!(
+            "SELECT substr(rtrim(rtrim(rtrim(password_hash, $1), '$'), $1), 1, 100) FROM {table} \
+             WHERE password_hash LIKE '$argon2id$%'"
+        )
+    };
+    let sql = format!("{} UNION {} LIMIT 100", of("contact"), of("employee"));
+    let base64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/.-=";
+    let rows = connection.query(&sql, params![base64]).await?;
+    rows.iter().map(|row| row.get(0).map(|found: String| found.trim_end_matches('$').to_owned())).collect()
+}
+
 /// Ends the tokens of the contact whose e-mail address this is. Returns its code.
 pub async fn sign_out(transaction: &mut Transaction, email: &str) -> Result<Option<String>, StoreError> {
     let sql = "UPDATE contact SET sign_outs = sign_outs + 1 WHERE email_key = $1 RETURNING code";

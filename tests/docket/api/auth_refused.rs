@@ -234,6 +234,44 @@ async fn no_refusal_is_quicker_than_that_of_a_wrong_password() {
     }
 }
 
+#[tokio::test]
+async fn refusal_takes_the_time_of_the_tenants_dearest_hash_and_an_unusable_hash_is_logged_once() {
+    let rig = Rig::start().await;
+    for (user, hash) in [
+        ("cheap", "$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHRzYWx0$AAAAAAAAAAAAAAAAAAAAAAA"),
+        ("dear", "$argon2id$v=19$m=65536,t=3,p=4$c2FsdHNhbHRzYWx0$AAAAAAAAAAAAAAAAAAAAAAA"),
+        ("unusable", "$2b$12$c2FsdHNhbHRzYWx0c2Fsd.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"),
+        ("unusable-too", "$argon2id$v=19$m=4194304,t=2,p=1$c2FsdHNhbHRzYWx0$AAAAAAAAAAAAAAAAAAAAAAA"),
+    ] {
+        rig.change(&format!(
+            "INSERT INTO contact (code, customer_code, email, email_key, name, password_hash, active, created_at_ms)
+               SELECT '{user}', customer_code, '{user}', '{user}', name, '{hash}', TRUE, 0 FROM contact WHERE code = '11'"
+        ));
+    }
+    let users = ["dear", "cheap", ADA, "stranger@x.example", "unusable", "unusable-too"];
+    // The shortest of as many as one user may guess: a busy machine only adds. The dearest takes five times as long as the default.
+    let mut shortest = [Duration::MAX; 6];
+    for _ in 0..4 {
+        for (time, user) in shortest.iter_mut().zip(users) {
+            let body = json!({"userId": user, "password": "not-it"});
+            let begun = Instant::now();
+            assert_eq!(rig.sign_in("/Auth/Token", &body).await.status, 404, "{user}");
+            *time = begun.elapsed().min(*time);
+        }
+    }
+    let longest = shortest.iter().max().expect("six");
+    for (time, user) in shortest.iter().zip(users) {
+        assert!(*time * 2 > *longest, "{user}: {time:?} beside {longest:?}");
+    }
+    let log = rig.log();
+    assert_eq!(log.matches("the stored hash of a user's password can't be used").count(), 1, "{log}");
+    assert!(
+        log.contains("at most 65536 KiB, 8 passes and 4 lanes") && !log.contains("unusable-too"),
+        "{log}"
+    );
+    assert_eq!(rig.sign_in("/Auth/Token", &credentials(BEA)).await.status, 200);
+}
+
 /// A sign-in padded with blanks to this length.
 fn padded(length: usize) -> String {
     let body = credentials(ADA).to_string();

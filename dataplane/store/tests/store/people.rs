@@ -10,6 +10,7 @@ use docket_store::employees::{self, Employee};
 use docket_store::{StoreError, next_number};
 
 on_both_databases!(
+    parameters_of_hashes_are_found_without_salts_and_outputs,
     customers_are_found_by_their_code,
     a_customer_code_is_taken_once,
     a_contact_is_found_by_its_address_in_any_case,
@@ -225,4 +226,31 @@ async fn numbers_of_an_abandoned_transaction_are_given_again(rig: TenantDatabase
 async fn an_unknown_counter_is_an_internal_error(rig: TenantDatabase) {
     let result = rig.try_write(async |t| next_number(t, "no such counter").await).await;
     assert!(matches!(result, Err(StoreError::Unexpected(_))), "{result:?}");
+}
+
+async fn parameters_of_hashes_are_found_without_salts_and_outputs(rig: TenantDatabase) {
+    let hashes = [
+        "$argon2id$v=19$m=19456,t=2,p=1$c2FsdC5z-XQ/$AAAA+/AA",
+        "$argon2id$v=19$m=19456,t=2,p=1$b3RoZXI$BBBB",
+        "$argon2id$v=19$m=65536,t=3,p=4$c2FsdA$CCCC==",
+        "$2b$12$aaaa",
+        "!",
+    ];
+    for (number, hash) in hashes.iter().enumerate() {
+        rig.run(&format!(
+            "INSERT INTO contact (code, customer_code, email, email_key, name, password_hash, active, created_at_ms)
+               VALUES ('h{number}', '{CUSTOMER}', 'h{number}@x.example', 'h{number}@x.example', 'H', '{hash}', TRUE, 0)"
+        ))
+        .await;
+    }
+    rig.run(
+        "INSERT INTO employee (code, user_name, user_key, name, password_hash, administrator, active, created_at_ms)
+           VALUES ('h', 'h', 'h', 'H', '$argon2id$m=64,t=1,p=1$c2FsdA$DDDD', FALSE, TRUE, 0)",
+    )
+    .await;
+    let mut found = contacts::hash_parameters(&mut rig.reader().await).await.expect("a statement");
+    found.sort_unstable();
+    let expected =
+        ["$argon2id$m=64,t=1,p=1", "$argon2id$v=19$m=19456,t=2,p=1", "$argon2id$v=19$m=65536,t=3,p=4"];
+    assert_eq!(found, expected);
 }
