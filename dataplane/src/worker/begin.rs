@@ -62,8 +62,15 @@ impl Begin {
         self.metrics.lost(lost);
         self.metrics.dead_lettered(dead);
         let attempt = |started: Started| {
-            // Always found: the row refers to its event by a foreign key.
-            let event = events.get(&started.event_id)?.clone();
+            // The row refers to its event by a foreign key. So this is one that the owner of the database has changed.
+            let Some(event) = events.get(&started.event_id).cloned() else {
+                tracing::warn!(
+                    tenant.code = tenant.config.client_code.as_str(),
+                    delivery.id = %started.id,
+                    "cannot send a delivery: its event has no valid id; correct the row of the event in the tenant's database"
+                );
+                return None;
+            };
             let (tenant, lease) = (Arc::clone(tenant), lease.clone());
             Some((started.id, Attempt { tenant, started, lease, event, hand_offs_left: None }))
         };

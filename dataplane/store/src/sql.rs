@@ -360,6 +360,9 @@ impl From<Param> for rusqlite::types::Value {
 /// bytes: 574.
 const LONGEST_ID: usize = 580;
 
+/// The most bytes of an event's id; ours have 36.
+const LONGEST_EVENT_ID: usize = 64;
+
 /// One row of a result.
 pub enum Row {
     /// From SQLite.
@@ -385,6 +388,16 @@ impl Row {
         let mut text: String = self.get(index)?;
         text.truncate(text.floor_char_boundary(LONGEST_ID));
         text.shrink_to_fit();
+        Ok(text)
+    }
+
+    /// The id of an event at `index`. What is none, since the owner of a database may write what it likes, becomes the empty one,
+    /// which no event has: an id is sent in headers.
+    pub(crate) fn event_id(&self, index: usize) -> Result<String, StoreError> {
+        let mut text: String = self.get(index)?;
+        if text.len() > LONGEST_EVENT_ID || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            text = String::new();
+        }
         Ok(text)
     }
 
@@ -474,6 +487,21 @@ mod tests {
         assert_eq!(lengths.collect::<Vec<_>>(), [3, 3]);
         let (sql, _) = LISTS.statement(rows(3)).expect("there are rows").for_postgres();
         assert_eq!(sql, "DELETE FROM a WHERE b = ANY ($1::text[]) AND c = ANY ($2::bigint[])");
+    }
+
+    #[test]
+    fn id_of_an_event_that_no_header_could_carry_is_empty() {
+        let read = |text: &str| {
+            let row = Row::Sqlite(vec![rusqlite::types::Value::Text(text.to_owned())]);
+            row.event_id(0).expect("a text")
+        };
+        let ours = "evt_01a1fc7f5a93abababababababababab";
+        assert_eq!(read(ours), ours);
+        for other in
+            ["evt_x\nINJECTED", "evt_x\r\na: b", "evt \u{e9}", "a b", "\0", "\u{7f}", &"x".repeat(65)]
+        {
+            assert_eq!(read(other), "", "{other:?}");
+        }
     }
 
     #[test]

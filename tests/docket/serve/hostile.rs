@@ -206,6 +206,27 @@ async fn hostile_tables_cost_detector_and_worker_no_memory_and_others_no_deliver
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn event_with_an_id_that_no_header_can_carry_is_not_sent_and_no_task_panics() {
+    let stage = Stage::new().await;
+    let api = stage.serve("api").await;
+    let ada = sign_in(&api).await;
+    save(&ada).await;
+    let rename = "ALTER TABLE delivery_queue DROP CONSTRAINT delivery_queue_event_id_fkey; \
+                  UPDATE event SET id = 'evt_x' || chr(10) || 'INJECTED'; \
+                  UPDATE delivery_queue SET event_id = 'evt_x' || chr(10) || 'INJECTED'";
+    postgres::client(&stage.database).await.batch_execute(rename).await.expect("its owner may do anything");
+    let _worker = stage.serve("worker").await;
+    stage.logs("its event has no valid id").await;
+    save(&ada).await;
+    stage.received(1).await;
+    let log = stage.log();
+    assert!(
+        !log.contains("panicked") && !log.contains("internal error") && !log.contains("INJECTED"),
+        "{log}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_urls_of_external_databases_lead_nowhere() {
     let (stage, _) = with_other().await;
     let api = stage.spawn("api", "--allow-external-database 127.0.0.1/32").ready(&stage.home).await;

@@ -45,7 +45,7 @@ pub async fn begin_attempts(
             let attempt = row.get::<i64>(3)?;
             started.push(Started {
                 id: row.parsed(0)?,
-                event_id: row.id(1)?,
+                event_id: row.event_id(1)?,
                 webhook: row.id(2)?,
                 attempt: u32::try_from(attempt).map_err(|_| StoreError::Unexpected("attempt_count"))?,
                 at_ms: now_ms,

@@ -297,7 +297,7 @@ fn lost_attempt(
     }
     let started = Started {
         id: row.parsed(0)?,
-        event_id: row.get(1)?,
+        event_id: row.event_id(1)?,
         webhook: row.get(2)?,
         attempt,
         at_ms: row.get::<Option<i64>>(7)?.unwrap_or(now.as_millisecond()),

@@ -118,7 +118,7 @@ fn listed(row: &Row) -> Result<ListedDelivery, StoreError> {
     let webhook = if is_key { webhook } else { webhook_key::of(&webhook_name, &customer_code) };
     Ok(ListedDelivery {
         id: row.get(0)?,
-        event_id: row.get(1)?,
+        event_id: row.event_id(1)?,
         event_code: row.parsed(2)?,
         about: About { web_order_id: row.get(3)?, work_order: row.get(4)?, invoice_number: row.get(5)? },
         customer_code,
