@@ -99,6 +99,31 @@ async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
     assert!(!signed(opened().await));
     assert_eq!(browser.get(&format!("/portal/logs/{own}")).await.status, 404);
 
+    // Whatever became of another customer's delivery, the answer is that for one which does not exist.
+    const UNKNOWN: &str = "01900000-0000-7000-8000-00000000dead";
+    let said = async |route: &str, id: &str| {
+        let reply = browser.post(route, &[("csrf", &csrf), ("deliveryId", id)]).await;
+        (reply.status, reply.text().replace(&reply.headers["x-request-id"], ""))
+    };
+    let columns = "id, event_id, webhook, webhook_name, created_at_ms";
+    let to_queue = format!(
+        "INSERT INTO delivery_queue ({columns}, status, attempt_count, due_at_ms) \
+         SELECT {columns}, 'Pending', 0, 9000000000000 FROM delivery_history WHERE id = '{foreign}'; \
+         DELETE FROM delivery_history WHERE id = '{foreign}'"
+    );
+    for (what, change) in [
+        ("DeadLetter", String::new()),
+        ("Succeeded", format!("UPDATE delivery_history SET status = 'Succeeded' WHERE id = '{foreign}'")),
+        ("Pending", to_queue),
+        ("Failed", format!("UPDATE delivery_queue SET status = 'Failed' WHERE id = '{foreign}'")),
+    ] {
+        database.execute_batch(&change).expect("rows");
+        for route in ["/portal/logs/resend", "/portal/logs/set-aside", "/portal/logs/undo-set-aside"] {
+            let (of_another, of_no_one) = (said(route, &foreign).await, said(route, UNKNOWN).await);
+            assert_eq!((of_another.0, &of_another), (404, &of_no_one), "{what}: {route}");
+        }
+    }
+
     // The API still shows logs to administrators alone.
     assert_eq!(ada.get("/WebhookLogs/Search").await.status, 403);
 }
