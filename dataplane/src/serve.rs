@@ -6,6 +6,7 @@
 mod announce;
 
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,6 +61,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         arguments.database_connections
     );
     let mut signals = Signals::new().context("can't install signal handlers")?;
+    warn_of_open_files(&arguments);
     let (connection, keys) = redis::connect(&arguments.redis)?;
     let source = tokio::select! {
         source = open(&arguments) => source?,
@@ -191,6 +193,24 @@ fn owner(management: SocketAddr) -> Owner {
     let host = system.nodename().to_string_lossy();
     let name = Sha256::digest(format!("{host} {management}"));
     Owner::new(&name[..8])
+}
+
+/// Warns of files with passwords that every user of this machine can read. In a pod there is one user, and Kubernetes chooses the
+/// modes.
+fn warn_of_open_files(arguments: &ServeArguments) {
+    if arguments.source.config_namespace.is_some() {
+        return;
+    }
+    for (flag, file) in [
+        ("--redis-url-file", &arguments.redis.redis_url_file),
+        ("--watcher-url-file", &arguments.watcher_url_file),
+    ] {
+        let Some(file) = file else { continue };
+        if file.metadata().is_ok_and(|file| file.mode() & 0o004 != 0) {
+            let file = file.display();
+            tracing::warn!("{flag} {file} can be read by every user of this machine; run chmod o= {file}");
+        }
+    }
 }
 
 /// Reads the URL of a watcher.

@@ -1,5 +1,7 @@
 //! Settings that are missing or wrong end the start, with the setting's name and what would be right.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use docket_rig::postgres;
@@ -65,6 +67,27 @@ async fn what_is_missing_or_wrong_is_named() {
             assert!(text.contains(word), "{word:?} is not in {text}");
         }
         assert!(!text.contains("hunter2"), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn file_with_a_password_that_every_user_can_read_is_named_in_the_log() {
+    let stage = Stage::new().await;
+    let url = stage.home.log("redis-url");
+    let watcher = stage.home.log("watcher-url");
+    std::fs::write(&watcher, &stage.database).expect("writable");
+    for (mode, warned) in [(0o600, false), (0o640, false), (0o644, true), (0o604, true)] {
+        for file in [&url, &watcher] {
+            std::fs::set_permissions(file, Permissions::from_mode(mode)).expect("its owner");
+        }
+        let more = format!("--watcher-url-file {}", watcher.display());
+        let _server = stage.spawn("api", &more).ready(&stage.home).await;
+        let log = stage.log();
+        for flag in ["--redis-url-file", "--watcher-url-file"] {
+            let line = format!("{flag} {}", if flag.contains("redis") { &url } else { &watcher }.display());
+            let is_named = log.contains(&format!("{line} can be read by every user of this machine"));
+            assert_eq!(is_named, warned, "{mode:o}: {log}");
+        }
     }
 }
 
