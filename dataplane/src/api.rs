@@ -20,6 +20,7 @@ pub mod openapi;
 pub mod orders;
 pub mod origin;
 mod pace;
+pub mod pages;
 pub mod paging;
 pub mod problem_type;
 pub mod processes;

@@ -22,10 +22,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use axum::{Extension, Router};
 use docket_portal::{ICON, SCRIPT, STYLES, message};
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderValue, header};
 
 use crate::api::error::{ApiError, Unnumbered};
 use crate::api::middleware;
+use crate::api::pages::protect;
 use crate::api::state::ApiState;
 pub use session::Cookies;
 pub use writes::{Documents, Objects, Writer, Writes};
@@ -125,16 +126,6 @@ pub fn finished(mut response: Response, request_id: &str) -> Response {
         parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
         response = Response::from_parts(parts, text.into());
     }
-    protect(response.headers_mut());
+    protect(response.headers_mut(), POLICY);
     response
-}
-
-fn protect(headers: &mut HeaderMap) {
-    for (name, value) in [
-        (header::CONTENT_SECURITY_POLICY, POLICY),
-        (header::REFERRER_POLICY, "same-origin"),
-        (header::X_FRAME_OPTIONS, "DENY"),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
 }

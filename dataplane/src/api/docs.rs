@@ -11,6 +11,7 @@ use docket_docs::{Asset, ROOT, Site};
 use http::{HeaderValue, header};
 
 use super::error::ApiError;
+use super::pages::protect;
 
 /// No script, nothing from elsewhere, no frames.
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; \
@@ -49,13 +50,9 @@ fn page(path: &str) -> Result<Response, ApiError> {
 
 fn protected(kind: &'static str, cache: &'static str, body: impl IntoResponse) -> Response {
     let mut response = body.into_response();
-    for (name, value) in [
-        (header::CONTENT_TYPE, kind),
-        (header::CACHE_CONTROL, cache),
-        (header::CONTENT_SECURITY_POLICY, POLICY),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    ] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));
+    protect(headers, POLICY);
     response
 }

@@ -15,6 +15,7 @@ use super::body::OfTenant;
 use super::error::{ApiError, Unnumbered};
 use super::host::{HostKind, host};
 use super::origin::RequestId;
+use super::pages;
 use super::server::Place;
 use super::state::ApiState;
 use crate::portal;
@@ -28,6 +29,7 @@ pub async fn answer(State(state): State<Arc<ApiState>>, mut request: Request, ne
     let id = hex::encode(random::bytes::<10>());
     request.extensions_mut().insert(RequestId(id.clone()));
     let method = request.method().clone();
+    let is_https = pages::is_https(request.headers());
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map_or("unknown", MatchedPath::as_str);
     // Every line that is logged on the way has the request's id.
@@ -59,6 +61,9 @@ pub async fn answer(State(state): State<Arc<ApiState>>, mut request: Request, ne
         response = sent.unwrap_or_else(|error| finished(error.into_response(), route, &id));
     }
     finish_headers(&mut response, &id);
+    if is_https {
+        pages::keep_to_https(response.headers_mut());
+    }
     let seconds = begun.elapsed().as_secs_f64();
     state.metrics.requested(route, response.status().as_u16(), seconds);
     tracing::info!(

@@ -12,6 +12,11 @@ use utoipa_swagger_ui::{Config, serve};
 use super::body::json_response;
 use super::error::ApiError;
 use super::openapi;
+use super::pages::protect;
+
+/// Swagger UI has styles in its elements, and pictures in its styles.
+const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; form-action 'self'; \
+                      frame-ancestors 'none'; base-uri 'none'";
 
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
     Bytes::from(serde_json::to_vec(&openapi::document()).expect("the document has string keys only"))
@@ -60,9 +65,6 @@ fn page(file: &str) -> Result<Response, ApiError> {
         headers.insert(header::CONTENT_TYPE, kind);
     }
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
-    headers.insert(
-        header::CONTENT_SECURITY_POLICY,
-        HeaderValue::from_static("default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'"),
-    );
+    protect(headers, POLICY);
     Ok(response)
 }

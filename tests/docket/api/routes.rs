@@ -132,8 +132,31 @@ async fn the_documentation_needs_no_credentials_and_names_both() {
         "{:?}",
         page.headers
     );
-    assert!(page.headers["content-security-policy"].contains("default-src 'self'"));
+    for part in ["default-src 'self'", "base-uri 'none'", "form-action 'self'", "frame-ancestors 'none'"] {
+        assert!(page.headers["content-security-policy"].contains(part), "{part}: {:?}", page.headers);
+    }
+    assert_eq!(page.headers["cross-origin-opener-policy"], "same-origin");
+    assert!(page.headers["permissions-policy"].contains("camera=()"));
     assert_eq!(get(rig.server.api, "/swagger/swagger-ui-bundle.js", &[]).await.status, 200);
+}
+
+#[tokio::test]
+async fn pages_that_came_over_https_keep_the_browser_there_and_others_say_nothing() {
+    const HSTS: &str = "strict-transport-security";
+    let rig = Rig::start().await;
+    let host = ("host", "acme.localhost");
+    for path in ["/swagger/", "/docs/", "/docs/search?q=a", "/portal", "/portal/sign-in", "/portal/nothing"] {
+        let by = async |scheme| get(rig.server.api, path, &[host, ("x-forwarded-proto", scheme)]).await;
+        assert_eq!(
+            by("https").await.headers.get(HSTS).map(String::as_str),
+            Some("max-age=31536000"),
+            "{path}"
+        );
+        assert!(!by("http").await.headers.contains_key(HSTS), "{path}");
+        assert!(!get(rig.server.api, path, &[host]).await.headers.contains_key(HSTS), "{path}");
+    }
+    let reply = get(rig.server.api, "/Orders/Search", &[("x-forwarded-proto", "https")]).await;
+    assert!(!reply.headers.contains_key(HSTS), "{reply:?}");
 }
 
 #[tokio::test]

@@ -137,8 +137,10 @@ pub(super) fn is_protected(page: &Reply) {
         ("x-frame-options", "DENY"),
         ("x-content-type-options", "nosniff"),
         ("referrer-policy", "same-origin"),
+        ("cross-origin-opener-policy", "same-origin"),
         ("cache-control", "no-store"),
     ] {
         assert_eq!(page.headers.get(name).map(String::as_str), Some(value), "{name}: {page:?}");
     }
+    assert!(page.headers["permissions-policy"].contains("camera=()"), "{page:?}");
 }

@@ -1,0 +1,87 @@
+//! The headers that protect what browsers show: the portal, the documentation and Swagger UI.
+
+use http::header::{self, HeaderName};
+use http::{HeaderMap, HeaderValue};
+
+const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+const PERMISSIONS_POLICY: HeaderName = HeaderName::from_static("permissions-policy");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// No page uses a sensor, a camera or a payment.
+const NO_PERMISSIONS: &str = "accelerometer=(), camera=(), geolocation=(), gyroscope=(), magnetometer=(), microphone=(), payment=(), usb=()";
+/// For a year, for this host alone.
+const STRICT_TRANSPORT: &str = "max-age=31536000";
+
+/// Adds the headers of a page with this Content-Security-Policy.
+pub fn protect(headers: &mut HeaderMap, policy: &'static str) {
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, policy),
+        (header::REFERRER_POLICY, "same-origin"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (OPENER_POLICY, "same-origin"),
+        (PERMISSIONS_POLICY, NO_PERMISSIONS),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+}
+
+/// Tells the browser to use HTTPS alone, if the response is a page.
+pub fn keep_to_https(headers: &mut HeaderMap) {
+    if headers.contains_key(header::CONTENT_SECURITY_POLICY) {
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(STRICT_TRANSPORT));
+    }
+}
+
+/// Whether the request came over HTTPS, as the proxy in front says. A client that says so itself gets the header for itself alone.
+pub fn is_https(headers: &HeaderMap) -> bool {
+    let last = |name| headers.get_all(name).iter().next_back()?.to_str().ok()?.rsplit(',').next();
+    let is = |scheme: &str| scheme.trim().trim_matches('"').eq_ignore_ascii_case("https");
+    if let Some(scheme) = last(FORWARDED_PROTO) {
+        return is(scheme);
+    }
+    let mut pairs =
+        last(header::FORWARDED).unwrap_or_default().split(';').filter_map(|pair| pair.split_once('='));
+    pairs.any(|(name, scheme)| name.trim().eq_ignore_ascii_case("proto") && is(scheme))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+        let line = |(name, value): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
+        };
+        lines.iter().map(line).collect()
+    }
+
+    #[test]
+    fn the_proxy_in_front_says_whether_it_is_https() {
+        for (lines, https) in [
+            (&[][..], false),
+            (&[("x-forwarded-proto", "https")], true),
+            (&[("x-forwarded-proto", "HTTPS")], true),
+            (&[("x-forwarded-proto", "http")], false),
+            (&[("x-forwarded-proto", "https, http")], false),
+            (&[("x-forwarded-proto", "http, https")], true),
+            (&[("x-forwarded-proto", "httpsx")], false),
+            (&[("forwarded", "for=192.0.2.1;proto=https")], true),
+            (&[("forwarded", "for=192.0.2.1; Proto=\"https\"")], true),
+            (&[("forwarded", "proto=https, for=192.0.2.1;proto=http")], false),
+            (&[("forwarded", "for=\"https\"")], false),
+        ] {
+            assert_eq!(is_https(&headers(lines)), https, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn only_pages_keep_to_https() {
+        let mut page = HeaderMap::new();
+        keep_to_https(&mut page);
+        assert!(page.is_empty());
+        protect(&mut page, "default-src 'none'");
+        keep_to_https(&mut page);
+        assert_eq!(page[header::STRICT_TRANSPORT_SECURITY], STRICT_TRANSPORT);
+    }
+}
