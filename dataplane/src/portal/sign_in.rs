@@ -142,10 +142,14 @@ fn signed_out(cookies: Cookies) -> Result<Response, ApiError> {
 /// The path if it is one of the portal, else the portal's first page.
 fn local(to: Option<String>) -> String {
     let is_local = |to: &String| {
-        let rest = to.strip_prefix(ROOT);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']))
-            && to.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
-            && !to.contains("..")
+        let Some(rest) = to.strip_prefix(ROOT) else { return false };
+        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        // No path of the portal has anything encoded in it.
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        let mut names = path.split('/');
+        names.next() == Some("")
+            && names.all(|name| name.bytes().all(is_name) && name.bytes().any(|byte| byte != b'.'))
+            && query.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
     };
     to.filter(is_local).unwrap_or_else(|| ROOT.to_owned())
 }
@@ -156,7 +160,13 @@ mod tests {
 
     #[test]
     fn only_paths_of_the_portal_are_returned_to() {
-        for right in ["/portal", "/portal/logs?status=Failed", "/portal?x=1"] {
+        for right in [
+            "/portal",
+            "/portal/logs?status=Failed",
+            "/portal?x=1",
+            "/portal/webhooks/default/my.orders-2",
+            "/portal/logs?webhook=default%2Forders&about=a..b",
+        ] {
             assert_eq!(local(Some(right.into())), right);
         }
         for wrong in [
@@ -164,6 +174,16 @@ mod tests {
             "//evil.example/portal",
             "/portalevil",
             "/portal/../swagger",
+            "/portal/./logs",
+            "/portal/.../logs",
+            "/portal/%2e%2e//evil.example",
+            "/portal/%2E%2E/swagger",
+            "/portal/.%2e/swagger",
+            "/portal/%252e%252e/swagger",
+            "/portal//evil.example",
+            "/portal/logs/",
+            "/portal/logs%2f..%2f..",
+            "/portal/logs#//evil.example",
             "/portal\\evil",
             "/portal/\u{e4}",
             "/portal\r\nset-cookie: a=b",
