@@ -84,6 +84,14 @@ impl Share {
         give_back(&self.shares, (self.guest, self.member), amount);
         self
     }
+
+    /// Gives it back only after this time.
+    pub fn keep_for(self, time: Duration) {
+        tokio::spawn(async move {
+            tokio::time::sleep(time).await;
+            drop(self);
+        });
+    }
 }
 
 impl Drop for Share {

@@ -24,7 +24,10 @@ const KEPT_FOR: Duration = Duration::from_secs(10);
 /// The most answers that are kept.
 const MOST_KEPT: usize = 1_024;
 /// Questions to the API server at the same time, of which one source has at most half.
-const AT_ONCE: u32 = 8;
+pub const AT_ONCE: u32 = 8;
+/// How long a turn is kept after a token that the API server does not know: so guesses ask it 64 times a second at most, those of
+/// one source 32 times.
+pub const PAUSE: Duration = Duration::from_millis(250);
 /// How long the reviews of one request may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest name of a user that is recorded, in characters.
@@ -157,9 +160,13 @@ impl Reviews {
     }
 
     async fn asked(&self, source: Source, token: &str, right: &Right) -> Result<Verdict, ApiError> {
-        let _turn = self.turns.take(source, 1).await?;
+        let turn = self.turns.take(source, 1).await?;
         let reviewed = timeout(TIMEOUT, self.review(token, right));
         let why = match reviewed.await {
+            Ok(Ok(Verdict::Unknown)) => {
+                turn.keep_for(PAUSE);
+                return Ok(Verdict::Unknown);
+            }
             Ok(Ok(verdict)) => return Ok(verdict),
             Ok(Err(error)) => ApiServerError::of(&error).to_string(),
             Err(_) => format!("no answer within {} s", TIMEOUT.as_secs()),
