@@ -1,5 +1,6 @@
 //! All routes and the middleware in order, on one screen.
 
+pub mod anonymous;
 pub mod auth;
 pub mod body;
 pub mod caller;
@@ -38,6 +39,8 @@ pub mod writes;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
 use axum::routing::{get, post};
 
 use crate::platform;
@@ -46,18 +49,23 @@ use crate::portal::{self, Portal};
 use error::ApiError;
 use state::ApiState;
 
+const DOCS_OFF: ApiError =
+    ApiError::NotFound("The documentation is turned off here; `docket docs` writes it as files");
+
 /// What a process serves on the listener of the API.
 #[derive(Debug, Clone)]
 pub struct Serves {
     /// The API.
     pub api: bool,
+    /// With the API, its documentation: /docs/, /swagger/ and /openapi.json.
+    pub docs: bool,
     /// The portal, with this kind of cookie.
     pub portal: Option<Portal>,
 }
 
 /// What a process serves, below the middleware that all requests have in common.
 pub fn router(state: Arc<ApiState>, serves: Serves) -> Router {
-    let api = if serves.api { api(&state) } else { Router::new() };
+    let api = if serves.api { api(&state, serves.docs) } else { Router::new() };
     let portal = serves.portal.map(|served| portal::router(&state, served)).unwrap_or_default();
     api.merge(portal)
         .fallback(async || ApiError::NoSuchRoute)
@@ -68,7 +76,7 @@ pub fn router(state: Arc<ApiState>, serves: Serves) -> Router {
 }
 
 /// The API of `{base_url}`, and the part of it that the legacy host serves too.
-fn api(state: &Arc<ApiState>) -> Router<Arc<ApiState>> {
+fn api(state: &Arc<ApiState>, docs: bool) -> Router<Arc<ApiState>> {
     state.metrics.serves(openapi::document().paths.paths.keys().map(String::as_str));
     let v2_only = Router::new()
         .route("/Employee/SignIn", post(auth::employee_sign_in))
@@ -79,11 +87,7 @@ fn api(state: &Arc<ApiState>) -> Router<Arc<ApiState>> {
         .route("/WebhookLogs/SetAside", post(webhook_logs::set_aside::set))
         .route("/WebhookLogs/UndoSetAside", post(webhook_logs::set_aside::undo))
         .route("/WebhookLogs/Resends", get(webhook_logs::resends::list))
-        .route("/openapi.json", get(swagger::openapi_json))
-        .route("/swagger", get(swagger::redirect))
-        .route("/swagger/", get(swagger::index))
-        .route("/swagger/{*file}", get(swagger::file))
-        .merge(docs::router())
+        .merge(documentation(docs))
         .route_layer(axum::middleware::from_fn_with_state(Arc::clone(state), middleware::only_v2));
     Router::new()
         // On the legacy host this route only explains the mistake.
@@ -100,6 +104,20 @@ fn api(state: &Arc<ApiState>) -> Router<Arc<ApiState>> {
         .merge(v2_only)
 }
 
+/// The documentation: of the API's routes for programs and to try them, and its pages.
+fn documentation(is_on: bool) -> Router<Arc<ApiState>> {
+    let routes = Router::new()
+        .route("/openapi.json", get(swagger::openapi_json))
+        .route("/swagger", get(swagger::redirect))
+        .route("/swagger/", get(swagger::index))
+        .route("/swagger/{*file}", get(swagger::file))
+        .merge(docs::router());
+    match is_on {
+        true => routes,
+        false => routes.route_layer(from_fn(async |_: Request, _: Next| DOCS_OFF)),
+    }
+}
+
 /// The routes of the management port. Only those of `platform` have data of tenants.
 pub fn management(state: Arc<ApiState>, platform: Option<Reviews>) -> Router {
     let platform = platform.map(|reviews| platform::router(&state, reviews)).unwrap_or_default();
@@ -107,7 +125,6 @@ pub fn management(state: Arc<ApiState>, platform: Option<Reviews>) -> Router {
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(management::readyz))
         .route("/metrics", get(management::metrics))
-        .merge(docs::router())
         .with_state(state)
         .merge(platform)
 }

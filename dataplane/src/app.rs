@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::actions::create_orders::CreateOrders;
+use crate::api::anonymous::Anonymous;
 use crate::api::body::Bodies;
 use crate::api::client::Proxies;
 use crate::api::host::Hosts;
@@ -57,7 +58,7 @@ const BETWEEN_LOOKS: (Duration, Duration) = (Duration::from_millis(100), Duratio
 /// Diagnoses of signatures at the same time; a tenant has one.
 const DIAGNOSES: u32 = 2;
 /// Maximum number of connections to the management port.
-const MANAGEMENT_CLIENTS: usize = 64;
+pub const MANAGEMENT_CLIENTS: usize = 64;
 /// How long such a connection is kept unused.
 const MANAGEMENT_IDLE: Duration = Duration::from_secs(5);
 
@@ -171,6 +172,8 @@ impl App {
             // is between two steps.
             passwords: Passwords::new(2 * (cores + 1), memory / 4),
             diagnoses: FairShare::new(DIAGNOSES, 1),
+            searches: Anonymous::default(),
+            scrapes: Anonymous::default(),
             bodies: Bodies::new(memory / 4),
             rates: Arc::clone(&self.rates),
             throttle: Throttle::default(),

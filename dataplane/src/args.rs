@@ -23,7 +23,7 @@ pub use docs::DocsArguments;
 pub use healthcheck::HealthcheckArguments;
 pub use listen::{ListenArguments, ListenOutput};
 pub use people::{ContactCommand, CustomerCommand, EmployeeCommand};
-pub use serve::{Role, ServeArguments, ServeSource};
+pub use serve::{Role, ServeArguments, ServeSource, Switch};
 pub use settings::{
     AuditArguments, DeliveryArguments, ExternalDatabaseArguments, HostArguments, InvoiceArguments,
     LimitsArguments, ProxyArguments, RedisArguments, SourceArguments, TenantArguments,

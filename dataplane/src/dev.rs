@@ -79,7 +79,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     let management = app.start_management(&state, management_listener, None);
     let writes = Some(Arc::new(Writer::folder(Documents::beside(&arguments.source.config_dir))));
     let portal = Portal { cookies: Cookies::of_dev(arguments.listen), writes };
-    let serves = Serves { api: true, portal: Some(portal) };
+    let serves = Serves { api: true, docs: true, portal: Some(portal) };
     app.start_api(&state, (api_listener, serves), memory_limit, &shutdown);
     app.start_worker(policy, (&arguments.deliveries, &arguments.audit), None, &shutdown);
     app.start_sweep(sweeper, arguments.deliveries.poll_interval, &wake, &shutdown);

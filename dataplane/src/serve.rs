@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::Serves;
 use crate::api::client::Proxies;
 use crate::app::{App, bind};
-use crate::args::{ProxyArguments, Role, ServeArguments};
+use crate::args::{ProxyArguments, Role, ServeArguments, Switch};
 use crate::platform::reviews::Reviews;
 use crate::portal::{Cookies, Objects, Portal, Writer, Writes};
 use crate::readiness::Readiness;
@@ -72,6 +72,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     let writes = writes(&arguments).await?;
     let serves = Serves {
         api: is(Role::Api),
+        docs: arguments.docs == Switch::On,
         portal: is(Role::Portal).then_some(Portal { cookies: Cookies::Secure, writes: writes.clone() }),
     };
     ensure!(

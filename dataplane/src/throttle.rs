@@ -50,6 +50,16 @@ pub enum Source {
     Proxy,
 }
 
+impl Source {
+    /// Where a subscriber's requests come from: of IPv6, all of its network.
+    pub fn subscriber(self) -> Self {
+        match self {
+            Self::Client(address) => Self::Client(network(address)),
+            Self::Proxy => Self::Proxy,
+        }
+    }
+}
+
 /// One guess: which user, and from where.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Guess {

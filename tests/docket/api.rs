@@ -1,5 +1,6 @@
 //! The API from the outside: one file per resource or concern, one test per behaviour.
 
+mod anonymous;
 mod audit;
 mod auth;
 mod auth_refused;

@@ -131,6 +131,9 @@ flag changes one line.
 {{- if $values.platform.enabled -}}
 {{- $args = append $args "--platform" -}}
 {{- end -}}
+{{- if not $v.docs -}}
+{{- $args = append $args "--docs=off" -}}
+{{- end -}}
 {{- if $v.auditLog -}}
 {{- $args = append $args "--audit-log=-" -}}
 {{- end -}}

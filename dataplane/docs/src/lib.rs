@@ -10,9 +10,12 @@ mod sources;
 
 use std::collections::BTreeMap;
 
-use crate::markdown::{Section, render};
+use crate::markdown::render;
 use crate::page::Frame;
+use crate::search::Index;
 use crate::sources::{FILES, PAGES, STYLES, SUMMARY};
+
+pub use search::{MAX_WORDS, MOST as MOST_FOUND};
 
 /// The path of every page begins with this.
 pub const ROOT: &str = "/docs/";
@@ -33,7 +36,7 @@ pub struct Asset<'a> {
 pub struct Site {
     /// By path below [`ROOT`].
     pages: BTreeMap<String, String>,
-    sections: Vec<Section>,
+    index: Index,
     frame: Frame,
 }
 
@@ -47,7 +50,7 @@ impl Site {
             pages.insert(sources::name(path), page::article(&frame, path, &rendered));
             sections.extend(rendered.sections);
         }
-        Self { pages, sections, frame }
+        Self { pages, index: Index::new(sections), frame }
     }
 
     /// What is at a path below [`ROOT`]; the empty path is the first page's.
@@ -72,7 +75,7 @@ impl Site {
     /// The page of what a search finds.
     pub fn search(&self, query: &str) -> String {
         let query = &query[..query.floor_char_boundary(MAX_QUERY)];
-        page::results(&self.frame, query, &search::find(&self.sections, query))
+        page::results(&self.frame, query, &self.index.find(query))
     }
 
     /// The paths of everything, below [`ROOT`].
@@ -88,6 +91,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::markdown::Section;
 
     #[test]
     fn every_page_of_the_folder_is_in_the_summary_and_on_the_site() {
@@ -116,7 +120,7 @@ mod tests {
     fn every_link_leads_to_a_page_and_a_heading_of_it_or_into_the_repository() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let site = Site::new(true);
-        let anchors: BTreeSet<String> = site.sections.iter().map(Section::href).collect();
+        let anchors: BTreeSet<String> = site.index.sections.iter().map(Section::href).collect();
         for (path, text) in PAGES {
             for link in render(path, text).links {
                 let (target, anchor) = link.split_once('#').unwrap_or((&link, ""));

@@ -1,50 +1,62 @@
 //! /docs/: the documentation as web pages. It is part of the binary and works offline.
 
-use std::sync::LazyLock;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, RawQuery};
+use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use docket_docs::{Asset, ROOT, Site};
+use http::request::Parts;
 use http::{HeaderValue, header};
+use tokio::sync::OnceCell;
 
 use super::error::ApiError;
+use super::origin::origin;
 use super::pages::protect;
+use super::state::ApiState;
 
 /// No script, nothing from elsewhere, no frames.
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; \
                       base-uri 'none'";
 
-static SITE: LazyLock<Site> = LazyLock::new(|| Site::new(true));
+/// Rendered when the first page is read, which takes a while.
+async fn site() -> Result<&'static Site, ApiError> {
+    static SITE: OnceCell<Site> = OnceCell::const_new();
+    let site = SITE.get_or_try_init(|| tokio::task::spawn_blocking(|| Site::new(true))).await;
+    site.map_err(|_| ApiError::Internal)
+}
 
 /// The routes.
-pub(super) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
+pub(super) fn router() -> Router<Arc<ApiState>> {
     Router::new()
         .route("/docs", get(async || Redirect::permanent(ROOT)))
-        .route("/docs/", get(async || page("")))
+        .route("/docs/", get(async || page("").await))
         .route("/docs/search", get(search))
         .route("/docs/{*path}", get(file))
 }
 
 /// GET /docs/search?q=….
-async fn search(RawQuery(query): RawQuery) -> Response {
-    let query = query.unwrap_or_default();
+async fn search(State(state): State<Arc<ApiState>>, parts: Parts) -> Result<Response, ApiError> {
+    let (source, _) = origin(&parts, &state.proxies)?;
+    let query = parts.uri.query().unwrap_or_default();
     let words = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "q");
-    let page = SITE.search(&words.map(|(_, words)| words.into_owned()).unwrap_or_default());
-    protected("text/html; charset=utf-8", "no-store", page.into_bytes())
+    let words = words.map(|(_, words)| words.into_owned()).unwrap_or_default();
+    let site = site().await?;
+    let page = state.searches.run(source, move || site.search(&words)).await?;
+    Ok(protected("text/html; charset=utf-8", "no-store", page.into_bytes()))
 }
 
 /// GET /docs/{path}.
 async fn file(path: Result<Path<String>, PathRejection>) -> Result<Response, ApiError> {
     // A path that is not UTF-8 names no page.
     let Path(path) = path.map_err(|_| ApiError::NoSuchRoute)?;
-    page(&path)
+    page(&path).await
 }
 
-fn page(path: &str) -> Result<Response, ApiError> {
-    let Asset { kind, bytes } = SITE.get(path).ok_or(ApiError::NoSuchRoute)?;
+async fn page(path: &str) -> Result<Response, ApiError> {
+    let Asset { kind, bytes } = site().await?.get(path).ok_or(ApiError::NoSuchRoute)?;
     Ok(protected(kind, "public, max-age=3600", bytes))
 }
 

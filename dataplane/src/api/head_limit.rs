@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// The time from a request's first byte to the end of its headers.
-pub(super) const HEADER_TIME: Duration = Duration::from_secs(10);
+pub const HEADER_TIME: Duration = Duration::from_secs(10);
 
 /// How many requests of a connection have begun and ended: an odd number while one is being served.
 #[derive(Debug, Default)]

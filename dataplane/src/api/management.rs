@@ -4,8 +4,12 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use http::request::Parts;
 use http::{HeaderValue, StatusCode, header};
 
+use super::client::Proxies;
+use super::error::ApiError;
+use super::origin::origin;
 use super::state::ApiState;
 
 /// GET /readyz: 200 once nothing is missing, otherwise 503 with what is.
@@ -20,7 +24,11 @@ pub async fn readyz(State(state): State<Arc<ApiState>>) -> Response {
 }
 
 /// GET /metrics: the counters in Prometheus' text format.
-pub async fn metrics(State(state): State<Arc<ApiState>>) -> Response {
+pub async fn metrics(State(state): State<Arc<ApiState>>, parts: Parts) -> Result<Response, ApiError> {
+    // No proxy is trusted on this port.
+    let (source, _) = origin(&parts, &Proxies::default())?;
+    let metrics = Arc::clone(&state.metrics);
+    let text = state.scrapes.run(source, move || metrics.text()).await?;
     let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-    ([(header::CONTENT_TYPE, kind)], state.metrics.text()).into_response()
+    Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }

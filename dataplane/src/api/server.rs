@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::client::{Proxies, ProxyHeaderError};
+pub use super::head_limit::HEADER_TIME;
 use super::head_limit::{HeadLimit, Served};
 use super::pace::{Paced, SEND_BUFFER};
 use super::refusals::Refusals;

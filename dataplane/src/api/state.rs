@@ -6,6 +6,7 @@ use docket_program::clock::Clock;
 use docket_schedule::live::LiveSchedule;
 use docket_schedule::notifier::Notifier;
 
+use super::anonymous::Anonymous;
 use super::body::Bodies;
 use super::client::Proxies;
 use super::host::Hosts;
@@ -38,6 +39,10 @@ pub struct ApiState {
     pub passwords: Passwords,
     /// Diagnoses of signatures, by tenant.
     pub diagnoses: FairShare<Arc<str>>,
+    /// Searches of the documentation.
+    pub searches: Anonymous,
+    /// Reads of the metrics.
+    pub scrapes: Anonymous,
     /// When API keys were used.
     pub key_uses: Arc<KeyUses>,
     /// The users that tokens belong to.

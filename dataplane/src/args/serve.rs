@@ -65,6 +65,10 @@ pub struct ServeArguments {
     /// Address and port of /healthz, /readyz and /metrics.
     #[arg(long, env = "DOCKET_MANAGEMENT", default_value = "0.0.0.0:9090", value_name = "ADDRESS:PORT", value_parser = socket)]
     pub management: SocketAddr,
+    /// Whether the role api serves the documentation, without credentials: /docs/, /swagger/ and /openapi.json. If not, links
+    /// of the portal and of errors to it lead to a page that says so.
+    #[arg(long, env = "DOCKET_DOCS", value_enum, default_value_t = Switch::On, value_name = "on|off")]
+    pub docs: Switch,
     /// Serve metadata of tenants' orders and deliveries on the management port, for `kubectl docket`. The cluster's API
     /// server says who a user is and what the user may do. Needs the role api or portal.
     #[arg(long, env = "DOCKET_PLATFORM")]
@@ -107,6 +111,15 @@ pub struct ServeArguments {
     /// Logging.
     #[command(flatten)]
     pub log: LogArguments,
+}
+
+/// Whether something is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Switch {
+    /// It is.
+    On,
+    /// It is not.
+    Off,
 }
 
 /// A role of a `docket serve` process.

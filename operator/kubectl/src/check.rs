@@ -346,7 +346,7 @@ fn text(lines: &[Line]) -> String {
         }
     }
     if lines.iter().any(|line| line.page.is_some()) {
-        text += "The API's pods serve these pages on port 9090; `docket docs --out <folder>` writes them as files.\n";
+        text += "The API's hosts serve these pages; `docket docs --out <folder>` writes them as files.\n";
     }
     text
 }

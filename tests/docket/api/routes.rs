@@ -179,4 +179,7 @@ async fn the_management_port_has_no_api_and_the_api_port_no_management() {
     for (_, path) in ROUTES {
         assert_eq!(get(rig.server.management, path, &[]).await.status, 404, "{path}");
     }
+    for path in ["/docs", "/docs/", "/docs/search?q=a", "/docs/reference/limits.html"] {
+        assert_eq!(get(rig.server.management, path, &[]).await.status, 404, "{path}");
+    }
 }

@@ -44,6 +44,23 @@ pub(super) async fn send(from: u8, api: SocketAddr, path: &str, more: &str, body
     status_of(&sent.await.unwrap_or_default())
 }
 
+/// Searches the documentation from an address, for words that are nowhere; returns the status, or 0 if there was none.
+pub(super) async fn search(from: u8, server: SocketAddr, n: usize) -> u16 {
+    let words: Vec<String> = (1..=8).map(|word| format!("zqxw{n}.{word}")).collect();
+    let head = format!(
+        "GET /docs/search?q={} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+        words.join("+")
+    );
+    let sent = async {
+        let mut stream = connect(from, server).await?;
+        stream.write_all(head.as_bytes()).await?;
+        let mut reply = Vec::new();
+        stream.read_to_end(&mut reply).await?;
+        std::io::Result::Ok(reply)
+    };
+    status_of(&sent.await.unwrap_or_default())
+}
+
 /// Bodies of a megabyte: many small objects, a long list, one long text, and an order with blanks after it.
 pub(super) fn large_bodies() -> Vec<Vec<u8>> {
     let filled = |open: &str, item: &str, close: &str| {

@@ -15,7 +15,9 @@ use docket_tests::receiver::{Post, Receiver, Response, ca_yaml};
 use docket_tests::server::{Home, JSON, PASSWORD, Server, api_key, eventually, request, tenant_yaml};
 use serde_json::json;
 
-use super::hostile_clients::{Party, Siege, attack, connect, drip, healthy, large_bodies, send, turn};
+use super::hostile_clients::{
+    Party, Siege, attack, connect, drip, healthy, large_bodies, search, send, turn,
+};
 use super::stage::{SOON, USER, external, save, wired};
 
 /// `resources.limits.memory` of the chart: of API, worker and operator, and of the detector.
@@ -248,6 +250,7 @@ async fn hostile_parties_together_are_not_noticed_by_a_healthy_tenant() {
         )),
         attack(siege.party("large bodies", 10), 20, large),
         attack(siege.party("bodies in drops", 4), 10, |_| drip(5, address, 4_000)),
+        attack(siege.party("searches of the documentation", 10), 16, |n| search(6, address, n)),
         hostile.turn_hostile(siege.party("databases that turn hostile", 1)),
         change_secrets(&release, &hostile.evil, siege.party("changes of Secrets", 4)),
     );

@@ -5,7 +5,7 @@ use std::process::Command;
 use docket_docs::Site;
 use docket_rig::scratch::Folder;
 use docket_tests::browser::Browser;
-use docket_tests::server::{Options, Server, binary, request};
+use docket_tests::server::{Options, Server, binary};
 
 use crate::api::rig::{Rig, get, refused};
 use crate::portal::browser::inspect::{complaints, wrong, wrong_in_short};
@@ -32,7 +32,13 @@ async fn the_documentation_is_served_to_everyone_on_the_hosts_of_the_api() {
         assert_eq!((reply.status, reply.headers["content-type"].as_str()), (200, kind), "{path}");
         assert!(reply.text().contains(part), "{path}: {}", reply.text());
         assert_eq!(reply.headers["content-security-policy"], POLICY);
-        assert_eq!(reply.headers["x-content-type-options"], "nosniff");
+        for (name, value) in [
+            ("x-content-type-options", "nosniff"),
+            ("x-frame-options", "DENY"),
+            ("cross-origin-opener-policy", "same-origin"),
+        ] {
+            assert_eq!(reply.headers[name], value, "{path}");
+        }
     }
     assert_eq!(at("/docs/images/overview.webp").await.headers["content-type"], "image/webp");
     let found = at("/docs/search?q=%3Cscript%3Ealert(1)%3C/script%3E").await;
@@ -43,13 +49,25 @@ async fn the_documentation_is_served_to_everyone_on_the_hosts_of_the_api() {
 }
 
 #[tokio::test]
-async fn the_documentation_is_on_the_management_port_of_every_role() {
+async fn the_documentation_can_be_turned_off() {
     let stage = Stage::new().await;
-    let worker = stage.serve("worker").await;
-    let reply =
-        request(worker.management, "GET", "/docs/kubernetes/install.html", &[], "").await.expect("an answer");
-    assert_eq!((reply.status, reply.headers["content-security-policy"].as_str()), (200, POLICY));
-    assert!(request(worker.api, "GET", "/docs/", &[], "").await.is_err(), "a worker has no API");
+    let on = stage.serve("api").await;
+    assert_eq!(get(on.api, "/docs/", &[]).await.status, 200);
+    let off = stage.spawn("api", "--docs off").ready(&stage.home).await;
+    for path in [
+        "/docs",
+        "/docs/",
+        "/docs/search?q=a",
+        "/docs/reference/problems.html",
+        "/swagger",
+        "/swagger/",
+        "/swagger/swagger-ui-bundle.js",
+        "/openapi.json",
+    ] {
+        let text = "The documentation is turned off here; `docket docs` writes it as files";
+        refused(&get(off.api, path, &[]).await, 404, text);
+    }
+    assert_eq!(get(off.api, "/Orders/Search", &[]).await.status, 401, "the API is served");
 }
 
 #[test]

@@ -126,7 +126,7 @@ legacyHost: old.example.com
 disabledEvents: [note.created]
 externalDatabases: {allow: [db.example.com, '*.eu.example.com', 10.3.0.0/16]}
 watch: {namespaces: [a, b]}
-api: {trustedProxies: [10.244.0.0/16, 10.1.0.0/24], proxyProtocol: true}
+api: {trustedProxies: [10.244.0.0/16, 10.1.0.0/24], proxyProtocol: true, docs: false}
 networkPolicy: {clusterCIDRs: [203.0.112.0/22, '2a00:1::/32']}
 worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRetention: 7d, webhookGrace: 2h, auditRetention: 8d, extraArgs: [--x=1]}
 ",
@@ -165,6 +165,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--trusted-proxy=10.1.0.0/24",
             "--forwarded-header=X-Forwarded-For",
             "--proxy-protocol",
+            "--docs=off",
             "--audit-log=-",
             "--shutdown-delay=5s",
             "--management=0.0.0.0:9090",

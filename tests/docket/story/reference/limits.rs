@@ -3,8 +3,10 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use docket::api::{body, idempotency, paging, server};
+use docket::api::{anonymous, body, idempotency, paging, server};
+use docket::app::MANAGEMENT_CLIENTS;
 use docket::passwords::MAX_PASSWORD_CHARS;
+use docket::platform::reviews;
 use docket::worker::retention;
 use docket_crds::{Limit, Limits};
 use docket_domain::{delivery, event, resend, token};
@@ -71,6 +73,7 @@ pub(super) fn of_all() -> String {
             ("Body of a response", bytes(body::LONGEST_RESPONSE)),
             ("Time for a body to arrive", time(body::TIME)),
             ("Headers that always fit", bytes(server::BUFFER)),
+            ("Time for the headers to arrive", time(server::HEADER_TIME)),
             ("`Idempotency-Key`", format!("{} characters", idempotency::MAX_CHARS)),
             ("Bearer token", bytes(token::MAX_TOKEN_BYTES)),
             ("Password", format!("{MAX_PASSWORD_CHARS} characters")),
@@ -81,6 +84,59 @@ pub(super) fn of_all() -> String {
             ("Rows of a page, if the request has no `pageSize`", paging::DEFAULT_PAGE_SIZE.to_string()),
             ("Connections of clients to one pod", count(server::CONNECTIONS)),
             ("Time that an idle connection is kept", time(server::IDLE_TIME)),
+        ],
+    );
+    let turns = format!(
+        "{} at a time, of which one source has one; {} ms later the next. A request that waits for 2 s gets [`503`](problems.md#unavailable)",
+        anonymous::AT_ONCE,
+        anonymous::PAUSE.as_millis()
+    );
+    let fixed = "Text that is in the program, made once".to_owned();
+    let anonymous = table(
+        "Requests without credentials",
+        &[
+            (
+                "`/Auth/Token`, `/Session/Create`, `/Employee/SignIn`, `/portal/sign-in`",
+                format!(
+                    "A body of {} in {}; `signInsPerMinute` of the tenant; [wrong passwords](../api/sign-in.md) of a user, of an address, and of both; the memory of the process for passwords, of which a tenant has half of what is free",
+                    bytes(body::SIGN_IN_LIMIT),
+                    time(body::TIME)
+                ),
+            ),
+            (
+                "`/docs`, `/docs/`, `/docs/{*path}`, `/openapi.json`, `/swagger`, `/swagger/`, `/swagger/{*file}`",
+                format!("{fixed}; off with `--docs off`"),
+            ),
+            (
+                "`/docs/search`",
+                format!(
+                    "The first {} bytes and {} words of a query, and {} results; {turns}; off with `--docs off`",
+                    docket_docs::MAX_QUERY,
+                    docket_docs::MAX_WORDS,
+                    docket_docs::MOST_FOUND
+                ),
+            ),
+            ("`/portal/portal.css`, `/portal/portal.js`, `/portal/icon.svg`", fixed.clone()),
+            (
+                "`/portal/{*other}`, and each path that is no route",
+                "A short text; no body is read".to_owned(),
+            ),
+            (
+                "Each other route of the API and the portal",
+                "[`401`](problems.md#invalid-token), or a redirect to the sign-in page; no body is read"
+                    .to_owned(),
+            ),
+            ("Connections to the management port", count(MANAGEMENT_CLIENTS)),
+            ("`/healthz`, `/readyz`", "A short text".to_owned()),
+            ("`/metrics`", turns.clone()),
+            (
+                "`/platform/…`",
+                format!(
+                    "Asks the API server who has the token: {} requests at a time, of which one address has half; {} s later the next, if the API server does not know the token; an answer counts for 10 s",
+                    reviews::AT_ONCE,
+                    reviews::PAUSE.as_secs_f64()
+                ),
+            ),
         ],
     );
     let deliveries = table(
@@ -136,7 +192,7 @@ pub(super) fn of_all() -> String {
             ("Entries of each other event there", count(retention::MAX_OF_AN_EVENT.unsigned_abs() as usize)),
         ],
     );
-    [requests, deliveries, kept].concat()
+    [requests, anonymous, deliveries, kept].concat()
 }
 
 fn bytes(bytes: usize) -> String {

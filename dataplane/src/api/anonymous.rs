@@ -1,0 +1,101 @@
+//! Work for clients without credentials that takes more than the answer to any request does: a search of the documentation, the
+//! metrics. It is done away from the threads that serve requests, a little at a time, so that no tenant notices how many ask.
+
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::error::ApiError;
+use crate::fair_share::FairShare;
+use crate::throttle::Source;
+
+/// How much of it is done at the same time; one source has one of these turns.
+pub const AT_ONCE: u32 = 2;
+/// How long a turn is kept after its work, which takes a millisecond or two: so all of it takes a small part of one core.
+pub const PAUSE: Duration = Duration::from_millis(20);
+
+/// The turns of one kind of work.
+#[derive(Debug)]
+pub struct Anonymous(FairShare<Source>);
+
+impl Default for Anonymous {
+    fn default() -> Self {
+        Self(FairShare::new(AT_ONCE, 1))
+    }
+}
+
+impl Anonymous {
+    /// Does the work when it is the source's turn.
+    ///
+    /// # Errors
+    ///
+    /// The source had no turn within two seconds.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        source: Source,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let turn = self.0.take(source.subscriber(), 1).await?;
+        let (done, result) = oneshot::channel();
+        // A client that leaves ends neither the work nor its turn earlier.
+        tokio::spawn(async move {
+            let _ = done.send(tokio::task::spawn_blocking(work).await);
+            turn.keep_for(PAUSE);
+        });
+        result.await.ok().and_then(Result::ok).ok_or(ApiError::Internal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    use tokio::task::JoinSet;
+
+    use super::*;
+
+    fn client(last: u16) -> Source {
+        Source::Client(IpAddr::from([0x2001, 0xdb8, 0, last, 0, 0, 0, last]))
+    }
+
+    #[tokio::test]
+    async fn flood_from_one_source_gets_one_turn_at_a_time_and_another_source_does_not_wait_for_it() {
+        let (anonymous, begun) = (Arc::new(Anonymous::default()), Instant::now());
+        let mut flood = JoinSet::new();
+        for _ in 0..200 {
+            let anonymous = Arc::clone(&anonymous);
+            flood.spawn(async move { anonymous.run(client(1), || ()).await.is_ok() });
+        }
+        tokio::task::yield_now().await;
+        assert!(anonymous.run(client(2), || ()).await.is_ok());
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        let done = flood.join_all().await;
+        let (served, time) = (done.into_iter().filter(|done| *done).count(), begun.elapsed());
+        assert!((2..200).contains(&served), "{served}");
+        assert!(PAUSE * u32::try_from(served - 1).expect("few") <= time, "{served} in {time:?}");
+    }
+
+    #[tokio::test]
+    async fn addresses_of_one_subscriber_are_one_source() {
+        let anonymous = Anonymous::default();
+        let neighbour = Source::Client(IpAddr::from([0x2001, 0xdb8, 0, 1, 9, 9, 9, 9]));
+        let begun = Instant::now();
+        for source in [client(1), neighbour] {
+            assert!(anonymous.run(source, || ()).await.is_ok());
+        }
+        assert!(begun.elapsed() >= PAUSE);
+    }
+
+    #[tokio::test]
+    async fn client_that_leaves_does_not_shorten_its_turn() {
+        let anonymous = Anonymous::default();
+        let slow = anonymous.run(client(1), || std::thread::sleep(Duration::from_millis(300)));
+        assert!(tokio::time::timeout(Duration::from_millis(50), slow).await.is_err());
+        assert_eq!(anonymous.0.left(), AT_ONCE - 1);
+        let begun = Instant::now();
+        assert!(anonymous.run(client(1), || ()).await.is_ok());
+        assert!(begun.elapsed() >= Duration::from_millis(200), "{:?}", begun.elapsed());
+    }
+}

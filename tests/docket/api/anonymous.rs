@@ -1,0 +1,73 @@
+//! What anyone may send without credentials: each such route has a bound that the documentation names.
+
+use docket_tests::server::{JSON, Reply, request};
+
+use super::rig::Rig;
+
+/// Where routes are declared.
+const ROUTERS: [&str; 4] = [
+    include_str!("../../../dataplane/src/api.rs"),
+    include_str!("../../../dataplane/src/api/docs.rs"),
+    include_str!("../../../dataplane/src/platform.rs"),
+    include_str!("../../../dataplane/src/portal.rs"),
+];
+const LIMITS: &str = include_str!("../../../docs/reference/limits.md");
+
+/// The routes of the program, those of the portal with their variables.
+fn routes() -> Vec<&'static str> {
+    let of = |router: &'static str| router.split(".route(").skip(1);
+    ROUTERS.into_iter().flat_map(of).map(|part| part.split('"').nth(1).expect("a path")).collect()
+}
+
+fn path(route: &str) -> String {
+    let values = [
+        ("{*path}", "index.html"),
+        ("{*file}", "index.css"),
+        ("{*other}", "nothing"),
+        ("{id}", "01900000-0000-7000-8000-00000000dead"),
+        ("{namespace}", "default"),
+        ("{name}", "orders"),
+        ("{action}", "remove"),
+    ];
+    values.iter().fold(route.to_owned(), |path, (name, value)| path.replace(name, value))
+}
+
+/// Whether the route wants credentials before anything else.
+fn is_refused(reply: &Reply) -> bool {
+    let to = reply.headers.get("location").map_or("", String::as_str);
+    reply.status == 401 || reply.status == 303 && to.starts_with("/portal/sign-in")
+}
+
+#[tokio::test]
+async fn each_route_without_credentials_is_listed_with_its_bound() {
+    let (_, section) = LIMITS.split_once("\n## Requests without credentials\n").expect("its section");
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let is_listed = |route: &str| section.contains(&format!("`{route}`"));
+    let rig = Rig::start().await;
+    let (mut open, mut closed) = (0, 0);
+    for route in routes() {
+        if route.starts_with("/platform/") {
+            assert!(is_listed("/platform/…"));
+            continue;
+        }
+        let is_of_management = ["/healthz", "/readyz", "/metrics"].contains(&route);
+        let server = if is_of_management { rig.server.management } else { rig.server.api };
+        for method in ["GET", "POST"] {
+            // At the host of a tenant no key is needed.
+            let reply =
+                request(server, method, &path(route), &[("host", "acme.localhost"), JSON], "{}").await;
+            let reply = reply.expect("an answer");
+            if reply.status == 405 {
+                continue;
+            }
+            let refused = is_refused(&reply);
+            (open, closed) = (open + usize::from(!refused), closed + usize::from(refused));
+            assert!(refused || is_listed(route), "{method} {route} is not listed: {reply:?}");
+        }
+    }
+    assert!(open >= 19 && closed >= 35, "{open} open, {closed} closed");
+    for route in section.split('`').skip(1).step_by(2).filter(|code| code.starts_with('/')) {
+        let is_declared = route == "/platform/…" || routes().contains(&route);
+        assert!(is_declared, "{route} is listed and is no route");
+    }
+}
