@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::moment;
+
 /// The longest body of a delivery, in bytes. A note of 4,000 characters, each escaped in six bytes, and 51 numbers of work orders
 /// are far below it.
 pub const LONGEST_ENVELOPE: usize = 64 * 1024;
@@ -202,9 +204,9 @@ struct Envelope<'a> {
 }
 
 /// The body of every delivery of this event: the envelope as JSON, in the contract's order of fields.
-/// `occurred_at` is when the event is enqueued, in UTC, with three digits of the second: older parsers refuse others.
+/// `occurred_at` is when the event is enqueued.
 pub fn envelope(id: &EventId, occurred_at: Timestamp, customer_code: &str, data: &Payload) -> Vec<u8> {
-    let occurred_at = format!("{occurred_at:.3}");
+    let occurred_at = moment::written(occurred_at);
     written(&Envelope { id: id.as_str(), event: data.code().as_str(), occurred_at, customer_code, data })
 }
 

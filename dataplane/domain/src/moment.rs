@@ -17,6 +17,12 @@ pub fn expected(text: &str) -> String {
     }
 }
 
+/// A point in time as clients get it: in UTC, always with three digits of the second. So all are of one length and one form, and
+/// the order of the texts is that of the times.
+pub fn written(at: Timestamp) -> String {
+    format!("{at:.3}")
+}
+
 /// Parses a date, which is its first moment in UTC, or a time with an offset. A time beyond what a [`Timestamp`] holds,
 /// such as the last day of the year 9999, becomes the nearest one: no order is that far away.
 pub fn parse(text: &str) -> Option<Timestamp> {
@@ -42,6 +48,18 @@ mod tests {
         assert_eq!(seconds("1970-01-02"), Some(86_400));
         assert_eq!(seconds("1970-01-01T01:00:00+01:00"), Some(0));
         assert_eq!(seconds("1970-01-01t00:00:01z"), Some(1));
+    }
+
+    #[test]
+    fn written_time_has_three_digits_of_the_second() {
+        for (ms, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (1_700_000_000_100, "2023-11-14T22:13:20.100Z"),
+            (1_700_000_000_120, "2023-11-14T22:13:20.120Z"),
+            (1_700_000_000_123, "2023-11-14T22:13:20.123Z"),
+        ] {
+            assert_eq!(written(Timestamp::from_millisecond(ms).expect("a timestamp")), text);
+        }
     }
 
     #[test]

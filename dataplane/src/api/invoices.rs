@@ -16,7 +16,7 @@ use super::kinds::{InvoiceNumber, WorkOrderNumber};
 use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
 use super::request::{Query, request};
 use super::state::ApiState;
-use super::times::{DateOrTime, time};
+use super::times::{DateOrTime, Time, time};
 use super::words::words;
 
 words!(
@@ -74,7 +74,7 @@ pub struct InvoiceSummary {
     amount: Option<f64>,
     /// When the invoice became available.
     #[schema(value_type = String, format = DateTime)]
-    created_at: Timestamp,
+    created_at: Time,
 }
 
 impl From<Invoice> for InvoiceSummary {

@@ -24,7 +24,7 @@ use super::kinds::{LineItem, MilestoneCode, WorkOrderKeyText, of_order};
 use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
 use super::request::{Query, request};
 use super::state::ApiState;
-use super::times::{DateOrTime, time};
+use super::times::{DateOrTime, Time, time};
 use super::words::words;
 use super::writes::{Call, Done};
 use crate::actions::add_note::{Note, add_note};
@@ -154,7 +154,7 @@ pub struct NoteItem {
     /// Who wrote it: `contact 1001`, `employee 100`, or what the back office says.
     author: Option<String>,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Timestamp,
+    created_at: Time,
 }
 
 impl From<StoredNote> for NoteItem {

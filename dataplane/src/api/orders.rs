@@ -28,7 +28,7 @@ use super::kinds::{Line, WebOrderIdText};
 use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
 use super::request::{FromBody, Query, request};
 use super::state::ApiState;
-use super::times::{DateOrTime, time};
+use super::times::{DateOrTime, Time, time};
 use super::writes::{Call, Done, body_of};
 use crate::actions::Versions;
 use crate::actions::export_order::{Exported, export_order, work_orders_of};
@@ -102,11 +102,11 @@ pub struct OrderSummary {
     caption: Option<String>,
     client_matter_number: Option<String>,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Timestamp,
+    created_at: Time,
     #[schema(value_type = String, format = DateTime)]
-    updated_at: Timestamp,
+    updated_at: Time,
     #[schema(value_type = Option<String>, format = DateTime)]
-    exported_at: Option<Timestamp>,
+    exported_at: Option<Time>,
 }
 
 impl From<OrderHead> for OrderSummary {

@@ -17,7 +17,7 @@ use super::kinds::{Line, WorkOrderNumber};
 use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
 use super::request::{Query, request};
 use super::state::ApiState;
-use super::times::{DateOrTime, time};
+use super::times::{DateOrTime, Time, time};
 use super::words::words;
 
 words!(
@@ -70,7 +70,7 @@ pub struct ProcessItem {
     serve_result: Option<String>,
     service_method: Option<String>,
     #[schema(value_type = Option<String>, format = DateTime)]
-    served_at: Option<Timestamp>,
+    served_at: Option<Time>,
     /// The person that took the papers.
     served_on: Option<PersonServed>,
     /// The day of the mailing after substituted service.
@@ -87,7 +87,7 @@ pub struct ProcessItem {
     /// The attempts to serve, oldest first.
     attempts: Vec<AttemptItem>,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Timestamp,
+    created_at: Time,
 }
 
 /// The person that took the papers.
@@ -125,7 +125,7 @@ pub struct AttemptItem {
     /// The number of the attempt, from 1.
     sequence: i64,
     #[schema(value_type = String, format = DateTime)]
-    attempted_at: Timestamp,
+    attempted_at: Time,
     /// The time zone of the place, as an IANA name.
     #[schema(example = "America/Los_Angeles")]
     time_zone: Option<String>,
@@ -145,7 +145,7 @@ pub struct AttemptItem {
     /// Registration number and county of the process server.
     server_registration: Option<String>,
     #[schema(value_type = String, format = DateTime)]
-    recorded_at: Timestamp,
+    recorded_at: Time,
 }
 
 impl From<ProcessAttempt> for AttemptItem {

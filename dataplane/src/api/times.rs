@@ -2,6 +2,7 @@
 
 use docket_domain::moment;
 use jiff::Timestamp;
+use serde::{Serialize, Serializer};
 use utoipa::openapi::schema::{AnyOfBuilder, KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
@@ -38,7 +39,22 @@ impl PartialSchema for DateOrTime {
 
 impl ToSchema for DateOrTime {}
 
+/// A time of a response, written by [`moment::written`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Time(Timestamp);
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&moment::written(self.0))
+    }
+}
+
 /// A stored time, for a response.
-pub fn time(ms: i64) -> Timestamp {
+pub fn time(ms: i64) -> Time {
+    Time(timestamp(ms))
+}
+
+/// A stored time.
+pub fn timestamp(ms: i64) -> Timestamp {
     Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH)
 }

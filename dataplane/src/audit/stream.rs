@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
 use docket_domain::audit::AuditRecord;
+use docket_domain::moment;
 use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::oneshot;
@@ -47,7 +48,7 @@ struct Line<'a> {
 fn line(tenant: Option<&str>, record: &AuditRecord) -> String {
     let AuditRecord { at_ms, id, event, actor, subject, origin, count } = record;
     let line = Line {
-        time: Timestamp::from_millisecond(*at_ms).map_or_else(|_| String::new(), |at| at.to_string()),
+        time: Timestamp::from_millisecond(*at_ms).map_or_else(|_| String::new(), moment::written),
         id,
         event: event.as_str(),
         tenant,
@@ -135,7 +136,7 @@ mod tests {
     #[test]
     fn line_has_every_field_and_no_other() {
         let record = AuditRecord::new(AuditEvent::SignedIn, 1_795_219_200_000, [7; 8]);
-        let expected = "{\"time\":\"2026-11-21T00:00:00Z\",\"id\":\"0707070707070707\",\"event\":\"SignedIn\",\
+        let expected = "{\"time\":\"2026-11-21T00:00:00.000Z\",\"id\":\"0707070707070707\",\"event\":\"SignedIn\",\
                         \"tenant\":\"ACME\",\"actor\":null,\"subject\":null,\"address\":null,\"requestId\":null,\
                         \"count\":1}\n";
         assert_eq!(line(Some("ACME"), &record), expected);

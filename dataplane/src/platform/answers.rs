@@ -3,11 +3,10 @@
 use docket_domain::work_order::WorkOrderType;
 use docket_store::deliveries::{ListedDelivery, StoredAttempt};
 use docket_store::orders::OrderHead;
-use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::actions::resend::remedy;
-use crate::api::times::time;
+use crate::api::times::{Time, time};
 use crate::api::webhook_logs::answers::{AttemptSummary, DeliverySummary};
 
 /// What became of an order or an invoice.
@@ -29,9 +28,9 @@ pub struct TracedOrder {
     order_type: &'static str,
     customer_code: String,
     status: &'static str,
-    created_at: Timestamp,
-    updated_at: Timestamp,
-    exported_at: Option<Timestamp>,
+    created_at: Time,
+    updated_at: Time,
+    exported_at: Option<Time>,
     work_orders: Vec<String>,
 }
 

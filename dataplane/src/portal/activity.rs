@@ -18,7 +18,7 @@ use crate::api::error::ApiError;
 use crate::api::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
 use crate::api::request::{FromFields, request};
 use crate::api::state::ApiState;
-use crate::api::times::{DateOrTime, time};
+use crate::api::times::{DateOrTime, timestamp};
 use crate::api::words::words;
 
 words!(
@@ -78,7 +78,7 @@ async fn find(
 
 fn shown(record: AuditRecord) -> Entry {
     Entry {
-        at: time(record.at_ms),
+        at: timestamp(record.at_ms),
         event: record.event,
         actor: record.actor,
         subject: record.subject,

@@ -11,7 +11,7 @@ use docket_store::key_uses;
 use super::session::Viewer;
 use crate::api::error::ApiError;
 use crate::api::state::ApiState;
-use crate::api::times::time;
+use crate::api::times::timestamp;
 
 /// GET /portal/keys.
 pub async fn get(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Result<Html<String>, ApiError> {
@@ -25,7 +25,7 @@ pub async fn get(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Result<H
             .get(&key.digest.fingerprint())
             .copied()
             .max(state.key_uses.noted(&key.digest))
-            .map(time),
+            .map(timestamp),
         is_of_this_api: key.version == KeyVersion::V2,
     });
     Ok(Html(keys::page(&viewer.frame(&state), &keys.collect::<Vec<_>>())))

@@ -20,7 +20,7 @@ use crate::api::error::ApiError;
 use crate::api::kinds::DeliveryIdText;
 use crate::api::request::{FromFields, request};
 use crate::api::state::ApiState;
-use crate::api::times::time;
+use crate::api::times::timestamp;
 use crate::api::webhook_logs::set_aside::one;
 use crate::api::webhook_logs::{self, DeliverySearch, Read, resends};
 use crate::api::writes::Write;
@@ -173,22 +173,22 @@ pub fn shown(listed: ListedDelivery) -> Delivery {
         cause: listed.failure_cause,
         detail: listed.failure_detail,
         http_status: listed.http_status,
-        created_at: time(listed.created_at_ms),
-        next_attempt_at: (!listed.status.is_final()).then(|| time(listed.due_at_ms)),
+        created_at: timestamp(listed.created_at_ms),
+        next_attempt_at: (!listed.status.is_final()).then(|| timestamp(listed.due_at_ms)),
         waits_for: None,
-        finished_at: listed.finished_at_ms.map(time),
+        finished_at: listed.finished_at_ms.map(timestamp),
         resend_of: listed.resend_of,
         requested_by: listed.requested_by,
         is_test: listed.is_test,
         resent: listed.resent,
-        set_aside: listed.set_aside.map(|(by, at_ms)| (by, time(at_ms))),
+        set_aside: listed.set_aside.map(|(by, at_ms)| (by, timestamp(at_ms))),
     }
 }
 
 fn attempt(stored: StoredAttempt) -> Attempt {
     Attempt {
         number: stored.number,
-        started_at: time(stored.started_at_ms),
+        started_at: timestamp(stored.started_at_ms),
         has_ended: stored.finished_at_ms.is_some(),
         failure: stored.failure_class,
         cause: stored.failure_cause,

@@ -18,7 +18,7 @@ use super::declared;
 use super::session::Viewer;
 use crate::api::error::ApiError;
 use crate::api::state::ApiState;
-use crate::api::times::time;
+use crate::api::times::timestamp;
 
 const _: () = assert!(MAX_COUNT == docket_portal::MAX_COUNT);
 
@@ -44,8 +44,8 @@ pub async fn get(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Result<H
         pending: health.pending,
         retrying: health.retrying,
         dead_letter: health.dead_letter,
-        last_success: health.last_success_at_ms.map(time),
-        last_dead_letter: health.last_dead_letter_at_ms.map(time),
+        last_success: health.last_success_at_ms.map(timestamp),
+        last_dead_letter: health.last_dead_letter_at_ms.map(timestamp),
         faults: faults.remove(&webhook.uid).unwrap_or_default(),
     });
     let webhooks = webhooks.collect();
@@ -113,7 +113,7 @@ async fn day(
     let spans = (0..HOURS).rev().map(|back| (last - back * HOUR_MS, last - (back - 1) * HOUR_MS));
     let spans: Vec<(i64, i64)> = spans.collect();
     let mut hours: Vec<Hour> =
-        spans.iter().map(|(from, _)| Hour { from: time(*from), ..Hour::default() }).collect();
+        spans.iter().map(|(from, _)| Hour { from: timestamp(*from), ..Hour::default() }).collect();
     for ended in recent::sample(reader, only, &spans).await? {
         if let Some(hour) = hours.get_mut(ended.hour) {
             add(hour, ended);

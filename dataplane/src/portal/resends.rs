@@ -21,7 +21,7 @@ use crate::api::error::ApiError;
 use crate::api::paging::page;
 use crate::api::request::FromFields;
 use crate::api::state::ApiState;
-use crate::api::times::time;
+use crate::api::times::timestamp;
 use crate::api::webhook_logs::resends::requests::{ResendMany, ResendSearch, StopResendRequest};
 use crate::api::webhook_logs::resends::{many, stop_one};
 use crate::api::webhook_logs::set_aside::many as set_many_aside;
@@ -62,7 +62,7 @@ pub async fn list(
         Some(many) => {
             match preview(&mut reader, viewer.caller.webhooks(), &many).await.map_err(ApiError::from) {
                 Ok((extent, total)) => {
-                    let (count, oldest) = (extent.count, extent.oldest_ms.map(time));
+                    let (count, oldest) = (extent.count, extent.oldest_ms.map(timestamp));
                     Some(Preview { count, total, oldest, seconds: many.seconds(count) })
                 }
                 Err(ApiError::Conflict(why)) => {
@@ -124,7 +124,7 @@ pub async fn probe(
 /// Leads back to a choice, with what came of it.
 fn back(chosen: Many, more: [(&'static str, Option<String>); 2]) -> Redirect {
     let Many { choice: Choice { webhook, event, from_ms, to_ms, limit, .. }, per_second } = chosen;
-    let text = |ms: Option<i64>| ms.map(|ms| time(ms).to_string());
+    let text = |ms: Option<i64>| ms.map(|ms| timestamp(ms).to_string());
     let fields = [
         ("webhook", Some(webhook)),
         ("event", event.map(|event| event.to_string())),
@@ -154,7 +154,7 @@ async fn aside(
     Ok(Some(SetAside {
         to_set: to_set.count,
         to_undo: to_undo.count,
-        ended_before: choice.ended_before_ms.map(time),
+        ended_before: choice.ended_before_ms.map(timestamp),
     }))
 }
 
@@ -216,8 +216,8 @@ fn shown(progress: Progress) -> Resend {
         per_second: resend.per_second,
         count: resend.count,
         requested_by: resend.requested_by,
-        created_at: time(resend.created_at_ms),
-        stopped: resend.stopped_by.zip(resend.stopped_at_ms.map(time)),
+        created_at: timestamp(resend.created_at_ms),
+        stopped: resend.stopped_by.zip(resend.stopped_at_ms.map(timestamp)),
         states: [pending, failed, succeeded, dead_letter, resend.taken_back],
     }
 }

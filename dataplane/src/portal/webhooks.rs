@@ -33,7 +33,7 @@ use crate::api::fields::Fields;
 use crate::api::kinds::Line;
 use crate::api::request::{Described, FromFields};
 use crate::api::state::ApiState;
-use crate::api::times::time;
+use crate::api::times::timestamp;
 use crate::api::webhook_logs::answers::EventWord;
 use crate::api::webhook_logs::test_events::send_test;
 use crate::tenants::{self, ServedTenant};
@@ -488,7 +488,7 @@ fn shown(
         pending: health.pending,
         retrying: health.retrying,
         dead_letter: health.dead_letter,
-        last_success_at: health.last_success_at_ms.map(time),
+        last_success_at: health.last_success_at_ms.map(timestamp),
     }
 }
 

@@ -58,10 +58,10 @@ async fn an_item_is_the_header_with_what_its_work_order_knows() {
          "createdAt": "2026-11-21T00:00:00.001Z"},
         {"invoiceNumber": "7", "orderType": "PhotoCopy", "workOrder": "PC1", "webOrderId": "W00000001",
          "customerCode": "C-1", "facilityLineItem": 2, "invoiceDate": "2026-11-20T00:00:00",
-         "billToCustomerCode": "CARRIER", "amount": 230.5, "createdAt": "2026-11-21T00:00:00Z"},
+         "billToCustomerCode": "CARRIER", "amount": 230.5, "createdAt": "2026-11-21T00:00:00.000Z"},
         {"invoiceNumber": "7", "orderType": "Court", "workOrder": "CT1", "webOrderId": null, "customerCode": "C-1",
          "facilityLineItem": null, "invoiceDate": null, "billToCustomerCode": null, "amount": null,
-         "createdAt": "2026-11-21T00:00:00Z"},
+         "createdAt": "2026-11-21T00:00:00.000Z"},
     ]);
     assert_eq!(items, expected);
 }

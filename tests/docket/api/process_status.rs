@@ -60,15 +60,15 @@ async fn what_the_back_office_notes_is_shown() {
     );
     let item = page(&ada, "?workOrder=PR1000001").await["items"][0].clone();
     assert_eq!(item["status"], "Served");
-    assert_eq!(item["servedAt"], "1970-01-02T00:00:00Z");
+    assert_eq!(item["servedAt"], "1970-01-02T00:00:00.000Z");
     assert_eq!(item["servedOn"], json!({"name": "Mavis Brindle", "relationship": "Sister"}));
     assert_eq!((&item["mailedOn"], &item["deemedServedOn"]), (&json!("2026-12-24"), &json!("2027-01-03")));
     assert_eq!((&item["proofSignedOn"], &item["proofFiledOn"]), (&json!("2027-01-04"), &json!("2027-01-05")));
-    let first = json!({"sequence": 1, "attemptedAt": "1970-01-01T22:13:20Z", "timeZone": null, "address": null,
+    let first = json!({"sequence": 1, "attemptedAt": "1970-01-01T22:13:20.000Z", "timeZone": null, "address": null,
         "outcome": "NoAnswer", "serviceMethod": null, "personServed": null, "comments": null, "latitude": null,
         "longitude": null, "gpsAccuracyMeters": null, "photoCount": null, "serverName": null,
         "serverRegistration": null, "recordedAt": "1970-01-01T22:13:20.001Z"});
-    let second = json!({"sequence": 2, "attemptedAt": "1970-01-02T01:00:00Z", "timeZone": "America/Los_Angeles",
+    let second = json!({"sequence": 2, "attemptedAt": "1970-01-02T01:00:00.000Z", "timeZone": "America/Los_Angeles",
         "address": "1200 Example Terrace", "outcome": "SubServed", "serviceMethod": "Substituted",
         "personServed": {"name": "Mavis Brindle", "relationship": "Sister", "age": "40-50", "description": "Tall"},
         "comments": "Left with her", "latitude": 34.05, "longitude": -118.24, "gpsAccuracyMeters": 5.0,

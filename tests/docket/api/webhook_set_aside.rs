@@ -113,7 +113,7 @@ async fn many_are_chosen_as_for_a_resend() {
     let of = |more: Value| super::rig::with(json!({"webhook": "default/orders"}), more);
     let preview = post(&alex, "SetAside", of(json!({"preview": true, "limit": 3}))).await.json();
     assert_eq!((&preview["count"], &preview["total"]), (&json!(3), &json!(4)), "{preview}");
-    assert_eq!(preview["oldest"], "1970-01-02T00:00:00Z");
+    assert_eq!(preview["oldest"], "1970-01-02T00:00:00.000Z");
     for (more, count) in [
         (json!({"event": "note.created"}), 0),
         (json!({"from": "1970-01-03", "to": "1970-01-04"}), 1),

@@ -5,13 +5,12 @@ use docket_domain::delivery::{DeadLetter, FailureClass, Status};
 use docket_domain::failure::Cause;
 use docket_store::deliveries::{ListedDelivery, StoredAttempt};
 use docket_store::events::About;
-use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::actions::resend::remedy;
-use crate::api::times::time;
+use crate::api::times::{Time, time};
 use crate::api::words::words;
 
 words!(
@@ -85,7 +84,7 @@ pub struct DeliverySummary {
     attempt_count: i64,
     /// When the next attempt is due; null once the status is final.
     #[schema(value_type = Option<String>, format = DateTime)]
-    next_attempt_at: Option<Timestamp>,
+    next_attempt_at: Option<Time>,
     /// What the delivery waits for while its next attempt is due; null otherwise. For people, as it completes "waits for".
     #[schema(example = "one of 2 places: the receiver was slow")]
     waits_for: Option<String>,
@@ -112,10 +111,10 @@ pub struct DeliverySummary {
     #[schema(example = "employee 99")]
     requested_by: Option<String>,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Timestamp,
+    created_at: Time,
     /// When the delivery became Succeeded or DeadLetter.
     #[schema(value_type = Option<String>, format = DateTime)]
-    finished_at: Option<Timestamp>,
+    finished_at: Option<Time>,
     /// Whether the dead letter was resent: a later delivery carries its event to the webhook, and counts instead.
     resent: bool,
     /// Who set the dead letter aside.
@@ -123,7 +122,7 @@ pub struct DeliverySummary {
     set_aside_by: Option<String>,
     /// When the dead letter was set aside. It counts nowhere, and bulk resends leave it out.
     #[schema(value_type = Option<String>, format = DateTime)]
-    set_aside_at: Option<Timestamp>,
+    set_aside_at: Option<Time>,
 }
 
 impl DeliverySummary {
@@ -239,10 +238,10 @@ pub struct AttemptSummary {
     #[schema(minimum = 1, maximum = 5)]
     number: i64,
     #[schema(value_type = String, format = DateTime)]
-    started_at: Timestamp,
+    started_at: Time,
     /// Null while the attempt is under way.
     #[schema(value_type = Option<String>, format = DateTime)]
-    finished_at: Option<Timestamp>,
+    finished_at: Option<Time>,
     #[schema(value_type = AttemptOutcome)]
     outcome: &'static str,
     #[schema(value_type = Option<FailureWord>)]

@@ -22,7 +22,7 @@ use crate::api::idempotency::IdempotencyKey;
 use crate::api::kinds::{DeliveryIdText, WebhookName, Whole};
 use crate::api::request::{FromBody, FromFields, request};
 use crate::api::state::ApiState;
-use crate::api::times::{DateOrTime, time};
+use crate::api::times::{DateOrTime, Time, time};
 use crate::api::writes::{Call, Done, Write};
 
 /// The body of POST /WebhookLogs/SetAside and POST /WebhookLogs/UndoSetAside.
@@ -117,14 +117,14 @@ pub struct SetAsidePreview {
     count: i64,
     /// When the oldest of them was created.
     #[schema(value_type = Option<String>, format = DateTime)]
-    oldest: Option<Timestamp>,
+    oldest: Option<Time>,
     /// When the newest of them was created.
     #[schema(value_type = Option<String>, format = DateTime)]
-    newest: Option<Timestamp>,
+    newest: Option<Time>,
     /// The time of the preview, or `endedBefore` of the request. Send it as `endedBefore` to change these alone, and none that died
     /// since.
     #[schema(value_type = String, format = DateTime)]
-    ended_before: Option<Timestamp>,
+    ended_before: Option<Time>,
 }
 
 /// Sets a dead letter aside, or the dead letters of a webhook.

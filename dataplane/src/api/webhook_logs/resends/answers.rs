@@ -1,12 +1,11 @@
 //! Responses of the routes around resends. Those of writes are kept for repeats under the same Idempotency-Key.
 
 use docket_store::resends::{Extent, Resend};
-use jiff::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::actions::resend::{Many, Progress, Resent, Stopped};
-use crate::api::times::time;
+use crate::api::times::{Time, time};
 
 /// The response of POST /WebhookLogs/Resend: one of three.
 #[derive(Serialize, ToSchema)]
@@ -81,10 +80,10 @@ pub struct ExtentAnswer {
     count: i64,
     /// When the oldest of them was created.
     #[schema(value_type = Option<String>, format = DateTime)]
-    oldest: Option<Timestamp>,
+    oldest: Option<Time>,
     /// When the newest of them was created.
     #[schema(value_type = Option<String>, format = DateTime)]
-    newest: Option<Timestamp>,
+    newest: Option<Time>,
     /// Seconds from the first resend to the last, rounded up.
     seconds: i64,
 }
@@ -128,20 +127,20 @@ pub struct ResendState {
     webhook: String,
     /// The `from` of the request.
     #[schema(value_type = Option<String>, format = DateTime)]
-    from: Option<Timestamp>,
+    from: Option<Time>,
     /// The `to` of the request.
     #[schema(value_type = Option<String>, format = DateTime)]
-    to: Option<Timestamp>,
+    to: Option<Time>,
     per_second: i64,
     /// Deliveries that it queued.
     count: i64,
     #[schema(example = "employee 99")]
     requested_by: String,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Timestamp,
+    created_at: Time,
     stopped_by: Option<String>,
     #[schema(value_type = Option<String>, format = DateTime)]
-    stopped_at: Option<Timestamp>,
+    stopped_at: Option<Time>,
     /// Its deliveries that are Pending.
     pending: i64,
     /// Its deliveries that are Failed: they are tried again.
