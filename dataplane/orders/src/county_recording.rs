@@ -2,7 +2,7 @@
 
 use crate::field::{Rules, require};
 use crate::list::List;
-use crate::number::{Int, Money};
+use crate::number::{Int, Price};
 use crate::parts::{Address, Party};
 use crate::problem::{Path, Problems};
 use crate::state::UsState;
@@ -74,11 +74,11 @@ part! {
         /// Day of signing.
         opt executed_on: Date,
         /// USD; price.
-        opt consideration: Money,
+        opt consideration: Price,
         /// USD; documentary transfer tax of the county.
-        opt transfer_tax: Money,
+        opt transfer_tax: Price,
         /// USD; transfer tax of the city.
-        opt city_transfer_tax: Money,
+        opt city_transfer_tax: Price,
         /// Why no transfer tax is due.
         opt tax_exemption: Text<200>,
         /// Number of what is released, assigned or amended. Required at export for those.

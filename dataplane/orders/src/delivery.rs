@@ -2,7 +2,7 @@
 
 use crate::field::Rules;
 use crate::list::List;
-use crate::number::{Int, Money, Quantity};
+use crate::number::{Int, Price, Quantity};
 use crate::parts::{Address, Case, ContactPerson, Court};
 use crate::problem::{Path, Problems};
 use crate::text::Text;
@@ -75,7 +75,7 @@ order! {
         /// What to do when no one accepts it.
         opt if_undeliverable: IfUndeliverable,
         /// USD; for liability.
-        opt declared_value: Money,
+        opt declared_value: Price,
         /// Sealed; handed to the addressee only.
         opt confidential: bool,
         /// When a chambers copy goes along.

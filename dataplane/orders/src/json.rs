@@ -27,13 +27,38 @@ pub enum Json<'a> {
     /// `true` or `false`
     Bool(bool),
     /// A number that fits `u64`, `i64` or `f64`.
-    Number(serde_json::Number),
+    Number(Number<'a>),
     /// A string.
     String(Cow<'a, str>),
     /// A list.
     Array(Vec<Json<'a>>),
     /// An object; the order of its keys is not kept.
     Object(Fields<'a>),
+}
+
+/// A number with its digits: a double does not hold every amount of money.
+#[derive(Clone, PartialEq)]
+pub struct Number<'a> {
+    value: serde_json::Number,
+    /// How it is written, if `value` may not be exact.
+    written: Option<&'a str>,
+}
+
+impl<'a> Number<'a> {
+    /// The nearest double.
+    pub fn as_f64(&self) -> Option<f64> {
+        self.value.as_f64()
+    }
+
+    /// The number, if it is written without fraction and exponent and fits.
+    pub fn as_i64(&self) -> Option<i64> {
+        self.value.as_i64()
+    }
+
+    /// The number as it is written, every digit of it.
+    pub fn digits(&self) -> Cow<'a, str> {
+        self.written.map_or_else(|| self.value.to_string().into(), Cow::from)
+    }
 }
 
 /// The fields of an object.
@@ -46,6 +71,9 @@ impl<'a> Json<'a> {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let text = std::str::from_utf8(bytes).map_err(|_| whole("must be UTF-8"))?;
         let state = State {
+            text,
+            scanned: Cell::default(),
+            numbers: Cell::default(),
             values: Cell::default(),
             containers: Cell::default(),
             path: Path::root().into(),
@@ -81,7 +109,7 @@ impl From<Json<'_>> for serde_json::Value {
         match json {
             Json::Null => Self::Null,
             Json::Bool(value) => Self::Bool(value),
-            Json::Number(value) => Self::Number(value),
+            Json::Number(number) => Self::Number(number.value),
             Json::String(value) => Self::String(value.into_owned()),
             Json::Array(items) => Self::Array(items.into_iter().map(Self::from).collect()),
             Json::Object(object) => Self::Object(
@@ -102,14 +130,49 @@ fn syntax(error: &serde_json::Error) -> Problem {
 }
 
 /// The state that the visitors share: what they have read, their position, and the problem behind an error that they raised.
-struct State {
+struct State<'de> {
+    text: &'de str,
+    /// How far [`State::written`] has come: the place in the text, and the numbers before it.
+    scanned: Cell<(usize, usize)>,
+    /// How many numbers are read.
+    numbers: Cell<usize>,
     values: Cell<usize>,
     containers: Cell<usize>,
     path: RefCell<Path>,
     problem: RefCell<Option<Problem>>,
 }
 
-impl State {
+impl<'de> State<'de> {
+    /// The number that was read last, as it is written. Numbers are read in the order of the text, and outside of strings nothing
+    /// but a number has a digit.
+    fn written(&self) -> &'de str {
+        let bytes = self.text.as_bytes();
+        let (mut at, mut before) = self.scanned.get();
+        while let Some(byte) = bytes.get(at) {
+            let rest = &bytes[at..];
+            match byte {
+                b'"' => at += string_length(rest),
+                b'-' | b'0'..=b'9' => {
+                    let is_part = |b: &&u8| matches!(b, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
+                    let number = &self.text[at..at + rest.iter().take_while(is_part).count()];
+                    at += number.len();
+                    before += 1;
+                    if before == self.numbers.get() {
+                        self.scanned.set((at, before));
+                        return number;
+                    }
+                }
+                _ => at += 1,
+            }
+        }
+        ""
+    }
+
+    fn number<E>(&self, value: impl Into<serde_json::Number>) -> Result<Json<'de>, E> {
+        self.numbers.set(self.numbers.get() + 1);
+        Ok(Json::Number(Number { value: value.into(), written: None }))
+    }
+
     fn refuse<E: serde::de::Error>(&self, message: String) -> E {
         let field = self.path.borrow().to_string();
         *self.problem.borrow_mut() = Some(Problem { field, message });
@@ -126,13 +189,26 @@ impl State {
     }
 }
 
+/// The length of the string at the start of `bytes`, with its quotation marks.
+fn string_length(bytes: &[u8]) -> usize {
+    let mut at = 1;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    at
+}
+
 #[derive(Clone, Copy)]
-struct Seed<'a> {
-    state: &'a State,
+struct Seed<'a, 'de> {
+    state: &'a State<'de>,
     depth: usize,
 }
 
-impl Seed<'_> {
+impl Seed<'_, '_> {
     fn deeper<E: serde::de::Error>(self) -> Result<Self, E> {
         if self.depth == MAX_DEPTH {
             return Err(self.state.refuse(format!("nested deeper than {MAX_DEPTH} levels")));
@@ -142,7 +218,7 @@ impl Seed<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Seed<'_> {
+impl<'de> DeserializeSeed<'de> for Seed<'_, 'de> {
     type Value = Json<'de>;
 
     fn deserialize<D: serde::Deserializer<'de>>(self, input: D) -> Result<Json<'de>, D::Error> {
@@ -151,7 +227,7 @@ impl<'de> DeserializeSeed<'de> for Seed<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Seed<'_> {
+impl<'de> Visitor<'de> for Seed<'_, 'de> {
     type Value = Json<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -167,15 +243,17 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<Json<'de>, E> {
-        Ok(Json::Number(value.into()))
+        self.state.number(value)
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Json<'de>, E> {
-        Ok(Json::Number(value.into()))
+        self.state.number(value)
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Json<'de>, E> {
-        serde_json::Number::from_f64(value).map(Json::Number).ok_or_else(|| E::custom("not finite"))
+        let value = serde_json::Number::from_f64(value).ok_or_else(|| E::custom("not finite"))?;
+        self.state.numbers.set(self.state.numbers.get() + 1);
+        Ok(Json::Number(Number { value, written: Some(self.state.written()) }))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Json<'de>, E> {
@@ -235,6 +313,22 @@ mod tests {
         let json = Json::parse(br#" {"a":[null,true,-1,2.5,"x\u00e9"]} "#).unwrap();
         let value: serde_json::Value = json.into();
         assert_eq!(value, serde_json::json!({"a": [null, true, -1, 2.5, "x\u{e9}"]}));
+    }
+
+    #[test]
+    fn a_number_keeps_its_digits() {
+        let text = r#"{"1.5":[1,"2.5\\",-3],"\"4.5":9999999999999999.99,"b":[true,false,null,-0,1.50E+2],"c":"\u0031.0","d":0.1}"#;
+        let Ok(Json::Object(object)) = Json::parse(text.as_bytes()) else { panic!("an object") };
+        let digits = |json: &Json| match json {
+            Json::Number(number) => number.digits().into_owned(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(digits(&object["\"4.5"]), "9999999999999999.99");
+        assert_eq!(digits(&object["d"]), "0.1");
+        let Json::Array(b) = &object["b"] else { panic!("a list") };
+        assert_eq!((digits(&b[3]), digits(&b[4])), ("-0".to_owned(), "1.50E+2".to_owned()));
+        let Json::Array(a) = &object["1.5"] else { panic!("a list") };
+        assert_eq!((digits(&a[0]), digits(&a[2])), ("1".to_owned(), "-3".to_owned()));
     }
 
     #[test]

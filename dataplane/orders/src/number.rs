@@ -11,34 +11,66 @@ use crate::field::{Components, Field};
 use crate::json::Json;
 use crate::problem::{Path, Problems};
 
-/// An amount in USD, 0 to 10 million, stored in cents. In JSON it is a number with two decimals.
+/// An amount in USD, 0 to `MAX` dollars, exact in cents. In JSON it is a number with two decimals.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Money {
-    cents: i64,
+pub struct Dollars<const MAX: i64> {
+    cents: i128,
 }
 
-/// The largest amount, in dollars.
-const MAX_DOLLARS: i64 = 10_000_000;
+/// A fee, or a limit of fees.
+pub type Money = Dollars<10_000_000>;
+
+/// What a property or a thing is worth, or a tax on that: 18 digits, as the recorders' standard asks for (PRIA).
+pub type Price = Dollars<999_999_999_999_999_999>;
 
 /// How far an amount may be from a whole cent, in cents. Floating-point sums (0.1 + 0.2) are off by less than a
-/// millionth of this at any accepted size; half a cent (1.005) is far outside.
+/// millionth of this at any size of [`Money`]; half a cent (1.005) is far outside.
 const CENT_NOISE: f64 = 1e-6;
 
-impl Money {
+impl<const MAX: i64> Dollars<MAX> {
     /// The amount in cents.
-    pub fn cents(self) -> i64 {
+    pub fn cents(self) -> i128 {
         self.cents
     }
 }
 
-impl fmt::Debug for Money {
+/// The cents of an amount with at most 2 decimals, from its digits: a double holds only 15 to 17 of them.
+fn exact_cents(digits: &str) -> Option<i128> {
+    let (amount, exponent) = digits.split_once(['e', 'E']).unwrap_or((digits, "0"));
+    let (whole, fraction) = amount.split_once('.').unwrap_or((amount, ""));
+    let exponent = i64::from(exponent.parse::<i32>().ok()?) - i64::try_from(fraction.len()).ok()? + 2;
+    let (sign, digits) = match whole.strip_prefix('-') {
+        Some(whole) => (-1, [whole, fraction].concat()),
+        None => (1, [whole, fraction].concat()),
+    };
+    let significant = digits.trim_end_matches('0');
+    let zeros = i64::try_from(digits.len() - significant.len()).ok()?;
+    let significant = significant.trim_start_matches('0');
+    if significant.is_empty() {
+        return Some(0);
+    }
+    // A negative one: more than 2 decimals.
+    let power = u32::try_from(exponent + zeros).ok()?;
+    significant.parse::<i128>().ok()?.checked_mul(10_i128.checked_pow(power)?)?.checked_mul(sign)
+}
+
+/// The cents of an amount that a sum of doubles has brought away from them.
+fn rounded_cents(amount: f64) -> Option<i128> {
+    /// Above it, a double is too coarse to tell such an amount from one with more decimals.
+    const MOST: f64 = 1e13;
+    let cents = amount * 100.0;
+    let noise = (4.0 * f64::EPSILON * cents).max(CENT_NOISE);
+    ((0.0..MOST).contains(&cents) && (cents - cents.round()).abs() < noise).then(|| cents.round() as i128)
+}
+
+impl<const MAX: i64> fmt::Debug for Dollars<MAX> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[redacted]")
     }
 }
 
 /// For `serde_json` only: writes the digits, so that 704 is `704.00` and no float is involved.
-impl Serialize for Money {
+impl<const MAX: i64> Serialize for Dollars<MAX> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let text = format!("{}.{:02}", self.cents / 100, self.cents % 100);
         let number = RawValue::from_string(text).map_err(serde::ser::Error::custom)?;
@@ -46,19 +78,24 @@ impl Serialize for Money {
     }
 }
 
-impl Field for Money {
+impl<const MAX: i64> Field for Dollars<MAX> {
     fn read(json: &Json, at: &mut Path, problems: &mut Problems) -> Option<Self> {
-        let cents = number(json).filter(|n| (0.0..=MAX_DOLLARS as f64).contains(n)).map(|n| n * 100.0);
-        let Some(cents) = cents.filter(|cents| (cents - cents.round()).abs() < CENT_NOISE) else {
-            problems.push(at, "must be a number of dollars from 0 to 10000000 with at most 2 decimals");
-            return None;
+        let cents = match json {
+            Json::Number(number) => {
+                exact_cents(&number.digits()).or_else(|| number.as_f64().and_then(rounded_cents))
+            }
+            _ => None,
         };
-        Some(Self { cents: cents.round() as i64 })
+        let cents = cents.filter(|cents| (0..=i128::from(MAX) * 100).contains(cents));
+        if cents.is_none() {
+            problems.push(at, format!("must be a number of dollars from 0 to {MAX} with at most 2 decimals"));
+        }
+        cents.map(|cents| Self { cents })
     }
 
     fn schema(_: &mut Components) -> RefOr<Schema> {
         let money = ObjectBuilder::new().schema_type(Type::Number);
-        money.minimum(Some(0)).maximum(Some(MAX_DOLLARS as isize)).multiple_of(Some(0.01)).into()
+        money.minimum(Some(0)).maximum(Some(MAX as isize)).into()
     }
 }
 
@@ -191,11 +228,39 @@ mod tests {
     fn every_amount_survives_a_round_trip() {
         for cents in (0..200_000).chain(999_900_000..1_000_000_000) {
             let text = format!("{}.{:02}", cents / 100, cents % 100);
-            let json = Json::Number(serde_json::Number::from_f64(text.parse().unwrap()).unwrap());
-            let money = Money::read(&json, &mut Path::root(), &mut Problems::default()).unwrap();
-            assert_eq!(money.cents(), cents);
-            let product = Json::Number(serde_json::Number::from_f64(cents as f64 * 0.01).unwrap());
-            assert!(Money::read(&product, &mut Path::root(), &mut Problems::default()).is_some());
+            assert_eq!(read::<Money>(&text).unwrap().cents(), cents);
+            assert_eq!(read::<Money>(&format!("{:?}", cents as f64 * 0.01)).unwrap().cents(), cents);
+        }
+    }
+
+    #[test]
+    fn price_has_eighteen_digits_and_is_exact() {
+        for (sent, kept) in [
+            ("25000000", "25000000.00"),
+            ("999999999999999999", "999999999999999999.00"),
+            ("9999999999999999.99", "9999999999999999.99"),
+            ("999999999999999998.99", "999999999999999998.99"),
+            ("90071992547409.93", "90071992547409.93"),
+            ("1.5e17", "150000000000000000.00"),
+            ("123456789.010", "123456789.01"),
+            ("1e-2", "0.01"),
+            ("370370367.36000001", "370370367.36"),
+        ] {
+            let price = read::<Price>(sent).unwrap_or_else(|problem| panic!("{sent}: {problem}"));
+            assert_eq!(serde_json::to_string(&price).unwrap(), kept, "{sent}");
+            assert!(read::<Price>(kept).unwrap() == price, "{kept}");
+        }
+        for json in [
+            "1000000000000000000",
+            "1e18",
+            "999999999999999999.01",
+            "90071992547409.925",
+            "25000000.005",
+            "-1",
+            "-0.01",
+            "1e300",
+        ] {
+            assert!(read::<Price>(json).is_err(), "{json}");
         }
     }
 
