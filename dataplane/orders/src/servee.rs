@@ -46,13 +46,13 @@ impl Servee {
     }
 }
 
-/// Refuses a `dueBy` on a day after `lastDayToServe`: service would come too late to count.
+/// Refuses a `dueBy` on a day after `lastDayToServe`: service would come too late to count. [`DateTime::day`] says which day that is.
 pub(crate) fn due_in_time(
     due_by: &Option<DateTime>,
     last_day_to_serve: Option<Date>,
     at: &mut Path,
     problems: &mut Problems,
 ) {
-    let due = due_by.as_ref().map(DateTime::date);
+    let due = due_by.as_ref().map(DateTime::day);
     in_order(due, ("dueBy", "lastDayToServe"), last_day_to_serve, at, problems);
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use jiff::civil;
+use jiff::{ToSpan, civil};
 use serde::Serialize;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{RefOr, Schema};
@@ -30,7 +30,7 @@ impl Date {
 pub struct DateTime {
     text: String,
     #[serde(skip)]
-    date: civil::Date,
+    day: civil::Date,
     #[serde(skip)]
     seconds: i64,
 }
@@ -41,9 +41,11 @@ impl DateTime {
         &self.text
     }
 
-    /// The day at the offset of the sender.
-    pub fn date(&self) -> Date {
-        Date(self.date)
+    /// The day that the sender means. An offset of the Americas is that of a place, and the day is that of the place. Any other
+    /// one is that of a computer, which has converted the time; then the day is the earliest one that it is anywhere in the
+    /// United States.
+    pub fn day(&self) -> Date {
+        Date(self.day)
     }
 
     /// Seconds since 1970 UTC.
@@ -181,10 +183,20 @@ fn parse_date_time(text: &str) -> Option<DateTime> {
         }
     }
     let offset = parse_offset(rest)?;
-    let days = date.duration_since(civil::date(1970, 1, 1)).as_hours() / 24;
+    let epoch = civil::date(1970, 1, 1);
+    let days = date.duration_since(epoch).as_hours() / 24;
     let seconds = days * 86_400 + minutes * 60 + seconds - offset * 60;
-    Some(DateTime { text: text.to_owned(), date, seconds })
+    let day = match offset > EASTERNMOST {
+        true => epoch.checked_add((seconds + WESTERNMOST * 60).div_euclid(86_400).days()).ok()?,
+        false => date,
+    };
+    Some(DateTime { text: text.to_owned(), day, seconds })
 }
+
+/// The offsets at which the day ends first and last in the United States, in minutes: Puerto Rico's (and New York's in summer), and
+/// American Samoa's.
+const EASTERNMOST: i64 = -4 * 60;
+const WESTERNMOST: i64 = -11 * 60;
 
 /// The minutes east of UTC: `Z`, `+HH:MM`, `-HH:MM`.
 fn parse_offset(text: &str) -> Option<i64> {
@@ -251,6 +263,23 @@ mod tests {
         assert_eq!(here.seconds(), there.seconds());
         assert_eq!(there.seconds(), 1_796_427_000);
         assert_eq!(serde_json::to_string(&here).unwrap(), "\"2026-12-04T15:30:00-08:00\"");
+    }
+
+    #[test]
+    fn day_is_that_of_the_place_and_not_of_the_computer() {
+        for (text, day) in [
+            ("2026-12-18T17:00:00-08:00", "2026-12-18"),
+            ("2026-12-19T00:30:00-08:00", "2026-12-19"),
+            ("2026-12-19T00:30:00-04:00", "2026-12-19"),
+            ("2026-12-19T01:00:00.000Z", "2026-12-18"),
+            ("2026-12-19T01:00:00+00:00", "2026-12-18"),
+            ("2026-12-19T06:30:00+05:30", "2026-12-18"),
+            ("2026-12-19T10:59:59z", "2026-12-18"),
+            ("2026-12-19T11:00:00Z", "2026-12-19"),
+            ("0001-01-01T00:00:00+23:59", "0000-12-30"),
+        ] {
+            assert_eq!(read::<DateTime>(text).unwrap().day().get().to_string(), day, "{text}");
+        }
     }
 
     #[test]

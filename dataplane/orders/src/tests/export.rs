@@ -401,3 +401,15 @@ fn contradictions_are_refused_in_a_draft_too() {
     let by = [("/legs/0/pickup/by", json!("2026-12-07T09:29:59-08:00"))];
     assert_eq!(contradictory(Delivery, &by), ["legs[0].pickup.readyAt"]);
 }
+    for (due, late) in [
+        ("2026-12-19T01:00:00.000Z", false),
+        ("2026-12-19T01:00:00+00:00", false),
+        ("2026-12-19T06:30:00+05:30", false),
+        ("2026-12-19T11:00:00Z", true),
+        ("2026-12-19T00:00:00-08:00", true),
+    ] {
+        let changes = [("/dueBy", json!(due)), ("/lastDayToServe", json!("2026-12-18"))];
+        let fields: &[&str] = if late { &["dueBy"] } else { &[] };
+        assert_eq!(contradictory(Process, &changes), fields, "{due}");
+        assert_eq!(contradictory(FileAndServe, &changes), fields, "{due}");
+    }
