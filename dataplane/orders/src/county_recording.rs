@@ -6,7 +6,7 @@ use crate::number::{Int, Price};
 use crate::parts::{Address, Party};
 use crate::problem::{Path, Problems};
 use crate::state::UsState;
-use crate::text::{CountyFips, HttpsUrl, Text};
+use crate::text::{CountyFips, FileName, HttpsUrl, RecordNumber, Text};
 use crate::when::Date;
 
 choice! {
@@ -59,7 +59,7 @@ part! {
         /// Kind of paper.
         req document_type: InstrumentType,
         /// Title as on the paper.
-        opt title: Text<200>,
+        opt title: Text<500>,
         /// Number of pages.
         req pages: Int<1, 100_000>,
         /// Who gives, 1 to 50; more than 10 names cost an indexing fee.
@@ -68,7 +68,7 @@ part! {
         req grantees: List<Party, 1, 50>,
         /// Assessor's parcel numbers. Required at export for deeds, trust deeds, notices of default and of
         /// sale.
-        opt apns: List<Text<30>, 0, 20>,
+        opt apns: List<RecordNumber<30>, 0, 20>,
         /// Legal description of the property.
         opt legal_description: Text<4000>,
         /// Day of signing.
@@ -82,9 +82,9 @@ part! {
         /// Why no transfer tax is due.
         opt tax_exemption: Text<200>,
         /// Number of what is released, assigned or amended. Required at export for those.
-        opt related_instrument_number: Text<40>,
-        /// Name of the file.
-        opt file_name: Text<255>,
+        opt related_instrument_number: RecordNumber<40>,
+        /// Name of the file, without folder.
+        opt file_name: FileName,
         /// Where it can be fetched by people; stored, never fetched by the service; restricted.
         opt url: HttpsUrl,
     }

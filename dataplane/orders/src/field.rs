@@ -49,6 +49,10 @@ pub trait Rules {
     /// Fields that the system sets. A client that sends one gets an error that says so.
     const GIVEN: &'static [&'static str] = &[];
 
+    /// Adds values that reading must refuse because of another field, in a draft too. `object` is what was sent: a field that is
+    /// wrong itself is in it, and missing in `self`.
+    fn dependent(&self, _object: &Fields<'_>, _at: &mut Path, _problems: &mut Problems) {}
+
     /// Adds fields of this part that contradict each other.
     fn contradictory(&self, _at: &mut Path, _problems: &mut Problems) {}
 
@@ -208,8 +212,8 @@ macro_rules! camel {
     }};
 }
 
-/// Defines a part from the list of its fields. Each is `req` (required at export), `opt`, or `def` (has a
-/// default, so it never counts as missing). `ruled` in front means that the part implements [`Rules`] itself.
+/// Defines a part from the list of its fields. Each is `req` (required at export), `opt`, `def` (has a default, so it
+/// never counts as missing), or `own` (the part's [`Rules`] say what of it is missing). `ruled` in front means that the part implements [`Rules`] itself.
 macro_rules! part {
     (ruled $($rest:tt)*) => { part! { @define $($rest)* } };
     (@missing req $value:expr, $name:expr, $at:ident, $problems:ident) => {
@@ -218,6 +222,7 @@ macro_rules! part {
             None => $problems.push(at, $crate::field::REQUIRED),
         });
     };
+    (@missing own $value:expr, $name:expr, $at:ident, $problems:ident) => {};
     (@missing $need:ident $value:expr, $name:expr, $at:ident, $problems:ident) => {
         if let Some(value) = &$value {
             $at.key($name, |at| $crate::field::Field::missing(value, at, $problems));
@@ -225,6 +230,7 @@ macro_rules! part {
     };
     (@required req) => { true };
     (@required opt) => { false };
+    (@required own) => { false };
     (@required def) => { false };
     (@default) => { None };
     (@default $default:expr) => { Some(serde_json::json!($default)) };
@@ -312,7 +318,9 @@ macro_rules! part {
             ) -> Self {
                 let given = <Self as $crate::field::Rules>::GIVEN;
                 $crate::field::refuse_unknown(object, Self::NAMES, also, given, at, problems);
-                Self { $( $field: $crate::field::read_field(object, camel!($field), at, problems), )* }
+                let part = Self { $( $field: $crate::field::read_field(object, camel!($field), at, problems), )* };
+                $crate::field::Rules::dependent(&part, object, at, problems);
+                part
             }
 
             fn properties(

@@ -1,11 +1,12 @@
 //! Investigation: skip trace, assets, surveillance.
 
+use crate::country::{Country, check_us};
 use crate::field::{REQUIRED, Rules, require};
+use crate::json::Fields;
 use crate::list::List;
 use crate::number::Quantity;
 use crate::parts::{Address, Case, Court, Description, Party};
 use crate::problem::{Path, Problems};
-use crate::state::UsState;
 use crate::text::{Email, HttpsUrl, LicenseLast4, Phone, SsnLast4, Text};
 use crate::when::{Date, DateTime, in_order};
 
@@ -33,14 +34,23 @@ choice! {
 }
 
 part! {
-    /// A car.
+    ruled
+    /// A car, of any country.
     pub struct Car {
         /// Plate.
         opt plate: Text<15>,
-        /// State of the plate.
-        opt state: UsState,
+        /// State, province or region of the plate. In the US two capital letters.
+        opt state: Text<60>,
+        /// Country of the plate, two capital letters (ISO 3166-1 alpha-2).
+        def country: Country = Country::US,
         /// Make and model.
         opt make_model: Text<100>,
+    }
+}
+
+impl Rules for Car {
+    fn dependent(&self, object: &Fields<'_>, at: &mut Path, problems: &mut Problems) {
+        check_us(object, self.country, (self.state.as_ref(), None), at, problems);
     }
 }
 

@@ -4,7 +4,7 @@
 //! * [`json`]: bytes to a tree; refuses duplicate keys and deep nesting.
 //! * [`problem`]: what is wrong and where, never with the value itself.
 //! * [`field`]: how a field is read, checked and described; the macros that define parts and orders from one list.
-//! * [`text`], [`number`], [`when`], [`list`], [`state`]: the kinds of values. [`choices`]: the enumerations.
+//! * [`text`], [`number`], [`when`], [`list`], [`state`], [`country`]: the kinds of values. [`choices`]: the enumerations.
 //! * [`parts`]: parts that several order types share (address, party, court, case, document, …);
 //!   [`servee`]: the persons to serve.
 //! * [`court`], [`process`], [`delivery`], [`investigation`], [`file_and_serve`], [`county_recording`],
@@ -36,6 +36,7 @@ pub mod field;
 #[macro_use]
 pub mod choices;
 
+pub mod country;
 pub mod county_recording;
 pub mod court;
 pub mod delivery;

@@ -4,16 +4,18 @@ use crate::choices::{
     AddressLabel, Capacity, CourtType, DocumentPurpose, DocumentSource, DocumentType, FeeType, Jurisdiction,
     PartyKind, PartyRole,
 };
+use crate::country::{Country, check_us, is_us};
 use crate::field::{Rules, require};
+use crate::json::Fields;
 use crate::list::List;
 use crate::number::{Int, Money};
 use crate::problem::{Path, Problems};
-use crate::state::UsState;
-use crate::text::{Email, HttpsUrl, Phone, PostalCode, Text};
+use crate::text::{Email, FileName, HttpsUrl, Phone, Text};
 use crate::when::{Date, LocalTime};
 
 part! {
-    /// A postal address. A post office box can't take substituted service.
+    ruled
+    /// A postal address, in any country. A post office box can't take substituted service.
     pub struct Address {
         /// What kind of place it is.
         opt label: AddressLabel,
@@ -25,14 +27,45 @@ part! {
         opt street2: Text<100>,
         /// City.
         req city: Text<60>,
-        /// State, two capital letters.
-        req state: UsState,
-        /// 5 or 5-4 digits.
-        req postal_code: PostalCode,
+        /// State, province or region. In the US two capital letters, required at export; elsewhere as it is written there.
+        opt state: Text<60>,
+        /// Postal code. In the US 5 or 5-4 digits, required at export; elsewhere as it is written there.
+        opt postal_code: Text<20>,
+        /// Country, two capital letters (ISO 3166-1 alpha-2).
+        def country: Country = Country::US,
         /// County.
         opt county: Text<60>,
         /// How to get in, such as a gate code; restricted.
         opt access_notes: Text<500>,
+    }
+}
+
+/// The condition under which an export requires what only the US has.
+const IN_THE_US: &str = "in the US, which an absent country means";
+
+impl Rules for Address {
+    fn dependent(&self, object: &Fields<'_>, at: &mut Path, problems: &mut Problems) {
+        check_us(object, self.country, (self.state.as_ref(), self.postal_code.as_ref()), at, problems);
+    }
+
+    fn conditional(&self, at: &mut Path, problems: &mut Problems) {
+        if is_us(self.country) {
+            require(&self.state, "state", IN_THE_US, at, problems);
+            require(&self.postal_code, "postalCode", IN_THE_US, at, problems);
+        }
+    }
+}
+
+impl Address {
+    /// Street, city, state and postal code, and the country unless it is the US.
+    pub fn in_one_line(&self) -> String {
+        fn text<const MAX: usize>(text: &Option<Text<MAX>>) -> &str {
+            text.as_ref().map_or("", Text::as_str)
+        }
+        let area = [text(&self.state), text(&self.postal_code)].join(" ");
+        let country = self.country.filter(|country| *country != Country::US).map_or("", Country::as_str);
+        let parts = [text(&self.street1), text(&self.street2), text(&self.city), area.trim(), country];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -76,13 +109,13 @@ part! {
     ruled
     /// A person or organization of a case or an instrument.
     pub struct Party {
-        /// Individual (with firstName and lastName) or Organization (with organizationName).
+        /// Individual (with firstName, lastName or both) or Organization (with organizationName).
         req kind: PartyKind,
-        /// Required at export for an Individual.
+        /// First name, or the only one.
         opt first_name: Text<100>,
         /// Middle name or initial.
         opt middle_name: Text<100>,
-        /// Required at export for an Individual.
+        /// Last name, or the only one. Required at export for an Individual without firstName.
         opt last_name: Text<100>,
         /// Jr., III.
         opt suffix: Text<20>,
@@ -100,11 +133,36 @@ part! {
 }
 
 impl Rules for Party {
+    fn contradictory(&self, at: &mut Path, problems: &mut Problems) {
+        let mut refuse = |is_given: bool, name, kind| {
+            if is_given {
+                at.key(name, |at| problems.push(at, format!("must be absent unless kind is {kind}")));
+            }
+        };
+        match self.kind {
+            Some(PartyKind::Individual) => {
+                refuse(
+                    self.organization_name.is_some(),
+                    "organizationName",
+                    PartyKind::Organization.as_str(),
+                );
+            }
+            Some(PartyKind::Organization) => {
+                let kind = PartyKind::Individual.as_str();
+                refuse(self.first_name.is_some(), "firstName", kind);
+                refuse(self.middle_name.is_some(), "middleName", kind);
+                refuse(self.last_name.is_some(), "lastName", kind);
+                refuse(self.suffix.is_some(), "suffix", kind);
+            }
+            None => {}
+        }
+    }
+
     fn conditional(&self, at: &mut Path, problems: &mut Problems) {
         match self.kind {
             Some(PartyKind::Individual) => {
-                require(&self.first_name, "firstName", "for an Individual", at, problems);
-                require(&self.last_name, "lastName", "for an Individual", at, problems);
+                let name = self.last_name.as_ref().or(self.first_name.as_ref());
+                require(&name, "lastName", "for an Individual without firstName", at, problems);
             }
             Some(PartyKind::Organization) => {
                 require(&self.organization_name, "organizationName", "for an Organization", at, problems);
@@ -115,6 +173,11 @@ impl Rules for Party {
 }
 
 impl Party {
+    /// Whether it has a name: of an organization, or a first or last one.
+    pub fn is_named(&self) -> bool {
+        self.organization_name.is_some() || self.first_name.is_some() || self.last_name.is_some()
+    }
+
     /// The name as one reads it; empty when the draft has none.
     pub fn display_name(&self) -> String {
         if let Some(name) = &self.organization_name {
@@ -127,7 +190,8 @@ impl Party {
 }
 
 part! {
-    /// A court.
+    ruled
+    /// A court, in any country.
     pub struct Court {
         /// The service's code of the court.
         opt court_code: Text<20>,
@@ -137,14 +201,29 @@ part! {
         req court_type: CourtType,
         /// Courthouse.
         opt branch: Text<100>,
-        /// County it sits in.
-        req county: Text<60>,
-        /// State it sits in.
-        req state: UsState,
+        /// County it sits in. Required at export in the US.
+        opt county: Text<60>,
+        /// State, province or region it sits in. In the US two capital letters, required at export.
+        opt state: Text<60>,
+        /// Country it sits in, two capital letters (ISO 3166-1 alpha-2).
+        def country: Country = Country::US,
         /// Department or courtroom.
         opt department: Text<50>,
         /// Judge.
         opt judge: Text<100>,
+    }
+}
+
+impl Rules for Court {
+    fn dependent(&self, object: &Fields<'_>, at: &mut Path, problems: &mut Problems) {
+        check_us(object, self.country, (self.state.as_ref(), None), at, problems);
+    }
+
+    fn conditional(&self, at: &mut Path, problems: &mut Problems) {
+        if is_us(self.country) {
+            require(&self.county, "county", IN_THE_US, at, problems);
+            require(&self.state, "state", IN_THE_US, at, problems);
+        }
     }
 }
 
@@ -153,15 +232,15 @@ part! {
     /// A case, or one about to be opened.
     pub struct Case {
         /// Required at export unless newCase.
-        opt case_number: Text<50>,
+        opt case_number: Text<250>,
         /// The case does not exist yet; this order opens it.
         opt new_case: bool,
         /// Short title. Required at export unless plaintiff and defendant are given.
-        opt caption: Text<200>,
+        opt caption: Text<500>,
         /// First plaintiff, instead of a caption.
-        opt plaintiff: Text<200>,
+        opt plaintiff: Text<500>,
         /// First defendant, instead of a caption.
-        opt defendant: Text<200>,
+        opt defendant: Text<500>,
         /// Civil, family, probate, …
         opt case_category: Text<100>,
         /// Kind of claim. Required at export for a newCase.
@@ -201,7 +280,7 @@ part! {
     /// A paper to be filed, served, recorded or carried.
     pub struct Document {
         /// Title as on the paper.
-        req title: Text<200>,
+        req title: Text<500>,
         /// Kind of paper.
         opt document_type: DocumentType,
         /// What to do with it; by default what the order does. Required at export for FileAndServe.
@@ -210,8 +289,8 @@ part! {
         opt lead: bool,
         /// The court's own code for the filing.
         opt filing_code: Text<50>,
-        /// Name of the file.
-        opt file_name: Text<255>,
+        /// Name of the file, without folder.
+        opt file_name: FileName,
         /// Number of pages.
         opt pages: Int<1, 100_000>,
         /// Number of copies.

@@ -98,9 +98,9 @@ fn caption(case: &Case) -> Option<String> {
     }
 }
 
-/// The organization, or the last name only.
+/// The organization, or the last name only; the first name of a person who has only that.
 fn surname(party: &Party) -> Option<&str> {
-    let last_name = party.last_name.as_ref().map(Text::as_str);
+    let last_name = party.last_name.as_ref().or(party.first_name.as_ref()).map(Text::as_str);
     match party.kind {
         Some(PartyKind::Individual) => last_name,
         _ => party.organization_name.as_ref().map(Text::as_str).or(last_name),

@@ -1,6 +1,7 @@
 //! People to be served, for Process and FileAndServe.
 
 use crate::choices::ServiceMethod;
+use crate::field::{Field, REQUIRED, Rules};
 use crate::list::List;
 use crate::parts::{Address, AdvanceFee, Description, Party};
 use crate::problem::{Path, Problems};
@@ -8,10 +9,11 @@ use crate::text::Text;
 use crate::when::{Date, DateTime, in_order};
 
 part! {
+    ruled
     /// Someone to be served.
     pub struct Servee {
-        /// Who it is.
-        req party: Party,
+        /// Who it is. Required at export unless fictitiousName is given, which also stands for the names of the party.
+        own party: Party,
         /// Where to try, 1 to 5; home and work are usual.
         req addresses: List<Address, 1, 5>,
         /// How to serve.
@@ -37,10 +39,29 @@ part! {
     }
 }
 
+impl Rules for Servee {
+    fn conditional(&self, at: &mut Path, problems: &mut Problems) {
+        at.key("party", |at| match (&self.party, &self.fictitious_name) {
+            (Some(party), Some(fictitious)) if !party.is_named() => {
+                let (last_name, organization_name) = (Some(fictitious.clone()), Some(fictitious.widened()));
+                Party { last_name, organization_name, ..party.clone() }.missing(at, problems);
+            }
+            (Some(party), _) => party.missing(at, problems),
+            (None, Some(_)) => {}
+            (None, None) => problems.push(at, format!("{REQUIRED} unless fictitiousName is given")),
+        });
+    }
+}
+
 impl Servee {
+    /// The first of the addresses, in one line.
+    pub fn first_address(&self) -> Option<String> {
+        self.addresses.as_ref().and_then(|addresses| addresses.first()).map(Address::in_one_line)
+    }
+
     /// The party's name, or the fictitious one; empty when the draft has neither.
     pub fn display_name(&self) -> String {
-        let name = self.party.as_ref().map(Party::display_name).filter(|name| !name.is_empty());
+        let name = self.party.as_ref().filter(|party| party.is_named()).map(Party::display_name);
         let fictitious = || self.fictitious_name.as_ref().map(|name| name.as_str().to_owned());
         name.or_else(fictitious).unwrap_or_default()
     }

@@ -80,6 +80,11 @@ const STATES: [(&str, &str); 59] = [
 pub struct UsState(&'static str);
 
 impl UsState {
+    /// The state of these two letters.
+    pub fn of(text: &str) -> Option<Self> {
+        STATES.iter().find(|(code, _)| *code == text).map(|(code, _)| Self(code))
+    }
+
     /// The two letters.
     pub fn as_str(self) -> &'static str {
         self.0
@@ -100,13 +105,13 @@ impl fmt::Debug for UsState {
 impl Field for UsState {
     fn read(json: &Json, at: &mut Path, problems: &mut Problems) -> Option<Self> {
         let known = match json {
-            Json::String(text) => STATES.iter().find(|(code, _)| code == text),
+            Json::String(text) => Self::of(text),
             _ => None,
         };
         if known.is_none() {
             problems.push(at, "must be the two capital letters of a US state");
         }
-        known.map(|(code, _)| Self(code))
+        known
     }
 
     fn schema(_: &mut Components) -> RefOr<Schema> {

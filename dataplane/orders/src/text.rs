@@ -1,4 +1,4 @@
-//! Texts: free text of a bounded length, and formatted text (e-mail, phone, postal code, …). Each format exists
+//! Texts: free text of a bounded length, and formatted text (e-mail, phone, URL, …). Each format exists
 //! twice, as a check and as a pattern for the documentation; a test compares the two.
 
 use std::fmt;
@@ -13,7 +13,8 @@ use crate::problem::{Path, Problems};
 use crate::sensitive::holds_full_ssn;
 
 /// Free text of 1 to `MAX` characters (Unicode code points), stored unchanged. Tabs and line ends are allowed. Other
-/// control characters (PostgreSQL cannot store NUL) and text of blanks only are refused.
+/// control characters (PostgreSQL cannot store NUL) and text of which nothing is seen are refused, and a full social
+/// security number.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Text<const MAX: usize>(String);
@@ -22,6 +23,12 @@ impl<const MAX: usize> Text<MAX> {
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The same text in a field that takes longer ones.
+    pub(crate) fn widened<const TO: usize>(&self) -> Text<TO> {
+        const { assert!(MAX <= TO, "the field takes shorter texts") };
+        Text(self.0.clone())
     }
 }
 
@@ -32,10 +39,12 @@ impl<const MAX: usize> fmt::Debug for Text<MAX> {
 }
 
 /// The same rule as [`is_printable`] and [`is_blank`]: one character that is neither blank nor control, and
-/// no forbidden one around it.
+/// no forbidden one around it. Beyond U+FFFF the pattern knows no invisible characters: it could not write them for every
+/// program that reads it.
 const TEXT_PATTERN: &str = concat!(
     r"^[^\u0000-\u0008\u000B\u000C\u000E-\u001F\u007F-\u009F]*",
-    r"[^\u0000-\u0020\u007F-\u009F]",
+    r"[^\s\u0000-\u001F\u007F-\u009F\u00AD\u034F\u061C\u115F\u1160\u17B4\u17B5\u180B-\u180F\u200B-\u200F\u202A-\u202E",
+    r"\u2060-\u206F\u2800\u3164\uFE00-\uFE0F\uFEFF\uFFA0\uFFF0-\uFFF8]",
     r"[^\u0000-\u0008\u000B\u000C\u000E-\u001F\u007F-\u009F]*$"
 );
 
@@ -43,33 +52,146 @@ fn is_printable(c: char) -> bool {
     !c.is_control() || matches!(c, '\t' | '\n' | '\r')
 }
 
-fn is_blank(c: char) -> bool {
-    matches!(c, ' ' | '\t' | '\n' | '\r')
+/// Whether nothing is seen of a character: white space, what Unicode calls default ignorable (no width, direction, variation),
+/// and the Braille pattern without dots.
+pub fn is_blank(c: char) -> bool {
+    c.is_whitespace()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// What is wrong with a free text of at most `max` characters, apart from a number that must not be in it.
+fn text_problem(text: &str, max: usize) -> Option<String> {
+    // A character has at most 4 bytes, so the characters of a megabyte need not be counted.
+    if text.len() > max * 4 || text.chars().count() > max {
+        Some(format!("must have at most {max} characters"))
+    } else if text.chars().all(is_blank) {
+        Some(format!("must have 1 to {max} characters, not only blanks and invisible ones"))
+    } else if !text.chars().all(is_printable) {
+        Some("must not contain control characters".to_owned())
+    } else {
+        None
+    }
 }
 
 impl<const MAX: usize> Field for Text<MAX> {
     fn read(json: &Json, at: &mut Path, problems: &mut Problems) -> Option<Self> {
         let text = read_string(json, at, problems)?;
-        // A character has at most 4 bytes, so the characters of a megabyte need not be counted.
-        if text.len() > MAX * 4 || text.chars().count() > MAX {
-            problems.push(at, format!("must have at most {MAX} characters"));
-        } else if text.chars().all(is_blank) {
-            problems.push(at, format!("must have 1 to {MAX} characters, not only blanks"));
-        } else if !text.chars().all(is_printable) {
-            problems.push(at, "must not contain control characters");
-        } else if holds_full_ssn(text) {
-            problems
-                .push(at, "must not contain a full social security number; send its last four digits only where a field asks for them");
-        } else {
-            return Some(Self(text.to_owned()));
+        let problem = text_problem(text, MAX).or_else(|| {
+            holds_full_ssn(text).then(|| {
+                "must not contain a full social security number; send its last four digits only where a field asks for them".to_owned()
+            })
+        });
+        match problem {
+            None => Some(Self(text.to_owned())),
+            Some(problem) => {
+                problems.push(at, problem);
+                None
+            }
         }
-        None
     }
 
     fn schema(_: &mut Components) -> RefOr<Schema> {
         let text = ObjectBuilder::new().schema_type(Type::String);
         text.min_length(Some(1)).max_length(Some(MAX)).pattern(Some(TEXT_PATTERN)).into()
     }
+}
+
+/// A number that an authority gave to a property or a recorded paper, 1 to `MAX` characters. Parcels may be numbered in the form of a
+/// social security number, so that form is not refused here.
+#[derive(Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct RecordNumber<const MAX: usize>(String);
+
+impl<const MAX: usize> fmt::Debug for RecordNumber<MAX> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[redacted]")
+    }
+}
+
+impl<const MAX: usize> Field for RecordNumber<MAX> {
+    fn read(json: &Json, at: &mut Path, problems: &mut Problems) -> Option<Self> {
+        let text = read_string(json, at, problems)?;
+        match text_problem(text, MAX) {
+            None => Some(Self(text.to_owned())),
+            Some(problem) => {
+                problems.push(at, problem);
+                None
+            }
+        }
+    }
+
+    fn schema(components: &mut Components) -> RefOr<Schema> {
+        Text::<MAX>::schema(components)
+    }
+}
+
+/// The name of a file without its folder, 1 to 255 characters. The back office's programs store files by it, so a name is refused
+/// that is a path, that Windows gives to a device, or that is shown as another one.
+#[derive(Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct FileName(Text<255>);
+
+impl FileName {
+    /// The form as a regular expression (ECMA-262); it leaves out the reserved names.
+    const PATTERN: &'static str = concat!(
+        r"^[^/\\:\u0000-\u001F\u007F-\u009F\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069]*",
+        r"[^./\\:\s\u0000-\u001F\u007F-\u009F\u061C\u200B-\u200F\u2028-\u202E\u2060-\u206F\uFEFF]",
+        r"[^/\\:\u0000-\u001F\u007F-\u009F\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069]*$"
+    );
+}
+
+impl fmt::Debug for FileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[redacted]")
+    }
+}
+
+impl Field for FileName {
+    fn read(json: &Json, at: &mut Path, problems: &mut Problems) -> Option<Self> {
+        let text = Text::<255>::read(json, at, problems)?;
+        let is_separator = |c: char| matches!(c, '/' | '\\' | ':' | '\u{2028}' | '\u{2029}');
+        let problem = if text.0.contains(is_separator) {
+            "must be a file's name without folder: no / \\ or :"
+        } else if text.0.contains(|c: char| c.is_control() || is_direction(c)) {
+            "must not contain control characters or marks that change the direction of writing"
+        } else if is_reserved(&text.0) {
+            "must not be a name of dots only or of a device, such as CON, PRN, AUX, NUL, COM1 or LPT1"
+        } else {
+            return Some(Self(text));
+        };
+        problems.push(at, problem);
+        None
+    }
+
+    fn schema(_: &mut Components) -> RefOr<Schema> {
+        let name = ObjectBuilder::new().schema_type(Type::String);
+        name.min_length(Some(1)).max_length(Some(255)).pattern(Some(Self::PATTERN)).into()
+    }
+}
+
+/// Whether a character sets the direction of writing, which can show `gpj.exe` as `exe.jpg`.
+fn is_direction(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Whether a name leads to another folder or, on Windows, to a device, whatever its extension; Windows drops dots and blanks at
+/// the end.
+fn is_reserved(name: &str) -> bool {
+    let is_end = |c: char| c == '.' || is_blank(c);
+    if name.chars().all(is_end) {
+        return true;
+    }
+    let stem = name.split('.').next().unwrap_or_default().trim_matches(is_end).to_ascii_uppercase();
+    let number = |device: &str| stem.strip_prefix(device).unwrap_or_default();
+    let is_digit = |c: char| c.is_ascii_digit() || matches!(c, '¹' | '²' | '³');
+    let is_numbered = |number: &str| number.chars().count() == 1 && number.contains(is_digit);
+    matches!(&*stem, "CON" | "PRN" | "AUX" | "NUL" | "CONIN$" | "CONOUT$")
+        || is_numbered(number("COM"))
+        || is_numbered(number("LPT"))
 }
 
 fn read_string<'a>(json: &'a Json<'_>, at: &Path, problems: &mut Problems) -> Option<&'a str> {
@@ -125,19 +247,17 @@ macro_rules! formed_text {
 }
 
 formed_text! {
-    /// An e-mail address of 6 to 254 characters; a plain one, without quotes or comments.
+    /// An e-mail address of at most 254 bytes, in any script (RFC 6531); a plain one, without quotes or comments.
     Email max 254
-        pattern r"^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63}){1,8}$"
-        check is_email, "must be an e-mail address (at most 254 characters)";
+        pattern r"^[A-Za-z0-9!#$%&'*+/=?^_`{|}~\u00A1-\uFFFF-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~\u00A1-\uFFFF-]+)*@([A-Za-z0-9\u00A1-\uFFFF]([A-Za-z0-9\u00A1-\uFFFF-]{0,61}[A-Za-z0-9\u00A1-\uFFFF])?\.){1,8}[A-Za-z0-9\u00A1-\uFFFF]([A-Za-z0-9\u00A1-\uFFFF-]{0,61}[A-Za-z0-9\u00A1-\uFFFF])?$"
+        check is_email, "must be an e-mail address, such as ada@example.com (at most 254 bytes)";
     /// A telephone number in E.164: `+12135550142`.
     Phone max 16 pattern r"^\+[1-9][0-9]{6,14}$"
         check is_phone, "must be a phone number in E.164, such as +12135550100";
-    /// A US postal code, 5 or 5-4 digits.
-    PostalCode max 10 pattern r"^[0-9]{5}(-[0-9]{4})?$"
-        check is_postal_code, "must be a postal code of 5 or 5-4 digits, such as 90012 or 90012-1234";
     /// An absolute https URL without user information. It is only stored: fetching a URL that a client chose would let the
     /// client reach internal networks.
-    HttpsUrl max 2000 pattern r"^https://[A-Za-z0-9][A-Za-z0-9.-]{0,252}(:[0-9]{1,5})?(/[!-~]*)?$"
+    HttpsUrl max 2000
+        pattern r"^[Hh][Tt][Tt][Pp][Ss]://[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?([/?#][!-~]*)?$"
         check is_https_url, "must be an https URL of at most 2000 characters";
     /// The last four digits of a social security number. More is never accepted.
     SsnLast4 max 4 pattern r"^[0-9]{4}$"
@@ -157,16 +277,29 @@ fn digits(text: &str, count: usize) -> bool {
     text.len() == count && text.bytes().all(|b| b.is_ascii_digit())
 }
 
-fn is_email(text: &str) -> bool {
-    let Some((local, domain)) = text.split_once('@') else { return false };
-    let local_char = |b: u8| b.is_ascii_alphanumeric() || b".!#$%&'*+/=?^_`{|}~-".contains(&b);
-    let label =
-        |l: &str| (1..=63).contains(&l.len()) && l.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+/// Whether a text is an e-mail address: parts with single dots between them, and a host name with at least two labels.
+pub fn is_email(text: &str) -> bool {
+    let Some((local, domain)) = text.rsplit_once('@') else { return false };
+    let is_atom = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+/=?^_`{|}~-".contains(c) || is_foreign(c);
+    let is_part = |part: &str| !part.is_empty() && part.chars().all(is_atom);
     let labels = domain.split('.').count();
-    (1..=64).contains(&local.len())
-        && local.bytes().all(local_char)
+    local.len() <= 64
+        && local.split('.').all(is_part)
         && (2..=9).contains(&labels)
-        && domain.split('.').all(label)
+        && domain.split('.').all(|label| is_label(label, is_foreign))
+}
+
+/// A letter, digit or mark outside ASCII that is seen.
+fn is_foreign(c: char) -> bool {
+    c > '\u{a0}' && !is_blank(c)
+}
+
+/// One label of a host name: at most 63 characters, with `-` inside only. `more` are allowed beside ASCII.
+fn is_label(label: &str, more: fn(char) -> bool) -> bool {
+    (1..=63).contains(&label.chars().count())
+        && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || more(c))
+        && !label.starts_with('-')
+        && !label.ends_with('-')
 }
 
 fn is_phone(text: &str) -> bool {
@@ -174,7 +307,8 @@ fn is_phone(text: &str) -> bool {
     (7..=15).contains(&number.len()) && digits(number, number.len()) && !number.starts_with('0')
 }
 
-fn is_postal_code(text: &str) -> bool {
+/// Whether a text is a US postal code.
+pub(crate) fn is_us_postal_code(text: &str) -> bool {
     match text.split_once('-') {
         Some((zip, four)) => digits(zip, 5) && digits(four, 4),
         None => digits(text, 5),
@@ -182,16 +316,18 @@ fn is_postal_code(text: &str) -> bool {
 }
 
 fn is_https_url(text: &str) -> bool {
-    let Some(rest) = text.strip_prefix("https://") else { return false };
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let Some((scheme, rest)) = text.split_at_checked("https://".len()) else { return false };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let (host, port) = match authority.split_once(':') {
         Some((host, port)) => (host, Some(port)),
         None => (authority, None),
     };
-    (1..=253).contains(&host.len())
-        && host.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && host.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'-')
-        && port.is_none_or(|port| (1..=5).contains(&port.len()) && digits(port, port.len()))
+    let is_port =
+        |port: &str| digits(port, port.len()) && !port.starts_with('0') && port.parse::<u16>().is_ok();
+    scheme.eq_ignore_ascii_case("https://")
+        && host.len() <= 253
+        && host.split('.').all(|label| is_label(label, |_| false))
+        && port.is_none_or(is_port)
         && path.bytes().all(|b| b.is_ascii_graphic())
 }
 
@@ -253,6 +389,64 @@ mod tests {
     }
 
     #[test]
+    fn text_of_which_nothing_is_seen_is_refused() {
+        for c in [
+            '\u{a0}', '\u{ad}', '\u{3000}', '\u{200b}', '\u{200d}', '\u{202e}', '\u{2060}', '\u{2800}',
+            '\u{3164}', '\u{feff}', '\u{fe0f}', '\u{ffa0}', '\u{61c}', '\u{180e}',
+        ] {
+            all::<Text<9>>(&[&format!("{c}x{c}")], &[&c.to_string(), &format!(" {c}\t{c}")]);
+        }
+        assert!(read::<Text<9>>("\u{e0020}\u{e007f}").is_err(), "tags");
+        assert!(read::<RecordNumber<9>>("\u{200b}").is_err() && read::<FileName>("\u{200b}").is_err());
+    }
+
+    #[test]
+    fn record_number_may_have_the_form_of_a_social_security_number() {
+        assert!(read::<RecordNumber<30>>("116-05-0790").is_ok());
+        assert!(read::<Text<30>>("116-05-0790").is_err());
+        assert!(read::<RecordNumber<3>>("1234").is_err());
+    }
+
+    #[test]
+    fn file_name_is_no_path_and_no_device() {
+        let good = [
+            "deed.pdf",
+            "Notice of Motion (2nd).pdf",
+            ".hidden",
+            "Klage Müller & Söhne.pdf",
+            "訴状.pdf",
+            "console.txt",
+            "COM10",
+            "a..b",
+        ];
+        let bad = [
+            "../../etc/passwd",
+            "..\\x",
+            "C:x",
+            "..",
+            ".",
+            "...",
+            ". .",
+            "a\tb",
+            "a\nb",
+            "a\0",
+            "a\u{202e}fdp.exe",
+            "a\u{2066}b",
+            "a\u{200f}b",
+            "a\u{2028}b",
+            "",
+        ];
+        all::<FileName>(&good, &bad);
+        for device in
+            ["CON", "con.pdf", "Nul .txt", "AUX..", "com1", "LPT9.tar.gz", "com¹", "conout$", " prn"]
+        {
+            assert!(read::<FileName>(device).is_err(), "{device}");
+        }
+        assert!(read::<FileName>(&"x".repeat(256)).is_err());
+        assert!(read::<FileName>("078-05-1120.pdf").is_err());
+    }
+
+    #[test]
     fn control_characters_are_refused() {
         all::<Text<9>>(&[], &["a\0b", "a\u{7}b", "a\u{7f}b", "a\u{85}b", "\u{1b}[31m"]);
     }
@@ -266,19 +460,51 @@ mod tests {
     #[test]
     fn formatted_texts_accept_and_refuse_like_their_patterns() {
         all::<Email>(
-            &["a@b.c", "first.last+tag@mail.example.co"],
-            &["a", "a@b", "@b.c", "a@@b.c", "a b@c.d", "a@b..c", "a@.c", "a@b.c\n", "ä@b.c"],
+            &[
+                "a@b.c",
+                "first.last+tag@mail.example.co",
+                "ä@b.c",
+                "josé@münchen.example",
+                "用户@例子.测试",
+                "a@xn--bcher-kva.ch",
+            ],
+            &[
+                "a",
+                "a@b",
+                "@b.c",
+                "a@@b.c",
+                "a b@c.d",
+                "a@b..c",
+                "a@.c",
+                "a@b.c\n",
+                "a..b@b.co",
+                ".a@b.co",
+                "a.@b.co",
+                "a@-b.co",
+                "a@b-.co",
+                "a@b.c-",
+                "a@b.c.",
+                "\"a\"@b.c",
+                "a\u{a0}@b.c",
+            ],
         );
         all::<Phone>(
             &["+12135550142", "+4930123456"],
             &["2135550142", "+0123456789", "+1 213", "+12345", "+1234567890123456"],
         );
-        all::<PostalCode>(
-            &["90012", "90012-1234"],
-            &["7531", "753124", "75312-", "75312-753", "7531a", "75312\n"],
-        );
+        assert!(["90012", "90012-1234"].into_iter().all(is_us_postal_code));
+        for code in ["7531", "753124", "75312-", "75312-753", "7531a", "75312\n", ""] {
+            assert!(!is_us_postal_code(code), "{code:?}");
+        }
         all::<HttpsUrl>(
-            &["https://example.com", "https://e.co:8443/a?b=c#d"],
+            &[
+                "https://example.com",
+                "https://e.co:8443/a?b=c#d",
+                "https://h?x",
+                "https://h#x",
+                "HTTPS://H.Example:65535/",
+                "https://10.0.0.1/",
+            ],
             &[
                 "http://example.com",
                 "https://",
@@ -286,7 +512,12 @@ mod tests {
                 "https://u@h/x",
                 "https://h/a b",
                 "https://h:/x",
-                "https://h?x",
+                "https://h:99999/",
+                "https://h:65536",
+                "https://h:0/",
+                "https://a..b/",
+                "https://-a.b/",
+                "https:/ä.example",
             ],
         );
         all::<SsnLast4>(&["0000", "1234"], &["123", "12345", "078051120", "078-05-1120", "12a4", "١٢٣٤"]);

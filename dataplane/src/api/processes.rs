@@ -33,7 +33,7 @@ request! {
         /// Only this work order.
         opt work_order: WorkOrderNumber, example "PR1000001";
         /// Only work orders of this case.
-        opt case_number: Line<100>;
+        opt case_number: Line<250>;
         /// Part of the name of the person to be served; case does not matter.
         opt servee: Line<100>;
         /// Only work orders in this status.

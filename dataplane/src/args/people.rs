@@ -3,7 +3,7 @@
 use clap::Subcommand;
 
 use super::settings::TenantArguments;
-use super::values::{code, email, name, user_name};
+use super::values::{code, email, name, new_email, user_name};
 
 /// `docket customer …`
 #[derive(Debug, Subcommand)]
@@ -34,7 +34,7 @@ pub enum ContactCommand {
         #[arg(long, value_name = "CUSTOMER_CODE", value_parser = code)]
         customer: String,
         /// The e-mail address to sign in with.
-        #[arg(long, value_name = "ADDRESS", value_parser = email)]
+        #[arg(long, value_name = "ADDRESS", value_parser = new_email)]
         email: String,
         /// Display name, 1 to 200 characters.
         #[arg(long, value_name = "TEXT", value_parser = name)]

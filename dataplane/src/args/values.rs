@@ -6,6 +6,7 @@ use docket_crds::{EventCode, InvalidTargetUrl, TargetUrl, UnknownEventCode, is_o
 use docket_domain::audit::AuditEvent;
 use docket_domain::delivery::{DeadLetter, DeliveryId, Status};
 use docket_domain::moment;
+use docket_orders::text::{is_blank, is_email};
 use docket_program::arguments;
 use docket_program::embedded::NAT64_LENGTHS;
 use docket_program::metadata_service::is_of_metadata_services;
@@ -122,11 +123,13 @@ pub(super) fn host_name(text: &str) -> Result<String, String> {
 
 fn bounded(text: &str, max: usize) -> Result<String, String> {
     let count = text.chars().count();
-    let trimmed = text.trim() == text;
+    let trimmed = text.trim() == text && !text.chars().all(is_blank);
     if (1..=max).contains(&count) && trimmed && !text.chars().any(char::is_control) {
         Ok(text.to_owned())
     } else {
-        Err(format!("must have 1 to {max} characters, no control characters, and no blanks at its ends"))
+        Err(format!(
+            "must have 1 to {max} characters, not only invisible ones, no control characters, and no blanks at its ends"
+        ))
     }
 }
 
@@ -150,15 +153,16 @@ pub(super) fn user_name(text: &str) -> Result<String, String> {
     bounded(text, 320)
 }
 
+/// The e-mail address of a contact that exists, which may be older than the rules for new ones.
 pub(super) fn email(text: &str) -> Result<String, String> {
-    let text = bounded(text, 320)?;
-    match text.split_once('@') {
-        Some((user, host))
-            if !user.is_empty() && host.contains('.') && !text.contains(char::is_whitespace) =>
-        {
-            Ok(text)
-        }
-        _ => Err("must be an e-mail address, such as ada@quillfeather.example".into()),
+    bounded(text, 320)
+}
+
+pub(super) fn new_email(text: &str) -> Result<String, String> {
+    let text = email(text)?;
+    match is_email(&text) {
+        true => Ok(text),
+        false => Err("must be an e-mail address, such as ada@quillfeather.example".into()),
     }
 }
 
@@ -266,6 +270,27 @@ mod tests {
         assert_eq!(read("x:"), ("x".to_owned(), String::new()));
         for wrong in ["", "x", ": x", "a b: c"] {
             assert!(header(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn new_email_has_one_at_sign_and_a_host_of_labels() {
+        for address in ["ada@quillfeather.example", "josé@münchen.example"] {
+            assert_eq!(new_email(address).as_deref(), Ok(address));
+        }
+        for wrong in
+            ["two@@x.example", "a..b@x.example", "a@-x.example", "a@x", "@x.example", "a b@x.example", ""]
+        {
+            assert!(new_email(wrong).is_err(), "{wrong}");
+        }
+        assert!(email("two@@x.example").is_ok(), "a contact of before");
+    }
+
+    #[test]
+    fn name_is_seen() {
+        assert!(name("Ada Quillfeather").is_ok());
+        for wrong in ["", " ", "\u{a0}", "\u{200b}", "\u{3164}\u{2060}", "Ada ", "A\tda"] {
+            assert!(name(wrong).is_err(), "{wrong:?}");
         }
     }
 

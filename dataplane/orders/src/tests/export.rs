@@ -10,7 +10,7 @@ const COURT: [&str; 4] = ["court.name", "court.courtType", "court.county", "cour
 const ATTORNEY: [&str; 3] = ["attorney", "attorney.name", "attorney.represents"];
 const DOCUMENT: [&str; 3] = ["documents", "documents[].title", "documents[].source"];
 const ADDRESS: [&str; 4] = ["street1", "city", "state", "postalCode"];
-const INDIVIDUAL: [&str; 4] = ["kind", "firstName", "lastName", "role"];
+const INDIVIDUAL: [&str; 2] = ["kind", "role"];
 const ORGANIZATION: [&str; 3] = ["kind", "organizationName", "role"];
 
 /// The fields whose absence an export of the example reports, without indexes.
@@ -251,6 +251,62 @@ fn case_requires_number_and_caption_or_their_alternatives() {
 }
 
 #[test]
+fn one_name_is_enough() {
+    let party = |party: Value| asked(Process, &[("/servees/0/party", party)]);
+    for name in ["firstName", "lastName"] {
+        assert!(
+            party(json!({"kind": "Individual", "role": "Defendant", name: "Suharto"})).is_empty(),
+            "{name}"
+        );
+    }
+    let nameless = json!({"kind": "Individual", "role": "Defendant", "middleName": "Q."});
+    assert_eq!(party(nameless.clone()), ["servees[0].party.lastName"]);
+    assert_eq!(party(Value::Null), ["servees[0].party"]);
+    let doe = |party: Value| {
+        asked(Process, &[("/servees/0/party", party), ("/servees/0/fictitiousName", json!("Doe 1"))])
+    };
+    for named in [Value::Null, nameless, json!({"kind": "Organization", "role": "Defendant"})] {
+        assert!(doe(named.clone()).is_empty(), "{named}");
+    }
+    assert_eq!(doe(json!({"kind": "Individual"})), ["servees[0].party.role"]);
+}
+
+/// Every address of every example, moved to another country.
+#[test]
+fn address_abroad_needs_neither_state_nor_postal_code() {
+    for (kind, _) in examples() {
+        let body = example(kind);
+        for pointer in pointers(&body, "")
+            .iter()
+            .filter(|at| body.pointer(at).is_some_and(|at| at.get("street1").is_some()))
+        {
+            for abroad in [
+                json!({"street1": "1 King Street West", "city": "Toronto", "state": "ON", "postalCode": "M5V 2T6", "country": "CA"}),
+                json!({"street1": "10 Downing Street", "city": "London", "postalCode": "SW1A 2AA", "country": "GB"}),
+                json!({"street1": "霞が関1-1-1", "city": "千代田区", "state": "東京都", "postalCode": "100-0013", "country": "JP"}),
+                json!({"street1": "Central", "city": "Hong Kong", "country": "HK"}),
+            ] {
+                let order = order(kind, &[(pointer.as_str(), abroad.clone())]);
+                assert_eq!(order.check_export(), Problems::default(), "{kind} {pointer}");
+                assert!(order.to_stored().contains(&format!("\"country\":{}", abroad["country"])));
+            }
+            let here = json!({"street1": "1 Main Street", "city": "Reno", "country": "US"});
+            let missing = [format!("{}.state", path(pointer)), format!("{}.postalCode", path(pointer))];
+            assert_eq!(asked(kind, &[(pointer.as_str(), here)]), missing, "{kind} {pointer}");
+        }
+    }
+}
+
+#[test]
+fn court_abroad_needs_neither_county_nor_state() {
+    let court =
+        json!({"name": "Superior Court of Justice", "courtType": "Other", "country": "CA", "state": "ON"});
+    assert!(asked(Process, &[("/court", court)]).is_empty());
+    let court = json!({"name": "High Court", "courtType": "Other"});
+    assert_eq!(asked(Process, &[("/court", court)]), ["court.county", "court.state"]);
+}
+
+#[test]
 fn notice_before_litigation_requires_no_case() {
     let changes = [("/court", Value::Null), ("/case", Value::Null), ("/preLitigation", json!(true))];
     assert!(asked(Process, &changes).is_empty());
@@ -380,6 +436,18 @@ fn medical_records_require_a_birth_date() {
 fn contradictions_are_refused_in_a_draft_too() {
     assert_eq!(contradictory(Process, &[("/lastDayToServe", json!("2026-12-17"))]), ["dueBy"]);
     assert!(contradictory(Process, &[("/lastDayToServe", json!("2026-12-18"))]).is_empty());
+    for (due, late) in [
+        ("2026-12-19T01:00:00.000Z", false),
+        ("2026-12-19T01:00:00+00:00", false),
+        ("2026-12-19T06:30:00+05:30", false),
+        ("2026-12-19T11:00:00Z", true),
+        ("2026-12-19T00:00:00-08:00", true),
+    ] {
+        let changes = [("/dueBy", json!(due)), ("/lastDayToServe", json!("2026-12-18"))];
+        let fields: &[&str] = if late { &["dueBy"] } else { &[] };
+        assert_eq!(contradictory(Process, &changes), fields, "{due}");
+        assert_eq!(contradictory(FileAndServe, &changes), fields, "{due}");
+    }
     assert_eq!(contradictory(FileAndServe, &[("/lastDayToServe", json!("2026-12-29"))]), ["dueBy"]);
     assert_eq!(contradictory(CountyRecording, &[("/state", json!("NV"))]), ["countyFips"]);
     assert_eq!(contradictory(CountyRecording, &[("/state", json!("AP"))]), ["countyFips"]);
@@ -395,21 +463,14 @@ fn contradictions_are_refused_in_a_draft_too() {
     let dates =
         [("/authorizationSignedOn", json!("2026-01-02")), ("/authorizationExpiresOn", json!("2026-01-01"))];
     assert_eq!(contradictory(PhotoCopy, &dates), ["authorizationSignedOn"]);
+    let mixed = [("/servees/1/party/firstName", json!("A")), ("/servees/1/party/suffix", json!("III"))];
+    let fields = ["servees[1].party.firstName", "servees[1].party.suffix"];
+    assert_eq!(contradictory(Process, &mixed), fields);
+    let mixed = [("/servees/0/party/organizationName", json!("A"))];
+    assert_eq!(contradictory(Process, &mixed), ["servees[0].party.organizationName"]);
     let window =
         [("/windowFrom", json!("2026-01-01T08:00:00Z")), ("/windowTo", json!("2026-01-01T08:00:00+01:00"))];
     assert_eq!(contradictory(Investigation, &window), ["windowFrom"]);
     let by = [("/legs/0/pickup/by", json!("2026-12-07T09:29:59-08:00"))];
     assert_eq!(contradictory(Delivery, &by), ["legs[0].pickup.readyAt"]);
 }
-    for (due, late) in [
-        ("2026-12-19T01:00:00.000Z", false),
-        ("2026-12-19T01:00:00+00:00", false),
-        ("2026-12-19T06:30:00+05:30", false),
-        ("2026-12-19T11:00:00Z", true),
-        ("2026-12-19T00:00:00-08:00", true),
-    ] {
-        let changes = [("/dueBy", json!(due)), ("/lastDayToServe", json!("2026-12-18"))];
-        let fields: &[&str] = if late { &["dueBy"] } else { &[] };
-        assert_eq!(contradictory(Process, &changes), fields, "{due}");
-        assert_eq!(contradictory(FileAndServe, &changes), fields, "{due}");
-    }

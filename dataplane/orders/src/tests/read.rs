@@ -117,6 +117,39 @@ fn full_numbers_are_refused_and_never_quoted() {
 }
 
 #[test]
+fn parcel_and_instrument_numbers_are_no_social_security_numbers() {
+    let changes = [
+        ("/instruments/0/apns", json!(["116-05-0790", "112-47-1234"])),
+        ("/instruments/0/relatedInstrumentNumber", json!("116-05-0790")),
+    ];
+    assert!(read(&with(OrderType::CountyRecording, &changes)).is_ok());
+    let caption = json!("Dept. of Social Services v. Doe, No. 202412345");
+    assert!(read(&with(OrderType::Court, &[("/case/caption", caption)])).is_ok());
+    let caption = json!("In re 078-05-1120");
+    assert!(
+        refused(OrderType::Court, &[("/case/caption", caption)])
+            .starts_with("case.caption: must not contain")
+    );
+}
+
+#[test]
+fn price_may_be_high_and_a_fee_limit_not() {
+    let changes = [
+        ("/instruments/0/consideration", json!(25_000_000)),
+        ("/instruments/0/transferTax", json!(999_999_999_999_999_999_u64)),
+    ];
+    let stored = order(OrderType::CountyRecording, &changes).to_stored();
+    assert!(stored.contains("\"consideration\":25000000.00"), "{stored}");
+    assert!(stored.contains("\"transferTax\":999999999999999999.00"), "{stored}");
+    let exact = br#"{"orderType":"Delivery","declaredValue":9999999999999999.99}"#;
+    let stored = SaveRequest::read(exact).unwrap().order.to_stored();
+    assert_eq!(stored, r#"{"orderType":"Delivery","declaredValue":9999999999999999.99}"#);
+    assert!(
+        refused(OrderType::CountyRecording, &[("/feeLimit", json!(25_000_000))]).starts_with("feeLimit: ")
+    );
+}
+
+#[test]
 fn every_field_refuses_another_type_without_quoting_the_value() {
     for (kind, _) in examples() {
         for pointer in pointers(&example(kind), "") {
@@ -143,6 +176,48 @@ fn null_means_absent() {
         {
             assert!(read(&with(kind, &[(pointer, Value::Null)])).is_ok(), "{kind} {pointer}");
         }
+    }
+}
+
+#[test]
+fn us_rules_hold_in_the_us_only() {
+    let wrong = |changes: &[(&str, Value)]| {
+        read(&with(OrderType::Process, changes))
+            .map_or_else(|problems| fields(&problems).join(" "), |_| String::new())
+    };
+    let at = "/servees/0/addresses/0";
+    let names = ["state", "postalCode", "country"].map(|name| format!("{at}/{name}"));
+    let [state, code, country] = [0, 1, 2].map(|place: usize| names[place].as_str());
+    let foreign = [(state, json!("ON")), (code, json!("M5V 2T6"))];
+    let both = "servees[0].addresses[0].state servees[0].addresses[0].postalCode";
+    assert_eq!(wrong(&foreign), both);
+    for us in [json!("US"), Value::Null] {
+        assert_eq!(wrong(&[&foreign[..], &[(country, us)]].concat()), both);
+    }
+    assert_eq!(wrong(&[&foreign[..], &[(country, json!("CA"))]].concat()), "");
+    // A country that is wrong itself says nothing of the state.
+    for unknown in [json!("Canada"), json!("ca"), json!("UK"), json!(1), json!("")] {
+        assert_eq!(wrong(&[&foreign[..], &[(country, unknown)]].concat()), "servees[0].addresses[0].country");
+    }
+    let long = [(country, json!("CA")), (state, json!("x".repeat(61))), (code, json!("1".repeat(21)))];
+    assert_eq!(wrong(&long), both);
+    assert_eq!(wrong(&[("/court/state", json!("ON"))]), "court.state");
+    assert_eq!(wrong(&[("/court/state", json!("ON")), ("/court/country", json!("CA"))]), "");
+}
+
+#[test]
+fn long_captions_and_many_case_numbers_fit() {
+    let of = |name: &str, length: usize| {
+        read(&with(OrderType::Court, &[(name, json!("x".repeat(length)))])).is_ok()
+    };
+    for (name, most) in [
+        ("/case/caption", 500),
+        ("/case/plaintiff", 500),
+        ("/case/defendant", 500),
+        ("/case/caseNumber", 250),
+        ("/documents/0/title", 500),
+    ] {
+        assert!(of(name, most) && !of(name, most + 1), "{name}");
     }
 }
 

@@ -1,0 +1,123 @@
+//! Countries, and the rules that hold in the United States only.
+
+use std::fmt;
+
+use serde::Serialize;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+
+use crate::field::{Components, Field};
+use crate::json::{Fields, Json};
+use crate::problem::{Path, Problems};
+use crate::state::UsState;
+use crate::text::{Text, is_us_postal_code};
+
+/// The codes of ISO 3166-1 alpha-2, and XK, which is not in the standard but in use for Kosovo.
+#[rustfmt::skip]
+const COUNTRIES: [&str; 250] = [
+    "AD", "AE", "AF", "AG", "AI", "AL", "AM", "AO", "AQ", "AR", "AS", "AT", "AU", "AW", "AX", "AZ", "BA", "BB", "BD", "BE",
+    "BF", "BG", "BH", "BI", "BJ", "BL", "BM", "BN", "BO", "BQ", "BR", "BS", "BT", "BV", "BW", "BY", "BZ", "CA", "CC", "CD",
+    "CF", "CG", "CH", "CI", "CK", "CL", "CM", "CN", "CO", "CR", "CU", "CV", "CW", "CX", "CY", "CZ", "DE", "DJ", "DK", "DM",
+    "DO", "DZ", "EC", "EE", "EG", "EH", "ER", "ES", "ET", "FI", "FJ", "FK", "FM", "FO", "FR", "GA", "GB", "GD", "GE", "GF",
+    "GG", "GH", "GI", "GL", "GM", "GN", "GP", "GQ", "GR", "GS", "GT", "GU", "GW", "GY", "HK", "HM", "HN", "HR", "HT", "HU",
+    "ID", "IE", "IL", "IM", "IN", "IO", "IQ", "IR", "IS", "IT", "JE", "JM", "JO", "JP", "KE", "KG", "KH", "KI", "KM", "KN",
+    "KP", "KR", "KW", "KY", "KZ", "LA", "LB", "LC", "LI", "LK", "LR", "LS", "LT", "LU", "LV", "LY", "MA", "MC", "MD", "ME",
+    "MF", "MG", "MH", "MK", "ML", "MM", "MN", "MO", "MP", "MQ", "MR", "MS", "MT", "MU", "MV", "MW", "MX", "MY", "MZ", "NA",
+    "NC", "NE", "NF", "NG", "NI", "NL", "NO", "NP", "NR", "NU", "NZ", "OM", "PA", "PE", "PF", "PG", "PH", "PK", "PL", "PM",
+    "PN", "PR", "PS", "PT", "PW", "PY", "QA", "RE", "RO", "RS", "RU", "RW", "SA", "SB", "SC", "SD", "SE", "SG", "SH", "SI",
+    "SJ", "SK", "SL", "SM", "SN", "SO", "SR", "SS", "ST", "SV", "SX", "SY", "SZ", "TC", "TD", "TF", "TG", "TH", "TJ", "TK",
+    "TL", "TM", "TN", "TO", "TR", "TT", "TV", "TW", "TZ", "UA", "UG", "UM", "US", "UY", "UZ", "VA", "VC", "VE", "VG", "VI",
+    "VN", "VU", "WF", "WS", "XK", "YE", "YT", "ZA", "ZM", "ZW",
+];
+
+/// A country, two capital letters.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Country(&'static str);
+
+impl Country {
+    /// The United States, which an absent country means.
+    pub const US: Self = Self("US");
+
+    /// The two letters.
+    pub fn as_str(self) -> &'static str {
+        self.0
+    }
+}
+
+impl fmt::Debug for Country {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[redacted]")
+    }
+}
+
+impl Field for Country {
+    fn read(json: &Json, at: &mut Path, problems: &mut Problems) -> Option<Self> {
+        let known = match json {
+            Json::String(text) => COUNTRIES.iter().find(|code| *code == text),
+            _ => None,
+        };
+        if known.is_none() {
+            problems.push(
+                at,
+                "must be the two capital letters of a country (ISO 3166-1 alpha-2), such as US, CA or GB",
+            );
+        }
+        known.map(|code| Self(code))
+    }
+
+    fn schema(_: &mut Components) -> RefOr<Schema> {
+        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(COUNTRIES)).into()
+    }
+}
+
+/// Whether a place is in the United States.
+pub(crate) fn is_us(country: Option<Country>) -> bool {
+    country.unwrap_or(Country::US) == Country::US
+}
+
+/// Refuses a state that is not one of the United States, and a postal code that is not theirs, if the country is. Nothing is said
+/// of them if the country itself is wrong.
+pub(crate) fn check_us(
+    object: &Fields<'_>,
+    country: Option<Country>,
+    (state, postal_code): (Option<&Text<60>>, Option<&Text<20>>),
+    at: &mut Path,
+    problems: &mut Problems,
+) {
+    let is_sent = object.get("country").is_some_and(|json| *json != Json::Null);
+    if !is_us(country) || (country.is_none() && is_sent) {
+        return;
+    }
+    if state.is_some_and(|state| UsState::of(state.as_str()).is_none()) {
+        let message = "must be the two capital letters of a US state; for another country, send country";
+        at.key("state", |at| problems.push(at, message));
+    }
+    if postal_code.is_some_and(|code| !is_us_postal_code(code.as_str())) {
+        let message = "must be a postal code of 5 or 5-4 digits, such as 90012 or 90012-1234; for another country, send country";
+        at.key("postalCode", |at| problems.push(at, message));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn country_must_be_a_known_code_in_capitals() {
+        let read = |text: &str| {
+            Country::read(&Json::String(text.into()), &mut Path::root(), &mut Problems::default())
+        };
+        for text in ["US", "CA", "GB", "MX", "JP", "XK"] {
+            assert_eq!(read(text).map(Country::as_str), Some(text));
+        }
+        for text in ["us", "UK", "USA", "EU", "XX", "Canada", ""] {
+            assert!(read(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn country_codes_are_sorted_and_unique() {
+        assert!(COUNTRIES.is_sorted_by(|a, b| a < b));
+    }
+}
