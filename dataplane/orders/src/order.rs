@@ -126,11 +126,6 @@ impl Order {
         self.servees().len()
     }
 
-    /// The names of the persons to serve, in order; personal data.
-    pub fn servee_names(&self) -> Vec<String> {
-        self.servees().iter().map(Servee::display_name).collect()
-    }
-
     /// The stops of a PhotoCopy order; the line item of each is its position, counted from 1.
     pub fn facilities(&self) -> &[Facility] {
         match self {

@@ -7,6 +7,7 @@ mod search;
 
 use serde_json::{Value, json};
 
+use crate::servee::Servee;
 use crate::{Order, OrderType, Problems, SaveRequest, examples};
 
 /// The example of a type as a tree to be changed.
@@ -136,11 +137,18 @@ fn leaves(value: &Value) -> Vec<String> {
 
 #[test]
 fn servees_and_facilities_are_counted_and_named() {
-    assert_eq!(order(OrderType::Process, &[]).servee_names(), ["Orrin Brindle", "Brindle Millworks, Inc."]);
+    let names = |order: Order| order.servees().iter().map(Servee::display_name).collect::<Vec<_>>();
+    let process = order(OrderType::Process, &[]);
+    let addresses: Vec<_> = process.servees().iter().filter_map(Servee::first_address).collect();
+    assert_eq!(
+        addresses,
+        ["1200 Example Terrace, Pasadena, CA 91101", "500 Placeholder Plaza, Suite 9, Glendale, CA 91203"]
+    );
+    assert_eq!(names(process), ["Orrin Brindle", "Brindle Millworks, Inc."]);
     assert_eq!(order(OrderType::FileAndServe, &[]).servee_count(), 1);
     assert_eq!(order(OrderType::Court, &[]).servee_count(), 0);
     assert_eq!(order(OrderType::PhotoCopy, &[]).facilities().len(), 2);
     assert!(order(OrderType::Court, &[]).facilities().is_empty());
     let doe = json!([{"fictitiousName": "Doe 1"}, {}]);
-    assert_eq!(order(OrderType::Process, &[("/servees", doe)]).servee_names(), ["Doe 1", ""]);
+    assert_eq!(names(order(OrderType::Process, &[("/servees", doe)])), ["Doe 1", ""]);
 }

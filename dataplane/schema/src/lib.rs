@@ -239,6 +239,16 @@ pub const MIGRATIONS: &[Migration] = &[
         sql: Sql::Both(include_str!("../migrations/0018_folded_searches.sql")),
         indexes: &[],
     },
+    Migration {
+        version: 19,
+        name: "addresses of servees (additive)",
+        sql: Sql::Each {
+            postgres: include_str!("../migrations/0019_servee_addresses_postgres.sql"),
+            // Its check costs little; PostgreSQL would read the whole table for one.
+            sqlite: include_str!("../migrations/0019_servee_addresses_sqlite.sql"),
+        },
+        indexes: &[],
+    },
 ];
 
 /// Creates the table of applied steps, if it does not exist. Runs before [`CURRENT_VERSION`].

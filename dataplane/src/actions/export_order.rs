@@ -3,11 +3,12 @@
 use docket_domain::event::{OrderExported, Payload};
 use docket_domain::token::TokenSubject;
 use docket_domain::work_order::WorkOrderType;
+use docket_orders::servee::Servee;
 use docket_orders::{Order, OrderType, Problem, Problems};
 use docket_schedule::Hint;
 use docket_store::events::About;
 use docket_store::orders::{self, OrderHead, OrderStatus, StoredOrder};
-use docket_store::work_orders::{self, NewFacility, NewWorkOrder};
+use docket_store::work_orders::{self, NewFacility, NewServee, NewWorkOrder};
 use docket_store::{Connection, StoreError, Transaction, next_number};
 use jiff::Timestamp;
 
@@ -128,8 +129,11 @@ pub async fn work_orders_of(
 }
 
 /// The families of the work orders that an export creates, in their order, each with its servee.
-fn families(order: &Order) -> Vec<(WorkOrderType, Option<String>)> {
-    let per_servee = || order.servee_names().into_iter().map(|name| (WorkOrderType::Process, Some(name)));
+fn families(order: &Order) -> Vec<(WorkOrderType, Option<NewServee>)> {
+    fn new(servee: &Servee) -> NewServee {
+        NewServee { name: servee.display_name(), address: servee.first_address() }
+    }
+    let per_servee = || order.servees().iter().map(|servee| (WorkOrderType::Process, Some(new(servee))));
     match order.order_type() {
         OrderType::Court | OrderType::CountyRecording => vec![(WorkOrderType::Court, None)],
         OrderType::Process => per_servee().collect(),

@@ -64,6 +64,12 @@ pub struct ProcessItem {
     caption: Option<String>,
     /// The person to be served.
     servee: Option<String>,
+    /// The person's place in the order's `servees`, from 0; null if the back office created the work order.
+    #[schema(example = 0)]
+    servee_index: Option<i64>,
+    /// The first of the person's addresses in the order, in one line; null if the back office created the work order.
+    #[schema(example = "1200 Example Terrace, Pasadena, CA 91101")]
+    servee_address: Option<String>,
     #[schema(value_type = ServiceState, example = "Attempted")]
     status: String,
     /// Personal, Substituted, Posted, Mailed, Entity or NotServed.
@@ -184,6 +190,9 @@ fn item(process: Process, attempts: Vec<ProcessAttempt>) -> ProcessItem {
         case_number: process.case_number,
         caption: process.caption,
         servee: process.servee,
+        // Not negative, unless the back office made a work order of an order of Docket.
+        servee_index: process.servee_index.filter(|index| *index >= 0),
+        servee_address: process.servee_address,
         status: process.status,
         serve_result: process.serve_result,
         service_method: process.service_method,

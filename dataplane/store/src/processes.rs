@@ -19,6 +19,9 @@ pub struct Process {
     pub case_number: Option<String>,
     pub caption: Option<String>,
     pub servee: Option<String>,
+    /// The servee's place in the order, from 0; `None` without a web order.
+    pub servee_index: Option<i64>,
+    pub servee_address: Option<String>,
     pub status: String,
     pub serve_result: Option<String>,
     pub service_method: Option<String>,
@@ -89,7 +92,9 @@ pub async fn search(
         "SELECT w.number, w.web_order_id, w.customer_code, w.case_number, w.caption, w.servee, \
          coalesce(p.status, 'New'), p.serve_result, p.service_method, p.served_at_ms, p.served_on_name, \
          p.served_on_relationship, p.mailed_on, p.not_served_reason, p.proof_signed_on, p.proof_filed_on, \
-         w.created_at_ms FROM work_order w LEFT JOIN process_status p ON p.work_order = w.number",
+         w.created_at_ms, w.position - CASE o.order_type WHEN 'Process' THEN 0 WHEN 'FileAndServe' THEN 1 END, \
+         w.servee_address FROM work_order w LEFT JOIN process_status p ON p.work_order = w.number \
+         LEFT JOIN web_order o ON o.id = w.web_order_id",
     );
     search.and("w.work_order_type = 'Process'", []);
     search.and_some("w.customer_code = $1", customer_code.as_ref());
@@ -129,6 +134,8 @@ fn process(row: &Row) -> Result<Process, StoreError> {
         proof_signed_on: row.get(14)?,
         proof_filed_on: row.get(15)?,
         created_at_ms: row.get(16)?,
+        servee_index: row.get(17)?,
+        servee_address: row.get(18)?,
     })
 }
 

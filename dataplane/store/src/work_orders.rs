@@ -16,9 +16,18 @@ pub struct NewWorkOrder {
     /// One of the five families.
     pub work_order_type: WorkOrderType,
     /// The person to be served.
-    pub servee: Option<String>,
+    pub servee: Option<NewServee>,
     /// The stops, on photocopy work orders.
     pub facilities: Vec<NewFacility>,
+}
+
+/// The person to be served.
+#[derive(Clone, PartialEq, Eq)]
+pub struct NewServee {
+    /// The person's name.
+    pub name: String,
+    /// Where to try first, in one line.
+    pub address: Option<String>,
 }
 
 /// A stop of a photocopy work order; its line item is its place, from 1.
@@ -38,7 +47,8 @@ pub async fn insert(
     now_ms: i64,
 ) -> Result<(), StoreError> {
     let sql = "INSERT INTO work_order (number, work_order_type, web_order_id, position, customer_code, servee, \
-               servee_key, case_number, caption, created_at_ms) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+               servee_key, servee_address, case_number, caption, created_at_ms) \
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
     for (position, NewWorkOrder { number, work_order_type, servee, facilities }) in
         work_orders.iter().enumerate()
     {
@@ -48,8 +58,9 @@ pub async fn insert(
             &order.id,
             position as i64,
             &order.customer_code,
-            servee.clone(),
-            servee.as_deref().map(folded),
+            servee.as_ref().map(|servee| servee.name.clone()),
+            servee.as_ref().map(|servee| folded(&servee.name)),
+            servee.as_ref().and_then(|servee| servee.address.clone()),
             order.case_number.clone(),
             order.caption.clone(),
             now_ms,

@@ -37,10 +37,45 @@ async fn an_export_makes_one_per_servee() {
     );
     let expected = json!({"workOrder": "PR1000001", "webOrderId": "W00000001", "customerCode": "C-1",
         "caseNumber": "26STCV99901", "caption": "Larkspur Tile Co. v. Brindle", "servee": "Orrin Brindle",
-        "status": "New", "serveResult": null, "serviceMethod": null, "servedAt": null, "servedOn": null,
+        "serveeIndex": 0, "serveeAddress": "1200 Example Terrace, Pasadena, CA 91101", "status": "New", "serveResult": null, "serviceMethod": null, "servedAt": null, "servedOn": null,
         "mailedOn": null, "deemedServedOn": null, "notServedReason": null, "proofSignedOn": null,
         "proofFiledOn": null, "attempts": []});
     assert_eq!(item, expected);
+}
+
+#[tokio::test]
+async fn servees_of_one_name_differ_by_place_and_address() {
+    let rig = Rig::start().await;
+    let ada = rig.ada().await;
+    for kind in [OrderType::Process, OrderType::FileAndServe] {
+        let mut order = example(kind);
+        let mut smith = order["servees"][0].clone();
+        let mut smiths = Vec::new();
+        for street in ["1 First Street", "2 Second Street", "3 Third Street"] {
+            smith["addresses"][0] = json!({"street1": street, "city": "Toronto", "state": "ON",
+                "postalCode": "M5V 2T6", "country": "CA"});
+            smiths.push(smith.clone());
+        }
+        order["servees"] = smiths.into();
+        order["export"] = json!(true);
+        let saved = ada.post("/Orders/Save", &order).await;
+        assert_eq!(saved.status, 200, "{saved:?}");
+        for (index, number) in
+            saved.json()["processWorkOrders"].as_array().expect("numbers").iter().enumerate()
+        {
+            let found = page(&ada, &format!("?workOrder={}", number.as_str().expect("text"))).await;
+            let item = &found["items"][0];
+            let address = ["1 First Street", "2 Second Street", "3 Third Street"][index];
+            assert_eq!(item["serveeIndex"], json!(index), "{kind}");
+            assert_eq!(item["serveeAddress"], json!(format!("{address}, Toronto, ON M5V 2T6, CA")), "{kind}");
+        }
+    }
+    rig.change(
+        "INSERT INTO work_order (number, work_order_type, customer_code, servee, created_at_ms)
+         VALUES ('DESK1', 'Process', 'C-1', 'Desk Person', 0)",
+    );
+    let item = page(&ada, "?workOrder=DESK1").await["items"][0].clone();
+    assert_eq!((&item["serveeIndex"], &item["serveeAddress"]), (&Value::Null, &Value::Null));
 }
 
 #[tokio::test]

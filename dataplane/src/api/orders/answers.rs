@@ -43,7 +43,7 @@ pub struct SaveAnswer {
     /// With `export`: the court work order of a file-and-serve order.
     #[serde(skip_serializing_if = "Option::is_none")]
     court_work_order: Option<Option<String>>,
-    /// With `export`: the process work orders, if the order has any.
+    /// With `export`: the process work orders, if the order has any, in the order of `servees`.
     #[serde(skip_serializing_if = "Option::is_none")]
     process_work_orders: Option<Option<Vec<String>>>,
 }
@@ -86,7 +86,7 @@ pub struct ExportAnswer {
     work_order_id: String,
     /// The court work order of a file-and-serve order.
     court_work_order: Option<String>,
-    /// The process work orders, if the order has any.
+    /// The process work orders, if the order has any, in the order of `servees`.
     process_work_orders: Option<Vec<String>>,
     /// The order's version after the export.
     #[schema(example = 2, minimum = 1)]

@@ -5,7 +5,7 @@ use docket_domain::work_order::WorkOrderType;
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{T0, TenantDatabase};
 use docket_store::processes::{self, Process, ProcessFilter};
-use docket_store::work_orders::{self, NewWorkOrder};
+use docket_store::work_orders::{self, NewServee, NewWorkOrder};
 
 use super::orders::{self, order};
 
@@ -23,7 +23,10 @@ async fn export(rig: &TenantDatabase, id: &str, servees: &[&str]) {
         .map(|(number, servee)| NewWorkOrder {
             number: format!("{id}{number}"),
             work_order_type: WorkOrderType::Process,
-            servee: Some((*servee).to_owned()),
+            servee: Some(NewServee {
+                name: (*servee).to_owned(),
+                address: Some(format!("{number} Example Street")),
+            }),
             facilities: Vec::new(),
         })
         .collect();
@@ -48,6 +51,7 @@ async fn an_export_makes_a_status_row_per_servee(rig: TenantDatabase) {
     let found = search(&rig, ProcessFilter::default()).await;
     assert_eq!(numbers(&found), ["a2", "a1"]);
     assert_eq!((found[0].servee.as_deref(), found[0].status.as_str()), (Some("Bob"), "New"));
+    assert_eq!(found[0].servee_address.as_deref(), Some("2 Example Street"));
     // One that the back office made, without that row.
     execute(&rig, "INSERT INTO work_order (number, work_order_type, customer_code, created_at_ms) VALUES ('desk', 'Process', 'SMITH', 0)").await;
     let new = ProcessFilter { status: Some(ServiceStatus::New), ..ProcessFilter::default() };

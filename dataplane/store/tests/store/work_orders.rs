@@ -4,7 +4,7 @@ use docket_domain::work_order::WorkOrderType;
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{T0, TenantDatabase};
 use docket_store::StoreError;
-use docket_store::work_orders::{self, NewWorkOrder};
+use docket_store::work_orders::{self, NewServee, NewWorkOrder};
 
 use super::orders::{self, order};
 
@@ -17,7 +17,7 @@ async fn work_orders_keep_the_order_of_the_export(rig: TenantDatabase) {
         .map(|n| NewWorkOrder {
             number: (1_000_012 - n).to_string(),
             work_order_type: if n == 0 { WorkOrderType::Court } else { WorkOrderType::Process },
-            servee: (n > 0).then(|| format!("Servee 🦊 {n}")),
+            servee: (n > 0).then(|| NewServee { name: format!("Servee 🦊 {n}"), address: None }),
             facilities: Vec::new(),
         })
         .collect();

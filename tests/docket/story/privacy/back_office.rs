@@ -71,6 +71,8 @@ impl Watched {
             &OF_PROCESS[..],
             &["caseNumber", "caption", "plaintiff", "defendant", "firstName", "middleName", "lastName"],
             &["suffix", "organizationName"],
+            // The first address of the person.
+            &["street1", "street2", "city", "state", "postalCode"],
         ];
         let value = json!(found.json()["items"][0]);
         self.canaries.assert_absent("process status", &value.to_string(), &known.concat());
