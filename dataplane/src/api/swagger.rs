@@ -1,12 +1,16 @@
 //! /swagger and /openapi.json: the documentation. It is part of the binary and works offline.
 
+use std::io::Write;
 use std::sync::{Arc, LazyLock};
 
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
 use axum::response::{IntoResponse, Redirect, Response};
 use bytes::Bytes;
-use http::{HeaderValue, header};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use sha2::{Digest, Sha256};
 use utoipa_swagger_ui::{Config, serve};
 
 use super::body::json_response;
@@ -18,8 +22,24 @@ use super::pages::protect;
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; form-action 'self'; \
                       frame-ancestors 'none'; base-uri 'none'";
 
-static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
-    Bytes::from(serde_json::to_vec(&openapi::document()).expect("the document has string keys only"))
+/// /openapi.json as it is sent: made and compressed once, not for each request.
+struct Served {
+    plain: Bytes,
+    gzip: Bytes,
+    tag: HeaderValue,
+}
+
+static DOCUMENT: LazyLock<Served> = LazyLock::new(|| {
+    let plain = serde_json::to_vec(&openapi::document()).expect("the document has string keys only");
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    let gzip = gzip.write_all(&plain).and_then(|()| gzip.finish()).expect("a Vec takes all");
+    // Weak: it is the same with and without compression.
+    let tag = format!("W/\"{}\"", hex::encode(&Sha256::digest(&plain)[..16]));
+    Served {
+        plain: plain.into(),
+        gzip: gzip.into(),
+        tag: tag.try_into().expect("hexadecimal digits are ASCII"),
+    }
 });
 
 static CONFIG: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
@@ -32,8 +52,51 @@ static CONFIG: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
 });
 
 /// GET /openapi.json.
-pub async fn openapi_json() -> Response {
-    json_response(DOCUMENT.clone())
+pub async fn openapi_json(asked: HeaderMap) -> Response {
+    let Served { plain, gzip, tag } = &*DOCUMENT;
+    let known = items(&asked, header::IF_NONE_MATCH).any(|one| one == "*" || of_same(one, tag));
+    let mut response = match (known, takes_gzip(&asked)) {
+        (true, _) => StatusCode::NOT_MODIFIED.into_response(),
+        (false, true) => {
+            let mut response = json_response(gzip.clone());
+            response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            response
+        }
+        (false, false) => json_response(plain.clone()),
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::ETAG, tag.clone());
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
+    headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    response
+}
+
+/// Whether two tags are of the same document, weak or not.
+fn of_same(one: &str, tag: &HeaderValue) -> bool {
+    let strong = |tag: &str| tag.trim_start_matches("W/").to_owned();
+    tag.to_str().is_ok_and(|tag| strong(tag) == strong(one))
+}
+
+/// Whether the client takes gzip: it names it, or `*`, and not with the weight 0.
+fn takes_gzip(asked: &HeaderMap) -> bool {
+    let weight = |name: &str| {
+        items(asked, header::ACCEPT_ENCODING).find_map(|one| {
+            let (coding, parameters) = one.split_once(';').unwrap_or((one, ""));
+            let weight =
+                parameters.trim().strip_prefix(['q', 'Q']).and_then(|text| text.trim().strip_prefix('='));
+            coding.trim().eq_ignore_ascii_case(name).then(|| match weight {
+                Some(weight) => weight.trim().parse().unwrap_or(0.0),
+                None => 1.0_f32,
+            })
+        })
+    };
+    weight("gzip").or_else(|| weight("*")).is_some_and(|weight| weight > 0.0)
+}
+
+/// The items of a header that is a list.
+fn items(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
+    let lines = headers.get_all(name).into_iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split(',')).map(str::trim)
 }
 
 /// GET /swagger.
@@ -67,4 +130,23 @@ fn page(file: &str) -> Result<Response, ApiError> {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
     protect(headers, POLICY);
     Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gzip_is_sent_only_to_those_who_take_it() {
+        let takes = |text: &'static str| {
+            takes_gzip(&HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(text))]))
+        };
+        for text in ["gzip", "deflate, GZIP;q=0.5", "*", "br , gzip ; q=1.0", "identity;q=0, *;q=0.1"] {
+            assert!(takes(text), "{text}");
+        }
+        for text in ["", "identity", "br", "gzip;q=0", "gzip; q=0.000, *", "*;q=0", "gzip;q=x", "xgzip"] {
+            assert!(!takes(text), "{text}");
+        }
+        assert!(!takes_gzip(&HeaderMap::new()));
+    }
 }
