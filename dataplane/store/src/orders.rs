@@ -179,14 +179,8 @@ pub async fn find(
         "SELECT {HEAD}, body, search_text FROM web_order WHERE id = $1 AND customer_code = coalesce($2, customer_code)"
     );
     let row = connection.query_opt(&sql, params![id, customer_code]).await?;
-    row.map(|row| {
-        Ok(StoredOrder {
-            head: head(&row)?,
-            body: row.get(12)?,
-            search_text: row.get(13)?,
-        })
-    })
-    .transpose()
+    row.map(|row| Ok(StoredOrder { head: head(&row)?, body: row.get(12)?, search_text: row.get(13)? }))
+        .transpose()
 }
 
 /// A web order as it is read with others.
