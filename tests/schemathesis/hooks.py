@@ -1,4 +1,7 @@
-"""What schemathesis can't make from a schema alone: cursors, which are only those that an answer gave."""
+"""What schemathesis can't make from a schema alone: cursors, which are only those that an answer gave; days that exist; and
+amounts in whole cents, which the document says in words because validators divide in binary."""
+
+from datetime import timedelta, timezone
 
 import schemathesis
 from hypothesis import strategies as st
@@ -13,3 +16,27 @@ schemathesis.openapi.format(
     "docket-cursor",
     st.builds(cursor, st.integers(0, 4_000_000_000_000), st.integers(0, 99_999_999)),
 )
+
+offsets = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+schemathesis.openapi.format(
+    "date-or-time",
+    st.one_of(
+        st.dates().map(lambda day: day.isoformat()),
+        st.datetimes(timezones=offsets).map(lambda time: time.isoformat()),
+    ),
+)
+
+
+def in_cents(node):
+    if isinstance(node, dict):
+        if "At most 2 decimals." in str(node.get("description")) and "number" in node.get("type", ()):
+            node["multipleOf"] = 0.01
+        node = list(node.values())
+    if isinstance(node, list):
+        for one in node:
+            in_cents(one)
+
+
+@schemathesis.hook
+def before_load_schema(context, raw_schema):
+    in_cents(raw_schema["components"]["schemas"])

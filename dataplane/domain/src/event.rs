@@ -94,7 +94,7 @@ impl fmt::Debug for Payload {
     }
 }
 
-/// `data` of `order.created` and `order.updated`. Payloads do not print: they are legal content.
+/// `data` of `order.created` and `order.updated`.
 #[derive(Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OrderSaved {
@@ -104,6 +104,7 @@ pub struct OrderSaved {
     pub web_order_id: String,
     /// Only on photocopy orders: whether the save finalized the order.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub finalize: Option<bool>,
 }
 
@@ -143,6 +144,7 @@ pub struct OrderStatusChanged {
     pub milestone_code: i64,
     /// The title of the milestone; left out if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub milestone: Option<String>,
     /// The code of the milestone before; null if there was none.
     #[schema(required)]

@@ -20,6 +20,53 @@ words! {
     }
 }
 
+words! {
+    /// How a service of process ended, in the back office's words.
+    #[expect(missing_docs, reason = "the trade's words")]
+    pub enum ServeResult {
+        Personal,
+        Substituted,
+        Posted,
+        Mailed,
+        Entity,
+        NotServed,
+    }
+}
+
+words! {
+    /// Why the papers were not served, in the back office's words.
+    #[expect(missing_docs, reason = "the trade's words")]
+    pub enum NotServedReason {
+        BadAddress,
+        UnableToLocate,
+        Evading,
+        Deceased,
+        Incarcerated,
+        TimeExpired,
+        Cancelled,
+    }
+}
+
+words! {
+    /// What came of one attempt to serve, in the back office's words.
+    #[expect(missing_docs, reason = "the trade's words")]
+    pub enum ServiceOutcome {
+        Served,
+        SubServed,
+        Posted,
+        NoAnswer,
+        NotIn,
+        Refused,
+        Evading,
+        NoAccess,
+        BusinessClosed,
+        Moved,
+        Vacant,
+        BadAddress,
+        Other,
+    }
+}
+
 /// Substituted service counts as done this many days after the mailing.
 const DAYS_AFTER_MAILING: i64 = 10;
 

@@ -49,12 +49,10 @@ macro_rules! choice {
             }
 
             fn schema(
-                _: &mut $crate::field::Components,
+                components: &mut $crate::field::Components,
             ) -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-                utoipa::openapi::schema::ObjectBuilder::new()
-                    .schema_type(utoipa::openapi::schema::Type::String)
-                    .enum_values(Some(Self::ALL.iter().map(|value| value.as_str())))
-                    .into()
+                let words = Self::ALL.iter().map(|value| value.as_str());
+                $crate::field::named_words(stringify!($name), concat!($($doc),*), words, components)
             }
         }
     )* };

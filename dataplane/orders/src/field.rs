@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use utoipa::openapi::schema::{Object, ObjectBuilder, OneOfBuilder, SchemaType, Type};
-use utoipa::openapi::{RefOr, Schema};
+use utoipa::openapi::{Ref, RefOr, Schema};
 
 use crate::json::{Fields, Json};
 use crate::problem::{Path, Problems};
@@ -112,6 +112,20 @@ pub(crate) fn require<T>(
     }
 }
 
+/// The schema of one of a few words, as a component of its own: generators make one type of it, however many fields have it.
+pub(crate) fn named_words(
+    name: &str,
+    about: &str,
+    words: impl Iterator<Item = &'static str>,
+    components: &mut Components,
+) -> RefOr<Schema> {
+    if !components.contains_key(name) {
+        let schema = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words));
+        components.insert(name.to_owned(), schema.description(Some(about.trim())).into());
+    }
+    Ref::from_schema_name(name).into()
+}
+
 /// The schema of a field of a part: with a description, and with `null` allowed, which means absent.
 pub(crate) fn property(
     schema: RefOr<Schema>,
@@ -120,15 +134,15 @@ pub(crate) fn property(
     default: Option<Value>,
 ) -> RefOr<Schema> {
     let mut about = about.trim().to_owned();
+    if let RefOr::T(Schema::Object(Object { description: Some(kind), .. })) = &schema {
+        about = format!("{about} {kind}");
+    }
     if required {
         about.push_str(" Required at export.");
     }
     match schema {
         RefOr::T(Schema::Object(mut object)) => {
             object.schema_type = or_null(object.schema_type);
-            if let Some(values) = &mut object.enum_values {
-                values.push(Value::Null);
-            }
             object.description = Some(about);
             object.default = default;
             RefOr::T(Schema::Object(object))
@@ -139,6 +153,10 @@ pub(crate) fn property(
             RefOr::T(Schema::Array(array))
         }
         named => {
+            // Beside a reference generators ignore a default, or make code of it that does not compile.
+            if let Some(Value::String(default)) = default {
+                about = format!("{about} Absent means {default}.");
+            }
             let either = OneOfBuilder::new().item(named).item(Object::with_type(Type::Null));
             RefOr::T(Schema::OneOf(either.description(Some(about)).build()))
         }

@@ -93,8 +93,9 @@ impl<const MAX: i64> Field for Dollars<MAX> {
         cents.map(|cents| Self { cents })
     }
 
+    /// Without `multipleOf`: validators divide in binary, and refuse 0.07.
     fn schema(_: &mut Components) -> RefOr<Schema> {
-        let money = ObjectBuilder::new().schema_type(Type::Number);
+        let money = ObjectBuilder::new().schema_type(Type::Number).description(Some("At most 2 decimals."));
         money.minimum(Some(0)).maximum(Some(MAX as isize)).into()
     }
 }

@@ -21,15 +21,18 @@ pub const SAVE_ORDER_REQUEST: &str = "SaveOrderRequest";
 /// The component that is the union of the seven, as Orders/Get returns them.
 pub const STORED_ORDER: &str = "StoredOrder";
 
-/// Every component: the two unions, the seven order types and their parts, sorted by name.
+/// Every component: the two unions, the seven order types as they are saved and as they are stored, and their parts, sorted
+/// by name.
 pub fn schemas() -> Vec<(String, RefOr<Schema>)> {
     let mut components = Components::new();
     for kind in OrderType::ALL {
-        let schema = order_schema(*kind, &mut components);
-        components.insert(component(*kind), schema);
+        for form in [Form::Saved, Form::Stored] {
+            let schema = order_schema(*kind, form, &mut components);
+            components.insert(component(*kind, form), schema);
+        }
     }
-    components.insert(SAVE_ORDER_REQUEST.to_owned(), union());
-    components.insert(STORED_ORDER.to_owned(), union());
+    components.insert(SAVE_ORDER_REQUEST.to_owned(), union(Form::Saved));
+    components.insert(STORED_ORDER.to_owned(), union(Form::Stored));
     components.into_iter().collect()
 }
 
@@ -46,24 +49,38 @@ pub fn examples() -> [(OrderType, &'static str); 7] {
     ]
 }
 
+/// Where an order is: in a request to save it, with the fields around it, or in a response.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Saved,
+    Stored,
+}
+
 /// One of the seven, distinguished by `orderType`.
-pub(crate) fn union() -> RefOr<Schema> {
+pub(crate) fn union(form: Form) -> RefOr<Schema> {
     let mapping = OrderType::ALL
         .iter()
-        .map(|kind| (kind.as_str().to_owned(), format!("#/components/schemas/{}", component(*kind))));
+        .map(|kind| (kind.as_str().to_owned(), format!("#/components/schemas/{}", component(*kind, form))));
     let discriminator = Discriminator::with_mapping("orderType", mapping);
     let mut union = OneOfBuilder::new().discriminator(Some(discriminator));
     for kind in OrderType::ALL {
-        union = union.item(Ref::from_schema_name(component(*kind)));
+        union = union.item(Ref::from_schema_name(component(*kind, form)));
     }
-    union.description(Some("An order of one of the seven types.")).into()
+    let about = match form {
+        Form::Saved => "An order of one of the seven types.",
+        Form::Stored => "An order of one of the seven types, as it was saved.",
+    };
+    union.description(Some(about)).into()
 }
 
-fn component(kind: OrderType) -> String {
-    format!("{kind}Order")
+fn component(kind: OrderType, form: Form) -> String {
+    match form {
+        Form::Saved => format!("{kind}Order"),
+        Form::Stored => format!("Stored{kind}Order"),
+    }
 }
 
-fn order_schema(kind: OrderType, components: &mut Components) -> RefOr<Schema> {
+fn order_schema(kind: OrderType, form: Form, components: &mut Components) -> RefOr<Schema> {
     let (about, properties) = match kind {
         OrderType::Court => described::<CourtOrder>(components),
         OrderType::Process => described::<ProcessOrder>(components),
@@ -73,7 +90,10 @@ fn order_schema(kind: OrderType, components: &mut Components) -> RefOr<Schema> {
         OrderType::CountyRecording => described::<CountyRecordingOrder>(components),
         OrderType::PhotoCopy => described::<PhotoCopyOrder>(components),
     };
-    let mut all = around(kind, components);
+    let mut all = vec![("orderType", tag(kind))];
+    if form == Form::Saved {
+        all.extend(around(kind, components));
+    }
     all.extend(properties);
     object_schema(about, all).required("orderType").into()
 }
@@ -84,10 +104,13 @@ fn described<T: Part>(components: &mut Components) -> (&'static str, Properties)
     (T::about(), T::properties(components))
 }
 
+fn tag(kind: OrderType) -> RefOr<Schema> {
+    let tag = ObjectBuilder::new().schema_type(Type::String).enum_values(Some([kind.as_str()]));
+    tag.description(Some("The type of the order.")).into()
+}
+
 /// The fields around the order in the request.
 fn around(kind: OrderType, components: &mut Components) -> Properties {
-    let tag = ObjectBuilder::new().schema_type(Type::String).enum_values(Some([kind.as_str()]));
-    let tag = tag.description(Some("The type of the order."));
     let id =
         property(WebOrderId::schema(components), "The draft to change; absent creates one.", false, None);
     let about = "The version that the change was made from, only beside webOrderId. If the order has another one meanwhile, \
@@ -97,7 +120,6 @@ fn around(kind: OrderType, components: &mut Components) -> Properties {
     let customer = property(customer, "The customer of the order; only employees may set it.", false, None);
     let flag = |about, components: &mut Components| property(bool::schema(components), about, false, None);
     let mut around = vec![
-        ("orderType", tag.into()),
         ("webOrderId", id),
         ("version", version),
         ("customerCode", customer),

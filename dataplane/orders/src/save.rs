@@ -95,7 +95,7 @@ impl fmt::Debug for SaveRequest {
 
 impl PartialSchema for SaveRequest {
     fn schema() -> RefOr<Schema> {
-        crate::openapi::union()
+        crate::openapi::union(crate::openapi::Form::Saved)
     }
 }
 

@@ -3,10 +3,9 @@
 use std::fmt;
 
 use serde::Serialize;
-use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
-use crate::field::{Components, Field};
+use crate::field::{Components, Field, named_words};
 use crate::json::Json;
 use crate::problem::{Path, Problems};
 
@@ -114,9 +113,9 @@ impl Field for UsState {
         known
     }
 
-    fn schema(_: &mut Components) -> RefOr<Schema> {
+    fn schema(components: &mut Components) -> RefOr<Schema> {
         let codes = STATES.iter().map(|(code, _)| *code);
-        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(codes)).into()
+        named_words("UsState", "A US state or territory, as on an envelope.", codes, components)
     }
 }
 

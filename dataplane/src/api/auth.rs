@@ -58,6 +58,7 @@ impl ToSchema for SessionRequest {}
 #[serde(rename_all = "camelCase")]
 pub struct TokenResponse {
     /// A JWT, for `Authorization: Bearer {token}`.
+    #[schema(example = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMDAxIn0.c2lnbmF0dXJl")]
     token: String,
     /// Always `Bearer`.
     #[schema(example = "Bearer")]
@@ -81,6 +82,7 @@ pub struct TokenResponse {
 #[serde(rename_all = "camelCase")]
 pub struct SessionResponse {
     /// The JWT, under its name in the older session response.
+    #[schema(example = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMDAxIn0.c2lnbmF0dXJl")]
     session_guid: String,
     /// Lifetime of the token in minutes.
     #[schema(example = 60)]
@@ -101,6 +103,7 @@ pub struct SessionResponse {
 #[serde(rename_all = "camelCase")]
 pub struct EmployeeTokenResponse {
     /// A JWT, for `Authorization: Bearer {token}`.
+    #[schema(example = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMDAxIn0.c2lnbmF0dXJl")]
     token: String,
     /// Always `Bearer`.
     #[schema(example = "Bearer")]
@@ -142,7 +145,7 @@ pub async fn create_token(
 /// Issues a token to a contact, in the older form of the response.
 ///
 /// New integrations use POST /Auth/Token.
-#[utoipa::path(post, path = "/Session/Create", operation_id = "Session.Create", tags = ["Auth", "Legacy host"],
+#[utoipa::path(post, path = "/Session/Create", operation_id = "Session.Create", tag = "Legacy host",
     security(("ApiKey" = [])), request_body = SessionRequest,
     responses((status = 200, body = SessionResponse, description = "The session"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json",

@@ -12,6 +12,7 @@ use docket_portal::message::Message;
 use docket_store::StoreError;
 use http::{HeaderValue, header};
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::problem_type::ProblemType;
@@ -114,10 +115,11 @@ pub struct ProblemBody {
     pub errors: Vec<Problem>,
     /// On a 429: the limit that the tenant is at.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub limit: Option<&'static str>,
     /// The same as the header X-Request-Id. Quote it when you ask for help.
     #[serde(rename = "requestId", skip_serializing_if = "Option::is_none")]
-    #[schema(example = "0193f0c2a1b07c3e9d6f")]
+    #[schema(nullable = false, example = "0193f0c2a1b07c3e9d6f")]
     pub request_id: Option<String>,
 }
 
@@ -151,8 +153,12 @@ impl Unnumbered {
     }
 
     pub(super) fn body(&self, request_id: &str) -> Body {
+        Body::from(serde_json::to_vec(&self.numbered(request_id)).expect("plain structs serialise"))
+    }
+
+    fn numbered(&self, request_id: &str) -> ProblemBody {
         let status = self.kind.status();
-        let body = ProblemBody {
+        ProblemBody {
             kind: self.kind.reference(),
             title: status.canonical_reason().unwrap_or("Error"),
             status: status.as_u16(),
@@ -160,8 +166,7 @@ impl Unnumbered {
             errors: self.errors.clone(),
             limit: self.limit.map(Limit::as_str),
             request_id: Some(request_id.to_owned()),
-        };
-        Body::from(serde_json::to_vec(&body).expect("plain structs serialise"))
+        }
     }
 }
 
@@ -318,6 +323,15 @@ impl IntoResponse for ApiError {
         };
         response.extensions_mut().insert(Unnumbered { kind, detail, errors, limit });
         response
+    }
+}
+
+impl ApiError {
+    /// The body of its response, for the OpenAPI document.
+    pub fn example(self) -> Value {
+        let problem = self.into_response().extensions_mut().remove::<Unnumbered>();
+        let body = problem.map(|problem| problem.numbered("0193f0c2a1b07c3e9d6f"));
+        serde_json::to_value(body).expect("plain structs serialise")
     }
 }
 

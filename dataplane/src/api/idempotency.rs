@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use utoipa::IntoParams;
 use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
 
 use super::body::json_response;
 use super::caller::Principal;
@@ -16,9 +16,10 @@ use super::error::ApiError;
 use super::if_match::tagged;
 use super::state::ApiState;
 
-const HEADER: &str = "Idempotency-Key";
+/// The header of a request that may be repeated.
+pub const HEADER: &str = "Idempotency-Key";
 /// Set to `true` on a response that was kept from an earlier request.
-const REPLAYED: &str = "idempotency-replayed";
+pub const REPLAYED: &str = "Idempotency-Replayed";
 /// Characters of a key.
 pub const MAX_CHARS: usize = 128;
 
@@ -93,8 +94,8 @@ fn replayed(kept: Kept) -> Response {
 
 impl IntoParams for IdempotencyKey {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        let text = SchemaType::Array(vec![Type::String, Type::Null]);
-        let schema = ObjectBuilder::new().schema_type(text).min_length(Some(1)).max_length(Some(MAX_CHARS));
+        let schema =
+            ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(MAX_CHARS));
         let header = ParameterBuilder::new()
             .name(HEADER)
             .parameter_in(ParameterIn::Header)

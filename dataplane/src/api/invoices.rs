@@ -58,19 +58,21 @@ pub struct InvoiceSummary {
     #[schema(example = "PC1000001")]
     work_order: String,
     /// The web order that the work order was exported from; null if the back office created it.
-    #[schema(example = "W00000001")]
+    #[schema(required, example = "W00000001")]
     web_order_id: Option<String>,
     #[schema(example = "C-1001")]
     customer_code: String,
     /// Photocopy only: the stop, if a single one is billed.
+    #[schema(required)]
     facility_line_item: Option<i64>,
     /// Date and time without a time zone.
-    #[schema(example = "2026-11-21T00:00:00")]
+    #[schema(required, example = "2026-11-21T00:00:00")]
     invoice_date: Option<String>,
     /// The customer that pays; not always the one that ordered.
+    #[schema(required)]
     bill_to_customer_code: Option<String>,
     /// Photocopy only: the total in USD.
-    #[schema(example = 230.0)]
+    #[schema(required, example = 230.0)]
     amount: Option<f64>,
     /// When the invoice became available.
     #[schema(value_type = String, format = DateTime)]
@@ -100,6 +102,7 @@ impl From<Invoice> for InvoiceSummary {
 pub struct InvoicePage {
     items: Vec<InvoiceSummary>,
     /// The cursor of the next page; null on the last one.
+    #[schema(required)]
     next_cursor: Option<String>,
 }
 

@@ -137,21 +137,26 @@ pub struct NoteItem {
     #[schema(value_type = WorkOrderFamily, example = "PhotoCopy")]
     work_order_type: String,
     /// The web order that the work order was exported from; null if the back office created it.
-    #[schema(example = "W00000001")]
+    #[schema(required, example = "W00000001")]
     web_order_id: Option<String>,
     #[schema(example = "C-1001")]
     customer_code: String,
     /// The number of the note in its work order, from 1.
     line_item: i64,
     /// The photocopy stop; null if it is about the whole work order.
+    #[schema(required)]
     facility_line_item: Option<i64>,
     /// The text; null on a status line without a note.
+    #[schema(required)]
     report: Option<String>,
     /// The code of the milestone that was reached.
+    #[schema(required)]
     milestone_code: Option<i64>,
     /// The title of the milestone that was reached.
+    #[schema(required)]
     milestone: Option<String>,
     /// Who wrote it: `contact 1001`, `employee 100`, or what the back office says.
+    #[schema(required)]
     author: Option<String>,
     #[schema(value_type = String, format = DateTime)]
     created_at: Time,
@@ -181,6 +186,7 @@ impl From<StoredNote> for NoteItem {
 pub struct NotePage {
     items: Vec<NoteItem>,
     /// The cursor of the next page; null on the last one.
+    #[schema(required)]
     next_cursor: Option<String>,
 }
 

@@ -1,5 +1,7 @@
 //! The OpenAPI document: generated from the handlers and their types, and completed with what all operations share.
 
+mod responses;
+mod samples;
 pub mod webhooks;
 
 use std::collections::BTreeMap;
@@ -8,12 +10,21 @@ use docket_orders::openapi::SAVE_ORDER_REQUEST;
 use serde_json::Value;
 use utoipa::OpenApi;
 use utoipa::openapi::example::{Example, ExampleBuilder};
-use utoipa::openapi::link::{Link, LinkBuilder};
+use utoipa::openapi::link::LinkBuilder;
 use utoipa::openapi::path::Operation;
+use utoipa::openapi::schema::{ArrayItems, SchemaType, Type};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
+use utoipa::openapi::server::ServerBuilder;
+use utoipa::openapi::{ContactBuilder, Ref, RefOr, Schema};
 
+use self::responses::{
+    ALLOW, API_ACCESS_OFF, AT_LIMIT, BAD_REQUEST, BODY_TOO_LONG, BODY_TOO_SLOW, CONFLICT, INTERNAL_ERROR,
+    METHOD_NOT_ALLOWED, NOT_ADMINISTRATOR, REQUEST_ID, RETRY_AFTER, TENANT_NOT_FOUND, TOO_MANY_SIGN_INS,
+    UNAUTHORIZED, UNAVAILABLE, UNSUPPORTED_MEDIA_TYPE, WWW_AUTHENTICATE, add_headers, not_found,
+};
+use self::samples::Samples;
 use super::error::ProblemBody;
+use super::idempotency;
 
 /// The section about the legacy host.
 const LEGACY_HOST: &str = "The older API has its own host, which the platform operator may enable. It ignores X-Api-Key. POST /Session/Create requires `clientCode`, which \
@@ -62,34 +73,23 @@ POST /Employee/SignIn, the webhook logs, and this documentation.";
         ProblemBody,
         docket_orders::Problem,
         super::paging::Cursor,
-        super::times::DateOrTime,
         super::webhook_logs::answers::DeadLetterState
     ))
 )]
 struct Document;
 
-/// Error responses of every operation, beside those that it describes itself.
-const SHARED: &[(u16, &str)] = &[
-    (400, "The request is not valid; `errors` lists each field"),
-    (401, "Invalid API key, or no valid Bearer token"),
-    (404, "Tenant not found"),
-    (500, "Internal error"),
-    (503, "The tenant's database is unavailable; see Retry-After"),
-];
-
-/// Error responses of operations with a body.
-const OF_BODIES: &[(u16, &str)] = &[
-    (408, "Timeout while reading the body"),
-    (413, "The body is too long"),
-    (415, "The body is not application/json"),
-];
-
 /// The document.
 pub fn document() -> utoipa::openapi::OpenApi {
     let mut document = Document::openapi();
+    // The tenant's host, or the base host: where the document is.
+    document.servers = Some(vec![ServerBuilder::new().url("/").description(Some("This Docket")).build()]);
+    document.info.contact = Some(ContactBuilder::new().name(Some("The people who run this Docket")).build());
     let components = document.components.get_or_insert_default();
     components.schemas.extend(docket_orders::schemas());
     components.schemas.extend(webhooks::schemas());
+    components.schemas.values_mut().for_each(without_siblings);
+    components.responses.extend(responses::ALL.map(|one| (one.name.to_owned(), one.response().into())));
+    components.headers.extend(responses::headers());
     let key = ApiKeyValue::with_description(
         "X-Api-Key",
         "The tenant's API key, a long hexadecimal string. Not needed on the tenant's subdomain.",
@@ -100,9 +100,10 @@ pub fn document() -> utoipa::openapi::OpenApi {
         .bearer_format("JWT")
         .description(Some("The token from POST /Auth/Token or POST /Employee/SignIn."));
     components.add_security_scheme("Bearer", SecurityScheme::Http(bearer.build()));
+    let samples = Samples::new(&components.schemas);
     for item in document.paths.paths.values_mut() {
         for operation in [&mut item.get, &mut item.post].into_iter().flatten() {
-            complete(operation);
+            complete(operation, &samples);
         }
     }
     link(&mut document);
@@ -110,75 +111,105 @@ pub fn document() -> utoipa::openapi::OpenApi {
     document
 }
 
-/// Adds the links from a response's web order id to the operations that take it.
+/// Leaves references alone: what stands beside one is ignored by some generators, and breaks the code that others make.
+/// The description of a reference or null moves to the choice between them.
+fn without_siblings(schema: &mut RefOr<Schema>) {
+    match schema {
+        RefOr::Ref(named) => *named = Ref::new(std::mem::take(&mut named.ref_location)),
+        RefOr::T(Schema::Object(object)) => object.properties.values_mut().for_each(without_siblings),
+        RefOr::T(Schema::Array(array)) => {
+            if let ArrayItems::RefOrSchema(items) = &mut array.items {
+                without_siblings(items);
+            }
+        }
+        RefOr::T(Schema::AllOf(all)) => all.items.iter_mut().for_each(without_siblings),
+        RefOr::T(Schema::OneOf(one)) => {
+            let of_null = |item: &RefOr<Schema>| matches!(item, RefOr::T(Schema::Object(object)) if object.schema_type == SchemaType::new(Type::Null));
+            if one.description.is_none() && one.items.iter().any(of_null) {
+                let described = one.items.iter().find_map(|item| match item {
+                    RefOr::Ref(named) if !named.description.is_empty() => Some(named.description.clone()),
+                    _ => None,
+                });
+                one.description = described;
+            }
+            one.items.iter_mut().for_each(without_siblings);
+        }
+        RefOr::T(_) => {}
+    }
+}
+
+/// Adds the link from a response's web order id to the operation that takes it. Only a parameter can be linked: an
+/// expression inside a body is no expression.
 fn link(document: &mut utoipa::openapi::OpenApi) {
     const ID: &str = "$response.body#/webOrderId";
     let get = LinkBuilder::new().operation_id("Orders.Get").parameter("webOrderId", ID).build();
-    let export = LinkBuilder::new()
-        .operation_id("Orders.Export")
-        .request_body(Some(serde_json::json!({ "webOrderId": ID })))
-        .build();
-    let mut add = |path: &str, name: &str, link: &Link| {
+    for path in ["/Orders/Save", "/Orders/Export"] {
         let item = document.paths.paths.get_mut(path).expect("a path of this document");
-        let operations = [&mut item.get, &mut item.post].into_iter().flatten();
-        for response in operations.filter_map(|operation| operation.responses.responses.get_mut("200")) {
-            if let RefOr::T(response) = response {
-                response.links.insert(name.to_owned(), link.clone().into());
-            }
+        let operation = item.post.as_mut().expect("a POST");
+        if let Some(RefOr::T(response)) = operation.responses.responses.get_mut("200") {
+            response.links.insert("Get".to_owned(), get.clone().into());
         }
-    };
-    add("/Orders/Save", "Get", &get);
-    add("/Orders/Save", "Export", &export);
-    add("/Orders/Export", "Get", &get);
+    }
 }
 
-fn complete(operation: &mut Operation) {
+fn complete(operation: &mut Operation, samples: &Samples) {
     let tagged = |name: &str| operation.tags.as_ref().is_some_and(|tags| tags.iter().any(|tag| tag == name));
-    let (signs_in, for_administrators) = (tagged("Auth"), tagged("WebhookLogs"));
-    let mut statuses = SHARED.to_vec();
+    let legacy = tagged("Legacy host");
+    let (signs_in, for_administrators) = (tagged("Auth") || legacy, tagged("WebhookLogs"));
+    let id = operation.operation_id.clone().unwrap_or_default();
+    let mut refused = vec![BAD_REQUEST, UNAUTHORIZED, TENANT_NOT_FOUND, METHOD_NOT_ALLOWED];
+    refused.extend([INTERNAL_ERROR, UNAVAILABLE]);
     if let Some(RefOr::T(body)) = &mut operation.request_body {
-        statuses.extend(OF_BODIES);
+        refused.extend([BODY_TOO_SLOW, BODY_TOO_LONG, UNSUPPORTED_MEDIA_TYPE]);
         for content in body.content.values_mut() {
-            if let RefOr::T(content) = content
-                && serde_json::to_string(&content.schema).is_ok_and(|text| text.contains(SAVE_ORDER_REQUEST))
-            {
-                content.examples = order_examples();
+            if let RefOr::T(content) = content {
+                match samples.named(content) {
+                    Some(SAVE_ORDER_REQUEST) => content.examples = order_examples(),
+                    _ if content.example.is_none() => content.example = samples.of(content),
+                    _ => {}
+                }
             }
         }
     }
     match signs_in {
         true => {
-            statuses.push((429, "Too many failed sign-ins; see Retry-After"));
-            if tagged("Legacy host") {
-                statuses.push((403, "Legacy host only: the client sent the hexadecimal key as clientCode"));
-            }
+            refused.push(TOO_MANY_SIGN_INS);
+            refused.extend(legacy.then_some(API_ACCESS_OFF));
         }
-        false if operation.request_body.is_some() => {
-            statuses.push((
-                409,
-                "The request does not fit what is stored, or the Idempotency-Key was used for another request",
-            ));
+        false => {
+            refused.push(AT_LIMIT);
+            refused.extend(operation.request_body.is_some().then_some(CONFLICT));
         }
-        false => {}
     }
-    if for_administrators {
-        statuses.push((403, "Not an administrator of the tenant"));
+    refused.extend(for_administrators.then_some(NOT_ADMINISTRATOR));
+    let mut parameters = operation.parameters.iter().flatten();
+    let repeatable = parameters.any(|one| matches!(one, RefOr::T(one) if one.name == idempotency::HEADER));
+    for (status, response) in &mut operation.responses.responses {
+        let RefOr::T(response) = response else { continue };
+        let replayed = (repeatable && status == "200").then_some(idempotency::REPLAYED);
+        add_headers(response, [Some(REQUEST_ID), replayed].into_iter().flatten());
+        for content in response.content.values_mut() {
+            let RefOr::T(content) = content else { continue };
+            content.example = match status.as_str() {
+                "200" => samples.of(content),
+                "409" => Some(CONFLICT.example()),
+                _ => Some(not_found(&id)),
+            };
+        }
     }
     // The contract names the statuses of this operation; the others are its default.
-    if operation.operation_id.as_deref() == Some("Auth.CreateToken") {
-        let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
-        let others = statuses.iter().map(|(status, what)| format!("{status}: {what}"));
-        let response = ResponseBuilder::new()
-            .description(others.collect::<Vec<_>>().join(". "))
-            .content("application/problem+json", problem);
-        operation.responses.responses.insert("default".to_owned(), response.build().into());
+    if id == "Auth.CreateToken" {
+        let others = refused.iter().map(|one| format!("{}: {}", one.status, one.about));
+        let about = others.collect::<Vec<_>>().join(". ");
+        let mut response = BAD_REQUEST.response();
+        response.description = about;
+        add_headers(&mut response, [RETRY_AFTER, WWW_AUTHENTICATE, ALLOW].into_iter());
+        operation.responses.responses.insert("default".to_owned(), response.into());
         return;
     }
-    for (status, description) in statuses {
-        let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
-        let response =
-            ResponseBuilder::new().description(description).content("application/problem+json", problem);
-        operation.responses.responses.entry(status.to_string()).or_insert_with(|| response.build().into());
+    for one in refused {
+        let response = Ref::from_response_name(one.name);
+        operation.responses.responses.entry(one.status.to_string()).or_insert(RefOr::Ref(response));
     }
 }
 

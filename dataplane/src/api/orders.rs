@@ -98,14 +98,17 @@ pub struct OrderSummary {
     version: i64,
     #[schema(example = "C-1001")]
     customer_code: String,
+    #[schema(required)]
     case_number: Option<String>,
+    #[schema(required)]
     caption: Option<String>,
+    #[schema(required)]
     client_matter_number: Option<String>,
     #[schema(value_type = String, format = DateTime)]
     created_at: Time,
     #[schema(value_type = String, format = DateTime)]
     updated_at: Time,
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(required, value_type = Option<String>, format = DateTime)]
     exported_at: Option<Time>,
 }
 
@@ -135,15 +138,19 @@ pub struct OrderAnswer {
     summary: OrderSummary,
     /// Photocopy only: whether the order is finalized.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     finalized: Option<bool>,
     /// The order as it was saved.
     #[schema(schema_with = stored_order)]
     order: Box<RawValue>,
     /// The primary work order; null before the export.
+    #[schema(required)]
     work_order_id: Option<String>,
     /// The court work order of an exported file-and-serve order.
+    #[schema(required)]
     court_work_order: Option<String>,
     /// The process work orders of an exported order, if it has any.
+    #[schema(required)]
     process_work_orders: Option<Vec<String>>,
 }
 
@@ -158,6 +165,7 @@ pub struct OrderPage {
     items: Vec<OrderSummary>,
     /// The cursor of the next page; null on the last one. A page can be short, even empty, before the last one: a search for
     /// something rare returns after half a second what it has found.
+    #[schema(required)]
     next_cursor: Option<String>,
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use docket_domain::process::{ServiceStatus, deemed_served_on};
+use docket_domain::process::{NotServedReason, ServeResult, ServiceOutcome, ServiceStatus, deemed_served_on};
 use docket_store::processes::{self, Process, ProcessAttempt, ProcessFilter};
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -25,6 +25,25 @@ words!(
     ServiceState => ServiceStatus,
     ServiceStatus::ALL.map(ServiceStatus::as_str),
     "The status of the service."
+);
+
+words!(
+    /// How a service ended: [`ServeResult`].
+    ServeResultWord,
+    ServeResult::ALL.map(ServeResult::as_str),
+    "How the service ended."
+);
+words!(
+    /// Why the papers were not served: [`NotServedReason`].
+    NotServedReasonWord,
+    NotServedReason::ALL.map(NotServedReason::as_str),
+    "Why the papers were not served."
+);
+words!(
+    /// What came of one attempt: [`ServiceOutcome`].
+    ServiceOutcomeWord,
+    ServiceOutcome::ALL.map(ServiceOutcome::as_str),
+    "What came of one attempt to serve."
 );
 
 request! {
@@ -56,40 +75,48 @@ pub struct ProcessItem {
     #[schema(example = "PR1000001")]
     work_order: String,
     /// The web order that the work order was exported from; null if the back office created it.
-    #[schema(example = "W00000001")]
+    #[schema(required, example = "W00000001")]
     web_order_id: Option<String>,
     #[schema(example = "C-1001")]
     customer_code: String,
+    #[schema(required)]
     case_number: Option<String>,
+    #[schema(required)]
     caption: Option<String>,
     /// The person to be served.
+    #[schema(required)]
     servee: Option<String>,
     /// The person's place in the order's `servees`, from 0; null if the back office created the work order.
-    #[schema(example = 0)]
+    #[schema(required, example = 0)]
     servee_index: Option<i64>,
     /// The first of the person's addresses in the order, in one line; null if the back office created the work order.
-    #[schema(example = "1200 Example Terrace, Pasadena, CA 91101")]
+    #[schema(required, example = "1200 Example Terrace, Pasadena, CA 91101")]
     servee_address: Option<String>,
     #[schema(value_type = ServiceState, example = "Attempted")]
     status: String,
-    /// Personal, Substituted, Posted, Mailed, Entity or NotServed.
+    #[schema(required, value_type = Option<ServeResultWord>)]
     serve_result: Option<String>,
+    #[schema(required)]
     service_method: Option<String>,
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(required, value_type = Option<String>, format = DateTime)]
     served_at: Option<Time>,
     /// The person that took the papers.
+    #[schema(required)]
     served_on: Option<PersonServed>,
     /// The day of the mailing after substituted service.
-    #[schema(example = "2026-11-21")]
-    mailed_on: Option<String>,
+    #[schema(required, value_type = Option<String>, format = Date)]
+    mailed_on: Option<Date>,
     /// The day on which substituted service is complete: the tenth after the mailing.
-    #[schema(value_type = Option<String>, format = Date)]
+    #[schema(required, value_type = Option<String>, format = Date)]
     deemed_served_on: Option<Date>,
+    #[schema(required, value_type = Option<NotServedReasonWord>)]
     not_served_reason: Option<String>,
-    #[schema(example = "2026-11-21")]
-    proof_signed_on: Option<String>,
-    #[schema(example = "2026-11-21")]
-    proof_filed_on: Option<String>,
+    /// The day on which the proof of service was signed.
+    #[schema(required, value_type = Option<String>, format = Date)]
+    proof_signed_on: Option<Date>,
+    /// The day on which the proof of service was filed.
+    #[schema(required, value_type = Option<String>, format = Date)]
+    proof_filed_on: Option<Date>,
     /// The attempts to serve, oldest first.
     attempts: Vec<AttemptItem>,
     #[schema(value_type = String, format = DateTime)]
@@ -100,13 +127,17 @@ pub struct ProcessItem {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PersonServed {
+    #[schema(required)]
     name: Option<String>,
     /// The relationship to the person to be served.
+    #[schema(required)]
     relationship: Option<String>,
     /// An age range, such as 45-55.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     age: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     description: Option<String>,
 }
 
@@ -133,22 +164,30 @@ pub struct AttemptItem {
     #[schema(value_type = String, format = DateTime)]
     attempted_at: Time,
     /// The time zone of the place, as an IANA name.
-    #[schema(example = "America/Los_Angeles")]
+    #[schema(required, example = "America/Los_Angeles")]
     time_zone: Option<String>,
+    #[schema(required)]
     address: Option<String>,
-    /// Served, SubServed, Posted, NoAnswer, NotIn, Refused, Evading, NoAccess, BusinessClosed, Moved, Vacant,
-    /// BadAddress or Other.
-    #[schema(example = "NoAnswer")]
+    #[schema(value_type = ServiceOutcomeWord, example = "NoAnswer")]
     outcome: String,
+    #[schema(required)]
     service_method: Option<String>,
+    #[schema(required)]
     person_served: Option<PersonServed>,
+    #[schema(required)]
     comments: Option<String>,
+    #[schema(required)]
     latitude: Option<f64>,
+    #[schema(required)]
     longitude: Option<f64>,
+    #[schema(required)]
     gps_accuracy_meters: Option<f64>,
+    #[schema(required)]
     photo_count: Option<i64>,
+    #[schema(required)]
     server_name: Option<String>,
     /// Registration number and county of the process server.
+    #[schema(required)]
     server_registration: Option<String>,
     #[schema(value_type = String, format = DateTime)]
     recorded_at: Time,
@@ -181,6 +220,11 @@ impl From<ProcessAttempt> for AttemptItem {
     }
 }
 
+/// A day of the back office; `None` if no calendar has it.
+fn day(text: String) -> Option<Date> {
+    text.parse().ok()
+}
+
 fn item(process: Process, attempts: Vec<ProcessAttempt>) -> ProcessItem {
     let deemed_served_on = deemed_served_on(process.serve_result.as_deref(), process.mailed_on.as_deref());
     ProcessItem {
@@ -198,11 +242,11 @@ fn item(process: Process, attempts: Vec<ProcessAttempt>) -> ProcessItem {
         service_method: process.service_method,
         served_at: process.served_at_ms.map(time),
         served_on: PersonServed::new(process.served_on_name, process.served_on_relationship, None, None),
-        mailed_on: process.mailed_on,
+        mailed_on: process.mailed_on.and_then(day),
         deemed_served_on,
         not_served_reason: process.not_served_reason,
-        proof_signed_on: process.proof_signed_on,
-        proof_filed_on: process.proof_filed_on,
+        proof_signed_on: process.proof_signed_on.and_then(day),
+        proof_filed_on: process.proof_filed_on.and_then(day),
         attempts: attempts.into_iter().map(Into::into).collect(),
         created_at: time(process.created_at_ms),
     }
@@ -214,6 +258,7 @@ fn item(process: Process, attempts: Vec<ProcessAttempt>) -> ProcessItem {
 pub struct ProcessPage {
     items: Vec<ProcessItem>,
     /// The cursor of the next page; null on the last one.
+    #[schema(required)]
     next_cursor: Option<String>,
 }
 

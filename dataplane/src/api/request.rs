@@ -67,27 +67,39 @@ pub struct Described {
     pub required: bool,
     /// Its kind.
     pub schema: fn(Place) -> RefOr<Schema>,
+    /// What it is if it is not sent.
+    pub default: Option<Value>,
     /// A value to try.
     pub example: Option<Value>,
 }
 
 impl Described {
+    /// The schema of its values, with its default.
+    fn schema(&self, place: Place) -> RefOr<Schema> {
+        match (self.schema)(place) {
+            RefOr::T(Schema::Object(mut object)) => {
+                object.default = self.default.clone();
+                object.into()
+            }
+            other => other,
+        }
+    }
+
     fn property(self) -> RefOr<Schema> {
-        match (self.schema)(Place::Body) {
+        match self.schema(Place::Body) {
             RefOr::T(Schema::Object(mut object)) => {
                 if let (false, SchemaType::Type(kind)) = (self.required, &object.schema_type) {
                     object.schema_type = SchemaType::Array(vec![kind.clone(), Type::Null]);
                 }
                 object.description = Some(self.about.trim().to_owned());
-                object.example = self.example;
+                object.example = self.example.or(object.example);
                 RefOr::T(Schema::Object(object))
             }
-            RefOr::Ref(mut named) => {
-                named.description = self.about.trim().to_owned();
-                if self.required {
-                    return RefOr::Ref(named);
-                }
-                OneOfBuilder::new().item(named).item(Object::with_type(Type::Null)).into()
+            // Beside a reference generators ignore a description; its component has one.
+            RefOr::Ref(named) if self.required => RefOr::Ref(named),
+            RefOr::Ref(named) => {
+                let either = OneOfBuilder::new().item(named).item(Object::with_type(Type::Null));
+                either.description(Some(self.about.trim())).into()
             }
             other => other,
         }
@@ -99,7 +111,7 @@ impl Described {
             .parameter_in(ParameterIn::Query)
             .description(Some(self.about.trim()))
             .required(if self.required { Required::True } else { Required::False })
-            .schema(Some((self.schema)(Place::Query)))
+            .schema(Some(self.schema(Place::Query)))
             .example(self.example)
             .build()
     }
@@ -180,6 +192,7 @@ macro_rules! request {
                     about: concat!($($doc),*),
                     required: request!(@required $need),
                     schema: <$kind as $crate::api::fields::Kind>::schema,
+                    default: request!(@example $($default)?),
                     example: request!(@example $($example)?),
                 } ),* ]
             }

@@ -126,13 +126,41 @@ fn reader_accepts_exactly_the_properties_of_the_schema() {
 }
 
 #[test]
+fn stored_order_has_no_field_of_the_request_around_it() {
+    let schemas = all();
+    for kind in OrderType::ALL {
+        let properties = |name: String| schemas[&name]["properties"].as_object().unwrap().clone();
+        let (saved, stored) = (properties(format!("{kind}Order")), properties(format!("Stored{kind}Order")));
+        let only_saved: Vec<&str> =
+            saved.keys().filter(|name| !stored.contains_key(*name)).map(String::as_str).collect();
+        let expected: &[&str] = match kind {
+            OrderType::PhotoCopy => &["customerCode", "export", "finalize", "webOrderId"],
+            _ => &["customerCode", "export", "webOrderId"],
+        };
+        assert_eq!(
+            {
+                let mut names = only_saved;
+                names.sort_unstable();
+                names
+            },
+            expected,
+            "{kind}"
+        );
+        assert!(stored.keys().all(|name| saved.contains_key(name)), "{kind}");
+    }
+}
+
+#[test]
 fn unions_distinguish_the_seven_types() {
     let schemas = all();
-    for name in ["SaveOrderRequest", "StoredOrder"] {
+    for (name, photo_copy) in
+        [("SaveOrderRequest", "PhotoCopyOrder"), ("StoredOrder", "StoredPhotoCopyOrder")]
+    {
         let union = &schemas[name];
         assert_eq!(union["oneOf"].as_array().unwrap().len(), 7);
         assert_eq!(union["discriminator"]["propertyName"], "orderType");
-        assert_eq!(union["discriminator"]["mapping"]["PhotoCopy"], "#/components/schemas/PhotoCopyOrder");
+        let mapped = &union["discriminator"]["mapping"]["PhotoCopy"];
+        assert_eq!(*mapped, format!("#/components/schemas/{photo_copy}"));
     }
 }
 
@@ -160,7 +188,11 @@ fn schemas_show_requiredness_and_defaults() {
     assert_eq!(about("ProcessOrder", "attorney"), "The attorney the work is for. Required at export.");
     assert_eq!(about("DeliveryOrder", "attorney"), "The attorney the work is for.");
     assert_eq!(schemas["ProcessOrder"]["properties"]["minimumAttempts"]["default"], json!(3));
-    assert_eq!(schemas["CourtOrder"]["properties"]["serviceLevel"]["default"], json!("Routine"));
+    assert!(about("CourtOrder", "serviceLevel").ends_with(" Absent means Routine."));
+    assert_eq!(
+        about("CourtOrder", "feeLimit"),
+        "USD; not to be exceeded without asking. At most 2 decimals."
+    );
 }
 
 #[test]

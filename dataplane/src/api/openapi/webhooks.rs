@@ -73,15 +73,25 @@ pub(super) fn component(code: EventCode) -> String {
     .into_owned()
 }
 
-/// The schemas of the events' `data`.
-pub(super) fn schemas() -> [(String, RefOr<Schema>); 5] {
-    [
+/// The component that is the schema of the event's body: `OrderCreatedEvent`.
+fn envelope_component(code: EventCode) -> String {
+    let words = code.as_str().split(['.', '_']);
+    let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
+    words.map(capital).collect::<String>() + "Event"
+}
+
+/// The schemas of the events' bodies, and of their `data`.
+pub(super) fn schemas() -> impl Iterator<Item = (String, RefOr<Schema>)> {
+    let envelopes =
+        EventCode::ALL.into_iter().map(|code| (envelope_component(code), envelope_schema(code).into()));
+    let data = [
         (component(EventCode::OrderCreated), OrderSaved::schema()),
         (component(EventCode::OrderExported), OrderExported::schema()),
         (component(EventCode::OrderStatusChanged), OrderStatusChanged::schema()),
         (component(EventCode::NoteCreated), NoteCreated::schema()),
         (component(EventCode::InvoiceCreated), InvoiceCreated::schema()),
-    ]
+    ];
+    envelopes.chain(data)
 }
 
 /// The body of a delivery of the event, with sample data and a time that is always the same.
@@ -91,11 +101,16 @@ pub fn example(code: EventCode) -> Vec<u8> {
 
 fn item(code: EventCode) -> PathItem {
     let example: Value = serde_json::from_slice(&example(code)).expect("an envelope is JSON");
-    let body = ContentBuilder::new().schema(Some(envelope_schema(code))).example(Some(example)).build();
+    let body = ContentBuilder::new()
+        .schema(Some(Ref::from_schema_name(envelope_component(code))))
+        .example(Some(example))
+        .build();
     let response = |description: &str| ResponseBuilder::new().description(description).build();
     let operation = OperationBuilder::new()
         .operation_id(Some(format!("Events.{code}")))
         .tag("Events")
+        // Its signature is in its headers.
+        .securities(Some([]))
         .summary(Some(code.about()))
         .parameters(Some(HEADERS.map(header)))
         .request_body(Some(
@@ -135,5 +150,6 @@ fn envelope_schema(code: EventCode) -> Schema {
         )
         .property("customerCode", text("The customer whose order it is."))
         .property("data", Ref::from_schema_name(component(code)));
+    let envelope = envelope.description(Some(format!("The body of a delivery of {code}.")));
     members.into_iter().fold(envelope, ObjectBuilder::required).build().into()
 }

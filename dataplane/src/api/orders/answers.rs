@@ -38,7 +38,7 @@ pub struct SaveAnswer {
     changed: bool,
     /// With `export`: the primary work order.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(example = "CT1000001")]
+    #[schema(nullable = false)]
     work_order_id: Option<String>,
     /// With `export`: the court work order of a file-and-serve order.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,8 +85,10 @@ pub struct ExportAnswer {
     #[schema(example = "CT1000001")]
     work_order_id: String,
     /// The court work order of a file-and-serve order.
+    #[schema(required)]
     court_work_order: Option<String>,
     /// The process work orders, if the order has any, in the order of `servees`.
+    #[schema(required)]
     process_work_orders: Option<Vec<String>>,
     /// The order's version after the export.
     #[schema(example = 2, minimum = 1)]

@@ -69,10 +69,13 @@ pub struct DeliverySummary {
     #[schema(example = "C-1001")]
     customer_code: String,
     /// The web order that the event is about.
+    #[schema(required)]
     web_order_id: Option<String>,
     /// The work order that the event is about. Null for an export, whose payload lists its work orders.
+    #[schema(required)]
     work_order: Option<String>,
     /// The invoice that the event is about.
+    #[schema(required)]
     invoice_number: Option<String>,
     /// The webhook's namespace/name.
     #[schema(example = "default/acme-orders")]
@@ -83,45 +86,50 @@ pub struct DeliverySummary {
     #[schema(minimum = 0, maximum = 5)]
     attempt_count: i64,
     /// When the next attempt is due; null once the status is final.
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(required, value_type = Option<String>, format = DateTime)]
     next_attempt_at: Option<Time>,
     /// What the delivery waits for while its next attempt is due; null otherwise. For people, as it completes "waits for".
-    #[schema(example = "one of 2 places: the receiver was slow")]
+    #[schema(required, example = "one of 2 places: the receiver was slow")]
     waits_for: Option<String>,
     /// How the last attempt failed.
-    #[schema(value_type = Option<FailureWord>)]
+    #[schema(required, value_type = Option<FailureWord>)]
     failure_class: Option<&'static str>,
     /// Why it failed, if more is known than the class.
-    #[schema(value_type = Option<CauseWord>)]
+    #[schema(required, value_type = Option<CauseWord>)]
     failure_cause: Option<&'static str>,
     /// What belongs to the cause: the time at which a certificate expired, the names that it is for, or where the answer breaks
     /// a rule. Of a redirect, its Location as an absolute URL, with `?…` in place of a query. At most 500 characters.
+    #[schema(required)]
     failure_detail: Option<String>,
     /// The HTTP status of the receiver's last response.
+    #[schema(required)]
     http_status: Option<i64>,
     /// The key under which the webhook gets this event only once, such as that of an invoice.
+    #[schema(required)]
     idempotency_key: Option<String>,
     /// The delivery that this one resends.
+    #[schema(required)]
     resend_of: Option<String>,
     /// The bulk resend that this delivery is part of.
+    #[schema(required)]
     resend_id: Option<String>,
     /// Whether the event was made to try the webhook: it carries sample data and the header X-Service-Test.
     is_test: bool,
     /// Who requested the resend or the test.
-    #[schema(example = "employee 99")]
+    #[schema(required, example = "employee 99")]
     requested_by: Option<String>,
     #[schema(value_type = String, format = DateTime)]
     created_at: Time,
     /// When the delivery became Succeeded or DeadLetter.
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(required, value_type = Option<String>, format = DateTime)]
     finished_at: Option<Time>,
     /// Whether the dead letter was resent: a later delivery carries its event to the webhook, and counts instead.
     resent: bool,
     /// Who set the dead letter aside.
-    #[schema(example = "employee 99")]
+    #[schema(required, example = "employee 99")]
     set_aside_by: Option<String>,
     /// When the dead letter was set aside. It counts nowhere, and bulk resends leave it out.
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(required, value_type = Option<String>, format = DateTime)]
     set_aside_at: Option<Time>,
 }
 
@@ -169,6 +177,7 @@ pub struct DeliveryPage {
     pub items: Vec<DeliverySummary>,
     /// The cursor of the next page; null on the last one. A page can be short, even empty, before the last one: a search for
     /// something rare returns after half a second what it has found.
+    #[schema(required)]
     pub next_cursor: Option<String>,
 }
 
@@ -190,13 +199,16 @@ pub struct DeliveryAnswer {
     #[serde(flatten)]
     summary: DeliverySummary,
     /// What to do about the last failure, or what became of it since; null if the delivery Succeeded.
+    #[schema(required)]
     remedy: Option<String>,
     /// The later deliveries of the same event to the webhook, newest first, at most 20: the resends of this one, and theirs.
     resends: Vec<DeliverySummary>,
     /// The attempts, oldest first.
     attempts: Vec<AttemptAnswer>,
     /// Exactly the bytes that are signed and sent.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Object, example = json!({"id": "evt_0193f0c2a1b07c3e9d6f5a4b3c2d1e0f", "event": "order.created",
+        "occurredAt": "2026-11-21T05:06:07.123Z", "customerCode": "C-1001",
+        "data": {"orderType": "Court", "webOrderId": "W00000001"}}))]
     payload: Box<RawValue>,
 }
 
@@ -228,6 +240,7 @@ pub struct AttemptAnswer {
     #[serde(flatten)]
     summary: AttemptSummary,
     /// The first 2,000 characters of the receiver's response.
+    #[schema(required)]
     response_body: Option<String>,
 }
 
@@ -240,23 +253,26 @@ pub struct AttemptSummary {
     #[schema(value_type = String, format = DateTime)]
     started_at: Time,
     /// Null while the attempt is under way.
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(required, value_type = Option<String>, format = DateTime)]
     finished_at: Option<Time>,
     #[schema(value_type = AttemptOutcome)]
     outcome: &'static str,
-    #[schema(value_type = Option<FailureWord>)]
+    #[schema(required, value_type = Option<FailureWord>)]
     failure_class: Option<&'static str>,
     /// Why it failed, if more is known than the class.
-    #[schema(value_type = Option<CauseWord>)]
+    #[schema(required, value_type = Option<CauseWord>)]
     failure_cause: Option<&'static str>,
     /// What belongs to the cause, or the Location of a redirect, as `failureDetail` of a delivery.
+    #[schema(required)]
     failure_detail: Option<String>,
     /// What the failure means and what to do about it.
+    #[schema(required)]
     remedy: Option<String>,
     /// The HTTP status of the receiver's response.
+    #[schema(required)]
     http_status: Option<i64>,
     /// The address and port that the request was sent to.
-    #[schema(example = "203.0.113.7:443")]
+    #[schema(required, example = "203.0.113.7:443")]
     remote_address: Option<String>,
     times_microseconds: PhaseAnswer,
 }
@@ -267,14 +283,19 @@ pub struct AttemptSummary {
 #[serde(rename_all = "camelCase")]
 pub struct PhaseAnswer {
     /// The DNS look-up.
+    #[schema(required)]
     dns: Option<i64>,
     /// Opening the connection.
+    #[schema(required)]
     connect: Option<i64>,
     /// The TLS handshake.
+    #[schema(required)]
     tls: Option<i64>,
     /// From the request's first byte to the response's headers.
+    #[schema(required)]
     first_byte: Option<i64>,
     /// The whole attempt.
+    #[schema(required)]
     total: Option<i64>,
 }
 

@@ -109,6 +109,7 @@ pub struct SetAsideDone {
 #[serde(rename_all = "camelCase")]
 pub struct SetAsidePreview {
     /// Always true. Nothing was written.
+    #[schema(example = true)]
     preview: bool,
     /// How many there are without the limit; 10,001 stands for more than 10,000.
     #[schema(maximum = 10001)]
@@ -116,14 +117,14 @@ pub struct SetAsidePreview {
     /// How many the request would change.
     count: i64,
     /// When the oldest of them was created.
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(required, value_type = Option<String>, format = DateTime)]
     oldest: Option<Time>,
     /// When the newest of them was created.
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(required, value_type = Option<String>, format = DateTime)]
     newest: Option<Time>,
     /// The time of the preview, or `endedBefore` of the request. Send it as `endedBefore` to change these alone, and none that died
     /// since.
-    #[schema(value_type = String, format = DateTime)]
+    #[schema(required, value_type = String, format = DateTime)]
     ended_before: Option<Time>,
 }
 

@@ -50,6 +50,7 @@ pub(super) fn operations(document: &Value) -> String {
             }
             page += "\n| Response | |\n|---|---|\n";
             for (status, response) in operation["responses"].as_object().expect("responses") {
+                let response = referred(document, response);
                 let about = super::cell(response["description"].as_str().unwrap_or_default());
                 writeln!(page, "| {status} | {about} |").expect("a String takes all");
             }
@@ -120,7 +121,7 @@ pub(super) fn events(document: &Value) -> String {
         write!(page, "\n## {code}\n\n{}\n", code.about()).expect("a String takes all");
         let schema = &document["webhooks"][code.as_str()]["post"]["requestBody"]["content"]["application/json; charset=utf-8"]
             ["schema"];
-        fields(&mut page, document, &schema["properties"]["data"]);
+        fields(&mut page, document, &referred(document, schema)["properties"]["data"]);
         write!(
             page,
             "\nAn example, signed with the secret `{SECRET}`. Its body is one line, without a line break at its end:\n\n```http\n\

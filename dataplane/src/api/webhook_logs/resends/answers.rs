@@ -24,8 +24,10 @@ pub enum ResendAnswer {
 #[serde(rename_all = "camelCase")]
 pub struct ResentAnswer {
     /// The new delivery.
+    #[schema(example = "0193f0c4-77aa-7d10-8e21-0a1b2c3d4e5f")]
     delivery_id: String,
     /// The delivery that it resends.
+    #[schema(example = "0193f0c2-a1b0-7c3e-9d6f-5a4b3c2d1e0f")]
     resend_of: String,
 }
 
@@ -40,6 +42,7 @@ impl From<&Resent> for ResentAnswer {
 #[serde(rename_all = "camelCase")]
 pub struct ResendManyAnswer {
     /// The id of the bulk resend, for StopResend and Resends.
+    #[schema(example = "0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a")]
     resend_id: String,
     #[serde(flatten)]
     extent: ExtentAnswer,
@@ -57,6 +60,7 @@ impl ResendManyAnswer {
 #[serde(rename_all = "camelCase")]
 pub struct PreviewAnswer {
     /// Always true. Nothing was written.
+    #[schema(example = true)]
     preview: bool,
     /// How many dead letters there are without the limit; 10,001 stands for more than 10,000.
     #[schema(maximum = 10001)]
@@ -79,10 +83,10 @@ pub struct ExtentAnswer {
     /// The number of dead letters, one per event.
     count: i64,
     /// When the oldest of them was created.
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(required, value_type = Option<String>, format = DateTime)]
     oldest: Option<Time>,
     /// When the newest of them was created.
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(required, value_type = Option<String>, format = DateTime)]
     newest: Option<Time>,
     /// Seconds from the first resend to the last, rounded up.
     seconds: i64,
@@ -103,6 +107,7 @@ impl ExtentAnswer {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StopAnswer {
+    #[schema(example = "0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a")]
     resend_id: String,
     /// Deliveries that were withdrawn. Their dead letters can be resent.
     taken_back: i64,
@@ -122,14 +127,16 @@ impl StopAnswer {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResendState {
+    #[schema(example = "0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a")]
     resend_id: String,
     /// The webhook's namespace/name.
+    #[schema(example = "default/acme-orders")]
     webhook: String,
     /// The `from` of the request.
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(required, value_type = Option<String>, format = DateTime)]
     from: Option<Time>,
     /// The `to` of the request.
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(required, value_type = Option<String>, format = DateTime)]
     to: Option<Time>,
     per_second: i64,
     /// Deliveries that it queued.
@@ -138,8 +145,9 @@ pub struct ResendState {
     requested_by: String,
     #[schema(value_type = String, format = DateTime)]
     created_at: Time,
+    #[schema(required)]
     stopped_by: Option<String>,
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(required, value_type = Option<String>, format = DateTime)]
     stopped_at: Option<Time>,
     /// Its deliveries that are Pending.
     pending: i64,
@@ -184,5 +192,6 @@ pub struct ResendPage {
     /// The bulk resends.
     pub items: Vec<ResendState>,
     /// The cursor of the next page; null on the last one.
+    #[schema(required)]
     pub next_cursor: Option<String>,
 }
