@@ -33,7 +33,7 @@ impl Servers {
     pub fn redis_url_file(&self, folder: &Path) -> &Path {
         let (_, file) = self.redis.get_or_init(|| {
             let (redis, file) = (RedisServer::start(&[]), folder.join("redis-url"));
-            std::fs::write(&file, redis.url()).expect("writable");
+            write_secret(&file, &redis.url());
             (redis, file)
         });
         file
@@ -198,4 +198,11 @@ fn value(row: &tokio_postgres::Row, place: usize) -> Value {
         _ => row.get::<_, Option<String>>(place).map(Value::Text),
     };
     value.unwrap_or(Value::Null)
+}
+
+/// Writes a file that only its owner can read.
+pub fn write_secret(file: &Path, text: &str) {
+    std::fs::write(file, text).expect("writable");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(file, mode).expect("its owner");
 }

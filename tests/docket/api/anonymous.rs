@@ -32,10 +32,10 @@ fn path(route: &str) -> String {
     values.iter().fold(route.to_owned(), |path, (name, value)| path.replace(name, value))
 }
 
-/// Whether the route wants credentials before anything else.
+/// Whether the route wants credentials, or the origin of a form of the portal, before anything else.
 fn is_refused(reply: &Reply) -> bool {
     let to = reply.headers.get("location").map_or("", String::as_str);
-    reply.status == 401 || reply.status == 303 && to.starts_with("/portal/sign-in")
+    [401, 403].contains(&reply.status) || reply.status == 303 && to.starts_with("/portal/sign-in")
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use docket_rig::proxy::Proxy;
 use docket_rig::redis::RedisServer;
 use docket_tests::receiver::{Post, Receiver, Response, ca_yaml};
 use docket_tests::server::{Client, Home, Server, api_key, tenant_yaml};
+use docket_tests::stores::write_secret;
 use serde_json::json;
 
 /// Scaled time.
@@ -74,7 +75,7 @@ impl Stage {
         let tenant = external("acme", 'a', &database);
         let webhook = receiver.webhook_yaml("acme", "orders", "C-1", "/orders");
         let home = Home::with(&format!("{tenant}{}{webhook}", ca_yaml()));
-        std::fs::write(home.log("redis-url"), redis.url()).expect("writable");
+        write_secret(&home.log("redis-url"), &redis.url());
         let stage = Self { home, redis, receiver, database };
         let customer = ["customer", "add", "--code", "C-1", "--name", "A customer"];
         stage.command(&customer, "").expect("a customer");

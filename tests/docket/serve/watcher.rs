@@ -4,6 +4,7 @@ use docket_program::clock::Clock;
 use docket_rig::postgres::{self, PostgresServer};
 use docket_tests::receiver::Response;
 use docket_tests::server::{Server, eventually};
+use docket_tests::stores::write_secret;
 use tokio_postgres::Client;
 
 use crate::serve::stage::{SOON, Stage, save, sign_in};
@@ -29,7 +30,7 @@ impl Watched {
         let sql = format!("REVOKE ALL ON DATABASE {database} FROM PUBLIC");
         admin.batch_execute(&sql).await.expect("the database is there");
         let file = stage.home.log("watcher-url");
-        std::fs::write(&file, format!("{}\n", server.watcher().await)).expect("writable");
+        write_secret(&file, &format!("{}\n", server.watcher().await));
         let flags = format!("--watcher-url-file {}", file.display());
         let process = stage.spawn("api,worker,detector", &flags).ready(&stage.home).await;
         let sql = "INSERT INTO work_order (number, work_order_type, customer_code, created_at_ms) \
