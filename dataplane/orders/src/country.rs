@@ -3,10 +3,9 @@
 use std::fmt;
 
 use serde::Serialize;
-use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
-use crate::field::{Components, Field};
+use crate::field::{Components, Field, named_words};
 use crate::json::{Fields, Json};
 use crate::problem::{Path, Problems};
 use crate::state::UsState;
@@ -66,8 +65,9 @@ impl Field for Country {
         known.map(|code| Self(code))
     }
 
-    fn schema(_: &mut Components) -> RefOr<Schema> {
-        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(COUNTRIES)).into()
+    fn schema(components: &mut Components) -> RefOr<Schema> {
+        let about = "A country or territory, by its two letters in ISO 3166-1; Kosovo is XK.";
+        named_words("Country", about, COUNTRIES.into_iter(), components)
     }
 }
 

@@ -106,6 +106,6 @@ mod tests {
             assert_eq!(read(values).allows(3), matches, "{values:?}");
         }
         let many: Vec<String> = (100..200).map(|version| format!("\"{version}\"")).collect();
-        assert_eq!(read(&[&many.join(",")]).allows(199), false, "bounded");
+        assert!(!read(&[&many.join(",")]).allows(199), "bounded");
     }
 }

@@ -130,7 +130,7 @@ fn delivery_healthy(health: &Health, has_succeeded: bool) -> Verdict {
         false => "",
     };
     let verdict = |truth, reason, message: &str| {
-        Verdict::new(ConditionType::DeliveryHealthy, truth, reason, &format!("{message}{customer}"))
+        Verdict::new(ConditionType::DeliveryHealthy, truth, reason, format!("{message}{customer}"))
     };
     if health.retrying > 0 {
         let message = "the last attempt of one or more deliveries failed; they are retried";
