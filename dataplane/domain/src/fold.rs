@@ -99,7 +99,7 @@ mod tests {
             ("Þórður Guðmundsson", "thordur gudmundsson"),
             ("ﬁnance", "finance"),
             ("Ｆｕｌｌ　Ｗｉｄｔｈ", "full width"),
-            ("Nguyễn Thị Ánh", "nguyen thi anh"),
+            ("Nguyễn Văn Ánh", "nguyen van anh"),
             ("ΟΔΥΣΣΕΎΣ", "οδυσσευς"),
             ("Фёдор Чайковский", "федор чаиковскии"),
             ("שָׁלוֹם", "שלום"),
