@@ -110,13 +110,13 @@ impl App {
         owner: Owner,
         missing: [&'static str; N],
     ) -> Self {
-        let metrics = Arc::<Metrics>::default();
+        let (metrics, tenants) = (Arc::<Metrics>::default(), Arc::<Tenants>::default());
         Self {
-            audit: Audit::new(clock.clone(), Arc::clone(&metrics), None),
+            audit: Audit::new(clock.clone(), Arc::clone(&metrics), Arc::clone(&tenants), None),
             owner,
             hand_off: Arc::default(),
             clock,
-            tenants: Arc::default(),
+            tenants,
             schedule: Arc::new(schedule),
             metrics,
             rates: Arc::default(),
@@ -135,7 +135,8 @@ impl App {
         let Some(path) = &arguments.audit_log else { return Ok(self) };
         let stream = Stream::open(path, Arc::clone(&self.metrics));
         let stream = stream.with_context(|| format!("--audit-log {} can't be written", path.display()))?;
-        let audit = Audit::new(self.clock.clone(), Arc::clone(&self.metrics), Some(stream));
+        let (metrics, tenants) = (Arc::clone(&self.metrics), Arc::clone(&self.tenants));
+        let audit = Audit::new(self.clock.clone(), metrics, tenants, Some(stream));
         Ok(Self { audit, ..self })
     }
 

@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::groups::{Groups, Turn};
 use crate::telemetry::{Lost, Metrics};
-use crate::tenants::ServedTenant;
+use crate::tenants::{ServedTenant, Tenants};
 use reads::{Read, Reads};
 use refusals::{Refusal, Refusals};
 use sign_ins::SignIns;
@@ -53,14 +53,14 @@ pub struct Audit {
     writers: Semaphore,
     /// By the uid of a tenant; of a sign-in at a tenant that does not exist, none.
     refused: Mutex<HashMap<Option<Arc<str>>, Refusals>>,
-    /// By the uid of a tenant, with the tenant as it was served last.
-    signed_in: Mutex<HashMap<Arc<str>, SignedIn>>,
+    /// By the uid of a tenant.
+    signed_in: Mutex<HashMap<Arc<str>, SignIns>>,
+    /// Finds the tenant when a window ends: until then nothing keeps the database of one that is gone open.
+    tenants: Arc<Tenants>,
     reads: Mutex<Reads>,
     tasks: TaskTracker,
     closing: CancellationToken,
 }
-
-type SignedIn = (Arc<ServedTenant>, SignIns);
 
 struct Row {
     tenant: Arc<ServedTenant>,
@@ -122,10 +122,16 @@ impl Waiting {
 
 impl Audit {
     /// An audit that writes its stream there.
-    pub fn new(clock: Clock, metrics: Arc<Metrics>, stream: Option<Stream>) -> Arc<Self> {
+    pub fn new(
+        clock: Clock,
+        metrics: Arc<Metrics>,
+        tenants: Arc<Tenants>,
+        stream: Option<Stream>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             clock,
             metrics,
+            tenants,
             stream,
             groups: Groups::new(MAX_WAITING.0, 1),
             waiting: Arc::default(),
@@ -160,11 +166,7 @@ impl Audit {
     pub fn record_sign_in(self: &Arc<Self>, tenant: &Arc<ServedTenant>, record: AuditRecord) {
         let mut signed_in = self.signed_in.lock();
         let is_first = !signed_in.contains_key(&tenant.uid);
-        let (served, sign_ins) = signed_in
-            .entry(Arc::clone(&tenant.uid))
-            .or_insert_with(|| (Arc::clone(tenant), SignIns::default()));
-        *served = Arc::clone(tenant);
-        let at_once = sign_ins.add(record);
+        let at_once = signed_in.entry(Arc::clone(&tenant.uid)).or_default().add(record);
         drop(signed_in);
         if is_first {
             self.tasks.spawn(Arc::clone(self).end_sign_ins(Arc::clone(&tenant.uid)));
@@ -210,7 +212,7 @@ impl Audit {
         refused.entry(uid).or_default().add(Refusal { address, name }, self.clock.now_ms());
         drop(refused);
         if is_first {
-            self.tasks.spawn(Arc::clone(self).end_window(tenant.cloned()));
+            self.tasks.spawn(Arc::clone(self).end_window(tenant.map(|tenant| Arc::clone(&tenant.uid))));
         }
     }
 
@@ -234,45 +236,50 @@ impl Audit {
     }
 
     /// Records the refused sign-ins of a window that ends now.
-    async fn end_window(self: Arc<Self>, tenant: Option<Arc<ServedTenant>>) {
+    async fn end_window(self: Arc<Self>, tenant_uid: Option<Arc<str>>) {
         self.closing.run_until_cancelled(self.clock.sleep(WINDOW)).await;
-        let uid = tenant.as_ref().map(|tenant| Arc::clone(&tenant.uid));
-        let refused = self.refused.lock().remove(&uid).unwrap_or_default();
-        for (Refusal { address, name }, at_ms, count) in refused.lines() {
+        let refused = self.refused.lock().remove(&tenant_uid).unwrap_or_default();
+        let records = refused.lines().into_iter().map(|(Refusal { address, name }, at_ms, count)| {
             let record = AuditRecord::new(AuditEvent::SignInRefused, at_ms, random::bytes());
             let record = record.at(Origin { address, request_id: None }).times(count);
-            let record = match name {
+            match name {
                 Some(digest) => record.about("name", &digest),
                 None => record,
-            };
-            match &tenant {
-                Some(tenant) => self.record(tenant, record),
-                None => self.write(None, &record),
             }
-        }
+        });
+        let records = records.collect();
+        self.record_of(tenant_uid.as_deref().unwrap_or_default(), records);
     }
 
     /// Records the sign-ins of each window of a tenant, until none came in one.
     async fn end_sign_ins(self: Arc<Self>, tenant_uid: Arc<str>) {
         loop {
             self.closing.run_until_cancelled(self.clock.sleep(WINDOW)).await;
-            let Some((tenant, records)) = self.sign_ins_of_window(&tenant_uid) else { return };
-            for record in records {
-                self.record(&tenant, record);
-            }
+            let Some(records) = self.sign_ins_of_window(&tenant_uid) else { return };
+            self.record_of(&tenant_uid, records);
         }
     }
 
     /// The entries of a window that ends now; `None`: there are none, and no next window.
-    fn sign_ins_of_window(&self, tenant_uid: &Arc<str>) -> Option<(Arc<ServedTenant>, Vec<AuditRecord>)> {
+    fn sign_ins_of_window(&self, tenant_uid: &Arc<str>) -> Option<Vec<AuditRecord>> {
         let mut signed_in = self.signed_in.lock();
-        let (tenant, sign_ins) = signed_in.get_mut(tenant_uid)?;
-        let (tenant, records) = (Arc::clone(tenant), sign_ins.end());
+        let records = signed_in.get_mut(tenant_uid)?.end();
         if records.is_empty() {
             signed_in.remove(tenant_uid);
             return None;
         }
-        Some((tenant, records))
+        Some(records)
+    }
+
+    /// Records entries of a tenant. Those of one that is gone are in the stream alone.
+    fn record_of(self: &Arc<Self>, tenant_uid: &str, records: Vec<AuditRecord>) {
+        let tenant = self.tenants.by_uid(tenant_uid);
+        for record in records {
+            match &tenant {
+                Some(tenant) => self.record(tenant, record),
+                None => self.write(None, &record),
+            }
+        }
     }
 
     async fn store(self: Arc<Self>, mut turn: Turn<Row>) {

@@ -13,7 +13,7 @@ use docket_store::stores::Store;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::tenants::HeldWebhooks;
+use crate::tenants::{HeldWebhooks, Tenants};
 
 const NAME: &str = "zoe@canary.example";
 
@@ -49,7 +49,9 @@ impl Rig {
         let time = ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time"));
         let metrics = Arc::<Metrics>::default();
         let stream = Stream::open(&folder.join("audit.log"), Arc::clone(&metrics)).expect("a file");
-        let audit = Audit::new(Clock::Manual(time.clone()), Arc::clone(&metrics), Some(stream));
+        let tenants = Arc::<Tenants>::default();
+        tenants.replace(vec![Arc::clone(&tenant)]);
+        let audit = Audit::new(Clock::Manual(time.clone()), Arc::clone(&metrics), tenants, Some(stream));
         Self { time, metrics, audit, tenant, folder }
     }
 

@@ -134,8 +134,8 @@ fn stored_order_has_no_field_of_the_request_around_it() {
         let only_saved: Vec<&str> =
             saved.keys().filter(|name| !stored.contains_key(*name)).map(String::as_str).collect();
         let expected: &[&str] = match kind {
-            OrderType::PhotoCopy => &["customerCode", "export", "finalize", "webOrderId"],
-            _ => &["customerCode", "export", "webOrderId"],
+            OrderType::PhotoCopy => &["customerCode", "export", "finalize", "version", "webOrderId"],
+            _ => &["customerCode", "export", "version", "webOrderId"],
         };
         assert_eq!(
             {
