@@ -83,7 +83,9 @@ impl Runtime {
                 _ => {}
             }
         }
-        self.revision = revision(&self.config, &self.held(), &self.faults);
+        if !self.faults.is_empty() {
+            self.revision = revision(&self.config, &self.held(), &self.faults);
+        }
         self
     }
 

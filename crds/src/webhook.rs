@@ -314,6 +314,14 @@ impl Webhook {
     }
 }
 
+/// Namespace and name of the Tenant that the `spec` of a Webhook of this namespace names, whatever else is wrong with it.
+pub fn tenant_ref<'a>(spec: &'a Value, namespace: &'a str) -> Option<(&'a str, &'a str)> {
+    let tenant_ref = spec.get("tenantRef")?;
+    let name = tenant_ref.get("name")?.as_str()?;
+    let other = tenant_ref.get("namespace").and_then(Value::as_str).filter(|other| !other.is_empty());
+    Some((other.unwrap_or(namespace), name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

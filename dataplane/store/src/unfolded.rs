@@ -40,11 +40,10 @@ pub async fn fold(transaction: &mut Transaction, most: i64) -> Result<bool, Stor
     for row in &rows {
         let (row_id, text, before): (String, Option<String>, Option<String>) =
             (row.get(0)?, row.get(1)?, row.get(2)?);
-        if let Some(text) = &text
-            && before.as_ref() != Some(&folded(text))
-        {
+        let now = text.as_deref().map(folded);
+        if let (Some(text), Some(now)) = (text, now.filter(|now| before.as_ref() != Some(now))) {
             let sql = format!("UPDATE {table} SET {searched} = $1 WHERE {id} = $2 AND {of} = $3");
-            transaction.execute(&sql, params![folded(text), &row_id, text]).await?;
+            transaction.execute(&sql, params![now, &row_id, text]).await?;
         }
         last = Some(row_id);
     }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use docket_crds::compile::claimed_by;
+use docket_crds::webhook::tenant_ref;
 use docket_crds::{API_VERSION, ReasonCode, Tenant, TenantStatus, Violation, Webhook, WebhookStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
@@ -146,6 +147,7 @@ impl<T: Document> Declared<T> {
         let status = object.data.get("status").map(Value::to_string).unwrap_or_default();
         let spec = object.data.get_mut("spec").map(Value::take).unwrap_or_default();
         let tenant_ref = tenant_ref(&spec, &meta.name.namespace);
+        let tenant_ref = tenant_ref.map(|(namespace, name)| Name::new(namespace, name));
         let claims = claimed_by(&spec);
         let document = document(&meta, spec);
         let claims = if document.is_ok() { Vec::new() } else { claims };
@@ -171,13 +173,6 @@ fn document<T: Document>(meta: &Meta, spec: Value) -> Result<T, Vec<Violation>> 
         // what is switched off counts.
         Err(violations) => serde_json::from_value(document).map_err(|_| violations),
     }
-}
-
-fn tenant_ref(spec: &Value, namespace: &str) -> Option<Name> {
-    let tenant_ref = spec.get("tenantRef")?;
-    let name = tenant_ref.get("name")?.as_str()?;
-    let other = tenant_ref.get("namespace").and_then(Value::as_str).filter(|other| !other.is_empty());
-    Some(Name::new(other.unwrap_or(namespace), name))
 }
 
 #[cfg(test)]

@@ -303,9 +303,14 @@ fn faults(fetched: &Fetched, tenant: &Tenant, outcomes: &[WebhookOutcome]) -> Ve
 
 /// Only of Webhooks that are served or on hold, and as far as the Secret has room.
 fn with_faults(runtime: Runtime, faults: Vec<(String, Vec<String>)>) -> Runtime {
-    let room = LARGEST.saturating_sub(size(serde_json::to_vec(&runtime)));
     let concerned = |uid: &String| runtime.held_webhooks.contains(uid) || serves(&runtime.config, uid);
-    let faults: Vec<_> = faults.into_iter().filter(|(uid, _)| concerned(uid)).collect();
+    let of = |(uid, texts): &(String, Vec<String>)| !texts.is_empty() && concerned(uid);
+    let faults: Vec<_> = faults.into_iter().filter(of).collect();
+    if faults.is_empty() {
+        // Nothing is measured for a tenant without any.
+        return runtime;
+    }
+    let room = LARGEST.saturating_sub(size(serde_json::to_vec(&runtime)));
     runtime.with_faults(faults, room)
 }
 

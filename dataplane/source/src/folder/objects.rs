@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use docket_crds::webhook::tenant_ref;
 use docket_crds::{Reason, Tenant, Violation, Webhook, duplicates};
 use serde_json::Value;
 
@@ -21,14 +22,6 @@ pub(super) struct Entry<T> {
     pub(super) now: Option<Arc<T>>,
     /// The Tenant that the document of a Webhook names, whatever else is wrong with it.
     pub(super) tenant: Option<Name>,
-}
-
-/// The Tenant that a document of this namespace names; `None`: it names none.
-fn tenant_ref(document: &Value, namespace: &str) -> Option<Name> {
-    let reference = document.pointer("/spec/tenantRef")?;
-    let name = reference.get("name")?.as_str()?.to_owned();
-    let other = reference.get("namespace").and_then(Value::as_str).filter(|other| !other.is_empty());
-    Some(Name { namespace: other.unwrap_or(namespace).to_owned(), name })
 }
 
 /// The objects of a kind.
@@ -62,7 +55,8 @@ impl<T: Object> Entries<T> {
             return vec![Violation::new("", message)];
         }
         let good = last.get(name).and_then(|entry| entry.good.clone());
-        let tenant = tenant_ref(&document, &name.namespace);
+        let tenant = document.get("spec").and_then(|spec| tenant_ref(spec, &name.namespace));
+        let tenant = tenant.map(|(namespace, name)| Name { namespace: namespace.into(), name: name.into() });
         let (read, mut violations) = T::read(document);
         if let (Some(read), Some(good), true) = (&read, &good, violations.is_empty()) {
             violations = read.check_change(good);
