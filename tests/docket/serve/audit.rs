@@ -33,7 +33,7 @@ async fn rows(stage: &Stage) -> BTreeMap<String, Value> {
     let rows = postgres::client(&stage.database).await.query(sql, &[]).await.expect("a statement");
     let text = |row: &tokio_postgres::Row, at| row.get::<_, Option<String>>(at);
     let shown = |row: &tokio_postgres::Row| {
-        let time = jiff::Timestamp::from_millisecond(row.get(1)).expect("a time").to_string();
+        let time = format!("{:.3}", jiff::Timestamp::from_millisecond(row.get(1)).expect("a time"));
         let value = json!({"time": time, "id": text(row, 0), "event": text(row, 2), "tenant": "ACME", "actor": text(row, 3),
             "subject": text(row, 4), "address": text(row, 5), "requestId": text(row, 6), "count": row.get::<_, i64>(7)});
         (row.get(0), value)
