@@ -172,8 +172,8 @@ impl Exchange {
         }
     }
 
-    /// Whether it can take another request after an answer that was read to its end: the receiver has read the whole
-    /// request, has said nothing more, and has neither closed the connection nor announced that it will.
+    /// Whether it can take a request now, as the first or after an answer that was read to its end: the receiver has read the whole
+    /// request before, has said nothing more, and has neither closed the connection nor announced that it will.
     pub fn is_reusable(&mut self) -> bool {
         self.advance(&mut Context::from_waker(Waker::noop()));
         self.requests.is_ready()

@@ -220,8 +220,12 @@ impl Pool {
             };
             match given {
                 // The receiver closed it before this attempt woke.
-                Ok(borrowed) if borrowed.opened.is_none() && !borrowed.connection.is_open() => {}
-                given => return given,
+                Ok(mut borrowed) => {
+                    if borrowed.opened.is_some() || borrowed.connection.is_open() {
+                        return Ok(borrowed);
+                    }
+                }
+                Err(unopened) => return Err(unopened),
             }
         }
     }
@@ -245,7 +249,7 @@ impl Pool {
             drop(state);
             let seat = Seat { pool: self.clone(), target: Arc::clone(target) };
             // Asks the system, which needs time, but not the lock.
-            if let Some(connection) = idle.filter(Connection::is_open) {
+            if let Some(connection) = idle.and_then(|mut idle| idle.is_open().then_some(idle)) {
                 return Ok(Borrowed { connection, opened: None, starved: false, seat });
             }
         }

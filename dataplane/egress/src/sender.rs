@@ -198,6 +198,7 @@ mod tests {
     use super::*;
     use crate::connection::tests::{closed, connection};
     use crate::resolve::FixedDns;
+    use crate::tests::harness::{AMPLE, OK, Receiver, post, private_ca, succeeded};
 
     #[tokio::test]
     async fn dead_kept_connection_is_replaced_within_the_attempt() {
@@ -207,7 +208,7 @@ mod tests {
         let request = request(&url, HeaderMap::new(), Bytes::new()).expect("a request");
         let (mut kept, theirs) = connection().await;
         drop(theirs);
-        closed(&kept).await;
+        closed(&mut kept).await;
         tokio::task::yield_now().await; // now the runtime notices as well
         // The close arrives after the pool has looked: it looks at a socket that is still open.
         let (open, _theirs) = connection().await;
@@ -219,5 +220,21 @@ mod tests {
         let end = sender.0.exchange(&target, &trust, false, request, deadline, &mut report).await;
         assert_eq!(end.err(), Some(FailureClass::Dns), "a new connection was started with a DNS lookup");
         assert!(report.remote.is_none() && report.times.dns.is_none() && report.times.first_byte.is_none());
+    }
+
+    /// Its attempt has got another one. Until it is used, the tickets that follow the handshake are unread.
+    #[tokio::test]
+    async fn connection_that_no_attempt_has_used_serves_the_next_one() {
+        let receiver = Receiver::answering(OK).await;
+        let (sender, url, trust) = (receiver.sender(AMPLE), receiver.url(), private_ca());
+        let target = Arc::new(Target::of(&url, &trust).expect("a target"));
+        let (connection, _) =
+            sender.0.opening(&target, &trust)().await.map_err(|(class, _)| class).expect("one");
+        while connection.socket.peek(&mut [0]).is_err() {
+            tokio::time::sleep(Duration::from_millis(1)).await; // tickets
+        }
+        sender.0.pool.keep_idle(&target, connection);
+        succeeded(post(&sender, &url, &trust, AMPLE).await);
+        assert_eq!(receiver.connections(), 1);
     }
 }

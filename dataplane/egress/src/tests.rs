@@ -1,6 +1,6 @@
 //! Attempts against receivers on real sockets, most of them hostile, through the crate's public interface.
 
-mod harness;
+pub(crate) mod harness;
 
 mod answer;
 mod certificates;
