@@ -22,7 +22,9 @@ pub struct SearchTerms {
     pub caption: Option<String>,
     /// The firm's matter.
     pub client_matter_number: Option<String>,
-    /// The three above with the organizations and surnames of the parties; [`folded`], at most [`MAX_TEXT`] characters.
+    /// The caller's own key.
+    pub external_reference: Option<String>,
+    /// The first three with the organizations and surnames of the parties; [`folded`], at most [`MAX_TEXT`] characters.
     pub text: String,
 }
 
@@ -39,6 +41,7 @@ impl Order {
         let case_number = case.and_then(|case| owned(&case.case_number));
         let caption = case.and_then(caption);
         let client_matter_number = each!(self, order => owned(&order.client_matter_number));
+        let external_reference = each!(self, order => owned(&order.external_reference));
         let terms = [&case_number, &caption, &client_matter_number].into_iter().flatten().map(String::as_str);
         let names = self.parties().into_iter().filter_map(surname);
         let mut text = String::with_capacity(128);
@@ -49,7 +52,7 @@ impl Order {
         if let Some((end, _)) = text.char_indices().nth(MAX_TEXT) {
             text.truncate(end);
         }
-        SearchTerms { case_number, caption, client_matter_number, text }
+        SearchTerms { case_number, caption, client_matter_number, external_reference, text }
     }
 
     fn case(&self) -> Option<&Case> {

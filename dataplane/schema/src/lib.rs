@@ -249,6 +249,26 @@ pub const MIGRATIONS: &[Migration] = &[
         },
         indexes: &[],
     },
+    Migration {
+        version: 20,
+        name: "searches by external reference (additive)",
+        sql: Sql::Each {
+            postgres: include_str!("../migrations/0020_external_references_postgres.sql"),
+            sqlite: include_str!("../migrations/0020_external_references_sqlite.sql"),
+        },
+        indexes: &[Index {
+            name: "web_order_by_reference",
+            create: "CREATE INDEX web_order_by_reference ON web_order (external_reference) WHERE external_reference IS NOT NULL",
+            // A few at a time, because a save waits for a row that is being changed. Programs of before do not write the column.
+            first: "DO $$ DECLARE after_id text := ''; last_id text; BEGIN LOOP \
+                    SELECT max(id) INTO last_id FROM (SELECT id FROM web_order WHERE id > after_id ORDER BY id LIMIT 1000) AS few; \
+                    EXIT WHEN last_id IS NULL; \
+                    UPDATE web_order SET external_reference = body::json ->> 'externalReference' \
+                    WHERE id > after_id AND id <= last_id AND external_reference IS NULL \
+                    AND strpos(body, '\"externalReference\":') > 0; \
+                    COMMIT; after_id := last_id; END LOOP; END $$",
+        }],
+    },
 ];
 
 /// Creates the table of applied steps, if it does not exist. Runs before [`CURRENT_VERSION`].

@@ -136,7 +136,8 @@ impl NewOrder {
             exported_at_ms: None,
             version: 1,
         };
-        let empty = StoredOrder { head, body: String::new(), search_text: String::new() };
+        let empty =
+            StoredOrder { head, body: String::new(), search_text: String::new(), external_reference: None };
         let stored = filled(empty, request);
         let event = self.ids.as_ref().map(|ids| ids.rows(publication(&stored, request, true), now));
         (stored, event)
@@ -272,6 +273,7 @@ fn filled(mut stored: StoredOrder, request: &SaveRequest) -> StoredOrder {
     stored.head.caption = terms.caption;
     stored.head.client_matter_number = terms.client_matter_number;
     stored.search_text = terms.text;
+    stored.external_reference = terms.external_reference;
     stored.body = request.order.to_stored();
     stored
 }

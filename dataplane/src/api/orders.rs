@@ -73,6 +73,8 @@ request! {
         opt from: DateOrTime;
         /// Created before: a date (meaning 00:00 UTC), or a time with an offset.
         opt to: DateOrTime;
+        /// The caller's own key, exactly as it was saved.
+        opt external_reference: Line<64>;
         /// Part of a case number, caption, matter number, organization or surname.
         opt text: Line<100>;
         /// Orders per page.
@@ -316,11 +318,12 @@ pub async fn search(
     caller: Caller,
     Query(search): Query<OrderSearch>,
 ) -> Result<Json<OrderPage>, ApiError> {
-    let OrderSearch { order_type, status, from, to, text, page_size, cursor } = search;
+    let OrderSearch { order_type, status, from, to, external_reference, text, page_size, cursor } = search;
     let filter = OrderFilter {
         customer_code: caller.subject.own_customer().map(str::to_owned),
         order_type,
         status,
+        external_reference,
         from_ms: from.map(Timestamp::as_millisecond),
         to_ms: to.map(Timestamp::as_millisecond),
         text,

@@ -9,7 +9,7 @@ use docket_schema::postgres::LONGEST_ANSWER;
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
 use crate::sql::{Param, Rows, Search, Statement, containing, params};
-use crate::walk::{Page, Place, Walk};
+use crate::walk::{Page, Place, Walk, in_order_of};
 
 /// Where a web order is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +84,8 @@ pub struct StoredOrder {
     pub body: String,
     /// The text that the `text` of a search is looked for in.
     pub search_text: String,
+    /// The caller's own key.
+    pub external_reference: Option<String>,
 }
 
 macro_rules! head {
@@ -113,8 +115,9 @@ fn head(row: &super::sql::Row) -> Result<OrderHead, StoreError> {
 
 static INSERT: Rows = Rows::new(
     "INSERT INTO web_order (id, order_type, customer_code, status, finalized, case_number, caption, \
-     client_matter_number, created_at_ms, updated_at_ms, exported_at_ms, body, search_text, version) \
-     {text, text, text, text, boolean, text, text, text, bigint, bigint, bigint, text, text, bigint}",
+     client_matter_number, created_at_ms, updated_at_ms, exported_at_ms, body, search_text, version, \
+     external_reference) \
+     {text, text, text, text, boolean, text, text, text, bigint, bigint, bigint, text, text, bigint, text}",
 );
 
 /// Stores a new order. [`StoreError::Conflict`] if the customer does not exist.
@@ -125,7 +128,7 @@ pub async fn insert(transaction: &mut Transaction, order: &StoredOrder) -> Resul
 /// The statement that stores new orders.
 pub(crate) fn inserts<'a>(orders: impl IntoIterator<Item = &'a StoredOrder>) -> Option<Statement> {
     INSERT.statement(orders.into_iter().map(|order| {
-        let StoredOrder { head, body, search_text } = order;
+        let StoredOrder { head, body, search_text, external_reference } = order;
         [
             Param::from(&head.id),
             Param::Word(head.order_type.as_str()),
@@ -141,6 +144,7 @@ pub(crate) fn inserts<'a>(orders: impl IntoIterator<Item = &'a StoredOrder>) -> 
             body.into(),
             search_text.into(),
             head.version.into(),
+            external_reference.as_ref().into(),
         ]
     }))
 }
@@ -149,8 +153,8 @@ pub(crate) fn inserts<'a>(orders: impl IntoIterator<Item = &'a StoredOrder>) -> 
 pub async fn update(transaction: &mut Transaction, order: &StoredOrder) -> Result<bool, StoreError> {
     let sql = "UPDATE web_order SET status = $1, finalized = $2, case_number = $3, caption = $4, \
                client_matter_number = $5, updated_at_ms = $6, exported_at_ms = $7, body = $8, search_text = $9, \
-               version = $10 WHERE id = $11 AND version = $12";
-    let StoredOrder { head, body, search_text } = order;
+               version = $10, external_reference = $11 WHERE id = $12 AND version = $13";
+    let StoredOrder { head, body, search_text, external_reference } = order;
     let params = params![
         head.status.as_str(),
         head.finalized,
@@ -162,6 +166,7 @@ pub async fn update(transaction: &mut Transaction, order: &StoredOrder) -> Resul
         body,
         search_text,
         head.version,
+        external_reference.clone(),
         &head.id,
         head.version - 1,
     ];
@@ -176,11 +181,15 @@ pub async fn find(
 ) -> Result<Option<StoredOrder>, StoreError> {
     // The body of another customer's order is not read: how long that takes would reveal it.
     let sql = format!(
-        "SELECT {HEAD}, body, search_text FROM web_order WHERE id = $1 AND customer_code = coalesce($2, customer_code)"
+        "SELECT {HEAD}, body, search_text, external_reference FROM web_order \
+         WHERE id = $1 AND customer_code = coalesce($2, customer_code)"
     );
     let row = connection.query_opt(&sql, params![id, customer_code]).await?;
-    row.map(|row| Ok(StoredOrder { head: head(&row)?, body: row.get(12)?, search_text: row.get(13)? }))
-        .transpose()
+    let stored = |row: super::sql::Row| {
+        let (body, search_text, external_reference) = (row.get(12)?, row.get(13)?, row.get(14)?);
+        Ok(StoredOrder { head: head(&row)?, body, search_text, external_reference })
+    };
+    row.map(stored).transpose()
 }
 
 /// A web order as it is read with others.
@@ -237,6 +246,8 @@ pub struct OrderFilter {
     pub from_ms: Option<i64>,
     /// Created before.
     pub to_ms: Option<i64>,
+    /// With this key of the caller's own, exactly.
+    pub external_reference: Option<String>,
     /// Part of the search text, as people type it.
     pub text: Option<String>,
     /// After this order, in the order of the search.
@@ -250,7 +261,8 @@ pub async fn search(
     filter: &OrderFilter,
     page_size: i64,
 ) -> Result<Page<OrderHead>, StoreError> {
-    let OrderFilter { customer_code, order_type, status, from_ms, to_ms, text, after } = filter;
+    let OrderFilter { customer_code, order_type, status, external_reference, from_ms, to_ms, text, after } =
+        filter;
     let of_customer = |mut search: Search| {
         search.and_some("customer_code = $1", customer_code.as_ref());
         search.and_some("created_at_ms >= $1", *from_ms);
@@ -265,6 +277,7 @@ pub async fn search(
         });
         search.and_some("order_type = $1", order_type.map(OrderType::as_str));
         search.and_some("status = $1", status.map(OrderStatus::as_str));
+        search.and_some("external_reference = $1", external_reference.as_ref());
         if let Some(text) = text {
             // The second finds what is not folded yet.
             let either = "(search_text LIKE $1 ESCAPE '\\' OR search_text LIKE $2 ESCAPE '\\')";
@@ -273,10 +286,15 @@ pub async fn search(
         search
     };
     let by_word = order_type.is_some() || status.is_some();
-    let is_indexed = !by_word && text.is_none();
-    let rare = if by_word { vec![of_words(filter)] } else { Vec::new() };
-    let walk =
-        Walk { table: "web_order", page_size, after: after.as_ref(), is_indexed, rare, rare_first: false };
+    let is_indexed = !by_word && text.is_none() && external_reference.is_none();
+    let of_reference = external_reference.iter().map(|reference| {
+        let mut search = Search::new("SELECT * FROM web_order");
+        search.and(&in_order_of("external_reference"), [reference.into()]);
+        vec![search]
+    });
+    let rare = of_reference.chain(by_word.then(|| of_words(filter))).collect();
+    let rare_first = external_reference.is_some();
+    let walk = Walk { table: "web_order", page_size, after: after.as_ref(), is_indexed, rare, rare_first };
     let place_of = |head: &OrderHead| (head.created_at_ms, head.id.clone());
     walk.page(connection, clock, rows, matching, head, place_of).await
 }

@@ -41,6 +41,34 @@ async fn an_item_is_what_an_order_is_known_by() {
     assert_eq!(item, expected);
 }
 
+#[tokio::test]
+async fn an_order_is_found_by_its_callers_own_key() {
+    let rig = Rig::start().await;
+    let (ada, other) = (rig.ada().await, rig.bea().await);
+    for key in ["Zeile 4/ä+1", "4410", "4410"] {
+        let order = with(captioned("x"), json!({"externalReference": key}));
+        save(&ada, &order).await;
+    }
+    save(&other, &with(captioned("x"), json!({"externalReference": "4410"}))).await;
+    for (query, ids) in [
+        ("?externalReference=Zeile%204/%C3%A4%2B1", vec![1]),
+        ("?externalReference=zeile%204/%C3%A4%2B1", vec![]),
+        ("?externalReference=Zeile", vec![]),
+        ("?externalReference=4410", vec![3, 2]),
+        ("?externalReference=4410&status=Draft&text=x", vec![3, 2]),
+        ("?externalReference=4410&status=Exported", vec![]),
+        ("?externalReference=4410&to=2020-01-01", vec![]),
+        ("?text=4410", vec![]),
+    ] {
+        assert_eq!(found(&ada, query).await, ids, "{query}");
+    }
+    let change = json!({"webOrderId": "W00000003", "externalReference": "4411"});
+    save(&ada, &with(captioned("x"), change)).await;
+    assert_eq!(found(&ada, "?externalReference=4410").await, [2]);
+    assert_eq!(found(&ada, "?externalReference=4411").await, [3]);
+    assert_eq!(ada.get("/Orders/Search?externalReference=").await.status, 400);
+}
+
 /// Every text below these names, wherever they stand.
 fn texts_named(value: &Value, names: &[&str], out: &mut Vec<String>) {
     match value {
@@ -225,7 +253,7 @@ async fn a_page_has_25_orders_unless_said_otherwise() {
     let rig = Rig::start().await;
     let ada = rig.ada().await;
     let row = "INSERT INTO web_order SELECT 'W9' || value, 'Court', 'C-1', 'Draft', NULL, '{}', NULL, NULL, NULL, '',
-               1, value, value, NULL FROM (WITH RECURSIVE n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n
+               1, value, value, NULL, NULL FROM (WITH RECURSIVE n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n
                WHERE value < 120) SELECT value FROM n) rows";
     rig.change(row);
     for (query, count) in [("", 25), ("?pageSize=100", 100), ("?pageSize=1", 1)] {

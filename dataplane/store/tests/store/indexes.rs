@@ -22,7 +22,13 @@ on_both_databases!(rare_values_behind_a_long_history_are_found_on_one_page);
 
 /// The version whose programs know none of these indexes.
 const BEFORE: usize = 4;
-const NAMES: [&str; 4] = ["delivery_by_failure", "delivery_open", "event_by_code", "web_order_by_status"];
+const NAMES: [&str; 5] = [
+    "delivery_by_failure",
+    "delivery_open",
+    "event_by_code",
+    "web_order_by_reference",
+    "web_order_by_status",
+];
 
 /// Orders, events and deliveries with the numbers from 1 to `count`, one per millisecond. The 7th and the 11th of each have
 /// values that no other one has; half of the 11th's are those of the queue.
@@ -35,11 +41,12 @@ fn rows(count: i64) -> [String; 7] {
     let (code, webhook, name) =
         (odd("note.created", "order.created"), odd("rare", "usual"), odd("a/rare", "a/usual"));
     let (status, kind) = (odd("Exported", "Draft"), odd("Court", "Process"));
+    let order = odd(r#"{"externalReference":"own key"}"#, "");
     [
         "INSERT INTO customer (code, name, created_at_ms) VALUES ('C-1', 'One', 0)".to_owned(),
         format!(
             "INSERT INTO web_order (id, order_type, customer_code, status, body, search_text, version, created_at_ms, \
-             updated_at_ms) SELECT {}, {kind}, 'C-1', {status}, '', '', 1, n, n FROM {numbers} AS number",
+             updated_at_ms) SELECT {}, {kind}, 'C-1', {status}, {order}, '', 1, n, n FROM {numbers} AS number",
             id("W")
         ),
         format!(
@@ -149,6 +156,9 @@ fn of_orders() -> Vec<(OrderFilter, Vec<&'static str>)> {
         (OrderFilter { status: Some(OrderStatus::Cancelled), ..one.clone() }, vec![]),
         (OrderFilter { order_type: Some(OrderType::Court), ..all.clone() }, both.clone()),
         (OrderFilter { order_type: Some(OrderType::Court), ..one.clone() }, both.clone()),
+        (OrderFilter { external_reference: Some("own key".into()), ..all.clone() }, both.clone()),
+        (OrderFilter { external_reference: Some("own key".into()), ..one.clone() }, both.clone()),
+        (OrderFilter { external_reference: Some("Own key".into()), ..all.clone() }, vec![]),
         (
             OrderFilter {
                 order_type: Some(OrderType::Court),
@@ -197,6 +207,8 @@ async fn rare_values_behind_a_long_history_are_found_on_one_page(rig: TenantData
     for sql in rows(2_500) {
         rig.run(&sql).await;
     }
+    // As a save writes it, and the upgrade of a database of before.
+    rig.run("UPDATE web_order SET external_reference = 'own key' WHERE body <> ''").await;
     search_all(&rig.database, async || 0).await;
 }
 
@@ -369,6 +381,9 @@ async fn a_build_that_was_cut_off_is_begun_again() {
     before.commit().await.expect("committed");
     let invalid = "SELECT count(*) FROM pg_index WHERE NOT indisvalid";
     assert_eq!(client.query_one(invalid, &[]).await.expect("a statement").get::<_, i64>(0), 1);
+    // What comes before the build of the index that finds them; the search is the same without it.
+    let keys = "UPDATE web_order SET external_reference = 'own key' WHERE body <> ''";
+    client.batch_execute(keys).await.expect("a statement");
     search_all(&database, async || 0).await;
     assert!(database.build_indexes().await.expect("the next one continues"));
     assert_eq!(valid(&client).await, NAMES);

@@ -33,17 +33,17 @@ pub(super) fn order(id: &str) -> StoredOrder {
         exported_at_ms: None,
         version: 1,
     };
-    StoredOrder { head, body: "{}".into(), search_text: String::new() }
+    StoredOrder { head, body: "{}".into(), search_text: String::new(), external_reference: None }
 }
 
 /// `StoredOrder` does not print, so that no log can show one.
 fn shown(order: &StoredOrder) -> String {
-    let StoredOrder { head, body, search_text } = order;
+    let StoredOrder { head, body, search_text, external_reference } = order;
     let OrderHead { id, order_type, customer_code, status, finalized, case_number, caption, .. } = head;
     let OrderHead { client_matter_number, created_at_ms, updated_at_ms, exported_at_ms, version, .. } = head;
     format!(
         "{id} {order_type} {customer_code} {status:?} {finalized:?} {case_number:?} {caption:?} \
-         {client_matter_number:?} {created_at_ms} {updated_at_ms} {exported_at_ms:?} {body} {search_text} {version}"
+         {client_matter_number:?} {created_at_ms} {updated_at_ms} {exported_at_ms:?} {body} {search_text} {external_reference:?} {version}"
     )
 }
 
@@ -65,6 +65,7 @@ fn full(id: &str) -> StoredOrder {
     order.head.exported_at_ms = Some(T0 + 9);
     order.body = "{\"caption\":\"Müller v. 🦊\",\"n\":1.50}".into();
     order.search_text = "müller 🦊".into();
+    order.external_reference = Some("🦊-4410".into());
     order
 }
 

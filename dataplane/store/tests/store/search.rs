@@ -80,12 +80,14 @@ async fn each_filter_keeps_what_it_names(rig: TenantDatabase) {
 
 async fn filters_add_up(rig: TenantDatabase) {
     three_orders(&rig).await;
+    rig.run("UPDATE web_order SET external_reference = 'own key'").await;
     let every = OrderFilter {
         customer_code: Some("SMITH".into()),
         order_type: Some(OrderType::Court),
         status: Some(OrderStatus::Exported),
         from_ms: Some(T0),
         to_ms: Some(T0 + 11),
+        external_reference: Some("own key".into()),
         text: Some(String::new()),
         after: Some((T0 + 11, String::new())),
     };
