@@ -3,11 +3,12 @@
 use unicode_normalization::UnicodeNormalization;
 
 /// The folded text: lower case, without accents and other marks, in one of the ways in which Unicode writes it. Ligatures and stroked
-/// letters become plain ones, typographic quotation marks and dashes those of the keyboard. What can't be seen is left out.
+/// letters become plain ones, digits of any script, typographic quotation marks and dashes those of the keyboard, and blanks side by
+/// side one blank. What can't be seen is left out.
 ///
 /// A folded text is its own: what was folded before stays as it is.
 pub fn folded(text: &str) -> String {
-    if text.is_ascii() && !text.contains('`') {
+    if text.bytes().all(|b| matches!(b, b' '..=b'~') && b != b'`') && !text.contains("  ") {
         return text.to_ascii_lowercase();
     }
     let mut folded = String::with_capacity(text.len());
@@ -16,13 +17,34 @@ pub fn folded(text: &str) -> String {
     // Twice: lower case can have marks of its own, and a mark can be within what a letter stands for.
     let lower = text.nfkd().filter(|c| !is_dropped(*c)).flat_map(char::to_lowercase).collect::<String>();
     for c in lower.nfkd().filter(|c| !is_dropped(*c)) {
-        match plain(c) {
-            Some(plain) => folded.push_str(plain),
-            None => folded.push(c),
+        if c.is_whitespace() {
+            folded.push_str(if folded.ends_with(' ') { "" } else { " " });
+        } else if c.is_ascii_alphanumeric() {
+            folded.push(c);
+        } else if let Some((plain, _)) = PLAIN.iter().find(|(_, all)| all.contains(c)) {
+            folded.push_str(plain);
+        } else {
+            folded.push(digit_of(c).and_then(|value| char::from_digit(value, 10)).unwrap_or(c));
         }
     }
     // Back to one character for a syllable, as in Korean.
     folded.nfkc().collect()
+}
+
+/// The text with each accented letter as one character, where Unicode has one: keyboards write some as a letter and a mark. It is in
+/// Unicode's normalization form C.
+pub fn composed(text: &str) -> String {
+    text.nfc().collect()
+}
+
+/// The text with each accented letter as a letter and its marks: in Unicode's normalization form D.
+pub fn decomposed(text: &str) -> String {
+    text.nfd().collect()
+}
+
+/// Whether nothing of the text is compared: it has only blanks, marks and what can't be seen. A search for it finds nothing.
+pub fn is_unseen(text: &str) -> bool {
+    folded(text).trim().is_empty()
 }
 
 /// Marks of scripts that are written without them as well, and characters that can't be seen.
@@ -39,43 +61,94 @@ fn is_dropped(c: char) -> bool {
         | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// What people type for a character that Unicode does not take apart.
-fn plain(c: char) -> Option<&'static str> {
-    Some(match c {
-        'ß' => "ss",
-        'æ' => "ae",
-        'œ' => "oe",
-        'ø' => "o",
-        'đ' | 'ð' | 'ɖ' => "d",
-        'ł' | 'ƚ' => "l",
-        'ħ' => "h",
-        'ŧ' => "t",
-        'ƀ' => "b",
-        'ɨ' | 'ı' => "i",
-        'ɉ' | 'ȷ' => "j",
-        'ɍ' => "r",
-        'ɏ' => "y",
-        'ƶ' => "z",
-        'ǥ' => "g",
-        'þ' => "th",
-        'ŋ' => "n",
-        'ĸ' => "k",
-        'ƒ' => "f",
-        'ȼ' => "c",
-        'ɇ' => "e",
-        'ʉ' => "u",
-        'ς' => "σ",
-        // Ё, Й and Ї lose their marks above.
-        'ґ' => "г",
-        '‘' | '’' | '‚' | '‛' | '′' | 'ʼ' | 'ʻ' | 'ʹ' | 'ʾ' | 'ʿ' | '`' | 'ꞌ' | '＇' | '׳' => {
-            "'"
-        }
-        '“' | '”' | '„' | '‟' | '″' | '«' | '»' | '״' => "\"",
-        '‐' | '‑' | '‒' | '–' | '—' | '―' | '−' | '־' => "-",
-        '⁄' | '∕' => "/",
-        _ if c.is_whitespace() => " ",
-        _ => return None,
-    })
+/// What people type for characters that Unicode does not take apart: letters with a stroke, a hook or a tail, ligatures, the letters
+/// of one key on different keyboards, quotation marks and dashes.
+#[rustfmt::skip]
+const PLAIN: [(&str, &str); 66] = [
+    ("\"", "“”„‟″«»״「」『』❝❞"),
+    ("'", "‘’‚‛′ʼʻʹʾʿ`ꞌ＇׳‹›՚❛❜"),
+    ("-", "‐‑‒–—―−־˗⁃⸺⸻⸗֊"),
+    ("/", "⁄∕"),
+    ("a", "ᶏⱥɑ"),
+    ("b", "ƀƃɓᵬᶀꞗ"),
+    ("c", "ƈȼɕꞓꞔ"),
+    ("d", "đƌȡɖɗᵭᶁᶑꟈð"),
+    ("e", "ɇᶒⱸꬴəɛǝ"),
+    ("f", "ƒᵮᶂꞙ"),
+    ("g", "ǥɠᶃꞡɡ"),
+    ("h", "ħɦⱨꞕ"),
+    ("i", "ɨᶖıɩ"),
+    ("j", "ɉʝȷ"),
+    ("k", "ƙᶄⱪꝁꝃꝅꞣĸ"),
+    ("l", "łƚȴɫɬɭᶅⱡꝉꞎꬷꬸꬹ"),
+    ("m", "ɱᵯᶆꬺ"),
+    ("n", "ƞȵɲɳᵰᶇꞑꞥꬻŋ"),
+    ("o", "øⱺꝋꝍɔɵ"),
+    ("p", "ƥᵱᵽᶈꝑꝓꝕ"),
+    ("q", "ɋʠꝗꝙ"),
+    ("r", "ɍɼɽɾᵲᵳᶉꞧꭉ"),
+    ("s", "ȿʂᵴᶊꞩꟊ"),
+    ("t", "ŧƫƭȶʈᵵⱦ"),
+    ("u", "ᶙꞹꭎꭒʉʊ"),
+    ("v", "ʋᶌⱱⱴꝟ"),
+    ("w", "ⱳ"),
+    ("x", "ᶍꭖꭗꭘꭙ"),
+    ("y", "ƴɏỿꭚ"),
+    ("z", "ƶȥɀʐʑᵶᶎⱬʒ"),
+    ("σ", "ς"),
+    ("а", "ә"),
+    ("г", "ґғҕӷӻ"),
+    ("ж", "җ"),
+    ("з", "ҙ"),
+    ("к", "қҝҟӄ"),
+    ("л", "ӆԓԡԯ"),
+    ("м", "ӎ"),
+    ("н", "ңӈӊԣԩ"),
+    ("о", "ө"),
+    ("п", "ҧԥ"),
+    ("р", "ҏ"),
+    ("с", "ҫ"),
+    ("т", "ҭꚋ"),
+    ("у", "үұ"),
+    ("х", "ҳӽӿһ"),
+    ("ч", "ҷҹ"),
+    ("ا", "ٱ"),
+    ("ك", "ک"),
+    ("ه", "ة"),
+    ("ي", "یى"),
+    ("aa", "ꜳ"),
+    ("ae", "æ"),
+    ("ao", "ꜵ"),
+    ("au", "ꜷ"),
+    ("av", "ꜹꜻ"),
+    ("ay", "ꜽ"),
+    ("ll", "ỻ"),
+    ("oe", "œ"),
+    ("oo", "ꝏ"),
+    ("ss", "ß"),
+    ("th", "þꝥꝧ"),
+    ("vy", "ꝡ"),
+    ("וו", "װ"),
+    ("וי", "ױ"),
+    ("יי", "ײ"),
+];
+
+/// The zeros of the decimal digits of every script, in order. The others follow their zero.
+const ZEROS: [u32; 76] = [
+    0x30, 0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xde6, 0xe50,
+    0xed0, 0xf20, 0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90, 0x1b50, 0x1bb0, 0x1c40,
+    0x1c50, 0xa620, 0xa8d0, 0xa900, 0xa9d0, 0xa9f0, 0xaa50, 0xabf0, 0xff10, 0x104a0, 0x10d30, 0x10d40,
+    0x11066, 0x110f0, 0x11136, 0x111d0, 0x112f0, 0x11450, 0x114d0, 0x11650, 0x116c0, 0x116d0, 0x116da,
+    0x11730, 0x118e0, 0x11950, 0x11bf0, 0x11c50, 0x11d50, 0x11da0, 0x11f50, 0x16130, 0x16a60, 0x16ac0,
+    0x16b50, 0x16d70, 0x1ccf0, 0x1d7ce, 0x1d7d8, 0x1d7e2, 0x1d7ec, 0x1d7f6, 0x1e140, 0x1e2f0, 0x1e4f0,
+    0x1e5f1, 0x1e950, 0x1fbf0,
+];
+
+/// The value of a decimal digit of any script.
+pub fn digit_of(c: char) -> Option<u32> {
+    let c = u32::from(c);
+    let zero = ZEROS[..ZEROS.partition_point(|zero| *zero <= c)].last()?;
+    Some(c - zero).filter(|value| *value < 10)
 }
 
 #[cfg(test)]
@@ -107,9 +180,34 @@ mod tests {
             ("in re “Doe” – No. 5", "in re \"doe\" - no. 5"),
             ("a\u{a0}b\u{ad}c\u{200b}d", "a bcd"),
             ("①②③ Ⅳ", "123 iv"),
+            ("Smith \t\u{3000}\n Double", "smith double"),
+            ("١٢٣ ۴۵ १२३ １２ 𝟘", "123 45 123 12 0"),
+            ("ȺȾɆ Ƙola Ɗanladi Ƴar Ⱡ Ⱬ ȥ Ꜳ Ꝏ Ỻ", "ate kola danladi yar l z z aa oo ll"),
+            ("Əliyev Ɛ Ɔ", "eliyev e o"),
+            ("Қазақ Ғ Җ Өмір", "казак г ж омір"),
+            ("علی کریم موسى فاطمة ٱلله", "علي كريم موسي فاطمه الله"),
+            ("װײס", "ווייס"),
+            ("‹a› 「b」 ՚c⸺d", "'a' \"b\" 'c-d"),
         ] {
             assert_eq!(folded(written), folded(typed), "{written} and {typed}");
         }
+    }
+
+    #[test]
+    fn text_of_which_nothing_is_compared_is_known() {
+        for text in ["", " ", "\t\u{3000}", "\u{200b}", "\u{ad}\u{feff}", "\u{301}", "\u{640}", "´\u{301}"] {
+            assert_eq!(is_unseen(text), text != "´\u{301}", "{text:?}");
+        }
+    }
+
+    #[test]
+    fn digits_of_every_script_have_their_values() {
+        let digits = |text: &str| text.chars().map(digit_of).collect::<Vec<_>>();
+        for text in ["059", "٠٥٩", "۰۵۹", "०५९", "๐๕๙", "０５９", "𝟎𝟓𝟗"] {
+            assert_eq!(digits(text), [Some(0), Some(5), Some(9)], "{text}");
+        }
+        assert_eq!(digits("/:a²½Ⅳ五\u{1d800}"), [None; 8]);
+        assert!(ZEROS.is_sorted() && PLAIN.iter().all(|(_, all)| !all.is_empty()));
     }
 
     #[test]

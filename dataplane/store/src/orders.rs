@@ -1,6 +1,6 @@
 //! Web orders: what clients save.
 
-use docket_domain::fold::folded;
+use docket_domain::fold::{folded, is_unseen};
 use docket_domain::order_type::OrderType;
 use docket_domain::word::UnknownWord;
 use docket_program::clock::Clock;
@@ -263,6 +263,9 @@ pub async fn search(
 ) -> Result<Page<OrderHead>, StoreError> {
     let OrderFilter { customer_code, order_type, status, external_reference, from_ms, to_ms, text, after } =
         filter;
+    if text.as_deref().is_some_and(is_unseen) {
+        return Ok(Page { items: Vec::new(), next: None });
+    }
     let of_customer = |mut search: Search| {
         search.and_some("customer_code = $1", customer_code.as_ref());
         search.and_some("created_at_ms >= $1", *from_ms);

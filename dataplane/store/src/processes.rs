@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use docket_domain::fold::folded;
+use docket_domain::fold::{folded, is_unseen};
 use docket_domain::process::ServiceStatus;
 
 use crate::connection::Connection;
@@ -88,6 +88,9 @@ pub async fn search(
 ) -> Result<Vec<Process>, StoreError> {
     let ProcessFilter { customer_code, work_order, case_number, servee, status, from_ms, to_ms, after } =
         filter;
+    if servee.as_deref().is_some_and(is_unseen) {
+        return Ok(Vec::new());
+    }
     let mut search = Search::new(
         "SELECT w.number, w.web_order_id, w.customer_code, w.case_number, w.caption, w.servee, \
          coalesce(p.status, 'New'), p.serve_result, p.service_method, p.served_at_ms, p.served_on_name, \

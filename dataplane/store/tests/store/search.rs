@@ -80,7 +80,7 @@ async fn each_filter_keeps_what_it_names(rig: TenantDatabase) {
 
 async fn filters_add_up(rig: TenantDatabase) {
     three_orders(&rig).await;
-    rig.run("UPDATE web_order SET external_reference = 'own key'").await;
+    rig.run("UPDATE web_order SET external_reference = 'own key', search_text = 'the fox'").await;
     let every = OrderFilter {
         customer_code: Some("SMITH".into()),
         order_type: Some(OrderType::Court),
@@ -88,7 +88,7 @@ async fn filters_add_up(rig: TenantDatabase) {
         from_ms: Some(T0),
         to_ms: Some(T0 + 11),
         external_reference: Some("own key".into()),
-        text: Some(String::new()),
+        text: Some("fox".into()),
         after: Some((T0 + 11, String::new())),
     };
     assert_eq!(ids(&rig, every.clone()).await, ["court"]);
@@ -114,7 +114,8 @@ async fn wildcards_in_a_text_are_letters(rig: TenantDatabase) {
         ("?", vec![]),
         ("$1", vec![]),
         ("' or 1=1 --", vec![]),
-        ("", vec!["under", "percent", "none", "back"]),
+        ("", vec![]),
+        ("\u{301}", vec![]),
     ] {
         let filter = OrderFilter { text: Some(text.into()), ..OrderFilter::default() };
         assert_eq!(ids(&rig, filter).await, found, "{text:?}");
