@@ -56,7 +56,11 @@ impl TokenSubject {
 
 /// What the tokens of a user depend on beside their claims. When it changes, they end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner([u8; 32]);
+pub struct Owner {
+    digest: [u8; 32],
+    /// Of a contact.
+    customer_code: Option<String>,
+}
 
 impl Owner {
     /// An active user with this password, as its hash is stored, who was signed out everywhere so often; of this customer, if it
@@ -73,14 +77,14 @@ impl Owner {
         if sign_outs != 0 {
             digest.update(sign_outs.to_be_bytes());
         }
-        Self(digest.finalize().into())
+        Self { digest: digest.finalize().into(), customer_code: customer_code.map(str::to_owned) }
     }
 
     /// What a token says of its owner: nothing without the tenant's key.
     fn mark(&self, secret: &[u8]) -> String {
         let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("HMAC takes a key of any length");
         mac.update(b"owner");
-        mac.update(&self.0);
+        mac.update(&self.digest);
         hex::encode(&mac.finalize().into_bytes()[..16])
     }
 }
@@ -120,8 +124,9 @@ pub struct Verified<'a> {
 impl Verified<'_> {
     /// Whether the token was issued to the subject as it is now.
     pub fn belongs_to(&self, owner: &Owner) -> bool {
-        // The mark is signed, so no sender can choose it, and time reveals nothing of use.
-        self.mark == owner.mark(self.secret)
+        // The mark is signed, so no sender can choose it, and time reveals nothing of use. It stands for the customer as well, but what a
+        // caller may see depends on the customer that the token names.
+        self.mark == owner.mark(self.secret) && self.subject.own_customer() == owner.customer_code.as_deref()
     }
 }
 
@@ -320,6 +325,10 @@ mod tests {
     fn token_belongs_to_its_subject_as_it_was_at_sign_in() {
         let token = verdict(&token()).expect("good");
         assert!(token.belongs_to(&owner()));
+        let mut claims = good_claims();
+        claims["customerCode"] = json!("C-1002");
+        let token_of_another = forged(good_header(), claims);
+        assert!(!verdict(&token_of_another).expect("signed").belongs_to(&owner()));
         for (customer, hash, sign_outs) in [
             (Some("C-1001"), Some("$argon2id$"), 0),
             (Some("C-1001"), None, 0),
