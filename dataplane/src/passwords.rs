@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use argon2::password_hash::CustomizedPasswordHasher;
 use argon2::password_hash::phc::{Output, PasswordHash};
-use argon2::{Algorithm, Argon2, Block, Params, Version};
+use argon2::{Algorithm, Argon2, Block, MIN_SALT_LEN, Params, Version};
+use docket_listener::fair_share::{Busy, FairShare, Share};
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::fair_share::{Busy, FairShare, Share};
 
 /// A longer password is refused before it is hashed.
 pub const MAX_PASSWORD_CHARS: usize = 256;
@@ -137,7 +137,7 @@ impl Passwords {
 
     /// Remembers the dearest of these hashes of a tenant. Their salts and outputs may be missing.
     pub fn read(&self, tenant: &str, hashes: &[String]) {
-        let costs = hashes.iter().filter_map(|stored| self.usable(stored));
+        let costs = hashes.iter().filter_map(|stored| self.cost(stored));
         let dearest = costs.fold(Cost::DEFAULT, Cost::dearest);
         self.of(tenant, |hashes| hashes.dearest = dearest);
     }
@@ -167,8 +167,8 @@ impl Passwords {
         change(tenants.entry(tenant.to_owned()).or_default())
     }
 
-    /// What the stored hash takes, if it is Argon2id with affordable parameters.
-    fn usable(&self, stored: &str) -> Option<Cost> {
+    /// What a hash with these parameters takes, if it is Argon2id and affordable.
+    fn cost(&self, stored: &str) -> Option<Cost> {
         let hash = PasswordHash::new(stored).ok()?;
         let params = Params::try_from(&hash).ok()?;
         let affordable = params.m_cost() <= self.max_cost_kib
@@ -178,27 +178,45 @@ impl Passwords {
         (hash.algorithm == Algorithm::Argon2id.ident() && affordable).then_some(cost)
     }
 
+    /// The stored hash, if it can be compared with: none of its parts is missing or wrong.
+    fn usable(&self, stored: &str) -> Option<Stored> {
+        let cost = self.cost(stored)?;
+        let hash = PasswordHash::new(stored).ok()?;
+        let version = hash.version.map(Version::try_from).transpose().ok()?.unwrap_or_default();
+        let argon2 = Argon2::new(Algorithm::Argon2id, version, Params::try_from(&hash).ok()?);
+        let salt = hash.salt.filter(|salt| salt.len() >= MIN_SALT_LEN)?.to_vec();
+        Some(Stored { argon2, salt, output: hash.hash?, cost })
+    }
+
     /// Waits for a turn to check a password against the hash `stored`; without a usable one, to do as much work for nothing.
     pub async fn turn(&self, guests: Guests, stored: Option<String>) -> Result<Turn, Busy> {
-        let stored = stored.and_then(|stored| self.usable(&stored).map(|cost| (stored, cost)));
+        let stored = stored.and_then(|stored| self.usable(&stored));
         let dearest = match &stored {
             // It may have been stored since the costs were read.
-            Some((_, cost)) => self.of(&guests.tenant, |hashes| {
-                hashes.dearest = hashes.dearest.dearest(*cost);
+            Some(stored) => self.of(&guests.tenant, |hashes| {
+                hashes.dearest = hashes.dearest.dearest(stored.cost);
                 hashes.dearest
             }),
             None => self.tenants.lock().get(&guests.tenant).map_or(Cost::DEFAULT, |hashes| hashes.dearest),
         };
-        let kib = stored.as_ref().map_or(0, |(_, cost)| cost.kib).max(dearest.kib);
+        let kib = stored.as_ref().map_or(0, |stored| stored.cost.kib).max(dearest.kib);
         let share = self.kib.take(guests, kib).await?;
         let (all, spare) = (Arc::clone(&self.kib), Arc::clone(&self.spare));
         Ok(Turn { stored, dearest, memory: Memory { share: Some(share), blocks: Vec::new(), all, spare } })
     }
 }
 
+/// A hash to compare with.
+struct Stored {
+    argon2: Argon2<'static>,
+    salt: Vec<u8>,
+    output: Output,
+    cost: Cost,
+}
+
 /// The right to check one password.
 pub struct Turn {
-    stored: Option<(String, Cost)>,
+    stored: Option<Stored>,
     dearest: Cost,
     memory: Memory,
 }
@@ -251,21 +269,16 @@ impl Drop for Memory {
 impl Turn {
     /// Whether `password` matches the stored hash. If not, or without a usable hash, the work of the tenant's dearest hash is done in
     /// all and its result dropped, so that the time does not reveal which hash there is, if any.
+    ///
+    /// A password whose accented letters are typed in two characters is looked for composed, and then as it was typed: other programs,
+    /// and versions of before, have hashed it so. Each takes the time of one.
     pub async fn verify(mut self, password: SecretString) -> bool {
         let (stored, dearest) = (self.stored.take(), self.dearest);
         let work = move |memory: &mut Memory| {
-            let password = password.expose_secret().as_bytes();
-            let is_right =
-                stored.as_ref().is_some_and(|(stored, _)| matches(memory, stored, password).unwrap_or(false));
-            let rest = dearest.beyond(stored.map(|(_, cost)| cost)).and_then(Cost::params);
-            if let Some(params) = rest.filter(|_| !is_right) {
-                let mut out = [0; 32];
-                let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
-                // Only the time matters, not the result.
-                let _ = memory.fill(&argon2, password, b"no such contact!", &mut out);
-                std::hint::black_box(&out);
-            }
-            is_right
+            let composed = composed(&password);
+            let is_other = composed.expose_secret() != password.expose_secret();
+            let forms = [Some(composed), is_other.then_some(password)];
+            forms.into_iter().flatten().any(|password| is_right(memory, stored.as_ref(), dearest, &password))
         };
         self.spend(work).await.unwrap_or(false)
     }
@@ -285,23 +298,44 @@ impl Turn {
     }
 }
 
-/// Whether the password has the stored hash; `None` if that is none.
-fn matches(memory: &mut Memory, stored: &str, password: &[u8]) -> Option<bool> {
-    let hash = PasswordHash::new(stored).ok()?;
-    let (salt, expected) = (hash.salt?, hash.hash?);
-    let version = hash.version.map(Version::try_from).transpose().ok()?.unwrap_or_default();
-    let argon2 = Argon2::new(Algorithm::Argon2id, version, Params::try_from(&hash).ok()?);
-    let mut out = vec![0; expected.len()];
-    memory.fill(&argon2, password, salt.as_ref(), &mut out).ok()?;
+/// The password in one of the ways in which Unicode writes it.
+fn composed(password: &SecretString) -> SecretString {
+    SecretString::from(docket_domain::fold::composed(password.expose_secret()))
+}
+
+/// Whether the password has the stored hash. If not, the work of the dearest hash is done in all.
+fn is_right(memory: &mut Memory, stored: Option<&Stored>, dearest: Cost, password: &SecretString) -> bool {
+    let password = password.expose_secret().as_bytes();
+    let output = stored.and_then(|stored| {
+        let mut out = vec![0; stored.output.len()];
+        memory.fill(&stored.argon2, password, &stored.salt, &mut out).ok()?;
+        Output::new(&out).ok()
+    });
     // In constant time.
-    Some(Output::new(&out).ok()? == expected)
+    let is_right = stored.zip(output).is_some_and(|(stored, output)| output == stored.output);
+    let spent = stored.filter(|_| output.is_some()).map(|stored| stored.cost);
+    let rest = dearest.beyond(spent).and_then(Cost::params);
+    if let Some(params) = rest.filter(|_| !is_right) {
+        let mut out = [0; 32];
+        let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
+        // Only the time matters, not the result.
+        let _ = memory.fill(&argon2, password, b"no such contact!", &mut out);
+        std::hint::black_box(&out);
+    }
+    is_right
 }
 
 /// The PHC string of a password, to be stored. The salt is sixteen random bytes.
 pub fn hash(password: &SecretString, salt: [u8; 16]) -> String {
     let (algorithm, version) = (Some(Algorithm::Argon2id.as_str()), Some(Version::V0x13.into()));
     argon2id()
-        .hash_password_customized(password.expose_secret().as_bytes(), &salt, algorithm, version, params())
+        .hash_password_customized(
+            composed(password).expose_secret().as_bytes(),
+            &salt,
+            algorithm,
+            version,
+            params(),
+        )
         .expect("a salt of 16 bytes and a password of bounded length")
         .to_string()
 }
@@ -337,6 +371,29 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn password_matches_in_either_way_in_which_keyboards_write_it() {
+        let passwords = Passwords::new(1, 100 * MIB);
+        let (one, two) = ("pässwörd-é-1", "pa\u{308}sswo\u{308}rd-e\u{301}-1");
+        let stored = hash(&secret(two), [1; 16]);
+        // As another program has hashed what was typed.
+        let as_typed = argon2id().hash_password_customized(two.as_bytes(), &[1; 16], None, None, params());
+        let as_typed = as_typed.expect("a hash").to_string();
+        for (stored, typed, is_right) in [
+            (&stored, one, true),
+            (&stored, two, true),
+            (&as_typed, two, true),
+            (&stored, "passwörd-é-1", false),
+            (&as_typed, "passwo\u{308}rd-é-1", false),
+        ] {
+            assert_eq!(
+                turn(&passwords, Some(stored.clone())).await.verify(secret(typed)).await,
+                is_right,
+                "{typed}"
+            );
+        }
+    }
+
+    #[tokio::test]
     async fn unusable_hash_matches_no_password() {
         let passwords = Passwords::new(1, 100 * MIB);
         for stored in [
@@ -347,8 +404,14 @@ mod tests {
             Some(
                 "$argon2id$v=19$m=4194304,t=2,p=1$c2FsdHNhbHRzYWx0$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
             ),
+            Some("$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHRzYWx0"),
+            Some("$argon2id$v=19$m=64,t=1,p=1"),
+            Some("$argon2id$v=18$m=64,t=1,p=1$c2FsdHNhbHRzYWx0$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"),
+            Some("$argon2id$v=19$m=64,t=1,p=1$c2Fsdw$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"),
         ] {
-            assert!(!turn(&passwords, stored.map(str::to_owned)).await.verify(secret("plain")).await);
+            let turn = turn(&passwords, stored.map(str::to_owned)).await;
+            assert!(turn.stored.is_none(), "it takes the time of the dearest: {stored:?}");
+            assert!(!turn.verify(secret("plain")).await);
         }
     }
 

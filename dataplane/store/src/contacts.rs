@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use docket_domain::fold::{composed, decomposed};
 use docket_domain::token::Owner;
 
 use crate::connection::{Connection, Transaction};
@@ -27,10 +28,21 @@ pub struct Contact {
     pub manages_webhooks: bool,
 }
 
-/// What an e-mail address, or a user name, is compared by: people type them in any case.
+/// What an e-mail address, or a user name, is compared by: people type them in any case, and keyboards write an accented letter as one
+/// character or as two.
 pub fn user_key(user_id: &str) -> String {
-    user_id.trim().to_lowercase()
+    composed(&user_id.trim().to_lowercase())
 }
+
+/// What the row of a user may be found by: [`user_key`], and how a version of before has kept it. The last is as it was typed.
+pub(crate) fn user_keys(user_id: &str) -> [String; 3] {
+    let typed = user_id.trim().to_lowercase();
+    [composed(&typed), decomposed(&typed), typed]
+}
+
+/// The code of the contact that has one of the keys `$1` to `$3`; of two users of before, the one whose key is `$3`.
+const CODE: &str =
+    "(SELECT code FROM contact WHERE email_key IN ($1, $2, $3) ORDER BY email_key <> $3 LIMIT 1)";
 
 /// Adds a customer. [`StoreError::Conflict`] if the code is taken.
 pub async fn insert_customer(
@@ -72,6 +84,11 @@ pub async fn insert_contact(
     email: &str,
     now_ms: i64,
 ) -> Result<(), StoreError> {
+    let [composed, decomposed, typed] = user_keys(email);
+    let sql = "SELECT 1 FROM contact WHERE email_key IN ($1, $2)";
+    if transaction.query_opt(sql, params![decomposed, typed]).await?.is_some() {
+        return Err(StoreError::Conflict);
+    }
     let sql = "INSERT INTO contact (code, customer_code, email, email_key, name, password_hash, active, created_at_ms, \
                manages_webhooks) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
     let Contact { code, customer_code, name, password_hash, active, sign_outs: _, manages_webhooks } =
@@ -80,7 +97,7 @@ pub async fn insert_contact(
         code,
         customer_code,
         email,
-        user_key(email),
+        composed,
         name,
         password_hash.clone(),
         *active,
@@ -123,8 +140,9 @@ pub async fn hash_parameters(connection: &mut Connection) -> Result<Vec<String>,
 
 /// Ends the tokens of the contact whose e-mail address this is. Returns its code.
 pub async fn sign_out(transaction: &mut Transaction, email: &str) -> Result<Option<String>, StoreError> {
-    let sql = "UPDATE contact SET sign_outs = sign_outs + 1 WHERE email_key = $1 RETURNING code";
-    let row = transaction.query_opt(sql, params![user_key(email)]).await?;
+    let [composed, decomposed, typed] = user_keys(email);
+    let sql = format!("UPDATE contact SET sign_outs = sign_outs + 1 WHERE code = {CODE} RETURNING code");
+    let row = transaction.query_opt(&sql, params![composed, decomposed, typed]).await?;
     row.map(|row| row.get(0)).transpose()
 }
 
@@ -140,8 +158,9 @@ pub async fn set_password(
     email: &str,
     password_hash: &str,
 ) -> Result<Option<String>, StoreError> {
-    let sql = "UPDATE contact SET password_hash = $1 WHERE email_key = $2 RETURNING code";
-    let row = transaction.query_opt(sql, params![password_hash, user_key(email)]).await?;
+    let [composed, decomposed, typed] = user_keys(email);
+    let sql = format!("UPDATE contact SET password_hash = $4 WHERE code = {CODE} RETURNING code");
+    let row = transaction.query_opt(&sql, params![composed, decomposed, typed, password_hash]).await?;
     row.map(|row| row.get(0)).transpose()
 }
 
@@ -157,8 +176,11 @@ pub async fn manages_webhooks(
 
 /// The contact whose e-mail address this is.
 pub async fn find(connection: &mut Connection, user_id: &str) -> Result<Option<Contact>, StoreError> {
-    let sql = "SELECT code, customer_code, name, password_hash, active, sign_outs, manages_webhooks FROM contact WHERE email_key = $1";
-    let row = connection.query_opt(sql, params![user_key(user_id)]).await?;
+    let [composed, decomposed, typed] = user_keys(user_id);
+    let sql = format!(
+        "SELECT code, customer_code, name, password_hash, active, sign_outs, manages_webhooks FROM contact WHERE code = {CODE}"
+    );
+    let row = connection.query_opt(&sql, params![composed, decomposed, typed]).await?;
     row.map(|row| {
         Ok(Contact {
             code: row.get(0)?,

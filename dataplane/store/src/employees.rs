@@ -3,7 +3,7 @@
 use docket_domain::token::Owner;
 
 use crate::connection::{Connection, Transaction};
-use crate::contacts::user_key;
+use crate::contacts::user_keys;
 use crate::error::StoreError;
 use crate::sql::{SLOTS, filled, params, slots};
 
@@ -24,6 +24,10 @@ pub struct Employee {
     pub sign_outs: i64,
 }
 
+/// The code of the employee that has one of the keys `$1` to `$3`; of two users of before, the one whose key is `$3`.
+const CODE: &str =
+    "(SELECT code FROM employee WHERE user_key IN ($1, $2, $3) ORDER BY user_key <> $3 LIMIT 1)";
+
 /// Adds an employee that was never signed out. [`StoreError::Conflict`] if the code or the check-in name is taken.
 pub async fn insert(
     transaction: &mut Transaction,
@@ -31,20 +35,17 @@ pub async fn insert(
     user_name: &str,
     now_ms: i64,
 ) -> Result<(), StoreError> {
+    let [composed, decomposed, typed] = user_keys(user_name);
+    let sql = "SELECT 1 FROM employee WHERE user_key IN ($1, $2)";
+    if transaction.query_opt(sql, params![decomposed, typed]).await?.is_some() {
+        return Err(StoreError::Conflict);
+    }
     let sql = "INSERT INTO employee \
                (code, user_name, user_key, name, password_hash, administrator, active, created_at_ms) \
                VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
     let Employee { code, name, password_hash, administrator, active, sign_outs: _ } = employee;
-    let params = params![
-        code,
-        user_name,
-        user_key(user_name),
-        name,
-        password_hash.clone(),
-        *administrator,
-        *active,
-        now_ms
-    ];
+    let params =
+        params![code, user_name, composed, name, password_hash.clone(), *administrator, *active, now_ms];
     transaction.execute(sql, params).await.map(|_| ())
 }
 
@@ -72,8 +73,9 @@ pub async fn owners(connection: &mut Connection, codes: &[&str]) -> Result<Vec<(
 
 /// Ends the tokens of the employee whose check-in name this is. Returns its code.
 pub async fn sign_out(transaction: &mut Transaction, user_name: &str) -> Result<Option<String>, StoreError> {
-    let sql = "UPDATE employee SET sign_outs = sign_outs + 1 WHERE user_key = $1 RETURNING code";
-    let row = transaction.query_opt(sql, params![user_key(user_name)]).await?;
+    let [composed, decomposed, typed] = user_keys(user_name);
+    let sql = format!("UPDATE employee SET sign_outs = sign_outs + 1 WHERE code = {CODE} RETURNING code");
+    let row = transaction.query_opt(&sql, params![composed, decomposed, typed]).await?;
     row.map(|row| row.get(0)).transpose()
 }
 
@@ -89,15 +91,19 @@ pub async fn set_password(
     user_name: &str,
     password_hash: &str,
 ) -> Result<Option<String>, StoreError> {
-    let sql = "UPDATE employee SET password_hash = $1 WHERE user_key = $2 RETURNING code";
-    let row = transaction.query_opt(sql, params![password_hash, user_key(user_name)]).await?;
+    let [composed, decomposed, typed] = user_keys(user_name);
+    let sql = format!("UPDATE employee SET password_hash = $4 WHERE code = {CODE} RETURNING code");
+    let row = transaction.query_opt(&sql, params![composed, decomposed, typed, password_hash]).await?;
     row.map(|row| row.get(0)).transpose()
 }
 
 /// The employee whose check-in name this is.
 pub async fn find(connection: &mut Connection, user_id: &str) -> Result<Option<Employee>, StoreError> {
-    let sql = "SELECT code, name, password_hash, administrator, active, sign_outs FROM employee WHERE user_key = $1";
-    let row = connection.query_opt(sql, params![user_key(user_id)]).await?;
+    let [composed, decomposed, typed] = user_keys(user_id);
+    let sql = format!(
+        "SELECT code, name, password_hash, administrator, active, sign_outs FROM employee WHERE code = {CODE}"
+    );
+    let row = connection.query_opt(&sql, params![composed, decomposed, typed]).await?;
     row.map(|row| {
         Ok(Employee {
             code: row.get(0)?,

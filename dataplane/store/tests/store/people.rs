@@ -14,6 +14,7 @@ on_both_databases!(
     customers_are_found_by_their_code,
     a_customer_code_is_taken_once,
     a_contact_is_found_by_its_address_in_any_case,
+    a_user_is_found_however_an_accented_letter_is_written,
     a_contact_comes_back_as_it_was_stored,
     a_contact_conflicts_in_code_and_in_address,
     a_contact_needs_its_customer,
@@ -84,6 +85,45 @@ async fn a_contact_is_found_by_its_address_in_any_case(rig: TenantDatabase) {
     ] {
         let found = contacts::find(&mut reader, typed).await.expect("a statement");
         assert_eq!(found.map(|contact| contact.code).as_deref(), code, "{typed:?}");
+    }
+}
+
+/// Versions of before kept the address as it was typed.
+async fn a_user_is_found_however_an_accented_letter_is_written(rig: TenantDatabase) {
+    let (one, two) = ("josé@x.example", "jose\u{301}@x.example");
+    add_contact(&rig, &contact("C1"), two).await.expect("a new contact");
+    add_employee(&rig, &employee("E1"), one).await.expect("a new employee");
+    for kept in [one, two] {
+        for sql in ["UPDATE contact SET email_key = $1", "UPDATE employee SET user_key = $1"] {
+            rig.write(async |t| t.execute(sql, vec![kept.to_owned().into()]).await).await;
+        }
+        for typed in [one, two, "JOSÉ@X.example", "JOSE\u{301}@x.example"] {
+            let mut reader = rig.reader().await;
+            let contact =
+                contacts::find(&mut reader, typed).await.expect("a statement").expect("it is there");
+            let employee =
+                employees::find(&mut reader, typed).await.expect("a statement").expect("it is there");
+            assert_eq!((contact.code.as_str(), employee.code.as_str()), ("C1", "E1"), "{typed:?}");
+            drop(reader);
+            let again = add_contact(&rig, &self::contact("C2"), typed).await;
+            assert!(matches!(again, Err(StoreError::Conflict)), "{typed:?}: {again:?}");
+            let again = add_employee(&rig, &self::employee("E2"), typed).await;
+            assert!(matches!(again, Err(StoreError::Conflict)), "{typed:?}: {again:?}");
+            let changed = rig.write(async |t| contacts::set_password(t, typed, "$other").await).await;
+            assert_eq!(changed.as_deref(), Some("C1"));
+            let ended = rig.write(async |t| employees::sign_out(t, typed).await).await;
+            assert_eq!(ended.as_deref(), Some("E1"));
+        }
+    }
+    // Two of before: each is found by its own.
+    rig.run(&format!(
+        "INSERT INTO contact (code, customer_code, email, email_key, name, active, created_at_ms) \
+         VALUES ('C9', '{CUSTOMER}', '{one}', '{one}', 'x', TRUE, 1)"
+    ))
+    .await;
+    for (typed, code) in [(one, "C9"), (two, "C1"), ("jose@x.example", "")] {
+        let found = contacts::find(&mut rig.reader().await, typed).await.expect("a statement");
+        assert_eq!(found.map_or(String::new(), |contact| contact.code), code);
     }
 }
 
