@@ -67,6 +67,19 @@ begins with the setting's name and says what to set. All are reported at once.
 {{- if and $values.api.proxyProtocol (not $values.api.trustedProxies) -}}
 {{- $wrong = append $wrong "api.proxyProtocol: needs api.trustedProxies, the networks of the load balancer" -}}
 {{- end -}}
+{{- range $values.api.trustedProxies -}}
+{{- if lt (splitList "/" . | last | int) (ternary 7 8 (contains ":" .)) -}}
+{{- $wrong = append $wrong (printf "api.trustedProxies: leave out %s, or name a network of proxies alone, such as 10.244.0.0/16, of at least 8 bits, over IPv6 7; clients in it could give themselves any address" .) -}}
+{{- end -}}
+{{- end -}}
+{{- $service := $values.api.service -}}
+{{- $isExposed := ne $service.type "ClusterIP" -}}
+{{- if and $service.externalTrafficPolicy (not $isExposed) -}}
+{{- $wrong = append $wrong "api.service.externalTrafficPolicy: needs api.service.type LoadBalancer or NodePort" -}}
+{{- end -}}
+{{- if and $isExposed (ne $service.externalTrafficPolicy "Local") (not $values.api.trustedProxies) (not $values.api.trustNoProxies) -}}
+{{- $wrong = append $wrong (printf "api.service.externalTrafficPolicy: set it to Local, so that connections keep the clients' addresses; with type %s, nodes otherwise forward connections with their own addresses, all clients behind a node count as one, and the wrong passwords of one client close sign-in for others. Behind a proxy, set api.trustedProxies. If that is meant, set api.trustNoProxies to true" $service.type) -}}
+{{- end -}}
 {{- $exposing := list -}}
 {{- range $way := list "ingress" "httpRoute" -}}
 {{- if (index $values $way).enabled -}}
@@ -82,6 +95,15 @@ begins with the setting's name and says what to set. All are reported at once.
 {{- range $values.worker.allowEgress -}}
 {{- if include "docket.isMetadataService" . -}}
 {{- $wrong = append $wrong (printf "worker.allowEgress: leave out %s, a metadata service of a cloud, which hands out credentials; deliveries never reach it" .) -}}
+{{- end -}}
+{{- end -}}
+{{- range $server := list "postgresql" "redis" "apiServer" -}}
+{{- range (index $values.networkPolicy $server).to -}}
+{{- with .ipBlock -}}
+{{- if include "docket.isMetadataService" .cidr -}}
+{{- $wrong = append $wrong (printf "networkPolicy.%s.to: leave out %s, a metadata service of a cloud, which hands out credentials" $server .cidr) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- range $limit, $default := $values.limits.defaults -}}

@@ -10,10 +10,12 @@ fn hosts(ingress: &Value) -> Vec<&str> {
 
 #[test]
 fn services_lead_to_named_ports() {
-    let objects =
-        render_with("api: {service: {type: NodePort, port: 8000, nodePort: 30080, annotations: {a: b}}}");
+    let objects = render_with(
+        "api: {service: {type: NodePort, port: 8000, nodePort: 30080, externalTrafficPolicy: Local, annotations: {a: b}}}",
+    );
     let service = objects.one("Service", "docket-api");
     assert_eq!(service["spec"]["type"], "NodePort");
+    assert_eq!(service["spec"]["externalTrafficPolicy"], "Local");
     assert_eq!(
         service["spec"]["ports"],
         json!([{"name": "http", "port": 8000, "targetPort": "http", "nodePort": 30080}])

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use docket_program::metadata_service::METADATA_SERVICES;
+use docket_program::metadata_service::{METADATA_SERVICES, is_of_metadata_services};
 use ipnet::IpNet;
 use regex::Regex;
 use serde_json::{Value, json};
@@ -67,14 +67,22 @@ fn workers_reach_receivers_on_the_internet_and_no_cluster_node_or_metadata_addre
     assert_eq!(rule["ports"], json!([{"protocol": "TCP", "port": 1, "endPort": 65535}]));
 }
 
-/// The metadata services inside a network, of the table that the programs use, and the networks of NAT64 and 6to4 that lead to them.
+/// The metadata services inside a network, of the table that the programs use, and the networks of NAT64 and 6to4 that lead to them. In
+/// `64:ff9b:1::/48` they are those of the prefixes with zeros after `64:ff9b:1`, one of each length.
 fn metadata_services_in(network: &str) -> BTreeSet<IpNet> {
     let network: IpNet = network.parse().expect(network);
     let forms = |service: IpNet| match service {
         IpNet::V4(v4) => {
             let [a, b, c, d] = v4.addr().octets();
             let inside = format!("{a:x}{b:02x}:{c:x}{d:02x}");
-            let translated = [format!("64:ff9b::{inside}/128"), format!("2002:{inside}::/48")];
+            let translated = [
+                format!("64:ff9b::{inside}/128"),
+                format!("2002:{inside}::/48"),
+                format!("64:ff9b:1:{a:x}{b:02x}:{c:x}:{d:x}00::/88"),
+                format!("64:ff9b:1:{a:x}:{b:x}:{c:x}{d:02x}::/96"),
+                format!("64:ff9b:1:0:{a:x}:{b:x}{c:02x}:{d:x}00:0/104"),
+                format!("64:ff9b:1::{inside}/128"),
+            ];
             translated.iter().map(|text| text.parse().expect(text)).chain([service]).collect()
         }
         IpNet::V6(_) => vec![service],
@@ -104,6 +112,8 @@ fn metadata_services_stay_closed_in_networks_that_are_opened() {
         "fd00:100:0:0:0:0:0.0.0.0/96",
         "2002:a9fe::/32",
         "64:ff9b::a9fe:0/112",
+        "64:ff9b:1::/48",
+        "64:ff9b:1::/96",
     ];
     let objects = render_with(&format!("worker: {{allowEgress: {}}}", json!(opened)));
     let rule = webhooks(policy(&objects, "worker")).expect("there is one");
@@ -114,7 +124,33 @@ fn metadata_services_stay_closed_in_networks_that_are_opened() {
         assert_eq!(excepted(block), metadata_services_in(network), "{network}");
         counts.push(excepted(block).len());
     }
-    assert_eq!(counts, [6, 0, 1, 11, 1, 0, 29, 6, 5, 1, 1, 1, 6, 6]);
+    assert_eq!(counts, [6, 0, 1, 11, 1, 0, 73, 6, 5, 1, 1, 1, 6, 6, 44, 11]);
+}
+
+#[test]
+fn no_values_open_a_metadata_service_that_the_programs_refuse() {
+    for service in METADATA_SERVICES.into_iter().chain(
+        [
+            "64:ff9b:1:a9:fe:a9fe::/128",
+            "64:ff9b:1:7:3::a9fe:a9fe/128",
+            "::169.254.169.254/128",
+            "::ffff:0:169.254.169.254/128",
+            "2001:0:a9fe:a9fe::1/128",
+            "2001:0:808:808::5601:5601/128",
+            "2001:4860::5efe:169.254.169.254/128",
+            "FE80::200:5EFE:a83f:8110/128",
+        ]
+        .map(|text| text.parse().expect(text)),
+    ) {
+        assert!(is_of_metadata_services(service), "{service}");
+        let refused = try_render(&format!("{MINIMAL}\nworker: {{allowEgress: ['{service}']}}"));
+        assert!(refused.is_err_and(|message| message.contains("worker.allowEgress: leave out")), "{service}");
+    }
+    // They have other addresses inside, or none.
+    for other in ["64:ff9b:1::808:808/128", "::ffff:10.0.0.1/128", "::1/128", "2001:db8:a9fe:a9fe::/64"] {
+        let taken = try_render(&format!("{MINIMAL}\nworker: {{allowEgress: ['{other}']}}"));
+        taken.unwrap_or_else(|error| panic!("{other}: {error}"));
+    }
 }
 
 #[test]

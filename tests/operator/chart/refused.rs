@@ -51,6 +51,41 @@ fn settings_that_do_not_fit_together_are_named() {
             "worker: {allowEgress: ['64:ff9b::a9fe:a9fe/128']}",
             "worker.allowEgress: leave out 64:ff9b::a9fe:a9fe/128",
         ),
+        (
+            "worker: {allowEgress: ['64:ff9b:1::a9fe:a9fe/128']}",
+            "worker.allowEgress: leave out 64:ff9b:1::a9fe:a9fe/128",
+        ),
+        (
+            "worker: {allowEgress: ['::ffff:169.254.169.254/128']}",
+            "worker.allowEgress: leave out ::ffff:169.254.169.254/128",
+        ),
+        (
+            "networkPolicy: {postgresql: {to: [{ipBlock: {cidr: 'fd00:ec2::/64'}}]}}",
+            "networkPolicy.postgresql.to: leave out fd00:ec2::/64",
+        ),
+        (
+            "networkPolicy: {redis: {to: [{ipBlock: {cidr: '2002:6464:64c8::1/128'}}]}}",
+            "networkPolicy.redis.to: leave out 2002:6464:64c8::1/128",
+        ),
+        (
+            "networkPolicy: {apiServer: {to: [{podSelector: {}}, {ipBlock: {cidr: 169.254.169.254/32}}]}}",
+            "networkPolicy.apiServer.to: leave out 169.254.169.254/32",
+        ),
+        ("api: {trustedProxies: [0.0.0.0/0]}", "api.trustedProxies: leave out 0.0.0.0/0"),
+        ("api: {trustedProxies: [10.0.0.0/8, 128.0.0.0/1]}", "api.trustedProxies: leave out 128.0.0.0/1"),
+        ("api: {trustedProxies: ['fc00::/7', '::/0']}", "api.trustedProxies: leave out ::/0"),
+        (
+            "api: {service: {type: LoadBalancer}}",
+            "api.service.externalTrafficPolicy: set it to Local, so that connections keep the clients' addresses; with type LoadBalancer",
+        ),
+        (
+            "api: {service: {type: NodePort, externalTrafficPolicy: Cluster}}",
+            "api.service.externalTrafficPolicy: set it to Local",
+        ),
+        (
+            "api: {service: {externalTrafficPolicy: Local}}",
+            "api.service.externalTrafficPolicy: needs api.service.type LoadBalancer or NodePort",
+        ),
         ("portal: {declareWebhooks: true}", "portal.declareWebhooks: needs portal.enabled"),
         ("httpRoute: {enabled: true}", "httpRoute.parentRefs: set the Gateway"),
         (
@@ -105,6 +140,9 @@ fn proxies_are_named_behind_an_ingress_unless_it_is_meant_that_they_are_not() {
         "ingress: {enabled: true}\napi: {trustNoProxies: true}",
         "httpRoute: {enabled: true, parentRefs: [{name: public}]}\napi: {trustNoProxies: true}",
         "api: {trustNoProxies: true}",
+        "api: {service: {type: LoadBalancer, externalTrafficPolicy: Local}}",
+        "api: {service: {type: LoadBalancer}, trustedProxies: [10.1.0.0/24, 'fc00::/7'], proxyProtocol: true}",
+        "api: {service: {type: NodePort}, trustNoProxies: true}",
         "",
     ] {
         try_render(&format!("{MINIMAL}\n{more}")).unwrap_or_else(|error| panic!("{more}: {error}"));
@@ -158,6 +196,7 @@ const WRONG: &[(&str, &str)] = &[
     ("api: {trustNoProxies: 'yes'}", "/api/trustNoProxies"),
     ("api: {forwardedHeader: 'a b'}", "/api/forwardedHeader"),
     ("api: {service: {type: ExternalName}}", "/api/service/type"),
+    ("api: {service: {externalTrafficPolicy: local}}", "/api/service/externalTrafficPolicy"),
     ("api: {extraArgs: ['base-domain']}", "/api/extraArgs/0"),
     ("worker: {allowEgress: [10.0.0.1]}", "/worker/allowEgress/0"),
     ("worker: {allowEgress: [300.1.1.1/8]}", "/worker/allowEgress/0"),
