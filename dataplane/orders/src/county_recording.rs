@@ -2,12 +2,12 @@
 
 use crate::field::{Rules, require};
 use crate::list::List;
-use crate::number::{Int, Price};
+use crate::number::{Int, Money};
 use crate::parts::{Address, Party};
 use crate::problem::{Path, Problems};
 use crate::state::UsState;
 use crate::text::{CountyFips, FileName, HttpsUrl, RecordNumber, Text};
-use crate::when::Date;
+use crate::when::{Date, in_order};
 
 choice! {
     /// How papers reach the recorder.
@@ -74,11 +74,11 @@ part! {
         /// Day of signing.
         opt executed_on: Date,
         /// USD; price.
-        opt consideration: Price,
+        opt consideration: Money,
         /// USD; documentary transfer tax of the county.
-        opt transfer_tax: Price,
+        opt transfer_tax: Money,
         /// USD; transfer tax of the city.
-        opt city_transfer_tax: Price,
+        opt city_transfer_tax: Money,
         /// Why no transfer tax is due.
         opt tax_exemption: Text<200>,
         /// Number of what is released, assigned or amended. Required at export for those.
@@ -125,7 +125,7 @@ order! {
         req return_to: Address,
         /// Record all or none, in sequence.
         opt concurrent: bool,
-        /// Not before this day.
+        /// Not before this day; every executedOn is at most this day.
         opt record_on: Date,
         /// A preliminary change of ownership report goes along. Required at export for a change of ownership.
         opt pcor_included: bool,
@@ -145,6 +145,12 @@ impl Rules for CountyRecordingOrder {
         {
             at.key("countyFips", |at| problems.push(at, "must be of a county of the given state"));
         }
+        at.key("instruments", |at| {
+            for (index, instrument) in self.instruments.iter().flat_map(|list| list.iter()).enumerate() {
+                let names = ("executedOn", "recordOn");
+                at.index(index, |at| in_order(instrument.executed_on, names, self.record_on, at, problems));
+            }
+        });
     }
 
     fn conditional(&self, at: &mut Path, problems: &mut Problems) {

@@ -5,8 +5,8 @@ use crate::field::{Rules, require};
 use crate::number::Int;
 use crate::parts::{Address, Case, Court};
 use crate::problem::{Path, Problems};
-use crate::text::Text;
-use crate::when::Date;
+use crate::text::{RecordNumber, Text};
+use crate::when::{Date, DateTime, in_order};
 
 choice! {
     /// What to do at the court.
@@ -39,7 +39,7 @@ order! {
         req case: Case,
         /// How to file. Required at export for File, Issue and Lodge, as is one document.
         opt filing_method: FilingMethod,
-        /// Limitation or court deadline.
+        /// Limitation or court deadline; for File, Issue and Lodge dueBy may not be after it.
         opt last_day_to_file: Date,
         /// Stamped copies to return.
         opt conformed_copies: Int<0, 20>,
@@ -52,7 +52,7 @@ order! {
         /// What to find, copy or fetch. Required at export for Research, CopyRequest and PickUp.
         opt request: Text<2000>,
         /// Transaction number of the e-filing, for a CourtesyCopy.
-        opt court_transaction_number: Text<40>,
+        opt court_transaction_number: RecordNumber<40>,
         /// How papers come back.
         opt return_method: ReturnMethod,
         /// Where papers come back to.
@@ -61,6 +61,13 @@ order! {
 }
 
 impl Rules for CourtOrder {
+    fn contradictory(&self, at: &mut Path, problems: &mut Problems) {
+        if self.court_task.is_some_and(CourtTask::files_papers) {
+            let due = self.due_by.as_ref().map(DateTime::day);
+            in_order(due, ("dueBy", "lastDayToFile"), self.last_day_to_file, at, problems);
+        }
+    }
+
     fn conditional(&self, at: &mut Path, problems: &mut Problems) {
         let Some(task) = self.court_task else { return };
         if task.files_papers() {

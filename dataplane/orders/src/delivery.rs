@@ -2,7 +2,7 @@
 
 use crate::field::Rules;
 use crate::list::List;
-use crate::number::{Int, Price, Quantity};
+use crate::number::{Int, Money, Quantity};
 use crate::parts::{Address, Case, ContactPerson, Court};
 use crate::problem::{Path, Problems};
 use crate::text::Text;
@@ -44,12 +44,22 @@ impl Rules for Stop {
 }
 
 part! {
+    ruled
     /// One run.
     pub struct Leg {
         /// Where it begins.
         req pickup: Stop,
         /// Where it ends.
         req delivery: Stop,
+    }
+}
+
+impl Rules for Leg {
+    fn contradictory(&self, at: &mut Path, problems: &mut Problems) {
+        let ready = self.pickup.as_ref().and_then(|stop| stop.ready_at.as_ref());
+        let by = self.delivery.as_ref().and_then(|stop| stop.by.as_ref());
+        let (ready, by) = (ready.map(DateTime::seconds), by.map(DateTime::seconds));
+        at.key("pickup", |at| in_order(ready, ("readyAt", "delivery.by"), by, at, problems));
     }
 }
 
@@ -75,7 +85,7 @@ order! {
         /// What to do when no one accepts it.
         opt if_undeliverable: IfUndeliverable,
         /// USD; for liability.
-        opt declared_value: Price,
+        opt declared_value: Money,
         /// Sealed; handed to the addressee only.
         opt confidential: bool,
         /// When a chambers copy goes along.

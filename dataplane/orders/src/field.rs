@@ -94,9 +94,30 @@ pub(crate) fn refuse_unknown(
                 return problems.push(at, "set by the system; omit it");
             }
             let takes: Vec<&str> = also.iter().chain(names).copied().collect();
-            problems.push(at, format!("unknown field; this object takes: {}", takes.join(", ")));
+            problems.push(at, unknown("field", "object", name, &takes));
         });
     }
+}
+
+/// The message for a `field` of a name that its `owner` does not take: first the name that is written almost like it, then all that
+/// it takes. Names are case-sensitive, and clients of other APIs write them in another case or with hyphens.
+pub fn unknown(field: &str, owner: &str, name: &str, takes: &[&str]) -> String {
+    let meant = takes.iter().find(|one| is_almost(one, name));
+    match (meant, takes) {
+        (Some(meant), _) => {
+            format!("unknown {field}; did you mean {meant}? This {owner} takes: {}", takes.join(", "))
+        }
+        (None, []) => format!("unknown {field}; this {owner} takes none"),
+        (None, _) => format!("unknown {field}; this {owner} takes: {}", takes.join(", ")),
+    }
+}
+
+/// Whether two names have the same letters, in whatever case.
+pub fn is_almost(name: &str, other: &str) -> bool {
+    fn letters(name: &str) -> impl Iterator<Item = u8> {
+        name.bytes().filter(|byte| !matches!(byte, b'_' | b'-')).map(|byte| byte.to_ascii_lowercase())
+    }
+    letters(name).eq(letters(other))
 }
 
 /// Reports `name` when a condition requires it and it is absent.

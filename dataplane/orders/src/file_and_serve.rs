@@ -9,7 +9,7 @@ use crate::parts::{Case, Court, Document};
 use crate::problem::{Path, Problems};
 use crate::servee::{Servee, due_in_time};
 use crate::text::{Email, Text};
-use crate::when::Date;
+use crate::when::{Date, in_order};
 
 choice! {
     /// When serving may begin.
@@ -37,7 +37,7 @@ order! {
         req case: Case,
         /// How to file.
         req filing_method: FilingMethod,
-        /// Limitation or court deadline.
+        /// Limitation or court deadline; not after lastDayToServe if serving waits for the filing.
         opt last_day_to_file: Date,
         /// Stamped copies to return.
         opt conformed_copies: Int<0, 20>,
@@ -71,6 +71,11 @@ order! {
 impl Rules for FileAndServeOrder {
     fn contradictory(&self, at: &mut Path, problems: &mut Problems) {
         due_in_time(&self.due_by, self.last_day_to_serve, at, problems);
+        // Otherwise papers may be served before they are filed.
+        if let None | Some(ServeAfter::Filed) = self.serve_after {
+            let names = ("lastDayToFile", "lastDayToServe");
+            in_order(self.last_day_to_file, names, self.last_day_to_serve, at, problems);
+        }
     }
 
     /// Each document says what it is for; at least one is to be filed and one to be served.

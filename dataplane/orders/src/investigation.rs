@@ -7,7 +7,7 @@ use crate::list::List;
 use crate::number::Quantity;
 use crate::parts::{Address, Case, Court, Description, Party};
 use crate::problem::{Path, Problems};
-use crate::text::{Email, HttpsUrl, LicenseLast4, Phone, SsnLast4, Text};
+use crate::text::{Email, HttpsUrl, LicenseLast4, Phone, RecordNumber, SsnLast4, Text};
 use crate::when::{Date, DateTime, in_order};
 
 choice! {
@@ -118,7 +118,7 @@ order! {
         /// Required at export when the purpose is ServiceOfProcess or Litigation.
         opt case: Case,
         /// The process work order that waits for the address.
-        opt linked_work_order: Text<32>,
+        opt linked_work_order: RecordNumber<32>,
         /// Hours that may be worked. Required at export for Surveillance and Stakeout.
         opt hours_authorized: Quantity<10_000>,
         /// Begin of the time to watch. Required at export for Surveillance and Stakeout.

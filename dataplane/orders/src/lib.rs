@@ -10,7 +10,8 @@
 //! * [`court`], [`process`], [`delivery`], [`investigation`], [`file_and_serve`], [`county_recording`],
 //!   [`photo_copy`]: one order type each, with the conditions of its export.
 //! * [`order`]: the union of the seven, as stored. [`save`]: the body of Orders/Save around it.
-//! * [`search`]: the search terms of an order. [`sensitive`]: numbers that free text must not contain.
+//! * [`search`]: the search terms of an order. [`sensitive`]: numbers that free text must not contain; [`blank`]: characters of which
+//!   nothing is seen.
 //! * [`openapi`]: the schemas and the examples; [`order_type`]: the schema of the type alone.
 //!
 //! An order is checked in three stages: reading checks each value alone, [`Order::check_draft`] finds values that
@@ -36,6 +37,7 @@ pub mod field;
 #[macro_use]
 pub mod choices;
 
+pub mod blank;
 pub mod country;
 pub mod county_recording;
 pub mod court;

@@ -11,23 +11,21 @@ use crate::field::{Components, Field};
 use crate::json::Json;
 use crate::problem::{Path, Problems};
 
-/// An amount in USD, 0 to `MAX` dollars, exact in cents. In JSON it is a number with two decimals.
+/// An amount in USD, exact in cents. In JSON it is a number with two decimals.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Dollars<const MAX: i64> {
+pub struct Money {
     cents: i128,
 }
 
-/// A fee, or a limit of fees.
-pub type Money = Dollars<10_000_000>;
-
-/// What a property or a thing is worth, or a tax on that: 18 digits, as the recorders' standard asks for (PRIA).
-pub type Price = Dollars<999_999_999_999_999_999>;
+/// The highest amount, in dollars: 18 digits, as the recorders' standard asks for (PRIA). A tax on a property, and the limit of the
+/// fees that hold it, can be as high as its price.
+const MAX_DOLLARS: i64 = 999_999_999_999_999_999;
 
 /// How far an amount may be from a whole cent, in cents. Floating-point sums (0.1 + 0.2) are off by less than a
-/// millionth of this at any size of [`Money`]; half a cent (1.005) is far outside.
+/// millionth of this up to $10,000,000; half a cent (1.005) is far outside.
 const CENT_NOISE: f64 = 1e-6;
 
-impl<const MAX: i64> Dollars<MAX> {
+impl Money {
     /// The amount in cents.
     pub fn cents(self) -> i128 {
         self.cents
@@ -63,14 +61,14 @@ fn rounded_cents(amount: f64) -> Option<i128> {
     ((0.0..MOST).contains(&cents) && (cents - cents.round()).abs() < noise).then(|| cents.round() as i128)
 }
 
-impl<const MAX: i64> fmt::Debug for Dollars<MAX> {
+impl fmt::Debug for Money {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[redacted]")
     }
 }
 
 /// For `serde_json` only: writes the digits, so that 704 is `704.00` and no float is involved.
-impl<const MAX: i64> Serialize for Dollars<MAX> {
+impl Serialize for Money {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let text = format!("{}.{:02}", self.cents / 100, self.cents % 100);
         let number = RawValue::from_string(text).map_err(serde::ser::Error::custom)?;
@@ -78,7 +76,7 @@ impl<const MAX: i64> Serialize for Dollars<MAX> {
     }
 }
 
-impl<const MAX: i64> Field for Dollars<MAX> {
+impl Field for Money {
     fn read(json: &Json, at: &mut Path, problems: &mut Problems) -> Option<Self> {
         let cents = match json {
             Json::Number(number) => {
@@ -86,9 +84,11 @@ impl<const MAX: i64> Field for Dollars<MAX> {
             }
             _ => None,
         };
-        let cents = cents.filter(|cents| (0..=i128::from(MAX) * 100).contains(cents));
+        let cents = cents.filter(|cents| (0..=i128::from(MAX_DOLLARS) * 100).contains(cents));
         if cents.is_none() {
-            problems.push(at, format!("must be a number of dollars from 0 to {MAX} with at most 2 decimals"));
+            let message =
+                format!("must be a number of dollars from 0 to {MAX_DOLLARS} with at most 2 decimals");
+            problems.push(at, message);
         }
         cents.map(|cents| Self { cents })
     }
@@ -96,7 +96,7 @@ impl<const MAX: i64> Field for Dollars<MAX> {
     /// Without `multipleOf`: validators divide in binary, and refuse 0.07.
     fn schema(_: &mut Components) -> RefOr<Schema> {
         let money = ObjectBuilder::new().schema_type(Type::Number).description(Some("At most 2 decimals."));
-        money.minimum(Some(0)).maximum(Some(MAX as isize)).into()
+        money.minimum(Some(0)).maximum(Some(MAX_DOLLARS as isize)).into()
     }
 }
 
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn price_has_eighteen_digits_and_is_exact() {
+    fn money_has_eighteen_digits_and_is_exact() {
         for (sent, kept) in [
             ("25000000", "25000000.00"),
             ("999999999999999999", "999999999999999999.00"),
@@ -247,9 +247,9 @@ mod tests {
             ("1e-2", "0.01"),
             ("370370367.36000001", "370370367.36"),
         ] {
-            let price = read::<Price>(sent).unwrap_or_else(|problem| panic!("{sent}: {problem}"));
-            assert_eq!(serde_json::to_string(&price).unwrap(), kept, "{sent}");
-            assert!(read::<Price>(kept).unwrap() == price, "{kept}");
+            let money = read::<Money>(sent).unwrap_or_else(|problem| panic!("{sent}: {problem}"));
+            assert_eq!(serde_json::to_string(&money).unwrap(), kept, "{sent}");
+            assert!(read::<Money>(kept).unwrap() == money, "{kept}");
         }
         for json in [
             "1000000000000000000",
@@ -261,13 +261,13 @@ mod tests {
             "-0.01",
             "1e300",
         ] {
-            assert!(read::<Price>(json).is_err(), "{json}");
+            assert!(read::<Money>(json).is_err(), "{json}");
         }
     }
 
     #[test]
     fn money_of_the_wrong_size_or_kind_is_refused() {
-        for json in ["1.005", "0.001", "-0.01", "-1", "10000000.01", "1e300", "\"60.00\"", "true", "[]"] {
+        for json in ["1.005", "0.001", "-0.01", "-1", "1e18", "1e300", "\"60.00\"", "true", "[]"] {
             let problem = read::<Money>(json).expect_err(json);
             assert!(problem.starts_with("body: must be a number of dollars"), "{problem}");
         }

@@ -10,8 +10,8 @@ use crate::json::Fields;
 use crate::list::List;
 use crate::number::{Int, Money};
 use crate::problem::{Path, Problems};
-use crate::text::{Email, FileName, HttpsUrl, Phone, Text};
-use crate::when::{Date, LocalTime};
+use crate::text::{Email, FileName, HttpsUrl, Phone, RecordNumber, Text};
+use crate::when::{Date, LocalTime, in_order};
 
 part! {
     ruled
@@ -91,7 +91,7 @@ part! {
         /// Full name.
         req name: Text<100>,
         /// Number in the state bar.
-        opt bar_number: Text<20>,
+        opt bar_number: RecordNumber<20>,
         /// Law firm.
         opt firm: Text<100>,
         /// E-mail address.
@@ -261,6 +261,10 @@ part! {
 }
 
 impl Rules for Case {
+    fn contradictory(&self, at: &mut Path, problems: &mut Problems) {
+        in_order(self.filed_on, ("filedOn", "hearingDate"), self.hearing_date, at, problems);
+    }
+
     fn conditional(&self, at: &mut Path, problems: &mut Problems) {
         if self.new_case == Some(true) {
             require(&self.case_type, "caseType", "for a newCase", at, problems);
@@ -314,7 +318,7 @@ part! {
         /// USD; absent while unknown.
         opt amount: Money,
         /// Number of the check.
-        opt check_number: Text<30>,
+        opt check_number: RecordNumber<30>,
     }
 }
 

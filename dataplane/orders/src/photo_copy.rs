@@ -1,11 +1,13 @@
 //! PhotoCopy: records from custodians, one stop per facility.
 
+use jiff::ToSpan;
+
 use crate::field::{Rules, require};
 use crate::list::List;
 use crate::number::Int;
 use crate::parts::{Address, Attorney, Case, ContactPerson, Court, Party};
 use crate::problem::{Path, Problems};
-use crate::text::{Phone, SsnLast4, Text};
+use crate::text::{Phone, RecordNumber, SsnLast4, Text};
 use crate::when::{Date, in_order};
 
 choice! {
@@ -69,6 +71,13 @@ part! {
 impl Rules for RecordSubject {
     fn contradictory(&self, at: &mut Path, problems: &mut Problems) {
         in_order(self.injury_from, ("injuryFrom", "injuryTo"), self.injury_to, at, problems);
+        // A child may be injured before its birth.
+        let before_birth = self.dob.map(|dob| dob.get().saturating_sub(1.year()));
+        let (name, injury) = match self.injury_to {
+            Some(to) => ("injuryTo by more than a year", Some(to)),
+            None => ("injuryFrom by more than a year", self.injury_from),
+        };
+        in_order(before_birth, ("dob", name), injury.map(Date::get), at, problems);
     }
 }
 
@@ -77,7 +86,7 @@ part! {
     /// A custodian of records; one stop.
     pub struct Facility {
         /// The service's code of a known facility.
-        opt facility_id: Text<32>,
+        opt facility_id: RecordNumber<32>,
         /// Its name.
         req name: Text<200>,
         /// Department.

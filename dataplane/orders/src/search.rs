@@ -1,6 +1,7 @@
 //! The search terms of an order. They never include restricted fields, notes or instructions: a search result must not
 //! reveal what only the whole order may show.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use docket_domain::fold::folded;
@@ -10,8 +11,8 @@ use crate::order::{Order, each};
 use crate::parts::{Case, Party};
 use crate::text::Text;
 
-/// The longest searched text, in characters; what follows is not found.
-pub const MAX_TEXT: usize = 2_000;
+/// The longest searched text, in characters: room for a caption and 150 long names. What follows is not found.
+pub const MAX_TEXT: usize = 32_000;
 
 /// The search terms of an order. `Debug` shows no value.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub struct SearchTerms {
     pub client_matter_number: Option<String>,
     /// The caller's own key.
     pub external_reference: Option<String>,
-    /// The first three with the organizations and surnames of the parties; [`folded`], at most [`MAX_TEXT`] characters.
+    /// The first three with the organizations and surnames of the parties and the fictitious names, each once; [`folded`], at most [`MAX_TEXT`] characters.
     pub text: String,
 }
 
@@ -43,9 +44,9 @@ impl Order {
         let client_matter_number = each!(self, order => owned(&order.client_matter_number));
         let external_reference = each!(self, order => owned(&order.external_reference));
         let terms = [&case_number, &caption, &client_matter_number].into_iter().flatten().map(String::as_str);
-        let names = self.parties().into_iter().filter_map(surname);
+        let mut seen = HashSet::new();
         let mut text = String::with_capacity(128);
-        for term in terms.chain(names) {
+        for term in terms.chain(self.names()).filter(|term| seen.insert(*term)) {
             text.push_str(if text.is_empty() { "" } else { " " });
             text.push_str(&folded(term));
         }
@@ -67,10 +68,20 @@ impl Order {
         }
     }
 
-    /// All parties named in the order, first those that the order is about.
+    /// The names of all parties of the order, first those that it is about.
+    fn names(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        for servee in self.servees() {
+            names.extend(servee.party.as_ref().and_then(surname));
+            names.extend(servee.fictitious_name.as_ref().map(Text::as_str));
+        }
+        names.extend(self.parties().into_iter().filter_map(surname));
+        names
+    }
+
+    /// The parties of the order beside its servees.
     fn parties(&self) -> Vec<&Party> {
-        let mut parties: Vec<&Party> =
-            self.servees().iter().filter_map(|servee| servee.party.as_ref()).collect();
+        let mut parties: Vec<&Party> = Vec::new();
         match self {
             Self::Investigation(order) => parties.extend(order.subject.iter().flat_map(|s| &s.party)),
             Self::PhotoCopy(order) => parties.extend(order.subject.iter().flat_map(|s| &s.party)),

@@ -1,54 +1,130 @@
 //! Numbers that must not stand in free text: a full social security number in any text of an order, and a card number
-//! in a note, which leaves the system with `note.created`. Both checks would rather refuse a look-alike than let a
-//! number through.
+//! in a note, which leaves the system with `note.created`. Both checks read a plain form of the text, so that it does not matter in
+//! which script and with which dashes and blanks a number is written. Both would rather refuse a look-alike than let a number through.
 
-/// Holds a social security number: `123-45-6789` with hyphens, blanks, dots or dashes, unless the text calls it a parcel's, or
-/// nine digits in a row soon after "SSN" or "social security".
+use std::borrow::Cow;
+
+use docket_domain::fold::digit_of;
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
+use crate::blank::is_blank;
+
+/// Holds a social security number: groups of three, two and four digits, unless the text calls them a parcel's; nine digits in a row
+/// soon after "SSN" or "social security"; or nine digits grouped in any way directly after that.
 pub fn holds_full_ssn(text: &str) -> bool {
-    if text.bytes().filter(u8::is_ascii_digit).count() < 9 {
-        return false;
-    }
-    let chars: Vec<char> = text.chars().collect();
-    (0..chars.len()).any(|start| {
-        let at_edge = start == 0 || !chars[start - 1].is_ascii_digit();
-        at_edge
-            && match shape(&chars[start..]) {
-                Some(Shape::Separated) => {
-                    let before = |reach| Before::new(&chars[..start], reach);
-                    before(REACH).names_ssn() || !before(LIST_REACH).names_parcel()
-                }
-                // Reference numbers look the same.
-                Some(Shape::Bare) => Before::new(&chars[..start], REACH).names_ssn(),
-                None => false,
+    let Some(text) = plain(text, 9) else { return false };
+    let groups = groups(&text, "-./_\\·•");
+    (0..groups.len()).any(|first| {
+        let Some(form) = form(&groups[first..]) else { return false };
+        let before = &text[..groups[first].start];
+        match form {
+            Form::Separated => {
+                let before = Before::new(before, LIST_REACH);
+                before.ssn_name().is_some() || !before.names_parcel()
             }
+            // Reference numbers look the same.
+            Form::Row => Before::new(before, 2 * REACH).ssn_name().is_some(),
+            Form::Other => !groups[first].joined && Before::new(before, 2 * REACH).ends_with_ssn_name(),
+        }
     })
 }
 
-/// How many characters before the digits a word counts.
-const REACH: usize = 30;
-/// The same for the word before a list of numbers: some 20 parcels.
-const LIST_REACH: usize = 300;
+/// Holds a payment card number: 13 to 19 digits, in one run or in groups of four and more with a blank, dash or dot
+/// between them, starting with 2 to 6 as cards do, with a valid check digit (Luhn).
+pub fn holds_card_number(text: &str) -> bool {
+    /// No card has more.
+    const MOST_GROUPS: usize = 5;
+    let Some(text) = plain(text, 13) else { return false };
+    let groups = groups(&text, "-.");
+    (0..groups.len()).any(|first| {
+        let more = groups[first + 1..].iter().take(MOST_GROUPS - 1).take_while(|group| group.joined);
+        (1..=more.count() + 1).any(|count| is_card(&groups[first..first + count]))
+    })
+}
 
-enum Shape {
-    /// `ddd?dd?dddd` with a separator at each `?`.
+/// The text as a keyboard of the United States writes it, in lower case: ASCII digits, `-` for every dash, a blank for every one, and
+/// nothing that is not seen. None if it has fewer than `digits` digits.
+fn plain(text: &str, digits: usize) -> Option<String> {
+    if text.chars().filter(|c| c.is_numeric()).count() < digits {
+        return None;
+    }
+    let ascii = |c: char| match c {
+        '\n' => Some(c),
+        _ if c.is_whitespace() => Some(' '),
+        _ if is_blank(c) || is_combining_mark(c) => None,
+        _ if is_dash(c) => Some('-'),
+        _ => Some(digit_of(c).and_then(|digit| char::from_digit(digit, 10)).unwrap_or(c)),
+    };
+    Some(text.nfkd().filter_map(ascii).flat_map(char::to_lowercase).collect())
+}
+
+/// A dash of any script (Unicode's category Pd), and what is typed for one: the minus sign, the hyphen bullet, the mark that lengthens
+/// a Japanese vowel.
+fn is_dash(c: char) -> bool {
+    const DASHES: &str = concat!(
+        "-\u{58a}\u{5be}\u{1400}\u{1806}\u{2010}\u{2011}\u{2012}\u{2013}\u{2014}\u{2015}\u{2043}\u{2212}",
+        "\u{2e17}\u{2e1a}\u{2e3a}\u{2e3b}\u{2e40}\u{2e5d}\u{301c}\u{3030}\u{30a0}\u{30fc}\u{10ead}",
+    );
+    DASHES.contains(c)
+}
+
+/// Digits in a row.
+struct Group<'a> {
+    /// Where they begin in the text.
+    start: usize,
+    digits: &'a str,
+    /// Whether only a separator is between them and the group before.
+    joined: bool,
+}
+
+/// The groups of digits of a plain text. A blank joins two of them, and one of `marks`, which may have a blank on each side.
+fn groups<'a>(text: &'a str, marks: &str) -> Vec<Group<'a>> {
+    let is_separator = |between: &str| {
+        let mark = between.strip_prefix(' ').unwrap_or(between);
+        let mark = mark.strip_suffix(' ').unwrap_or(mark);
+        between == " " || (mark.chars().count() == 1 && marks.contains(mark))
+    };
+    let (mut groups, mut end) = (Vec::new(), 0);
+    while let Some(at) = text[end..].find(|c: char| c.is_ascii_digit()) {
+        let start = end + at;
+        let rest = &text[start..];
+        let digits = &rest[..rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len())];
+        groups.push(Group { start, digits, joined: is_separator(&text[end..start]) });
+        end = start + digits.len();
+    }
+    groups
+}
+
+/// How nine digits are grouped.
+enum Form {
+    /// Three, two and four.
     Separated,
-    /// Nine digits.
-    Bare,
+    /// All in a row.
+    Row,
+    /// In another way.
+    Other,
 }
 
-/// The form of the number at the start of `chars`, if it is one that may be a social security number.
-fn shape(chars: &[char]) -> Option<Shape> {
-    const FORMS: [(Shape, &[u8]); 2] = [(Shape::Separated, b"ddd?dd?dddd"), (Shape::Bare, b"ddddddddd")];
-    FORMS.into_iter().find_map(|(shape, form)| {
-        let fits = chars.len() >= form.len()
-            && form.iter().zip(chars).all(|(form, c)| match form {
-                b'd' => c.is_ascii_digit(),
-                _ => matches!(c, '-' | ' ' | '.' | '\u{a0}' | '\u{2010}'..='\u{2015}' | '\u{2212}'),
-            })
-            && chars.get(form.len()).is_none_or(|c| !c.is_ascii_digit());
-        let digits = || chars[..form.len()].iter().filter(|c| c.is_ascii_digit()).collect::<String>();
-        (fits && may_be_ssn(&digits())).then_some(shape)
-    })
+/// The form of the number at the start of `groups`, if it is one that may be a social security number.
+fn form(groups: &[Group<'_>]) -> Option<Form> {
+    let (mut digits, mut lengths) = (String::new(), Vec::new());
+    for (place, Group { digits: group, joined, .. }) in groups.iter().enumerate() {
+        if (place > 0 && !joined) || digits.len() + group.len() > 9 {
+            return None;
+        }
+        digits.push_str(group);
+        lengths.push(group.len());
+        if digits.len() == 9 {
+            let form = match &*lengths {
+                [3, 2, 4] => Form::Separated,
+                [9] => Form::Row,
+                _ => Form::Other,
+            };
+            return may_be_ssn(&digits).then_some(form);
+        }
+    }
+    None
 }
 
 /// Whether nine digits may be a social security number: none begins with 000, 666 or 9, and no part of one is only zeros.
@@ -57,97 +133,154 @@ fn may_be_ssn(digits: &str) -> bool {
     !matches!(area, "000" | "666") && !area.starts_with('9') && group != "00" && serial != "0000"
 }
 
-/// The words before a number, in lower case, without the dots of abbreviations.
-struct Before(Vec<String>);
+/// How many characters before a number a name of it counts: as many as "Social Security Identification Number of" has, and some.
+const REACH: usize = 48;
+/// The same for the word before a list of numbers: some 20 parcels.
+const LIST_REACH: usize = 300;
 
-impl Before {
-    fn new(chars: &[char], reach: usize) -> Self {
-        let cut = chars.len().saturating_sub(reach);
-        // A word that is cut in two is no word.
-        let is_inside = |c: &char| c.is_alphanumeric();
-        let cut = match cut > 0 && is_inside(&chars[cut - 1]) {
-            true => cut + chars[cut..].iter().take_while(|c| is_inside(c)).count(),
-            false => cut,
-        };
-        let text: String = chars[cut..].iter().collect();
-        let words = text.split(|c: char| !c.is_alphanumeric() && c != '.');
-        let words = words.map(|word| word.replace('.', "").to_lowercase());
-        Self(words.filter(|word| !word.is_empty()).collect())
+/// The words before a number, without the dots of abbreviations.
+struct Before<'a> {
+    words: Vec<Cow<'a, str>>,
+    /// How many of them are further away than [`REACH`].
+    far: usize,
+}
+
+impl<'a> Before<'a> {
+    /// The words of the last `reach` characters.
+    fn new(text: &'a str, reach: usize) -> Self {
+        let words = last_words(text, reach);
+        let far = words.len() - last_words(text, REACH).len();
+        Self { words, far }
     }
 
-    /// Whether they call the number a social security number: `SSN`, `SS#`, `SS No.`, `Soc. Sec.`, `social security`, `social`. Other
-    /// words after `social`, as in `Social Services`, make it another thing.
-    fn names_ssn(&self) -> bool {
-        const MORE: [&str; 14] = [
-            "security",
-            "sec",
-            "insurance",
+    /// The place of the last word that calls the number a social security number: `SSN`, `SS#`, `SS No.`, `Soc. Sec.`,
+    /// `social security`, `social`. Other words after `social`, as in `Social Services`, make it another thing, and so do words that
+    /// make it the agency: courts number its cases.
+    fn ssn_name(&self) -> Option<usize> {
+        (self.far..self.words.len()).rev().find(|place| {
+            let next = self.words.get(place + 1).map(Cow::as_ref);
+            match &*self.words[*place] {
+                "ssn" | "ssns" | "ssan" => true,
+                "social" | "soc" if next.is_some_and(|next| next.starts_with("sec")) => {
+                    !self.is_agency(*place)
+                }
+                "ss" | "social" => next.is_none_or(|next| MORE.contains(&next) || is_number(next)),
+                word => word.starts_with("socsec") || word.starts_with("socialsec"),
+            }
+        })
+    }
+
+    /// Whether nothing but the name of a social security number, and words that belong to it, is directly before the number.
+    fn ends_with_ssn_name(&self) -> bool {
+        let belongs = |word: &str| {
+            MORE.contains(&word) || matches!(word, "account" | "acct" | "card" | "identification")
+        };
+        self.ssn_name().is_some_and(|place| self.words[place + 1..].iter().all(|word| belongs(word)))
+    }
+
+    /// Whether the `social security` at this place is the agency: `Commissioner of Social Security`, `Soc. Sec. Admin.`
+    fn is_agency(&self, place: usize) -> bool {
+        let is_head = |word: &str| matches!(word, "commissioner" | "commr" | "comr" | "comm" | "secretary");
+        let is_rest = |word: &str| word.starts_with("admin") || matches!(word, "agency" | "office" | "act");
+        self.words[place.saturating_sub(3)..place].iter().any(|word| is_head(word))
+            || self.words.get(place + 2).is_some_and(|word| is_rest(word) || is_head(word))
+    }
+
+    /// Whether they call the number an assessor's parcel number, or one of several. A tax id is none: it may be a person's.
+    fn names_parcel(&self) -> bool {
+        const MORE: [&str; 26] = [
             "number",
             "numbers",
             "no",
             "nos",
             "num",
             "nr",
-            "is",
-            "was",
-            "of",
-            "for",
             "id",
+            "ids",
+            "identification",
+            "identifier",
+            "index",
+            "control",
+            "account",
+            "roll",
+            "key",
+            "is",
+            "are",
+            "and",
+            "or",
+            "through",
+            "thru",
+            "to",
+            "all",
+            "the",
+            "being",
+            "also",
         ];
-        self.0.iter().enumerate().any(|(place, word)| {
-            let next = self.0.get(place + 1).map(String::as_str);
-            match &**word {
-                "ssn" | "ssns" | "socialsecurity" => true,
-                "ss" | "social" => next.is_none_or(|next| MORE.contains(&next) || is_number(next)),
-                "soc" => next.is_some_and(|next| next.starts_with("sec")),
-                word => word.starts_with("socsec"),
+        const PARTS: [&str; 5] = ["part", "parts", "portion", "portions", "por"];
+        const NAMES: [&str; 8] = ["apn", "ain", "parcel", "pin", "pid", "tmk", "folio", "map"];
+        let mut words = self.words.iter().rev().map(Cow::as_ref).peekable();
+        while let Some(word) = words.next() {
+            // "APN 1 of Doe" is not "APN (part of) 1".
+            let is_part = PARTS.contains(&word)
+                || (word == "of" && words.peek().is_some_and(|before| PARTS.contains(before)));
+            // A number may have a letter, as in "No. 7A and B".
+            if !is_part && !MORE.contains(&word) && !is_number(word) && word.chars().count() > 1 {
+                return NAMES.contains(&word.strip_suffix('s').unwrap_or(word));
             }
-        })
-    }
-
-    /// Whether they call the number an assessor's parcel number, or one of several.
-    fn names_parcel(&self) -> bool {
-        const MORE: [&str; 10] = ["number", "numbers", "no", "nos", "num", "nr", "is", "are", "and", "id"];
-        let last = self.0.iter().rev().find(|word| !MORE.contains(&word.as_str()) && !is_number(word));
-        last.is_some_and(|word| matches!(&**word, "apn" | "apns" | "ain" | "parcel" | "parcels"))
+        }
+        false
     }
 }
 
+/// Words between the name of a social security number and the number.
+const MORE: [&str; 14] = [
+    "security",
+    "sec",
+    "insurance",
+    "number",
+    "numbers",
+    "no",
+    "nos",
+    "num",
+    "nr",
+    "is",
+    "was",
+    "of",
+    "for",
+    "id",
+];
+
+/// The words among the last `reach` characters.
+fn last_words(text: &str, reach: usize) -> Vec<Cow<'_, str>> {
+    let cut = text.char_indices().rev().nth(reach - 1).map_or(0, |(at, _)| at);
+    // A word that is cut in two is no word.
+    let near = match text[..cut].ends_with(char::is_alphanumeric) {
+        true => text[cut..].trim_start_matches(char::is_alphanumeric),
+        false => &text[cut..],
+    };
+    let words = near.split(|c: char| !c.is_alphanumeric() && c != '.');
+    words.map(without_dots).filter(|word| !word.is_empty()).collect()
+}
+
+fn without_dots(word: &str) -> Cow<'_, str> {
+    match word.contains('.') {
+        true => Cow::Owned(word.replace('.', "")),
+        false => Cow::Borrowed(word),
+    }
+}
+
+/// Whether a word is a number, or one with letters behind it.
 fn is_number(word: &str) -> bool {
-    word.bytes().all(|b| b.is_ascii_digit())
+    word.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// Holds a payment card number: 13 to 19 digits, in one run or in groups of four and more with single blanks
-/// or hyphens, starting with 2 to 6 as cards do, with a valid check digit (Luhn).
-pub fn holds_card_number(text: &str) -> bool {
-    let mut groups: Vec<&str> = Vec::new();
-    let mut rest = text;
-    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
-        // Only a single blank or hyphen keeps two groups together.
-        if !matches!(&rest[..start], " " | "-") {
-            groups.clear();
-        }
-        let digits = &rest[start..];
-        let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
-        groups.push(&digits[..end]);
-        if (0..groups.len()).any(|first| is_card(&groups[first..])) {
-            return true;
-        }
-        if groups.len() == 5 {
-            groups.remove(0); // no card has more than five groups
-        }
-        rest = &digits[end..];
-    }
-    false
-}
-
-fn is_card(groups: &[&str]) -> bool {
-    let length: usize = groups.iter().map(|group| group.len()).sum();
-    let (_, before_last) = groups.split_last().unwrap_or((&"", &[]));
+fn is_card(groups: &[Group<'_>]) -> bool {
+    let length: usize = groups.iter().map(|group| group.digits.len()).sum();
+    let (_, before_last) = groups.split_last().expect("at least one group");
     (13..=19).contains(&length)
-        && before_last.iter().all(|group| group.len() >= 4)
-        && groups[0].starts_with(|c| ('2'..='6').contains(&c))
-        && luhn(&groups.concat())
+        && before_last.iter().all(|group| group.digits.len() >= 4)
+        && groups[0].digits.starts_with(|c| ('2'..='6').contains(&c))
+        && luhn(&groups.iter().map(|group| group.digits).collect::<String>())
 }
 
 fn luhn(digits: &str) -> bool {
@@ -177,6 +310,36 @@ mod tests {
             "SSN of parcel 078-05-1120",
             "SSNs: 078051120, 219099998",
             "APN 116-05-0790 of 078-05-1120",
+            "０７８-０５-１１２０",
+            "٠٧٨-٠٥-١١٢٠",
+            "०७८-०५-११२०",
+            "𝟎𝟕𝟖-𝟎𝟓-𝟏𝟏𝟐𝟎",
+            "0̶7̶8̶-0̶5̶-1̶1̶2̶0̶",
+            "078－05－1120",
+            "078﹣05﹣1120",
+            "078﹘05⸺1120",
+            "078−05‑1120",
+            "078\u{202f}05\u{2009}1120",
+            "0\u{200b}78-05\u{2060}-11\u{ad}20",
+            "078\t05\t1120",
+            "078/05/1120",
+            "078_05_1120",
+            "078·05·1120",
+            "078 - 05 - 1120",
+            "scan_078_05_1120.pdf",
+            "ＳＳＮ 078051120",
+            "SSN: 07805-1120",
+            "SSN 078-051120",
+            "SSN is 0 7 8 0 5 1 1 2 0",
+            "SSAN 078051120",
+            "Social Security Account Number 078051120",
+            "Social Security Account Number 07805 1120",
+            "SocialSecurityNumber=078051120",
+            "Doe v. Commissioner of Social Security, SSN 202412345",
+            "Commissioner of Social Security v. one with the social security number 078051120",
+            "Tax ID 078-05-1120",
+            "the pin of John Doe, 078-05-1120",
+            "parcel post to Doe, 078-05-1120",
         ] {
             assert!(holds_full_ssn(text), "{text}");
         }
@@ -206,6 +369,38 @@ mod tests {
             "SSN 987654321",
             "APN: 116-05-0790",
             "Assessor's Parcel Nos. 116-05-0790, 116-05-0791 and 116-05-0792",
+            "Parcel Identification Number 116-05-0790",
+            "APN(s): 116-05-0790",
+            "PIN 116-05-0790",
+            "TMK: 116-05-0790",
+            "Tax Map Key 116-05-0790",
+            "Tax Map Nos. 116-05-0790",
+            "Folio 116-05-0790",
+            "Parcel Control Number: 116-05-0790",
+            "Parcel № 116-05-0790",
+            "A.P.N. 116-05-0790",
+            "APN 116-05-0790, 116-05-0791 or 116-05-0792",
+            "APNs 116-05-0790 through 116-05-0799",
+            "APNs 116-05-0790A & 116-05-0791-B, 116-05-0792",
+            "APN (part of) 116-05-0790",
+            "APN 116-05-0790 and a portion of 116-05-0791",
+            "Doe v. Commissioner of Social Security, No. 202412345",
+            "Doe v. Comm'r of Soc. Sec., No. 202412345",
+            "Doe v. Comm’r, Soc. Sec. Admin., 202412345",
+            "Doe v. Acting Commissioner, Social Security Administration, No. 202412345",
+            "Social Security Administration, Baltimore, MD 21235-6401",
+            "his social security hearing, 12/05/2026 9 a.m.",
+            "SSN card to Reno, NV 89501-1234",
+            "(213) 555-0142",
+            "213 555 0142",
+            "+1-213-555-0142",
+            "2026-12-05 and 12/05/2026",
+            "26STCV99901, 2:24-cv-12345-ABC",
+            "Los Angeles, CA 90012-1234",
+            "12-3456789",
+            "Exhibits 101, 12, 2024",
+            "fees 435 + 60 + 1200",
+            "101\n12\n2024",
             "",
         ] {
             assert!(!holds_full_ssn(text), "{text}");
@@ -220,6 +415,13 @@ mod tests {
             "4111-1111-1111-1111",
             "3782 822463 10005",
             "ref 1234 4111 1111 1111 1111 12",
+            "４１１１ １１１１ １１１１ １１１１",
+            "4111－1111－1111－1111",
+            "4111\u{202f}1111\t1111\u{a0}1111",
+            "4111 - 1111 - 1111 - 1111",
+            "4111.1111.1111.1111",
+            "4\u{200b}111111111111111",
+            "٤١١١١١١١١١١١١١١١",
         ] {
             assert!(holds_card_number(text), "{text}");
         }
@@ -232,6 +434,8 @@ mod tests {
             "213-555-0142 213-555-0143",
             "1234567890123",
             "4111  1111 1111 1111",
+            "4111\n1111\n1111\n1111",
+            "4111/1111/1111/1111",
             "",
             "90012-1234",
         ] {
@@ -245,5 +449,8 @@ mod tests {
         assert!(!holds_full_ssn(&digits));
         assert!(!holds_card_number(&digits));
         assert!(!holds_card_number(&"4444 ".repeat(200_000)) || luhn("4444444444444444"));
+        assert!(!holds_full_ssn(&"1 ".repeat(500_000)));
+        assert!(!holds_full_ssn(&"1 1 1 1 1 1 1 1 1, ".repeat(50_000)));
+        assert!(!holds_full_ssn(&"APN 116-05-0790, ".repeat(10_000)));
     }
 }

@@ -2,15 +2,20 @@
 //! twice, as a check and as a pattern for the documentation; a test compares the two.
 
 use std::fmt;
+use std::net::Ipv6Addr;
 
 use serde::Serialize;
+use unicode_normalization::UnicodeNormalization;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
+use crate::blank::is_unseen;
 use crate::field::{Components, Field};
 use crate::json::Json;
 use crate::problem::{Path, Problems};
 use crate::sensitive::holds_full_ssn;
+
+pub use crate::blank::is_blank;
 
 /// Free text of 1 to `MAX` characters (Unicode code points), stored unchanged. Tabs and line ends are allowed. Other
 /// control characters (PostgreSQL cannot store NUL) and text of which nothing is seen are refused, and a full social
@@ -38,13 +43,13 @@ impl<const MAX: usize> fmt::Debug for Text<MAX> {
     }
 }
 
-/// The same rule as [`is_printable`] and [`is_blank`]: one character that is neither blank nor control, and
-/// no forbidden one around it. Beyond U+FFFF the pattern knows no invisible characters: it could not write them for every
-/// program that reads it.
+/// The same rule as [`is_printable`] and [`is_unseen`]: one character that is neither blank nor mark nor control, and
+/// no forbidden one around it. Of the marks the pattern knows those of Latin letters, and beyond U+FFFF no invisible characters: it
+/// could not write them for every program that reads it.
 const TEXT_PATTERN: &str = concat!(
     r"^[^\u0000-\u0008\u000B\u000C\u000E-\u001F\u007F-\u009F]*",
-    r"[^\s\u0000-\u001F\u007F-\u009F\u00AD\u034F\u061C\u115F\u1160\u17B4\u17B5\u180B-\u180F\u200B-\u200F\u202A-\u202E",
-    r"\u2060-\u206F\u2800\u3164\uFE00-\uFE0F\uFEFF\uFFA0\uFFF0-\uFFF8]",
+    r"[^\s\u0000-\u001F\u007F-\u009F\u00AD\u0300-\u036F\u061C\u115F\u1160\u17B4\u17B5\u180B-\u180F\u200B-\u200F\u202A-\u202E",
+    r"\u2060-\u206F\u2800\u3164\uFE00-\uFE0F\uFEFF\uFFA0\uFFF0-\uFFFC]",
     r"[^\u0000-\u0008\u000B\u000C\u000E-\u001F\u007F-\u009F]*$"
 );
 
@@ -52,23 +57,12 @@ fn is_printable(c: char) -> bool {
     !c.is_control() || matches!(c, '\t' | '\n' | '\r')
 }
 
-/// Whether nothing is seen of a character: white space, what Unicode calls default ignorable (no width, direction, variation),
-/// and the Braille pattern without dots.
-pub fn is_blank(c: char) -> bool {
-    c.is_whitespace()
-        || matches!(c,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}'
-            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
-}
-
 /// What is wrong with a free text of at most `max` characters, apart from a number that must not be in it.
 fn text_problem(text: &str, max: usize) -> Option<String> {
     // A character has at most 4 bytes, so the characters of a megabyte need not be counted.
     if text.len() > max * 4 || text.chars().count() > max {
         Some(format!("must have at most {max} characters"))
-    } else if text.chars().all(is_blank) {
+    } else if is_unseen(text) {
         Some(format!("must have 1 to {max} characters, not only blanks and invisible ones"))
     } else if !text.chars().all(is_printable) {
         Some("must not contain control characters".to_owned())
@@ -100,11 +94,18 @@ impl<const MAX: usize> Field for Text<MAX> {
     }
 }
 
-/// A number that an authority gave to a property or a recorded paper, 1 to `MAX` characters. Parcels may be numbered in the form of a
-/// social security number, so that form is not refused here.
+/// A number that an authority, a bank or the service gives to a thing, and that is never a person's, 1 to `MAX` characters. Some have
+/// the form of a social security number, as those of parcels do, so that form is not refused here.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct RecordNumber<const MAX: usize>(String);
+
+impl<const MAX: usize> RecordNumber<MAX> {
+    /// The number.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
 
 impl<const MAX: usize> fmt::Debug for RecordNumber<MAX> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -130,17 +131,17 @@ impl<const MAX: usize> Field for RecordNumber<MAX> {
 }
 
 /// The name of a file without its folder, 1 to 255 characters. The back office's programs store files by it, so a name is refused
-/// that is a path, that Windows gives to a device, or that is shown as another one.
+/// that is a path, that Windows refuses or gives to a device, or that is shown as another one or not at all.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct FileName(Text<255>);
 
 impl FileName {
-    /// The form as a regular expression (ECMA-262); it leaves out the reserved names.
+    /// The form as a regular expression (ECMA-262); it leaves out the reserved names, and names that are not seen.
     const PATTERN: &'static str = concat!(
-        r"^[^/\\:\u0000-\u001F\u007F-\u009F\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069]*",
-        r"[^./\\:\s\u0000-\u001F\u007F-\u009F\u061C\u200B-\u200F\u2028-\u202E\u2060-\u206F\uFEFF]",
-        r"[^/\\:\u0000-\u001F\u007F-\u009F\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069]*$"
+        r#"^[^/\\:<>"|?*\u0000-\u001F\u007F-\u009F\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069\u2215\u2216\uFE68\uFF0F\uFF3C]*"#,
+        r#"[^./\\:<>"|?*\s\u0000-\u001F\u007F-\u009F\u061C\u200B-\u200F\u2028-\u202E\u2060-\u206F\u2215\u2216\uFE68\uFEFF\uFF0F\uFF3C]"#,
+        r#"[^/\\:<>"|?*\u0000-\u001F\u007F-\u009F\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069\u2215\u2216\uFE68\uFF0F\uFF3C]*$"#
     );
 }
 
@@ -153,13 +154,16 @@ impl fmt::Debug for FileName {
 impl Field for FileName {
     fn read(json: &Json, at: &mut Path, problems: &mut Problems) -> Option<Self> {
         let text = Text::<255>::read(json, at, problems)?;
-        let is_separator = |c: char| matches!(c, '/' | '\\' | ':' | '\u{2028}' | '\u{2029}');
-        let problem = if text.0.contains(is_separator) {
-            "must be a file's name without folder: no / \\ or :"
+        // Programs take some characters for the plain ones that Unicode calls compatible, such as those of full width.
+        let plain = text.0.nfkc().collect::<String>();
+        let problem = if plain.contains(is_slash) || text.0.contains(is_refused_by_windows) {
+            "must be a file's name without folder: no / \\ : * ? \" < > or |"
         } else if text.0.contains(|c: char| c.is_control() || is_direction(c)) {
             "must not contain control characters or marks that change the direction of writing"
-        } else if is_reserved(&text.0) {
+        } else if is_reserved(&plain) {
             "must not be a name of dots only or of a device, such as CON, PRN, AUX, NUL, COM1 or LPT1"
+        } else if is_hidden(&text.0) {
+            "must have a visible character before its ending"
         } else {
             return Some(Self(text));
         };
@@ -173,25 +177,42 @@ impl Field for FileName {
     }
 }
 
+/// Whether a character separates folders, or looks so.
+fn is_slash(c: char) -> bool {
+    matches!(c, '/' | '\\' | '\u{2215}' | '\u{2216}')
+}
+
+/// Whether Windows or a line of text does not take a character in a name.
+fn is_refused_by_windows(c: char) -> bool {
+    matches!(c, ':' | '*' | '?' | '"' | '<' | '>' | '|' | '\u{2028}' | '\u{2029}')
+}
+
 /// Whether a character sets the direction of writing, which can show `gpj.exe` as `exe.jpg`.
 fn is_direction(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// Whether nothing is seen of a name before its ending.
+fn is_hidden(name: &str) -> bool {
+    let stem = name.rsplit_once('.').map_or("", |(stem, _)| stem);
+    is_unseen(&stem.replace('.', "")) && stem.contains(is_blank)
+}
+
 /// Whether a name leads to another folder or, on Windows, to a device, whatever its extension; Windows drops dots and blanks at
-/// the end.
+/// the end. The name is in Unicode's normalization form KC, in which a raised digit is a plain one.
 fn is_reserved(name: &str) -> bool {
     let is_end = |c: char| c == '.' || is_blank(c);
     if name.chars().all(is_end) {
         return true;
     }
     let stem = name.split('.').next().unwrap_or_default().trim_matches(is_end).to_ascii_uppercase();
-    let number = |device: &str| stem.strip_prefix(device).unwrap_or_default();
-    let is_digit = |c: char| c.is_ascii_digit() || matches!(c, '¹' | '²' | '³');
-    let is_numbered = |number: &str| number.chars().count() == 1 && number.contains(is_digit);
-    matches!(&*stem, "CON" | "PRN" | "AUX" | "NUL" | "CONIN$" | "CONOUT$")
-        || is_numbered(number("COM"))
-        || is_numbered(number("LPT"))
+    let is_numbered = |device: &str| {
+        let number = stem.strip_prefix(device).unwrap_or_default();
+        number.len() == 1 && number.bytes().all(|b| b.is_ascii_digit())
+    };
+    matches!(&*stem, "CON" | "PRN" | "AUX" | "NUL" | "CONIN$" | "CONOUT$" | "CLOCK$")
+        || is_numbered("COM")
+        || is_numbered("LPT")
 }
 
 fn read_string<'a>(json: &'a Json<'_>, at: &Path, problems: &mut Problems) -> Option<&'a str> {
@@ -254,10 +275,10 @@ formed_text! {
     /// A telephone number in E.164: `+12135550142`.
     Phone max 16 pattern r"^\+[1-9][0-9]{6,14}$"
         check is_phone, "must be a phone number in E.164, such as +12135550100";
-    /// An absolute https URL without user information. It is only stored: fetching a URL that a client chose would let the
+    /// An absolute https URL without user information, in any script. It is only stored: fetching a URL that a client chose would let the
     /// client reach internal networks.
     HttpsUrl max 2000
-        pattern r"^[Hh][Tt][Tt][Pp][Ss]://[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?([/?#][!-~]*)?$"
+        pattern r"^[Hh][Tt][Tt][Pp][Ss]://(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9\u00A1-\uFFFF]([A-Za-z0-9\u00A1-\uFFFF-]{0,61}[A-Za-z0-9\u00A1-\uFFFF])?(\.[A-Za-z0-9\u00A1-\uFFFF]([A-Za-z0-9\u00A1-\uFFFF-]{0,61}[A-Za-z0-9\u00A1-\uFFFF])?)*)(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?([/?#][!-~\u00A1-\uFFFF]*)?$"
         check is_https_url, "must be an https URL of at most 2000 characters";
     /// The last four digits of a social security number. More is never accepted.
     SsnLast4 max 4 pattern r"^[0-9]{4}$"
@@ -286,7 +307,7 @@ pub fn is_email(text: &str) -> bool {
     local.len() <= 64
         && local.split('.').all(is_part)
         && (2..=9).contains(&labels)
-        && domain.split('.').all(|label| is_label(label, is_foreign))
+        && domain.split('.').all(is_label)
 }
 
 /// A letter, digit or mark outside ASCII that is seen.
@@ -294,10 +315,10 @@ fn is_foreign(c: char) -> bool {
     c > '\u{a0}' && !is_blank(c)
 }
 
-/// One label of a host name: at most 63 characters, with `-` inside only. `more` are allowed beside ASCII.
-fn is_label(label: &str, more: fn(char) -> bool) -> bool {
+/// One label of a host name: at most 63 characters, with `-` inside only.
+fn is_label(label: &str) -> bool {
     (1..=63).contains(&label.chars().count())
-        && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || more(c))
+        && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || is_foreign(c))
         && !label.starts_with('-')
         && !label.ends_with('-')
 }
@@ -318,17 +339,20 @@ pub(crate) fn is_us_postal_code(text: &str) -> bool {
 fn is_https_url(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_at_checked("https://".len()) else { return false };
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-    let (host, port) = match authority.split_once(':') {
-        Some((host, port)) => (host, Some(port)),
-        None => (authority, None),
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (authority, None),
+    };
+    let is_host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => host.len() <= 253 && host.split('.').all(is_label),
     };
     let is_port =
         |port: &str| digits(port, port.len()) && !port.starts_with('0') && port.parse::<u16>().is_ok();
     scheme.eq_ignore_ascii_case("https://")
-        && host.len() <= 253
-        && host.split('.').all(|label| is_label(label, |_| false))
+        && is_host
         && port.is_none_or(is_port)
-        && path.bytes().all(|b| b.is_ascii_graphic())
+        && path.chars().all(|c| c.is_ascii_graphic() || is_foreign(c))
 }
 
 fn is_last4(text: &str) -> bool {
@@ -396,7 +420,13 @@ mod tests {
         ] {
             all::<Text<9>>(&[&format!("{c}x{c}")], &[&c.to_string(), &format!(" {c}\t{c}")]);
         }
-        assert!(read::<Text<9>>("\u{e0020}\u{e007f}").is_err(), "tags");
+        for text in ["\u{e0020}\u{e007f}", "\u{1d159}", "\u{fff9}", "\u{301}", "\u{5b0}", " \u{94d}\u{20dd}"]
+        {
+            assert!(read::<Text<9>>(text).is_err(), "{text:?}");
+        }
+        assert!(
+            read::<Text<9>>("e\u{301}").is_ok() && fits::<Text<9>>("e\u{301}") && !fits::<Text<9>>("\u{301}")
+        );
         assert!(read::<RecordNumber<9>>("\u{200b}").is_err() && read::<FileName>("\u{200b}").is_err());
     }
 
@@ -418,6 +448,9 @@ mod tests {
             "console.txt",
             "COM10",
             "a..b",
+            "質問？.pdf",
+            "1½.pdf",
+            "Exhibit A.",
         ];
         let bad = [
             "../../etc/passwd",
@@ -434,12 +467,34 @@ mod tests {
             "a\u{2066}b",
             "a\u{200f}b",
             "a\u{2028}b",
+            "a*b?.pdf",
+            "a<b>",
+            "a|b",
+            "a\"b",
+            "．．／x",
+            "..＼x",
+            "a∕b",
             "",
         ];
         all::<FileName>(&good, &bad);
-        for device in
-            ["CON", "con.pdf", "Nul .txt", "AUX..", "com1", "LPT9.tar.gz", "com¹", "conout$", " prn"]
-        {
+        for device in [
+            "CON",
+            "con.pdf",
+            "Nul .txt",
+            "AUX..",
+            "com1",
+            "LPT9.tar.gz",
+            "com¹",
+            "conout$",
+            " prn",
+            "CLOCK$",
+            "ＣＯＮ.pdf",
+            "．．",
+            "…",
+            "\u{200b}.pdf",
+            " .pdf",
+            "..\u{200b}.pdf",
+        ] {
             assert!(read::<FileName>(device).is_err(), "{device}");
         }
         assert!(read::<FileName>(&"x".repeat(256)).is_err());
@@ -504,6 +559,10 @@ mod tests {
                 "https://h#x",
                 "HTTPS://H.Example:65535/",
                 "https://10.0.0.1/",
+                "https://müller.example/",
+                "https://例え.テスト:8443/käse?ü",
+                "https://[::1]/x",
+                "https://[2001:db8::1]:8443",
             ],
             &[
                 "http://example.com",
@@ -518,6 +577,12 @@ mod tests {
                 "https://a..b/",
                 "https://-a.b/",
                 "https:/ä.example",
+                "https://u@[::1]/x",
+                "https://[::1",
+                "https://::1/",
+                "https://[fe80::1%25eth0]/",
+                "https://[]/",
+                "https://ä .example/",
             ],
         );
         all::<SsnLast4>(&["0000", "1234"], &["123", "12345", "078051120", "078-05-1120", "12a4", "١٢٣٤"]);

@@ -471,6 +471,32 @@ fn contradictions_are_refused_in_a_draft_too() {
     let window =
         [("/windowFrom", json!("2026-01-01T08:00:00Z")), ("/windowTo", json!("2026-01-01T08:00:00+01:00"))];
     assert_eq!(contradictory(Investigation, &window), ["windowFrom"]);
+    let signed = [("/recordOn", json!("2026-11-29"))];
+    let fields = ["instruments[0].executedOn", "instruments[1].executedOn"];
+    assert_eq!(contradictory(CountyRecording, &signed), fields);
+    assert!(contradictory(CountyRecording, &[("/recordOn", json!("2026-11-30"))]).is_empty());
+    let late = [("/lastDayToFile", json!("2026-12-03"))];
+    assert_eq!(contradictory(Court, &late), ["dueBy"]);
+    assert!(contradictory(Court, &[late[0].clone(), ("/courtTask", json!("CopyRequest"))]).is_empty());
+    let late = [("/lastDayToFile", json!("2027-02-13"))];
+    assert_eq!(
+        contradictory(FileAndServe, &[late[0].clone(), ("/serveAfter", Value::Null)]),
+        ["lastDayToFile"]
+    );
+    assert!(contradictory(FileAndServe, &[late[0].clone(), ("/serveAfter", json!("Now"))]).is_empty());
+    for (dob, is_wrong) in [("2027-03-02", false), ("2027-03-03", true), ("2030-01-01", true)] {
+        let fields: &[&str] = if is_wrong { &["subject.dob"] } else { &[] };
+        assert_eq!(contradictory(PhotoCopy, &[("/subject/dob", json!(dob))]), fields, "{dob}");
+        let to = [("/subject/dob", json!(dob)), ("/subject/injuryTo", json!("2026-03-02"))];
+        assert_eq!(contradictory(PhotoCopy, &to), fields, "{dob}");
+    }
+    let heard = [("/case/filedOn", json!("2026-12-02")), ("/case/hearingDate", json!("2026-12-01"))];
+    assert_eq!(contradictory(Court, &heard), ["case.filedOn"]);
+    let by = [
+        ("/legs/0/delivery/by", json!("2026-12-07T01:00:00-08:00")),
+        ("/legs/0/delivery/readyAt", Value::Null),
+    ];
+    assert_eq!(contradictory(Delivery, &by), ["legs[0].pickup.readyAt"]);
     let by = [("/legs/0/pickup/by", json!("2026-12-07T09:29:59-08:00"))];
     assert_eq!(contradictory(Delivery, &by), ["legs[0].pickup.readyAt"]);
 }

@@ -61,6 +61,12 @@ fn unknown_field_is_refused_at_any_depth() {
         "prioritty: unknown field; this object takes: orderType, webOrderId, version, customerCode, export, "
     ));
     assert!(top.ends_with(", returnMethod, returnTo"));
+    for name in ["CaseNumber", "webOrderID", "courttask", "court_task", "return-method"] {
+        let almost = refused(OrderType::Court, &[(&format!("/{name}"), json!(1))]);
+        assert_eq!(almost.contains("did you mean"), name != "CaseNumber", "{almost}");
+    }
+    let almost = refused(OrderType::Process, &[("/servees/1/Addresses", json!(1))]);
+    assert!(almost.contains("unknown field; did you mean addresses? This object takes: "), "{almost}");
     let nested = refused(OrderType::Process, &[("/servees/1/addresses/0/zip", json!("1"))]);
     assert!(
         nested.starts_with(
@@ -123,6 +129,26 @@ fn parcel_and_instrument_numbers_are_no_social_security_numbers() {
         ("/instruments/0/relatedInstrumentNumber", json!("116-05-0790")),
     ];
     assert!(read(&with(OrderType::CountyRecording, &changes)).is_ok());
+    for (kind, pointer) in [
+        (OrderType::Court, "/courtTransactionNumber"),
+        (OrderType::Court, "/attorney/barNumber"),
+        (OrderType::Court, "/advanceFees/0/checkNumber"),
+        (OrderType::Investigation, "/linkedWorkOrder"),
+        (OrderType::PhotoCopy, "/facilities/0/facilityId"),
+    ] {
+        assert!(read(&with(kind, &[(pointer, json!("116-05-0790"))])).is_ok(), "{pointer}");
+    }
+    for (kind, pointer) in [
+        (OrderType::Court, "/clientMatterNumber"),
+        (OrderType::Court, "/externalReference"),
+        (OrderType::Court, "/case/caseNumber"),
+        (OrderType::PhotoCopy, "/facilities/0/accountNumber"),
+        (OrderType::PhotoCopy, "/facilities/0/claimNumber"),
+        (OrderType::Court, "/documents/0/fileName"),
+    ] {
+        let problem = refused(kind, &[(pointer, json!("１１６-05-0790"))]);
+        assert!(problem.contains("must not contain a full social security number"), "{pointer}");
+    }
     let caption = json!("Dept. of Social Services v. Doe, No. 202412345");
     assert!(read(&with(OrderType::Court, &[("/case/caption", caption)])).is_ok());
     let caption = json!("In re 078-05-1120");
@@ -133,7 +159,7 @@ fn parcel_and_instrument_numbers_are_no_social_security_numbers() {
 }
 
 #[test]
-fn price_may_be_high_and_a_fee_limit_not() {
+fn every_amount_may_be_as_high_as_a_price() {
     let changes = [
         ("/instruments/0/consideration", json!(25_000_000)),
         ("/instruments/0/transferTax", json!(999_999_999_999_999_999_u64)),
@@ -144,9 +170,14 @@ fn price_may_be_high_and_a_fee_limit_not() {
     let exact = br#"{"orderType":"Delivery","declaredValue":9999999999999999.99}"#;
     let stored = SaveRequest::read(exact).unwrap().order.to_stored();
     assert_eq!(stored, r#"{"orderType":"Delivery","declaredValue":9999999999999999.99}"#);
+    let tax = json!([{"feeType": "TransferTax", "amount": 11_000_000}]);
+    let changes = [("/advanceFees", tax), ("/feeLimit", json!(11_000_400.5))];
+    let stored = order(OrderType::CountyRecording, &changes).to_stored();
     assert!(
-        refused(OrderType::CountyRecording, &[("/feeLimit", json!(25_000_000))]).starts_with("feeLimit: ")
+        stored.contains("\"amount\":11000000.00") && stored.contains("\"feeLimit\":11000400.50"),
+        "{stored}"
     );
+    assert!(refused(OrderType::Court, &[("/feeLimit", json!(1e18))]).starts_with("feeLimit: "));
 }
 
 #[test]

@@ -8,10 +8,10 @@ fn search_terms_are_case_matter_and_names() {
     assert_eq!(terms.case_number.as_deref(), Some("26STCV99901"));
     assert_eq!(terms.caption.as_deref(), Some("Larkspur Tile Co. v. Brindle"));
     assert_eq!(terms.client_matter_number.as_deref(), Some("4410-0012"));
-    let expected = "26stcv99901 larkspur tile co. v. brindle 4410-0012 brindle brindle millworks, inc. larkspur tile co. brindle";
+    let expected = "26stcv99901 larkspur tile co. v. brindle 4410-0012 brindle brindle millworks, inc. larkspur tile co.";
     assert_eq!(terms.text, expected);
     let recording = order(OrderType::CountyRecording, &[]).search_terms();
-    assert_eq!(recording.text, "4522-0003 wrenfield okonjo-hale okonjo-hale sample harbor credit union");
+    assert_eq!(recording.text, "4522-0003 wrenfield okonjo-hale sample harbor credit union");
     assert_eq!(recording.case_number, None);
 }
 
@@ -37,7 +37,32 @@ fn restricted_values_first_names_and_instructions_are_not_searchable() {
 
 #[test]
 fn search_text_is_bounded() {
-    let party = json!({"kind": "Organization", "organizationName": "ß".repeat(200), "role": "Other"});
-    let text = order(OrderType::Process, &[("/case/parties", json!(vec![party; 50]))]).search_terms().text;
+    let party = |n: usize| json!({"kind": "Organization", "organizationName": format!("{n}{}", "ß".repeat(190)), "role": "Other"});
+    let parties: Vec<_> = (0..50).map(party).collect();
+    let servees: Vec<_> = (100..150).map(|n| json!({"party": party(n)})).collect();
+    let changes = [("/case/parties", json!(parties)), ("/servees", json!(servees))];
+    let text = order(OrderType::Process, &changes).search_terms().text;
     assert_eq!(text.chars().count(), crate::search::MAX_TEXT);
+}
+
+#[test]
+fn every_name_of_a_long_list_is_found() {
+    let name = |n: usize| format!("{n} {}", "x".repeat(190));
+    let party = |n| json!({"kind": "Organization", "organizationName": name(n), "role": "Other"});
+    let parties: Vec<_> = (0..50).map(party).collect();
+    let servees: Vec<_> = (50..100).map(|n| json!({"party": party(n)})).collect();
+    let changes = [("/case/parties", json!(parties)), ("/servees", json!(servees))];
+    let text = order(OrderType::Process, &changes).search_terms().text;
+    assert!((0..100).all(|n| text.contains(&name(n))));
+}
+
+#[test]
+fn servee_is_found_by_its_fictitious_name() {
+    let named = json!({"kind": "Individual", "lastName": "Brindle", "role": "Defendant"});
+    for party in [Value::Null, json!({"kind": "Individual", "role": "Defendant"}), named] {
+        let changes = [("/servees/0/party", party), ("/servees/0/fictitiousName", json!("Doe 17"))];
+        for kind in [OrderType::Process, OrderType::FileAndServe] {
+            assert!(order(kind, &changes).search_terms().text.contains("doe 17"), "{kind}");
+        }
+    }
 }

@@ -34,7 +34,7 @@ fn check_order(request: &SaveRequest, length: usize) {
     // `1e2` becomes `100.0`: a number may grow, a text may not.
     assert!(stored.len() <= 8 * length, "{} from {length} bytes", stored.len());
     let terms = request.order.search_terms();
-    assert!(terms.text.chars().count() <= 2_000);
+    assert!(terms.text.chars().count() <= docket_orders::search::MAX_TEXT);
     for problems in [request.order.check_draft(), request.order.check_export()] {
         if !problems.is_empty() {
             check_problems(&problems);
