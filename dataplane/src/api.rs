@@ -1,14 +1,11 @@
 //! All routes and the middleware in order, on one screen.
 
-pub mod anonymous;
 pub mod auth;
 pub mod body;
 pub mod caller;
-pub mod client;
 mod docs;
 pub mod error;
 pub mod fields;
-mod head_limit;
 pub mod host;
 pub mod idempotency;
 pub mod if_match;
@@ -20,14 +17,11 @@ pub mod notes;
 pub mod openapi;
 pub mod orders;
 pub mod origin;
-mod pace;
 pub mod pages;
 pub mod paging;
 pub mod problem_type;
 pub mod processes;
-mod refusals;
 pub mod request;
-pub mod server;
 pub mod state;
 pub mod swagger;
 pub mod tenant;
@@ -39,14 +33,16 @@ pub mod writes;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn};
 use axum::routing::{get, post};
+use http::request::Parts;
 
 use crate::platform;
 use crate::platform::reviews::Reviews;
 use crate::portal::{self, Portal};
 use error::ApiError;
+use host::{HostKind, host};
 use state::ApiState;
 
 const DOCS_OFF: ApiError =
@@ -65,19 +61,37 @@ pub struct Serves {
 
 /// What a process serves, below the middleware that all requests have in common.
 pub fn router(state: Arc<ApiState>, serves: Serves) -> Router {
+    let paths = if serves.api { openapi::paths() } else { Vec::new() };
     let api = if serves.api { api(&state, serves.docs) } else { Router::new() };
     let portal = serves.portal.map(|served| portal::router(&state, served)).unwrap_or_default();
     api.merge(portal)
-        .fallback(async || ApiError::NoSuchRoute)
+        .fallback(async move |State(state): State<Arc<ApiState>>, parts: Parts| {
+            no_such_route(&state, &parts, &paths)
+        })
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         // A layer of the router, so that the matched route is known. The outermost layer comes last.
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&state), middleware::answer))
         .with_state(state)
 }
 
+/// The error for a path that has no route: it names the route of this host that differs from it in case, slashes or a prefix only.
+fn no_such_route(state: &ApiState, parts: &Parts, paths: &[(String, bool)]) -> ApiError {
+    let is_legacy = matches!(host(parts), Ok(Some(host)) if state.hosts.kind(&host) == HostKind::Legacy);
+    let mut served = paths.iter().filter(|(_, on_legacy)| *on_legacy || !is_legacy);
+    let meant = served.find(|(path, _)| is_almost(path, parts.uri.path()));
+    meant.map_or(ApiError::NoSuchRoute, |(path, _)| ApiError::MisspelledRoute(path.clone()))
+}
+
+/// Whether `sent` is `path` but for the case of letters, further slashes, and what other APIs have in front of their paths.
+fn is_almost(path: &str, sent: &str) -> bool {
+    let is_prefix = |step: &&str| step.eq_ignore_ascii_case("api") || step.eq_ignore_ascii_case("v2");
+    let steps = sent.split('/').filter(|step| !step.is_empty()).skip_while(is_prefix);
+    steps.map(str::to_ascii_lowercase).eq(path.split('/').skip(1).map(str::to_ascii_lowercase))
+}
+
 /// The API of `{base_url}`, and the part of it that the legacy host serves too.
 fn api(state: &Arc<ApiState>, docs: bool) -> Router<Arc<ApiState>> {
-    state.metrics.serves(openapi::document().paths.paths.keys().map(String::as_str));
+    state.metrics.serves(openapi::paths().iter().map(|(path, _)| path.as_str()));
     let v2_only = Router::new()
         .route("/Employee/SignIn", post(auth::employee_sign_in))
         .route("/WebhookLogs/Search", get(webhook_logs::search))
@@ -127,4 +141,42 @@ pub fn management(state: Arc<ApiState>, platform: Option<Reviews>) -> Router {
         .route("/metrics", get(management::metrics))
         .with_state(state)
         .merge(platform)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_is_almost_a_route_if_only_case_slashes_or_a_prefix_differ() {
+        for sent in [
+            "/auth/token",
+            "/AUTH/TOKEN/",
+            "//Auth//Token",
+            "/api/Auth/Token",
+            "/v2/auth/token",
+            "/API/v2/Auth/Token",
+        ] {
+            assert!(is_almost("/Auth/Token", sent), "{sent}");
+        }
+        for sent in
+            ["/", "/api", "/Auth", "/Auth/Tokens", "/Auth/Token/x", "/v1/Auth/Token", "/Auth%2FToken", "*"]
+        {
+            assert!(!is_almost("/Auth/Token", sent), "{sent}");
+        }
+    }
+
+    #[test]
+    fn each_path_says_whether_the_legacy_host_has_it() {
+        let paths = openapi::paths();
+        for (path, on_legacy) in [
+            ("/Auth/Token", false),
+            ("/Employee/SignIn", false),
+            ("/WebhookLogs/Get", false),
+            ("/Session/Create", true),
+            ("/ProcessStatus/Search", true),
+        ] {
+            assert!(paths.contains(&(path.to_owned(), on_legacy)), "{path}");
+        }
+    }
 }

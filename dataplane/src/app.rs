@@ -9,6 +9,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use docket_board::Board;
 use docket_egress::{EgressPolicy, Sender, SystemDns};
+use docket_listener::anonymous::Anonymous;
+use docket_listener::client::Proxies;
+use docket_listener::fair_share::FairShare;
+use docket_listener::server::{self, BYTES_PER_CONNECTION, Clients, IDLE_TIME};
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
 use docket_program::signals::Signals;
@@ -21,17 +25,13 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::actions::create_orders::CreateOrders;
-use crate::api::anonymous::Anonymous;
 use crate::api::body::Bodies;
-use crate::api::client::Proxies;
 use crate::api::host::Hosts;
-use crate::api::server::{BYTES_PER_CONNECTION, Clients, IDLE_TIME};
 use crate::api::state::ApiState;
-use crate::api::{self, Serves, server};
+use crate::api::{self, Serves};
 use crate::args::{AuditArguments, DeliveryArguments, HostArguments};
 use crate::audit::{Audit, Stream};
 use crate::detector::Detector;
-use crate::fair_share::FairShare;
 use crate::key_uses::KeyUses;
 use crate::lookups::Lookups;
 use crate::owners::Owners;
@@ -57,10 +57,6 @@ const LOOKS: u32 = 3;
 const BETWEEN_LOOKS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// Diagnoses of signatures at the same time; a tenant has one.
 const DIAGNOSES: u32 = 2;
-/// Maximum number of connections to the management port.
-pub const MANAGEMENT_CLIENTS: usize = 64;
-/// How long such a connection is kept unused.
-const MANAGEMENT_IDLE: Duration = Duration::from_secs(5);
 
 /// What all parts share, and the parts that run.
 pub struct App {
@@ -195,12 +191,7 @@ impl App {
     ) -> Management {
         let shutdown = CancellationToken::new();
         let router = api::management(Arc::clone(state), platform);
-        let clients = Clients {
-            most: MANAGEMENT_CLIENTS,
-            idle: MANAGEMENT_IDLE,
-            proxies: Arc::default(),
-            metrics: Arc::clone(&state.metrics),
-        };
+        let clients = Clients::of_management(state.metrics.connections_refused());
         let task = tokio::spawn(server::serve(listener, router, clients, shutdown.clone()));
         Management { shutdown, task }
     }
@@ -216,8 +207,8 @@ impl App {
         // Half of the descriptors are for clients; the other half for databases and receivers.
         let most = (self.descriptors / 2).min(memory / 4 / BYTES_PER_CONNECTION);
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        let (proxies, metrics) = (Arc::clone(&state.proxies), Arc::clone(&state.metrics));
-        let clients = Clients { most, idle: IDLE_TIME, proxies, metrics };
+        let (proxies, refused) = (Arc::clone(&state.proxies), state.metrics.connections_refused());
+        let clients = Clients { most, idle: IDLE_TIME, proxies, refused };
         self.running.spawn(server::serve(
             listener,
             api::router(Arc::clone(state), serves),

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use docket_listener::client::Proxies;
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
 use docket_program::signals::Signals;
@@ -24,7 +25,6 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Serves;
-use crate::api::client::Proxies;
 use crate::app::{App, bind};
 use crate::args::DevArguments;
 use crate::portal::{Cookies, Documents, Portal, Writer};

@@ -7,7 +7,6 @@
 //! * [`tenants`]: the tenants that are served
 //! * [`passwords`], [`throttle`]: what sign-in needs; [`owners`]: whether a token still belongs to its user
 //! * [`readiness`], [`telemetry`]: what the process reports about itself; [`audit`]: who did what
-//! * [`fair_share`]: what guests share, of which each may have half of what is free or its own
 //! * [`redis`], [`wake`]: how a process reaches Redis, and a command a running `docket dev`
 //!
 //! Tenants come from `docket-source`. A tenant's database is in `docket-store`, the times of deliveries in
@@ -24,7 +23,6 @@ pub mod audit;
 pub mod cli;
 pub mod detector;
 pub mod dev;
-pub mod fair_share;
 pub mod groups;
 pub mod key_uses;
 pub mod lookups;

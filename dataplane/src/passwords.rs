@@ -13,7 +13,6 @@ use docket_listener::fair_share::{Busy, FairShare, Share};
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 
-
 /// A longer password is refused before it is hashed.
 pub const MAX_PASSWORD_CHARS: usize = 256;
 /// OWASP's first choice for Argon2id takes this many KiB, and two passes in one lane.

@@ -26,7 +26,6 @@ use http::{HeaderValue, header};
 
 use crate::api::error::{ApiError, Unnumbered};
 use crate::api::middleware;
-use crate::api::pages::protect;
 use crate::api::state::ApiState;
 pub use session::Cookies;
 pub use writes::{Documents, Objects, Writer, Writes};
@@ -117,7 +116,7 @@ fn asset(kind: &'static str, text: &'static str) -> Response {
     (headers, text).into_response()
 }
 
-/// Makes a page of an error, and adds the headers that protect pages.
+/// Makes a page of an error, and adds the policy of pages.
 pub fn finished(mut response: Response, request_id: &str) -> Response {
     if let Some(problem) = response.extensions_mut().remove::<Unnumbered>() {
         let text = message::page(&problem.message(&problem.fields(), request_id));
@@ -126,6 +125,7 @@ pub fn finished(mut response: Response, request_id: &str) -> Response {
         parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
         response = Response::from_parts(parts, text.into());
     }
-    protect(response.headers_mut(), POLICY);
+    let policy = HeaderValue::from_static(POLICY);
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
     response
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use docket_board::Board;
 use docket_crds::DatabaseUrl;
+use docket_listener::client::Proxies;
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
 use docket_program::signals::Signals;
@@ -30,7 +31,6 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Serves;
-use crate::api::client::Proxies;
 use crate::app::{App, bind};
 use crate::args::{ProxyArguments, Role, ServeArguments, Switch};
 use crate::platform::reviews::Reviews;

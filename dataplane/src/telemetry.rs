@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicI64;
 
 use docket_crds::Limit;
 use docket_domain::delivery::{FailureClass, Next, Outcome, Status};
+use docket_listener::refusals::Counted;
 use docket_schedule::HandOffs;
 use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
@@ -34,7 +35,7 @@ pub struct Metrics {
     registry: Registry,
     requests: Family<Labels<2>, Counter>,
     request_seconds: Histogram,
-    connections_refused: Family<Labels<1>, Counter>,
+    connections_refused: Counted,
     sign_ins: Family<Labels<1>, Counter>,
     tenant_limited: Family<Labels<1>, Counter>,
     /// At most one per tenant and counted limit.
@@ -94,58 +95,13 @@ impl Lost {
     }
 }
 
-/// Why a client's connection is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Refused {
-    /// All places are taken. It waits to be accepted.
-    Full,
-    /// Its peer has as many as it may.
-    Peer,
-    /// With `--proxy-protocol`: its peer is not in `--trusted-proxy`.
-    NotTrusted,
-    /// With `--proxy-protocol`: it does not begin with a PROXY header.
-    ProxyHeader,
-}
-
-impl Refused {
-    const ALL: [Self; 4] = [Self::Full, Self::Peer, Self::NotTrusted, Self::ProxyHeader];
-
-    /// The reason in metrics and logs.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Full => "Full",
-            Self::Peer => "Peer",
-            Self::NotTrusted => "NotTrusted",
-            Self::ProxyHeader => "ProxyHeader",
-        }
-    }
-
-    /// What it means, and what to do about it.
-    pub const fn advice(self) -> &'static str {
-        match self {
-            Self::Full => {
-                "all places are taken, so new connections wait; add replicas, or raise --memory-limit or the limit of open files"
-            }
-            Self::Peer => {
-                "one address has as many connections as it may; if it is a load balancer, add its network to --trusted-proxy"
-            }
-            Self::NotTrusted => {
-                "with --proxy-protocol only trusted proxies may connect; check that --trusted-proxy has the network of yours"
-            }
-            Self::ProxyHeader => {
-                "a trusted proxy sent no PROXY header within 10 s; switch the PROXY protocol on there, or --proxy-protocol off here"
-            }
-        }
-    }
-}
-
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("docket");
         let metrics = Self {
             requests: Family::default(),
             request_seconds: Histogram::new(exponential_buckets(0.000_5, 2.0, 14)),
-            connections_refused: Family::default(),
+            connections_refused: Counted::default(),
             sign_ins: Family::default(),
             tenant_limited: Family::default(),
             at_limit: Mutex::default(),
@@ -167,11 +123,7 @@ impl Default for Metrics {
             "Time until the head of the response",
             metrics.request_seconds.clone(),
         );
-        registry.register(
-            "connections_refused",
-            "Connections of clients that were refused or had to wait, by reason",
-            metrics.connections_refused.clone(),
-        );
+        metrics.connections_refused.register(&mut registry, "connections_refused");
         registry.register("sign_in", "Sign-ins by result", metrics.sign_ins.clone());
         registry.register(
             "tenant_limited",
@@ -228,9 +180,6 @@ impl Default for Metrics {
 impl Metrics {
     /// Begins every series at 0: Prometheus sees no increase in a series that begins with its first event.
     fn begin(&self) {
-        for reason in Refused::ALL {
-            drop(self.connections_refused.get_or_create(&[("reason", reason.as_str().into())]));
-        }
         for result in ["ok", "refused", "throttled", "busy"] {
             drop(self.sign_ins.get_or_create(&[("result", result.into())]));
         }
@@ -275,9 +224,9 @@ impl Metrics {
         self.request_seconds.observe(seconds);
     }
 
-    /// Counts a connection that is refused, or has to wait.
-    pub fn refused(&self, reason: Refused) {
-        self.connections_refused.get_or_create(&[("reason", reason.as_str().into())]).inc();
+    /// The count of the connections that were refused, or had to wait.
+    pub fn connections_refused(&self) -> Counted {
+        self.connections_refused.clone()
     }
 
     /// Counts a sign-in: `ok`, `refused`, `throttled` or `busy`.

@@ -7,10 +7,10 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use docket_listener::source::{Source, network};
 use docket_program::clock::millis;
 
 /// How many wrong guesses are free. Each further one doubles the wait, up to the longest. One guess is forgotten in the
@@ -40,25 +40,6 @@ const MAX_ENTRIES: usize = 100_000;
 const LEARN_MS: i64 = 60 * 1000;
 /// The pause after it could not be read.
 const LEARN_AGAIN_MS: i64 = 5 * 1000;
-
-/// Where a request came from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Source {
-    /// The address of a client.
-    Client(IpAddr),
-    /// A trusted proxy that did not say for whom. Since it may be anyone, guesses are counted by user only.
-    Proxy,
-}
-
-impl Source {
-    /// Where a subscriber's requests come from: of IPv6, all of its network.
-    pub fn subscriber(self) -> Self {
-        match self {
-            Self::Client(address) => Self::Client(network(address)),
-            Self::Proxy => Self::Proxy,
-        }
-    }
-}
 
 /// One guess: which user, and from where.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -267,14 +248,6 @@ impl Entries {
     }
 }
 
-/// The addresses of one subscriber: at least a /64 in IPv6.
-pub fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !0 << 64).into(),
-        v4 => v4,
-    }
-}
-
 fn forget_older_half<T>(entries: &mut HashMap<u64, T>, time_of: impl Fn(&T) -> i64) {
     let mut times: Vec<i64> = entries.values().map(&time_of).collect();
     let middle = times.len() / 2;
@@ -285,6 +258,8 @@ fn forget_older_half<T>(entries: &mut HashMap<u64, T>, time_of: impl Fn(&T) -> i
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv6Addr};
+
     use super::*;
 
     fn ms(number: i64) -> Duration {

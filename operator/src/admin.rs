@@ -1,4 +1,5 @@
-//! Serves health, readiness and metrics on a dedicated thread and runtime, so that other work never delays a probe.
+//! Serves health, readiness and metrics on a thread of its own, so that the work on objects delays no probe. Every pod may reach this
+//! port, so its connections are bounded, and the metrics are written elsewhere, a few at a time.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,12 +7,17 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
+use axum::{Extension, Router};
+use docket_listener::anonymous::Anonymous;
+use docket_listener::client::Peer;
+use docket_listener::server::{self, Clients};
+use docket_listener::source::Source;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
 use crate::state;
@@ -62,17 +68,18 @@ pub fn serve(
         std::net::TcpListener::bind(address).with_context(|| format!("--listen: bind {address}"))?;
     listener.set_nonblocking(true)?;
     let bound = listener.local_addr()?;
+    let clients = Clients::of_management(metrics.connections_refused());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let routes = Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(text_of_metrics))
-        .with_state((state, metrics, pulse));
+        .with_state(Arc::new(Served { state, metrics, scrapes: Anonymous::default(), pulse }));
     let run = move || {
         runtime.block_on(async {
-            let served = async { axum::serve(TcpListener::from_std(listener)?, routes).await };
-            if let Err(error) = served.await {
-                tracing::error!(%error, "health and metrics server failed; restart the pod");
+            match TcpListener::from_std(listener) {
+                Ok(listener) => server::serve(listener, routes, clients, CancellationToken::new()).await,
+                Err(error) => tracing::error!(%error, "health and metrics server failed; restart the pod"),
             }
         });
     };
@@ -80,21 +87,36 @@ pub fn serve(
     Ok(bound)
 }
 
-type Shared = State<(Arc<state::State>, Arc<Metrics>, Pulse)>;
+/// What the routes answer from.
+struct Served {
+    state: Arc<state::State>,
+    metrics: Arc<Metrics>,
+    scrapes: Anonymous,
+    pulse: Pulse,
+}
 
-async fn healthz(State((_, _, pulse)): Shared) -> (StatusCode, &'static str) {
-    if pulse.is_stale() { (StatusCode::SERVICE_UNAVAILABLE, "stuck\n") } else { (StatusCode::OK, "ok\n") }
+async fn healthz(State(served): State<Arc<Served>>) -> (StatusCode, &'static str) {
+    if served.pulse.is_stale() {
+        (StatusCode::SERVICE_UNAVAILABLE, "stuck\n")
+    } else {
+        (StatusCode::OK, "ok\n")
+    }
 }
 
 /// Ready once every watch has its first list. A replica that waits for the lease is ready, too.
-async fn readyz(State((state, ..)): Shared) -> (StatusCode, &'static str) {
-    if state.progress.is_complete() {
+async fn readyz(State(served): State<Arc<Served>>) -> (StatusCode, &'static str) {
+    if served.state.progress.is_complete() {
         (StatusCode::OK, "ok\n")
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "waiting for the first lists of the watches\n")
     }
 }
 
-async fn text_of_metrics(State((_, metrics, _)): Shared) -> String {
-    metrics.text()
+async fn text_of_metrics(
+    State(served): State<Arc<Served>>,
+    Extension(peer): Extension<Peer>,
+) -> Result<String, (StatusCode, &'static str)> {
+    let metrics = Arc::clone(&served.metrics);
+    let text = served.scrapes.run(Source::Client(peer.address), move || metrics.text()).await;
+    text.map_err(|_| (StatusCode::SERVICE_UNAVAILABLE, "too many requests for metrics\n"))
 }

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use docket_crds::{ConditionType, Tenant, Webhook};
+use docket_listener::refusals::Counted;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -24,6 +25,7 @@ type Seconds = Family<Labels<1>, Histogram, fn() -> Histogram>;
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
+    connections_refused: Counted,
     reconciled: Family<Labels<2>, Counter>,
     duration: Seconds,
     wait: Seconds,
@@ -113,8 +115,11 @@ impl Default for Metrics {
             "Dead letters of all Webhooks that were neither resent nor set aside; there is no such series while the data plane reports none of them",
             dead_letters.clone(),
         );
+        let connections_refused = Counted::default();
+        connections_refused.register(&mut registry, "operator_connections_refused");
         let metrics = Self {
             registry,
+            connections_refused,
             reconciled,
             duration,
             wait,
@@ -162,6 +167,11 @@ impl Metrics {
         self.reconciled.get_or_create(&labels).inc();
         self.duration.get_or_create(&kind::<T>()).observe(took.as_secs_f64());
         self.inflight.get_or_create(&kind::<T>()).dec();
+    }
+
+    /// The count of the connections to the operator that were refused, or had to wait.
+    pub fn connections_refused(&self) -> Counted {
+        self.connections_refused.clone()
     }
 
     /// A watch failed.

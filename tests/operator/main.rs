@@ -10,6 +10,7 @@ mod faults;
 mod keys;
 mod kubectl;
 mod leadership;
+mod management;
 mod odd;
 mod refused;
 mod tenants;

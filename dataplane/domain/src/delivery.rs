@@ -190,6 +190,8 @@ pub enum FailureClass {
     WebhookGone,
     /// The stored event is longer than [`LONGEST_ENVELOPE`](crate::event::LONGEST_ENVELOPE): another program wrote it.
     EventTooLong,
+    /// The stored event has no id that a header can carry, or is gone: another program changed it.
+    EventIdInvalid,
 }
 
 /// The phase of an attempt in which the time limit was reached.
@@ -207,7 +209,7 @@ pub enum Phase {
 
 impl FailureClass {
     /// Every class, for tables and metrics.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Dns,
         Self::Connect,
         Self::Refused,
@@ -227,6 +229,7 @@ impl FailureClass {
         Self::WorkerLost,
         Self::WebhookGone,
         Self::EventTooLong,
+        Self::EventIdInvalid,
     ];
 
     /// The word that is stored, logged, counted and shown.
@@ -251,6 +254,7 @@ impl FailureClass {
             Self::WorkerLost => "WorkerLost",
             Self::WebhookGone => "WebhookGone",
             Self::EventTooLong => "EventTooLong",
+            Self::EventIdInvalid => "EventIdInvalid",
         }
     }
 }
@@ -396,7 +400,9 @@ pub fn after_attempt(
 ) -> Next {
     match outcome.failure() {
         None => Next::Succeeded,
-        Some(FailureClass::WebhookGone | FailureClass::EventTooLong) => Next::DeadLetter,
+        Some(FailureClass::WebhookGone | FailureClass::EventTooLong | FailureClass::EventIdInvalid) => {
+            Next::DeadLetter
+        }
         Some(_) if attempts_made >= MAX_ATTEMPTS => Next::DeadLetter,
         Some(_) => {
             let delay = backoff(attempts_made, backoff_base);
@@ -437,7 +443,8 @@ mod tests {
     use super::*;
 
     /// They leave nothing to try again.
-    const ENDING: [FailureClass; 2] = [FailureClass::WebhookGone, FailureClass::EventTooLong];
+    const ENDING: [FailureClass; 3] =
+        [FailureClass::WebhookGone, FailureClass::EventTooLong, FailureClass::EventIdInvalid];
 
     fn failed(class: FailureClass) -> Outcome {
         Outcome::Failed(class, Report::default())

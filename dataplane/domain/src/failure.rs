@@ -393,6 +393,9 @@ impl FailureClass {
             Self::EventTooLong => {
                 "The stored event is longer than 64 KiB, which no event of Docket is; find the program that changed its body, restore it and resend."
             }
+            Self::EventIdInvalid => {
+                "The stored event is gone, or its id is invalid, which no id of Docket is; find the program that changed it, restore it and resend."
+            }
         }
     }
 }

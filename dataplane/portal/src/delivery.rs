@@ -50,8 +50,6 @@ impl Attempt {
 /// What is sent to the receiver.
 #[derive(Debug, Clone)]
 pub struct Sent {
-    /// The target URL; `None` if the webhook is not served now.
-    pub url: Option<String>,
     /// Names and values.
     pub headers: Vec<(String, String)>,
     /// The body, exactly.
@@ -63,7 +61,7 @@ pub struct Sent {
 pub struct Detail {
     /// The delivery.
     pub delivery: Delivery,
-    /// Its event's id.
+    /// Its event's id; empty if it is invalid.
     pub event_id: String,
     /// The later deliveries of the same event to the webhook, newest first: its resends, and theirs.
     pub later: Vec<Delivery>,
@@ -71,13 +69,15 @@ pub struct Detail {
     pub done: Option<&'static str>,
     /// The attempts, oldest first.
     pub attempts: Vec<Attempt>,
-    /// What is sent.
-    pub sent: Sent,
+    /// The target URL; `None` if the webhook is not served now.
+    pub url: Option<String>,
+    /// What is sent; `None`: nothing is, since the event is too long or its id is invalid.
+    pub sent: Option<Sent>,
 }
 
 /// The page.
 pub fn page(frame: &Frame, detail: &Detail) -> String {
-    let Detail { delivery, event_id, later, done, attempts, sent } = detail;
+    let Detail { delivery, event_id, later, done, attempts, url, sent } = detail;
     let has_ended = delivery.status.is_final();
     let main = html! {
         p { a href=(Section::Logs.path()) { "Webhook Logs" } }
@@ -86,15 +86,20 @@ pub fn page(frame: &Frame, detail: &Detail) -> String {
         @if !has_ended { (page::live(true)) }
         // Also when it has ended, so that a page that was opened before finds its last state.
         div data-live {
-            (state(frame, delivery, later, event_id, sent.url.is_some()))
+            (state(frame, delivery, later, event_id, url.is_some()))
             @if has_ended { (actions(frame, delivery)) }
             @else { p.hint { "The delivery has not ended, so there is nothing to resend." } }
             h2 { "Attempts" }
             (timeline(frame, attempts))
         }
         h2 { "Sent" }
-        (request(sent))
-        p { a href=(href(Section::Logs.path(), [("eventId", event_id.as_str())])) { "All deliveries of this event" } }
+        @match sent {
+            Some(sent) => (request(url.as_deref(), sent)),
+            None => p { "Nothing is sent: another program has stored an event that is too long or whose id is invalid." },
+        }
+        @if !event_id.is_empty() {
+            p { a href=(href(Section::Logs.path(), [("eventId", event_id.as_str())])) { "All deliveries of this event" } }
+        }
         @if let Some(first) = delivery.about.first() {
             p { a href=(others(first)) { "All deliveries about " (first.0) " " (first.1) } }
         }
@@ -146,7 +151,7 @@ fn state(frame: &Frame, delivery: &Delivery, later: &[Delivery], event_id: &str,
             dt { "Customer" } dd { (delivery.customer_code) }
             @if !delivery.about.is_empty() { dt { "About" } dd { (about(&delivery.about)) } }
             dt { "Delivery id" } dd { code { (delivery.id) } }
-            dt { "Event id" } dd { code { (event_id) } }
+            dt { "Event id" } dd { @if event_id.is_empty() { "invalid" } @else { code { (event_id) } } }
             @if delivery.is_test {
                 dt { "Test" }
                 dd { "Made to try the webhook" @if let Some(by) = &delivery.requested_by { ", by " (by) } "; it counts in no health." }
@@ -249,13 +254,13 @@ fn outcome(attempt: &Attempt) -> Markup {
     }
 }
 
-fn request(sent: &Sent) -> Markup {
+fn request(url: Option<&str>, sent: &Sent) -> Markup {
     html! {
         p {
             "Every attempt sends these bytes. The headers are those of a request that is sent now; "
             code { "webhook-timestamp" } " and " code { "webhook-signature" } " hold the time of the attempt."
         }
-        @if sent.url.is_none() { p.hint { "The webhook is not served now, so the signatures are left out." } }
+        @if url.is_none() { p.hint { "The webhook is not served now, so the signatures are left out." } }
         details {
             summary { "Headers" }
             pre { @for (name, value) in &sent.headers { (name) ": " (value) "\n" } }
@@ -269,7 +274,7 @@ fn request(sent: &Sent) -> Markup {
             pre #raw { (sent.body) }
             button type="button" data-copy="raw" hidden { "Copy the body" }
         }
-        @if let Some(url) = &sent.url {
+        @if let Some(url) = url {
             details {
                 summary { "As a curl command, with the signature" }
                 pre #curl { (curl(url, &sent.headers, &sent.body)) }
@@ -345,12 +350,27 @@ mod tests {
             phases: [Some(2_000), None, None, Some(30_000_000), Some(30_002_000)],
         };
         let sent = Sent {
-            url: Some("https://receiver.example/hook?a=1&b='2'".into()),
             headers: vec![("x-service-event".into(), HOSTILE.into())],
             body: format!("{{\"note\":\"it's {HOSTILE}\"}}"),
         };
         let (later, done) = (Vec::new(), None);
-        Detail { delivery, event_id: "evt_1".into(), later, done, attempts: vec![attempt], sent }
+        let url = Some("https://receiver.example/hook?a=1&b='2'".into());
+        Detail {
+            delivery,
+            event_id: "evt_1".into(),
+            later,
+            done,
+            attempts: vec![attempt],
+            url,
+            sent: Some(sent),
+        }
+    }
+
+    #[test]
+    fn delivery_of_which_nothing_can_be_sent_says_why() {
+        let text = page(&frame(), &Detail { event_id: String::new(), sent: None, ..detail(delivery()) });
+        assert!(text.contains("<dt>Event id</dt><dd>invalid</dd>"), "{text}");
+        assert!(text.contains("Nothing is sent: ") && !text.contains("eventId="), "{text}");
     }
 
     #[test]
@@ -430,7 +450,7 @@ mod tests {
     fn only_a_webhook_that_is_served_has_a_page_to_lead_to() {
         let linked = |url: Option<&str>| {
             let mut detail = detail(delivery());
-            detail.sent.url = url.map(str::to_owned);
+            detail.url = url.map(str::to_owned);
             page(&frame(), &detail).contains("<a href=\"/portal/webhooks/")
         };
         assert_eq!([linked(Some("https://r.example/")), linked(None)], [true, false]);

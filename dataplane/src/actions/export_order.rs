@@ -48,7 +48,8 @@ impl From<Exported> for OrderExported {
 pub(super) const NO_SUCH_ORDER: Refusal = Refusal::NotFound("There is no such web order");
 
 /// Exports the order with this id, which must be of `order_type` if that is given. A second export returns the numbers of the
-/// first and publishes nothing.
+/// first and publishes nothing, also if its `if_match` is that of the first: what it asks for has been reached (RFC 9110, section
+/// 13.1.1).
 pub async fn export_order(
     transaction: &mut Transaction,
     tenant: &ServedTenant,
@@ -58,19 +59,27 @@ pub async fn export_order(
     now: Timestamp,
 ) -> Result<(Exported, Vec<Hint>), Refusal> {
     // Of two exports at once, the second one reads what the first one has written.
-    orders::lock(transaction, web_order_id).await?;
-    let stored =
-        orders::find(transaction, web_order_id, caller.own_customer()).await?.ok_or(NO_SUCH_ORDER)?;
-    check_version(&stored.head, if_match, None)?;
+    let customer = caller.own_customer();
+    orders::lock(transaction, web_order_id, customer).await?;
+    let stored = orders::find(transaction, web_order_id, customer).await?.ok_or(NO_SUCH_ORDER)?;
     let actual = stored.head.order_type;
     if order_type.is_some_and(|order_type| order_type != actual) {
         let message = format!("the order is of type {actual}; leave orderType out, or send that");
         return Err(Refusal::Invalid(Problem { field: "orderType".to_owned(), message }.into()));
     }
     match stored.head.status {
-        OrderStatus::Exported => Ok((exported(transaction, &stored.head).await?, Vec::new())),
+        OrderStatus::Exported => {
+            // The export was the last change, and the first request named the version before it.
+            if !if_match.allows(stored.head.version - 1) {
+                check_version(&stored.head, if_match, None)?;
+            }
+            Ok((exported(transaction, &stored.head).await?, Vec::new()))
+        }
         OrderStatus::Cancelled => Err(Refusal::Conflict("the order is cancelled")),
-        OrderStatus::Draft | OrderStatus::Finalized => export_stored(transaction, tenant, stored, now).await,
+        OrderStatus::Draft | OrderStatus::Finalized => {
+            check_version(&stored.head, if_match, None)?;
+            export_stored(transaction, tenant, stored, now).await
+        }
     }
 }
 

@@ -30,6 +30,9 @@ const OF_ANOTHER: Refusal = Refusal::Conflict(
 pub(super) const NOT_SUBSCRIBED: Refusal = Refusal::Conflict(
     "The webhook is not subscribed to this event, or the event is switched off for the tenant",
 );
+const INVALID_EVENT: Refusal = Refusal::Conflict(
+    "The id of the delivery's event is invalid: another program has changed it; restore it in the tenant's database, and send again",
+);
 const BEING_SENT: Refusal =
     Refusal::Conflict("The event is being sent to this webhook already; wait until that delivery has ended");
 
@@ -72,6 +75,9 @@ pub async fn resend_one(
 ) -> Result<(Resent, Due), Refusal> {
     let listed = locked(transaction, by, id).await?;
     check_status(listed.status)?;
+    if listed.event_id.is_empty() {
+        return Err(INVALID_EVENT);
+    }
     check_webhook(by.webhooks, &listed)?;
     events::lock(transaction, &listed.event_id).await?;
     if deliveries::is_under_way(transaction, &listed.event_id, &listed.webhook_name).await? {

@@ -172,7 +172,6 @@ async fn update(
     now: Timestamp,
 ) -> Result<Written, Refusal> {
     let before = orders::find(transaction, id, caller.own_customer()).await?.ok_or(NO_SUCH_ORDER)?;
-    check_version(&before.head, if_match, request.version)?;
     check_customer_unchanged(caller, request, &before)?;
     if before.head.order_type != request.order.order_type() {
         return Err(invalid("orderType", "the type of a saved order can't change; create a new order"));
@@ -186,6 +185,8 @@ async fn update(
             return Err(Refusal::Conflict("the order is cancelled and can no longer be changed"));
         }
     }
+    // Not earlier: what no version would allow is refused whatever the version is (RFC 9110, section 13.2.1).
+    check_version(&before.head, if_match, request.version)?;
     let mut after = filled(before.clone(), request);
     if let Some(finalized) = request.finalize {
         after.head.status = if finalized { OrderStatus::Finalized } else { OrderStatus::Draft };

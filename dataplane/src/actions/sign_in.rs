@@ -4,17 +4,18 @@
 //! the same work, so that neither the response nor its time distinguishes them.
 
 use docket_domain::token::{self, Key, Owner, TokenSubject};
+use docket_listener::fair_share::Busy;
+use docket_listener::source::Source;
 use docket_program::clock::{Clock, duration};
 use docket_store::audit::{self, SignedIn};
 use docket_store::{StoreError, contacts, employees};
 use secrecy::SecretString;
 
-use crate::fair_share::Busy;
 use crate::passwords::{Guests, Passwords};
 use crate::rates::{OverLimit, Rates};
 use crate::telemetry::Metrics;
 use crate::tenants::ServedTenant;
-use crate::throttle::{Guess, KNOWN_MS, Source, Throttle, TryLater};
+use crate::throttle::{Guess, KNOWN_MS, Throttle, TryLater};
 
 /// How many users and addresses are learned from a tenant's audit at most, the last ones: one tenant fills no memory with its own.
 const MOST_LEARNED: i64 = 2_000;

@@ -247,13 +247,12 @@ fn legacy_tenant(state: &ApiState, credentials: &Credentials) -> Result<Option<A
     Ok(state.tenants.by_client_code(code.trim()))
 }
 
-/// Whether this is a hexadecimal key, which may be written like a GUID, with quotation marks or `0x`, or copied with blanks.
+/// Whether this is a hexadecimal key, however it is written: like a GUID, in quotation marks, with blanks or line breaks, as a
+/// literal (`0x…`, `x'…'`), or as the list of its bytes (`0x8e, 0x68`, `\x8e\x68`).
 fn is_key(code: &str) -> bool {
-    let digits: String = code.chars().filter(char::is_ascii_alphanumeric).collect();
-    let rest = code.chars().filter(|c| !c.is_ascii_alphanumeric());
-    let only_marks = rest.into_iter().all(|c| !c.is_alphanumeric());
-    let digits = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")).unwrap_or(&digits);
-    only_marks && docket_crds::ApiKeyDigest::of(digits).is_ok()
+    let is_mark = |c: char| c == 'x' || !c.is_alphanumeric();
+    let digits = code.to_ascii_lowercase().replace("0x", "").replace(is_mark, "");
+    docket_crds::ApiKeyDigest::of(&digits).is_ok()
 }
 
 /// A sign-in: how its tenant is identified, which is checked before the body is read, and the credentials.
@@ -303,5 +302,42 @@ impl FromRequest<Arc<ApiState>> for SessionCall {
 
     async fn from_request(request: Request, state: &Arc<ApiState>) -> Result<Self, ApiError> {
         SignInCall::read(request, state, SessionTokenRequest::read_known).await.map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_is_known_in_every_spelling_of_its_digits() {
+        let key = "0123456789abcdef".repeat(4);
+        let bytes: Vec<&str> =
+            key.as_bytes().chunks(2).map(|two| str::from_utf8(two).expect("ASCII")).collect();
+        for spelling in [
+            key.clone(),
+            key.to_uppercase(),
+            format!("{}\n{}", &key[..32], &key[32..]),
+            format!("0X{key}"),
+            format!("x'{key}'"),
+            format!("\\x{key}"),
+            format!("\"{key}\";"),
+            format!("{{0x{}}}", bytes.join(", 0x")),
+            format!("\\x{}", bytes.join("\\x")),
+            bytes.join(":"),
+        ] {
+            assert!(is_key(&spelling), "{spelling}");
+        }
+        for other in [
+            "ACME",
+            "",
+            "0x",
+            &key[..31],
+            &format!("Bearer {key}"),
+            &format!("X-Api-Key: {key}"),
+            &format!("é{key}"),
+        ] {
+            assert!(!is_key(other), "{other}");
+        }
     }
 }

@@ -11,6 +11,7 @@ use axum::body::{Body, HttpBody};
 use axum::response::{IntoResponse, Response};
 use bytes::{Buf, Bytes, BytesMut};
 use docket_domain::audit::Actor;
+use docket_listener::fair_share::{FairShare, Share};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
@@ -19,7 +20,6 @@ use hyper::body::{Frame, SizeHint};
 use serde::Serialize;
 
 use super::error::ApiError;
-use crate::fair_share::{FairShare, Share};
 use crate::tenants::ServedTenant;
 
 /// Limit of sign-in bodies: an e-mail address, a password and a short code.
@@ -281,13 +281,24 @@ fn check_content_type(headers: &HeaderMap, kind: &str) -> Result<(), ApiError> {
     let mut sent = headers.get_all(CONTENT_TYPE).iter();
     let (Some(value), None) = (sent.next(), sent.next()) else { return Err(ApiError::UnsupportedMediaType) };
     let text = value.to_str().map_err(|_| ApiError::UnsupportedMediaType)?.to_ascii_lowercase();
-    let mut parts = text.split(';').map(str::trim);
+    let mut parts = parts_of(&text);
     let is_kind = parts.next() == Some(kind);
     let mut charsets =
-        parts.filter_map(|part| part.strip_prefix("charset=")).map(|set| set.trim_matches('"'));
+        parts.filter_map(|part| part.strip_prefix("charset=")).map(|set| set.trim_matches(['"', '\'']));
     // .NET and others leave the hyphen out.
     let is_utf8 = charsets.all(|set| matches!(set, "utf-8" | "utf8"));
     if is_kind && is_utf8 { Ok(()) } else { Err(ApiError::UnsupportedMediaType) }
+}
+
+/// A media type and its parameters: what is between semicolons, except those in quotation marks (RFC 9110, section 5.6.4).
+fn parts_of(text: &str) -> impl Iterator<Item = &str> {
+    let (mut quoted, mut escaped) = (false, false);
+    let is_end = move |c: char| {
+        quoted ^= c == '"' && !escaped;
+        escaped = quoted && !escaped && c == '\\';
+        c == ';' && !quoted
+    };
+    text.split(is_end).map(str::trim)
 }
 
 /// A response of this as JSON. What a database holds may be longer as JSON than it is there, six times at most.
@@ -341,6 +352,48 @@ mod tests {
 
     fn send(bodies: &Bodies, tenant: &str, user: &str, response: Response) -> Result<Response, ApiError> {
         bodies.send(tenant, Some(&Actor::Employee(user.into())), response)
+    }
+
+    #[test]
+    fn content_type_is_json_in_utf_8_and_content_is_not_coded() {
+        let check = |sent: &[(http::HeaderName, &'static str)]| {
+            let headers = sent.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value)));
+            check_content_type(&headers.collect(), JSON).is_ok()
+        };
+        for kind in [
+            "application/json",
+            "Application/JSON; Charset=UTF-8",
+            "application/json;charset=utf8",
+            "application/json; charset=\"utf-8\"",
+            "application/json; charset='utf-8'",
+            "application/json; profile=\"a;charset=latin1\"",
+            "application/json; profile=\"a\\\";charset=latin1\"; charset=utf-8",
+            "application/json;",
+        ] {
+            assert!(check(&[(CONTENT_TYPE, kind)]), "{kind}");
+        }
+        for kind in [
+            "text/json",
+            "application/problem+json",
+            "application/jsonp",
+            "application/json; charset=latin1",
+            "application/json; profile=\"a\"; charset=latin1",
+            "application/json; charset=utf-8; charset=utf-16",
+            "\"application/json\"",
+            "",
+        ] {
+            assert!(!check(&[(CONTENT_TYPE, kind)]), "{kind}");
+        }
+        for (coding, taken) in [
+            ("identity", true),
+            ("Identity", true),
+            ("IDENTITY", true),
+            ("gzip", false),
+            ("GZip", false),
+            ("", false),
+        ] {
+            assert_eq!(check(&[(CONTENT_TYPE, JSON), (CONTENT_ENCODING, coding)]), taken, "{coding}");
+        }
     }
 
     #[tokio::test]

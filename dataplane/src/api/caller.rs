@@ -105,6 +105,7 @@ impl FromRequestParts<Arc<ApiState>> for Caller {
             Err(error) => Err(error),
         };
         caller.map_err(|error| match error {
+            ApiError::NoToken if is_legacy => ApiError::NoSession,
             ApiError::InvalidToken if is_legacy => ApiError::InvalidSession,
             error => error,
         })
@@ -214,8 +215,16 @@ impl Administrator {
 /// The token of a request.
 pub fn bearer(parts: &Parts) -> Result<&str, ApiError> {
     let mut sent = parts.headers.get_all(AUTHORIZATION).iter();
-    let (Some(value), None) = (sent.next(), sent.next()) else { return Err(ApiError::InvalidToken) };
-    let (scheme, token) =
-        value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or(ApiError::InvalidToken)?;
-    if scheme.eq_ignore_ascii_case("bearer") { Ok(token.trim()) } else { Err(ApiError::InvalidToken) }
+    let value = match (sent.next(), sent.next()) {
+        (Some(value), None) => value.to_str().map_err(|_| ApiError::InvalidToken)?,
+        (Some(_), Some(_)) => return Err(ApiError::InvalidToken),
+        (None, _) => return Err(ApiError::NoToken),
+    };
+    let (scheme, token) = value.split_once(' ').unwrap_or((value, ""));
+    match token.trim() {
+        // Another scheme is no Bearer token either.
+        _ if !scheme.eq_ignore_ascii_case("bearer") => Err(ApiError::NoToken),
+        "" => Err(ApiError::NoToken),
+        token => Ok(token),
+    }
 }

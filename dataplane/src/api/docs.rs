@@ -14,7 +14,6 @@ use tokio::sync::OnceCell;
 
 use super::error::ApiError;
 use super::origin::origin;
-use super::pages::protect;
 use super::state::ApiState;
 
 /// No script, nothing from elsewhere, no frames.
@@ -45,7 +44,7 @@ async fn search(State(state): State<Arc<ApiState>>, parts: Parts) -> Result<Resp
     let words = words.map(|(_, words)| words.into_owned()).unwrap_or_default();
     let site = site().await?;
     let page = state.searches.run(source, move || site.search(&words)).await?;
-    Ok(protected("text/html; charset=utf-8", "no-store", page.into_bytes()))
+    Ok(response("text/html; charset=utf-8", "no-store", page.into_bytes()))
 }
 
 /// GET /docs/{path}.
@@ -57,14 +56,14 @@ async fn file(path: Result<Path<String>, PathRejection>) -> Result<Response, Api
 
 async fn page(path: &str) -> Result<Response, ApiError> {
     let Asset { kind, bytes } = site().await?.get(path).ok_or(ApiError::NoSuchRoute)?;
-    Ok(protected(kind, "public, max-age=3600", bytes))
+    Ok(response(kind, "public, max-age=3600", bytes))
 }
 
-fn protected(kind: &'static str, cache: &'static str, body: impl IntoResponse) -> Response {
+fn response(kind: &'static str, cache: &'static str, body: impl IntoResponse) -> Response {
     let mut response = body.into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));
-    protect(headers, POLICY);
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     response
 }

@@ -7,6 +7,8 @@ use std::fmt;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use docket_crds::Limit;
+use docket_listener::fair_share::Busy;
+use docket_orders::blank::is_blank;
 use docket_orders::{Problem, Problems};
 use docket_portal::message::Message;
 use docket_store::StoreError;
@@ -18,7 +20,6 @@ use utoipa::ToSchema;
 use super::problem_type::ProblemType;
 use crate::actions::sign_in::SignInError;
 use crate::actions::{MovedOn, Refusal};
-use crate::fair_share::Busy;
 use crate::rates::OverLimit;
 
 /// Why a request failed.
@@ -29,9 +30,15 @@ pub enum ApiError {
     BadRequest(&'static str),
     /// No tenant has this key.
     InvalidApiKey,
-    /// The Bearer token is missing, has expired, or is another tenant's.
+    /// The key was sent more than once.
+    RepeatedApiKey,
+    /// No Bearer token was sent.
+    NoToken,
+    /// The Bearer token that was sent has expired, or is another tenant's.
     InvalidToken,
-    /// The same on the legacy host.
+    /// [`NoToken`](Self::NoToken) on the legacy host.
+    NoSession,
+    /// [`InvalidToken`](Self::InvalidToken) on the legacy host.
     InvalidSession,
     /// The request has no key, and no tenant has the host's subdomain.
     TenantNotFound,
@@ -56,6 +63,8 @@ pub enum ApiError {
     NotFound(&'static str),
     /// No such route.
     NoSuchRoute,
+    /// No such route, but this one is written almost like it.
+    MisspelledRoute(String),
     /// The route does not accept this method.
     MethodNotAllowed,
     /// The cluster's API server is not available for what the portal declares.
@@ -175,8 +184,10 @@ impl ApiError {
         match self {
             Self::Invalid(_) => ProblemType::InvalidFields,
             Self::BadRequest(_) => ProblemType::InvalidRequest,
-            Self::InvalidApiKey => ProblemType::InvalidApiKey,
-            Self::InvalidToken | Self::InvalidSession => ProblemType::InvalidToken,
+            Self::InvalidApiKey | Self::RepeatedApiKey => ProblemType::InvalidApiKey,
+            Self::NoToken | Self::InvalidToken | Self::NoSession | Self::InvalidSession => {
+                ProblemType::InvalidToken
+            }
             Self::UnknownClusterUser => ProblemType::UnknownClusterUser,
             Self::ApiAccessOff(_) => ProblemType::ApiAccessOff,
             Self::NotAdministrator => ProblemType::NotAdministrator,
@@ -185,7 +196,7 @@ impl ApiError {
             Self::TenantNotFound => ProblemType::TenantNotFound,
             Self::UnknownUser(_) => ProblemType::UnknownUser,
             Self::NotFound(_) => ProblemType::NotFound,
-            Self::NoSuchRoute => ProblemType::NoSuchRoute,
+            Self::NoSuchRoute | Self::MisspelledRoute(_) => ProblemType::NoSuchRoute,
             Self::MethodNotAllowed => ProblemType::MethodNotAllowed,
             Self::RequestTimeout => ProblemType::BodyTooSlow,
             Self::Conflict(_) => ProblemType::Conflict,
@@ -208,16 +219,21 @@ impl ApiError {
             Self::Invalid(problems) => format!("The request is not valid: {}", first_of(problems)),
             Self::BadRequest(text) | Self::Conflict(text) | Self::NotFound(text) => (*text).to_owned(),
             Self::InvalidApiKey => "Invalid API key".to_owned(),
-            Self::InvalidToken => {
+            Self::RepeatedApiKey => {
+                "Invalid API key: it was sent twice; send it once, in the header X-Api-Key".to_owned()
+            }
+            Self::NoToken | Self::InvalidToken => {
                 "The Bearer token is missing, has expired or belongs to another tenant; get one from POST /Auth/Token"
                     .to_owned()
             }
-            Self::InvalidSession => {
+            Self::NoSession | Self::InvalidSession => {
                 "The Bearer token is missing or has expired; get a sessionGuid from POST /Session/Create".to_owned()
             }
             Self::TenantNotFound => "Tenant not found".to_owned(),
-            Self::UnknownUser(user_id) => format!("No contact or employee {user_id} with this password"),
-            Self::ApiAccessOff(value) => format!("API access is turned off for {value}"),
+            Self::UnknownUser(user_id) => {
+                format!("No contact or employee {} with this password", visible(user_id))
+            }
+            Self::ApiAccessOff(value) => format!("API access is turned off for {}", visible(value)),
             Self::NotAdministrator => "Only an administrator of the tenant may see this".to_owned(),
             Self::UnknownClusterUser => {
                 "The Bearer token is missing, or the cluster's API server does not know it".to_owned()
@@ -252,6 +268,9 @@ impl ApiError {
             }
             Self::KeyReused => "This Idempotency-Key was used for another request; use a new one".to_owned(),
             Self::NoSuchRoute => "There is no such route; see /swagger".to_owned(),
+            Self::MisspelledRoute(right) => {
+                format!("There is no such route; did you mean {right}? Paths are case-sensitive.")
+            }
             Self::MethodNotAllowed => "This route does not accept this method; see the Allow header".to_owned(),
             Self::TooLarge(limit) => format!("The body is longer than {limit} bytes"),
             Self::UnsupportedMediaType => "Send Content-Type: application/json, uncompressed".to_owned(),
@@ -264,6 +283,13 @@ impl ApiError {
             Self::Internal => "Internal error; quote the requestId when you ask for help".to_owned(),
         }
     }
+}
+
+/// The text without control characters and those of which nothing is seen: in a log or a terminal they would change how the
+/// others are shown.
+fn visible(text: &str) -> String {
+    let is_seen = |c: &char| *c == ' ' || !(c.is_control() || is_blank(*c));
+    text.chars().filter(is_seen).collect()
 }
 
 /// The first few problems in one sentence, and how many more there are.
@@ -305,10 +331,15 @@ impl IntoResponse for ApiError {
         };
         headers.extend(retry_after.map(|value| (header::RETRY_AFTER, value)));
         match &self {
-            Self::InvalidToken | Self::InvalidSession | Self::UnknownClusterUser => {
+            // Only a token that was sent is wrong (RFC 6750, section 3.1).
+            Self::InvalidToken | Self::InvalidSession => {
+                let value = HeaderValue::from_static("Bearer error=\"invalid_token\"");
+                headers.insert(header::WWW_AUTHENTICATE, value);
+            }
+            Self::NoToken | Self::NoSession | Self::UnknownClusterUser => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
-            Self::InvalidApiKey => {
+            Self::InvalidApiKey | Self::RepeatedApiKey => {
                 headers.insert(
                     header::WWW_AUTHENTICATE,
                     HeaderValue::from_static("ApiKey header=\"X-Api-Key\""),
@@ -393,6 +424,46 @@ impl ApiError {
             SignInError::OverLimit(over) => over.into(),
             SignInError::Busy(_) => Self::Unavailable,
             SignInError::Store(error) => error.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn invisible_characters_are_left_out_of_a_detail() {
+        for (sent, shown) in [
+            ("x\u{202e}y", "xy"),
+            ("\u{2066}x\u{200b}\u{feff} y\u{2028}", "x y"),
+            ("x\u{1b}\n\u{85} y", "x y"),
+            ("ada@müller.example", "ada@müller.example"),
+        ] {
+            for (error, detail) in [
+                (
+                    ApiError::UnknownUser(sent.into()),
+                    format!("No contact or employee {shown} with this password"),
+                ),
+                (ApiError::ApiAccessOff(sent.into()), format!("API access is turned off for {shown}")),
+            ] {
+                assert_eq!(error.detail(), detail);
+            }
+        }
+    }
+
+    #[test]
+    fn challenge_calls_a_token_wrong_only_if_one_was_sent() {
+        let challenge = |error: ApiError| error.into_response().headers()[header::WWW_AUTHENTICATE].clone();
+        for (error, expected) in [
+            (ApiError::NoToken, "Bearer"),
+            (ApiError::NoSession, "Bearer"),
+            (ApiError::InvalidToken, "Bearer error=\"invalid_token\""),
+            (ApiError::InvalidSession, "Bearer error=\"invalid_token\""),
+            (ApiError::InvalidApiKey, "ApiKey header=\"X-Api-Key\""),
+            (ApiError::RepeatedApiKey, "ApiKey header=\"X-Api-Key\""),
+        ] {
+            assert_eq!(challenge(error), expected);
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use docket_domain::moment;
+use docket_orders::field::{is_almost, unknown};
 use docket_orders::problem::Path;
 use docket_orders::{Json, Problems};
 use utoipa::openapi::{RefOr, Schema};
@@ -118,7 +120,12 @@ impl<'a> Fields<'a> {
     /// Takes a required field.
     pub fn req<K: Kind>(&mut self, name: &'static str) -> Option<K::Value> {
         let Some(sent) = self.take(name) else {
-            self.problem(name, "required");
+            // The older session shape ignores the field of that other name.
+            let is_misspelled = self.values.keys().any(|sent| is_almost(name, sent));
+            self.problem(
+                name,
+                ["required", "required; names are case-sensitive"][usize::from(is_misspelled)],
+            );
             return None;
         };
         self.read::<K>(name, sent)
@@ -126,7 +133,24 @@ impl<'a> Fields<'a> {
 
     fn take(&mut self, name: &'static str) -> Option<Sent<'a>> {
         self.taken.push(name);
+        if name == "from" {
+            self.check_span();
+        }
         self.values.remove(name).filter(|sent| !matches!(sent, Sent::Json(Json::Null)))
+    }
+
+    /// Reports a `from` that is after its `to`: no such time exists, and a search would find nothing and not say why.
+    fn check_span(&mut self) {
+        let at = |name| match self.values.get(name) {
+            Some(Sent::Json(Json::String(text))) => moment::parse(text),
+            Some(Sent::Parameter(text)) => moment::parse(text),
+            Some(Sent::Json(_)) | None => None,
+        };
+        if let (Some(from), Some(to)) = (at("from"), at("to"))
+            && from > to
+        {
+            self.problem("from", "must not be after to");
+        }
     }
 
     fn read<K: Kind>(&mut self, name: &str, sent: Sent) -> Option<K::Value> {
@@ -149,12 +173,8 @@ impl<'a> Fields<'a> {
             Place::Body => ("field", "object"),
             Place::Query => ("parameter", "route"),
         };
-        let message = match self.taken.is_empty() {
-            true => format!("unknown {field}; this {owner} takes none"),
-            false => format!("unknown {field}; this {owner} takes: {}", self.taken.join(", ")),
-        };
         for name in std::mem::take(&mut self.values).into_keys() {
-            self.problem(&name, &*message);
+            self.problem(&name, unknown(field, owner, &name, &self.taken));
         }
         self.problems.into_result().map_err(ApiError::Invalid)
     }
@@ -200,6 +220,45 @@ mod tests {
             fields.opt::<DateOrTime>("from"),
         );
         assert_eq!(refused(fields), ["a", "b", "other", "pageSize", "cursor", "from"]);
+    }
+
+    #[test]
+    fn from_that_is_after_to_is_refused_and_equal_ones_are_not() {
+        for (query, wrong) in [
+            ("from=2026-11-22&to=2026-11-21", &["from"][..]),
+            ("to=2026-11-21&from=2026-11-21T00:00:00.001Z", &["from"]),
+            ("from=2026-11-21T01:00:00%2B02:00&to=2026-11-20T22:00:00Z", &["from"]),
+            ("from=2026-11-21&to=2026-11-21T01:00:00%2B01:00", &[]),
+            ("from=2026-11-22&to=soon", &["to"]),
+            ("from=2026-11-22", &[]),
+        ] {
+            let mut fields = Fields::of_query(Some(query));
+            let _ = (fields.opt::<DateOrTime>("from"), fields.opt::<DateOrTime>("to"));
+            match wrong {
+                [] => assert!(fields.finish().is_ok(), "{query}"),
+                _ => assert_eq!(refused(fields), wrong, "{query}"),
+            }
+        }
+        let mut fields =
+            Fields::of_body(br#"{"from": "2026-11-22", "to": "2026-11-21"}"#).expect("an object");
+        let _ = (fields.opt::<DateOrTime>("from"), fields.opt::<DateOrTime>("to"));
+        assert_eq!(refused(fields), ["from"]);
+    }
+
+    #[test]
+    fn unknown_name_that_differs_in_case_only_gets_the_right_one() {
+        let mut fields = Fields::of_query(Some("PageSize=5&page_size=5&size=5"));
+        let _ = fields.def::<PageSize>("pageSize");
+        let Err(ApiError::Invalid(problems)) = fields.finish() else { panic!("not refused") };
+        let messages: Vec<String> = problems.into_iter().map(|problem| problem.to_string()).collect();
+        assert_eq!(
+            messages,
+            [
+                "PageSize: unknown parameter; did you mean pageSize? This route takes: pageSize",
+                "page_size: unknown parameter; did you mean pageSize? This route takes: pageSize",
+                "size: unknown parameter; this route takes: pageSize",
+            ]
+        );
     }
 
     #[test]

@@ -59,8 +59,8 @@ impl<const MAX: usize> Kind for Line<MAX> {
     }
 }
 
-/// A client code, or what was sent by mistake instead, such as a hexadecimal key with a line break: at most 256 characters. Blanks around
-/// it do not count, and an empty text is none.
+/// A client code, or what was sent by mistake instead, such as a hexadecimal key with line breaks: at most 256 characters. Blanks
+/// around it do not count, and an empty text is none.
 #[derive(Debug)]
 pub struct ClientCodeText;
 
@@ -71,7 +71,8 @@ impl Kind for ClientCodeText {
         const MAX: usize = 256;
         match sent {
             Sent::Json(Json::String(text))
-                if text.chars().count() <= MAX && !text.trim().chars().any(char::is_control) =>
+                if text.chars().count() <= MAX
+                    && !text.chars().any(|c| c.is_control() && !c.is_whitespace()) =>
             {
                 Ok(text.into_owned())
             }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use docket_listener::client::Proxies;
 use http::request::Parts;
 use http::{HeaderValue, StatusCode, header};
 
-use super::client::Proxies;
 use super::error::ApiError;
 use super::origin::origin;
 use super::state::ApiState;

@@ -7,6 +7,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use docket_crds::Limit;
+use docket_listener::server::Place;
 use docket_program::random;
 use http::{HeaderName, HeaderValue, header};
 use tracing::Instrument;
@@ -16,7 +17,6 @@ use super::error::{ApiError, Unnumbered};
 use super::host::{HostKind, host};
 use super::origin::RequestId;
 use super::pages;
-use super::server::Place;
 use super::state::ApiState;
 use crate::portal;
 
@@ -60,10 +60,7 @@ pub async fn answer(State(state): State<Arc<ApiState>>, mut request: Request, ne
         let sent = state.bodies.send(tenant, of_tenant.user(), response);
         response = sent.unwrap_or_else(|error| finished(error.into_response(), route, &id));
     }
-    finish_headers(&mut response, &id);
-    if is_https {
-        pages::keep_to_https(response.headers_mut());
-    }
+    finish_headers(&mut response, &id, is_https);
     let seconds = begun.elapsed().as_secs_f64();
     state.metrics.requested(route, response.status().as_u16(), seconds);
     tracing::info!(
@@ -89,14 +86,14 @@ fn finished(mut response: Response, route: &str, id: &str) -> Response {
     response
 }
 
-fn finish_headers(response: &mut Response, id: &str) {
+fn finish_headers(response: &mut Response, id: &str, is_https: bool) {
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::from_str(id) {
         headers.insert(REQUEST_ID, id);
     }
     // Orders, tokens and logs must not be cached. The documentation sets its own value.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    pages::protect(headers, is_https);
 }
 
 /// Refuses requests to the legacy host, which has none of these routes.

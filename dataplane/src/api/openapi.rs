@@ -111,6 +111,17 @@ pub fn document() -> utoipa::openapi::OpenApi {
     document
 }
 
+/// The path of each operation, and whether the legacy host serves it too.
+pub fn paths() -> Vec<(String, bool)> {
+    let of_v2 = |operation: &Operation| ["Auth", "WebhookLogs"].iter().any(|tag| is_tagged(operation, tag));
+    let paths = Document::openapi().paths.paths.into_iter();
+    paths.map(|(path, item)| (path, ![&item.get, &item.post].into_iter().flatten().any(of_v2))).collect()
+}
+
+fn is_tagged(operation: &Operation, tag: &str) -> bool {
+    operation.tags.iter().flatten().any(|one| one == tag)
+}
+
 /// Leaves references alone: what stands beside one is ignored by some generators, and breaks the code that others make.
 /// The description of a reference or null moves to the choice between them.
 fn without_siblings(schema: &mut RefOr<Schema>) {
@@ -153,9 +164,9 @@ fn link(document: &mut utoipa::openapi::OpenApi) {
 }
 
 fn complete(operation: &mut Operation, samples: &Samples) {
-    let tagged = |name: &str| operation.tags.as_ref().is_some_and(|tags| tags.iter().any(|tag| tag == name));
-    let legacy = tagged("Legacy host");
-    let (signs_in, for_administrators) = (tagged("Auth") || legacy, tagged("WebhookLogs"));
+    let legacy = is_tagged(operation, "Legacy host");
+    let signs_in = is_tagged(operation, "Auth") || legacy;
+    let for_administrators = is_tagged(operation, "WebhookLogs");
     let id = operation.operation_id.clone().unwrap_or_default();
     let mut refused = vec![BAD_REQUEST, UNAUTHORIZED, TENANT_NOT_FOUND, METHOD_NOT_ALLOWED];
     refused.extend([INTERNAL_ERROR, UNAVAILABLE]);

@@ -243,12 +243,9 @@ pub async fn get(
     caller: Caller,
     Query(OrderQuery { web_order_id: id }): Query<OrderQuery>,
 ) -> Result<Response, ApiError> {
-    let read = state.orders.read(&caller.tenant, id.clone()).await?.found;
-    let is_shown = |order: &ReadOrder| {
-        let customer = caller.subject.own_customer();
-        customer.is_none_or(|customer| order.head.customer_code == customer)
-    };
-    let ReadOrder { head, body } = read.filter(is_shown).ok_or(NO_SUCH_ORDER)?;
+    let customer = caller.subject.own_customer().map(str::to_owned);
+    let read = state.orders.read(&caller.tenant, (id.clone(), customer)).await?;
+    let ReadOrder { head, body } = read.found.ok_or(NO_SUCH_ORDER)?;
     let (head, body, exported) = match body {
         Some(body) if head.status != OrderStatus::Exported => (head, body, None),
         // What else is read of an order is read for it alone.
@@ -290,21 +287,28 @@ async fn rest_of(
     Ok((head, body, exported))
 }
 
-/// Web orders by their ids.
+/// Web orders by their ids and the customer whose they must be, if one is named.
 #[derive(Debug)]
 pub struct ById;
 
 impl Lookup for ById {
-    type Key = String;
+    type Key = (String, Option<String>);
     type Found = ReadOrder;
     const MOST: usize = orders::MOST_READ;
 
     async fn read(
         mut reader: Connection,
-        ids: HashSet<String>,
-    ) -> Result<HashMap<String, ReadOrder>, StoreError> {
-        let read = orders::read(&mut reader, ids.iter().map(String::as_str)).await?;
-        Ok(read.into_iter().map(|order| (order.head.id.clone(), order)).collect())
+        keys: HashSet<Self::Key>,
+    ) -> Result<HashMap<Self::Key, ReadOrder>, StoreError> {
+        let asked = keys.iter().map(|(id, customer)| (id.as_str(), customer.as_deref()));
+        let read = orders::read(&mut reader, asked).await?;
+        let read: HashMap<_, _> = read.into_iter().map(|order| (order.head.id.clone(), order)).collect();
+        let of_key = |(id, customer): &Self::Key| {
+            let of =
+                |order: &&ReadOrder| customer.as_ref().is_none_or(|code| *code == order.head.customer_code);
+            read.get(id).filter(of).cloned()
+        };
+        Ok(keys.iter().filter_map(|key| Some((key.clone(), of_key(key)?))).collect())
     }
 }
 

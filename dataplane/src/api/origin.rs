@@ -1,11 +1,11 @@
 //! Where a request came from: for the limits of sign-ins, and for the audit.
 
 use docket_domain::audit::Origin;
+use docket_listener::client::{Peer, Proxies};
+use docket_listener::source::Source;
 use http::request::Parts;
 
-use super::client::{Peer, Proxies};
 use super::error::ApiError;
-use crate::throttle::Source;
 
 /// The id of a request, which the middleware gives it.
 #[derive(Debug, Clone)]

@@ -1,4 +1,4 @@
-//! The headers that protect what browsers show: the portal, the documentation and Swagger UI.
+//! The headers that protect what browsers show: pages of the portal, the documentation and Swagger UI, and any other response.
 
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue};
@@ -12,10 +12,15 @@ const NO_PERMISSIONS: &str = "accelerometer=(), camera=(), geolocation=(), gyros
 /// For a year, for this host alone.
 const STRICT_TRANSPORT: &str = "max-age=31536000";
 
-/// Adds the headers of a page with this Content-Security-Policy.
-pub fn protect(headers: &mut HeaderMap, policy: &'static str) {
+/// A response that is no page may load and send nothing.
+const NO_PAGE: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
+);
+
+/// Adds the headers to a response. A page has its own Content-Security-Policy already.
+pub fn protect(headers: &mut HeaderMap, is_https: bool) {
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(NO_PAGE);
     for (name, value) in [
-        (header::CONTENT_SECURITY_POLICY, policy),
         (header::REFERRER_POLICY, "same-origin"),
         (header::X_FRAME_OPTIONS, "DENY"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -24,11 +29,8 @@ pub fn protect(headers: &mut HeaderMap, policy: &'static str) {
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
-}
-
-/// Tells the browser to use HTTPS alone, if the response is a page.
-pub fn keep_to_https(headers: &mut HeaderMap) {
-    if headers.contains_key(header::CONTENT_SECURITY_POLICY) {
+    if is_https {
+        // The browser uses HTTPS alone from now on.
         headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(STRICT_TRANSPORT));
     }
 }
@@ -76,12 +78,15 @@ mod tests {
     }
 
     #[test]
-    fn only_pages_keep_to_https() {
-        let mut page = HeaderMap::new();
-        keep_to_https(&mut page);
-        assert!(page.is_empty());
-        protect(&mut page, "default-src 'none'");
-        keep_to_https(&mut page);
+    fn page_keeps_its_own_policy_and_any_other_response_may_do_nothing() {
+        let own = "default-src 'self'";
+        let mut page = headers(&[("content-security-policy", own)]);
+        protect(&mut page, true);
+        assert_eq!(page[header::CONTENT_SECURITY_POLICY], own);
         assert_eq!(page[header::STRICT_TRANSPORT_SECURITY], STRICT_TRANSPORT);
+        let mut other = HeaderMap::new();
+        protect(&mut other, false);
+        assert_eq!(other[header::CONTENT_SECURITY_POLICY], NO_PAGE);
+        assert!(!other.contains_key(header::STRICT_TRANSPORT_SECURITY));
     }
 }

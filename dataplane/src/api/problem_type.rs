@@ -105,13 +105,13 @@ impl ProblemType {
             Self::InvalidApiKey => (
                 "invalid-api-key",
                 StatusCode::UNAUTHORIZED,
-                "The key in `X-Api-Key` is missing, inactive or for the older API, or it belongs to another tenant than the host.",
+                "The key in `X-Api-Key` is missing, inactive or for the older API, it was sent twice, or it belongs to another tenant than the host.",
                 "Send an active key of the tenant. The portal lists them under *API keys*, by name and fingerprint.",
             ),
             Self::InvalidToken => (
                 "invalid-token",
                 StatusCode::UNAUTHORIZED,
-                "The Bearer token is missing, it has expired, a sign-out ended it, or it belongs to another tenant.",
+                "The Bearer token is missing, it has expired, a sign-out ended it, or it belongs to another tenant. If a token was sent, `WWW-Authenticate` has `error=\"invalid_token\"`.",
                 "Get another token with `POST /Auth/Token`, on the legacy host with `POST /Session/Create`.",
             ),
             Self::UnknownClusterUser => (
@@ -165,7 +165,7 @@ impl ProblemType {
             Self::NoSuchRoute => (
                 "no-such-route",
                 StatusCode::NOT_FOUND,
-                "The API has no such path. Paths are case-sensitive, and do not end with a slash.",
+                "The API has no such path. Paths are case-sensitive, and do not end with a slash. `detail` names the path that is written almost like it.",
                 "Correct the path. `/swagger/` lists all paths.",
             ),
             Self::MethodNotAllowed => (

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
+use docket_listener::anonymous::Anonymous;
+use docket_listener::client::Proxies;
+use docket_listener::fair_share::FairShare;
 use docket_program::clock::Clock;
 use docket_schedule::live::LiveSchedule;
 use docket_schedule::notifier::Notifier;
 
-use super::anonymous::Anonymous;
 use super::body::Bodies;
-use super::client::Proxies;
 use super::host::Hosts;
 use super::orders::ById;
 use crate::actions::create_orders::CreateOrders;
 use crate::actions::sign_in::SignIn;
 use crate::audit::Audit;
-use crate::fair_share::FairShare;
 use crate::key_uses::KeyUses;
 use crate::lookups::Lookups;
 use crate::owners::Owners;

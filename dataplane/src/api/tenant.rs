@@ -65,14 +65,49 @@ impl FromRequestParts<Arc<ApiState>> for AtTenant {
     }
 }
 
-/// The API key, under either of its names. A repeated header, or two that differ, is refused.
+/// The API key, under either of its names, or under both. A key that is sent twice under one name is refused, also as the list
+/// that a proxy makes of it, and so are two that differ.
 fn api_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     let mut keys = headers.get_all("x-api-key").iter().chain(headers.get_all("apikey"));
     let one_each = ["x-api-key", "apikey"].iter().all(|name| headers.get_all(*name).iter().count() <= 1);
     let Some(first) = keys.next() else { return Ok(None) };
     let first = first.to_str().map_err(|_| ApiError::InvalidApiKey)?;
-    if !one_each || keys.any(|other| other.as_bytes() != first.as_bytes()) {
-        return Err(ApiError::InvalidApiKey);
+    // No key has a comma.
+    let is_list = first.split(',').filter(|key| !key.trim().is_empty()).nth(1).is_some();
+    if !one_each || is_list || keys.any(|other| other.as_bytes() != first.as_bytes()) {
+        return Err(ApiError::RepeatedApiKey);
     }
     Ok(Some(first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_that_is_sent_more_than_once_is_refused_and_said_to_be() {
+        let read = |sent: &[(&'static str, &'static str)]| {
+            let headers = sent
+                .iter()
+                .map(|(name, value)| (name.parse().expect("a name"), value.parse().expect("a value")));
+            match api_key(&headers.collect::<HeaderMap>()) {
+                Ok(key) => Ok(key.map(str::to_owned)),
+                Err(ApiError::RepeatedApiKey) => Err("repeated"),
+                Err(_) => Err("invalid"),
+            }
+        };
+        assert_eq!(read(&[]), Ok(None));
+        let key = Ok(Some("ab".to_owned()));
+        assert_eq!(read(&[("x-api-key", "ab")]), key);
+        assert_eq!(read(&[("x-api-key", "ab"), ("apikey", "ab")]), key);
+        for twice in [
+            &[("x-api-key", "ab"), ("x-api-key", "ab")][..],
+            &[("apikey", "ab"), ("apikey", "cd")],
+            &[("x-api-key", "ab"), ("apikey", "cd")],
+            &[("x-api-key", "ab, ab")],
+            &[("apikey", "ab,ab")],
+        ] {
+            assert_eq!(read(twice), Err("repeated"), "{twice:?}");
+        }
+    }
 }

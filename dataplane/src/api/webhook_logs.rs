@@ -8,6 +8,7 @@ pub mod test_events;
 use std::sync::Arc;
 
 use axum::extract::State;
+use bytes::Bytes;
 use docket_crds::WebhookConfig;
 use docket_domain::audit::AuditEvent;
 use docket_domain::delivery::DeliveryId;
@@ -158,10 +159,12 @@ pub async fn get(
     let mut waits = waits(&state, &caller, &all).await?.into_iter();
     let waits_for = waits.next().flatten();
     let later = later.into_iter().zip(waits).collect();
+    // What another program has stored may be no JSON.
+    let payload = payload.and_then(|body| RawValue::from_string(String::from_utf8(body.into()).ok()?).ok());
     Ok(Json(DeliveryAnswer::new((listed, waits_for), attempts, later, payload)))
 }
 
-/// A delivery, its attempts and its payload: exactly the bytes that are sent.
+/// A delivery, its attempts and its payload.
 pub struct Read {
     /// The delivery.
     pub listed: ListedDelivery,
@@ -169,8 +172,8 @@ pub struct Read {
     pub attempts: Vec<StoredAttempt>,
     /// Its resends, and theirs, newest first.
     pub later: Vec<ListedDelivery>,
-    /// The payload.
-    pub payload: Box<RawValue>,
+    /// Exactly the bytes that are sent; `None`: nothing is, since the event is too long or its id is invalid.
+    pub payload: Option<Bytes>,
 }
 
 /// Reads a delivery with its payload, and records that the caller did, once in five minutes.
@@ -180,9 +183,7 @@ pub async fn read(state: &ApiState, caller: &Principal, id: DeliveryId) -> Resul
     let found = found.filter(|(listed, _)| caller.concerns(&listed.customer_code));
     let (listed, attempts) = found.ok_or(ApiError::NotFound("There is no such delivery"))?;
     let later = deliveries::later(&mut reader, &listed).await?;
-    let body = events::body(&mut reader, &listed.event_id).await?.ok_or(ApiError::Internal)?;
-    let payload = String::from_utf8(body).ok().and_then(|text| RawValue::from_string(text).ok());
-    let payload = payload.ok_or(ApiError::Internal)?;
+    let payload = events::body(&mut reader, &listed.event_id).await?;
     let entry = caller.entry(state, AuditEvent::PayloadRead).about("delivery", &id.to_string());
     state.audit.record_read(&caller.tenant, entry);
     let code = caller.tenant.config.client_code.as_str();

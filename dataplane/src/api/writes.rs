@@ -9,6 +9,7 @@ use axum::response::Response;
 use docket_crds::Limit;
 use docket_domain::audit::AuditRecord;
 use docket_domain::token::TokenSubject;
+use docket_listener::fair_share::Share;
 use docket_orders::SaveRequest;
 use docket_schedule::Hint;
 use docket_store::{StoreError, Transaction, audit, idempotency};
@@ -25,7 +26,6 @@ use super::state::ApiState;
 use crate::actions::Refusal;
 use crate::actions::create_orders::MakeToKeep;
 use crate::actions::save_order::{NewOrder, Saved, customer_of_new};
-use crate::fair_share::Share;
 use crate::worker::LEASE;
 
 /// A request that writes. The caller is checked before the body is read.

@@ -84,6 +84,17 @@ pub(super) fn network(text: &str) -> Result<IpNet, String> {
     text.parse().map_err(|_| "must be a network, such as 10.0.0.0/8, or 127.0.0.1/32 for one address".into())
 }
 
+/// A network of trusted proxies: no wider than the widest private ones, 10.0.0.0/8 and fc00::/7. Any client in it can say that it is
+/// another.
+pub(super) fn proxy_network(text: &str) -> Result<IpNet, String> {
+    let least = |network: &IpNet| if network.addr().is_ipv4() { 8 } else { 7 };
+    Some(network(text)?).filter(|network| network.prefix_len() >= least(network)).ok_or_else(|| {
+        "must be a network of proxies alone, such as 10.244.0.0/16, and of at least 8 bits, over IPv6 7: clients in it could give \
+         themselves any address"
+            .into()
+    })
+}
+
 /// The prefix of a NAT64.
 pub(super) fn nat64_prefix(text: &str) -> Result<Ipv6Net, String> {
     let prefix = text.parse().ok().filter(|prefix: &Ipv6Net| {
@@ -233,6 +244,17 @@ mod tests {
             ["", "Mi", "-1Mi", "1.5Gi", "256M", "256 Mi", "63Mi", "99999999999999999999", "99999999999Gi"]
         {
             assert!(bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn network_of_proxies_does_not_hold_every_client() {
+        for network in ["10.0.0.0/8", "10.244.0.0/16", "192.0.2.1/32", "fc00::/7", "2001:db8::/32"] {
+            assert!(proxy_network(network).is_ok(), "{network}");
+        }
+        for wrong in ["0.0.0.0/0", "128.0.0.0/1", "8.0.0.0/7", "::/0", "2000::/3", "fc00::/6", "10.0.0.1", ""]
+        {
+            assert!(proxy_network(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use docket_crds::AUDIENCE;
+use docket_listener::fair_share::FairShare;
+use docket_listener::source::Source;
 use docket_program::apiserver::ApiServerError;
 use docket_program::clock::Clock;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
@@ -16,8 +18,6 @@ use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 
 use crate::api::error::ApiError;
-use crate::fair_share::FairShare;
-use crate::throttle::Source;
 
 /// How long an answer of the API server counts.
 const KEPT_FOR: Duration = Duration::from_secs(10);
@@ -25,6 +25,9 @@ const KEPT_FOR: Duration = Duration::from_secs(10);
 const MOST_KEPT: usize = 1_024;
 /// Questions to the API server at the same time, of which one source has at most half.
 pub const AT_ONCE: u32 = 8;
+/// How many requests may wait for a turn or have one: a quarter of the connections of the management port, so that those that wait
+/// leave the others to probes.
+pub const PLACES: u32 = 16;
 /// How long a turn is kept after a token that the API server does not know: so guesses ask it 64 times a second at most, those of
 /// one source 32 times.
 pub const PAUSE: Duration = Duration::from_millis(250);
@@ -110,6 +113,7 @@ pub struct Reviews {
     rights: Api<SubjectAccessReview>,
     clock: Clock,
     kept: Mutex<Kept>,
+    places: FairShare<Source>,
     turns: FairShare<Source>,
 }
 
@@ -131,6 +135,7 @@ impl Reviews {
             rights: Api::all(client),
             clock,
             kept: Mutex::default(),
+            places: FairShare::new(PLACES, 1),
             turns: FairShare::new(AT_ONCE, 1),
         })
     }
@@ -160,6 +165,8 @@ impl Reviews {
     }
 
     async fn asked(&self, source: Source, token: &str, right: &Right) -> Result<Verdict, ApiError> {
+        let source = source.subscriber();
+        let _place = self.places.try_take(source, (), 1)?;
         let turn = self.turns.take(source, 1).await?;
         let reviewed = timeout(TIMEOUT, self.review(token, right));
         let why = match reviewed.await {

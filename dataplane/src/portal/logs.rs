@@ -81,23 +81,25 @@ pub async fn get(
     let webhook = viewer.caller.webhooks().get(&listed.webhook);
     let webhook = webhook.filter(|webhook| webhook.customer_code.as_str() == listed.customer_code);
     let secrets = webhook.map(WebhookConfig::secrets).unwrap_or_default();
-    let (event, body) = ((id, listed.event_id.as_str(), listed.event_code), payload.get());
-    let mut headers = headers(&secrets, event, body.as_bytes(), state.clock.now());
-    if listed.is_test {
-        mark_as_test(&mut headers);
-    }
-    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    let sent = Sent {
-        url: webhook.map(|webhook| webhook.target_url.url().to_string()),
-        headers: headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
-        body: body.to_owned(),
-    };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let sent = payload.map(|body| {
+        let event = (id, listed.event_id.as_str(), listed.event_code);
+        let mut headers = headers(&secrets, event, &body, state.clock.now());
+        if listed.is_test {
+            mark_as_test(&mut headers);
+        }
+        Sent {
+            headers: headers.iter().map(|(name, value)| (name.to_string(), text(value.as_bytes()))).collect(),
+            body: text(&body),
+        }
+    });
     let detail = Detail {
         event_id: listed.event_id.clone(),
         delivery: Delivery { waits_for, ..shown(listed) },
         later: later.into_iter().map(shown).collect(),
         done: set(&query.unwrap_or_default()).iter().find_map(|(name, value)| done(name, value)),
         attempts: attempts.into_iter().map(attempt).collect(),
+        url: webhook.map(|webhook| webhook.target_url.url().to_string()),
         sent,
     };
     Ok(Html(delivery::page(&viewer.frame(&state), &detail)))

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Redirect, Response};
+use docket_listener::fair_share::Share;
 use docket_portal::page::Frame;
 use docket_portal::{ROOT, href};
 use hmac::{Hmac, KeyInit, Mac};
@@ -24,7 +25,6 @@ use crate::api::host::{HostKind, host};
 use crate::api::request::{Described, FromFields};
 use crate::api::state::ApiState;
 use crate::api::tenant::Addressed;
-use crate::fair_share::Share;
 use crate::tenants::ServedTenant;
 
 /// The kind of the session's cookie. No header of a request decides it.

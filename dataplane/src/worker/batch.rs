@@ -208,12 +208,14 @@ impl<S: Schedule> Batches<S> {
     /// `None`: the webhook is not served any more, so the attempt is not made.
     async fn send(&self, attempt: &Attempt) -> Option<Outcome> {
         let Attempt { tenant, started, event, .. } = attempt;
+        let unsent = |class| Some(Outcome::Failed(class, delivery::Report::default()));
+        let webhook = tenant.webhook(&started.webhook)?;
+        let Some(event) = event else { return unsent(FailureClass::EventIdInvalid) };
         // A webhook that was recreated for another customer is another webhook, whatever its uid.
-        let webhook = tenant.webhook(&started.webhook);
-        let webhook = webhook.filter(|webhook| webhook.customer_code.as_str() == event.customer_code)?;
-        let Some(body) = event.body.clone() else {
-            return Some(Outcome::Failed(FailureClass::EventTooLong, delivery::Report::default()));
-        };
+        if webhook.customer_code.as_str() != event.customer_code {
+            return None;
+        }
+        let Some(body) = event.body.clone() else { return unsent(FailureClass::EventTooLong) };
         let message = send::Message {
             webhook,
             trust: tenant.trust(webhook),

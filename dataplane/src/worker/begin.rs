@@ -27,7 +27,8 @@ pub(super) struct Attempt {
     pub(super) started: Started,
     /// Only its holder may finish the attempt.
     pub(super) lease: Lease,
-    pub(super) event: ToSend,
+    /// `None`: its id is invalid, or it is gone, since the owner of a database may change what the row refers to.
+    pub(super) event: Option<ToSend>,
     /// How many hand-offs of its batch have no stored outcome; `None`: it is no hand-off.
     pub(super) hand_offs_left: Option<Arc<AtomicUsize>>,
 }
@@ -62,19 +63,11 @@ impl Begin {
         self.metrics.lost(lost);
         self.metrics.dead_lettered(dead);
         let attempt = |started: Started| {
-            // The row refers to its event by a foreign key. So this is one that the owner of the database has changed.
-            let Some(event) = events.get(&started.event_id).cloned() else {
-                tracing::warn!(
-                    tenant.code = tenant.config.client_code.as_str(),
-                    delivery.id = %started.id,
-                    "cannot send a delivery: its event has no valid id; correct the row of the event in the tenant's database"
-                );
-                return None;
-            };
+            let event = events.get(&started.event_id).cloned();
             let (tenant, lease) = (Arc::clone(tenant), lease.clone());
-            Some((started.id, Attempt { tenant, started, lease, event, hand_offs_left: None }))
+            (started.id, Attempt { tenant, started, lease, event, hand_offs_left: None })
         };
-        Ok(Begun { attempts: started.into_iter().filter_map(attempt).collect(), due_again })
+        Ok(Begun { attempts: started.into_iter().map(attempt).collect(), due_again })
     }
 
     /// Ends those attempts of the refused deliveries whose worker was lost. Returns how many they were, and how many of

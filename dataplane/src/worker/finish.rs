@@ -180,7 +180,8 @@ impl<S: Schedule> Finish<S> {
     /// Counts the attempt, unless it is of a test event, logs it, and marks its tenant for the health report.
     fn publish(&self, ended: &Ended, next: Next) {
         let Ended { attempt: Attempt { tenant, started, event, .. }, outcome, .. } = ended;
-        if !event.is_test {
+        let is_test = event.as_ref().is_some_and(|event| event.is_test);
+        if !is_test {
             self.metrics.attempted(outcome, next);
         }
         self.active.note(&tenant.config.uid);
@@ -190,14 +191,14 @@ impl<S: Schedule> Finish<S> {
         tracing::info!(
             tenant.code = tenant.config.client_code.as_str(),
             webhook.name = name,
-            event.code = event.code.as_str(),
+            event.code = event.as_ref().map(|event| event.code.as_str()),
             delivery.id = %started.id,
             attempt = started.attempt,
             outcome = class,
             failure.cause = outcome.failed().and_then(|failure| failure.known_cause()).map(Cause::as_str),
             delivery.status = next.status().as_str(),
             http.status = report.http_status,
-            is_test = event.is_test,
+            is_test,
             duration_ms = u64::try_from(report.times.total.as_millis()).unwrap_or(u64::MAX),
             "attempt"
         );

@@ -139,8 +139,13 @@ impl<S: Schedule> HandedOff<S> {
                     is_test: false,
                 };
                 let (tenant, lease) = (Arc::clone(tenant), self.lease.clone());
-                let attempt =
-                    Attempt { tenant, started, lease, event, hand_offs_left: Some(Arc::clone(&left)) };
+                let attempt = Attempt {
+                    tenant,
+                    started,
+                    lease,
+                    event: Some(event),
+                    hand_offs_left: Some(Arc::clone(&left)),
+                };
                 match has_expired {
                     true => batches.decline(attempt, claimed),
                     false => batches.make(attempt, claimed),

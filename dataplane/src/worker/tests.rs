@@ -422,6 +422,31 @@ async fn event_that_is_longer_than_any_of_docket_is_a_dead_letter_at_once() {
     assert_eq!(rig.attempted(other, 1).await.failure_class, Some(FailureClass::BlockedAddress));
 }
 
+/// Its tenant's own program may have written it.
+#[tokio::test(flavor = "multi_thread")]
+async fn event_whose_id_no_header_can_carry_is_a_dead_letter_at_once() {
+    let mut rig = Rig::standing("odd").await;
+    let other = rig.publish("other").await;
+    let mut odd = Vec::new();
+    for id in ["evt_x\nINJECTED", "evt_é", &"x".repeat(400), ""] {
+        odd.push(rig.publish("odd").await);
+        let insert = format!(
+            "INSERT INTO event (id, code, customer_code, body, occurred_at_ms) \
+             SELECT '{id}', code, customer_code, body, occurred_at_ms FROM event LIMIT 1"
+        );
+        write(&rig, &insert).await;
+        let newest = odd.last().expect("one");
+        write(&rig, &format!("UPDATE delivery_queue SET event_id = '{id}' WHERE id = '{newest}'")).await;
+    }
+    rig.run();
+    for id in odd {
+        let listed = rig.attempted(id, 1).await;
+        let ended = (listed.status, listed.failure_class);
+        assert_eq!(ended, (Status::DeadLetter, Some(FailureClass::EventIdInvalid)));
+    }
+    assert_eq!(rig.attempted(other, 1).await.failure_class, Some(FailureClass::BlockedAddress));
+}
+
 /// The worker does not run, so nothing can be claimed.
 #[tokio::test(flavor = "multi_thread")]
 async fn saved_order_is_posted_without_a_claim() {

@@ -127,10 +127,10 @@ static DELETE_UNDELIVERED: Rows = Rows::new(
      AND NOT EXISTS (SELECT 1 FROM hand_off h WHERE h.deliveries LIKE '%' || event.id || '%')",
 );
 
-/// The envelope of an event.
-pub async fn body(connection: &mut Connection, id: &str) -> Result<Option<Vec<u8>>, StoreError> {
-    let row = connection.query_opt("SELECT body FROM event WHERE id = $1", params![id]).await?;
-    row.map(|row| row.get(0)).transpose()
+/// The envelope of an event; `None`: it is longer than [`LONGEST_ENVELOPE`], or the event is gone or has no valid id.
+pub async fn body(connection: &mut Connection, id: &str) -> Result<Option<Bytes>, StoreError> {
+    let events = to_send(connection, &[id.to_owned()]).await?;
+    Ok(events.into_values().find_map(|event| event.body))
 }
 
 /// Whether the event `e` of a statement is a test.
@@ -149,7 +149,7 @@ pub struct ToSend {
     pub is_test: bool,
 }
 
-/// What an attempt needs of each of these events, by id.
+/// What an attempt needs of each of these events, by id. One without a valid id is missing.
 pub async fn to_send(
     connection: &mut Connection,
     ids: &[String],
@@ -165,8 +165,10 @@ pub async fn to_send(
             let body: Option<Vec<u8>> = row.get(3)?;
             let body = body.filter(|body| body.len() <= LONGEST_ENVELOPE).map(Bytes::from);
             let (code, customer_code, is_test) = (row.parsed(1)?, row.id(2)?, row.get(4)?);
-            events.insert(row.id(0)?, ToSend { code, customer_code, body, is_test });
+            events.insert(row.event_id(0)?, ToSend { code, customer_code, body, is_test });
         }
     }
+    // What an invalid id is read as.
+    events.remove("");
     Ok(events)
 }

@@ -1,5 +1,7 @@
 //! Web orders: what clients save.
 
+use std::collections::BTreeMap;
+
 use docket_domain::fold::{folded, is_unseen};
 use docket_domain::order_type::OrderType;
 use docket_domain::word::UnknownWord;
@@ -213,13 +215,28 @@ static READ: Rows = Rows::new(concat!(
     head!(),
     ", CASE WHEN octet_length(body) <= 32768 THEN body END FROM web_order WHERE id {$1 text}"
 ));
+static READ_OF_CUSTOMER: Rows = Rows::new(concat!(
+    "SELECT ",
+    head!(),
+    ", CASE WHEN octet_length(body) <= 32768 THEN body END FROM web_order WHERE id {$1 text} AND customer_code {$2 text}"
+));
 
-/// The orders with these ids, at most [`MOST_READ`].
+/// The orders with these ids, at most [`MOST_READ`], each of this customer only if one is given. Nothing is read of another customer's
+/// order: how long that takes would reveal it.
 pub async fn read<'a>(
     connection: &mut Connection,
-    ids: impl IntoIterator<Item = &'a str>,
+    orders: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
 ) -> Result<Vec<ReadOrder>, StoreError> {
-    let rows = connection.all(READ.statement(ids.into_iter().map(|id| [id.into()]))).await?;
+    let mut of_all = Vec::new();
+    let mut of_customers = BTreeMap::<_, Vec<_>>::new();
+    for (id, customer_code) in orders {
+        match customer_code {
+            Some(code) => of_customers.entry(code).or_default().push([id.into(), code.into()]),
+            None => of_all.push([id.into()]),
+        }
+    }
+    let statements = of_customers.into_values().map(|orders| READ_OF_CUSTOMER.statement(orders));
+    let rows = connection.all(statements.chain([READ.statement(of_all)]).flatten()).await?;
     let read = |row: super::sql::Row| {
         // Again: the owner of a database decides what its functions do.
         let body = row.get::<Option<String>>(12)?.filter(|body| body.len() <= LONGEST_READ);
@@ -228,9 +245,15 @@ pub async fn read<'a>(
     rows.into_iter().flatten().map(read).collect()
 }
 
-/// Makes others that lock this order wait until the transaction ends.
-pub async fn lock(transaction: &mut Transaction, id: &str) -> Result<(), StoreError> {
-    transaction.lock("SELECT id FROM web_order WHERE id = $1 FOR UPDATE", params![id]).await
+/// Makes others that lock this order wait until the transaction ends. Locks it only if it is of this customer, if one is given.
+pub async fn lock(
+    transaction: &mut Transaction,
+    id: &str,
+    customer_code: Option<&str>,
+) -> Result<(), StoreError> {
+    let sql =
+        "SELECT id FROM web_order WHERE id = $1 AND customer_code = coalesce($2, customer_code) FOR UPDATE";
+    transaction.lock(sql, params![id, customer_code]).await
 }
 
 /// What a search asks for; times are inclusive at the start and exclusive at the end.

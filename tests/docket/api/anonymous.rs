@@ -12,12 +12,17 @@ const ROUTERS: [&str; 4] = [
     include_str!("../../../dataplane/src/platform.rs"),
     include_str!("../../../dataplane/src/portal.rs"),
 ];
+/// The operator declares its own, of its management port, which any pod may reach as well.
+const OPERATOR: &str = include_str!("../../../operator/src/admin.rs");
 const LIMITS: &str = include_str!("../../../docs/reference/limits.md");
 
-/// The routes of the program, those of the portal with their variables.
+/// The routes of a router, those of the portal with their variables.
+fn routes_of(router: &'static str) -> impl Iterator<Item = &'static str> {
+    router.split(".route(").skip(1).map(|part| part.split('"').nth(1).expect("a path"))
+}
+
 fn routes() -> Vec<&'static str> {
-    let of = |router: &'static str| router.split(".route(").skip(1);
-    ROUTERS.into_iter().flat_map(of).map(|part| part.split('"').nth(1).expect("a path")).collect()
+    ROUTERS.into_iter().flat_map(routes_of).collect()
 }
 
 fn path(route: &str) -> String {
@@ -44,6 +49,9 @@ async fn each_route_without_credentials_is_listed_with_its_bound() {
     let (_, section) = LIMITS.split_once("\n## Requests without credentials\n").expect("its section");
     let section = section.split("\n## ").next().unwrap_or_default();
     let is_listed = |route: &str| section.contains(&format!("`{route}`"));
+    let of_operator: Vec<_> = routes_of(OPERATOR).collect();
+    assert_eq!(of_operator, ["/healthz", "/readyz", "/metrics"], "the port of the operator has no others");
+    assert!(of_operator.into_iter().all(is_listed));
     let rig = Rig::start().await;
     let (mut open, mut closed) = (0, 0);
     for route in routes() {

@@ -138,6 +138,40 @@ async fn an_unknown_field_is_refused_by_name() {
 }
 
 #[tokio::test]
+async fn a_name_that_differs_in_case_only_gets_the_right_one() {
+    let rig = Rig::start().await;
+    let ada = rig.ada().await;
+    for (path, name, right) in [
+        ("/Auth/Token", "UserId", "userId"),
+        ("/Employee/SignIn", "user_id", "userId"),
+        ("/Orders/Export", "webOrderID", "webOrderId"),
+        ("/Orders/Save", "CourtTask", "courtTask"),
+        ("/Orders/Save", "weborderid", "webOrderId"),
+    ] {
+        let reply = ada.post(path, &with(good(path), json!({name: 1}))).await;
+        let message = problem(&reply, 400)["errors"][0]["message"].clone();
+        let expected = format!("unknown field; did you mean {right}? This object takes: ");
+        assert!(message.as_str().expect("text").starts_with(&expected), "{path} {name}: {message}");
+    }
+    // It ignores unknown fields, and says why there is no userId.
+    let body = json!({"UserId": ADA, "password": "x"});
+    let errors = problem(&ada.post("/Session/Create", &body).await, 400)["errors"].clone();
+    assert_eq!(errors, json!([{"field": "userId", "message": "required; names are case-sensitive"}]));
+}
+
+#[tokio::test]
+async fn a_user_id_is_shown_without_invisible_characters() {
+    let rig = Rig::start().await;
+    let ada = rig.ada().await;
+    for (sent, shown) in
+        [("x\u{202e}y", "xy"), ("\u{200b}x y\u{2028}", "x y"), ("é@x.example", "é@x.example")]
+    {
+        let reply = ada.post("/Auth/Token", &json!({"userId": sent, "password": "not-the-password"})).await;
+        refused(&reply, 404, &format!("No contact or employee {shown} with this password"));
+    }
+}
+
+#[tokio::test]
 async fn a_missing_field_is_named() {
     let rig = Rig::start().await;
     let ada = rig.ada().await;
@@ -176,9 +210,10 @@ async fn small_bodies_are_held_to_their_types_and_lengths() {
     ];
     for value in &wrong {
         for path in ["/Auth/Token", "/Session/Create", "/Employee/SignIn"] {
-            // Forms send an empty client code for none.
+            // Forms send an empty client code for none, and a key may be pasted with line breaks.
             let names = ["clientCode", "userId", "password"].into_iter();
-            for name in names.filter(|name| *name != "clientCode" || *value != json!("")) {
+            let taken = |value: &Value| [json!(""), json!("a\nb")].contains(value);
+            for name in names.filter(|name| *name != "clientCode" || !taken(value)) {
                 let reply = ada.post(path, &with(good(path), json!({name: value}))).await;
                 assert_eq!(wrong_fields(&reply), [name], "{path} {name} {value}");
             }
@@ -380,6 +415,7 @@ async fn the_body_must_be_json_in_utf8_and_say_so_once() {
             &["application/problem+json"],
             &["application/json; charset=latin1"],
             &["application/json; charset=utf-16"],
+            &["application/json; profile=\"a\"; charset=latin1"],
             &["text/json"],
             &["application/json, application/json"],
             &[JSON, JSON],
@@ -398,6 +434,8 @@ async fn the_body_must_be_json_in_utf8_and_say_so_once() {
         "application/json; charset=\"utf-8\"",
         "application/json; charset=utf8",
         "application/json; charset=\"UTF8\"",
+        "application/json; charset='utf-8'",
+        "application/json; profile=\"a;charset=latin1\"",
     ] {
         assert_eq!(
             post(&ada, "/Orders/Save", &[right], captioned("x").to_string().as_bytes()).await.status,

@@ -57,9 +57,15 @@ async fn the_hexadecimal_key_is_no_client_code() {
         format!("\u{feff}{key}"),
         "01234567-89ab-cdef-0123-456789abcdef".to_owned(),
         "{0X01234567-89ab-cdef-0123-456789abcdef}\r\n".to_owned(),
+        format!("{}\n{}", &key[..32], &key[32..]),
+        format!("x'{key}'"),
+        format!("\\x{}", ["8e"; 32].join("\\x")),
+        format!("0x{}", ["8e"; 32].join(", 0x")),
+        format!("\u{202e}{key}"),
     ] {
         let reply = post(&rig, "/Session/Create", &[], &at(&key, ADA)).await;
-        refused(&reply, 403, &format!("API access is turned off for {key}"));
+        let shown = key.replace(['\r', '\n', '\u{feff}', '\u{202e}'], "");
+        refused(&reply, 403, &format!("API access is turned off for {shown}"));
     }
 }
 
@@ -69,6 +75,11 @@ async fn a_call_without_token_learns_where_this_host_gives_one() {
     let reply = rig.server.send("GET", "/Orders/Search", &[HOST], "").await;
     let refusal = "The Bearer token is missing or has expired; get a sessionGuid from POST /Session/Create";
     refused(&reply, 401, refusal);
+    assert_eq!(reply.headers["www-authenticate"], "Bearer");
+    let wrong = [HOST, ("authorization", "Bearer a.b.c")];
+    let reply = rig.server.send("GET", "/Orders/Search", &wrong, "").await;
+    refused(&reply, 401, refusal);
+    assert_eq!(reply.headers["www-authenticate"], "Bearer error=\"invalid_token\"");
 }
 
 #[tokio::test]
@@ -88,6 +99,18 @@ async fn only_the_older_shape_signs_in() {
             let reply = post(&rig, path, more, &at("ACME", user)).await;
             refused(&reply, 404, "There is no such route; see /swagger");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_path_that_is_almost_a_route_gets_the_right_one_only_if_this_host_has_it() {
+    let rig = rig().await;
+    let reply = post(&rig, "/session/create", &[], &at("ACME", ADA)).await;
+    let detail = "There is no such route; did you mean /Session/Create? Paths are case-sensitive.";
+    refused(&reply, 404, detail);
+    for path in ["/auth/token", "/employee/signin", "/webhooklogs/search"] {
+        let reply = post(&rig, path, &[], &at("ACME", ADA)).await;
+        refused(&reply, 404, "There is no such route; see /swagger");
     }
 }
 

@@ -68,6 +68,22 @@ async fn an_unknown_order_is_not_found_and_a_missing_id_is_named() {
 }
 
 #[tokio::test]
+async fn an_order_of_another_customer_is_as_absent_also_while_its_owner_and_an_employee_read_it() {
+    let rig = Rig::start().await;
+    let (ada, bea, alex) = (rig.ada().await, rig.bea().await, rig.alex().await);
+    let id = save(&ada, &super::rig::captioned(&"x".repeat(200))).await;
+    let target = format!("/Orders/Get?webOrderId={id}");
+    for _ in 0..20 {
+        let (own, others, any) = tokio::join!(ada.get(&target), bea.get(&target), alex.get(&target));
+        assert_eq!((own.status, any.status), (200, 200), "{own:?} {any:?}");
+        assert_eq!(own.json()["order"], any.json()["order"]);
+        refused(&others, 404, "There is no such web order");
+    }
+    let export = bea.post("/Orders/Export", &json!({"webOrderId": id})).await;
+    refused(&export, 404, "There is no such web order");
+}
+
+#[tokio::test]
 async fn text_of_any_script_comes_back_unchanged() {
     let rig = Rig::start().await;
     let ada = rig.ada().await;

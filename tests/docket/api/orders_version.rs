@@ -4,7 +4,7 @@ use docket_orders::OrderType;
 use docket_tests::server::Reply;
 use serde_json::{Value, json};
 
-use super::rig::{Rig, captioned, example, problem, save, with, wrong_fields};
+use super::rig::{Rig, captioned, example, problem, refused, save, with, wrong_fields};
 
 fn version(reply: &Reply) -> (u16, Value, Option<&str>) {
     (reply.status, reply.json()["version"].clone(), reply.headers.get("etag").map(String::as_str))
@@ -74,6 +74,47 @@ async fn of_two_changes_of_one_version_the_second_is_refused_and_loses_nothing()
     let export = json!({"webOrderId": id}).to_string();
     let late = ada.try_post("/Orders/Export", &export, &[("if-match", "\"5\"")]).await.expect("an answer");
     assert_eq!(kind(&late), (412, "precondition-failed".to_owned()));
+}
+
+#[tokio::test]
+async fn a_repeated_export_returns_the_numbers_of_the_first_whatever_it_matched() {
+    let rig = Rig::start().await;
+    let ada = rig.ada().await;
+    let id = save(&ada, &captioned("a draft of before")).await;
+    let complete = with(example(OrderType::Court), json!({"webOrderId": id}));
+    assert_eq!(ada.post("/Orders/Save", &complete).await.json()["version"], 2);
+    let export = json!({"webOrderId": id}).to_string();
+    let post = async |tag: &str| {
+        ada.try_post("/Orders/Export", &export, &[("if-match", tag)]).await.expect("an answer")
+    };
+    assert_eq!(kind(&post("\"1\"").await), (412, "precondition-failed".to_owned()));
+    let first = post("\"2\"").await;
+    assert_eq!(version(&first), (200, json!(3), Some("\"3\"")));
+    for tag in ["\"2\"", "\"3\"", "*"] {
+        let again = post(tag).await;
+        assert_eq!((version(&again), again.text()), (version(&first), first.text()), "{tag}");
+    }
+    // Who has an older copy did not ask for the export of this order.
+    for tag in ["\"1\"", "\"4\"", "nope"] {
+        assert_eq!(kind(&post(tag).await), (412, "precondition-failed".to_owned()), "{tag}");
+    }
+}
+
+#[tokio::test]
+async fn what_no_version_allows_is_refused_before_the_version() {
+    let rig = Rig::start().await;
+    let ada = rig.ada().await;
+    let order = example(OrderType::Court);
+    let id = save(&ada, &order).await;
+    assert_eq!(ada.post("/Orders/Export", &json!({"webOrderId": id})).await.status, 200);
+    let exported = "the order is exported and can no longer be changed";
+    let late = ada.post("/Orders/Save", &with(order.clone(), json!({"webOrderId": id, "version": 1}))).await;
+    refused(&late, 409, exported);
+    let again = with(order, json!({"webOrderId": id, "export": true})).to_string();
+    let late = ada.try_post("/Orders/Save", &again, &[("if-match", "\"1\"")]).await.expect("an answer");
+    refused(&late, 409, exported);
+    let other = with(example(OrderType::Delivery), json!({"webOrderId": id, "version": 1}));
+    assert_eq!(wrong_fields(&ada.post("/Orders/Save", &other).await), ["orderType"]);
 }
 
 #[tokio::test]

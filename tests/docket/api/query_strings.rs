@@ -1,6 +1,8 @@
 //! Query strings that are wrong: each parameter is named, none is dropped silently.
 
-use super::rig::{Rig, refused, wrong_fields};
+use serde_json::json;
+
+use super::rig::{Rig, problem, refused, wrong_fields};
 
 #[tokio::test]
 async fn every_wrong_parameter_of_a_search_is_named() {
@@ -27,6 +29,16 @@ async fn every_wrong_parameter_of_a_search_is_named() {
         ("from=yesterday", vec!["from"]),
         ("from=2026-02-30", vec!["from"]),
         ("from=2026-11-21T09:30:00", vec!["from"]),
+        ("from=-009999-01-02T00:00:00Z", vec!["from"]),
+        ("from=2026-11-21T09Z", vec!["from"]),
+        ("from=2026-11-21%2009:30:00Z", vec!["from"]),
+        ("from=2026-11-21T09:30:00,5Z", vec!["from"]),
+        ("from=2026-11-21T09:30:60Z", vec!["from"]),
+        ("from=2026-11-21T09:30:00%2B0000", vec!["from"]),
+        ("from=2026-11-21T09:30:00%2B24:00", vec!["from"]),
+        ("from=2026-11-21T09:30:00-08:00%5BAmerica/Los_Angeles%5D", vec!["from"]),
+        ("from=2026-11-22&to=2026-11-21", vec!["from"]),
+        ("from=2026-11-22&to=soon", vec!["to"]),
         ("to=99999-01-01", vec!["to"]),
         ("to=%2B999999-12-31T23:59:59Z", vec!["to"]),
         ("orderType=court", vec!["orderType"]),
@@ -49,6 +61,38 @@ async fn every_wrong_parameter_of_a_search_is_named() {
         let reply = ada.get(&format!("/Orders/Search?{query}")).await;
         assert_eq!(reply.status, 400, "{query}: {reply:?}");
         assert_eq!(wrong_fields(&reply), fields, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn a_span_that_ends_before_it_begins_is_refused_by_every_search() {
+    let rig = Rig::start().await;
+    let (ada, alex) = (rig.ada().await, rig.alex().await);
+    let span = "from=2026-11-22&to=2026-11-21T23:59:59.999Z";
+    let message = "The request is not valid: from: must not be after to";
+    for path in ["/Orders/Search", "/Notes/Search", "/ProcessStatus/Search", "/Invoices/Search"] {
+        assert_eq!(problem(&ada.get(&format!("{path}?{span}")).await, 400)["detail"], message, "{path}");
+    }
+    let logs = alex.get(&format!("/WebhookLogs/Search?{span}")).await;
+    assert_eq!(problem(&logs, 400)["detail"], message);
+    let span = json!({"webhook": "a/b", "from": "2026-11-22", "to": "2026-11-21", "preview": true});
+    for path in ["/WebhookLogs/Resend", "/WebhookLogs/SetAside", "/WebhookLogs/UndoSetAside"] {
+        assert_eq!(problem(&alex.post(path, &span).await, 400)["detail"], message, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_differs_in_case_only_gets_the_right_one() {
+    let rig = Rig::start().await;
+    let ada = rig.ada().await;
+    for name in ["PageSize", "pagesize", "page_size", "page-size"] {
+        let reply = ada.get(&format!("/Orders/Search?{name}=5")).await;
+        let message = problem(&reply, 400)["errors"][0]["message"].clone();
+        let message = message.as_str().expect("text");
+        assert!(
+            message.starts_with("unknown parameter; did you mean pageSize? This route takes: "),
+            "{message}"
+        );
     }
 }
 
@@ -84,7 +128,9 @@ async fn odd_but_harmless_queries_are_answered() {
         "?pageSize=007",
         "?from=0001-01-01",
         "?to=9999-12-30",
-        "?from=-009999-01-02T00:00:00Z",
+        "?from=2026-11-21&to=2026-11-21",
+        "?from=2026-11-21T09:30Z",
+        "?from=2026-11-21T09:30:00.5-00:00",
         "?cursor=302e57",
     ] {
         let reply = ada.get(&format!("/Orders/Search{query}")).await;

@@ -1,8 +1,13 @@
 //! Routes and methods that do not exist, and the documentation.
 
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
 use docket_tests::server::{Reply, request};
 use docket_tests::stores;
 use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpSocket;
 
 use super::rig::{Rig, bearer, captioned, get, problem, refused, save};
 
@@ -59,9 +64,9 @@ async fn an_unknown_route_is_a_problem_whatever_the_method() {
         for path in [
             "/",
             "/Auth",
-            "/auth/token",
-            "/Auth/Token/",
-            "//Auth/Token",
+            "/v1/Auth/Token",
+            "/api",
+            "/Auth/Tokens",
             "/Auth/Token%20",
             "/Auth%2FToken",
             "/../etc/passwd",
@@ -77,6 +82,26 @@ async fn an_unknown_route_is_a_problem_whatever_the_method() {
             let path = path.replace('😀', "%F0%9F%98%80");
             let reply = send(&rig, method, &path).await;
             refused(&reply, 404, "There is no such route; see /swagger");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_path_that_is_almost_a_route_gets_the_right_one() {
+    let rig = Rig::start().await;
+    for (sent, meant) in [
+        ("/auth/token", "/Auth/Token"),
+        ("/Auth/Token/", "/Auth/Token"),
+        ("//Auth//Token", "/Auth/Token"),
+        ("/api/v2/Orders/Search/?text=zq", "/Orders/Search"),
+        ("/V2/WEBHOOKLOGS/GET", "/WebhookLogs/Get"),
+        ("/employee/signin", "/Employee/SignIn"),
+    ] {
+        for method in ["GET", "POST", "DELETE"] {
+            let reply = send(&rig, method, sent).await;
+            let detail = format!("There is no such route; did you mean {meant}? Paths are case-sensitive.");
+            refused(&reply, 404, &detail);
+            assert!(reply.text().contains("problems.html#no-such-route"), "{reply:?}");
         }
     }
 }
@@ -142,13 +167,16 @@ async fn the_documentation_needs_no_credentials_and_names_both() {
 }
 
 #[tokio::test]
-async fn pages_that_came_over_https_keep_the_browser_there_and_others_say_nothing() {
+async fn responses_over_https_keep_the_browser_there_and_all_are_protected() {
     const HSTS: &str = "strict-transport-security";
     let rig = Rig::start().await;
     let host = ("host", "acme.localhost");
     let paths = ["/swagger/", "/docs/", "/docs/search?q=a", "/portal", "/portal/sign-in", "/portal/nothing"];
     // Servers have no portal.
-    for path in paths.into_iter().filter(|path| !stores::are_servers() || !path.starts_with("/portal")) {
+    let without_portal =
+        paths.into_iter().filter(|path| !stores::are_servers() || !path.starts_with("/portal"));
+    let other = ["/docs", "/docs/nothing", "/portal/", "/swagger/nothing.js", "/", "/nothing", "/%ff"];
+    for path in without_portal.chain(other).chain(ROUTES.iter().map(|(_, path)| *path)) {
         let by = async |scheme| get(rig.server.api, path, &[host, ("x-forwarded-proto", scheme)]).await;
         assert_eq!(
             by("https").await.headers.get(HSTS).map(String::as_str),
@@ -156,10 +184,23 @@ async fn pages_that_came_over_https_keep_the_browser_there_and_others_say_nothin
             "{path}"
         );
         assert!(!by("http").await.headers.contains_key(HSTS), "{path}");
-        assert!(!get(rig.server.api, path, &[host]).await.headers.contains_key(HSTS), "{path}");
+        let reply = get(rig.server.api, path, &[host]).await;
+        assert!(!reply.headers.contains_key(HSTS), "{path}");
+        for (name, value) in [
+            ("x-content-type-options", "nosniff"),
+            ("x-frame-options", "DENY"),
+            ("referrer-policy", "same-origin"),
+            ("cross-origin-opener-policy", "same-origin"),
+        ] {
+            assert_eq!(reply.headers.get(name).map(String::as_str), Some(value), "{path}: {name}");
+        }
+        let policy = reply.headers.get("content-security-policy").map_or("", String::as_str);
+        for part in ["default-src '", "form-action '", "frame-ancestors 'none'", "base-uri 'none'"] {
+            assert!(policy.contains(part), "{path}: {part}: {policy}");
+        }
+        let permissions = reply.headers.get("permissions-policy");
+        assert!(permissions.is_some_and(|policy| policy.contains("camera=()")), "{path}");
     }
-    let reply = get(rig.server.api, "/Orders/Search", &[("x-forwarded-proto", "https")]).await;
-    assert!(!reply.headers.contains_key(HSTS), "{reply:?}");
 }
 
 #[tokio::test]
@@ -185,4 +226,57 @@ async fn the_management_port_has_no_api_and_the_api_port_no_management() {
     for path in ["/docs", "/docs/", "/docs/search?q=a", "/docs/reference/limits.html"] {
         assert_eq!(get(rig.server.management, path, &[]).await.status, 404, "{path}");
     }
+}
+
+/// The first line of the response to a request from another address of this machine.
+async fn status_from(source: u8, server: SocketAddr, path: &str) -> std::io::Result<String> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(([127, 0, 0, source], 0).into())?;
+    let mut client = socket.connect(server).await?;
+    client
+        .write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes())
+        .await?;
+    let mut reply = Vec::new();
+    client.read_to_end(&mut reply).await?;
+    Ok(String::from_utf8_lossy(&reply).lines().next().unwrap_or_default().to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_that_read_the_metrics_at_once_keep_no_probe_waiting() {
+    let rig = Rig::start().await;
+    let management = rig.server.management;
+    let until = Instant::now() + Duration::from_secs(4);
+    // More sources than the port has connections.
+    let readers: Vec<_> = (2..=121)
+        .map(|source| {
+            tokio::spawn(async move {
+                let mut statuses = Vec::new();
+                while Instant::now() < until {
+                    statuses.extend(status_from(source, management, "/metrics").await);
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                statuses
+            })
+        })
+        .collect();
+    while Instant::now() < until {
+        for path in ["/healthz", "/readyz"] {
+            // The kubelet takes three failures in a row. While the port is full, a connection may end before its response.
+            let mut statuses = Vec::new();
+            while statuses.len() < 3 && !statuses.iter().any(Result::is_ok) {
+                let probe = status_from(250, management, path);
+                let status = tokio::time::timeout(Duration::from_secs(1), probe).await;
+                statuses.push(status.expect("an end within a second"));
+            }
+            let status = statuses.pop().expect("a try").expect("a response");
+            assert_eq!(status, "HTTP/1.1 200 OK", "{path}");
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let mut statuses = Vec::new();
+    for reader in readers {
+        statuses.extend(reader.await.expect("no panic"));
+    }
+    let count = |status: &str| statuses.iter().filter(|line| line.contains(status)).count();
+    assert!(count(" 200 ") > 10 && count(" 503 ") > 10, "{} and {}", count(" 200 "), count(" 503 "));
 }

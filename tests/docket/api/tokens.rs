@@ -85,25 +85,27 @@ async fn a_token_is_needed_once_and_whole() {
     let cut = good[..good.len() - 1].to_owned();
     let longer = format!("{good}A");
     let with_blank = format!("Bearer {} {}", &token[..20], &token[20..]);
-    for headers in [
-        vec![],
-        vec![("authorization", "")],
-        vec![("authorization", "Bearer")],
-        vec![("authorization", "Bearer ")],
-        vec![("authorization", token)],
-        vec![("authorization", "Basic YWRhOmFkYQ==")],
-        vec![("authorization", doubled.as_str())],
-        vec![("authorization", cut.as_str())],
-        vec![("authorization", longer.as_str())],
-        vec![("authorization", with_blank.as_str())],
-        vec![("authorization", good.as_str()), ("authorization", good.as_str())],
-        vec![("x-authorization", good.as_str())],
-        vec![("cookie", good.as_str())],
+    // Only a token that was sent is called wrong.
+    let (none, wrong) = ("Bearer", "Bearer error=\"invalid_token\"");
+    for (challenge, headers) in [
+        (none, vec![]),
+        (none, vec![("authorization", "")]),
+        (none, vec![("authorization", "Bearer")]),
+        (none, vec![("authorization", "Bearer ")]),
+        (none, vec![("authorization", token)]),
+        (none, vec![("authorization", "Basic YWRhOmFkYQ==")]),
+        (wrong, vec![("authorization", doubled.as_str())]),
+        (wrong, vec![("authorization", cut.as_str())]),
+        (wrong, vec![("authorization", longer.as_str())]),
+        (wrong, vec![("authorization", with_blank.as_str())]),
+        (wrong, vec![("authorization", good.as_str()), ("authorization", good.as_str())]),
+        (none, vec![("x-authorization", good.as_str())]),
+        (none, vec![("cookie", good.as_str())]),
     ] {
         let reply = search(&rig, &headers).await;
         assert_eq!(reply.status, 401, "{headers:?}");
         refused(&reply, 401, REFUSAL);
-        assert_eq!(reply.headers["www-authenticate"], "Bearer");
+        assert_eq!(reply.headers["www-authenticate"], challenge, "{headers:?}");
     }
     let path = format!("/Orders/Search?access_token={token}&token={token}");
     let key = api_key('a');

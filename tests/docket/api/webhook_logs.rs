@@ -5,6 +5,7 @@ use std::time::Duration;
 use docket_orders::OrderType;
 use docket_tests::people::ALEX;
 use docket_tests::server::{Client, Reply, api_key, eventually, webhook_yaml};
+use docket_tests::stores;
 use serde_json::{Value, json};
 
 use super::rig::{Rig, captioned, example, get, home, refused, save, with, wrong_fields};
@@ -155,6 +156,76 @@ async fn the_payload_is_the_stored_bytes_and_reading_it_is_logged_by_ids() {
     let line = rig.logged("delivery read").await;
     assert!(line.contains(id.as_str().expect("text")) && line.contains("employee 52"), "{line}");
     assert!(!search(&alex, "").await[0].as_object().expect("an object").contains_key("payload"));
+}
+
+/// The statements that give the event of the dead letter this id, past the API.
+pub(crate) fn event_renamed(id: &str) -> [String; 2] {
+    [
+        format!(
+            "INSERT INTO event (id, code, customer_code, web_order_id, body, occurred_at_ms) \
+             SELECT '{id}', code, customer_code, web_order_id, body, occurred_at_ms FROM event LIMIT 1"
+        ),
+        format!("UPDATE delivery_history SET event_id = '{id}'"),
+    ]
+}
+
+/// Ids that no header can carry.
+pub(crate) fn invalid_ids() -> [String; 4] {
+    ["evt_x\nINJECTED".into(), "evt_é".into(), "x".repeat(400), String::new()]
+}
+
+#[tokio::test]
+async fn a_delivery_whose_events_id_is_invalid_is_shown_without_payload_and_is_not_resent() {
+    let rig = dying().await;
+    save(&rig.ada().await, &captioned("x")).await;
+    all_dead(&rig, 1).await;
+    let alex = rig.alex().await;
+    let id = search(&alex, "").await[0]["deliveryId"].clone();
+    for event in invalid_ids() {
+        event_renamed(&event).iter().for_each(|sql| rig.change(sql));
+        let shown = one(&alex, &id).await;
+        assert_eq!(shown.status, 200, "{event:?}: {shown:?}");
+        let shown = shown.json();
+        assert_eq!(
+            (&shown["deliveryId"], &shown["eventId"], &shown["payload"]),
+            (&id, &json!(""), &Value::Null),
+            "{event:?}"
+        );
+        assert_eq!(search(&alex, "").await[0]["eventId"], "", "{event:?}");
+        let resend = alex.post("/WebhookLogs/Resend", &json!({"deliveryId": id})).await;
+        assert!(
+            resend.status == 409 && resend.detail().contains("event is invalid"),
+            "{event:?}: {resend:?}"
+        );
+        for path in ["/WebhookLogs/SetAside", "/WebhookLogs/UndoSetAside"] {
+            assert_eq!(alex.post(path, &json!({"deliveryId": id})).await.status, 200, "{event:?} {path}");
+        }
+    }
+    assert!(!rig.log().contains("INJECTED"));
+}
+
+#[tokio::test]
+async fn a_delivery_whose_stored_event_is_no_json_or_too_long_is_shown_without_payload() {
+    let rig = dying().await;
+    save(&rig.ada().await, &captioned("x")).await;
+    all_dead(&rig, 1).await;
+    let alex = rig.alex().await;
+    let id = search(&alex, "").await[0]["deliveryId"].clone();
+    let bodies = match stores::are_servers() {
+        true => [
+            "'{'",
+            "'\\xff'",
+            "''",
+            "decode(repeat('00', 65537), 'hex')",
+            "decode(repeat('00', 9000000), 'hex')",
+        ],
+        false => ["x'7b'", "x'ff'", "x''", "zeroblob(65537)", "zeroblob(9000000)"],
+    };
+    for body in bodies {
+        rig.change(&format!("UPDATE event SET body = {body}"));
+        let shown = one(&alex, &id).await;
+        assert_eq!((shown.status, &shown.json()["payload"]), (200, &Value::Null), "{body}: {shown:?}");
+    }
 }
 
 #[tokio::test]

@@ -53,6 +53,24 @@ async fn a_length_that_is_not_one_number_is_refused() {
 }
 
 #[tokio::test]
+async fn a_content_coding_is_known_in_any_case_and_only_identity_is_taken() {
+    let rig = Rig::start().await;
+    let (head, body) = (save_head(&rig).await, captioned("x").to_string());
+    for (coding, status) in [
+        ("identity", 200),
+        ("Identity", 200),
+        ("IDENTITY", 200),
+        ("gzip", 415),
+        ("GZip", 415),
+        ("br, identity", 415),
+    ] {
+        let length = body.len();
+        let request = format!("{head}Content-Encoding: {coding}\r\nContent-Length: {length}\r\n\r\n{body}");
+        assert_eq!(statuses(rig.server.api, request).await, [status], "{coding}");
+    }
+}
+
+#[tokio::test]
 async fn a_second_request_is_never_smuggled_past_the_length() {
     let rig = Rig::start().await;
     let head = save_head(&rig).await.replace("Connection: close\r\n", "");

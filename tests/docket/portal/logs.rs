@@ -9,7 +9,8 @@ use docket_tests::server::{Home, SECRET, eventually};
 use rusqlite::Connection;
 
 use super::rig::{Browser, hidden, is_protected};
-use crate::api::rig::Rig;
+use crate::api::rig::{Rig, captioned, save};
+use crate::api::webhook_logs::{all_dead, dying, event_renamed, invalid_ids};
 use crate::delivery::stage::{FAST, SOON, Webhook, stage};
 
 /// What a receiver may answer, and a user may write.
@@ -29,6 +30,33 @@ fn count(home: &Home, sql: &str) -> i64 {
 fn linked(page: &str) -> Vec<String> {
     let parts = page.split("href=\"/portal/logs/").skip(1);
     parts.map(|part| part.split('"').next().expect("a link").to_owned()).collect()
+}
+
+#[tokio::test]
+async fn delivery_that_its_database_has_spoiled_has_a_page_that_says_so() {
+    let rig = dying().await;
+    save(&rig.ada().await, &captioned("x")).await;
+    all_dead(&rig, 1).await;
+    let browser = Browser::signed_in(&rig.server, "acme", ALEX).await;
+    let [id] = &linked(browser.get("/portal/logs").await.text())[..] else { panic!("not one") };
+    rig.change("UPDATE event SET body = x'7bff'");
+    let page = browser.get(&format!("/portal/logs/{id}")).await;
+    assert!(page.status == 200 && page.text().contains("<pre id=\"raw\">{\u{fffd}</pre>"), "{page:?}");
+    for event in invalid_ids() {
+        event_renamed(&event).iter().for_each(|sql| rig.change(sql));
+        assert_eq!(browser.get("/portal/logs").await.status, 200);
+        let page = browser.get(&format!("/portal/logs/{id}")).await;
+        is_protected(&page);
+        let text = page.text();
+        assert!(
+            page.status == 200 && text.contains("<dt>Event id</dt><dd>invalid</dd>"),
+            "{event:?}: {page:?}"
+        );
+        assert!(text.contains("Nothing is sent: ") && !text.contains("eventId="), "{event:?}: {text}");
+        let form = [("csrf", &*hidden(&page, "csrf")), ("deliveryId", id)];
+        let reply = browser.post("/portal/logs/resend", &form).await;
+        assert!(reply.status == 409 && reply.text().contains("event is invalid"), "{event:?}: {reply:?}");
+    }
 }
 
 #[tokio::test]

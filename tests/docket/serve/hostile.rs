@@ -216,7 +216,7 @@ async fn event_with_an_id_that_no_header_can_carry_is_not_sent_and_no_task_panic
                   UPDATE delivery_queue SET event_id = 'evt_x' || chr(10) || 'INJECTED'";
     postgres::client(&stage.database).await.batch_execute(rename).await.expect("its owner may do anything");
     let _worker = stage.serve("worker").await;
-    stage.logs("its event has no valid id").await;
+    stage.logs("EventIdInvalid").await;
     save(&ada).await;
     stage.received(1).await;
     let log = stage.log();

@@ -165,7 +165,8 @@ pub(super) fn headers() -> [(String, RefOr<Header>); 5] {
         (
             WWW_AUTHENTICATE,
             text.clone(),
-            "Which of the two credentials is missing or wrong.",
+            "Which of the two credentials is missing or wrong. `Bearer error=\"invalid_token\"` refuses a token that was sent; \
+             `Bearer` alone says that none was.",
             json!("ApiKey header=\"X-Api-Key\""),
         ),
         (ALLOW, text.clone(), "The methods that the path accepts.", json!("POST")),

@@ -61,7 +61,7 @@ pub struct DeliverySummary {
     /// The header X-Service-Delivery-Id that the receiver gets.
     #[schema(example = "0193f0c2-a1b0-7c3e-9d6f-5a4b3c2d1e0f")]
     delivery_id: String,
-    /// The `id` in the payload. Resends of an event have the same one.
+    /// The `id` in the payload. Resends of an event have the same one. Empty if another program has stored one that is invalid.
     #[schema(example = "evt_0193f0c2a1b07c3e9d6f5a4b3c2d1e0f")]
     event_id: String,
     #[schema(value_type = EventWord)]
@@ -205,11 +205,12 @@ pub struct DeliveryAnswer {
     resends: Vec<DeliverySummary>,
     /// The attempts, oldest first.
     attempts: Vec<AttemptAnswer>,
-    /// Exactly the bytes that are signed and sent.
-    #[schema(value_type = Object, example = json!({"id": "evt_0193f0c2a1b07c3e9d6f5a4b3c2d1e0f", "event": "order.created",
+    /// Exactly the bytes that are signed and sent. Null if another program has stored an event that is too long or no JSON, or whose
+    /// id is invalid.
+    #[schema(required, value_type = Option<Object>, example = json!({"id": "evt_0193f0c2a1b07c3e9d6f5a4b3c2d1e0f", "event": "order.created",
         "occurredAt": "2026-11-21T05:06:07.123Z", "customerCode": "C-1001",
         "data": {"orderType": "Court", "webOrderId": "W00000001"}}))]
-    payload: Box<RawValue>,
+    payload: Option<Box<RawValue>>,
 }
 
 impl DeliveryAnswer {
@@ -218,7 +219,7 @@ impl DeliveryAnswer {
         (listed, waits_for): (ListedDelivery, Option<String>),
         attempts: Vec<StoredAttempt>,
         later: Vec<(ListedDelivery, Option<String>)>,
-        payload: Box<RawValue>,
+        payload: Option<Box<RawValue>>,
     ) -> Self {
         Self {
             remedy: remedy(&listed, later.first().map(|(newest, _)| newest.status)),

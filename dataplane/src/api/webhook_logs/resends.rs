@@ -34,7 +34,7 @@ use crate::api::writes::{Call, Done, Write};
     request_body = ResendRequest,
     responses((status = 200, body = ResendAnswer, description = "The deliveries are queued. With preview, the response says what would be queued"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such delivery"),
-              (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "Docket is still sending this event to the webhook. Or the webhook is inactive, is not declared, now belongs to another customer, or is not subscribed to the event. Or the event is disabled. Or the Idempotency-Key was used for another request")))]
+              (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "Docket is still sending this event to the webhook. Or the webhook is inactive, is not declared, now belongs to another customer, or is not subscribed to the event. Or the event is disabled, or its id is invalid. Or the Idempotency-Key was used for another request")))]
 pub async fn resend(
     State(state): State<Arc<ApiState>>,
     Call { caller: Administrator(caller), request, write }: Call<Administrator, ResendRequest>,

@@ -174,7 +174,7 @@ pub(super) fn details(
         "Delivery {}\n  event     {} {} about {}\n  webhook   {} (customer {})\n  status    {} after {} of {MAX_ATTEMPTS} attempts\n  created   {}\n",
         listed.id,
         listed.event_code,
-        listed.event_id,
+        if listed.event_id.is_empty() { "(invalid id)" } else { &listed.event_id },
         listed.about.shown(),
         listed.webhook_name,
         listed.customer_code,

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use docket_crds::{API_VERSION, GROUP, VERSION};
+use docket_listener::fair_share::{Busy, FairShare};
 use docket_program::apiserver::ApiServerError;
 use docket_program::clock::Clock;
 use docket_program::random;
@@ -22,7 +23,6 @@ use kube::{Api, Client, Config};
 use serde_json::json;
 
 use super::{Declared, Found, KIND, MANAGED_BY, NotWritten};
-use crate::fair_share::{Busy, FairShare};
 
 /// How long a call may take.
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -340,9 +340,15 @@ impl DeliveryFilter {
 
 /// The failure classes of deliveries whose last response had this HTTP status; `None`: none, or that of a success. An end without
 /// a response keeps the status of the response before.
-fn classes_of(http_status: i64) -> Option<[FailureClass; 4]> {
+fn classes_of(http_status: i64) -> Option<[FailureClass; 5]> {
     let class = class_of_status(u16::try_from(http_status).ok()?)?;
-    Some([class, FailureClass::WebhookGone, FailureClass::WorkerLost, FailureClass::EventTooLong])
+    Some([
+        class,
+        FailureClass::WebhookGone,
+        FailureClass::WorkerLost,
+        FailureClass::EventTooLong,
+        FailureClass::EventIdInvalid,
+    ])
 }
 
 /// One delivery.

@@ -11,6 +11,7 @@ on_both_databases!(
     an_order_comes_back_as_it_was_stored,
     every_type_and_status_survives_storage,
     an_order_of_another_customer_is_not_found,
+    an_order_of_another_customer_is_not_locked,
     an_order_needs_its_customer,
     an_order_id_is_taken_once,
     an_update_changes_all_that_may_change,
@@ -98,6 +99,29 @@ async fn an_order_of_another_customer_is_not_found(rig: TenantDatabase) {
     {
         let order = orders::find(&mut reader, "a", customer).await.expect("a statement");
         assert_eq!(order.is_some(), found, "{customer:?}");
+        let read = orders::read(&mut reader, [("a", customer)]).await.expect("a statement");
+        assert_eq!(read.len(), usize::from(found), "{customer:?}");
+    }
+    insert(&rig, &order("b")).await;
+    // What one customer asks for is not read because another one, or an employee, asks for something else.
+    let asked = [("a", Some("JONES")), ("b", Some(CUSTOMER)), ("b", Some("JONES")), ("c", None)];
+    let read = orders::read(&mut reader, asked).await.expect("a statement");
+    assert_eq!(read.iter().map(|order| order.head.id.as_str()).collect::<Vec<_>>(), ["b"]);
+}
+
+async fn an_order_of_another_customer_is_not_locked(rig: TenantDatabase) {
+    insert(&rig, &order("a")).await;
+    for (customer, waits) in [(Some("JONES"), false), (Some(CUSTOMER), true), (None, true)] {
+        let mut first = rig.database.begin(&Clock::System).await.expect("begins");
+        orders::lock(&mut first, "a", customer).await.expect("a statement");
+        if matches!(rig.database, docket_store::Database::Sqlite(_)) {
+            // A file has one writer at a time and no locks of rows.
+            return;
+        }
+        let mut second = rig.database.begin(&Clock::System).await.expect("begins");
+        let locked = orders::lock(&mut second, "a", None);
+        let locked = tokio::time::timeout(std::time::Duration::from_millis(200), locked).await;
+        assert_eq!(locked.is_err(), waits, "{customer:?}");
     }
 }
 

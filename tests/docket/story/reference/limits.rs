@@ -3,13 +3,13 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use docket::api::{anonymous, body, idempotency, paging, server};
-use docket::app::MANAGEMENT_CLIENTS;
+use docket::api::{body, idempotency, paging};
 use docket::passwords::MAX_PASSWORD_CHARS;
 use docket::platform::reviews;
 use docket::worker::retention;
 use docket_crds::{Limit, Limits};
 use docket_domain::{delivery, event, resend, token};
+use docket_listener::{anonymous, server};
 use docket_orders::json;
 use docket_orders::problem::MAX_PROBLEMS;
 use serde_json::Value;
@@ -87,9 +87,10 @@ pub(super) fn of_all() -> String {
         ],
     );
     let turns = format!(
-        "{} at a time, of which one source has one; {} ms later the next. A request that waits for 2 s gets [`503`](problems.md#unavailable)",
+        "{} at a time, of which one source has one; {} ms later the next. {} may wait or be served, of which one source may be a quarter; a further one, and one that waits for 2 s, gets [`503`](problems.md#unavailable)",
         anonymous::AT_ONCE,
-        anonymous::PAUSE.as_millis()
+        anonymous::PAUSE.as_millis(),
+        anonymous::PLACES
     );
     let fixed = "Text that is in the program, made once".to_owned();
     let anonymous = table(
@@ -105,12 +106,12 @@ pub(super) fn of_all() -> String {
             ),
             (
                 "`/docs`, `/docs/`, `/docs/{*path}`, `/openapi.json`, `/swagger`, `/swagger/`, `/swagger/{*file}`",
-                format!("{fixed}; off with `--docs off`"),
+                format!("{fixed}; off with `--docs off` of `docket serve`"),
             ),
             (
                 "`/docs/search`",
                 format!(
-                    "The first {} bytes and {} words of a query, and {} results; {turns}; off with `--docs off`",
+                    "The first {} bytes and {} words of a query, and {} results; {turns}; off with `--docs off` of `docket serve`",
                     docket_docs::MAX_QUERY,
                     docket_docs::MAX_WORDS,
                     docket_docs::MOST_FOUND
@@ -126,15 +127,19 @@ pub(super) fn of_all() -> String {
                 "[`401`](problems.md#invalid-token), or a redirect to the sign-in page; no body is read"
                     .to_owned(),
             ),
-            ("Connections to the management port", count(MANAGEMENT_CLIENTS)),
-            ("`/healthz`, `/readyz`", "A short text".to_owned()),
-            ("`/metrics`", turns.clone()),
+            (
+                "Connections to a management port, which the operator has too",
+                count(server::MANAGEMENT_CLIENTS),
+            ),
+            ("`/healthz`, `/readyz` there", "A short text".to_owned()),
+            ("`/metrics` there", turns.clone()),
             (
                 "`/platform/…`",
                 format!(
-                    "Asks the API server who has the token: {} requests at a time, of which one address has half; {} s later the next, if the API server does not know the token; an answer counts for 10 s",
+                    "Asks the API server who has the token: {} requests at a time, of which one address has half; {} s later the next, if the API server does not know the token; {} may wait or be served; an answer counts for 10 s",
                     reviews::AT_ONCE,
-                    reviews::PAUSE.as_secs_f64()
+                    reviews::PAUSE.as_secs_f64(),
+                    reviews::PLACES
                 ),
             ),
         ],

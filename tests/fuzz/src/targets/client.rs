@@ -4,9 +4,9 @@
 
 use std::net::IpAddr;
 
-use docket::api::client::{Peer, Proxies};
 use docket::api::host::{HostKind, Hosts, host};
-use docket::throttle::Source;
+use docket_listener::client::{Peer, Proxies};
+use docket_listener::source::Source;
 use http::header::{FORWARDED, HOST, HeaderName};
 use http::{HeaderMap, HeaderValue, Request};
 

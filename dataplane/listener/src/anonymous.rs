@@ -5,22 +5,28 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::error::ApiError;
-use crate::fair_share::FairShare;
-use crate::throttle::Source;
+use crate::fair_share::{Busy, FairShare};
+use crate::source::Source;
 
 /// How much of it is done at the same time; one source has one of these turns.
 pub const AT_ONCE: u32 = 2;
 /// How long a turn is kept after its work, which takes a millisecond or two: so all of it takes a small part of one core.
 pub const PAUSE: Duration = Duration::from_millis(20);
 
+/// How many requests may wait for their turn or have one: half of the connections of the smallest listener, so that those that wait
+/// leave the others to probes.
+pub const PLACES: u32 = 32;
+
 /// The turns of one kind of work.
 #[derive(Debug)]
-pub struct Anonymous(FairShare<Source>);
+pub struct Anonymous {
+    places: FairShare<Source>,
+    turns: FairShare<Source>,
+}
 
 impl Default for Anonymous {
     fn default() -> Self {
-        Self(FairShare::new(AT_ONCE, 1))
+        Self { places: FairShare::new(PLACES, 1), turns: FairShare::new(AT_ONCE, 1) }
     }
 }
 
@@ -29,20 +35,22 @@ impl Anonymous {
     ///
     /// # Errors
     ///
-    /// The source had no turn within two seconds.
+    /// The source may have no place now or had no turn within two seconds, or the work panicked.
     pub async fn run<T: Send + 'static>(
         &self,
         source: Source,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, ApiError> {
-        let turn = self.0.take(source.subscriber(), 1).await?;
+    ) -> Result<T, Busy> {
+        let source = source.subscriber();
+        let _place = self.places.try_take(source, (), 1)?;
+        let turn = self.turns.take(source, 1).await?;
         let (done, result) = oneshot::channel();
         // A client that leaves ends neither the work nor its turn earlier.
         tokio::spawn(async move {
             let _ = done.send(tokio::task::spawn_blocking(work).await);
             turn.keep_for(PAUSE);
         });
-        result.await.ok().and_then(Result::ok).ok_or(ApiError::Internal)
+        result.await.ok().and_then(Result::ok).ok_or(Busy)
     }
 }
 
@@ -78,6 +86,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn of_many_sources_at_once_few_wait_and_the_others_are_refused_at_once() {
+        let (anonymous, begun) = (Arc::new(Anonymous::default()), Instant::now());
+        let mut waiting = JoinSet::new();
+        for source in 0..400 {
+            let anonymous = Arc::clone(&anonymous);
+            let work = || std::thread::sleep(Duration::from_millis(300));
+            waiting.spawn(async move { anonymous.run(client(source), work).await.is_ok() });
+        }
+        for _ in PLACES..400 {
+            assert!(matches!(waiting.join_next().await, Some(Ok(false))));
+        }
+        assert!(begun.elapsed() < Duration::from_millis(250), "{:?}", begun.elapsed());
+        assert_eq!(waiting.len(), PLACES as usize);
+    }
+
+    #[tokio::test]
     async fn addresses_of_one_subscriber_are_one_source() {
         let anonymous = Anonymous::default();
         let neighbour = Source::Client(IpAddr::from([0x2001, 0xdb8, 0, 1, 9, 9, 9, 9]));
@@ -93,7 +117,7 @@ mod tests {
         let anonymous = Anonymous::default();
         let slow = anonymous.run(client(1), || std::thread::sleep(Duration::from_millis(300)));
         assert!(tokio::time::timeout(Duration::from_millis(50), slow).await.is_err());
-        assert_eq!(anonymous.0.left(), AT_ONCE - 1);
+        assert_eq!(anonymous.turns.left(), AT_ONCE - 1);
         let begun = Instant::now();
         assert!(anonymous.run(client(1), || ()).await.is_ok());
         assert!(begun.elapsed() >= Duration::from_millis(200), "{:?}", begun.elapsed());

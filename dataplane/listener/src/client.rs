@@ -8,8 +8,8 @@ use ppp::{HeaderResult, v1, v2};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
 
-use super::head_limit::HEADER_TIME;
-use crate::throttle::Source;
+use crate::head_limit::HEADER_TIME;
+use crate::source::Source;
 
 /// The longest PROXY header of version 2 that is read.
 const MAX_PROXY_HEADER: usize = 4096;

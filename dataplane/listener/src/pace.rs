@@ -14,11 +14,11 @@ const TIME: Duration = Duration::from_secs(20);
 const LEAST: usize = 64 * 1024;
 /// The most bytes that the system takes of a response before the client has them; it may double this. So what the client
 /// takes can be seen, and the rest stays where its memory is counted.
-pub(super) const SEND_BUFFER: usize = 64 * 1024;
+pub(crate) const SEND_BUFFER: usize = 64 * 1024;
 
 /// A connection whose writes fail with [`ErrorKind::TimedOut`] when its client reads too slowly.
 #[derive(Debug)]
-pub(super) struct Paced<S> {
+pub(crate) struct Paced<S> {
     stream: S,
     slow: Option<Slow>,
 }
@@ -35,7 +35,7 @@ struct Slow {
 
 impl<S> Paced<S> {
     /// A connection to which nothing was written.
-    pub(super) fn new(stream: S) -> Self {
+    pub(crate) fn new(stream: S) -> Self {
         Self { stream, slow: None }
     }
 

@@ -20,27 +20,30 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use super::client::{Proxies, ProxyHeaderError};
-pub use super::head_limit::HEADER_TIME;
-use super::head_limit::{HeadLimit, Served};
-use super::pace::{Paced, SEND_BUFFER};
-use super::refusals::Refusals;
+use crate::client::{Proxies, ProxyHeaderError};
 use crate::fair_share::may_have;
-use crate::telemetry::{Metrics, Refused};
-use crate::throttle::network;
+pub use crate::head_limit::HEADER_TIME;
+use crate::head_limit::{HeadLimit, Served};
+use crate::pace::{Paced, SEND_BUFFER};
+use crate::refusals::{Counted, Refusals, Refused};
+use crate::source::network;
 
 /// How long a connection is kept that waits for its first or next request. Longer than proxies keep theirs (60 s in nginx
 /// and in AWS), and than clients keep those that they open in advance: they would otherwise send requests into connections
 /// that are just being closed.
 pub const IDLE_TIME: Duration = Duration::from_secs(75);
 /// The most connections at once. For a further one, the oldest connection without a request ends of the peer that has most; if
-/// there is none, it waits.
+/// there is none, one ends after its response, and the further one waits for that.
 pub const CONNECTIONS: usize = 8192;
 /// The size of a connection's buffer: the limit of a request's headers, and of what is read ahead.
 pub const BUFFER: usize = 32 * 1024;
 /// The most bytes of a client that the system keeps until the process reads them; it may double this. Without it, the system gives
 /// a quick client megabytes.
 const RECEIVE_BUFFER: usize = BUFFER;
+/// The most connections to a management port at once: those of the kubelet and of a few Prometheus.
+pub const MANAGEMENT_CLIENTS: usize = 64;
+/// How long a connection to a management port is kept that waits for a request.
+const MANAGEMENT_IDLE: Duration = Duration::from_secs(5);
 /// The memory that a connection takes which fills its buffers and stalls: the process' own two, and the system's, which count
 /// in the same control group.
 pub const BYTES_PER_CONNECTION: u64 = (2 * BUFFER + 2 * (SEND_BUFFER + RECEIVE_BUFFER)) as u64;
@@ -58,7 +61,14 @@ pub struct Clients {
     /// The proxies in front.
     pub proxies: Arc<Proxies>,
     /// Counts what is refused.
-    pub metrics: Arc<Metrics>,
+    pub refused: Counted,
+}
+
+impl Clients {
+    /// Those of a management port, where no proxy is trusted.
+    pub fn of_management(refused: Counted) -> Self {
+        Self { most: MANAGEMENT_CLIENTS, idle: MANAGEMENT_IDLE, proxies: Arc::default(), refused }
+    }
 }
 
 /// Serves these clients until shutdown is requested, then finishes the requests under way.
@@ -66,7 +76,7 @@ pub async fn serve(listener: TcpListener, router: Router, clients: Clients, shut
     let (most, idle) = (clients.most.clamp(1, CONNECTIONS), clients.idle);
     let places = Arc::new(Semaphore::new(most));
     let peers = Arc::new(Peers { places: Arc::clone(&places), open: Mutex::default() });
-    let refusals = Arc::new(Refusals::new(Arc::clone(&clients.metrics), listener.local_addr().ok()));
+    let refusals = Arc::new(Refusals::new(clients.refused, listener.local_addr().ok()));
     bound_buffers(&listener);
     let mut connections = JoinSet::new();
     loop {
@@ -173,13 +183,16 @@ impl Peers {
         Some(OfPeer(Arc::clone(peers), number))
     }
 
-    /// Ends the oldest connection without a request of the peer that has most.
+    /// Ends the oldest connection without a request of the peer that has most. If all have requests, the oldest one of that peer ends
+    /// after its response: otherwise peers that send one request after another would keep all places.
     fn make_room(&self) {
         let open = self.open.lock();
         let mut own = HashMap::<_, usize>::new();
         open.values().for_each(|(peer, _)| *own.entry(peer).or_default() += 1);
-        let idle = open.iter().filter(|(_, (_, handle))| handle.served.is_idle());
-        let oldest = idle.max_by_key(|(number, (peer, _))| (own.get(peer), Reverse(*number)));
+        let staying = open.iter().filter(|(_, (_, handle))| !handle.ended.is_cancelled());
+        let oldest = staying.max_by_key(|(number, (peer, handle))| {
+            (handle.served.is_idle(), own.get(peer), Reverse(*number))
+        });
         if let Some((_, (_, handle))) = oldest {
             handle.ended.cancel();
         }
@@ -265,11 +278,10 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::time::Instant;
 
-    use super::super::head_limit::HEADER_TIME;
     use super::*;
 
     fn clients(most: usize) -> Clients {
-        Clients { most, idle: IDLE_TIME, proxies: Arc::default(), metrics: Arc::default() }
+        Clients { most, idle: IDLE_TIME, proxies: Arc::default(), refused: Counted::default() }
     }
 
     #[tokio::test]
@@ -404,5 +416,57 @@ mod tests {
             assert_eq!(old.read(&mut [0]).await.expect("closed"), 0);
         }
         assert!(begun.elapsed() < IDLE_TIME, "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test]
+    async fn management_port_answers_while_half_finished_heads_want_all_its_connections() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let router = Router::new().route("/", get(|| async { "hello" }));
+        let refused = Counted::default();
+        let clients = Clients::of_management(refused.clone());
+        tokio::spawn(serve(listener, router, clients, CancellationToken::new()));
+        let mut held = Vec::new();
+        for source in 2..10 {
+            for _ in 0..40 {
+                let mut client = from(source, address).await;
+                // One that is refused may be closed already.
+                let _ = client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nX: ").await;
+                held.push(client);
+            }
+            let begun = Instant::now();
+            greet(&mut from(1, address).await).await;
+            assert!(begun.elapsed() < Duration::from_secs(2), "{source}: {:?}", begun.elapsed());
+        }
+        assert!([Refused::Peer, Refused::Full].iter().all(|reason| refused.count(*reason) > 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn peers_that_send_one_request_after_another_make_room_for_others() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let slow = async || {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            "hello"
+        };
+        let router = Router::new().route("/", get(slow));
+        tokio::spawn(serve(listener, router, clients(4), CancellationToken::new()));
+        let mut floods = JoinSet::new();
+        for source in [2, 2, 3, 4] {
+            let mut client = from(source, address).await;
+            let request = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(100);
+            client.write_all(&request).await.expect("it is open");
+            floods.spawn(async move {
+                let mut answers = Vec::new();
+                let _ = client.read_to_end(&mut answers).await;
+                answers
+            });
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let begun = Instant::now();
+        greet(&mut from(5, address).await).await;
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        let ended = floods.join_next().await.expect("one").expect("no panic");
+        assert!(ended.ends_with(b"hello"), "its response is whole: {}", String::from_utf8_lossy(&ended));
     }
 }

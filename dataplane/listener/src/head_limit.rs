@@ -16,28 +16,28 @@ pub const HEADER_TIME: Duration = Duration::from_secs(10);
 
 /// How many requests of a connection have begun and ended: an odd number while one is being served.
 #[derive(Debug, Default)]
-pub(super) struct Served(AtomicU64);
+pub(crate) struct Served(AtomicU64);
 
 impl Served {
     /// A request begins or ends.
-    pub(super) fn step(&self) {
+    pub(crate) fn step(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether there was none.
-    pub(super) fn is_new(&self) -> bool {
+    pub(crate) fn is_new(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 0
     }
 
     /// Whether none is being served; a response may still be on its way.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.0.load(Ordering::Relaxed).is_multiple_of(2)
     }
 }
 
 /// A connection whose reads fail with [`ErrorKind::TimedOut`] when headers take longer than [`HEADER_TIME`].
 #[derive(Debug)]
-pub(super) struct HeadLimit<S> {
+pub(crate) struct HeadLimit<S> {
     stream: S,
     served: Arc<Served>,
     seen: u64,
@@ -49,7 +49,7 @@ pub(super) struct HeadLimit<S> {
 
 impl<S> HeadLimit<S> {
     /// A connection that has just been accepted.
-    pub(super) fn new(stream: S, served: Arc<Served>) -> Self {
+    pub(crate) fn new(stream: S, served: Arc<Served>) -> Self {
         Self { stream, served, seen: 0, until: None, alarm: None }
     }
 }

@@ -1,0 +1,150 @@
+//! Connections that are refused: counted, and reported to the operator once a minute.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+use tokio::time::Instant;
+
+/// A reason is logged at most once in this time.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// Why a client's connection is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Refused {
+    /// All places are taken. It waits to be accepted.
+    Full,
+    /// Its peer has as many as it may.
+    Peer,
+    /// With `--proxy-protocol`: its peer is not in `--trusted-proxy`.
+    NotTrusted,
+    /// With `--proxy-protocol`: it does not begin with a PROXY header.
+    ProxyHeader,
+}
+
+impl Refused {
+    const ALL: [Self; 4] = [Self::Full, Self::Peer, Self::NotTrusted, Self::ProxyHeader];
+
+    /// The reason in metrics and logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "Full",
+            Self::Peer => "Peer",
+            Self::NotTrusted => "NotTrusted",
+            Self::ProxyHeader => "ProxyHeader",
+        }
+    }
+
+    /// What it means, and what to do about it.
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::Full => {
+                "all places are taken, so new connections wait; if it is the management port, see who connects there, else add replicas, or raise --memory-limit or the limit of open files"
+            }
+            Self::Peer => {
+                "one address has as many connections as it may; if it is a load balancer, add its network to --trusted-proxy"
+            }
+            Self::NotTrusted => {
+                "with --proxy-protocol only trusted proxies may connect; check that --trusted-proxy has the network of yours"
+            }
+            Self::ProxyHeader => {
+                "a trusted proxy sent no PROXY header within 10 s; switch the PROXY protocol on there, or --proxy-protocol off here"
+            }
+        }
+    }
+}
+
+/// How many connections were refused, by reason. Clones count together.
+#[derive(Debug, Clone)]
+pub struct Counted(Family<[(&'static str, &'static str); 1], Counter>);
+
+impl Default for Counted {
+    /// Every reason begins at 0: Prometheus sees no increase in a series that begins with its first event.
+    fn default() -> Self {
+        let family = Family::default();
+        for reason in Refused::ALL {
+            drop(family.get_or_create(&[("reason", reason.as_str())]));
+        }
+        Self(family)
+    }
+}
+
+impl Counted {
+    /// Adds the counter to the metrics of a program under this name.
+    pub fn register(&self, registry: &mut Registry, name: &str) {
+        let about = "Connections of clients that were refused or had to wait, by reason";
+        registry.register(name, about, self.0.clone());
+    }
+
+    fn add(&self, reason: Refused) {
+        self.0.get_or_create(&[("reason", reason.as_str())]).inc();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn count(&self, reason: Refused) -> u64 {
+        self.0.get_or_create(&[("reason", reason.as_str())]).get()
+    }
+}
+
+/// The refused connections of a listener.
+#[derive(Debug)]
+pub(crate) struct Refusals {
+    counted: Counted,
+    listener: Option<SocketAddr>,
+    logged: Mutex<HashMap<Refused, Instant>>,
+}
+
+impl Refusals {
+    /// Those of the listener at this address.
+    pub(crate) fn new(counted: Counted, listener: Option<SocketAddr>) -> Self {
+        Self { counted, listener, logged: Mutex::default() }
+    }
+
+    /// Counts a connection, and logs what to do about its reason unless that was logged within a minute.
+    pub(crate) fn add(&self, reason: Refused) {
+        self.counted.add(reason);
+        if self.is_news(reason) {
+            let listener = self.listener.map(|address| address.to_string()).unwrap_or_default();
+            tracing::warn!(
+                listener,
+                reason = reason.as_str(),
+                "client connection refused: {}",
+                reason.advice()
+            );
+        }
+    }
+
+    fn is_news(&self, reason: Refused) -> bool {
+        let now = Instant::now();
+        let mut logged = self.logged.lock();
+        let is_news = logged.get(&reason).is_none_or(|last| now >= *last + PAUSE);
+        if is_news {
+            logged.insert(reason, now);
+        }
+        is_news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn each_reason_is_counted_always_and_logged_once_a_minute() {
+        let refusals = Refusals::new(Counted::default(), None);
+        assert_eq!(
+            [Refused::Peer, Refused::Peer, Refused::Full].map(|reason| refusals.is_news(reason)),
+            [true, false, true]
+        );
+        tokio::time::advance(PAUSE).await;
+        assert!(refusals.is_news(Refused::Peer));
+        for _ in 0..3 {
+            refusals.add(Refused::NotTrusted);
+        }
+        assert_eq!(refusals.counted.count(Refused::NotTrusted), 3);
+    }
+}
