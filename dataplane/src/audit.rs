@@ -38,10 +38,10 @@ const STORE_TIME: Duration = Duration::from_secs(5);
 const WRITERS: usize = 4;
 /// The longest pause before a tenant's next entries are stored, after they could not be stored.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Sign-ins of one user and address are counted for so long before they become an entry, and so are refused ones.
+/// Sign-ins of one user and network are counted for so long before they become an entry, and so are refused ones.
 const WINDOW: Duration = Duration::from_secs(60);
-/// The most entries that wait to be stored: of one tenant, and of all; some 300 bytes each.
-const MAX_WAITING: (usize, usize) = (1_000, 20_000);
+/// The most entries that wait to be stored: of one event of a tenant, of one tenant, and of all; some 300 bytes each.
+const MAX_WAITING: (usize, usize, usize) = (250, 1_000, 20_000);
 
 /// The audit of this process.
 pub struct Audit {
@@ -72,50 +72,56 @@ struct Row {
 #[derive(Default)]
 struct Waiting {
     all: usize,
-    of: HashMap<Arc<str>, usize>,
+    of: HashMap<Arc<str>, HashMap<AuditEvent, usize>>,
 }
 
 /// The place of an entry that waits. Dropped, it is free.
 struct Place {
     waiting: Arc<Mutex<Waiting>>,
     tenant_uid: Arc<str>,
+    event: AuditEvent,
 }
 
 impl Place {
     /// `None`: too many wait.
-    fn take(waiting: &Arc<Mutex<Waiting>>, tenant_uid: &Arc<str>) -> Option<Self> {
-        waiting.lock().add(tenant_uid).then(|| {
+    fn take(waiting: &Arc<Mutex<Waiting>>, tenant_uid: &Arc<str>, event: AuditEvent) -> Option<Self> {
+        waiting.lock().add(tenant_uid, event).then(|| {
             let (waiting, tenant_uid) = (Arc::clone(waiting), Arc::clone(tenant_uid));
-            Self { waiting, tenant_uid }
+            Self { waiting, tenant_uid, event }
         })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.waiting.lock().remove(&self.tenant_uid);
+        self.waiting.lock().remove(&self.tenant_uid, self.event);
     }
 }
 
 impl Waiting {
-    /// Adds one, unless too many wait.
-    fn add(&mut self, tenant_uid: &Arc<str>) -> bool {
-        let (of_one, of_all) = MAX_WAITING;
-        if self.all >= of_all || self.of.get(tenant_uid).is_some_and(|count| *count >= of_one) {
+    /// Adds one, unless too many wait. An event has a part of its tenant's places, so what a user repeats leaves some to the others.
+    fn add(&mut self, tenant_uid: &Arc<str>, event: AuditEvent) -> bool {
+        let (of_event, of_tenant, of_all) = MAX_WAITING;
+        let is_full = |of: &HashMap<_, usize>| {
+            of.get(&event).is_some_and(|count| *count >= of_event) || of.values().sum::<usize>() >= of_tenant
+        };
+        if self.all >= of_all || self.of.get(tenant_uid).is_some_and(is_full) {
             return false;
         }
         self.all += 1;
-        *self.of.entry(Arc::clone(tenant_uid)).or_default() += 1;
+        *self.of.entry(Arc::clone(tenant_uid)).or_default().entry(event).or_default() += 1;
         true
     }
 
-    fn remove(&mut self, tenant_uid: &str) {
+    fn remove(&mut self, tenant_uid: &str, event: AuditEvent) {
         self.all -= 1;
-        if let Some(of) = self.of.get_mut(tenant_uid) {
-            *of -= 1;
-            if *of == 0 {
-                self.of.remove(tenant_uid);
-            }
+        let Some(of) = self.of.get_mut(tenant_uid) else { return };
+        if let Some(count) = of.get_mut(&event) {
+            *count -= 1;
+        }
+        of.retain(|_, count| *count > 0);
+        if of.is_empty() {
+            self.of.remove(tenant_uid);
         }
     }
 }
@@ -133,7 +139,7 @@ impl Audit {
             metrics,
             tenants,
             stream,
-            groups: Groups::new(MAX_WAITING.0, 1),
+            groups: Groups::new(MAX_WAITING.1, 1),
             waiting: Arc::default(),
             writers: Semaphore::new(WRITERS),
             refused: Mutex::default(),
@@ -152,7 +158,7 @@ impl Audit {
     /// Writes an entry to the stream, and stores it soon.
     pub fn record(self: &Arc<Self>, tenant: &Arc<ServedTenant>, record: AuditRecord) {
         self.write(Some(tenant), &record);
-        let Some(place) = Place::take(&self.waiting, &tenant.uid) else {
+        let Some(place) = Place::take(&self.waiting, &tenant.uid, record.event) else {
             return self.metrics.audit_lost(Lost::Row, 1);
         };
         let row = Row { tenant: Arc::clone(tenant), record, place };
@@ -161,7 +167,7 @@ impl Audit {
         }
     }
 
-    /// Like [`record`](Self::record), for a sign-in. Those that follow within a minute, of the same user and address, are one entry at
+    /// Like [`record`](Self::record), for a sign-in. Those that follow within a minute, of the same user and network, are one entry at
     /// the end of that minute.
     pub fn record_sign_in(self: &Arc<Self>, tenant: &Arc<ServedTenant>, record: AuditRecord) {
         let mut signed_in = self.signed_in.lock();
@@ -176,15 +182,14 @@ impl Audit {
         }
     }
 
-    /// Like [`record`](Self::record), once in five minutes for each user, address and subject.
+    /// Like [`record`](Self::record), once in five minutes for each user, network and subject.
     pub fn record_read(self: &Arc<Self>, tenant: &Arc<ServedTenant>, record: AuditRecord) {
         let read = Read {
             tenant_uid: Arc::clone(&tenant.uid),
             actor: record.actor.clone(),
             subject: record.subject.clone(),
-            address: record.origin.address,
         };
-        let is_first = self.reads.lock().is_first(read, self.clock.now_ms());
+        let is_first = self.reads.lock().is_first(read, record.origin.address, self.clock.now_ms());
         if is_first {
             self.record(tenant, record);
         }

@@ -1,36 +1,45 @@
 //! Reads of payloads that have an entry already. A page that shows a delivery reads it again every few seconds.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+
+use docket_listener::source::network;
 
 /// A read has one entry in this time, in milliseconds.
 const WINDOW_MS: i64 = 5 * 60 * 1000;
 /// The most reads that are remembered. Beyond that a window ends early, so no read is left out without an entry before it.
 const MAX_READS: usize = 10_000;
+/// The most networks from which a user's reads of one payload have entries.
+const MAX_NETWORKS: usize = 8;
 
-/// Who read what, from where.
+/// Who read what.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Read {
     pub(super) tenant_uid: Arc<str>,
     pub(super) actor: Option<String>,
     pub(super) subject: Option<String>,
-    pub(super) address: Option<IpAddr>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     began_ms: i64,
-    seen: HashSet<Read>,
+    /// From which networks.
+    seen: HashMap<Read, Vec<Option<IpAddr>>>,
 }
 
 impl Reads {
     /// Whether this read is the first of its window, which has to be recorded.
-    pub(super) fn is_first(&mut self, read: Read, now_ms: i64) -> bool {
+    pub(super) fn is_first(&mut self, read: Read, address: Option<IpAddr>, now_ms: i64) -> bool {
         if self.seen.len() >= MAX_READS || now_ms.abs_diff(self.began_ms) >= WINDOW_MS.unsigned_abs() {
-            *self = Self { began_ms: now_ms, seen: HashSet::new() };
+            *self = Self { began_ms: now_ms, seen: HashMap::new() };
         }
-        self.seen.insert(read)
+        let (networks, from) = (self.seen.entry(read).or_default(), address.map(network));
+        let is_first = networks.len() < MAX_NETWORKS && !networks.contains(&from);
+        if is_first {
+            networks.push(from);
+        }
+        is_first
     }
 }
 
@@ -40,37 +49,44 @@ mod tests {
 
     fn read(number: usize) -> Read {
         let (tenant_uid, actor) = ("t".into(), Some("employee 1".to_owned()));
-        Read { tenant_uid, actor, subject: Some(number.to_string()), address: None }
+        Read { tenant_uid, actor, subject: Some(number.to_string()) }
     }
 
     #[test]
     fn read_has_one_entry_in_a_window() {
         let mut reads = Reads::default();
-        assert!(reads.is_first(read(1), WINDOW_MS));
-        assert!(!reads.is_first(read(1), 2 * WINDOW_MS - 1));
-        assert!(reads.is_first(read(1), 2 * WINDOW_MS));
+        assert!(reads.is_first(read(1), None, WINDOW_MS));
+        assert!(!reads.is_first(read(1), None, 2 * WINDOW_MS - 1));
+        assert!(reads.is_first(read(1), None, 2 * WINDOW_MS));
     }
 
     #[test]
-    fn another_delivery_user_or_address_is_another_read() {
+    fn another_delivery_or_user_is_another_read() {
         let mut reads = Reads::default();
-        let others = [
-            read(1),
-            read(2),
-            Read { actor: None, ..read(1) },
-            Read { tenant_uid: "u".into(), ..read(1) },
-            Read { address: Some([192, 0, 2, 1].into()), ..read(1) },
-        ];
+        let others =
+            [read(1), read(2), Read { actor: None, ..read(1) }, Read { tenant_uid: "u".into(), ..read(1) }];
         for other in others {
-            assert!(reads.is_first(other, WINDOW_MS));
+            assert!(reads.is_first(other, None, WINDOW_MS));
         }
+    }
+
+    #[test]
+    fn user_with_many_addresses_has_few_entries_of_a_read() {
+        let mut reads = Reads::default();
+        let from = |net, host| Some([0x2001, 0xdb8, 0, net, host, 0, 0, 1].into());
+        assert!(reads.is_first(read(1), None, WINDOW_MS));
+        assert!(reads.is_first(read(1), from(0, 0), WINDOW_MS));
+        assert!(!reads.is_first(read(1), from(0, 1), WINDOW_MS), "of one network");
+        let count = (0..100).filter(|net| reads.is_first(read(1), from(*net, 0), WINDOW_MS)).count();
+        assert_eq!(count, MAX_NETWORKS - 2);
+        assert!(reads.is_first(read(2), from(99, 0), WINDOW_MS), "another delivery");
     }
 
     #[test]
     fn flood_of_reads_leaves_none_out_and_takes_a_bounded_place() {
         let mut reads = Reads::default();
         for number in 0..3 * MAX_READS {
-            assert!(reads.is_first(read(number), WINDOW_MS));
+            assert!(reads.is_first(read(number), None, WINDOW_MS));
             assert!(reads.seen.len() <= MAX_READS);
         }
     }

@@ -1,21 +1,25 @@
-//! Sign-ins of one tenant. Those of one user and address within a minute are one entry, so a user that signs in again and again makes
-//! few.
+//! Sign-ins of one tenant. Those of one user and network within a minute are one entry, so a user that signs in again and again makes
+//! few, from however many addresses.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 
 use docket_domain::audit::AuditRecord;
+use docket_listener::source::network;
 
-/// The most users and addresses whose sign-ins are counted in one window. Beyond that, each sign-in is an entry of its own.
+/// The most users and networks whose sign-ins are counted in one window. Beyond that, each sign-in is an entry of its own.
 const MAX_LINES: usize = 1_000;
 
-/// Who signed in, and from where.
+/// The most networks of one user. The sign-ins from others are one entry, without an address.
+const MAX_NETWORKS: usize = 8;
+
+/// Who signed in, and from which network; `None`: from an unknown one, or from more than are counted.
 type Line = (Option<String>, Option<IpAddr>);
 
 #[derive(Debug, Default)]
 pub(super) struct SignIns {
-    /// By user and address, the entry of those that came after the first; `None`: there were no more.
+    /// By user and network, the entry of those that came after the first; `None`: there were no more.
     lines: HashMap<Line, Option<AuditRecord>>,
 }
 
@@ -23,7 +27,13 @@ impl SignIns {
     /// Counts one more. Returns it if it is the first, which has to be recorded at once.
     pub(super) fn add(&mut self, record: AuditRecord) -> Option<AuditRecord> {
         let is_full = self.lines.len() >= MAX_LINES;
-        match self.lines.entry((record.actor.clone(), record.origin.address)) {
+        let mut record = record;
+        let mut line = (record.actor.clone(), record.origin.address.map(network));
+        let of_user = || self.lines.keys().filter(|(actor, _)| *actor == record.actor).count();
+        if line.1.is_some() && !self.lines.contains_key(&line) && of_user() >= MAX_NETWORKS {
+            (line.1, record.origin.address) = (None, None);
+        }
+        match self.lines.entry(line) {
             Entry::Vacant(_) if is_full => Some(record),
             Entry::Vacant(line) => {
                 line.insert(None);
@@ -84,6 +94,29 @@ mod tests {
         }
         assert!(sign_ins.end().is_empty(), "nothing came");
         assert!(sign_ins.add(sign_in(6, 1, 1)).is_some(), "after a window without one");
+    }
+
+    #[test]
+    fn user_with_many_addresses_makes_few_entries() {
+        let mut sign_ins = SignIns::default();
+        let from = |at_ms, address: [u16; 8]| {
+            let mut record = sign_in(at_ms, 1, 0);
+            record.origin.address = Some(address.into());
+            record
+        };
+        assert!(sign_ins.add(from(1, [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1])).is_some());
+        for host in 2..100 {
+            assert_eq!(sign_ins.add(from(2, [0x2001, 0xdb8, 0, 0, host, 0, 0, 1])), None, "of one network");
+        }
+        let at_once = (1..100).filter_map(|net| sign_ins.add(from(3, [0x2001, 0xdb8, 0, net, 0, 0, 0, 1])));
+        let addresses: Vec<_> = at_once.map(|record| record.origin.address.is_some()).collect();
+        assert_eq!(addresses, [[true; MAX_NETWORKS - 1].as_slice(), &[false]].concat());
+        let counted: Vec<_> = sign_ins
+            .end()
+            .into_iter()
+            .map(|record| (record.origin.address.is_some(), record.count))
+            .collect();
+        assert_eq!(counted, [(true, 98), (false, 99 - MAX_NETWORKS as i64)]);
     }
 
     #[test]

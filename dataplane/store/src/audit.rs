@@ -91,15 +91,17 @@ pub struct SignedIn {
     pub at_ms: i64,
 }
 
-/// Returns who signed in since `from_ms` and from where, the last ones first, at most `limit`.
+/// Returns who signed in since `from_ms` and from where, the last ones first, at most `limit`; of one user at most the last eight
+/// addresses, so that one who has many leaves room for the others.
 pub async fn signed_in(
     connection: &mut Connection,
     from_ms: i64,
     limit: i64,
 ) -> Result<Vec<SignedIn>, StoreError> {
-    let sql = "WITH signed_in AS (SELECT actor, address, max(at_ms) AS at_ms FROM audit \
-                 WHERE event = $1 AND at_ms >= $2 AND address IS NOT NULL GROUP BY actor, address \
-                 ORDER BY max(at_ms) DESC LIMIT $3) \
+    let sql = "WITH found AS (SELECT actor, address, max(at_ms) AS at_ms, \
+                 row_number() OVER (PARTITION BY actor ORDER BY max(at_ms) DESC) AS place FROM audit \
+                 WHERE event = $1 AND at_ms >= $2 AND address IS NOT NULL GROUP BY actor, address), \
+               signed_in AS (SELECT actor, address, at_ms FROM found WHERE place <= 8 ORDER BY at_ms DESC LIMIT $3) \
                SELECT 'contact ' || email_key, address, at_ms FROM signed_in \
                  JOIN contact ON code = substr(actor, 9) WHERE actor LIKE 'contact %' \
                UNION ALL SELECT 'employee ' || user_key, address, at_ms FROM signed_in \
