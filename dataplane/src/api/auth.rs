@@ -120,6 +120,8 @@ pub struct EmployeeTokenResponse {
 }
 
 /// Issues a token to a contact.
+///
+/// Send the token as `Authorization: Bearer` with every other call. It is valid in this tenant only, for `expiresInMinutes`.
 #[utoipa::path(post, path = "/Auth/Token", operation_id = "Auth.CreateToken", tag = "Auth",
     security(("ApiKey" = [])), request_body = SessionTokenRequest,
     responses((status = 200, body = TokenResponse, description = "The token"),
@@ -160,6 +162,9 @@ pub async fn create_session(
 }
 
 /// Issues a token to an employee, who signs in with the back office's check-in credentials.
+///
+/// The token is sent as that of a contact is. An employee sees the orders of all customers, and an administrator the webhook
+/// logs as well.
 #[utoipa::path(post, path = "/Employee/SignIn", operation_id = "Employee.SignIn", tag = "Auth",
     security(("ApiKey" = [])), request_body(content = SessionTokenRequest, example = json!({"userId": "mo.ito", "password": "docket-sample-1"})),
     responses((status = 200, body = EmployeeTokenResponse, description = "The token"),

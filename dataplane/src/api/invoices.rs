@@ -107,6 +107,8 @@ pub struct InvoicePage {
 }
 
 /// Searches invoices of work orders, newest first.
+///
+/// It shows the invoices as they are now in the back office: a change of an old invoice is seen here, and causes no event.
 #[utoipa::path(get, path = "/Invoices/Search", operation_id = "Invoices.Search", tag = "Invoices",
     security(("ApiKey" = [], "Bearer" = [])),
     params(InvoiceSearch),

@@ -213,6 +213,8 @@ pub async fn add(
 }
 
 /// Searches notes and status lines, newest first.
+///
+/// It also returns those that the back office has written, which caused no event.
 #[utoipa::path(get, path = "/Notes/Search", operation_id = "Notes.Search", tag = "Notes",
     security(("ApiKey" = [], "Bearer" = [])),
     params(NoteSearch),

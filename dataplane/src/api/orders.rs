@@ -233,6 +233,8 @@ pub async fn export(
 const NO_SUCH_ORDER: ApiError = ApiError::NotFound("There is no such web order");
 
 /// Returns one web order with its whole content.
+///
+/// The content is that of the last save. A contact can read the orders of its own customer only.
 #[utoipa::path(get, path = "/Orders/Get", operation_id = "Orders.Get", tag = "Orders",
     security(("ApiKey" = [], "Bearer" = [])),
     params(OrderQuery),
@@ -313,6 +315,8 @@ impl Lookup for ById {
 }
 
 /// Searches web orders, newest first.
+///
+/// The items have no content; get it from /Orders/Get. A contact finds the orders of its own customer only.
 #[utoipa::path(get, path = "/Orders/Search", operation_id = "Orders.Search", tag = "Orders",
     security(("ApiKey" = [], "Bearer" = [])),
     params(OrderSearch),

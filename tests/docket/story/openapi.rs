@@ -137,7 +137,10 @@ async fn the_document_is_sound() {
             "{at}: operationId twice"
         );
         assert_eq!(words(&operation["tags"]).len(), 1, "{at}: generators put it into a module for each tag");
-        assert!(operation["summary"].as_str().is_some_and(|text| !text.is_empty()), "{at}: no summary");
+        for text in ["summary", "description"] {
+            let text_of = operation.get(text).and_then(Value::as_str);
+            assert!(text_of.is_some_and(|text| !text.is_empty()), "{at}: no {text}");
+        }
         for parameter in operation.get("parameters").and_then(Value::as_array).into_iter().flatten() {
             let parameter = parameter.as_object().expect("an object");
             let allowed = [
