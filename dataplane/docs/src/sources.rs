@@ -16,6 +16,7 @@ macro_rules! embedded {
 /// The pages.
 pub(crate) const PAGES: &[(&str, &str)] = embedded!(include_str:
     "docs/README.md",
+    "docs/api/clients.md",
     "docs/api/errors.md",
     "docs/api/invoices.md",
     "docs/api/legacy-host.md",

@@ -731,3 +731,25 @@ async fn the_operations_that_the_contract_names_have_its_ids() {
     assert_eq!(document["paths"]["/Auth/Token"]["post"]["operationId"], "Auth.CreateToken");
     assert_eq!(document["paths"]["/Employee/SignIn"]["post"]["operationId"], "Employee.SignIn");
 }
+
+#[test]
+fn the_page_about_clients_names_the_versions_that_are_tested() {
+    let page = include_str!("../../../docs/api/clients.md");
+    let pins = [
+        ("openapi-generator", include_str!("../../clients/requirements.txt"), "openapi-generator-cli=="),
+        ("openapi-python-client", include_str!("../../clients/requirements.txt"), "openapi-python-client=="),
+        ("openapi-typescript", include_str!("../../clients/package.json"), "\"openapi-typescript\": \""),
+        ("ogen", include_str!("../../clients/ogen/go.mod"), "github.com/ogen-go/ogen v"),
+        ("oapi-codegen", include_str!("../../clients/oapi-codegen/go.mod"), "oapi-codegen/oapi-codegen/v2 v"),
+    ];
+    for (tool, file, before) in pins {
+        let rest = file.split_once(before).unwrap_or_else(|| panic!("{tool} is not pinned")).1;
+        let version = rest.split(|letter: char| letter != '.' && !letter.is_ascii_digit()).next();
+        let rows = page.lines().filter(|line| {
+            let cell = line.strip_prefix("| ").and_then(|line| line.split([':', ' ']).next());
+            cell == Some(tool)
+        });
+        let versions: Vec<_> = rows.map(|row| row.split('|').nth(2).map(str::trim)).collect();
+        assert!(!versions.is_empty() && versions.iter().all(|one| *one == version), "{tool}: {versions:?}");
+    }
+}
