@@ -93,7 +93,7 @@ async fn last_sign_ins_are_found_by_user_and_address(rig: TenantDatabase) {
     assert_eq!(found(2).await, all[..1], "the newest is of one who is gone");
     // One who has many addresses leaves room for the others.
     let many: Vec<AuditRecord> =
-        (100..130).map(|number| at(number, mo(), number as i64, here(number as u8))).collect();
+        (100..130).map(|number| at(number, mo(), i64::from(number), here(number))).collect();
     add(&rig, &many).await;
     let users: Vec<String> = found(12).await.into_iter().map(|(user, ..)| user).collect();
     assert_eq!(users.iter().filter(|user| *user == "employee mo").count(), 8);
