@@ -49,7 +49,7 @@ public final class Main {
         check(added.getLineItem() == 1, added);
 
         String from = "2020-01-01", to = "2099-01-01T00:00:00-08:00";
-        var found = orders.ordersSearch(null, null, from, to, null, null, null);
+        var found = orders.ordersSearch(null, null, from, to, null, null, null, null);
         check(found.getItems().size() >= 7, found);
         var order = orders.ordersGet(found.getItems().get(0).getWebOrderId());
         var kind = order.getOrder().getActualInstance().getClass().getSimpleName();
@@ -61,7 +61,7 @@ public final class Main {
         var limited = new OrdersApi(signedIn("DOCKET_LIMITED_KEY", "DOCKET_LIMITED_USER"));
         for (var tries = 0; tries < 100; tries++) {
             try {
-                limited.ordersSearch(null, null, from, to, null, null, null);
+                limited.ordersSearch(null, null, from, to, null, null, null, null);
             } catch (ApiException error) {
                 check(error.getCode() == 429, error);
                 var problem = client.getObjectMapper().readValue(error.getResponseBody(), Problem.class);
