@@ -11,6 +11,9 @@
 //!   this time only. One that takes longer than [`STARVING`] finds no free worker. While one does, a connection that is older than this
 //!   is closed instead of handed on, whatever its URL. Its worker then serves the opening that waits longest at the receiver, which may
 //!   be for another URL, for a retry or of another process.
+//! - Others may starve unseen: another process, or another name of the same host. So a connection that is older than [`OLDEST`] is closed
+//!   instead of handed on or kept. With the time that an idle one is kept, the opening of another process waits for less than the 5 s
+//!   that it has.
 //! - An opening that times out fails no attempt while the receiver has connections in use, or if it has answered since: all of its
 //!   workers are busy, and the attempts wait for a connection.
 
@@ -38,6 +41,8 @@ pub const LONGEST_WAIT: Duration = Duration::from_millis(100);
 /// An opening that takes longer finds a receiver without a free worker. The handshake with a receiver at the other end of the earth
 /// takes less.
 pub const STARVING: Duration = Duration::from_millis(500);
+/// A connection that is older than this serves no further attempt.
+pub(crate) const OLDEST: Duration = Duration::from_secs(3);
 
 /// Why an attempt has no connection, and how far its opening came.
 pub(crate) type Unopened = (FailureClass, Report);
@@ -75,14 +80,14 @@ impl Drop for Seat {
 
 impl Borrowed {
     /// Ends the use after an answer: the connection goes to the attempt that waits first, or becomes idle. It is closed if it can't
-    /// take another request, if `is_whole` is false (the answer was not read to its end), or if its worker is needed elsewhere.
+    /// take another request, if `is_whole` is false (the answer was not read to its end), or if its worker is or may be needed elsewhere.
     pub(crate) fn give_back(mut self, is_whole: bool) {
         let (pool, target) = (self.seat.pool.clone(), Arc::clone(&self.seat.target));
         let is_reusable = is_whole && self.connection.exchange.is_reusable();
         let (now, age) = (Instant::now(), self.connection.opened_at.elapsed());
         let is_needed = pool.lock().change(&target, |busy, _| {
             busy.answered_at = Some(now);
-            busy.starving > 0 && age >= STARVING
+            age >= OLDEST || (busy.starving > 0 && age >= STARVING)
         });
         if is_reusable && !is_needed {
             self.opened = None;

@@ -228,10 +228,14 @@ mod tests {
         let receiver = Receiver::answering(OK).await;
         let (sender, url, trust) = (receiver.sender(AMPLE), receiver.url(), private_ca());
         let target = Arc::new(Target::of(&url, &trust).expect("a target"));
-        let (connection, _) =
+        let (mut connection, _) =
             sender.0.opening(&target, &trust)().await.map_err(|(class, _)| class).expect("one");
         while connection.socket.peek(&mut [0]).is_err() {
             tokio::time::sleep(Duration::from_millis(1)).await; // tickets
+        }
+        // Until the runtime has noticed them as well, they could be a close.
+        while !connection.is_open() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
         sender.0.pool.keep_idle(&target, connection);
         succeeded(post(&sender, &url, &trust, AMPLE).await);

@@ -263,6 +263,19 @@ async fn opening_that_starves_closes_the_connections_to_its_receiver() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn old_connection_is_closed_after_its_answer() {
+    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (young, _theirs) = first(&pool, &target, &mut openings).await;
+    tokio::time::advance(OLDEST - Duration::from_millis(1)).await;
+    young.give_back(true);
+    let old = connected(attempt(&pool, &target, &openings).await);
+    assert!(old.opened.is_none(), "it was kept");
+    tokio::time::advance(Duration::from_millis(1)).await;
+    old.give_back(true);
+    assert!(pool.lock().idle.pop(&target).is_none(), "another process may wait for its worker");
+}
+
+#[tokio::test(start_paused = true)]
 async fn connection_is_handed_on_while_it_is_young() {
     let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
     let other = at("https://a.example/two");

@@ -101,6 +101,30 @@ async fn long_burst_to_one_url_does_not_starve_another_url_or_another_process() 
     }
 }
 
+/// One process has a POST every 0.2 s, so that its connection is never idle for long. The other process has a few.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn steady_posts_of_a_process_do_not_starve_another_process() {
+    let limit = Duration::from_secs(15); // an opening has 5 s, as users have it
+    let receiver = Receiver::with_workers(1, Duration::from_millis(20), KEEP_ALIVE, OK).await;
+    let (sender, other_process, trust) = (receiver.sender(limit), receiver.sender(limit), private_ca());
+    let url = receiver.url();
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    let steady = async {
+        while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+            succeeded(post(&sender, &url, &trust, limit).await);
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    let few = async {
+        for _ in 0..3 {
+            succeeded(post(&other_process, &url, &trust, limit).await);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+    };
+    tokio::join!(steady, few);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn request_may_take_longer_than_an_opening() {
     // An opening has 0.5 s here.
