@@ -9,7 +9,7 @@ use crate::parts::{Case, Court, Document};
 use crate::problem::{Path, Problems};
 use crate::servee::{Servee, due_in_time};
 use crate::text::{Email, Text};
-use crate::when::{Date, in_order};
+use crate::when::Date;
 
 choice! {
     /// When serving may begin.
@@ -71,11 +71,6 @@ order! {
 impl Rules for FileAndServeOrder {
     fn contradictory(&self, at: &mut Path, problems: &mut Problems) {
         due_in_time(&self.due_by, self.last_day_to_serve, at, problems);
-        // Otherwise papers may be served before they are filed.
-        if let None | Some(ServeAfter::Filed) = self.serve_after {
-            let names = ("lastDayToFile", "lastDayToServe");
-            in_order(self.last_day_to_file, names, self.last_day_to_serve, at, problems);
-        }
     }
 
     /// Each document says what it is for; at least one is to be filed and one to be served.

@@ -11,7 +11,7 @@ use crate::list::List;
 use crate::number::{Int, Money};
 use crate::problem::{Path, Problems};
 use crate::text::{Email, FileName, HttpsUrl, Phone, RecordNumber, Text};
-use crate::when::{Date, LocalTime, in_order};
+use crate::when::{Date, LocalTime};
 
 part! {
     ruled
@@ -261,10 +261,6 @@ part! {
 }
 
 impl Rules for Case {
-    fn contradictory(&self, at: &mut Path, problems: &mut Problems) {
-        in_order(self.filed_on, ("filedOn", "hearingDate"), self.hearing_date, at, problems);
-    }
-
     fn conditional(&self, at: &mut Path, problems: &mut Problems) {
         if self.new_case == Some(true) {
             require(&self.case_type, "caseType", "for a newCase", at, problems);

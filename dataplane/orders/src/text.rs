@@ -156,7 +156,10 @@ impl Field for FileName {
         let text = Text::<255>::read(json, at, problems)?;
         // Programs take some characters for the plain ones that Unicode calls compatible, such as those of full width.
         let plain = text.0.nfkc().collect::<String>();
-        let problem = if plain.contains(is_slash) || text.0.contains(is_refused_by_windows) {
+        let problem = if plain.contains(is_slash)
+            || text.0.contains('\u{2044}')
+            || text.0.contains(is_refused_by_windows)
+        {
             "must be a file's name without folder: no / \\ : * ? \" < > or |"
         } else if text.0.contains(|c: char| c.is_control() || is_direction(c)) {
             "must not contain control characters or marks that change the direction of writing"
@@ -179,7 +182,7 @@ impl Field for FileName {
 
 /// Whether a character separates folders, or looks so.
 fn is_slash(c: char) -> bool {
-    matches!(c, '/' | '\\' | '\u{2215}' | '\u{2216}')
+    matches!(c, '/' | '\\' | '\u{2215}' | '\u{2216}' | '\u{29f5}' | '\u{29f8}' | '\u{29f9}')
 }
 
 /// Whether Windows or a line of text does not take a character in a name.
