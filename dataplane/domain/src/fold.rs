@@ -64,9 +64,9 @@ fn is_dropped(c: char) -> bool {
 /// What people type for characters that Unicode does not take apart: letters with a stroke, a hook or a tail, ligatures, the letters
 /// of one key on different keyboards, quotation marks and dashes.
 #[rustfmt::skip]
-const PLAIN: [(&str, &str); 66] = [
+const PLAIN: [(&str, &str); 67] = [
     ("\"", "“”„‟″«»״「」『』❝❞"),
-    ("'", "‘’‚‛′ʼʻʹʾʿ`ꞌ＇׳‹›՚❛❜"),
+    ("'", "‘’‚‛′ʼʽʻʹʾʿ`ꞌ＇׳‹›՚❛❜"),
     ("-", "‐‑‒–—―−־˗⁃⸺⸻⸗֊"),
     ("/", "⁄∕"),
     ("a", "ᶏⱥɑ"),
@@ -114,10 +114,11 @@ const PLAIN: [(&str, &str); 66] = [
     ("ч", "ҷҹ"),
     ("ا", "ٱ"),
     ("ك", "ک"),
-    ("ه", "ة"),
-    ("ي", "یى"),
+    ("ه", "ةہھەۃ"),
+    ("ي", "یىے"),
     ("aa", "ꜳ"),
     ("ae", "æ"),
+    ("ае", "ӕ"),
     ("ao", "ꜵ"),
     ("au", "ꜷ"),
     ("av", "ꜹꜻ"),
@@ -185,7 +186,7 @@ mod tests {
             ("ȺȾɆ Ƙola Ɗanladi Ƴar Ⱡ Ⱬ ȥ Ꜳ Ꝏ Ỻ", "ate kola danladi yar l z z aa oo ll"),
             ("Əliyev Ɛ Ɔ", "eliyev e o"),
             ("Қазақ Ғ Җ Өмір", "казак г ж омір"),
-            ("علی کریم موسى فاطمة ٱلله", "علي كريم موسي فاطمه الله"),
+            ("علی کریم موسى فاطمة ٱلله شہزاد", "علي كريم موسي فاطمه الله شهزاد"),
             ("װײס", "ווייס"),
             ("‹a› 「b」 ՚c⸺d", "'a' \"b\" 'c-d"),
         ] {

@@ -75,7 +75,7 @@ request! {
         opt to: DateOrTime;
         /// The caller's own key, exactly as it was saved.
         opt external_reference: Line<64>;
-        /// Part of a case number, caption, matter number, organization or surname.
+        /// Part of a case number, caption, matter number, organization, surname or fictitious name.
         opt text: Line<100>;
         /// Orders per page.
         def page_size: PageSize = DEFAULT_PAGE_SIZE;

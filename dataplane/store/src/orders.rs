@@ -307,7 +307,8 @@ pub async fn search(
         if let Some(text) = text {
             // The second finds what is not folded yet.
             let either = "(search_text LIKE $1 ESCAPE '\\' OR search_text LIKE $2 ESCAPE '\\')";
-            search.and(either, [folded(text), text.to_lowercase()].map(|text| containing(&text).into()));
+            search
+                .and(either, [folded(text), text.to_lowercase()].map(|text| containing(text.trim()).into()));
         }
         search
     };

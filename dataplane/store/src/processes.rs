@@ -106,7 +106,7 @@ pub async fn search(
     if let Some(servee) = servee {
         // Other programs need not keep servee_key; a PostgreSQL of the C locale has an ASCII lower().
         let name = "(w.servee_key LIKE $1 ESCAPE '\\' OR lower(w.servee) LIKE $2 ESCAPE '\\')";
-        search.and(name, [folded(servee), servee.to_lowercase()].map(|text| containing(&text).into()));
+        search.and(name, [folded(servee), servee.to_lowercase()].map(|text| containing(text.trim()).into()));
     }
     search.and_some("coalesce(p.status, 'New') = $1", status.map(ServiceStatus::as_str));
     search.and_some("w.created_at_ms >= $1", *from_ms);
