@@ -9,6 +9,7 @@ mod sign_ins;
 mod stream;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,8 +41,10 @@ const WRITERS: usize = 4;
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Sign-ins of one user and network are counted for so long before they become an entry, and so are refused ones.
 const WINDOW: Duration = Duration::from_secs(60);
-/// The most entries that wait to be stored: of one event of a tenant, of one tenant, and of all; some 300 bytes each.
-const MAX_WAITING: (usize, usize, usize) = (250, 1_000, 20_000);
+/// The most entries that wait to be stored: of one event of a tenant, and of all; some 300 bytes each.
+const MAX_WAITING: (usize, usize) = (250, 20_000);
+/// The most entries that one transaction stores.
+const MAX_STORED: usize = 1_000;
 
 /// The audit of this process.
 pub struct Audit {
@@ -72,7 +75,7 @@ struct Row {
 #[derive(Default)]
 struct Waiting {
     all: usize,
-    of: HashMap<Arc<str>, HashMap<AuditEvent, usize>>,
+    of: HashMap<(Arc<str>, AuditEvent), usize>,
 }
 
 /// The place of an entry that waits. Dropped, it is free.
@@ -99,29 +102,24 @@ impl Drop for Place {
 }
 
 impl Waiting {
-    /// Adds one, unless too many wait. An event has a part of its tenant's places, so what a user repeats leaves some to the others.
+    /// Adds one, unless too many wait. Each event has places of its own, so what a user repeats takes none from the others.
     fn add(&mut self, tenant_uid: &Arc<str>, event: AuditEvent) -> bool {
-        let (of_event, of_tenant, of_all) = MAX_WAITING;
-        let is_full = |of: &HashMap<_, usize>| {
-            of.get(&event).is_some_and(|count| *count >= of_event) || of.values().sum::<usize>() >= of_tenant
-        };
-        if self.all >= of_all || self.of.get(tenant_uid).is_some_and(is_full) {
+        let ((of_event, of_all), key) = (MAX_WAITING, (Arc::clone(tenant_uid), event));
+        if self.all >= of_all || self.of.get(&key).is_some_and(|count| *count >= of_event) {
             return false;
         }
         self.all += 1;
-        *self.of.entry(Arc::clone(tenant_uid)).or_default().entry(event).or_default() += 1;
+        *self.of.entry(key).or_default() += 1;
         true
     }
 
-    fn remove(&mut self, tenant_uid: &str, event: AuditEvent) {
+    fn remove(&mut self, tenant_uid: &Arc<str>, event: AuditEvent) {
         self.all -= 1;
-        let Some(of) = self.of.get_mut(tenant_uid) else { return };
-        if let Some(count) = of.get_mut(&event) {
-            *count -= 1;
-        }
-        of.retain(|_, count| *count > 0);
-        if of.is_empty() {
-            self.of.remove(tenant_uid);
+        if let Entry::Occupied(mut of) = self.of.entry((Arc::clone(tenant_uid), event)) {
+            *of.get_mut() -= 1;
+            if *of.get() == 0 {
+                of.remove();
+            }
         }
     }
 }
@@ -139,7 +137,7 @@ impl Audit {
             metrics,
             tenants,
             stream,
-            groups: Groups::new(MAX_WAITING.1, 1),
+            groups: Groups::new(MAX_STORED, 1),
             waiting: Arc::default(),
             writers: Semaphore::new(WRITERS),
             refused: Mutex::default(),
@@ -183,13 +181,13 @@ impl Audit {
     }
 
     /// Like [`record`](Self::record), once in five minutes for each user, network and subject.
-    pub fn record_read(self: &Arc<Self>, tenant: &Arc<ServedTenant>, record: AuditRecord) {
+    pub fn record_read(self: &Arc<Self>, tenant: &Arc<ServedTenant>, mut record: AuditRecord) {
         let read = Read {
             tenant_uid: Arc::clone(&tenant.uid),
             actor: record.actor.clone(),
             subject: record.subject.clone(),
         };
-        let is_first = self.reads.lock().is_first(read, record.origin.address, self.clock.now_ms());
+        let is_first = self.reads.lock().is_first(read, &mut record.origin.address, self.clock.now_ms());
         if is_first {
             self.record(tenant, record);
         }

@@ -10,7 +10,7 @@ use docket_listener::source::network;
 const WINDOW_MS: i64 = 5 * 60 * 1000;
 /// The most reads that are remembered. Beyond that a window ends early, so no read is left out without an entry before it.
 const MAX_READS: usize = 10_000;
-/// The most networks from which a user's reads of one payload have entries.
+/// The most networks from which a user's reads of one payload have entries. The reads from others have one, without an address.
 const MAX_NETWORKS: usize = 8;
 
 /// Who read what.
@@ -30,12 +30,16 @@ pub(super) struct Reads {
 
 impl Reads {
     /// Whether this read is the first of its window, which has to be recorded.
-    pub(super) fn is_first(&mut self, read: Read, address: Option<IpAddr>, now_ms: i64) -> bool {
+    /// The address is removed if it is one of more than are distinguished.
+    pub(super) fn is_first(&mut self, read: Read, address: &mut Option<IpAddr>, now_ms: i64) -> bool {
         if self.seen.len() >= MAX_READS || now_ms.abs_diff(self.began_ms) >= WINDOW_MS.unsigned_abs() {
             *self = Self { began_ms: now_ms, seen: HashMap::new() };
         }
-        let (networks, from) = (self.seen.entry(read).or_default(), address.map(network));
-        let is_first = networks.len() < MAX_NETWORKS && !networks.contains(&from);
+        let (networks, mut from) = (self.seen.entry(read).or_default(), address.map(network));
+        if networks.len() >= MAX_NETWORKS && !networks.contains(&from) {
+            (from, *address) = (None, None);
+        }
+        let is_first = !networks.contains(&from);
         if is_first {
             networks.push(from);
         }
@@ -55,9 +59,9 @@ mod tests {
     #[test]
     fn read_has_one_entry_in_a_window() {
         let mut reads = Reads::default();
-        assert!(reads.is_first(read(1), None, WINDOW_MS));
-        assert!(!reads.is_first(read(1), None, 2 * WINDOW_MS - 1));
-        assert!(reads.is_first(read(1), None, 2 * WINDOW_MS));
+        assert!(reads.is_first(read(1), &mut None, WINDOW_MS));
+        assert!(!reads.is_first(read(1), &mut None, 2 * WINDOW_MS - 1));
+        assert!(reads.is_first(read(1), &mut None, 2 * WINDOW_MS));
     }
 
     #[test]
@@ -66,7 +70,7 @@ mod tests {
         let others =
             [read(1), read(2), Read { actor: None, ..read(1) }, Read { tenant_uid: "u".into(), ..read(1) }];
         for other in others {
-            assert!(reads.is_first(other, None, WINDOW_MS));
+            assert!(reads.is_first(other, &mut None, WINDOW_MS));
         }
     }
 
@@ -74,19 +78,20 @@ mod tests {
     fn user_with_many_addresses_has_few_entries_of_a_read() {
         let mut reads = Reads::default();
         let from = |net, host| Some([0x2001, 0xdb8, 0, net, host, 0, 0, 1].into());
-        assert!(reads.is_first(read(1), None, WINDOW_MS));
-        assert!(reads.is_first(read(1), from(0, 0), WINDOW_MS));
-        assert!(!reads.is_first(read(1), from(0, 1), WINDOW_MS), "of one network");
-        let count = (0..100).filter(|net| reads.is_first(read(1), from(*net, 0), WINDOW_MS)).count();
-        assert_eq!(count, MAX_NETWORKS - 2);
-        assert!(reads.is_first(read(2), from(99, 0), WINDOW_MS), "another delivery");
+        assert!(reads.is_first(read(1), &mut from(0, 0), WINDOW_MS));
+        assert!(!reads.is_first(read(1), &mut from(0, 1), WINDOW_MS), "of one network");
+        let count = (0..100).filter(|net| reads.is_first(read(1), &mut from(*net, 0), WINDOW_MS)).count();
+        assert_eq!(count, MAX_NETWORKS, "with the one without an address");
+        let mut other = from(200, 0);
+        assert!(!reads.is_first(read(1), &mut other, WINDOW_MS) && other.is_none());
+        assert!(reads.is_first(read(2), &mut from(99, 0), WINDOW_MS), "another delivery");
     }
 
     #[test]
     fn flood_of_reads_leaves_none_out_and_takes_a_bounded_place() {
         let mut reads = Reads::default();
         for number in 0..3 * MAX_READS {
-            assert!(reads.is_first(read(number), None, WINDOW_MS));
+            assert!(reads.is_first(read(number), &mut None, WINDOW_MS));
             assert!(reads.seen.len() <= MAX_READS);
         }
     }
