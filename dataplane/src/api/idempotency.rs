@@ -2,6 +2,7 @@
 
 use axum::response::Response;
 use docket_store::idempotency::{self, Kept, ToKeep};
+use http::header::IF_MATCH;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -39,11 +40,9 @@ impl IdempotencyKey {
         let Some(value) = first else { return Ok(None) };
         let key = value.to_str().ok().filter(|key| (1..=MAX_CHARS).contains(&key.len()) && second.is_none());
         match key.filter(|key| key.bytes().all(|byte| byte.is_ascii_graphic())) {
-            Some(key) => Ok(Some(Self {
-                key: key.to_owned(),
-                route: route.to_owned(),
-                digest: hex::encode(Sha256::digest(body)),
-            })),
+            Some(key) => {
+                Ok(Some(Self { key: key.to_owned(), route: route.to_owned(), digest: digest(headers, body) }))
+            }
             None => {
                 Err(ApiError::field(HEADER, "must be given once, with 1 to 128 visible ASCII characters"))
             }
@@ -72,6 +71,16 @@ impl IdempotencyKey {
             Some(_) => Err(ApiError::KeyReused),
         }
     }
+}
+
+/// What a request asks for. Another `If-Match` makes it another request.
+fn digest(headers: &HeaderMap, body: &[u8]) -> String {
+    let mut digest = Sha256::new_with_prefix(body);
+    for condition in headers.get_all(IF_MATCH) {
+        digest.update(b"\nIf-Match: ");
+        digest.update(condition.as_bytes());
+    }
+    hex::encode(&digest.finalize())
 }
 
 /// What a kept response about a web order has.

@@ -171,4 +171,11 @@ async fn a_repeat_has_the_etag_of_the_first_response_and_a_key_for_another_body_
         assert_eq!(reply.headers.get("idempotency-replayed").map(String::as_str), replayed);
     }
     assert_eq!(kind(&post(&captioned("second")).await), (409, "idempotency-key-reused".to_owned()));
+    // Another version makes it another request: the kept response would say that a change was saved which was not.
+    let change = with(captioned("third"), json!({"webOrderId": "W00000001"})).to_string();
+    for (tag, expected) in [("\"1\"", 200), ("\"1\"", 200), ("\"2\"", 409)] {
+        let headers = [("idempotency-key", "k2"), ("if-match", tag)];
+        let reply = ada.try_post("/Orders/Save", &change, &headers).await.expect("an answer");
+        assert_eq!(reply.status, expected, "{tag}");
+    }
 }
