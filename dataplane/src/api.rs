@@ -84,6 +84,11 @@ fn no_such_route(state: &ApiState, parts: &Parts, paths: &[(String, bool)]) -> A
 
 /// Whether `sent` is `path` but for the case of letters, further slashes, and what other APIs have in front of their paths.
 fn is_almost(path: &str, sent: &str) -> bool {
+    /// No path of the API is nearly as long, and to compare a longer one would cost more than to refuse it.
+    const LONGEST: usize = 64;
+    if sent.len() > LONGEST {
+        return false;
+    }
     let is_prefix = |step: &&str| step.eq_ignore_ascii_case("api") || step.eq_ignore_ascii_case("v2");
     let steps = sent.split('/').filter(|step| !step.is_empty()).skip_while(is_prefix);
     steps.map(str::to_ascii_lowercase).eq(path.split('/').skip(1).map(str::to_ascii_lowercase))

@@ -67,9 +67,15 @@ pub async fn dead_letters(connection: &mut Connection, filter: &DeadFilter) -> R
     let webhooks = names(connection, &filter.webhook).await?;
     let (sql, params) = dead("SELECT d.id, d.event_id, d.created_at_ms", filter, &webhooks);
     let rows = connection.query(&sql, params).await?;
-    rows.iter()
-        .map(|row| Ok(Dead { id: row.get(0)?, event_id: row.get(1)?, created_at_ms: row.get(2)? }))
-        .collect()
+    let mut found = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let dead = Dead { id: row.get(0)?, event_id: row.event_id(1)?, created_at_ms: row.get(2)? };
+        // No header can carry an id that another program has spoiled, so it can't be sent again.
+        if !dead.event_id.is_empty() {
+            found.push(dead);
+        }
+    }
+    Ok(found)
 }
 
 /// What the history may have for the webhook with this key: the key, and uids in rows of before keys.
