@@ -355,7 +355,7 @@ impl FailureClass {
                 "The TLS handshake failed; the receiver must speak TLS 1.2 or 1.3 and HTTP/1.1, know the host of targetURL, and not want a client certificate."
             }
             Self::Timeout(Phase::Dns) => {
-                "Looking up the name took too long; check the DNS servers of the target's domain."
+                "Looking up the name took too long; check the DNS servers of the target's domain, and whether your own network lets DNS through."
             }
             Self::Timeout(Phase::Connect) => {
                 "The receiver did not accept a connection in time; check its firewall, its load and how many connections it serves at the same time."
