@@ -80,7 +80,7 @@ fn digest(headers: &HeaderMap, body: &[u8]) -> String {
         digest.update(b"\nIf-Match: ");
         digest.update(condition.as_bytes());
     }
-    hex::encode(&digest.finalize())
+    hex::encode(digest.finalize())
 }
 
 /// What a kept response about a web order has.
