@@ -11,6 +11,7 @@ mod resolve;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
+pub use authority::ca_bundle_warning;
 pub use conflicts::{claimed, claimed_by, duplicates, taken};
 
 use crate::conditions::ReasonCode;

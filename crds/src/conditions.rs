@@ -141,7 +141,7 @@ names! {
         ConfigMapNotFound,
         /// `ResolvedRefs` is false: the ConfigMap exists, but has no such key.
         ConfigMapKeyMissing,
-        /// `ResolvedRefs` is false: the CA bundle contains no PEM certificate, is too large, or has no certificate that Docket can use.
+        /// `ResolvedRefs` is false: the CA bundle contains no PEM certificate or a broken one, is too large, or has none that Docket can use.
         InvalidCaBundle,
 
         /// `DatabaseReady` is false: the operator is creating the database.

@@ -63,6 +63,7 @@
 //! assert_eq!(webhook.map(|webhook| webhook.target_url.host()), Some("hooks.acme.example"));
 //! ```
 
+mod certificate;
 pub mod client_code;
 pub mod compile;
 pub mod conditions;

@@ -1,9 +1,13 @@
-//! PEM files of certificates as programs write them, for parsers that know only `BEGIN CERTIFICATE`.
-
-use std::borrow::Cow;
+//! Bundles of certificates in PEM, as people and programs write them: the one reader for all files and values with authorities.
+//!
+//! It takes UTF-8 and UTF-16, byte order marks anywhere, the ends of lines of every system, indented blocks, blocks on one line,
+//! the labels of older programs and of OpenSSL, and any text between the blocks. Lines that begin with `#` are comments, so that a
+//! certificate can be switched off. It leaves out no other certificate: one broken block makes the bundle a [`BadBundle`].
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
+
+use crate::certificate::{Certificate, Der, SEQUENCE};
 
 /// The label of a certificate.
 const PLAIN: &str = "CERTIFICATE";
@@ -11,92 +15,337 @@ const PLAIN: &str = "CERTIFICATE";
 const OLD: &str = "X509 CERTIFICATE";
 /// The label of OpenSSL for a certificate that is followed by what it is trusted for.
 const TRUSTED: &str = "TRUSTED CERTIFICATE";
+/// What stands around a label.
+const DASHES: &str = "-----";
 
-/// The same certificates under the label `CERTIFICATE`, without a byte order mark and without what OpenSSL trusts them for. The
-/// rest of the text does not change.
-pub fn with_plain_labels(pem: &str) -> Cow<'_, str> {
-    let pem = pem.trim_start_matches('\u{feff}');
-    if !pem.contains(OLD) && !pem.contains(TRUSTED) {
-        return Cow::Borrowed(pem);
+/// The byte order marks of UTF-8 and UTF-16.
+pub(crate) const BYTE_ORDER_MARKS: [&[u8]; 3] = [b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"];
+
+/// Why a bundle cannot be used. The text says what to do and quotes nothing of the bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadBundle {
+    /// No block is labelled as a certificate.
+    #[error("must contain at least one certificate in PEM form (-----BEGIN CERTIFICATE-----)")]
+    Empty,
+    /// One block is broken.
+    #[error("certificate {number} of {count} {problem}")]
+    Block {
+        /// Which one, from 1.
+        number: usize,
+        /// The number of blocks, with the broken ones.
+        count: usize,
+        /// What is wrong with it.
+        problem: Problem,
+    },
+}
+
+/// What is wrong with a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// It ends without a line that begins it.
+    #[error("has no line -----BEGIN CERTIFICATE-----; copy it again with all its lines")]
+    NoBegin,
+    /// It begins, and the text or another block follows before its end.
+    #[error("has no line -----END CERTIFICATE-----; copy it again with all its lines")]
+    NoEnd,
+    /// Something else than base64 is in it.
+    #[error("is not base64 between its BEGIN and END lines; copy it again")]
+    NotBase64,
+    /// It is base64, and its bytes are no certificate.
+    #[error("is not an X.509 certificate, or is cut off; export it again, or remove it")]
+    NotACertificate,
+    /// It is a certificate, and the TLS library does not take it.
+    #[error("can't be used as an authority; make it again with another program, or remove it")]
+    NotUsable,
+}
+
+/// The certificates of a bundle, in DER and in their order.
+pub fn certificates(bundle: &[u8]) -> Result<Vec<Vec<u8>>, BadBundle> {
+    let blocks = blocks(&without_comments(&ascii(bundle)));
+    let count = blocks.len();
+    let numbered = (1..).zip(blocks);
+    let certificates: Result<Vec<_>, _> = numbered
+        .map(|(number, block)| block.map_err(|problem| BadBundle::Block { number, count, problem }))
+        .collect();
+    certificates.and_then(|all| if all.is_empty() { Err(BadBundle::Empty) } else { Ok(all) })
+}
+
+/// Hands each certificate of a bundle, in DER, to `add`. One that `add` refuses is [`Problem::NotUsable`].
+pub fn add_each<E>(bundle: &[u8], mut add: impl FnMut(Vec<u8>) -> Result<(), E>) -> Result<(), BadBundle> {
+    let certificates = certificates(bundle)?;
+    let count = certificates.len();
+    for (number, certificate) in (1..).zip(certificates) {
+        let refused = |_| BadBundle::Block { number, count, problem: Problem::NotUsable };
+        add(certificate).map_err(refused)?;
     }
-    let plain = pem.replace(&begin(OLD), &begin(PLAIN)).replace(&end(OLD), &end(PLAIN));
-    let begin_trusted = begin(TRUSTED);
-    let mut parts = plain.split(&begin_trusted);
-    let mut text = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        text.push_str(&begin(PLAIN));
-        let Some((body, rest)) = part.split_once(&end(TRUSTED)) else {
-            text.push_str(part); // cut off
-            continue;
-        };
-        let encoded: String = body.split_whitespace().collect();
-        let certificate =
-            BASE64.decode(&encoded).ok().and_then(|der| Some(BASE64.encode(first_element(&der)?)));
-        let certificate = certificate.unwrap_or(encoded);
-        text.push('\n');
-        for line in certificate.as_bytes().chunks(64) {
+    Ok(())
+}
+
+/// Certificates, in DER, as PEM with lines of at most 64 characters.
+pub fn text(certificates: &[Vec<u8>]) -> String {
+    let mut text = String::new();
+    for certificate in certificates {
+        text.push_str("-----BEGIN CERTIFICATE-----\n");
+        for line in BASE64.encode(certificate).as_bytes().chunks(64) {
             text.push_str(&String::from_utf8_lossy(line));
             text.push('\n');
         }
-        text.push_str(&end(PLAIN));
-        text.push_str(rest);
+        text.push_str("-----END CERTIFICATE-----\n");
     }
-    Cow::Owned(text)
+    text
 }
 
-fn begin(label: &str) -> String {
-    format!("-----BEGIN {label}-----")
-}
-
-fn end(label: &str) -> String {
-    format!("-----END {label}-----")
-}
-
-/// The first of several elements in DER: a tag, a length, and as many bytes.
-fn first_element(der: &[u8]) -> Option<&[u8]> {
-    let short = usize::from(*der.get(1)?);
-    let (head, length) = match short {
-        0..=0x7f => (2, short),
-        0x81..=0x84 => {
-            let bytes = der.get(2..2 + short - 0x80)?;
-            (2 + bytes.len(), bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)))
+/// The ASCII of a text in UTF-8 or UTF-16, where each ASCII character has a NUL beside it. All else becomes U+FFFD, which is not
+/// base64.
+fn ascii(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some((&first, behind)) = rest.split_first() {
+        if let Some(behind) = BYTE_ORDER_MARKS.iter().find_map(|mark| rest.strip_prefix(*mark)) {
+            rest = behind;
+            continue;
         }
-        _ => return None,
-    };
-    der.get(..head.checked_add(length)?)
+        match first {
+            0 => {}
+            1..=0x7f => text.push(char::from(first)),
+            0x80.. => text.push(char::REPLACEMENT_CHARACTER),
+        }
+        rest = behind;
+    }
+    text
+}
+
+fn lines(text: &str) -> impl DoubleEndedIterator<Item = &str> {
+    text.split_inclusive(['\n', '\r'])
+}
+
+fn without_comments(text: &str) -> String {
+    lines(text).filter(|line| !line.trim_start().starts_with('#')).collect()
+}
+
+/// The text between two `-----`.
+enum Part<'a> {
+    Begin(&'a str),
+    End(&'a str),
+    Other,
+}
+
+impl<'a> Part<'a> {
+    fn of(part: &'a str) -> Self {
+        let label = part.trim_matches('-'); // of a line of more dashes
+        match (label.strip_prefix("BEGIN "), label.strip_prefix("END ")) {
+            (Some(label), _) => Self::Begin(label),
+            (_, Some(label)) => Self::End(label),
+            (None, None) => Self::Other,
+        }
+    }
+}
+
+/// A block of a certificate that has begun.
+struct Begun<'a> {
+    label: &'a str,
+    body: Vec<&'a str>,
+    /// Its label begins a line. Another one may stand in a sentence, and is a block only if a certificate follows.
+    is_sure: bool,
+}
+
+/// The certificate of each block that is labelled as one.
+fn blocks(text: &str) -> Vec<Result<Vec<u8>, Problem>> {
+    let is_certificate = |label: &str| matches!(label, PLAIN | OLD | TRUSTED);
+    let mut blocks = Vec::new();
+    let mut begun: Option<Begun<'_>> = None;
+    let mut parts = text.split(DASHES);
+    // The text before this part, outside of certificates. No dashes stand before the first part.
+    let mut before = parts.next().unwrap_or_default();
+    for part in parts {
+        match Part::of(part) {
+            Part::Begin(label) => {
+                let is_sure = lines(before)
+                    .next_back()
+                    .is_none_or(|line| line.ends_with(['\n', '\r']) || line.trim().is_empty());
+                blocks.extend(begun.take().filter(|begun| begun.is_sure).map(|_| Err(Problem::NoEnd)));
+                begun = is_certificate(label).then(|| Begun { label, body: Vec::new(), is_sure });
+                before = "";
+            }
+            Part::End(label) => {
+                match begun.take() {
+                    Some(begun) => {
+                        let block = match is_certificate(label) {
+                            true => certificate(begun.label, &begun.body.join(DASHES)),
+                            false => Err(Problem::NoEnd),
+                        };
+                        blocks.extend((block.is_ok() || begun.is_sure).then_some(block));
+                    }
+                    None if is_certificate(label) && ends_in_base64(before) => {
+                        blocks.push(Err(Problem::NoBegin));
+                    }
+                    None => {}
+                }
+                before = "";
+            }
+            Part::Other => match &mut begun {
+                Some(begun) => begun.body.push(part),
+                None => before = part,
+            },
+        }
+    }
+    blocks.extend(begun.filter(|begun| begun.is_sure).map(|_| Err(Problem::NoEnd)));
+    blocks
+}
+
+/// Whether the last line that is not blank may be of a certificate.
+fn ends_in_base64(text: &str) -> bool {
+    let line = lines(text).map(str::trim).rfind(|line| !line.is_empty());
+    line.is_some_and(|line| line.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte)))
+}
+
+fn certificate(label: &str, body: &str) -> Result<Vec<u8>, Problem> {
+    // A label may end in more dashes than it has to.
+    let encoded: String = body.trim_start_matches('-').split_ascii_whitespace().collect();
+    let mut der = BASE64.decode(encoded).map_err(|_| Problem::NotBase64)?;
+    if label == TRUSTED {
+        let mut rest = Der(&der);
+        rest.take(SEQUENCE).ok_or(Problem::NotACertificate)?;
+        der.truncate(der.len() - rest.0.len());
+    }
+    match Certificate::read(&der) {
+        Some(_) => Ok(der),
+        None => Err(Problem::NotACertificate),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    // Made by openssl.
+    const ONE: &str = include_str!("compile/authority/prime256v1.pem");
+    const OTHER: &str = include_str!("compile/authority/rsa1024.pem");
+
+    fn both() -> Vec<Vec<u8>> {
+        let both = certificates(format!("{ONE}{OTHER}").as_bytes()).expect("two certificates");
+        assert_eq!(both.len(), 2);
+        both
+    }
+
+    fn utf_16(text: &str, bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
+        std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(bytes).collect()
+    }
+
     #[test]
-    fn labels_and_byte_order_mark_are_replaced() {
-        let plain = "-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n";
-        assert_eq!(with_plain_labels(plain), plain);
-        assert_eq!(with_plain_labels(&format!("\u{feff}{plain}")), plain);
-        let old = plain.replace("CERTIFICATE", "X509 CERTIFICATE");
-        let both = format!("\u{feff}# roots\n{old}{plain}");
-        assert_eq!(with_plain_labels(&both), format!("# roots\n{plain}{plain}"));
+    fn bundle_is_read_as_people_and_programs_write_it() {
+        let indented = |pem: &str| pem.lines().map(|line| format!("    {line}\n")).collect::<String>();
+        let one_line = |pem: &str| pem.replace('\n', "");
+        let named = |label: &str| ONE.replace(PLAIN, label);
+        for (how, text) in [
+            ("with comments", format!("# Müller's root\n{ONE}subject=CN = a\n----- next -----\n{OTHER}--\n")),
+            ("with marks", format!("\u{feff}{ONE}\u{feff}{OTHER}")),
+            ("of Windows", format!("{ONE}{OTHER}").replace('\n', "\r\n")),
+            ("of old Macs", format!("{ONE}{OTHER}").replace('\n', "\r")),
+            ("indented", format!("{}{}", indented(ONE), indented(OTHER))),
+            ("indented with tabs", format!("{}{}", indented(ONE).replace("    ", "\t"), OTHER)),
+            ("without a line break between them", format!("{}{}", ONE.trim_end(), OTHER.trim_end())),
+            ("on one line", format!("{}{}", one_line(ONE), one_line(OTHER))),
+            ("with an old label", format!("{}{OTHER}", named(OLD))),
+            ("with the label of OpenSSL", format!("{}{OTHER}", named(TRUSTED))),
+            ("with labels in more dashes", format!("{ONE}{OTHER}").replace("-----", "-------")),
+            (
+                "with one that is switched off",
+                format!("{}{ONE}{OTHER}", ONE.lines().map(|line| format!(" # {line}\n")).collect::<String>()),
+            ),
+            (
+                "with labels in sentences",
+                format!(
+                    "Put certificates (-----BEGIN CERTIFICATE-----) here, to -----END CERTIFICATE-----:\n{ONE}{OTHER}"
+                ),
+            ),
+            (
+                "with a second end",
+                format!("{ONE}-----END CERTIFICATE-----\n\n-----END CERTIFICATE-----\n{OTHER}"),
+            ),
+            ("after names", format!("one: {ONE}other: {OTHER}")),
+            ("with lines of dashes", format!("{}{ONE}{}\n{OTHER}", "-".repeat(72), "-".repeat(13))),
+            (
+                "with keys",
+                format!("-----BEGIN PRIVATE KEY-----\nTUlJ\n-----END PRIVATE KEY-----\n{ONE}{OTHER}"),
+            ),
+        ] {
+            assert_eq!(certificates(text.as_bytes()), Ok(both()), "{how}");
+            for bytes in [u16::to_le_bytes, u16::to_be_bytes] {
+                assert_eq!(certificates(&utf_16(&text, bytes)), Ok(both()), "{how}, UTF-16");
+            }
+        }
+        let joined = [utf_16(ONE, u16::to_le_bytes), OTHER.into()].concat();
+        assert_eq!(certificates(&joined), Ok(both()), "files of two kinds");
     }
 
     #[test]
     fn trusted_certificate_loses_what_follows_it() {
-        let certificate = [&[0x30, 0x81, 0x80][..], &[7; 0x80]].concat();
-        let trusted = [&certificate[..], &[0x30, 2, 5, 0]].concat();
+        let one = both().remove(0);
         let block = |label: &str, der: &[u8]| {
-            let text = BASE64.encode(der);
-            let lines: Vec<_> = text.as_bytes().chunks(64).map(String::from_utf8_lossy).collect();
-            format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
+            format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", BASE64.encode(der))
         };
-        let given = format!("{}{}", block(TRUSTED, &trusted), block(PLAIN, &certificate));
-        assert_eq!(with_plain_labels(&given), block(PLAIN, &certificate).repeat(2));
-        let windows = block(TRUSTED, &trusted).replace('\n', "\r\n");
-        assert!(with_plain_labels(&windows).starts_with(block(PLAIN, &certificate).trim_end()));
-        for odd in
-            ["-----BEGIN TRUSTED CERTIFICATE-----\nMAMC", &block(TRUSTED, &[0x30]), &block(TRUSTED, &[])]
-        {
-            assert!(!with_plain_labels(odd).contains("TRUSTED CERTIFICATE-----\n-----END"), "no panic");
+        let followed = [&one[..], &[0x30, 2, 5, 0]].concat();
+        assert_eq!(certificates(block(TRUSTED, &followed).as_bytes()), Ok(vec![one]));
+        let alone = |problem| Err(BadBundle::Block { number: 1, count: 1, problem });
+        assert_eq!(certificates(block(PLAIN, &followed).as_bytes()), alone(Problem::NotACertificate));
+        for short in [&[0x30][..], &[]] {
+            assert_eq!(certificates(block(TRUSTED, short).as_bytes()), alone(Problem::NotACertificate));
         }
+    }
+
+    #[test]
+    fn broken_block_is_named_by_its_number_and_what_is_wrong() {
+        let (begin, end) = ("-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----");
+        let no_certificate = "-----BEGIN CERTIFICATE-----\nTUlJQg==\n-----END CERTIFICATE-----\n";
+        let cut = &ONE[..ONE.len() / 2];
+        for (broken, problem) in [
+            (ONE.replace(begin, ""), Problem::NoBegin),
+            (ONE.replace(begin, "----BEGIN CERTIFICATE-----"), Problem::NoBegin),
+            (ONE.replace(end, ""), Problem::NoEnd),
+            (ONE.replace(end, "----END CERTIFICATE-----"), Problem::NoEnd),
+            (ONE.replace(end, "-----END PRIVATE KEY-----"), Problem::NoEnd),
+            (format!("{cut}\n"), Problem::NoEnd),
+            (ONE.replace('M', "!"), Problem::NotBase64),
+            (ONE.replace('M', "\u{a0}"), Problem::NotBase64),
+            (ONE.replace(begin, &format!("{begin}\nComment: root\n")), Problem::NotBase64),
+            (no_certificate.to_owned(), Problem::NotACertificate),
+            (no_certificate.replace("TUlJQg==", ""), Problem::NotACertificate),
+        ] {
+            let bad = |number, count| Err(BadBundle::Block { number, count, problem });
+            assert_eq!(certificates(broken.as_bytes()), bad(1, 1), "{broken}");
+            assert_eq!(certificates(format!("{ONE}{broken}{OTHER}").as_bytes()), bad(2, 3), "{broken}");
+        }
+        let text = BadBundle::Block { number: 2, count: 3, problem: Problem::NoEnd }.to_string();
+        assert_eq!(
+            text,
+            "certificate 2 of 3 has no line -----END CERTIFICATE-----; copy it again with all its lines"
+        );
+        for nothing in ["", "no PEM at all", "-----BEGIN PRIVATE KEY-----\nTUlJ\n-----END PRIVATE KEY-----\n"]
+        {
+            assert_eq!(certificates(nothing.as_bytes()), Err(BadBundle::Empty), "{nothing}");
+        }
+    }
+
+    #[test]
+    fn certificate_that_is_not_whole_is_refused_at_every_length() {
+        let one = both().remove(0);
+        for end in 0..one.len() {
+            let cut = text(&[one[..end].to_vec()]);
+            let bad = BadBundle::Block { number: 1, count: 1, problem: Problem::NotACertificate };
+            assert_eq!(certificates(cut.as_bytes()), Err(bad), "{end}");
+        }
+    }
+
+    #[test]
+    fn text_reads_back_and_is_that_of_openssl() {
+        assert_eq!(text(&both()), format!("{ONE}{OTHER}"));
+        let refused =
+            add_each(
+                format!("{ONE}{OTHER}").as_bytes(),
+                |der| if der == both()[1] { Err(()) } else { Ok(()) },
+            );
+        let bad = BadBundle::Block { number: 2, count: 2, problem: Problem::NotUsable };
+        assert_eq!(refused, Err(bad));
     }
 }

@@ -5,6 +5,8 @@ use std::fmt;
 use secrecy::{ExposeSecret, SecretSlice, SecretString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::pem::BYTE_ORDER_MARKS;
+
 /// Secret bytes exactly as in their Secret; hexadecimal in JSON, and wiped from memory when dropped.
 #[derive(Clone)]
 pub struct SecretBytes(SecretSlice<u8>);
@@ -23,37 +25,78 @@ impl SecretBytes {
 
 impl SecretBytes {
     /// Returns what about a text looks like a mistake, although it is allowed: every byte of a secret is part of the key.
-    /// `None` for random bytes, which may begin and end in any way.
+    /// `None` for random bytes, which may begin and end in any way. It quotes nothing of the secret.
     pub fn oddity(&self) -> Option<&'static str> {
-        const MARKS: [&[u8]; 3] = [b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"];
         let bytes = self.expose();
-        if MARKS.iter().any(|mark| bytes.starts_with(mark)) && bytes.len() > 3 {
+        let [utf_8, utf_16 @ ..] = BYTE_ORDER_MARKS;
+        // Random bytes may begin with the two bytes of UTF-16. A text in it has a NUL in each ASCII character.
+        let is_utf_16 = bytes.len().is_multiple_of(2) && bytes.contains(&0);
+        if bytes.len() > 3
+            && (bytes.starts_with(utf_8) || is_utf_16 && utf_16.iter().any(|mark| bytes.starts_with(mark)))
+        {
             return Some("begins with a byte order mark");
         }
-        let is_text = std::str::from_utf8(bytes).is_ok_and(|text| {
-            !text.chars().any(|char| char.is_control() && !matches!(char, '\t' | '\n' | '\r'))
-        });
-        let is_quoted =
-            |quote: &u8| bytes.len() > 2 && bytes.starts_with(&[*quote]) && bytes.ends_with(&[*quote]);
-        match bytes {
-            _ if !is_text => None,
-            [.., b'\n' | b'\r'] => Some("ends in a newline"),
-            [.., b' ' | b'\t'] => Some("ends in a blank"),
-            [b' ' | b'\t' | b'\n' | b'\r', ..] => Some("begins with a blank"),
-            _ if b"\"'".iter().any(is_quoted) => Some("has quotation marks around it"),
-            _ if bytes.starts_with(b"whsec_") => Some("begins with whsec_"),
-            _ => None,
-        }
+        let is_binary = |char: char| char.is_control() && !matches!(char, '\t' | '\n' | '\r');
+        let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains(is_binary))?;
+        ODDITIES.iter().find(|(_, is_odd)| is_odd(text)).map(|(oddity, _)| *oddity)
     }
 
     /// A sentence about the [`oddity`](Self::oddity) of the secret that `field` names, if it has one.
     pub fn warning(&self, field: &str) -> Option<String> {
         let oddity = self.oddity()?;
         Some(format!(
-            "{field}: the secret {oddity}, which is part of the key: the receiver must have the same bytes; if it is a mistake, \
-             correct the Secret"
+            "{field}: the secret {oddity}; every byte of it is part of the key, and the receiver must have the same bytes; if it is \
+             a mistake, correct the Secret"
         ))
     }
+}
+
+/// What a secret does that looks like a mistake, and whether a text does it.
+type Oddity = (&'static str, fn(&str) -> bool);
+
+/// What looks like a mistake in a text. The first one that fits counts.
+const ODDITIES: [Oddity; 9] = [
+    ("ends in a newline", |text| text.ends_with(['\n', '\r'])),
+    ("ends in a blank", |text| text.ends_with(char::is_whitespace)),
+    ("begins with a blank", |text| text.starts_with(char::is_whitespace)),
+    ("begins or ends with an invisible character", |text| {
+        text.starts_with(is_invisible) || text.ends_with(is_invisible)
+    }),
+    ("has quotation marks around it", |text| is_between(text, "\"", "\"") || is_between(text, "'", "'")),
+    ("begins with whsec_", |text| text.starts_with("whsec_")),
+    ("looks like a line NAME=value of an env file", is_env_line),
+    ("looks like a placeholder that was not filled in", |text| {
+        [("${", "}"), ("$(", ")"), ("{{", "}}"), ("<", ">")]
+            .iter()
+            .any(|(from, to)| is_between(text, from, to))
+    }),
+    ("is a word that often stands where a secret is missing", |text| {
+        MISSING_WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
+    }),
+];
+
+/// What programs and templates write if there is no secret, in any case.
+const MISSING_WORDS: [&str; 9] =
+    ["undefined", "null", "none", "nil", "nan", "[object object]", "changeme", "change-me", "change_me"];
+
+/// Whether a character takes no room: zero-width spaces and joiners, marks of direction, a soft hyphen, a byte order mark.
+fn is_invisible(char: char) -> bool {
+    matches!(char, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+fn is_between(text: &str, from: &str, to: &str) -> bool {
+    text.strip_prefix(from).and_then(|rest| rest.strip_suffix(to)).is_some_and(|inner| !inner.is_empty())
+}
+
+/// `NAME=value`, and neither base32 or base64 in capitals with its padding nor a password that happens to have the sign.
+fn is_env_line(text: &str) -> bool {
+    let is_name = |name: &str| {
+        name.starts_with(|char: char| char.is_ascii_uppercase())
+            && (name.len() >= 3 || name.contains('_'))
+            && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+    };
+    let value = text.split_once('=').filter(|(name, _)| is_name(name)).map(|(_, value)| value);
+    value.is_some_and(|value| !value.is_empty() && !value.starts_with('='))
 }
 
 impl From<Vec<u8>> for SecretBytes {
@@ -223,6 +266,19 @@ mod tests {
             (b"\xff\xfeh\0u\0", "begins with a byte order mark"),
             (b"\"hunter2\"", "has quotation marks around it"),
             (b"whsec_aHVudGVyMg==", "begins with whsec_"),
+            ("hunter2\u{a0}".as_bytes(), "ends in a blank"),
+            ("\u{2009}hunter2".as_bytes(), "begins with a blank"),
+            ("hunter2\u{200b}".as_bytes(), "begins or ends with an invisible character"),
+            ("\u{2060}hunter2".as_bytes(), "begins or ends with an invisible character"),
+            ("hunter2\u{feff}".as_bytes(), "begins or ends with an invisible character"),
+            (b"WEBHOOK_SECRET=hunter2", "looks like a line NAME=value of an env file"),
+            (b"${WEBHOOK_SECRET}", "looks like a placeholder that was not filled in"),
+            (b"{{ .Values.secret }}", "looks like a placeholder that was not filled in"),
+            (b"<your secret>", "looks like a placeholder that was not filled in"),
+            (b"undefined", "is a word that often stands where a secret is missing"),
+            (b"None", "is a word that often stands where a secret is missing"),
+            (b"null", "is a word that often stands where a secret is missing"),
+            (b"ChangeMe", "is a word that often stands where a secret is missing"),
         ] {
             assert_eq!(oddity(odd), Some(expected));
         }
@@ -233,9 +289,33 @@ mod tests {
             b"\x01\x02\n",
             b"\xfd\x80\n",
             b"'",
+            b"MFRGGZDFMZTWQ2LK======",
+            b"AB==",
+            b"K=3vR!x",
+            b"\xff\xfeabcd",
+            b"\xfe\xff\0bc",
+            b"Name=value",
+            b"=A",
+            b"A=",
+            b"${",
+            b"a${B}",
+            b"{{}}",
+            b"nullable",
+            "a\u{200b}b".as_bytes(),
             "schl\u{fc}ssel".as_bytes(),
         ] {
             assert_eq!(oddity(fine), None);
+        }
+    }
+
+    #[test]
+    fn warning_names_the_field_and_never_the_value() {
+        for odd in ["hunter2 ", "SECRET=hunter2", "${hunter2}", "\"hunter2\""] {
+            let warning = SecretBytes::from(odd.as_bytes().to_vec()).warning("spec.secretRef").expect(odd);
+            assert!(
+                warning.starts_with("spec.secretRef: the secret ") && !warning.contains("hunter2"),
+                "{warning}"
+            );
         }
     }
 

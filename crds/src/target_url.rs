@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::{fmt, hash};
 
 use serde::{Deserialize, Serialize};
-use url::{ParseError, Url};
+use url::{Host, ParseError, Url};
 
 use crate::rules::{Check, Rule};
 
@@ -74,7 +74,35 @@ const CHECKS: &[Check<str>] = &[
         cel: "!self.matches('%([^0-9A-Fa-f]|[0-9A-Fa-f]([^0-9A-Fa-f]|$)|$)')",
         message: "targetURL must have two hexadecimal digits after each %; write % itself as %25",
     },
+    // From here on: names that no certificate can be for, so that TLS refuses them. The rules in CEL see the host as it is written.
+    Check {
+        holds: |text| labels_of_host(text).iter().all(|label| !label.is_empty()),
+        cel: "!self.matches('^[^:/?#]*://([.]|[^/?#:[]*[.][.])')",
+        message: "targetURL must have a host with no dot at its start and no two dots in a row",
+    },
+    Check {
+        holds: |text| {
+            let labels = labels_of_host(text);
+            labels.iter().all(|label| label.len() <= 63) && labels.join(".").len() <= 253
+        },
+        cel: "!self.matches('^[^:/?#]*://(([^/?#:[]*[.])?[0-9A-Za-z_-]{64}|[0-9A-Za-z._-]{253,}[0-9A-Za-z_-])')",
+        message: "targetURL must have a host of at most 253 characters, at most 63 between dots",
+    },
+    Check {
+        holds: |text| {
+            labels_of_host(text).iter().all(|label| !label.starts_with('-') && !label.ends_with('-'))
+        },
+        cel: "!self.matches('^[^:/?#]*://(([^/?#:[]*[.])?-|[^/?#:[]*-([.:/?#]|$))')",
+        message: "targetURL must have a host whose parts neither begin nor end with a hyphen",
+    },
+    Check {
+        holds: |text| labels_of_host(text).iter().all(|label| label.bytes().all(is_of_a_name)),
+        cel: r#"!self.matches('^[^:/?#]*://[^/?#:[]*[!$&\'()*+,;=~"`{}]')"#,
+        message: "targetURL must have a host of letters, digits, hyphens and underscores between dots",
+    },
 ];
+/// The last of [`CHECKS`], which a URL may break that an earlier version took.
+const NEWER_CHECKS: usize = 4;
 
 /// The CRD's rule for `spec.targetURL`. In code it is a little stricter than CEL can be.
 pub(crate) const RULE: Rule = Rule::Text { length: 0..=MAX_CHARS, checks: CHECKS };
@@ -99,7 +127,31 @@ fn is_absolute_https(text: &str) -> bool {
     written && parsed
 }
 
+/// The parts between the dots of a host that is a name, without a dot at its end; empty for an address, or without a host.
+fn labels_of_host(text: &str) -> Vec<String> {
+    let url = Url::parse(text).ok();
+    let Some(Host::Domain(name)) = url.as_ref().and_then(Url::host) else {
+        return Vec::new();
+    };
+    name.strip_suffix('.').unwrap_or(name).split('.').map(str::to_owned).collect()
+}
+
+const fn is_of_a_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')
+}
+
 impl TargetUrl {
+    fn checked(text: String, checks: &[Check<str>]) -> Result<Self, InvalidTargetUrl> {
+        if text.chars().count() > MAX_CHARS {
+            return Err(InvalidTargetUrl("targetURL must have at most 2048 characters"));
+        }
+        if let Some(broken) = checks.iter().find(|check| !(check.holds)(&text)) {
+            return Err(InvalidTargetUrl(broken.message));
+        }
+        let url = Url::parse(&text).map_err(|_| InvalidTargetUrl(NOT_ABSOLUTE_HTTPS))?;
+        Ok(Self { text, url })
+    }
+
     /// The parsed form, for making requests.
     pub fn url(&self) -> &Url {
         &self.url
@@ -119,17 +171,17 @@ impl TargetUrl {
     /// resolve to one.
     pub fn is_private_address(&self) -> bool {
         match self.url.host() {
-            Some(url::Host::Ipv4(address)) => {
+            Some(Host::Ipv4(address)) => {
                 address.is_loopback()
                     || address.is_private()
                     || address.is_link_local()
                     || address.is_unspecified()
             }
-            Some(url::Host::Ipv6(address)) => {
+            Some(Host::Ipv6(address)) => {
                 let local = address.is_unique_local() || address.is_unicast_link_local();
                 address.is_loopback() || address.is_unspecified() || local
             }
-            Some(url::Host::Domain(_)) | None => false,
+            Some(Host::Domain(_)) | None => false,
         }
     }
 
@@ -139,26 +191,21 @@ impl TargetUrl {
     }
 }
 
+/// Reads back what was declared, perhaps to an earlier version: one such URL must not make the whole tenant unreadable.
 impl TryFrom<String> for TargetUrl {
     type Error = InvalidTargetUrl;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        if text.chars().count() > MAX_CHARS {
-            return Err(InvalidTargetUrl("targetURL must have at most 2048 characters"));
-        }
-        if let Some(broken) = CHECKS.iter().find(|check| !(check.holds)(&text)) {
-            return Err(InvalidTargetUrl(broken.message));
-        }
-        let url = Url::parse(&text).map_err(|_| InvalidTargetUrl(NOT_ABSOLUTE_HTTPS))?;
-        Ok(Self { text, url })
+        Self::checked(text, &CHECKS[..CHECKS.len() - NEWER_CHECKS])
     }
 }
 
+/// Reads what is declared now.
 impl FromStr for TargetUrl {
     type Err = InvalidTargetUrl;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        text.to_owned().try_into()
+        Self::checked(text.to_owned(), CHECKS)
     }
 }
 
@@ -255,6 +302,55 @@ mod tests {
         for text in ["https://h.example/%", "https://h.example/%4", "https://h.example/?x=100%25%zz"] {
             assert!(refusal(text).contains("%25"), "{text}");
         }
+    }
+
+    #[test]
+    fn refuses_names_that_no_certificate_can_be_for() {
+        for host in ["a..b", ".a.example", "a.example..", "..", "a.%2Eb"] {
+            let refusal = refusal(&format!("https://{host}/"));
+            assert!(refusal.contains("no two dots in a row") || host == "..", "{host}: {refusal}");
+        }
+        let (label, name) = ("a".repeat(64), format!("{}example", "a.".repeat(124)));
+        for host in [label.clone(), format!("h.{label}.example"), name.clone(), "ü".repeat(63)] {
+            assert!(refusal(&format!("https://{host}:8443/")).contains("at most 63 between dots"), "{host}");
+        }
+        for host in ["-a.example", "a-.example", "a.-b.example", "a.example-", "a.example-."] {
+            assert!(
+                refusal(&format!("https://{host}?x")).contains("neither begin nor end with a hyphen"),
+                "{host}"
+            );
+        }
+        for host in
+            ["*.acme.example", "a,b.example", "$(HOST)", "${HOST}", "{tenant}.acme.example", "it's.example"]
+        {
+            let refusal = refusal(&format!("https://{host}/"));
+            assert!(refusal.contains("letters, digits, hyphens and underscores"), "{host}: {refusal}");
+        }
+        for host in [
+            "a_b.example",
+            &format!("{}。{}.jp", "あ".repeat(20), "い".repeat(20)),
+            "_dmarc.example",
+            "a.example.",
+            "a--b.example",
+            "xn--mller-kva.example",
+            &label[1..],
+            &name[2..],
+            &format!("{}.", &name[2..]),
+            "[2001:db8::1]",
+            "192.0.2.1",
+        ] {
+            let text = format!("https://{host}/-a..b/-?-=..");
+            assert!(text.parse::<TargetUrl>().is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn host_that_an_earlier_version_took_reads_back() {
+        for text in ["https://a..b/", "https://-a.example/"] {
+            assert!(text.parse::<TargetUrl>().is_err(), "{text}");
+            assert!(TargetUrl::try_from(text.to_owned()).is_ok(), "{text}");
+        }
+        assert!(TargetUrl::try_from("http://h.example/".to_owned()).is_err());
     }
 
     #[test]

@@ -62,8 +62,8 @@ async fn webhooks_of_another_namespace_do_not_keep_a_tenant_from_being_suspended
     let allowed = "  webhooks: {allowedNamespaces: {from: All}}\n---\n";
     release.apply(&tenant_yaml("crowded").replace("---\n", allowed));
     release.wait("tenant", "crowded", "Ready", "True").await;
-    let body = "A".repeat(65_536 - 55);
-    let bundle = format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n");
+    let authority = include_str!("../../crds/src/compile/authority/prime256v1.pem");
+    let bundle = authority.repeat(65_536 / authority.len());
     let bundle = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ca"}, "data": {"ca.crt": bundle},
     });

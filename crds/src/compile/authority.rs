@@ -1,10 +1,9 @@
 //! Whether a certificate of a `caBundleRef` can vouch for a receiver: the kind of its key, and that it is no receiver's own.
 //!
-//! Reads the few fields of X.509 (RFC 5280, 4.1) that this needs. What it can't read passes: the data plane, which has a TLS
-//! library, decides about it.
+//! A key or an extension that can't be read passes: the data plane, which has a TLS library, decides about it.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use crate::certificate::{BIT_STRING, BOOLEAN, Certificate, Der, INTEGER, OBJECT_ID, OCTET_STRING, SEQUENCE};
+use crate::pem;
 
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 1];
 const ELLIPTIC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1];
@@ -14,49 +13,47 @@ const P521: &[u8] = &[0x2b, 0x81, 4, 0, 0x23];
 const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
 const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
 
-const BOOLEAN: u8 = 0x01;
-const INTEGER: u8 = 0x02;
-const BIT_STRING: u8 = 0x03;
-const OCTET_STRING: u8 = 0x04;
-const OBJECT_ID: u8 = 0x06;
-const SEQUENCE: u8 = 0x30;
-const VERSION: u8 = 0xa0;
-const EXTENSIONS: u8 = 0xa3;
+/// The most certificates that a warning names.
+const MOST_NAMED: usize = 4;
 
-/// Why none of these certificates can be used; `None`: one can, or may.
-///
-/// `pem` has certificate blocks only.
-pub(super) fn unusable(pem: &str) -> Option<String> {
-    let mut first = None;
-    for (number, block) in (1..).zip(pem.split("-----BEGIN CERTIFICATE-----").skip(1)) {
-        let body = block.split("-----").next().unwrap_or_default();
-        let der = STANDARD.decode(body.split_ascii_whitespace().collect::<String>()).ok()?;
-        let why = problem(&der)?;
-        first.get_or_insert_with(|| format!("certificate {number} can't be used as an authority: {why}"));
+/// Why none of these certificates, in DER, can be used; `None`: one can, or may.
+pub(super) fn refusal(certificates: &[Vec<u8>]) -> Option<String> {
+    let unusable = unusable(certificates);
+    let (number, why) = unusable.first().filter(|_| unusable.len() == certificates.len())?;
+    Some(format!("certificate {number} can't be used as an authority: {why}"))
+}
+
+/// A sentence about the certificates of a bundle, in PEM, that can't be used, if there are some beside usable ones. It begins with
+/// the field and names at most four of them.
+pub fn ca_bundle_warning(bundle: &[u8]) -> Option<String> {
+    let certificates = pem::certificates(bundle).ok()?;
+    let (unusable, count) = (unusable(&certificates), certificates.len());
+    if unusable.is_empty() || unusable.len() == count {
+        return None;
     }
-    first
+    let named = unusable.iter().take(MOST_NAMED);
+    let mut named: Vec<String> = named
+        .map(|(number, why)| format!("certificate {number} of {count} can't be used as an authority: {why}"))
+        .collect();
+    if let Some(more) = unusable.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
+        named.push(format!("nor can {more} more"));
+    }
+    Some(format!("spec.caBundleRef: {}; only the others are used", named.join("; ")))
+}
+
+/// Those that can't be used, by their number from 1, each with the reason.
+fn unusable(certificates: &[Vec<u8>]) -> Vec<(usize, String)> {
+    (1..).zip(certificates).filter_map(|(number, der)| Some((number, problem(der)?))).collect()
 }
 
 /// What is wrong with a certificate, if it can be read.
 fn problem(der: &[u8]) -> Option<String> {
-    let mut fields = Der(Der(Der(der).take(SEQUENCE)?).take(SEQUENCE)?);
-    fields.skip(VERSION);
-    fields.take(INTEGER)?; // serial number
-    fields.take(SEQUENCE)?; // algorithm of the signature
-    let issuer = fields.take(SEQUENCE)?;
-    fields.take(SEQUENCE)?; // validity
-    let subject = fields.take(SEQUENCE)?;
-    let key = fields.take(SEQUENCE)?;
+    let Certificate { issuer, subject, key, extensions } = Certificate::read(der)?;
     if let Some(kind) = bad_key(key) {
         return Some(format!(
             "its key is {kind}; use an authority with RSA of 2048 to 8192 bits, P-256, P-384 or Ed25519"
         ));
     }
-    while !fields.0.is_empty() && fields.0[0] != EXTENSIONS {
-        fields.next()?;
-    }
-    let extensions =
-        fields.take(EXTENSIONS).and_then(|content| Der(content).take(SEQUENCE)).unwrap_or_default();
     (issuer != subject && is_receiver(extensions) == Some(true))
         .then(|| "it is the certificate of a receiver (CA:FALSE); use that of its issuer".to_owned())
 }
@@ -89,42 +86,12 @@ fn is_receiver(extensions: &[u8]) -> Option<bool> {
     while let Some(extension) = extensions.take(SEQUENCE) {
         let mut extension = Der(extension);
         if extension.take(OBJECT_ID)? == BASIC_CONSTRAINTS {
-            extension.skip(BOOLEAN); // whether it is critical
+            let _critical = extension.take(BOOLEAN);
             let constraints = Der(extension.take(OCTET_STRING)?).take(SEQUENCE)?;
             return Some(Der(constraints).take(BOOLEAN).is_none_or(|is_authority| is_authority == [0]));
         }
     }
     None
-}
-
-/// DER that is still to be read.
-struct Der<'a>(&'a [u8]);
-
-impl<'a> Der<'a> {
-    /// The content of the next value, which must have this tag.
-    fn take(&mut self, tag: u8) -> Option<&'a [u8]> {
-        (*self.0.first()? == tag).then(|| self.next()).flatten()
-    }
-
-    /// Leaves out the next value if it has this tag.
-    fn skip(&mut self, tag: u8) {
-        let _ = self.take(tag);
-    }
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        let (&[_, length], rest) = self.0.split_first_chunk::<2>()?;
-        let (length, rest) = match length {
-            ..=0x7f => (usize::from(length), rest),
-            0x81..=0x83 => {
-                let (bytes, rest) = rest.split_at_checked(usize::from(length & 0x7f))?;
-                (bytes.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)), rest)
-            }
-            _ => return None,
-        };
-        let (content, rest) = rest.split_at_checked(length)?;
-        self.0 = rest;
-        Some(content)
-    }
 }
 
 #[cfg(test)]
@@ -137,6 +104,10 @@ mod tests {
     const RSA_1024_PEM: &str = include_str!("authority/rsa1024.pem");
     const RECEIVER_PEM: &str = include_str!("authority/leaf.pem");
 
+    fn refused(bundle: &str) -> Option<String> {
+        refusal(&pem::certificates(bundle.as_bytes()).expect("certificates"))
+    }
+
     #[test]
     fn certificate_that_can_not_vouch_is_named_with_its_reason() {
         for (pem, why) in [
@@ -144,30 +115,49 @@ mod tests {
             (RSA_1024_PEM, "its key is RSA of 1024 bits; use"),
             (RECEIVER_PEM, "it is the certificate of a receiver (CA:FALSE)"),
         ] {
-            let text = unusable(pem).expect(why);
+            let text = refused(pem).expect(why);
             assert!(
                 text.starts_with("certificate 1 can't be used as an authority: ") && text.contains(why),
                 "{text}"
             );
-            assert_eq!(unusable(&format!("{pem}{P256_PEM}")), None, "one of them can be used");
+            assert_eq!(ca_bundle_warning(pem.as_bytes()), None, "it is refused");
+            let beside = format!("{P256_PEM}{pem}");
+            assert_eq!(refused(&beside), None, "one of them can be used");
+            let text = ca_bundle_warning(beside.as_bytes()).expect(why);
+            let begin = format!("spec.caBundleRef: certificate 2 of 2 can't be used as an authority: {why}");
+            assert!(text.starts_with(&begin) && text.ends_with("; only the others are used"), "{text}");
         }
-        assert_eq!(unusable(P256_PEM), None);
+        assert_eq!(refused(P256_PEM), None);
+        assert_eq!(ca_bundle_warning(P256_PEM.as_bytes()), None);
+        assert_eq!(ca_bundle_warning(b"no bundle"), None);
     }
 
     #[test]
-    fn what_can_not_be_read_passes() {
-        let whole =
-            P521_PEM.split("-----").nth(2).expect("a body").split_ascii_whitespace().collect::<String>();
-        let der = STANDARD.decode(whole).expect("base64");
-        for end in 0..der.len() {
-            let cut = format!(
-                "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n",
-                STANDARD.encode(&der[..end])
-            );
-            assert_eq!(unusable(&cut), None, "{end}");
-        }
-        for text in ["", "-----BEGIN CERTIFICATE-----\nTUlJQg==\n-----END CERTIFICATE-----\n"] {
-            assert_eq!(unusable(text), None);
+    fn warning_names_four_certificates_and_counts_the_others() {
+        let text =
+            ca_bundle_warning(format!("{}{P256_PEM}", P521_PEM.repeat(6)).as_bytes()).expect("a warning");
+        assert!(text.contains("certificate 4 of 7 ") && !text.contains("certificate 5 of 7"), "{text}");
+        assert!(text.ends_with("; nor can 2 more; only the others are used"), "{text}");
+    }
+
+    /// The certificate with the first byte that is `tag` after `oid` replaced by another one.
+    fn spoiled(pem: &str, oid: &[u8], tag: &[u8]) -> Vec<u8> {
+        let mut der = pem::certificates(pem.as_bytes()).expect("a certificate").remove(0);
+        let from = der.windows(oid.len()).rposition(|bytes| bytes == oid).expect("it has this") + oid.len();
+        let at = der[from..].windows(tag.len()).position(|bytes| bytes == tag).expect("it follows");
+        der[from + at + tag.len() - 1] = 0x1f;
+        der
+    }
+
+    #[test]
+    fn key_and_extension_that_can_not_be_read_pass() {
+        // The sequence in the bit string of the key, and the value of the extension.
+        for der in [
+            spoiled(RSA_1024_PEM, RSA, &[0, SEQUENCE]),
+            spoiled(RECEIVER_PEM, BASIC_CONSTRAINTS, &[OCTET_STRING]),
+        ] {
+            assert!(Certificate::read(&der).is_some());
+            assert_eq!(refusal(&[der]), None);
         }
     }
 }

@@ -4,7 +4,7 @@ use super::{
     GeneratedDatabase, Inputs, MAX_CA_BUNDLE, MAX_VALUE, Missing, Reason, SigningSecrets, Values, authority,
 };
 use crate::conditions::ReasonCode;
-use crate::pem::with_plain_labels;
+use crate::pem;
 use crate::tenant::{ApiKeySpec, SecretKeyRef};
 use crate::webhook::SecretRef;
 use crate::{ApiKeyDigest, DatabaseUrl, NotAnApiKey, SecretBytes, ValueKind, Webhook};
@@ -183,63 +183,22 @@ pub(super) fn ca_bundle(values: &dyn Values, webhook: &Webhook) -> Result<Option
         field: "spec.caBundleRef",
     };
     let value = reference.look_up(values)?;
-    let certificates = certificates(&String::from_utf8_lossy(&value));
-    if certificates.is_empty() {
-        let what = "must contain at least one certificate in PEM form (-----BEGIN CERTIFICATE-----)";
-        return Err(reference.invalid(ReasonCode::InvalidCaBundle, what));
-    }
-    if certificates.len() > MAX_CA_BUNDLE {
-        let what =
-            format!("must have at most {MAX_CA_BUNDLE} bytes of certificates, not {}", certificates.len());
+    let certificates = pem::certificates(&value)
+        .map_err(|bad| reference.invalid(ReasonCode::InvalidCaBundle, &bad.to_string()))?;
+    let text = pem::text(&certificates);
+    if text.len() > MAX_CA_BUNDLE {
+        let what = format!("must have at most {MAX_CA_BUNDLE} bytes of certificates, not {}", text.len());
         return Err(reference.invalid(ReasonCode::InvalidCaBundle, &what));
     }
-    if let Some(why) = authority::unusable(&certificates) {
+    if let Some(why) = authority::refusal(&certificates) {
         return Err(reference.invalid(ReasonCode::InvalidCaBundle, &why));
     }
-    Ok(Some(certificates))
-}
-
-/// The certificate blocks of a PEM text, without comments and private keys.
-fn certificates(pem: &str) -> String {
-    const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
-    const END: &str = "-----END CERTIFICATE-----";
-    let pem = with_plain_labels(pem);
-    let blocks =
-        pem.split(BEGIN).skip(1).filter_map(|rest| rest.split_once(END)).map(|(body, _)| body.trim());
-    let blocks = blocks.filter(|body| !body.is_empty() && body.bytes().all(is_base64_or_space));
-    blocks.map(|body| format!("{BEGIN}\n{body}\n{END}\n")).collect()
-}
-
-const fn is_base64_or_space(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || matches!(byte, b'+' | b'/' | b'=')
+    Ok(Some(text))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const ONE: &str = "-----BEGIN CERTIFICATE-----\nTUlJ\nQg==\n-----END CERTIFICATE-----\n";
-
-    #[test]
-    fn bundle_yields_only_certificates() {
-        let key = "-----BEGIN PRIVATE KEY-----\nTUlJ\n-----END PRIVATE KEY-----\n";
-        assert_eq!(certificates(&format!("# Acme root\n{ONE}{key}\r\n{ONE}")), ONE.repeat(2));
-        let old = ONE.replace("CERTIFICATE", "X509 CERTIFICATE");
-        assert_eq!(certificates(&format!("\u{feff}{ONE}{old}")), ONE.repeat(2));
-    }
-
-    #[test]
-    fn broken_block_yields_no_certificate() {
-        for bad in [
-            "",
-            "TUlJ",
-            "-----BEGIN CERTIFICATE-----\nTUlJ",
-            &ONE.replace("TUlJ\nQg==", ""),
-            &ONE.replace('=', "!"),
-        ] {
-            assert_eq!(certificates(bad), "", "{bad}");
-        }
-    }
 
     #[test]
     fn text_excludes_one_line_break_at_the_end() {

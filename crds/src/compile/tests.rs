@@ -5,7 +5,7 @@ use crate::{ApiKeyDigest, SecretBytes};
 
 const KEY: &str = "00112233445566778899aabbccddeeff";
 const OTHER_KEY: &str = "ffeeddccbbaa99887766554433221100";
-const PEM: &str = "-----BEGIN CERTIFICATE-----\nTUlJQg==\n-----END CERTIFICATE-----\n";
+const PEM: &str = include_str!("authority/prime256v1.pem");
 
 /// Values by `namespace/name/key`; a ConfigMap's begin with `cm:`.
 #[derive(Default)]
@@ -390,33 +390,53 @@ fn ca_bundle_that_can_vouch_for_no_receiver_is_refused_with_the_reason() {
         let bundle = json!({"caBundleRef": {"kind": "Secret", "name": "ca", "key": "c"}});
         tenant(json!({})).webhook("tenants", bundle).value("tenants/ca/c", pem.as_bytes())
     };
-    let (unusable, usable) =
-        (include_str!("authority/secp521r1.pem"), include_str!("authority/prime256v1.pem"));
+    let unusable = include_str!("authority/secp521r1.pem");
     let refused = left_out(&case(unusable)).remove(0);
     let why = "InvalidCaBundle: spec.caBundleRef: key \"c\" of Secret tenants/ca: certificate 1 can't be used as an \
                authority: its key is P-521; use an authority with RSA";
     assert!(refused.starts_with(why), "{refused}");
-    assert_eq!(case(&format!("{unusable}{usable}")).compile().webhooks, [(0, vec![])]);
+    let both = case(&format!("{unusable}{PEM}")).compile();
+    assert_eq!(both.webhooks, [(0, vec![])], "one of them can be used");
+    assert!(ca_bundle_warning(config(&both).webhooks[0].ca_bundle.as_deref().unwrap().as_bytes()).is_some());
+}
+
+#[test]
+fn ca_bundle_with_a_broken_certificate_is_refused_and_the_last_good_one_stays() {
+    let case = |pem: &str| {
+        let bundle = json!({"caBundleRef": {"kind": "Secret", "name": "ca", "key": "c"}});
+        tenant(json!({})).webhook("tenants", bundle).value("tenants/ca/c", pem.as_bytes())
+    };
+    let before = case(PEM).compile();
+    let no_certificate = "-----BEGIN CERTIFICATE-----\nTUlJQg==\n-----END CERTIFICATE-----\n";
+    for (broken, why) in [
+        (PEM.replace('M', "!"), "is not base64"),
+        (PEM.replace("-----END", "----END"), "has no line -----END CERTIFICATE-----"),
+        (no_certificate.to_owned(), "is not an X.509 certificate"),
+    ] {
+        let after = case(&format!("{PEM}{broken}{PEM}")).compile_after(config(&before));
+        let why = format!(
+            "InvalidCaBundle: spec.caBundleRef: key \"c\" of Secret tenants/ca: certificate 2 of 3 {why}"
+        );
+        let refused = texts(&after.webhooks[0].1);
+        assert!(refused.len() == 1 && refused[0].starts_with(&why), "{refused:?}");
+        assert_eq!(config(&after).webhooks, config(&before).webhooks, "{why}");
+    }
 }
 
 #[test]
 fn ca_bundle_is_bounded() {
-    let pem = |bytes: usize| {
-        let body = "A".repeat(bytes - "-----BEGIN CERTIFICATE-----\n\n-----END CERTIFICATE-----\n".len());
-        format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n")
-    };
-    let case = |bytes| {
+    let case = |count: usize| {
         let bundle = json!({"caBundleRef": {"kind": "Secret", "name": "ca", "key": "c"}});
-        tenant(json!({})).webhook("tenants", bundle).value("tenants/ca/c", pem(bytes).as_bytes())
+        tenant(json!({})).webhook("tenants", bundle).value("tenants/ca/c", PEM.repeat(count).as_bytes())
     };
-    assert_eq!(case(MAX_CA_BUNDLE).compile().webhooks, [(0, vec![])]);
-    assert_eq!(
-        left_out(&case(MAX_CA_BUNDLE + 1)),
-        [
-            "InvalidCaBundle: spec.caBundleRef: key \"c\" of Secret tenants/ca: must have at most 65536 bytes of certificates, \
-          not 65537"
-        ]
+    let most = MAX_CA_BUNDLE / PEM.len();
+    assert_eq!(case(most).compile().webhooks, [(0, vec![])]);
+    let too_large = (most + 1) * PEM.len();
+    let why = format!(
+        "InvalidCaBundle: spec.caBundleRef: key \"c\" of Secret tenants/ca: must have at most 65536 bytes of certificates, not \
+         {too_large}"
     );
+    assert_eq!(left_out(&case(most + 1)), [why]);
 }
 
 #[test]

@@ -20,6 +20,8 @@ words! {
         CertificateNotYetValid,
         /// The certificate is for other names. Detail: these names.
         CertificateForOtherName,
+        /// The target URL has an IP address, which the certificate has as a DNS name only. Detail: the address.
+        AddressAsDnsName,
         /// The certificate has a common name only, which no program checks any more.
         CertificateWithoutNames,
         /// The chain ends at an issuer that the receiver did not send and that is no trusted authority.
@@ -36,6 +38,12 @@ words! {
         UnsupportedAlgorithm,
         /// The certificate is for another purpose than a server.
         WrongPurpose,
+        /// A certificate of the receiver is not encoded as X.509 demands.
+        UnreadableCertificate,
+        /// A certificate of the receiver has a critical extension that Docket does not know.
+        CriticalExtension,
+        /// A certificate of the chain breaks a constraint of one above it, or its issuer may issue none.
+        BrokenConstraint,
         /// Another rule for certificates is broken.
         InvalidCertificate,
         /// The receiver answered in the clear, by HTTP.
@@ -97,6 +105,7 @@ impl Cause {
             | Self::IntermediateExpired
             | Self::CertificateNotYetValid
             | Self::CertificateForOtherName
+            | Self::AddressAsDnsName
             | Self::CertificateWithoutNames
             | Self::IssuerNotSent
             | Self::UnknownAuthority
@@ -105,6 +114,9 @@ impl Cause {
             | Self::SignatureMismatch
             | Self::UnsupportedAlgorithm
             | Self::WrongPurpose
+            | Self::UnreadableCertificate
+            | Self::CriticalExtension
+            | Self::BrokenConstraint
             | Self::InvalidCertificate => FailureClass::TlsUntrusted,
             Self::PlainHttp
             | Self::NotTls
@@ -145,6 +157,9 @@ impl Cause {
             Self::CertificateForOtherName => {
                 "The receiver's certificate is for other names than the host of targetURL{: it has }; use a name of the certificate in targetURL, or get a certificate for this host."
             }
+            Self::AddressAsDnsName => {
+                "The receiver's certificate has the IP address of targetURL as a DNS name only{: }, and DNS names do not count for addresses; issue it again with the address as subjectAltName=IP, or use a host name in targetURL."
+            }
             Self::CertificateWithoutNames => {
                 "The receiver's certificate has no subject alternative name, and the common name does not count; issue it again with the host of targetURL as subjectAltName (`openssl x509 -req` needs -extfile for it)."
             }
@@ -168,6 +183,15 @@ impl Cause {
             }
             Self::WrongPurpose => {
                 "The receiver's certificate is not for servers; issue it with the extended key usage serverAuth."
+            }
+            Self::UnreadableCertificate => {
+                "A certificate of the receiver is not encoded as X.509 demands, so Docket can't read it; issue it again with another program, and see with `openssl x509 -text` what this one wrote."
+            }
+            Self::CriticalExtension => {
+                "A certificate of the receiver has a critical extension that Docket does not know; issue it again without this extension, or with the extension not critical."
+            }
+            Self::BrokenConstraint => {
+                "A certificate of the receiver breaks a constraint of its authority, on names or on the length of the chain, or its issuer is no authority; have it issued by an authority that may issue it."
             }
             Self::InvalidCertificate => {
                 "A certificate of the receiver breaks a rule of X.509; check the chain with `openssl verify`, and issue the certificate again."
@@ -429,6 +453,8 @@ mod tests {
         assert!(expired.contains(" expired on 2026-11-01T00:00:00Z; renew it"), "{expired}");
         let folded = with(Cause::FoldedHeader, Some("x-a on line 3"));
         assert!(folded.contains("in a second line: x-a on line 3, which"), "{folded}");
+        let address = with(Cause::AddressAsDnsName, Some("192.0.2.7"));
+        assert!(address.contains("as a DNS name only: 192.0.2.7, and DNS names"), "{address}");
         let braces = with(Cause::HandshakeRefused, Some("{: }"));
         assert!(braces.contains("alert: {: }; see"), "{braces}");
     }

@@ -1,8 +1,10 @@
 //! The cause of a failed TLS handshake, from the types of rustls' errors.
 
+use std::net::IpAddr;
+
 use docket_domain::failure::{Cause, Explanation};
 use jiff::Timestamp;
-use rustls::pki_types::UnixTime;
+use rustls::pki_types::{ServerName, UnixTime};
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
 
 use crate::shown::{End, MAX_NAMES, Shown};
@@ -45,6 +47,12 @@ fn of_certificate(error: &CertificateError, shown: &Shown) -> Explanation {
         CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => {
             Cause::CertificateWithoutNames
         }
+        CertificateError::NotValidForNameContext { expected: ServerName::IpAddress(address), presented }
+            if has_as_dns_name(presented, IpAddr::from(*address)) =>
+        {
+            let address = IpAddr::from(*address).to_string();
+            return Explanation::with(Some(Cause::AddressAsDnsName), &address);
+        }
         CertificateError::NotValidForNameContext { presented, .. } if shown.names.is_empty() => {
             let addresses =
                 presented.iter().filter_map(|name| name.strip_prefix("IpAddress(")?.strip_suffix(')'));
@@ -75,11 +83,40 @@ fn of_certificate(error: &CertificateError, shown: &Shown) -> Explanation {
             Some(webpki::Error::CaUsedAsEndEntity) => Cause::AuthorityAsReceiver,
             // Version 1 has no extensions, and so no names.
             Some(webpki::Error::UnsupportedCertVersion) => Cause::CertificateWithoutNames,
-            _ => Cause::InvalidCertificate,
+            Some(error) => of_structure(error),
+            None => Cause::InvalidCertificate,
         },
+        CertificateError::BadEncoding => Cause::UnreadableCertificate,
+        CertificateError::UnhandledCriticalExtension => Cause::CriticalExtension,
         _ => Cause::InvalidCertificate,
     };
     Explanation::of(cause)
+}
+
+/// The cause of an error of the verifier that rustls has no word for.
+fn of_structure(error: &webpki::Error) -> Cause {
+    use webpki::Error as E;
+    match error {
+        E::UnsupportedCriticalExtension => Cause::CriticalExtension,
+        E::NameConstraintViolation | E::PathLenConstraintViolated | E::EndEntityUsedAsCa => {
+            Cause::BrokenConstraint
+        }
+        E::EmptyEkuExtension
+        | E::ExtensionValueInvalid
+        | E::InvalidNetworkMaskConstraint
+        | E::MalformedDnsIdentifier
+        | E::MalformedExtensions
+        | E::MalformedNameConstraint
+        | E::SignatureAlgorithmMismatch => Cause::UnreadableCertificate,
+        _ => Cause::InvalidCertificate,
+    }
+}
+
+/// Whether one of the names, as rustls prints them, is a DNS name that spells this address.
+fn has_as_dns_name(presented: &[String], address: IpAddr) -> bool {
+    let dns_name =
+        |name: &String| name.strip_prefix("DnsName(\"")?.strip_suffix("\")")?.parse::<IpAddr>().ok();
+    presented.iter().filter_map(dns_name).any(|name| name == address)
 }
 
 fn at(cause: Cause, time: UnixTime) -> Explanation {
@@ -172,11 +209,46 @@ mod tests {
         let other = |error| CertificateError::Other(OtherError(Arc::new(error)));
         for (error, cause) in [
             (other(webpki::Error::CaUsedAsEndEntity), Cause::AuthorityAsReceiver),
-            (other(webpki::Error::NameConstraintViolation), Cause::InvalidCertificate),
+            (other(webpki::Error::NameConstraintViolation), Cause::BrokenConstraint),
+            (other(webpki::Error::PathLenConstraintViolated), Cause::BrokenConstraint),
+            (other(webpki::Error::EndEntityUsedAsCa), Cause::BrokenConstraint),
+            (other(webpki::Error::UnsupportedCriticalExtension), Cause::CriticalExtension),
+            (CertificateError::UnhandledCriticalExtension, Cause::CriticalExtension),
+            (other(webpki::Error::MalformedExtensions), Cause::UnreadableCertificate),
+            (CertificateError::BadEncoding, Cause::UnreadableCertificate),
+            (other(webpki::Error::MaximumPathDepthExceeded), Cause::InvalidCertificate),
+            (CertificateError::ApplicationVerificationFailure, Cause::InvalidCertificate),
             (CertificateError::BadSignature, Cause::SignatureMismatch),
             (CertificateError::InvalidPurpose, Cause::WrongPurpose),
         ] {
             assert_eq!(certificate(error, &Shown::default()), (Some(cause), None));
+        }
+    }
+
+    #[test]
+    fn address_that_is_only_a_dns_name_has_its_cause() {
+        let not_for = |expected: &str, presented: &[&str]| {
+            let expected = ServerName::try_from(expected.to_owned()).expect("a name or an address");
+            let presented = presented.iter().map(|name| (*name).to_owned()).collect();
+            let error = CertificateError::NotValidForNameContext { expected, presented };
+            certificate(error, &Shown::default())
+        };
+        for (address, name) in
+            [("10.0.0.1", "DnsName(\"10.0.0.1\")"), ("2001:db8::1", "DnsName(\"2001:DB8:0::1\")")]
+        {
+            let found = not_for(address, &["DnsName(\"h.example\")", name]);
+            assert_eq!(found, (Some(Cause::AddressAsDnsName), Some(address.to_owned())));
+        }
+        for (expected, presented) in [
+            ("10.0.0.1", "DnsName(\"10.0.0.2\")"),
+            ("10.0.0.1", "IpAddress(10.0.0.2)"),
+            ("h.example", "DnsName(\"10.0.0.1\")"),
+        ] {
+            assert_eq!(
+                not_for(expected, &[presented]).0,
+                Some(Cause::CertificateForOtherName),
+                "{presented}"
+            );
         }
     }
 

@@ -10,8 +10,8 @@ use tokio::net::TcpStream;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
-/// Most addresses that an attempt tries. A later attempt begins with another address of a longer answer.
-const MAX_TRIED: usize = 32;
+/// Most addresses of an answer that an attempt tries. A later attempt begins with another address of a longer one.
+pub const MAX_TRIED: usize = 32;
 /// Most addresses that are tried at the same time. The one that has been silent for longest gives way to the next.
 const MAX_AT_ONCE: usize = 8;
 /// How long an address may be silent before the next one is tried beside it (RFC 8305, section 5).

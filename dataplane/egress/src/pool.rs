@@ -41,8 +41,8 @@ pub const LONGEST_WAIT: Duration = Duration::from_millis(100);
 /// An opening that takes longer finds a receiver without a free worker. The handshake with a receiver at the other end of the earth
 /// takes less.
 pub const STARVING: Duration = Duration::from_millis(500);
-/// A connection that is older than this serves no further attempt.
-pub(crate) const OLDEST: Duration = Duration::from_secs(3);
+/// Age from which a connection is closed after an answer, instead of handed on or kept.
+pub const OLDEST: Duration = Duration::from_secs(3);
 
 /// Why an attempt has no connection, and how far its opening came.
 pub(crate) type Unopened = (FailureClass, Report);

@@ -5,9 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
-use docket_crds::pem::with_plain_labels;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
+use docket_crds::pem::{self, BadBundle};
 use rustls::{ClientConfig, RootCertStore};
 use sha2::{Digest, Sha256};
 
@@ -28,20 +26,6 @@ pub struct Trust {
 /// A trust as long as it is used somewhere, with its id.
 type Kept = (Weak<ClientConfig>, u64);
 
-/// Why a CA bundle cannot be used. The text says what to fix and quotes nothing of the bundle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum BadBundle {
-    /// No `CERTIFICATE` section.
-    #[error("the bundle holds no PEM certificate")]
-    Empty,
-    /// A section is cut off, or not base64.
-    #[error("the bundle is not valid PEM")]
-    NotPem,
-    /// A section is not an X.509 certificate that can act as an authority.
-    #[error("the bundle holds something that is not an X.509 certificate")]
-    NotACertificate,
-}
-
 impl Trust {
     /// Trusts the public authorities (Mozilla's list, compiled in). One instance for the whole process.
     pub fn public() -> Self {
@@ -50,29 +34,27 @@ impl Trust {
         PUBLIC.clone()
     }
 
-    /// Trusts the authorities in `pem` *instead of* the public ones. `caBundle` means this everywhere in Kubernetes, and
+    /// Trusts the authorities in `bundle` *instead of* the public ones. `caBundle` means this everywhere in Kubernetes, and
     /// it is stricter: no public authority can vouch for a receiver with a private CA. For both, put both in the
-    /// bundle.
-    pub fn with_bundle(pem: &str) -> Result<Self, BadBundle> {
+    /// bundle, which is in PEM as [`pem`] reads it.
+    pub fn with_bundle(bundle: impl AsRef<[u8]>) -> Result<Self, BadBundle> {
         static BUNDLES: Mutex<BTreeMap<[u8; 32], Kept>> = Mutex::new(BTreeMap::new());
-        let digest = Sha256::digest(pem).into();
+        let bundle = bundle.as_ref();
+        let digest = Sha256::digest(bundle).into();
         let mut bundles = BUNDLES.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((config, id)) = bundles.get(&digest).and_then(|(kept, id)| Some((kept.upgrade()?, *id))) {
             return Ok(Self { config, id });
         }
         bundles.retain(|_, (kept, _)| kept.strong_count() > 0);
-        let trust = Self::read(pem)?;
+        let trust = Self::read(bundle)?;
         bundles.insert(digest, (Arc::downgrade(&trust.config), trust.id));
         Ok(trust)
     }
 
-    fn read(pem: &str) -> Result<Self, BadBundle> {
+    fn read(bundle: &[u8]) -> Result<Self, BadBundle> {
         let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(with_plain_labels(pem).as_bytes()) {
-            let certificate = certificate.map_err(|_| BadBundle::NotPem)?;
-            roots.add(certificate).map_err(|_| BadBundle::NotACertificate)?;
-        }
-        if roots.is_empty() { Err(BadBundle::Empty) } else { Ok(Self::of(roots)) }
+        pem::add_each(bundle, |certificate| roots.add(certificate.into()))?;
+        Ok(Self::of(roots))
     }
 
     /// The settings of rustls, for an ordinary HTTP client that shall trust the same authorities.
@@ -108,6 +90,8 @@ impl fmt::Debug for Trust {
 
 #[cfg(test)]
 mod tests {
+    use docket_crds::pem::Problem;
+
     use super::*;
 
     fn certificate() -> String {
@@ -126,9 +110,11 @@ mod tests {
         let old = pem.replace("CERTIFICATE", "X509 CERTIFICATE");
         let trusted = trusted(&certificate());
         let marked = format!("\u{feff}{}", certificate().replace('\n', "\r\n"));
-        for bundle in [&old, &trusted, &marked, &format!("{pem}{old}{trusted}")] {
+        for bundle in [&old, &trusted, &marked, &format!("{pem}{old}{marked}{trusted}")] {
             assert!(Trust::with_bundle(bundle).is_ok(), "{bundle}");
         }
+        let wide: Vec<u8> = marked.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        assert!(Trust::with_bundle(&wide).is_ok(), "UTF-16, as PowerShell writes it");
     }
 
     /// What `openssl x509 -trustout` writes.
@@ -153,13 +139,15 @@ mod tests {
         let good = certificate();
         let cut = &good[..good.len() / 2];
         let garbage = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        let bad = |number, count, problem| BadBundle::Block { number, count, problem };
         for (pem, reason) in [
             ("", BadBundle::Empty),
             ("no PEM at all", BadBundle::Empty),
             ("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", BadBundle::Empty),
-            (cut, BadBundle::NotPem),
-            (garbage, BadBundle::NotACertificate),
-            (&format!("{good}{garbage}"), BadBundle::NotACertificate),
+            (cut, bad(1, 1, Problem::NoEnd)),
+            (garbage, bad(1, 1, Problem::NotACertificate)),
+            (&format!("{good}{garbage}"), bad(2, 2, Problem::NotACertificate)),
+            (&format!("{good}{cut}\n{good}"), bad(2, 3, Problem::NoEnd)),
         ] {
             assert_eq!(Trust::with_bundle(pem).expect_err(pem), reason, "{pem}");
         }
@@ -171,7 +159,7 @@ mod tests {
         let (one, other) = (Trust::with_bundle(&pem).expect("a bundle"), Trust::with_bundle(&pem));
         let other = other.expect("a bundle");
         assert!(one.id == other.id && Arc::ptr_eq(&one.config, &other.config));
-        assert_ne!(Trust::with_bundle(&certificate()).expect("a bundle").id, one.id);
+        assert_ne!(Trust::with_bundle(certificate()).expect("a bundle").id, one.id);
         let id = one.id;
         drop((one, other));
         assert_ne!(Trust::with_bundle(&pem).expect("a bundle").id, id, "nothing keeps it");
@@ -179,7 +167,7 @@ mod tests {
 
     #[test]
     fn clones_share_connections_and_different_trusts_do_not() {
-        let trust = Trust::with_bundle(&certificate()).expect("a bundle");
+        let trust = Trust::with_bundle(certificate()).expect("a bundle");
         assert_eq!(trust.id, trust.clone().id);
         assert_eq!(Trust::public().id, Trust::public().id);
         assert_ne!(trust.id, Trust::public().id);

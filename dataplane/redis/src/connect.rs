@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-use docket_crds::pem::with_plain_labels;
+use docket_crds::pem;
 use futures_util::StreamExt;
 use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClient;
@@ -86,9 +86,8 @@ impl RedisConnection {
     /// Connects when it is first used. `ca_pem`: the authorities that may have signed the servers' certificates, in PEM;
     /// `None`: the public ones. Errors if TLS cannot be set up with it.
     pub fn new(target: RedisUrl, ca_pem: Option<Vec<u8>>) -> Result<Self, Error> {
-        let plain =
-            |pem: Vec<u8>| with_plain_labels(&String::from_utf8_lossy(&pem)).into_owned().into_bytes();
-        let tls = TlsCertificates { client_tls: None, root_cert: ca_pem.map(plain) };
+        let root_cert = ca_pem.map(|bundle| normalised(&bundle)).transpose()?;
+        let tls = TlsCertificates { client_tls: None, root_cert };
         let inner = Inner {
             target,
             tls,
@@ -206,6 +205,12 @@ impl RedisConnection {
             tokio::time::sleep(RESUBSCRIBE_AFTER).await;
         }
     }
+}
+
+/// The same certificates as the library of Redis reads them.
+fn normalised(bundle: &[u8]) -> Result<Vec<u8>, Error> {
+    let certificates = pem::certificates(bundle).map_err(|bad| Error::Unfit(bad.to_string()))?;
+    Ok(pem::text(&certificates).into_bytes())
 }
 
 enum Failure {
@@ -394,4 +399,26 @@ async fn role(client: &Client) -> Result<String, RedisError> {
     let mut connection = multiplexed(client).await?;
     let answer: Vec<redis::Value> = redis::cmd("ROLE").query_async(&mut connection).await?;
     Ok(answer.into_iter().next().map(redis::from_redis_value).transpose()?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CA: &str = include_str!("../../../crds/src/compile/authority/prime256v1.pem");
+
+    fn refusal(bundle: &str) -> Option<String> {
+        let target = RedisUrl::parse("rediss://redis.example:6379").expect("a URL");
+        RedisConnection::new(target, Some(bundle.into())).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn authorities_are_read_as_everywhere_and_a_broken_one_is_named() {
+        assert_eq!(refusal(CA), None);
+        assert_eq!(refusal(&format!("\u{feff}{}\u{feff}{CA}", CA.replace('\n', "\r\n    "))), None);
+        let error = refusal(&format!("{CA}{}", CA.replace('M', "!"))).expect("an error");
+        assert!(error.contains("certificate 2 of 2 is not base64"), "{error}");
+        let error = refusal("none").expect("an error");
+        assert!(error.contains("must contain at least one certificate in PEM form"), "{error}");
+    }
 }

@@ -9,9 +9,9 @@ use docket_egress::Trust;
 ///
 /// # Errors
 ///
-/// The file can't be read, or holds no certificate of an authority.
+/// The file can't be read, has no certificate in PEM form, or has a broken one.
 pub(super) fn read(path: Option<&Path>) -> Result<Trust> {
     let Some(path) = path else { return Ok(Trust::public()) };
-    let pem = std::fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))?;
-    Trust::with_bundle(&pem).with_context(|| format!("{} can't be used", path.display()))
+    let bundle = std::fs::read(path).with_context(|| format!("{} can't be read", path.display()))?;
+    Trust::with_bundle(bundle).with_context(|| format!("{} can't be used", path.display()))
 }

@@ -1,6 +1,7 @@
 //! Pure: what the data plane finds wrong with a webhook that is served as it is declared. The source knows what it refuses.
 
 use docket_crds::WebhookConfig;
+use docket_crds::compile::ca_bundle_warning;
 use docket_egress::{EgressPolicy, Trust};
 
 use super::tenant::{LocalReceiver, literal_targets};
@@ -17,7 +18,9 @@ pub(super) fn of(
 /// What looks like a mistake and may be meant: sentences that begin with the field.
 pub fn warnings(webhook: &WebhookConfig) -> impl Iterator<Item = String> {
     let secrets = [("spec.secretRef", &webhook.secret), ("spec.secretRef.nextKey", &webhook.next_secret)];
-    secrets.into_iter().filter_map(|(field, secret)| secret.as_ref()?.warning(field))
+    let secrets = secrets.into_iter().filter_map(|(field, secret)| secret.as_ref()?.warning(field));
+    let bundle = webhook.ca_bundle.as_ref().and_then(|bundle| ca_bundle_warning(bundle.as_bytes()));
+    secrets.chain(bundle)
 }
 
 /// A target that is written as an address and is refused at each attempt. A name is looked up later.

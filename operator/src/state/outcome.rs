@@ -22,8 +22,8 @@ pub struct WebhookOutcome {
     pub signed: bool,
     /// The version of the Secret that signs.
     pub secret_version: Option<String>,
-    /// A sentence about what looks like a mistake in one of its secrets.
-    pub odd_secret: Option<String>,
+    /// What is used and looks like a mistake in one of its secrets or in its CA bundle: sentences that begin with the field.
+    pub warning: Option<String>,
     /// Its Tenant is suspended.
     pub tenant_suspended: bool,
     /// Whether every pod serves it; `None`: nothing was handed over.

@@ -323,6 +323,23 @@ fn held_key(declared: &Declared<Webhook>) -> String {
     }
 }
 
+/// What looks like a mistake in the secret and the authorities that a Webhook names.
+fn warnings(webhook: &Webhook, namespace: &str, fetched: &Fetched) -> Vec<String> {
+    let of_secret = webhook.spec.secret_ref.as_ref().and_then(|secret| {
+        let name = Name::new(namespace, &secret.name);
+        let keys =
+            [("spec.secretRef", Some(&secret.key)), ("spec.secretRef.nextKey", secret.next_key.as_ref())];
+        keys.into_iter().find_map(|(field, key)| {
+            fetched.value(ValueKind::Secret, &name, key?).ok().and_then(|value| value.warning(field))
+        })
+    });
+    let of_bundle = webhook.spec.ca_bundle_ref.as_ref().and_then(|bundle| {
+        let name = Name::new(namespace, &bundle.name);
+        compile::ca_bundle_warning(fetched.value(bundle.kind, &name, &bundle.key).ok()?.expose())
+    });
+    of_secret.into_iter().chain(of_bundle).collect()
+}
+
 fn outcome(
     declared: &Declared<Webhook>,
     reasons: Vec<Reason>,
@@ -335,14 +352,11 @@ fn outcome(
         let name = Name::new(&declared.meta.name.namespace, &secret.name);
         fetched.version(ValueKind::Secret, &name).map(str::to_owned)
     });
-    let odd_secret = secret.and_then(|secret| {
-        let name = Name::new(&declared.meta.name.namespace, &secret.name);
-        let keys =
-            [("spec.secretRef", Some(&secret.key)), ("spec.secretRef.nextKey", secret.next_key.as_ref())];
-        keys.into_iter().find_map(|(field, key)| {
-            fetched.value(ValueKind::Secret, &name, key?).ok().and_then(|value| value.warning(field))
-        })
-    });
+    // Only of those that are served: what they name is bounded.
+    let warnings = match &declared.document {
+        Ok(webhook) if reasons.is_empty() => warnings(webhook, &declared.meta.name.namespace, fetched),
+        Ok(_) | Err(_) => Vec::new(),
+    };
     WebhookOutcome {
         webhook: declared.meta.name.clone(),
         uid: declared.meta.uid.clone(),
@@ -351,7 +365,7 @@ fn outcome(
         served,
         signed: declared.document.as_ref().is_ok_and(Webhook::is_signed),
         secret_version,
-        odd_secret,
+        warning: (!warnings.is_empty()).then(|| warnings.join("; ")),
         tenant_suspended,
         programmed: None,
     }

@@ -221,6 +221,27 @@ fn unresolved_webhook_and_failed_database_stay_as_they_last_were() {
 }
 
 #[test]
+fn secret_and_authority_that_look_like_mistakes_are_used_and_named() {
+    let unusable = include_str!("../../../crds/src/compile/authority/secp521r1.pem");
+    let usable = include_str!("../../../crds/src/compile/authority/prime256v1.pem");
+    let spec = json!({
+        "secretRef": {"name": "values"}, "caBundleRef": {"kind": "Secret", "name": "values", "key": "ca"},
+    });
+    let outcome = |secret: &str, ca: &str| {
+        let read = fetched(examples::declared(), vec![webhook("w", "tenants", spec.clone())]);
+        let name = Name::new("tenants", "values");
+        let read = read.with(ValueKind::Secret, name, &[("secret", secret), ("ca", ca)]);
+        compiled(&read, ready()).webhooks.remove(0)
+    };
+    assert_eq!(outcome("s", usable).warning, None);
+    let both = outcome("s\n", &format!("{usable}{unusable}"));
+    assert!(both.served && both.reasons.is_empty());
+    let warning = both.warning.unwrap();
+    assert!(warning.starts_with("spec.secretRef: the secret ends in a newline; "), "{warning}");
+    assert!(warning.contains("; spec.caBundleRef: certificate 2 of 2 can't be used"), "{warning}");
+}
+
+#[test]
 fn new_password_counts_while_the_schema_fails_and_another_database_does_not() {
     let read = || fetched(examples::declared(), Vec::new());
     let (runtime, memory) = runtime_of(&read(), ready()).unwrap();

@@ -50,7 +50,7 @@ fn of_reasons(webhook: &Declared<Webhook>, reasons: Vec<Reason>, served: bool) -
         served,
         signed: webhook.document.as_ref().is_ok_and(Webhook::is_signed),
         secret_version: None,
-        odd_secret: None,
+        warning: None,
         tenant_suspended: false,
         programmed: None,
     }

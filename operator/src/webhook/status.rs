@@ -54,7 +54,7 @@ pub fn status(facts: &WebhookFacts<'_>, previous: &WebhookStatus, now: Timestamp
     let mut verdicts = vec![accepted];
     if is_accepted || outcome.tenant_suspended {
         let usable = "every referenced Secret and ConfigMap exists and is usable";
-        let usable = match &outcome.odd_secret {
+        let usable = match &outcome.warning {
             None => usable.to_owned(),
             Some(warning) => format!("{usable}; {warning}"),
         };
@@ -201,7 +201,7 @@ mod tests {
             served: true,
             signed: false,
             secret_version: None,
-            odd_secret: None,
+            warning: None,
             tenant_suspended: false,
             programmed: None,
         };

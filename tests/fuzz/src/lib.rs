@@ -19,9 +19,10 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     Target { name: "answer", run: targets::answer::run },
     Target { name: "body", run: targets::body::run },
+    Target { name: "bundle", run: targets::bundle::run },
     Target { name: "client", run: targets::client::run },
     Target { name: "cursor", run: targets::cursor::run },
     Target { name: "database_url", run: targets::database_url::run },

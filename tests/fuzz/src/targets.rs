@@ -2,6 +2,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod body;
+pub(crate) mod bundle;
 pub(crate) mod client;
 pub(crate) mod cursor;
 pub(crate) mod database_url;

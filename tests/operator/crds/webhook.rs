@@ -17,6 +17,15 @@ const BLANK: Expectation =
 const PERCENT: Expectation =
     Both("targetURL must have two hexadecimal digits after each %; write % itself as %25");
 
+const DOTS: Expectation =
+    Both("targetURL must have a host with no dot at its start and no two dots in a row");
+const LONG_HOST: Expectation =
+    Both("targetURL must have a host of at most 253 characters, at most 63 between dots");
+const HYPHEN: Expectation =
+    Both("targetURL must have a host whose parts neither begin nor end with a hyphen");
+const HOST: Expectation =
+    Both("targetURL must have a host of letters, digits, hyphens and underscores between dots");
+
 fn webhooks() -> Kind {
     let base = json!({
         "apiVersion": "docket.dev/v1alpha1", "kind": "Webhook", "metadata": {"name": "acme-orders"},
@@ -30,6 +39,9 @@ fn webhooks() -> Kind {
 fn target_urls() {
     let long = format!("https://h.example/{}", "ü".repeat(2048 - 18));
     let too_long = format!("{long}x");
+    let [longest, too_long_host] = [123, 124].map(|count| format!("https://{}example./", "a.".repeat(count)));
+    let other_dots = format!("https://{}。{}。{}。jp/", "あ".repeat(20), "い".repeat(20), "う".repeat(25));
+    let [label, long_label] = [63, 64].map(|count| format!("https://h.{}:8443/", "a".repeat(count)));
     let cases = [
         ("https://h.example", Accepted),
         ("HTTPS://H.example:8443?x=1", Accepted),
@@ -69,6 +81,29 @@ fn target_urls() {
         ("https://h.example/%", PERCENT),
         ("https://h.example/%zz", PERCENT),
         ("https://h.example/?x=100%", PERCENT),
+        ("https://a_b.example./-a..b-?-..", Accepted),
+        ("https://a..example/", DOTS),
+        ("https://.a.example/", DOTS),
+        ("https://a.example..:8443", DOTS),
+        (&longest, Accepted),
+        (&too_long_host, LONG_HOST),
+        (&label, Accepted),
+        (&long_label, LONG_HOST),
+        ("https://-a.example/", HYPHEN),
+        ("https://a.-b.example", HYPHEN),
+        ("https://a-.example/", HYPHEN),
+        ("https://a.example-?x", HYPHEN),
+        ("https://a.example-:8443/", HYPHEN),
+        // No Punycode either, which only the reader knows.
+        (
+            "https://xn--/",
+            Each("neither begin nor end with a hyphen", "targetURL must be an absolute https:// URL"),
+        ),
+        ("https://*.a.example/", HOST),
+        ("https://a,b.example:8443", HOST),
+        ("https://$(HOST)/", HOST),
+        ("https://it's.example/", HOST),
+        (&other_dots, Accepted),
     ];
     let cases: Vec<_> = cases.map(|(url, expectation)| ("/spec/targetURL", json!(url), expectation)).into();
     webhooks().hold(&cases);
@@ -82,7 +117,7 @@ fn exceptions() {
     let cases = [
         ("https://192.0.2.256/", absolute), // no IPv4 address, and no name either
         ("https://[fe80::1%25eth0]/", absolute), // a zone means something on one machine only
-        ("https://xn--/", absolute),        // no Punycode
+        ("https://a.。b/", OnlyReader("no two dots in a row")), // a dot of another script
     ];
     let cases: Vec<_> = cases.map(|(url, expectation)| ("/spec/targetURL", json!(url), expectation)).into();
     webhooks().hold(&cases);

@@ -104,6 +104,49 @@ async fn certificate_of_another_time_name_or_purpose_has_its_cause() {
 }
 
 #[tokio::test]
+async fn address_that_the_certificate_has_as_a_dns_name_only_has_its_cause() {
+    let mut spelled = params(&["receiver.test"]);
+    let name = rcgen::SanType::DnsName("127.0.0.1".try_into().expect("ASCII"));
+    spelled.subject_alt_names.push(name);
+    let key = key();
+    let leaf = spelled.signed_by(&key, &*CA).expect("a certificate");
+    let receiver = Receiver::tls_as(serving(vec![leaf.der().clone()], &key), async |_| {}).await;
+    let url = format!("https://{}/", receiver.address).parse().expect("a url");
+    let outcome = post(&receiver.sender(AMPLE), &url, &private_ca(), AMPLE).await;
+    let spelled = Explanation::with(Some(Cause::AddressAsDnsName), "127.0.0.1");
+    assert_eq!(outcome.failure(), Some(FailureClass::TlsUntrusted));
+    assert_eq!(outcome.report().explanation, spelled);
+}
+
+#[tokio::test]
+async fn certificate_that_breaks_a_rule_of_x509_has_its_cause() {
+    let root = CertifiedIssuer::self_signed(authority("root"), key()).expect("a root");
+    let leaf_key = key();
+    let leaf = |issuer: &CertifiedIssuer<'static, KeyPair>| {
+        params(&["receiver.test"]).signed_by(&leaf_key, issuer).expect("a leaf").der().clone()
+    };
+    let mut unknown = authority("unknown");
+    let mut extension = rcgen::CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 99_999, 1], vec![5, 0]);
+    extension.set_criticality(true);
+    unknown.custom_extensions = vec![extension];
+    let unknown = CertifiedIssuer::signed_by(unknown, key(), &root).expect("an intermediate");
+    let trust = Trust::with_bundle(root.pem()).expect("a bundle");
+    let chain = vec![leaf(&unknown), unknown.der().clone()];
+    let untrusted = |cause| (Some(FailureClass::TlsUntrusted), Explanation::of(cause));
+    assert_eq!(explained(serving(chain, &leaf_key), &trust).await, untrusted(Cause::CriticalExtension));
+
+    let mut limited = authority("limited");
+    limited.name_constraints = Some(rcgen::NameConstraints {
+        permitted_subtrees: vec![rcgen::GeneralSubtree::DnsName("other.test".to_owned())],
+        excluded_subtrees: Vec::new(),
+    });
+    let limited = CertifiedIssuer::self_signed(limited, key()).expect("an authority");
+    let trust = Trust::with_bundle(limited.pem()).expect("a bundle");
+    let chain = vec![leaf(&limited)];
+    assert_eq!(explained(serving(chain, &leaf_key), &trust).await, untrusted(Cause::BrokenConstraint));
+}
+
+#[tokio::test]
 async fn chain_that_does_not_lead_to_a_trusted_authority_has_its_cause() {
     let root = CertifiedIssuer::self_signed(authority("root"), key()).expect("a root");
     let middle = CertifiedIssuer::signed_by(authority("middle"), key(), &root).expect("an intermediate");
@@ -112,7 +155,7 @@ async fn chain_that_does_not_lead_to_a_trusted_authority_has_its_cause() {
     let of = |chain: &[&CertificateDer<'static>]| {
         serving(chain.iter().map(|der| (*der).clone()).collect(), &leaf_key)
     };
-    let trusted = Trust::with_bundle(&root.pem()).expect("a bundle");
+    let trusted = Trust::with_bundle(root.pem()).expect("a bundle");
 
     let mut old = authority("middle");
     old.not_after = date_time_ymd(2024, 2, 29);
@@ -153,14 +196,14 @@ async fn certificate_that_signs_itself_is_trusted_if_it_is_no_authority() {
     let config = serving(vec![leaf.der().clone()], &own);
     let (class, explanation) = explained(config.clone(), &private_ca()).await;
     assert_eq!((class, explanation.cause), (Some(FailureClass::TlsUntrusted), Some(Cause::SelfSigned)));
-    let pinned = Trust::with_bundle(&leaf.pem()).expect("a bundle");
+    let pinned = Trust::with_bundle(leaf.pem()).expect("a bundle");
     assert_eq!(explained(config, &pinned).await.0, None);
 
     // As `openssl req -x509` makes it.
     let mut both = params(&["receiver.test"]);
     both.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let both = both.self_signed(&own).expect("a certificate");
-    let pinned = Trust::with_bundle(&both.pem()).expect("a bundle");
+    let pinned = Trust::with_bundle(both.pem()).expect("a bundle");
     let (class, explanation) = explained(serving(vec![both.der().clone()], &own), &pinned).await;
     let authority = (Some(FailureClass::TlsUntrusted), Some(Cause::AuthorityAsReceiver));
     assert_eq!((class, explanation.cause), authority);

@@ -40,7 +40,7 @@ pub(crate) static CA: LazyLock<CertifiedIssuer<'static, KeyPair>> = LazyLock::ne
 });
 
 pub(crate) fn private_ca() -> Trust {
-    Trust::with_bundle(&CA.pem()).expect("a bundle")
+    Trust::with_bundle(CA.pem()).expect("a bundle")
 }
 
 pub(crate) fn server_config(names: &[&str], client_certificate_wanted: bool) -> Arc<ServerConfig> {

@@ -37,7 +37,7 @@ async fn connection_is_not_shared_between_trusts_names_or_paths() {
     let (sender, first) = (receiver.sender(AMPLE), private_ca());
     succeeded(post(&sender, &receiver.url(), &first, AMPLE).await);
     // The same authority in another bundle.
-    let second = Trust::with_bundle(&format!("# second\n{}", CA.pem())).expect("a bundle");
+    let second = Trust::with_bundle(format!("# second\n{}", CA.pem())).expect("a bundle");
     succeeded(post(&sender, &receiver.url(), &second, AMPLE).await);
     let by_address = format!("https://{}/", receiver.address).parse().expect("a url");
     succeeded(post(&sender, &by_address, &first, AMPLE).await);

@@ -13,11 +13,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use docket_crds::pem::with_plain_labels;
+use docket_crds::pem::{self, BadBundle};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio_postgres::Config;
@@ -48,13 +47,21 @@ pub enum InvalidUrl {
     /// An unknown mode.
     #[error("sslmode must be one of disable, prefer, require, verify-ca, verify-full")]
     SslMode,
-    /// The file of authorities can't be read or has none.
+    /// The file of authorities can't be read.
     #[error("sslrootcert: {path} must be a readable file of certificates in PEM, of at most 1 MiB")]
     SslRootCert {
         /// The file.
         path: String,
     },
-    /// The file of authorities that an external database's URL names.
+    /// The file of authorities has none, or a broken one.
+    #[error("sslrootcert: {path}: {why}")]
+    BadRootCert {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        why: BadBundle,
+    },
+    /// The file of authorities that an external database's URL names can't be read.
     #[error(
         "sslrootcert must be \"system\" or a file of certificates in PEM below the folder of --ca-folder, of at most 1 MiB"
     )]
@@ -166,7 +173,7 @@ impl Parts {
         let roots = match &self.authorities {
             None => RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() },
             Some(path) => {
-                authorities(&ca(path)?).ok_or_else(|| InvalidUrl::SslRootCert { path: path.clone() })?
+                authorities(&ca(path)?).map_err(|why| InvalidUrl::BadRootCert { path: path.clone(), why })?
             }
         };
         Ok(MakeRustlsConnect::new(client_config(self.check, roots)))
@@ -189,13 +196,10 @@ fn client_config(check: Check, roots: RootCertStore) -> ClientConfig {
     config
 }
 
-fn authorities(pem: &[u8]) -> Option<RootCertStore> {
+fn authorities(bundle: &[u8]) -> Result<RootCertStore, BadBundle> {
     let mut roots = RootCertStore::empty();
-    let pem = String::from_utf8_lossy(pem);
-    for certificate in CertificateDer::pem_slice_iter(with_plain_labels(&pem).as_bytes()) {
-        roots.add(certificate.ok()?).ok()?;
-    }
-    (!roots.is_empty()).then_some(roots)
+    pem::add_each(bundle, |certificate| roots.add(certificate.into()))?;
+    Ok(roots)
 }
 
 /// rustls' own check, of which `sslmode` may ask for less. Signatures of the handshake are always checked.
@@ -368,6 +372,16 @@ mod tests {
             external(&query, "db.example", &folder).map(drop)
         };
         let inside = |name: &str| at(&folder.join(name).display().to_string());
+        let wide: Vec<u8> = format!("\u{feff}{pem}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+        std::fs::write(folder.join("wide.crt"), wide).unwrap();
+        assert_eq!(inside("wide.crt"), Ok(()), "UTF-16, as PowerShell writes it");
+        std::fs::write(folder.join("broken.crt"), format!("{pem}{}", pem.replace("-----END", "----END")))
+            .unwrap();
+        let error = inside("broken.crt").unwrap_err().to_string();
+        assert!(error.contains("broken.crt: certificate 2 of 2 has no line -----END"), "{error}");
+        std::fs::write(folder.join("empty.crt"), "# none").unwrap();
+        let error = inside("empty.crt").unwrap_err();
+        assert!(matches!(error, InvalidUrl::BadRootCert { why: BadBundle::Empty, .. }), "{error}");
         assert_eq!(inside("ca.crt"), Ok(()));
         assert_eq!(inside("link-in.crt"), Ok(()));
         for name in ["large.crt", "link-out.crt", "zero.crt", "fifo.crt", "../outside.crt", "absent.crt", "."]
