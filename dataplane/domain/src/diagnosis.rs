@@ -2,8 +2,9 @@
 //!
 //! [`service`] judges the contract's `X-Service-Signature`, [`standard`] the three headers of Standard Webhooks. Both
 //! say `Ok` only for what a receiver may accept. A mismatch tells what differs, and never a digest or a part of one, so
-//! that it does not teach how to sign. The work is bounded: at most 200 HMACs of the body for each secret, and 1,000 of a body of
-//! at most `MAX_COMBINED` bytes, each compared with at most [`MAX_SIGNATURES`].
+//! that it does not teach how to sign. The work is bounded: at most 200 HMACs for each secret, and 1,400 if body and signed
+//! headers have at most `MAX_COMBINED` bytes together. One HMAC reads the headers and at most about six times the bytes of
+//! the body, and is compared with at most [`MAX_SIGNATURES`].
 
 mod variants;
 
@@ -23,7 +24,7 @@ use crate::signature::{
 pub const TOLERANCE_SECONDS: i64 = 5 * 60;
 /// The most signatures of version 1 that are judged: senders have one for each secret in use.
 pub const MAX_SIGNATURES: usize = 8;
-/// Largest body, in bytes, with which two mistakes at once are searched for.
+/// The most bytes of signed headers and body with which two mistakes at once are searched for.
 const MAX_COMBINED: usize = 16 * 1024;
 /// The characters of a SHA-256 digest in hexadecimal.
 const HEX_DIGITS: usize = 64;
@@ -85,14 +86,20 @@ pub enum SecretFault {
     Newline,
     /// Blanks around one of them.
     Whitespace,
-    /// Quotation marks around the one that was given, as from an environment file.
+    /// Quotation marks around one of them, as from an environment file.
     Quoted,
-    /// A byte order mark before the one that was given.
+    /// A byte order mark before one of them.
     ByteOrderMark,
     /// The given one is the `whsec_` text, and the signing one is what that text encodes.
     WhsecText,
     /// The signing one is the `whsec_` text or the base64 of the given one.
     WhsecAsKey,
+    /// `whsec_` before one of them, of which neither is decoded.
+    WhsecPrefix,
+    /// The signing one is the hexadecimal text of the given one.
+    HexAsKey,
+    /// The signing one is the SHA-256 of the given one, or its hexadecimal text.
+    Hashed,
     /// The signing one is what the given one encodes in base64 or hexadecimal.
     Decoded,
     /// One of them is the text of the other in UTF-16, as PowerShell and Notepad save a file.
@@ -107,6 +114,8 @@ pub enum SecretFault {
     Concatenated,
     /// The digest is that of the body, without a key.
     Unkeyed,
+    /// The digest is the HMAC of an HMAC.
+    Twice,
 }
 
 /// The body that was given and the one that was signed differ so.
@@ -126,6 +135,10 @@ pub enum BodyFault {
     Empty,
     /// One of them is the base64 of the other, as API gateways pass a body on.
     Base64,
+    /// `webhook-id`, `webhook-timestamp` or both were signed before the body, as in Standard Webhooks.
+    WithHeaders,
+    /// The SHA-256 of the body was signed, or its hexadecimal text.
+    Hashed,
 }
 
 /// What looks wrong about a body whose signature matches with no known change.
@@ -183,17 +196,22 @@ pub enum StandardFault {
     Early(i64),
 }
 
-/// Judges `X-Service-Signature` by the candidate `secrets`.
+/// Judges `X-Service-Signature` by the candidate `secrets`. The `headers` of the same request only help to name a mistake.
 ///
 /// # Errors
 ///
 /// The signature is not that of `body` by any of the secrets.
-pub fn service(secrets: &[Vec<u8>], signature: &str, body: &[u8]) -> Result<(), Mismatch> {
+pub fn service(
+    secrets: &[Vec<u8>],
+    signature: &str,
+    headers: &StandardHeaders<'_>,
+    body: &[u8],
+) -> Result<(), Mismatch> {
     if secrets.iter().any(|secret| verify(secret, body, signature)) {
         return Ok(());
     }
     let (digest, spelling) = read(signature).map_err(Mismatch::Unreadable)?;
-    Err(explain(secrets, &[digest], spelling, b"", body))
+    Err(explain(secrets, &[digest], spelling, b"", body, &variants::heads(headers, body)))
 }
 
 /// Judges the headers of Standard Webhooks by the candidate `secrets`, at the time `now`.
@@ -248,7 +266,7 @@ pub fn standard(
         return Err(StandardFault::OtherId);
     }
     if !signed {
-        return Err(StandardFault::Mismatch(explain(secrets, &digests, None, head.as_bytes(), body)));
+        return Err(StandardFault::Mismatch(explain(secrets, &digests, None, head.as_bytes(), body, &[])));
     }
     match now.as_second().saturating_sub(seconds) {
         age if age > TOLERANCE_SECONDS => Err(StandardFault::Old(age)),
@@ -298,25 +316,29 @@ fn read(signature: &str) -> Result<(Digest, Option<Spelling>), Unreadable> {
     Ok((digest, Some(Spelling::Base64)))
 }
 
-/// The smallest change with which one of the `digests` is that of `head` and `body`.
+/// The smallest change with which one of the `digests` is that of `head` and `body`. One of the `heads` may stand between them.
 fn explain(
     secrets: &[Vec<u8>],
     digests: &[Digest],
     spelling: Option<Spelling>,
     head: &[u8],
     body: &[u8],
+    heads: &[String],
 ) -> Mismatch {
-    let bodies = variants::of_body(body);
     let fits = |key: &variants::Secret<'_>, other: &variants::Body<'_>| {
         matches(&key.1, digests, head, &other.1).then_some((key.0, other.0))
     };
+    let bodies = || variants::of_body(body, heads);
+    let few = if head.len() + body.len() <= MAX_COMBINED { variants::COMBINED_BODIES } else { 0 };
     for secret in secrets {
+        // They begin with what was given, as the bodies do.
         let keys = variants::of_secret(secret);
-        // First one mistake, then two. Each list begins with what was given.
-        let one = keys.iter().map(|key| (key, &bodies[0])).chain(bodies.iter().map(|body| (&keys[0], body)));
-        let few = if body.len() <= MAX_COMBINED { variants::COMBINED_BODIES } else { 0 };
-        let two = keys.iter().flat_map(|key| bodies.iter().take(few).map(move |body| (key, body)));
-        if let Some((secret, body)) = one.chain(two).find_map(|(key, body)| fits(key, body)) {
+        let with_any_key = |other: variants::Body<'_>| keys.iter().find_map(|key| fits(key, &other));
+        // First one mistake, then two.
+        let found = with_any_key((None, body.into()))
+            .or_else(|| bodies().find_map(|other| fits(&keys[0], &other)))
+            .or_else(|| bodies().take(few).find_map(with_any_key));
+        if let Some((secret, body)) = found {
             return Mismatch::Known { spelling, secret, body };
         }
         if let Some(fault) = variants::not_an_hmac(secret, digests, &[head, body].concat()) {
@@ -409,6 +431,13 @@ impl fmt::Display for SecretFault {
             Self::WhsecAsKey => {
                 "the whsec_ text or the base64 of the secret was used as the key; the key is the secret's own bytes"
             }
+            Self::WhsecPrefix => "the secret begins with whsec_ on one side only",
+            Self::HexAsKey => {
+                "the hexadecimal text of the secret was used as the key; the key is the secret's own bytes"
+            }
+            Self::Hashed => {
+                "the SHA-256 of the secret was used as the key; the key is the secret's own bytes"
+            }
             Self::Decoded => {
                 "the secret was decoded from hexadecimal or base64 on one side only; the key is its text as it is"
             }
@@ -428,6 +457,7 @@ impl fmt::Display for SecretFault {
             Self::Unkeyed => {
                 "it is the SHA-256 of the body without the secret; it must be the HMAC-SHA256 with the secret as key"
             }
+            Self::Twice => "it is the HMAC of an HMAC; compute it once",
         })
     }
 }
@@ -450,6 +480,10 @@ impl fmt::Display for BodyFault {
             Self::Base64 => {
                 "the body is in base64 on one side only, as API gateways pass it on; decode it before the check"
             }
+            Self::WithHeaders => {
+                "webhook-id or webhook-timestamp was signed with the body; X-Service-Signature is that of the body alone"
+            }
+            Self::Hashed => "the SHA-256 of the body was signed in place of the body itself",
         })
     }
 }

@@ -16,6 +16,8 @@ use crate::moment;
 /// The longest body of a delivery, in bytes. A note of 4,000 characters, each escaped in six bytes, and 51 numbers of work orders
 /// are far below it.
 pub const LONGEST_ENVELOPE: usize = 64 * 1024;
+/// The most bytes of an event's id; ours have 36.
+pub const LONGEST_EVENT_ID: usize = 64;
 
 /// The id of an event: `evt_` and 32 hexadecimal characters. Time-ordered, so that rows land together in an index.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]

@@ -12,8 +12,13 @@ pub fn folded(text: &str) -> String {
         return text.to_ascii_lowercase();
     }
     let mut folded = String::with_capacity(text.len());
-    // Unicode takes an accent that stands alone apart into a blank and a mark.
-    let text = text.chars().map(|c| if c == '´' { '\'' } else { c });
+    let plain = |c| match c {
+        // Unicode takes an accent that stands alone apart into a blank and a mark.
+        '´' => '\'',
+        WAVE_OF_WINDOWS => '-',
+        _ => c,
+    };
+    let text = text.chars().map(plain);
     // Twice: lower case can have marks of its own, and a mark can be within what a letter stands for.
     let lower = text.nfkd().filter(|c| !is_dropped(*c)).flat_map(char::to_lowercase).collect::<String>();
     for c in lower.nfkd().filter(|c| !is_dropped(*c)) {
@@ -61,13 +66,24 @@ fn is_dropped(c: char) -> bool {
         | '\u{e0000}'..='\u{e0fff}')
 }
 
+/// The dashes of all scripts (Unicode's category Pd) but that of the keyboard, and what is written for one: the minus signs and the
+/// hyphen bullet.
+pub const DASHES: &str = concat!(
+    "\u{58a}\u{5be}\u{1400}\u{1806}\u{2010}\u{2011}\u{2012}\u{2013}\u{2014}\u{2015}\u{2e17}\u{2e1a}\u{2e3a}\u{2e3b}\u{2e40}",
+    "\u{2e5d}\u{301c}\u{3030}\u{30a0}\u{10ead}\u{2d7}\u{2043}\u{2212}",
+);
+
+/// The tilde of full width, which Windows types for the Japanese wave dash. It is none of [`DASHES`], since Unicode takes it for the
+/// tilde of the keyboard: what normalizes a text replaces it before.
+pub const WAVE_OF_WINDOWS: char = '\u{ff5e}';
+
 /// What people type for characters that Unicode does not take apart: letters with a stroke, a hook or a tail, ligatures, the letters
 /// of one key on different keyboards, quotation marks and dashes.
 #[rustfmt::skip]
 const PLAIN: [(&str, &str); 67] = [
     ("\"", "“”„‟″«»״「」『』❝❞"),
     ("'", "‘’‚‛′ʼʽʻʹʾʿ`ꞌ＇׳‹›՚❛❜"),
-    ("-", "‐‑‒–—―−־˗⁃⸺⸻⸗֊"),
+    ("-", DASHES),
     ("/", "⁄∕"),
     ("a", "ᶏⱥɑ"),
     ("b", "ƀƃɓᵬᶀꞗ"),
@@ -189,6 +205,8 @@ mod tests {
             ("علی کریم موسى فاطمة ٱلله شہزاد", "علي كريم موسي فاطمه الله شهزاد"),
             ("װײס", "ווייס"),
             ("‹a› 「b」 ՚c⸺d", "'a' \"b\" 'c-d"),
+            ("ジャン゠ピエール １〜２", "ジャン-ピエール 1-2"),
+            ("１～２ 〜～", "1-2 --"),
         ] {
             assert_eq!(folded(written), folded(typed), "{written} and {typed}");
         }

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use docket_domain::fold::digit_of;
+use docket_domain::fold::{DASHES, WAVE_OF_WINDOWS, digit_of};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
@@ -57,18 +57,15 @@ fn plain(text: &str, digits: usize) -> Option<String> {
         _ if is_dash(c) => Some('-'),
         _ => Some(digit_of(c).and_then(|digit| char::from_digit(digit, 10)).unwrap_or(c)),
     };
+    let text = text.chars().map(|c| if c == WAVE_OF_WINDOWS { '-' } else { c });
     let text: String = text.nfkd().filter_map(ascii).flat_map(char::to_lowercase).collect();
     (text.bytes().filter(u8::is_ascii_digit).count() >= digits).then_some(text)
 }
 
-/// A dash of any script (Unicode's category Pd), and what is typed for one: the minus sign, the hyphen bullet, the mark that lengthens
-/// a Japanese vowel.
+/// A dash of any script, and the mark that lengthens a Japanese vowel, which is typed for one. In a name that mark is a letter, so
+/// searches do not fold it.
 fn is_dash(c: char) -> bool {
-    const DASHES: &str = concat!(
-        "-\u{58a}\u{5be}\u{1400}\u{1806}\u{2010}\u{2011}\u{2012}\u{2013}\u{2014}\u{2015}\u{2043}\u{2212}",
-        "\u{2e17}\u{2e1a}\u{2e3a}\u{2e3b}\u{2e40}\u{2e5d}\u{301c}\u{3030}\u{30a0}\u{30fc}\u{10ead}",
-    );
-    DASHES.contains(c)
+    matches!(c, '-' | 'ー') || DASHES.contains(c)
 }
 
 /// Digits in a row.
@@ -327,6 +324,8 @@ mod tests {
             "𝟎𝟕𝟖-𝟎𝟓-𝟏𝟏𝟐𝟎",
             "0̶7̶8̶-0̶5̶-1̶1̶2̶0̶",
             "078－05－1120",
+            "123～45～6789",
+            "078〜05〜1120",
             "078﹣05﹣1120",
             "078﹘05⸺1120",
             "078−05‑1120",

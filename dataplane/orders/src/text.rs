@@ -6,6 +6,7 @@ use std::net::Ipv6Addr;
 
 use serde::Serialize;
 use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
@@ -137,7 +138,9 @@ impl<const MAX: usize> Field for RecordNumber<MAX> {
 pub struct FileName(Text<255>);
 
 impl FileName {
-    /// The form as a regular expression (ECMA-262); it leaves out the reserved names, and names that are not seen.
+    /// The form as a regular expression (ECMA-262). It looks for one visible character in the whole name. So it takes names of devices,
+    /// names of which nothing is seen before the ending, and names that begin with a combining mark, which [`is_reserved`] and
+    /// [`is_hidden`] refuse.
     const PATTERN: &'static str = concat!(
         r#"^[^/\\:<>"|?*\u0000-\u001F\u007F-\u009F\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069\u2215\u2216\uFE68\uFF0F\uFF3C]*"#,
         r#"[^./\\:<>"|?*\s\u0000-\u001F\u007F-\u009F\u061C\u200B-\u200F\u2028-\u202E\u2060-\u206F\u2215\u2216\uFE68\uFEFF\uFF0F\uFF3C]"#,
@@ -166,7 +169,7 @@ impl Field for FileName {
         } else if is_reserved(&plain) {
             "must not be a name of dots only or of a device, such as CON, PRN, AUX, NUL, COM1 or LPT1"
         } else if is_hidden(&text.0) {
-            "must have a visible character before its ending"
+            "must have a visible character before its ending, and must not begin with a combining mark"
         } else {
             return Some(Self(text));
         };
@@ -195,10 +198,10 @@ fn is_direction(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Whether nothing is seen of a name before its ending.
+/// Whether nothing is seen of a name before its ending, or the name begins with a mark, which joins whatever a program shows before it.
 fn is_hidden(name: &str) -> bool {
-    let stem = name.rsplit_once('.').map_or("", |(stem, _)| stem);
-    is_unseen(&stem.replace('.', "")) && stem.contains(is_blank)
+    let stem = name.rsplit_once('.').map_or("", |(stem, _)| stem).replace('.', "");
+    (!stem.is_empty() && is_unseen(&stem)) || name.starts_with(is_combining_mark)
 }
 
 /// Whether a name leads to another folder or, on Windows, to a device, whatever its extension; Windows drops dots and blanks at
@@ -454,6 +457,12 @@ mod tests {
             "質問？.pdf",
             "1½.pdf",
             "Exhibit A.",
+            "Cafe\u{301}.pdf",
+            "¨.pdf",
+            "¯.pdf",
+            "˜.pdf",
+            "´.pdf",
+            "\u{640}.pdf",
         ];
         let bad = [
             "../../etc/passwd",
@@ -497,6 +506,15 @@ mod tests {
             "\u{200b}.pdf",
             " .pdf",
             "..\u{200b}.pdf",
+            "\u{301}.pdf",
+            ".\u{301}\u{20dd}.pdf",
+            "\u{301} .pdf",
+            "\u{301}a.pdf",
+            "\u{301}a",
+            "\u{3164}.pdf",
+            "\u{2800}.pdf",
+            "\u{1160}.pdf",
+            "\u{3164}\u{2800}.\u{1160}.pdf",
         ] {
             assert!(read::<FileName>(device).is_err(), "{device}");
         }

@@ -54,7 +54,7 @@ pub fn page(frame: &Frame, verify: &Verify) -> String {
                 p.hint { "A browser sends line ends as CRLF. If the body has any, use " code { "docket verify" } ", which reads bytes." }
                 (line("X-Service-Signature", "signature", "64 hexadecimal digits"))
                 fieldset {
-                    legend { "Or the headers of Standard Webhooks" }
+                    legend { "And, if they came, the headers of Standard Webhooks" }
                     (line("webhook-id", "webhookId", "evt_…"))
                     (line("webhook-timestamp", "webhookTimestamp", "seconds since 1970"))
                     (line("webhook-signature", "webhookSignature", "v1,…"))

@@ -1,6 +1,7 @@
 //! Passing a delivery on to the receiver that is being written, with its body and headers unchanged.
 
 use std::error::Error;
+use std::io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
@@ -38,7 +39,11 @@ pub struct Forwarded {
 /// Why the receiver that is being written did not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoAnswer {
-    /// The connection failed.
+    /// Its name has no address.
+    NotResolved,
+    /// No route leads to its address.
+    Unreachable,
+    /// The connection failed for another reason.
     NotConnected,
     /// What listens there does not speak TLS.
     NoTls,
@@ -73,6 +78,8 @@ impl NoAnswer {
     /// The word for programs.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::NotResolved => "name not resolved",
+            Self::Unreachable => "unreachable",
             Self::NotConnected => "not connected",
             Self::NoTls => "no TLS",
             Self::Untrusted(_) => "certificate not trusted",
@@ -86,6 +93,8 @@ impl NoAnswer {
 impl fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::NotResolved => "no address: the name in --forward-to can't be resolved",
+            Self::Unreachable => "no route: the address in --forward-to can't be reached from here",
             Self::NotConnected => "no connection: nothing listens there, or it refused",
             Self::NoTls => "it listens, but does not speak TLS: use http:// in --forward-to",
             Self::Untrusted(Distrust::Expired) => "its certificate has expired",
@@ -164,25 +173,30 @@ impl Forward {
 fn reason(error: reqwest::Error) -> NoAnswer {
     if error.is_timeout() {
         NoAnswer::TimedOut
-    } else if let Some(error) = tls_error(&error) {
+    } else if let Some(error) = cause(&error) {
         of_tls(error)
+    } else if error.is_dns() {
+        NoAnswer::NotResolved
     } else if error.is_connect() {
-        NoAnswer::NotConnected
+        match cause(&error).map(io::Error::kind) {
+            Some(HostUnreachable | NetworkUnreachable | NetworkDown) => NoAnswer::Unreachable,
+            _ => NoAnswer::NotConnected,
+        }
     } else {
         NoAnswer::Broken
     }
 }
 
-/// The TLS error that led to `error`, if one did.
-fn tls_error(error: &reqwest::Error) -> Option<&rustls::Error> {
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        if let Some(found) = error.downcast_ref::<rustls::Error>() {
+/// The error of this type that led to `error`, if one did.
+fn cause<E: Error + 'static>(error: &reqwest::Error) -> Option<&E> {
+    let mut next = error.source();
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref::<E>() {
             return Some(found);
         }
         // Its source is that of the error inside, not this error.
         let inside = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        cause = match inside {
+        next = match inside {
             Some(inside) => Some(inside),
             None => error.source(),
         };
@@ -309,7 +323,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn plain_server_and_closed_port_are_different_faults() {
+    async fn plain_server_and_each_failure_to_connect_are_different_faults() {
         let ours = authority();
         for greeting in ["HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n", "SSH-2.0-OpenSSH_9.6\r\n"] {
             let port = accepting(move |mut stream: TcpStream| async move {
@@ -325,6 +339,14 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
         drop(listener);
-        assert_eq!(forwarded(ours.der(), "127.0.0.1", port).await, Err(NoAnswer::NotConnected));
+        // No label of a name has 64 characters, and no connection leads to a broadcast address.
+        let nowhere = format!("{}.invalid", "a".repeat(64));
+        for (host, reason) in [
+            ("127.0.0.1", NoAnswer::NotConnected),
+            (&*nowhere, NoAnswer::NotResolved),
+            ("127.255.255.255", NoAnswer::Unreachable),
+        ] {
+            assert_eq!(forwarded(ours.der(), host, port).await, Err(reason), "{host}");
+        }
     }
 }

@@ -15,16 +15,16 @@
 //! # Example
 //!
 //! ```
-//! use docket_domain::diagnosis::{Mismatch, SecretFault};
+//! use docket_domain::diagnosis::{Mismatch, SecretFault, StandardHeaders};
 //! use docket_domain::signature::sign;
 //! use docket_receiver::Verdict;
 //!
 //! let secrets = [b"secret".to_vec()];
-//! let body = br#"{"id":"evt_1"}"#;
-//! assert_eq!(Verdict::of(&secrets, Some(&sign(b"secret", body)), body), Verdict::Verified);
+//! let (headers, body) = (StandardHeaders::default(), br#"{"id":"evt_1"}"#);
+//! assert_eq!(Verdict::of(&secrets, Some(&sign(b"secret", body)), &headers, body), Verdict::Verified);
 //!
 //! // A secret file that was written by `echo` ends in a newline.
-//! let verdict = Verdict::of(&secrets, Some(&sign(b"secret\n", body)), body);
+//! let verdict = Verdict::of(&secrets, Some(&sign(b"secret\n", body)), &headers, body);
 //! let newline = Mismatch::Known { spelling: None, secret: Some(SecretFault::Newline), body: None };
 //! assert_eq!(verdict, Verdict::Wrong(newline));
 //! assert!(verdict.rejects());

@@ -12,7 +12,10 @@ use std::{fmt, io};
 
 use anyhow::Context;
 use bytes::Bytes;
-use docket_domain::signature::{DELIVERY_ID_HEADER, EVENT_HEADER, SIGNATURE_HEADER};
+use docket_domain::diagnosis::StandardHeaders;
+use docket_domain::signature::{
+    DELIVERY_ID_HEADER, EVENT_HEADER, SIGNATURE_HEADER, WEBHOOK_ID_HEADER, WEBHOOK_TIMESTAMP_HEADER,
+};
 use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
@@ -277,7 +280,11 @@ impl Desk {
         let path = head.uri.path().to_owned();
         let delivery_id = header(DELIVERY_ID_HEADER);
         let event_id = serde_json::from_slice::<Envelope>(&body).ok().map(|envelope| envelope.id);
-        let verdict = Verdict::of(&(self.secrets)(&path), header(SIGNATURE_HEADER).as_deref(), &body);
+        let (id, timestamp) = (header(WEBHOOK_ID_HEADER), header(WEBHOOK_TIMESTAMP_HEADER));
+        let standard =
+            StandardHeaders { id: id.as_deref(), timestamp: timestamp.as_deref(), signature: None };
+        let signature = header(SIGNATURE_HEADER);
+        let verdict = Verdict::of(&(self.secrets)(&path), signature.as_deref(), &standard, &body);
         let (attempt, seen_before) = {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             let attempt = delivery_id.as_ref().map_or(1, |id| seen.deliveries.count(id));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use docket_domain::diagnosis::{self, Mismatch};
+use docket_domain::diagnosis::{self, Mismatch, StandardHeaders};
 
 /// The result of checking the signature of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,13 +20,19 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Checks the `signature` header of `body` by the candidate `secrets`; no candidates: no signature is expected.
-    pub fn of(secrets: &[Vec<u8>], signature: Option<&str>, body: &[u8]) -> Self {
+    /// Checks the `signature` header of `body` by the candidate `secrets`; no candidates: no signature is expected. The `headers` of
+    /// Standard Webhooks only help to name a mistake.
+    pub fn of(
+        secrets: &[Vec<u8>],
+        signature: Option<&str>,
+        headers: &StandardHeaders<'_>,
+        body: &[u8],
+    ) -> Self {
         match signature {
             None if secrets.is_empty() => Self::Unsigned,
             None => Self::Missing,
             Some(_) if secrets.is_empty() => Self::NoSecret,
-            Some(signature) => match diagnosis::service(secrets, signature, body) {
+            Some(signature) => match diagnosis::service(secrets, signature, headers, body) {
                 Ok(()) => Self::Verified,
                 Err(mismatch) => Self::Wrong(mismatch),
             },
@@ -56,15 +62,20 @@ impl fmt::Display for Verdict {
 
 #[cfg(test)]
 mod tests {
-    use docket_domain::diagnosis::{SecretFault, Suspicion};
+    use docket_domain::diagnosis::{BodyFault, SecretFault, Suspicion};
     use docket_domain::signature::sign;
 
     use super::*;
 
     const BODY: &[u8] = b"{\"id\":\"evt_1\"}";
 
+    /// The verdict without headers of Standard Webhooks.
+    fn of(secrets: &[Vec<u8>], signature: Option<&str>) -> Verdict {
+        Verdict::of(secrets, signature, &StandardHeaders::default(), BODY)
+    }
+
     fn judge(secret: &[u8], signature: &str) -> Verdict {
-        Verdict::of(&[b"another".to_vec(), secret.to_vec()], Some(signature), BODY)
+        of(&[b"another".to_vec(), secret.to_vec()], Some(signature))
     }
 
     #[test]
@@ -75,9 +86,9 @@ mod tests {
 
     #[test]
     fn missing_signature_or_secret_has_its_own_verdict() {
-        assert_eq!(Verdict::of(&[], None, BODY), Verdict::Unsigned);
-        assert_eq!(Verdict::of(&[b"s".to_vec()], None, BODY), Verdict::Missing);
-        assert_eq!(Verdict::of(&[], Some("00"), BODY), Verdict::NoSecret);
+        assert_eq!(of(&[], None), Verdict::Unsigned);
+        assert_eq!(of(&[b"s".to_vec()], None), Verdict::Missing);
+        assert_eq!(of(&[], Some("00")), Verdict::NoSecret);
     }
 
     #[test]
@@ -87,5 +98,11 @@ mod tests {
         let unknown = Mismatch::Unknown(Suspicion::OtherSecret);
         assert_eq!(judge(b"s", &sign(b"t", BODY)), Verdict::Wrong(unknown));
         assert!(judge(b"s", &sign(b"t", BODY)).rejects());
+        let headers = StandardHeaders { id: Some("evt_1"), timestamp: Some("7"), signature: None };
+        let signature = sign(b"s", &[b"evt_1.7.", BODY].concat());
+        let with_headers =
+            Mismatch::Known { spelling: None, secret: None, body: Some(BodyFault::WithHeaders) };
+        let verdict = Verdict::of(&[b"s".to_vec()], Some(&signature), &headers, BODY);
+        assert_eq!(verdict, Verdict::Wrong(with_headers));
     }
 }

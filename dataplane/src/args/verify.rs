@@ -18,7 +18,9 @@ pub struct VerifyArguments {
     /// Value of the header X-Service-Signature.
     #[arg(long, required_unless_present = "header", value_name = "HEX", allow_hyphen_values = true)]
     pub signature: Option<String>,
-    /// Header of the delivery, such as 'webhook-id: evt_…'; repeatable. Headers without a signature are ignored.
+    /// Header of the delivery, such as 'webhook-id: evt_…'; repeatable. Give webhook-id and webhook-timestamp with each
+    /// signature: they are part of webhook-signature, and show some mistakes with --signature. Other headers without a
+    /// signature are ignored.
     #[arg(long, value_name = "NAME: VALUE", value_parser = header)]
     pub header: Vec<(String, String)>,
     /// Time of arrival, with which `webhook-timestamp` is compared [default: now].

@@ -58,16 +58,17 @@ fn lines(arguments: &VerifyArguments) -> Result<Vec<Line>> {
         timestamp: header(arguments, WEBHOOK_TIMESTAMP_HEADER)?,
         signature: header(arguments, WEBHOOK_SIGNATURE_HEADER)?,
     };
-    // webhook-id and webhook-timestamp come with unsigned deliveries too.
-    let standard = standard.signature.is_some().then_some(standard);
     let secrets =
         arguments.secret_file.iter().map(|path| secret_file::read(path)).collect::<Result<Vec<_>>>()?;
     let body = body()?;
     let now = arguments.at.unwrap_or_else(|| Clock::System.now());
-    let service = service
-        .map(|signature| Line::new("X-Service-Signature", diagnosis::service(&secrets, signature, &body)));
+    let service = service.map(|signature| {
+        Line::new("X-Service-Signature", diagnosis::service(&secrets, signature, &standard, &body))
+    });
+    // webhook-id and webhook-timestamp come with unsigned deliveries too.
     let standard = standard
-        .map(|headers| Line::new("webhook-signature", diagnosis::standard(&secrets, &headers, &body, now)));
+        .signature
+        .map(|_| Line::new("webhook-signature", diagnosis::standard(&secrets, &standard, &body, now)));
     let lines: Vec<Line> = service.into_iter().chain(standard).collect();
     Ok(if lines.is_empty() { vec![Line { matches: false, text: MISSING.to_owned() }] } else { lines })
 }

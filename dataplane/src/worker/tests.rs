@@ -14,10 +14,11 @@ use docket_schedule::notifier::Notifier;
 use docket_schedule::{Ended, Entry, Hint, Room, SHARES};
 use docket_store::deliveries::{self, ListedDelivery, NewDelivery, NewHandOff};
 use docket_store::events::About;
+use docket_store::orders::{self, OrderFilter};
 use docket_store::saves::{self, Save};
 use docket_store::sqlite::Sqlite;
 use docket_store::stores::Store;
-use docket_store::{Database, contacts};
+use docket_store::{Database, contacts, unfolded};
 use serde_json::json;
 use tokio_util::sync::DropGuard;
 
@@ -364,6 +365,24 @@ async fn finished_deliveries_that_get_no_keys_delay_nothing() {
     write(&rig, "DROP TRIGGER refused").await;
     sweep(&rig, &schedule).await;
     assert_eq!(webhook().await, "default/hook/C-1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn searched_text_of_before_is_folded_and_found_after_a_sweep() {
+    let rig = Rig::standing("unfolded").await;
+    rig.save().await;
+    write(&rig, "UPDATE web_order SET search_text = 'o’brien v. núñez'").await;
+    let found = async |text: &str| {
+        let mut reader = rig.tenant.store.database().reader().await.expect("a reader");
+        let filter = OrderFilter { text: Some(text.into()), ..OrderFilter::default() };
+        let page = orders::search(&mut reader, &rig.clock, &filter, 10).await.expect("a statement");
+        (page.items.len(), unfolded::are_left(&mut reader).await.expect("a statement"))
+    };
+    assert_eq!((found("O’Brien").await, found("o'brien").await), ((1, true), (0, true)));
+    sweep(&rig, &rig.schedule).await;
+    for text in ["O’Brien", "o'brien", "Nunez"] {
+        assert_eq!(found(text).await, (1, false), "{text}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

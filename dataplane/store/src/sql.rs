@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use bytes::{Bytes, BytesMut};
+use docket_domain::event::LONGEST_EVENT_ID;
 use tokio_postgres::types::{IsNull, ToSql, Type};
 
 use crate::error::StoreError;
@@ -359,9 +360,6 @@ impl From<Param> for rusqlite::types::Value {
 /// many, so what was cut is unknown. A webhook's key is the longest, with a namespace of 63, a name of 253 and a customer's code of 256
 /// bytes: 574.
 const LONGEST_ID: usize = 580;
-
-/// The most bytes of an event's id; ours have 36.
-const LONGEST_EVENT_ID: usize = 64;
 
 /// One row of a result.
 pub enum Row {

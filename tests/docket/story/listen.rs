@@ -192,13 +192,23 @@ async fn it_passes_deliveries_on_as_they_are_and_answers_as_the_receiver_does() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_says_why_the_receiver_did_not_answer() {
     let home = Home::new();
-    let to = format!("http://127.0.0.1:{}/", free_port());
-    let listen = Listen::start(&home, SECRET, &["--forward-to", &to]).await;
-    let (_server, _) = delivering(&home, &listen).await;
-    eventually("the attempt", Duration::from_secs(10), async || !listen.lines().is_empty()).await;
-    let line = listen.lines().swap_remove(0);
-    assert!(line.contains(&format!("{to} [no connection: nothing listens there, or it refused] ")), "{line}");
-    assert!(line.contains(" ms  → 502  signature verified"), "{line}");
+    // No label of a name has 64 characters, and no connection leads to a broadcast address.
+    for (host, why) in [
+        ("127.0.0.1", "no connection: nothing listens there, or it refused"),
+        (&format!("{}.invalid", "a".repeat(64)), "no address: the name in --forward-to can't be resolved"),
+        ("127.255.255.255", "no route: the address in --forward-to can't be reached from here"),
+    ] {
+        let to = format!("http://{host}:{}/", free_port());
+        let listen = Listen::start(&home, SECRET, &["--forward-to", &to]).await;
+        let at = format!("https://127.0.0.1:{}/", listen.port);
+        let (secret, ca) = (home.log("secret"), listen.ca.clone());
+        let (secret, ca) = (secret.to_str().expect("a plain path"), ca.to_str().expect("a plain path"));
+        trigger(&home, &["order.created", "--to", &at, "--secret-file", secret, "--ca-file", ca]);
+        eventually("the attempt", Duration::from_secs(10), async || !listen.lines().is_empty()).await;
+        let line = listen.lines().swap_remove(0);
+        assert!(line.contains(&format!("{to} [{why}] ")), "{line}");
+        assert!(line.contains(" ms  → 502  signature verified"), "{line}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

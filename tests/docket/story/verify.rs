@@ -102,6 +102,19 @@ fn a_signature_that_does_not_match_has_its_cause_and_no_digest() {
 }
 
 #[test]
+fn content_of_standard_webhooks_under_the_other_header_is_named() {
+    let place = Place::new();
+    let secret = hex::decode(STANDARD_SECRET).expect("hexadecimal");
+    // The digest of the libraries' example, in base64.
+    let digest = STANDARD[2].trim_start_matches("webhook-signature: v1,");
+    let given = ["--signature", digest, "--header", STANDARD[0], "--header", STANDARD[1]];
+    let (code, text) = place.verify(&secret, &given, STANDARD_BODY);
+    let cause =
+        "it is base64, and must be lowercase hexadecimal; and webhook-id or webhook-timestamp was signed";
+    assert_eq!((code, text.contains(cause)), (1, true), "{text}");
+}
+
+#[test]
 fn what_cannot_be_read_has_its_own_exit_code() {
     let place = Place::new();
     let twice = format!("x-service-signature: {SIGNATURE}");

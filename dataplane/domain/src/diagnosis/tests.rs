@@ -1,7 +1,8 @@
 use docket_crds::EventCode;
+use sha2::Digest as _;
 
 use super::*;
-use crate::event::{EventId, envelope};
+use crate::event::{EventId, LONGEST_EVENT_ID, OrderExported, Payload, envelope};
 use crate::sample;
 use crate::signature::{sign, standard_webhooks};
 
@@ -16,9 +17,14 @@ fn sent() -> Vec<u8> {
     envelope(&EventId::new(now(), [0xab; 10]), now(), "C-1001", &data)
 }
 
+/// The judgement of a signature without the headers of Standard Webhooks.
+fn of_service(secrets: &[Vec<u8>], signature: &str, body: &[u8]) -> Result<(), Mismatch> {
+    service(secrets, signature, &StandardHeaders::default(), body)
+}
+
 /// The judgement of the signature that `key` makes of `signed`, for a receiver with `secret` that got `body`.
 fn judged(secret: &[u8], body: &[u8], key: &[u8], signed: &[u8]) -> Result<(), Mismatch> {
-    service(&[b"another".to_vec(), secret.to_vec()], &sign(key, signed), body)
+    of_service(&[b"another".to_vec(), secret.to_vec()], &sign(key, signed), body)
 }
 
 fn known(
@@ -42,7 +48,8 @@ fn each_mistake_with_a_secret_is_named() {
     let whsec = format!("whsec_{base64}");
     let hexadecimal = "0123456789abcdef".repeat(4);
     let bytes = hex::decode(&hexadecimal).expect("hexadecimal");
-    let quoted = [b"\"", SECRET, b"\""].concat();
+    let (quoted, in_apostrophes) = ([b"\"", SECRET, b"\""].concat(), [b"'", SECRET, b"'"].concat());
+    let sha256 = sha2::Sha256::digest(SECRET);
     let marked = ["\u{feff}".as_bytes(), SECRET].concat();
     let marked_before = "\u{feff}".as_bytes();
     let v1 = format!("v1,{whsec}");
@@ -56,11 +63,25 @@ fn each_mistake_with_a_secret_is_named() {
         (SECRET.to_vec(), [SECRET, b"\n"].concat(), SecretFault::Newline),
         ([b" ", SECRET, b" "].concat(), SECRET.to_vec(), SecretFault::Whitespace),
         (SECRET.to_vec(), [SECRET, b" "].concat(), SecretFault::Whitespace),
-        (quoted, SECRET.to_vec(), SecretFault::Quoted),
+        (SECRET.to_vec(), [SECRET, b"\t"].concat(), SecretFault::Whitespace),
+        (SECRET.to_vec(), [SECRET, b"\r"].concat(), SecretFault::Whitespace),
+        ([SECRET, "\u{a0}".as_bytes()].concat(), SECRET.to_vec(), SecretFault::Whitespace),
+        (SECRET.to_vec(), [SECRET, "\u{a0}".as_bytes()].concat(), SecretFault::Whitespace),
+        (quoted.clone(), SECRET.to_vec(), SecretFault::Quoted),
+        (SECRET.to_vec(), quoted.clone(), SecretFault::Quoted),
+        (in_apostrophes.clone(), SECRET.to_vec(), SecretFault::Quoted),
+        (SECRET.to_vec(), in_apostrophes, SecretFault::Quoted),
+        ([SECRET, b"\n"].concat(), quoted, SecretFault::Quoted),
         (marked, SECRET.to_vec(), SecretFault::ByteOrderMark),
         (whsec.clone().into_bytes(), SECRET.to_vec(), SecretFault::WhsecText),
         (format!("{whsec}\n").into_bytes(), SECRET.to_vec(), SecretFault::WhsecText),
-        (SECRET.to_vec(), whsec.into_bytes(), SecretFault::WhsecAsKey),
+        (SECRET.to_vec(), whsec.clone().into_bytes(), SecretFault::WhsecAsKey),
+        (whsec.clone().into_bytes(), base64.clone().into_bytes(), SecretFault::WhsecPrefix),
+        (base64.clone().into_bytes(), whsec.into_bytes(), SecretFault::WhsecPrefix),
+        (SECRET.to_vec(), hex::encode(SECRET).into_bytes(), SecretFault::HexAsKey),
+        (SECRET.to_vec(), hex::encode_upper(SECRET).into_bytes(), SecretFault::HexAsKey),
+        (SECRET.to_vec(), sha256.to_vec(), SecretFault::Hashed),
+        (SECRET.to_vec(), hex::encode(sha256).into_bytes(), SecretFault::Hashed),
         (SECRET.to_vec(), base64.clone().into_bytes(), SecretFault::WhsecAsKey),
         (base64.into_bytes(), SECRET.to_vec(), SecretFault::Decoded),
         (hexadecimal.into_bytes(), bytes, SecretFault::Decoded),
@@ -115,6 +136,107 @@ fn each_mistake_with_a_body_is_named_on_either_side() {
     let (unix, windows) = (b"{\n}\n", b"{\r\n}\r\n");
     assert_eq!(judged(SECRET, unix, SECRET, windows), known(None, None, Some(BodyFault::LineEnds)));
     assert_eq!(judged(SECRET, windows, SECRET, unix), known(None, None, Some(BodyFault::LineEnds)));
+}
+
+#[test]
+fn what_was_signed_beside_or_instead_of_the_body_is_named_in_each_encoding() {
+    let body = sent();
+    let headers = StandardHeaders { id: Some("evt_1"), timestamp: Some("1614265330"), signature: None };
+    let behind = |head: &str| [head.as_bytes(), &body].concat();
+    let hash = sha2::Sha256::digest(&body);
+    for (signed, fault) in [
+        (behind("evt_1.1614265330."), BodyFault::WithHeaders),
+        (behind("1614265330."), BodyFault::WithHeaders),
+        (behind("evt_1."), BodyFault::WithHeaders),
+        (hash.to_vec(), BodyFault::Hashed),
+        (hex::encode(hash).into_bytes(), BodyFault::Hashed),
+    ] {
+        let judged = |secret: &[u8], signature: &str| service(&[secret.to_vec()], signature, &headers, &body);
+        let signature = sign(SECRET, &signed);
+        let digest = hex::decode(&signature).expect("hexadecimal");
+        assert_eq!(judged(SECRET, &signature), known(None, None, Some(fault)));
+        let base64 = known(Some(Spelling::Base64), None, Some(fault));
+        assert_eq!(judged(SECRET, &BASE64.encode(&digest)), base64);
+        assert_eq!(judged(SECRET, &BASE64_URL.encode(&digest)), base64);
+        let upper_case = known(Some(Spelling::UpperCase), None, Some(fault));
+        assert_eq!(judged(SECRET, &signature.to_uppercase()), upper_case);
+        let two = known(None, Some(SecretFault::Quoted), Some(fault));
+        assert_eq!(judged(b"\"correct-horse-battery-staple\"", &signature), two);
+        let stranger = Err(Mismatch::Unknown(Suspicion::OtherSecret));
+        assert_eq!(judged(b"stranger", &signature), stranger, "{fault:?}");
+    }
+    let long = "9".repeat(LONGEST_EVENT_ID + 1);
+    let of_long = sign(SECRET, &behind(&format!("{long}.")));
+    let headers = StandardHeaders { id: Some(&long), timestamp: Some(&long), signature: None };
+    let unknown = Err(Mismatch::Unknown(Suspicion::OtherSecret));
+    assert_eq!(service(&[SECRET.to_vec()], &of_long, &headers, &body), unknown, "longer than any id");
+    let of_body = sign(SECRET, &behind(&format!("{}.", EventId::new(now(), [0xab; 10]))));
+    assert_eq!(
+        of_service(&[SECRET.to_vec()], &of_body, &body),
+        known(None, None, Some(BodyFault::WithHeaders)),
+        "without headers the id is that of the body"
+    );
+}
+
+#[test]
+fn right_signature_of_an_unrelated_secret_finds_nothing() {
+    let headers = StandardHeaders { id: Some("evt_1"), timestamp: Some("1614265330"), signature: None };
+    let secrets: [&[u8]; 5] = [SECRET, b"whsec_c3RyYW5nZXI=", b"\"abcdefgh\"", b"A=b", b"0123abcd"];
+    for (place, secret) in secrets.iter().enumerate() {
+        for (_, other) in secrets.iter().enumerate().filter(|(other, _)| *other != place) {
+            let judged = service(&[secret.to_vec()], &sign(other, &sent()), &headers, &sent());
+            assert_eq!(judged, Err(Mismatch::Unknown(Suspicion::OtherSecret)));
+        }
+    }
+}
+
+#[test]
+fn number_of_changes_that_are_tried_is_bounded() {
+    let event = r#"{"id":"evt_1","event":"invoice.created","occurredAt":"t","customerCode":"Zoë <\"A/B\">=&+'`","data":{"workOrder":"W’1","orderType":"PhotoCopy","invoiceNumber":"1.0","invoiceDate":null,"billToCustomerCode":null,"facilityLineItem":null,"amount":150.0}}"#;
+    let (id, timestamp) = ("a".repeat(LONGEST_EVENT_ID), "9".repeat(LONGEST_EVENT_ID));
+    let headers = StandardHeaders { id: Some(&id), timestamp: Some(&timestamp), signature: None };
+    let secrets: [&[u8]; 5] =
+        [SECRET, b"S=\"abcd\" \r\n", "\u{feff}'ab\u{a0}'\n".as_bytes(), b"a\0b\0", b"0123456789abcdef"];
+    for body in [event.to_owned(), format!("\u{feff}{event}\r\n")] {
+        let heads = variants::heads(&headers, body.as_bytes());
+        let lengths: Vec<usize> =
+            variants::of_body(body.as_bytes(), &heads).map(|(_, other)| other.len()).collect();
+        assert_eq!(heads.len(), 3, "they are counted");
+        assert!(lengths.iter().all(|length| *length <= 6 * body.len()), "{lengths:?}");
+        let bodies = lengths.len();
+        for keys in secrets.iter().map(|secret| variants::of_secret(secret).len()) {
+            // `not_an_hmac` makes four more.
+            let once = keys + bodies + 4;
+            assert!(once <= 200, "{keys} keys and {bodies} bodies");
+            assert!(once + keys * variants::COMBINED_BODIES <= 1_400, "{keys} keys");
+        }
+    }
+}
+
+/// The body of an event about so many orders, which has several times the bytes with an indent.
+fn about_many(orders: usize) -> Vec<u8> {
+    let data = Payload::OrderExported(OrderExported {
+        order_type: "Process".into(),
+        web_order_id: "W1".into(),
+        work_order_id: "PR1".into(),
+        court_work_order: None,
+        process_work_orders: Some(vec!["<".into(); orders]),
+    });
+    envelope(&EventId::new(now(), [0xab; 10]), now(), "C-1001", &data)
+}
+
+#[test]
+fn body_that_is_longer_than_any_event_is_not_written_again() {
+    let rewritten = |body: &[u8]| {
+        variants::of_body(body, &[]).filter(|(fault, _)| *fault == Some(BodyFault::Rewritten)).count()
+    };
+    let (short, long) = (about_many(1_000), about_many(256 * 1024));
+    assert!(rewritten(&short) > 10 && long.len() > 1024 * 1024);
+    assert_eq!(rewritten(&long), 1, "as the text of a JSON string");
+    let lengths =
+        |body: &[u8]| variants::of_body(body, &[]).map(|(_, other)| other.len()).collect::<Vec<_>>();
+    assert!(lengths(&short).iter().all(|length| *length <= 6 * short.len()), "{:?}", lengths(&short));
+    assert!(lengths(&long).iter().sum::<usize>() <= 10 * long.len(), "{:?}", lengths(&long));
 }
 
 #[test]
@@ -173,18 +295,19 @@ fn json_that_a_program_wrote_again_and_signed_is_named() {
 
 #[test]
 fn digest_that_is_no_hmac_with_the_secret_as_key_is_named() {
-    use sha2::{Digest as _, Sha256};
     let body = sent();
-    let sha256 = |parts: &[&[u8]]| hex::encode(Sha256::digest(parts.concat()));
+    let sha256 = |parts: &[&[u8]]| hex::encode(sha2::Sha256::digest(parts.concat()));
     for (signature, fault) in [
         (sign(&body, SECRET), SecretFault::Swapped),
         (sha256(&[SECRET, &body]), SecretFault::Concatenated),
         (sha256(&[&body, SECRET]), SecretFault::Concatenated),
         (sha256(&[&body]), SecretFault::Unkeyed),
+        (sign(SECRET, sign(SECRET, &body).as_bytes()), SecretFault::Twice),
+        (sign(SECRET, &hex::decode(sign(SECRET, &body)).expect("hexadecimal")), SecretFault::Twice),
     ] {
-        assert_eq!(service(&[SECRET.to_vec()], &signature, &body), known(None, Some(fault), None));
+        assert_eq!(of_service(&[SECRET.to_vec()], &signature, &body), known(None, Some(fault), None));
         if fault != SecretFault::Unkeyed {
-            let stranger = service(&[b"stranger".to_vec()], &signature, &body);
+            let stranger = of_service(&[b"stranger".to_vec()], &signature, &body);
             assert_eq!(stranger, Err(Mismatch::Unknown(Suspicion::OtherSecret)));
         }
     }
@@ -210,9 +333,13 @@ fn each_mistake_with_the_header_is_named() {
         (hex::encode(&right), Spelling::EncodedTwice),
         (separated, Spelling::Separated),
     ] {
-        assert_eq!(service(&secrets, &signature, &sent()), known(Some(spelling), None, None), "{signature}");
         assert_eq!(
-            service(&[b"another".to_vec()], &signature, &sent()),
+            of_service(&secrets, &signature, &sent()),
+            known(Some(spelling), None, None),
+            "{signature}"
+        );
+        assert_eq!(
+            of_service(&[b"another".to_vec()], &signature, &sent()),
             Err(Mismatch::Unknown(Suspicion::OtherSecret)),
             "not said to match but for its spelling: {signature}"
         );
@@ -225,7 +352,7 @@ fn each_mistake_with_the_header_is_named() {
         ("v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=", Unreadable::OfStandardWebhooks),
         ("\u{fc}", Unreadable::NotHexadecimal),
     ] {
-        assert_eq!(service(&secrets, signature, &sent()), Err(Mismatch::Unreadable(fault)), "{signature}");
+        assert_eq!(of_service(&secrets, signature, &sent()), Err(Mismatch::Unreadable(fault)), "{signature}");
     }
 }
 
@@ -233,7 +360,7 @@ fn each_mistake_with_the_header_is_named() {
 fn mistakes_are_named_together_and_the_smallest_change_first() {
     let upper = sign(SECRET, &[&sent()[..], b"\n"].concat()).to_uppercase();
     assert_eq!(
-        service(&[[SECRET, b"\n"].concat()], &upper, &sent()),
+        of_service(&[[SECRET, b"\n"].concat()], &upper, &sent()),
         known(Some(Spelling::UpperCase), Some(SecretFault::Newline), Some(BodyFault::Newline))
     );
     let text =
@@ -263,7 +390,7 @@ fn a_body_that_looks_wrong_is_suspected() {
 fn no_message_holds_a_digest_or_the_secret() {
     let right = sign(SECRET, &sent());
     for signature in [right.to_uppercase(), format!("x={right}"), right[..63].to_owned(), "0".repeat(64)] {
-        let text = service(&[SECRET.to_vec()], &signature, &sent()).expect_err("wrong").to_string();
+        let text = of_service(&[SECRET.to_vec()], &signature, &sent()).expect_err("wrong").to_string();
         let secret = std::str::from_utf8(SECRET).expect("ASCII");
         assert!(!text.contains(&right[..8]) && !text.contains(secret), "{text}");
     }
@@ -277,12 +404,12 @@ fn nothing_but_the_signature_itself_matches() {
         let mut wrong = right.clone().into_bytes();
         wrong[at] = if wrong[at] == b'0' { b'1' } else { b'0' };
         let wrong = String::from_utf8(wrong).expect("ASCII");
-        assert!(service(&secrets, &wrong, &sent()).is_err(), "{at}");
+        assert!(of_service(&secrets, &wrong, &sent()).is_err(), "{at}");
     }
     for wrong in [format!("{right} "), format!("{right}0"), right[..62].to_owned(), right.to_uppercase()] {
-        assert!(service(&secrets, &wrong, &sent()).is_err(), "{wrong}");
+        assert!(of_service(&secrets, &wrong, &sent()).is_err(), "{wrong}");
     }
-    assert!(service(&[], &right, &sent()).is_err());
+    assert!(of_service(&[], &right, &sent()).is_err());
 }
 
 mod of_standard_webhooks {

@@ -1,14 +1,18 @@
 //! What programs do to a secret or a body by mistake: each with the bytes that result.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::iter;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use hmac::Mac;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::{BodyFault, Digest, SecretFault, matches};
-use crate::event;
+use super::{BodyFault, Digest, SecretFault, StandardHeaders, matches};
+use crate::event::{self, LONGEST_ENVELOPE, LONGEST_EVENT_ID};
+use crate::signature::hmac_sha256;
 
 /// A key, and how it differs from the secret; `None`: not at all.
 pub(super) type Secret<'a> = (Option<SecretFault>, Cow<'a, [u8]>);
@@ -16,7 +20,11 @@ pub(super) type Secret<'a> = (Option<SecretFault>, Cow<'a, [u8]>);
 pub(super) type Body<'a> = (Option<BodyFault>, Cow<'a, [u8]>);
 
 /// The number of bodies, the first ones, that are tried together with a mistake in the secret.
-pub(super) const COMBINED_BODIES: usize = 24;
+pub(super) const COMBINED_BODIES: usize = 29;
+
+/// The longest body, in bytes, that is taken for an event that was written again: Docket sends none that is longer than
+/// [`LONGEST_ENVELOPE`], and line breaks and indents add to it.
+const LONGEST_REWRITTEN: usize = 2 * LONGEST_ENVELOPE;
 
 /// What programs sign with when they do not find their secret.
 const NOT_SET: [&[u8]; 7] = [b"", b"undefined", b"null", b"None", b"nil", b"NULL", b"[object Object]"];
@@ -36,15 +44,18 @@ pub(super) fn of_secret(secret: &[u8]) -> Vec<Secret<'_>> {
     add(SecretFault::Newline, [secret, b"\r\n"].concat().into());
     let trimmed = secret.trim_ascii();
     add(SecretFault::Whitespace, trimmed.into());
-    add(SecretFault::Whitespace, [secret, b" "].concat().into());
+    add(SecretFault::Whitespace, std::str::from_utf8(secret).unwrap_or_default().trim().as_bytes().into());
+    for blank in [" ", "\t", "\r", "\u{a0}"] {
+        add(SecretFault::Whitespace, [secret, blank.as_bytes()].concat().into());
+    }
     add(SecretFault::Whitespace, [b" ", secret].concat().into());
     for quote in [b"\"", b"'"] {
         let bare = trimmed.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
         add(SecretFault::Quoted, bare.unwrap_or(secret).into());
+        add(SecretFault::Quoted, [&quote[..], trimmed, quote].concat().into());
     }
-    let unmarked = secret.strip_prefix(BYTE_ORDER_MARK).unwrap_or(secret);
-    add(SecretFault::ByteOrderMark, unmarked.into());
-    add(SecretFault::ByteOrderMark, without_newline(unmarked).into());
+    add(SecretFault::ByteOrderMark, unmarked(secret).into());
+    add(SecretFault::ByteOrderMark, without_newline(unmarked(secret)).into());
     add(SecretFault::ByteOrderMark, [BYTE_ORDER_MARK, secret].concat().into());
     let narrow = from_utf_16(secret).unwrap_or_default().into_bytes();
     add(SecretFault::Utf16, without_newline(&narrow).into());
@@ -54,8 +65,12 @@ pub(super) fn of_secret(secret: &[u8]) -> Vec<Secret<'_>> {
     add(SecretFault::Utf16, wide.into());
     add(SecretFault::Assigned, assigned(trimmed).unwrap_or_default().into());
     match trimmed.strip_prefix(b"v1,").unwrap_or(trimmed).strip_prefix(b"whsec_") {
-        Some(encoded) => add(SecretFault::WhsecText, BASE64.decode(encoded).unwrap_or_default().into()),
+        Some(encoded) => {
+            add(SecretFault::WhsecText, BASE64.decode(encoded).unwrap_or_default().into());
+            add(SecretFault::WhsecPrefix, encoded.into());
+        }
         None => {
+            add(SecretFault::WhsecPrefix, [&b"whsec_"[..], trimmed].concat().into());
             add(SecretFault::Decoded, BASE64.decode(trimmed).unwrap_or_default().into());
             add(SecretFault::Decoded, hex::decode(trimmed).unwrap_or_default().into());
         }
@@ -64,6 +79,11 @@ pub(super) fn of_secret(secret: &[u8]) -> Vec<Secret<'_>> {
     add(SecretFault::WhsecAsKey, format!("whsec_{encoded}").into_bytes().into());
     add(SecretFault::WhsecAsKey, format!("v1,whsec_{encoded}").into_bytes().into());
     add(SecretFault::WhsecAsKey, encoded.into_bytes().into());
+    add(SecretFault::HexAsKey, hex::encode(secret).into_bytes().into());
+    add(SecretFault::HexAsKey, hex::encode_upper(secret).into_bytes().into());
+    for hash in [hex::encode(Sha256::digest(secret)).into_bytes(), Sha256::digest(secret).to_vec()] {
+        add(SecretFault::Hashed, hash.into());
+    }
     let not_set = NOT_SET.into_iter().filter(|word| *word != secret);
     keys.extend(not_set.map(|word| (Some(SecretFault::NotSet), Cow::Borrowed(word))));
     keys
@@ -81,6 +101,7 @@ fn assigned(line: &[u8]) -> Option<&[u8]> {
 
 /// How one of the `digests` was made of `secret` and `message`, if it is no HMAC with the secret as its key.
 pub(super) fn not_an_hmac(secret: &[u8], digests: &[Digest], message: &[u8]) -> Option<SecretFault> {
+    let is_hmac_of = |text: &[u8]| matches(secret, digests, b"", text);
     let is_sha256 = |parts: &[&[u8]]| {
         let mut hash = Sha256::new();
         parts.iter().for_each(|part| hash.update(part));
@@ -93,7 +114,8 @@ pub(super) fn not_an_hmac(secret: &[u8], digests: &[Digest], message: &[u8]) -> 
     } else if is_sha256(&[message]) {
         Some(SecretFault::Unkeyed)
     } else {
-        None
+        let hmac = hmac_sha256(secret, &[message]).finalize().into_bytes().to_vec();
+        (is_hmac_of(hex::encode(&hmac).as_bytes()) || is_hmac_of(&hmac)).then_some(SecretFault::Twice)
     }
 }
 
@@ -102,41 +124,68 @@ pub(super) fn event_id(body: &[u8]) -> Option<String> {
     Some(serde_json::from_slice::<Value>(body).ok()?.get("id")?.as_str()?.to_owned())
 }
 
-/// The bodies that a program may have made of `body`, or this one of.
-pub(super) fn of_body(body: &[u8]) -> Vec<Body<'_>> {
-    let mut bodies = vec![(None, Cow::Borrowed(body))];
-    let mut add = |fault, other: Vec<u8>| {
-        if other != body && bodies.iter().all(|(_, known)| **known != *other) {
-            bodies.push((Some(fault), Cow::Owned(other)));
-        }
-    };
-    add(BodyFault::Newline, without_newline(body).to_vec());
-    add(BodyFault::Newline, [body, b"\n"].concat());
-    add(BodyFault::Newline, [body, b"\r\n"].concat());
-    add(BodyFault::ByteOrderMark, body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body).to_vec());
-    add(BodyFault::ByteOrderMark, [BYTE_ORDER_MARK, body].concat());
-    if let Ok(text) = std::str::from_utf8(body) {
-        let unix = text.replace("\r\n", "\n");
-        add(BodyFault::LineEnds, unix.replace('\n', "\r\n").into_bytes());
-        add(BodyFault::LineEnds, unix.into_bytes());
-        // Read as Latin-1 and written as UTF-8.
-        add(BodyFault::Encoding, body.iter().map(|byte| char::from(*byte)).collect::<String>().into_bytes());
-    }
-    add(BodyFault::Encoding, before_latin_1(body).unwrap_or_default());
-    add(BodyFault::Encoding, from_utf_16(body).unwrap_or_default().into_bytes());
-    add(BodyFault::Base64, BASE64.decode(body.trim_ascii()).unwrap_or_default());
-    add(BodyFault::Base64, BASE64.encode(body).into_bytes());
+/// What a program that signs for Standard Webhooks puts before the body: all of it, or only the time or the id. The sender chooses
+/// them, so one that is longer than any id is left out.
+pub(super) fn heads(headers: &StandardHeaders<'_>, body: &[u8]) -> Vec<String> {
+    let is_short = |value: &String| value.len() <= LONGEST_EVENT_ID;
+    let id = headers.id.map(str::to_owned).or_else(|| event_id(body)).filter(is_short);
+    let timestamp = headers.timestamp.map(str::to_owned).filter(is_short);
+    let both = id.as_ref().zip(timestamp.as_ref()).map(|(id, timestamp)| format!("{id}.{timestamp}."));
+    let one = |value: String| format!("{value}.");
+    [both, timestamp.map(one), id.map(one)].into_iter().flatten().collect()
+}
+
+/// Makes another body of the given one, or an empty one if it can't.
+type Change = fn(&[u8]) -> Vec<u8>;
+
+const CHANGES: [(BodyFault, Change); 16] = [
+    (BodyFault::Newline, |body| without_newline(body).to_vec()),
+    (BodyFault::Newline, |body| [body, b"\n"].concat()),
+    (BodyFault::Newline, |body| [body, b"\r\n"].concat()),
+    (BodyFault::ByteOrderMark, |body| unmarked(body).to_vec()),
+    (BodyFault::ByteOrderMark, |body| [BYTE_ORDER_MARK, body].concat()),
+    (BodyFault::LineEnds, |body| unix(body).replace('\n', "\r\n").into_bytes()),
+    (BodyFault::LineEnds, |body| unix(body).into_bytes()),
+    // Read as Latin-1 and written as UTF-8.
+    (BodyFault::Encoding, |body| text(body).bytes().map(char::from).collect::<String>().into_bytes()),
+    (BodyFault::Encoding, |body| before_latin_1(body).unwrap_or_default()),
+    (BodyFault::Encoding, |body| from_utf_16(body).unwrap_or_default().into_bytes()),
+    (BodyFault::Base64, |body| BASE64.decode(body.trim_ascii()).unwrap_or_default()),
+    (BodyFault::Base64, |body| BASE64.encode(body).into_bytes()),
+    (BodyFault::Hashed, |body| hex::encode(Sha256::digest(body)).into_bytes()),
+    (BodyFault::Hashed, |body| Sha256::digest(body).to_vec()),
     // A JSON string whose text is the JSON.
-    add(BodyFault::Rewritten, serde_json::from_slice::<String>(body).unwrap_or_default().into_bytes());
-    add(BodyFault::Rewritten, serde_json::to_vec(&String::from_utf8_lossy(body)).unwrap_or_default());
-    for rewritten in rewritten(body) {
-        add(BodyFault::Rewritten, rewritten);
-    }
-    bodies.retain(|(fault, other)| fault.is_none() || !other.is_empty());
-    if !body.is_empty() {
-        bodies.push((Some(BodyFault::Empty), Cow::Borrowed(b"")));
-    }
-    bodies
+    (BodyFault::Rewritten, |body| serde_json::from_slice::<String>(body).unwrap_or_default().into_bytes()),
+    (BodyFault::Rewritten, |body| serde_json::to_vec(&String::from_utf8_lossy(body)).unwrap_or_default()),
+];
+
+/// The bodies that a program may have made of `body`, or this one of; and this one behind each of the `heads`. The given one comes
+/// first, and each comes once. Together they can have hundreds of times its bytes, so each is made when it is asked for.
+pub(super) fn of_body<'a>(body: &'a [u8], heads: &'a [String]) -> impl Iterator<Item = Body<'a>> {
+    let changed = CHANGES.iter().map(move |(fault, change)| (*fault, change(body)));
+    let behind = heads.iter().map(move |head| (BodyFault::WithHeaders, [head.as_bytes(), body].concat()));
+    let rewritten = rewritten(body).map(|other| (BodyFault::Rewritten, other));
+    let others = changed.chain(behind).chain(rewritten).filter(|(_, other)| !other.is_empty());
+    let mut seen = BTreeSet::<Digest>::new();
+    iter::once((None, Cow::Borrowed(body)))
+        .chain(others.map(|(fault, other)| (Some(fault), Cow::Owned(other))))
+        .chain(iter::once((Some(BodyFault::Empty), Cow::Borrowed(&b""[..]))))
+        .filter(move |(_, other)| seen.insert(Sha256::digest(other).into()))
+}
+
+/// The text of a body; empty if it is not UTF-8.
+fn text(body: &[u8]) -> &str {
+    std::str::from_utf8(body).unwrap_or_default()
+}
+
+/// The text of a body with the line ends of Unix.
+fn unix(body: &[u8]) -> String {
+    text(body).replace("\r\n", "\n")
+}
+
+/// The text without a byte order mark.
+fn unmarked(text: &[u8]) -> &[u8] {
+    text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
 }
 
 fn without_newline(text: &[u8]) -> &[u8] {
@@ -163,21 +212,28 @@ fn from_utf_16(bytes: &[u8]) -> Option<String> {
     String::from_utf16(&units).ok()
 }
 
-/// The event as Docket writes it, and as the usual libraries do; empty if `body` is no envelope. The most frequent ones come
-/// first.
-fn rewritten(body: &[u8]) -> Vec<Vec<u8>> {
-    let Some(sent) = event::as_sent(body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body)) else {
-        return vec![];
+/// The event as Docket writes it, and as the usual libraries do, each when it is asked for; none if `body` is no envelope or longer
+/// than [`LONGEST_REWRITTEN`]. The most frequent ones come first.
+fn rewritten(body: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    const INDENTS: [Option<usize>; 3] = [None, Some(2), Some(4)];
+    let sent = Some(unmarked(body)).filter(|body| body.len() <= LONGEST_REWRITTEN).and_then(event::as_sent);
+    let sorted = sent.as_ref().and_then(|sent| serde_json::from_slice::<Value>(sent).ok());
+    let mut compact: Vec<Vec<u8>> = Vec::from_iter(sent);
+    compact.extend(sorted.map(|value| value.to_string().into_bytes()));
+    compact.extend(compact.iter().map(|json| without_fraction(json)).collect::<Vec<_>>());
+
+    let count = compact.len() * (1 + INDENTS.len());
+    let plain = move |place: usize| match place.checked_sub(compact.len()) {
+        None => compact[place].clone(),
+        Some(place) => respaced(&compact[place / INDENTS.len()], INDENTS[place % INDENTS.len()]),
     };
-    let sorted = serde_json::from_slice::<Value>(&sent).map(|value| value.to_string().into_bytes());
-    let orders: Vec<_> = [sent].into_iter().chain(sorted).collect();
-    let numbers = orders.iter().map(|json| without_fraction(json));
-    let compact: Vec<_> = orders.iter().cloned().chain(numbers).collect();
-    let indents = [None, Some(2), Some(4)];
-    let spaced = compact.iter().flat_map(|json| indents.map(|indent| respaced(json, indent)));
-    let plain: Vec<_> = compact.iter().cloned().chain(spaced).collect();
-    let escaped = ESCAPES.iter().flat_map(|escape| plain.iter().filter_map(|json| escape.applied(json)));
-    plain.iter().cloned().chain(escaped).collect()
+    let escapes = iter::once(None).chain(ESCAPES.iter().map(Some));
+    escapes.flat_map(move |escape| (0..count).map(move |place| (escape, place))).filter_map(
+        move |(escape, place)| match escape {
+            None => Some(plain(place)),
+            Some(escape) => escape.applied(&plain(place)),
+        },
+    )
 }
 
 /// Which characters of a text a library escapes, beyond what JSON demands.
@@ -258,7 +314,7 @@ fn respaced(compact: &[u8], indent: Option<usize>) -> Vec<u8> {
     let new_line = |written: &mut Vec<u8>, depth: usize| {
         if let Some(indent) = indent {
             written.push(b'\n');
-            written.extend(std::iter::repeat_n(b' ', indent * depth));
+            written.extend(iter::repeat_n(b' ', indent * depth));
         }
     };
     for &byte in compact {

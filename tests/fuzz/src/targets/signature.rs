@@ -19,14 +19,14 @@ pub(crate) fn run(input: &[u8]) {
     let secrets = [secret.to_vec()];
     let right = sign(secret, body);
 
-    let judged = diagnosis::service(&secrets, &signature, body);
+    let headers =
+        StandardHeaders { id: Some(&id), timestamp: Some(&timestamp), signature: Some(&webhook_signature) };
+    let judged = diagnosis::service(&secrets, &signature, &headers, body);
     assert_eq!(judged.is_ok(), signature == right, "{judged:?}");
     if let Err(mismatch) = judged {
         assert_tells_nothing(&mismatch.to_string(), &right);
     }
 
-    let headers =
-        StandardHeaders { id: Some(&id), timestamp: Some(&timestamp), signature: Some(&webhook_signature) };
     let now = Timestamp::from_second(NOW).expect("in range");
     match diagnosis::standard(&secrets, &headers, body, now) {
         Ok(()) => {
