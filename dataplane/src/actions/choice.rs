@@ -40,6 +40,7 @@ impl Choice {
             ended_before_ms: self.ended_before_ms,
             limit: self.limit,
             set_aside,
+            sendable: false,
         }
     }
 }

@@ -186,7 +186,7 @@ fn filter(choice: &Choice, target: &Target) -> DeadFilter {
         (Some(asked), Some(taken)) => Some(asked.into_iter().filter(|code| taken.contains(code)).collect()),
         (asked, taken) => asked.or(taken),
     };
-    DeadFilter { event_codes, ..filter }
+    DeadFilter { event_codes, sendable: true, ..filter }
 }
 
 /// Returns what [`resend_many`] would queue, and how many dead letters there are without its limit, of which at most

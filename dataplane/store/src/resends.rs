@@ -2,6 +2,7 @@
 
 use docket_crds::{EventCode, webhook_key};
 use docket_domain::delivery::Status;
+use docket_domain::event::LONGEST_EVENT_ID;
 
 use crate::connection::{Connection, Transaction};
 use crate::dead_letters::{self, OPEN, SET_ASIDE};
@@ -29,6 +30,8 @@ pub struct DeadFilter {
     pub limit: i64,
     /// Those that are set aside, instead of those that count.
     pub set_aside: bool,
+    /// Only those that can be sent again: no header can carry the id of an event that another program has spoiled.
+    pub sendable: bool,
 }
 
 /// A dead letter to resend.
@@ -67,15 +70,9 @@ pub async fn dead_letters(connection: &mut Connection, filter: &DeadFilter) -> R
     let webhooks = names(connection, &filter.webhook).await?;
     let (sql, params) = dead("SELECT d.id, d.event_id, d.created_at_ms", filter, &webhooks);
     let rows = connection.query(&sql, params).await?;
-    let mut found = Vec::with_capacity(rows.len());
-    for row in &rows {
-        let dead = Dead { id: row.get(0)?, event_id: row.event_id(1)?, created_at_ms: row.get(2)? };
-        // No header can carry an id that another program has spoiled, so it can't be sent again.
-        if !dead.event_id.is_empty() {
-            found.push(dead);
-        }
-    }
-    Ok(found)
+    rows.iter()
+        .map(|row| Ok(Dead { id: row.get(0)?, event_id: row.event_id(1)?, created_at_ms: row.get(2)? }))
+        .collect()
 }
 
 /// What the history may have for the webhook with this key: the key, and uids in rows of before keys.
@@ -90,7 +87,7 @@ pub(crate) async fn names(connection: &mut Connection, key: &str) -> Result<Vec<
 
 /// The statement that selects from the history `d` what a filter means; `webhooks` are the [`names`] of its webhook.
 pub(crate) fn dead(select: &str, filter: &DeadFilter, webhooks: &[String]) -> (String, Vec<Param>) {
-    let DeadFilter { customer_code, event_codes, from_ms, to_ms, limit, set_aside, .. } = filter;
+    let DeadFilter { customer_code, event_codes, from_ms, to_ms, limit, set_aside, sendable, .. } = filter;
     let mut search =
         Search::new(&format!("{select} FROM delivery_history d JOIN event e ON e.id = d.event_id"));
     search.and(if *set_aside { SET_ASIDE } else { OPEN }, []);
@@ -106,6 +103,13 @@ pub(crate) fn dead(select: &str, filter: &DeadFilter, webhooks: &[String]) -> (S
     search.and_some("d.created_at_ms >= $1", *from_ms);
     search.and_some("d.created_at_ms < $1", *to_ms);
     search.and_some("d.finished_at_ms < $1", filter.ended_before_ms);
+    if *sendable {
+        // The rule of `Row::event_id`. PostgreSQL expects that few rows pass a comparison of a function, but half of them a CASE.
+        let condition = format!(
+            "CASE WHEN length(e.id) BETWEEN 1 AND {LONGEST_EVENT_ID} AND ltrim(e.id, $1) = '' THEN TRUE ELSE FALSE END"
+        );
+        search.and(&condition, [('!'..='~').collect::<String>().into()]);
+    }
     // Programs of before, and others that write the queue, resend without a mark.
     // Only the index by event may be used: without statistics, as after an outage that filled the table, PostgreSQL chose
     // one by webhook and compared each dead letter with all others. What is in the queue is always later.

@@ -108,6 +108,7 @@ async fn chosen(rig: &TenantDatabase, change: impl FnOnce(&mut DeadFilter)) -> V
         ended_before_ms: None,
         limit: 100,
         set_aside: false,
+        sendable: true,
     };
     change(&mut filter);
     let mut reader = rig.reader().await;

@@ -181,6 +181,9 @@ async fn a_delivery_whose_events_id_is_invalid_is_shown_without_payload_and_is_n
     all_dead(&rig, 1).await;
     let alex = rig.alex().await;
     let id = search(&alex, "").await[0]["deliveryId"].clone();
+    let preview = json!({"webhook": "default/orders", "preview": true});
+    let total = async || alex.post("/WebhookLogs/Resend", &preview).await.json()["total"].clone();
+    assert_eq!(total().await, 1, "with a valid id");
     for event in invalid_ids() {
         event_renamed(&event).iter().for_each(|sql| rig.change(sql));
         let shown = one(&alex, &id).await;
@@ -197,6 +200,10 @@ async fn a_delivery_whose_events_id_is_invalid_is_shown_without_payload_and_is_n
             resend.status == 409 && resend.detail().contains("event is invalid"),
             "{event:?}: {resend:?}"
         );
+        assert_eq!(search(&alex, "?deadLetter=open").await.len(), 1, "{event:?} counts");
+        assert_eq!(total().await, 0, "{event:?}");
+        let resend = alex.post("/WebhookLogs/Resend", &json!({"webhook": "default/orders"})).await;
+        assert_eq!((resend.status, &resend.json()["count"]), (200, &json!(0)), "{event:?}: {resend:?}");
         for path in ["/WebhookLogs/SetAside", "/WebhookLogs/UndoSetAside"] {
             assert_eq!(alex.post(path, &json!({"deliveryId": id})).await.status, 200, "{event:?} {path}");
         }
@@ -262,6 +269,7 @@ async fn deliveries_are_found_by_what_they_are() {
         ("?httpStatus=429", second.clone()),
         ("?httpStatus=429&status=DeadLetter", vec![]),
         ("?httpStatus=500", vec![]),
+        ("?httpStatus=999", vec![]),
         (&format!("?eventId={event}"), first.clone()),
         (&format!("?eventId={event}&status=Succeeded"), vec![]),
         ("?eventId=evt_0", vec![]),
@@ -345,6 +353,7 @@ async fn what_is_wrong_in_a_query_is_named() {
         (&format!("Search?webhook={long}"), "webhook"),
         (&format!("Search?invoiceNumber={}", &long[..65]), "invoiceNumber"),
         ("Search?httpStatus=99", "httpStatus"),
+        ("Search?httpStatus=1000", "httpStatus"),
         ("Search?httpStatus=4xx", "httpStatus"),
         ("Search?eventId=", "eventId"),
         ("Search?deliveryId=W00000001", "deliveryId"),

@@ -15,6 +15,7 @@ on_both_databases!(
     what_was_sent_again_counts_once_more_at_most,
     what_is_set_aside_counts_nowhere_until_that_ends,
     a_withdrawn_resend_leaves_its_dead_letter,
+    what_cannot_be_sent_again_takes_no_place_of_a_limit,
     dead_letters_of_before_keys_are_marked_as_others_are
 );
 
@@ -28,6 +29,7 @@ fn filter(set_aside: bool) -> DeadFilter {
         ended_before_ms: None,
         limit: 100,
         set_aside,
+        sendable: false,
     }
 }
 
@@ -141,6 +143,37 @@ async fn a_withdrawn_resend_leaves_its_dead_letter(rig: TenantDatabase) {
     rig.run("DELETE FROM delivery_history").await;
     let found = resends::search(&mut rig.reader().await, None, Some("bulk"), None, 1).await;
     assert_eq!(found.expect("a statement")[0].taken_back, 1, "retention changes nothing of it");
+}
+
+async fn what_cannot_be_sent_again_takes_no_place_of_a_limit(rig: TenantDatabase) {
+    let ((_, event), (good, _), (last, _)) = (dead(&rig, 1).await, dead(&rig, 2).await, dead(&rig, 3).await);
+    let spoil = async |from: &str, to: &str| {
+        rig.run(&format!(
+            "INSERT INTO event (id, code, customer_code, body, occurred_at_ms) \
+             SELECT '{to}', code, customer_code, body, occurred_at_ms FROM event WHERE id = '{from}'"
+        ))
+        .await;
+        rig.run(&format!("UPDATE delivery_history SET event_id = '{to}' WHERE event_id = '{from}'")).await;
+    };
+    let sendable = DeadFilter { limit: 1, sendable: true, ..filter(false) };
+    let mut from = event.as_str().to_owned();
+    for spoiled in ["evt_x\nINJECTED", "evt \u{e9}", "a b", " evt_1", "evt_1 ", "\u{7f}", "", &"x".repeat(65)]
+    {
+        spoil(&from, spoiled).await;
+        from = spoiled.to_owned();
+        let mut reader = rig.reader().await;
+        let found = resends::dead_letters(&mut reader, &sendable).await.expect("a statement");
+        assert_eq!(found.iter().map(|dead| &*dead.id).collect::<Vec<_>>(), [good.to_string()], "{spoiled:?}");
+        let (extent, total) = resends::extent(&mut reader, &sendable, 10).await.expect("a statement");
+        assert_eq!((extent, total), (resends::Extent::of(&found), 2), "{spoiled:?}");
+        let (_, all) = resends::extent(&mut reader, &filter(false), 10).await.expect("a statement");
+        assert_eq!(all, 3, "it still counts, and can be set aside: {spoiled:?}");
+    }
+    spoil(&from, &"~".repeat(64)).await;
+    let sendable = DeadFilter { limit: 10, ..sendable };
+    let found = resends::dead_letters(&mut rig.reader().await, &sendable).await.expect("a statement");
+    assert_eq!(found.len(), 3, "an id of another form can be sent");
+    assert_eq!(found[2].id, last.to_string());
 }
 
 /// They have the uid of a webhook that was created again since, and those that ended with it have no time from which it was missing.

@@ -118,6 +118,7 @@ async fn deliveries_of_test_events_do_not_count(rig: TenantDatabase) {
         ended_before_ms: None,
         limit: 10,
         set_aside: false,
+        sendable: true,
     };
     let dead = resends::dead_letters(&mut reader, &all).await.expect("a statement");
     assert_eq!(dead.iter().map(|dead| dead.id.clone()).collect::<Vec<_>>(), [lost.to_string()]);

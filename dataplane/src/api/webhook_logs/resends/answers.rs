@@ -62,7 +62,8 @@ pub struct PreviewAnswer {
     /// Always true. Nothing was written.
     #[schema(example = true)]
     preview: bool,
-    /// How many dead letters there are without the limit; 10,001 stands for more than 10,000.
+    /// How many dead letters there are without the limit, except those whose event cannot be sent because its id is not valid; 10,001
+    /// stands for more than 10,000.
     #[schema(maximum = 10001)]
     total: i64,
     #[serde(flatten)]
