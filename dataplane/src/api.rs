@@ -17,7 +17,6 @@ pub mod notes;
 pub mod openapi;
 pub mod orders;
 pub mod origin;
-pub mod pages;
 pub mod paging;
 pub mod problem_type;
 pub mod processes;
@@ -34,8 +33,9 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, map_response};
 use axum::routing::{get, post};
+use docket_listener::protection::protected;
 use http::request::Parts;
 
 use crate::platform;
@@ -53,7 +53,7 @@ const DOCS_OFF: ApiError =
 pub struct Serves {
     /// The API.
     pub api: bool,
-    /// With the API, its documentation: /docs/, /swagger/ and /openapi.json.
+    /// With the API, its documentation: /docs/, /swagger/, /openapi.json and /openapi/events.json.
     pub docs: bool,
     /// The portal, with this kind of cookie.
     pub portal: Option<Portal>,
@@ -123,10 +123,11 @@ fn api(state: &Arc<ApiState>, docs: bool) -> Router<Arc<ApiState>> {
         .merge(v2_only)
 }
 
-/// The documentation: of the API's routes for programs and to try them, and its pages.
+/// The documentation: the two OpenAPI documents, Swagger UI with both, and the pages.
 fn documentation(is_on: bool) -> Router<Arc<ApiState>> {
     let routes = Router::new()
         .route("/openapi.json", get(swagger::openapi_json))
+        .route("/openapi/events.json", get(swagger::events_json))
         .route("/swagger", get(swagger::redirect))
         .route("/swagger/", get(swagger::index))
         .route("/swagger/{*file}", get(swagger::file))
@@ -146,6 +147,7 @@ pub fn management(state: Arc<ApiState>, platform: Option<Reviews>) -> Router {
         .route("/metrics", get(management::metrics))
         .with_state(state)
         .merge(platform)
+        .layer(map_response(protected))
 }
 
 #[cfg(test)]

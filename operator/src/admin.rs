@@ -9,10 +9,12 @@ use std::time::Duration;
 use anyhow::Context;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::middleware::map_response;
 use axum::routing::get;
 use axum::{Extension, Router};
 use docket_listener::anonymous::Anonymous;
 use docket_listener::client::Peer;
+use docket_listener::protection::protected;
 use docket_listener::server::{self, Clients};
 use docket_listener::source::Source;
 use tokio::net::TcpListener;
@@ -74,7 +76,8 @@ pub fn serve(
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(text_of_metrics))
-        .with_state(Arc::new(Served { state, metrics, scrapes: Anonymous::default(), pulse }));
+        .with_state(Arc::new(Served { state, metrics, scrapes: Anonymous::default(), pulse }))
+        .layer(map_response(protected));
     let run = move || {
         runtime.block_on(async {
             match TcpListener::from_std(listener) {

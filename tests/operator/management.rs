@@ -27,19 +27,41 @@ async fn half_a_head(source: u8, port: u16) -> TcpStream {
 }
 
 /// The response to a peer that has no other connection, as the kubelet has none beside that of a probe.
-async fn answer_in_time(source: u8, port: u16, path: &str) -> String {
+async fn answer_in_time(source: u8, port: u16, request: &str) -> String {
     let answer = async {
         let mut client = from(source, port).await;
-        let head = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let head = format!("{request} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         client.write_all(head.as_bytes()).await.expect("it is open");
         let mut answer = String::new();
         client.read_to_string(&mut answer).await.expect("an answer");
         answer
     };
     let answer = tokio::time::timeout(SOON, answer).await;
-    let answer = answer.unwrap_or_else(|_| panic!("{path}: no answer in {SOON:?}"));
-    assert!(answer.starts_with("HTTP/1.1 200 "), "{path}: {answer}");
-    answer
+    answer.unwrap_or_else(|_| panic!("{request}: no answer in {SOON:?}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_response_has_the_headers_that_protect_browsers() {
+    let release = Release::new("protected");
+    let operator = release.start().await;
+    for (request, status) in [
+        ("GET /healthz", 200),
+        ("GET /readyz", 200),
+        ("GET /metrics", 200),
+        ("GET /nothing", 404),
+        ("POST /metrics", 405),
+    ] {
+        let answer = answer_in_time(1, operator.management, request).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {answer}");
+        for header in [
+            "cache-control: no-store\r\n",
+            "content-security-policy: default-src 'none'; ",
+            "referrer-policy: same-origin\r\n",
+            "x-content-type-options: nosniff\r\n",
+        ] {
+            assert!(answer.contains(header), "{request}: {header}: {answer}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,11 +74,13 @@ async fn half_finished_heads_keep_neither_the_kubelet_nor_prometheus_waiting() {
         for _ in 0..40 {
             held.push(half_a_head(source, operator.management).await);
         }
-        for (probe, path) in [(100, "/healthz"), (200, "/readyz")] {
-            answer_in_time(probe + source, operator.management, path).await;
+        for (probe, request) in [(100, "GET /healthz"), (200, "GET /readyz")] {
+            let answer = answer_in_time(probe + source, operator.management, request).await;
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{request}: {answer}");
         }
     }
-    let metrics = answer_in_time(250, operator.management, "/metrics").await;
+    let metrics = answer_in_time(250, operator.management, "GET /metrics").await;
+    assert!(metrics.starts_with("HTTP/1.1 200 "), "{metrics}");
     for reason in ["Peer", "Full"] {
         let none = format!("docket_operator_connections_refused_total{{reason=\"{reason}\"}} 0\n");
         assert!(

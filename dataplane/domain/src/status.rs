@@ -161,8 +161,18 @@ pub const REMEDIES: &[(u16, u16, &str)] = &[
     ),
     (
         527,
-        530,
+        527,
         "The CDN in front of the receiver could not hand the request on; look up the error that its answer names.",
+    ),
+    (
+        529,
+        529,
+        "The receiver, or a service in front of it, is overloaded; give it more room, or resend at a lower pace.",
+    ),
+    (
+        530,
+        530,
+        "The CDN in front of the receiver has no way to it, often for want of a DNS record; look up the error of four digits that its answer names.",
     ),
 ];
 
@@ -213,11 +223,13 @@ mod tests {
         for status in
             [101, 300, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 405, 408, 410, 411, 413, 414]
                 .into_iter()
-                .chain([415, 421, 422, 429, 431, 500, 501, 502, 503, 504, 520, 522, 526])
+                .chain([415, 421, 422, 429, 431, 500, 501, 502, 503, 504, 520, 522, 526, 529, 530])
         {
             assert!(own.contains(&status), "{status}");
         }
         assert!(!own.contains(&418) && !own.contains(&599));
+        let remedy = remedy(FailureClass::ServerError, 529, None).expect("a sentence of its own");
+        assert!(remedy.contains("overloaded") && !remedy.contains("CDN"), "{remedy}");
     }
 
     #[test]

@@ -5,12 +5,14 @@
 //! * [`refusals`]: which connections were refused, and why
 //! * [`fair_share`]: what guests share, of which each may have half of what is free or its own
 //! * [`anonymous`]: turns for work without credentials
+//! * [`protection`]: the headers that protect browsers
 
 pub mod anonymous;
 pub mod client;
 pub mod fair_share;
 mod head_limit;
 mod pace;
+pub mod protection;
 pub mod refusals;
 pub mod server;
 pub mod source;

@@ -109,8 +109,8 @@ impl IntoParams for IdempotencyKey {
             .name(HEADER)
             .parameter_in(ParameterIn::Header)
             .description(Some(
-                "Makes the request safe to repeat. A second request with the same key and the same body gets the same \
-                 response, and does nothing again. Docket keeps the key for at least 24 hours.",
+                "Makes the request safe to repeat. A second request with the same key, body and `If-Match` gets the \
+                 same response, and does nothing again. Docket keeps the key for at least 24 hours.",
             ))
             .required(Required::False)
             .schema(Some(schema.pattern(Some("^[!-~]+$"))));

@@ -22,7 +22,7 @@ pub type InvoiceNumber = Line<64>;
 /// A webhook's uid, or its namespace/name.
 pub type WebhookName = Line<330>;
 /// The status of an HTTP response.
-pub type HttpStatus = Whole<100, 599>;
+pub type HttpStatus = Whole<100, 999>;
 /// A photocopy stop's place in its order.
 pub type LineItem = Whole<1, 999_999_999>;
 /// The code of a milestone.

@@ -7,6 +7,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use docket_crds::Limit;
+use docket_listener::protection;
 use docket_listener::server::Place;
 use docket_program::random;
 use http::{HeaderName, HeaderValue, header};
@@ -16,7 +17,6 @@ use super::body::OfTenant;
 use super::error::{ApiError, Unnumbered};
 use super::host::{HostKind, host};
 use super::origin::RequestId;
-use super::pages;
 use super::state::ApiState;
 use crate::portal;
 
@@ -29,7 +29,7 @@ pub async fn answer(State(state): State<Arc<ApiState>>, mut request: Request, ne
     let id = hex::encode(random::bytes::<10>());
     request.extensions_mut().insert(RequestId(id.clone()));
     let method = request.method().clone();
-    let is_https = pages::is_https(request.headers());
+    let is_https = protection::is_https(request.headers());
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map_or("unknown", MatchedPath::as_str);
     // Every line that is logged on the way has the request's id.
@@ -91,9 +91,8 @@ fn finish_headers(response: &mut Response, id: &str, is_https: bool) {
     if let Ok(id) = HeaderValue::from_str(id) {
         headers.insert(REQUEST_ID, id);
     }
-    // Orders, tokens and logs must not be cached. The documentation sets its own value.
-    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    pages::protect(headers, is_https);
+    // Orders, tokens and logs must not be cached. The documentation sets its own Cache-Control.
+    protection::protect(headers, is_https);
 }
 
 /// Refuses requests to the legacy host, which has none of these routes.

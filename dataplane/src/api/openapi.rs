@@ -1,8 +1,9 @@
-//! The OpenAPI document: generated from the handlers and their types, and completed with what all operations share.
+//! The OpenAPI document of the API: generated from the handlers and their types, and completed with what all operations share.
+//! [`events`] is that of the events.
 
+pub mod events;
 mod responses;
 mod samples;
-pub mod webhooks;
 
 use std::collections::BTreeMap;
 
@@ -15,12 +16,13 @@ use utoipa::openapi::path::Operation;
 use utoipa::openapi::schema::{ArrayItems, SchemaType, Type};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::server::ServerBuilder;
-use utoipa::openapi::{ContactBuilder, Ref, RefOr, Schema};
+use utoipa::openapi::{Contact, ContactBuilder, Ref, RefOr, Schema};
 
 use self::responses::{
     ALLOW, API_ACCESS_OFF, AT_LIMIT, BAD_REQUEST, BODY_TOO_LONG, BODY_TOO_SLOW, CONFLICT, INTERNAL_ERROR,
     METHOD_NOT_ALLOWED, NOT_ADMINISTRATOR, REQUEST_ID, RETRY_AFTER, TENANT_NOT_FOUND, TOO_MANY_SIGN_INS,
     UNAUTHORIZED, UNAVAILABLE, UNSUPPORTED_MEDIA_TYPE, WWW_AUTHENTICATE, add_headers, not_found,
+    precondition_failed,
 };
 use self::samples::Samples;
 use super::error::ProblemBody;
@@ -37,7 +39,7 @@ POST /Employee/SignIn, the webhook logs, and this documentation.";
 #[openapi(
     info(
         title = "Docket",
-        description = "Legal-support orders: court, process, delivery, investigation, file and serve, county recording and photocopy.\n\nEvery authorized call carries two credentials: the API key (X-Api-Key) identifies the tenant, the Bearer token identifies the contact or employee. Get the token from POST /Auth/Token."
+        description = "Legal-support orders: court, process, delivery, investigation, file and serve, county recording and photocopy.\n\nEvery authorized call carries two credentials: the API key (X-Api-Key) identifies the tenant, the Bearer token identifies the contact or employee. Get the token from POST /Auth/Token.\n\n/openapi/events.json describes the events that the receivers of webhooks get."
     ),
     paths(
         super::auth::create_token,
@@ -66,7 +68,6 @@ POST /Employee/SignIn, the webhook logs, and this documentation.";
         (name = "Process status", description = "The status of each service of process, with every attempt."),
         (name = "Invoices", description = "Invoices of the back office."),
         (name = "WebhookLogs", description = "Webhook deliveries and their attempts, and resends. For administrators of the tenant."),
-        (name = "Events", description = "What a webhook's receiver gets: one POST for each attempt of a delivery."),
         (name = "Legacy host", description = LEGACY_HOST),
     ),
     components(schemas(
@@ -78,15 +79,14 @@ POST /Employee/SignIn, the webhook logs, and this documentation.";
 )]
 struct Document;
 
-/// The document.
+/// The document of the API: what clients call.
 pub fn document() -> utoipa::openapi::OpenApi {
     let mut document = Document::openapi();
     // The tenant's host, or the base host: where the document is.
     document.servers = Some(vec![ServerBuilder::new().url("/").description(Some("This Docket")).build()]);
-    document.info.contact = Some(ContactBuilder::new().name(Some("The people who run this Docket")).build());
+    document.info.contact = Some(contact());
     let components = document.components.get_or_insert_default();
     components.schemas.extend(docket_orders::schemas());
-    components.schemas.extend(webhooks::schemas());
     components.schemas.values_mut().for_each(without_siblings);
     components.responses.extend(responses::ALL.map(|one| (one.name.to_owned(), one.response().into())));
     components.headers.extend(responses::headers());
@@ -107,8 +107,12 @@ pub fn document() -> utoipa::openapi::OpenApi {
         }
     }
     link(&mut document);
-    document.webhooks = Some(webhooks::paths());
     document
+}
+
+/// The contact that both documents name.
+fn contact() -> Contact {
+    ContactBuilder::new().name(Some("The people who run this Docket")).build()
 }
 
 /// The path of each operation, and whether the legacy host serves it too.
@@ -203,8 +207,10 @@ fn complete(operation: &mut Operation, samples: &Samples) {
             let RefOr::T(content) = content else { continue };
             content.example = match status.as_str() {
                 "200" => samples.of(content),
+                "404" => Some(not_found(&id)),
                 "409" => Some(CONFLICT.example()),
-                _ => Some(not_found(&id)),
+                "412" => Some(precondition_failed()),
+                _ => None,
             };
         }
     }

@@ -195,8 +195,8 @@ impl ProblemType {
             Self::IdempotencyKeyReused => (
                 "idempotency-key-reused",
                 StatusCode::CONFLICT,
-                "The `Idempotency-Key` was used for another request: another path or another body. Nothing was changed.",
-                "Use a new key for a new request. For a repeat, send the same bytes to the same path.",
+                "The `Idempotency-Key` was used for another request: another path, another body or another `If-Match`. Nothing was changed.",
+                "Use a new key for a new request. For a repeat, send the same bytes with the same `If-Match` to the same path.",
             ),
             Self::RefusedByCluster => (
                 "refused-by-cluster",

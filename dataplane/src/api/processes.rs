@@ -53,7 +53,8 @@ request! {
         opt work_order: WorkOrderNumber, example "PR1000001";
         /// Only work orders of this case.
         opt case_number: Line<250>;
-        /// Part of the name of the person to be served; case does not matter.
+        /// Part of the name of the person to be served; case, accents and the kind of quotation mark, dash and blank do not
+        /// matter.
         opt servee: Line<100>;
         /// Only work orders in this status.
         opt status: ServiceState;

@@ -1,4 +1,4 @@
-//! /swagger and /openapi.json: the documentation. It is part of the binary and works offline.
+//! /swagger, /openapi.json and /openapi/events.json: the documentation. It is part of the binary and works offline.
 
 use std::io::Write;
 use std::sync::{Arc, LazyLock};
@@ -11,7 +11,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use sha2::{Digest, Sha256};
-use utoipa_swagger_ui::{Config, serve};
+use utoipa::openapi::OpenApi;
+use utoipa_swagger_ui::{Config, Url, serve};
 
 use super::body::json_response;
 use super::error::ApiError;
@@ -21,28 +22,20 @@ use super::openapi;
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; form-action 'self'; \
                       frame-ancestors 'none'; base-uri 'none'";
 
-/// /openapi.json as it is sent: made and compressed once, not for each request.
+/// A document as it is sent: made and compressed once, not for each request.
 struct Served {
     plain: Bytes,
     gzip: Bytes,
     tag: HeaderValue,
 }
 
-static DOCUMENT: LazyLock<Served> = LazyLock::new(|| {
-    let plain = serde_json::to_vec(&openapi::document()).expect("the document has string keys only");
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
-    let gzip = gzip.write_all(&plain).and_then(|()| gzip.finish()).expect("a Vec takes all");
-    // Weak: it is the same with and without compression.
-    let tag = format!("W/\"{}\"", hex::encode(&Sha256::digest(&plain)[..16]));
-    Served {
-        plain: plain.into(),
-        gzip: gzip.into(),
-        tag: tag.try_into().expect("hexadecimal digits are ASCII"),
-    }
-});
+static API: LazyLock<Served> = LazyLock::new(|| Served::new(&openapi::document()));
+static EVENTS: LazyLock<Served> = LazyLock::new(|| Served::new(&openapi::events::document()));
 
 static CONFIG: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
-    let config = Config::from("/openapi.json")
+    // Swagger UI shows the first; its top bar has both.
+    let documents = [Url::new("API", "/openapi.json"), Url::new("Events", "/openapi/events.json")];
+    let config = Config::new(documents)
         .try_it_out_enabled(true)
         .persist_authorization(false)
         .validator_url("none")
@@ -50,24 +43,47 @@ static CONFIG: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
     Arc::new(config)
 });
 
+impl Served {
+    fn new(document: &OpenApi) -> Self {
+        let plain = serde_json::to_vec(document).expect("a document has string keys only");
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+        let gzip = gzip.write_all(&plain).and_then(|()| gzip.finish()).expect("a Vec takes all");
+        // Weak: it is the same with and without compression.
+        let tag = format!("W/\"{}\"", hex::encode(&Sha256::digest(&plain)[..16]));
+        Self {
+            plain: plain.into(),
+            gzip: gzip.into(),
+            tag: tag.try_into().expect("hexadecimal digits are ASCII"),
+        }
+    }
+
+    fn response(&self, asked: &HeaderMap) -> Response {
+        let known = items(asked, header::IF_NONE_MATCH).any(|one| one == "*" || of_same(one, &self.tag));
+        let mut response = match (known, takes_gzip(asked)) {
+            (true, _) => StatusCode::NOT_MODIFIED.into_response(),
+            (false, true) => {
+                let mut response = json_response(self.gzip.clone());
+                response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+                response
+            }
+            (false, false) => json_response(self.plain.clone()),
+        };
+        let headers = response.headers_mut();
+        headers.insert(header::ETAG, self.tag.clone());
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
+        headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+        response
+    }
+}
+
 /// GET /openapi.json.
 pub async fn openapi_json(asked: HeaderMap) -> Response {
-    let Served { plain, gzip, tag } = &*DOCUMENT;
-    let known = items(&asked, header::IF_NONE_MATCH).any(|one| one == "*" || of_same(one, tag));
-    let mut response = match (known, takes_gzip(&asked)) {
-        (true, _) => StatusCode::NOT_MODIFIED.into_response(),
-        (false, true) => {
-            let mut response = json_response(gzip.clone());
-            response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-            response
-        }
-        (false, false) => json_response(plain.clone()),
-    };
-    let headers = response.headers_mut();
-    headers.insert(header::ETAG, tag.clone());
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
-    headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
-    response
+    API.response(&asked)
+}
+
+/// GET /openapi/events.json.
+pub async fn events_json(asked: HeaderMap) -> Response {
+    EVENTS.response(&asked)
 }
 
 /// Whether two tags are of the same document, weak or not.

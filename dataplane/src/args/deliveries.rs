@@ -35,7 +35,7 @@ pub enum DeliveriesCommand {
         #[arg(long, value_name = "EVENT_ID")]
         event_id: Option<String>,
         /// Only those whose last response had this HTTP status, such as 429.
-        #[arg(long, value_name = "STATUS", value_parser = clap::value_parser!(i64).range(100..=599))]
+        #[arg(long, value_name = "STATUS", value_parser = clap::value_parser!(i64).range(100..=999))]
         http_status: Option<i64>,
         /// Only those created at or after this time: a date such as 2026-11-21 (its first moment in UTC), or
         /// 2026-11-21T09:30:00Z.

@@ -65,8 +65,8 @@ pub struct ServeArguments {
     /// Address and port of /healthz, /readyz and /metrics.
     #[arg(long, env = "DOCKET_MANAGEMENT", default_value = "0.0.0.0:9090", value_name = "ADDRESS:PORT", value_parser = socket)]
     pub management: SocketAddr,
-    /// Whether the role api serves the documentation, without credentials: /docs/, /swagger/ and /openapi.json. If not, links
-    /// of the portal and of errors to it lead to a page that says so.
+    /// Whether the role api serves the documentation, without credentials: /docs/, /swagger/, /openapi.json and
+    /// /openapi/events.json. If not, links of the portal and of errors to it lead to a page that says so.
     #[arg(long, env = "DOCKET_DOCS", value_enum, default_value_t = Switch::On, value_name = "on|off")]
     pub docs: Switch,
     /// Serve metadata of tenants' orders and deliveries on the management port, for `kubectl docket`. The cluster's API

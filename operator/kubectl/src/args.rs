@@ -231,7 +231,7 @@ pub(crate) struct DeliveriesArguments {
     #[arg(long, value_name = "CLASS")]
     pub(crate) class: Option<String>,
     /// Only whose last response had this HTTP status, such as 429.
-    #[arg(long, value_name = "STATUS", value_parser = clap::value_parser!(u16).range(100..=599))]
+    #[arg(long, value_name = "STATUS", value_parser = clap::value_parser!(u16).range(100..=999))]
     pub(crate) http_status: Option<u16>,
     /// Only of the event with this id, which the receiver gets as webhook-id.
     #[arg(long, value_name = "ID")]

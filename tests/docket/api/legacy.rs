@@ -222,6 +222,7 @@ async fn what_is_of_v2_only_is_not_served() {
             "/swagger/",
             "/swagger/index.html",
             "/openapi.json",
+            "/openapi/events.json",
             "/docs/",
             "/docs/api/orders.html",
         ] {

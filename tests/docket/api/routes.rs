@@ -11,7 +11,7 @@ use tokio::net::TcpSocket;
 
 use super::rig::{Rig, bearer, captioned, get, problem, refused, save};
 
-/// The last three are the documentation's own.
+/// The last four are the documentation's own.
 const ROUTES: &[(&str, &str)] = &[
     ("POST", "/Auth/Token"),
     ("POST", "/Session/Create"),
@@ -32,6 +32,7 @@ const ROUTES: &[(&str, &str)] = &[
     ("POST", "/WebhookLogs/UndoSetAside"),
     ("GET", "/WebhookLogs/Resends"),
     ("GET", "/openapi.json"),
+    ("GET", "/openapi/events.json"),
     ("GET", "/swagger"),
     ("GET", "/swagger/"),
 ];
@@ -145,7 +146,7 @@ async fn the_documentation_needs_no_credentials_and_names_both() {
     assert_eq!(schemes.keys().map(String::as_str).collect::<Vec<_>>(), ["ApiKey", "Bearer"]);
     let documented: Vec<&str> =
         document["paths"].as_object().expect("paths").keys().map(String::as_str).collect();
-    let routes = &ROUTES[..ROUTES.len() - 3];
+    let routes = &ROUTES[..ROUTES.len() - 4];
     for (_, path) in routes {
         assert!(documented.contains(path), "{path}");
     }
@@ -225,6 +226,31 @@ async fn the_management_port_has_no_api_and_the_api_port_no_management() {
     }
     for path in ["/docs", "/docs/", "/docs/search?q=a", "/docs/reference/limits.html"] {
         assert_eq!(get(rig.server.management, path, &[]).await.status, 404, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn every_response_of_the_management_port_has_the_headers_that_protect_browsers() {
+    let rig = Rig::start().await;
+    for (method, path, status) in [
+        ("GET", "/healthz", 200),
+        ("GET", "/readyz", 200),
+        ("GET", "/metrics", 200),
+        ("GET", "/nothing", 404),
+        ("GET", "/%ff", 404),
+        ("POST", "/metrics", 405),
+    ] {
+        let reply = request(rig.server.management, method, path, &[], "").await.expect("an answer");
+        assert_eq!(reply.status, status, "{path}");
+        for (name, value) in [
+            ("cache-control", "no-store"),
+            ("x-content-type-options", "nosniff"),
+            ("x-frame-options", "DENY"),
+            ("referrer-policy", "same-origin"),
+        ] {
+            assert_eq!(reply.headers.get(name).map(String::as_str), Some(value), "{method} {path}: {name}");
+        }
+        assert!(reply.headers["content-security-policy"].starts_with("default-src 'none'"), "{path}");
     }
 }
 

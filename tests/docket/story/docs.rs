@@ -63,6 +63,7 @@ async fn the_documentation_can_be_turned_off() {
         "/swagger/",
         "/swagger/swagger-ui-bundle.js",
         "/openapi.json",
+        "/openapi/events.json",
     ] {
         let text = "The documentation is turned off here; `docket docs` writes it as files";
         refused(&get(off.api, path, &[]).await, 404, text);

@@ -86,9 +86,14 @@ pub(crate) fn printed(home: &Home) -> String {
     std::fs::read_to_string(home.log("out")).unwrap_or_default()
 }
 
-/// The OpenAPI document that a running program serves.
-pub(crate) async fn document(server: &Server) -> Value {
-    let reply = server.send("GET", "/openapi.json", &[], "").await;
+/// The OpenAPI document of what clients call.
+pub(crate) const API: &str = "/openapi.json";
+/// The OpenAPI document of the events that receivers get.
+pub(crate) const EVENTS: &str = "/openapi/events.json";
+
+/// An OpenAPI document that a running program serves.
+pub(crate) async fn document(server: &Server, path: &str) -> Value {
+    let reply = server.send("GET", path, &[], "").await;
     assert_eq!(reply.status, 200, "{reply:?}");
     assert_eq!(reply.headers["content-type"], "application/json");
     reply.json()

@@ -1,21 +1,23 @@
-//! /openapi.json: sound as a document, and true of what is served. That every answer fits it is tests/schemathesis's.
+//! /openapi.json and /openapi/events.json: sound as documents, and true of what is served and sent. That every answer fits the
+//! first is tests/schemathesis's.
 
 use std::collections::BTreeSet;
 
+use docket::api::problem_type::ProblemType;
 use docket_tests::server::{Client, Home, JSON, Server};
 use serde_json::{Map, Value, json};
 
-use super::example::{self, CONTACT, PASSWORD, Running};
+use super::example::{self, API, CONTACT, EVENTS, PASSWORD, Running};
 
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
-/// Each operation with its method in capitals and its path.
+/// Each operation with its method in capitals and its path; of an event, its code.
 fn operations(document: &Value) -> Vec<(String, String, &Map<String, Value>)> {
-    let paths = document["paths"].as_object().expect("paths");
+    let sections = ["paths", "webhooks"].into_iter().filter_map(|section| document[section].as_object());
     let of_path =
         |(path, item): (&String, &'static str), operation| (item.to_uppercase(), path.clone(), operation);
-    paths
-        .iter()
+    sections
+        .flatten()
         .flat_map(|(path, item)| {
             METHODS.iter().filter_map(move |method| Some((path, *method, item.get(*method)?)))
         })
@@ -86,13 +88,23 @@ fn words(value: &Value) -> Vec<&str> {
 async fn served() -> (Running, Value, Home) {
     let (home, receiver) = example::home();
     let running = Running::start(&home, receiver, "").await;
-    let document = example::document(&running.server).await;
+    let document = example::document(&running.server, API).await;
     (running, document, home)
 }
 
+async fn both() -> [Value; 2] {
+    let (running, api, _home) = served().await;
+    [api, example::document(&running.server, EVENTS).await]
+}
+
 #[tokio::test]
-async fn the_document_is_sound() {
-    let (_running, document, _home) = served().await;
+async fn each_document_is_sound() {
+    for document in both().await {
+        is_sound(&document);
+    }
+}
+
+fn is_sound(document: &Value) {
     assert!(
         document["openapi"].as_str().is_some_and(|version| version.starts_with("3.1.")),
         "{}",
@@ -114,8 +126,12 @@ async fn the_document_is_sound() {
     for needed in ["title", "version", "description"] {
         assert!(document["info"][needed].as_str().is_some_and(|text| !text.is_empty()), "info.{needed}");
     }
+    let servers = document["servers"].as_array().expect("servers");
+    assert!(servers.iter().all(|server| server["url"].is_string()) && !servers.is_empty(), "{servers:?}");
+    assert!(document["info"]["contact"]["name"].is_string());
     let mut ids = BTreeSet::new();
-    for (method, path, operation) in operations(&document) {
+    let mut tags = BTreeSet::new();
+    for (method, path, operation) in operations(document) {
         let at = format!("{method} {path}");
         let allowed = [
             "tags",
@@ -137,6 +153,7 @@ async fn the_document_is_sound() {
             "{at}: operationId twice"
         );
         assert_eq!(words(&operation["tags"]).len(), 1, "{at}: generators put it into a module for each tag");
+        tags.extend(words(&operation["tags"]));
         for text in ["summary", "description"] {
             let text_of = operation.get(text).and_then(Value::as_str);
             assert!(text_of.is_some_and(|text| !text.is_empty()), "{at}: no {text}");
@@ -166,7 +183,7 @@ async fn the_document_is_sound() {
             );
         }
         for response in operation["responses"].as_object().expect("responses").values() {
-            let response = referred(&document, response);
+            let response = referred(document, response);
             only(
                 response.as_object().expect("an object"),
                 &["description", "headers", "content", "links"],
@@ -176,20 +193,27 @@ async fn the_document_is_sound() {
             for link in response.get("links").and_then(Value::as_object).into_iter().flat_map(Map::values) {
                 let target = link["operationId"].as_str().expect("a link names an operation");
                 assert!(
-                    operations(&document).iter().any(|(_, _, to)| to["operationId"] == target),
+                    operations(document).iter().any(|(_, _, to)| to["operationId"] == target),
                     "{at}: {target}"
                 );
                 assert!(link.get("requestBody").is_none(), "{at}: an expression in a body is no expression");
             }
         }
     }
+    let declared = document["tags"].as_array().expect("tags").iter();
+    assert_eq!(declared.filter_map(|tag| tag["name"].as_str()).collect::<BTreeSet<_>>(), tags);
 }
 
 #[tokio::test]
 async fn every_reference_resolves_and_every_component_is_used() {
-    let (_running, document, _home) = served().await;
+    for document in both().await {
+        resolves_and_is_used(&document);
+    }
+}
+
+fn resolves_and_is_used(document: &Value) {
     let mut used = BTreeSet::new();
-    for (at, object) in all_objects(&document) {
+    for (at, object) in all_objects(document) {
         let references = object.get("$ref").into_iter();
         let mapped = object.get("mapping").and_then(Value::as_object).into_iter().flat_map(Map::values);
         for target in references.chain(mapped).filter_map(Value::as_str) {
@@ -205,9 +229,14 @@ async fn every_reference_resolves_and_every_component_is_used() {
 
 #[tokio::test]
 async fn every_schema_is_sound() {
-    let (_running, document, _home) = served().await;
+    for document in both().await {
+        has_sound_schemas(&document);
+    }
+}
+
+fn has_sound_schemas(document: &Value) {
     const TYPES: [&str; 7] = ["null", "boolean", "object", "array", "number", "string", "integer"];
-    for (at, object) in all_objects(&document) {
+    for (at, object) in all_objects(document) {
         let is_schema = at.starts_with("#/components/schemas/") || at.ends_with("/schema");
         if !is_schema
             || at.ends_with("/properties")
@@ -239,12 +268,17 @@ async fn every_schema_is_sound() {
     }
 }
 
-/// What client generators and linters stumble over; each rule is of a tool that refused the document, or made code of it that
-/// did not compile or rejected valid data.
 #[tokio::test]
 async fn generators_can_take_every_schema() {
-    let (_running, document, _home) = served().await;
-    for (at, object) in all_objects(&document) {
+    for document in both().await {
+        suits_generators(&document);
+    }
+}
+
+/// What client generators and linters stumble over; each rule is of a tool that refused the document, or made code of it that
+/// did not compile or rejected valid data.
+fn suits_generators(document: &Value) {
+    for (at, object) in all_objects(document) {
         if object.contains_key("$ref") {
             assert_eq!(object.len(), 1, "{at}: something stands beside a reference");
         }
@@ -259,24 +293,28 @@ async fn generators_can_take_every_schema() {
         assert!(!object.contains_key("multipleOf"), "{at}: validators divide in binary");
         assert!(!object.contains_key("anyOf"), "{at}: anyOf");
     }
-    for (at, object) in all_objects(&document) {
+    for (at, object) in all_objects(document) {
         let place = object.get("in").and_then(Value::as_str);
         if !matches!(place, Some("query" | "header")) || !object.contains_key("schema") {
             continue;
         }
-        let schema = referred(&document, &object["schema"]);
+        let schema = referred(document, &object["schema"]);
         assert!(schema["type"].is_string(), "{at}: a parameter is of one type and never null: {schema}");
         assert!(schema.get("oneOf").is_none(), "{at}: {schema}");
     }
 }
 
+/// Generators of clients stumble over `webhooks`, and would make calls of them.
 #[tokio::test]
-async fn the_document_says_where_it_is_served_and_which_events_need_no_credential() {
-    let (_running, document, _home) = served().await;
-    let servers = document["servers"].as_array().expect("servers");
-    assert!(servers.iter().all(|server| server["url"].is_string()) && !servers.is_empty(), "{servers:?}");
-    assert!(document["info"]["contact"]["name"].is_string());
-    let webhooks = document["webhooks"].as_object().expect("webhooks");
+async fn the_events_are_in_a_document_of_their_own_and_need_no_credential() {
+    let [api, events] = both().await;
+    assert!(api.get("webhooks").is_none() && !api["paths"].as_object().expect("paths").is_empty());
+    assert_eq!(events["paths"], json!({}));
+    for (document, other) in [(&api, EVENTS), (&events, API)] {
+        let about = document["info"]["description"].as_str().expect("a description");
+        assert!(about.contains(other), "{about}");
+    }
+    let webhooks = events["webhooks"].as_object().expect("webhooks");
     assert_eq!(webhooks.len(), 6);
     for (event, item) in webhooks {
         assert_eq!(item["post"]["security"], json!([]), "{event}");
@@ -416,14 +454,15 @@ async fn dates_and_words_of_a_process_are_declared() {
 
 #[tokio::test]
 async fn every_request_and_response_has_an_example() {
-    let (_running, document, _home) = served().await;
+    let [api, events] = both().await;
     let mut bodies = Vec::new();
-    for (method, path, operation) in operations(&document) {
+    for (method, path, operation) in [operations(&api), operations(&events)].concat() {
         if let Some(body) = operation.get("requestBody") {
             bodies.push((format!("{method} {path}"), body));
         }
     }
-    bodies.extend(responses(&document).into_iter().map(|(at, _, response)| (at, response)));
+    // A receiver's response needs no body.
+    bodies.extend(responses(&api).into_iter().map(|(at, _, response)| (at, response)));
     for (at, body) in bodies {
         let contents = body["content"].as_object().expect("a body");
         for content in contents.values() {
@@ -432,12 +471,29 @@ async fn every_request_and_response_has_an_example() {
             assert!(!example.to_string().contains('\u{2026}'), "{at}: a field has no example: {example}");
         }
     }
+    let all = responses(&api);
+    let problems = all.iter().filter(|(_, status, _)| !status.starts_with('2'));
+    for (at, status, response) in problems {
+        let example = &response["content"]["application/problem+json"]["example"];
+        let kind = ProblemType::ALL.into_iter().find(|kind| example["type"] == kind.reference());
+        let kind =
+            kind.unwrap_or_else(|| panic!("{at}: docs/reference/problems.md lacks its type: {example}"));
+        // `default`, which is of every other status, has the example of a 400.
+        let status: u16 = if status == "default" { 400 } else { status.parse().expect("a status") };
+        assert_eq!((&example["status"], kind.status().as_u16()), (&status.into(), status), "{at}: {example}");
+    }
 }
 
 #[tokio::test]
-async fn the_document_is_small_cached_and_compressed() {
+async fn each_document_is_small_cached_and_compressed() {
     let (running, _document, _home) = served().await;
-    let get = async |headers: &[(&str, &str)]| running.server.send("GET", "/openapi.json", headers, "").await;
+    for path in [API, EVENTS] {
+        is_small_cached_and_compressed(&running.server, path).await;
+    }
+}
+
+async fn is_small_cached_and_compressed(server: &Server, path: &str) {
+    let get = async |headers: &[(&str, &str)]| server.send("GET", path, headers, "").await;
     let plain = get(&[]).await;
     assert_eq!((plain.status, plain.headers.get("content-encoding")), (200, None));
     let gzip = get(&[("accept-encoding", "gzip, br")]).await;

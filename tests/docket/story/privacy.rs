@@ -417,7 +417,7 @@ impl Watched {
 
     /// All seven types: whole drafts, exported ones, and wrong ones.
     async fn orders(&mut self, client: &Client) {
-        let document = example::document(&self.server).await;
+        let document = example::document(&self.server, example::API).await;
         let examples =
             &document["paths"]["/Orders/Save"]["post"]["requestBody"]["content"]["application/json"];
         let examples = examples["examples"].as_object().expect("examples");

@@ -8,6 +8,8 @@ mod metrics;
 mod names;
 mod tables;
 
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use clap::CommandFactory;
@@ -22,7 +24,7 @@ use docket_operator::metrics::Store;
 use docket_operator::state::name::Name;
 use docket_schema::MIGRATIONS;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// What every generated page begins with.
 fn head(title: &str, about: &str) -> String {
@@ -64,7 +66,8 @@ fn metrics_page() -> String {
 fn pages() -> Vec<(&'static str, String)> {
     let [tenant, webhook] =
         docket_crds::crd::definitions().map(|it| serde_json::to_value(it).expect("plain data"));
-    let document: Value = serde_json::to_value(openapi::document()).expect("string keys only");
+    let [api, events] = [openapi::document(), openapi::events::document()]
+        .map(|document| serde_json::to_value(document).expect("string keys only"));
     let version = MIGRATIONS.last().map_or(0, |last| last.version);
     vec![
         ("problems.md", problem_type::page()),
@@ -108,8 +111,8 @@ fn pages() -> Vec<(&'static str, String)> {
                 "HTTP API",
                 "Every running Docket serves this description: at `/swagger/`, where you can try the requests, and at `/openapi.json` for programs.\n\
                  The response to a failed request has an [`application/problem+json`](problems.md) body. The OpenAPI document describes the fields of\n\
-                 the seven order types.",
-            ) + &http::operations(&document),
+                 the seven order types. [Events](events.md) describes what receivers get.",
+            ) + &http::operations(&api),
         ),
         (
             "events.md",
@@ -117,11 +120,12 @@ fn pages() -> Vec<(&'static str, String)> {
                 "{}\n## Headers\n\n{}{}",
                 head(
                     "Events",
-                    "A receiver gets one POST for each attempt of a delivery. The section `webhooks` of `/openapi.json` describes it for programs.\n\
-                     [Verify a delivery](../webhooks/verify.md) has code that checks the signatures.",
+                    "A receiver gets one POST for each attempt of a delivery. The OpenAPI document `/openapi/events.json` describes it for programs.\n\
+                     To read that document at `/swagger/`, choose *Events* in the top bar. [Verify a delivery](../webhooks/verify.md) has code\n\
+                     that checks the signatures.",
                 ),
                 http::headers(),
-                http::events(&document),
+                http::events(&events),
             ),
         ),
         ("metrics.md", metrics_page()),
@@ -198,6 +202,12 @@ fn each_type_of_problem_leads_to_a_heading() {
     }
 }
 
+/// The numbers that a word of a cell has: one, or those of `100 to 199`.
+fn numbers(text: &str) -> Option<RangeInclusive<u16>> {
+    let (first, last) = text.split_once(" to ").unwrap_or((text, text));
+    Some(first.parse().ok()?..=last.parse().ok()?)
+}
+
 #[test]
 fn each_failure_class_cause_and_status_has_a_section_that_says_more_than_the_remedy() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/failure-classes.md");
@@ -220,13 +230,10 @@ fn each_failure_class_cause_and_status_has_a_section_that_says_more_than_the_rem
             says_more(cause.as_str(), part, Failure { cause: Some(*cause), ..class.into() });
         }
     }
-    let rows: String = page
-        .lines()
-        .filter_map(|line| line.strip_prefix("| ")?.split(" | ").next())
-        .collect::<Vec<_>>()
-        .join(",");
-    for (first, last, _) in status::REMEDIES {
-        let given = rows.split(',').filter_map(|word| word.trim().parse::<u16>().ok());
-        assert!(given.into_iter().any(|status| (*first..=*last).contains(&status)), "{first} to {last}");
+    let cells = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let given: BTreeSet<u16> =
+        cells.flat_map(|cell| cell.split(", ")).filter_map(numbers).flatten().collect();
+    for status in status::REMEDIES.iter().flat_map(|(first, last, _)| *first..=*last) {
+        assert!(given.contains(&status), "{status}");
     }
 }

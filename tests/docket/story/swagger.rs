@@ -2,9 +2,9 @@
 
 use docket_tests::browser::{Browser, PATIENCE};
 use docket_tests::server::eventually;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::example::{self, CONTACT, Running};
+use super::example::{self, API, CONTACT, EVENTS, Running};
 
 /// The Authorize dialog, from open to closed, with one value entered.
 async fn authorize(browser: &Browser, input: &str, value: &str) {
@@ -33,6 +33,13 @@ fn of(path: &str) -> String {
     format!(".opblock:has([data-path='{path}'])")
 }
 
+/// How many operations a document describes.
+async fn described(running: &Running, path: &str) -> usize {
+    let document = example::document(&running.server, path).await;
+    let sections = ["paths", "webhooks"].into_iter().filter_map(|section| document[section].as_object());
+    sections.flat_map(Map::values).filter_map(Value::as_object).map(Map::len).sum()
+}
+
 /// Opens an operation, executes it as it stands; returns the status and the body of the live answer.
 async fn execute(browser: &Browser, path: &str) -> (String, String) {
     let block = of(path);
@@ -53,16 +60,7 @@ async fn the_documentation_works_in_a_browser() {
     browser.go(&format!("{own}swagger/")).await;
 
     let operations = "return document.querySelectorAll('.opblock').length";
-    let document = running.server.send("GET", "/openapi.json", &[], "").await.json();
-    let items = ["paths", "webhooks"]
-        .into_iter()
-        .flat_map(|part| document[part].as_object().expect("a section").values());
-    let methods = items.filter_map(Value::as_object);
-    // One in each of its sections.
-    let shown: usize = methods
-        .flat_map(|methods| methods.values())
-        .filter_map(|one| Some(one["tags"].as_array()?.len()))
-        .sum();
+    let shown = described(&running, API).await;
     assert!(shown > 7, "{shown}");
     eventually("all operations", PATIENCE, async || browser.run(operations).await == shown).await;
     assert!(browser.text(".info .title").await.starts_with("Docket"));
@@ -83,6 +81,15 @@ async fn the_documentation_works_in_a_browser() {
     let choices = format!("{} .opblock-section-request-body .examples-select option", of("/Orders/Save"));
     let choices = format!("return document.querySelectorAll(\"{choices}\").length");
     assert_eq!(browser.run(&choices).await, 7);
+
+    // The top bar has the document of the events, too.
+    browser.click(&format!(".topbar select option[value='{EVENTS}']")).await;
+    let shown = described(&running, EVENTS).await;
+    assert_eq!(shown, 6);
+    let webhooks = "return document.querySelectorAll('.webhooks .opblock').length";
+    eventually("all events", PATIENCE, async || browser.run(webhooks).await == shown).await;
+    assert_eq!(browser.run(operations).await, shown, "only the events");
+    assert!(browser.text(".info .title").await.starts_with("Docket: events"));
 
     let said: Vec<Value> = browser.log("browser").await;
     assert!(said.iter().all(|entry| entry["level"] != "SEVERE" && entry["level"] != "WARNING"), "{said:#?}");

@@ -6,6 +6,7 @@ use utoipa::openapi::header::{Header, HeaderBuilder};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response};
 
+use crate::actions::MovedOn;
 use crate::api::body::LIMIT;
 use crate::api::error::ApiError;
 use crate::api::idempotency;
@@ -88,7 +89,7 @@ pub(super) const CONFLICT: Refused = Refused {
     status: 409,
     name: "Conflict",
     about: "The request does not fit what is stored, or the Idempotency-Key was used for another request",
-    error: || ApiError::Conflict("This Idempotency-Key was used for another request; use a new one"),
+    error: || ApiError::KeyReused,
 };
 pub(super) const API_ACCESS_OFF: Refused = Refused {
     status: 403,
@@ -203,4 +204,9 @@ pub(super) fn not_found(operation_id: &str) -> Value {
         _ => ApiError::UnknownUser("ada@quillfeather.example".to_owned()),
     };
     error.example()
+}
+
+/// What an operation answers if the order has another version than If-Match names.
+pub(super) fn precondition_failed() -> Value {
+    ApiError::OrderChanged(MovedOn::IfMatch(4)).example()
 }

@@ -1,8 +1,8 @@
-//! The HTTP API and the events, from the OpenAPI document.
+//! The HTTP API and the events, from their OpenAPI documents.
 
 use std::fmt::Write;
 
-use docket::api::openapi::webhooks::{HEADERS, example};
+use docket::api::openapi::events::{HEADERS, example};
 use docket_crds::EventCode;
 use docket_domain::signature::{sign, standard_webhooks};
 use jiff::Timestamp;

@@ -1,5 +1,6 @@
-//! The headers that protect what browsers show: pages of the portal, the documentation and Swagger UI, and any other response.
+//! The headers that protect what browsers show: pages, and any other response.
 
+use axum::response::Response;
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue};
 
@@ -17,9 +18,11 @@ const NO_PAGE: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
 );
 
-/// Adds the headers to a response. A page has its own Content-Security-Policy already.
+/// Adds the headers to a response. A page has its own Content-Security-Policy already, and what caches may keep its own
+/// Cache-Control.
 pub fn protect(headers: &mut HeaderMap, is_https: bool) {
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(NO_PAGE);
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     for (name, value) in [
         (header::REFERRER_POLICY, "same-origin"),
         (header::X_FRAME_OPTIONS, "DENY"),
@@ -33,6 +36,12 @@ pub fn protect(headers: &mut HeaderMap, is_https: bool) {
         // The browser uses HTTPS alone from now on.
         headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(STRICT_TRANSPORT));
     }
+}
+
+/// The response with the headers, on a port without a proxy in front and without HTTPS: the layer of a management port.
+pub async fn protected(mut response: Response) -> Response {
+    protect(response.headers_mut(), false);
+    response
 }
 
 /// Whether the request came over HTTPS, as the proxy in front says. A client that says so itself gets the header for itself alone.
@@ -49,6 +58,13 @@ pub fn is_https(headers: &HeaderMap) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use axum::Router;
+    use axum::body::Body;
+    use axum::middleware::map_response;
+    use axum::routing::get;
+    use http::Request;
+    use tower::ServiceExt;
+
     use super::*;
 
     fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -80,13 +96,29 @@ mod tests {
     #[test]
     fn page_keeps_its_own_policy_and_any_other_response_may_do_nothing() {
         let own = "default-src 'self'";
-        let mut page = headers(&[("content-security-policy", own)]);
+        let mut page = headers(&[("content-security-policy", own), ("cache-control", "max-age=60")]);
         protect(&mut page, true);
+        assert_eq!(page[header::CACHE_CONTROL], "max-age=60");
         assert_eq!(page[header::CONTENT_SECURITY_POLICY], own);
         assert_eq!(page[header::STRICT_TRANSPORT_SECURITY], STRICT_TRANSPORT);
         let mut other = HeaderMap::new();
         protect(&mut other, false);
         assert_eq!(other[header::CONTENT_SECURITY_POLICY], NO_PAGE);
+        assert_eq!(other[header::CACHE_CONTROL], "no-store");
         assert!(!other.contains_key(header::STRICT_TRANSPORT_SECURITY));
+    }
+
+    #[tokio::test]
+    async fn layer_protects_every_response_also_those_without_a_route() {
+        let router = Router::new().route("/", get(async || "hello")).layer(map_response(protected));
+        for (method, path, status) in [("GET", "/", 200), ("GET", "/nothing", 404), ("POST", "/", 405)] {
+            let request = Request::builder().method(method).uri(path).body(Body::empty()).expect("a request");
+            let response = router.clone().oneshot(request).await.expect("an answer");
+            assert_eq!(response.status(), status, "{method} {path}");
+            let headers = response.headers();
+            assert_eq!(headers[header::CONTENT_SECURITY_POLICY], NO_PAGE, "{method} {path}");
+            assert_eq!(headers[header::X_CONTENT_TYPE_OPTIONS], "nosniff", "{method} {path}");
+            assert_eq!(headers[header::CACHE_CONTROL], "no-store", "{method} {path}");
+        }
     }
 }

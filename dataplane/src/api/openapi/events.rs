@@ -1,4 +1,5 @@
-//! The section `webhooks` of the OpenAPI document: the request that a receiver gets for each event.
+//! The OpenAPI document of the events: the request that a receiver gets for each. It is a document of its own, because generators
+//! of clients do not expect requests that clients do not send.
 
 use docket_crds::EventCode;
 use docket_domain::event::{
@@ -14,10 +15,11 @@ use serde_json::Value;
 use utoipa::openapi::path::{HttpMethod, OperationBuilder, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::server::ServerBuilder;
 use utoipa::openapi::{
     ContentBuilder, PathItem, Paths, PathsBuilder, Ref, RefOr, Required, ResponseBuilder, Schema,
 };
-use utoipa::{PartialSchema, ToSchema};
+use utoipa::{OpenApi, PartialSchema, ToSchema};
 
 /// The customer of the examples.
 const CUSTOMER: &str = "C-1001";
@@ -55,14 +57,36 @@ pub const HEADERS: [(&str, bool, &str); 7] = [
     ),
 ];
 
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Docket: events",
+        description = "The events that Docket sends to the receivers of webhooks.\n\n/openapi.json describes the API, which clients call."
+    ),
+    tags((name = "Events", description = "What a webhook's receiver gets: one POST for each attempt of a delivery."))
+)]
+struct Document;
+
+/// The document of the events: what receivers get.
+pub fn document() -> utoipa::openapi::OpenApi {
+    let mut document = Document::openapi();
+    // Linters want a server, though OpenAPI has none for webhooks.
+    let receiver = ServerBuilder::new().url("https://hooks.acme.example/orders");
+    document.servers = Some(vec![receiver.description(Some("The URL of a webhook")).build()]);
+    document.info.contact = Some(super::contact());
+    document.components.get_or_insert_default().schemas.extend(schemas());
+    document.webhooks = Some(paths());
+    document
+}
+
 /// One request for each event code.
-pub(super) fn paths() -> Paths {
+fn paths() -> Paths {
     let all = EventCode::ALL.into_iter();
     all.fold(PathsBuilder::new(), |paths, code| paths.path(code.as_str(), item(code))).build()
 }
 
 /// The component that is the schema of the event's `data`.
-pub(super) fn component(code: EventCode) -> String {
+fn component(code: EventCode) -> String {
     match code {
         EventCode::OrderCreated | EventCode::OrderUpdated => OrderSaved::name(),
         EventCode::OrderExported => OrderExported::name(),
@@ -81,7 +105,7 @@ fn envelope_component(code: EventCode) -> String {
 }
 
 /// The schemas of the events' bodies, and of their `data`.
-pub(super) fn schemas() -> impl Iterator<Item = (String, RefOr<Schema>)> {
+fn schemas() -> impl Iterator<Item = (String, RefOr<Schema>)> {
     let envelopes =
         EventCode::ALL.into_iter().map(|code| (envelope_component(code), envelope_schema(code).into()));
     let data = [
@@ -112,6 +136,7 @@ fn item(code: EventCode) -> PathItem {
         // Its signature is in its headers.
         .securities(Some([]))
         .summary(Some(code.about()))
+        .description(Some("Verify the signature before you use the body, and answer within 30 seconds."))
         .parameters(Some(HEADERS.map(header)))
         .request_body(Some(
             RequestBodyBuilder::new()
