@@ -110,6 +110,13 @@ flag changes one line.
 {{- $args := list "serve" (printf "--roles=%s" (join "," $roles)) -}}
 {{- $args = append $args (printf "--database-connections=%d" (int $v.databaseConnections)) -}}
 {{- $args = append $args (printf "--database-connections-per-tenant=%d" (int $v.databaseConnectionsPerTenant)) -}}
+{{- /* Every component judges what is declared by the worker's networks: its log, and the portal, name what workers will refuse. */ -}}
+{{- range $values.worker.allowEgress -}}
+{{- $args = append $args (printf "--allow-egress=%s" .) -}}
+{{- end -}}
+{{- range $values.networkPolicy.clusterCIDRs -}}
+{{- $args = append $args (printf "--deny-egress=%s" .) -}}
+{{- end -}}
 {{- if eq .component "api" -}}
 {{- $args = append $args (printf "--listen=%s:8080" $values.listenAddress) -}}
 {{- $args = append $args (printf "--base-domain=%s" $values.baseDomain) -}}
@@ -139,12 +146,6 @@ flag changes one line.
 {{- end -}}
 {{- $args = append $args (printf "--shutdown-delay=%s" $v.shutdownDelay) -}}
 {{- else if eq .component "worker" -}}
-{{- range $v.allowEgress -}}
-{{- $args = append $args (printf "--allow-egress=%s" .) -}}
-{{- end -}}
-{{- range $values.networkPolicy.clusterCIDRs -}}
-{{- $args = append $args (printf "--deny-egress=%s" .) -}}
-{{- end -}}
 {{- $args = append $args (printf "--delivery-retention=%s" $v.deliveryRetention) -}}
 {{- with $v.webhookGrace -}}
 {{- $args = append $args (printf "--webhook-grace=%s" .) -}}

@@ -81,7 +81,7 @@ enum State {
     Left,
     /// Attempts fail.
     Failing,
-    /// Its declaration needs a look.
+    /// Nothing fails, but its declaration needs a look.
     Faulty,
     /// Nothing is wrong.
     Fine,
@@ -111,7 +111,7 @@ pub fn page(
     let wrong = webhooks.iter().filter(|webhook| webhook.state() != State::Fine).count();
     let faulty: Vec<Faulty> = webhooks
         .iter()
-        .filter(|webhook| webhook.state() == State::Faulty)
+        .filter(|webhook| !webhook.faults.is_empty())
         .map(|webhook| Faulty { full_name: webhook.name.clone(), faults: webhook.faults.clone() })
         .collect();
     let main = html! {
@@ -374,5 +374,14 @@ mod tests {
             "{odd}"
         );
         assert!(!odd.contains("And 1 more"), "{odd}");
+        for (retrying, dead_letter) in [(1, 0), (0, 1), (1, 1)] {
+            let failing = webhook("a/odd", retrying, dead_letter, [10, 20]);
+            let failing = Webhook { faults: vec!["spec.y: odd".into()], ..failing };
+            let failing = page(&frame(), vec![failing], &held(0), &[], &day);
+            assert!(
+                failing.contains("</a></strong>: spec.y: odd"),
+                "a failing one has its fault too: {failing}"
+            );
+        }
     }
 }

@@ -13,6 +13,17 @@ use super::rig::{Browser, hidden, is_protected, page_of, send, shown, unserved_c
 const UNSERVED: &str = "spec.targetURL: ";
 const SOON: Duration = Duration::from_secs(15);
 
+/// A Secret that ends in a newline, and a ConfigMap with an authority that Docket can use and one that it can't.
+fn odd_values_yaml() -> String {
+    let usable = include_str!("../../../crds/src/compile/authority/prime256v1.pem");
+    let unusable = include_str!("../../../crds/src/compile/authority/secp521r1.pem");
+    let bundle: String = usable.lines().chain(unusable.lines()).map(|line| format!("    {line}\n")).collect();
+    format!(
+        "---\napiVersion: v1\nkind: Secret\nmetadata: {{name: odd-signing}}\nstringData: {{secret: \"a-secret-of-one-line\\n\"}}\n\
+         ---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: half-ca}}\ndata:\n  ca.crt: |\n{bundle}"
+    )
+}
+
 /// The tenants `acme` and `globex`, with the built-in receiver.
 async fn start() -> (Home, Server, String) {
     let port = free_port();
@@ -294,29 +305,40 @@ async fn declarations_that_cannot_work_are_named_with_the_reason() {
     let lost = webhook_yaml("acme", "lost", "C-77", "https://r.example/");
     let held = webhook_yaml("acme", "held", "C-1", "http://plain.example/");
     let far = webhook_yaml("acme", "far", "C-1", far);
-    let home = Home::with(&[tenant_yaml("acme", 'a'), far, lost, held].concat());
+    let odd = webhook_yaml("acme", "odd", "C-1", "https://r.example/").replace("acme-signing", "odd-signing");
+    let half = webhook_yaml("acme", "half", "C-1", "https://r.example/")
+        + "  caBundleRef: {kind: ConfigMap, name: half-ca}\n";
+    let home =
+        Home::with(&[tenant_yaml("acme", 'a'), far, lost, held, odd, half, odd_values_yaml()].concat());
     add_people(&home, "ACME");
     let server = Server::start(&home, Options::default()).await;
     let far = "spec.targetURL: 10.11.12.13:443 is not an allowed address";
     let lost = "spec.customerCode: the tenant has no customer with this code, so no event is sent";
     let held = "spec.targetURL: targetURL must be an absolute https:// URL";
+    let odd = "spec.secretRef: the secret ends in a newline; every byte of it is part of the key";
+    let half = "spec.caBundleRef: certificate 2 of 2 can't be used as an authority: its key is P-521";
     let browser = Browser::signed_in(&server, "acme", ALEX).await;
-    for page in ["/portal", "/portal/webhooks"] {
+    // What may be meant is no reason to call the overview.
+    for (page, count) in [("/portal", 2), ("/portal/webhooks", 4)] {
         let page = browser.get(page).await;
         is_protected(&page);
         let text = page.text();
         for said in [
             "1 webhook is declared and not served.",
-            "The declarations of 2 webhooks need a look.",
+            &format!("The declarations of {count} webhooks need a look."),
             &format!("<strong>default/held</strong>: {held}"),
             &format!("/portal/webhooks/default/far\">default/far</a></strong>: {far}"),
             &format!("/portal/webhooks/default/lost\">default/lost</a></strong>: {lost}"),
         ] {
             assert!(text.contains(said), "{said}: {text}");
         }
+        for (name, said) in [("odd", odd), ("half", half)] {
+            let said = format!("/portal/webhooks/default/{name}\">default/{name}</a></strong>: {said}");
+            assert_eq!(text.contains(&said), count == 4, "{said}: {text}");
+        }
         assert!(!text.contains("Nothing is wrong.") && !text.contains("No webhook"), "{text}");
     }
-    for (name, said) in [("far", far), ("lost", lost)] {
+    for (name, said) in [("far", far), ("lost", lost), ("odd", odd), ("half", half)] {
         let page = browser.get(&format!("/portal/webhooks/default/{name}")).await;
         assert!(page.text().contains(&format!("<li>{said}")), "{page:?}");
         let said = format!("Webhook default/{name}: {said}");

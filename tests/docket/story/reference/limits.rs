@@ -105,7 +105,7 @@ pub(super) fn of_all() -> String {
                 ),
             ),
             (
-                "`/docs`, `/docs/`, `/docs/{*path}`, `/openapi.json`, `/swagger`, `/swagger/`, `/swagger/{*file}`",
+                "`/docs`, `/docs/`, `/docs/{*path}`, `/openapi.json`, `/openapi/events.json`, `/swagger`, `/swagger/`, `/swagger/{*file}`",
                 format!("{fixed}; off with `--docs off` of `docket serve`"),
             ),
             (
@@ -177,6 +177,28 @@ pub(super) fn of_all() -> String {
                     time(docket_egress::IDLE_LIMIT),
                     time(docket_egress::LONGEST_WAIT),
                     time(docket_egress::STARVING)
+                ),
+            ),
+            (
+                "Age from which a connection is closed after an answer",
+                format!(
+                    "{}; {} while another connection to its host and port takes longer than that to open",
+                    time(docket_egress::OLDEST),
+                    time(docket_egress::STARVING)
+                ),
+            ),
+            (
+                "Addresses of a host that an attempt tries",
+                format!(
+                    "{}; if the IPv4 and the IPv6 addresses are found at different times, as many of each",
+                    docket_egress::MAX_TRIED
+                ),
+            ),
+            (
+                "Time that deliveries of a webhook that is not declared any more wait for it, by default (`--webhook-grace`)",
+                format!(
+                    "{} h; then they are dead letters of the class [`WebhookGone`](failure-classes.md#webhookgone)",
+                    delivery::WEBHOOK_GRACE.as_secs() / 3600
                 ),
             ),
             ("Deliveries of one bulk resend", count(resend::MAX_COUNT.unsigned_abs() as usize)),
