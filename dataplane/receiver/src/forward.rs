@@ -12,6 +12,7 @@ use http::header::{
 };
 use http::{HeaderMap, StatusCode};
 use reqwest::{Client, Url};
+use rustls::pki_types::InvalidDnsNameError;
 
 /// The bytes of an answer that are passed back; Docket reads no more.
 const MAX_ANSWER_BYTES: usize = 8 * 1024;
@@ -175,7 +176,7 @@ fn reason(error: reqwest::Error) -> NoAnswer {
         NoAnswer::TimedOut
     } else if let Some(error) = cause(&error) {
         of_tls(error)
-    } else if error.is_dns() {
+    } else if error.is_dns() || cause::<InvalidDnsNameError>(&error).is_some() {
         NoAnswer::NotResolved
     } else if error.is_connect() {
         match cause(&error).map(io::Error::kind) {
