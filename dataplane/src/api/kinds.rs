@@ -83,7 +83,7 @@ impl Kind for ClientCodeText {
     }
 
     fn schema(_: Place) -> RefOr<Schema> {
-        text(0, 256).into()
+        text(0, 256).pattern(Some(r"^[^\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]*$")).into()
     }
 }
 
