@@ -160,9 +160,8 @@ fn blocks(text: &str) -> Vec<Result<Vec<u8>, Problem>> {
     for part in parts {
         match Part::of(part) {
             Part::Begin(label) => {
-                let is_sure = lines(before)
-                    .next_back()
-                    .is_none_or(|line| line.ends_with(['\n', '\r']) || line.trim().is_empty());
+                let same_line = before.rsplit(['\n', '\r']).next();
+                let is_sure = same_line.is_none_or(|text| text.trim().is_empty());
                 blocks.extend(begun.take().filter(|begun| begun.is_sure).map(|_| Err(Problem::NoEnd)));
                 begun = is_certificate(label).then(|| Begun { label, body: Vec::new(), is_sure });
                 before = "";

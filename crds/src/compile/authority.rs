@@ -140,7 +140,7 @@ mod tests {
         assert!(text.ends_with("; nor can 2 more; only the others are used"), "{text}");
     }
 
-    /// The certificate with the first byte that is `tag` after `oid` replaced by another one.
+    /// The certificate, whose first `tag` after `oid` ends in another byte.
     fn spoiled(pem: &str, oid: &[u8], tag: &[u8]) -> Vec<u8> {
         let mut der = pem::certificates(pem.as_bytes()).expect("a certificate").remove(0);
         let from = der.windows(oid.len()).rposition(|bytes| bytes == oid).expect("it has this") + oid.len();

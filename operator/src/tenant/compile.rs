@@ -352,7 +352,7 @@ fn outcome(
         let name = Name::new(&declared.meta.name.namespace, &secret.name);
         fetched.version(ValueKind::Secret, &name).map(str::to_owned)
     });
-    // Only of those that are served: what they name is bounded.
+    // A Webhook with a reason may be one of any number; the bundles of the others have a limit together.
     let warnings = match &declared.document {
         Ok(webhook) if reasons.is_empty() => warnings(webhook, &declared.meta.name.namespace, fetched),
         Ok(_) | Err(_) => Vec::new(),

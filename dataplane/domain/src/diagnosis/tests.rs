@@ -213,7 +213,7 @@ fn number_of_changes_that_are_tried_is_bounded() {
     }
 }
 
-/// The body of an event about so many orders, which has several times the bytes with an indent.
+/// The body of an event about this many orders. With an indent it has several times the bytes.
 fn about_many(orders: usize) -> Vec<u8> {
     let data = Payload::OrderExported(OrderExported {
         order_type: "Process".into(),
