@@ -71,22 +71,24 @@ previous_commit() {
     git rev-parse "$(git describe --tags --abbrev=0 --match 'v*' HEAD^ 2>/dev/null || sed '/^#/d' release/previous)^{commit}"
 }
 
-# Its image is built once and kept. Its chart is that of its commit.
+# Its image is built once and kept. Its chart is that of its commit. Its sources are inside those of this version, whose image/build
+# builds it, so that cargo compiles once what both depend on.
 build_previous() {
-    local commit profile=${DOCKET_IMAGE_PROFILE:-release} kept
+    local commit profile=${DOCKET_IMAGE_PROFILE:-release} kept sources=$PWD/target/previous
     commit=$(previous_commit)
     kept=$DOCKET_TEST_CACHE/previous-$commit-$profile.tar
-    git clone --quiet --no-checkout . "$work/previous"
-    git -C "$work/previous" checkout --quiet --detach "$commit"
+    rm -rf "$sources"
+    git clone --quiet --no-checkout . "$sources"
+    git -C "$sources" checkout --quiet --detach "$commit"
+    cp -r "$sources" "$work/previous"
     if [ ! -e "$kept" ]; then
         rm -f "$DOCKET_TEST_CACHE"/previous-*
-        (
-            cd "$work/previous" || exit
-            env -u CARGO_TARGET_DIR image/build --profile "$profile" --reference docket.test/docket:previous --output "$kept.new"
-        )
+        cp image/build image/*.py "$sources/image"
+        CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target} "$sources/image/build" --profile "$profile" --beside "$PWD" \
+            --programs "$work/previous-programs" --reference docket.test/docket:previous --output "$kept.new"
         mv "$kept.new" "$kept"
-        rm -r "$work/previous/target"
     fi
+    rm -r "$sources"
     cp "$kept" "$work/previous.tar"   # for import_images
 }
 
