@@ -1,7 +1,7 @@
 //! Bursts to receivers whose workers serve one connection each until it closes, beside Go's default client in the same run.
 
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Bench;
 use crate::figures::Figure;
@@ -11,31 +11,34 @@ use crate::measure::Delivered;
 use crate::receiver::Behaviour;
 use crate::stage::{Shape, Stage};
 
-/// A receiver, and the sizes of the bursts that it gets.
-const RECEIVERS: [(Behaviour, &[usize]); 7] = [
-    (Behaviour::Few { workers: 1, takes_ms: 20 }, &[200]),
-    (Behaviour::Few { workers: 8, takes_ms: 20 }, &[200, 1_000]),
-    (Behaviour::Few { workers: 8, takes_ms: 50 }, &[200, 1_000]),
-    (Behaviour::Few { workers: 50, takes_ms: 50 }, &[200, 1_000]),
-    (Behaviour::Few { workers: 150, takes_ms: 50 }, &[200, 1_000]),
-    (Behaviour::Apache { workers: 10, takes_ms: 50 }, &[200]),
-    (Behaviour::Apache { workers: 150, takes_ms: 50 }, &[200, 1_000]),
+const RECEIVERS: [Behaviour; 10] = [
+    Behaviour::Few { workers: 1, takes_ms: 20 },
+    Behaviour::Few { workers: 1, takes_ms: 50 },
+    Behaviour::Few { workers: 8, takes_ms: 20 },
+    Behaviour::Few { workers: 8, takes_ms: 50 },
+    Behaviour::Few { workers: 50, takes_ms: 20 },
+    Behaviour::Few { workers: 50, takes_ms: 50 },
+    Behaviour::Few { workers: 150, takes_ms: 20 },
+    Behaviour::Few { workers: 150, takes_ms: 50 },
+    Behaviour::Apache { workers: 10, takes_ms: 50 },
+    Behaviour::Apache { workers: 150, takes_ms: 50 },
 ];
-/// The first retry is due 60 s after its attempt has failed; what comes before this is a first attempt.
-const FIRST_ATTEMPTS: Duration = Duration::from_secs(55);
+const BURSTS: [usize; 2] = [200, 1_000];
+/// From the first save on. The first retry is due 60 s after its attempt has failed, so what comes before this is a first attempt.
+const FIRST_ATTEMPTS: Duration = Duration::from_secs(59);
 /// The receiver closes an idle connection after 5 s. Each client begins without any.
 const REST: Duration = Duration::from_secs(6);
 
 pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
-    let tenants: Vec<_> = RECEIVERS.iter().map(|(behaviour, _)| vec![*behaviour]).collect();
+    let tenants: Vec<_> = RECEIVERS.map(|behaviour| vec![behaviour]).into();
     let stage = Stage::new(&bench.docket, &tenants).await;
     let go = go_client(&stage.home);
     let fleet = stage.serve(shape, &[]).await;
     let clients = stage.home.clients(&fleet).await;
     let mut figures = Vec::new();
-    for ((behaviour, bursts), client) in RECEIVERS.iter().zip(clients) {
+    for (behaviour, client) in RECEIVERS.into_iter().zip(clients) {
         let url = stage.home.target(client.tenant as usize, 0);
-        for &messages in *bursts {
+        for messages in BURSTS {
             // Not counted: prefork starts its processes as they are needed, so that the client that comes first waits for them.
             post(&go, &stage.home, &url, messages).await;
             stage.home.receiver.take();
@@ -43,15 +46,17 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
             let apis = fleet.apis.clone();
             let load =
                 Load { apis, clients: vec![client.clone()], connections: CONNECTIONS, messages, pace: None };
+            let begun = Instant::now();
             let saves = load.run().await;
             check(&saves);
-            let arrivals = stage.home.received_within(messages, FIRST_ATTEMPTS).await;
+            let left = FIRST_ATTEMPTS.saturating_sub(begun.elapsed());
+            let arrivals = stage.home.received_within(messages, left).await;
             let docket = Delivered::of(&saves.done, &arrivals, 1);
             tokio::time::sleep(REST).await;
             let (succeeded, seconds) = post(&go, &stage.home, &url, messages).await;
             stage.home.receiver.take();
             tokio::time::sleep(REST).await;
-            let name = format!("{messages} to {}", name(*behaviour));
+            let name = format!("{messages} to {}", name(behaviour));
             let (took, missing) = (docket.whole.as_secs_f64(), messages - succeeded);
             figures.extend([
                 Figure::new(format!("{name}: first attempts that failed"), docket.lost as f64, "")
