@@ -14,6 +14,8 @@ use docket_tests::server::eventually;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
+use crate::writes::passes;
+
 pub(super) const REDIS_IS_UP: &str = "docket_operator_store_up{store=\"redis\",server=\"\"}";
 const PASSES: &str = "docket_operator_reconcile_total{kind=\"Webhook\",result=\"ok\"}";
 
@@ -156,12 +158,24 @@ async fn a_change_waits_for_every_pod_and_leaves_other_tenants_programmed() {
     let counted = async || !release.object("webhook", "added")["status"]["deliveries"].is_null();
     eventually("it is counted", SOON, counted).await;
     let mark = cluster().mark();
-    tokio::time::sleep(Duration::from_secs(20)).await;
+    passes(&operator, 5.0).await;
     assert_eq!(release.writes(mark), Vec::<String>::new(), "at rest");
     operator.terminate().await;
-    let _operator = release.start().await;
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    let operator = release.start().await;
+    passes(&operator, 4.0).await;
     assert_eq!(release.writes(mark), Vec::<String>::new(), "over a restart");
+}
+
+/// Waits until the operator has read the pods from Redis `count` more times, or once less: the operator reads the tenants at
+/// their limits by the same command. No pod uses it.
+async fn looks(redis: &RedisServer, count: u64) {
+    let so_far = || -> u64 {
+        let stats = redis.cli(&["INFO", "commandstats"]);
+        let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_zrangebyscore:calls="));
+        calls.and_then(|calls| calls.split_once(',')?.0.parse().ok()).expect("a number of calls")
+    };
+    let before = so_far();
+    eventually("the operator looks at the pods", SOON, async || so_far() >= before + count).await;
 }
 
 #[tokio::test]
@@ -181,10 +195,10 @@ async fn a_redis_that_is_emptied_or_away_costs_no_write() {
     let mark = cluster().mark();
     pod.is_cut_off();
     assert_eq!(redis.cli(&["FLUSHALL"]), "OK");
-    // Some looks of the operator, and far from the ten seconds after which it believes it.
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    // The operator looks once a second, and believes what it sees after ten seconds.
+    looks(&redis, 5).await;
     pod.serves(&release, &["emptied"]);
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    looks(&redis, 4).await;
     assert_eq!(release.writes(mark), Vec::<String>::new(), "it was back in time");
 
     redis.freeze();

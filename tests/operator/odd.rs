@@ -117,7 +117,10 @@ async fn an_api_server_that_is_away_costs_nothing_but_time() {
     let frozen = cluster().freeze();
     eventually("it no longer writes", SOON, async || operator.metric("docket_operator_leader").await == 0.0)
         .await;
-    tokio::time::sleep(Duration::from_secs(20)).await;
+    // Each try takes two seconds: one until the operator gives it up, and one until the next.
+    let tries = || operator.text().matches("reading or renewing the lease failed").count();
+    let before = tries();
+    eventually("ten tries to renew the Lease fail", SOON, async || tries() >= before + 10).await;
     drop(frozen);
 
     operator.leads().await;

@@ -3,7 +3,7 @@
 use docket_tests::apiserver::cluster;
 use docket_tests::operator::{Release, SOON, tenant_yaml, webhook_yaml};
 use docket_tests::server::eventually;
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[tokio::test]
 async fn a_write_that_the_api_server_refuses_is_reported() {
@@ -174,7 +174,13 @@ async fn an_api_key_is_the_older_tenants() {
     release.apply(&with_it("samekey-a"));
     release.wait("tenant", "samekey-a", "Ready", "True").await;
     // Ages count in seconds.
-    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    let made = release.object("tenant", "samekey-a")["metadata"]["creationTimestamp"].clone();
+    let now = ["create", "secret", "generic", "probe", "--dry-run=server", "--output=json"];
+    let now = || serde_json::from_str::<Value>(&release.kubectl(&now)).expect("it is JSON");
+    eventually("it is a later second", SOON, async || {
+        now()["metadata"]["creationTimestamp"].as_str() > made.as_str()
+    })
+    .await;
     release.apply(&with_it("samekey-b"));
     let message = release.wait("tenant", "samekey-b", "ResolvedRefs", "False SecretInvalid").await;
     assert!(message.contains("spec.apiKeys[0]") && message.contains("another Tenant"), "{message}");

@@ -78,7 +78,8 @@ async fn a_database_that_has_not_changed_is_not_opened() {
     let home = two_tenants(&one, &other).await;
     let server = start(&home).await;
     let path = home.database("GLOBEX");
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    let left_out = async || server.metric("docket_unchanged_databases_total{reader=\"detector\"}").await;
+    eventually("both are left out five times", SOON, async || left_out().await >= 10.0).await;
     eventually("it is closed", SOON, async || !is_open(server.id(), &path)).await;
     remains("it stays closed", Duration::from_secs(2), async || !is_open(server.id(), &path)).await;
     let database = back_office(&home, "GLOBEX");

@@ -62,12 +62,18 @@ async fn saves_succeed_without_redis_and_are_delivered_once_it_is_back() {
 /// No sweep comes by itself within a test.
 const NO_SWEEP: &str = "--sweep-interval 1h";
 
+/// For which server the index is complete; empty while it is not.
+fn built(stage: &Stage) -> String {
+    stage.redis.cli(&["HGET", "{docket}:3:state", "built"])
+}
+
 async fn both(stage: &Stage) -> (Server, Server) {
-    let (api, worker) = (stage.spawn("api", NO_SWEEP), stage.spawn("worker", NO_SWEEP));
+    // Only the first failure of a tenant's sweeps is a warning.
+    let worker = stage.spawn("worker", &format!("{NO_SWEEP} --log info,docket=debug"));
+    let api = stage.spawn("api", NO_SWEEP);
     let (api, worker) = tokio::join!(api.ready(&stage.home), worker.ready(&stage.home));
     // The first sweep, and the one of an empty Redis, are over.
-    let built = || !stage.redis.cli(&["HGET", "{docket}:3:state", "built"]).is_empty();
-    eventually("the index is complete", SOON, async || built()).await;
+    eventually("the index is complete", SOON, async || !built(stage).is_empty()).await;
     (api, worker)
 }
 
@@ -130,12 +136,19 @@ async fn a_loss_ends_only_when_every_tenant_is_scheduled_again() {
     save(&sign_in(&api).await).await;
     stage.received(2).await;
     stage.logs("sweeping the tenant failed; retrying").await;
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    let built = || stage.redis.cli(&["HGET", "{docket}:3:state", "built"]);
-    assert_eq!(built(), "", "one tenant is missing");
+    // The rebuild has tried the missing tenant once more.
+    stage.logs("sweeping the tenant failed again").await;
+    assert_eq!(built(&stage), "", "one tenant is missing");
     proxy.restore();
     stage.received(3).await;
-    eventually("all are scheduled", SOON, async || !built().is_empty()).await;
+    eventually("all are scheduled", SOON, async || !built(&stage).is_empty()).await;
+}
+
+/// How many scripts Redis has run, of the schedule and of others.
+fn scripts(stage: &Stage) -> u64 {
+    let stats = stage.redis.cli(&["INFO", "commandstats"]);
+    let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    calls.and_then(|calls| calls.split_once(',')?.0.parse().ok()).expect("a number of calls")
 }
 
 /// Of a suspended tenant nothing is due, and nothing is lost.
@@ -155,7 +168,11 @@ async fn a_suspended_tenants_deliveries_leave_the_schedule_and_come_back_with_it
     stage.home.write("all.yaml", &suspended);
     let _worker = stage.spawn("worker", NO_SWEEP).ready(&stage.home).await;
     eventually("nothing is due", SOON, async || entries() == "0").await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    // The sweeps of the start are over.
+    eventually("the index is complete", SOON, async || !built(&stage).is_empty()).await;
+    // Then the worker looks ten times more. Each look runs two scripts, and other tasks run fewer in the same time.
+    let before = scripts(&stage);
+    eventually("the worker looks again", SOON, async || scripts(&stage) >= before + 40).await;
     assert_eq!((entries().as_str(), stage.receiver.count()), ("0", 0));
     stage.home.write("all.yaml", &yaml);
     stage.received(5).await;

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use docket_rig::postgres;
@@ -310,15 +310,19 @@ async fn a_postgresql_that_crashes_under_load_loses_nothing_acknowledged() {
     let stage = Stage::on(server.database().await, |_| after_ms(50, 200)).await;
     let (api, _one, _two) = two_workers(&stage).await;
     let client = Arc::new(sign_in(&api).await);
-    let (stop, mut savers) = (Arc::new(AtomicBool::new(false)), JoinSet::new());
+    let (stop, saves) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let mut savers = JoinSet::new();
     for _ in 0..4 {
-        let (client, stop) = (Arc::clone(&client), Arc::clone(&stop));
+        let (client, stop, saves) = (Arc::clone(&client), Arc::clone(&stop), Arc::clone(&saves));
         savers.spawn(async move {
             let (mut saved, mut refused) = (Vec::new(), 0);
             while !stop.load(Ordering::Relaxed) {
                 let reply = client.post("/Orders/Save", &json!({"orderType": "Court"})).await;
                 match reply.status {
-                    200 => saved.push(reply.json()["webOrderId"].as_str().expect("an id").to_owned()),
+                    200 => {
+                        saved.push(reply.json()["webOrderId"].as_str().expect("an id").to_owned());
+                        saves.fetch_add(1, Ordering::Relaxed);
+                    }
                     status => {
                         assert_eq!(status, 503, "{reply:?}");
                         refused += 1;
@@ -329,13 +333,20 @@ async fn a_postgresql_that_crashes_under_load_loses_nothing_acknowledged() {
             (saved, refused)
         });
     }
+    let under_load = async || {
+        let (saved, sent) = (saves.load(Ordering::Relaxed), stage.receiver.count());
+        eventually("orders are saved and sent", 2 * SOON, async || {
+            saves.load(Ordering::Relaxed) >= saved + 100 && stage.receiver.count() >= sent + 50
+        })
+        .await;
+    };
     for _ in 0..3 {
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        under_load().await;
         server.crash();
         tokio::time::sleep(Duration::from_millis(500)).await;
         server.start_again();
     }
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    under_load().await;
     stop.store(true, Ordering::Relaxed);
     let (mut saved, mut refused) = (Vec::new(), 0);
     while let Some(ended) = savers.join_next().await {

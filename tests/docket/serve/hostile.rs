@@ -178,7 +178,9 @@ async fn hostile_server_costs_its_tenant_a_5xx_and_no_process_its_memory() {
 async fn hostile_tables_cost_detector_and_worker_no_memory_and_others_no_delivery() {
     let (stage, database) = with_other().await;
     let api = stage.serve("api").await;
-    let (detector, worker) = tokio::join!(stage.serve("detector"), stage.serve("worker"));
+    // Only the first failure of a tenant's sweeps is a warning.
+    let worker = stage.spawn("worker", "--log info,docket=debug").ready(&stage.home);
+    let (detector, worker) = tokio::join!(stage.serve("detector"), worker);
     let healthy = sign_in(&api).await;
     save(&healthy).await;
     stage.received(1).await;
@@ -198,7 +200,14 @@ async fn hostile_tables_cost_detector_and_worker_no_memory_and_others_no_deliver
         save(&healthy).await;
         stage.received(count).await;
     }
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    let sweeps = || stage.log().matches("sweeping the tenant failed").count();
+    let scans = async || detector.metric("docket_invoice_scan_failures_total").await;
+    let (swept, scanned) = (sweeps(), scans().await);
+    // PostgreSQL needs seconds for each of these reads.
+    eventually("both have read the tables again", 4 * SOON, async || {
+        sweeps() >= swept + 2 && scans().await >= scanned + 2.0
+    })
+    .await;
     for (process, idle) in [&detector, &worker].into_iter().zip(idle) {
         let grown = memory(process, "VmHWM") - idle;
         assert!(grown < GROWTH, "grew by {grown} KiB");
@@ -281,8 +290,19 @@ async fn health_of_foreign_webhooks_in_a_database_is_not_reported() {
              FROM generate_series(1, 777) n, (VALUES ('{own}'), ('made-up')) w (webhook)"
     );
     database.batch_execute(&foreign).await.expect("it is the tenant's own database");
-    // Each sweep, one a second, reports the health of all tenants.
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    // Each sweep reports the health of all tenants. A report that counts the last dead letter of the tenant's own webhook
+    // was read after the foreign ones were there.
+    for count in 1..=4 {
+        let dead = format!(
+            "INSERT INTO delivery_history (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms,
+                                           created_at_ms, finished_at_ms)
+                 VALUES ('own{count}', 'e1', 'default/others/C-1', 'x', 'DeadLetter', 5, 0, 0, 4102444800000)"
+        );
+        database.batch_execute(&dead).await.expect("it is the tenant's own database");
+        let health = || stage.redis.cli(&["HGET", "{docket}:webhooks-health", "file:default/others"]);
+        let begins = format!("0 {count} ");
+        eventually("a sweep reports it", SOON, async || health().starts_with(&begins)).await;
+    }
     let found = reported();
     assert!(!found.contains("made-up") && !found.contains(" 777 "), "{found}");
 }

@@ -79,9 +79,12 @@ impl HostileDatabases {
         [("evil", 'c', evil), ("endless", 'd', endless), ("drip", 'e', &drip.1), ("shout", 'f', &shout.1)]
     }
 
-    /// After a quarter of the time.
-    async fn turn_hostile(&self, mut party: Party<'_>) {
-        tokio::time::sleep(ATTACK / 4).await;
+    /// Once some of the orders that the healthy tenant saves meanwhile have reached its receiver.
+    async fn turn_hostile(&self, healthy: &Receiver, mut party: Party<'_>) {
+        eventually("the parties are under way", 10 * ATTACK, async || {
+            healthy.posts_to("/healthy").len() >= 10
+        })
+        .await;
         spoil(&self.evil, HUGE_CELLS).await;
         spoil(&self.endless, ENDLESS_ROWS).await;
         self.drip.0.turn_hostile(Some(Manner::Drip));
@@ -251,7 +254,7 @@ async fn hostile_parties_together_are_not_noticed_by_a_healthy_tenant() {
         attack(siege.party("large bodies", 10), 20, large),
         attack(siege.party("bodies in drops", 4), 10, |_| drip(5, address, 4_000)),
         attack(siege.party("searches of the documentation", 10), 16, |n| search(6, address, n)),
-        hostile.turn_hostile(siege.party("databases that turn hostile", 1)),
+        hostile.turn_hostile(&receiver, siege.party("databases that turn hostile", 1)),
         change_secrets(&release, &hostile.evil, siege.party("changes of Secrets", 4)),
     );
     println!("in {:?}: {} POSTs to the hostile receiver", siege.lasted(), evil_receiver.count());

@@ -6,6 +6,7 @@ use docket_board::Board;
 use docket_redis::{Keys, RedisConnection, RedisUrl};
 use docket_rig::postgres;
 use docket_tests::server::{Home, SECRET, Server, api_key, eventually, request, signal};
+use tokio_postgres::Client;
 
 use crate::serve::stage::{SOON, Stage, save, sign_in};
 
@@ -25,6 +26,17 @@ async fn an_order_saved_by_one_process_is_delivered_by_another_at_once() {
     })
     .await;
     assert_eq!(api.metric("docket_deliveries_total{status=\"Succeeded\"}").await, 0.0);
+}
+
+/// Waits until another sweep of the database has begun: each sweep first deletes answers that were kept for long enough.
+async fn is_swept(client: &Client) {
+    let old = "INSERT INTO idempotency (caller, key, route, request_digest, answer_status, answer_body, created_at_ms) \
+               VALUES ('contact', 'old', '/', '', 200, '', 0)";
+    client.batch_execute(old).await.expect("a statement");
+    let kept = async || {
+        client.query("SELECT 1 FROM idempotency WHERE key = 'old'", &[]).await.expect("a statement").len()
+    };
+    eventually("a sweep deletes it", SOON, async || kept().await == 0).await;
 }
 
 /// As when its watch is late, or cut: the process that publishes may know a webhook before the worker does.
@@ -63,8 +75,10 @@ async fn a_worker_that_is_behind_gives_up_no_delivery_however_old() {
     let missing =
         async || client.query("SELECT since_ms FROM missing_webhook", &[]).await.expect("a statement").len();
     eventually("it is missed", SOON, async || missing().await == 1).await;
-    // Ten times the interval at which it looks.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    // Sweeps come once a second. When the fourth begins, three have ended.
+    for _ in 0..4 {
+        is_swept(&client).await;
+    }
     assert_eq!(states().await, EXPECTED);
     behind.write("all.yaml", &yaml);
     stage.received(3).await;
@@ -83,8 +97,20 @@ async fn invoices_are_detected_once_by_two_detectors() {
                 SELECT 'I' || n, 'W1', (extract(epoch FROM now()) * 1000)::bigint FROM generate_series(1, 300) n";
     client.batch_execute(rows).await.expect("the back office's rows");
     stage.received(300).await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    // At the end of a turn, each detector logs how many invoices have no work order, if that number has changed.
+    let free = "ALTER TABLE court_invoice DROP CONSTRAINT court_invoice_work_order_fkey";
+    client.batch_execute(free).await.expect("its owner may do anything");
+    let looks = || stage.log().matches("new invoices refer to a work order that does not exist").count();
+    for round in 1..=3 {
+        let lost = format!(
+            "INSERT INTO court_invoice (invoice_number, work_order, created_at_ms) VALUES ('lost {round}', 'absent', 0)"
+        );
+        client.batch_execute(&lost).await.expect("the back office's row");
+        eventually("both detectors have looked again", SOON, async || looks() >= 2 * round).await;
+    }
     assert_eq!(stage.receiver.count(), 300, "each once");
+    let events = client.query_one("SELECT count(*) FROM event", &[]).await.expect("a statement");
+    assert_eq!(events.get::<_, i64>(0), 300, "each once");
 }
 
 /// Whichever process says it, and whatever it knew before.

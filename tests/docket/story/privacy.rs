@@ -555,7 +555,11 @@ impl Watched {
         .await;
         self.home
             .write("wrong.yaml", &format!("kind: Secret\nstringData: {{secret: {secret}\n  {secret}: ]"));
-        tokio::time::sleep(Duration::from_secs(1)).await; // the folder is looked at twice a second
+        // The problems of before name their objects, and this one does not.
+        eventually("that it is not YAML is reported", Duration::from_secs(10), async || {
+            self.log().contains("wrong.yaml, document 1: ")
+        })
+        .await;
     }
 
     fn log(&self) -> String {

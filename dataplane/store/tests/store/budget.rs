@@ -277,20 +277,26 @@ async fn many_tenants_at_a_silent_server_leave_the_others_their_places() {
     let (_, other) = database(&budget).await;
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let port = silent.local_addr().expect("it is bound").port();
+    let (failed, mut failures) = tokio::sync::mpsc::unbounded_channel();
     let mut hanging = JoinSet::new();
     for tenant in 0..10 {
         let database = open(&format!("postgres://docket@127.0.0.1:{port}/docket_{tenant}"), &budget);
         for _ in 0..4 {
-            let database = database.clone();
+            let (database, failed) = (database.clone(), failed.clone());
             hanging.spawn(async move {
                 loop {
                     assert!(look(&database).await.is_err());
+                    // The case may be over.
+                    let _ = failed.send(());
                 }
             });
         }
     }
     // No process knows it before the first ones have waited in vain.
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    for _ in 0..10 * 4 {
+        let one = tokio::time::timeout(Duration::from_secs(20), failures.recv());
+        one.await.expect("each waits for a few seconds").expect("they go on");
+    }
     for _ in 0..100 {
         let begun = Instant::now();
         look(&other).await.expect("it is not this one's server");

@@ -1,7 +1,7 @@
 //! Searches for values that few rows have, and the indexes that they need: PostgreSQL builds them while others write.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use docket_crds::EventCode;
@@ -275,14 +275,14 @@ async fn a_search_for_a_rare_value_reads_few_of_a_million_rows() {
     }
 }
 
-/// Writes a row of each table per turn, in transactions of their own, until `stop`. Returns the longest that one took.
-async fn write_until(url: String, stop: Arc<AtomicBool>) -> (Duration, i64) {
+/// Writes a row of each table per turn, in transactions of their own, until `stop`, and counts the turns. Returns the
+/// longest that one took.
+async fn write_until(url: String, stop: Arc<AtomicBool>, written: Arc<AtomicUsize>) -> Duration {
     let client = postgres::client(&url).await;
-    let (mut longest, mut written) = (Duration::ZERO, 0);
+    let mut longest = Duration::ZERO;
     while !stop.load(Ordering::Relaxed) {
-        written += 1;
         let begun = Instant::now();
-        let id = format!("new{written}");
+        let id = format!("new{}", written.load(Ordering::Relaxed));
         for sql in [
             "INSERT INTO event (id, code, customer_code, body, occurred_at_ms) VALUES ($1, 'note.created', 'C-1', '', 0)",
             "INSERT INTO web_order (id, order_type, customer_code, status, body, search_text, version, created_at_ms, \
@@ -295,8 +295,9 @@ async fn write_until(url: String, stop: Arc<AtomicBool>) -> (Duration, i64) {
             client.execute(sql, &[&id]).await.expect("a write");
         }
         longest = longest.max(begun.elapsed());
+        written.fetch_add(1, Ordering::Relaxed);
     }
-    (longest, written)
+    longest
 }
 
 /// A transaction of before that is open keeps the build waiting, but no write and no other build.
@@ -308,8 +309,8 @@ async fn indexes_are_built_while_others_write() {
     database.migrate(&Clock::System).await.expect("it is migrated");
     assert!(valid(&client).await.is_empty(), "a migration reads no table that grows");
 
-    let stop = Arc::new(AtomicBool::new(false));
-    let writer = tokio::spawn(write_until(url.clone(), Arc::clone(&stop)));
+    let (stop, written) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let writer = tokio::spawn(write_until(url.clone(), Arc::clone(&stop), Arc::clone(&written)));
     let mut before = postgres::client(&url).await;
     let before = before.transaction().await.expect("a transaction");
     before.execute("UPDATE event SET body = '' WHERE id = 'evt_100000001'", &[]).await.expect("a write");
@@ -319,13 +320,13 @@ async fn indexes_are_built_while_others_write() {
     let again = Place::Url(url.clone()).open(1);
     assert!(!again.build_indexes().await.expect("it looks"), "another process builds them");
     again.migrate(&Clock::System).await.expect("it is up to date");
-    // More than a second, so that a writer that waits is seen.
-    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    writes_go_on(&written).await;
     assert!(!build.is_finished(), "it waits for a transaction that began before it");
     before.commit().await.expect("committed");
     assert!(build.await.expect("no panic").expect("they are built"));
     stop.store(true, Ordering::Relaxed);
-    let (longest, written) = writer.await.expect("no panic");
+    let longest = writer.await.expect("no panic");
+    let written = written.load(Ordering::Relaxed);
     println!("{written} turns, of which the longest took {longest:?}");
     assert!(written > 10 && longest < Duration::from_secs(1), "{written} {longest:?}");
     assert_eq!(valid(&client).await, NAMES);
@@ -344,6 +345,15 @@ async fn waits(client: &Client) {
     let begun = Instant::now();
     while client.query_one(sql, &[]).await.expect("a statement").get::<_, i64>(0) == 0 {
         assert!(begun.elapsed() < Duration::from_secs(60), "nothing waits");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Returns once the writer has made many more turns, which it does not while it waits itself.
+async fn writes_go_on(written: &AtomicUsize) {
+    let (begun, before) = (Instant::now(), written.load(Ordering::Relaxed));
+    while written.load(Ordering::Relaxed) < before + 100 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the writer waits");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
