@@ -39,10 +39,10 @@ use crate::passwords::Passwords;
 use crate::platform::reviews::Reviews;
 use crate::rates::Rates;
 use crate::readiness::Readiness;
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, Task};
 use crate::tenants::{Activation, LocalReceiver, Tenants};
 use crate::throttle::Throttle;
-use crate::worker::report::Active;
+use crate::worker::report::{self, Active};
 use crate::worker::retention::Retention;
 use crate::worker::sweep::Sweeper;
 use crate::worker::{HandOff, Worker, WorkerSettings};
@@ -150,7 +150,8 @@ impl App {
     /// The state of the API's handlers. Passwords that are being checked take at most a quarter of `memory`, in bytes.
     pub fn api_state(&self, hosts: &HostArguments, proxies: Proxies, memory: u64) -> Arc<ApiState> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let notifier = Arc::new(Notifier::new(Arc::clone(&self.schedule)));
+        let notifier = Notifier::new(Arc::clone(&self.schedule)).counted(self.metrics.delivery.missed());
+        let notifier = Arc::new(notifier);
         let hand_off = Arc::clone(&self.hand_off);
         Arc::new(ApiState {
             clock: self.clock.clone(),
@@ -162,8 +163,8 @@ impl App {
                 Arc::clone(&self.metrics),
             ),
             notifier,
-            owners: Owners::new(self.clock.clone()),
-            orders: Lookups::new(self.clock.clone()),
+            owners: Owners::new(self.clock.clone(), Arc::clone(&self.metrics)),
+            orders: Lookups::new(self.clock.clone(), Arc::clone(&self.metrics)),
             key_uses: KeyUses::new(self.clock.clone()),
             // One tenant's sign-ins take at most half of the turns, and so all cores if no one else signs in, with one sign-in that
             // is between two steps.
@@ -216,7 +217,8 @@ impl App {
             shutdown.clone(),
         ));
         let (key_uses, tenants) = (Arc::clone(&state.key_uses), Arc::clone(&state.tenants));
-        self.running.spawn(key_uses.run(tenants, shutdown.clone()));
+        self.metrics.upkeep.runs(Task::KeyUses);
+        self.running.spawn(key_uses.run(tenants, Arc::clone(&self.metrics), shutdown.clone()));
         let (notifier, shutdown) = (Arc::clone(&state.notifier), shutdown.clone());
         self.running.spawn(async move { notifier.run(shutdown).await });
     }
@@ -253,8 +255,17 @@ impl App {
             .keeping_audit(audit.audit_retention)
             .shared(board)
             .counted(Arc::clone(&self.metrics));
+        self.metrics.upkeep.runs(Task::Retention);
         self.running.spawn(retention.run(shutdown.clone()));
         active
+    }
+
+    /// Starts the reports of the health of webhooks, for the tenants that have had attempts.
+    pub fn start_report(&mut self, active: Arc<Active>, board: Arc<Board>, shutdown: &CancellationToken) {
+        let (tenants, metrics) = (Arc::clone(&self.tenants), Arc::clone(&self.metrics));
+        let (clock, shutdown) = (self.clock.clone(), shutdown.clone());
+        metrics.upkeep.runs(Task::Report);
+        self.running.spawn(report::run(active, tenants, board, metrics, clock, shutdown));
     }
 
     /// Returns a sweeper for [`start_sweep`](Self::start_sweep).
@@ -273,6 +284,7 @@ impl App {
         wake: &Arc<Notify>,
         shutdown: &CancellationToken,
     ) {
+        self.metrics.upkeep.runs(Task::Sweep);
         self.running.spawn(sweeper.run(interval, Arc::clone(wake), shutdown.clone()));
     }
 
@@ -281,6 +293,7 @@ impl App {
         let (tenants, schedule) = (Arc::clone(&self.tenants), Arc::clone(&self.schedule));
         let metrics = Arc::clone(&self.metrics);
         let detector = Detector::new(self.clock.clone(), tenants, schedule, metrics, interval, max_age);
+        self.metrics.upkeep.runs(Task::Detector);
         self.running.spawn(detector.run(shutdown.clone()));
     }
 

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::groups::{Groups, Turn};
-use crate::telemetry::{Lost, Metrics};
+use crate::telemetry::{Jobs, Lost, Metrics};
 use crate::tenants::{ServedTenant, Tenants};
 use reads::{Read, Reads};
 use refusals::{Refusal, Refusals};
@@ -291,6 +291,7 @@ impl Audit {
             self.closing.run_until_cancelled(self.clock.sleep(pause)).await;
             let _writer = self.writers.acquire().await;
             let Some(rows) = turn.next() else { return };
+            self.metrics.delivery.grouped(Jobs::Audit, rows.len());
             let Some(tenant) = rows.first().map(|row| Arc::clone(&row.tenant)) else { continue };
             let (records, places): (Vec<AuditRecord>, Vec<Place>) =
                 rows.into_iter().map(|row| (row.record, row.place)).unzip();

@@ -18,7 +18,7 @@ use docket_store::StoreError;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, Round, Task};
 use crate::tenants::{ServedTenant, Tenants};
 use scan::{Memory, Scanner};
 use turns::{End, Turn, Turns};
@@ -35,6 +35,8 @@ pub struct Detector<S> {
     turns: Turns,
     memories: HashMap<Arc<str>, Memory>,
     running: JoinSet<Ended>,
+    /// The turns of all tenants, by uid.
+    round: Round<Arc<str>>,
     follow_ms: i64,
 }
 
@@ -67,10 +69,16 @@ impl<S: Schedule> Detector<S> {
     ) -> Self {
         Self {
             tenants,
-            scanner: Arc::new(Scanner { clock, notifier: Notifier::new(schedule), metrics, max_age }),
+            scanner: Arc::new(Scanner {
+                clock,
+                notifier: Notifier::new(schedule).counted(metrics.delivery.missed()),
+                metrics,
+                max_age,
+            }),
             turns: Turns::new(millis(interval), PLACES),
             memories: HashMap::new(),
             running: JoinSet::new(),
+            round: Round::default(),
             follow_ms: i64::MIN,
         }
     }
@@ -104,6 +112,10 @@ impl<S: Schedule> Detector<S> {
             self.follow_ms = now_ms + millis(FOLLOW);
             let tenants = self.tenants.all();
             self.turns.follow(tenants.iter().map(|tenant| tenant.config.uid.as_str()), now_ms);
+            if !self.round.is_under_way() && !tenants.is_empty() {
+                let uids = tenants.iter().map(|tenant| Arc::clone(&tenant.uid));
+                self.round.begin(uids, self.scanner.clock.elapsed());
+            }
         }
     }
 
@@ -113,9 +125,13 @@ impl<S: Schedule> Detector<S> {
         match self.tenants.by_uid(&turn.uid) {
             None => {
                 self.memories.remove(&turn.uid);
+                self.visited(&turn.uid);
                 self.turns.end(turn, End::Gone, now_ms);
             }
-            Some(tenant) if tenant.config.suspended => self.turns.end(turn, End::Done, now_ms),
+            Some(tenant) if tenant.config.suspended => {
+                self.visited(&turn.uid);
+                self.turns.end(turn, End::Done, now_ms);
+            }
             Some(tenant) => {
                 let memory = self.memories.remove(&turn.uid).unwrap_or_default();
                 self.running.spawn(run_turn(
@@ -129,6 +145,15 @@ impl<S: Schedule> Detector<S> {
         }
     }
 
+    /// Ends a tenant's visit, and the round after the last one.
+    fn visited(&mut self, uid: &Arc<str>) {
+        let Scanner { clock, metrics, .. } = &*self.scanner;
+        self.round.visited(uid);
+        if let Some(took) = self.round.complete(clock.elapsed()) {
+            metrics.upkeep.round(Task::Detector, clock.now_ms(), took);
+        }
+    }
+
     fn end(&mut self, ended: Option<Ended>) {
         // Never `None`: the scan runs in its own task, so that its panic does not end this one.
         let Some(Ended { turn, code, memory, result }) = ended else { return };
@@ -137,6 +162,9 @@ impl<S: Schedule> Detector<S> {
             Ok(false) => End::Done,
             Err(error) => {
                 self.scanner.metrics.scan_failed();
+                if let Failure::Panic(_) = error {
+                    self.scanner.metrics.upkeep.visited(Task::Detector, false);
+                }
                 if !turn.retry {
                     tracing::warn!(tenant.code = code, error = %error, "scanning for invoices failed; retrying");
                 }
@@ -144,6 +172,7 @@ impl<S: Schedule> Detector<S> {
             }
         };
         self.memories.insert(Arc::clone(&turn.uid), memory);
+        self.visited(&turn.uid);
         self.turns.end(turn, end, self.scanner.clock.now_ms());
     }
 }

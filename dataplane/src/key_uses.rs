@@ -12,6 +12,7 @@ use futures_util::stream::{self, StreamExt};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use crate::telemetry::{Metrics, Task};
 use crate::tenants::{ServedTenant, Tenants};
 
 /// How often the uses are stored. An idle tenant has none, and costs no connection.
@@ -49,16 +50,27 @@ impl KeyUses {
     }
 
     /// Stores them every five minutes, and once more at the end.
-    pub async fn run(self: Arc<Self>, tenants: Arc<Tenants>, shutdown: CancellationToken) {
+    pub async fn run(
+        self: Arc<Self>,
+        tenants: Arc<Tenants>,
+        metrics: Arc<Metrics>,
+        shutdown: CancellationToken,
+    ) {
         while shutdown.run_until_cancelled(self.clock.sleep(EVERY)).await.is_some() {
-            self.store(&tenants).await;
+            let begun = self.clock.elapsed();
+            self.store(&tenants, &metrics).await;
+            metrics.upkeep.round(
+                Task::KeyUses,
+                self.clock.now_ms(),
+                self.clock.elapsed().saturating_sub(begun),
+            );
         }
         // What is not stored by then is lost.
-        let _ = tokio::time::timeout(STORE_TIME, self.store(&tenants)).await;
+        let _ = tokio::time::timeout(STORE_TIME, self.store(&tenants, &metrics)).await;
     }
 
     /// Stores those of each tenant. What can't be stored is noted again.
-    async fn store(&self, tenants: &Tenants) {
+    async fn store(&self, tenants: &Tenants, metrics: &Metrics) {
         let mut by_tenant: HashMap<Arc<str>, Vec<(ApiKeyDigest, i64)>> = HashMap::new();
         for (key, (tenant, at_ms)) in std::mem::take(&mut *self.noted.lock()) {
             by_tenant.entry(tenant).or_default().push((key, at_ms));
@@ -66,7 +78,9 @@ impl KeyUses {
         let store = async |(uid, uses): (Arc<str>, Vec<(ApiKeyDigest, i64)>)| {
             let Some(tenant) = tenants.by_uid(&uid) else { return };
             let stored = tokio::time::timeout(STORE_TIME, self.store_of(&tenant, &uses)).await;
-            if !matches!(stored, Ok(Ok(()))) {
+            let is_stored = matches!(stored, Ok(Ok(())));
+            metrics.upkeep.visited(Task::KeyUses, is_stored);
+            if !is_stored {
                 let mut noted = self.noted.lock();
                 for (key, at_ms) in uses {
                     noted.entry(key).or_insert_with(|| (Arc::clone(&uid), at_ms));
@@ -125,7 +139,7 @@ mod tests {
         tokio::time::pause();
         let (begun, shutdown) = (tokio::time::Instant::now(), CancellationToken::new());
         shutdown.cancel();
-        Arc::clone(&uses).run(tenants, shutdown).await;
+        Arc::clone(&uses).run(tenants, Arc::default(), shutdown).await;
         assert!(begun.elapsed() <= STORE_TIME, "{:?}", begun.elapsed());
         drop(held);
         // A temporary folder: leftovers do no harm.

@@ -10,6 +10,7 @@ use docket_store::{Connection, StoreError};
 use tokio::sync::oneshot;
 
 use crate::groups::{Groups, Turn};
+use crate::telemetry::{Jobs, Metrics};
 use crate::tenants::ServedTenant;
 
 /// How long a read may take once it has a connection, until the requests that wait for it are refused.
@@ -23,6 +24,8 @@ pub trait Lookup: Sized + 'static {
     type Found: Clone + Send;
     /// The most requests that one read serves.
     const MOST: usize;
+    /// What the metrics call the requests.
+    const JOBS: Jobs;
 
     /// Lookups the rows with these keys. Those that do not exist are missing from the result.
     fn read(
@@ -35,6 +38,7 @@ pub trait Lookup: Sized + 'static {
 pub struct Lookups<L: Lookup> {
     clock: Clock,
     groups: Arc<Groups<Job<L>>>,
+    metrics: Arc<Metrics>,
 }
 
 struct Job<L: Lookup> {
@@ -54,8 +58,8 @@ pub struct Read<F> {
 
 impl<L: Lookup> Lookups<L> {
     /// By this clock.
-    pub fn new(clock: Clock) -> Arc<Self> {
-        Arc::new(Self { clock, groups: Groups::new(L::MOST, 1) })
+    pub fn new(clock: Clock, metrics: Arc<Metrics>) -> Arc<Self> {
+        Arc::new(Self { clock, groups: Groups::new(L::MOST, 1), metrics })
     }
 
     /// Lookups the row of the tenant with this key, with others that are asked for at the same time.
@@ -93,6 +97,9 @@ impl<L: Lookup> Lookups<L> {
             if reader.is_ok() && !Arc::ptr_eq(&newest.store, &tenant.store) {
                 // The tenant got another database while this turn waited.
                 reader = newest.store.reader(&self.clock).await.map_err(Arc::new);
+            }
+            if reader.is_ok() {
+                self.metrics.delivery.grouped(L::JOBS, group.len());
             }
             away = self.answer(group, reader).await;
         }
@@ -170,6 +177,7 @@ mod tests {
         type Key = u32;
         type Found = String;
         const MOST: usize = 10;
+        const JOBS: Jobs = Jobs::ReadOrder;
 
         async fn read(
             mut reader: Connection,
@@ -214,7 +222,7 @@ mod tests {
             let folder = std::env::temp_dir().join(format!("docket-lookups-{name}-{}", std::process::id()));
             std::fs::create_dir_all(&folder).expect("writable");
             let tenant = tenant(Sqlite::new(folder.join("tenant.db")));
-            Self { tenant, lookups: Lookups::new(Clock::System), folder }
+            Self { tenant, lookups: Lookups::new(Clock::System, Arc::default()), folder }
         }
 
         async fn read(&self, key: u32) -> Result<Option<String>, StoreError> {
@@ -251,7 +259,7 @@ mod tests {
     #[tokio::test]
     async fn all_that_wait_hear_that_the_database_cannot_be_read() {
         let tenant = tenant(Sqlite::new("/no/such/folder.db".into()));
-        let lookups = Lookups::<Even>::new(Clock::System);
+        let lookups = Lookups::<Even>::new(Clock::System, Arc::default());
         let (first, second) = tokio::join!(lookups.read(&tenant, 2), lookups.read(&tenant, 4));
         assert!(matches!(
             (&first, &second),

@@ -10,6 +10,7 @@ use docket_store::{Connection, StoreError, contacts, employees};
 use parking_lot::Mutex;
 
 use crate::lookups::{Lookup, Lookups};
+use crate::telemetry::{Jobs, Metrics};
 use crate::tenants::ServedTenant;
 
 /// A copy is used for this long from the beginning of its query, in milliseconds.
@@ -49,8 +50,8 @@ impl Copied {
 
 impl Owners {
     /// Without copies.
-    pub fn new(clock: Clock) -> Self {
-        Self { reads: Lookups::new(clock.clone()), clock, copies: Mutex::default() }
+    pub fn new(clock: Clock, metrics: Arc<Metrics>) -> Self {
+        Self { reads: Lookups::new(clock.clone(), metrics), clock, copies: Mutex::default() }
     }
 
     /// Whether a token belongs to its subject still, by a copy that is at most five seconds old.
@@ -98,6 +99,7 @@ impl Lookup for User {
     type Key = Self;
     type Found = Owner;
     const MOST: usize = 1_000;
+    const JOBS: Jobs = Jobs::ReadUser;
 
     async fn read(mut reader: Connection, users: HashSet<Self>) -> Result<HashMap<Self, Owner>, StoreError> {
         let (mut of_contacts, mut of_employees) = (Vec::new(), Vec::new());
@@ -172,7 +174,7 @@ mod tests {
             let tenant = Arc::new(ServedTenant::new(config, store, held, &Trust::none(), None));
             let time = ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time"));
             let clock = Clock::Manual(time.clone());
-            let owners = Owners::new(clock.clone());
+            let owners = Owners::new(clock.clone(), Arc::default());
             let rig = Self { time, clock, tenant, owners, folder };
             let mut transaction = rig.tenant.store.begin(&rig.clock).await.expect("a schema");
             contacts::insert_customer(&mut transaction, "C-1", "One", 0).await.expect("inserts");

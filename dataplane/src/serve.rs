@@ -38,7 +38,6 @@ use crate::portal::{Cookies, Objects, Portal, Writer, Writes};
 use crate::readiness::Readiness;
 use crate::redis;
 use crate::tenants::Activation;
-use crate::worker::report;
 use announce::Presence;
 
 /// What a new process waits for, as /readyz reports it.
@@ -98,6 +97,9 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         total: arguments.database_connections.into(),
         per_tenant: arguments.database_connections_per_tenant.into(),
     });
+    let of_redis = connection.clone();
+    app.metrics.stores.redis(move || of_redis.is_up());
+    app.metrics.stores.postgres(budget.clone());
     let watcher = arguments.watcher_url_file.as_deref().map(watcher_url).transpose()?;
     let external = arguments.external.policy(arguments.source.config_namespace.is_some());
     let stores = Stores::new(StoreSource::Postgres(budget)).watched_by(watcher).with_external(external);
@@ -142,8 +144,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
             Some(Arc::clone(&board)),
             &shutdown,
         );
-        let (tenants, clock) = (Arc::clone(&app.tenants), app.clock.clone());
-        app.running.spawn(report::run(active, tenants, Arc::clone(&board), clock, shutdown.clone()));
+        app.start_report(active, Arc::clone(&board), &shutdown);
         let sweeper = app.sweeper(&arguments.deliveries).shared(board);
         app.start_sweep(sweeper, arguments.sweep_interval, &Arc::new(Notify::new()), &shutdown);
     }

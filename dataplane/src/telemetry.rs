@@ -1,5 +1,9 @@
 //! Metrics. No label ever holds a key, a password, a token, a payload or personal data.
 
+mod delivery;
+mod stores;
+mod upkeep;
+
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,14 +12,19 @@ use std::sync::atomic::AtomicI64;
 use docket_crds::Limit;
 use docket_domain::delivery::{FailureClass, Next, Outcome, Status};
 use docket_listener::refusals::Counted;
+use docket_program::process;
 use docket_schedule::HandOffs;
 use parking_lot::Mutex;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+
+pub use delivery::{Call, DeliveryMetrics, Jobs, LeasePart, Running};
+pub use stores::StoreMetrics;
+pub use upkeep::{Round, Task, UpkeepMetrics};
 
 /// The limits at which tenants are counted.
 const COUNTED: [Limit; 6] = [
@@ -34,7 +43,7 @@ type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
 pub struct Metrics {
     registry: Registry,
     requests: Family<Labels<2>, Counter>,
-    request_seconds: Histogram,
+    request_seconds: Family<Labels<1>, Histogram, fn() -> Histogram>,
     connections_refused: Counted,
     sign_ins: Family<Labels<1>, Counter>,
     tenant_limited: Family<Labels<1>, Counter>,
@@ -50,6 +59,19 @@ pub struct Metrics {
     audit_lost: Family<Labels<1>, Counter>,
     tenants: Gauge<i64, AtomicI64>,
     config_problems: Gauge<i64, AtomicI64>,
+    /// Metrics of what delivers.
+    pub delivery: DeliveryMetrics,
+    /// Metrics of the tasks that visit all tenants.
+    pub upkeep: UpkeepMetrics,
+    /// Metrics of Redis and PostgreSQL.
+    pub stores: StoreMetrics,
+    /// Metrics of the process, whose names have no prefix.
+    process: Registry,
+}
+
+/// Returns an empty histogram of requests. Each route has one, so the buckets are few.
+fn request_seconds() -> Histogram {
+    Histogram::new([0.002_5, 0.01, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0])
 }
 
 /// What reads tenants' databases again and again.
@@ -100,7 +122,7 @@ impl Default for Metrics {
         let mut registry = Registry::with_prefix("docket");
         let metrics = Self {
             requests: Family::default(),
-            request_seconds: Histogram::new(exponential_buckets(0.000_5, 2.0, 14)),
+            request_seconds: Family::new_with_constructor(request_seconds),
             connections_refused: Counted::default(),
             sign_ins: Family::default(),
             tenant_limited: Family::default(),
@@ -115,12 +137,16 @@ impl Default for Metrics {
             audit_lost: Family::default(),
             tenants: Gauge::default(),
             config_problems: Gauge::default(),
+            delivery: DeliveryMetrics::default(),
+            upkeep: UpkeepMetrics::default(),
+            stores: StoreMetrics::default(),
+            process: process::metrics("docket"),
             registry: Registry::default(),
         };
         registry.register("http_requests", "Requests by route and status", metrics.requests.clone());
         registry.register(
             "http_request_seconds",
-            "Time until the head of the response",
+            "Time until the head of the response, by route",
             metrics.request_seconds.clone(),
         );
         metrics.connections_refused.register(&mut registry, "connections_refused");
@@ -172,6 +198,9 @@ impl Default for Metrics {
             "Problems in the declared Tenants and Webhooks",
             metrics.config_problems.clone(),
         );
+        metrics.delivery.register(&mut registry);
+        metrics.upkeep.register(&mut registry);
+        metrics.stores.register(&mut registry);
         metrics.begin();
         Self { registry, ..metrics }
     }
@@ -214,14 +243,16 @@ impl Metrics {
                     self.requests.get_or_create(&[("route", route.to_owned().into()), ("code", code.into())]),
                 );
             }
+            drop(self.request_seconds.get_or_create(&[("route", route.to_owned().into())]));
         }
     }
 
     /// Counts a request. `route` is the pattern of a known route, never the path of the request.
     pub fn requested(&self, route: &str, status: u16, seconds: f64) {
-        let labels = [("route", route.to_owned().into()), ("code", status.to_string().into())];
-        self.requests.get_or_create(&labels).inc();
-        self.request_seconds.observe(seconds);
+        let of_route = [("route", route.to_owned().into())];
+        self.request_seconds.get_or_create(&of_route).observe(seconds);
+        let [route] = of_route;
+        self.requests.get_or_create(&[route, ("code", status.to_string().into())]).inc();
     }
 
     /// The count of the connections that were refused, or had to wait.
@@ -311,8 +342,10 @@ impl Metrics {
 
     /// Returns all metrics in the text format of Prometheus.
     pub fn text(&self) -> String {
+        self.delivery.read();
         let mut text = String::new();
-        encode(&mut text, &self.registry).expect("writing to a String does not fail");
+        let written = encode_registry(&mut text, &self.registry);
+        written.and_then(|()| encode(&mut text, &self.process)).expect("writing to a String does not fail");
         text
     }
 }
@@ -325,6 +358,7 @@ mod tests {
     fn every_series_is_there_before_its_first_event() {
         let metrics = Metrics::default();
         metrics.serves(["/Orders/Save"]);
+        metrics.upkeep.runs(Task::Sweep);
         let begun = metrics.text();
         for series in [
             "docket_deliveries_total{status=\"DeadLetter\"} 0",
@@ -341,7 +375,19 @@ mod tests {
             "docket_invoice_scan_failures_total 0",
             "docket_unchanged_databases_total{reader=\"sweep\"} 0",
             "docket_audit_lost_total{what=\"row\"} 0",
+            "docket_attempts_in_flight{class=\"quick\"} 0",
+            "docket_deliveries_claimed_total{way=\"hand_off\"} 0",
+            "docket_claim_lag_seconds_count 0",
+            "docket_group_size_count{kind=\"read_order\"} 0",
+            "docket_deliveries_not_announced_total 0",
+            "docket_lease_renewals_failed_total{of=\"claim\"} 0",
+            "docket_receiver_connections_opened_total 0",
             "docket_http_requests_total{route=\"/Orders/Save\",code=\"500\"} 0",
+            "docket_http_request_seconds_count{route=\"/Orders/Save\"} 0",
+            "docket_upkeep_tenants_total{task=\"sweep\",result=\"failed\"} 0",
+            "docket_deliveries_swept_total 0",
+            "docket_deliveries_deleted_total 0",
+            "docket_audit_entries_deleted_total 0",
         ] {
             assert!(begun.lines().any(|line| line == series), "{series} in:\n{begun}");
         }

@@ -14,13 +14,14 @@
 //!
 //! Beside these steps, `slots` limits the attempts at once, `places` makes saves wait for earlier hand-offs, `lease` renews
 //! the leases of long attempts, [`sweep`] finds deliveries that the schedule does not know, [`retention`] deletes old
-//! deliveries, and [`report`] publishes the health of webhooks for the operator.
+//! deliveries, [`report`] publishes the health of webhooks for the operator, and `overdue` counts what is due for the metrics.
 
 mod batch;
 mod begin;
 mod finish;
 mod hand_off;
 mod lease;
+mod overdue;
 mod places;
 pub mod report;
 pub mod retention;
@@ -47,16 +48,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::groups::Groups;
-use crate::telemetry::Metrics;
+use crate::telemetry::{Call, Metrics, Running};
 use crate::tenants::Tenants;
 use batch::Batches;
 use begin::Begin;
 use finish::Finish;
-use lease::Leases;
+use lease::{Kept, Leases};
 use places::Places;
 use report::Active;
 use settle::{Claimed, Settle};
-use slots::Slots;
+use slots::{InFlight, Slots};
 
 /// How long to wait before the next claim when the schedule is unavailable.
 const SCHEDULE_AWAY: Duration = Duration::from_secs(1);
@@ -105,8 +106,20 @@ impl<S: Schedule> Worker<S> {
     ) -> Self {
         let WorkerSettings { backoff_base, slots, .. } = settings;
         let (tasks, active) = (TaskTracker::new(), Arc::<Active>::default());
-        let leases = Arc::new(Leases::new(clock.clone(), Arc::clone(&tenants), Arc::clone(&schedule), owner));
-        let settle = Arc::new(Settle { tenants: Arc::clone(&tenants), schedule: Arc::clone(&schedule) });
+        let (slots, places) = (Slots::new(slots), Places::new(clock.clone()));
+        let leases = Arc::new(Leases::new(
+            clock.clone(),
+            Arc::clone(&tenants),
+            Arc::clone(&schedule),
+            owner,
+            Arc::clone(&metrics),
+        ));
+        metrics.delivery.watch(running(clock.clone(), Arc::clone(&slots), leases.kept(), sender.clone()));
+        let settle = Arc::new(Settle {
+            tenants: Arc::clone(&tenants),
+            schedule: Arc::clone(&schedule),
+            metrics: Arc::clone(&metrics),
+        });
         let finish = Arc::new(Finish {
             clock: clock.clone(),
             tenants: Arc::clone(&tenants),
@@ -130,7 +143,6 @@ impl<S: Schedule> Worker<S> {
             tasks: tasks.clone(),
             stopping: CancellationToken::new(),
         });
-        let (slots, places) = (Slots::new(slots), Places::new(clock.clone()));
         Self { clock, schedule, settings, slots, places, tasks, leases, batches, active, metrics }
     }
 
@@ -150,13 +162,15 @@ impl<S: Schedule> Worker<S> {
             batches: Arc::clone(&self.batches),
             settle: Arc::clone(&self.batches.settle),
             metrics: Arc::clone(&self.metrics),
-            patience: Patience::default(),
+            patience: Patience::counted(self.metrics.delivery.missed()),
         })
     }
 
     /// Works until shutdown is requested, then waits for the running attempts.
     pub async fn run(self, shutdown: CancellationToken) {
         let renewing = tokio::spawn(Arc::clone(&self.leases).run());
+        let (clock, schedule) = (self.clock.clone(), Arc::clone(&self.schedule));
+        let counting = tokio::spawn(overdue::count(clock, schedule, Arc::clone(&self.metrics)));
         while !shutdown.is_cancelled() {
             // Not cut off by shutdown: a claim without its task would have to expire first.
             let claimed = self.claim_once().await;
@@ -172,6 +186,7 @@ impl<S: Schedule> Worker<S> {
             tracing::warn!("shut down with attempts running; they are taken over when their leases expire");
         }
         renewing.abort();
+        counting.abort();
     }
 
     /// One poll: claims due deliveries, within the free slots and the contract's limit, and starts a task for each
@@ -180,7 +195,11 @@ impl<S: Schedule> Worker<S> {
         let mut reserved = self.slots.reserve(CLAIM_LIMIT, self.clock.elapsed());
         // Taken before the claim, which needs time too: no lease may be assumed to last longer than it does.
         let until = self.clock.elapsed() + LEASE;
-        let claims = self.schedule.claim(reserved.room(), LEASE).await?;
+        let claims = self.schedule.claim(reserved.room(), LEASE).await;
+        let claims = claims.inspect_err(|_| self.metrics.delivery.schedule_failed(Call::Claim))?;
+        if reserved.room().slots > 0 {
+            self.metrics.delivery.claimed(&claims);
+        }
         let count = claims.len();
         let mut by_tenant: BTreeMap<Arc<str>, Vec<Claimed>> = BTreeMap::new();
         for claim in claims {
@@ -220,6 +239,20 @@ impl<S: Schedule> Worker<S> {
             () = self.clock.sleep(wait) => {}
             () = self.slots.freed(), if room.slow <= room.newcomers => {}
         }
+    }
+}
+
+/// Returns what reads for the metrics what a worker does.
+fn running(
+    clock: Clock,
+    slots: Arc<Slots>,
+    leases: Arc<Kept>,
+    sender: Sender,
+) -> impl Fn() -> Running + Send + Sync + 'static {
+    move || {
+        let InFlight { quick, slow, starting } = slots.in_flight(clock.elapsed());
+        let connections = sender.connections();
+        Running { quick, slow, starting, slots: slots.total(), leases: leases.count(), connections }
     }
 }
 

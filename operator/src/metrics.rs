@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use docket_crds::{ConditionType, Tenant, Webhook};
 use docket_listener::refusals::Counted;
+use docket_program::process;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -41,6 +42,8 @@ pub struct Metrics {
     servers: Mutex<HashSet<Labels<2>>>,
     /// What is published for each object.
     published: Mutex<HashMap<(&'static str, Name), Published>>,
+    /// Metrics of the process, whose names have no prefix.
+    process: Registry,
 }
 
 /// What the operator observes others through.
@@ -132,6 +135,7 @@ impl Default for Metrics {
             dead_letters,
             servers: Mutex::default(),
             published: Mutex::default(),
+            process: process::metrics("docket-operator"),
         };
         metrics.begin::<Tenant>();
         metrics.begin::<Webhook>();
@@ -269,7 +273,8 @@ impl Metrics {
     /// All metrics in the text format of Prometheus.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        encode(&mut text, &self.registry).expect("writing to a String does not fail");
+        let written = encode_registry(&mut text, &self.registry);
+        written.and_then(|()| encode(&mut text, &self.process)).expect("writing to a String does not fail");
         text
     }
 }
@@ -331,6 +336,8 @@ mod tests {
         ] {
             assert!(begun.lines().any(|line| line == series), "{series} in:\n{begun}");
         }
+        let build = "docket_build_info{program=\"docket-operator\",version=\"";
+        assert!(begun.lines().any(|line| line.starts_with(build)), "{begun}");
     }
 
     #[test]

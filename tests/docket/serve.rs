@@ -10,6 +10,7 @@ mod hostile;
 mod hostile_clients;
 mod hostile_together;
 mod limits;
+mod metrics;
 mod proxies;
 mod recreated;
 mod redis_users;

@@ -61,6 +61,11 @@ impl<C> Kept<C> {
         self.remove(number)
     }
 
+    /// How many connections are kept.
+    pub(crate) fn count(&self) -> usize {
+        self.idle.len()
+    }
+
     fn numbers(&self, target: &Target) -> Option<&VecDeque<u64>> {
         self.by_receiver.get(&target.receiver)?.get(target)
     }

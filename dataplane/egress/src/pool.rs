@@ -21,6 +21,7 @@ mod state;
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -49,9 +50,35 @@ pub(crate) type Unopened = (FailureClass, Report);
 /// The end of an opening: the connection, and how long its phases took.
 pub(crate) type Opened = Result<(Connection, Report), Unopened>;
 
+/// How many connections to receivers there are, and how many attempts wait for one, at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Connections {
+    /// Connections that an attempt uses.
+    pub in_use: usize,
+    /// Connections that are kept for the next attempt.
+    pub idle: usize,
+    /// Connections that are being opened.
+    pub opening: usize,
+    /// Of those that are being opened, how many have taken longer than [`STARVING`].
+    pub starving: usize,
+    /// Attempts that wait for a connection.
+    pub waiting: usize,
+    /// Connections that were opened since the process began.
+    pub opened: u64,
+    /// Attempts that got a connection that was open before, since the process began.
+    pub reused: u64,
+}
+
 /// Connections to receivers, and the attempts that wait for one. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct Pool(Arc<Mutex<State>>);
+pub(crate) struct Pool(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    opened: AtomicU64,
+    reused: AtomicU64,
+}
 
 /// A connection in use. Dropping it closes the connection.
 pub(crate) struct Borrowed {
@@ -156,6 +183,7 @@ impl Opening {
                     line.opened = if self.starves { 0 } else { line.opened + 1 };
                     line.timed_out = None;
                 });
+                pool.0.opened.fetch_add(1, Ordering::Relaxed);
                 let (starved, seat) =
                     (self.starves, Seat { pool: pool.clone(), target: Arc::clone(&target) });
                 // It no longer counts as being opened when the next one may be.
@@ -203,7 +231,7 @@ impl Pool {
         let since = Instant::now();
         loop {
             let mut waiting = match self.join(target, afresh) {
-                Ok(idle) => return Ok(idle),
+                Ok(idle) => return Ok(self.counted(idle)),
                 Err(waiting) => waiting,
             };
             self.open_more(target, false, &open);
@@ -227,12 +255,20 @@ impl Pool {
                 // The receiver closed it before this attempt woke.
                 Ok(mut borrowed) => {
                     if borrowed.opened.is_some() || borrowed.connection.is_open() {
-                        return Ok(borrowed);
+                        return Ok(self.counted(borrowed));
                     }
                 }
                 Err(unopened) => return Err(unopened),
             }
         }
+    }
+
+    /// Counts the connection of an attempt if it was open before.
+    fn counted(&self, borrowed: Borrowed) -> Borrowed {
+        if borrowed.opened.is_none() {
+            self.0.reused.fetch_add(1, Ordering::Relaxed);
+        }
+        borrowed
     }
 
     /// Returns an idle connection, or a place in line.
@@ -338,8 +374,15 @@ impl Pool {
         self.keep(self.lock(), target, connection);
     }
 
+    /// How many connections there are, and how many attempts wait.
+    pub(crate) fn connections(&self) -> Connections {
+        let Shared { opened, reused, .. } = &*self.0;
+        let (opened, reused) = (opened.load(Ordering::Relaxed), reused.load(Ordering::Relaxed));
+        Connections { opened, reused, ..self.lock().connections() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

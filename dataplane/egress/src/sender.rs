@@ -19,7 +19,7 @@ use crate::address::EgressPolicy;
 use crate::connector::{Connector, phase};
 use crate::exchange::{BodyEnd, Unanswered};
 use crate::location;
-use crate::pool::{Borrowed, Opened, Pool};
+use crate::pool::{Borrowed, Connections, Opened, Pool};
 use crate::resolve::Resolve;
 use crate::target::Target;
 use crate::trust::Trust;
@@ -56,6 +56,11 @@ impl Sender {
     pub fn new(policy: EgressPolicy, dns: impl Resolve, attempt_timeout: Duration) -> Self {
         let connector = Arc::new(Connector::new(policy, dns, attempt_timeout));
         Self(Arc::new(Shared { connector, pool: Pool::default(), attempt_timeout }))
+    }
+
+    /// How many connections to receivers there are, and how many attempts wait for one.
+    pub fn connections(&self) -> Connections {
+        self.0.pool.connections()
     }
 
     /// Makes one attempt. At most one POST reaches the wire. Must run inside a Tokio runtime.

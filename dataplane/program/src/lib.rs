@@ -1,4 +1,4 @@
-//! What both programs start with: clock, randomness, arguments, memory, logging and signals.
+//! What both programs start with: clock, randomness, arguments, memory, logging and signals; and what both say about their process.
 //!
 //! The crates below a program never read the system's clock and never draw random numbers. They receive a [`clock::Clock`]
 //! and random bytes as arguments, so that a test can choose both:
@@ -22,5 +22,7 @@ pub mod logging;
 pub mod memory;
 pub mod metadata_service;
 pub mod owner;
+#[cfg(feature = "metrics")]
+pub mod process;
 pub mod random;
 pub mod signals;

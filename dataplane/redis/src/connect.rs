@@ -5,6 +5,7 @@
 
 use std::error::Error as StdError;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
@@ -48,7 +49,13 @@ struct Inner {
     made: watch::Sender<u64>,
     /// The Cluster node that the next subscription uses.
     next_node: SyncMutex<usize>,
+    /// [`NOT_CALLED`], [`AWAY`] or [`UP`].
+    state: AtomicU8,
 }
+
+const NOT_CALLED: u8 = 0;
+const AWAY: u8 = 1;
+const UP: u8 = 2;
 
 #[derive(Default)]
 struct Slot {
@@ -94,6 +101,7 @@ impl RedisConnection {
             slot: Mutex::default(),
             made: watch::Sender::new(0),
             next_node: SyncMutex::default(),
+            state: AtomicU8::new(NOT_CALLED),
         };
         // Reads the certificates once, so that bad ones are reported now.
         inner.client(&("localhost".to_owned(), 1), None).map_err(|error| Error::Unfit(error.to_string()))?;
@@ -105,16 +113,31 @@ impl RedisConnection {
         matches!(self.0.target.topology, Topology::Cluster(_))
     }
 
+    /// Returns whether Redis responded to the last call that ended, also if it refused the call. `None`: no call has ended yet.
+    pub fn is_up(&self) -> Option<bool> {
+        match self.0.state.load(Ordering::Relaxed) {
+            NOT_CALLED => None,
+            state => Some(state == UP),
+        }
+    }
+
     /// Runs one command. The command may run twice when a connection breaks.
     pub async fn query<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Error> {
         self.try_query(command).await?.map_err(|NoScript| Error::Refused("NOSCRIPT".to_owned()))
     }
 
-    /// Runs one command that names a script by its digest.
+    /// Runs one command that names a script by its digest, and records whether Redis responded.
     pub(crate) async fn try_query<T: FromRedisValue>(
         &self,
         command: &Cmd,
     ) -> Result<Result<T, NoScript>, Error> {
+        let result = self.call(command).await;
+        let is_up = matches!(result, Ok(_) | Err(Error::Refused(_)));
+        self.0.state.store(if is_up { UP } else { AWAY }, Ordering::Relaxed);
+        result
+    }
+
+    async fn call<T: FromRedisValue>(&self, command: &Cmd) -> Result<Result<T, NoScript>, Error> {
         let result = async {
             match self.attempt(command).await {
                 // The server had closed an idle connection, or has just become a replica: a new connection may work.
@@ -406,6 +429,15 @@ mod tests {
     use super::*;
 
     const CA: &str = include_str!("../../../crds/src/compile/authority/prime256v1.pem");
+
+    #[tokio::test]
+    async fn redis_is_up_or_away_once_it_was_called() {
+        let target = RedisUrl::parse("redis://127.0.0.1:1").expect("a URL");
+        let connection = RedisConnection::new(target, None).expect("without TLS");
+        assert_eq!(connection.is_up(), None);
+        assert!(connection.query::<()>(&redis::cmd("PING")).await.is_err(), "nothing listens there");
+        assert_eq!(connection.is_up(), Some(false));
+    }
 
     fn refusal(bundle: &str) -> Option<String> {
         let target = RedisUrl::parse("rediss://redis.example:6379").expect("a URL");

@@ -44,13 +44,15 @@ use jiff::Timestamp;
 
 pub mod live;
 pub mod memory;
+mod missed;
 pub mod notifier;
 pub mod patience;
 pub mod redis;
 pub mod shares;
 
 pub use docket_program::owner::Owner;
-pub use shares::{SHARES, ShareLimits, Shares, TenantShares};
+pub use missed::Missed;
+pub use shares::{SHARES, ShareChanges, ShareLimits, Shares, TenantShares};
 
 /// A process notifies the others of what falls due within this time. They look for the rest themselves, at least this often.
 pub const LOOK_EVERY: Duration = Duration::from_secs(4);
@@ -94,6 +96,8 @@ pub struct Claim {
     pub fence: u64,
     /// Whether its webhook was known to answer quickly when it was claimed.
     pub quick: bool,
+    /// For how long the entry had been due when it was claimed; zero for a [`hand_off`](Schedule::hand_off).
+    pub overdue: Duration,
 }
 
 /// How many entries a worker has room for.
@@ -167,6 +171,19 @@ pub struct WebhookPlaces {
     pub is_reduced: bool,
 }
 
+/// The entries that are due and not claimed, of some of the webhooks, at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overdue {
+    /// How many wait for a worker: of webhooks and tenants that have fewer claims than they may have.
+    pub entries: usize,
+    /// How many wait for a place of their webhook or tenant, which has all claims that it may have.
+    pub held: usize,
+    /// For how long the first of those that wait for a worker has been due; `None`: there is none.
+    pub longest: Option<Duration>,
+    /// Where the next call of [`Schedule::overdue`] continues; `None`: these were the last webhooks.
+    pub next: Option<String>,
+}
+
 /// The index could not be reached. Nothing is lost: the rows are the truth, and a sweep finds them.
 #[derive(Debug, thiserror::Error)]
 #[error("the schedule is not available: {0}")]
@@ -219,15 +236,15 @@ pub trait Schedule: Send + Sync + 'static {
     ) -> impl Future<Output = Result<HandOffs, ScheduleError>> + Send;
 
     /// Extends claims to `lease` from now. A claim that has expired stays expired. A claim that needs to be renewed holds
-    /// its place too long for its webhook to be quick.
+    /// its place too long for its webhook to be quick. Returns how many shares changed.
     fn renew(
         &self,
         claims: &[Claim],
         lease: Duration,
-    ) -> impl Future<Output = Result<(), ScheduleError>> + Send;
+    ) -> impl Future<Output = Result<ShareChanges, ScheduleError>> + Send;
 
-    /// Ends claims, and changes the shares of their webhooks. An expired claim changes nothing.
-    fn settle(&self, ended: Vec<Ended>) -> impl Future<Output = Result<(), ScheduleError>> + Send;
+    /// Ends claims, and changes the shares of their webhooks. An expired claim changes nothing. Returns how many shares changed.
+    fn settle(&self, ended: Vec<Ended>) -> impl Future<Output = Result<ShareChanges, ScheduleError>> + Send;
 
     /// The tenants of claims that an earlier incarnation of this process holds, which is dead.
     fn abandoned(&self) -> impl Future<Output = Result<Vec<Arc<str>>, ScheduleError>> + Send;
@@ -245,6 +262,11 @@ pub trait Schedule: Send + Sync + 'static {
         tenant: &str,
         webhooks: &[String],
     ) -> impl Future<Output = Result<Places, ScheduleError>> + Send;
+
+    /// Counts the entries that are due and not claimed, which changes nothing. A call looks at some of the webhooks that have entries, in
+    /// the order of their names: at the first ones if `after` is empty, else at those after the [`Overdue::next`] of the call before.
+    /// An entry whose claim has expired is due since then, and one that was put late since it was put.
+    fn overdue(&self, after: &str) -> impl Future<Output = Result<Overdue, ScheduleError>> + Send;
 
     /// Returns after entries were added or claims ended since the last call of this; may return early. Of what another process
     /// has added, it returns only for what falls due within [`LOOK_EVERY`].

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use super::memory::MemorySchedule;
 use super::redis::RedisSchedule;
-use super::{Claim, Ended, Entry, HandOffs, Hint, Loss, Places, Room, Schedule, ScheduleError, TenantShares};
+use super::{
+    Claim, Ended, Entry, HandOffs, Hint, Loss, Overdue, Places, Room, Schedule, ScheduleError, ShareChanges,
+    TenantShares,
+};
 
 /// The schedule that a program runs with.
 pub enum LiveSchedule {
@@ -46,11 +49,11 @@ impl Schedule for LiveSchedule {
         of_either!(self, schedule => schedule.hand_off(entries, room, lease))
     }
 
-    async fn renew(&self, claims: &[Claim], lease: Duration) -> Result<(), ScheduleError> {
+    async fn renew(&self, claims: &[Claim], lease: Duration) -> Result<ShareChanges, ScheduleError> {
         of_either!(self, schedule => schedule.renew(claims, lease))
     }
 
-    async fn settle(&self, ended: Vec<Ended>) -> Result<(), ScheduleError> {
+    async fn settle(&self, ended: Vec<Ended>) -> Result<ShareChanges, ScheduleError> {
         of_either!(self, schedule => schedule.settle(ended))
     }
 
@@ -68,6 +71,10 @@ impl Schedule for LiveSchedule {
 
     async fn places(&self, tenant: &str, webhooks: &[String]) -> Result<Places, ScheduleError> {
         of_either!(self, schedule => schedule.places(tenant, webhooks))
+    }
+
+    async fn overdue(&self, after: &str) -> Result<Overdue, ScheduleError> {
+        of_either!(self, schedule => schedule.overdue(after))
     }
 
     async fn changed(&self) {

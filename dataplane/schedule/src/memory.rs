@@ -8,9 +8,9 @@ use docket_domain::delivery::DeliveryId;
 use docket_program::clock::{Clock, duration, millis};
 use tokio::sync::Notify;
 
-use super::shares::{BACKLOG, Pace, Shares, TenantShares};
+use super::shares::{BACKLOG, Pace, ShareChanges, Shares, TenantShares};
 use super::{
-    Claim, Ended, Entry, HandOffs, Hint, Loss, Places, Room, Schedule, ScheduleError, WebhookPlaces,
+    Claim, Ended, Entry, HandOffs, Hint, Loss, Overdue, Places, Room, Schedule, ScheduleError, WebhookPlaces,
 };
 
 /// The schedule in memory.
@@ -106,12 +106,16 @@ impl State {
     }
 
     /// Adds or moves an entry. Over the tenant's limit a new one is left out. Returns the tenant then.
-    fn put(&mut self, entry: Entry, at_ms: i64) -> Option<Arc<str>> {
+    fn put(&mut self, entry: Entry, mut at_ms: i64, now_ms: i64) -> Option<Arc<str>> {
         let Entry { tenant, webhook, id } = entry;
         let is_full = self.size(&tenant) >= self.limits_of(&tenant).entries;
         match self.entries.get_mut(&(Arc::clone(&tenant), id)) {
             Some(entry) if entry.claimed.is_some() => return None,
             Some(entry) => {
+                if entry.at_ms <= now_ms && at_ms <= now_ms {
+                    // What is due already keeps its place before what came later.
+                    at_ms = entry.at_ms;
+                }
                 let before = std::mem::replace(&mut entry.at_ms, at_ms);
                 self.queue(&tenant, &webhook).waiting.remove(&(before, id));
             }
@@ -127,13 +131,13 @@ impl State {
 
     /// Takes the next entry in turn of a class of webhooks. `only_new`: of tenants that have no claim.
     fn claim_next(&mut self, quick: bool, only_new: bool, now_ms: i64, until_ms: i64) -> Option<Claim> {
-        let entry = self.next(quick, only_new, now_ms)?;
-        Some(self.hold(entry, until_ms))
+        let (entry, at_ms) = self.next(quick, only_new, now_ms)?;
+        Some(self.hold(entry, until_ms, duration(now_ms - at_ms)))
     }
 
-    /// The next entry in turn, no longer among the waiting: of the tenant after the last one served, of the webhook after
-    /// its last one served.
-    fn next(&mut self, quick: bool, only_new: bool, now_ms: i64) -> Option<Entry> {
+    /// The next entry in turn, no longer among the waiting, and when it fell due: of the tenant after the last one served, of the
+    /// webhook after its last one served.
+    fn next(&mut self, quick: bool, only_new: bool, now_ms: i64) -> Option<(Entry, i64)> {
         let class = usize::from(quick);
         let is_next = |queue: &WebhookQueue| queue.pace.quick == quick && queue.is_due(now_ms);
         let tenant = in_turn(&self.tenants, self.last_tenant[class].as_ref(), |tenant, queue| {
@@ -145,9 +149,9 @@ impl State {
         let webhook =
             in_turn(&queue.webhooks, queue.last_webhook[class].as_ref(), |_, webhook| is_next(webhook))?;
         queue.last_webhook[class] = Some(Arc::clone(&webhook));
-        let (_, id) = queue.webhooks.get_mut(&webhook)?.waiting.pop_first()?;
+        let (at_ms, id) = queue.webhooks.get_mut(&webhook)?.waiting.pop_first()?;
         self.last_tenant[class] = Some(Arc::clone(&tenant));
-        Some(Entry { tenant, webhook, id })
+        Some((Entry { tenant, webhook, id }, at_ms))
     }
 
     /// Whether a tenant has as many claims as it may.
@@ -170,8 +174,8 @@ impl State {
         has_place.then_some(queue.pace.quick)
     }
 
-    /// Claims an entry that is not among the waiting.
-    fn hold(&mut self, entry: Entry, until_ms: i64) -> Claim {
+    /// Claims an entry that is not among the waiting, and that has been due for a while.
+    fn hold(&mut self, entry: Entry, until_ms: i64, overdue: Duration) -> Claim {
         let Entry { tenant, webhook, id } = &entry;
         let queue = self.queue(tenant, webhook);
         queue.in_flight += 1;
@@ -184,7 +188,7 @@ impl State {
         let place = Place { webhook: Arc::clone(webhook), at_ms: until_ms, claimed: Some(self.fences) };
         self.entries.insert((Arc::clone(tenant), *id), place);
         self.claims.insert((until_ms, Arc::clone(tenant), *id));
-        Claim { entry, fence: self.fences, quick }
+        Claim { entry, fence: self.fences, quick, overdue }
     }
 
     /// Whether the claim holds its entry: it has not expired.
@@ -245,8 +249,8 @@ impl State {
         }
     }
 
-    /// Changes the shares of the webhooks of claims that end together.
-    fn learn(&mut self, ended: &[Ended], now_ms: i64) {
+    /// Changes the shares of the webhooks of claims that end together. Returns how many changed.
+    fn learn(&mut self, ended: &[Ended], now_ms: i64) -> ShareChanges {
         let mut longest: HashMap<(&Arc<str>, &Arc<str>), Duration> = HashMap::new();
         for Ended { claim, held, .. } in ended {
             if let Some(held) = held.filter(|_| self.holds(claim)) {
@@ -254,10 +258,14 @@ impl State {
                 *longest = held.max(*longest);
             }
         }
-        let limits = self.shares.per_webhook;
+        let (limits, mut changes) = (self.shares.per_webhook, ShareChanges::default());
         for ((tenant, webhook), held) in longest {
-            self.queue(tenant, webhook).pace.ended(held, now_ms, limits);
+            let pace = &mut self.queue(tenant, webhook).pace;
+            let before = pace.share;
+            pace.ended(held, now_ms, limits);
+            changes.count(before, pace.share);
         }
+        changes
     }
 }
 
@@ -296,7 +304,7 @@ impl Schedule for MemorySchedule {
         let now_ms = self.clock.now_ms();
         let full: BTreeSet<Arc<str>> = {
             let mut state = self.state();
-            let put = |Hint { entry, wait }| state.put(entry, now_ms.saturating_add(millis(wait)));
+            let put = |Hint { entry, wait }| state.put(entry, now_ms.saturating_add(millis(wait)), now_ms);
             hints.into_iter().filter_map(put).collect()
         };
         self.changed.notify_one();
@@ -344,13 +352,13 @@ impl Schedule for MemorySchedule {
                 {
                     Some(left) => {
                         room = left;
-                        claims.push(state.hold(entry, until_ms));
+                        claims.push(state.hold(entry, until_ms, Duration::ZERO));
                     }
                     None => {
                         waits = true;
                         let is_quick = state.queue(&entry.tenant, &entry.webhook).pace.quick;
                         quick_waiting += usize::from(is_quick);
-                        full.extend(state.put(entry, until_ms));
+                        full.extend(state.put(entry, until_ms, now_ms));
                     }
                 }
             }
@@ -362,11 +370,11 @@ impl Schedule for MemorySchedule {
         Ok(HandOffs { claims, full, busy, quick_waiting })
     }
 
-    async fn renew(&self, claims: &[Claim], lease: Duration) -> Result<(), ScheduleError> {
+    async fn renew(&self, claims: &[Claim], lease: Duration) -> Result<ShareChanges, ScheduleError> {
         let now_ms = self.clock.now_ms();
         let until_ms = now_ms + millis(lease);
         let mut state = self.state();
-        let limits = state.shares.per_webhook;
+        let (limits, mut changes) = (state.shares.per_webhook, ShareChanges::default());
         for claim in claims {
             let Entry { tenant, webhook, id } = &claim.entry;
             if !state.holds(claim) {
@@ -377,25 +385,29 @@ impl Schedule for MemorySchedule {
                 state.claims.remove(&(before, Arc::clone(tenant), *id));
                 state.claims.insert((until_ms, Arc::clone(tenant), *id));
             }
-            state.queue(tenant, webhook).pace.renewed(now_ms, limits);
+            let pace = &mut state.queue(tenant, webhook).pace;
+            let before = pace.share;
+            pace.renewed(now_ms, limits);
+            changes.count(before, pace.share);
         }
-        Ok(())
+        Ok(changes)
     }
 
-    async fn settle(&self, ended: Vec<Ended>) -> Result<(), ScheduleError> {
+    async fn settle(&self, ended: Vec<Ended>) -> Result<ShareChanges, ScheduleError> {
         let now_ms = self.clock.now_ms();
-        {
+        let changes = {
             let mut state = self.state();
-            state.learn(&ended, now_ms);
+            let changes = state.learn(&ended, now_ms);
             for Ended { claim, again, .. } in ended {
                 if state.holds(&claim) {
                     let next_ms = again.map(|wait| now_ms.saturating_add(millis(wait)));
                     state.end_claim(&claim.entry.tenant, claim.entry.id, next_ms, now_ms);
                 }
             }
-        }
+            changes
+        };
         self.changed.notify_one();
-        Ok(())
+        Ok(changes)
     }
 
     /// None: the index died with the process before.
@@ -439,6 +451,34 @@ impl Schedule for MemorySchedule {
         let webhooks = webhooks.iter().map(of).collect();
         let taken = queues.map_or(0, |queues| queues.in_flight);
         Ok(Places { taken, all: state.limits_of(tenant).claims, webhooks })
+    }
+
+    /// All webhooks at once.
+    async fn overdue(&self, _after: &str) -> Result<Overdue, ScheduleError> {
+        let now_ms = self.clock.now_ms();
+        let is_due = |at_ms: &i64| *at_ms <= now_ms;
+        let state = self.state();
+        let expired = state.claims.iter().map(|(until_ms, ..)| *until_ms).take_while(is_due);
+        let (mut overdue, mut first_ms) = (Overdue::default(), i64::MAX);
+        for until_ms in expired {
+            overdue.entries += 1;
+            first_ms = first_ms.min(until_ms);
+        }
+        for (tenant, queues) in &state.tenants {
+            let is_busy = state.is_busy(tenant);
+            for queue in queues.webhooks.values() {
+                let due = queue.waiting.iter().map(|(at_ms, _)| *at_ms).take_while(is_due).count();
+                match queue.waiting.first() {
+                    Some((at_ms, _)) if due > 0 && !is_busy && queue.in_flight < queue.pace.share => {
+                        overdue.entries += due;
+                        first_ms = first_ms.min(*at_ms);
+                    }
+                    _ => overdue.held += due,
+                }
+            }
+        }
+        overdue.longest = (overdue.entries > 0).then(|| duration(now_ms - first_ms));
+        Ok(overdue)
     }
 
     async fn changed(&self) {

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::missed::Missed;
 use super::patience::{Patience, TIMEOUT};
 use super::{Entry, HandOffs, Hint, Places, Room, Schedule};
 
@@ -28,12 +29,25 @@ pub struct Notifier<S> {
     pending: Mutex<VecDeque<(Instant, Hint)>>,
     added: Notify,
     patience: Patience,
+    missed: Arc<Missed>,
 }
 
 impl<S: Schedule> Notifier<S> {
     /// Of this schedule; nothing is pending.
     pub fn new(schedule: Arc<S>) -> Self {
-        Self { schedule, pending: Mutex::default(), added: Notify::new(), patience: Patience::default() }
+        Self {
+            schedule,
+            pending: Mutex::default(),
+            added: Notify::new(),
+            patience: Patience::default(),
+            missed: Arc::default(),
+        }
+    }
+
+    /// Counts there what the schedule misses.
+    #[must_use]
+    pub fn counted(self, missed: Arc<Missed>) -> Self {
+        Self { patience: Patience::counted(Arc::clone(&missed)), missed, ..self }
     }
 
     fn pending(&self) -> MutexGuard<'_, VecDeque<(Instant, Hint)>> {
@@ -75,7 +89,10 @@ impl<S: Schedule> Notifier<S> {
             );
         }
         let room = MAX_PENDING.saturating_sub(pending.len());
-        pending.extend(hints.into_iter().take(room).map(|hint| (now, hint)));
+        let kept = room.min(hints.len());
+        self.missed.keep(kept);
+        self.missed.give_up(hints.len() - kept);
+        pending.extend(hints.into_iter().take(kept).map(|hint| (now, hint)));
         drop(pending);
         self.added.notify_one();
     }
@@ -103,6 +120,8 @@ impl<S: Schedule> Notifier<S> {
             let mut pending = self.pending();
             while pending.front().is_some_and(|(since, _)| now - *since > RETRY_FOR) {
                 pending.pop_front();
+                self.missed.end(1);
+                self.missed.give_up(1);
             }
             let left = |(since, hint): &(Instant, Hint)| Hint {
                 entry: hint.entry.clone(),
@@ -115,6 +134,7 @@ impl<S: Schedule> Notifier<S> {
         if count > 0 && self.schedule.put(hints).await.is_ok() {
             // Hints that were added meanwhile are behind these.
             self.pending().drain(..count);
+            self.missed.end(count);
             tracing::info!(count, "schedule notified of the deliveries it had missed");
         }
     }

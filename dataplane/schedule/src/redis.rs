@@ -10,16 +10,17 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use docket_domain::delivery::DeliveryId;
+use docket_program::clock::duration;
 use docket_redis::script::Script;
 use docket_redis::{FromRedisValue, Keys, RedisConnection, RedisWrite, ToRedisArgs, cmd};
 use tokio::sync::{Mutex, Notify};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::shares::{BACKLOG, DECREASE_EVERY, LONG, QUICK, ShareLimits, Shares, TenantShares};
+use super::shares::{BACKLOG, DECREASE_EVERY, LONG, QUICK, ShareChanges, ShareLimits, Shares, TenantShares};
 use super::{
-    Claim, Ended, Entry, HandOffs, Hint, LOOK_EVERY, Loss, Owner, Places, Room, Schedule, ScheduleError,
-    WebhookPlaces,
+    Claim, Ended, Entry, HandOffs, Hint, LOOK_EVERY, Loss, Overdue, Owner, Places, Room, Schedule,
+    ScheduleError, WebhookPlaces,
 };
 
 macro_rules! script {
@@ -37,11 +38,12 @@ static SETTLE: LazyLock<Script> = script!("queues", "settle");
 static ABANDONED: LazyLock<Script> = script!("queues", "abandoned");
 static NEXT_DUE: LazyLock<Script> = script!("queues", "next_due");
 static PLACES: LazyLock<Script> = script!("queues", "places");
+static OVERDUE: LazyLock<Script> = script!("queues", "overdue");
 static LOST: LazyLock<Script> = script!("history", "lost");
 static REBUILT: LazyLock<Script> = script!("history", "rebuilt");
 static SWEEP_TURN: LazyLock<Script> = script!("sweep_turn");
 
-/// Entries per script: each takes 10 to 30 µs, during which Redis serves no other client.
+/// Entries per script, or webhooks that are looked at: an entry takes 10 to 30 µs, during which Redis serves no other client.
 const CHUNK: usize = 250;
 /// How often to check that Redis has lost nothing.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -210,12 +212,12 @@ fn tenants(names: Vec<String>) -> impl Iterator<Item = Arc<str>> {
 }
 
 /// What `claim.lua` returns of each claim.
-type Claimed = (String, String, String, u64, bool);
+type Claimed = (String, String, String, u64, bool, i64);
 
-fn claim((tenant, webhook, id, fence, quick): Claimed) -> Option<Claim> {
+fn claim((tenant, webhook, id, fence, quick, overdue_ms): Claimed) -> Option<Claim> {
     // `put` and `claim` wrote all of it.
     let entry = Entry { tenant: tenant.into(), webhook: webhook.into(), id: id.parse().ok()? };
-    Some(Claim { entry, fence, quick })
+    Some(Claim { entry, fence, quick, overdue: duration(overdue_ms) })
 }
 
 impl Schedule for RedisSchedule {
@@ -297,34 +299,43 @@ impl Schedule for RedisSchedule {
             for (place, fence, quick) in claimed {
                 room = room.beside(quick, true).unwrap_or(Room { slots: 0, slow: 0, newcomers: 0 });
                 let entry = chunk.get(place);
-                result.claims.extend(entry.map(|entry| Claim { entry: entry.clone(), fence, quick }));
+                result.claims.extend(entry.map(|entry| Claim {
+                    entry: entry.clone(),
+                    fence,
+                    quick,
+                    overdue: Duration::ZERO,
+                }));
             }
         }
         Ok(result)
     }
 
-    async fn renew(&self, claims: &[Claim], lease: Duration) -> Result<(), ScheduleError> {
+    async fn renew(&self, claims: &[Claim], lease: Duration) -> Result<ShareChanges, ScheduleError> {
+        let mut changes = ShareChanges::default();
         for chunk in claims.chunks(CHUNK) {
             let arguments = chunk.iter().flat_map(Argument::claim);
             let arguments = self.arguments([Argument::millis(lease)].into_iter().chain(arguments));
-            let () = self.run(&RENEW, arguments).await?;
+            changes.shrunk += self.run::<u64>(&RENEW, arguments).await?;
         }
-        Ok(())
+        Ok(changes)
     }
 
-    async fn settle(&self, ended: Vec<Ended>) -> Result<(), ScheduleError> {
+    async fn settle(&self, ended: Vec<Ended>) -> Result<ShareChanges, ScheduleError> {
+        let mut changes = ShareChanges::default();
         let millis = |time: Option<Duration>| time.map_or(Argument::Absent, Argument::millis);
         for chunk in ended.chunks(CHUNK) {
             let arguments = chunk.iter().flat_map(|Ended { claim, again, held }| {
                 Argument::claim(claim).into_iter().chain([millis(*again), millis(*held)])
             });
             let arguments = self.arguments(arguments);
-            let wakes: bool = self.run(&SETTLE, arguments).await?;
+            let (wakes, grown, shrunk): (bool, u64, u64) = self.run(&SETTLE, arguments).await?;
+            changes.grown += grown;
+            changes.shrunk += shrunk;
             if wakes {
                 self.changed.notify_one();
             }
         }
-        Ok(())
+        Ok(changes)
     }
 
     async fn abandoned(&self) -> Result<Vec<Arc<str>>, ScheduleError> {
@@ -355,6 +366,14 @@ impl Schedule for RedisSchedule {
             places.webhooks.extend(webhooks.into_iter().map(of));
         }
         Ok(places)
+    }
+
+    async fn overdue(&self, after: &str) -> Result<Overdue, ScheduleError> {
+        let arguments = self.arguments([Argument::Text(after), Argument::count(CHUNK)]);
+        let counted = self.run(&OVERDUE, arguments).await?;
+        let (entries, longest_ms, held, next): (usize, i64, usize, String) = counted;
+        let longest = u64::try_from(longest_ms).ok().map(Duration::from_millis);
+        Ok(Overdue { entries, held, longest, next: (!next.is_empty()).then_some(next) })
     }
 
     async fn changed(&self) {

@@ -57,6 +57,23 @@ pub const SHARES: Shares = Shares {
     known: 100_000,
 };
 
+/// How many times webhooks got more or fewer places when claims ended or were renewed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ShareChanges {
+    /// How many shares grew.
+    pub grown: u64,
+    /// How many shares shrank.
+    pub shrunk: u64,
+}
+
+impl ShareChanges {
+    /// Counts a webhook that had `before` places and has `after`.
+    pub(crate) fn count(&mut self, before: usize, after: usize) {
+        self.grown += u64::from(after > before);
+        self.shrunk += u64::from(after < before);
+    }
+}
+
 /// What is known of a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pace {

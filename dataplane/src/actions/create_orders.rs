@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use super::save_order::{NewOrder, Saved};
 use crate::groups::{Groups, Turn};
-use crate::telemetry::Metrics;
+use crate::telemetry::{Jobs, Metrics};
 use crate::tenants::ServedTenant;
 use crate::worker::{HandOff, HandedOff, LEASE, Taken, most_places};
 
@@ -99,6 +99,7 @@ impl<S: Schedule> CreateOrders<S> {
                         }
                         None => turn.take_jobs(),
                     };
+                    self.metrics.delivery.grouped(Jobs::Save, group.len());
                     self.create_group(group, &tenant, writer, places).await;
                 }
                 // None of those that wait would get one sooner.

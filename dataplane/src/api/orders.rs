@@ -34,6 +34,7 @@ use crate::actions::Versions;
 use crate::actions::export_order::{Exported, export_order, work_orders_of};
 use crate::actions::save_order::{Saved, save_order};
 use crate::lookups::Lookup;
+use crate::telemetry::Jobs;
 use answers::{ExportAnswer, OrderState, SaveAnswer};
 
 impl FromBody for SaveRequest {
@@ -297,6 +298,7 @@ impl Lookup for ById {
     type Key = (String, Option<String>);
     type Found = ReadOrder;
     const MOST: usize = orders::MOST_READ;
+    const JOBS: Jobs = Jobs::ReadOrder;
 
     async fn read(
         mut reader: Connection,

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::actions::detect_invoices::{Detected, count_waiting, detect_invoices};
 use crate::seen::Seen;
-use crate::telemetry::{Metrics, Reader};
+use crate::telemetry::{Metrics, Reader, Task};
 use crate::tenants::ServedTenant;
 
 /// The dependencies of a turn.
@@ -64,6 +64,7 @@ impl<S: Schedule> Scanner<S> {
         }
         let visit = tenant.store.visit();
         let result = self.read(tenant, memory, shutdown).await;
+        self.metrics.upkeep.visited(Task::Detector, result.is_ok());
         match result {
             Ok(Rest::Nothing) => memory.seen.has_read(state, now, &tenant.uid),
             _ => memory.seen.forget(),

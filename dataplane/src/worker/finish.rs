@@ -20,7 +20,7 @@ use super::lease::LEASE;
 use super::report::Active;
 use super::settle::{Claimed, Settle, ToSettle};
 use crate::groups::{Groups, Turn};
-use crate::telemetry::Metrics;
+use crate::telemetry::{Jobs, Metrics};
 use crate::tenants::{ServedTenant, Tenants};
 
 /// How long to retry while the database is unavailable; then the outcome is lost.
@@ -79,7 +79,11 @@ impl<S: Schedule> Finish<S> {
             if writer.is_ok() {
                 turn.gather().await;
             }
-            let settled = self.store(turn.take_jobs(), writer, false).await;
+            let group = turn.take_jobs();
+            if writer.is_ok() {
+                self.metrics.delivery.grouped(Jobs::Finish, group.len());
+            }
+            let settled = self.store(group, writer, false).await;
             self.settle.settle(settled).await;
         }
     }

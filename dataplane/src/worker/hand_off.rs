@@ -64,7 +64,11 @@ impl<S: Schedule> HandOff<S> {
         since: Duration,
         wanted: impl Fn() -> usize,
     ) -> Option<Taken> {
-        self.places.wait(&tenant.uid, most_places(tenant), since, wanted).await
+        let begun = self.clock.elapsed();
+        let taken = self.places.wait(&tenant.uid, most_places(tenant), since, wanted).await;
+        let waited = self.clock.elapsed().saturating_sub(begun);
+        self.metrics.delivery.save_waited(waited, taken.is_some());
+        taken
     }
 
     /// Claims those of these entries that this process may attempt now. The first of them use `places`, and at most some more take places
@@ -124,8 +128,11 @@ impl<S: Schedule> HandedOff<S> {
         // Counted before the first one may end.
         let count = saves.clone().map(|(_, save)| save.hand_offs.len()).sum();
         let left = Arc::new(AtomicUsize::new(count));
-        let HandOff { clock, leases, batches, .. } = &*self.hand_off;
+        let HandOff { clock, leases, batches, metrics, .. } = &*self.hand_off;
         let has_expired = clock.elapsed() >= self.until;
+        if !has_expired {
+            metrics.delivery.handed_off(count);
+        }
         for (tenant, save) in saves {
             for (event, hand_off) in save.handed_off() {
                 let Some(mut claimed) = self.claimed.remove(&hand_off.id) else { continue };

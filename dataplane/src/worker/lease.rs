@@ -14,6 +14,7 @@ use docket_store::StoreError;
 use docket_store::deliveries::{self, Held, Lease};
 use docket_store::stores::Store;
 
+use crate::telemetry::{LeasePart, Metrics};
 use crate::tenants::Tenants;
 
 /// How long a row or a claim stays with a worker that does not renew it; then another worker takes it over.
@@ -31,6 +32,7 @@ pub(super) struct Leases<S> {
     /// How many batches have got a lease.
     batches: AtomicU64,
     kept: Arc<Kept>,
+    metrics: Arc<Metrics>,
 }
 
 /// A lease that is renewed until this is dropped, also by a panic: a crashed attempt can be taken over.
@@ -39,8 +41,9 @@ pub(super) struct KeptLease {
     key: Key,
 }
 
+/// The leases that are renewed.
 #[derive(Default)]
-struct Kept(Mutex<HashMap<Key, Attempt>>);
+pub(super) struct Kept(Mutex<HashMap<Key, Attempt>>);
 
 /// Tenant, delivery and lease, which distinguishes an attempt that lost its lease from the one that has it now.
 type Key = (Arc<str>, DeliveryId, Lease);
@@ -72,6 +75,11 @@ impl Kept {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many leases there are.
+    pub(super) fn count(&self) -> usize {
+        self.lock().len()
+    }
+
     /// Takes the leases that end before `before`, with their attempts, and marks them as renewed until `until`.
     fn take_ending(&self, before: Duration, until: Duration) -> HashMap<Arc<str>, Renewal> {
         let mut renewals = HashMap::new();
@@ -100,8 +108,19 @@ impl Kept {
 }
 
 impl<S: Schedule> Leases<S> {
-    pub(super) fn new(clock: Clock, tenants: Arc<Tenants>, schedule: Arc<S>, owner: Owner) -> Self {
-        Self { clock, tenants, schedule, owner, batches: AtomicU64::new(0), kept: Arc::default() }
+    pub(super) fn new(
+        clock: Clock,
+        tenants: Arc<Tenants>,
+        schedule: Arc<S>,
+        owner: Owner,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self { clock, tenants, schedule, owner, batches: AtomicU64::new(0), kept: Arc::default(), metrics }
+    }
+
+    /// The leases that are renewed.
+    pub(super) fn kept(&self) -> Arc<Kept> {
+        Arc::clone(&self.kept)
     }
 
     /// A lease for the attempts of one batch, which no batch of any process had before.
@@ -156,10 +175,15 @@ impl<S: Schedule> Leases<S> {
         // Concurrently: a Redis that hangs must not cost the rows their leases, which are what counts.
         let (rows, claimed) = tokio::join!(rows, self.schedule.renew(&claims, LEASE));
         if let Err::<(), StoreError>(error) = &rows {
+            self.metrics.delivery.renewals_failed(LeasePart::Row, claims.len());
             tracing::warn!(error = %error, "renewing leases of attempts failed; retrying");
         }
-        if let Err(error) = &claimed {
-            tracing::warn!(error = %error, "renewing claims failed; retrying");
+        match &claimed {
+            Ok(changes) => self.metrics.delivery.shares_changed(*changes),
+            Err(error) => {
+                self.metrics.delivery.renewals_failed(LeasePart::Claim, claims.len());
+                tracing::warn!(error = %error, "renewing claims failed; retrying");
+            }
         }
         if rows.is_err() || claimed.is_err() {
             self.kept.mark_ending(claims, leases);
@@ -182,7 +206,8 @@ mod tests {
     async fn leases_of_a_tenant_are_renewed_together_whatever_batches_they_are_of() {
         let clock = Clock::System;
         let schedule = Arc::new(MemorySchedule::new(clock.clone(), SHARES));
-        let leases = Leases::new(clock.clone(), Arc::default(), Arc::clone(&schedule), Owner::new(b"worker"));
+        let (owner, metrics) = (Owner::new(b"worker"), Arc::default());
+        let leases = Leases::new(clock.clone(), Arc::default(), Arc::clone(&schedule), owner, metrics);
         let store = Arc::new(Store::new(Database::Sqlite(Sqlite::new("/never/opened".into()))));
         let mut kept = Vec::new();
         for (number, tenant) in (0..).zip(["a", "a", "b", "a"]) {
@@ -197,6 +222,7 @@ mod tests {
                 Duration::from_secs(number.into()),
             ));
         }
+        assert_eq!(leases.kept().count(), 4);
         let (before, until) = (Duration::from_secs(3), Duration::from_secs(9));
         let renewals = leases.kept.take_ending(before, until);
         let counts = |tenant: &str| renewals.get(tenant).map(|of| (of.claims.len(), of.leases.len()));

@@ -14,6 +14,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::telemetry::{Metrics, Task};
 use crate::tenants::{ServedTenant, Tenants, UNKNOWN_CUSTOMER};
 
 /// How often the health of tenants with attempts is published.
@@ -51,6 +52,7 @@ pub async fn run(
     active: Arc<Active>,
     tenants: Arc<Tenants>,
     board: Arc<Board>,
+    metrics: Arc<Metrics>,
     clock: Clock,
     shutdown: CancellationToken,
 ) {
@@ -61,10 +63,14 @@ pub async fn run(
         match board.turn(&format!("health:{}", tenant.config.uid), TURN).await {
             Ok(true) => {
                 let mut published = pin!(publish(&tenant, &board));
-                if tokio::time::timeout(SLOW, &mut published).await.is_err() {
-                    drop(place);
-                    published.await;
-                }
+                let is_published = match tokio::time::timeout(SLOW, &mut published).await {
+                    Ok(is_published) => is_published,
+                    Err(_) => {
+                        drop(place);
+                        published.await
+                    }
+                };
+                metrics.upkeep.visited(Task::Report, is_published);
             }
             Ok(false) | Err(_) => active.note(&tenant.config.uid),
         }

@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::seen::Seen;
-use crate::telemetry::{Metrics, Reader};
+use crate::telemetry::{Metrics, Reader, Task};
 use crate::tenants::{ServedTenant, Tenants};
 
 /// Deliveries or audit entries per transaction while saves must not be delayed, and in a hurry.
@@ -177,6 +177,8 @@ impl Retention {
             });
         }
         while rounds.join_next().await.is_some() {}
+        let took = self.clock.elapsed().saturating_sub(now);
+        self.metrics.upkeep.round(Task::Retention, self.clock.now_ms(), took);
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Memory>> {
@@ -206,7 +208,9 @@ impl Retention {
             Ok((deleted, self.delete_old_audit(tenant, turn).await?))
         };
         let mut is_done = true;
-        match deleted.await {
+        let deleted: Result<_, StoreError> = deleted.await;
+        self.metrics.upkeep.visited(Task::Retention, deleted.is_ok());
+        match deleted {
             Ok(((count, next_ms), audit_is_done)) => {
                 if count > 0 {
                     tracing::info!(tenant.code = code, count, "old deliveries deleted");
@@ -221,7 +225,7 @@ impl Retention {
                     self.lock().insert(Arc::clone(&tenant.uid), memory);
                 }
             }
-            Err::<_, StoreError>(error) => {
+            Err(error) => {
                 tracing::warn!(tenant.code = code, error = %error, "deleting old deliveries and audit entries failed; retrying")
             }
         }
@@ -257,12 +261,14 @@ impl Retention {
                 retention::delete_resends(&mut transaction, now_ms - millis(keep_resends)).await?;
                 let [delivery, resend, entry] = retention::oldest(&mut transaction).await?;
                 transaction.commit().await?;
+                self.metrics.upkeep.deleted_deliveries(batch);
                 let ends = |since: Option<i64>, keep| since.map(|since_ms| since_ms + millis(keep));
                 let next_ms =
                     [ends(delivery, self.keep), ends(resend, keep_resends), ends(entry, self.keep_audit)];
                 return Ok((deleted, Some(next_ms.into_iter().flatten().min().unwrap_or(i64::MAX))));
             }
             transaction.commit().await?;
+            self.metrics.upkeep.deleted_deliveries(batch);
             if !self.rest(turn, began, rest).await {
                 return Ok((deleted, None));
             }
@@ -287,6 +293,7 @@ impl Retention {
                 let mut transaction = database.begin(&self.clock).await?;
                 let batch = audit::delete_before(&mut transaction, event.as_deref(), before_ms, most).await?;
                 transaction.commit().await?;
+                self.metrics.upkeep.deleted_audit_entries(batch);
                 if batch < most as u64 {
                     break;
                 }

@@ -8,6 +8,7 @@ use docket_schedule::{Claim, Ended, Entry, Hint, Schedule};
 use super::lease::KeptLease;
 use super::places::Taken;
 use super::slots::Slot;
+use crate::telemetry::{Call, Metrics};
 use crate::tenants::Tenants;
 
 /// When a delivery is due again whose webhook or tenant this process may not know yet.
@@ -33,6 +34,7 @@ pub(super) type ToSettle = (Claimed, Option<Duration>);
 pub(super) struct Settle<S> {
     pub(super) tenants: Arc<Tenants>,
     pub(super) schedule: Arc<S>,
+    pub(super) metrics: Arc<Metrics>,
 }
 
 impl<S: Schedule> Settle<S> {
@@ -42,10 +44,15 @@ impl<S: Schedule> Settle<S> {
         let end =
             |(Claimed { claim, place, held, .. }, again): ToSettle| (Ended { claim, again, held }, place);
         let (ended, _places): (Vec<Ended>, Vec<Option<Taken>>) = ended.into_iter().map(end).unzip();
-        if !ended.is_empty()
-            && let Err(error) = self.schedule.settle(ended).await
-        {
-            tracing::warn!(error = %error, "settling claims failed; the claims expire by themselves");
+        if ended.is_empty() {
+            return;
+        }
+        match self.schedule.settle(ended).await {
+            Ok(changes) => self.metrics.delivery.shares_changed(changes),
+            Err(error) => {
+                self.metrics.delivery.schedule_failed(Call::Settle);
+                tracing::warn!(error = %error, "settling claims failed; the claims expire by themselves");
+            }
         }
     }
 

@@ -51,6 +51,17 @@ struct Used {
     closed: bool,
 }
 
+/// How many attempts have or had a slot, at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct InFlight {
+    /// Quick attempts.
+    pub(super) quick: usize,
+    /// Slow attempts, also those that have left their slots.
+    pub(super) slow: usize,
+    /// Slow attempts that count as beginning.
+    pub(super) starting: usize,
+}
+
 /// Slots for claims that are being made.
 pub(super) struct Reserved {
     slots: Arc<Slots>,
@@ -97,6 +108,19 @@ impl Slots {
         used.slow += left.slow;
         used.reserved += left.slow;
         Reserved { slots: Arc::clone(self), left, at: now }
+    }
+
+    /// How many attempts there are, by the clock's elapsed time. Reserved slots are of no attempt yet.
+    pub(super) fn in_flight(&self, now: Duration) -> InFlight {
+        let mut used = self.used.lock();
+        used.look(now);
+        let starting = used.starting.values().filter(|until| now < **until).count();
+        InFlight { quick: used.since.len(), slow: used.slow - used.reserved, starting }
+    }
+
+    /// How many slots there are.
+    pub(super) fn total(&self) -> usize {
+        self.total
     }
 
     /// Gives no more slots.
@@ -248,6 +272,25 @@ mod tests {
         assert_eq!(room(now + START - Duration::from_millis(1)).slow, 3);
         assert_eq!(room(now + START).slow, STARTS, "they have begun");
         drop(quick);
+    }
+
+    #[test]
+    fn attempts_are_counted_by_class_and_reservations_are_not() {
+        let slots = Slots::new(100);
+        let count = |at| {
+            let InFlight { quick, slow, starting } = slots.in_flight(at);
+            (quick, slow, starting)
+        };
+        let mut reserved = slots.reserve(25, Duration::ZERO);
+        assert_eq!(count(Duration::ZERO), (0, 0, 0));
+        let taken: Vec<Slot> =
+            [true, true, false].into_iter().flat_map(|quick| reserved.take(quick)).collect();
+        assert_eq!(count(Duration::ZERO), (2, 1, 1));
+        drop(reserved);
+        assert_eq!(count(START), (2, 1, 0), "it has started");
+        assert_eq!(count(SLOW), (0, 3, 0), "the quick ones are slow");
+        drop(taken);
+        assert_eq!(count(SLOW), (0, 0, 0));
     }
 
     #[test]

@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::report;
 use crate::seen::Seen;
-use crate::telemetry::{Metrics, Reader};
+use crate::telemetry::{Metrics, Reader, Round, Task};
 use crate::tenants::{SOURCE_LAG, ServedTenant, Tenants};
 use parts::{Start, Stopped};
 use rebuild::Rebuild;
@@ -71,6 +71,8 @@ pub struct Sweeper<S> {
     sweeps: JoinSet<Swept>,
     /// The tenant of each running sweep.
     running: HashMap<Id, String>,
+    /// The sweeps of all tenants, of which those that run are left.
+    round: Round<Id>,
     /// Tenants that changed during their sweep, which may not have seen the change.
     sweep_again: HashSet<String>,
 }
@@ -123,6 +125,7 @@ impl<S: Schedule> Sweeper<S> {
             rebuild_at: Duration::ZERO,
             sweeps: JoinSet::new(),
             running: HashMap::new(),
+            round: Round::default(),
             sweep_again: HashSet::new(),
         }
     }
@@ -269,6 +272,7 @@ impl<S: Schedule> Sweeper<S> {
     /// Sweeps every tenant. Starts them evenly over `spread`, so that a thousand databases do not get connections at
     /// once. `written`: something was written just now, which a sweep that is running may not have seen.
     fn begin_all(&mut self, dead: Option<&Dead>, spread: Duration, written: bool) {
+        let begun = self.scan.clock.elapsed();
         let running: HashSet<String> = self.running.values().cloned().collect();
         self.seen.retain(|uid, _| self.tenants.by_uid(uid).is_some());
         let tenants = self.tenants.all();
@@ -279,6 +283,16 @@ impl<S: Schedule> Sweeper<S> {
             } else if written {
                 self.sweep_again.insert(tenant.config.uid.clone());
             }
+        }
+        self.round.begin(self.running.keys().copied(), begun);
+        self.complete_round();
+    }
+
+    /// Reports the round once each of its sweeps has ended. Further parts of them follow later.
+    fn complete_round(&mut self) {
+        let Scan { clock, metrics, .. } = &self.scan;
+        if let Some(took) = self.round.complete(clock.elapsed()) {
+            metrics.upkeep.round(Task::Sweep, clock.now_ms(), took);
         }
     }
 
@@ -303,6 +317,7 @@ impl<S: Schedule> Sweeper<S> {
             // What running and earlier sweeps scheduled is lost too.
             self.sweeps = JoinSet::new();
             self.running.clear();
+            self.round = Round::default();
             self.stopped_at.clear();
             self.seen.clear();
             self.sweep_again.clear();
@@ -381,6 +396,10 @@ impl<S: Schedule> Sweeper<S> {
             Err(error) => (error.id(), None),
         };
         self.running.remove(&id);
+        self.round.visited(&id);
+        self.complete_round();
+        let is_ok = swept.as_ref().is_some_and(|swept| !matches!(swept.result, Ok(Found::Cut(_)) | Err(_)));
+        self.scan.metrics.upkeep.visited(Task::Sweep, is_ok);
         let Some(Swept { tenant, state, result }) = swept else { return };
         let uid = tenant.config.uid.clone();
         let before = self.stopped_at.remove(&uid);

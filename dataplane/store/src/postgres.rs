@@ -7,12 +7,14 @@
 
 mod budget;
 mod connection;
+mod counts;
 mod error;
 mod pool;
 mod watcher;
 
 pub use budget::{Budget, Limits};
 pub use connection::PostgresConnection;
+pub use counts::{Counts, Server, Taken, Wait, WaitTimes};
 pub use docket_schema::postgres::{AllowedDatabase, CA_FOLDER, ExternalDatabases};
 pub use watcher::{Counters, Watcher};
 

@@ -11,10 +11,12 @@ mod tables;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::Path;
+use std::time::Duration;
 
 use clap::CommandFactory;
 use docket::api::openapi;
 use docket::api::problem_type::{self, ProblemType};
+use docket::telemetry::Task;
 use docket_crds::Tenant;
 use docket_docs::{ROOT, Site};
 use docket_domain::delivery::FailureClass;
@@ -23,6 +25,7 @@ use docket_domain::status;
 use docket_operator::metrics::Store;
 use docket_operator::state::name::Name;
 use docket_schema::MIGRATIONS;
+use docket_store::postgres::{Budget, Limits};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::json;
 
@@ -46,6 +49,16 @@ fn metrics_page() -> String {
     let docket = docket::telemetry::Metrics::default();
     docket.serves(["/Orders/Save"]);
     docket.configured(0, 0);
+    for task in Task::ALL {
+        docket.upkeep.runs(task);
+        if task.has_rounds() {
+            docket.upkeep.round(task, 0, Duration::ZERO);
+        }
+    }
+    let budget = Budget::new(Limits { total: 1, per_tenant: 1 });
+    budget.counts().add_server("postgresql.example:5432".into(), false).responded(true);
+    docket.stores.postgres(budget);
+    docket.stores.redis(|| Some(true));
     let operator = docket_operator::metrics::Metrics::default();
     operator.leads(true);
     operator.store(Store::Redis, true);

@@ -98,9 +98,12 @@ fn cases() -> Vec<Case> {
         case(
             "DocketApiSlow",
             &[
-                ("docket_http_request_seconds_bucket{le='0.512'}", "0+60x10 600x50"),
-                ("docket_http_request_seconds_bucket{le='2.048'}", "0+60x60"),
-                ("docket_http_request_seconds_bucket{le='+Inf'}", "0+60x60"),
+                ("docket_http_request_seconds_bucket{route='/Orders/Save',le='0.5'}", "0+60x10 600x50"),
+                ("docket_http_request_seconds_bucket{route='/Orders/Save',le='2.5'}", "0+60x60"),
+                ("docket_http_request_seconds_bucket{route='/Orders/Save',le='+Inf'}", "0+60x60"),
+                ("docket_http_request_seconds_bucket{route='/Orders/Get',le='0.5'}", "0+1x60"),
+                ("docket_http_request_seconds_bucket{route='/Orders/Get',le='2.5'}", "0+1x60"),
+                ("docket_http_request_seconds_bucket{route='/Orders/Get',le='+Inf'}", "0+1x60"),
             ],
             18,
             Some(30),

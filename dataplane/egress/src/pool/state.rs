@@ -8,7 +8,7 @@ use docket_domain::delivery::FailureClass;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Borrowed, OPENINGS, Unopened};
+use super::{Borrowed, Connections, OPENINGS, Unopened};
 use crate::connection::Connection;
 use crate::kept::Kept;
 use crate::target::{Receiver, Target};
@@ -23,7 +23,33 @@ pub(super) struct State {
     pub(super) has_closer: bool,
     /// The receivers that have an attempt or an opening.
     receivers: HashMap<Receiver, (Busy, HashMap<Arc<Target>, Line>)>,
+    /// Over all receivers.
+    totals: Totals,
     next_ticket: u64,
+}
+
+/// How many connections there are that are not idle, and how many attempts wait.
+#[derive(Clone, Copy, Default)]
+struct Totals {
+    in_use: usize,
+    opening: usize,
+    starving: usize,
+    waiting: usize,
+}
+
+impl Totals {
+    /// What changes when a line changes.
+    fn of(busy: &Busy, line: &Line) -> Self {
+        let (in_use, starving) = (busy.in_use, busy.starving);
+        Self { in_use, opening: line.opening, starving, waiting: line.waiting.len() }
+    }
+
+    fn replace(&mut self, before: Self, after: Self) {
+        self.in_use = self.in_use + after.in_use - before.in_use;
+        self.opening = self.opening + after.opening - before.opening;
+        self.starving = self.starving + after.starving - before.starving;
+        self.waiting = self.waiting + after.waiting - before.waiting;
+    }
 }
 
 /// How busy a receiver is, over all its URLs.
@@ -97,13 +123,16 @@ impl State {
         target: &Arc<Target>,
         change: impl FnOnce(&mut Busy, &mut Line) -> T,
     ) -> T {
-        let mut receiver = match self.receivers.entry(target.receiver.clone()) {
+        let Self { receivers, totals, .. } = self;
+        let mut receiver = match receivers.entry(target.receiver.clone()) {
             Entry::Occupied(receiver) => receiver,
             Entry::Vacant(receiver) => receiver.insert_entry(Default::default()),
         };
         let (busy, lines) = receiver.get_mut();
         let line = lines.entry(Arc::clone(target)).or_default();
+        let before = Totals::of(busy, line);
         let changed = change(busy, line);
+        totals.replace(before, Totals::of(busy, line));
         if line.is_empty() {
             lines.remove(target);
             if lines.is_empty() {
@@ -117,6 +146,13 @@ impl State {
     #[cfg(test)]
     pub(super) fn is_quiet(&self) -> bool {
         self.receivers.is_empty()
+    }
+
+    /// How many connections there are, and how many attempts wait.
+    pub(super) fn connections(&self) -> Connections {
+        let Totals { in_use, opening, starving, waiting } = self.totals;
+        let idle = self.idle.count();
+        Connections { in_use, idle, opening, starving, waiting, ..Connections::default() }
     }
 
     /// Puts an attempt at the end of the line. Returns its ticket.

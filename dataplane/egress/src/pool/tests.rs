@@ -234,6 +234,27 @@ async fn connection_that_is_opened_after_its_attempt_has_another_is_kept() {
     openings.none().await;
 }
 
+#[tokio::test]
+async fn connections_and_attempts_that_wait_are_counted() {
+    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let mut waits = [attempt(&pool, &target, &openings)];
+    wait(&mut waits).await;
+    let opening = openings.next().await;
+    let none = Connections::default();
+    assert_eq!(pool.connections(), Connections { opening: 1, waiting: 1, ..none });
+    let (ours, _theirs) = answered().await;
+    end(opening, ours);
+    let [waits] = waits;
+    let borrowed = connected(waits.await);
+    assert_eq!(pool.connections(), Connections { in_use: 1, opened: 1, ..none });
+    borrowed.give_back(true);
+    assert_eq!(pool.connections(), Connections { idle: 1, opened: 1, ..none });
+    let reused = connected(attempt(&pool, &target, &openings).await);
+    assert_eq!(pool.connections(), Connections { in_use: 1, opened: 1, reused: 1, ..none });
+    drop(reused);
+    assert_eq!(pool.connections(), Connections { opened: 1, reused: 1, ..none });
+}
+
 #[tokio::test(start_paused = true)]
 async fn opening_that_starves_closes_the_connections_to_its_receiver() {
     let (pool, one, two) = (Pool::default(), at("https://a.example/one"), at("https://a.example/two"));
@@ -249,6 +270,7 @@ async fn opening_that_starves_closes_the_connections_to_its_receiver() {
     assert!(pool.lock().idle.pop(&one).is_none(), "it was closed");
     assert!(pool.lock().idle.pop(&elsewhere).is_some(), "another receiver");
     advance_by_steps(STARVING - LONGEST_WAIT).await;
+    assert_eq!((pool.connections().opening, pool.connections().starving), (1, 1));
     let mut more = [attempt(&pool, &one, &openings)];
     wait(&mut more).await;
     let _another = openings.next().await;

@@ -1,5 +1,5 @@
 -- Own: room in all, for webhooks that are not quick, of this only for tenants without a claim; the lease in milliseconds. Returns tenant, webhook, delivery and
--- fence of each claim, and whether its webhook is quick (1 or 0).
+-- fence of each claim, whether its webhook is quick (1 or 0), and for how many milliseconds the entry had been due.
 local slots, slow, newcomers, till = tonumber(own[1]), tonumber(own[2]), tonumber(own[3]), now + own[4]
 local claimed, is_broken = {}, false
 -- How many times AT_ONCE tenants are looked at for those without a claim.
@@ -77,7 +77,7 @@ local function take(class, tenant, part)
     local q, head = queue.name, queue.head
     local w, id = string.sub(q, #t + 2), string.sub(head, #q + 18)
     set(WAITING, head, false)
-    claimed[#claimed + 1] = { t, w, id, hold(t, w, id, q, till), class == QUICK and 1 or 0 }
+    claimed[#claimed + 1] = { t, w, id, hold(t, w, id, q, till), class == QUICK and 1 or 0, now - due_of(q, head) }
     set(TURNS, class.mark .. t, w)
     set(STATE, class.turn, t)
     if in_flight(q) < pace(q).share then

@@ -202,10 +202,14 @@ local function claimed_of(q, of_webhook)
     if not p.full then learn(q, p.share, p.quick, true, p.decreased) end
 end
 
+-- How many shares this transition has changed.
+local grown, shrunk = 0, 0
+
 -- An attempt was not quick.
 local function shrink(q, to)
     local p = pace(q)
     if p.share > to and math.abs(now - p.decreased) >= pause_ms then
+        shrunk = shrunk + 1
         learn(q, math.max(math.floor(p.share / 2), to), false, false, now)
     elseif p.quick then
         learn(q, p.share, false, p.full, p.decreased)
@@ -216,6 +220,7 @@ end
 local function grow(q, to, quick)
     local p = pace(q)
     local share = p.full and p.share < to and math.min(p.share * 2, to) or p.share
+    if share ~= p.share then grown = grown + 1 end
     if share ~= p.share or p.quick ~= quick then learn(q, share, quick, p.full and share == p.share, p.decreased) end
 end
 

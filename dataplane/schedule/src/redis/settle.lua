@@ -1,5 +1,6 @@
 -- Own: tenant, delivery, fence, milliseconds until it is due again ('': it is removed), for how many milliseconds its
--- attempt held the place ('': there was none). Returns 1 if something is due, or due earlier; otherwise 0.
+-- attempt held the place ('': there was none). Returns 1 if something is due, or due earlier, otherwise 0; and how many shares
+-- grew and shrank.
 local longest = {}
 for _, claim in ipairs(named_claims(1, 5)) do
     local again, held = own[claim.at + 3], own[claim.at + 4]
@@ -7,4 +8,4 @@ for _, claim in ipairs(named_claims(1, 5)) do
     if held ~= '' then longest[claim.q] = math.max(longest[claim.q] or 0, held) end
 end
 for q, held in pairs(longest) do ended_after(q, held) end
-return finish_and_notify()
+return { finish_and_notify(), grown, shrunk }

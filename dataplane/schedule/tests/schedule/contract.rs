@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use docket_domain::delivery::DeliveryId;
 use docket_schedule::shares::{self, BACKLOG, QUICK};
 use docket_schedule::{
-    Claim, Ended, Entry, HandOffs, Hint, Places, Room, Schedule, ShareLimits, Shares, TenantShares,
-    WebhookPlaces,
+    Claim, Ended, Entry, HandOffs, Hint, Overdue, Places, Room, Schedule, ShareChanges, ShareLimits, Shares,
+    TenantShares, WebhookPlaces,
 };
 
 use crate::rig::id;
@@ -488,6 +488,59 @@ pub(crate) async fn places_say_how_many_are_taken_and_why_there_are_few(rig: imp
     assert_eq!(places(&[]).await.2, []);
 }
 
+pub(crate) async fn a_claim_says_for_how_long_its_entry_was_due(rig: impl Rig) {
+    put(&rig, [hint("a", "w", 1, seconds(5))]).await;
+    rig.advance(seconds(25)).await;
+    let claims = claimed(&rig, 9).await;
+    assert!((seconds(20)..seconds(30)).contains(&claims[0].overdue), "{claims:?}");
+    let handed_off = hand_off(&rig, vec![entry("b", "w", 2)], ANY).await;
+    assert_eq!(handed_off[0].overdue, NOW);
+    rig.advance(LEASE + seconds(40)).await;
+    let again = claimed(&rig, 9).await;
+    assert_eq!(again.len(), 2);
+    let since_its_end = seconds(40)..seconds(50);
+    assert!(again.iter().all(|claim| since_its_end.contains(&claim.overdue)), "{again:?}");
+}
+
+pub(crate) async fn what_is_due_and_not_claimed_is_counted(rig: impl Rig) {
+    let overdue = async || {
+        let Overdue { entries, held, longest, next } = rig.schedule().overdue("").await.expect("counts");
+        assert_eq!(next, None);
+        // Redis has a clock of its own.
+        (entries, held, longest.map(|longest| longest.as_secs() / 10 * 10))
+    };
+    assert_eq!(overdue().await, (0, 0, None));
+    put(&rig, (0..).zip([10, 20, 30, 900]).map(|(n, wait)| hint("a", "w", n, seconds(wait)))).await;
+    put(&rig, [hint("b", "w", 9, seconds(20)), hint("b", "x", 10, seconds(900))]).await;
+    assert_eq!(overdue().await, (0, 0, None));
+    rig.advance(seconds(30)).await;
+    assert_eq!(overdue().await, (4, 0, Some(20)));
+    assert_eq!(claimed(&rig, 9).await.len(), 3);
+    assert_eq!(overdue().await, (0, 1, None), "it waits for a place of its webhook");
+    rig.advance(LEASE + seconds(10)).await;
+    assert_eq!(overdue().await, (3, 1, Some(10)), "claims have expired");
+}
+
+pub(crate) async fn the_end_of_claims_says_how_many_shares_changed(rig: impl Rig) {
+    let changes = async |held| {
+        let claims = fill(&rig, "a", "w").await;
+        let ended = claims.into_iter().map(|claim| Ended { claim, again: None, held: Some(held) });
+        let ShareChanges { grown, shrunk } = rig.schedule().settle(ended.collect()).await.expect("settles");
+        (grown, shrunk)
+    };
+    assert_eq!(changes(QUICK).await, (1, 0));
+    assert_eq!(changes(LONG).await, (0, 1));
+    quicken(&rig, "a", "x").await;
+    let claims = hand_off(&rig, vec![entry("a", "x", 1)], ANY).await;
+    let ended = claims.into_iter().map(|claim| Ended { claim, again: None, held: Some(QUICK) });
+    let unchanged = rig.schedule().settle(ended.collect()).await.expect("settles");
+    assert_eq!(unchanged, ShareChanges::default(), "its share was not full");
+    grow(&rig, "b", "w", 1).await;
+    let claims = fill(&rig, "b", "w").await;
+    let renewed = rig.schedule().renew(&claims, LEASE).await.expect("renews");
+    assert_eq!((renewed.grown, renewed.shrunk), (0, 1));
+}
+
 pub(crate) async fn a_claim_that_needs_to_be_renewed_is_long(rig: impl Rig) {
     grow(&rig, "a", "w", 1).await;
     let claims = fill(&rig, "a", "w").await;
@@ -707,6 +760,8 @@ macro_rules! contract_suite {
             each_webhook_and_each_tenant_gets_one_entry_in_turn,
             what_is_put_back_gives_its_share_back,
             a_put_and_a_settled_claim_wake_a_waiter,
+            a_claim_says_for_how_long_its_entry_was_due,
+            what_is_due_and_not_claimed_is_counted,
         }
         $crate::contract::contract_suite! { $rig, $crate::contract::CHANGING;
             a_hand_off_claims_what_there_is_room_for,
@@ -726,6 +781,7 @@ macro_rules! contract_suite {
             many_timeouts_at_once_are_one_decrease,
             a_slow_webhook_gets_the_places_of_an_unknown_one,
             places_say_how_many_are_taken_and_why_there_are_few,
+            the_end_of_claims_says_how_many_shares_changed,
             a_claim_that_needs_to_be_renewed_is_long,
             an_expired_claim_says_nothing_of_its_webhook,
             webhooks_that_are_not_quick_stay_within_their_room,

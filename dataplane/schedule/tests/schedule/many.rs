@@ -48,6 +48,23 @@ async fn four_processes_claim_each_entry_once() {
 }
 
 #[tokio::test]
+async fn what_is_due_is_counted_in_parts() {
+    let rig = Rig::with(WIDE);
+    put(&rig.schedule, (0..600).map(|n| hint(&format!("t{}", n % 7), &format!("w{n}"), n))).await;
+    let (mut entries, mut after, mut parts) = (0, String::new(), 0);
+    loop {
+        let overdue = rig.schedule.overdue(&after).await.expect("counts");
+        (entries, parts) = (entries + overdue.entries, parts + 1);
+        match overdue.next {
+            Some(next) => after = next,
+            None => break,
+        }
+    }
+    assert_eq!((entries, parts), (600, 3));
+    assert_eq!(claimed(&rig.schedule, 250).await.len(), 250, "it has changed nothing");
+}
+
+#[tokio::test]
 async fn shares_count_over_all_processes() {
     let rig = Rig::new();
     let other = schedule(&rig.server.url(), crate::contract::SHARES);

@@ -56,6 +56,15 @@ impl ExcessFound {
 pub struct NotAllowed;
 
 impl Target {
+    /// Returns the hosts of the URL in its order, each as `host:port`, separated by commas.
+    pub fn hosts(&self) -> String {
+        let named = hosts(&self.config).into_iter().map(|(host, port)| match host.contains(':') {
+            true => format!("[{host}]:{port}"),
+            false => format!("{host}:{port}"),
+        });
+        named.collect::<Vec<_>>().join(",")
+    }
+
     /// Connects and logs in: to the first host and address that accepts. Takes at most the configured `connect_timeout` for
     /// each address; the caller limits the rest.
     pub fn connect(&self) -> Boxed<'_, Result<Connected, Error>> {

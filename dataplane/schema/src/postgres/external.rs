@@ -109,6 +109,11 @@ impl ExternalDatabases {
         Self { allow, ca_folder }
     }
 
+    /// Returns whether the platform writes the URLs, and not the owners of tenants: `sslrootcert` may name any file.
+    pub fn are_of_the_platform(&self) -> bool {
+        self.ca_folder.is_none()
+    }
+
     /// Whether a connection to `address` of the URL's host may be opened. A special address needs a network that has it: the owner
     /// of a name decides its addresses. A metadata service is never permitted.
     pub(super) fn permits(&self, host: &str, address: IpAddr) -> bool {

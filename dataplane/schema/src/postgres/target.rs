@@ -284,6 +284,19 @@ mod tests {
     }
 
     #[test]
+    fn hosts_of_a_url_are_named_without_the_rest_of_it() {
+        for (place, hosts) in [
+            ("db.example", "db.example:5432"),
+            ("db.example:5433", "db.example:5433"),
+            ("a.example,b.example:5433", "a.example:5432,b.example:5433"),
+            ("[2a00::1]:5433", "[2a00::1]:5433"),
+        ] {
+            let target = Target::parse(&format!("postgres://user:hunter2@{place}/x")).expect(place);
+            assert_eq!(target.hosts(), hosts);
+        }
+    }
+
+    #[test]
     fn a_wrong_url_is_named_without_being_repeated() {
         for (url, expected) in [
             ("hunter2", InvalidUrl::NotPostgres),

@@ -118,6 +118,14 @@ async fn round_deletes_all_old_deliveries_and_no_younger_ones() {
     rig.time.advance(Duration::from_millis(1));
     rig.retention.round().await;
     assert_eq!(rig.left(0).await, 0);
+    let metrics = rig.metrics.text();
+    for line in [
+        "docket_deliveries_deleted_total 450",
+        "docket_upkeep_round_seconds_count{task=\"retention\"} 2",
+        "docket_upkeep_tenants_total{task=\"retention\",result=\"ok\"} 2",
+    ] {
+        assert!(metrics.lines().any(|found| found == line), "{line} in:\n{metrics}");
+    }
 }
 
 #[tokio::test]

@@ -151,6 +151,7 @@ impl<S: Schedule> Scan<S> {
             let mut hints = tenant.hints(page, now);
             // Deliveries of a webhook that is not served are not due.
             hints.retain(|hint| hint.wait <= horizon && tenant.webhook(&hint.entry.webhook).is_some());
+            let count = hints.len();
             let put = self.schedule.put(hints).await;
             let was_away = self.schedule_away.swap(put.is_err(), Ordering::Relaxed);
             match put {
@@ -160,6 +161,7 @@ impl<S: Schedule> Scan<S> {
                     if !full.is_empty() {
                         return Ok(Found::UpTo(after.unwrap_or_default(), first));
                     }
+                    self.metrics.upkeep.swept(count);
                 }
                 Err(error) => {
                     // Logged once and not for each tenant.

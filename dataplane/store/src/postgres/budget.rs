@@ -20,6 +20,8 @@ use docket_schema::postgres::ExcessFound;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 
+use super::counts::{Counts, Taken, Wait};
+
 /// For this long a tenant's connection stays with its own requests, before one that came first of a tenant with no more places: one
 /// that has none, or one that has some, which may soon serve it. An idle one stays for the shorter time, unless a tenant has none.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -65,6 +67,7 @@ struct Shared {
     /// For migrations, which may take long: a quarter.
     migrations: Arc<Semaphore>,
     openings: Semaphore,
+    counts: Counts,
 }
 
 /// While a request is in line, no place is free, and [`Shared::release`] looks for idle connections that it may have.
@@ -94,6 +97,8 @@ struct Idle {
 struct Waiter {
     pool: PoolId,
     since: Instant,
+    /// Whether a connection came back that it would have got, had this not been kept for its tenant.
+    met_a_kept_one: bool,
     grant: oneshot::Sender<Grant>,
 }
 
@@ -198,12 +203,15 @@ impl Shared {
                     return;
                 };
                 let waiter = state.waiting.get(neediest).map(|waiter| (waiter.pool, waiter.since.elapsed()));
-                let number = waiter.and_then(|(pool, waited)| state.of_another(pool, waited));
-                number.and_then(|number| state.take_idle(number))
+                let chosen = waiter.and_then(|(pool, waited)| state.of_another(pool, waited));
+                chosen.and_then(|(number, rule)| Some((state.take_idle(number)?, rule)))
             };
             match closed {
                 // Its place goes to the neediest in line.
-                Some(opened) => drop(opened.close()),
+                Some((opened, rule)) => {
+                    self.counts.take(rule);
+                    drop(opened.close());
+                }
                 None => tokio::time::sleep(RELEASE_EVERY).await,
             }
         }
@@ -219,19 +227,22 @@ struct Other {
 }
 
 /// The number of the connection whose place a request gets that has waited so long and whose tenant has so many places, of
-/// these, the one that was idle longest first.
-fn choose(has: usize, waited: Duration, others: &[Other]) -> Option<u64> {
+/// these, the one that was idle longest first; and the rule that gives it the place.
+fn choose(has: usize, waited: Duration, others: &[Other]) -> Option<(u64, Taken)> {
     let unused = others.first().filter(|other| other.unused_for >= UNUSED);
-    let of_many = || others.iter().find(|other| has + 1 < other.places);
-    if let Some(other) = unused.or_else(of_many) {
-        return Some(other.number);
+    if let Some(other) = unused {
+        return Some((other.number, Taken::Unused));
+    }
+    if let Some(other) = others.iter().find(|other| has + 1 < other.places) {
+        return Some((other.number, Taken::TwoMore));
     }
     if has > 0 && waited < PATIENCE {
         return None;
     }
+    let rule = if has == 0 { Taken::NoConnection } else { Taken::WaitedLong };
     // Not the one that was idle longest: where more tenants take turns than have connections, it is the next one's.
     let others: Vec<&Other> = others.iter().filter(|other| has <= other.places).collect();
-    others.get(others.len() / 2).map(|other| other.number)
+    others.get(others.len() / 2).map(|other| (other.number, rule))
 }
 
 impl State {
@@ -252,8 +263,9 @@ impl State {
         Some(idle.opened)
     }
 
-    /// The number of the idle connection whose place a request of this pool gets that has waited so long.
-    fn of_another(&self, pool: PoolId, waited: Duration) -> Option<u64> {
+    /// The number of the idle connection whose place a request of this pool gets that has waited so long, and the rule that gives it
+    /// the place.
+    fn of_another(&self, pool: PoolId, waited: Duration) -> Option<(u64, Taken)> {
         let others = self.idle.iter().filter(|(_, idle)| !idle.opened.is_kept());
         let others: Vec<Other> = others
             .map(|(number, idle)| Other {
@@ -313,8 +325,8 @@ impl State {
     }
 
     /// Where in line the request is that gets a connection of this pool, which comes back. `None`: it stays with the pool.
-    /// `is_kept`: no other pool gets it.
-    fn next_after(&mut self, pool: PoolId, is_kept: bool) -> Option<usize> {
+    /// `is_kept`: no other pool gets it. Counts the rule that decides against another pool, or against this one.
+    fn next_after(&mut self, pool: PoolId, is_kept: bool, counts: &Counts) -> Option<usize> {
         let neediest = self.neediest()?;
         let own = self.waiting.iter().position(|waiter| waiter.pool == pool);
         let other = self.waiting.get(neediest)?;
@@ -325,8 +337,21 @@ impl State {
             (_, _) => PATIENCE_WITH_PLACES,
         };
         let is_late = own.is_none_or(|own| neediest < own) && other.since.elapsed() >= patience;
-        let gives_up = theirs + 1 < ours || theirs <= ours && is_late;
-        if gives_up && !is_kept { Some(neediest) } else { own }
+        let rule = match (theirs, own) {
+            _ if theirs + 1 < ours => Taken::TwoMore,
+            _ if theirs > ours || !is_late => return own,
+            (0, None) => Taken::NoConnection,
+            (_, _) => Taken::WaitedLong,
+        };
+        if is_kept {
+            let other = self.waiting.get_mut(neediest)?;
+            if !std::mem::replace(&mut other.met_a_kept_one, true) {
+                counts.wait(Wait::Kept);
+            }
+            return own;
+        }
+        counts.take(rule);
+        Some(neediest)
     }
 }
 
@@ -348,9 +373,9 @@ impl Budget {
         let (retries, first_tries, migrations) = (quarter(), quarter(), quarter());
         let state = Mutex::new(state);
         let per_tenant = limits.per_tenant;
-        let openings = Semaphore::new(OPENINGS);
+        let (openings, counts) = (Semaphore::new(OPENINGS), Counts::default());
         Self {
-            shared: Arc::new(Shared { limits, state, retries, first_tries, migrations, openings }),
+            shared: Arc::new(Shared { limits, state, retries, first_tries, migrations, openings, counts }),
             per_tenant,
         }
     }
@@ -364,6 +389,16 @@ impl Budget {
     /// How many connections are open or being opened.
     pub fn open(&self) -> usize {
         self.shared.limits.total - self.shared.lock().free
+    }
+
+    /// Returns how many connections are open and not in use.
+    pub fn idle(&self) -> usize {
+        self.shared.lock().idle.len()
+    }
+
+    /// Returns what the process counts of its connections.
+    pub fn counts(&self) -> &Counts {
+        &self.shared.counts
     }
 
     /// Closes the connections that were idle for so long.
@@ -450,14 +485,16 @@ impl Budget {
                 return Some(Grant::Place(Place { shared: Arc::clone(&self.shared), pool }));
             }
             if state.is_neediest(pool)
-                && let Some(number) = state.of_another(pool, Duration::ZERO)
+                && let Some((number, rule)) = state.of_another(pool, Duration::ZERO)
                 && let Some(opened) = state.take_idle(number)
             {
                 drop(state);
+                self.shared.counts.take(rule);
                 return Some(Grant::Place(opened.close().pass_to(pool)));
             }
+            self.shared.counts.wait(Wait::ProcessLimit);
             let (grant, waited_for) = oneshot::channel();
-            state.waiting.push_back(Waiter { pool, since: Instant::now(), grant });
+            state.waiting.push_back(Waiter { pool, since: Instant::now(), met_a_kept_one: false, grant });
             self.shared.release_later(&mut state);
             waited_for
         };
@@ -469,7 +506,7 @@ impl Budget {
     pub(super) fn put_back(&self, pool: PoolId, mut opened: Opened) {
         loop {
             let mut state = self.shared.lock();
-            let next = state.next_after(pool, opened.is_kept());
+            let next = state.next_after(pool, opened.is_kept(), &self.shared.counts);
             let Some(waiter) = next.and_then(|at| state.waiting.remove(at)) else {
                 state.put_idle(pool, opened);
                 return self.shared.release_later(&mut state);
@@ -501,6 +538,15 @@ mod tests {
     }
 
     fn next_of(is_kept: bool, ours: usize, theirs: usize, waiting: &[(PoolId, u64)]) -> Option<PoolId> {
+        ruled(is_kept, (ours, theirs), waiting).0
+    }
+
+    /// The same, with the rules that were counted.
+    fn ruled(
+        is_kept: bool,
+        (ours, theirs): (usize, usize),
+        waiting: &[(PoolId, u64)],
+    ) -> (Option<PoolId>, Vec<&'static str>) {
         let budget = Budget::new(Limits { total: 1, per_tenant: 1 });
         let mut state = budget.shared.lock();
         (0..ours).for_each(|_| state.add_place(OURS));
@@ -510,11 +556,25 @@ mod tests {
             let (grant, waits) = oneshot::channel();
             let since =
                 Instant::now().checked_sub(Duration::from_millis(*waited_ms)).expect("after the boot");
-            state.waiting.push_back(Waiter { pool: *pool, since, grant });
+            state.waiting.push_back(Waiter { pool: *pool, since, met_a_kept_one: false, grant });
             granted.push(waits);
         }
-        let next = state.next_after(OURS, is_kept)?;
-        Some(waiting[next].0)
+        let counts = budget.counts();
+        let next = state.next_after(OURS, is_kept, counts).map(|next| waiting[next].0);
+        let taken = Taken::ALL.into_iter().filter(|rule| counts.taken(*rule) > 0).map(Taken::as_str);
+        let waits = Wait::ALL.into_iter().filter(|rule| counts.waits(*rule) > 0).map(Wait::as_str);
+        (next, taken.chain(waits).collect())
+    }
+
+    #[test]
+    fn rule_that_decides_is_counted() {
+        assert_eq!(ruled(false, (3, 1), &[(OTHER, 1)]), (Some(OTHER), vec!["TwoMore"]));
+        assert_eq!(ruled(false, (1, 0), &[(OTHER, 1)]), (Some(OTHER), vec!["NoConnection"]));
+        assert_eq!(ruled(false, (1, 0), &[(OTHER, 150), (OURS, 9)]), (Some(OTHER), vec!["WaitedLong"]));
+        assert_eq!(ruled(true, (3, 1), &[(OTHER, 1)]), (None, vec!["Kept"]));
+        assert_eq!(ruled(false, (1, 1), &[(OTHER, 1)]), (None, vec![]));
+        assert_eq!(ruled(true, (1, 1), &[(OURS, 1)]), (Some(OURS), vec![]));
+        assert_eq!(ruled(false, (1, 0), &[]), (None, vec![]));
     }
 
     #[test]
@@ -537,13 +597,17 @@ mod tests {
             let others: Vec<Other> = others.iter().enumerate().map(other).collect();
             choose(has, Duration::from_millis(waited_ms), &others)
         };
-        assert_eq!(chosen(0, 0, &[(1, 30), (1, 20), (1, 10)]), Some(1), "the middle one");
-        assert_eq!(chosen(0, 0, &[(1, 30), (1, 20), (2, 10)]), Some(2), "its tenant has another one");
-        assert_eq!(chosen(0, 0, &[(1, 3_000), (1, 20), (2, 10)]), Some(0), "no request has used it");
+        assert_eq!(
+            chosen(0, 0, &[(1, 30), (1, 20), (1, 10)]),
+            Some((1, Taken::NoConnection)),
+            "the middle one"
+        );
+        assert_eq!(chosen(0, 0, &[(1, 30), (1, 20), (2, 10)]), Some((2, Taken::TwoMore)));
+        assert_eq!(chosen(0, 0, &[(1, 3_000), (1, 20), (2, 10)]), Some((0, Taken::Unused)));
         assert_eq!(chosen(1, 0, &[(1, 30), (2, 20)]), None);
-        assert_eq!(chosen(1, 0, &[(1, 30), (3, 20)]), Some(1), "its tenant has two more");
-        assert_eq!(chosen(1, 0, &[(1, 3_000), (1, 20)]), Some(0));
-        assert_eq!(chosen(1, 100, &[(1, 30), (1, 20), (1, 10)]), Some(1), "it has waited long");
+        assert_eq!(chosen(1, 0, &[(1, 30), (3, 20)]), Some((1, Taken::TwoMore)));
+        assert_eq!(chosen(1, 0, &[(1, 3_000), (1, 20)]), Some((0, Taken::Unused)));
+        assert_eq!(chosen(1, 100, &[(1, 30), (1, 20), (1, 10)]), Some((1, Taken::WaitedLong)));
         assert_eq!(chosen(2, 100, &[(1, 30), (1, 20)]), None, "the others have fewer");
         assert_eq!(chosen(0, 0, &[]), None);
     }

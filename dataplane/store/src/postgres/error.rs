@@ -17,6 +17,15 @@ pub(super) fn is_away(error: &tokio_postgres::Error) -> bool {
     }
 }
 
+/// Whether an error is a response of a server that works, also if the response refuses something. A server that starts or stops says so.
+pub(super) fn is_response(error: &tokio_postgres::Error) -> bool {
+    let ends = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW];
+    match error.code() {
+        Some(code) => class_of(code) != "08" && !ends.contains(code),
+        None => !is_lost(error),
+    }
+}
+
 /// Whether an error that is not the server's comes from the connection.
 fn is_lost(error: &tokio_postgres::Error) -> bool {
     error.is_closed() || std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>())

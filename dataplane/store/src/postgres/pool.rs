@@ -13,7 +13,8 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::budget::{Budget, Grant, Opened, Place, PoolId};
-use super::error::{is_away, unavailable};
+use super::counts::{Server, Wait};
+use super::error::{is_away, is_response, unavailable};
 use crate::error::{AtConnectionLimit, StoreError};
 
 /// How long a request waits for a turn of its tenant, and for a new connection.
@@ -48,6 +49,8 @@ pub(super) struct Pool {
     external: Option<Arc<ExternalDatabases>>,
     budget: Budget,
     id: PoolId,
+    /// Knows whether the server responds.
+    server: Arc<Server>,
     /// One permit per connection that the tenant may have.
     turns: Arc<Semaphore>,
     /// Wakes requests that wait for a connection that is in use.
@@ -67,6 +70,7 @@ pub(super) struct Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         self.budget.close_idle_of(self.id, Duration::ZERO);
+        self.budget.counts().leave_server(&self.server);
     }
 }
 
@@ -110,10 +114,14 @@ impl Pool {
         budget: &Budget,
         external: Option<Arc<ExternalDatabases>>,
     ) -> Result<Self, InvalidUrl> {
-        let pool = Self {
+        // Only its server is kept: a TLS configuration is large, and there may be ten thousand idle tenants.
+        let hosts = target(url, external.as_ref())?.hosts();
+        let is_external = external.as_ref().is_some_and(|databases| !databases.are_of_the_platform());
+        Ok(Self {
             url: url.into(),
             external,
             id: budget.new_pool(),
+            server: budget.counts().add_server(hosts, is_external),
             turns: Arc::new(Semaphore::new(budget.per_tenant())),
             came_back: Notify::new(),
             opening_cost_us: AtomicU64::new(micros(OPENING_COST.0)),
@@ -122,18 +130,7 @@ impl Pool {
             is_known: AtomicBool::new(false),
             is_away: AtomicBool::new(false),
             retry: Arc::new(Semaphore::new(1)),
-        };
-        // Only checked: a TLS configuration is large, and there may be ten thousand idle tenants.
-        pool.target()?;
-        Ok(pool)
-    }
-
-    fn target(&self) -> Result<Target, InvalidUrl> {
-        let url = self.url.expose_secret();
-        match &self.external {
-            Some(databases) => Target::external(url, databases),
-            None => Target::parse(url),
-        }
+        })
     }
 
     /// The name of the database, if the URL has one.
@@ -162,6 +159,7 @@ impl Pool {
 
     /// The right to migrate, which only some tenants have at once.
     pub(super) async fn migration_place(&self) -> Option<OwnedSemaphorePermit> {
+        self.budget.counts().wait_for(self.budget.migrations(), Wait::Migration);
         // Semaphores are never closed here.
         Arc::clone(self.budget.migrations()).acquire_owned().await.ok()
     }
@@ -169,8 +167,10 @@ impl Pool {
     /// Waits for a connection and opens it if needed, both within bounds.
     pub(super) async fn acquire(&self) -> Result<Acquired, StoreError> {
         let begun = Instant::now();
+        let _waiting = self.budget.counts().begin();
         let retry = timeout_at(begun + WAIT, self.wait_for_retry()).await;
         let retry = retry.map_err(|_| unavailable(NoConnection::Busy(WAIT)))?;
+        self.budget.counts().wait_for(&self.turns, Wait::TenantShare);
         // Semaphores are never closed here.
         let turn = timeout_at(begun + WAIT, Arc::clone(&self.turns).acquire_owned()).await;
         let turn = turn.map_err(|_| self.no_turn())?.ok();
@@ -196,6 +196,7 @@ impl Pool {
         if left.is_zero() {
             return;
         }
+        self.budget.counts().wait(Wait::OwnInUse);
         let begun = Instant::now();
         let one_is_free = async {
             loop {
@@ -225,13 +226,16 @@ impl Pool {
         if self.responds() {
             return None;
         }
-        let retry = Arc::clone(&self.retry).acquire_owned().await.ok()?;
         // One that is not known yet must not wait for those that are known to be away.
-        let places = match self.is_away.load(Ordering::Relaxed) {
-            true => self.budget.retries(),
-            false => self.budget.first_tries(),
+        let places = || match self.is_away.load(Ordering::Relaxed) {
+            true => (self.budget.retries(), Wait::DatabaseAway),
+            false => (self.budget.first_tries(), Wait::DatabaseNotKnown),
         };
-        let place = Arc::clone(places).acquire_owned().await.ok()?;
+        let (others, rule) = places();
+        let scarcer = if self.retry.available_permits() == 0 { &self.retry } else { others };
+        self.budget.counts().wait_for(scarcer, rule);
+        let retry = Arc::clone(&self.retry).acquire_owned().await.ok()?;
+        let place = Arc::clone(places().0).acquire_owned().await.ok()?;
         // The request before this one may have had a response.
         (!self.responds()).then_some((retry, place))
     }
@@ -242,11 +246,13 @@ impl Pool {
 
     async fn open(&self, place: Place, until: Instant) -> Result<Opened, StoreError> {
         self.waited_us.store(0, Ordering::Relaxed);
+        self.budget.counts().wait_for(self.budget.openings(), Wait::Opening);
         let opening = timeout_at(until, self.budget.openings().acquire()).await;
         let opening = opening.map_err(|_| busy())?;
         let begun = Instant::now();
         let until = until.clamp(begun + CONNECT, begun + WAIT);
-        let target = configured(self.target().map_err(unavailable)?);
+        let target = target(self.url.expose_secret(), self.external.as_ref()).map_err(unavailable)?;
+        let target = configured(target);
         let mut connecting = pin!(target.connect());
         let soon = timeout(OPENING, &mut connecting).await;
         drop(opening);
@@ -258,6 +264,7 @@ impl Pool {
             Ok(Ok(connected)) => connected,
             Ok(Err(error)) => {
                 self.is_away.store(true, Ordering::Relaxed);
+                self.server.responded(is_response(&error));
                 return Err(match StoreError::from(error) {
                     // A host without an address, a refused connection: not an internal error.
                     StoreError::Refused(error) => StoreError::Unavailable(error),
@@ -266,9 +273,11 @@ impl Pool {
             }
             Err(_) => {
                 self.is_away.store(true, Ordering::Relaxed);
+                self.server.responded(false);
                 return Err(unavailable(NoConnection::Silent));
             }
         };
+        self.server.responded(true);
         // It ends with the client; a statement under way then returns an error.
         let task = tokio::spawn(async move {
             let _ = connection.await;
@@ -279,20 +288,31 @@ impl Pool {
         Ok(Opened::new(ClientWrapper::new(client, task), excess, place, took))
     }
 
-    /// Waits for the server's response, and records whether there was one.
+    /// Waits for the server's response, and records whether the server gave one, and whether the tenant's database did.
     pub(super) async fn response<T>(
         &self,
         limit: Limit,
         statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<Result<T, StoreError>, NoResponse> {
+        let response = self.within(limit, statement).await;
+        self.server.responded(match &response {
+            Ok(response) => response.as_ref().err().is_none_or(is_response),
+            Err(NoResponse) => false,
+        });
+        Ok(response?.map_err(StoreError::from))
+    }
+
+    /// Waits for the server's response, and records whether the tenant's database gave one in time.
+    async fn within<T>(
+        &self,
+        limit: Limit,
+        statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<Result<T, tokio_postgres::Error>, NoResponse> {
         let mut statement = pin!(statement);
         match limit {
             Limit::Request => {}
-            Limit::Patient => {
-                let response = timeout(NO_RESPONSE, &mut statement).await.map_err(|_| NoResponse)?;
-                return Ok(response.map_err(StoreError::from));
-            }
-            Limit::Migration => return Ok(statement.await.map_err(StoreError::from)),
+            Limit::Patient => return timeout(NO_RESPONSE, &mut statement).await.map_err(|_| NoResponse),
+            Limit::Migration => return Ok(statement.await),
         }
         let response = match timeout(SLOW, &mut statement).await {
             Ok(response) => response,
@@ -304,7 +324,15 @@ impl Pool {
         let away = response.as_ref().is_err_and(is_away);
         self.is_away.store(away, Ordering::Relaxed);
         self.is_known.store(true, Ordering::Relaxed);
-        Ok(response.map_err(StoreError::from))
+        Ok(response)
+    }
+}
+
+/// Reads a URL, which a tenant's owner writes if it has `external` places.
+fn target(url: &str, external: Option<&Arc<ExternalDatabases>>) -> Result<Target, InvalidUrl> {
+    match external {
+        Some(databases) => Target::external(url, databases),
+        None => Target::parse(url),
     }
 }
 

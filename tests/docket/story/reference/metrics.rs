@@ -4,9 +4,12 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// Labels with values of the platform's own: of them only the name is shown.
-const OPEN: [(&str, &str); 8] = [
+const OPEN: [(&str, &str); 11] = [
     ("docket_http_requests_total", "route"),
     ("docket_http_requests_total", "code"),
+    ("docket_http_request_seconds", "route"),
+    ("docket_store_up", "server"),
+    ("docket_build_info", "version"),
     ("docket_tenant_condition", "namespace"),
     ("docket_tenant_condition", "name"),
     ("docket_tenant_condition", "type"),

@@ -1,0 +1,253 @@
+//! Metrics of upkeep: the work that a process repeats in the databases of its tenants.
+
+use std::collections::HashSet;
+use std::hash::Hash;
+use std::time::Duration;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+type Labels<const N: usize> = [(&'static str, &'static str); N];
+
+/// A task of upkeep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Task {
+    /// Finds new invoices.
+    Detector,
+    /// Schedules unfinished deliveries.
+    Sweep,
+    /// Deletes old deliveries and audit entries.
+    Retention,
+    /// Stores when API keys were last used.
+    KeyUses,
+    /// Publishes the health of webhooks after attempts. It has no rounds: it visits tenants with attempts only.
+    Report,
+}
+
+impl Task {
+    /// All tasks.
+    pub const ALL: [Self; 5] = [Self::Detector, Self::Sweep, Self::Retention, Self::KeyUses, Self::Report];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Detector => "detector",
+            Self::Sweep => "sweep",
+            Self::Retention => "retention",
+            Self::KeyUses => "key_uses",
+            Self::Report => "report",
+        }
+    }
+
+    /// Returns whether the task visits all of its tenants in rounds.
+    pub const fn has_rounds(self) -> bool {
+        !matches!(self, Self::Report)
+    }
+}
+
+/// The metrics of upkeep. Of the tasks, only those that this process runs have series.
+#[derive(Debug)]
+pub struct UpkeepMetrics {
+    last_rounds: Family<Labels<1>, Gauge>,
+    round_seconds: Family<Labels<1>, Histogram, fn() -> Histogram>,
+    visits: Family<Labels<2>, Counter>,
+    swept: Counter,
+    deleted_deliveries: Counter,
+    deleted_audit_entries: Counter,
+}
+
+/// Returns an empty histogram of rounds. A sweep is spread over half of its interval, and retention may take an hour.
+fn round_seconds() -> Histogram {
+    Histogram::new([0.1, 1.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0])
+}
+
+impl Default for UpkeepMetrics {
+    fn default() -> Self {
+        Self {
+            last_rounds: Family::default(),
+            round_seconds: Family::new_with_constructor(round_seconds),
+            visits: Family::default(),
+            swept: Counter::default(),
+            deleted_deliveries: Counter::default(),
+            deleted_audit_entries: Counter::default(),
+        }
+    }
+}
+
+impl UpkeepMetrics {
+    /// Adds the metrics to those of the process.
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "upkeep_last_round_timestamp_seconds",
+            "Time when the last complete round over the tenants ended, in seconds since 1970, by task; sweep and retention take turns \
+             between processes",
+            self.last_rounds.clone(),
+        );
+        registry.register(
+            "upkeep_round_seconds",
+            "Time of a complete round over the tenants, by task; a round of the detector takes about --invoice-scan-interval",
+            self.round_seconds.clone(),
+        );
+        registry.register(
+            "upkeep_tenants",
+            "Visits of tenants' databases, by task and result: ok or failed",
+            self.visits.clone(),
+        );
+        registry.register(
+            "deliveries_swept",
+            "Unfinished deliveries that a sweep gave to the schedule, which may have had them",
+            self.swept.clone(),
+        );
+        registry.register(
+            "deliveries_deleted",
+            "Finished deliveries that were deleted because they were old",
+            self.deleted_deliveries.clone(),
+        );
+        registry.register(
+            "audit_entries_deleted",
+            "Audit entries that were deleted because they were old or too many",
+            self.deleted_audit_entries.clone(),
+        );
+    }
+
+    /// Begins the series of a task, which this process runs, at 0. The time of its last round follows after its first round.
+    pub fn runs(&self, task: Task) {
+        for result in ["ok", "failed"] {
+            drop(self.visits.get_or_create(&[("task", task.as_str()), ("result", result)]));
+        }
+        if task.has_rounds() {
+            drop(self.round_seconds.get_or_create(&[("task", task.as_str())]));
+        }
+    }
+
+    /// Counts a visit of a tenant's database.
+    pub fn visited(&self, task: Task, is_ok: bool) {
+        let result = if is_ok { "ok" } else { "failed" };
+        self.visits.get_or_create(&[("task", task.as_str()), ("result", result)]).inc();
+    }
+
+    /// Records that a complete round ended at this time, in milliseconds since 1970, and how long it took.
+    pub fn round(&self, task: Task, now_ms: i64, took: Duration) {
+        self.last_rounds.get_or_create(&[("task", task.as_str())]).set(now_ms / 1_000);
+        self.round_seconds.get_or_create(&[("task", task.as_str())]).observe(took.as_secs_f64());
+    }
+
+    /// Counts unfinished deliveries that a sweep gave to the schedule.
+    pub fn swept(&self, deliveries: usize) {
+        self.swept.inc_by(u64::try_from(deliveries).unwrap_or(u64::MAX));
+    }
+
+    /// Counts deliveries that were deleted.
+    pub fn deleted_deliveries(&self, count: u64) {
+        self.deleted_deliveries.inc_by(count);
+    }
+
+    /// Counts audit entries that were deleted.
+    pub fn deleted_audit_entries(&self, count: u64) {
+        self.deleted_audit_entries.inc_by(count);
+    }
+}
+
+/// A round over the tenants of a process: which visits are left. Times are by a monotonic clock.
+#[derive(Debug)]
+pub struct Round<K> {
+    begun: Duration,
+    /// `None`: no round is under way.
+    left: Option<HashSet<K>>,
+}
+
+impl<K> Default for Round<K> {
+    fn default() -> Self {
+        Self { begun: Duration::ZERO, left: None }
+    }
+}
+
+impl<K: Eq + Hash> Round<K> {
+    /// Begins a round of these visits, unless one is under way: a round that takes longer than the time between two rounds ends, too.
+    pub fn begin(&mut self, visits: impl IntoIterator<Item = K>, now: Duration) {
+        if self.left.is_none() {
+            (self.begun, self.left) = (now, Some(visits.into_iter().collect()));
+        }
+    }
+
+    /// Whether a round is under way.
+    pub fn is_under_way(&self) -> bool {
+        self.left.is_some()
+    }
+
+    /// Ends a visit, which may belong to no round. Call [`complete`](Self::complete) then.
+    pub fn visited(&mut self, visit: &K) {
+        if let Some(left) = &mut self.left {
+            left.remove(visit);
+        }
+    }
+
+    /// Ends the round if no visit is left, and returns how long it took.
+    pub fn complete(&mut self, now: Duration) -> Option<Duration> {
+        self.left.take_if(|left| left.is_empty()).map(|_| now.saturating_sub(self.begun))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+
+    use super::*;
+
+    fn text(upkeep: &UpkeepMetrics) -> String {
+        let mut registry = Registry::with_prefix("docket");
+        upkeep.register(&mut registry);
+        let mut text = String::new();
+        encode(&mut text, &registry).expect("a String takes all");
+        text
+    }
+
+    #[test]
+    fn only_tasks_of_this_process_have_series() {
+        let upkeep = UpkeepMetrics::default();
+        upkeep.runs(Task::Sweep);
+        upkeep.runs(Task::Report);
+        let begun = text(&upkeep);
+        for series in [
+            "docket_upkeep_tenants_total{task=\"sweep\",result=\"ok\"} 0",
+            "docket_upkeep_tenants_total{task=\"report\",result=\"failed\"} 0",
+            "docket_upkeep_round_seconds_count{task=\"sweep\"} 0",
+            "docket_deliveries_swept_total 0",
+            "docket_deliveries_deleted_total 0",
+            "docket_audit_entries_deleted_total 0",
+        ] {
+            assert!(begun.lines().any(|line| line == series), "{series} in:\n{begun}");
+        }
+        for absent in ["detector", "round_seconds_count{task=\"report\"}", "last_round"] {
+            assert!(!begun.lines().any(|line| !line.starts_with('#') && line.contains(absent)), "{begun}");
+        }
+        upkeep.round(Task::Sweep, 1_764_230_400_999, Duration::from_secs(2));
+        upkeep.visited(Task::Sweep, false);
+        let after = text(&upkeep);
+        for series in [
+            "docket_upkeep_last_round_timestamp_seconds{task=\"sweep\"} 1764230400",
+            "docket_upkeep_round_seconds_bucket{le=\"10.0\",task=\"sweep\"} 1",
+            "docket_upkeep_tenants_total{task=\"sweep\",result=\"failed\"} 1",
+        ] {
+            assert!(after.lines().any(|line| line == series), "{series} in:\n{after}");
+        }
+    }
+
+    #[test]
+    fn round_ends_with_its_last_visit_however_long_it_takes() {
+        let (mut round, at) = (Round::default(), Duration::from_secs);
+        assert_eq!(round.complete(at(1)), None, "none has begun");
+        round.begin([1, 2], at(10));
+        round.visited(&1);
+        // The next one begins after this one.
+        round.begin([1, 2, 3], at(20));
+        round.visited(&3);
+        assert_eq!((round.complete(at(25)), round.is_under_way()), (None, true));
+        round.visited(&2);
+        assert_eq!((round.complete(at(40)), round.is_under_way()), (Some(at(30)), false));
+        round.begin([], at(50));
+        assert_eq!(round.complete(at(51)), Some(at(1)), "there is no tenant");
+    }
+}

@@ -1,0 +1,345 @@
+//! What a process counts of its connections to PostgreSQL: which rules made requests wait, how long requests waited, and which
+//! servers respond. These are plain numbers, which telemetry reads.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+
+/// The upper bounds of the buckets of [`WaitTimes`], in seconds. A request waits for at most 4 s, and for a new connection after that.
+const BOUNDS: [f64; 9] = [0.001, 0.005, 0.02, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0];
+
+/// The name of all external databases together, whose servers the owners of tenants choose.
+const EXTERNAL: &str = "external";
+/// The name of all servers together that have no entry of their own.
+const OTHERS: &str = "others";
+
+/// A rule that makes a request wait for a connection. Several rules may make the same request wait, one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// The database did not respond last time, and others try it, or databases like it.
+    DatabaseAway,
+    /// The database has not responded yet, and others try it, or databases like it.
+    DatabaseNotKnown,
+    /// The tenant uses as many connections as it may.
+    TenantShare,
+    /// The tenant's connections are in use. The request waits for one of them, at most as long as the opening of another takes.
+    OwnInUse,
+    /// The process has as many connections as it may, and no rule gives the request an idle one of another tenant at once.
+    ProcessLimit,
+    /// As many connections are being opened as may be at the same time.
+    Opening,
+    /// A connection that came back stayed with the tenant that had just opened it, although another tenant needs it more.
+    Kept,
+    /// As many databases are being migrated as may be at the same time.
+    Migration,
+}
+
+impl Wait {
+    /// All rules.
+    pub const ALL: [Self; 8] = [
+        Self::DatabaseAway,
+        Self::DatabaseNotKnown,
+        Self::TenantShare,
+        Self::OwnInUse,
+        Self::ProcessLimit,
+        Self::Opening,
+        Self::Kept,
+        Self::Migration,
+    ];
+
+    /// The name of the rule in metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::DatabaseAway => "DatabaseAway",
+            Self::DatabaseNotKnown => "DatabaseNotKnown",
+            Self::TenantShare => "TenantShare",
+            Self::OwnInUse => "OwnInUse",
+            Self::ProcessLimit => "ProcessLimit",
+            Self::Opening => "Opening",
+            Self::Kept => "Kept",
+            Self::Migration => "Migration",
+        }
+    }
+}
+
+/// A rule that closes a connection of a tenant and gives its place to another tenant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// No request had used the connection for some seconds.
+    Unused,
+    /// The tenant had at least two connections more than the other one.
+    TwoMore,
+    /// The other tenant had no connection.
+    NoConnection,
+    /// A request of the other tenant had waited long.
+    WaitedLong,
+}
+
+impl Taken {
+    /// All rules.
+    pub const ALL: [Self; 4] = [Self::Unused, Self::TwoMore, Self::NoConnection, Self::WaitedLong];
+
+    /// The name of the rule in metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unused => "Unused",
+            Self::TwoMore => "TwoMore",
+            Self::NoConnection => "NoConnection",
+            Self::WaitedLong => "WaitedLong",
+        }
+    }
+}
+
+/// How long requests waited for a connection, until they got one or gave up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WaitTimes {
+    /// The sum of all times, in seconds.
+    pub sum: f64,
+    /// The upper bound of each bucket in seconds, and the number of times in it that are in no lower bucket. The last bound is
+    /// infinite.
+    pub buckets: Vec<(f64, u64)>,
+}
+
+/// What a process counts of its connections.
+#[derive(Debug, Default)]
+pub struct Counts {
+    waits: [AtomicU64; Wait::ALL.len()],
+    taken: [AtomicU64; Taken::ALL.len()],
+    waiting: AtomicUsize,
+    /// The last bucket is of the times above all bounds.
+    times: [AtomicU64; BOUNDS.len() + 1],
+    times_us: AtomicU64,
+    servers: Mutex<BTreeMap<ServerName, Known>>,
+}
+
+/// The servers of the platform come first.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct ServerName {
+    is_external: bool,
+    hosts: String,
+}
+
+/// A server and the number of tenants that use it.
+#[derive(Debug)]
+struct Known {
+    server: Arc<Server>,
+    users: usize,
+}
+
+/// A server of PostgreSQL.
+#[derive(Debug)]
+pub struct Server {
+    name: ServerName,
+    state: AtomicU8,
+}
+
+const NOT_TRIED: u8 = 0;
+const AWAY: u8 = 1;
+const UP: u8 = 2;
+
+impl Server {
+    /// Records whether the last attempt to connect, or the last statement, got a response.
+    pub fn responded(&self, responded: bool) {
+        self.state.store(if responded { UP } else { AWAY }, Ordering::Relaxed);
+    }
+
+    /// Whether the server responded last time; `None`: it was not tried yet.
+    fn is_up(&self) -> Option<bool> {
+        match self.state.load(Ordering::Relaxed) {
+            NOT_TRIED => None,
+            state => Some(state == UP),
+        }
+    }
+}
+
+/// A request that waits for a connection. When it is dropped, the request has a connection or has given up.
+pub(super) struct Waiting<'a> {
+    counts: &'a Counts,
+    since: Instant,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.counts.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.counts.has_waited(self.since.elapsed());
+    }
+}
+
+impl Counts {
+    /// Returns how often this rule has made a request wait.
+    pub fn waits(&self, rule: Wait) -> u64 {
+        self.waits[rule as usize].load(Ordering::Relaxed)
+    }
+
+    /// Returns how many connections this rule has closed for another tenant.
+    pub fn taken(&self, rule: Taken) -> u64 {
+        self.taken[rule as usize].load(Ordering::Relaxed)
+    }
+
+    /// Returns how many requests wait for a connection now, also while a connection is opened for them.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Returns how long requests have waited.
+    pub fn times(&self) -> WaitTimes {
+        let counts = self.times.iter().map(|count| count.load(Ordering::Relaxed));
+        let buckets = BOUNDS.into_iter().chain([f64::INFINITY]).zip(counts).collect();
+        let sum = Duration::from_micros(self.times_us.load(Ordering::Relaxed)).as_secs_f64();
+        WaitTimes { sum, buckets }
+    }
+
+    /// Returns whether each server responded last time, by `host:port`, without the servers that were not tried yet. At most `most`
+    /// servers have an entry of their own, the first by name. The entry `others` is of all further servers, and the entry `external`
+    /// of all servers that the owners of tenants have chosen. These two entries are up if all of their servers are.
+    pub fn servers(&self, most: usize) -> Vec<(String, bool)> {
+        let (mut shown, mut single) = (BTreeMap::new(), 0);
+        for Known { server, .. } in self.lock().values() {
+            let Some(is_up) = server.is_up() else { continue };
+            let name = match server.name.is_external {
+                true => EXTERNAL,
+                false if single < most => {
+                    single += 1;
+                    server.name.hosts.as_str()
+                }
+                false => OTHERS,
+            };
+            *shown.entry(name.to_owned()).or_insert(true) &= is_up;
+        }
+        shown.into_iter().collect()
+    }
+
+    /// Adds a tenant that uses the server with these hosts, each with its port. `is_external`: the owner of the tenant has chosen it.
+    pub fn add_server(&self, hosts: String, is_external: bool) -> Arc<Server> {
+        let name = ServerName { is_external, hosts };
+        let mut servers = self.lock();
+        let known = servers.entry(name.clone()).or_insert_with(|| {
+            let server = Server { name, state: AtomicU8::new(NOT_TRIED) };
+            Known { server: Arc::new(server), users: 0 }
+        });
+        known.users += 1;
+        Arc::clone(&known.server)
+    }
+
+    /// Removes a tenant that used this server, and the server after its last one.
+    pub(super) fn leave_server(&self, server: &Server) {
+        let mut servers = self.lock();
+        let Some(known) = servers.get_mut(&server.name) else { return };
+        known.users -= 1;
+        if known.users == 0 {
+            servers.remove(&server.name);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ServerName, Known>> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to wait for a connection.
+    pub(super) fn begin(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Waiting { counts: self, since: Instant::now() }
+    }
+
+    /// Counts a request that this rule makes wait.
+    pub(super) fn wait(&self, rule: Wait) {
+        self.waits[rule as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a request that this rule makes wait if none of these permits is free.
+    pub(super) fn wait_for(&self, permits: &Semaphore, rule: Wait) {
+        if permits.available_permits() == 0 {
+            self.wait(rule);
+        }
+    }
+
+    /// Counts a connection that this rule closes for another tenant.
+    pub(super) fn take(&self, rule: Taken) {
+        self.taken[rule as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn has_waited(&self, time: Duration) {
+        let seconds = time.as_secs_f64();
+        let bucket = BOUNDS.iter().position(|bound| seconds <= *bound).unwrap_or(BOUNDS.len());
+        self.times[bucket].fetch_add(1, Ordering::Relaxed);
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.times_us.fetch_add(micros, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(servers: &[(&str, bool)]) -> Vec<(String, bool)> {
+        servers.iter().map(|(name, is_up)| ((*name).to_owned(), *is_up)).collect()
+    }
+
+    #[test]
+    fn rules_are_in_the_order_of_their_numbers() {
+        assert!(Wait::ALL.iter().enumerate().all(|(place, rule)| *rule as usize == place));
+        assert!(Taken::ALL.iter().enumerate().all(|(place, rule)| *rule as usize == place));
+    }
+
+    #[test]
+    fn server_is_shown_from_its_first_response_until_its_last_tenant_leaves() {
+        let counts = Counts::default();
+        let (one, same) = (counts.add_server("a:1".into(), false), counts.add_server("a:1".into(), false));
+        assert_eq!(counts.servers(50), []);
+        one.responded(false);
+        assert_eq!(counts.servers(50), named(&[("a:1", false)]));
+        same.responded(true);
+        assert_eq!(counts.servers(50), named(&[("a:1", true)]));
+        counts.leave_server(&one);
+        assert_eq!(counts.servers(50), named(&[("a:1", true)]));
+        counts.leave_server(&same);
+        assert_eq!(counts.servers(50), []);
+    }
+
+    #[test]
+    fn however_many_servers_there_are_few_are_shown() {
+        let counts = Counts::default();
+        for number in 10..40 {
+            counts.add_server(format!("own-{number}:1"), false).responded(number != 20);
+            counts.add_server(format!("a-{number}:1"), true).responded(true);
+        }
+        let expected = [("external", true), ("others", false), ("own-10:1", true), ("own-11:1", true)];
+        assert_eq!(counts.servers(2), named(&expected));
+        assert_eq!(counts.servers(30).len(), 31);
+    }
+
+    #[test]
+    fn each_time_is_in_one_bucket() {
+        let counts = Counts::default();
+        for millis in [0, 1, 2, 300, 4_000, 9_000] {
+            counts.has_waited(Duration::from_millis(millis));
+        }
+        let WaitTimes { sum, buckets } = counts.times();
+        let found: Vec<u64> = buckets.iter().map(|(_, count)| *count).collect();
+        assert_eq!(found, [2, 1, 0, 0, 0, 1, 0, 0, 1, 1]);
+        assert!((sum - 13.303).abs() < 1e-9, "{sum}");
+        assert_eq!(buckets.last().map(|(bound, _)| *bound), Some(f64::INFINITY));
+    }
+
+    #[test]
+    fn request_waits_until_it_has_a_connection_or_gives_up() {
+        let counts = Counts::default();
+        let (one, two) = (counts.begin(), counts.begin());
+        assert_eq!(counts.waiting(), 2);
+        drop((one, two));
+        let ended: u64 = counts.times().buckets.iter().map(|(_, count)| count).sum();
+        assert_eq!((counts.waiting(), ended), (0, 2));
+    }
+
+    #[test]
+    fn only_a_request_without_a_permit_waits_for_one() {
+        let (counts, permits) = (Counts::default(), Semaphore::new(1));
+        counts.wait_for(&permits, Wait::Opening);
+        let _permit = permits.try_acquire().expect("it is free");
+        counts.wait_for(&permits, Wait::Opening);
+        assert_eq!(Wait::ALL.map(|rule| counts.waits(rule)), [0, 0, 0, 0, 0, 1, 0, 0]);
+    }
+}
