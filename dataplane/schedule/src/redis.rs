@@ -23,25 +23,31 @@ use super::{
     ScheduleError, WebhookPlaces,
 };
 
-macro_rules! script {
-    ($($file:literal),*) => {
-        LazyLock::new(|| Script::new(&[$(include_str!(concat!("redis/", $file, ".lua"))),*]))
+macro_rules! scripts {
+    ($($name:ident),*) => {
+        /// The transitions of the queues: each is the constants, `queues.lua` and its own file.
+        #[derive(Debug)]
+        struct Scripts { $($name: Script),* }
+
+        impl Scripts {
+            fn new(shares: Shares) -> Self {
+                let queues = constants(shares) + QUEUES;
+                Self { $(
+                    $name: Script::new(&[&queues, include_str!(concat!("redis/", stringify!($name), ".lua"))])
+                ),* }
+            }
+        }
     };
 }
 
-static LIMIT: LazyLock<Script> = script!("queues", "limit");
-static PUT: LazyLock<Script> = script!("queues", "put");
-static CLAIM: LazyLock<Script> = script!("queues", "claim");
-static HAND_OFF: LazyLock<Script> = script!("queues", "hand_off");
-static RENEW: LazyLock<Script> = script!("queues", "renew");
-static SETTLE: LazyLock<Script> = script!("queues", "settle");
-static ABANDONED: LazyLock<Script> = script!("queues", "abandoned");
-static NEXT_DUE: LazyLock<Script> = script!("queues", "next_due");
-static PLACES: LazyLock<Script> = script!("queues", "places");
-static OVERDUE: LazyLock<Script> = script!("queues", "overdue");
-static LOST: LazyLock<Script> = script!("history", "lost");
-static REBUILT: LazyLock<Script> = script!("history", "rebuilt");
-static SWEEP_TURN: LazyLock<Script> = script!("sweep_turn");
+scripts!(limit, put, claim, hand_off, renew, settle, abandoned, next_due, places, overdue);
+
+const QUEUES: &str = include_str!("redis/queues.lua");
+const HISTORY: &str = include_str!("redis/history.lua");
+static LOST: LazyLock<Script> = LazyLock::new(|| Script::new(&[HISTORY, include_str!("redis/lost.lua")]));
+static REBUILT: LazyLock<Script> =
+    LazyLock::new(|| Script::new(&[HISTORY, include_str!("redis/rebuilt.lua")]));
+static SWEEP_TURN: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("redis/sweep_turn.lua")]));
 
 /// Entries per script, or webhooks that are looked at: an entry takes 10 to 30 µs, during which Redis serves no other client.
 const CHUNK: usize = 250;
@@ -54,8 +60,9 @@ pub struct RedisSchedule {
     connection: RedisConnection,
     keys: [String; 15],
     rebuilding: [String; 2],
-    /// What each transition's arguments begin with: the owner, the shares, times and the channel.
-    common: [String; 14],
+    /// The channel of changes.
+    channel: String,
+    scripts: Scripts,
     /// Of a tenant without limits of its own.
     per_tenant: TenantShares,
     owner: Owner,
@@ -89,7 +96,8 @@ impl RedisSchedule {
             connection,
             keys: keys.schedule(),
             rebuilding: keys.rebuilding(),
-            common: common(&owner, shares, keys),
+            channel: keys.changed(),
+            scripts: Scripts::new(shares),
             per_tenant: shares.per_tenant,
             owner,
             changed,
@@ -101,7 +109,9 @@ impl RedisSchedule {
 
     /// The arguments that all transitions have, and these.
     fn arguments<'a>(&'a self, own: impl IntoIterator<Item = Argument<'a>>) -> Vec<Argument<'a>> {
-        self.common.iter().map(|text| Argument::Text(text)).chain(own).collect()
+        let Owner { process, incarnation } = &self.owner;
+        let common: [&str; 3] = [process, incarnation, &self.channel];
+        common.map(Argument::Text).into_iter().chain(own).collect()
     }
 
     async fn run<T: FromRedisValue>(
@@ -118,7 +128,7 @@ impl RedisSchedule {
         loop {
             let arguments = [Argument::Text(&cursor), Argument::Number(u64::from(release))];
             let (next, found): (String, Vec<String>) =
-                self.run(&ABANDONED, self.arguments(arguments)).await?;
+                self.run(&self.scripts.abandoned, self.arguments(arguments)).await?;
             tenants.extend(found.into_iter().map(Arc::from));
             if next == "0" {
                 return Ok(tenants);
@@ -128,30 +138,19 @@ impl RedisSchedule {
     }
 }
 
-fn common(owner: &Owner, shares: Shares, keys: &Keys) -> [String; 14] {
+/// Lua that defines the numbers which `queues.lua` names. They are the same in all processes of a version. What differs
+/// between processes stays an argument, because Redis keeps every text that it gets.
+fn constants(shares: Shares) -> String {
     let Shares { per_webhook: ShareLimits { start, most, least }, per_tenant, known } = shares;
     let TenantShares { claims, entries } = per_tenant;
-    let [start, most, least, claims, known, entries] =
-        [start, most, least, claims, known, entries].map(|n| n.to_string());
     let [quick, long, pause, backlog, look] =
-        [QUICK, LONG, DECREASE_EVERY, BACKLOG, LOOK_EVERY].map(|time| whole_millis(time).to_string());
-    let Owner { process, incarnation } = owner.clone();
-    [
-        process,
-        incarnation,
-        start,
-        most,
-        least,
-        claims,
-        known,
-        entries,
-        quick,
-        long,
-        pause,
-        backlog,
-        look,
-        keys.changed(),
-    ]
+        [QUICK, LONG, DECREASE_EVERY, BACKLOG, LOOK_EVERY].map(whole_millis);
+    format!(
+        "local start, most, least = {start}, {most}, {least}\n\
+         local per_tenant, most_entries, most_known = {claims}, {entries}, {known}\n\
+         local quick_ms, long_ms, pause_ms = {quick}, {long}, {pause}\n\
+         local backlog_ms, look_ms = {backlog}, {look}\n"
+    )
 }
 
 /// One argument of a script.
@@ -238,7 +237,7 @@ impl Schedule for RedisSchedule {
                 [Argument::Text(tenant), Argument::count(*claims), Argument::count(*entries)]
             });
             let arguments = self.arguments(arguments);
-            let wakes: bool = self.run(&LIMIT, arguments).await?;
+            let wakes: bool = self.run(&self.scripts.limit, arguments).await?;
             if wakes {
                 self.changed.notify_one();
             }
@@ -253,7 +252,7 @@ impl Schedule for RedisSchedule {
                 Argument::entry(entry).into_iter().chain([Argument::millis(*wait)])
             });
             let arguments = self.arguments(arguments);
-            full.extend(tenants(self.run(&PUT, arguments).await?));
+            full.extend(tenants(self.run(&self.scripts.put, arguments).await?));
             self.changed.notify_one();
         }
         Ok(full)
@@ -266,7 +265,7 @@ impl Schedule for RedisSchedule {
         let counts = [room.slots, room.slow, room.newcomers];
         let [slots, slow, newcomers] = counts.map(|count| Argument::count(count.min(CHUNK)));
         let arguments = [slots, slow, newcomers, Argument::millis(lease)];
-        let claimed: Vec<Claimed> = self.run(&CLAIM, self.arguments(arguments)).await?;
+        let claimed: Vec<Claimed> = self.run(&self.scripts.claim, self.arguments(arguments)).await?;
         Ok(claimed.into_iter().filter_map(claim).collect())
     }
 
@@ -284,12 +283,13 @@ impl Schedule for RedisSchedule {
             let arguments =
                 self.arguments(arguments.into_iter().chain(chunk.iter().flat_map(Argument::entry)));
             type HandedOff = (Vec<(usize, u64, bool)>, Vec<String>, Vec<String>, usize);
-            let (claimed, full, busy, quick_waiting): HandedOff = match self.run(&HAND_OFF, arguments).await {
-                Ok(handed_off) => handed_off,
-                Err(error) if result.claims.is_empty() => return Err(error),
-                // What was claimed before counts.
-                Err(_) => break,
-            };
+            let (claimed, full, busy, quick_waiting): HandedOff =
+                match self.run(&self.scripts.hand_off, arguments).await {
+                    Ok(handed_off) => handed_off,
+                    Err(error) if result.claims.is_empty() => return Err(error),
+                    // What was claimed before counts.
+                    Err(_) => break,
+                };
             result.quick_waiting += quick_waiting;
             result.full.extend(tenants(full));
             result.busy.extend(tenants(busy));
@@ -315,7 +315,7 @@ impl Schedule for RedisSchedule {
         for chunk in claims.chunks(CHUNK) {
             let arguments = chunk.iter().flat_map(Argument::claim);
             let arguments = self.arguments([Argument::millis(lease)].into_iter().chain(arguments));
-            changes.shrunk += self.run::<u64>(&RENEW, arguments).await?;
+            changes.shrunk += self.run::<u64>(&self.scripts.renew, arguments).await?;
         }
         Ok(changes)
     }
@@ -328,7 +328,7 @@ impl Schedule for RedisSchedule {
                 Argument::claim(claim).into_iter().chain([millis(*again), millis(*held)])
             });
             let arguments = self.arguments(arguments);
-            let (wakes, grown, shrunk): (bool, u64, u64) = self.run(&SETTLE, arguments).await?;
+            let (wakes, grown, shrunk): (bool, u64, u64) = self.run(&self.scripts.settle, arguments).await?;
             changes.grown += grown;
             changes.shrunk += shrunk;
             if wakes {
@@ -351,7 +351,7 @@ impl Schedule for RedisSchedule {
     }
 
     async fn next_due(&self) -> Result<Option<Duration>, ScheduleError> {
-        let wait_ms: i64 = self.run(&NEXT_DUE, self.arguments([])).await?;
+        let wait_ms: i64 = self.run(&self.scripts.next_due, self.arguments([])).await?;
         Ok(u64::try_from(wait_ms).ok().map(Duration::from_millis))
     }
 
@@ -360,7 +360,7 @@ impl Schedule for RedisSchedule {
         for chunk in webhooks.chunks(CHUNK) {
             let arguments = [tenant].into_iter().chain(chunk.iter().map(String::as_str)).map(Argument::Text);
             let (taken, all, webhooks): (usize, usize, Vec<(usize, usize, bool)>) =
-                self.run(&PLACES, self.arguments(arguments)).await?;
+                self.run(&self.scripts.places, self.arguments(arguments)).await?;
             (places.taken, places.all) = (taken, all);
             let of = |(taken, all, is_reduced)| WebhookPlaces { taken, all, is_reduced };
             places.webhooks.extend(webhooks.into_iter().map(of));
@@ -370,7 +370,7 @@ impl Schedule for RedisSchedule {
 
     async fn overdue(&self, after: &str) -> Result<Overdue, ScheduleError> {
         let arguments = self.arguments([Argument::Text(after), Argument::count(CHUNK)]);
-        let counted = self.run(&OVERDUE, arguments).await?;
+        let counted = self.run(&self.scripts.overdue, arguments).await?;
         let (entries, longest_ms, held, next): (usize, i64, usize, String) = counted;
         let longest = u64::try_from(longest_ms).ok().map(Duration::from_millis);
         Ok(Overdue { entries, held, longest, next: (!next.is_empty()).then_some(next) })
@@ -424,5 +424,45 @@ impl Schedule for RedisSchedule {
             .await
             .map_err(failed)?;
         Ok(turn == 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SHARES;
+
+    /// The names that a Lua text gives to this value.
+    fn names_of<'a>(text: &'a str, value: &str) -> Vec<&'a str> {
+        let (before, _) = text.split_once(value).expect("the value");
+        let (_, names) = before.rsplit_once("local ").expect("a definition");
+        names.trim_end_matches(['=', ' ', '\n']).split(',').map(str::trim).collect()
+    }
+
+    #[test]
+    fn lua_names_the_keys_and_the_common_arguments_in_their_order() {
+        let keys = Keys::new(Some("blue")).expect("a release").schedule();
+        let name = |key: &String| key.rsplit(':').next().map(|name| name.to_uppercase().replace('-', "_"));
+        let names: Vec<String> = keys.iter().filter_map(name).collect();
+        assert_eq!(names_of(QUEUES, "unpack(KEYS)"), names);
+        assert_eq!(names_of(QUEUES, "unpack(ARGV)"), ["process", "incarnation", "channel"]);
+        assert_eq!(names_of(QUEUES, "{ unpack(ARGV, 4) }"), ["own"]);
+    }
+
+    #[test]
+    fn constants_are_numbers_that_lua_uses() {
+        let is_code = |line: &&str| !line.trim_start().starts_with("--");
+        let code = QUEUES.lines().chain(include_str!("redis/hand_off.lua").lines()).filter(is_code);
+        let words: HashSet<&str> =
+            code.flat_map(|line| line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')).collect();
+        let constants = constants(SHARES);
+        for line in constants.lines() {
+            let (_, values) = line.split_once(" = ").expect("a definition");
+            let names = names_of(line, values);
+            let values: Vec<&str> = values.split(", ").collect();
+            assert!(values.iter().all(|value| value.parse::<u64>().is_ok()), "{line}");
+            assert_eq!(names.len(), values.len(), "{line}");
+            assert!(names.iter().all(|name| words.contains(name)), "{line}");
+        }
     }
 }

@@ -4,19 +4,18 @@
 -- Commands are most of what a transition costs. So it reads many fields with one command, changes copies, and `finish`
 -- writes what has changed, with one or two commands for each key.
 --
--- ARGV: the process and its incarnation; claims at once of an unknown webhook, at most and at least; of a tenant without
--- limits of its own; how many webhooks are known; how many entries such a tenant has at most; how many milliseconds a quick
--- claim lasts at most, and a slow one; the pause between two decreases; how many milliseconds an entry must have been
--- due to be a backlog; how often each process looks for what is due, at least; the channel; then the transition's own.
+-- ARGV: the process and its incarnation; the channel; then the transition's own.
+--
+-- redis.rs puts constants before this text: claims at once of an unknown webhook (start), at most and at least (most,
+-- least); claims and entries of a tenant without limits of its own (per_tenant, most_entries); how many webhooks are known
+-- (most_known); how many milliseconds a quick claim lasts at most, and a slow one (quick_ms, long_ms); the pause between
+-- two decreases (pause_ms); how long an entry must have been due to be a backlog (backlog_ms); how often each process
+-- looks for what is due, at least (look_ms).
 local ENTRIES, WAITING, CLAIMS, FLIGHT, SHARES, HEADS, READY, RING, READY_QUICK, RING_QUICK, TURNS, SIZES, LIMITS,
     STATE, REBUILDING =
     unpack(KEYS)
-local process, incarnation, channel = ARGV[1], ARGV[2], ARGV[14]
-local start, most, least = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local per_tenant, most_known, most_entries = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local quick_ms, long_ms, pause_ms = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
-local backlog_ms, look_ms = tonumber(ARGV[12]), tonumber(ARGV[13])
-local own = { unpack(ARGV, 15) }
+local process, incarnation, channel = unpack(ARGV)
+local own = { unpack(ARGV, 4) }
 local call = redis.call
 
 -- Expired claims, and queues that fell due, per transition: Redis serves no other client while a script runs.
