@@ -106,7 +106,8 @@ impl App {
         owner: Owner,
         missing: [&'static str; N],
     ) -> Self {
-        let (metrics, tenants) = (Arc::<Metrics>::default(), Arc::<Tenants>::default());
+        let metrics = Arc::<Metrics>::default();
+        let tenants = Arc::new(Tenants::default().counted(Arc::clone(&metrics)));
         Self {
             audit: Audit::new(clock.clone(), Arc::clone(&metrics), Arc::clone(&tenants), None),
             owner,
@@ -158,6 +159,7 @@ impl App {
             tenants: Arc::clone(&self.tenants),
             create_orders: CreateOrders::new(
                 self.clock.clone(),
+                Arc::clone(&self.tenants),
                 Arc::clone(&notifier),
                 hand_off,
                 Arc::clone(&self.metrics),

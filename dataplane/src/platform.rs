@@ -221,7 +221,7 @@ impl Platform {
         self.api
             .rates
             .request(&tenant.uid, &actor, &tenant.config.limits, self.api.clock.elapsed())
-            .inspect_err(|over| self.api.metrics.limited(&tenant.uid, over.limit))?;
+            .inspect_err(|over| self.api.tenants.at_limit.reached(&tenant.uid, over.limit))?;
         OfTenant::record_user(parts, &actor);
         Ok(Principal { tenant, actor, origin, customer: None })
     }

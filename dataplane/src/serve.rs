@@ -124,7 +124,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     let roles: Vec<&'static str> = arguments.roles.iter().map(|role| role.as_str()).collect();
     tracing::info!(pod, roles = roles.join(","), tenants = revisions.borrow().len(), "serving");
     let rates = Arc::clone(&app.rates);
-    let presence = Presence { pod, roles, rates, metrics: Arc::clone(&app.metrics) };
+    let presence = Presence { pod, roles, rates, tenants: Arc::clone(&app.tenants) };
     let announced =
         tokio::spawn(announce::announce(Arc::clone(&board), presence, revisions, shutdown.clone()));
     if is(Role::Worker) || is(Role::Detector) {

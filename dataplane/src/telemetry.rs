@@ -5,16 +5,12 @@ mod stores;
 mod upkeep;
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
 use docket_crds::Limit;
 use docket_domain::delivery::{FailureClass, Next, Outcome, Status};
 use docket_listener::refusals::Counted;
 use docket_program::process;
-use docket_schedule::HandOffs;
-use parking_lot::Mutex;
 use prometheus_client::encoding::text::{encode, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -47,8 +43,6 @@ pub struct Metrics {
     connections_refused: Counted,
     sign_ins: Family<Labels<1>, Counter>,
     tenant_limited: Family<Labels<1>, Counter>,
-    /// At most one per tenant and counted limit.
-    at_limit: Mutex<BTreeSet<(Arc<str>, Limit)>>,
     attempts: Family<Labels<1>, Counter>,
     attempt_seconds: Histogram,
     deliveries: Family<Labels<1>, Counter>,
@@ -126,7 +120,6 @@ impl Default for Metrics {
             connections_refused: Counted::default(),
             sign_ins: Family::default(),
             tenant_limited: Family::default(),
-            at_limit: Mutex::default(),
             attempts: Family::default(),
             attempt_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
             deliveries: Family::default(),
@@ -265,21 +258,9 @@ impl Metrics {
         self.sign_ins.get_or_create(&[("result", result.into())]).inc();
     }
 
-    /// Counts what was refused or has to wait because the tenant with this uid was at this limit.
-    pub fn limited(&self, tenant: &Arc<str>, limit: Limit) {
-        self.at_limit.lock().insert((Arc::clone(tenant), limit));
+    /// Counts what was refused or has to wait because a tenant was at this limit.
+    pub fn limited(&self, limit: Limit) {
         self.tenant_limited.get_or_create(&[("limit", limit.to_string().into())]).inc();
-    }
-
-    /// Counts the tenants whose deliveries have to wait because of a limit.
-    pub fn limited_deliveries(&self, HandOffs { full, busy, .. }: &HandOffs) {
-        full.iter().for_each(|tenant| self.limited(tenant, Limit::QueuedDeliveries));
-        busy.iter().for_each(|tenant| self.limited(tenant, Limit::AttemptsInFlight));
-    }
-
-    /// The tenants that were at a limit since the last call of this, by uid, and which.
-    pub fn take_at_limit(&self) -> BTreeSet<(Arc<str>, Limit)> {
-        std::mem::take(&mut *self.at_limit.lock())
     }
 
     /// Counts an attempt.

@@ -4,11 +4,13 @@
 //! with. Databases outlive a change of configuration: they are kept by uid.
 
 mod activation;
+mod at_limit;
 mod faults;
 mod registry;
 mod tenant;
 
 pub use activation::{Activation, Revisions};
+pub use at_limit::AtLimit;
 pub use faults::{UNKNOWN_CUSTOMER, warnings};
 pub use registry::{SOURCE_LAG, Tenants};
 pub use tenant::{HeldWebhooks, LocalReceiver, ServedTenant, Webhooks};

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use super::save_order::{NewOrder, Saved};
 use crate::groups::{Groups, Turn};
 use crate::telemetry::{Jobs, Metrics};
-use crate::tenants::ServedTenant;
+use crate::tenants::{ServedTenant, Tenants};
 use crate::worker::{HandOff, HandedOff, LEASE, Taken, most_places};
 
 /// The most orders in one transaction.
@@ -28,6 +28,7 @@ const TURNS: usize = 2;
 /// Creates web orders.
 pub struct CreateOrders<S> {
     clock: Clock,
+    tenants: Arc<Tenants>,
     /// What waits is bounded by the clients, each of which waits for one order.
     groups: Arc<Groups<Job>>,
     notifier: Arc<Notifier<S>>,
@@ -62,11 +63,12 @@ impl<S: Schedule> CreateOrders<S> {
     /// Uses `hand_off` once it is set.
     pub fn new(
         clock: Clock,
+        tenants: Arc<Tenants>,
         notifier: Arc<Notifier<S>>,
         hand_off: Arc<OnceLock<Arc<HandOff<S>>>>,
         metrics: Arc<Metrics>,
     ) -> Arc<Self> {
-        Arc::new(Self { clock, groups: Groups::new(GROUP, TURNS), notifier, hand_off, metrics })
+        Arc::new(Self { clock, tenants, groups: Groups::new(GROUP, TURNS), notifier, hand_off, metrics })
     }
 
     /// Creates an order, durably. [`StoreError::Conflict`]: another request has kept an answer under the same key.
@@ -181,7 +183,7 @@ impl<S: Schedule> CreateOrders<S> {
             Some(hand_off) => Some(hand_off.claim(entries, places).await),
             None => {
                 let announced = self.notifier.announce(entries, LEASE).await;
-                self.metrics.limited_deliveries(&announced);
+                self.tenants.at_limit.deliveries_wait(&announced);
                 None
             }
         }

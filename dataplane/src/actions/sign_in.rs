@@ -14,7 +14,7 @@ use secrecy::SecretString;
 use crate::passwords::{Guests, Passwords};
 use crate::rates::{OverLimit, Rates};
 use crate::telemetry::Metrics;
-use crate::tenants::ServedTenant;
+use crate::tenants::{AtLimit, ServedTenant};
 use crate::throttle::{Guess, KNOWN_MS, Throttle, TryLater};
 
 /// How many users and addresses are learned from a tenant's audit at most, the last ones: one tenant fills no memory with its own.
@@ -47,6 +47,8 @@ pub struct SignIn<'a> {
     pub throttle: &'a Throttle,
     /// Limits the sign-ins of a tenant.
     pub rates: &'a Rates,
+    /// The tenants with too many sign-ins.
+    pub at_limit: &'a AtLimit,
     /// Counts sign-ins by result.
     pub metrics: &'a Metrics,
 }
@@ -213,7 +215,7 @@ impl SignIn<'_> {
         let counted = self.rates.sign_in(&tenant.uid, &tenant.config.limits, known, self.clock.elapsed());
         counted.inspect_err(|over| {
             self.metrics.signed_in("throttled");
-            self.metrics.limited(&tenant.uid, over.limit);
+            self.at_limit.reached(&tenant.uid, over.limit);
         })
     }
 

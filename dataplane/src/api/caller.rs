@@ -147,7 +147,7 @@ impl Caller {
         state
             .rates
             .request(&tenant.uid, &actor, &tenant.config.limits, state.clock.elapsed())
-            .inspect_err(|over| state.metrics.limited(&tenant.uid, over.limit))?;
+            .inspect_err(|over| state.tenants.at_limit.reached(&tenant.uid, over.limit))?;
         let (subject, (_, origin)) = (verified.subject, origin(parts, &state.proxies)?);
         Ok(Self { subject, principal: Principal { tenant, actor, origin, customer: None } })
     }

@@ -52,7 +52,7 @@ pub async fn answer(State(state): State<Arc<ApiState>>, mut request: Request, ne
     // Only here is every request seen that waited for a connection, whatever it needed one for.
     let limit = response.extensions().get::<Unnumbered>().and_then(Unnumbered::limit);
     if let (Some(tenant), Some(Limit::DatabaseConnections)) = (of_tenant.get(), limit) {
-        state.metrics.limited(tenant, Limit::DatabaseConnections);
+        state.tenants.at_limit.reached(tenant, Limit::DatabaseConnections);
     }
     let mut response = finished(response, route, &id);
     // Genuine responses of writes are too short to be refused.

@@ -70,7 +70,7 @@ pub struct ApiState {
 impl ApiState {
     /// The dependencies of a sign-in.
     pub fn sign_in(&self) -> SignIn<'_> {
-        let Self { clock, passwords, throttle, rates, metrics, .. } = self;
-        SignIn { clock, passwords, throttle, rates, metrics }
+        let Self { clock, tenants, passwords, throttle, rates, metrics, .. } = self;
+        SignIn { clock, passwords, throttle, rates, at_limit: &tenants.at_limit, metrics }
     }
 }

@@ -54,7 +54,7 @@ where
         let arrived = state.bodies.read(&tenant.uid, &parts.headers, body, limit).await;
         let arrived = arrived.inspect_err(|error| {
             if matches!(error, ApiError::TooLarge(limit) if *limit < B::LIMIT) {
-                state.metrics.limited(&tenant.uid, Limit::BodyBytes);
+                state.tenants.at_limit.reached(&tenant.uid, Limit::BodyBytes);
             }
         })?;
         let request = B::from_body(&arrived.bytes)?;
@@ -213,7 +213,7 @@ where
     let entries = hints.iter().map(|hint| hint.entry.clone()).collect();
     let (committed, announced) = tokio::join!(transaction.commit(), state.notifier.announce(entries, LEASE));
     committed?;
-    state.metrics.limited_deliveries(&announced);
+    state.tenants.at_limit.deliveries_wait(&announced);
     if let Some(entry) = &entry {
         state.audit.stored(&caller.tenant, entry);
     }

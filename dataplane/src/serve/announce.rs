@@ -8,8 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::Role;
 use crate::rates::Rates;
-use crate::telemetry::Metrics;
-use crate::tenants::Revisions;
+use crate::tenants::{Revisions, Tenants};
 
 /// The roles in which a process serves requests of a tenant's users, which its limits count.
 const CALLED: [&str; 2] = [Role::Api.as_str(), Role::Portal.as_str()];
@@ -32,14 +31,14 @@ pub(super) struct Presence {
     /// What it divides by the number of processes that serve requests.
     pub(super) rates: Arc<Rates>,
     /// What knows which tenants were at a limit.
-    pub(super) metrics: Arc<Metrics>,
+    pub(super) tenants: Arc<Tenants>,
 }
 
 /// Announces the revisions after each change and at every heartbeat, reports which tenants were at a limit, and learns how many
 /// processes serve requests; while Redis is away, the number stays. At shutdown, removes this process from the board.
 pub(super) async fn announce(
     board: Arc<Board>,
-    Presence { pod, roles, rates, metrics }: Presence,
+    Presence { pod, roles, rates, tenants }: Presence,
     mut revisions: watch::Receiver<Revisions>,
     shutdown: CancellationToken,
 ) {
@@ -59,7 +58,7 @@ pub(super) async fn announce(
         {
             rates.divide_by(processes);
         }
-        let at_limit = metrics.take_at_limit();
+        let at_limit = tenants.at_limit.take();
         let at_limit: Vec<_> = at_limit.iter().map(|(uid, limit)| (&**uid, limit.as_str())).collect();
         // While Redis is away, the operator learns nothing else either.
         let _ = board.put_at_limit(&at_limit).await;

@@ -8,7 +8,9 @@ use docket_crds::{ApiKey, ApiKeyDigest, KeyVersion};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::at_limit::AtLimit;
 use super::tenant::ServedTenant;
+use crate::telemetry::Metrics;
 
 /// How far the tenants of one process may be behind those of another although no failure is known: a watch that receives
 /// nothing is closed after 75 s.
@@ -23,6 +25,8 @@ pub struct Tenants {
     has_changed: Notify,
     /// The last time that the source of tenants could not be read.
     doubted: Mutex<Option<Instant>>,
+    /// Those that were at a limit.
+    pub at_limit: AtLimit,
 }
 
 /// For so long after a failure of the source, the tenants may not be those that are declared. It is longer than the time
@@ -84,6 +88,12 @@ fn working_keys(tenant: &ServedTenant) -> impl Iterator<Item = &ApiKey> {
 }
 
 impl Tenants {
+    /// The same, whose limits these metrics count.
+    #[must_use]
+    pub fn counted(self, metrics: Arc<Metrics>) -> Self {
+        Self { at_limit: AtLimit::new(metrics), ..self }
+    }
+
     /// Serves these tenants and no others from now on.
     pub fn replace(&self, tenants: Vec<Arc<ServedTenant>>) {
         // One task replaces the tenants, so nothing comes between. Requests wait for the exchange only.

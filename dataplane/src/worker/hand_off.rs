@@ -81,7 +81,7 @@ impl<S: Schedule> HandOff<S> {
         let most = places.as_ref().map_or(0, Taken::count).max(WITHOUT_PLACES);
         let mut reserved = self.slots.reserve(entries.len().min(most), now);
         let hand_offs = self.patience.hand_off(&*self.schedule, entries, reserved.room(), LEASE).await;
-        self.metrics.limited_deliveries(&hand_offs);
+        self.batches.tenants.at_limit.deliveries_wait(&hand_offs);
         let claims = hand_offs.claims;
         let mut claimed = HashMap::with_capacity(claims.len());
         for claim in claims {

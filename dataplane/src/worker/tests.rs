@@ -82,7 +82,7 @@ impl Rig {
         let hand_off = Arc::new(OnceLock::from(worker.hand_off()));
         let notifier = Arc::new(Notifier::new(Arc::clone(&schedule)));
         let create_orders =
-            CreateOrders::new(clock.clone(), notifier, hand_off, Arc::new(Metrics::default()));
+            CreateOrders::new(clock.clone(), Arc::clone(&tenants), notifier, hand_off, Arc::default());
         let mut transaction = tenant.store.begin(&clock).await.expect("a schema");
         contacts::insert_customer(&mut transaction, "C-1", "One", 0).await.expect("inserts");
         transaction.commit().await.expect("commits");

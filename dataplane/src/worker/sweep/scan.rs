@@ -156,7 +156,8 @@ impl<S: Schedule> Scan<S> {
             let was_away = self.schedule_away.swap(put.is_err(), Ordering::Relaxed);
             match put {
                 Ok(full) => {
-                    full.iter().for_each(|full| self.metrics.limited(full, Limit::QueuedDeliveries));
+                    let at_limit = &self.tenants.at_limit;
+                    full.iter().for_each(|full| at_limit.reached(full, Limit::QueuedDeliveries));
                     // What has no room follows when there is some.
                     if !full.is_empty() {
                         return Ok(Found::UpTo(after.unwrap_or_default(), first));
