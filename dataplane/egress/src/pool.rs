@@ -59,7 +59,7 @@ pub struct Connections {
     pub idle: usize,
     /// Connections that are being opened.
     pub opening: usize,
-    /// Of those that are being opened, how many have taken longer than [`STARVING`].
+    /// Connections whose opening has taken longer than [`STARVING`]; `opening` counts them too.
     pub starving: usize,
     /// Attempts that wait for a connection.
     pub waiting: usize,

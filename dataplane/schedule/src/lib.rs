@@ -178,7 +178,7 @@ pub struct Overdue {
     pub entries: usize,
     /// How many wait for a place of their webhook or tenant, which has all claims that it may have.
     pub held: usize,
-    /// For how long the first of those that wait for a worker has been due; `None`: there is none.
+    /// For how long the oldest entry that waits for a worker has been due; `None`: no entry waits.
     pub longest: Option<Duration>,
     /// Where the next call of [`Schedule::overdue`] continues; `None`: these were the last webhooks.
     pub next: Option<String>,
@@ -265,7 +265,7 @@ pub trait Schedule: Send + Sync + 'static {
 
     /// Counts the entries that are due and not claimed, which changes nothing. A call looks at some of the webhooks that have entries, in
     /// the order of their names: at the first ones if `after` is empty, else at those after the [`Overdue::next`] of the call before.
-    /// An entry whose claim has expired is due since then, and one that was put late since it was put.
+    /// An entry whose claim has expired is due since that time. An entry that was put after its due time is due since it was put.
     fn overdue(&self, after: &str) -> impl Future<Output = Result<Overdue, ScheduleError>> + Send;
 
     /// Returns after entries were added or claims ended since the last call of this; may return early. Of what another process

@@ -89,7 +89,7 @@ pub enum LeasePart {
 pub struct Running {
     /// Quick attempts that have a slot.
     pub quick: usize,
-    /// All other attempts, also those that have left their slots.
+    /// All other attempts, also attempts that have left their slots.
     pub slow: usize,
     /// Slow attempts that have just begun.
     pub starting: usize,

@@ -47,7 +47,7 @@ impl Task {
     }
 }
 
-/// The metrics of upkeep. Of the tasks, only those that this process runs have series.
+/// The metrics of upkeep. A task has series only in a process that runs it.
 #[derive(Debug)]
 pub struct UpkeepMetrics {
     last_rounds: Family<Labels<1>, Gauge>,

@@ -10,7 +10,7 @@ use crate::telemetry::Metrics;
 
 /// How often to count.
 const EVERY: Duration = Duration::from_secs(5);
-/// How many calls a count makes at most, each of which looks at 250 webhooks on Redis. With more webhooks, the next counts continue.
+/// How many calls a count makes at most. On Redis each call looks at 250 webhooks; with more webhooks, the next counts continue.
 const MOST_CALLS: usize = 4;
 
 /// A round through all webhooks that have entries in the schedule.

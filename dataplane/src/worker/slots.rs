@@ -56,7 +56,7 @@ struct Used {
 pub(super) struct InFlight {
     /// Quick attempts.
     pub(super) quick: usize,
-    /// Slow attempts, also those that have left their slots.
+    /// Slow attempts, also attempts that have left their slots.
     pub(super) slow: usize,
     /// Slow attempts that count as beginning.
     pub(super) starting: usize,

@@ -71,7 +71,7 @@ pub struct Sweeper<S> {
     sweeps: JoinSet<Swept>,
     /// The tenant of each running sweep.
     running: HashMap<Id, String>,
-    /// The sweeps of all tenants, of which those that run are left.
+    /// The round over all tenants: the sweeps that have not ended.
     round: Round<Id>,
     /// Tenants that changed during their sweep, which may not have seen the change.
     sweep_again: HashSet<String>,
