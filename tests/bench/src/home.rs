@@ -215,6 +215,15 @@ impl Home {
         self.receiver.take()
     }
 
+    /// As [`received_within`](Self::received_within), of one tenant: retries of another one do not count.
+    pub(crate) async fn received_by(&self, tenant: u32, count: usize, limit: Duration) -> Vec<Arrival> {
+        let begun = Instant::now();
+        while self.receiver.answered_to(tenant) < count && begun.elapsed() < limit {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        self.receiver.take().into_iter().filter(|arrival| arrival.tenant == tenant).collect()
+    }
+
     /// Saves and deliveries that are not counted: connections are open then, and plans are made. Each save has so many
     /// deliveries to prompt endpoints.
     pub(crate) async fn warm_up(&self, apis: &[SocketAddr], clients: &[Client], deliveries: usize) {

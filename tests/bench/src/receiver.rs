@@ -179,6 +179,12 @@ impl Receiver {
         self.shared.answered.load(Ordering::Relaxed)
     }
 
+    /// Of these, those of one tenant.
+    pub(crate) fn answered_to(&self, tenant: u32) -> usize {
+        let arrivals = self.shared.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+        arrivals.iter().filter(|arrival| arrival.tenant == tenant).count()
+    }
+
     /// How many POSTs to all other endpoints came since the start.
     pub(crate) fn stuck(&self) -> usize {
         self.shared.stuck.load(Ordering::Relaxed)

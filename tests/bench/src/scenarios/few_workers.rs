@@ -50,7 +50,7 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
             let saves = load.run().await;
             check(&saves);
             let left = FIRST_ATTEMPTS.saturating_sub(begun.elapsed());
-            let arrivals = stage.home.received_within(messages, left).await;
+            let arrivals = stage.home.received_by(client.tenant, messages, left).await;
             let docket = Delivered::of(&saves.done, &arrivals, 1);
             tokio::time::sleep(REST).await;
             let (succeeded, seconds) = post(&go, &stage.home, &url, messages).await;
