@@ -5,12 +5,16 @@
 //!
 //! - Openings are tasks of their own, so that an attempt never waits for its own handshake while a connection is free. An opening
 //!   costs as much CPU as seven POSTs, so at most [`OPENINGS`] run at a time. A line whose attempts have waited for [`LONGEST_WAIT`] may
-//!   have more: see [`Line::may_open`](state::Line::may_open). An opening for which no attempt waits any more is given up.
+//!   have more: see [`Line::may_open`](state::Line::may_open). An opening for which no attempt waits any more is given up once it
+//!   has taken [`LONGEST_WAIT`].
 //! - A connection may hold a worker of the receiver: Apache's prefork, or a server with a thread for each connection, serves the next
 //!   one only when it closes. So while an opening takes longer than [`LONGEST_WAIT`], idle connections to its host and port are kept for
 //!   this time only. One that takes longer than [`STARVING`] finds no free worker. While one does, a connection that is older than this
 //!   is closed instead of handed on, whatever its URL. Its worker then serves the opening that waits longest at the receiver, which may
 //!   be for another URL, for a retry or of another process.
+//! - An opening that is given up found no free worker either: the attempts were served by the connections that there are. Another
+//!   process may wait for the same workers, so from then on the connections to the receiver are closed instead of kept, until the
+//!   next one is opened in less than [`STARVING`].
 //! - Others may starve unseen: another process, or another name of the same host. So a connection that is older than [`OLDEST`] is closed
 //!   instead of handed on or kept. With the time that an idle one is kept, the opening of another process waits for less than the 5 s
 //!   that it has.
@@ -157,16 +161,19 @@ impl Drop for Opening {
 
 impl Opening {
     /// Makes room for an opening that takes long: closes the connections to its receiver that no attempt has used meanwhile. Returns
-    /// false if no attempt waits for it, so that it can be given up.
+    /// false if no attempt waits for it, so that it can be given up; then all idle connections to its receiver are closed.
     fn continues(&mut self) -> bool {
         let begins_to_starve = !self.starves && self.since.elapsed() >= STARVING;
         let mut state = self.pool.lock();
         let is_needed = state.change(&self.target, |busy, line| {
             busy.starving += usize::from(begins_to_starve);
-            !line.waiting.is_empty()
+            let is_needed = !line.waiting.is_empty();
+            busy.gave_up |= !is_needed;
+            is_needed
         });
         self.starves |= begins_to_starve;
-        let idle = state.idle.expired_at(&self.target.receiver, LONGEST_WAIT, Instant::now());
+        let unused_for = if is_needed { LONGEST_WAIT } else { Duration::ZERO };
+        let idle = state.idle.expired_at(&self.target.receiver, unused_for, Instant::now());
         drop(state);
         drop(idle); // closing needs time, but not the lock
         is_needed
@@ -182,6 +189,7 @@ impl Opening {
                     busy.in_use += 1;
                     line.opened = if self.starves { 0 } else { line.opened + 1 };
                     line.timed_out = None;
+                    busy.gave_up &= self.starves;
                 });
                 pool.0.opened.fetch_add(1, Ordering::Relaxed);
                 let (starved, seat) =
@@ -315,13 +323,14 @@ impl Pool {
     }
 
     /// Gives a connection to the attempt that waits first. If none waits, keeps it. Closes it if its place at the receiver is needed:
-    /// by retries, if only they wait and it was used before, or by others, who may starve if it did or one does.
+    /// by retries, if only they wait and it was used before, or by others, who may starve if it did or one does, or if an opening was
+    /// given up.
     fn hand_over(&self, target: &Arc<Target>, mut borrowed: Borrowed) {
         let is_new = borrowed.opened.is_some();
         loop {
             let mut state = self.lock();
             let (first, is_needed) = state.change(target, |busy, line| {
-                (line.first(is_new), busy.starving > 0 || !line.waiting.is_empty())
+                (line.first(is_new), busy.starving > 0 || busy.gave_up || !line.waiting.is_empty())
             });
             let Some(first) = first else {
                 let Borrowed { connection, starved, seat, .. } = borrowed;

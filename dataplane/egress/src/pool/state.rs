@@ -59,6 +59,8 @@ pub(super) struct Busy {
     pub(super) in_use: usize,
     /// Openings that take longer than [`STARVING`](super::STARVING).
     pub(super) starving: usize,
+    /// An opening was given up, and none has succeeded since without starving.
+    pub(super) gave_up: bool,
     /// When an attempt read an answer last.
     pub(super) answered_at: Option<Instant>,
 }

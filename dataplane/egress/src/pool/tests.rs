@@ -217,6 +217,48 @@ async fn opening_that_no_attempt_waits_for_is_given_up_after_100_ms() {
     assert!(pool.lock().is_quiet());
 }
 
+/// Another process may wait for the workers of a receiver that had none for an opening of this one.
+#[tokio::test(start_paused = true)]
+async fn connections_are_not_kept_after_an_opening_was_given_up() {
+    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (borrowed, _theirs) = first(&pool, &target, &mut openings).await;
+    let mut second = attempt(&pool, &target, &openings);
+    wait(std::slice::from_mut(&mut second)).await;
+    let opening = openings.next().await;
+    borrowed.give_back(true);
+    let second = connected(second.await);
+    let (idle, _theirs) = answered().await;
+    tokio::time::advance(LONGEST_WAIT / 2).await;
+    pool.keep_idle(&target, idle);
+    tokio::time::advance(LONGEST_WAIT / 2).await;
+    settle().await;
+    assert!(opening.is_closed());
+    assert!(pool.lock().idle.pop(&target).is_none(), "another process may wait for its worker");
+    second.give_back(true);
+    assert!(pool.lock().idle.pop(&target).is_none(), "this one too");
+    // The receiver has a free worker again.
+    first(&pool, &target, &mut openings).await.0.give_back(true);
+    assert!(pool.lock().idle.pop(&target).is_some());
+}
+
+/// A receiver far away is not one without workers: what was opened in time is kept.
+#[tokio::test(start_paused = true)]
+async fn connections_are_kept_again_once_one_was_opened() {
+    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (busy, _theirs) = first(&pool, &target, &mut openings).await;
+    let mut gives_up = [attempt(&pool, &target, &openings)];
+    wait(&mut gives_up).await;
+    let opening = openings.next().await;
+    drop(gives_up);
+    tokio::time::advance(LONGEST_WAIT).await;
+    settle().await;
+    assert!(opening.is_closed());
+    first(&pool, &target, &mut openings).await.0.give_back(true);
+    assert!(pool.lock().idle.pop(&target).is_some());
+    busy.give_back(true);
+    assert!(pool.lock().idle.pop(&target).is_some());
+}
+
 #[tokio::test]
 async fn connection_that_is_opened_after_its_attempt_has_another_is_kept() {
     let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
