@@ -1,5 +1,6 @@
 //! The files of the processes under test: tenants with people and webhooks, and the receiver of all webhooks.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use docket_rig::scratch::Folder;
 use tokio::task::JoinSet;
 
 use crate::http::{Connection, request};
-use crate::load::{Client, Load, Saves};
+use crate::load::{Client, Load, Saved, Saves};
 use crate::order;
 use crate::process::{self, Process};
 use crate::receiver::{Arrival, Behaviour, Receiver};
@@ -215,13 +216,16 @@ impl Home {
         self.receiver.take()
     }
 
-    /// As [`received_within`](Self::received_within), of one tenant: retries of another one do not count.
-    pub(crate) async fn received_by(&self, tenant: u32, count: usize, limit: Duration) -> Vec<Arrival> {
+    /// Waits at most so long until the deliveries of these saves came to prompt endpoints, one each; returns those that came. Retries of
+    /// earlier deliveries do not count.
+    pub(crate) async fn received_of(&self, saves: &[Saved], limit: Duration) -> Vec<Arrival> {
         let begun = Instant::now();
-        while self.receiver.answered_to(tenant) < count && begun.elapsed() < limit {
+        let orders: HashSet<_> = saves.iter().map(|save| (save.tenant, save.order)).collect();
+        let is_meant = |arrival: &Arrival| orders.contains(&(arrival.tenant, arrival.order));
+        while self.receiver.answered_of(is_meant) < saves.len() && begun.elapsed() < limit {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        self.receiver.take().into_iter().filter(|arrival| arrival.tenant == tenant).collect()
+        self.receiver.take().into_iter().filter(is_meant).collect()
     }
 
     /// Saves and deliveries that are not counted: connections are open then, and plans are made. Each save has so many

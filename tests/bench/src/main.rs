@@ -3,6 +3,7 @@
 mod apache;
 mod bare;
 mod disk;
+mod engine;
 mod figures;
 mod home;
 mod http;

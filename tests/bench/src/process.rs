@@ -70,6 +70,12 @@ impl Process {
         }
     }
 
+    /// The text of its metrics.
+    pub(crate) async fn metrics(&self) -> String {
+        let mut connection = Connection::open(self.management).await.expect("it runs");
+        connection.call(&request("GET", "/metrics", &[], "")).await.expect("a response").text()
+    }
+
     /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.as_ref().expect("it runs").id()

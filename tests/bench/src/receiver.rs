@@ -179,10 +179,10 @@ impl Receiver {
         self.shared.answered.load(Ordering::Relaxed)
     }
 
-    /// Of these, those of one tenant.
-    pub(crate) fn answered_to(&self, tenant: u32) -> usize {
+    /// Of these, the arrivals of such orders: how many.
+    pub(crate) fn answered_of(&self, is_meant: impl Fn(&Arrival) -> bool) -> usize {
         let arrivals = self.shared.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
-        arrivals.iter().filter(|arrival| arrival.tenant == tenant).count()
+        arrivals.iter().filter(|arrival| is_meant(arrival)).count()
     }
 
     /// How many POSTs to all other endpoints came since the start.

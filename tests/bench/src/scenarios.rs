@@ -89,6 +89,8 @@ pub(crate) enum Scenario {
     Growth,
     /// 500 saves per second spread over 500 databases.
     Tenants,
+    /// 200 saves per second spread over 200 databases, with more connections than databases and with fewer.
+    Crowded,
     /// Authorized reads beside a bare handler with the same query.
     Reads,
     /// The issue of tokens beside Argon2id alone.
@@ -145,6 +147,7 @@ impl Scenario {
             Self::Processes => processes::run(bench).await,
             Self::Growth => growth::run(bench, shape).await,
             Self::Tenants => tenants::busy(bench, shape).await,
+            Self::Crowded => tenants::crowded(bench, shape).await,
             Self::Reads => reads::get(bench, shape).await,
             Self::Tokens => reads::tokens(bench, shape).await,
             Self::Idle => tenants::idle(bench, shape).await,

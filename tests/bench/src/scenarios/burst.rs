@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Bench;
+use crate::engine;
 use crate::figures::Figure;
 use crate::home::{CONNECTIONS, Fleet, WARM_UP, check};
 use crate::load::{Load, Saves};
@@ -82,7 +83,7 @@ pub(super) async fn burst_on(stage: &Stage, fleet: Fleet, messages: usize) -> Bu
     let arrivals = stage.home.received(messages).await;
     tokio::time::sleep(SETTLED + stage.home.receiver.takes()).await;
     let (used, wal) = (stage.used(&fleet.processes).since(&used), stage.wal().await - wal);
-    let memory = fleet.peak_memory();
+    let (memory, engine) = (fleet.peak_memory(), engine::figures(&fleet).await);
     fleet.terminate().await;
     let now = stage.counted(0).await;
     let grown = sql::sizes(stage).await;
@@ -105,6 +106,7 @@ pub(super) async fn burst_on(stage: &Stage, fleet: Fleet, messages: usize) -> Bu
         Figure::new("Redis: calls per message, those of scripts too", per(used.redis_calls), ""),
         Figure::new("Redis: bytes per message, in and out", per(used.redis_bytes), "B"),
     ]);
+    costs.extend(engine);
     Burst { saves, delivered, buffers, costs }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::Bench;
+use crate::engine;
 use crate::figures::Figure;
 use crate::home::{CONNECTIONS, check};
 use crate::load::Load;
@@ -58,5 +59,6 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
         Figure::new("duplicates", (burst.duplicates + lone.duplicates) as f64, "").at_most(0.0),
     ];
     figures.extend(used.cpu_figures("burst of 1,000: CPU per delivery", MESSAGES * WEBHOOKS));
+    figures.extend(engine::figures(&fleet).await);
     figures
 }

@@ -4,6 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::Bench;
+use crate::engine;
 use crate::figures::Figure;
 use crate::home::{CONNECTIONS, Home, check};
 use crate::load::Load;
@@ -50,7 +51,7 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
             let saves = load.run().await;
             check(&saves);
             let left = FIRST_ATTEMPTS.saturating_sub(begun.elapsed());
-            let arrivals = stage.home.received_by(client.tenant, messages, left).await;
+            let arrivals = stage.home.received_of(&saves.done, left).await;
             let docket = Delivered::of(&saves.done, &arrivals, 1);
             tokio::time::sleep(REST).await;
             let (succeeded, seconds) = post(&go, &stage.home, &url, messages).await;
@@ -68,6 +69,7 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
             ]);
         }
     }
+    figures.extend(engine::figures(&fleet).await);
     figures
 }
 

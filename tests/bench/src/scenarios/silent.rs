@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::Bench;
 use crate::disk::Disk;
+use crate::engine;
 use crate::figures::Figure;
 use crate::home::{CONNECTIONS, check};
 use crate::load::{Client, Load, Saved};
@@ -85,6 +86,7 @@ async fn beside(bench: &Bench, shape: Shape) -> Vec<Figure> {
         Figure::new("growth of the peak memory since the start", fleet.peak_memory() - memory, "MB"),
     ]);
     figures.extend(disk);
+    figures.extend(engine::figures(&fleet).await);
     figures
 }
 

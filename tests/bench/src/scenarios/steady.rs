@@ -1,6 +1,7 @@
 //! A steady trickle: what one order takes when nothing waits.
 
 use super::Bench;
+use crate::engine;
 use crate::figures::Figure;
 use crate::home::check;
 use crate::load::Load;
@@ -36,5 +37,6 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
         Figure::new("Redis: calls per message, those of scripts too", used.redis_calls / MESSAGES as f64, ""),
     ];
     figures.extend(used.cpu_figures("CPU per message", MESSAGES));
+    figures.extend(engine::figures(&fleet).await);
     figures
 }
