@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use docket_domain::delivery::FailureClass;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -14,6 +15,8 @@ pub(crate) struct Connection {
     pub(crate) remote: SocketAddr,
     pub(crate) exchange: Exchange,
     pub(crate) opened_at: Instant,
+    /// How long opening it took; zero until that is known.
+    pub(crate) took: Duration,
     /// The same socket, to look at it while the connection is idle.
     pub(crate) socket: TcpStream,
 }
@@ -28,7 +31,8 @@ impl Connection {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        Ok(Self { remote, exchange: Exchange::start(stream).await?, opened_at: Instant::now(), socket })
+        let (exchange, opened_at) = (Exchange::start(stream).await?, Instant::now());
+        Ok(Self { remote, exchange, opened_at, took: Duration::ZERO, socket })
     }
 
     /// Whether an idle connection is still open: no close has arrived on it, and no answer to nothing. Asks the system, because
@@ -46,7 +50,6 @@ impl Connection {
 #[cfg(test)]
 pub(crate) mod tests {
     use std::os::fd::AsFd;
-    use std::time::Duration;
 
     use bytes::Bytes;
     use http::Request;

@@ -37,23 +37,28 @@ use crate::shown;
 use crate::target::Target;
 use crate::trust::Trust;
 
-/// Limit of DNS, connecting and TLS, each. A receiver that needs longer for one of them is as good as gone; the slot
+/// Limit of DNS and of connecting, each. A receiver that needs longer for one of them is as good as gone; the slot
 /// is better used for others.
 pub const PHASE_LIMIT: Duration = Duration::from_secs(5);
+/// Limit of TLS, as Go's default client has it: a server whose workers are all busy accepts connections and leaves their handshakes to
+/// the next free worker.
+pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Opens connections to receivers.
 pub(crate) struct Connector {
     policy: EgressPolicy,
     dns: Box<dyn Resolve>,
     phase_limit: Duration,
+    handshake_limit: Duration,
     /// The number of connections opened so far, which chooses the address that is tried first.
     opened: AtomicUsize,
 }
 
 impl Connector {
     pub(crate) fn new(policy: EgressPolicy, dns: impl Resolve, attempt_timeout: Duration) -> Self {
-        let phase_limit = PHASE_LIMIT.min(attempt_timeout / 3);
-        Self { policy, dns: Box::new(dns), phase_limit, opened: AtomicUsize::new(0) }
+        let [phase_limit, handshake_limit] =
+            [PHASE_LIMIT, HANDSHAKE_LIMIT].map(|limit| limit.min(attempt_timeout / 3));
+        Self { policy, dns: Box::new(dns), phase_limit, handshake_limit, opened: AtomicUsize::new(0) }
     }
 
     /// Opens a connection. Records in `report` how far it came and how long each phase took.
@@ -70,13 +75,13 @@ impl Connector {
         let (sockets, late) = match &target.receiver.host {
             Host::Domain(name) => {
                 let look_up = self.look_up(name, target.receiver.port);
-                phase(Phase::Dns, self.until(deadline), &mut times.dns, look_up).await?
+                phase(Phase::Dns, soon(self.phase_limit, deadline), &mut times.dns, look_up).await?
             }
             Host::Ipv4(ip) => (self.checked(vec![IpAddr::from(*ip)], target.receiver.port)?, None),
             Host::Ipv6(ip) => (self.checked(vec![IpAddr::from(*ip)], target.receiver.port)?, None),
         };
 
-        let until = self.until(deadline);
+        let until = soon(self.phase_limit, deadline);
         // A later attempt begins with another address, in case that the first one accepts connections and does no more.
         let turn = self.opened.fetch_add(1, Ordering::Relaxed);
         // Late addresses are checked on their own: those that came first have been, and may be in use.
@@ -92,12 +97,9 @@ impl Connector {
 
         let socket = tcp.as_fd().try_clone_to_owned().map_err(|_| FailureClass::Connect)?.into();
         let handshake = handshake(trust, server_name, tcp, &mut report.explanation);
-        let tls = phase(Phase::Tls, self.until(deadline), &mut times.tls, handshake).await?;
+        let until = soon(self.handshake_limit, deadline);
+        let tls = phase(Phase::Tls, until, &mut times.tls, handshake).await?;
         Connection::start(tls, socket, remote).await
-    }
-
-    fn until(&self, deadline: Instant) -> Instant {
-        deadline.min(Instant::now() + self.phase_limit)
     }
 
     async fn look_up(&self, name: &str, port: u16) -> Result<(Vec<SocketAddr>, Option<Late>), FailureClass> {
@@ -129,6 +131,11 @@ impl Connector {
             Err(FailureClass::BlockedAddress)
         }
     }
+}
+
+/// The end of a phase that begins now.
+fn soon(limit: Duration, deadline: Instant) -> Instant {
+    deadline.min(Instant::now() + limit)
 }
 
 /// Runs one phase of an attempt, with `until` as its deadline, and stores in `took` how long it took if it succeeded. A phase that

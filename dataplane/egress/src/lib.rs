@@ -63,11 +63,11 @@ mod trust;
 mod tests;
 
 pub use address::{EgressPolicy, literal_addresses};
-pub use connector::PHASE_LIMIT;
+pub use connector::{HANDSHAKE_LIMIT, PHASE_LIMIT};
 pub use exchange::{BodyEnd, Exchange, MAX_HEADER_BYTES, MAX_HEADERS, SUCCESS_BODY_LIMIT, Unanswered};
 pub use kept::{IDLE_LIMIT, MAX_PER_TARGET};
 pub use open::MAX_TRIED;
-pub use pool::{Connections, LONGEST_WAIT, OLDEST, OPENINGS, STARVING};
+pub use pool::{Connections, FAR, LONGEST_WAIT, OLDEST, OPENINGS, STARVING};
 pub use resolve::{FixedDns, Found, Late, Resolve, ResolveError, Resolving, SystemDns};
 pub use sender::{Post, Sender};
 pub use trust::Trust;

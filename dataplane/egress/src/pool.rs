@@ -5,21 +5,22 @@
 //!
 //! - Openings are tasks of their own, so that an attempt never waits for its own handshake while a connection is free. An opening
 //!   costs as much CPU as seven POSTs, so at most [`OPENINGS`] run at a time. A line whose attempts have waited for [`LONGEST_WAIT`] may
-//!   have more: see [`Line::may_open`](state::Line::may_open). An opening for which no attempt waits any more is given up once it
-//!   has taken [`LONGEST_WAIT`].
+//!   have more: see [`Line::may_open`](state::Line::may_open).
 //! - A connection may hold a worker of the receiver: Apache's prefork, or a server with a thread for each connection, serves the next
 //!   one only when it closes. So while an opening takes longer than [`LONGEST_WAIT`], idle connections to its host and port are kept for
-//!   this time only. One that takes longer than [`STARVING`] finds no free worker. While one does, a connection that is older than this
-//!   is closed instead of handed on, whatever its URL. Its worker then serves the opening that waits longest at the receiver, which may
-//!   be for another URL, for a retry or of another process.
-//! - An opening that is given up found no free worker either: the attempts were served by the connections that there are. Another
-//!   process may wait for the same workers, so from then on the connections to the receiver are closed instead of kept, until the
-//!   next one is opened in less than [`STARVING`].
+//!   this time only. An opening that takes longer than [`STARVING`] finds no free worker. While one does, a connection that is older than
+//!   this is closed instead of handed on, whatever its URL. Its worker then serves the opening that waits longest at the receiver, which
+//!   may be for another URL, for a retry or of another process. If the receiver is far away, both times are longer: [`FAR`] times as long
+//!   as opening one of its connections took.
+//! - An opening that has taken [`LONGEST_WAIT`] is given up if no attempt waits for it any more. It probably found no free worker, and
+//!   the openings of another process find none either. So from then on the connections to the receiver are closed instead of kept, until
+//!   one is opened that does not starve, or until none is in use.
 //! - Others may starve unseen: another process, or another name of the same host. So a connection that is older than [`OLDEST`] is closed
-//!   instead of handed on or kept. With the time that an idle one is kept, the opening of another process waits for less than the 5 s
-//!   that it has.
-//! - An opening that times out fails no attempt while the receiver has connections in use, or if it has answered since: all of its
-//!   workers are busy, and the attempts wait for a connection.
+//!   instead of handed on or kept. The opening of another process then waits for this time, for the time that an idle connection is kept,
+//!   and for one request. It has [`HANDSHAKE_LIMIT`](crate::HANDSHAKE_LIMIT), so it waits in vain for a single worker whose requests take
+//!   more than 5 s.
+//! - An opening that fails because the receiver takes no further connection fails no attempt while the receiver has connections in use,
+//!   or if it has answered since: all of its workers are busy, and the attempts wait for a connection. See [`Opening::finds_no_worker`].
 
 mod state;
 
@@ -32,7 +33,7 @@ use std::time::Duration;
 use docket_domain::delivery::{FailureClass, Phase, Report};
 use docket_domain::failure::{Cause, Explanation};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use self::state::State;
 use crate::connection::Connection;
@@ -43,9 +44,10 @@ pub const OPENINGS: usize = 4;
 /// How long an attempt waits before its line opens more connections: its receiver may be far away, so that an opening takes long and
 /// no CPU, or it may not respond.
 pub const LONGEST_WAIT: Duration = Duration::from_millis(100);
-/// An opening that takes longer finds a receiver without a free worker. The handshake with a receiver at the other end of the earth
-/// takes less.
+/// An opening that takes longer finds a receiver without a free worker, unless the receiver is far away.
 pub const STARVING: Duration = Duration::from_millis(500);
+/// How many times as long as the quickest one an opening may take at a receiver far away: a packet that gets lost is sent again.
+pub const FAR: u32 = 3;
 /// Age from which a connection is closed after an answer, instead of handed on or kept.
 pub const OLDEST: Duration = Duration::from_secs(3);
 
@@ -163,15 +165,19 @@ impl Opening {
     /// Makes room for an opening that takes long: closes the connections to its receiver that no attempt has used meanwhile. Returns
     /// false if no attempt waits for it, so that it can be given up; then all idle connections to its receiver are closed.
     fn continues(&mut self) -> bool {
-        let begins_to_starve = !self.starves && self.since.elapsed() >= STARVING;
+        let took = self.since.elapsed();
         let mut state = self.pool.lock();
-        let is_needed = state.change(&self.target, |busy, line| {
-            busy.starving += usize::from(begins_to_starve);
-            let is_needed = !line.waiting.is_empty();
-            busy.gave_up |= !is_needed;
-            is_needed
+        let (is_long, is_needed, starves) = state.change(&self.target, |busy, line| {
+            let (is_long, is_needed) = (took >= busy.long(LONGEST_WAIT), !line.waiting.is_empty());
+            let starves = self.starves || took >= busy.long(STARVING);
+            busy.starving += usize::from(starves && !self.starves);
+            busy.gave_up |= is_long && !is_needed;
+            (is_long, is_needed, starves)
         });
-        self.starves |= begins_to_starve;
+        self.starves = starves;
+        if !is_long {
+            return true;
+        }
         let unused_for = if is_needed { LONGEST_WAIT } else { Duration::ZERO };
         let idle = state.idle.expired_at(&self.target.receiver, unused_for, Instant::now());
         drop(state);
@@ -179,16 +185,29 @@ impl Opening {
         is_needed
     }
 
-    /// Gives what was opened, or why nothing was, to the attempt that waits first.
-    fn end(self, opened: Opened) {
+    /// Whether it failed although the receiver is well, because all workers of the receiver are busy. Such a receiver leaves an opening
+    /// without an answer; or it refuses one, or closes it during the handshake, as one does that has as many connections as it may.
+    fn finds_no_worker(&self, (class, report): &Unopened) -> bool {
+        let may_be_full =
+            is_refusal(*class, report) || matches!(class, FailureClass::Timeout(Phase::Connect | Phase::Tls));
+        may_be_full
+            && self
+                .pool
+                .lock()
+                .change(&self.target, |busy, _| busy.in_use > 0 || busy.has_answered_since(self.since))
+    }
+
+    /// Gives what was opened, or why nothing was, to the attempt that waits first. `fails`: an attempt fails with it.
+    fn end(self, opened: Opened, fails: bool) {
         let (pool, target) = (self.pool.clone(), Arc::clone(&self.target));
         match opened {
-            Ok((connection, report)) => {
+            Ok((mut connection, report)) => {
+                connection.took = self.since.elapsed();
                 pool.lock().change(&target, |busy, line| {
                     line.in_use += 1;
-                    busy.in_use += 1;
+                    busy.begin(&connection);
                     line.opened = if self.starves { 0 } else { line.opened + 1 };
-                    line.timed_out = None;
+                    line.failed = None;
                     busy.gave_up &= self.starves;
                 });
                 pool.0.opened.fetch_add(1, Ordering::Relaxed);
@@ -199,11 +218,10 @@ impl Opening {
                 pool.hand_over(&target, Borrowed { connection, opened: Some(report), starved, seat });
             }
             Err((class, report)) => {
-                let timed_out = matches!(class, FailureClass::Timeout(Phase::Connect | Phase::Tls));
-                let fails = pool.lock().change(&target, |busy, line| {
+                let fails = pool.lock().change(&target, |_, line| {
                     line.opened = 0;
-                    if timed_out && (busy.in_use > 0 || busy.has_answered_since(self.since)) {
-                        line.timed_out = Some(class);
+                    if !fails {
+                        line.failed = Some(class);
                         return None;
                     }
                     line.first(true)
@@ -248,11 +266,11 @@ impl Pool {
                     Ok(given) => break given.expect("the line keeps it until it gives something"),
                     Err(_) if Instant::now() < until => self.open_more(target, true, &open),
                     Err(_) => {
-                        let (has_answered, timed_out) = self
+                        let (has_answered, failed) = self
                             .lock()
-                            .change(target, |busy, line| (busy.has_answered_since(since), line.timed_out));
+                            .change(target, |busy, line| (busy.has_answered_since(since), line.failed));
                         let cause = has_answered.then_some(Cause::ReceiverBusy);
-                        let class = cause.map(Cause::class).or(timed_out);
+                        let class = cause.map(Cause::class).or(failed);
                         let report =
                             Report { explanation: Explanation { cause, detail: None }, ..Report::default() };
                         return Err((class.unwrap_or(FailureClass::Timeout(Phase::Connect)), report));
@@ -291,9 +309,9 @@ impl Pool {
                 drop(idle); // closing needs time, but not the lock
                 return Err(Waiting { pool: self.clone(), target: Arc::clone(target), ticket, given });
             }
-            state.change(target, |busy, line| {
+            let idle = state.change(target, |busy, line| {
                 line.in_use += 1;
-                busy.in_use += 1;
+                idle.inspect(|idle| busy.begin(idle))
             });
             drop(state);
             let seat = Seat { pool: self.clone(), target: Arc::clone(target) };
@@ -395,6 +413,12 @@ impl Pool {
     }
 }
 
+/// Whether the receiver did not take the connection.
+fn is_refusal(class: FailureClass, report: &Report) -> bool {
+    matches!(class, FailureClass::Refused | FailureClass::Connect)
+        || report.explanation.cause == Some(Cause::HandshakeClosed)
+}
+
 /// Opens a connection, and then the next one if attempts still wait.
 async fn opened<O, F>(mut opening: Opening, open: O)
 where
@@ -410,7 +434,12 @@ where
         }
     };
     let (pool, target) = (opening.pool.clone(), Arc::clone(&opening.target));
-    opening.end(opened);
+    let finds_no_worker = opened.as_ref().is_err_and(|unopened| opening.finds_no_worker(unopened));
+    if finds_no_worker && opened.as_ref().is_err_and(|(class, report)| is_refusal(*class, report)) {
+        // The next opening would be refused at once as well.
+        sleep(LONGEST_WAIT).await;
+    }
+    opening.end(opened, !finds_no_worker);
     pool.open_more(&target, false, &open);
 }
 

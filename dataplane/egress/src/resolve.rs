@@ -97,9 +97,10 @@ impl SystemDns {
     /// How long addresses wait for those of the other family (RFC 8305, section 3). Some firewalls and name servers drop
     /// queries for one of the families.
     const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
-    /// How long the other family counts after that: while the first addresses are tried, or after an NXDOMAIN, because some
-    /// name servers give it for the family that a name does not have.
-    const OTHER_FAMILY: Duration = Duration::from_secs(1);
+    /// How long IPv6 addresses count after that: while the IPv4 addresses are tried, or after an NXDOMAIN, because some name servers
+    /// give it for the family that a name does not have. IPv4 addresses count for as long as their queries take, since nearly every
+    /// receiver has some, and many clusters have no way to an IPv6 address.
+    const LATE_IPV6: Duration = Duration::from_secs(1);
 
     /// Without a usable `/etc/resolv.conf` it asks a name server on this machine, as the C library does.
     pub fn new() -> Self {
@@ -175,9 +176,9 @@ impl SystemDns {
             return Ok(v4.await?.into());
         }
         let mut v6 = Box::pin(query(self.resolver.clone(), name, RecordType::AAAA));
-        let (first, mut other, other_family) = tokio::select! {
-            answer = &mut v4 => (answer, v6, RecordType::AAAA),
-            answer = &mut v6 => (answer, v4, RecordType::A),
+        let (first, mut other, late) = tokio::select! {
+            answer = &mut v4 => (answer, v6, Self::LATE_IPV6),
+            answer = &mut v6 => (answer, v4, Duration::MAX),
         };
         match first {
             Ok(mut addresses) => match timeout(Self::RESOLUTION_DELAY, &mut other).await {
@@ -186,17 +187,16 @@ impl SystemDns {
                     Ok(addresses.into())
                 }
                 Err(_) => {
-                    let late = timeout(Self::OTHER_FAMILY, other);
+                    let late = timeout(late, other);
                     let late = async { late.await.map(Result::unwrap_or_default).unwrap_or_default() };
                     Ok(Found { addresses, late: Some(Box::pin(late)) })
                 }
             },
-            Err(NoAddress::NoSuchName) => match timeout(Self::OTHER_FAMILY, other).await {
+            Err(NoAddress::NoSuchName) => match timeout(late, other).await {
                 Ok(Ok(addresses)) => Ok(addresses.into()),
-                Ok(Err(_)) => Err(ResolveError::Failed),
                 // Load balancers say of their names that they do not exist when they are asked for AAAA.
-                Err(_) if other_family == RecordType::A => Err(ResolveError::TimedOut),
-                Err(_) => Err(ResolveError::Failed),
+                Ok(Err(NoAddress::TimedOut)) => Err(ResolveError::TimedOut),
+                Ok(Err(_)) | Err(_) => Err(ResolveError::Failed),
             },
             Err(first) => match (other.await, first) {
                 (Ok(addresses), _) => Ok(addresses.into()),

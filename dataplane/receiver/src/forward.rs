@@ -61,7 +61,7 @@ pub enum NoAnswer {
 /// Why the certificate of the receiver that is being written is not trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Distrust {
-    /// It did not respond in time.
+    /// Its time has ended.
     Expired,
     /// Its time has not begun.
     NotYetValid,

@@ -3,12 +3,13 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use docket_domain::delivery::FailureClass;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Borrowed, Connections, OPENINGS, Unopened};
+use super::{Borrowed, Connections, FAR, OPENINGS, Unopened};
 use crate::connection::Connection;
 use crate::kept::Kept;
 use crate::target::{Receiver, Target};
@@ -61,6 +62,8 @@ pub(super) struct Busy {
     pub(super) starving: usize,
     /// An opening was given up, and none has succeeded since without starving.
     pub(super) gave_up: bool,
+    /// The least time that opening one of its connections took, of those that were in use.
+    pub(super) quickest: Option<Duration>,
     /// When an attempt read an answer last.
     pub(super) answered_at: Option<Instant>,
 }
@@ -74,8 +77,8 @@ pub(super) struct Line {
     pub(super) opened: usize,
     /// Connections in use.
     pub(super) in_use: usize,
-    /// Of the last opening, if it timed out without failing an attempt.
-    pub(super) timed_out: Option<FailureClass>,
+    /// Of the last opening, if it failed and no attempt with it.
+    pub(super) failed: Option<FailureClass>,
     /// Those that have no connection yet, by ticket, in the order in which they came.
     pub(super) waiting: BTreeMap<u64, Waiter>,
 }
@@ -88,6 +91,17 @@ pub(super) struct Waiter {
 }
 
 impl Busy {
+    /// Counts a connection as in use.
+    pub(super) fn begin(&mut self, connection: &Connection) {
+        self.in_use += 1;
+        self.quickest = Some(self.quickest.map_or(connection.took, |quickest| quickest.min(connection.took)));
+    }
+
+    /// From when on an opening takes long: after `least`, or later if the receiver is far away.
+    pub(super) fn long(&self, least: Duration) -> Duration {
+        self.quickest.map_or(least, |quickest| least.max(quickest * FAR))
+    }
+
     /// Whether the receiver has answered an attempt since then.
     pub(super) fn has_answered_since(&self, since: Instant) -> bool {
         self.answered_at.is_some_and(|at| at > since)

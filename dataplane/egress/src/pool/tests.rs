@@ -241,22 +241,62 @@ async fn connections_are_not_kept_after_an_opening_was_given_up() {
     assert!(pool.lock().idle.pop(&target).is_some());
 }
 
-/// A receiver far away is not one without workers: what was opened in time is kept.
+/// A receiver far away is not one without workers.
 #[tokio::test(start_paused = true)]
-async fn connections_are_kept_again_once_one_was_opened() {
+async fn opening_at_a_receiver_far_away_is_not_given_up() {
+    let far = Duration::from_millis(560);
+    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    // Before the clock is looked at: it jumps to the next timer while a real connection is made.
+    let ((one, _theirs), (other, _others)) = (answered().await, answered().await);
+    let mut attempts = [attempt(&pool, &target, &openings)];
+    wait(&mut attempts).await;
+    let opening = openings.next().await;
+    tokio::time::advance(far).await;
+    end(opening, one);
+    let [first] = attempts;
+    let first = connected(first.await);
+    // The connection of the first attempt serves the second one, while another one is being opened.
+    let mut second = [attempt(&pool, &target, &openings)];
+    wait(&mut second).await;
+    let opening = openings.next().await;
+    advance_by_steps(LONGEST_WAIT).await;
+    first.give_back(true);
+    let [second] = second;
+    let second = connected(second.await);
+    advance_by_steps(far - LONGEST_WAIT).await;
+    assert_eq!((pool.connections().opening, pool.connections().starving), (1, 0));
+    end(opening, other);
+    settle().await;
+    second.give_back(true);
+    assert_eq!(pool.connections().idle, 2);
+    // Its distance is known from the connection, although nothing else is left of the receiver.
+    let _third = connected(attempt(&pool, &target, &openings).await);
+    assert_eq!(pool.lock().change(&target, |busy, _| busy.long(STARVING)), far * FAR);
+}
+
+/// As servers do that take only so many connections, or whose queue of connections is full.
+#[tokio::test(start_paused = true)]
+async fn opening_that_is_refused_fails_no_attempt_while_the_receiver_is_busy() {
     let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
     let (busy, _theirs) = first(&pool, &target, &mut openings).await;
-    let mut gives_up = [attempt(&pool, &target, &openings)];
-    wait(&mut gives_up).await;
-    let opening = openings.next().await;
-    drop(gives_up);
+    let mut waits = [attempt(&pool, &target, &openings)];
+    wait(&mut waits).await;
+    fail(openings.next().await, FailureClass::Refused);
+    openings.none().await;
     tokio::time::advance(LONGEST_WAIT).await;
+    let explanation = Explanation { cause: Some(Cause::HandshakeClosed), detail: None };
+    let closed = (FailureClass::TlsOther, Report { explanation, ..Report::default() });
+    assert!(openings.next().await.send(Err(closed)).is_ok());
     settle().await;
-    assert!(opening.is_closed());
-    first(&pool, &target, &mut openings).await.0.give_back(true);
-    assert!(pool.lock().idle.pop(&target).is_some());
-    busy.give_back(true);
-    assert!(pool.lock().idle.pop(&target).is_some());
+    wait(&mut waits).await;
+    tokio::time::advance(LONGEST_WAIT).await;
+    let last = openings.next().await;
+    drop(busy);
+    tokio::time::advance(Duration::from_millis(1)).await;
+    fail(last, FailureClass::Refused);
+    let [waits] = waits;
+    let failed = waits.await.err().map(|(class, _)| class);
+    assert_eq!(failed, Some(FailureClass::Refused), "the receiver is busy no more");
 }
 
 #[tokio::test]

@@ -150,8 +150,8 @@ pub(super) fn of_all() -> String {
             ("Attempts of a delivery", delivery::MAX_ATTEMPTS.to_string()),
             ("An attempt, from the DNS lookup to the response's headers", time(delivery::ATTEMPT_TIMEOUT)),
             (
-                "In this time: the DNS lookup, the connection and the TLS handshake, each",
-                time(docket_egress::PHASE_LIMIT),
+                "In this time: the DNS lookup and the connection, each; the TLS handshake",
+                format!("{}; {}", time(docket_egress::PHASE_LIMIT), time(docket_egress::HANDSHAKE_LIMIT)),
             ),
             ("Body of a delivery", bytes(event::LONGEST_ENVELOPE)),
             ("Time for the body of a 2xx response", time(docket_egress::SUCCESS_BODY_LIMIT)),
@@ -173,10 +173,11 @@ pub(super) fn of_all() -> String {
             (
                 "Time that an unused connection is kept open",
                 format!(
-                    "{}; {} while another connection to its host and port takes longer than that to open; not at all if one takes longer than {}, or it did itself",
+                    "{}; {} while another connection to its host and port takes longer than that to open; not at all if one takes longer than {}, or it did itself, or one was given up. Neither of these times is less than {} times as long as opening one takes there",
                     time(docket_egress::IDLE_LIMIT),
                     time(docket_egress::LONGEST_WAIT),
-                    time(docket_egress::STARVING)
+                    time(docket_egress::STARVING),
+                    docket_egress::FAR
                 ),
             ),
             (
