@@ -16,7 +16,7 @@ use docket_listener::server::{self, BYTES_PER_CONNECTION, Clients, IDLE_TIME};
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
 use docket_program::signals::Signals;
-use docket_schedule::live::LiveSchedule;
+use docket_schedule::Schedule;
 use docket_schedule::notifier::Notifier;
 use docket_store::stores::Stores;
 use tokio::net::{TcpListener, TcpSocket};
@@ -65,7 +65,7 @@ pub struct App {
     /// The tenants that are served.
     pub tenants: Arc<Tenants>,
     /// When deliveries are due.
-    pub schedule: Arc<LiveSchedule>,
+    pub schedule: Arc<Schedule>,
     /// Metrics.
     pub metrics: Arc<Metrics>,
     /// Who did what.
@@ -77,7 +77,7 @@ pub struct App {
     /// This process, as the owner of leases.
     owner: Owner,
     /// Set when the worker starts.
-    hand_off: Arc<OnceLock<Arc<HandOff<LiveSchedule>>>>,
+    hand_off: Arc<OnceLock<Arc<HandOff>>>,
     /// Maximum number of open files and sockets of the process.
     descriptors: u64,
     /// The parts that run.
@@ -102,7 +102,7 @@ impl App {
     /// Nothing runs yet, no tenant is served, and the process is not ready until it has all that is `missing`.
     pub fn new<const N: usize>(
         clock: Clock,
-        schedule: LiveSchedule,
+        schedule: Schedule,
         owner: Owner,
         missing: [&'static str; N],
     ) -> Self {
@@ -271,7 +271,7 @@ impl App {
     }
 
     /// Returns a sweeper for [`start_sweep`](Self::start_sweep).
-    pub fn sweeper(&self, settings: &DeliveryArguments) -> Sweeper<LiveSchedule> {
+    pub fn sweeper(&self, settings: &DeliveryArguments) -> Sweeper {
         let (tenants, schedule) = (Arc::clone(&self.tenants), Arc::clone(&self.schedule));
         let metrics = Arc::clone(&self.metrics);
         Sweeper::new(self.clock.clone(), tenants, schedule, self.owner.clone(), metrics)
@@ -281,7 +281,7 @@ impl App {
     /// Sweeps at each interval, and when `wake` is notified.
     pub fn start_sweep(
         &mut self,
-        sweeper: Sweeper<LiveSchedule>,
+        sweeper: Sweeper,
         interval: Duration,
         wake: &Arc<Notify>,
         shutdown: &CancellationToken,

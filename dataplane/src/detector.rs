@@ -29,9 +29,9 @@ pub const PLACES: usize = 4;
 const FOLLOW: Duration = Duration::from_secs(1);
 
 /// The detector; several processes may run one each on the same databases.
-pub struct Detector<S> {
+pub struct Detector {
     tenants: Arc<Tenants>,
-    scanner: Arc<Scanner<S>>,
+    scanner: Arc<Scanner>,
     turns: Turns,
     memories: HashMap<Arc<str>, Memory>,
     running: JoinSet<Ended>,
@@ -56,13 +56,13 @@ enum Failure {
     Panic(#[from] tokio::task::JoinError),
 }
 
-impl<S: Schedule> Detector<S> {
+impl Detector {
     /// Creates a detector that does nothing until [`run`](Self::run), and then scans each database at every interval. It publishes
     /// no invoice that is older than `max_age`, if that is not zero.
     pub fn new(
         clock: Clock,
         tenants: Arc<Tenants>,
-        schedule: Arc<S>,
+        schedule: Arc<Schedule>,
         metrics: Arc<Metrics>,
         interval: Duration,
         max_age: Duration,
@@ -178,8 +178,8 @@ impl<S: Schedule> Detector<S> {
 }
 
 /// Scans in its own task, so that a panic costs this turn and not the tenant's place.
-async fn run_turn<S: Schedule>(
-    scanner: Arc<Scanner<S>>,
+async fn run_turn(
+    scanner: Arc<Scanner>,
     turn: Turn,
     tenant: Arc<ServedTenant>,
     mut memory: Memory,

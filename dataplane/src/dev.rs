@@ -16,9 +16,7 @@ use docket_program::clock::Clock;
 use docket_program::owner::Owner;
 use docket_program::signals::Signals;
 use docket_program::{logging, memory, random};
-use docket_schedule::SHARES;
-use docket_schedule::live::LiveSchedule;
-use docket_schedule::memory::MemorySchedule;
+use docket_schedule::{SHARES, Schedule};
 use docket_source::Folder;
 use docket_store::stores::{StoreSource, Stores};
 use tokio::sync::Notify;
@@ -51,7 +49,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     arguments.listen = api_listener.local_addr()?;
     arguments.management = management_listener.local_addr()?;
 
-    let schedule = LiveSchedule::Memory(Box::new(MemorySchedule::new(clock.clone(), SHARES)));
+    let schedule = Schedule::in_memory(clock.clone(), SHARES);
     let app = App::new(clock.clone(), schedule, Owner::new(b"dev"), [SCHEDULE]);
     let mut app = app.audited(&arguments.audit)?;
     let (receiver, local) = receiver::start(&arguments, &app.tenants, &clock).await?.unzip();

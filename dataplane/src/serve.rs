@@ -20,9 +20,7 @@ use docket_program::owner::Owner;
 use docket_program::signals::Signals;
 use docket_program::{logging, memory, random};
 use docket_redis::RedisConnection;
-use docket_schedule::SHARES;
-use docket_schedule::live::LiveSchedule;
-use docket_schedule::redis::RedisSchedule;
+use docket_schedule::{SHARES, Schedule};
 use docket_source::{Cluster, Folder, Source};
 use docket_store::postgres::{Budget, Limits};
 use docket_store::stores::{StoreSource, Stores};
@@ -89,8 +87,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     let management_listener = bind(arguments.management, "--management").await?;
 
     let owner = owner(management_listener.local_addr()?);
-    let schedule = RedisSchedule::new(connection.clone(), &keys, owner.clone(), SHARES);
-    let schedule = LiveSchedule::Redis(Box::new(schedule));
+    let schedule = Schedule::on_redis(connection.clone(), &keys, owner.clone(), SHARES);
     let app = App::new(Clock::System, schedule, owner, [CONFIGURATION, REDIS]);
     let mut app = app.audited(&arguments.audit)?;
     let budget = Budget::new(Limits {

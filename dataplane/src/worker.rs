@@ -79,26 +79,26 @@ pub struct WorkerSettings {
 }
 
 /// The worker; one per process.
-pub struct Worker<S> {
+pub struct Worker {
     clock: Clock,
-    schedule: Arc<S>,
+    schedule: Arc<Schedule>,
     settings: WorkerSettings,
     slots: Arc<Slots>,
     places: Arc<Places>,
     /// Batches, and attempts until their outcomes are stored.
     tasks: TaskTracker,
-    leases: Arc<Leases<S>>,
-    batches: Arc<Batches<S>>,
+    leases: Arc<Leases>,
+    batches: Arc<Batches>,
     active: Arc<Active>,
     metrics: Arc<Metrics>,
 }
 
-impl<S: Schedule> Worker<S> {
+impl Worker {
     /// Creates a worker that does nothing until [`run`](Self::run).
     pub fn new(
         clock: Clock,
         tenants: Arc<Tenants>,
-        schedule: Arc<S>,
+        schedule: Arc<Schedule>,
         sender: Sender,
         settings: WorkerSettings,
         owner: Owner,
@@ -152,7 +152,7 @@ impl<S: Schedule> Worker<S> {
     }
 
     /// What takes the deliveries that this process saves.
-    pub fn hand_off(&self) -> Arc<HandOff<S>> {
+    pub fn hand_off(&self) -> Arc<HandOff> {
         Arc::new(HandOff {
             clock: self.clock.clone(),
             schedule: Arc::clone(&self.schedule),

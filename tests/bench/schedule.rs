@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use docket_domain::delivery::DeliveryId;
 use docket_redis::{Keys, RedisConnection, RedisUrl};
 use docket_rig::redis::RedisServer;
-use docket_schedule::redis::RedisSchedule;
 use docket_schedule::{Claim, Ended, Entry, Hint, Owner, Room, SHARES, Schedule, ShareLimits, Shares};
 use jiff::Timestamp;
 
@@ -59,7 +58,7 @@ async fn measure<T>(server: &RedisServer, what: &str, work: impl Future<Output =
     result
 }
 
-async fn settle(server: &RedisServer, schedule: &RedisSchedule, what: &str, rounds: Vec<Vec<Claim>>) {
+async fn settle(server: &RedisServer, schedule: &Schedule, what: &str, rounds: Vec<Vec<Claim>>) {
     let held = Some(Duration::from_millis(5));
     let ended =
         |claims: Vec<Claim>| claims.into_iter().map(|claim| Ended { claim, again: None, held }).collect();
@@ -75,7 +74,7 @@ async fn settle(server: &RedisServer, schedule: &RedisSchedule, what: &str, roun
 }
 
 /// Claims and settles what is due, so many at a time.
-async fn work_off(server: &RedisServer, schedule: &RedisSchedule, slots: usize) {
+async fn work_off(server: &RedisServer, schedule: &Schedule, slots: usize) {
     let work = async {
         let mut rounds = Vec::new();
         for _ in 0..ROUNDS {
@@ -90,7 +89,7 @@ async fn work_off(server: &RedisServer, schedule: &RedisSchedule, slots: usize) 
 }
 
 /// Hands off deliveries of one tenant at a time, and settles them.
-async fn hand_off(server: &RedisServer, schedule: &RedisSchedule, count: u32, webhooks: u32) {
+async fn hand_off(server: &RedisServer, schedule: &Schedule, count: u32, webhooks: u32) {
     let slots = count as usize;
     let of_round = |round| {
         let of_number = move |n| entry(2_000_000 + round, 2_000_000 + n % webhooks, n);
@@ -118,7 +117,7 @@ async fn main() {
     // None is full at first.
     let shares = Shares { per_webhook: ShareLimits { start: 64, ..SHARES.per_webhook }, ..SHARES };
     let schedule =
-        RedisSchedule::new(connection, &Keys::new(None).expect("one"), Owner::new("docket-worker-0"), shares);
+        Schedule::on_redis(connection, &Keys::new(None).expect("one"), Owner::new("docket-worker-0"), shares);
     let empty = memory(&server);
     let due = |number| Hint {
         entry: entry(number % TENANTS, number % (TENANTS * 5), number),

@@ -13,12 +13,11 @@
 //!
 //! use docket_domain::delivery::DeliveryId;
 //! use docket_program::clock::Clock;
-//! use docket_schedule::memory::MemorySchedule;
 //! use docket_schedule::{Ended, Entry, Hint, Room, SHARES, Schedule};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), docket_schedule::ScheduleError> {
-//! let schedule = MemorySchedule::new(Clock::System, SHARES);
+//! let schedule = Schedule::in_memory(Clock::System, SHARES);
 //! let id = DeliveryId::new(Clock::System.now(), [7; 10]);
 //! let entry = Entry { tenant: "tenant-uid".into(), webhook: "default/orders/C-1".into(), id };
 //! schedule.put(vec![Hint { entry, wait: Duration::ZERO }]).await?;
@@ -34,7 +33,6 @@
 //! # }
 //! ```
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,16 +40,17 @@ use docket_domain::delivery::{DeliveryId, Due};
 use docket_program::clock::duration;
 use jiff::Timestamp;
 
-pub mod live;
-pub mod memory;
+mod memory;
 mod missed;
 pub mod notifier;
 pub mod patience;
-pub mod redis;
+mod redis;
+mod schedule;
 pub mod shares;
 
 pub use docket_program::owner::Owner;
 pub use missed::Missed;
+pub use schedule::Schedule;
 pub use shares::{SHARES, ShareChanges, ShareLimits, Shares, TenantShares};
 
 /// A process notifies the others of what falls due within this time. They look for the rest themselves, at least this often.
@@ -198,87 +197,4 @@ pub enum Loss {
     Standing,
     /// The schedule did not respond for a while, in which hints may have been dropped.
     Hints,
-}
-
-/// What is due, and which tenant and webhook are next. Every implementation passes the suite in `tests/schedule/contract.rs`.
-///
-/// A schedule has its own clock, so callers say how long to wait and never until when: the clocks of the database, the
-/// schedule and the process need not agree.
-pub trait Schedule: Send + Sync + 'static {
-    /// Gives these tenants limits of their own, in place of [`Shares::per_tenant`]. `only`: and no others.
-    fn limit(
-        &self,
-        tenants: Vec<(Arc<str>, TenantShares)>,
-        only: bool,
-    ) -> impl Future<Output = Result<(), ScheduleError>> + Send;
-
-    /// Adds entries, or moves them to another time; an entry that is claimed stays as it is. Returns the tenants of which
-    /// entries were left out, because they have as many as they may.
-    fn put(&self, hints: Vec<Hint>) -> impl Future<Output = Result<Vec<Arc<str>>, ScheduleError>> + Send;
-
-    /// Due entries for which there is room, taken in turn from the tenants and from each tenant's webhooks, within their
-    /// shares: first those of webhooks that are not known to be quick. They fall due again after `lease`.
-    fn claim(
-        &self,
-        room: Room,
-        lease: Duration,
-    ) -> impl Future<Output = Result<Vec<Claim>, ScheduleError>> + Send;
-
-    /// Claims entries of deliveries that are about to be committed: those for which `room` and the shares of webhook and
-    /// tenant have a place, and whose webhook has no [`BACKLOG`](shares::BACKLOG). The others wait for one `lease`, so that a
-    /// process that dies before it can [`put`](Self::put) them at once costs that time and not a sweep. An entry that is
-    /// in the schedule already stays as it is.
-    fn hand_off(
-        &self,
-        entries: Vec<Entry>,
-        room: Room,
-        lease: Duration,
-    ) -> impl Future<Output = Result<HandOffs, ScheduleError>> + Send;
-
-    /// Extends claims to `lease` from now. A claim that has expired stays expired. A claim that needs to be renewed holds
-    /// its place too long for its webhook to be quick. Returns how many shares changed.
-    fn renew(
-        &self,
-        claims: &[Claim],
-        lease: Duration,
-    ) -> impl Future<Output = Result<ShareChanges, ScheduleError>> + Send;
-
-    /// Ends claims, and changes the shares of their webhooks. An expired claim changes nothing. Returns how many shares changed.
-    fn settle(&self, ended: Vec<Ended>) -> impl Future<Output = Result<ShareChanges, ScheduleError>> + Send;
-
-    /// The tenants of claims that an earlier incarnation of this process holds, which is dead.
-    fn abandoned(&self) -> impl Future<Output = Result<Vec<Arc<str>>, ScheduleError>> + Send;
-
-    /// Makes those claims due at once.
-    fn release_abandoned(&self) -> impl Future<Output = Result<(), ScheduleError>> + Send;
-
-    /// How long until the next entry falls due that a claim with enough room could get; zero: it is due; `None`: there is
-    /// none.
-    fn next_due(&self) -> impl Future<Output = Result<Option<Duration>, ScheduleError>> + Send;
-
-    /// The places of a tenant and of these webhooks of it, which changes nothing.
-    fn places(
-        &self,
-        tenant: &str,
-        webhooks: &[String],
-    ) -> impl Future<Output = Result<Places, ScheduleError>> + Send;
-
-    /// Counts the entries that are due and not claimed, which changes nothing. A call looks at some of the webhooks that have entries, in
-    /// the order of their names: at the first ones if `after` is empty, else at those after the [`Overdue::next`] of the call before.
-    /// An entry whose claim has expired is due since that time. An entry that was put after its due time is due since it was put.
-    fn overdue(&self, after: &str) -> impl Future<Output = Result<Overdue, ScheduleError>> + Send;
-
-    /// Returns after entries were added or claims ended since the last call of this; may return early. Of what another process
-    /// has added, it returns only for what falls due within [`LOOK_EVERY`].
-    fn changed(&self) -> impl Future<Output = ()> + Send;
-
-    /// Returns when entries may have been lost, so that a sweep has to put them again.
-    fn lost(&self) -> impl Future<Output = Loss> + Send;
-
-    /// Marks the index complete: sweeps have put every unfinished delivery since [`lost`](Self::lost) returned
-    /// [`Loss::New`].
-    fn rebuilt(&self) -> impl Future<Output = Result<(), ScheduleError>> + Send;
-
-    /// Whether this process may sweep now: of all that share a schedule, one in each interval.
-    fn sweep_turn(&self, every: Duration) -> impl Future<Output = Result<bool, ScheduleError>> + Send;
 }

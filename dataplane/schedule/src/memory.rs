@@ -9,13 +9,11 @@ use docket_program::clock::{Clock, duration, millis};
 use tokio::sync::Notify;
 
 use super::shares::{BACKLOG, Pace, ShareChanges, Shares, TenantShares};
-use super::{
-    Claim, Ended, Entry, HandOffs, Hint, Loss, Overdue, Places, Room, Schedule, ScheduleError, WebhookPlaces,
-};
+use super::{Claim, Ended, Entry, HandOffs, Hint, Loss, Overdue, Places, Room, ScheduleError, WebhookPlaces};
 
 /// The schedule in memory.
 #[derive(Debug)]
-pub struct MemorySchedule {
+pub(super) struct MemorySchedule {
     clock: Clock,
     state: Mutex<State>,
     changed: Notify,
@@ -64,7 +62,7 @@ struct Place {
 
 impl MemorySchedule {
     /// Empty.
-    pub fn new(clock: Clock, shares: Shares) -> Self {
+    pub(super) fn new(clock: Clock, shares: Shares) -> Self {
         let state = State {
             shares,
             limits: HashMap::new(),
@@ -287,8 +285,12 @@ fn in_turn<V>(
     round.into_iter().find(|(key, value)| ready(key, value)).map(|(key, _)| Arc::clone(key))
 }
 
-impl Schedule for MemorySchedule {
-    async fn limit(&self, tenants: Vec<(Arc<str>, TenantShares)>, only: bool) -> Result<(), ScheduleError> {
+impl MemorySchedule {
+    pub(super) async fn limit(
+        &self,
+        tenants: Vec<(Arc<str>, TenantShares)>,
+        only: bool,
+    ) -> Result<(), ScheduleError> {
         {
             let mut state = self.state();
             if only {
@@ -300,7 +302,7 @@ impl Schedule for MemorySchedule {
         Ok(())
     }
 
-    async fn put(&self, hints: Vec<Hint>) -> Result<Vec<Arc<str>>, ScheduleError> {
+    pub(super) async fn put(&self, hints: Vec<Hint>) -> Result<Vec<Arc<str>>, ScheduleError> {
         let now_ms = self.clock.now_ms();
         let full: BTreeSet<Arc<str>> = {
             let mut state = self.state();
@@ -311,7 +313,7 @@ impl Schedule for MemorySchedule {
         Ok(full.into_iter().collect())
     }
 
-    async fn claim(&self, room: Room, lease: Duration) -> Result<Vec<Claim>, ScheduleError> {
+    pub(super) async fn claim(&self, room: Room, lease: Duration) -> Result<Vec<Claim>, ScheduleError> {
         let now_ms = self.clock.now_ms();
         let until_ms = now_ms + millis(lease);
         let mut state = self.state();
@@ -327,7 +329,7 @@ impl Schedule for MemorySchedule {
         Ok(claims)
     }
 
-    async fn hand_off(
+    pub(super) async fn hand_off(
         &self,
         entries: Vec<Entry>,
         mut room: Room,
@@ -370,7 +372,11 @@ impl Schedule for MemorySchedule {
         Ok(HandOffs { claims, full, busy, quick_waiting })
     }
 
-    async fn renew(&self, claims: &[Claim], lease: Duration) -> Result<ShareChanges, ScheduleError> {
+    pub(super) async fn renew(
+        &self,
+        claims: &[Claim],
+        lease: Duration,
+    ) -> Result<ShareChanges, ScheduleError> {
         let now_ms = self.clock.now_ms();
         let until_ms = now_ms + millis(lease);
         let mut state = self.state();
@@ -393,7 +399,7 @@ impl Schedule for MemorySchedule {
         Ok(changes)
     }
 
-    async fn settle(&self, ended: Vec<Ended>) -> Result<ShareChanges, ScheduleError> {
+    pub(super) async fn settle(&self, ended: Vec<Ended>) -> Result<ShareChanges, ScheduleError> {
         let now_ms = self.clock.now_ms();
         let changes = {
             let mut state = self.state();
@@ -411,15 +417,15 @@ impl Schedule for MemorySchedule {
     }
 
     /// None: the index died with the process before.
-    async fn abandoned(&self) -> Result<Vec<Arc<str>>, ScheduleError> {
+    pub(super) async fn abandoned(&self) -> Result<Vec<Arc<str>>, ScheduleError> {
         Ok(Vec::new())
     }
 
-    async fn release_abandoned(&self) -> Result<(), ScheduleError> {
+    pub(super) async fn release_abandoned(&self) -> Result<(), ScheduleError> {
         Ok(())
     }
 
-    async fn next_due(&self) -> Result<Option<Duration>, ScheduleError> {
+    pub(super) async fn next_due(&self) -> Result<Option<Duration>, ScheduleError> {
         let now_ms = self.clock.now_ms();
         let state = self.state();
         let waiting = state
@@ -434,7 +440,7 @@ impl Schedule for MemorySchedule {
         Ok(waiting.chain(claimed).min().map(|at_ms| duration(at_ms - now_ms)))
     }
 
-    async fn places(&self, tenant: &str, webhooks: &[String]) -> Result<Places, ScheduleError> {
+    pub(super) async fn places(&self, tenant: &str, webhooks: &[String]) -> Result<Places, ScheduleError> {
         let state = self.state();
         let queues = state.tenants.get(tenant);
         let of = |webhook: &String| {
@@ -454,7 +460,7 @@ impl Schedule for MemorySchedule {
     }
 
     /// All webhooks at once.
-    async fn overdue(&self, _after: &str) -> Result<Overdue, ScheduleError> {
+    pub(super) async fn overdue(&self, _after: &str) -> Result<Overdue, ScheduleError> {
         let now_ms = self.clock.now_ms();
         let is_due = |at_ms: &i64| *at_ms <= now_ms;
         let state = self.state();
@@ -481,21 +487,21 @@ impl Schedule for MemorySchedule {
         Ok(overdue)
     }
 
-    async fn changed(&self) {
+    pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }
 
     /// Never returns: the index is lost only with its process.
-    async fn lost(&self) -> Loss {
+    pub(super) async fn lost(&self) -> Loss {
         std::future::pending().await
     }
 
-    async fn rebuilt(&self) -> Result<(), ScheduleError> {
+    pub(super) async fn rebuilt(&self) -> Result<(), ScheduleError> {
         Ok(())
     }
 
     /// Always true: no other process shares the index.
-    async fn sweep_turn(&self, _every: Duration) -> Result<bool, ScheduleError> {
+    pub(super) async fn sweep_turn(&self, _every: Duration) -> Result<bool, ScheduleError> {
         Ok(true)
     }
 }

@@ -23,8 +23,8 @@ const MAX_PENDING: usize = 10_000;
 
 /// Notifies a schedule, and retries for a while.
 #[derive(Debug)]
-pub struct Notifier<S> {
-    schedule: Arc<S>,
+pub struct Notifier {
+    schedule: Arc<Schedule>,
     /// Hints to retry, each with the time of its first failure, oldest first.
     pending: Mutex<VecDeque<(Instant, Hint)>>,
     added: Notify,
@@ -32,9 +32,9 @@ pub struct Notifier<S> {
     missed: Arc<Missed>,
 }
 
-impl<S: Schedule> Notifier<S> {
+impl Notifier {
     /// Of this schedule; nothing is pending.
-    pub fn new(schedule: Arc<S>) -> Self {
+    pub fn new(schedule: Arc<Schedule>) -> Self {
         Self {
             schedule,
             pending: Mutex::default(),
@@ -61,7 +61,7 @@ impl<S: Schedule> Notifier<S> {
         if entries.is_empty() {
             return HandOffs::default();
         }
-        self.patience.hand_off(&*self.schedule, entries, Room::default(), lease).await
+        self.patience.hand_off(&self.schedule, entries, Room::default(), lease).await
     }
 
     /// The places of a tenant and of these webhooks of it; `None`: the schedule did not say in time.

@@ -36,7 +36,7 @@ impl Patience {
     /// schedule does not respond, it claims none, and the rows are scheduled after their commit, which logs it if that fails too.
     pub async fn hand_off(
         &self,
-        schedule: &impl Schedule,
+        schedule: &Schedule,
         mut entries: Vec<Entry>,
         room: Room,
         lease: Duration,
@@ -84,7 +84,6 @@ mod tests {
 
     use super::*;
     use crate::SHARES;
-    use crate::memory::MemorySchedule;
 
     #[tokio::test(start_paused = true)]
     async fn while_the_schedule_hangs_one_caller_waits_in_a_while() {
@@ -114,7 +113,7 @@ mod tests {
     async fn deliveries_that_are_not_announced_are_counted() {
         let missed = Arc::<Missed>::default();
         let patience = Patience::counted(Arc::clone(&missed));
-        let schedule = MemorySchedule::new(Clock::System, SHARES);
+        let schedule = Schedule::in_memory(Clock::System, SHARES);
         let entries = |count: usize| -> Vec<Entry> {
             let id = |number: usize| {
                 let mut random = [0; 10];

@@ -2,7 +2,7 @@
 //!
 //! A claim costs the logarithm of what waits, however many queues are idle, not due or at their full share: those are
 //! in none of the structures that a claim reads (`docket_redis::keys`). Redis may lose everything: then
-//! [`lost`](Schedule::lost) returns and a sweep puts every entry again.
+//! [`lost`](RedisSchedule::lost) returns and a sweep puts every entry again.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,8 +19,8 @@ use tokio::time::Instant;
 
 use super::shares::{BACKLOG, DECREASE_EVERY, LONG, QUICK, ShareChanges, ShareLimits, Shares, TenantShares};
 use super::{
-    Claim, Ended, Entry, HandOffs, Hint, LOOK_EVERY, Loss, Overdue, Owner, Places, Room, Schedule,
-    ScheduleError, WebhookPlaces,
+    Claim, Ended, Entry, HandOffs, Hint, LOOK_EVERY, Loss, Overdue, Owner, Places, Room, ScheduleError,
+    WebhookPlaces,
 };
 
 macro_rules! scripts {
@@ -56,7 +56,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// The schedule on Redis.
 #[derive(Debug)]
-pub struct RedisSchedule {
+pub(super) struct RedisSchedule {
     connection: RedisConnection,
     keys: [String; 15],
     rebuilding: [String; 2],
@@ -86,7 +86,7 @@ struct Checks {
 impl RedisSchedule {
     /// Joins the processes with the same keys, as this owner. Must be called on a runtime, where it listens to their
     /// changes.
-    pub fn new(connection: RedisConnection, keys: &Keys, owner: Owner, shares: Shares) -> Self {
+    pub(super) fn new(connection: RedisConnection, keys: &Keys, owner: Owner, shares: Shares) -> Self {
         let changed = Arc::new(Notify::new());
         let heard = Arc::clone(&changed);
         let listening =
@@ -219,8 +219,8 @@ fn claim((tenant, webhook, id, fence, quick, overdue_ms): Claimed) -> Option<Cla
     Some(Claim { entry, fence, quick, overdue: duration(overdue_ms) })
 }
 
-impl Schedule for RedisSchedule {
-    async fn limit(
+impl RedisSchedule {
+    pub(super) async fn limit(
         &self,
         mut tenants: Vec<(Arc<str>, TenantShares)>,
         only: bool,
@@ -245,7 +245,7 @@ impl Schedule for RedisSchedule {
         Ok(())
     }
 
-    async fn put(&self, hints: Vec<Hint>) -> Result<Vec<Arc<str>>, ScheduleError> {
+    pub(super) async fn put(&self, hints: Vec<Hint>) -> Result<Vec<Arc<str>>, ScheduleError> {
         let mut full = Vec::new();
         for chunk in hints.chunks(CHUNK) {
             let arguments = chunk.iter().flat_map(|Hint { entry, wait }| {
@@ -258,7 +258,7 @@ impl Schedule for RedisSchedule {
         Ok(full)
     }
 
-    async fn claim(&self, room: Room, lease: Duration) -> Result<Vec<Claim>, ScheduleError> {
+    pub(super) async fn claim(&self, room: Room, lease: Duration) -> Result<Vec<Claim>, ScheduleError> {
         if room.slots == 0 {
             return Ok(Vec::new());
         }
@@ -269,7 +269,7 @@ impl Schedule for RedisSchedule {
         Ok(claimed.into_iter().filter_map(claim).collect())
     }
 
-    async fn hand_off(
+    pub(super) async fn hand_off(
         &self,
         entries: Vec<Entry>,
         mut room: Room,
@@ -310,7 +310,11 @@ impl Schedule for RedisSchedule {
         Ok(result)
     }
 
-    async fn renew(&self, claims: &[Claim], lease: Duration) -> Result<ShareChanges, ScheduleError> {
+    pub(super) async fn renew(
+        &self,
+        claims: &[Claim],
+        lease: Duration,
+    ) -> Result<ShareChanges, ScheduleError> {
         let mut changes = ShareChanges::default();
         for chunk in claims.chunks(CHUNK) {
             let arguments = chunk.iter().flat_map(Argument::claim);
@@ -320,7 +324,7 @@ impl Schedule for RedisSchedule {
         Ok(changes)
     }
 
-    async fn settle(&self, ended: Vec<Ended>) -> Result<ShareChanges, ScheduleError> {
+    pub(super) async fn settle(&self, ended: Vec<Ended>) -> Result<ShareChanges, ScheduleError> {
         let mut changes = ShareChanges::default();
         let millis = |time: Option<Duration>| time.map_or(Argument::Absent, Argument::millis);
         for chunk in ended.chunks(CHUNK) {
@@ -338,11 +342,11 @@ impl Schedule for RedisSchedule {
         Ok(changes)
     }
 
-    async fn abandoned(&self) -> Result<Vec<Arc<str>>, ScheduleError> {
+    pub(super) async fn abandoned(&self) -> Result<Vec<Arc<str>>, ScheduleError> {
         Ok(self.look_for_abandoned(false).await?.into_iter().collect())
     }
 
-    async fn release_abandoned(&self) -> Result<(), ScheduleError> {
+    pub(super) async fn release_abandoned(&self) -> Result<(), ScheduleError> {
         let released = self.look_for_abandoned(true).await?;
         if !released.is_empty() {
             self.changed.notify_one();
@@ -350,12 +354,12 @@ impl Schedule for RedisSchedule {
         Ok(())
     }
 
-    async fn next_due(&self) -> Result<Option<Duration>, ScheduleError> {
+    pub(super) async fn next_due(&self) -> Result<Option<Duration>, ScheduleError> {
         let wait_ms: i64 = self.run(&self.scripts.next_due, self.arguments([])).await?;
         Ok(u64::try_from(wait_ms).ok().map(Duration::from_millis))
     }
 
-    async fn places(&self, tenant: &str, webhooks: &[String]) -> Result<Places, ScheduleError> {
+    pub(super) async fn places(&self, tenant: &str, webhooks: &[String]) -> Result<Places, ScheduleError> {
         let mut places = Places::default();
         for chunk in webhooks.chunks(CHUNK) {
             let arguments = [tenant].into_iter().chain(chunk.iter().map(String::as_str)).map(Argument::Text);
@@ -368,7 +372,7 @@ impl Schedule for RedisSchedule {
         Ok(places)
     }
 
-    async fn overdue(&self, after: &str) -> Result<Overdue, ScheduleError> {
+    pub(super) async fn overdue(&self, after: &str) -> Result<Overdue, ScheduleError> {
         let arguments = self.arguments([Argument::Text(after), Argument::count(CHUNK)]);
         let counted = self.run(&self.scripts.overdue, arguments).await?;
         let (entries, longest_ms, held, next): (usize, i64, usize, String) = counted;
@@ -376,14 +380,14 @@ impl Schedule for RedisSchedule {
         Ok(Overdue { entries, held, longest, next: (!next.is_empty()).then_some(next) })
     }
 
-    async fn changed(&self) {
+    pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }
 
     /// Returns when Redis does not mark the index as complete: Redis is new, was emptied or restored, or another server
-    /// took over, which may lack entries. Until a process has [rebuilt](Schedule::rebuilt) it, this returns once a second. Also returns
-    /// when Redis responds again.
-    async fn lost(&self) -> Loss {
+    /// took over, which may lack entries. Until a process has [rebuilt](Self::rebuilt) it, this returns once a second. Also
+    /// returns when Redis responds again.
+    pub(super) async fn lost(&self) -> Loss {
         let mut checks = self.checks.lock().await;
         loop {
             tokio::time::sleep_until(checks.next).await;
@@ -412,13 +416,13 @@ impl Schedule for RedisSchedule {
         }
     }
 
-    /// Counts only if [`lost`](Schedule::lost) returned in this process before the sweep, and nothing was lost during it.
-    async fn rebuilt(&self) -> Result<(), ScheduleError> {
+    /// Counts only if [`lost`](Self::lost) returned in this process before the sweep, and nothing was lost during it.
+    pub(super) async fn rebuilt(&self) -> Result<(), ScheduleError> {
         let arguments = [self.owner.incarnation.clone(), self.loss.load(Ordering::Relaxed).to_string()];
         REBUILT.run(&self.connection, &self.rebuilding, &arguments).await.map_err(failed)
     }
 
-    async fn sweep_turn(&self, every: Duration) -> Result<bool, ScheduleError> {
+    pub(super) async fn sweep_turn(&self, every: Duration) -> Result<bool, ScheduleError> {
         let turn: u8 = SWEEP_TURN
             .run(&self.connection, &self.rebuilding[..1], &[Argument::millis(every)])
             .await

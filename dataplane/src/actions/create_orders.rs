@@ -7,7 +7,7 @@ use std::time::Duration;
 use docket_domain::delivery::DeliveryId;
 use docket_program::clock::Clock;
 use docket_schedule::notifier::Notifier;
-use docket_schedule::{Entry, Hint, Schedule};
+use docket_schedule::{Entry, Hint};
 use docket_store::deliveries::NewHandOff;
 use docket_store::idempotency::ToKeep;
 use docket_store::saves::{self, Save};
@@ -26,14 +26,14 @@ const GROUP: usize = 64;
 const TURNS: usize = 2;
 
 /// Creates web orders.
-pub struct CreateOrders<S> {
+pub struct CreateOrders {
     clock: Clock,
     tenants: Arc<Tenants>,
     /// What waits is bounded by the clients, each of which waits for one order.
     groups: Arc<Groups<Job>>,
-    notifier: Arc<Notifier<S>>,
+    notifier: Arc<Notifier>,
     /// Set where the process has a worker.
-    hand_off: Arc<OnceLock<Arc<HandOff<S>>>>,
+    hand_off: Arc<OnceLock<Arc<HandOff>>>,
     metrics: Arc<Metrics>,
 }
 
@@ -57,15 +57,15 @@ fn deliveries(turn: &Turn<Job>) -> usize {
 }
 
 /// The deliveries of a group that are handed off; `None`: the process has no worker.
-type Handed<S> = Option<HandedOff<S>>;
+type Handed = Option<HandedOff>;
 
-impl<S: Schedule> CreateOrders<S> {
+impl CreateOrders {
     /// Uses `hand_off` once it is set.
     pub fn new(
         clock: Clock,
         tenants: Arc<Tenants>,
-        notifier: Arc<Notifier<S>>,
-        hand_off: Arc<OnceLock<Arc<HandOff<S>>>>,
+        notifier: Arc<Notifier>,
+        hand_off: Arc<OnceLock<Arc<HandOff>>>,
         metrics: Arc<Metrics>,
     ) -> Arc<Self> {
         Arc::new(Self { clock, tenants, groups: Groups::new(GROUP, TURNS), notifier, hand_off, metrics })
@@ -166,7 +166,7 @@ impl<S: Schedule> CreateOrders<S> {
 
     /// Claims what this process may POST at once. The rest waits in the schedule for one lease, should this process die
     /// before it can schedule it.
-    async fn claim(&self, group: &[Job], places: Option<Taken>) -> Handed<S> {
+    async fn claim(&self, group: &[Job], places: Option<Taken>) -> Handed {
         let entry = |job: &Job, (id, webhook): (DeliveryId, &str)| Entry {
             tenant: Arc::clone(&job.tenant.uid),
             webhook: webhook.into(),
@@ -190,7 +190,7 @@ impl<S: Schedule> CreateOrders<S> {
     }
 
     /// Begins the POSTs, answers, and schedules the other deliveries.
-    fn finish(&self, group: Vec<Job>, created: Created, handed: Handed<S>) {
+    fn finish(&self, group: Vec<Job>, created: Created, handed: Handed) {
         let Created { at_ms, saved, saves } = created;
         if let Some(handed) = handed {
             handed.start(group.iter().map(|job| &job.tenant).zip(&saves), at_ms);
@@ -216,7 +216,7 @@ impl<S: Schedule> CreateOrders<S> {
 }
 
 /// Ends the claims of deliveries that were not stored for certain.
-async fn forget<S: Schedule>(group: &[Job], handed: &mut Handed<S>) {
+async fn forget(group: &[Job], handed: &mut Handed) {
     if let Some(handed) = handed {
         handed.forget(group.iter().flat_map(|job| job.new.deliveries()).map(|(id, _)| id)).await;
     }
@@ -230,11 +230,11 @@ struct Created {
     saves: Vec<Save>,
 }
 
-async fn commit<S: Schedule>(
+async fn commit(
     transaction: Transaction,
     first: i64,
     group: &[Job],
-    handed: Option<&HandedOff<S>>,
+    handed: Option<&HandedOff>,
 ) -> Result<Created, StoreError> {
     let now = transaction.now();
     let (mut saved, mut saves) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));

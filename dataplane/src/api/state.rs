@@ -6,7 +6,6 @@ use docket_listener::anonymous::Anonymous;
 use docket_listener::client::Proxies;
 use docket_listener::fair_share::FairShare;
 use docket_program::clock::Clock;
-use docket_schedule::live::LiveSchedule;
 use docket_schedule::notifier::Notifier;
 
 use super::body::Bodies;
@@ -32,9 +31,9 @@ pub struct ApiState {
     /// The tenants that are served.
     pub tenants: Arc<Tenants>,
     /// Notifies the schedule of due deliveries.
-    pub notifier: Arc<Notifier<LiveSchedule>>,
+    pub notifier: Arc<Notifier>,
     /// Creates web orders.
-    pub create_orders: Arc<CreateOrders<LiveSchedule>>,
+    pub create_orders: Arc<CreateOrders>,
     /// Checks passwords.
     pub passwords: Passwords,
     /// Diagnoses of signatures, by tenant.

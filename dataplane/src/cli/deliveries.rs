@@ -13,7 +13,6 @@ use docket_domain::delivery::DeliveryId;
 use docket_domain::resend::{DEFAULT_PER_SECOND, MAX_COUNT};
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
-use docket_schedule::redis::RedisSchedule;
 use docket_schedule::{SHARES, Schedule};
 use docket_store::deliveries::{self, DeliveryFilter, Due, ListedDelivery};
 use docket_store::walk::Page;
@@ -274,7 +273,7 @@ enum Notice<'a> {
     /// By the wake file of this data folder.
     Dev(&'a Path),
     /// By the schedule in Redis, for the tenant with this uid.
-    Serve(Box<RedisSchedule>, &'a str),
+    Serve(Schedule, &'a str),
     /// By its next sweep: nothing notifies it.
     None,
 }
@@ -289,8 +288,8 @@ impl<'a> Notice<'a> {
             return Ok(Self::None);
         };
         let (connection, keys) = redis::connect(&at.redis)?;
-        let schedule = RedisSchedule::new(connection, &keys, Owner::new(b"command line"), SHARES);
-        Ok(Self::Serve(Box::new(schedule), &runtime.config.uid))
+        let schedule = Schedule::on_redis(connection, &keys, Owner::new(b"command line"), SHARES);
+        Ok(Self::Serve(schedule, &runtime.config.uid))
     }
 
     /// Call this after the commit. If the server can't be notified, its next sweep finds the deliveries.

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use docket_domain::invoice::InvoiceFamily;
 use docket_program::clock::Clock;
-use docket_schedule::Schedule;
 use docket_schedule::notifier::Notifier;
 use docket_store::{Database, DatabaseState, StoreError};
 use tokio_util::sync::CancellationToken;
@@ -16,9 +15,9 @@ use crate::telemetry::{Metrics, Reader, Task};
 use crate::tenants::ServedTenant;
 
 /// The dependencies of a turn.
-pub(super) struct Scanner<S> {
+pub(super) struct Scanner {
     pub(super) clock: Clock,
-    pub(super) notifier: Notifier<S>,
+    pub(super) notifier: Notifier,
     pub(super) metrics: Arc<Metrics>,
     /// Older invoices are not published; zero: all are.
     pub(super) max_age: Duration,
@@ -44,7 +43,7 @@ enum Rest {
     More,
 }
 
-impl<S: Schedule> Scanner<S> {
+impl Scanner {
     /// Publishes a batch of new invoices of each family. Returns whether there may be more.
     pub(super) async fn scan(
         &self,

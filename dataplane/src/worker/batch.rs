@@ -8,7 +8,6 @@ use std::time::Duration;
 use docket_domain::delivery::{self, CLAIM_LIMIT, DeliveryId, FailureClass, Outcome};
 use docket_egress::Sender;
 use docket_program::clock::Clock;
-use docket_schedule::Schedule;
 use docket_store::deliveries::{self, Held};
 use docket_store::{StoreError, Writer};
 use tokio_util::sync::CancellationToken;
@@ -32,16 +31,16 @@ pub(super) const GROUP: usize = CLAIM_LIMIT;
 pub(super) const TURNS: usize = 2;
 
 /// What each batch works with: the steps from a claim to its settlement.
-pub(super) struct Batches<S> {
+pub(super) struct Batches {
     pub(super) clock: Clock,
     pub(super) tenants: Arc<Tenants>,
-    pub(super) leases: Arc<Leases<S>>,
+    pub(super) leases: Arc<Leases>,
     pub(super) begin: Begin,
     /// What waits is bounded by the slots.
     pub(super) to_begin: Arc<Groups<ToBegin>>,
     pub(super) sender: Sender,
-    pub(super) finish: Arc<Finish<S>>,
-    pub(super) settle: Arc<Settle<S>>,
+    pub(super) finish: Arc<Finish>,
+    pub(super) settle: Arc<Settle>,
     pub(super) tasks: TaskTracker,
     /// No POST begins any more.
     pub(super) stopping: CancellationToken,
@@ -54,7 +53,7 @@ pub(super) struct ToBegin {
     until: Duration,
 }
 
-impl<S: Schedule> Batches<S> {
+impl Batches {
     /// Takes one tenant's claims, which last until `until` by [`Clock::elapsed`], to their settlement.
     pub(super) async fn run(self: Arc<Self>, tenant_uid: Arc<str>, claimed: Vec<Claimed>, until: Duration) {
         let Some(tenant) = self.served(&tenant_uid) else {

@@ -9,7 +9,6 @@ use std::time::Duration;
 use docket_domain::delivery::{self, FailureClass, Next, Outcome};
 use docket_domain::failure::Cause;
 use docket_program::clock::Clock;
-use docket_schedule::Schedule;
 use docket_store::deliveries::{self, End, Stored};
 use docket_store::{StoreError, Writer};
 use jiff::Timestamp;
@@ -32,13 +31,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 pub(super) const GROUP: usize = 128;
 
 /// Finishes attempts.
-pub(super) struct Finish<S> {
+pub(super) struct Finish {
     pub(super) clock: Clock,
     pub(super) tenants: Arc<Tenants>,
     pub(super) backoff_base: Duration,
     pub(super) metrics: Arc<Metrics>,
     pub(super) active: Arc<Active>,
-    pub(super) settle: Arc<Settle<S>>,
+    pub(super) settle: Arc<Settle>,
     pub(super) tasks: TaskTracker,
     /// What waits is bounded by the shares of the tenants.
     pub(super) groups: Arc<Groups<Ended>>,
@@ -59,7 +58,7 @@ struct EndTime {
     elapsed: Duration,
 }
 
-impl<S: Schedule> Finish<S> {
+impl Finish {
     /// Stores the outcome of an attempt with others of its tenant, and settles its claim.
     ///
     /// Retries while the database is unavailable: the outcome is known and must not be lost, and the lease keeps other

@@ -32,21 +32,21 @@ use crate::tenants::ServedTenant;
 const WITHOUT_PLACES: usize = 64;
 
 /// Takes deliveries that are about to be committed.
-pub struct HandOff<S> {
+pub struct HandOff {
     pub(super) clock: Clock,
-    pub(super) schedule: Arc<S>,
+    pub(super) schedule: Arc<Schedule>,
     pub(super) slots: Arc<Slots>,
     pub(super) places: Arc<Places>,
-    pub(super) leases: Arc<Leases<S>>,
-    pub(super) batches: Arc<Batches<S>>,
-    pub(super) settle: Arc<Settle<S>>,
+    pub(super) leases: Arc<Leases>,
+    pub(super) batches: Arc<Batches>,
+    pub(super) settle: Arc<Settle>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) patience: Patience,
 }
 
 /// The deliveries of one transaction that are handed off.
-pub struct HandedOff<S> {
-    hand_off: Arc<HandOff<S>>,
+pub struct HandedOff {
+    hand_off: Arc<HandOff>,
     claimed: HashMap<DeliveryId, Claimed>,
     lease: Lease,
     /// When the claims end, by [`Clock::elapsed`].
@@ -55,7 +55,7 @@ pub struct HandedOff<S> {
     _running: TaskTrackerToken,
 }
 
-impl<S: Schedule> HandOff<S> {
+impl HandOff {
     /// Waits until the tenant has places for so many deliveries, or half of all, and takes them. `None`: it had too few until 0.25 s after
     /// `since`, by [`Clock::elapsed`].
     pub async fn places(
@@ -74,13 +74,13 @@ impl<S: Schedule> HandOff<S> {
     /// Claims those of these entries that this process may attempt now. The first of them use `places`, and at most some more take places
     /// of their own: a group reserves slots before it knows what it gets, and must not keep them from other tenants. If the schedule does
     /// not respond, it claims none.
-    pub async fn claim(self: &Arc<Self>, entries: Vec<Entry>, mut places: Option<Taken>) -> HandedOff<S> {
+    pub async fn claim(self: &Arc<Self>, entries: Vec<Entry>, mut places: Option<Taken>) -> HandedOff {
         let running = self.batches.running();
         let now = self.clock.elapsed();
         let until = now + LEASE;
         let most = places.as_ref().map_or(0, Taken::count).max(WITHOUT_PLACES);
         let mut reserved = self.slots.reserve(entries.len().min(most), now);
-        let hand_offs = self.patience.hand_off(&*self.schedule, entries, reserved.room(), LEASE).await;
+        let hand_offs = self.patience.hand_off(&self.schedule, entries, reserved.room(), LEASE).await;
         self.batches.tenants.at_limit.deliveries_wait(&hand_offs);
         let claims = hand_offs.claims;
         let mut claimed = HashMap::with_capacity(claims.len());
@@ -111,7 +111,7 @@ pub fn most_places(tenant: &ServedTenant) -> usize {
     sweep::shares(tenant).claims
 }
 
-impl<S: Schedule> HandedOff<S> {
+impl HandedOff {
     /// The lease of this delivery; `None`: it is not handed off.
     pub fn lease_of(&self, id: DeliveryId) -> Option<&Lease> {
         self.claimed.contains_key(&id).then_some(&self.lease)

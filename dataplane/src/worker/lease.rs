@@ -23,10 +23,10 @@ pub const LEASE: Duration = Duration::from_secs(4);
 const _: () = assert!(LEASE.as_millis() >= LOOK_EVERY.as_millis());
 
 /// Renews the leases of the attempts that run in this process.
-pub(super) struct Leases<S> {
+pub(super) struct Leases {
     clock: Clock,
     tenants: Arc<Tenants>,
-    schedule: Arc<S>,
+    schedule: Arc<Schedule>,
     /// This process.
     owner: Owner,
     /// How many batches have got a lease.
@@ -107,11 +107,11 @@ impl Kept {
     }
 }
 
-impl<S: Schedule> Leases<S> {
+impl Leases {
     pub(super) fn new(
         clock: Clock,
         tenants: Arc<Tenants>,
-        schedule: Arc<S>,
+        schedule: Arc<Schedule>,
         owner: Owner,
         metrics: Arc<Metrics>,
     ) -> Self {
@@ -195,7 +195,6 @@ impl<S: Schedule> Leases<S> {
 mod tests {
     use std::collections::HashSet;
 
-    use docket_schedule::memory::MemorySchedule;
     use docket_schedule::{Entry, Room, SHARES};
     use docket_store::Database;
     use docket_store::sqlite::Sqlite;
@@ -205,7 +204,7 @@ mod tests {
     #[tokio::test]
     async fn leases_of_a_tenant_are_renewed_together_whatever_batches_they_are_of() {
         let clock = Clock::System;
-        let schedule = Arc::new(MemorySchedule::new(clock.clone(), SHARES));
+        let schedule = Arc::new(Schedule::in_memory(clock.clone(), SHARES));
         let (owner, metrics) = (Owner::new(b"worker"), Arc::default());
         let leases = Leases::new(clock.clone(), Arc::default(), Arc::clone(&schedule), owner, metrics);
         let store = Arc::new(Store::new(Database::Sqlite(Sqlite::new("/never/opened".into()))));

@@ -31,13 +31,13 @@ pub(super) struct Claimed {
 pub(super) type ToSettle = (Claimed, Option<Duration>);
 
 /// Settles claims.
-pub(super) struct Settle<S> {
+pub(super) struct Settle {
     pub(super) tenants: Arc<Tenants>,
-    pub(super) schedule: Arc<S>,
+    pub(super) schedule: Arc<Schedule>,
     pub(super) metrics: Arc<Metrics>,
 }
 
-impl<S: Schedule> Settle<S> {
+impl Settle {
     /// Ends claims. Before it calls the schedule it drops their leases, so that no settled claim is renewed, and frees
     /// their slots, so that the worker that the schedule wakes finds them free. Their places are free when the schedule has responded.
     pub(super) async fn settle(&self, ended: Vec<ToSettle>) {

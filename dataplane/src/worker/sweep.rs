@@ -50,8 +50,8 @@ const HINTS: Duration = Duration::from_secs(30);
 const REBUILD_AGAIN: Duration = Duration::from_secs(5);
 
 /// Sweeps all tenants' databases.
-pub struct Sweeper<S> {
-    scan: Scan<S>,
+pub struct Sweeper {
+    scan: Scan,
     tenants: Arc<Tenants>,
     /// This process.
     owner: Owner,
@@ -92,12 +92,12 @@ struct Swept {
     result: Result<Found, StoreError>,
 }
 
-impl<S: Schedule> Sweeper<S> {
+impl Sweeper {
     /// Creates a sweeper that does nothing until [`run`](Self::run) or [`take_over`](Self::take_over).
     pub fn new(
         clock: Clock,
         tenants: Arc<Tenants>,
-        schedule: Arc<S>,
+        schedule: Arc<Schedule>,
         owner: Owner,
         metrics: Arc<Metrics>,
     ) -> Self {

@@ -9,7 +9,6 @@ use docket_domain::event::{OrderSaved, Payload};
 use docket_egress::{EgressPolicy, FixedDns, Sender, Trust};
 use docket_orders::SaveRequest;
 use docket_program::clock::ManualClock;
-use docket_schedule::memory::MemorySchedule;
 use docket_schedule::notifier::Notifier;
 use docket_schedule::{Ended, Entry, Hint, Room, SHARES};
 use docket_store::deliveries::{self, ListedDelivery, NewDelivery, NewHandOff};
@@ -33,14 +32,14 @@ struct Rig {
     time: ManualClock,
     tenant: Arc<ServedTenant>,
     tenants: Arc<Tenants>,
-    schedule: Arc<MemorySchedule>,
+    schedule: Arc<Schedule>,
     clock: Clock,
     /// Until it runs.
-    worker: Option<Worker<MemorySchedule>>,
+    worker: Option<Worker>,
     /// Those of the worker.
     tasks: TaskTracker,
     /// Hands off to the worker.
-    create_orders: Arc<CreateOrders<MemorySchedule>>,
+    create_orders: Arc<CreateOrders>,
     folder: std::path::PathBuf,
     stop: CancellationToken,
     _stop: DropGuard,
@@ -77,7 +76,7 @@ impl Rig {
         tenants.replace(vec![Arc::clone(&tenant)]);
         let time = ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time"));
         let clock = Clock::Manual(time.clone());
-        let schedule = Arc::new(MemorySchedule::new(clock.clone(), SHARES));
+        let schedule = Arc::new(Schedule::in_memory(clock.clone(), SHARES));
         let worker = worker(&clock, &tenants, &schedule, 8);
         let hand_off = Arc::new(OnceLock::from(worker.hand_off()));
         let notifier = Arc::new(Notifier::new(Arc::clone(&schedule)));
@@ -115,7 +114,7 @@ impl Rig {
     }
 
     /// Stores an order whose hand-off has not begun.
-    async fn stored(&self) -> (Save, HandedOff<MemorySchedule>) {
+    async fn stored(&self) -> (Save, HandedOff) {
         let new = self.new_order();
         let entry = |(id, webhook): (_, &str)| Entry { tenant: "uid-1".into(), webhook: webhook.into(), id };
         let hand_off = self.worker.as_ref().expect("it does not run yet").hand_off();
@@ -135,7 +134,7 @@ impl Rig {
     }
 
     /// Claims so many places of the webhook, for deliveries that are never stored.
-    async fn take_places(&self, count: u8) -> HandedOff<MemorySchedule> {
+    async fn take_places(&self, count: u8) -> HandedOff {
         let entry = |number| Entry {
             tenant: "uid-1".into(),
             webhook: "hook".into(),
@@ -220,12 +219,7 @@ impl Rig {
     }
 }
 
-fn worker(
-    clock: &Clock,
-    tenants: &Arc<Tenants>,
-    schedule: &Arc<MemorySchedule>,
-    slots: usize,
-) -> Worker<MemorySchedule> {
+fn worker(clock: &Clock, tenants: &Arc<Tenants>, schedule: &Arc<Schedule>, slots: usize) -> Worker {
     let sender = Sender::new(EgressPolicy::default(), FixedDns::new(), Duration::from_secs(1));
     let settings = WorkerSettings {
         poll_interval: POLL_INTERVAL,
@@ -295,7 +289,7 @@ async fn webhook_that_is_put_on_hold_while_its_attempt_waits_to_begin_gets_none(
 }
 
 /// As at the start of a process that is alone.
-async fn sweep(rig: &Rig, schedule: &Arc<MemorySchedule>) {
+async fn sweep(rig: &Rig, schedule: &Arc<Schedule>) {
     let (clock, tenants, owner) = (rig.clock.clone(), Arc::clone(&rig.tenants), Owner::new(b"worker"));
     Sweeper::new(clock, tenants, Arc::clone(schedule), owner, Arc::default()).take_over().await;
 }
@@ -352,7 +346,7 @@ async fn finished_deliveries_that_get_no_keys_delay_nothing() {
         "CREATE TRIGGER refused BEFORE UPDATE ON delivery_history BEGIN SELECT RAISE(ABORT, 'refused'); END",
     )
     .await;
-    let schedule = Arc::new(MemorySchedule::new(rig.clock.clone(), SHARES));
+    let schedule = Arc::new(Schedule::in_memory(rig.clock.clone(), SHARES));
     sweep(&rig, &schedule).await;
     assert_eq!(schedule.next_due().await.expect("available"), Some(Duration::ZERO), "{id} is scheduled");
     let webhook = async || {
@@ -575,7 +569,7 @@ async fn worker_that_has_ended_takes_nothing_over() {
 async fn poll_claims_at_most_25_due_deliveries() {
     let time = ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time"));
     let clock = Clock::Manual(time.clone());
-    let schedule = Arc::new(MemorySchedule::new(clock.clone(), SHARES));
+    let schedule = Arc::new(Schedule::in_memory(clock.clone(), SHARES));
     let entry = |n: u8, id: u8| Entry {
         tenant: format!("tenant-{}", n % 4).into(),
         webhook: format!("webhook-{n}").into(),

@@ -12,7 +12,6 @@ use docket_egress::Trust;
 use docket_program::clock::{Clock, ManualClock};
 use docket_rig::scratch::Folder;
 use docket_rig::tenant_database::tenant_config;
-use docket_schedule::memory::MemorySchedule;
 use docket_schedule::{Room, SHARES, Schedule};
 use docket_store::Database;
 use docket_store::sqlite::Sqlite;
@@ -83,7 +82,7 @@ async fn a_thousand_databases_are_scanned_in_turn_a_few_at_once() {
     let (time, metrics) =
         (ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time")), Arc::new(Metrics::default()));
     let clock = Clock::Manual(time.clone());
-    let schedule = Arc::new(MemorySchedule::new(clock.clone(), SHARES));
+    let schedule = Arc::new(Schedule::in_memory(clock.clone(), SHARES));
     let detector =
         Detector::new(clock, tenants, Arc::clone(&schedule), Arc::clone(&metrics), INTERVAL, Duration::ZERO);
     let shutdown = CancellationToken::new();

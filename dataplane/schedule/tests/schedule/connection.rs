@@ -130,12 +130,7 @@ async fn futures<T, E>(calls: impl Iterator<Item = impl Future<Output = Result<T
 async fn two_releases_share_a_redis() {
     let server = RedisServer::start(&[]);
     let keys = docket_redis::Keys::new(Some("blue")).expect("a release");
-    let blue = docket_schedule::redis::RedisSchedule::new(
-        connection(&server.url()),
-        &keys,
-        Owner::new("blue"),
-        SHARES,
-    );
+    let blue = Schedule::on_redis(connection(&server.url()), &keys, Owner::new("blue"), SHARES);
     let other = schedule(&server.url(), SHARES);
     put(&blue, [hint("a", "w", 1)]).await;
     assert_eq!(other.next_due().await.expect("answers"), None);

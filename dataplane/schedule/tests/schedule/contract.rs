@@ -43,8 +43,7 @@ const ANY: Room = Room { slots: 1_000, slow: 1_000, newcomers: 0 };
 
 /// An empty schedule and its clock, which the suite advances.
 pub(crate) trait Rig {
-    type Schedule: Schedule;
-    fn schedule(&self) -> &Self::Schedule;
+    fn schedule(&self) -> &Schedule;
     fn advance(&self, time: Duration) -> impl Future<Output = ()>;
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use docket_redis::script::Script;
-use docket_schedule::{Claim, Ended, Hint, Room, Schedule, ShareLimits, Shares, TenantShares};
+use docket_schedule::{Claim, Ended, Hint, Room, ShareLimits, Shares, TenantShares};
 
 use crate::contract::Rig as _;
 use crate::rig::{Rig, connection, hint, keys};

@@ -9,7 +9,7 @@ use docket_schedule::{Hint, Loss, SHARES, Schedule};
 use crate::rig::{Rig, claimed, end, end_after, hint, patiently, put, room, schedule, soon};
 
 /// Whether `lost` returns by itself; it looks once a second.
-async fn is_lost(schedule: &impl Schedule) -> bool {
+async fn is_lost(schedule: &Schedule) -> bool {
     tokio::time::timeout(Duration::from_millis(2_500), schedule.lost()).await.is_ok()
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use docket_rig::redis::RedisServer;
-use docket_schedule::{Hint, LOOK_EVERY, Room, SHARES, Schedule, ShareLimits, Shares, TenantShares};
+use docket_schedule::{Hint, LOOK_EVERY, Room, SHARES, ShareLimits, Shares, TenantShares};
 
 use crate::rig::{
     Rig, advance, claimed, end, end_after, end_again, hint, id, put, restarted, room, schedule, soon,

@@ -3,29 +3,26 @@
 use std::time::Duration;
 
 use docket_program::clock::{Clock, ManualClock};
-use docket_schedule::Shares;
-use docket_schedule::memory::MemorySchedule;
+use docket_schedule::{Schedule, Shares};
 use jiff::Timestamp;
 
 use crate::contract::{self, contract_suite};
 
 struct Rig {
     time: ManualClock,
-    schedule: MemorySchedule,
+    schedule: Schedule,
 }
 
 impl Rig {
     fn with(shares: Shares) -> Self {
         let time = ManualClock::new(Timestamp::UNIX_EPOCH);
-        let schedule = MemorySchedule::new(Clock::Manual(time.clone()), shares);
+        let schedule = Schedule::in_memory(Clock::Manual(time.clone()), shares);
         Self { time, schedule }
     }
 }
 
 impl contract::Rig for Rig {
-    type Schedule = MemorySchedule;
-
-    fn schedule(&self) -> &MemorySchedule {
+    fn schedule(&self) -> &Schedule {
         &self.schedule
     }
 

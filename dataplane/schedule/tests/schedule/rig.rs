@@ -6,7 +6,6 @@ use docket_domain::delivery::DeliveryId;
 use docket_redis::script::Script;
 use docket_redis::{Keys, RedisConnection, RedisUrl};
 use docket_rig::redis::RedisServer;
-use docket_schedule::redis::RedisSchedule;
 use docket_schedule::{Claim, Ended, Entry, Hint, Owner, Room, Schedule, Shares};
 use jiff::Timestamp;
 
@@ -38,7 +37,7 @@ if swept then redis.call('HSET', STATE, 'swept', string.format('%.0f', swept - b
 /// A server, and a schedule on it.
 pub(crate) struct Rig {
     pub(crate) server: RedisServer,
-    pub(crate) schedule: RedisSchedule,
+    pub(crate) schedule: Schedule,
 }
 
 impl Rig {
@@ -54,9 +53,7 @@ impl Rig {
 }
 
 impl contract::Rig for Rig {
-    type Schedule = RedisSchedule;
-
-    fn schedule(&self) -> &RedisSchedule {
+    fn schedule(&self) -> &Schedule {
         &self.schedule
     }
 
@@ -74,13 +71,13 @@ pub(crate) fn connection(url: &str) -> RedisConnection {
 }
 
 /// Another process' schedule.
-pub(crate) fn schedule(url: &str, shares: Shares) -> RedisSchedule {
+pub(crate) fn schedule(url: &str, shares: Shares) -> Schedule {
     restarted(url, "process", shares)
 }
 
 /// A new incarnation of a process.
-pub(crate) fn restarted(url: &str, process: &str, shares: Shares) -> RedisSchedule {
-    RedisSchedule::new(connection(url), &keys(), Owner::new(process), shares)
+pub(crate) fn restarted(url: &str, process: &str, shares: Shares) -> Schedule {
+    Schedule::on_redis(connection(url), &keys(), Owner::new(process), shares)
 }
 
 pub(crate) async fn advance(url: &str, time: Duration) {
@@ -100,7 +97,7 @@ pub(crate) fn hint(tenant: &str, webhook: &str, number: u32) -> Hint {
     Hint { entry, wait: Duration::ZERO }
 }
 
-pub(crate) async fn claimed(schedule: &RedisSchedule, limit: usize) -> Vec<Claim> {
+pub(crate) async fn claimed(schedule: &Schedule, limit: usize) -> Vec<Claim> {
     schedule.claim(room(limit), Duration::from_secs(60)).await.expect("claims")
 }
 
@@ -109,31 +106,26 @@ pub(crate) fn room(slots: usize) -> Room {
     Room { slots, slow: slots, newcomers: 0 }
 }
 
-pub(crate) async fn put(schedule: &RedisSchedule, hints: impl IntoIterator<Item = Hint>) {
+pub(crate) async fn put(schedule: &Schedule, hints: impl IntoIterator<Item = Hint>) {
     schedule.put(hints.into_iter().collect()).await.expect("puts");
 }
 
 /// Ends claims without an attempt.
-pub(crate) async fn end(schedule: &RedisSchedule, claims: Vec<Claim>) {
+pub(crate) async fn end(schedule: &Schedule, claims: Vec<Claim>) {
     settle(schedule, claims, None, None).await;
 }
 
 /// Ends claims after attempts of this length.
-pub(crate) async fn end_after(schedule: &RedisSchedule, claims: Vec<Claim>, held: Duration) {
+pub(crate) async fn end_after(schedule: &Schedule, claims: Vec<Claim>, held: Duration) {
     settle(schedule, claims, None, Some(held)).await;
 }
 
 /// Ends claims after attempts that failed at once.
-pub(crate) async fn end_again(schedule: &RedisSchedule, claims: Vec<Claim>) {
+pub(crate) async fn end_again(schedule: &Schedule, claims: Vec<Claim>) {
     settle(schedule, claims, Some(Duration::from_secs(60)), Some(Duration::ZERO)).await;
 }
 
-async fn settle(
-    schedule: &RedisSchedule,
-    claims: Vec<Claim>,
-    again: Option<Duration>,
-    held: Option<Duration>,
-) {
+async fn settle(schedule: &Schedule, claims: Vec<Claim>, again: Option<Duration>, held: Option<Duration>) {
     let ended = claims.into_iter().map(|claim| Ended { claim, again, held }).collect();
     schedule.settle(ended).await.expect("settles");
 }

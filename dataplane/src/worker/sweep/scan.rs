@@ -61,9 +61,10 @@ pub(super) enum Found {
 }
 
 /// The dependencies of a sweep.
-pub(super) struct Scan<S> {
+#[derive(Clone)]
+pub(super) struct Scan {
     pub(super) clock: Clock,
-    pub(super) schedule: Arc<S>,
+    pub(super) schedule: Arc<Schedule>,
     pub(super) metrics: Arc<Metrics>,
     /// Where processes that share the databases publish the health of webhooks; `None`: this process is alone.
     pub(super) board: Option<Arc<Board>>,
@@ -77,22 +78,7 @@ pub(super) struct Scan<S> {
     pub(super) unseen: Duration,
 }
 
-impl<S> Clone for Scan<S> {
-    fn clone(&self) -> Self {
-        Self {
-            clock: self.clock.clone(),
-            schedule: Arc::clone(&self.schedule),
-            metrics: Arc::clone(&self.metrics),
-            board: self.board.clone(),
-            schedule_away: Arc::clone(&self.schedule_away),
-            tenants: Arc::clone(&self.tenants),
-            grace: self.grace,
-            unseen: self.unseen,
-        }
-    }
-}
-
-impl<S: Schedule> Scan<S> {
+impl Scan {
     /// Schedules a tenant's unfinished deliveries that follow `after`. Leases of `dead` holders end. Other work on rows of before comes
     /// after that, and delays nothing.
     pub(super) async fn run(
@@ -194,7 +180,7 @@ impl Gone {
     }
 }
 
-impl<S: Schedule> Scan<S> {
+impl Scan {
     /// The next deliveries of the queue. Those with the uid of their webhook get its key first.
     async fn page(&self, database: &Database, after: Option<DeliveryId>) -> Result<Vec<Due>, StoreError> {
         let page = deliveries::unfinished(&mut database.reader().await?, after, PAGE).await?;
