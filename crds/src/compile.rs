@@ -17,8 +17,8 @@ pub use conflicts::{claimed, claimed_by, duplicates, taken};
 use crate::conditions::ReasonCode;
 use crate::tenant::{ApiKeySpec, NamespacesFrom};
 use crate::{
-    ApiKey, ClientCode, DatabaseUrl, EventCode, Limit, Limits, PlatformLimits, SecretBytes, SigningKey,
-    Tenant, TenantConfig, Tokens, ValueKind, Violation, Webhook, WebhookConfig,
+    ApiKey, ClientCode, DatabaseUrl, EventCode, Limit, Limits, PlatformLimits, Reason, SecretBytes,
+    SigningKey, Tenant, TenantConfig, Tokens, ValueKind, Webhook, WebhookConfig,
 };
 
 /// The most bytes that the certificates of one `caBundleRef` may have.
@@ -135,40 +135,6 @@ pub struct Compilation {
     /// Each webhook that names this Tenant, by its index in the input, with the reasons why it is not in the
     /// configuration. Without reasons, it is.
     pub webhooks: Vec<(usize, Vec<Reason>)>,
-}
-
-/// Why something is not served as declared. It contains no secret, so a status, an Event and a log may show it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reason {
-    /// The kind of problem.
-    pub code: ReasonCode,
-    /// The field, such as `spec.apiKeys[0].secretKeyRef`; empty for the whole object.
-    pub field: String,
-    /// What is wrong and what would be right.
-    pub message: String,
-}
-
-impl Reason {
-    pub(crate) fn new(code: ReasonCode, field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { code, field: field.into(), message: message.into() }
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { code, field, message } = self;
-        if field.is_empty() {
-            write!(f, "{code}: {message}")
-        } else {
-            write!(f, "{code}: {field}: {message}")
-        }
-    }
-}
-
-impl From<Violation> for Reason {
-    fn from(violation: Violation) -> Self {
-        Self::new(ReasonCode::InvalidSpec, violation.field, violation.message)
-    }
 }
 
 /// Compiles one Tenant.

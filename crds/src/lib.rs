@@ -7,7 +7,7 @@
 //! - [`limits`]: what one tenant may use.
 //! - [`tenant_config`], [`secret`]: what the data plane needs to know of a tenant; secrets do not print.
 //! - [`runtime`]: a tenant's configuration on its way from the operator to the data plane.
-//! - [`conditions`]: condition types, reason codes and Event reasons, by the names that users see.
+//! - [`conditions`], [`reason`]: condition types, reason codes and Event reasons, by the names that users see.
 //! - `crd`, `status`, with the feature `kube`: both kinds as custom resources.
 //!
 //! No I/O, no clock, no async: the callers of this crate read and write.
@@ -74,6 +74,7 @@ pub mod event_code;
 pub mod label_selector;
 pub mod limits;
 pub mod pem;
+pub mod reason;
 mod rules;
 pub mod runtime;
 pub mod secret;
@@ -88,13 +89,13 @@ pub mod webhook_key;
 
 pub use client_code::{ClientCode, InvalidClientCode};
 pub use compile::{
-    Compilation, Generated, GeneratedDatabase, Inputs, Missing, Reason, SigningSecrets, Values, compile,
-    duplicates,
+    Compilation, Generated, GeneratedDatabase, Inputs, Missing, SigningSecrets, Values, compile, duplicates,
 };
 pub use conditions::{ConditionType, EventReason, Occurrence, ReasonCode, Remedy};
 pub use customer_code::{CustomerCode, InvalidCustomerCode};
 pub use event_code::{EventCategory, EventCode, UnknownEventCode};
 pub use limits::{Limit, Limits, PlatformLimits, TenantLimits};
+pub use reason::Reason;
 pub use rules::is_object_name;
 pub use runtime::Runtime;
 pub use secret::{DatabaseUrl, InvalidDatabaseUrl, SecretBytes};

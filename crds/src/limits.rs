@@ -6,10 +6,9 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Violation;
-use crate::compile::Reason;
 use crate::conditions::ReasonCode;
 use crate::rules::{self, Rule, optional};
+use crate::{Reason, Violation};
 
 /// The connections of a process to one tenant's database unless something lowers them: what the process gives each tenant.
 const AS_THE_PROCESS_SAYS: u32 = 1000;

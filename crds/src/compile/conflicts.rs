@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Reason;
-use crate::Tenant;
 use crate::conditions::ReasonCode;
+use crate::{Reason, Tenant};
 
 /// The conflicts of Tenants in order of precedence: client codes (in any case), subdomains and managed databases that a
 /// later Tenant declares and an earlier one has. The index is the later Tenant's; one Tenant can have several reasons.

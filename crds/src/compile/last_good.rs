@@ -1,8 +1,8 @@
 //! Keeps serving what was served: what can't be resolved now stays as it last was.
 
-use super::{Compilation, Inputs, Reason};
+use super::{Compilation, Inputs};
 use crate::conditions::ReasonCode;
-use crate::{ApiKey, TenantConfig, WebhookConfig};
+use crate::{ApiKey, Reason, TenantConfig, WebhookConfig};
 
 impl Compilation {
     /// Restores from `previous` what this compilation could not resolve. The reasons stay; those of a tenant that keeps

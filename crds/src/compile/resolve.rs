@@ -1,13 +1,13 @@
 //! Looks up and checks references to Secrets and ConfigMaps. A message never quotes a value.
 
 use super::{
-    GeneratedDatabase, Inputs, MAX_CA_BUNDLE, MAX_VALUE, Missing, Reason, SigningSecrets, Values, authority,
+    GeneratedDatabase, Inputs, MAX_CA_BUNDLE, MAX_VALUE, Missing, SigningSecrets, Values, authority,
 };
 use crate::conditions::ReasonCode;
 use crate::pem;
 use crate::tenant::{ApiKeySpec, SecretKeyRef};
 use crate::webhook::SecretRef;
-use crate::{ApiKeyDigest, DatabaseUrl, NotAnApiKey, SecretBytes, ValueKind, Webhook};
+use crate::{ApiKeyDigest, DatabaseUrl, NotAnApiKey, Reason, SecretBytes, ValueKind, Webhook};
 
 /// One key of one object.
 struct Reference<'a> {
