@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use crate::failure::{Explanation, Failure};
+pub use crate::failure_class::{FailureClass, Phase, class_of_status};
 use crate::word::UnknownWord;
 
 /// Attempts per delivery; after the last failed one it is a dead letter (Limits).
@@ -155,123 +156,6 @@ impl FromStr for DeadLetter {
     }
 }
 
-/// Why an attempt failed. The client that made it sets the class; error texts are never matched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum FailureClass {
-    /// The name does not resolve.
-    Dns,
-    /// The connection could not be made (unreachable, reset).
-    Connect,
-    /// The port is closed.
-    Refused,
-    /// The address is private, link-local, metadata or otherwise forbidden.
-    BlockedAddress,
-    /// The receiver's certificate is not trusted, or not for this name.
-    TlsUntrusted,
-    /// The TLS handshake failed for another reason.
-    TlsOther,
-    /// The time limit was reached before the headers of the answer arrived.
-    Timeout(Phase),
-    /// The status was not 2xx and the time limit was reached while reading the body.
-    BodyTimeout,
-    /// After the request was sent, the connection broke.
-    Transport,
-    /// What the receiver answered breaks a rule of HTTP/1.1.
-    NotHttp,
-    /// 3xx but 304: redirects are not followed.
-    Redirect,
-    /// 4xx and 304, and 1xx as a final answer.
-    ClientError,
-    /// 5xx and above.
-    ServerError,
-    /// The worker that made the attempt died, or lost its lease, before it stored the outcome.
-    WorkerLost,
-    /// The webhook was not declared for longer than its grace, so there is no receiver.
-    WebhookGone,
-    /// The stored event is longer than [`LONGEST_ENVELOPE`](crate::event::LONGEST_ENVELOPE): another program wrote it.
-    EventTooLong,
-    /// The stored event has no id that a header can carry, or is gone: another program changed it.
-    EventIdInvalid,
-}
-
-/// The phase of an attempt in which the time limit was reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Phase {
-    /// Looking up the name.
-    Dns,
-    /// Opening the connection.
-    Connect,
-    /// The TLS handshake.
-    Tls,
-    /// Sending the request and waiting for the answer's headers.
-    FirstByte,
-}
-
-impl FailureClass {
-    /// Every class, for tables and metrics.
-    pub const ALL: [Self; 20] = [
-        Self::Dns,
-        Self::Connect,
-        Self::Refused,
-        Self::BlockedAddress,
-        Self::TlsUntrusted,
-        Self::TlsOther,
-        Self::Timeout(Phase::Dns),
-        Self::Timeout(Phase::Connect),
-        Self::Timeout(Phase::Tls),
-        Self::Timeout(Phase::FirstByte),
-        Self::BodyTimeout,
-        Self::Transport,
-        Self::NotHttp,
-        Self::Redirect,
-        Self::ClientError,
-        Self::ServerError,
-        Self::WorkerLost,
-        Self::WebhookGone,
-        Self::EventTooLong,
-        Self::EventIdInvalid,
-    ];
-
-    /// The word that is stored, logged, counted and shown.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Dns => "Dns",
-            Self::Connect => "Connect",
-            Self::Refused => "Refused",
-            Self::BlockedAddress => "BlockedAddress",
-            Self::TlsUntrusted => "TlsUntrusted",
-            Self::TlsOther => "TlsOther",
-            Self::Timeout(Phase::Dns) => "TimeoutDns",
-            Self::Timeout(Phase::Connect) => "TimeoutConnect",
-            Self::Timeout(Phase::Tls) => "TimeoutTls",
-            Self::Timeout(Phase::FirstByte) => "TimeoutFirstByte",
-            Self::BodyTimeout => "BodyTimeout",
-            Self::Transport => "Transport",
-            Self::NotHttp => "NotHttp",
-            Self::Redirect => "Redirect",
-            Self::ClientError => "ClientError",
-            Self::ServerError => "ServerError",
-            Self::WorkerLost => "WorkerLost",
-            Self::WebhookGone => "WebhookGone",
-            Self::EventTooLong => "EventTooLong",
-            Self::EventIdInvalid => "EventIdInvalid",
-        }
-    }
-}
-
-impl fmt::Display for FailureClass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for FailureClass {
-    type Err = UnknownWord;
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        Self::ALL.into_iter().find(|class| class.as_str() == text).ok_or(UnknownWord)
-    }
-}
-
 /// How long each phase of an attempt took. `None`: the phase did not succeed, was not reached, or a reused connection skipped it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PhaseTimes {
@@ -349,18 +233,6 @@ impl Outcome {
             Self::Succeeded(_) => None,
             Self::Failed(class, _) => Some(*class),
         }
-    }
-}
-
-/// The failure class of an HTTP status; `None` for 2xx, the only success (Delivery mechanics, 4). 304 says that a copy of a page
-/// is current, and is no redirect.
-pub fn class_of_status(status: u16) -> Option<FailureClass> {
-    match status {
-        200..=299 => None,
-        304 => Some(FailureClass::ClientError),
-        300..=399 => Some(FailureClass::Redirect),
-        ..=499 => Some(FailureClass::ClientError),
-        500.. => Some(FailureClass::ServerError),
     }
 }
 
@@ -533,17 +405,6 @@ mod tests {
     }
 
     #[test]
-    fn only_2xx_succeeds() {
-        assert!((200..=299).all(|status| class_of_status(status).is_none()));
-        assert_eq!(class_of_status(199), Some(FailureClass::ClientError));
-        assert_eq!(class_of_status(302), Some(FailureClass::Redirect));
-        assert_eq!(class_of_status(304), Some(FailureClass::ClientError));
-        assert_eq!(class_of_status(404), Some(FailureClass::ClientError));
-        assert_eq!(class_of_status(500), Some(FailureClass::ServerError));
-        assert_eq!(class_of_status(999), Some(FailureClass::ServerError));
-    }
-
-    #[test]
     fn an_answer_is_cut_at_2000_characters_not_bytes() {
         let kept = kept_answer("é\0".repeat(3_000).as_bytes());
         assert_eq!(kept.chars().count(), 2_000);
@@ -552,10 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_and_classes_parse_from_their_words() {
-        for class in FailureClass::ALL {
-            assert_eq!(class.as_str().parse(), Ok(class));
-        }
+    fn statuses_parse_from_their_words() {
         assert_eq!("DeadLetter".parse(), Ok(Status::DeadLetter));
         assert_eq!("deadletter".parse::<Status>(), Err(UnknownWord));
     }

@@ -2,7 +2,7 @@
 //!
 //! [`Failure::remedy`] is the one place that chooses the sentence: the cause's, else the HTTP status's, else the class's.
 
-use crate::delivery::{FailureClass, Phase};
+use crate::failure_class::{FailureClass, Phase};
 use crate::status;
 use crate::word::words;
 

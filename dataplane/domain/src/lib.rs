@@ -37,6 +37,7 @@ pub mod delivery;
 pub mod diagnosis;
 pub mod event;
 pub mod failure;
+mod failure_class;
 pub mod fold;
 pub mod invoice;
 pub mod moment;

@@ -1,6 +1,6 @@
 //! What to do about each HTTP status that fails an attempt.
 
-use crate::delivery::{FailureClass, class_of_status};
+use crate::failure_class::{FailureClass, class_of_status};
 
 /// Statuses with a sentence of their own, and the sentence. A range has the sentence of its first status.
 pub const REMEDIES: &[(u16, u16, &str)] = &[
