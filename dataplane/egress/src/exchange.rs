@@ -20,12 +20,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout_at};
 
 use crate::cause;
-use crate::head::{self, Head, Recorded};
+use crate::head::{self, Head, MAX_HEADER_BYTES, MAX_HEADERS, Recorded};
 
-/// The most headers of a response: hyper's default, made explicit.
-pub const MAX_HEADERS: usize = 100;
-/// The most bytes of a response's headers.
-pub const MAX_HEADER_BYTES: usize = 32 * 1024;
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
 /// Limit for reading the body of a 2xx answer. The headers have decided already and the text is only for the log, so a
 /// receiver that drips it must not hold a slot for the whole attempt.

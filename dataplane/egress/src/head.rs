@@ -8,8 +8,10 @@ use std::task::{Context, Poll};
 use docket_domain::failure::{Cause, Explanation};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::exchange::{MAX_HEADER_BYTES, MAX_HEADERS};
-
+/// The most headers of a response: hyper's default, made explicit.
+pub const MAX_HEADERS: usize = 100;
+/// The most bytes of a response's headers.
+pub const MAX_HEADER_BYTES: usize = 32 * 1024;
 /// Bytes kept of an answer: interim answers and a head.
 const MOST: usize = 2 * MAX_HEADER_BYTES;
 /// Room that is kept from one answer to the next.

@@ -64,7 +64,8 @@ mod tests;
 
 pub use address::{EgressPolicy, literal_addresses};
 pub use connector::{HANDSHAKE_LIMIT, PHASE_LIMIT};
-pub use exchange::{BodyEnd, Exchange, MAX_HEADER_BYTES, MAX_HEADERS, SUCCESS_BODY_LIMIT, Unanswered};
+pub use exchange::{BodyEnd, Exchange, SUCCESS_BODY_LIMIT, Unanswered};
+pub use head::{MAX_HEADER_BYTES, MAX_HEADERS};
 pub use kept::{IDLE_LIMIT, MAX_PER_TARGET};
 pub use open::MAX_TRIED;
 pub use pool::{Connections, FAR, LONGEST_WAIT, OLDEST, OPENINGS, STARVING};
