@@ -1,5 +1,7 @@
 //! The schemas of the seven order types, generated from the lists that also read them, and an example of each.
 
+use std::borrow::Cow;
+
 use docket_domain::order_type::OrderType;
 use utoipa::openapi::schema::{Discriminator, ObjectBuilder, OneOfBuilder, Type};
 use utoipa::openapi::{Ref, RefOr, Schema};
@@ -12,7 +14,7 @@ use crate::file_and_serve::FileAndServeOrder;
 use crate::investigation::InvestigationOrder;
 use crate::photo_copy::PhotoCopyOrder;
 use crate::process::ProcessOrder;
-use crate::save::Version;
+use crate::save::{SaveRequest, Version};
 use crate::text::{Text, WebOrderId};
 
 /// The component that is the union of the seven, the body of Orders/Save.
@@ -36,6 +38,23 @@ pub fn schemas() -> Vec<(String, RefOr<Schema>)> {
     components.into_iter().collect()
 }
 
+// The traits are not imported: in scope, they would make `bool::schema` below ambiguous.
+impl utoipa::PartialSchema for SaveRequest {
+    fn schema() -> RefOr<Schema> {
+        union(Form::Saved)
+    }
+}
+
+impl utoipa::ToSchema for SaveRequest {
+    fn name() -> Cow<'static, str> {
+        SAVE_ORDER_REQUEST.into()
+    }
+
+    fn schemas(all: &mut Vec<(String, RefOr<Schema>)>) {
+        all.extend(schemas());
+    }
+}
+
 /// An order of each type that can be exported as it is; invented data, pretty-printed JSON.
 pub fn examples() -> [(OrderType, &'static str); 7] {
     [
@@ -51,13 +70,13 @@ pub fn examples() -> [(OrderType, &'static str); 7] {
 
 /// Where an order is: in a request to save it, with the fields around it, or in a response.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+enum Form {
     Saved,
     Stored,
 }
 
 /// One of the seven, distinguished by `orderType`.
-pub(crate) fn union(form: Form) -> RefOr<Schema> {
+fn union(form: Form) -> RefOr<Schema> {
     let mapping = OrderType::ALL
         .iter()
         .map(|kind| (kind.as_str().to_owned(), format!("#/components/schemas/{}", component(*kind, form))));

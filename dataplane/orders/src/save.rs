@@ -1,11 +1,8 @@
 //! The body of Orders/Save: an order, and the fields around it that say what to do with it.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use docket_domain::order_type::OrderType;
-use utoipa::openapi::{RefOr, Schema};
-use utoipa::{PartialSchema, ToSchema};
 
 use crate::field::read_field;
 use crate::json::Fields;
@@ -90,21 +87,5 @@ impl fmt::Debug for SaveRequest {
             .field("finalize", &self.finalize)
             .field("order", &self.order)
             .finish_non_exhaustive()
-    }
-}
-
-impl PartialSchema for SaveRequest {
-    fn schema() -> RefOr<Schema> {
-        crate::openapi::union(crate::openapi::Form::Saved)
-    }
-}
-
-impl ToSchema for SaveRequest {
-    fn name() -> Cow<'static, str> {
-        crate::openapi::SAVE_ORDER_REQUEST.into()
-    }
-
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        schemas.extend(crate::openapi::schemas());
     }
 }
