@@ -3,7 +3,8 @@
 //! From bytes to a stored order, and the file of each step:
 //! * [`json`]: bytes to a tree; refuses duplicate keys and deep nesting.
 //! * [`problem`]: what is wrong and where, never with the value itself.
-//! * [`field`]: how a field is read, checked and described; the macros that define parts and orders from one list.
+//! * [`field`]: how a field is read, checked and described; the macro that defines a part from one list. `common`: the macro that
+//!   adds the fields of all orders to such a list.
 //! * [`text`], [`number`], [`when`], [`list`], [`state`], [`country`]: the kinds of values. [`choices`]: the enumerations.
 //! * [`parts`]: parts that several order types share (address, party, court, case, document, …);
 //!   [`servee`]: the persons to serve.
@@ -36,6 +37,8 @@
 pub mod field;
 #[macro_use]
 pub mod choices;
+#[macro_use]
+mod common;
 
 pub mod blank;
 pub mod country;
