@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 
-use crate::webhooks::link;
+use crate::page::webhook_link;
 
 /// How many webhooks a page lists.
 const LISTED: usize = 20;
@@ -64,7 +64,7 @@ pub fn faulty(webhooks: &[Faulty]) -> Markup {
                         count => { "The declarations of " (count) " webhooks need a look." }
                     }
                 } }
-                (list(webhooks, |name| html! { a href=(link(name)) { (name) } }))
+                (list(webhooks, |name| html! { a href=(webhook_link(name)) { (name) } }))
             }
         }
     }

@@ -145,7 +145,7 @@ fn state(frame: &Frame, delivery: &Delivery, later: &[Delivery], event_id: &str,
             dt { "Queued" } dd { (time(delivery.created_at, frame.now)) }
             @if let Some(at) = delivery.finished_at { dt { "Ended" } dd { (time(at, frame.now)) } }
             dt { "Webhook" } dd {
-                @if is_served { a href=(crate::webhooks::link(&delivery.webhook)) { (delivery.webhook) } }
+                @if is_served { a href=(page::webhook_link(&delivery.webhook)) { (delivery.webhook) } }
                 @else { (delivery.webhook) " (not served)" }
             }
             dt { "Customer" } dd { (delivery.customer_code) }

@@ -4,8 +4,7 @@ use docket_crds::EventCode;
 use docket_domain::sample::TEST_ID_PREFIX;
 use maud::html;
 
-use crate::page::{self, Frame, Section};
-use crate::webhooks::link;
+use crate::page::{self, Frame, Section, webhook_link};
 
 /// An event of the catalogue.
 #[derive(Debug, Clone)]
@@ -39,7 +38,7 @@ pub fn page(frame: &Frame, events: &[Event]) -> String {
                 } @else {
                     p {
                         "Sent to "
-                        @for (place, name) in webhooks.iter().enumerate() { @if place > 0 { ", " } a href=(link(name)) { (name) } }
+                        @for (place, name) in webhooks.iter().enumerate() { @if place > 0 { ", " } a href=(webhook_link(name)) { (name) } }
                     }
                 }
                 details {

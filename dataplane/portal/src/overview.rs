@@ -152,7 +152,7 @@ fn reason(problem: &Problem) -> Markup {
     html! {
         div.wrong {
             p {
-                a href=(crate::webhooks::link(webhook)) { (webhook) } ": "
+                a href=(page::webhook_link(webhook)) { (webhook) } ": "
                 @if dead.count > 0 {
                     (failing(webhook, Status::DeadLetter, dead, &counted(dead.count, "dead letter")))
                 }
@@ -239,7 +239,7 @@ fn table(frame: &Frame, webhooks: &[Webhook]) -> Markup {
                 tbody {
                     @for webhook in webhooks {
                         tr {
-                            th scope="row" { a href=(crate::webhooks::link(&webhook.name)) { (webhook.name) } }
+                            th scope="row" { a href=(page::webhook_link(&webhook.name)) { (webhook.name) } }
                             td { (state(webhook)) }
                             td { (webhook.customer_code) }
                             td.long { (webhook.url) }

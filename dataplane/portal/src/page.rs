@@ -73,6 +73,11 @@ impl Section {
     }
 }
 
+/// Where the page of a webhook is.
+pub fn webhook_link(full_name: &str) -> String {
+    format!("{}/{full_name}", Section::Webhooks.path())
+}
+
 /// What is around each page of a user who has signed in.
 #[derive(Debug, Clone)]
 pub struct Frame {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use crate::declared::{self, Faulty, Unserved};
-use crate::page::{self, Frame, Section};
+use crate::page::{self, Frame, Section, webhook_link};
 use crate::time::time;
 use crate::{count, counted, href};
 
@@ -100,11 +100,6 @@ pub enum Shown {
 /// What became of a form that is wrong.
 const NOT_SAVED: &str = "Nothing was saved:";
 
-/// Where a webhook's page is.
-pub fn link(full_name: &str) -> String {
-    format!("{}/{full_name}", Section::Webhooks.path())
-}
-
 /// The list. `can_add`: whether the portal can declare webhooks here.
 pub fn list(frame: &Frame, webhooks: &[Webhook], unserved: &Unserved, can_add: bool) -> String {
     let faulty: Vec<Faulty> = webhooks
@@ -145,7 +140,7 @@ fn row(frame: &Frame, webhook: &Webhook) -> Markup {
     let Settings { display_name, customer_code, target_url, events, active } = settings;
     html! {
         tr {
-            th scope="row" { a href=(link(full_name)) { (if display_name.is_empty() { full_name } else { display_name }) } }
+            th scope="row" { a href=(webhook_link(full_name)) { (if display_name.is_empty() { full_name } else { display_name }) } }
             td { (customer_code) }
             td.long { (target_url) }
             td { (events.len()) }
@@ -267,7 +262,7 @@ fn test(frame: &Frame, webhook: &Webhook) -> Markup {
         } @else if takes.is_empty() {
             p.hint { "Each event that it subscribes to is switched off for this tenant, so there is none to send." }
         } @else {
-            form.row method="post" action={ (link(full_name)) "/test" } {
+            form.row method="post" action={ (webhook_link(full_name)) "/test" } {
                 (page::csrf(frame))
                 label {
                     "Event "
@@ -378,7 +373,7 @@ fn settings_form(
     html! {
         h2 { "Settings" }
         (page::wrong(NOT_SAVED, wrong))
-        form.fields method="post" action=(link(full_name)) {
+        form.fields method="post" action=(webhook_link(full_name)) {
             (hidden(frame, version))
             (fields(shown, false))
             button.primary type="submit" { "Save" }
@@ -399,7 +394,7 @@ fn remove_form(frame: &Frame, full_name: &str, version: &str) -> Markup {
 
 fn action(frame: &Frame, full_name: &str, version: &str, what: &str, words: &str) -> Markup {
     html! {
-        form method="post" action={ (link(full_name)) "/" (what) } {
+        form method="post" action={ (webhook_link(full_name)) "/" (what) } {
             (hidden(frame, version))
             button type="submit" { (words) }
         }
@@ -438,7 +433,7 @@ pub fn secret(frame: &Frame, full_name: &str, is_next: bool, shown: &Shown) -> S
           }
         }
         p {
-            a.button href=(link(full_name)) { "Go on to the webhook" }
+            a.button href=(webhook_link(full_name)) { "Go on to the webhook" }
         }
     };
     page::page(frame, Section::Webhooks, title, &main)

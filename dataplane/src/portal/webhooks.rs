@@ -13,7 +13,7 @@ use docket_crds::{EventCode, TargetUrl, WebhookConfig, WebhookSpec, is_object_na
 use docket_domain::audit::AuditEvent;
 use docket_domain::signature;
 use docket_portal::logs::link;
-use docket_portal::page::Section;
+use docket_portal::page::{Section, webhook_link};
 use docket_portal::webhooks::{self, Keeper, Settings, Shown, Shows, Webhook};
 use docket_program::random;
 use docket_store::contacts;
@@ -204,7 +204,7 @@ pub async fn create(
         declared.give(secret.to_owned());
     }
     if is_declared(writer, &viewer, &declared).await {
-        let page = webhooks::link(&declared.full_name());
+        let page = webhook_link(&declared.full_name());
         return match age_ms(&form).is_some_and(|age_ms| age_ms <= RECENT_MS) {
             true => added(&state, &viewer, writer, &declared).await,
             false => Ok(Redirect::to(&page).into_response()),
@@ -250,7 +250,7 @@ async fn added(
     }
     // Its user knows the secret.
     changed(state, viewer, writer, declared).await;
-    Ok(Redirect::to(&webhooks::link(&declared.full_name())).into_response())
+    Ok(Redirect::to(&webhook_link(&declared.full_name())).into_response())
 }
 
 /// Why there is no place for another webhook.
@@ -320,7 +320,7 @@ pub async fn save(
     let written = writer.replace(&declared, &version).await;
     audited(&state, &viewer, AuditEvent::WebhookChanged, &declared, written)?;
     changed(&state, &viewer, writer, &declared).await;
-    Ok(Redirect::to(&webhooks::link(&declared.full_name())).into_response())
+    Ok(Redirect::to(&webhook_link(&declared.full_name())).into_response())
 }
 
 /// POST /portal/webhooks/{namespace}/{name}/{action}.
@@ -372,7 +372,7 @@ pub async fn act(
         return show_secret(&state, &viewer, writer, &declared).await;
     }
     changed(&state, &viewer, writer, &declared).await;
-    Ok(Redirect::to(&webhooks::link(&declared.full_name())).into_response())
+    Ok(Redirect::to(&webhook_link(&declared.full_name())).into_response())
 }
 
 /// POST /portal/webhooks/{namespace}/{name}/test: leads to the delivery.
