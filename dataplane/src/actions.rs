@@ -1,4 +1,4 @@
-//! What the service does, free of HTTP: one file per action, and what actions about deliveries share.
+//! What the service does, free of HTTP: one file per action, and what several actions share.
 
 pub mod add_note;
 pub mod choice;
@@ -16,6 +16,7 @@ pub mod wait;
 use docket_domain::delivery::DeliveryId;
 use docket_orders::Problems;
 use docket_store::deliveries::{self, ListedDelivery};
+use docket_store::orders::OrderHead;
 use docket_store::{StoreError, Transaction, dead_letters};
 
 use crate::tenants::Webhooks;
@@ -99,6 +100,19 @@ async fn locked(
     dead_letters::lock(transaction, &found.webhook).await?;
     // Again: what held the lock before may have changed it.
     deliveries::find(transaction, id).await?.ok_or(NO_SUCH_DELIVERY)
+}
+
+/// Checks that the order is at the version that the change was made from.
+fn check_version(head: &OrderHead, if_match: &Versions, version: Option<i64>) -> Result<(), Refusal> {
+    if !if_match.allows(head.version) {
+        return Err(Refusal::OrderChanged(MovedOn::IfMatch(head.version)));
+    }
+    match version {
+        Some(version) if version != head.version => {
+            Err(Refusal::OrderChanged(MovedOn::Version(head.version)))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// One field that is wrong.

@@ -13,8 +13,7 @@ use docket_store::{Connection, StoreError, Transaction, next_number};
 use jiff::Timestamp;
 
 use super::publish_event::{Publication, publish_event};
-use super::save_order::check_version;
-use super::{MovedOn, Refusal, Versions};
+use super::{MovedOn, Refusal, Versions, check_version};
 use crate::tenants::ServedTenant;
 
 /// The result of an export, of this one or of the first.

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 
 use super::export_order::{Exported, NO_SUCH_ORDER, check_complete, export_stored};
 use super::publish_event::{Ids, Publication, publish_event};
-use super::{MovedOn, Refusal, Versions, invalid};
+use super::{MovedOn, Refusal, Versions, check_version, invalid};
 use crate::tenants::ServedTenant;
 
 /// What a save did.
@@ -207,23 +207,6 @@ async fn update(
     }
     let hints = publish_event(transaction, tenant, publication(&after, request, false), now).await?;
     Ok((after, false, true, hints))
-}
-
-/// Checks that the order is at the version that the change was made from.
-pub(super) fn check_version(
-    head: &OrderHead,
-    if_match: &Versions,
-    version: Option<i64>,
-) -> Result<(), Refusal> {
-    if !if_match.allows(head.version) {
-        return Err(Refusal::OrderChanged(MovedOn::IfMatch(head.version)));
-    }
-    match version {
-        Some(version) if version != head.version => {
-            Err(Refusal::OrderChanged(MovedOn::Version(head.version)))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// The customer of a new order: a contact's own, or the one that an employee names.
