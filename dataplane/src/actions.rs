@@ -6,6 +6,7 @@ pub mod create_orders;
 pub mod detect_invoices;
 pub mod export_order;
 pub mod publish_event;
+pub mod read_order;
 pub mod resend;
 pub mod save_order;
 pub mod set_aside;

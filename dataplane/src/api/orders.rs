@@ -2,7 +2,6 @@
 
 pub mod answers;
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -12,7 +11,7 @@ use docket_orders::order_type::OrderTypeComponent;
 use docket_orders::{OrderType, SaveRequest};
 use docket_store::orders::{self, OrderFilter, OrderHead, OrderStatus, ReadOrder};
 use docket_store::walk::Page;
-use docket_store::{Connection, StoreError, Transaction};
+use docket_store::{Connection, Transaction};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -33,8 +32,6 @@ use super::writes::{Call, Done, body_of};
 use crate::actions::Versions;
 use crate::actions::export_order::{Exported, export_order, work_orders_of};
 use crate::actions::save_order::{Saved, save_order};
-use crate::lookups::Lookup;
-use crate::telemetry::Jobs;
 use answers::{ExportAnswer, OrderState, SaveAnswer};
 
 impl FromBody for SaveRequest {
@@ -288,32 +285,6 @@ async fn rest_of(
     };
     let exported = work_orders_of(&mut reader, &head).await?;
     Ok((head, body, exported))
-}
-
-/// Web orders by their ids and the customer whose they must be, if one is named.
-#[derive(Debug)]
-pub struct ById;
-
-impl Lookup for ById {
-    type Key = (String, Option<String>);
-    type Found = ReadOrder;
-    const MOST: usize = orders::MOST_READ;
-    const JOBS: Jobs = Jobs::ReadOrder;
-
-    async fn read(
-        mut reader: Connection,
-        keys: HashSet<Self::Key>,
-    ) -> Result<HashMap<Self::Key, ReadOrder>, StoreError> {
-        let asked = keys.iter().map(|(id, customer)| (id.as_str(), customer.as_deref()));
-        let read = orders::read(&mut reader, asked).await?;
-        let read: HashMap<_, _> = read.into_iter().map(|order| (order.head.id.clone(), order)).collect();
-        let of_key = |(id, customer): &Self::Key| {
-            let of =
-                |order: &&ReadOrder| customer.as_ref().is_none_or(|code| *code == order.head.customer_code);
-            read.get(id).filter(of).cloned()
-        };
-        Ok(keys.iter().filter_map(|key| Some((key.clone(), of_key(key)?))).collect())
-    }
 }
 
 /// Searches web orders, newest first.

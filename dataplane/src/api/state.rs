@@ -10,8 +10,8 @@ use docket_schedule::notifier::Notifier;
 
 use super::body::Bodies;
 use super::host::Hosts;
-use super::orders::ById;
 use crate::actions::create_orders::CreateOrders;
+use crate::actions::read_order::ById;
 use crate::actions::sign_in::SignIn;
 use crate::audit::Audit;
 use crate::key_uses::KeyUses;
