@@ -1,4 +1,4 @@
-//! All routes and the middleware in order, on one screen.
+//! All routes of the API, on one screen.
 
 pub mod auth;
 pub mod body;
@@ -32,15 +32,11 @@ pub mod writes;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::middleware::{Next, from_fn, map_response};
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
 use axum::routing::{get, post};
-use docket_listener::protection::protected;
 use http::request::Parts;
 
-use crate::platform;
-use crate::platform::reviews::Reviews;
-use crate::portal::{self, Portal};
 use error::ApiError;
 use host::{HostKind, host};
 use state::ApiState;
@@ -48,34 +44,8 @@ use state::ApiState;
 const DOCS_OFF: ApiError =
     ApiError::NotFound("The documentation is turned off here; `docket docs` writes it as files");
 
-/// What a process serves on the listener of the API.
-#[derive(Debug, Clone)]
-pub struct Serves {
-    /// The API.
-    pub api: bool,
-    /// With the API, its documentation: /docs/, /swagger/, /openapi.json and /openapi/events.json.
-    pub docs: bool,
-    /// The portal, with this kind of cookie.
-    pub portal: Option<Portal>,
-}
-
-/// What a process serves, below the middleware that all requests have in common.
-pub fn router(state: Arc<ApiState>, serves: Serves) -> Router {
-    let paths = if serves.api { openapi::paths() } else { Vec::new() };
-    let api = if serves.api { api(&state, serves.docs) } else { Router::new() };
-    let portal = serves.portal.map(|served| portal::router(&state, served)).unwrap_or_default();
-    api.merge(portal)
-        .fallback(async move |State(state): State<Arc<ApiState>>, parts: Parts| {
-            no_such_route(&state, &parts, &paths)
-        })
-        .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
-        // A layer of the router, so that the matched route is known. The outermost layer comes last.
-        .layer(axum::middleware::from_fn_with_state(Arc::clone(&state), middleware::answer))
-        .with_state(state)
-}
-
 /// The error for a path that has no route: it names the route of this host that differs from it in case, slashes or a prefix only.
-fn no_such_route(state: &ApiState, parts: &Parts, paths: &[(String, bool)]) -> ApiError {
+pub(crate) fn no_such_route(state: &ApiState, parts: &Parts, paths: &[(String, bool)]) -> ApiError {
     let is_legacy = matches!(host(parts), Ok(Some(host)) if state.hosts.kind(&host) == HostKind::Legacy);
     let mut served = paths.iter().filter(|(_, on_legacy)| *on_legacy || !is_legacy);
     let meant = served.find(|(path, _)| is_almost(path, parts.uri.path()));
@@ -94,8 +64,8 @@ fn is_almost(path: &str, sent: &str) -> bool {
     steps.map(str::to_ascii_lowercase).eq(path.split('/').skip(1).map(str::to_ascii_lowercase))
 }
 
-/// The API of `{base_url}`, and the part of it that the legacy host serves too.
-fn api(state: &Arc<ApiState>, docs: bool) -> Router<Arc<ApiState>> {
+/// The routes of `{base_url}`, and those of them that the legacy host serves too. `docs`: with the documentation.
+pub(crate) fn routes(state: &Arc<ApiState>, docs: bool) -> Router<Arc<ApiState>> {
     state.metrics.serves(openapi::paths().iter().map(|(path, _)| path.as_str()));
     let v2_only = Router::new()
         .route("/Employee/SignIn", post(auth::employee_sign_in))
@@ -136,18 +106,6 @@ fn documentation(is_on: bool) -> Router<Arc<ApiState>> {
         true => routes,
         false => routes.route_layer(from_fn(async |_: Request, _: Next| DOCS_OFF)),
     }
-}
-
-/// The routes of the management port. Only those of `platform` have data of tenants.
-pub fn management(state: Arc<ApiState>, platform: Option<Reviews>) -> Router {
-    let platform = platform.map(|reviews| platform::router(&state, reviews)).unwrap_or_default();
-    Router::new()
-        .route("/healthz", get(async || "ok\n"))
-        .route("/readyz", get(management::readyz))
-        .route("/metrics", get(management::metrics))
-        .with_state(state)
-        .merge(platform)
-        .layer(map_response(protected))
 }
 
 #[cfg(test)]

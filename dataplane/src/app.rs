@@ -28,11 +28,11 @@ use crate::actions::create_orders::CreateOrders;
 use crate::api::body::Bodies;
 use crate::api::host::Hosts;
 use crate::api::state::ApiState;
-use crate::api::{self, Serves};
 use crate::args::{AuditArguments, DeliveryArguments, HostArguments};
 use crate::audit::{Audit, Stream};
 use crate::detector::Detector;
 use crate::key_uses::KeyUses;
+use crate::listeners::{self, Serves};
 use crate::lookups::Lookups;
 use crate::owners::Owners;
 use crate::passwords::Passwords;
@@ -193,7 +193,7 @@ impl App {
         platform: Option<Reviews>,
     ) -> Management {
         let shutdown = CancellationToken::new();
-        let router = api::management(Arc::clone(state), platform);
+        let router = listeners::management(Arc::clone(state), platform);
         let clients = Clients::of_management(state.metrics.connections_refused());
         let task = tokio::spawn(server::serve(listener, router, clients, shutdown.clone()));
         Management { shutdown, task }
@@ -214,7 +214,7 @@ impl App {
         let clients = Clients { most, idle: IDLE_TIME, proxies, refused };
         self.running.spawn(server::serve(
             listener,
-            api::router(Arc::clone(state), serves),
+            listeners::router(Arc::clone(state), serves),
             clients,
             shutdown.clone(),
         ));

@@ -22,9 +22,9 @@ use docket_store::stores::{StoreSource, Stores};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::Serves;
 use crate::app::{App, bind};
 use crate::args::DevArguments;
+use crate::listeners::Serves;
 use crate::portal::{Cookies, Documents, Portal, Writer};
 
 /// What a new process waits for, as /readyz reports it.

@@ -2,7 +2,9 @@
 //!
 //! * [`app`]: the composition root, which starts the parts of a process. The modes choose the parts: [`dev`], the embedded
 //!   mode, and [`serve`], one of many processes. [`args`] is the command line, [`cli`] the commands beside the servers.
-//! * [`api`]: HTTP in; [`platform`]: the same for the platform's staff, without payloads; [`worker`]: webhooks out; [`detector`]: the invoices that other programs insert
+//! * [`listeners`]: what a process serves on each port: [`api`], the API; [`portal`], the pages of the administration; [`platform`], the
+//!   API for the platform's staff, without payloads
+//! * [`worker`]: webhooks out; [`detector`]: the invoices that other programs insert
 //! * [`actions`]: what the service does, free of HTTP
 //! * [`tenants`]: the tenants that are served
 //! * [`passwords`], [`throttle`]: what sign-in needs; [`owners`]: whether a token still belongs to its user
@@ -25,6 +27,7 @@ pub mod detector;
 pub mod dev;
 pub mod groups;
 pub mod key_uses;
+pub mod listeners;
 pub mod lookups;
 pub mod owners;
 pub mod passwords;

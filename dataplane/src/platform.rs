@@ -36,7 +36,7 @@ use crate::api::caller::{Principal, bearer};
 use crate::api::error::ApiError;
 use crate::api::fields::Fields;
 use crate::api::kinds::{DeliveryIdText, Line, ResendIdText, Whole};
-use crate::api::middleware;
+use crate::api::middleware::{self, Responses};
 use crate::api::origin::origin;
 use crate::api::request::{FromBody, FromFields, Query, request};
 use crate::api::state::ApiState;
@@ -62,6 +62,7 @@ struct Platform {
 /// The routes. Their answers are those of /WebhookLogs, but for payloads and receivers' responses.
 pub fn router(state: &Arc<ApiState>, reviews: Reviews) -> Router {
     let platform = Arc::new(Platform { api: Arc::clone(state), reviews });
+    let responses = Responses { state: Arc::clone(state), pages: None };
     Router::new()
         .route("/platform/namespaces/{namespace}/tenants/{name}/deliveries", get(of_tenant))
         .route("/platform/namespaces/{namespace}/tenants/{name}/trace", get(trace))
@@ -88,7 +89,7 @@ pub fn router(state: &Arc<ApiState>, reviews: Reviews) -> Router {
             "/platform/namespaces/{namespace}/webhooks/{name}/undo-set-aside/preview",
             post(|state, object, request| preview_aside(state, object, request, Aside::Undo)),
         )
-        .layer(axum::middleware::from_fn_with_state(Arc::clone(state), middleware::answer))
+        .layer(axum::middleware::from_fn_with_state(responses, middleware::answer))
         .with_state(platform)
 }
 

@@ -21,11 +21,11 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use axum::{Extension, Router};
-use docket_portal::{ICON, SCRIPT, STYLES, message};
+use docket_portal::{ICON, ROOT, SCRIPT, STYLES, message};
 use http::{HeaderValue, header};
 
 use crate::api::error::{ApiError, Unnumbered};
-use crate::api::middleware;
+use crate::api::middleware::{self, Pages};
 use crate::api::state::ApiState;
 pub use session::Cookies;
 pub use writes::{Documents, Objects, Writer, Writes};
@@ -33,6 +33,8 @@ pub use writes::{Documents, Objects, Writer, Writes};
 /// No inline code, nothing from elsewhere, no frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+/// The routes of the portal, whose errors are pages, too.
+pub(crate) const PAGES: Pages = Pages { root: ROOT, finish: finished };
 /// The routes, as metrics name them.
 const ROUTES: [&str; 23] = [
     "/portal",
@@ -117,7 +119,7 @@ fn asset(kind: &'static str, text: &'static str) -> Response {
 }
 
 /// Makes a page of an error, and adds the policy of pages.
-pub fn finished(mut response: Response, request_id: &str) -> Response {
+fn finished(mut response: Response, request_id: &str) -> Response {
     if let Some(problem) = response.extensions_mut().remove::<Unnumbered>() {
         let text = message::page(&problem.message(&problem.fields(), request_id));
         let (mut parts, _) = response.into_parts();

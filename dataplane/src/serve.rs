@@ -28,9 +28,9 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::api::Serves;
 use crate::app::{App, bind};
 use crate::args::{ProxyArguments, Role, ServeArguments, Switch};
+use crate::listeners::Serves;
 use crate::platform::reviews::Reviews;
 use crate::portal::{Cookies, Objects, Portal, Writer, Writes};
 use crate::readiness::Readiness;

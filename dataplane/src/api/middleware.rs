@@ -18,13 +18,31 @@ use super::error::{ApiError, Unnumbered};
 use super::host::{HostKind, host};
 use super::origin::RequestId;
 use super::state::ApiState;
-use crate::portal;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// The responses of a listener.
+#[derive(Clone)]
+pub struct Responses {
+    /// The state of the handlers.
+    pub state: Arc<ApiState>,
+    /// The routes whose responses are pages; `None`: no route. The error of every other route becomes problem+json.
+    pub pages: Option<Pages>,
+}
+
+/// Routes whose responses are pages.
+#[derive(Clone, Copy)]
+pub struct Pages {
+    /// What their paths begin with.
+    pub root: &'static str,
+    /// Makes a page of an error, which names the id of the request, and adds the headers that all pages have.
+    pub finish: fn(Response, &str) -> Response,
+}
+
 /// Gives the request an id, runs it, counts it and logs it. Logs the route's pattern, not the query string, which holds
 /// names.
-pub async fn answer(State(state): State<Arc<ApiState>>, mut request: Request, next: Next) -> Response {
+pub async fn answer(State(responses): State<Responses>, mut request: Request, next: Next) -> Response {
+    let state = &responses.state;
     let begun = Instant::now();
     let id = hex::encode(random::bytes::<10>());
     request.extensions_mut().insert(RequestId(id.clone()));
@@ -54,11 +72,11 @@ pub async fn answer(State(state): State<Arc<ApiState>>, mut request: Request, ne
     if let (Some(tenant), Some(Limit::DatabaseConnections)) = (of_tenant.get(), limit) {
         state.tenants.at_limit.reached(tenant, Limit::DatabaseConnections);
     }
-    let mut response = finished(response, route, &id);
+    let mut response = responses.finished(response, route, &id);
     // Genuine responses of writes are too short to be refused.
     if let Some(tenant) = of_tenant.get() {
         let sent = state.bodies.send(tenant, of_tenant.user(), response);
-        response = sent.unwrap_or_else(|error| finished(error.into_response(), route, &id));
+        response = sent.unwrap_or_else(|error| responses.finished(error.into_response(), route, &id));
     }
     finish_headers(&mut response, &id, is_https);
     let seconds = begun.elapsed().as_secs_f64();
@@ -74,16 +92,18 @@ pub async fn answer(State(state): State<Arc<ApiState>>, mut request: Request, ne
     response
 }
 
-/// With the body of its error, if it is one.
-fn finished(mut response: Response, route: &str, id: &str) -> Response {
-    if route.starts_with(docket_portal::ROOT) {
-        return portal::finished(response, id);
+impl Responses {
+    /// Adds the body of an error, if the response is one.
+    fn finished(&self, mut response: Response, route: &str, id: &str) -> Response {
+        if let Some(pages) = self.pages.filter(|pages| route.starts_with(pages.root)) {
+            return (pages.finish)(response, id);
+        }
+        if let Some(problem) = response.extensions_mut().remove::<Unnumbered>() {
+            *response.body_mut() = problem.body(id);
+            response.headers_mut().remove(header::CONTENT_LENGTH);
+        }
+        response
     }
-    if let Some(problem) = response.extensions_mut().remove::<Unnumbered>() {
-        *response.body_mut() = problem.body(id);
-        response.headers_mut().remove(header::CONTENT_LENGTH);
-    }
-    response
 }
 
 fn finish_headers(response: &mut Response, id: &str, is_https: bool) {

@@ -6,9 +6,10 @@ use docket_tests::stores;
 use super::rig::Rig;
 
 /// Where routes are declared.
-const ROUTERS: [&str; 4] = [
+const ROUTERS: [&str; 5] = [
     include_str!("../../../dataplane/src/api.rs"),
     include_str!("../../../dataplane/src/api/docs.rs"),
+    include_str!("../../../dataplane/src/listeners.rs"),
     include_str!("../../../dataplane/src/platform.rs"),
     include_str!("../../../dataplane/src/portal.rs"),
 ];
