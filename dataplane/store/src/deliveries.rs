@@ -4,9 +4,9 @@
 //! that never more than five reach the wire, and a worker that comes back late changes nothing.
 //!
 //! Unfinished deliveries are in the table `delivery_queue`, which stays small, or in `hand_off`, while the process that saved them
-//! makes their first attempt; finished ones are in `delivery_history`, whose rows change only by the marks of
-//! [`dead_letters`](crate::dead_letters), and when a webhook's uid is replaced by its key. The view `delivery` shows all. Attempts that failed are in `attempt_history`; the view `attempt`
-//! also shows the one that succeeded and the one that is being made.
+//! makes their first attempt; finished ones are in `delivery_history`, whose rows change only by the marks of dead letters, and when
+//! a webhook's uid is replaced by its key. The view `delivery` shows all. Attempts that failed are in `attempt_history`; the view
+//! `attempt` also shows the one that succeeded and the one that is being made.
 
 mod begin;
 mod begun;

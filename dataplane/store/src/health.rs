@@ -1,8 +1,8 @@
 //! How a tenant's webhooks are doing: what `Webhook.status.deliveries` is made of. Test events do not count.
 
 use crate::connection::Connection;
-use crate::dead_letters::OPEN;
 use crate::error::StoreError;
+use crate::marks::OPEN;
 use crate::recent::MAX_COUNT;
 
 /// One webhook's deliveries.

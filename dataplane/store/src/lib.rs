@@ -43,6 +43,7 @@ pub mod idempotency;
 mod indexes;
 pub mod invoices;
 pub mod key_uses;
+mod marks;
 mod migrate;
 pub mod notes;
 pub mod orders;

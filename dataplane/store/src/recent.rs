@@ -5,8 +5,8 @@ use docket_domain::delivery::{FailureClass, Status};
 use docket_domain::failure::Cause;
 
 use crate::connection::Connection;
-use crate::dead_letters::OPEN;
 use crate::error::StoreError;
+use crate::marks::OPEN;
 use crate::sql::{Param, SLOTS, filled, params, slots};
 
 /// The most that is counted.

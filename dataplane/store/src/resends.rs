@@ -5,10 +5,10 @@ use docket_domain::delivery::Status;
 use docket_domain::event::LONGEST_EVENT_ID;
 
 use crate::connection::{Connection, Transaction};
-use crate::dead_letters::{self, OPEN, SET_ASIDE};
 use crate::deliveries::search::named;
 use crate::error::StoreError;
 use crate::events::{self, IS_TEST};
+use crate::marks::{self, OPEN, SET_ASIDE};
 use crate::sql::{Param, SLOTS, Search, filled, params, slots};
 
 /// Which dead letters to resend or to set aside; times are inclusive at the start and exclusive at the end.
@@ -272,7 +272,7 @@ pub async fn stop(
     let rows = transaction.query(sql, params![id]).await?;
     let event_ids = rows.iter().map(|row| row.get(0)).collect::<Result<Vec<String>, _>>()?;
     let originals = rows.iter().map(|row| row.get(1)).collect::<Result<Vec<Option<String>>, _>>()?;
-    dead_letters::unmark(transaction, &originals.into_iter().flatten().collect::<Vec<_>>()).await?;
+    marks::unmark(transaction, &originals.into_iter().flatten().collect::<Vec<_>>()).await?;
     // Retention may have deleted the dead letters meanwhile: then these were the last ones to need their events.
     events::delete_undelivered(transaction, &event_ids).await?;
     let taken_back = event_ids.len() as i64;

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use docket_domain::delivery::{DeliveryId, Status};
 
 use crate::connection::{Connection, Transaction};
-use crate::dead_letters;
 use crate::error::StoreError;
+use crate::marks;
 use crate::sql::{Param, Rows, SLOTS, Statement, filled, params, slots};
 
 /// A delivery to be queued.
@@ -59,7 +59,7 @@ pub async fn insert_many(
     let queued: HashSet<&DeliveryId> = inserted.iter().collect();
     let resends = deliveries.iter().filter(|new| new.resend_of.is_some() && queued.contains(&new.id));
     let sent = resends.map(|new| [Param::from(&new.event_id), Param::from(&new.webhook_name)]);
-    dead_letters::mark_resent(transaction, sent).await?;
+    marks::mark_resent(transaction, sent).await?;
     Ok(inserted)
 }
 

@@ -6,9 +6,9 @@ use docket_domain::failure::{Cause, Failure};
 use docket_program::clock::Clock;
 
 use crate::connection::Connection;
-use crate::dead_letters::{self, OPEN};
 use crate::error::StoreError;
 use crate::events::About;
+use crate::marks::{self, OPEN};
 use crate::sql::{Param, Row, Search, params};
 use crate::walk::{Page, Place, Walk, in_order_of};
 
@@ -309,7 +309,7 @@ impl DeliveryFilter {
         let Self { status, webhook, event_code, failure_class, .. } = self;
         search.and_some("d.status = $1", status.map(Status::as_str));
         if let Some(which) = self.dead_letter {
-            search.and(dead_letters::condition(which), []);
+            search.and(marks::condition(which), []);
         }
         if let Some(webhook) = webhook {
             search.and("(d.webhook = $1 OR d.webhook_name = $1)", [webhook.into()]);
