@@ -8,6 +8,7 @@
 //! a webhook's uid is replaced by its key. The view `delivery` shows all. Attempts that failed are in `attempt_history`; the view
 //! `attempt` also shows the one that succeeded and the one that is being made.
 
+mod attempt;
 mod begin;
 mod begun;
 mod due;
@@ -20,14 +21,15 @@ mod queue;
 mod rekey;
 pub(crate) mod search;
 
-pub use begin::{Started, begin_attempts};
+pub use attempt::{End, Held, Lease, Started};
+pub use begin::begin_attempts;
 pub use begun::begun;
 pub use docket_domain::delivery::Due;
 pub use due::{LATE_END_MS, due_again, due_by_key, unfinished};
-pub use finish::{End, Stored, end_lost_attempts, finish_attempt, finish_attempts};
+pub use finish::{Stored, end_lost_attempts, finish_attempt, finish_attempts};
 pub(crate) use hand_off::inserts as hand_offs;
 pub use hand_off::{HandOffs, NewHandOff, queue_hand_offs};
-pub use lease::{Dead, Held, Lease, give_back, release_leases, renew};
+pub use lease::{Dead, give_back, release_leases, renew};
 pub use missing::{
     MOST_COUNTED, Missing, begin_to_end, count_queued, end_without_webhook, forget_missing, missing,
     note_missing,

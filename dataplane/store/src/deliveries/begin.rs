@@ -2,25 +2,10 @@
 
 use docket_domain::delivery::{DeliveryId, MAX_ATTEMPTS};
 
-use super::lease::Lease;
+use super::attempt::{Lease, Started};
 use crate::connection::Transaction;
 use crate::error::StoreError;
 use crate::sql::{SLOTS, filled, params, slots};
-
-/// An attempt that has been counted and may now be made.
-#[derive(Debug, Clone)]
-pub struct Started {
-    /// The delivery.
-    pub id: DeliveryId,
-    /// Its event.
-    pub event_id: String,
-    /// Its webhook's key.
-    pub webhook: String,
-    /// Which attempt this is, 1 to 5.
-    pub attempt: u32,
-    /// When it began, in milliseconds since 1970, by the database's clock.
-    pub at_ms: i64,
-}
 
 /// Counts one attempt of each of these deliveries that is due and that no worker attempts, and leases it. A delivery that is
 /// missing from the result is finished, taken or not due, or its worker was lost; see

@@ -11,26 +11,14 @@ use docket_domain::failure::Cause;
 use docket_program::clock::Clock;
 use jiff::Timestamp;
 
+use super::LATE_END_MS;
+use super::attempt::{End, Started, measured};
 use super::hand_off::{self, Kept};
 use super::history::{self, Finished, Unfinished};
-use super::{LATE_END_MS, Started};
 use crate::connection::Transaction;
 use crate::database::Writer;
 use crate::error::StoreError;
 use crate::sql::{Param, Row, Rows, SLOTS, Statement, filled, params, slots};
-
-/// How an attempt ended.
-#[derive(Debug, Clone)]
-pub struct End {
-    /// The attempt.
-    pub started: Started,
-    /// Of its lease.
-    pub token: String,
-    /// Of the hand-offs that it is one of; `None`: it is in the queue.
-    pub batch: Option<Arc<str>>,
-    /// The result of the POST.
-    pub outcome: Outcome,
-}
 
 /// What became of an [`End`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,20 +196,6 @@ fn failed_attempts<'a>(ends: impl Iterator<Item = &'a End>, now_ms: i64) -> Opti
             report.explanation.detail.as_ref().into(),
         ]
     }))
-}
-
-/// The receiver's address, and the times in microseconds: DNS, connect, TLS, first byte, total.
-pub(super) fn measured(report: &Report) -> [Param; 6] {
-    let micros = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
-    let times = &report.times;
-    [
-        report.remote.map(|remote| remote.to_string()).into(),
-        times.dns.map(micros).into(),
-        times.connect.map(micros).into(),
-        times.tls.map(micros).into(),
-        times.first_byte.map(micros).into(),
-        micros(times.total).into(),
-    ]
 }
 
 /// Looks for those that are not ours among what is stored: an earlier commit may have had no response. Another worker would

@@ -9,8 +9,7 @@ use std::fmt::Write as _;
 
 use docket_domain::delivery::DeliveryId;
 
-use super::finish::End;
-use super::lease::Lease;
+use super::attempt::{End, Lease};
 use crate::connection::Transaction;
 use crate::error::StoreError;
 use crate::events::Event;

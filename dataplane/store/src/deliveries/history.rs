@@ -2,8 +2,7 @@
 
 use docket_domain::delivery::{DeliveryId, FailureClass, Status};
 
-use super::Started;
-use super::finish::{End, measured};
+use super::attempt::{End, Started, measured};
 use crate::error::StoreError;
 use crate::sql::{Param, Row, Rows, Statement};
 

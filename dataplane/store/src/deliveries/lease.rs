@@ -1,77 +1,12 @@
-//! Leases: who makes an attempt, and until when no other worker may.
+//! Renews leases, gives them back, and ends those of dead processes.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use docket_domain::delivery::DeliveryId;
 use docket_program::owner::Owner;
 
+use super::attempt::Held;
 use super::hand_off;
 use crate::connection::Transaction;
 use crate::error::StoreError;
 use crate::sql::{SLOTS, filled, params, slots};
-
-/// What the attempts of one batch are leased with.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Lease {
-    /// Distinguishes this batch from all others of all processes.
-    batch: Arc<str>,
-    time: Duration,
-    /// Whether the batch is of hand-offs, which are not in the queue at first.
-    is_of_hand_offs: bool,
-}
-
-impl Lease {
-    /// A lease of this owner that lasts for `time` unless it is renewed. `batch` is another one for each lease of the
-    /// owner.
-    pub fn new(owner: &Owner, batch: u64, time: Duration) -> Self {
-        let Owner { process, incarnation } = owner;
-        Self { batch: format!("{process}.{incarnation}.{batch}.").into(), time, is_of_hand_offs: false }
-    }
-
-    /// The same lease, for [hand-offs](super::NewHandOff).
-    #[must_use]
-    pub fn of_hand_offs(self) -> Self {
-        Self { is_of_hand_offs: true, ..self }
-    }
-
-    /// The batch of the hand-offs that it is of; `None`: it is of rows of the queue.
-    pub fn hand_offs(&self) -> Option<&Arc<str>> {
-        self.is_of_hand_offs.then_some(&self.batch)
-    }
-
-    /// The token of one delivery's attempt. No other attempt ever has the same.
-    pub fn token_of(&self, id: DeliveryId) -> String {
-        format!("{}{id}", self.batch)
-    }
-
-    pub(crate) fn batch(&self) -> &str {
-        &self.batch
-    }
-
-    /// When it ends that begins at `now_ms`.
-    pub(crate) fn until_ms(&self, now_ms: i64) -> i64 {
-        now_ms + i64::try_from(self.time.as_millis()).unwrap_or(i64::MAX)
-    }
-}
-
-/// An attempt that is under way.
-#[derive(Debug, Clone)]
-pub struct Held<'a> {
-    /// Its delivery.
-    pub id: DeliveryId,
-    /// Its webhook's key.
-    pub webhook: &'a str,
-    /// Who makes it.
-    pub lease: &'a Lease,
-}
-
-impl Held<'_> {
-    /// Batch and webhook of its row, if it is a hand-off.
-    fn hand_off(&self) -> Option<(&str, &str)> {
-        Some((self.lease.hand_offs()?, self.webhook))
-    }
-}
 
 /// Extends those of these leases that are still held, to `until_ms` in milliseconds since 1970. Hand-offs move to the queue.
 pub async fn renew(
