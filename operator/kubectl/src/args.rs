@@ -8,11 +8,8 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use clap_complete::engine::ArgValueCompleter;
 use docket_crds::is_object_name;
 use docket_program::arguments;
-
-use crate::completion;
 
 /// What someone who runs Docket on Kubernetes asks first. Shows Tenants, Webhooks and deliveries, never a Secret and never a
 /// payload.
@@ -47,7 +44,7 @@ impl Arguments {
 #[derive(Debug, Args)]
 pub(crate) struct ClusterArguments {
     /// Namespace of the Tenants and Webhooks [default: that of the context].
-    #[arg(short, long, global = true, value_name = "NAME", value_parser = name, add = ArgValueCompleter::new(completion::namespaces))]
+    #[arg(short, long, global = true, value_name = "NAME", value_parser = name)]
     pub(crate) namespace: Option<String>,
     /// Context of the kubeconfig [default: the current one].
     #[arg(long, global = true, value_name = "NAME")]
@@ -93,7 +90,7 @@ pub(crate) enum Command {
         #[arg(long, conflicts_with = "all_namespaces")]
         pre: bool,
         /// Namespace of the operator and the data plane.
-        #[arg(long, default_value = "docket", value_name = "NAME", value_parser = name, add = ArgValueCompleter::new(completion::namespaces))]
+        #[arg(long, default_value = "docket", value_name = "NAME", value_parser = name)]
         release_namespace: String,
         #[command(flatten)]
         everywhere: EverywhereArguments,
@@ -103,7 +100,7 @@ pub(crate) enum Command {
     /// Show Tenants with their API keys, databases and Webhooks.
     Status {
         /// Name of one Tenant [default: all].
-        #[arg(value_name = "TENANT", value_parser = name, add = ArgValueCompleter::new(completion::tenants))]
+        #[arg(value_name = "TENANT", value_parser = name)]
         tenant: Option<String>,
         #[command(flatten)]
         everywhere: EverywhereArguments,
@@ -123,7 +120,7 @@ pub(crate) enum Command {
     /// Make the operator check an object now.
     Reconcile {
         /// The object, such as tenant/acme or webhook/orders.
-        #[arg(value_name = "KIND/NAME", add = ArgValueCompleter::new(completion::objects))]
+        #[arg(value_name = "KIND/NAME")]
         object: Object,
         /// Wait until the operator has done it.
         #[arg(long)]
@@ -135,7 +132,7 @@ pub(crate) enum Command {
     /// Replace an API key that the operator generated, by overlap: add a second one, and deactivate the old one with --finish.
     RotateKey {
         /// The key, such as acme/primary.
-        #[arg(value_name = "TENANT/KEY", add = ArgValueCompleter::new(completion::keys))]
+        #[arg(value_name = "TENANT/KEY")]
         key: Key,
         /// Deactivate the key: requests with it get 401.
         #[arg(long)]
@@ -174,7 +171,7 @@ impl Command {
 #[derive(Debug, Args)]
 pub(crate) struct ReachArguments {
     /// Namespace of the operator and the data plane.
-    #[arg(long, default_value = "docket", value_name = "NAME", value_parser = name, add = ArgValueCompleter::new(completion::namespaces))]
+    #[arg(long, default_value = "docket", value_name = "NAME", value_parser = name)]
     pub(crate) release_namespace: String,
     /// Port of 127.0.0.1 that reaches port 9090 of a pod of the API already, as `kubectl port-forward` opens it [default: the
     /// plugin forwards one itself].
@@ -207,10 +204,10 @@ impl FromStr for Account {
 #[derive(Debug, Args)]
 pub(crate) struct DeliveriesArguments {
     /// Name of the Webhook.
-    #[arg(value_name = "WEBHOOK", value_parser = name, required_unless_present = "tenant", add = ArgValueCompleter::new(completion::webhooks))]
+    #[arg(value_name = "WEBHOOK", value_parser = name, required_unless_present = "tenant")]
     pub(crate) webhook: Option<String>,
     /// All deliveries of this Tenant, also to Webhooks that no longer exist.
-    #[arg(short, long, value_name = "NAME", value_parser = name, conflicts_with = "webhook", add = ArgValueCompleter::new(completion::tenants))]
+    #[arg(short, long, value_name = "NAME", value_parser = name, conflicts_with = "webhook")]
     pub(crate) tenant: Option<String>,
     /// Only dead letters, also those that were resent or set aside.
     #[arg(long, conflicts_with = "status")]
@@ -276,7 +273,7 @@ pub(crate) struct TraceArguments {
     #[arg(value_name = "ID")]
     pub(crate) id: String,
     /// The Tenant.
-    #[arg(short, long, value_name = "NAME", value_parser = name, add = ArgValueCompleter::new(completion::tenants))]
+    #[arg(short, long, value_name = "NAME", value_parser = name)]
     pub(crate) tenant: String,
     #[command(flatten)]
     pub(crate) reach: ReachArguments,
@@ -295,7 +292,7 @@ pub(crate) enum Traced {
 #[derive(Debug, Args)]
 pub(crate) struct ChoiceArguments {
     /// Name of the Webhook.
-    #[arg(value_name = "WEBHOOK", value_parser = name, add = ArgValueCompleter::new(completion::webhooks))]
+    #[arg(value_name = "WEBHOOK", value_parser = name)]
     pub(crate) webhook: String,
     /// Only of this event, such as order.created.
     #[arg(long, value_name = "CODE")]
@@ -352,7 +349,7 @@ pub(crate) struct SetAsideArguments {
 #[derive(Debug, Args)]
 pub(crate) struct TestArguments {
     /// Name of the Webhook, which must be active.
-    #[arg(value_name = "WEBHOOK", value_parser = name, add = ArgValueCompleter::new(completion::webhooks))]
+    #[arg(value_name = "WEBHOOK", value_parser = name)]
     pub(crate) webhook: String,
     /// The event, such as order.created [default: the first that the Webhook takes].
     #[arg(long, value_name = "CODE")]

@@ -4,8 +4,8 @@
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
-use clap::{CommandFactory, FromArgMatches};
-use clap_complete::engine::{CompletionCandidate, complete};
+use clap::{Arg, Command, CommandFactory, FromArgMatches};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, complete};
 
 use crate::args::{Arguments, ClusterArguments};
 use crate::cluster::Cluster;
@@ -31,7 +31,8 @@ pub(crate) fn print(words: impl Iterator<Item = OsString>) {
     let wants_flag = is_flag(&words[last]);
     let folder = std::env::current_dir().ok();
     // A word that is not UTF-8 has no candidates.
-    let found = complete(&mut Arguments::command(), words, last, folder.as_deref()).unwrap_or_default();
+    let found =
+        complete(&mut offering(Arguments::command()), words, last, folder.as_deref()).unwrap_or_default();
     // As kubectl itself, it offers flags only after a hyphen.
     let shown = |candidate: &&CompletionCandidate| {
         !candidate.is_hide_set() && (wants_flag || !is_flag(candidate.get_value()))
@@ -44,20 +45,37 @@ pub(crate) fn print(words: impl Iterator<Item = OsString>) {
     println!("{NO_FILES}");
 }
 
-pub(crate) fn tenants(current: &OsStr) -> Vec<CompletionCandidate> {
+/// A command whose arguments have candidates for the names of objects.
+fn offering(command: Command) -> Command {
+    command.mut_args(with_candidates).mut_subcommands(offering)
+}
+
+/// An argument with the candidates for its values. Its id is the name of its field in [`crate::args`].
+fn with_candidates(argument: Arg) -> Arg {
+    match argument.get_id().as_str() {
+        "namespace" | "release_namespace" => argument.add(ArgValueCompleter::new(namespaces)),
+        "tenant" => argument.add(ArgValueCompleter::new(tenants)),
+        "webhook" => argument.add(ArgValueCompleter::new(webhooks)),
+        "object" => argument.add(ArgValueCompleter::new(objects)),
+        "key" => argument.add(ArgValueCompleter::new(keys)),
+        _ => argument,
+    }
+}
+
+fn tenants(current: &OsStr) -> Vec<CompletionCandidate> {
     candidates(current, async |cluster| {
         Ok(cluster.tenants().await?.into_iter().filter_map(|tenant| tenant.metadata.name).collect())
     })
 }
 
-pub(crate) fn webhooks(current: &OsStr) -> Vec<CompletionCandidate> {
+fn webhooks(current: &OsStr) -> Vec<CompletionCandidate> {
     candidates(current, async |cluster| {
         Ok(cluster.webhooks().await?.into_iter().filter_map(|webhook| webhook.metadata.name).collect())
     })
 }
 
 /// As `tenant/acme` and `webhook/orders`.
-pub(crate) fn objects(current: &OsStr) -> Vec<CompletionCandidate> {
+fn objects(current: &OsStr) -> Vec<CompletionCandidate> {
     candidates(current, async |cluster| {
         let (tenants, webhooks) = tokio::try_join!(cluster.tenants(), cluster.webhooks())?;
         let tenants = tenants.into_iter().filter_map(|tenant| tenant.metadata.name);
@@ -70,7 +88,7 @@ pub(crate) fn objects(current: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 /// As `acme/primary`.
-pub(crate) fn keys(current: &OsStr) -> Vec<CompletionCandidate> {
+fn keys(current: &OsStr) -> Vec<CompletionCandidate> {
     candidates(current, async |cluster| {
         let mut found = Vec::new();
         for tenant in cluster.tenants().await? {
@@ -81,7 +99,7 @@ pub(crate) fn keys(current: &OsStr) -> Vec<CompletionCandidate> {
     })
 }
 
-pub(crate) fn namespaces(current: &OsStr) -> Vec<CompletionCandidate> {
+fn namespaces(current: &OsStr) -> Vec<CompletionCandidate> {
     candidates(current, async |cluster| cluster.namespaces().await)
 }
 
@@ -111,4 +129,40 @@ fn where_to_look() -> Result<ClusterArguments, Problem> {
         .try_get_matches_from(std::iter::once("kubectl-docket".into()).chain(words));
     let matches = matches.and_then(|matches| ClusterArguments::from_arg_matches(&matches));
     matches.map_err(|error| Problem::Found(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The arguments of a command and of its subcommands that have candidates, each after the name of its command.
+    fn offered(command: &Command) -> Vec<String> {
+        let own = command.get_arguments().filter(|argument| argument.get::<ArgValueCompleter>().is_some());
+        let own = own.map(|argument| format!("{} {}", command.get_name(), argument.get_id()));
+        own.chain(command.get_subcommands().flat_map(offered)).collect()
+    }
+
+    #[test]
+    fn each_argument_that_is_the_name_of_an_object_has_candidates() {
+        let expected = [
+            "kubectl-docket namespace",
+            "check release_namespace",
+            "status tenant",
+            "deliveries webhook",
+            "deliveries tenant",
+            "deliveries release_namespace",
+            "trace tenant",
+            "trace release_namespace",
+            "resend webhook",
+            "resend release_namespace",
+            "set-aside webhook",
+            "set-aside release_namespace",
+            "test webhook",
+            "test release_namespace",
+            "reconcile object",
+            "rotate-key key",
+            "report release_namespace",
+        ];
+        assert_eq!(offered(&offering(Arguments::command())), expected);
+    }
 }
