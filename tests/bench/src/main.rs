@@ -143,7 +143,11 @@ async fn run(arguments: RunArguments) -> bool {
                 println!("{} ({}): FAILED\n", scenario.name(), shape.name());
                 continue;
             }
-            measured.push(Measured { scenario: scenario.name(), shape, figures: medians(rounds) });
+            measured.push(Measured {
+                scenario: scenario.name(),
+                shape: shape.name(),
+                figures: medians(rounds),
+            });
         }
         println!("{}", table(&measured[first..]));
         // What was measured stays, however the run ends.
