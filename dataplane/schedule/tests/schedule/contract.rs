@@ -12,8 +12,7 @@ use docket_schedule::{
     Claim, Ended, Entry, HandOffs, Hint, Overdue, Places, Room, Schedule, ShareChanges, ShareLimits, Shares,
     TenantShares, WebhookPlaces,
 };
-
-use crate::rig::id;
+use jiff::Timestamp;
 
 /// The shares of the cases about turns.
 pub(crate) const SHARES: Shares = Shares {
@@ -49,6 +48,12 @@ pub(crate) trait Rig {
 
 const fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
+}
+
+pub(crate) fn id(number: u32) -> DeliveryId {
+    let mut random = [0; 10];
+    random[6..].copy_from_slice(&number.to_be_bytes());
+    DeliveryId::new(Timestamp::UNIX_EPOCH, random)
 }
 
 fn entry(tenant: &str, webhook: &str, number: u32) -> Entry {

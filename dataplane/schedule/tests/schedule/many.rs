@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use docket_rig::redis::RedisServer;
 use docket_schedule::{Hint, LOOK_EVERY, Room, SHARES, ShareLimits, Shares, TenantShares};
 
+use crate::contract::id;
 use crate::rig::{
-    Rig, advance, claimed, end, end_after, end_again, hint, id, put, restarted, room, schedule, soon,
+    Rig, advance, claimed, end, end_after, end_again, hint, put, restarted, room, schedule, soon,
 };
 
 const LEASE: Duration = Duration::from_secs(60);

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use docket_domain::delivery::DeliveryId;
 use docket_redis::script::Script;
 use docket_redis::{Keys, RedisConnection, RedisUrl};
 use docket_rig::redis::RedisServer;
 use docket_schedule::{Claim, Ended, Entry, Hint, Owner, Room, Schedule, Shares};
-use jiff::Timestamp;
 
-use crate::contract;
+use crate::contract::{self, id};
 
 /// Sets all times in the keys back.
 const ADVANCE: &str = r"
@@ -84,12 +82,6 @@ pub(crate) async fn advance(url: &str, time: Duration) {
     let script = Script::new(&[ADVANCE]);
     let by = time.as_millis().to_string();
     let () = script.run(&connection(url), &keys().schedule(), &[by]).await.expect("moves the times");
-}
-
-pub(crate) fn id(number: u32) -> DeliveryId {
-    let mut random = [0; 10];
-    random[6..].copy_from_slice(&number.to_be_bytes());
-    DeliveryId::new(Timestamp::UNIX_EPOCH, random)
 }
 
 pub(crate) fn hint(tenant: &str, webhook: &str, number: u32) -> Hint {
