@@ -3,56 +3,25 @@
 //! Each name is written once, as a variant: its text is the variant's name. `docs/reference/conditions.md` has a section for each
 //! [`ReasonCode`] and a row for each [`Occurrence`].
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
-/// A text that names no variant.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown name {0:?}")]
-pub struct UnknownName(pub String);
-
-/// An enum whose variants are written as their names, everywhere.
+/// Defines an enum of words with `about`, which returns the documentation of a word for users.
 macro_rules! names {
     ($(#[$about:meta])* $name:ident { $($(#[doc = $doc:literal])* $variant:ident,)* }) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        pub enum $name {
-            $($(#[doc = $doc])* $variant,)*
+        crate::words! {
+            $(#[$about])*
+            #[derive(Serialize, Deserialize)]
+            pub enum $name {
+                $($(#[doc = $doc])* $variant,)*
+            }
         }
 
         impl $name {
-            /// Every variant, in the order of the declaration.
-            pub const ALL: &[Self] = &[$(Self::$variant,)*];
-
-            /// The text in a status, an Event, a metric and the documentation.
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$variant => stringify!($variant),)*
-                }
-            }
-
             /// What it means, for the documentation.
             pub fn about(self) -> String {
                 match self {
                     $(Self::$variant => [$($doc.trim()),*].join(" "),)*
                 }
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.as_str())
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = UnknownName;
-
-            fn from_str(text: &str) -> Result<Self, Self::Err> {
-                let known = Self::ALL.iter().copied().find(|known| known.as_str() == text);
-                known.ok_or_else(|| UnknownName(text.to_owned()))
             }
         }
     };
@@ -310,23 +279,24 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::UnknownWord;
 
     const PAGE: &str = include_str!("../../docs/reference/conditions.md");
 
     #[test]
     fn every_name_reads_back_from_its_text_and_from_json() {
         for code in ReasonCode::ALL {
-            assert_eq!(code.as_str().parse(), Ok(*code));
+            assert_eq!(code.as_str().parse(), Ok(code));
             assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
-            assert_eq!(serde_json::from_value::<ReasonCode>(code.as_str().into()).unwrap(), *code);
+            assert_eq!(serde_json::from_value::<ReasonCode>(code.as_str().into()).unwrap(), code);
         }
-        assert_eq!("Readable".parse::<ReasonCode>(), Err(UnknownName("Readable".to_owned())));
+        assert_eq!("Readable".parse::<ReasonCode>(), Err(UnknownWord(&ReasonCode::WORDS)));
     }
 
     #[test]
     fn the_page_has_a_section_for_each_reason_code_and_no_other() {
         let sections: BTreeSet<&str> = PAGE.lines().filter_map(|line| line.strip_prefix("### ")).collect();
-        let codes: BTreeSet<&str> = ReasonCode::ALL.iter().map(|code| code.as_str()).collect();
+        let codes: BTreeSet<&str> = ReasonCode::WORDS.into();
         assert_eq!(sections, codes);
     }
 
@@ -347,8 +317,7 @@ mod tests {
     #[test]
     fn the_page_has_a_row_for_each_condition_type_and_occurrence() {
         let rows: Vec<&str> = PAGE.lines().filter(|line| line.starts_with("| `")).collect();
-        let types = ConditionType::ALL.iter().map(|kind| kind.as_str());
-        for name in types.chain(Occurrence::ALL.iter().map(|occurrence| occurrence.as_str())) {
+        for name in ConditionType::WORDS.into_iter().chain(Occurrence::WORDS) {
             let first = |row: &&&str| row.split('|').nth(1).unwrap().contains(&format!("`{name}`"));
             assert_eq!(rows.iter().filter(first).count(), 1, "{name}");
         }

@@ -8,6 +8,7 @@
 //! - [`tenant_config`], [`secret`]: what the data plane needs to know of a tenant; secrets do not print.
 //! - [`runtime`]: a tenant's configuration on its way from the operator to the data plane.
 //! - [`conditions`], [`reason`]: condition types, reason codes and Event reasons, by the names that users see.
+//! - [`words!`]: enums that are stored, sent and shown as text.
 //! - `crd`, `status`, with the feature `kube`: both kinds as custom resources.
 //!
 //! No I/O, no clock, no async: the callers of this crate read and write.
@@ -86,6 +87,7 @@ pub mod tenant_config;
 pub mod violation;
 pub mod webhook;
 pub mod webhook_key;
+mod word;
 
 pub use client_code::{ClientCode, InvalidClientCode};
 pub use compile::{
@@ -93,7 +95,7 @@ pub use compile::{
 };
 pub use conditions::{ConditionType, EventReason, Occurrence, ReasonCode, Remedy};
 pub use customer_code::{CustomerCode, InvalidCustomerCode};
-pub use event_code::{EventCategory, EventCode, UnknownEventCode};
+pub use event_code::{EventCategory, EventCode};
 pub use limits::{Limit, Limits, PlatformLimits, TenantLimits};
 pub use reason::Reason;
 pub use rules::is_object_name;
@@ -112,6 +114,7 @@ pub use violation::Violation;
 #[cfg(feature = "kube")]
 pub use webhook::WebhookObject;
 pub use webhook::{ValueKind, Webhook, WebhookSpec};
+pub use word::UnknownWord;
 
 /// The API group of both kinds.
 pub const GROUP: &str = "docket.dev";

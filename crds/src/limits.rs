@@ -1,6 +1,5 @@
 //! What one tenant may use: declared in `spec.limits`, with the platform's defaults and maxima, and as it holds.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -37,21 +36,10 @@ macro_rules! limits {
             }
         }
 
-        /// The name of a limit.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Limit {
-            $($(#[$doc])* $variant,)*
-        }
-
-        impl Limit {
-            /// All of them, in the order of the declaration.
-            pub const ALL: &[Self] = &[$(Self::$variant,)*];
-
-            /// The name of the field in `spec.limits`.
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
+        crate::words! {
+            /// The name of a limit.
+            pub enum Limit {
+                $($(#[$doc])* $variant = $name,)*
             }
         }
 
@@ -110,21 +98,6 @@ limits! {
     foreign_webhooks ForeignWebhooks "foreignWebhooks" 0..=10_000 = 100;
 }
 
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Limit {
-    type Err = crate::conditions::UnknownName;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let known = Self::ALL.iter().copied().find(|limit| limit.as_str() == text);
-        known.ok_or_else(|| crate::conditions::UnknownName(text.to_owned()))
-    }
-}
-
 /// What the platform gives its tenants, in a file of YAML: `defaults` to those that declare nothing else, `maxima` at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -164,8 +137,8 @@ impl FromStr for PlatformLimits {
             }
         };
         let limits: Self = rules::read(&FILE, document).map_err(InvalidLimits::Violations)?;
-        let above = Limit::ALL.iter().filter_map(|limit| {
-            let (default, most) = (limits.defaults.get(*limit)?, limits.maxima.get(*limit)?);
+        let above = Limit::ALL.into_iter().filter_map(|limit| {
+            let (default, most) = (limits.defaults.get(limit)?, limits.maxima.get(limit)?);
             let message =
                 format!("is {default}, but maxima.{limit} is {most}; lower the first, or raise the second");
             (default > most).then(|| Violation::new(format!("defaults.{limit}"), message))
@@ -178,7 +151,7 @@ impl FromStr for PlatformLimits {
 impl PlatformLimits {
     /// These limits, as far as the platform gives them.
     pub fn at_most(&self, mut limits: Limits) -> Limits {
-        for limit in Limit::ALL.iter().copied() {
+        for limit in Limit::ALL {
             let value = limits.get_mut(limit);
             *value = (*value).min(self.maxima.get(limit).unwrap_or(u32::MAX));
         }
@@ -188,7 +161,7 @@ impl PlatformLimits {
     /// What a tenant that declares these gets, and where that is less than it declares.
     pub fn resolve(&self, declared: &TenantLimits) -> (Limits, Vec<Reason>) {
         let (mut limits, mut reasons) = (Limits::default(), Vec::new());
-        for limit in Limit::ALL.iter().copied() {
+        for limit in Limit::ALL {
             let most = self.maxima.get(limit).unwrap_or(u32::MAX);
             let value = limits.get_mut(limit);
             *value = declared.get(limit).or(self.defaults.get(limit)).unwrap_or(*value).min(most);
@@ -236,9 +209,9 @@ mod tests {
         let Rule::Record { fields, .. } = RULE else { unreachable!("it is a record") };
         for (field, limit) in fields.iter().zip(Limit::ALL) {
             assert_eq!(field.name, limit.as_str());
-            assert_eq!(limit.as_str().parse(), Ok(*limit));
+            assert_eq!(limit.as_str().parse(), Ok(limit));
             let mut found = Vec::new();
-            rules::check(field.rule, &Limits::default().get(*limit).into(), field.name, &mut found);
+            rules::check(field.rule, &Limits::default().get(limit).into(), field.name, &mut found);
             assert_eq!(found, []);
         }
     }

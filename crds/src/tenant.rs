@@ -378,7 +378,7 @@ const ALLOWED_NAMESPACES: Rule = Rule::Record {
 
 /// The rule for a set of event codes with this many entries.
 pub(crate) const fn events(entries: std::ops::RangeInclusive<usize>) -> Rule {
-    const EVENT: Rule = Rule::Choice { noun: "event", values: &EventCode::NAMES };
+    const EVENT: Rule = Rule::Choice { noun: "event", values: &EventCode::WORDS };
     Rule::List { entries, each: &EVENT, distinct: Distinct::Entries }
 }
 

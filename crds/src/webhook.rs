@@ -166,23 +166,15 @@ fn default_ca_key() -> String {
     "ca.crt".to_owned()
 }
 
-/// The kinds of objects that can contain a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
-pub enum ValueKind {
-    /// A ConfigMap.
-    ConfigMap,
-    /// A Secret.
-    Secret,
-}
-
-impl ValueKind {
-    /// The kind's name.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ConfigMap => "ConfigMap",
-            Self::Secret => "Secret",
-        }
+crate::words! {
+    /// The kinds of objects that can contain a value.
+    #[derive(Serialize, Deserialize)]
+    #[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
+    pub enum ValueKind {
+        /// A ConfigMap.
+        ConfigMap,
+        /// A Secret.
+        Secret,
     }
 }
 
@@ -201,7 +193,7 @@ const SECRET_REF: Rule = Rule::Record {
 
 const CA_BUNDLE_REF: Rule = Rule::Record {
     fields: &[
-        required("kind", &Rule::Choice { noun: "kind", values: &["ConfigMap", "Secret"] }),
+        required("kind", &Rule::Choice { noun: "kind", values: &ValueKind::WORDS }),
         required("name", &OBJECT_NAME),
         optional("key", &DATA_KEY),
     ],

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use docket_crds::{EventCode, InvalidTargetUrl, TargetUrl, UnknownEventCode, is_object_name};
+use docket_crds::{EventCode, InvalidTargetUrl, TargetUrl, UnknownWord, is_object_name};
 use docket_domain::audit::AuditEvent;
 use docket_domain::delivery::{DeadLetter, DeliveryId, Status};
 use docket_domain::moment;
@@ -197,7 +197,9 @@ pub(super) fn audit_event(text: &str) -> Result<AuditEvent, String> {
 }
 
 pub(super) fn event_code(text: &str) -> Result<EventCode, String> {
-    text.parse().map_err(|error: UnknownEventCode| error.to_string())
+    let unknown =
+        |UnknownWord(codes): UnknownWord| format!("unknown event {text:?}; one of: {}", codes.join(", "));
+    text.parse().map_err(unknown)
 }
 
 /// A date or a time, as milliseconds since 1970.
@@ -273,6 +275,14 @@ mod tests {
         ] {
             assert!(egress_network(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn unknown_event_is_refused_with_the_catalog() {
+        let message = event_code("order.create").expect_err("no code");
+        assert!(
+            message.starts_with("unknown event \"order.create\"; one of: order.created, order.updated, ")
+        );
     }
 
     #[test]

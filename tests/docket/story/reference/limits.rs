@@ -25,10 +25,10 @@ pub(super) fn of_tenants(definition: &Value) -> String {
         let whole = |name: &str| field[name].as_f64().expect("a number");
         let default = match limit {
             Limit::DatabaseConnections => "that of the process".to_owned(),
-            limit => Limits::default().get(*limit).to_string(),
+            limit => Limits::default().get(limit).to_string(),
         };
         let about = super::cell(field["description"].as_str().expect("a text"));
-        let (least, most, then) = (whole("minimum"), whole("maximum"), at_the_bound(*limit));
+        let (least, most, then) = (whole("minimum"), whole("maximum"), at_the_bound(limit));
         writeln!(table, "| `{limit}` | {default} | {least} | {most} | {about} | {then} |")
             .expect("a String takes all");
     }
