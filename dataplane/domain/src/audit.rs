@@ -6,9 +6,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use crate::token::TokenSubject;
-use crate::word::words;
 
-words! {
+docket_crds::words! {
     /// What an audit records.
     pub enum AuditEvent {
         /// A contact or an employee signed in, once or several times.

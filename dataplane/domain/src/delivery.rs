@@ -13,7 +13,6 @@ use uuid::Uuid;
 
 use crate::failure::{Explanation, Failure};
 pub use crate::failure_class::{FailureClass, Phase, class_of_status};
-use crate::word::UnknownWord;
 
 /// Attempts per delivery; after the last failed one it is a dead letter (Limits).
 pub const MAX_ATTEMPTS: u32 = 5;
@@ -78,81 +77,36 @@ pub struct Due {
     pub at_ms: i64,
 }
 
-/// The four states of the contract. `Pending` and `Failed` are due again at some time; the others are final.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Status {
-    /// Queued, no attempt has ended yet.
-    Pending,
-    /// The last attempt failed and another one is scheduled.
-    Failed,
-    /// A receiver answered 2xx. Final.
-    Succeeded,
-    /// No further attempts. Final.
-    DeadLetter,
+docket_crds::words! {
+    /// The four states of the contract. `Pending` and `Failed` are due again at some time; the others are final.
+    pub enum Status {
+        /// Queued, no attempt has ended yet.
+        Pending,
+        /// The last attempt failed and another one is scheduled.
+        Failed,
+        /// A receiver answered 2xx. Final.
+        Succeeded,
+        /// No further attempts. Final.
+        DeadLetter,
+    }
 }
 
 impl Status {
-    /// Every status, in the order of a delivery's life.
-    pub const ALL: [Self; 4] = [Self::Pending, Self::Failed, Self::Succeeded, Self::DeadLetter];
-
-    /// The word of the contract, as it is stored, logged and shown.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Failed => "Failed",
-            Self::Succeeded => "Succeeded",
-            Self::DeadLetter => "DeadLetter",
-        }
-    }
-
     /// Whether no attempt will follow.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::DeadLetter)
     }
 }
 
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for Status {
-    type Err = UnknownWord;
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        Self::ALL.into_iter().find(|status| status.as_str() == text).ok_or(UnknownWord)
-    }
-}
-
-/// What became of a dead letter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DeadLetter {
-    /// It counts: nothing was done about it.
-    Open,
-    /// A later delivery carries its event to the webhook, and counts instead.
-    Resent,
-    /// It was set aside.
-    SetAside,
-}
-
-impl DeadLetter {
-    /// Each of them.
-    pub const ALL: [Self; 3] = [Self::Open, Self::Resent, Self::SetAside];
-
-    /// The word of the API.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Resent => "resent",
-            Self::SetAside => "setAside",
-        }
-    }
-}
-
-impl FromStr for DeadLetter {
-    type Err = UnknownWord;
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        Self::ALL.into_iter().find(|what| what.as_str() == text).ok_or(UnknownWord)
+docket_crds::words! {
+    /// What became of a dead letter.
+    pub enum DeadLetter {
+        /// It counts: nothing was done about it.
+        Open = "open",
+        /// A later delivery carries its event to the webhook, and counts instead.
+        Resent = "resent",
+        /// It was set aside.
+        SetAside = "setAside",
     }
 }
 
@@ -312,6 +266,8 @@ pub fn kept_answer(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use docket_crds::UnknownWord;
+
     use super::*;
 
     /// They leave nothing to try again.
@@ -415,7 +371,7 @@ mod tests {
     #[test]
     fn statuses_parse_from_their_words() {
         assert_eq!("DeadLetter".parse(), Ok(Status::DeadLetter));
-        assert_eq!("deadletter".parse::<Status>(), Err(UnknownWord));
+        assert_eq!("deadletter".parse::<Status>(), Err(UnknownWord(&Status::WORDS)));
     }
 
     #[test]

@@ -4,12 +4,11 @@
 
 use crate::failure_class::{FailureClass, Phase};
 use crate::status;
-use crate::word::words;
 
 /// The most characters that are kept of what a receiver said about a failure.
 pub const KEPT_DETAIL_CHARS: usize = 500;
 
-words! {
+docket_crds::words! {
     /// Why an attempt failed. Each cause belongs to one [`FailureClass`].
     pub enum Cause {
         /// The receiver's certificate has expired. Detail: when.

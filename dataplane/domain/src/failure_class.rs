@@ -1,10 +1,5 @@
 //! The classes of failed attempts, and which HTTP status is of which class.
 
-use std::fmt;
-use std::str::FromStr;
-
-use crate::word::UnknownWord;
-
 /// Why an attempt failed. The client that made it sets the class; error texts are never matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FailureClass {
@@ -57,68 +52,28 @@ pub enum Phase {
     FirstByte,
 }
 
-impl FailureClass {
-    /// Every class, for tables and metrics.
-    pub const ALL: [Self; 20] = [
-        Self::Dns,
-        Self::Connect,
-        Self::Refused,
-        Self::BlockedAddress,
-        Self::TlsUntrusted,
-        Self::TlsOther,
-        Self::Timeout(Phase::Dns),
-        Self::Timeout(Phase::Connect),
-        Self::Timeout(Phase::Tls),
-        Self::Timeout(Phase::FirstByte),
-        Self::BodyTimeout,
-        Self::Transport,
-        Self::NotHttp,
-        Self::Redirect,
-        Self::ClientError,
-        Self::ServerError,
-        Self::WorkerLost,
-        Self::WebhookGone,
-        Self::EventTooLong,
-        Self::EventIdInvalid,
-    ];
-
-    /// The word that is stored, logged, counted and shown.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Dns => "Dns",
-            Self::Connect => "Connect",
-            Self::Refused => "Refused",
-            Self::BlockedAddress => "BlockedAddress",
-            Self::TlsUntrusted => "TlsUntrusted",
-            Self::TlsOther => "TlsOther",
-            Self::Timeout(Phase::Dns) => "TimeoutDns",
-            Self::Timeout(Phase::Connect) => "TimeoutConnect",
-            Self::Timeout(Phase::Tls) => "TimeoutTls",
-            Self::Timeout(Phase::FirstByte) => "TimeoutFirstByte",
-            Self::BodyTimeout => "BodyTimeout",
-            Self::Transport => "Transport",
-            Self::NotHttp => "NotHttp",
-            Self::Redirect => "Redirect",
-            Self::ClientError => "ClientError",
-            Self::ServerError => "ServerError",
-            Self::WorkerLost => "WorkerLost",
-            Self::WebhookGone => "WebhookGone",
-            Self::EventTooLong => "EventTooLong",
-            Self::EventIdInvalid => "EventIdInvalid",
-        }
-    }
-}
-
-impl fmt::Display for FailureClass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for FailureClass {
-    type Err = UnknownWord;
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        Self::ALL.into_iter().find(|class| class.as_str() == text).ok_or(UnknownWord)
+docket_crds::words! {
+    pub impl FailureClass {
+        Dns,
+        Connect,
+        Refused,
+        BlockedAddress,
+        TlsUntrusted,
+        TlsOther,
+        Timeout(Phase::Dns) = "TimeoutDns",
+        Timeout(Phase::Connect) = "TimeoutConnect",
+        Timeout(Phase::Tls) = "TimeoutTls",
+        Timeout(Phase::FirstByte) = "TimeoutFirstByte",
+        BodyTimeout,
+        Transport,
+        NotHttp,
+        Redirect,
+        ClientError,
+        ServerError,
+        WorkerLost,
+        WebhookGone,
+        EventTooLong,
+        EventIdInvalid,
     }
 }
 
@@ -136,6 +91,8 @@ pub fn class_of_status(status: u16) -> Option<FailureClass> {
 
 #[cfg(test)]
 mod tests {
+    use docket_crds::UnknownWord;
+
     use super::*;
 
     #[test]
@@ -154,6 +111,6 @@ mod tests {
         for class in FailureClass::ALL {
             assert_eq!(class.as_str().parse(), Ok(class));
         }
-        assert_eq!("dns".parse::<FailureClass>(), Err(UnknownWord));
+        assert_eq!("dns".parse::<FailureClass>(), Err(UnknownWord(&FailureClass::WORDS)));
     }
 }

@@ -3,9 +3,7 @@
 use jiff::civil::DateTime;
 use jiff::fmt::temporal::Pieces;
 
-use crate::word::words;
-
-words! {
+docket_crds::words! {
     /// The families of work orders that have invoice headers; the `orderType` of invoice.created. In
     /// alphabetical order, which is the order of a search.
     pub enum InvoiceFamily {
@@ -44,8 +42,9 @@ pub fn amount(cents: i64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use docket_crds::UnknownWord;
+
     use super::*;
-    use crate::word::UnknownWord;
 
     #[test]
     fn families_parse_from_their_words_and_keep_their_order() {
@@ -54,7 +53,7 @@ mod tests {
         }
         assert!(InvoiceFamily::ALL.is_sorted_by(|a, b| a < b && a.as_str() < b.as_str()));
         for other in ["Process", "FileAndServe", "CountyRecording", "photocopy", ""] {
-            assert_eq!(other.parse::<InvoiceFamily>(), Err(UnknownWord), "{other}");
+            assert_eq!(other.parse::<InvoiceFamily>(), Err(UnknownWord(&InvoiceFamily::WORDS)), "{other}");
         }
     }
 

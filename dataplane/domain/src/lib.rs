@@ -15,7 +15,7 @@
 //! * [`sample`]: one sample of each event code, for test events and documents
 //! * [`signature`]: HMAC-SHA256 over the raw body
 //! * [`token`]: the claims of a Bearer token, how it is issued and verified
-//! * [`work_order`]: the families of work orders, and the key by which a request names one; [`word`]: enums that are texts
+//! * [`work_order`]: the families of work orders, and the key by which a request names one
 //!
 //! # Example
 //!
@@ -48,5 +48,7 @@ pub mod sample;
 pub mod signature;
 pub mod status;
 pub mod token;
-pub mod word;
 pub mod work_order;
+
+/// What defines the enums that are texts, for crates that use nothing else of `docket-crds`.
+pub use docket_crds::{UnknownWord, words};

@@ -3,9 +3,7 @@
 use jiff::ToSpan;
 use jiff::civil::Date;
 
-use crate::word::words;
-
-words! {
+docket_crds::words! {
     /// The state of a service of process, in the back office's words.
     #[expect(missing_docs, reason = "the trade's words")]
     pub enum ServiceStatus {
@@ -20,7 +18,7 @@ words! {
     }
 }
 
-words! {
+docket_crds::words! {
     /// How a service of process ended, in the back office's words.
     #[expect(missing_docs, reason = "the trade's words")]
     pub enum ServeResult {
@@ -33,7 +31,7 @@ words! {
     }
 }
 
-words! {
+docket_crds::words! {
     /// Why the papers were not served, in the back office's words.
     #[expect(missing_docs, reason = "the trade's words")]
     pub enum NotServedReason {
@@ -47,7 +45,7 @@ words! {
     }
 }
 
-words! {
+docket_crds::words! {
     /// What came of one attempt to serve, in the back office's words.
     #[expect(missing_docs, reason = "the trade's words")]
     pub enum ServiceOutcome {

@@ -1,9 +1,7 @@
 //! Work orders: their families, and the key by which a request names one or a stop of it (data of
 //! order.status_changed).
 
-use crate::word::words;
-
-words! {
+docket_crds::words! {
     /// The back office's five families of work orders; the `workOrderType` of notes.
     pub enum WorkOrderType {
         /// Court filings and county recordings.

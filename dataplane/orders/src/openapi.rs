@@ -29,8 +29,8 @@ pub fn schemas() -> Vec<(String, RefOr<Schema>)> {
     let mut components = Components::new();
     for kind in OrderType::ALL {
         for form in [Form::Saved, Form::Stored] {
-            let schema = order_schema(*kind, form, &mut components);
-            components.insert(component(*kind, form), schema);
+            let schema = order_schema(kind, form, &mut components);
+            components.insert(component(kind, form), schema);
         }
     }
     components.insert(SAVE_ORDER_REQUEST.to_owned(), union(Form::Saved));
@@ -78,12 +78,11 @@ enum Form {
 /// One of the seven, distinguished by `orderType`.
 fn union(form: Form) -> RefOr<Schema> {
     let mapping = OrderType::ALL
-        .iter()
-        .map(|kind| (kind.as_str().to_owned(), format!("#/components/schemas/{}", component(*kind, form))));
+        .map(|kind| (kind.to_string(), format!("#/components/schemas/{}", component(kind, form))));
     let discriminator = Discriminator::with_mapping("orderType", mapping);
     let mut union = OneOfBuilder::new().discriminator(Some(discriminator));
     for kind in OrderType::ALL {
-        union = union.item(Ref::from_schema_name(component(*kind, form)));
+        union = union.item(Ref::from_schema_name(component(kind, form)));
     }
     let about = match form {
         Form::Saved => "An order of one of the seven types.",

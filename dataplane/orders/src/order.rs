@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use docket_domain::order_type::{OrderType, UnknownOrderType};
+use docket_domain::UnknownWord;
+use docket_domain::order_type::OrderType;
 use serde::{Serialize, Serializer};
 
 use crate::county_recording::CountyRecordingOrder;
@@ -169,7 +170,6 @@ pub(crate) fn tag(object: &Fields<'_>) -> Result<OrderType, Problem> {
         Some(Json::String(tag)) => tag,
         _ => "",
     };
-    let unknown =
-        |error: UnknownOrderType| Problem { field: "orderType".to_owned(), message: error.to_string() };
+    let unknown = |error: UnknownWord| Problem { field: "orderType".to_owned(), message: error.to_string() };
     tag.parse().map_err(unknown)
 }

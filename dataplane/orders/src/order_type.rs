@@ -13,8 +13,7 @@ pub struct OrderTypeComponent;
 
 impl PartialSchema for OrderTypeComponent {
     fn schema() -> RefOr<Schema> {
-        let words = OrderType::ALL.iter().map(|kind| kind.as_str());
-        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).into()
+        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(OrderType::WORDS)).into()
     }
 }
 

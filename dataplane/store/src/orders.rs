@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use docket_domain::fold::{folded, is_unseen};
 use docket_domain::order_type::OrderType;
-use docket_domain::word::UnknownWord;
 use docket_program::clock::Clock;
 use docket_schema::postgres::LONGEST_ANSWER;
 
@@ -13,38 +12,17 @@ use crate::error::StoreError;
 use crate::sql::{Param, Rows, Search, Statement, containing, params};
 use crate::walk::{Page, Place, Walk, in_order_of};
 
-/// Where a web order is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OrderStatus {
-    /// Saved; may be changed.
-    Draft,
-    /// A photocopy order whose client said it is complete.
-    Finalized,
-    /// Work orders exist; may not be changed any more.
-    Exported,
-    /// Given up.
-    Cancelled,
-}
-
-impl OrderStatus {
-    /// Every status, for the API's documentation.
-    pub const ALL: [Self; 4] = [Self::Draft, Self::Finalized, Self::Exported, Self::Cancelled];
-
-    /// The word that is stored and shown.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Draft => "Draft",
-            Self::Finalized => "Finalized",
-            Self::Exported => "Exported",
-            Self::Cancelled => "Cancelled",
-        }
-    }
-}
-
-impl std::str::FromStr for OrderStatus {
-    type Err = UnknownWord;
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|status| status.as_str() == text).ok_or(UnknownWord)
+docket_crds::words! {
+    /// Where a web order is in its life.
+    pub enum OrderStatus {
+        /// Saved; may be changed.
+        Draft,
+        /// A photocopy order whose client said it is complete.
+        Finalized,
+        /// Work orders exist; may not be changed any more.
+        Exported,
+        /// Given up.
+        Cancelled,
     }
 }
 

@@ -266,13 +266,13 @@ async fn a_wrong_type_is_refused_at_every_place_of_every_order_and_not_repeated(
     let ada = rig.ada().await;
     for kind in OrderType::ALL {
         let mut all = Vec::new();
-        places(&example(*kind), "", &mut all);
+        places(&example(kind), "", &mut all);
         assert!(all.len() > 25, "{kind}");
         for at in all.iter().filter(|at| *at != "/orderType") {
-            let was = example(*kind).pointer(at).expect("there").clone();
+            let was = example(kind).pointer(at).expect("there").clone();
             let wrong =
                 if was.is_object() || was.is_array() { json!(VALUE) } else { json!([{VALUE: VALUE}]) };
-            let mut body = example(*kind);
+            let mut body = example(kind);
             *body.pointer_mut(at).expect("there") = wrong;
             let reply = ada.post("/Orders/Save", &body).await;
             assert!(

@@ -155,7 +155,7 @@ async fn the_event_carries_what_the_answer_says() {
     let ada = rig.ada().await;
     let mut answers = Vec::new();
     for kind in OrderType::ALL {
-        let id = save(&ada, &example(*kind)).await;
+        let id = save(&ada, &example(kind)).await;
         let mut answer = ada.post("/Orders/Export", &json!({"webOrderId": id})).await.json();
         answer.as_object_mut().expect("an object").remove("version").expect("only in the response");
         answers.push(answer);

@@ -10,9 +10,9 @@ async fn what_was_saved_comes_back() {
     let rig = Rig::start().await;
     let ada = rig.ada().await;
     for kind in OrderType::ALL {
-        let id = save(&ada, &example(*kind)).await;
+        let id = save(&ada, &example(kind)).await;
         let got = ada.get(&format!("/Orders/Get?webOrderId={id}")).await;
-        let mut expected = example(*kind);
+        let mut expected = example(kind);
         // What is to be done with an order is no part of it.
         expected.as_object_mut().expect("an object").remove("finalize");
         assert_eq!((got.status, &got.json()["order"]), (200, &expected), "{kind}");

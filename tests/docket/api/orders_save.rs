@@ -29,9 +29,9 @@ async fn every_example_is_saved_and_saved_again() {
     let rig = Rig::start().await;
     let ada = rig.ada().await;
     for kind in OrderType::ALL {
-        let id = save(&ada, &example(*kind)).await;
-        let again = ada.post("/Orders/Save", &with(example(*kind), json!({"webOrderId": id}))).await;
-        let status = if *kind == OrderType::PhotoCopy { "Finalized" } else { "Draft" };
+        let id = save(&ada, &example(kind)).await;
+        let again = ada.post("/Orders/Save", &with(example(kind), json!({"webOrderId": id}))).await;
+        let status = if kind == OrderType::PhotoCopy { "Finalized" } else { "Draft" };
         let expected = json!({"orderType": kind, "webOrderId": id, "status": status, "version": 1, "created": false, "changed": false});
         assert_eq!((again.status, again.json()), (200, expected));
     }
@@ -309,7 +309,7 @@ async fn the_event_of_each_type_names_it_and_only_photocopy_has_finalize() {
         let update = json!({"orderType": kind, "webOrderId": id, "clientMatterNumber": "4410"});
         assert_eq!(ada.post("/Orders/Save", &update).await.json()["changed"], true);
         let mut data = json!({"orderType": kind, "webOrderId": id});
-        if *kind == OrderType::PhotoCopy {
+        if kind == OrderType::PhotoCopy {
             data["finalize"] = json!(false);
         }
         expected.push(data);

@@ -93,8 +93,8 @@ async fn restricted_fields_are_neither_shown_nor_searched() {
         ["dob", "ssnLast4", "driverLicenseLast4", "accountNumber", "accessNotes", "url"];
     let (mut orders, mut restricted) = (Vec::new(), Vec::new());
     for kind in OrderType::ALL {
-        let mut order = example(*kind);
-        if *kind == OrderType::PhotoCopy {
+        let mut order = example(kind);
+        if kind == OrderType::PhotoCopy {
             order["facilities"][0]["accountNumber"] = json!("MRN-778899");
             order["subject"]["ssnLast4"] = json!("9731");
         }

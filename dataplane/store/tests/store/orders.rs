@@ -79,7 +79,7 @@ async fn an_order_comes_back_as_it_was_stored(rig: TenantDatabase) {
 }
 
 async fn every_type_and_status_survives_storage(rig: TenantDatabase) {
-    for order_type in OrderType::ALL.iter().copied() {
+    for order_type in OrderType::ALL {
         for status in OrderStatus::ALL {
             let mut order = order(&format!("{order_type} {status:?}"));
             order.head.order_type = order_type;

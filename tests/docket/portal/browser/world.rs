@@ -227,10 +227,10 @@ async fn seed(home: &Home, server: &Server, words: &[&str]) {
     let ada = server.sign_in(&api_key('a'), ADA).await;
     let mut court = String::new();
     for kind in OrderType::ALL {
-        let order = with(example(*kind), json!({"export": true}));
+        let order = with(example(kind), json!({"export": true}));
         let reply = ada.post("/Orders/Save", &order).await;
         assert_eq!(reply.status, 200, "{reply:?}");
-        if *kind == OrderType::Court {
+        if kind == OrderType::Court {
             court = reply.json()["workOrderId"].as_str().expect("a work order").to_owned();
         }
     }
