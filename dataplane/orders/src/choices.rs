@@ -1,27 +1,18 @@
 //! The macro for enumerations, and the enumerations that several order types share. Those of one order type are in its
 //! file. Values may be added but never renamed: they are stored, and clients use them.
 
-/// Defines an enumeration whose JSON strings are the names of its variants, or the text given after `=`.
+/// Defines enums of words that are fields of orders. The JSON string of a variant is its name, or the text given after `=`.
 macro_rules! choice {
     (@text $variant:ident) => { stringify!($variant) };
     (@text $variant:ident $text:literal) => { $text };
     ($( $(#[doc = $doc:literal])* pub enum $name:ident { $( $variant:ident $(= $text:literal)? ),* $(,)? } )*) => { $(
-        $(#[doc = $doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum $name {
-            $(
-                #[doc = concat!("`", choice!(@text $variant $($text)?), "`")]
-                $variant,
-            )*
-        }
-
-        impl $name {
-            /// Every value, in the order of the documentation.
-            pub const ALL: &'static [Self] = &[ $( Self::$variant ),* ];
-
-            /// The JSON string.
-            pub const fn as_str(self) -> &'static str {
-                match self { $( Self::$variant => choice!(@text $variant $($text)?) ),* }
+        docket_domain::words! {
+            $(#[doc = $doc])*
+            pub enum $name {
+                $(
+                    #[doc = concat!("`", choice!(@text $variant $($text)?), "`")]
+                    $variant $(= $text)?,
+                )*
             }
         }
 
@@ -38,20 +29,16 @@ macro_rules! choice {
                 problems: &mut $crate::problem::Problems,
             ) -> Option<Self> {
                 let known = match json {
-                    $crate::json::Json::String(text) => Self::ALL.iter().find(|value| value.as_str() == text),
-                    _ => None,
+                    $crate::json::Json::String(text) => text.parse::<Self>(),
+                    _ => Err(docket_domain::UnknownWord(&Self::WORDS)),
                 };
-                if known.is_none() {
-                    let all: Vec<&str> = Self::ALL.iter().map(|value| value.as_str()).collect();
-                    problems.push(at, format!("must be one of {}", all.join(", ")));
-                }
-                known.copied()
+                known.inspect_err(|unknown| problems.push(at, unknown.to_string())).ok()
             }
 
             fn schema(
                 components: &mut $crate::field::Components,
             ) -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-                let words = Self::ALL.iter().map(|value| value.as_str());
+                let words = Self::WORDS.into_iter();
                 $crate::field::named_words(stringify!($name), concat!($($doc),*), words, components)
             }
         }
