@@ -68,46 +68,25 @@ fn request_seconds() -> Histogram {
     Histogram::new([0.002_5, 0.01, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0])
 }
 
-/// What reads tenants' databases again and again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reader {
-    /// Finds new invoices.
-    Detector,
-    /// Schedules unfinished deliveries, and reports the health of webhooks.
-    Sweep,
-    /// Deletes old deliveries.
-    Retention,
-}
-
-impl Reader {
-    const ALL: [Self; 3] = [Self::Detector, Self::Sweep, Self::Retention];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Detector => "detector",
-            Self::Sweep => "sweep",
-            Self::Retention => "retention",
-        }
+docket_crds::words! {
+    /// What reads tenants' databases again and again.
+    pub enum Reader {
+        /// Finds new invoices.
+        Detector = "detector",
+        /// Schedules unfinished deliveries, and reports the health of webhooks.
+        Sweep = "sweep",
+        /// Deletes old deliveries.
+        Retention = "retention",
     }
 }
 
-/// What becomes of an audit entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lost {
-    /// A line of the stream.
-    Line,
-    /// A row of the tenant's database.
-    Row,
-}
-
-impl Lost {
-    const ALL: [Self; 2] = [Self::Line, Self::Row];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Line => "line",
-            Self::Row => "row",
-        }
+docket_crds::words! {
+    /// What becomes of an audit entry.
+    pub enum Lost {
+        /// A line of the stream.
+        Line = "line",
+        /// A row of the tenant's database.
+        Row = "row",
     }
 }
 

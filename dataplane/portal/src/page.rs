@@ -5,57 +5,32 @@ use maud::{DOCTYPE, Markup, html};
 
 use crate::ROOT;
 
-/// A part of the portal that the navigation leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Section {
-    /// What is wrong.
-    Overview,
-    /// The tenant's webhooks.
-    Webhooks,
-    /// Deliveries and their attempts.
-    Logs,
-    /// Bulk resends.
-    Resends,
-    /// The event catalogue.
-    Events,
-    /// Why a signature does not match.
-    Verify,
-    /// The tenant's API keys.
-    Keys,
-    /// The audit.
-    Activity,
+docket_crds::words! {
+    /// A part of the portal that the navigation leads to, in the order of the links. The word is the text of the link.
+    pub enum Section {
+        /// What is wrong.
+        Overview,
+        /// The tenant's webhooks.
+        Webhooks = "Customer ▸ Webhooks",
+        /// Deliveries and their attempts.
+        Logs = "Webhook Logs",
+        /// Bulk resends.
+        Resends = "Bulk resend",
+        /// The event catalogue.
+        Events = "Event catalogue",
+        /// Why a signature does not match.
+        Verify = "Verify a signature",
+        /// The tenant's API keys.
+        Keys = "API keys",
+        /// The audit.
+        Activity,
+    }
 }
 
 impl Section {
-    /// Every section, in the order of the navigation.
-    pub const ALL: [Self; 8] = [
-        Self::Overview,
-        Self::Webhooks,
-        Self::Logs,
-        Self::Resends,
-        Self::Events,
-        Self::Verify,
-        Self::Keys,
-        Self::Activity,
-    ];
-
     /// Whether it concerns the whole tenant and no customer alone.
     pub const fn is_of_tenant(self) -> bool {
         matches!(self, Self::Keys | Self::Activity)
-    }
-
-    /// The words of the link.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Overview => "Overview",
-            Self::Webhooks => "Customer ▸ Webhooks",
-            Self::Logs => "Webhook Logs",
-            Self::Resends => "Bulk resend",
-            Self::Events => "Event catalogue",
-            Self::Verify => "Verify a signature",
-            Self::Keys => "API keys",
-            Self::Activity => "Activity",
-        }
     }
 
     /// Where it is.
@@ -108,7 +83,7 @@ pub fn page(frame: &Frame, section: Section, title: &str, main: &Markup) -> Stri
         nav aria-label="Portal" {
             ul {
                 @for other in Section::ALL.into_iter().filter(|section| frame.is_of_tenant || !section.is_of_tenant()) {
-                    li { a href=(other.path()) aria-current=[(other == section).then_some("page")] { (other.name()) } }
+                    li { a href=(other.path()) aria-current=[(other == section).then_some("page")] { (other.as_str()) } }
                 }
                 li { a href="/docs/webhooks/portal.html" { "Help" } }
             }

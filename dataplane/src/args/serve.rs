@@ -122,28 +122,18 @@ pub enum Switch {
     Off,
 }
 
-/// A role of a `docket serve` process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Role {
-    /// Serves requests.
-    Api,
-    /// Sends deliveries, and sweeps.
-    Worker,
-    /// Finds new invoices.
-    Detector,
-    /// Serves the administration portal.
-    Portal,
-}
-
-impl Role {
-    /// The name on the command line.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Api => "api",
-            Self::Worker => "worker",
-            Self::Detector => "detector",
-            Self::Portal => "portal",
-        }
+docket_crds::words! {
+    /// A role of a `docket serve` process.
+    #[derive(clap::ValueEnum)]
+    pub enum Role {
+        /// Serves requests.
+        Api = "api",
+        /// Sends deliveries, and sweeps.
+        Worker = "worker",
+        /// Finds new invoices.
+        Detector = "detector",
+        /// Serves the administration portal.
+        Portal = "portal",
     }
 }
 

@@ -33,36 +33,21 @@ impl<M: Clone, const N: usize> Labelled<M, N> {
     }
 }
 
-/// Jobs of one tenant that are done together, in one transaction or one query.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Jobs {
-    /// New orders that are saved.
-    Save,
-    /// Attempts that begin.
-    Begin,
-    /// Outcomes of attempts that are stored.
-    Finish,
-    /// Orders that are read.
-    ReadOrder,
-    /// Users of tokens that are read.
-    ReadUser,
-    /// Entries of the audit that are stored.
-    Audit,
-}
-
-impl Jobs {
-    const ALL: [Self; 6] =
-        [Self::Save, Self::Begin, Self::Finish, Self::ReadOrder, Self::ReadUser, Self::Audit];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Save => "save",
-            Self::Begin => "begin",
-            Self::Finish => "finish",
-            Self::ReadOrder => "read_order",
-            Self::ReadUser => "read_user",
-            Self::Audit => "audit",
-        }
+docket_crds::words! {
+    /// Jobs of one tenant that are done together, in one transaction or one query.
+    pub enum Jobs {
+        /// New orders that are saved.
+        Save = "save",
+        /// Attempts that begin.
+        Begin = "begin",
+        /// Outcomes of attempts that are stored.
+        Finish = "finish",
+        /// Orders that are read.
+        ReadOrder = "read_order",
+        /// Users of tokens that are read.
+        ReadUser = "read_user",
+        /// Entries of the audit that are stored.
+        Audit = "audit",
     }
 }
 

@@ -12,35 +12,23 @@ use prometheus_client::registry::Registry;
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 
-/// A task of upkeep.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Task {
-    /// Finds new invoices.
-    Detector,
-    /// Schedules unfinished deliveries.
-    Sweep,
-    /// Deletes old deliveries and audit entries.
-    Retention,
-    /// Stores when API keys were last used.
-    KeyUses,
-    /// Publishes the health of webhooks after attempts. It has no rounds: it visits tenants with attempts only.
-    Report,
+docket_crds::words! {
+    /// A task of upkeep.
+    pub enum Task {
+        /// Finds new invoices.
+        Detector = "detector",
+        /// Schedules unfinished deliveries.
+        Sweep = "sweep",
+        /// Deletes old deliveries and audit entries.
+        Retention = "retention",
+        /// Stores when API keys were last used.
+        KeyUses = "key_uses",
+        /// Publishes the health of webhooks after attempts. It has no rounds: it visits tenants with attempts only.
+        Report = "report",
+    }
 }
 
 impl Task {
-    /// All tasks.
-    pub const ALL: [Self; 5] = [Self::Detector, Self::Sweep, Self::Retention, Self::KeyUses, Self::Report];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Detector => "detector",
-            Self::Sweep => "sweep",
-            Self::Retention => "retention",
-            Self::KeyUses => "key_uses",
-            Self::Report => "report",
-        }
-    }
-
     /// Returns whether the task visits all of its tenants in rounds.
     pub const fn has_rounds(self) -> bool {
         !matches!(self, Self::Report)

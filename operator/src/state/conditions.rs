@@ -10,28 +10,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::state::object_event::ObjectEvent;
 
-/// The status of a condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Truth {
-    /// As it should be; for `Reconciling` and `Stalled`: it is so.
-    True,
-    /// Not so.
-    False,
-    /// Not known.
-    Unknown,
-}
-
-impl Truth {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::True => "True",
-            Self::False => "False",
-            Self::Unknown => "Unknown",
-        }
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        [Self::True, Self::False, Self::Unknown].into_iter().find(|truth| truth.as_str() == text)
+docket_crds::words! {
+    /// The status of a condition.
+    pub enum Truth {
+        /// As it should be; for `Reconciling` and `Stalled`: it is so.
+        True,
+        /// Not so.
+        False,
+        /// Not known.
+        Unknown,
     }
 }
 
@@ -178,7 +165,7 @@ pub fn find(conditions: &[Condition], kind: ConditionType) -> Option<&Condition>
 /// What a status says of this generation; `None`: nothing, or nothing that this version knows.
 pub fn reported(conditions: &[Condition], kind: ConditionType, generation: i64) -> Option<Verdict> {
     let found = find(conditions, kind).filter(|found| found.observed_generation == Some(generation))?;
-    let truth = Truth::parse(&found.status)?;
+    let truth = found.status.parse::<Truth>().ok()?;
     Some(Verdict { kind, truth, reason: found.reason.parse().ok()?, message: found.message.clone() })
 }
 

@@ -21,19 +21,20 @@ impl fmt::Display for Name {
     }
 }
 
-/// The kinds that are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Tenant,
-    Webhook,
-    Secret,
-    ConfigMap,
+docket_crds::words! {
+    /// The kinds that are read.
+    pub(super) enum Kind {
+        Tenant,
+        Webhook,
+        Secret,
+        ConfigMap,
+    }
 }
 
 impl Kind {
     /// The name of an object in problems: `Tenant default/acme`.
     pub(super) fn of(self, name: &Name) -> String {
-        format!("{self:?} {name}")
+        format!("{self} {name}")
     }
 }
 
@@ -51,15 +52,10 @@ pub(super) enum Identity {
 impl Identity {
     pub(super) fn of(document: &Value) -> Self {
         let Some(kind) = document.get("kind").and_then(Value::as_str) else {
-            return Self::Unclear(Violation::new("kind", format!("is required; one of: {KINDS}")));
+            let kinds = Kind::WORDS.join(", ");
+            return Self::Unclear(Violation::new("kind", format!("is required; one of: {kinds}")));
         };
-        let ours = match kind {
-            "Tenant" => Kind::Tenant,
-            "Webhook" => Kind::Webhook,
-            "Secret" => Kind::Secret,
-            "ConfigMap" => Kind::ConfigMap,
-            _ => return Self::other(kind, document),
-        };
+        let Ok(ours) = kind.parse::<Kind>() else { return Self::other(kind, document) };
         let metadata = document.get("metadata").unwrap_or(&Value::Null);
         let Some(name) = metadata.get("name").and_then(Value::as_str) else {
             return Self::Unclear(Violation::new("metadata.name", "is required, and must be a string"));
@@ -74,7 +70,8 @@ impl Identity {
     }
 
     fn other(kind: &str, document: &Value) -> Self {
-        let violation = Violation::new("kind", format!("{kind:?} is not read here; one of: {KINDS}"));
+        let kinds = Kind::WORDS.join(", ");
+        let violation = Violation::new("kind", format!("{kind:?} is not read here; one of: {kinds}"));
         let version = document.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         // With our own group or none it may be a Tenant or Webhook with a typing error.
         if version.is_empty() || version.starts_with(docket_crds::GROUP) {
@@ -84,8 +81,6 @@ impl Identity {
         }
     }
 }
-
-const KINDS: &str = "Tenant, Webhook, Secret, ConfigMap";
 
 /// A kind of object, read from a document.
 pub(super) trait Object: Clone {

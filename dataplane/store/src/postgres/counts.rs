@@ -16,80 +16,39 @@ const EXTERNAL: &str = "external";
 /// The name of all servers together that have no entry of their own.
 const OTHERS: &str = "others";
 
-/// A rule that makes a request wait for a connection. Several rules may make the same request wait, one after the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
-    /// The database did not respond last time, and others try it, or databases like it.
-    DatabaseAway,
-    /// The database has not responded yet, and others try it, or databases like it.
-    DatabaseNotKnown,
-    /// The tenant uses as many connections as it may.
-    TenantShare,
-    /// The tenant's connections are in use. The request waits for one of them, at most as long as the opening of another takes.
-    OwnInUse,
-    /// The process has as many connections as it may, and no rule gives the request an idle one of another tenant at once.
-    ProcessLimit,
-    /// As many connections are being opened as may be at the same time.
-    Opening,
-    /// A connection that came back stayed with the tenant that had just opened it, although another tenant needs it more.
-    Kept,
-    /// As many databases are being migrated as may be at the same time.
-    Migration,
-}
-
-impl Wait {
-    /// All rules.
-    pub const ALL: [Self; 8] = [
-        Self::DatabaseAway,
-        Self::DatabaseNotKnown,
-        Self::TenantShare,
-        Self::OwnInUse,
-        Self::ProcessLimit,
-        Self::Opening,
-        Self::Kept,
-        Self::Migration,
-    ];
-
-    /// The name of the rule in metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::DatabaseAway => "DatabaseAway",
-            Self::DatabaseNotKnown => "DatabaseNotKnown",
-            Self::TenantShare => "TenantShare",
-            Self::OwnInUse => "OwnInUse",
-            Self::ProcessLimit => "ProcessLimit",
-            Self::Opening => "Opening",
-            Self::Kept => "Kept",
-            Self::Migration => "Migration",
-        }
+docket_crds::words! {
+    /// A rule that makes a request wait for a connection. Several rules may make the same request wait, one after the other.
+    pub enum Wait {
+        /// The database did not respond last time, and others try it, or databases like it.
+        DatabaseAway,
+        /// The database has not responded yet, and others try it, or databases like it.
+        DatabaseNotKnown,
+        /// The tenant uses as many connections as it may.
+        TenantShare,
+        /// The tenant's connections are in use. The request waits for one of them, at most as long as the opening of another takes.
+        OwnInUse,
+        /// The process has as many connections as it may, and no rule gives the request an idle one of another tenant at once.
+        ProcessLimit,
+        /// As many connections are being opened as may be at the same time.
+        Opening,
+        /// A connection that came back stayed with the tenant that had just opened it, although another tenant needs it more.
+        Kept,
+        /// As many databases are being migrated as may be at the same time.
+        Migration,
     }
 }
 
-/// A rule that closes a connection of a tenant and gives its place to another tenant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken {
-    /// No request had used the connection for some seconds.
-    Unused,
-    /// The tenant had at least two connections more than the other one.
-    TwoMore,
-    /// The other tenant had no connection.
-    NoConnection,
-    /// A request of the other tenant had waited long.
-    WaitedLong,
-}
-
-impl Taken {
-    /// All rules.
-    pub const ALL: [Self; 4] = [Self::Unused, Self::TwoMore, Self::NoConnection, Self::WaitedLong];
-
-    /// The name of the rule in metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unused => "Unused",
-            Self::TwoMore => "TwoMore",
-            Self::NoConnection => "NoConnection",
-            Self::WaitedLong => "WaitedLong",
-        }
+docket_crds::words! {
+    /// A rule that closes a connection of a tenant and gives its place to another tenant.
+    pub enum Taken {
+        /// No request had used the connection for some seconds.
+        Unused,
+        /// The tenant had at least two connections more than the other one.
+        TwoMore,
+        /// The other tenant had no connection.
+        NoConnection,
+        /// A request of the other tenant had waited long.
+        WaitedLong,
     }
 }
 
