@@ -187,7 +187,7 @@ impl Metrics {
         for limit in COUNTED {
             drop(self.tenant_limited.get_or_create(&[("limit", limit.to_string().into())]));
         }
-        for class in FailureClass::ALL.map(FailureClass::as_str).into_iter().chain(["Succeeded"]) {
+        for class in FailureClass::WORDS.into_iter().chain(["Succeeded"]) {
             drop(self.attempts.get_or_create(&[("class", class.into())]));
         }
         for status in Status::ALL.into_iter().filter(|status| status.is_final()) {

@@ -48,7 +48,7 @@ pub fn page(frame: &Frame, activity: &Activity) -> String {
         h1 { "Activity" }
         (page::wrong(NOT_SEARCHED, wrong))
         form.filters method="get" action=(section.path()) role="search" {
-            (select("What", "event", value("event"), AuditEvent::ALL.map(AuditEvent::as_str)))
+            (select("What", "event", value("event"), AuditEvent::WORDS))
             label { "From" input name="from" value=(value("from")) placeholder="2026-11-01"; }
             label { "To" input name="to" value=(value("to")) placeholder="2026-11-01T09:30:00Z"; }
             div.row {

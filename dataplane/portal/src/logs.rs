@@ -133,10 +133,10 @@ fn form(log: &Log) -> Markup {
     };
     html! {
         form.filters method="get" action=(Section::Logs.path()) role="search" {
-            (select("Status", "status", value("status"), Status::ALL.map(Status::as_str)))
-            (select("Dead letters", "deadLetter", value("deadLetter"), DeadLetter::ALL.map(DeadLetter::as_str)))
-            (select("Event", "event", value("event"), EventCode::ALL.map(EventCode::as_str)))
-            (select("Failure", "failureClass", value("failureClass"), FailureClass::ALL.map(FailureClass::as_str)))
+            (select("Status", "status", value("status"), Status::WORDS))
+            (select("Dead letters", "deadLetter", value("deadLetter"), DeadLetter::WORDS))
+            (select("Event", "event", value("event"), EventCode::WORDS))
+            (select("Failure", "failureClass", value("failureClass"), FailureClass::WORDS))
             label { "Webhook" input name="webhook" value=(value("webhook")) list="webhooks"; }
             datalist #webhooks { @for name in &log.webhooks { option value=(name) {} } }
             (text("From", "from", "2026-11-01"))

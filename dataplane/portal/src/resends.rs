@@ -115,7 +115,7 @@ fn form(page: &Resends) -> Markup {
         form.filters method="get" action=(Section::Resends.path()) {
             label { "Webhook" input name="webhook" value=(value("webhook")) list="webhooks" required; }
             datalist #webhooks { @for name in &page.webhooks { option value=(name) {} } }
-            (select("Event", "event", value("event"), EventCode::ALL.map(EventCode::as_str)))
+            (select("Event", "event", value("event"), EventCode::WORDS))
             label { "From" input name="from" value=(value("from")) placeholder="2026-11-01"; }
             label { "To" input name="to" value=(value("to")) placeholder="2026-11-01T09:30:00Z"; }
             label { "At most" input name="limit" value=(value("limit")) inputmode="numeric" placeholder="10000"; }

@@ -17,12 +17,11 @@ use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
 use super::request::{Query, request};
 use super::state::ApiState;
 use super::times::{DateOrTime, Time, time};
-use super::words::words;
+use super::words::word_schema;
 
-words!(
+word_schema!(
     /// The family of a work order that has invoices: [`InvoiceFamily`].
     InvoiceOrderType => InvoiceFamily,
-    InvoiceFamily::ALL.map(InvoiceFamily::as_str),
     "Court, Delivery, Investigation or PhotoCopy."
 );
 

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use docket_crds::UnknownWord;
 use docket_domain::delivery::DeliveryId;
 use docket_orders::field::Field;
 use docket_orders::problem::Path;
@@ -151,15 +152,15 @@ impl Kind for bool {
 }
 
 /// Reads one of a few words.
-pub fn word<T: FromStr>(sent: Sent, words: &[&str]) -> Result<T, String> {
-    sent.text(64)?.parse().map_err(|_| format!("must be one of {}", words.join(", ")))
+pub fn word<T: FromStr<Err = UnknownWord>>(sent: Sent) -> Result<T, String> {
+    sent.text(64)?.parse::<T>().map_err(|unknown| unknown.to_string())
 }
 
 impl Kind for OrderType {
     type Value = Self;
 
     fn read(sent: Sent) -> Result<Self, String> {
-        word(sent, &Self::ALL.iter().map(|order_type| order_type.as_str()).collect::<Vec<_>>())
+        word(sent)
     }
 
     fn schema(_: Place) -> RefOr<Schema> {

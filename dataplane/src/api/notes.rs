@@ -25,16 +25,15 @@ use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
 use super::request::{Query, request};
 use super::state::ApiState;
 use super::times::{DateOrTime, Time, time};
-use super::words::words;
+use super::words::word_schema;
 use super::writes::{Call, Done};
 use crate::actions::add_note::{Note, add_note};
 
 type ReportText = Text<4000>;
 
-words!(
+word_schema!(
     /// The family of a work order: [`WorkOrderType`].
     WorkOrderFamily => WorkOrderType,
-    WorkOrderType::ALL.map(WorkOrderType::as_str),
     "Court, Process, Delivery, Investigation or PhotoCopy."
 );
 

@@ -18,31 +18,30 @@ use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
 use super::request::{Query, request};
 use super::state::ApiState;
 use super::times::{DateOrTime, Time, time};
-use super::words::words;
+use super::words::word_schema;
 
-words!(
+word_schema!(
     /// The status of a service of process: [`ServiceStatus`].
     ServiceState => ServiceStatus,
-    ServiceStatus::ALL.map(ServiceStatus::as_str),
     "The status of the service."
 );
 
-words!(
+word_schema!(
     /// How a service ended: [`ServeResult`].
     ServeResultWord,
-    ServeResult::ALL.map(ServeResult::as_str),
+    ServeResult::WORDS,
     "How the service ended."
 );
-words!(
+word_schema!(
     /// Why the papers were not served: [`NotServedReason`].
     NotServedReasonWord,
-    NotServedReason::ALL.map(NotServedReason::as_str),
+    NotServedReason::WORDS,
     "Why the papers were not served."
 );
-words!(
+word_schema!(
     /// What came of one attempt: [`ServiceOutcome`].
     ServiceOutcomeWord,
-    ServiceOutcome::ALL.map(ServiceOutcome::as_str),
+    ServiceOutcome::WORDS,
     "What came of one attempt to serve."
 );
 

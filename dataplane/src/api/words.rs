@@ -1,8 +1,8 @@
 //! A text that is one of a few words, which an enum of the domain lists: how it is described and read.
 
-/// Makes the schema of a text that is one of `$words`; with `=> $value`, also the [`Kind`](super::fields::Kind) that
-/// reads it into that enum.
-macro_rules! words {
+/// Makes the schema of a text that is one of `$words`. With `=> $value`, the words are those of this enum, and the schema is also a
+/// [`Kind`](super::fields::Kind) that reads them.
+macro_rules! word_schema {
     ($(#[$doc:meta])* $name:ident, $words:expr, $description:expr) => {
         $(#[$doc])*
         #[derive(Debug)]
@@ -19,14 +19,14 @@ macro_rules! words {
 
         impl utoipa::ToSchema for $name {}
     };
-    ($(#[$doc:meta])* $name:ident => $value:ty, $words:expr, $description:expr) => {
-        words!($(#[$doc])* $name, $words, $description);
+    ($(#[$doc:meta])* $name:ident => $value:ty, $description:expr) => {
+        word_schema!($(#[$doc])* $name, <$value>::WORDS, $description);
 
         impl $crate::api::fields::Kind for $name {
             type Value = $value;
 
             fn read(sent: $crate::api::fields::Sent) -> Result<$value, String> {
-                $crate::api::kinds::word(sent, &$words)
+                $crate::api::kinds::word(sent)
             }
 
             fn schema(_: $crate::api::fields::Place) -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
@@ -35,4 +35,4 @@ macro_rules! words {
         }
     };
 }
-pub(crate) use words;
+pub(crate) use word_schema;

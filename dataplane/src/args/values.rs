@@ -178,8 +178,7 @@ pub(super) fn new_email(text: &str) -> Result<String, String> {
 }
 
 pub(super) fn status(text: &str) -> Result<Status, String> {
-    let words = || Status::ALL.map(Status::as_str).join(", ");
-    text.parse().map_err(|_| format!("must be one of {}", words()))
+    text.parse().map_err(|unknown: UnknownWord| unknown.to_string())
 }
 
 pub(super) fn dead_letter(text: &str) -> Result<DeadLetter, String> {
@@ -192,8 +191,7 @@ pub(super) fn dead_letter(text: &str) -> Result<DeadLetter, String> {
 }
 
 pub(super) fn audit_event(text: &str) -> Result<AuditEvent, String> {
-    let words = || AuditEvent::ALL.map(AuditEvent::as_str).join(", ");
-    text.parse().map_err(|_| format!("must be one of {}", words()))
+    text.parse().map_err(|unknown: UnknownWord| unknown.to_string())
 }
 
 pub(super) fn event_code(text: &str) -> Result<EventCode, String> {

@@ -19,12 +19,11 @@ use crate::api::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
 use crate::api::request::{FromFields, request};
 use crate::api::state::ApiState;
 use crate::api::times::{DateOrTime, timestamp};
-use crate::api::words::words;
+use crate::api::words::word_schema;
 
-words!(
+word_schema!(
     /// What an entry of the audit records: [`AuditEvent`].
     AuditWord => AuditEvent,
-    AuditEvent::ALL.map(AuditEvent::as_str),
     "What an entry of the audit records."
 );
 

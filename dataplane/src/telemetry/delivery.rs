@@ -140,7 +140,7 @@ impl Default for DeliveryMetrics {
             schedule_failures: Labelled::new("call", ["claim", "settle"], Counter::default),
             due: Family::default(),
             oldest_due: Family::default(),
-            group_size: Labelled::new("kind", Jobs::ALL.map(Jobs::as_str), || {
+            group_size: Labelled::new("kind", Jobs::WORDS, || {
                 Histogram::new(exponential_buckets(1.0, 2.0, 11))
             }),
             save_wait: Histogram::new(exponential_buckets(0.001, 2.0, 10)),

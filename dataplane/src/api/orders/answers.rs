@@ -8,12 +8,11 @@ use utoipa::ToSchema;
 
 use crate::actions::export_order::Exported;
 use crate::actions::save_order::Saved;
-use crate::api::words::words;
+use crate::api::words::word_schema;
 
-words!(
+word_schema!(
     /// The status of a web order: [`OrderStatus`].
     OrderState => OrderStatus,
-    OrderStatus::ALL.map(OrderStatus::as_str),
     "Draft, Finalized (photocopy only), Exported or Cancelled."
 );
 

@@ -11,39 +11,34 @@ use utoipa::ToSchema;
 
 use crate::actions::resend::remedy;
 use crate::api::times::{Time, time};
-use crate::api::words::words;
+use crate::api::words::word_schema;
 
-words!(
+word_schema!(
     /// The status of a delivery: [`Status`].
     DeliveryState => Status,
-    Status::ALL.map(Status::as_str),
     "Pending (no attempt has ended), Failed (another attempt is scheduled), Succeeded or DeadLetter (both final)."
 );
-words!(
+word_schema!(
     /// What became of a dead letter: [`DeadLetter`].
     DeadLetterState => DeadLetter,
-    DeadLetter::ALL.map(DeadLetter::as_str),
     "open (it counts), resent (a later delivery counts instead) or setAside."
 );
-words!(
+word_schema!(
     /// How an attempt failed: [`FailureClass`].
     FailureWord => FailureClass,
-    FailureClass::ALL.map(FailureClass::as_str),
     "How an attempt failed. `remedy` says what to do about it."
 );
-words!(
+word_schema!(
     /// Why an attempt failed, beside its class: [`Cause`].
     CauseWord => Cause,
-    Cause::ALL.map(Cause::as_str),
     "Why an attempt failed, if more is known than its class. The page about failure classes describes each."
 );
-words!(
+word_schema!(
     /// The code of an event: [`EventCode`].
     EventWord => EventCode,
-    EventCode::ALL.map(EventCode::as_str),
     "A code of the event catalog."
 );
-words!(
+word_schema!(
     /// The outcome of an attempt, in [`AttemptAnswer`].
     AttemptOutcome,
     [UNDER_WAY, SUCCEEDED, FAILED],
