@@ -165,8 +165,8 @@ impl App {
                 Arc::clone(&self.metrics),
             ),
             notifier,
-            owners: Owners::new(self.clock.clone(), Arc::clone(&self.metrics)),
-            orders: Lookups::new(self.clock.clone(), Arc::clone(&self.metrics)),
+            owners: Owners::new(self.clock.clone(), &self.tenants, &self.metrics),
+            orders: Lookups::new(self.clock.clone(), &self.tenants, &self.metrics),
             key_uses: KeyUses::new(self.clock.clone()),
             // One tenant's sign-ins take at most half of the turns, and so all cores if no one else signs in, with one sign-in that
             // is between two steps.

@@ -19,11 +19,11 @@ use docket_program::clock::Clock;
 use docket_program::random;
 use docket_store::{StoreError, audit, contacts};
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::groups::{Groups, Turn};
+use crate::groups::{self, Groups, Turn, Work};
 use crate::telemetry::{Jobs, Lost, Metrics};
 use crate::tenants::{ServedTenant, Tenants};
 use reads::{Read, Reads};
@@ -53,7 +53,7 @@ pub struct Audit {
     stream: Option<Stream>,
     groups: Arc<Groups<Row>>,
     waiting: Arc<Mutex<Waiting>>,
-    writers: Semaphore,
+    writers: Arc<Semaphore>,
     /// By the uid of a tenant; of a sign-in at a tenant that does not exist, none.
     refused: Mutex<HashMap<Option<Arc<str>>, Refusals>>,
     /// By the uid of a tenant.
@@ -66,9 +66,8 @@ pub struct Audit {
 }
 
 struct Row {
-    tenant: Arc<ServedTenant>,
     record: AuditRecord,
-    place: Place,
+    _place: Place,
 }
 
 /// How many entries wait to be stored.
@@ -134,12 +133,12 @@ impl Audit {
     ) -> Arc<Self> {
         Arc::new(Self {
             clock,
+            groups: Groups::new(Jobs::Audit, MAX_STORED, 1, &tenants, &metrics),
             metrics,
             tenants,
             stream,
-            groups: Groups::new(MAX_STORED, 1),
             waiting: Arc::default(),
-            writers: Semaphore::new(WRITERS),
+            writers: Arc::new(Semaphore::new(WRITERS)),
             refused: Mutex::default(),
             signed_in: Mutex::default(),
             reads: Mutex::default(),
@@ -159,9 +158,8 @@ impl Audit {
         let Some(place) = Place::take(&self.waiting, &tenant.uid, record.event) else {
             return self.metrics.audit_lost(Lost::Row, 1);
         };
-        let row = Row { tenant: Arc::clone(tenant), record, place };
-        if let Some(turn) = self.groups.add(&tenant.uid, row) {
-            self.tasks.spawn(Arc::clone(self).store(turn));
+        if let Some(turn) = self.groups.add(tenant, Row { record, _place: place }) {
+            self.tasks.spawn(groups::drive(turn, Arc::clone(self)));
         }
     }
 
@@ -284,38 +282,39 @@ impl Audit {
             }
         }
     }
+}
 
-    async fn store(self: Arc<Self>, mut turn: Turn<Row>) {
-        let mut pause = GATHER;
-        loop {
-            self.closing.run_until_cancelled(self.clock.sleep(pause)).await;
-            let _writer = self.writers.acquire().await;
-            let Some(rows) = turn.next() else { return };
-            self.metrics.delivery.grouped(Jobs::Audit, rows.len());
-            let Some(tenant) = rows.first().map(|row| Arc::clone(&row.tenant)) else { continue };
-            let (records, places): (Vec<AuditRecord>, Vec<Place>) =
-                rows.into_iter().map(|row| (row.record, row.place)).unzip();
-            let stored = tokio::time::timeout(STORE_TIME, self.insert(&tenant, &records)).await;
-            drop(places);
-            let why = match stored {
-                Ok(Ok(())) => {
-                    pause = GATHER;
-                    continue;
-                }
-                Ok(Err(error)) => error.to_string(),
-                Err(_) => "it took too long".to_owned(),
-            };
-            let (code, count) = (tenant.config.client_code.as_str(), records.len());
-            self.metrics.audit_lost(Lost::Row, count as u64);
-            tracing::warn!(tenant.code = code, count, error = why, "audit entries were not stored");
-            pause = (pause * 2).min(LONGEST_PAUSE);
-        }
+impl Work<Row> for Arc<Audit> {
+    /// One of the writers.
+    type Connection = OwnedSemaphorePermit;
+    /// The entries of a database that refuses all of them would wait for minutes.
+    const ONE_BY_ONE: bool = false;
+
+    async fn connect(&self, _: &Turn<Row>) -> Result<OwnedSemaphorePermit, StoreError> {
+        self.closing.run_until_cancelled(self.clock.sleep(GATHER)).await;
+        Ok(Arc::clone(&self.writers).acquire_owned().await.expect("it is never closed"))
     }
 
-    async fn insert(&self, tenant: &ServedTenant, records: &[AuditRecord]) -> Result<(), StoreError> {
-        let mut transaction = tenant.store.begin(&self.clock).await?;
-        audit::insert(&mut transaction, records).await?;
-        transaction.commit().await
+    async fn perform(&self, turn: &mut Turn<Row>, _writer: OwnedSemaphorePermit) -> Result<(), StoreError> {
+        let records: Vec<AuditRecord> = turn.group.iter().map(|row| row.record.clone()).collect();
+        let insert = async {
+            let mut transaction = turn.tenant.store.begin(&self.clock).await?;
+            audit::insert(&mut transaction, &records).await?;
+            transaction.commit().await
+        };
+        let late = |_| Err(StoreError::Unavailable("it took too long".into()));
+        tokio::time::timeout(STORE_TIME, insert).await.unwrap_or_else(late)?;
+        turn.group.clear();
+        Ok(())
+    }
+
+    async fn refuse(&self, turn: &mut Turn<Row>, error: StoreError) {
+        let (code, count) = (turn.tenant.config.client_code.as_str(), turn.group.len());
+        self.metrics.audit_lost(Lost::Row, count as u64);
+        tracing::warn!(tenant.code = code, count, error = %error, "audit entries were not stored");
+        turn.group.clear();
+        let pause = turn.pause(GATHER, LONGEST_PAUSE);
+        self.closing.run_until_cancelled(self.clock.sleep(pause)).await;
     }
 }
 

@@ -1,4 +1,4 @@
-//! Lookups of rows by key. Those of one tenant that wait are made together, so that one connection and one query serve many requests.
+//! Lookups of rows by key. The lookups of a tenant that wait are made together, so that one connection and one query serve many requests.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -9,9 +9,9 @@ use docket_program::clock::Clock;
 use docket_store::{Connection, StoreError};
 use tokio::sync::oneshot;
 
-use crate::groups::{Groups, Turn};
+use crate::groups::{self, Groups, Turn, Work};
 use crate::telemetry::{Jobs, Metrics};
-use crate::tenants::ServedTenant;
+use crate::tenants::{ServedTenant, Tenants};
 
 /// How long a read may take once it has a connection, until the requests that wait for it are refused.
 const READ_TIME: Duration = Duration::from_secs(3);
@@ -27,7 +27,7 @@ pub trait Lookup: Sized + 'static {
     /// What the metrics call the requests.
     const JOBS: Jobs;
 
-    /// Lookups the rows with these keys. Those that do not exist are missing from the result.
+    /// Reads the rows with these keys. Rows that do not exist are missing from the result.
     fn read(
         reader: Connection,
         keys: HashSet<Self::Key>,
@@ -38,11 +38,9 @@ pub trait Lookup: Sized + 'static {
 pub struct Lookups<L: Lookup> {
     clock: Clock,
     groups: Arc<Groups<Job<L>>>,
-    metrics: Arc<Metrics>,
 }
 
 struct Job<L: Lookup> {
-    tenant: Arc<ServedTenant>,
     key: L::Key,
     result: oneshot::Sender<Result<Read<L::Found>, StoreError>>,
 }
@@ -58,11 +56,11 @@ pub struct Read<F> {
 
 impl<L: Lookup> Lookups<L> {
     /// By this clock.
-    pub fn new(clock: Clock, metrics: Arc<Metrics>) -> Arc<Self> {
-        Arc::new(Self { clock, groups: Groups::new(L::MOST, 1), metrics })
+    pub fn new(clock: Clock, tenants: &Arc<Tenants>, metrics: &Arc<Metrics>) -> Arc<Self> {
+        Arc::new(Self { clock, groups: Groups::new(L::JOBS, L::MOST, 1, tenants, metrics) })
     }
 
-    /// Lookups the row of the tenant with this key, with others that are asked for at the same time.
+    /// Reads the row of the tenant with this key, with other rows that are asked for at the same time.
     ///
     /// # Errors
     ///
@@ -73,85 +71,40 @@ impl<L: Lookup> Lookups<L> {
         key: L::Key,
     ) -> Result<Read<L::Found>, StoreError> {
         let (result, read) = oneshot::channel();
-        if let Some(turn) = self.groups.add(&tenant.uid, Job { tenant: Arc::clone(tenant), key, result }) {
-            tokio::spawn(Arc::clone(self).run(turn));
+        if let Some(turn) = self.groups.add(tenant, Job { key, result }) {
+            tokio::spawn(groups::drive(turn, Arc::clone(self)));
         }
         read.await.unwrap_or(Err(StoreError::Unexpected("a read panicked")))
     }
-
-    async fn run(self: Arc<Self>, mut turn: Turn<Job<L>>) {
-        let mut away: Option<Arc<StoreError>> = None;
-        while let Some(tenant) = turn.look(|newest| Arc::clone(&newest.tenant)) {
-            // What waited for a database that was not available waits for no other try.
-            let mut reader = match &away {
-                Some(error) => Err(Arc::clone(error)),
-                None => tenant.store.reader(&self.clock).await.map_err(Arc::new),
-            };
-            if reader.is_ok() {
-                turn.gather().await;
-            }
-            let mut group = turn.take_jobs();
-            // Their clients have gone.
-            group.retain(|job| !job.result.is_closed());
-            let newest = group.last().map_or(&tenant, |job| &job.tenant);
-            if reader.is_ok() && !Arc::ptr_eq(&newest.store, &tenant.store) {
-                // The tenant got another database while this turn waited.
-                reader = newest.store.reader(&self.clock).await.map_err(Arc::new);
-            }
-            if reader.is_ok() {
-                self.metrics.delivery.grouped(L::JOBS, group.len());
-            }
-            away = self.answer(group, reader).await;
-        }
-    }
-
-    /// Answers a group. Returns why the database is not available.
-    async fn answer(
-        &self,
-        mut group: Vec<Job<L>>,
-        reader: Result<Connection, Arc<StoreError>>,
-    ) -> Option<Arc<StoreError>> {
-        let at_ms = self.clock.now_ms();
-        let read = match reader {
-            Ok(reader) => read_in_time::<L>(reader, &group).await,
-            Err(error) => Err(StoreError::Unavailable(Box::new(error))),
-        };
-        // A client that has disconnected waits for nothing: a result that can't be sent is dropped.
-        match read {
-            Ok(rows) => {
-                for Job { key, result, .. } in group {
-                    let _ = result.send(Ok(Read { found: rows.get(&key).cloned(), at_ms }));
-                }
-            }
-            Err(error @ StoreError::Unavailable(_)) => {
-                let error = Arc::new(error);
-                for Job { result, .. } in group {
-                    let _ = result.send(Err(StoreError::Unavailable(Box::new(Arc::clone(&error)))));
-                }
-                return Some(error);
-            }
-            Err(error) if group.len() == 1 => {
-                let _ = group.remove(0).result.send(Err(error));
-            }
-            // One of them can't be read: read them one by one.
-            Err(_) => {
-                for job in group {
-                    let reader = job.tenant.store.reader(&self.clock).await.map_err(Arc::new);
-                    Box::pin(self.answer(vec![job], reader)).await;
-                }
-            }
-        }
-        None
-    }
 }
 
-async fn read_in_time<L: Lookup>(
-    reader: Connection,
-    group: &[Job<L>],
-) -> Result<HashMap<L::Key, L::Found>, StoreError> {
-    let keys = group.iter().map(|job| job.key.clone()).collect();
-    let late = |_| Err(StoreError::Unavailable("the read took too long".into()));
-    tokio::time::timeout(READ_TIME, L::read(reader, keys)).await.unwrap_or_else(late)
+impl<L: Lookup> Work<Job<L>> for Arc<Lookups<L>> {
+    type Connection = Connection;
+
+    async fn connect(&self, turn: &Turn<Job<L>>) -> Result<Connection, StoreError> {
+        turn.tenant.store.reader(&self.clock).await
+    }
+
+    async fn perform(&self, turn: &mut Turn<Job<L>>, reader: Connection) -> Result<(), StoreError> {
+        // The others' clients have gone.
+        turn.group.retain(|job| !job.result.is_closed());
+        let at_ms = self.clock.now_ms();
+        let keys = turn.group.iter().map(|job| job.key.clone()).collect();
+        let late = |_| Err(StoreError::Unavailable("the read took too long".into()));
+        let rows = tokio::time::timeout(READ_TIME, L::read(reader, keys)).await.unwrap_or_else(late)?;
+        for Job { key, result } in turn.group.drain(..) {
+            // A client that has disconnected waits for nothing: a result that can't be sent is dropped.
+            let _ = result.send(Ok(Read { found: rows.get(&key).cloned(), at_ms }));
+        }
+        Ok(())
+    }
+
+    async fn refuse(&self, turn: &mut Turn<Job<L>>, error: StoreError) {
+        // What waited for a database that was not available waits for no other try.
+        let is_away = matches!(error, StoreError::Unavailable(_));
+        let others = if is_away { turn.take_all() } else { Vec::new() };
+        groups::refuse_all(turn.group.drain(..).chain(others).map(|job| job.result), error);
+    }
 }
 
 #[cfg(test)]
@@ -222,7 +175,7 @@ mod tests {
             let folder = std::env::temp_dir().join(format!("docket-lookups-{name}-{}", std::process::id()));
             std::fs::create_dir_all(&folder).expect("writable");
             let tenant = tenant(Sqlite::new(folder.join("tenant.db")));
-            Self { tenant, lookups: Lookups::new(Clock::System, Arc::default()), folder }
+            Self { tenant, lookups: Lookups::new(Clock::System, &Arc::default(), &Arc::default()), folder }
         }
 
         async fn read(&self, key: u32) -> Result<Option<String>, StoreError> {
@@ -259,7 +212,7 @@ mod tests {
     #[tokio::test]
     async fn all_that_wait_hear_that_the_database_cannot_be_read() {
         let tenant = tenant(Sqlite::new("/no/such/folder.db".into()));
-        let lookups = Lookups::<Even>::new(Clock::System, Arc::default());
+        let lookups = Lookups::<Even>::new(Clock::System, &Arc::default(), &Arc::default());
         let (first, second) = tokio::join!(lookups.read(&tenant, 2), lookups.read(&tenant, 4));
         assert!(matches!(
             (&first, &second),

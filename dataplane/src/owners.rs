@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::lookups::{Lookup, Lookups};
 use crate::telemetry::{Jobs, Metrics};
-use crate::tenants::ServedTenant;
+use crate::tenants::{ServedTenant, Tenants};
 
 /// A copy is used for this long from the beginning of its query, in milliseconds.
 const FRESH_MS: i64 = 5_000;
@@ -50,8 +50,8 @@ impl Copied {
 
 impl Owners {
     /// Without copies.
-    pub fn new(clock: Clock, metrics: Arc<Metrics>) -> Self {
-        Self { reads: Lookups::new(clock.clone(), metrics), clock, copies: Mutex::default() }
+    pub fn new(clock: Clock, tenants: &Arc<Tenants>, metrics: &Arc<Metrics>) -> Self {
+        Self { reads: Lookups::new(clock.clone(), tenants, metrics), clock, copies: Mutex::default() }
     }
 
     /// Whether a token belongs to its subject still, by a copy that is at most five seconds old.
@@ -174,7 +174,7 @@ mod tests {
             let tenant = Arc::new(ServedTenant::new(config, store, held, &Trust::none(), None));
             let time = ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time"));
             let clock = Clock::Manual(time.clone());
-            let owners = Owners::new(clock.clone(), Arc::default());
+            let owners = Owners::new(clock.clone(), &Arc::default(), &Arc::default());
             let rig = Self { time, clock, tenant, owners, folder };
             let mut transaction = rig.tenant.store.begin(&rig.clock).await.expect("a schema");
             contacts::insert_customer(&mut transaction, "C-1", "One", 0).await.expect("inserts");

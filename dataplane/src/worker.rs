@@ -48,7 +48,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::groups::Groups;
-use crate::telemetry::{Call, Metrics, Running};
+use crate::telemetry::{Call, Jobs, Metrics, Running};
 use crate::tenants::Tenants;
 use batch::Batches;
 use begin::Begin;
@@ -122,21 +122,21 @@ impl Worker {
         });
         let finish = Arc::new(Finish {
             clock: clock.clone(),
-            tenants: Arc::clone(&tenants),
             backoff_base,
             metrics: Arc::clone(&metrics),
             active: Arc::clone(&active),
             settle: Arc::clone(&settle),
             tasks: tasks.clone(),
-            groups: Groups::new(finish::GROUP, 1),
+            groups: Groups::new(Jobs::Finish, finish::GROUP, 1, &tenants, &metrics),
         });
         let begin = Begin { clock: clock.clone(), backoff_base, metrics: Arc::clone(&metrics) };
+        let to_begin = Groups::new(Jobs::Begin, batch::GROUP, batch::TURNS, &tenants, &metrics);
         let batches = Arc::new(Batches {
             clock: clock.clone(),
             tenants,
             leases: Arc::clone(&leases),
             begin,
-            to_begin: Groups::new(batch::GROUP, batch::TURNS),
+            to_begin,
             sender,
             finish,
             settle,

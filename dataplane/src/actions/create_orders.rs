@@ -11,11 +11,11 @@ use docket_schedule::{Entry, Hint};
 use docket_store::deliveries::NewHandOff;
 use docket_store::idempotency::ToKeep;
 use docket_store::saves::{self, Save};
-use docket_store::{AtConnectionLimit, StoreError, Transaction, Writer};
+use docket_store::{StoreError, Transaction, Writer};
 use tokio::sync::oneshot;
 
 use super::save_order::{NewOrder, Saved};
-use crate::groups::{Groups, Turn};
+use crate::groups::{self, Groups, Turn, Work};
 use crate::telemetry::{Jobs, Metrics};
 use crate::tenants::{ServedTenant, Tenants};
 use crate::worker::{HandOff, HandedOff, LEASE, Taken, most_places};
@@ -34,7 +34,6 @@ pub struct CreateOrders {
     notifier: Arc<Notifier>,
     /// Set where the process has a worker.
     hand_off: Arc<OnceLock<Arc<HandOff>>>,
-    metrics: Arc<Metrics>,
 }
 
 /// Makes the answer to keep under a request's Idempotency-Key.
@@ -68,7 +67,8 @@ impl CreateOrders {
         hand_off: Arc<OnceLock<Arc<HandOff>>>,
         metrics: Arc<Metrics>,
     ) -> Arc<Self> {
-        Arc::new(Self { clock, tenants, groups: Groups::new(GROUP, TURNS), notifier, hand_off, metrics })
+        let groups = Groups::new(Jobs::Save, GROUP, TURNS, &tenants, &metrics);
+        Arc::new(Self { clock, tenants, groups, notifier, hand_off })
     }
 
     /// Creates an order, durably. [`StoreError::Conflict`]: another request has kept an answer under the same key.
@@ -81,87 +81,19 @@ impl CreateOrders {
         let (result, created) = oneshot::channel();
         let (deliveries, since) = (new.deliveries().count(), self.clock.elapsed());
         let job = Job { tenant: Arc::clone(tenant), new, to_keep, deliveries, since, result };
-        if let Some(turn) = self.groups.add(&tenant.uid, job) {
-            tokio::spawn(Arc::clone(self).run(turn));
+        if let Some(turn) = self.groups.add(tenant, job) {
+            tokio::spawn(groups::drive(turn, Arc::clone(self)));
         }
         created.await.unwrap_or(Err(StoreError::Unexpected("creating orders panicked")))
     }
 
-    async fn run(self: Arc<Self>, mut turn: Turn<Job>) {
-        while let Some(tenant) = turn.look(|newest| Arc::clone(&newest.tenant)) {
-            // Before the writer, which the outcomes of attempts need to free places.
-            let mut places = self.places(&turn, &tenant).await;
-            match tenant.store.writer(&self.clock).await {
-                Ok(writer) => {
-                    turn.gather().await;
-                    let group = match &mut places {
-                        Some(places) => {
-                            places.grow(most_places(&tenant), deliveries(&turn));
-                            turn.take_jobs_within(places.count(), |job| job.deliveries)
-                        }
-                        None => turn.take_jobs(),
-                    };
-                    self.metrics.delivery.grouped(Jobs::Save, group.len());
-                    self.create_group(group, &tenant, writer, places).await;
-                }
-                // None of those that wait would get one sooner.
-                Err(error) => refuse(turn.take_all(), error),
-            }
-        }
-    }
-
-    /// Waits for places for the next group. `None`: the process has no worker, or the first of its jobs has waited long enough.
-    async fn places(&self, turn: &Turn<Job>, tenant: &ServedTenant) -> Option<Taken> {
+    /// Waits for places for the next group. `None`: the process has no worker, the first of the jobs has waited long enough, or the turn
+    /// does jobs one by one.
+    async fn places(&self, turn: &Turn<Job>) -> Option<Taken> {
         let hand_off = self.hand_off.get()?;
         turn.gather().await;
         let since = turn.look_at_group(|jobs| jobs.next().map(|job| job.since))?;
-        hand_off.places(tenant, since, || deliveries(turn)).await
-    }
-
-    /// Creates the orders of a group, with a writer of this tenant. Its deliveries have these places.
-    async fn create_group(
-        &self,
-        group: Vec<Job>,
-        tenant: &Arc<ServedTenant>,
-        mut writer: Writer,
-        places: Option<Taken>,
-    ) {
-        // The tenant as it is served now: its URL or its password may have changed since the first of the jobs came.
-        let Some(newest) = group.last().map(|job| Arc::clone(&job.tenant)) else { return };
-        if !Arc::ptr_eq(&newest.store, &tenant.store) {
-            writer = match newest.store.writer(&self.clock).await {
-                Ok(writer) => writer,
-                Err(error) => return refuse(group, error),
-            };
-        }
-        let begin = saves::begin(writer, &self.clock, group.len());
-        let (mut handed, begun) = tokio::join!(self.claim(&group, places), begin);
-        let created = match begun {
-            Ok((transaction, first)) => commit(transaction, first, &group, handed.as_ref()).await,
-            Err(error) => {
-                // Nothing was written, so nothing can be unclear.
-                forget(&group, &mut handed).await;
-                return refuse(group, error);
-            }
-        };
-        match created {
-            Ok(created) => self.finish(group, created, handed),
-            // Committed or not: the rows decide when the claims expire.
-            Err(error @ StoreError::Unavailable(_)) => refuse(group, error),
-            Err(error) => {
-                forget(&group, &mut handed).await;
-                if group.len() == 1 {
-                    return refuse(group, error);
-                }
-                // One of them failed: create them one by one.
-                for job in group {
-                    match newest.store.writer(&self.clock).await {
-                        Ok(writer) => Box::pin(self.create_group(vec![job], &newest, writer, None)).await,
-                        Err(error) => refuse(vec![job], error),
-                    }
-                }
-            }
-        }
+        hand_off.places(&turn.tenant, since, || deliveries(turn)).await
     }
 
     /// Claims what this process may POST at once. The rest waits in the schedule for one lease, should this process die
@@ -215,6 +147,51 @@ impl CreateOrders {
     }
 }
 
+impl Work<Job> for Arc<CreateOrders> {
+    /// With places for the deliveries of the group.
+    type Connection = (Writer, Option<Taken>);
+
+    async fn connect(&self, turn: &Turn<Job>) -> Result<(Writer, Option<Taken>), StoreError> {
+        // Before the writer, which the outcomes of attempts need to free places.
+        let places = self.places(turn).await;
+        Ok((turn.tenant.store.writer(&self.clock).await?, places))
+    }
+
+    fn take(&self, turn: &mut Turn<Job>, (_, places): &mut (Writer, Option<Taken>)) -> Vec<Job> {
+        let Some(places) = places else { return turn.take_jobs() };
+        places.grow(most_places(&turn.tenant), deliveries(turn));
+        turn.take_jobs_within(places.count(), |job| job.deliveries)
+    }
+
+    async fn perform(
+        &self,
+        Turn { group, .. }: &mut Turn<Job>,
+        (writer, places): (Writer, Option<Taken>),
+    ) -> Result<(), StoreError> {
+        let begin = saves::begin(writer, &self.clock, group.len());
+        let (mut handed, begun) = tokio::join!(self.claim(group, places), begin);
+        let is_begun = begun.is_ok();
+        let created = match begun {
+            Ok((transaction, first)) => commit(transaction, first, group, handed.as_ref()).await,
+            Err(error) => Err(error),
+        };
+        match created {
+            Ok(created) => self.finish(std::mem::take(group), created, handed),
+            // Committed or not: the rows decide when the claims expire.
+            Err(error @ StoreError::Unavailable(_)) if is_begun => return Err(error),
+            Err(error) => {
+                forget(group, &mut handed).await;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    async fn refuse(&self, turn: &mut Turn<Job>, error: StoreError) {
+        groups::refuse_all(turn.group.drain(..).map(|job| job.result), error);
+    }
+}
+
 /// Ends the claims of deliveries that were not stored for certain.
 async fn forget(group: &[Job], handed: &mut Handed) {
     if let Some(handed) = handed {
@@ -260,23 +237,4 @@ async fn commit(
     }
     saves::commit(transaction, &saves).await?;
     Ok(Created { at_ms: now.as_millisecond(), saved, saves })
-}
-
-/// Answers all with this error; several only if the database is unavailable.
-fn refuse(group: Vec<Job>, error: StoreError) {
-    let text = match &error {
-        StoreError::Unavailable(source) => source.to_string(),
-        other => other.to_string(),
-    };
-    let is_at_limit = error.is_at_connection_limit();
-    let again = || match is_at_limit {
-        true => AtConnectionLimit.into(),
-        false => text.clone().into(),
-    };
-    let mut error = Some(error);
-    for job in group {
-        let error = error.take().unwrap_or_else(|| StoreError::Unavailable(again()));
-        // A client that has gone does not mind.
-        let _ = job.result.send(Err(error));
-    }
 }

@@ -46,7 +46,7 @@ pub struct ApiState {
     pub key_uses: Arc<KeyUses>,
     /// The users that tokens belong to.
     pub owners: Owners,
-    /// Lookups web orders by their ids.
+    /// Reads web orders by their ids.
     pub orders: Arc<Lookups<ById>>,
     /// Bounds the memory of request bodies.
     pub bodies: Bodies,

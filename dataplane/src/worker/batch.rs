@@ -19,7 +19,7 @@ use super::finish::Finish;
 use super::lease::Leases;
 use super::send;
 use super::settle::{Claimed, Settle, ToSettle, UNKNOWN_AGAIN};
-use crate::groups::{Groups, Turn};
+use crate::groups::{self, Groups, Turn, Work};
 use crate::tenants::{ServedTenant, Tenants};
 
 /// When deliveries are due again whose database is unavailable.
@@ -66,8 +66,8 @@ impl Batches {
             ToBegin { claimed, until }
         };
         let to_begin: Vec<ToBegin> = claimed.into_iter().map(keep).collect();
-        if let Some(turn) = self.to_begin.add_all(&tenant_uid, to_begin) {
-            self.begin_in_groups(&tenant_uid, turn).await;
+        if let Some(turn) = self.to_begin.add_all(&tenant, to_begin) {
+            groups::drive(turn, self).await;
         }
     }
 
@@ -75,66 +75,26 @@ impl Batches {
         self.tenants.by_uid(tenant_uid).filter(|tenant| !tenant.config.suspended)
     }
 
-    /// Begins the attempts of a tenant that wait.
-    async fn begin_in_groups(self: Arc<Self>, tenant_uid: &str, mut turn: Turn<ToBegin>) {
-        while turn.look(|_| ()).is_some() {
-            let Some(tenant) = self.served(tenant_uid) else {
-                self.put_on_hold(turn.take_all()).await;
-                continue;
-            };
-            let writer = tenant.store.writer(&self.clock).await;
-            if writer.is_ok() {
-                turn.gather().await;
-            }
-            let group = if writer.is_ok() { turn.take_jobs() } else { turn.take_all() };
-            let now = self.clock.elapsed();
-            let (group, late): (Vec<_>, Vec<_>) = group.into_iter().partition(|one| now < one.until);
-            let late = begin_again(&tenant, late, &"they waited for as long as a lease lasts");
-            self.settle.settle(late).await;
-            self.begin(tenant_uid, &tenant, writer, group).await;
-        }
-    }
-
-    /// Begins the attempts of a group and settles its other claims. The writer is of `waited`, which may have changed since.
-    async fn begin(
-        self: &Arc<Self>,
-        tenant_uid: &str,
-        waited: &Arc<ServedTenant>,
-        mut writer: Result<Writer, StoreError>,
-        group: Vec<ToBegin>,
-    ) {
-        if group.is_empty() {
-            return;
-        }
-        let Some(tenant) = self.served(tenant_uid) else {
-            return self.put_on_hold(group).await;
+    /// Returns the claims whose attempts may begin. Puts claims on hold whose tenant or webhook is not served, and settles those that
+    /// waited for as long as a lease lasts.
+    fn that_may_begin(self: &Arc<Self>, tenant: &ServedTenant, group: Vec<ToBegin>) -> Vec<ToBegin> {
+        let (now, served) = (self.clock.elapsed(), self.served(&tenant.uid));
+        let is_served = |one: &ToBegin| {
+            let webhook = &one.claimed.claim.entry.webhook;
+            served.as_ref().is_some_and(|tenant| tenant.webhook(webhook).is_some())
         };
-        let (on_hold, mut group): (Vec<_>, Vec<_>) =
-            group.into_iter().partition(|one| tenant.webhook(&one.claimed.claim.entry.webhook).is_none());
-        if !on_hold.is_empty() {
-            let batches = Arc::clone(self);
-            self.tasks.spawn(async move { batches.put_on_hold(on_hold).await });
+        let (group, on_hold): (Vec<_>, Vec<_>) = group.into_iter().partition(is_served);
+        let (group, late): (Vec<_>, Vec<_>) = group.into_iter().partition(|one| now < one.until);
+        if !on_hold.is_empty() || !late.is_empty() {
+            let settle = Arc::clone(&self.settle);
+            let on_hold: Vec<Claimed> = on_hold.into_iter().map(|one| one.claimed).collect();
+            let late = begin_again(tenant, late, &"they waited for as long as a lease lasts");
+            self.tasks.spawn(async move {
+                settle.settle(late).await;
+                settle.put_on_hold(on_hold).await;
+            });
         }
-        if writer.is_ok() && !Arc::ptr_eq(&tenant.store, &waited.store) {
-            writer = tenant.store.writer(&self.clock).await;
-        }
-        let lease = self.leases.new_lease();
-        for ToBegin { claimed: Claimed { claim, lease: kept, .. }, until } in &mut group {
-            *kept = Some(self.leases.keep(claim, &lease, &tenant.store, *until));
-        }
-        let begun = match writer {
-            Ok(writer) => self.begin.begin(&tenant, writer, &ids(&group), &lease).await,
-            Err(error) => Err(error),
-        };
-        let ended = match begun {
-            Ok(begun) => self.start(group, begun),
-            Err(error) => begin_again(&tenant, group, &error),
-        };
-        self.settle.settle(ended).await;
-    }
-
-    async fn put_on_hold(&self, group: Vec<ToBegin>) {
-        self.settle.put_on_hold(group.into_iter().map(|one| one.claimed).collect()).await;
+        group
     }
 
     /// Starts a task for each attempt that was begun. Returns the other claims, with the time until they are due again.
@@ -226,6 +186,38 @@ impl Batches {
             attempt: started.attempt,
         };
         Some(send::send(&self.sender, message, self.clock.now()).await)
+    }
+}
+
+impl Work<ToBegin> for Arc<Batches> {
+    type Connection = Writer;
+    /// All are due again soon, and each may be in another group then.
+    const ONE_BY_ONE: bool = false;
+
+    async fn connect(&self, turn: &Turn<ToBegin>) -> Result<Writer, StoreError> {
+        turn.tenant.store.writer(&self.clock).await
+    }
+
+    fn take(&self, turn: &mut Turn<ToBegin>, _: &mut Writer) -> Vec<ToBegin> {
+        let group = turn.take_jobs();
+        self.that_may_begin(&turn.tenant, group)
+    }
+
+    async fn perform(&self, turn: &mut Turn<ToBegin>, writer: Writer) -> Result<(), StoreError> {
+        let lease = self.leases.new_lease();
+        for ToBegin { claimed: Claimed { claim, lease: kept, .. }, until } in &mut turn.group {
+            *kept = Some(self.leases.keep(claim, &lease, &turn.tenant.store, *until));
+        }
+        let begun = self.begin.begin(&turn.tenant, writer, &ids(&turn.group), &lease).await?;
+        let ended = self.start(std::mem::take(&mut turn.group), begun);
+        self.settle.settle(ended).await;
+        Ok(())
+    }
+
+    async fn refuse(&self, turn: &mut Turn<ToBegin>, error: StoreError) {
+        let group = self.that_may_begin(&turn.tenant, std::mem::take(&mut turn.group));
+        let ended = begin_again(&turn.tenant, group, &error);
+        self.settle.settle(ended).await;
     }
 }
 

@@ -11,7 +11,7 @@ use docket_store::deliveries::{self, HandOffs, Lease, Started};
 use docket_store::events::{self, ToSend};
 use docket_store::{StoreError, Transaction, Writer};
 
-use crate::telemetry::{Jobs, Metrics};
+use crate::telemetry::Metrics;
 use crate::tenants::ServedTenant;
 
 /// Begins attempts.
@@ -50,7 +50,6 @@ impl Begin {
         ids: &[DeliveryId],
         lease: &Lease,
     ) -> Result<Begun, StoreError> {
-        self.metrics.delivery.grouped(Jobs::Begin, ids.len());
         let mut transaction = writer.begin(&self.clock).await?;
         let mut due_again = HashMap::new();
         let now_ms = transaction.now_ms();

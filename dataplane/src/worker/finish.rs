@@ -18,9 +18,8 @@ use super::begin::Attempt;
 use super::lease::LEASE;
 use super::report::Active;
 use super::settle::{Claimed, Settle, ToSettle};
-use crate::groups::{Groups, Turn};
-use crate::telemetry::{Jobs, Metrics};
-use crate::tenants::{ServedTenant, Tenants};
+use crate::groups::{self, Groups, Turn, Work};
+use crate::telemetry::Metrics;
 
 /// How long to retry while the database is unavailable; then the outcome is lost.
 const DATABASE_LOST: Duration = Duration::from_secs(5 * 60);
@@ -33,7 +32,6 @@ pub(super) const GROUP: usize = 128;
 /// Finishes attempts.
 pub(super) struct Finish {
     pub(super) clock: Clock,
-    pub(super) tenants: Arc<Tenants>,
     pub(super) backoff_base: Duration,
     pub(super) metrics: Arc<Metrics>,
     pub(super) active: Arc<Active>,
@@ -49,6 +47,8 @@ pub(super) struct Ended {
     outcome: Outcome,
     at: EndTime,
     claimed: Claimed,
+    /// Whether an earlier commit without a response may have stored it.
+    may_be_stored: bool,
 }
 
 /// When an attempt ended, by the wall clock and by the steady one.
@@ -65,87 +65,18 @@ impl Finish {
     /// workers off. If the database stays unavailable or the lease is lost, the outcome does not count, and the attempt
     /// becomes one whose worker was lost.
     pub(super) fn finish(self: &Arc<Self>, attempt: Attempt, outcome: Outcome, claimed: Claimed) {
-        let tenant_uid = Arc::clone(&claimed.claim.entry.tenant);
+        let tenant = Arc::clone(&attempt.tenant);
         let at = EndTime { at: self.clock.now(), elapsed: self.clock.elapsed() };
-        if let Some(turn) = self.groups.add(&tenant_uid, Ended { attempt, outcome, at, claimed }) {
-            self.tasks.spawn(Arc::clone(self).run(turn));
+        let ended = Ended { attempt, outcome, at, claimed, may_be_stored: false };
+        if let Some(turn) = self.groups.add(&tenant, ended) {
+            self.tasks.spawn(groups::drive(turn, Arc::clone(self)));
         }
     }
 
-    async fn run(self: Arc<Self>, mut turn: Turn<Ended>) {
-        while let Some(newest) = turn.look(|newest| Arc::clone(&newest.attempt.tenant)) {
-            let writer = self.writer(&newest).await;
-            if writer.is_ok() {
-                turn.gather().await;
-            }
-            let group = turn.take_jobs();
-            if writer.is_ok() {
-                self.metrics.delivery.grouped(Jobs::Finish, group.len());
-            }
-            let settled = self.store(group, writer, false).await;
-            self.settle.settle(settled).await;
-        }
-    }
-
-    /// To the database of the tenant as it is served now: its URL or its password may have changed since the attempt began.
-    async fn writer(&self, tenant: &Arc<ServedTenant>) -> Result<Writer, StoreError> {
-        let served = self.tenants.by_uid(&tenant.config.uid);
-        served.as_ref().unwrap_or(tenant).store.writer(&self.clock).await
-    }
-
-    /// Stores a group, at first with this writer; `again`: an earlier commit without a response may have stored some of it.
-    /// Returns its claims, each with the time until its delivery is due again.
-    async fn store(
-        &self,
-        group: Vec<Ended>,
-        mut writer: Result<Writer, StoreError>,
-        mut again: bool,
-    ) -> Vec<ToSettle> {
-        let Some(tenant) = group.last().map(|newest| Arc::clone(&newest.attempt.tenant)) else {
-            return Vec::new();
-        };
-        let mut pause = FIRST_PAUSE;
+    /// Stores how attempts ended, in one transaction.
+    async fn store(&self, writer: Writer, group: &[Ended]) -> Result<Vec<Stored>, StoreError> {
         let ends: Vec<End> = group.iter().map(Ended::end).collect();
-        let oldest = group.iter().map(|ended| ended.at.elapsed).min().unwrap_or_default();
-        loop {
-            let stored = match writer {
-                Ok(writer) => {
-                    let stored = self.try_store(writer, &group, &ends, again).await;
-                    again |= matches!(stored, Err(StoreError::Unavailable(_)));
-                    stored
-                }
-                Err(error) => Err(error),
-            };
-            match stored {
-                Ok(stored) => return self.settled(group, &stored),
-                Err(StoreError::Unavailable(error)) if self.clock.elapsed() < oldest + DATABASE_LOST => {
-                    let count = group.len();
-                    tracing::warn!(count, error = %error, "storing the outcomes of attempts failed; retrying");
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                }
-                Err(error) if group.len() == 1 => return lost(group, &error),
-                // One of them failed: store them one by one.
-                Err(_) => {
-                    let mut settled = Vec::with_capacity(group.len());
-                    for ended in group {
-                        let writer = self.writer(&tenant).await;
-                        settled.extend(Box::pin(self.store(vec![ended], writer, again)).await);
-                    }
-                    return settled;
-                }
-            }
-            writer = self.writer(&tenant).await;
-        }
-    }
-
-    async fn try_store(
-        &self,
-        writer: Writer,
-        group: &[Ended],
-        ends: &[End],
-        again: bool,
-    ) -> Result<Vec<Stored>, StoreError> {
+        let again = group.iter().any(|ended| ended.may_be_stored);
         let is_a_server = writer.is_to_a_server();
         let next = |place: usize, now: Timestamp| {
             let Ended { attempt, outcome, at, .. } = &group[place];
@@ -157,7 +88,7 @@ impl Finish {
             let started = &attempt.started;
             delivery::after_attempt(started.id, outcome, started.attempt, ended_at, self.backoff_base)
         };
-        deliveries::finish_attempts(writer, &self.clock, ends, &complete(group), again, next).await
+        deliveries::finish_attempts(writer, &self.clock, &ends, &complete(group), again, next).await
     }
 
     fn settled(&self, group: Vec<Ended>, stored: &[Stored]) -> Vec<ToSettle> {
@@ -205,6 +136,38 @@ impl Finish {
             duration_ms = u64::try_from(report.times.total.as_millis()).unwrap_or(u64::MAX),
             "attempt"
         );
+    }
+}
+
+impl Work<Ended> for Arc<Finish> {
+    type Connection = Writer;
+
+    async fn connect(&self, turn: &Turn<Ended>) -> Result<Writer, StoreError> {
+        turn.tenant.store.writer(&self.clock).await
+    }
+
+    async fn perform(&self, turn: &mut Turn<Ended>, writer: Writer) -> Result<(), StoreError> {
+        let stored = self.store(writer, &turn.group).await;
+        if matches!(stored, Err(StoreError::Unavailable(_))) {
+            turn.group.iter_mut().for_each(|ended| ended.may_be_stored = true);
+        }
+        let stored = stored?;
+        let settled = self.settled(std::mem::take(&mut turn.group), &stored);
+        self.settle.settle(settled).await;
+        Ok(())
+    }
+
+    async fn refuse(&self, turn: &mut Turn<Ended>, error: StoreError) {
+        let (now, is_away) = (self.clock.elapsed(), matches!(error, StoreError::Unavailable(_)));
+        let is_young = |ended: &Ended| now < ended.at.elapsed + DATABASE_LOST;
+        let (again, given_up): (Vec<_>, Vec<_>) =
+            turn.group.drain(..).partition(|ended| is_away && is_young(ended));
+        self.settle.settle(lost(given_up, &error)).await;
+        if !again.is_empty() {
+            tracing::warn!(count = again.len(), error = %error, "storing the outcomes of attempts failed; retrying");
+            turn.put_back(again);
+            tokio::time::sleep(turn.pause(FIRST_PAUSE, LONGEST_PAUSE)).await;
+        }
     }
 }
 
