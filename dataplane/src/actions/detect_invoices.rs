@@ -69,11 +69,21 @@ pub async fn detect_invoices(
     if numbers.is_empty() {
         return Ok(detected);
     }
-    match announce_all(database, tenant, family, &numbers, max_age, clock).await {
-        Ok(marked) => marked.into_iter().for_each(|one| detected.add(one)),
-        Err(error @ StoreError::Unavailable(_)) => return Err(error),
-        // One of the invoices failed: announce them one by one.
-        Err(_) => announce_each(database, tenant, family, &numbers, max_age, clock, &mut detected).await,
+    let mut groups = vec![&numbers[..]];
+    while let Some(group) = groups.pop() {
+        match announce_all(database, tenant, family, group, max_age, clock).await {
+            Ok(marked) => marked.into_iter().for_each(|one| detected.add(one)),
+            Err(error @ StoreError::Unavailable(_)) if group.len() == numbers.len() => return Err(error),
+            // One of the invoices failed: announce them one by one, as long as the database is available.
+            Err(_) if group.len() > 1 => groups.extend(group.chunks(1).rev()),
+            Err(error) => {
+                log_failure(tenant, family, &group[0], &error);
+                if matches!(error, StoreError::Unavailable(_)) {
+                    groups.clear();
+                }
+                detected.failed = Some(error);
+            }
+        }
     }
     detected.left = detected.count < numbers.len();
     detected.full = numbers.len() >= BATCH && detected.count > 0 && detected.failed.is_none();
@@ -105,31 +115,6 @@ async fn announce_all(
     }
     in_time(transaction.commit()).await?;
     Ok(marked)
-}
-
-/// Announces each invoice in its own transaction, as long as the database is available.
-async fn announce_each(
-    database: &Database,
-    tenant: &ServedTenant,
-    family: InvoiceFamily,
-    numbers: &[String],
-    max_age: Duration,
-    clock: &Clock,
-    detected: &mut Detected,
-) {
-    for number in numbers {
-        match announce_all(database, tenant, family, std::slice::from_ref(number), max_age, clock).await {
-            Ok(marked) => marked.into_iter().for_each(|one| detected.add(one)),
-            Err(error) => {
-                log_failure(tenant, family, number, &error);
-                let is_unavailable = matches!(error, StoreError::Unavailable(_));
-                detected.failed = Some(error);
-                if is_unavailable {
-                    return;
-                }
-            }
-        }
-    }
 }
 
 fn log_failure(tenant: &ServedTenant, family: InvoiceFamily, number: &str, error: &StoreError) {
