@@ -6,7 +6,8 @@
 //!   API for the platform's staff, without payloads
 //! * [`worker`]: webhooks out; [`detector`]: the invoices that other programs insert
 //! * [`actions`]: what the service does, free of HTTP
-//! * [`tenants`]: the tenants that are served; [`groups`]: what is done together for one of them
+//! * [`tenants`]: the tenants that are served; [`groups`]: what is done together for one of them; [`rounds`]: whose database a task
+//!   visits next
 //! * [`passwords`], [`throttle`]: what sign-in needs; [`owners`]: whether a token still belongs to its user
 //! * [`readiness`], [`telemetry`]: what the process reports about itself; [`audit`]: who did what
 //! * [`redis`], [`wake`]: how a process reaches Redis, and a command a running `docket dev`
@@ -37,6 +38,7 @@ pub mod rates;
 pub mod readiness;
 
 pub mod redis;
+pub mod rounds;
 pub mod seen;
 pub mod serve;
 pub mod telemetry;

@@ -1,4 +1,4 @@
-//! One tenant's turn: a batch of new invoices of each family.
+//! A visit of one tenant: a batch of new invoices of each family.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,18 +12,19 @@ use tokio_util::sync::CancellationToken;
 use crate::actions::detect_invoices::{Detected, count_waiting, detect_invoices};
 use crate::seen::Seen;
 use crate::telemetry::{Metrics, Reader, Task};
-use crate::tenants::ServedTenant;
+use crate::tenants::{ServedTenant, Tenants};
 
-/// The dependencies of a turn.
+/// The dependencies of a visit.
 pub(super) struct Scanner {
     pub(super) clock: Clock,
+    pub(super) tenants: Arc<Tenants>,
     pub(super) notifier: Notifier,
     pub(super) metrics: Arc<Metrics>,
     /// Older invoices are not published; zero: all are.
     pub(super) max_age: Duration,
 }
 
-/// What the detector remembers of a tenant between turns.
+/// What the detector remembers of a tenant between visits.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     /// What the database looked like when it was last read to the end.
@@ -32,7 +33,10 @@ pub(super) struct Memory {
     waiting: i64,
 }
 
-/// What a turn left.
+/// What a visit returns: what to remember, and whether there may be more invoices.
+pub(super) type Scanned = (Memory, Result<bool, StoreError>);
+
+/// What a visit left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
     /// Nothing that a write would not show.
@@ -44,8 +48,23 @@ enum Rest {
 }
 
 impl Scanner {
+    /// Scans a tenant as it is served now. The invoices of a suspended tenant wait. Returns `None` if the tenant is no longer served.
+    pub(super) async fn visit(
+        self: Arc<Self>,
+        uid: Arc<str>,
+        mut memory: Memory,
+        shutdown: CancellationToken,
+    ) -> Option<Scanned> {
+        let tenant = self.tenants.by_uid(&uid)?;
+        let result = match tenant.config.suspended {
+            true => Ok(false),
+            false => self.scan(&tenant, &mut memory, &shutdown).await,
+        };
+        Some((memory, result))
+    }
+
     /// Publishes a batch of new invoices of each family. Returns whether there may be more.
-    pub(super) async fn scan(
+    async fn scan(
         &self,
         tenant: &ServedTenant,
         memory: &mut Memory,

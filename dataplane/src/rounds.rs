@@ -1,0 +1,388 @@
+//! Rounds over the tenants of a process: which tenant is visited next, and how many at once. A visit works in the tenant's database.
+//!
+//! [`Timetable`] decides, without I/O and without a clock: times are arguments, by a monotonic clock. [`Rounds`] makes the visits.
+//!
+//! The visit that is due first begins first. A tenant whose visit left work is due again at once, behind all tenants that are due
+//! already. Tenants whose last visit failed have places of their own: unavailable databases delay no others, and a flood of work delays
+//! no retry.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use docket_program::clock::Clock;
+use tokio::task::{Id, JoinError, JoinSet};
+
+use crate::telemetry::{Metrics, Task};
+
+/// Visits at once in [`Lane::Aside`].
+pub const ASIDE: usize = 2;
+
+/// Where a visit waits until a place is free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lane {
+    /// Most visits wait here.
+    Main,
+    /// Visits of tenants whose last visit failed wait here. Their databases are slow.
+    Aside,
+}
+
+/// A visit that has begun.
+#[derive(Debug)]
+pub struct Visit {
+    /// The uid of the tenant.
+    pub uid: Arc<str>,
+    /// Where it waited.
+    pub lane: Lane,
+    /// When it began.
+    pub begun: Duration,
+}
+
+/// The visits of a lane that wait, with their tenants: by due time, then in the order in which they were planned.
+type Queue<J> = BTreeMap<(Duration, u64), (Arc<str>, J)>;
+
+/// Which tenants are due when, and how many visits run. `J` is what the visit of a tenant needs.
+#[derive(Debug)]
+pub struct Timetable<J> {
+    /// The most visits at once, without those of [`Lane::Aside`].
+    pub at_once: usize,
+    waiting: [Queue<J>; 2],
+    planned: u64,
+    /// How many visits run, by lane.
+    running: [usize; 2],
+    /// The tenants with a visit that waits or runs.
+    known: HashSet<Arc<str>>,
+    /// When the round began that is under way, and the tenants that it still has to visit.
+    round: Option<(Duration, HashSet<Arc<str>>)>,
+}
+
+impl<J> Timetable<J> {
+    /// Creates a timetable without visits.
+    pub fn new(at_once: usize) -> Self {
+        let (waiting, running, known) = Default::default();
+        Self { at_once, waiting, planned: 0, running, known, round: None }
+    }
+
+    /// Plans a visit. Returns `false`, and changes nothing, if a visit of this tenant waits or runs.
+    pub fn plan(&mut self, uid: &Arc<str>, lane: Lane, due: Duration, job: J) -> bool {
+        let is_new = self.known.insert(Arc::clone(uid));
+        if is_new {
+            self.planned += 1;
+            self.waiting[lane as usize].insert((due, self.planned), (Arc::clone(uid), job));
+        }
+        is_new
+    }
+
+    /// Begins the next visit, if one is due and a place is free.
+    pub fn begin(&mut self, now: Duration) -> Option<(Visit, J)> {
+        let (_, lane) = self.next().filter(|(at, _)| *at <= now)?;
+        let (_, (uid, job)) = self.waiting[lane as usize].pop_first()?;
+        self.running[lane as usize] += 1;
+        Some((Visit { uid, lane, begun: now }, job))
+    }
+
+    /// Ends a visit, whose tenant may be visited again.
+    pub fn end(&mut self, visit: &Visit) {
+        self.running[visit.lane as usize] -= 1;
+        if let Some((_, left)) = &mut self.round {
+            left.remove(&visit.uid);
+        }
+        self.known.remove(&visit.uid);
+    }
+
+    /// When the next visit can begin, and its lane. `None`: not before a visit ends or is planned.
+    pub fn next(&self) -> Option<(Duration, Lane)> {
+        let first = |lane: Lane| {
+            let ((due, _), _) =
+                self.waiting[lane as usize].first_key_value().filter(|_| self.is_free(lane))?;
+            Some((*due, lane))
+        };
+        [Lane::Main, Lane::Aside].into_iter().filter_map(first).min()
+    }
+
+    fn is_free(&self, lane: Lane) -> bool {
+        let places = match lane {
+            Lane::Main => self.at_once,
+            Lane::Aside => ASIDE,
+        };
+        self.running[lane as usize] < places
+    }
+
+    /// Begins a round, unless one is under way: of each visit that waits or runs.
+    fn begin_round(&mut self, now: Duration) {
+        if self.round.is_none() {
+            self.round = Some((now, self.known.clone()));
+        }
+    }
+
+    /// Ends the round if each of its visits has ended, and returns how long it took.
+    fn complete_round(&mut self, now: Duration) -> Option<Duration> {
+        self.round.take_if(|(_, left)| left.is_empty()).map(|(begun, _)| now.saturating_sub(begun))
+    }
+}
+
+/// Makes the visits of a timetable, each in a task of its own.
+pub struct Rounds<J, T> {
+    /// The visits, by [`Clock::elapsed`].
+    pub timetable: Timetable<J>,
+    task: Task,
+    clock: Clock,
+    metrics: Arc<Metrics>,
+    tasks: JoinSet<T>,
+    running: HashMap<Id, Visit>,
+}
+
+/// A visit that has ended, and what it returned, if it did not panic.
+pub type Ended<T> = (Visit, Result<T, JoinError>);
+
+impl<J, T: Send + 'static> Rounds<J, T> {
+    /// Creates rounds of this task without visits. At most `at_once` visits run at once, and [`ASIDE`] in addition.
+    pub fn new(task: Task, clock: Clock, metrics: Arc<Metrics>, at_once: usize) -> Self {
+        let (tasks, running) = Default::default();
+        Self { timetable: Timetable::new(at_once), task, clock, metrics, tasks, running }
+    }
+
+    /// Begins a round of the visits that wait or run, unless one is under way. The metrics count it when each of them has ended.
+    pub fn begin_round(&mut self) {
+        self.timetable.begin_round(self.clock.elapsed());
+        self.complete_round();
+    }
+
+    fn complete_round(&mut self) {
+        if let Some(took) = self.timetable.complete_round(self.clock.elapsed()) {
+            self.metrics.upkeep.round(self.task, self.clock.now_ms(), took);
+        }
+    }
+
+    /// Begins visits that are due while places are free, and waits until a visit ends. `None`: none waits or runs. Nothing is lost if the
+    /// future is dropped.
+    pub async fn next<F>(&mut self, visit: impl Fn(Arc<str>, J) -> F) -> Option<Ended<T>>
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        let clock = self.clock.clone();
+        loop {
+            let now = clock.elapsed();
+            while let Some((begun, job)) = self.timetable.begin(now) {
+                let task = self.tasks.spawn(visit(Arc::clone(&begun.uid), job));
+                self.running.insert(task.id(), begun);
+            }
+            let next = self.timetable.next().map(|(at, _)| at);
+            tokio::select! {
+                Some(ended) = self.join() => return Some(ended),
+                () = clock.sleep(next.unwrap_or_default().saturating_sub(now)), if next.is_some() => {}
+                else => return None,
+            }
+        }
+    }
+
+    /// Waits until a visit ends, and begins none. `None`: none runs. Nothing is lost if the future is dropped.
+    pub async fn join(&mut self) -> Option<Ended<T>> {
+        let (id, result) = match self.tasks.join_next_with_id().await? {
+            Ok((id, returned)) => (id, Ok(returned)),
+            Err(error) => (error.id(), Err(error)),
+        };
+        let visit = self.running.remove(&id)?;
+        if result.is_err() {
+            self.metrics.upkeep.visited(self.task, false);
+        }
+        self.timetable.end(&visit);
+        self.complete_round();
+        Some((visit, result))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: u64 = 1_000;
+    const PLACES: usize = 8;
+
+    /// How a visit of the detector ended.
+    #[derive(Clone, Copy)]
+    enum End {
+        Done,
+        More,
+        Failed,
+        Gone,
+    }
+
+    fn name(number: usize) -> String {
+        format!("{number:04}")
+    }
+
+    fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn plan(timetable: &mut Timetable<()>, uid: &str, at: u64) -> bool {
+        timetable.plan(&uid.into(), Lane::Main, millis(at), ())
+    }
+
+    fn timetable(tenants: usize) -> Timetable<()> {
+        let mut timetable = Timetable::new(PLACES);
+        assert!((0..tenants).all(|number| plan(&mut timetable, &name(number), 0)));
+        timetable
+    }
+
+    fn begin(timetable: &mut Timetable<()>, now: u64) -> Option<Visit> {
+        timetable.begin(millis(now)).map(|(visit, ())| visit)
+    }
+
+    fn begun(timetable: &mut Timetable<()>, now: u64) -> Vec<Visit> {
+        std::iter::from_fn(|| begin(timetable, now)).collect()
+    }
+
+    fn next(timetable: &Timetable<()>) -> Option<Duration> {
+        timetable.next().map(|(at, _)| at)
+    }
+
+    /// Ends a visit and plans the next one, as the detector does.
+    fn end(timetable: &mut Timetable<()>, visit: &Visit, end: End, now: u64) {
+        timetable.end(visit);
+        let later = visit.begun + millis(INTERVAL);
+        let (lane, due) = match end {
+            End::Done => (Lane::Main, later),
+            End::More => (Lane::Main, millis(now)),
+            End::Failed => (Lane::Aside, later),
+            End::Gone => return,
+        };
+        assert!(timetable.plan(&visit.uid, lane, due, ()));
+    }
+
+    /// Visits every tenant that is due, and returns their order.
+    fn round(timetable: &mut Timetable<()>, now: u64, how: impl Fn(&str) -> End) -> Vec<String> {
+        let mut order = Vec::new();
+        loop {
+            let some = begun(timetable, now);
+            if some.is_empty() {
+                return order;
+            }
+            assert!(some.len() <= PLACES + ASIDE);
+            for visit in some {
+                order.push(visit.uid.to_string());
+                end(timetable, &visit, how(&visit.uid), now);
+            }
+        }
+    }
+
+    #[test]
+    fn thousand_tenants_have_one_visit_each_per_interval() {
+        let mut timetable = timetable(1_000);
+        let all: Vec<String> = (0..1_000).map(name).collect();
+        let first = begun(&mut timetable, 0);
+        assert_eq!((first.len(), next(&timetable)), (PLACES, None));
+        for visit in first {
+            end(&mut timetable, &visit, End::Done, 0);
+        }
+        assert_eq!(round(&mut timetable, 0, |_| End::Done), all[PLACES..]);
+        assert_eq!(next(&timetable), Some(millis(INTERVAL)));
+        assert!(round(&mut timetable, INTERVAL - 1, |_| End::Done).is_empty());
+        for at in 1..=3 {
+            assert_eq!(round(&mut timetable, at * INTERVAL, |_| End::Done), all);
+        }
+    }
+
+    #[test]
+    fn tenant_with_more_work_comes_back_behind_those_that_are_due() {
+        let mut timetable = timetable(1_000);
+        let left = std::cell::Cell::new(50);
+        let order = round(&mut timetable, 0, |uid| {
+            if uid != "0000" || left.get() == 0 {
+                return End::Done;
+            }
+            left.set(left.get() - 1);
+            End::More
+        });
+        assert_eq!(order[..1_000], (0..1_000).map(name).collect::<Vec<_>>());
+        assert_eq!(order[1_000..], vec![name(0); 50]);
+    }
+
+    #[test]
+    fn tenant_that_falls_due_during_a_flood_has_the_next_visit() {
+        let mut timetable = timetable(2);
+        round(&mut timetable, 0, |_| End::Done);
+        let mut flood = begin(&mut timetable, INTERVAL).expect("due");
+        for at in INTERVAL..2 * INTERVAL {
+            end(&mut timetable, &flood, End::More, at);
+            let next = begin(&mut timetable, at).expect("due");
+            flood = match &*next.uid {
+                "0001" => {
+                    assert_eq!(at, INTERVAL);
+                    end(&mut timetable, &next, End::Done, at);
+                    begin(&mut timetable, at).expect("the flood continues")
+                }
+                _ => next,
+            };
+        }
+    }
+
+    #[test]
+    fn failed_tenants_use_two_places_and_delay_no_others() {
+        let mut timetable = timetable(1_000);
+        let dead = |uid: &str| uid < "0900";
+        let how = |uid: &str| if dead(uid) { End::Failed } else { End::Done };
+        round(&mut timetable, 0, how);
+        let some = begun(&mut timetable, INTERVAL);
+        let (aside, main): (Vec<_>, Vec<_>) = some.into_iter().partition(|visit| visit.lane == Lane::Aside);
+        assert_eq!((aside.len(), main.len()), (ASIDE, PLACES));
+        assert!(aside.iter().all(|visit| dead(&visit.uid)) && main.iter().all(|visit| !dead(&visit.uid)));
+        for visit in main {
+            end(&mut timetable, &visit, End::Done, INTERVAL);
+        }
+        // While the two run, all others are visited.
+        assert_eq!(round(&mut timetable, INTERVAL, |_| End::Done).len(), 100 - PLACES);
+        for visit in aside {
+            end(&mut timetable, &visit, End::Done, INTERVAL);
+        }
+        assert_eq!(round(&mut timetable, INTERVAL, |_| End::Done).len(), 900 - ASIDE);
+        let some = begun(&mut timetable, 2 * INTERVAL);
+        assert_eq!(some.into_iter().filter(|visit| visit.lane == Lane::Aside).count(), 0);
+    }
+
+    #[test]
+    fn endless_flood_does_not_delay_retries() {
+        let mut timetable = timetable(PLACES + 1);
+        round(&mut timetable, 0, |uid| if uid == "0000" { End::Failed } else { End::Done });
+        let flood = begun(&mut timetable, INTERVAL);
+        assert_eq!(flood.iter().filter(|visit| visit.lane == Lane::Aside).count(), 1);
+    }
+
+    #[test]
+    fn new_tenants_are_due_at_once_and_gone_ones_are_forgotten() {
+        let mut timetable = timetable(1);
+        let visit = begin(&mut timetable, 0).expect("due");
+        assert_eq!(["0000", "new"].map(|uid| plan(&mut timetable, uid, 5)), [false, true]);
+        assert_eq!(begin(&mut timetable, 4).map(|visit| visit.uid), None);
+        let new = begin(&mut timetable, 5).expect("due");
+        assert_eq!(&*new.uid, "new");
+        end(&mut timetable, &new, End::Gone, 5);
+        end(&mut timetable, &visit, End::Done, 5);
+        assert_eq!(round(&mut timetable, INTERVAL, |_| End::Done), ["0000"]);
+        assert!(plan(&mut timetable, "new", INTERVAL));
+        assert_eq!(round(&mut timetable, INTERVAL, |_| End::Done), ["new"]);
+    }
+
+    #[test]
+    fn round_ends_with_its_last_visit_however_long_it_takes() {
+        let mut timetable = timetable(0);
+        assert_eq!(timetable.complete_round(millis(1)), None, "none has begun");
+        assert!(["1", "2"].into_iter().all(|uid| plan(&mut timetable, uid, 0)));
+        let visits = begun(&mut timetable, 10);
+        timetable.begin_round(millis(10));
+        timetable.end(&visits[0]);
+        // The next one begins after this one.
+        assert!(["1", "3"].into_iter().all(|uid| plan(&mut timetable, uid, 15)));
+        let others = begun(&mut timetable, 20);
+        timetable.begin_round(millis(20));
+        timetable.end(&others[1]);
+        assert_eq!((timetable.complete_round(millis(25)), timetable.round.is_some()), (None, true));
+        timetable.end(&visits[1]);
+        assert_eq!(timetable.complete_round(millis(40)), Some(millis(30)));
+        assert!(timetable.round.is_none());
+        timetable.end(&others[0]);
+        timetable.begin_round(millis(50));
+        assert_eq!(timetable.complete_round(millis(51)), Some(millis(1)), "there is no tenant");
+    }
+}
