@@ -9,9 +9,9 @@ use docket_board::Board;
 use docket_domain::audit::AuditEvent;
 use docket_program::clock::{Clock, millis};
 use docket_store::{StoreError, audit, retention};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::rounds::{Lane, Rounds};
 use crate::seen::Seen;
 use crate::telemetry::{Metrics, Reader, Task};
 use crate::tenants::{ServedTenant, Tenants};
@@ -155,28 +155,27 @@ impl Retention {
     /// Cleans up all tenants once. An unavailable database is skipped until the next round. In the first sixth of the time to the next
     /// round, it rests after each batch.
     pub async fn round(&self) {
-        let places = Arc::new(Semaphore::new(AT_ONCE));
         let now = self.clock.elapsed();
         let (end, calm_until) = (now + ROUNDS.0, now + self.pause() / 6);
-        let mut rounds = tokio::task::JoinSet::new();
+        let mut rounds = Rounds::new(Task::Retention, self.clock.clone(), Arc::clone(&self.metrics), AT_ONCE);
         self.lock().retain(|uid, _| self.tenants.by_uid(uid).is_some());
         for tenant in self.tenants.all().into_iter().filter(|tenant| tenant.store.database().is_made()) {
             if self.has_nothing_old(&tenant) {
                 self.metrics.unchanged(Reader::Retention);
-                continue;
+            } else {
+                rounds.timetable.plan(&Arc::clone(&tenant.uid), Lane::Main, now, tenant);
             }
-            let (retention, places) = (self.clone(), Arc::clone(&places));
-            rounds.spawn(async move {
-                // Those that wait for the place get it in order.
-                loop {
-                    let _place = places.acquire().await;
-                    if retention.clean(&tenant, calm_until).await || retention.clock.elapsed() >= end {
-                        return;
-                    }
-                }
-            });
         }
-        while rounds.join_next().await.is_some() {}
+        let clean = |_, tenant| self.clone().clean(tenant, calm_until);
+        while let Some((visit, result)) = rounds.next(clean).await {
+            let now = self.clock.elapsed();
+            // The tenant comes back behind the others.
+            if let Ok(Some(tenant)) = result
+                && now < end
+            {
+                rounds.timetable.plan(&visit.uid, Lane::Main, now, tenant);
+            }
+        }
         let took = self.clock.elapsed().saturating_sub(now);
         self.metrics.upkeep.round(Task::Retention, self.clock.now_ms(), took);
     }
@@ -195,8 +194,8 @@ impl Retention {
         })
     }
 
-    /// Returns `false` if the turn has ended before all that is old was deleted.
-    async fn clean(&self, tenant: &ServedTenant, calm_until: Duration) -> bool {
+    /// Returns the tenant if its turn has ended before all that is old was deleted.
+    async fn clean(self, tenant: Arc<ServedTenant>, calm_until: Duration) -> Option<Arc<ServedTenant>> {
         let code = tenant.config.client_code.as_str();
         let database = tenant.store.database();
         let visit = tenant.store.visit();
@@ -204,8 +203,8 @@ impl Retention {
         let mut memory = self.lock().remove(&tenant.uid).unwrap_or_default();
         let turn = Turn { calm_until, end: now + TURN };
         let deleted = async {
-            let deleted = self.delete_old(tenant, turn).await?;
-            Ok((deleted, self.delete_old_audit(tenant, turn).await?))
+            let deleted = self.delete_old(&tenant, turn).await?;
+            Ok((deleted, self.delete_old_audit(&tenant, turn).await?))
         };
         let mut is_done = true;
         let deleted: Result<_, StoreError> = deleted.await;
@@ -218,7 +217,7 @@ impl Retention {
                 is_done = audit_is_done && next_ms.is_some();
                 if let Some(next_ms) = next_ms
                     && is_done
-                    && self.has_indexes(tenant).await
+                    && self.has_indexes(&tenant).await
                 {
                     memory.seen.has_read(state, now, &tenant.uid);
                     memory.next_ms = next_ms;
@@ -230,7 +229,7 @@ impl Retention {
             }
         }
         visit.end().await;
-        is_done
+        (!is_done).then_some(tenant)
     }
 
     /// Builds the indexes that an upgrade left to be built. Without them searches take longer, so nothing else waits.
