@@ -4,9 +4,9 @@
 //!
 //! The visit that is due first begins first. A tenant whose visit left work is due again at once, behind all tenants that are due
 //! already. Tenants whose last visit failed have places of their own: unavailable databases delay no others, and a flood of work delays
-//! no retry.
+//! no retry. Where visits may hang, a slow one leaves its place to the next.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,10 +46,12 @@ type Queue<J> = BTreeMap<(Duration, u64), (Arc<str>, J)>;
 pub struct Timetable<J> {
     /// The most visits at once, without those of [`Lane::Aside`].
     pub at_once: usize,
+    /// A visit that takes longer leaves its place to one that waits.
+    pub slow: Option<Duration>,
     waiting: [Queue<J>; 2],
     planned: u64,
-    /// How many visits run, by lane.
-    running: [usize; 2],
+    /// The visits that have a place, by lane: when they began, and their tenants.
+    running: [BTreeSet<(Duration, Arc<str>)>; 2],
     /// The tenants with a visit that waits or runs.
     known: HashSet<Arc<str>>,
     /// When the round began that is under way, and the tenants that it still has to visit.
@@ -60,7 +62,7 @@ impl<J> Timetable<J> {
     /// Creates a timetable without visits.
     pub fn new(at_once: usize) -> Self {
         let (waiting, running, known) = Default::default();
-        Self { at_once, waiting, planned: 0, running, known, round: None }
+        Self { at_once, slow: None, waiting, planned: 0, running, known, round: None }
     }
 
     /// Plans a visit. Returns `false`, and changes nothing, if a visit of this tenant waits or runs.
@@ -73,17 +75,20 @@ impl<J> Timetable<J> {
         is_new
     }
 
-    /// Begins the next visit, if one is due and a place is free.
+    /// Begins the next visit, if one is due and a place is free or has a slow visit.
     pub fn begin(&mut self, now: Duration) -> Option<(Visit, J)> {
         let (_, lane) = self.next().filter(|(at, _)| *at <= now)?;
         let (_, (uid, job)) = self.waiting[lane as usize].pop_first()?;
-        self.running[lane as usize] += 1;
+        if !self.is_free(lane) {
+            self.running[lane as usize].pop_first();
+        }
+        self.running[lane as usize].insert((now, Arc::clone(&uid)));
         Some((Visit { uid, lane, begun: now }, job))
     }
 
     /// Ends a visit, whose tenant may be visited again.
     pub fn end(&mut self, visit: &Visit) {
-        self.running[visit.lane as usize] -= 1;
+        self.running[visit.lane as usize].remove(&(visit.begun, Arc::clone(&visit.uid)));
         if let Some((_, left)) = &mut self.round {
             left.remove(&visit.uid);
         }
@@ -93,9 +98,12 @@ impl<J> Timetable<J> {
     /// When the next visit can begin, and its lane. `None`: not before a visit ends or is planned.
     pub fn next(&self) -> Option<(Duration, Lane)> {
         let first = |lane: Lane| {
-            let ((due, _), _) =
-                self.waiting[lane as usize].first_key_value().filter(|_| self.is_free(lane))?;
-            Some((*due, lane))
+            let ((due, _), _) = self.waiting[lane as usize].first_key_value()?;
+            let free = match self.is_free(lane) {
+                true => Duration::ZERO,
+                false => self.running[lane as usize].first()?.0 + self.slow?,
+            };
+            Some(((*due).max(free), lane))
         };
         [Lane::Main, Lane::Aside].into_iter().filter_map(first).min()
     }
@@ -105,7 +113,7 @@ impl<J> Timetable<J> {
             Lane::Main => self.at_once,
             Lane::Aside => ASIDE,
         };
-        self.running[lane as usize] < places
+        self.running[lane as usize].len() < places
     }
 
     /// Begins a round, unless one is under way: of each visit that waits or runs.
@@ -362,6 +370,23 @@ mod tests {
         assert_eq!(round(&mut timetable, INTERVAL, |_| End::Done), ["0000"]);
         assert!(plan(&mut timetable, "new", INTERVAL));
         assert_eq!(round(&mut timetable, INTERVAL, |_| End::Done), ["new"]);
+    }
+
+    #[test]
+    fn slow_visits_leave_their_places_to_those_that_wait() {
+        let mut timetable = timetable(PLACES);
+        timetable.slow = Some(millis(100));
+        let slow = begun(&mut timetable, 0);
+        assert_eq!((slow.len(), next(&timetable)), (PLACES, None), "none waits");
+        assert!(["one", "two"].into_iter().all(|uid| plan(&mut timetable, uid, 10)));
+        assert_eq!((begun(&mut timetable, 99).len(), next(&timetable)), (0, Some(millis(100))));
+        assert_eq!(begun(&mut timetable, 100).len(), 2);
+        assert!(!plan(&mut timetable, "0000", 100), "it still runs");
+        for visit in &slow {
+            timetable.end(visit);
+        }
+        assert!((0..PLACES).all(|number| plan(&mut timetable, &name(number), 101)));
+        assert_eq!((begun(&mut timetable, 101).len(), next(&timetable)), (PLACES - 2, Some(millis(200))));
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //! sweep.
 
 use std::collections::BTreeSet;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,10 +9,9 @@ use docket_board::{Board, ReportedHealth};
 use docket_crds::WebhookConfig;
 use docket_program::clock::Clock;
 use docket_store::{Connection, StoreError, contacts, health};
-use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::rounds::{Lane, Rounds};
 use crate::telemetry::{Metrics, Task};
 use crate::tenants::{ServedTenant, Tenants, UNKNOWN_CUSTOMER};
 
@@ -23,7 +21,7 @@ const EVERY: Duration = Duration::from_secs(5);
 const READ: Duration = Duration::from_secs(30);
 /// Tenants whose health is read at once: one whose database is slow does not hold up the others.
 const AT_ONCE: usize = 4;
-/// A read that takes longer leaves its place to the next tenant: however many databases hang, those of others are read.
+/// A report that takes longer leaves its place to the next tenant: however many databases hang, those of others are read.
 const SLOW: Duration = Duration::from_secs(2);
 /// One worker of all reads a tenant's health in this time. It is shorter than [`EVERY`], so that the turn has expired
 /// when the same worker comes again.
@@ -56,44 +54,32 @@ pub async fn run(
     clock: Clock,
     shutdown: CancellationToken,
 ) {
-    let places = Semaphore::new(AT_ONCE);
-    let report = async |tenant: Arc<ServedTenant>| {
-        let place = places.acquire().await;
-        // Another worker has just reported, perhaps before our attempts, or Redis is unavailable: retry later.
-        match board.turn(&format!("health:{}", tenant.config.uid), TURN).await {
-            Ok(true) => {
-                let mut published = pin!(publish(&tenant, &board));
-                let is_published = match tokio::time::timeout(SLOW, &mut published).await {
-                    Ok(is_published) => is_published,
-                    Err(_) => {
-                        drop(place);
-                        published.await
-                    }
-                };
-                metrics.upkeep.visited(Task::Report, is_published);
-            }
-            Ok(false) | Err(_) => active.note(&tenant.config.uid),
-        }
-        Arc::clone(&tenant.uid)
-    };
-    let (mut reports, mut running) = (FuturesUnordered::new(), BTreeSet::new());
+    let mut rounds = Rounds::new(Task::Report, clock.clone(), Arc::clone(&metrics), AT_ONCE);
+    rounds.timetable.slow = Some(SLOW);
     let mut next = Box::pin(clock.sleep(EVERY));
     loop {
+        let visit = |_, tenant| report(tenant, Arc::clone(&active), Arc::clone(&board), Arc::clone(&metrics));
         tokio::select! {
-            Some(uid) = reports.next() => {
-                running.remove::<Arc<str>>(&uid);
-                continue;
-            }
+            Some(_) = rounds.next(visit) => continue,
             () = &mut next => next.set(clock.sleep(EVERY)),
             () = shutdown.cancelled() => return,
         }
         for tenant in active.take().iter().filter_map(|uid| tenants.by_uid(uid)) {
+            let uid = Arc::clone(&tenant.uid);
             // A tenant whose report is not ready waits for the next round.
-            match running.insert(Arc::clone(&tenant.uid)) {
-                true => reports.push(report(tenant)),
-                false => active.note(&tenant.uid),
+            if !rounds.timetable.plan(&uid, Lane::Main, clock.elapsed(), tenant) {
+                active.note(&uid);
             }
         }
+    }
+}
+
+/// Publishes the health of a tenant's webhooks, unless another worker has just done so.
+async fn report(tenant: Arc<ServedTenant>, active: Arc<Active>, board: Arc<Board>, metrics: Arc<Metrics>) {
+    match board.turn(&format!("health:{}", tenant.config.uid), TURN).await {
+        Ok(true) => metrics.upkeep.visited(Task::Report, publish(&tenant, &board).await),
+        // The other worker reported perhaps before our attempts, or Redis is unavailable: retry later.
+        Ok(false) | Err(_) => active.note(&tenant.uid),
     }
 }
 
