@@ -17,6 +17,8 @@ use crate::telemetry::{Metrics, Task};
 
 /// Visits at once in [`Lane::Aside`].
 pub const ASIDE: usize = 2;
+/// The shortest time between two visits in [`Lane::Part`].
+const APART: Duration = Duration::from_secs(1);
 
 /// Where a visit waits until a place is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,6 +27,8 @@ pub enum Lane {
     Main,
     /// Visits of tenants whose last visit failed wait here. Their databases are slow.
     Aside,
+    /// Visits that continue earlier ones wait here. One runs at a time, in a place of [`Lane::Main`], and the next a second later.
+    Part,
 }
 
 /// A visit that has begun.
@@ -36,6 +40,8 @@ pub struct Visit {
     pub lane: Lane,
     /// When it began.
     pub begun: Duration,
+    /// When it has ended: whether it is to be repeated.
+    pub again: bool,
 }
 
 /// The visits of a lane that wait, with their tenants: by due time, then in the order in which they were planned.
@@ -48,12 +54,14 @@ pub struct Timetable<J> {
     pub at_once: usize,
     /// A visit that takes longer leaves its place to one that waits.
     pub slow: Option<Duration>,
-    waiting: [Queue<J>; 2],
+    waiting: [Queue<J>; 3],
     planned: u64,
     /// The visits that have a place, by lane: when they began, and their tenants.
-    running: [BTreeSet<(Duration, Arc<str>)>; 2],
-    /// The tenants with a visit that waits or runs.
-    known: HashSet<Arc<str>>,
+    running: [BTreeSet<(Duration, Arc<str>)>; 3],
+    /// The tenants with a visit that waits or runs, and whether it is to be repeated.
+    known: HashMap<Arc<str>, bool>,
+    /// When the next visit in [`Lane::Part`] may begin.
+    part_at: Duration,
     /// When the round began that is under way, and the tenants that it still has to visit.
     round: Option<(Duration, HashSet<Arc<str>>)>,
 }
@@ -61,18 +69,36 @@ pub struct Timetable<J> {
 impl<J> Timetable<J> {
     /// Creates a timetable without visits.
     pub fn new(at_once: usize) -> Self {
-        let (waiting, running, known) = Default::default();
-        Self { at_once, slow: None, waiting, planned: 0, running, known, round: None }
+        let (waiting, planned, running, known, part_at) = Default::default();
+        Self { at_once, slow: None, waiting, planned, running, known, part_at, round: None }
     }
 
     /// Plans a visit. Returns `false`, and changes nothing, if a visit of this tenant waits or runs.
     pub fn plan(&mut self, uid: &Arc<str>, lane: Lane, due: Duration, job: J) -> bool {
-        let is_new = self.known.insert(Arc::clone(uid));
+        let is_new = !self.has(uid);
         if is_new {
+            self.known.insert(Arc::clone(uid), false);
             self.planned += 1;
             self.waiting[lane as usize].insert((due, self.planned), (Arc::clone(uid), job));
         }
         is_new
+    }
+
+    /// Whether a visit of this tenant waits or runs.
+    pub fn has(&self, uid: &str) -> bool {
+        self.known.contains_key(uid)
+    }
+
+    /// The tenants with a visit that waits or runs.
+    pub fn uids(&self) -> HashSet<Arc<str>> {
+        self.known.keys().cloned().collect()
+    }
+
+    /// Records that the visit of this tenant that waits or runs may miss what is new. Returns `false` if there is none.
+    pub fn repeat(&mut self, uid: &str) -> bool {
+        let Some(again) = self.known.get_mut(uid) else { return false };
+        *again = true;
+        true
     }
 
     /// Begins the next visit, if one is due and a place is free or has a slow visit.
@@ -83,16 +109,19 @@ impl<J> Timetable<J> {
             self.running[lane as usize].pop_first();
         }
         self.running[lane as usize].insert((now, Arc::clone(&uid)));
-        Some((Visit { uid, lane, begun: now }, job))
+        Some((Visit { uid, lane, begun: now, again: false }, job))
     }
 
-    /// Ends a visit, whose tenant may be visited again.
-    pub fn end(&mut self, visit: &Visit) {
+    /// Ends a visit, whose tenant may be visited again. Returns whether it is to be repeated.
+    pub fn end(&mut self, visit: &Visit, now: Duration) -> bool {
         self.running[visit.lane as usize].remove(&(visit.begun, Arc::clone(&visit.uid)));
+        if visit.lane == Lane::Part {
+            self.part_at = now + APART;
+        }
         if let Some((_, left)) = &mut self.round {
             left.remove(&visit.uid);
         }
-        self.known.remove(&visit.uid);
+        self.known.remove(&visit.uid).unwrap_or_default()
     }
 
     /// When the next visit can begin, and its lane. `None`: not before a visit ends or is planned.
@@ -100,26 +129,28 @@ impl<J> Timetable<J> {
         let first = |lane: Lane| {
             let ((due, _), _) = self.waiting[lane as usize].first_key_value()?;
             let free = match self.is_free(lane) {
+                true if lane == Lane::Part => self.part_at,
                 true => Duration::ZERO,
                 false => self.running[lane as usize].first()?.0 + self.slow?,
             };
             Some(((*due).max(free), lane))
         };
-        [Lane::Main, Lane::Aside].into_iter().filter_map(first).min()
+        [Lane::Main, Lane::Aside, Lane::Part].into_iter().filter_map(first).min()
     }
 
     fn is_free(&self, lane: Lane) -> bool {
-        let places = match lane {
-            Lane::Main => self.at_once,
-            Lane::Aside => ASIDE,
-        };
-        self.running[lane as usize].len() < places
+        let [main, aside, part] = self.running.each_ref().map(BTreeSet::len);
+        match lane {
+            Lane::Main => main + part < self.at_once,
+            Lane::Aside => aside < ASIDE,
+            Lane::Part => part == 0 && main < self.at_once,
+        }
     }
 
     /// Begins a round, unless one is under way: of each visit that waits or runs.
     fn begin_round(&mut self, now: Duration) {
         if self.round.is_none() {
-            self.round = Some((now, self.known.clone()));
+            self.round = Some((now, self.uids()));
         }
     }
 
@@ -190,13 +221,20 @@ impl<J, T: Send + 'static> Rounds<J, T> {
             Ok((id, returned)) => (id, Ok(returned)),
             Err(error) => (error.id(), Err(error)),
         };
-        let visit = self.running.remove(&id)?;
+        let mut visit = self.running.remove(&id)?;
         if result.is_err() {
             self.metrics.upkeep.visited(self.task, false);
         }
-        self.timetable.end(&visit);
+        visit.again = self.timetable.end(&visit, self.clock.elapsed());
         self.complete_round();
         Some((visit, result))
+    }
+
+    /// Cuts off all visits, and forgets those that wait and the round.
+    pub fn clear(&mut self) {
+        let Timetable { at_once, slow, .. } = self.timetable;
+        self.timetable = Timetable { slow, ..Timetable::new(at_once) };
+        (self.tasks, self.running) = Default::default();
     }
 }
 
@@ -248,7 +286,7 @@ mod tests {
 
     /// Ends a visit and plans the next one, as the detector does.
     fn end(timetable: &mut Timetable<()>, visit: &Visit, end: End, now: u64) {
-        timetable.end(visit);
+        timetable.end(visit, millis(now));
         let later = visit.begun + millis(INTERVAL);
         let (lane, due) = match end {
             End::Done => (Lane::Main, later),
@@ -383,10 +421,27 @@ mod tests {
         assert_eq!(begun(&mut timetable, 100).len(), 2);
         assert!(!plan(&mut timetable, "0000", 100), "it still runs");
         for visit in &slow {
-            timetable.end(visit);
+            timetable.end(visit, millis(101));
         }
         assert!((0..PLACES).all(|number| plan(&mut timetable, &name(number), 101)));
         assert_eq!((begun(&mut timetable, 101).len(), next(&timetable)), (PLACES - 2, Some(millis(200))));
+    }
+
+    #[test]
+    fn parts_have_one_place_of_the_others_and_run_a_second_apart() {
+        let mut timetable = Timetable::new(2);
+        assert!(["a", "b"].into_iter().all(|uid| timetable.plan(&uid.into(), Lane::Part, millis(500), ())));
+        let a = begun(&mut timetable, 500);
+        assert_eq!((a.len(), next(&timetable)), (1, None), "the other one waits for the first");
+        timetable.end(&a[0], millis(800));
+        assert_eq!(next(&timetable), Some(millis(1_800)));
+        assert!(["c", "d"].into_iter().all(|uid| plan(&mut timetable, uid, 900)));
+        let others = begun(&mut timetable, 1_799);
+        assert_eq!((others.len(), next(&timetable)), (2, None), "no place is free");
+        timetable.end(&others[0], millis(1_900));
+        assert!(plan(&mut timetable, "e", 1_850));
+        let b = begun(&mut timetable, 1_900);
+        assert_eq!(b.iter().map(|visit| &*visit.uid).collect::<Vec<_>>(), ["b"], "due first");
     }
 
     #[test]
@@ -396,18 +451,31 @@ mod tests {
         assert!(["1", "2"].into_iter().all(|uid| plan(&mut timetable, uid, 0)));
         let visits = begun(&mut timetable, 10);
         timetable.begin_round(millis(10));
-        timetable.end(&visits[0]);
+        timetable.end(&visits[0], millis(15));
         // The next one begins after this one.
         assert!(["1", "3"].into_iter().all(|uid| plan(&mut timetable, uid, 15)));
         let others = begun(&mut timetable, 20);
         timetable.begin_round(millis(20));
-        timetable.end(&others[1]);
+        timetable.end(&others[1], millis(25));
         assert_eq!((timetable.complete_round(millis(25)), timetable.round.is_some()), (None, true));
-        timetable.end(&visits[1]);
+        timetable.end(&visits[1], millis(40));
         assert_eq!(timetable.complete_round(millis(40)), Some(millis(30)));
         assert!(timetable.round.is_none());
-        timetable.end(&others[0]);
+        timetable.end(&others[0], millis(45));
         timetable.begin_round(millis(50));
         assert_eq!(timetable.complete_round(millis(51)), Some(millis(1)), "there is no tenant");
+    }
+
+    #[test]
+    fn visit_that_may_miss_something_is_to_be_repeated_once() {
+        let mut timetable = timetable(1);
+        assert!(!timetable.repeat("another"));
+        let visit = begin(&mut timetable, 0).expect("due");
+        assert!(timetable.repeat("0000") && timetable.repeat("0000"));
+        assert!(!plan(&mut timetable, "0000", 1));
+        assert!(timetable.end(&visit, millis(1)));
+        assert!(plan(&mut timetable, "0000", 1));
+        let visit = begin(&mut timetable, 1).expect("due");
+        assert!(!timetable.end(&visit, millis(2)));
     }
 }

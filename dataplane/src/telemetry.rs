@@ -20,7 +20,7 @@ use prometheus_client::registry::Registry;
 
 pub use delivery::{Call, DeliveryMetrics, Jobs, LeasePart, Running};
 pub use stores::StoreMetrics;
-pub use upkeep::{Round, Task, UpkeepMetrics};
+pub use upkeep::{Task, UpkeepMetrics};
 
 /// The limits at which tenants are counted.
 const COUNTED: [Limit; 6] = [

@@ -1,7 +1,5 @@
 //! Metrics of upkeep: the work that a process repeats in the databases of its tenants.
 
-use std::collections::HashSet;
-use std::hash::Hash;
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
@@ -138,46 +136,6 @@ impl UpkeepMetrics {
     }
 }
 
-/// A round over the tenants of a process: which visits are left. Times are by a monotonic clock.
-#[derive(Debug)]
-pub struct Round<K> {
-    begun: Duration,
-    /// `None`: no round is under way.
-    left: Option<HashSet<K>>,
-}
-
-impl<K> Default for Round<K> {
-    fn default() -> Self {
-        Self { begun: Duration::ZERO, left: None }
-    }
-}
-
-impl<K: Eq + Hash> Round<K> {
-    /// Begins a round of these visits, unless one is under way: a round that takes longer than the time between two rounds ends, too.
-    pub fn begin(&mut self, visits: impl IntoIterator<Item = K>, now: Duration) {
-        if self.left.is_none() {
-            (self.begun, self.left) = (now, Some(visits.into_iter().collect()));
-        }
-    }
-
-    /// Whether a round is under way.
-    pub fn is_under_way(&self) -> bool {
-        self.left.is_some()
-    }
-
-    /// Ends a visit, which may belong to no round. Call [`complete`](Self::complete) then.
-    pub fn visited(&mut self, visit: &K) {
-        if let Some(left) = &mut self.left {
-            left.remove(visit);
-        }
-    }
-
-    /// Ends the round if no visit is left, and returns how long it took.
-    pub fn complete(&mut self, now: Duration) -> Option<Duration> {
-        self.left.take_if(|left| left.is_empty()).map(|_| now.saturating_sub(self.begun))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use prometheus_client::encoding::text::encode;
@@ -221,21 +179,5 @@ mod tests {
         ] {
             assert!(after.lines().any(|line| line == series), "{series} in:\n{after}");
         }
-    }
-
-    #[test]
-    fn round_ends_with_its_last_visit_however_long_it_takes() {
-        let (mut round, at) = (Round::default(), Duration::from_secs);
-        assert_eq!(round.complete(at(1)), None, "none has begun");
-        round.begin([1, 2], at(10));
-        round.visited(&1);
-        // The next one begins after this one.
-        round.begin([1, 2, 3], at(20));
-        round.visited(&3);
-        assert_eq!((round.complete(at(25)), round.is_under_way()), (None, true));
-        round.visited(&2);
-        assert_eq!((round.complete(at(40)), round.is_under_way()), (Some(at(30)), false));
-        round.begin([], at(50));
-        assert_eq!(round.complete(at(51)), Some(at(1)), "there is no tenant");
     }
 }

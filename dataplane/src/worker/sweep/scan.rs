@@ -11,11 +11,12 @@ use docket_domain::delivery::{DeliveryId, Due};
 use docket_program::clock::{Clock, millis};
 use docket_schedule::Schedule;
 use docket_store::deliveries::{self, Dead, HandOffs, MOST_COUNTED, Missing};
-use docket_store::{Database, StoreError, idempotency, unfolded};
+use docket_store::{Database, DatabaseState, StoreError, idempotency, unfolded};
 use jiff::Timestamp;
 
 use crate::telemetry::Metrics;
 use crate::tenants::{SOURCE_LAG, ServedTenant, Tenants};
+use crate::worker::report;
 
 /// Rows per page.
 const PAGE: i64 = 500;
@@ -60,6 +61,16 @@ pub(super) enum Found {
     Cut(DeliveryId),
 }
 
+/// A sweep that waits: its tenant, whose leases end, the delivery after which it begins, and how much it may schedule.
+pub(super) type Sweep = (Arc<ServedTenant>, Option<Dead>, Option<DeliveryId>, Extent);
+
+/// A sweep that has ended.
+pub(super) struct Swept {
+    /// What the database looked like before, if it was read from the start and the health of webhooks was published.
+    pub(super) state: Option<DatabaseState>,
+    pub(super) result: Result<Found, StoreError>,
+}
+
 /// The dependencies of a sweep.
 #[derive(Clone)]
 pub(super) struct Scan {
@@ -79,9 +90,25 @@ pub(super) struct Scan {
 }
 
 impl Scan {
+    /// Sweeps a tenant, and publishes the health of its webhooks.
+    pub(super) async fn sweep(self, (tenant, dead, after, extent): Sweep) -> Swept {
+        let state = tenant.store.database().state();
+        let visit = tenant.store.visit();
+        let result = self.run(&tenant, dead, after, extent).await;
+        // After a loss each process sweeps everything; one report of the health is enough, by the next sweep.
+        let mut is_reported = result.is_ok() && extent == Extent::SomePages && after.is_none();
+        match &self.board {
+            Some(board) if is_reported => is_reported = report::publish(&tenant, board).await,
+            None if is_reported => report::warn(&tenant).await,
+            _ => {}
+        }
+        visit.end().await;
+        Swept { state: state.filter(|_| is_reported), result }
+    }
+
     /// Schedules a tenant's unfinished deliveries that follow `after`. Leases of `dead` holders end. Other work on rows of before comes
     /// after that, and delays nothing.
-    pub(super) async fn run(
+    async fn run(
         &self,
         tenant: &ServedTenant,
         dead: Option<Dead>,
