@@ -1,4 +1,4 @@
-//! What both programs start with: clock, randomness, arguments, memory, logging and signals; and what both say about their process.
+//! What both programs start with: clock, randomness, arguments, memory, leaky buckets, logging and signals; and what both say about their process.
 //!
 //! The crates below a program never read the system's clock and never draw random numbers. They receive a [`clock::Clock`]
 //! and random bytes as arguments, so that a test can choose both:
@@ -17,6 +17,7 @@ pub mod apiserver;
 pub mod arguments;
 pub mod clock;
 pub mod embedded;
+pub mod leaky_bucket;
 pub mod licenses;
 pub mod logging;
 pub mod memory;
