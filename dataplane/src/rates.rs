@@ -1,6 +1,4 @@
 //! How often a tenant's clients may call: requests and sign-ins, each process its part of what the tenant may in all.
-//!
-//! A tenant's allowance is one time: when it will be whole again. One that is whole needs no memory.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -9,8 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use docket_crds::{Limit, Limits};
+use docket_program::clock::whole_seconds;
+use docket_program::leaky_bucket::{LeakyBucket, Rate};
 
-/// Allowances that are whole are forgotten when there are twice as many as after the last time, and at least this many.
+/// Empty buckets are forgotten when there are twice as many buckets as after the last time, and at least this many.
 const MANY: usize = 1_000;
 
 /// A caller that asked so lately counts as one that asks.
@@ -26,10 +26,10 @@ pub struct OverLimit {
     pub seconds: u64,
 }
 
-/// The allowances of all tenants in this process.
+/// The buckets of all tenants in this process.
 #[derive(Debug)]
 pub struct Rates {
-    allowances: Mutex<Allowances>,
+    buckets: Mutex<Buckets>,
     /// Among how many processes each limit is divided.
     processes: AtomicU32,
     /// Callers are known by a keyed hash.
@@ -37,9 +37,9 @@ pub struct Rates {
 }
 
 #[derive(Debug, Default)]
-struct Allowances {
-    /// When each is whole again.
-    whole_at: HashMap<(Arc<str>, Kind), Duration>,
+struct Buckets {
+    /// The buckets that may not be empty.
+    filled: HashMap<(Arc<str>, Kind), LeakyBucket>,
     /// Which callers of each tenant asked last.
     asked: HashMap<Arc<str>, Asked>,
     after_last_sweep: usize,
@@ -62,32 +62,9 @@ enum Kind {
     SignInsOfStrangers,
 }
 
-/// So many at once after a quiet time, and then one in each interval.
-#[derive(Debug, Clone, Copy)]
-struct Pace {
-    every: Duration,
-    at_once: u32,
-}
-
-impl Pace {
-    /// The part of one process in `count` per `time`.
-    fn new(count: u32, time: Duration, at_once: u32, processes: u32) -> Self {
-        Self { every: time * processes / count.max(1), at_once: (at_once / processes).max(1) }
-    }
-
-    /// When the allowance is whole again after one more. Errors: how long that one has to wait.
-    fn take(self, whole_at: Option<Duration>, now: Duration) -> Result<Duration, Duration> {
-        let whole_at = whole_at.unwrap_or_default().max(now) + self.every;
-        match (whole_at - now).checked_sub(self.every * self.at_once) {
-            None | Some(Duration::ZERO) => Ok(whole_at),
-            Some(wait) => Err(wait),
-        }
-    }
-}
-
 impl Default for Rates {
     fn default() -> Self {
-        Self { allowances: Mutex::default(), processes: AtomicU32::new(1), hasher: RandomState::new() }
+        Self { buckets: Mutex::default(), processes: AtomicU32::new(1), hasher: RandomState::new() }
     }
 }
 
@@ -107,9 +84,9 @@ impl Rates {
         limits: &Limits,
         now: Duration,
     ) -> Result<(), OverLimit> {
-        let Limits { requests_per_second: count, request_burst: at_once, .. } = *limits;
-        let all = Pace::new(count, Duration::from_secs(1), at_once, self.processes());
-        let half = Pace::new(count, Duration::from_secs(2), at_once / 2, self.processes());
+        let Limits { requests_per_second: count, request_burst: burst, .. } = *limits;
+        let all = self.rate(count, Duration::from_secs(1), burst);
+        let half = self.rate(count, Duration::from_secs(2), burst / 2);
         let caller = self.hasher.hash_one(caller);
         self.lock().request(tenant, (caller, half), all, now).map_err(over(Limit::RequestsPerSecond))
     }
@@ -123,75 +100,69 @@ impl Rates {
         known: bool,
         now: Duration,
     ) -> Result<(), OverLimit> {
-        let pace = |count| Pace::new(count, Duration::from_secs(60), count, self.processes());
-        let all = (Kind::SignIns, pace(limits.sign_ins_per_minute));
-        let strangers = (Kind::SignInsOfStrangers, pace(limits.sign_ins_per_minute / 2));
-        let both = [all, strangers];
-        let taken = if known { &both[..1] } else { &both };
-        self.lock().take(tenant, taken, now).map_err(over(Limit::SignInsPerMinute))
+        let rate = |count| self.rate(count, Duration::from_secs(60), count);
+        let all = rate(limits.sign_ins_per_minute);
+        let strangers = (!known).then(|| rate(limits.sign_ins_per_minute / 2));
+        self.lock().sign_in(tenant, all, strangers, now).map_err(over(Limit::SignInsPerMinute))
     }
 
-    fn processes(&self) -> u32 {
-        self.processes.load(Ordering::Relaxed)
+    /// The part of this process in a limit of `count` per `time`, of which `burst` at once.
+    fn rate(&self, count: u32, time: Duration, burst: u32) -> Rate {
+        let processes = self.processes.load(Ordering::Relaxed);
+        Rate { every: time * processes / count.max(1), burst: (burst / processes).max(1) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Allowances> {
-        self.allowances.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Buckets> {
+        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Allowances {
-    /// Takes one of each, or none.
-    fn take(&mut self, tenant: &Arc<str>, of: &[(Kind, Pace)], now: Duration) -> Result<(), Duration> {
-        let mut taken = Vec::with_capacity(of.len());
-        for (kind, pace) in of {
-            taken.push((*kind, self.after_one(tenant, *kind, *pace, now)?));
-        }
-        self.keep(tenant, taken, now);
-        Ok(())
-    }
-
-    /// Takes one of all that the tenant may, and one of its caller's half.
+impl Buckets {
+    /// Adds a request to the tenant's bucket and to its caller's, or to neither. Errors: how long the request has to wait.
     fn request(
         &mut self,
         tenant: &Arc<str>,
-        (caller, half): (u64, Pace),
-        all: Pace,
+        (caller, half): (u64, Rate),
+        all: Rate,
         now: Duration,
     ) -> Result<(), Duration> {
         let others_ask = self.ask(tenant, caller, now);
-        let whole_at = self.after_one(tenant, Kind::Requests, all, now)?;
-        let is_scarce = whole_at - now > all.every * all.at_once / 2;
-        let own = match self.after_one(tenant, Kind::RequestsOf(caller), half, now) {
-            Err(wait) if others_ask && is_scarce => return Err(wait),
-            // Used up, should others ask later.
-            own => own.unwrap_or(now + half.every * half.at_once),
-        };
-        self.keep(tenant, [(Kind::Requests, whole_at), (Kind::RequestsOf(caller), own)], now);
+        let bucket = self.bucket(tenant, Kind::Requests);
+        bucket.try_add(all, now)?;
+        let is_scarce = bucket.level(now) > all.full() / 2;
+        let own = self.bucket(tenant, Kind::RequestsOf(caller));
+        if !others_ask || !is_scarce {
+            // The caller's bucket may be full when others ask later.
+            own.add_up_to(half, now);
+        } else if let Err(wait) = own.try_add(half, now) {
+            self.bucket(tenant, Kind::Requests).remove(all.every);
+            return Err(wait);
+        }
+        self.forget_empty(now);
         Ok(())
     }
 
-    /// When this allowance is whole again after one more. Errors: how long that one has to wait.
-    fn after_one(
+    /// Adds a sign-in to the tenant's bucket and, at a rate of strangers, to theirs, or to neither. Errors: how long the sign-in has to wait.
+    fn sign_in(
         &mut self,
         tenant: &Arc<str>,
-        kind: Kind,
-        pace: Pace,
+        all: Rate,
+        strangers: Option<Rate>,
         now: Duration,
-    ) -> Result<Duration, Duration> {
-        let known = self.whole_at.get_mut(&(Arc::clone(tenant), kind));
-        let known = known.map(|whole_at| {
-            // A limit that was raised counts at once: what the lower one has used up is no more than all of this one.
-            *whole_at = (*whole_at).min(now + pace.every * pace.at_once);
-            *whole_at
-        });
-        pace.take(known, now)
+    ) -> Result<(), Duration> {
+        self.bucket(tenant, Kind::SignIns).try_add(all, now)?;
+        if let Some(rate) = strangers
+            && let Err(wait) = self.bucket(tenant, Kind::SignInsOfStrangers).try_add(rate, now)
+        {
+            self.bucket(tenant, Kind::SignIns).remove(all.every);
+            return Err(wait);
+        }
+        self.forget_empty(now);
+        Ok(())
     }
 
-    fn keep(&mut self, tenant: &Arc<str>, taken: impl IntoIterator<Item = (Kind, Duration)>, now: Duration) {
-        self.whole_at
-            .extend(taken.into_iter().map(|(kind, whole_at)| ((Arc::clone(tenant), kind), whole_at)));
-        self.forget_whole(now);
+    fn bucket(&mut self, tenant: &Arc<str>, kind: Kind) -> &mut LeakyBucket {
+        self.filled.entry((Arc::clone(tenant), kind)).or_default()
     }
 
     /// Notes that this caller asks. Returns whether others of its tenant do, too.
@@ -205,17 +176,17 @@ impl Allowances {
         asked.before.is_some_and(|(_, at)| now < at + LATELY)
     }
 
-    fn forget_whole(&mut self, now: Duration) {
-        if self.whole_at.len() > MANY.max(2 * self.after_last_sweep) {
-            self.whole_at.retain(|_, whole_at| *whole_at > now);
+    fn forget_empty(&mut self, now: Duration) {
+        if self.filled.len() > MANY.max(2 * self.after_last_sweep) {
+            self.filled.retain(|_, bucket| !bucket.level(now).is_zero());
             self.asked.retain(|_, asked| now < asked.last.1 + LATELY);
-            self.after_last_sweep = self.whole_at.len();
+            self.after_last_sweep = self.filled.len();
         }
     }
 }
 
 fn over(limit: Limit) -> impl Fn(Duration) -> OverLimit {
-    move |wait| OverLimit { limit, seconds: wait.as_secs() + u64::from(wait.subsec_nanos() > 0) }
+    move |wait| OverLimit { limit, seconds: whole_seconds(wait) }
 }
 
 #[cfg(test)]
@@ -312,14 +283,14 @@ mod tests {
     }
 
     #[test]
-    fn allowances_that_are_whole_again_are_forgotten() {
+    fn buckets_that_are_empty_again_are_forgotten() {
         let (rates, limits) = (Rates::default(), limits(10, 10, 2));
         for tenant in 0..10_000_u64 {
             let now = Duration::from_secs(tenant);
             rates.request(&tenant.to_string().into(), "ada", &limits, now).expect("its first");
         }
         let kept = rates.lock();
-        let kept = (kept.whole_at.len(), kept.asked.len());
+        let kept = (kept.filled.len(), kept.asked.len());
         assert!(kept.0 <= MANY && kept.1 <= MANY, "{kept:?}");
     }
 }
