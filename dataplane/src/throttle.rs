@@ -11,29 +11,30 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use docket_listener::source::{Source, network};
-use docket_program::clock::millis;
+use docket_program::clock::{millis, whole_seconds};
+use docket_program::leaky_bucket::LeakyBucket;
 
 /// How many wrong guesses are free. Each further one doubles the wait, up to the longest. One guess is forgotten in the
 /// longest wait, so that this is also the pace of a patient guesser.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
-    free: i64,
-    longest_ms: i64,
+    free: u32,
+    longest: Duration,
 }
 
 /// The limits for one user from one source.
-const PER_USER_AND_SOURCE: Patience = Patience { free: 5, longest_ms: 5 * 60 * 1000 };
+const PER_USER_AND_SOURCE: Patience = Patience { free: 5, longest: Duration::from_secs(5 * 60) };
 /// The limits for one user from all sources.
-const PER_USER: Patience = Patience { free: 20, longest_ms: 30 * 1000 };
+const PER_USER: Patience = Patience { free: 20, longest: Duration::from_secs(30) };
 /// The limits for all users of a tenant from one source, such as an office behind one address.
-const PER_SOURCE: Patience = Patience { free: 50, longest_ms: 60 * 1000 };
+const PER_SOURCE: Patience = Patience { free: 50, longest: Duration::from_secs(60) };
 /// The limits for one source over all client codes that it names, real or invented: each code is a tenant of its own to the others.
-const PER_SOURCE_OF_CODES: Patience = Patience { free: 200, longest_ms: 60 * 1000 };
+const PER_SOURCE_OF_CODES: Patience = Patience { free: 200, longest: Duration::from_secs(60) };
 /// A count without a guess for this long is forgotten.
-const FORGET_MS: i64 = 15 * 60 * 1000;
+const FORGET: Duration = Duration::from_secs(15 * 60);
 /// For how long a user is known at a source after a sign-in.
 pub const KNOWN_MS: i64 = 7 * 24 * 3600 * 1000;
-/// The most counts, and the most known users, in memory; some 40 bytes each. When there are this many, the older half is
+/// The most counts, and the most known users, in memory; some 60 bytes each. When there are this many, the older half is
 /// forgotten.
 const MAX_ENTRIES: usize = 100_000;
 /// How often a tenant's audit is asked at most who signed in lately.
@@ -80,31 +81,36 @@ struct Entries {
     learned: HashMap<u64, i64>,
 }
 
-/// Wrong guesses, as the time in which they are forgotten, counted from the last one.
+/// Wrong guesses. The bucket loses one of them in the longest wait.
 #[derive(Debug, Clone, Copy, Default)]
 struct Count {
-    debt_ms: i64,
-    last_ms: i64,
+    wrong: LeakyBucket,
+    /// The latest time of a guess that was counted.
+    last: Duration,
 }
 
 impl Count {
-    /// The count after one more guess.
-    fn with_guess(self, patience: Patience, now_ms: i64) -> Self {
-        let left_ms = self.debt_ms - (now_ms - self.last_ms).max(0);
-        Self { debt_ms: left_ms.max(0) + patience.longest_ms, last_ms: now_ms }
+    /// Counts a guess.
+    fn add(&mut self, patience: Patience, now: Duration) {
+        self.wrong.add(patience.longest, now);
+        self.last = self.last.max(now);
     }
 
-    /// The count without one of its guesses, which was right.
-    fn without_guess(self, patience: Patience) -> Self {
-        Self { debt_ms: (self.debt_ms - patience.longest_ms).max(0), ..self }
+    /// Uncounts a guess, which was right.
+    fn remove(&mut self, patience: Patience) {
+        self.wrong.remove(patience.longest);
     }
 
-    /// When the next guess may begin; `None`: at once, also one that read the clock before the last was counted.
-    fn open_at(self, patience: Patience) -> Option<i64> {
-        let wrong = self.debt_ms.div_euclid(patience.longest_ms)
-            + i64::from(self.debt_ms.rem_euclid(patience.longest_ms) > 0);
-        let over = wrong - patience.free;
-        (over >= 0).then(|| self.last_ms + (1000i64 << over.min(16)).min(patience.longest_ms))
+    /// When the next guess may begin; `None`: at once, also a guess that read the clock before the last one was counted. The wait
+    /// begins at the last guess, so it depends on how many guesses the bucket held then.
+    fn open_at(self, patience: Patience) -> Option<Duration> {
+        let over = self.wrong.count(patience.longest, self.last).checked_sub(patience.free)?;
+        Some(self.last + Duration::from_secs(1 << over.min(16)).min(patience.longest))
+    }
+
+    /// Whether the last guess was so long ago that the count no longer matters.
+    fn is_forgotten(self, now: Duration) -> bool {
+        now.saturating_sub(self.last) >= FORGET
     }
 }
 
@@ -137,21 +143,22 @@ impl Keys {
 impl Throttle {
     /// Refuses a guess that has to wait. Counts nothing.
     pub fn check(&self, guess: &Guess, now: Duration) -> Result<(), TryLater> {
-        self.lock().wait(&self.keys(guess), millis(now))
+        self.lock().wait(&self.keys(guess), now)
     }
 
     /// Counts a guess, or refuses one that has to wait. A refused guess is not counted.
     pub fn begin(&self, guess: &Guess, now: Duration) -> Result<(), TryLater> {
-        let (keys, now_ms) = (self.keys(guess), millis(now));
-        let mut entries = self.lock();
-        entries.wait(&keys, now_ms)?;
+        let (keys, mut entries) = (self.keys(guess), self.lock());
+        entries.wait(&keys, now)?;
         if entries.counts.len() + keys.counts().count() > MAX_ENTRIES {
-            forget_older_half(&mut entries.counts, |count| count.last_ms);
+            forget_older_half(&mut entries.counts, |count| millis(count.last));
         }
         for (key, patience) in keys.counts() {
             let count = entries.counts.entry(key).or_default();
-            let known = if now_ms - count.last_ms < FORGET_MS { *count } else { Count::default() };
-            *count = known.with_guess(patience, now_ms);
+            if count.is_forgotten(now) {
+                *count = Count::default();
+            }
+            count.add(patience, now);
         }
         Ok(())
     }
@@ -163,7 +170,7 @@ impl Throttle {
         let mut entries = self.lock();
         for (key, patience) in keys.counts() {
             if let Some(count) = entries.counts.get_mut(&key) {
-                *count = count.without_guess(patience);
+                count.remove(patience);
             }
         }
         let Some(at) = keys.at_source else { return };
@@ -233,17 +240,17 @@ impl Entries {
         known.is_some_and(|last_ms| now_ms - last_ms < KNOWN_MS)
     }
 
-    fn wait(&self, keys: &Keys, now_ms: i64) -> Result<(), TryLater> {
-        let is_known = self.is_known(keys, now_ms);
+    fn wait(&self, keys: &Keys, now: Duration) -> Result<(), TryLater> {
+        let is_known = self.is_known(keys, millis(now));
         let own = keys.at_source.as_ref().map(|at| at.user);
         let counts = keys.counts().filter(|(key, _)| !is_known || Some(*key) == own);
         let waits = counts.filter_map(|(key, patience)| {
-            let count = self.counts.get(&key).filter(|count| now_ms - count.last_ms < FORGET_MS)?;
-            Some(count.open_at(patience)? - now_ms)
+            let count = self.counts.get(&key).filter(|count| !count.is_forgotten(now))?;
+            Some(count.open_at(patience)?.saturating_sub(now))
         });
-        match waits.max().and_then(|wait_ms| u64::try_from(wait_ms).ok()) {
-            None | Some(0) => Ok(()),
-            Some(wait_ms) => Err(TryLater { seconds: wait_ms.div_ceil(1000) }),
+        match waits.max() {
+            None | Some(Duration::ZERO) => Ok(()),
+            Some(wait) => Err(TryLater { seconds: whole_seconds(wait) }),
         }
     }
 }
@@ -375,7 +382,7 @@ mod tests {
         let throttle = Throttle::default();
         let mut now_ms = 0;
         for n in 0..500 {
-            now_ms += PER_SOURCE.longest_ms;
+            now_ms += millis(PER_SOURCE.longest);
             assert_eq!(throttle.begin(&guess(&format!("u{n}"), 1), ms(now_ms)), Ok(()), "{n}");
             let right = guess(&format!("right{n}"), 1);
             assert_eq!(throttle.begin(&right, ms(now_ms)), Ok(()), "{n}");
@@ -443,7 +450,7 @@ mod tests {
         assert_eq!(tried, 20);
         let mut now = 1;
         for source in 0..=255 {
-            now += PER_USER.longest_ms;
+            now += millis(PER_USER.longest);
             assert_eq!(throttle.begin(&guess("u", source), ms(now)), Ok(()));
         }
         assert_eq!(throttle.begin(&guess("u", 7), ms(now)), Err(TryLater { seconds: 1 }));
@@ -474,7 +481,7 @@ mod tests {
         }
         assert_eq!(throttle.begin(&guess("u", 1), ms(now)), Err(TryLater { seconds: 300 }));
         for _ in 0..5 {
-            assert_eq!(throttle.begin(&guess("u", 1), ms(now + FORGET_MS)), Ok(()));
+            assert_eq!(throttle.begin(&guess("u", 1), ms(now) + FORGET), Ok(()));
         }
     }
 
