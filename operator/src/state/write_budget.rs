@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use docket_program::leaky_bucket::{LeakyBucket, Rate};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -9,25 +10,35 @@ use tokio::time::Instant;
 pub const WRITES_PER_SECOND: u32 = 100;
 /// How far the writes of users' changes hold those passes back, and how many of them may follow a quiet time at once.
 const SLACK: Duration = Duration::from_secs(1);
+/// The bucket of all writes. Passes that no user waits for fill its first half only.
+const RATE: Rate =
+    Rate { every: Duration::from_millis(1_000 / WRITES_PER_SECOND as u64), burst: 2 * WRITES_PER_SECOND };
 
 /// What is left for passes that no user's change caused: after a failover, a resync, news of pods and of deliveries. All
 /// writes are counted; those of users' changes never wait.
 #[derive(Debug, Default)]
-pub struct WriteBudget(Mutex<Option<Instant>>);
+pub struct WriteBudget(Mutex<Option<Begun>>);
+
+/// The time of the first write, and the writes since then.
+#[derive(Debug, Clone, Copy)]
+struct Begun {
+    at: Instant,
+    writes: LeakyBucket,
+}
 
 impl WriteBudget {
     /// A write is sent.
     pub fn spend(&self, now: Instant) {
-        let mut next = self.0.lock();
-        // A clock that starts within the slack of its own beginning has no earlier time.
-        let earliest = now.checked_sub(SLACK).unwrap_or(now);
-        let from = next.map_or(earliest, |next| next.clamp(earliest, now + SLACK));
-        *next = Some(from + Duration::from_secs(1) / WRITES_PER_SECOND);
+        let mut begun = self.0.lock();
+        let Begun { at, writes } = begun.get_or_insert(Begun { at: now, writes: LeakyBucket::default() });
+        writes.add_up_to(RATE, now.saturating_duration_since(*at));
     }
 
     /// When such a pass may begin; `None`: now.
     pub fn closed_until(&self, now: Instant) -> Option<Instant> {
-        self.0.lock().filter(|next| *next > now)
+        let Begun { at, writes } = (*self.0.lock())?;
+        let level = writes.level(now.saturating_duration_since(at));
+        (level > SLACK).then(|| now + (level - SLACK))
     }
 }
 
