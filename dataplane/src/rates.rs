@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use docket_crds::{Limit, Limits};
 use docket_program::clock::whole_seconds;
 use docket_program::leaky_bucket::{LeakyBucket, Rate};
+use parking_lot::Mutex;
 
 /// Empty buckets are forgotten when there are twice as many buckets as after the last time, and at least this many.
 const MANY: usize = 1_000;
@@ -88,7 +89,7 @@ impl Rates {
         let all = self.rate(count, Duration::from_secs(1), burst);
         let half = self.rate(count, Duration::from_secs(2), burst / 2);
         let caller = self.hasher.hash_one(caller);
-        self.lock().request(tenant, (caller, half), all, now).map_err(over(Limit::RequestsPerSecond))
+        self.buckets.lock().request(tenant, (caller, half), all, now).map_err(over(Limit::RequestsPerSecond))
     }
 
     /// Counts a sign-in, or refuses it. Strangers have half of the tenant's limit, so that they never take the places of users
@@ -103,17 +104,13 @@ impl Rates {
         let rate = |count| self.rate(count, Duration::from_secs(60), count);
         let all = rate(limits.sign_ins_per_minute);
         let strangers = (!known).then(|| rate(limits.sign_ins_per_minute / 2));
-        self.lock().sign_in(tenant, all, strangers, now).map_err(over(Limit::SignInsPerMinute))
+        self.buckets.lock().sign_in(tenant, all, strangers, now).map_err(over(Limit::SignInsPerMinute))
     }
 
     /// The part of this process in a limit of `count` per `time`, of which `burst` at once.
     fn rate(&self, count: u32, time: Duration, burst: u32) -> Rate {
         let processes = self.processes.load(Ordering::Relaxed);
         Rate { every: time * processes / count.max(1), burst: (burst / processes).max(1) }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Buckets> {
-        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -289,7 +286,7 @@ mod tests {
             let now = Duration::from_secs(tenant);
             rates.request(&tenant.to_string().into(), "ada", &limits, now).expect("its first");
         }
-        let kept = rates.lock();
+        let kept = rates.buckets.lock();
         let kept = (kept.filled.len(), kept.asked.len());
         assert!(kept.0 <= MANY && kept.1 <= MANY, "{kept:?}");
     }

@@ -7,12 +7,12 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use docket_listener::source::{Source, network};
 use docket_program::clock::{millis, whole_seconds};
 use docket_program::leaky_bucket::LeakyBucket;
+use parking_lot::Mutex;
 
 /// How many wrong guesses are free. Each further one doubles the wait, up to the longest. One guess is forgotten in the
 /// longest wait, so that this is also the pace of a patient guesser.
@@ -143,12 +143,12 @@ impl Keys {
 impl Throttle {
     /// Refuses a guess that has to wait. Counts nothing.
     pub fn check(&self, guess: &Guess, now: Duration) -> Result<(), TryLater> {
-        self.lock().wait(&self.keys(guess), now)
+        self.entries.lock().wait(&self.keys(guess), now)
     }
 
     /// Counts a guess, or refuses one that has to wait. A refused guess is not counted.
     pub fn begin(&self, guess: &Guess, now: Duration) -> Result<(), TryLater> {
-        let (keys, mut entries) = (self.keys(guess), self.lock());
+        let (keys, mut entries) = (self.keys(guess), self.entries.lock());
         entries.wait(&keys, now)?;
         if entries.counts.len() + keys.counts().count() > MAX_ENTRIES {
             forget_older_half(&mut entries.counts, |count| millis(count.last));
@@ -167,7 +167,7 @@ impl Throttle {
     /// there.
     pub fn right(&self, guess: &Guess, now: Duration) {
         let (keys, now_ms) = (self.keys(guess), millis(now));
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         for (key, patience) in keys.counts() {
             if let Some(count) = entries.counts.get_mut(&key) {
                 count.remove(patience);
@@ -184,7 +184,7 @@ impl Throttle {
     /// Whether it is time to ask a tenant's audit who signed in lately, in this and other processes: once a minute.
     pub fn may_learn(&self, tenant: &str, now: Duration) -> bool {
         let (tenant, now_ms) = (self.hasher.hash_one(tenant), millis(now));
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         if entries.learned.get(&tenant).is_some_and(|last_ms| now_ms - last_ms < LEARN_MS) {
             return false;
         }
@@ -196,14 +196,14 @@ impl Throttle {
     /// The tenant's audit could not be read: it may be asked again in five seconds.
     pub fn learn_later(&self, tenant: &str, now: Duration) {
         let at_ms = millis(now) - LEARN_MS + LEARN_AGAIN_MS;
-        self.lock().learned.insert(self.hasher.hash_one(tenant), at_ms);
+        self.entries.lock().learned.insert(self.hasher.hash_one(tenant), at_ms);
     }
 
     /// Records that the user of this guess signed in from its source, so long ago. Forgets no one else for that, and leaves half of
     /// the room to users who sign in here: the owner of a database may write its audit.
     pub fn learn(&self, guess: &Guess, ago: Duration, now: Duration) {
         let (keys, at_ms) = (self.keys(guess), millis(now) - millis(ago));
-        let (Some(at), mut entries) = (keys.at_source, self.lock()) else { return };
+        let (Some(at), mut entries) = (keys.at_source, self.entries.lock()) else { return };
         if entries.known.len() < MAX_ENTRIES / 2 {
             let last_ms = entries.known.entry(at.user).or_insert(at_ms);
             *last_ms = at_ms.max(*last_ms);
@@ -212,7 +212,7 @@ impl Throttle {
 
     /// Whether the user has signed in from this source in the last seven days.
     pub fn is_known(&self, guess: &Guess, now: Duration) -> bool {
-        self.lock().is_known(&self.keys(guess), millis(now))
+        self.entries.lock().is_known(&self.keys(guess), millis(now))
     }
 
     fn keys(&self, guess: &Guess) -> Keys {
@@ -227,10 +227,6 @@ impl Throttle {
             codes: by_code.then(|| self.hasher.hash_one((3u8, source))),
         });
         Keys { user: self.hasher.hash_one((1u8, tenant, user)), at_source }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -344,7 +340,7 @@ mod tests {
         for user in 0..MAX_ENTRIES {
             throttle.learn(&guess(&user.to_string(), 1), Duration::ZERO, ms(0));
         }
-        assert_eq!(throttle.lock().known.len(), MAX_ENTRIES / 2);
+        assert_eq!(throttle.entries.lock().known.len(), MAX_ENTRIES / 2);
         throttle.right(&guess("ada", 1), ms(0));
         assert!(throttle.is_known(&guess("ada", 1), ms(0)) && throttle.is_known(&guess("0", 1), ms(0)));
     }
@@ -497,6 +493,6 @@ mod tests {
             };
             assert_eq!(throttle.begin(&guess, ms(i64::from(n))), Ok(()));
         }
-        assert!(throttle.lock().counts.len() <= MAX_ENTRIES);
+        assert!(throttle.entries.lock().counts.len() <= MAX_ENTRIES);
     }
 }

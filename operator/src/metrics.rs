@@ -2,13 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicI64;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use docket_crds::{ConditionType, Tenant, Webhook};
 use docket_listener::refusals::Counted;
 use docket_program::process;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use parking_lot::Mutex;
 use prometheus_client::encoding::text::{encode, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -189,7 +189,7 @@ impl Metrics {
         if leads {
             return;
         }
-        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut published = self.published.lock();
         for ((kind, _), before) in published.drain() {
             self.managed
                 .get_or_create(&[("kind", kind.to_owned()), ("state", before.state.to_owned())])
@@ -198,7 +198,7 @@ impl Metrics {
                 self.conditions.remove(&series);
             }
         }
-        for server in self.servers.lock().unwrap_or_else(PoisonError::into_inner).drain() {
+        for server in self.servers.lock().drain() {
             self.stores.remove(&server);
         }
     }
@@ -212,7 +212,7 @@ impl Metrics {
         let labels = [("store", store.to_owned()), ("server", server.to_owned())];
         self.stores.get_or_create(&labels).set(i64::from(is_up));
         if !server.is_empty() {
-            self.servers.lock().unwrap_or_else(PoisonError::into_inner).insert(labels);
+            self.servers.lock().insert(labels);
         }
     }
 
@@ -251,7 +251,7 @@ impl Metrics {
     }
 
     fn replace<T: Document>(&self, name: &Name, now: Option<Published>) {
-        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut published = self.published.lock();
         let key = (T::KIND, name.clone());
         if let Some(before) = published.remove(&key) {
             self.managed.get_or_create(&state::<T>(before.state)).dec();

@@ -3,9 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -122,7 +123,7 @@ impl<G: Hash> FairShare<G> {
         let _leaves = Leaves(&self.shares);
         let (granted, share) = oneshot::channel();
         {
-            let mut shares = lock(&self.shares);
+            let mut shares = self.shares.lock();
             let (since, amount) = (shares.event(), amount.min(shares.largest));
             let guest = shares.guests.entry(self.hasher.hash_one(guest)).or_default();
             guest.waiting.push_back(Waiting { since, amount, granted });
@@ -138,7 +139,7 @@ impl<G: Hash> FairShare<G> {
     /// The guest may not have it now, or the member would have more than half of what the guest may have.
     pub fn try_take(&self, guest: G, member: impl Hash, amount: u32) -> Result<Share, Busy> {
         let (guest, member) = (self.hasher.hash_one(guest), self.hasher.hash_one(member));
-        let mut shares = lock(&self.shares);
+        let mut shares = self.shares.lock();
         let (amount, free) = (amount.min(shares.largest), shares.free);
         let its = shares.guests.entry(guest).or_default();
         if !may_have(its.has, amount, free) || !its.lets(member, amount, (its.has + free) / 2) {
@@ -151,12 +152,12 @@ impl<G: Hash> FairShare<G> {
 
     /// Whether no guest has a share or waits for one.
     pub fn is_unused(&self) -> bool {
-        lock(&self.shares).guests.is_empty()
+        self.shares.lock().guests.is_empty()
     }
 
     /// What is free.
     pub fn left(&self) -> u32 {
-        lock(&self.shares).free
+        self.shares.lock().free
     }
 }
 
@@ -202,13 +203,9 @@ impl Shares {
     }
 }
 
-fn lock(shares: &Mutex<Shares>) -> MutexGuard<'_, Shares> {
-    shares.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn give_back(shares: &Arc<Mutex<Shares>>, (guest, member): (u64, Option<u64>), amount: u32) {
     {
-        let mut shares = lock(shares);
+        let mut shares = shares.lock();
         shares.free += amount;
         if let Some(guest) = shares.guests.get_mut(&guest) {
             guest.has -= amount;
@@ -225,7 +222,7 @@ fn give_back(shares: &Arc<Mutex<Shares>>, (guest, member): (u64, Option<u64>), a
 fn settle(shared: &Arc<Mutex<Shares>>) {
     let mut granted = Vec::new();
     {
-        let mut shares = lock(shared);
+        let mut shares = shared.lock();
         shares.tidy();
         while let Some(guest) = shares.next() {
             let first = shares.guests.get_mut(&guest).and_then(|guest| guest.waiting.pop_front());
@@ -307,7 +304,7 @@ mod tests {
             assert_eq!(waiting.await.expect("no panic").err(), Some(Busy));
         }
         drop(shares.take("b", 1).await.expect("free"));
-        assert!(lock(&shares.shares).guests.values().all(|guest| guest.waiting.is_empty()));
+        assert!(shares.shares.lock().guests.values().all(|guest| guest.waiting.is_empty()));
     }
 
     #[tokio::test(start_paused = true)]
@@ -375,7 +372,7 @@ mod tests {
                 });
             }
         }
-        let waiting = || lock(&shares.shares).guests.values().map(|guest| guest.waiting.len()).sum::<usize>();
+        let waiting = || shares.shares.lock().guests.values().map(|guest| guest.waiting.len()).sum::<usize>();
         while waiting() < 3_997 {
             tokio::task::yield_now().await;
         }

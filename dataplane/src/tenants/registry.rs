@@ -1,10 +1,11 @@
 //! The list of tenants, replaced as a whole.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use docket_crds::{ApiKey, ApiKeyDigest, KeyVersion};
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -99,8 +100,8 @@ impl Tenants {
         // One task replaces the tenants, so nothing comes between. Requests wait for the exchange only.
         let before = self.current();
         let index = Arc::new(Index::of(tenants, &before));
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&index);
-        let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        *self.current.write() = Arc::clone(&index);
+        let mut changed = self.changed.lock();
         changed.retain(|uid| index.by_uid.contains_key(uid));
         let new_or_changed = index.by_uid.iter().filter(|(uid, tenant)| {
             before.by_uid.get(*uid).is_none_or(|before| !Arc::ptr_eq(before, tenant))
@@ -111,12 +112,12 @@ impl Tenants {
 
     /// Records that the source of tenants can't be read now.
     pub fn doubt(&self) {
-        *self.doubted.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.doubted.lock() = Some(Instant::now());
     }
 
     /// Whether a tenant or webhook that is not served here was removed, or was declared at most [`SOURCE_LAG`] ago.
     pub fn is_current(&self) -> bool {
-        let doubted = *self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
+        let doubted = *self.doubted.lock();
         doubted.is_none_or(|doubted| doubted.elapsed() > DOUBT)
     }
 
@@ -134,11 +135,11 @@ impl Tenants {
 
     /// Like [`changed`](Self::changed), without waiting.
     pub fn take_changed(&self) -> BTreeSet<String> {
-        std::mem::take(&mut *self.changed.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.changed.lock())
     }
 
     fn current(&self) -> Arc<Index> {
-        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.current.read())
     }
 
     /// The tenant of this API key, and the key's digest. `None`: the key is unknown, inactive or of the older API, or its tenant

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use docket_crds::{EventCode, TenantConfig, WebhookConfig, webhook_key};
 use docket_egress::{Trust, literal_addresses};
@@ -11,6 +11,7 @@ use docket_store::deliveries::Due;
 use docket_store::health::WebhookHealth;
 use docket_store::stores::Store;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
 /// A tenant that is served.
 pub struct ServedTenant {
@@ -66,10 +67,7 @@ impl ServedTenant {
 
     /// Records which customers of its webhooks the tenant lacks. Returns those that it lacked when this was called before.
     pub fn note_unknown_customers(&self, unknown: BTreeSet<String>) -> BTreeSet<String> {
-        std::mem::replace(
-            &mut *self.unknown_customers.lock().unwrap_or_else(PoisonError::into_inner),
-            unknown,
-        )
+        std::mem::replace(&mut *self.unknown_customers.lock(), unknown)
     }
 
     /// Hints for the schedule about these deliveries of the tenant; `now` is the database's time.
