@@ -3,10 +3,11 @@
 
 use std::io::{self, Write};
 use std::mem;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -49,26 +50,22 @@ impl Lines {
         let shared = Arc::new(Shared { waiting, arrived, out: Mutex::new(out) });
         let writing = Arc::clone(&shared);
         let spawned = thread::Builder::new().name("log".to_owned()).spawn(move || writing.write());
-        shared.waiting().ended = spawned.is_err();
+        shared.waiting.lock().ended = spawned.is_err();
         Self(shared)
     }
 
     /// Writes what waits. Each later line is written at once.
     pub(super) fn end(&self) {
-        self.0.waiting().ended = true;
+        self.0.waiting.lock().ended = true;
         self.0.arrived.notify_one();
         self.0.flush();
     }
 }
 
 impl Shared {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes a line, and writes it before it returns if that is necessary.
     fn take(&self, line: &[u8], at_once: bool) {
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         let before = waiting.lines.len();
         waiting.lines.extend_from_slice(line);
         let (after, at_once) = (waiting.lines.len(), at_once || waiting.ended);
@@ -83,23 +80,24 @@ impl Shared {
     /// Writes what waits now, in the order in which it came.
     fn flush(&self) {
         // In this order, so that later lines come after these.
-        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = self.out.lock();
         let Out { writer, lines } = &mut *out;
-        mem::swap(lines, &mut self.waiting().lines);
+        mem::swap(lines, &mut self.waiting.lock().lines);
         let _ = writer.write_all(lines); // there is no other place to report it
         lines.clear();
     }
 
     /// Writes until the end: what the thread does.
     fn write(&self) {
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         while !waiting.ended {
             let empty = |waiting: &mut Waiting| waiting.lines.is_empty() && !waiting.ended;
-            drop(self.arrived.wait_while(waiting, empty));
+            self.arrived.wait_while(&mut waiting, empty);
+            drop(waiting);
             self.flush();
+            waiting = self.waiting.lock();
             let few = |waiting: &mut Waiting| waiting.lines.len() < ENOUGH && !waiting.ended;
-            let waited = self.arrived.wait_timeout_while(self.waiting(), DELAY, few);
-            waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.arrived.wait_while_for(&mut waiting, few, DELAY);
         }
     }
 }
@@ -149,7 +147,7 @@ mod tests {
     impl Write for File {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.1.fetch_add(1, Ordering::SeqCst);
-            self.0.lock().expect("a lock").write(bytes)
+            self.0.lock().write(bytes)
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -159,7 +157,7 @@ mod tests {
 
     impl File {
         fn text(&self) -> String {
-            String::from_utf8(self.0.lock().expect("a lock").clone()).expect("text")
+            String::from_utf8(self.0.lock().clone()).expect("text")
         }
     }
 
@@ -234,7 +232,7 @@ mod tests {
     fn end_writes_what_waits_and_then_each_line_at_once() {
         let (file, lines, leave) = stopped_pipe();
         lines.0.take(b"taken\n", false);
-        until("the thread writes", || lines.0.waiting().lines.is_empty());
+        until("the thread writes", || lines.0.waiting.lock().lines.is_empty());
         lines.0.take(b"waits\n", false);
         drop(leave);
         lines.end();
@@ -258,9 +256,9 @@ mod tests {
                 }
             })
         });
-        until("there is no more room", || lines.0.waiting().lines.len() >= ROOM);
+        until("there is no more room", || lines.0.waiting.lock().lines.len() >= ROOM);
         while taken.load(Ordering::SeqCst) < COUNT {
-            let waiting = lines.0.waiting().lines.len();
+            let waiting = lines.0.waiting.lock().lines.len();
             assert!(waiting <= ROOM + threads.len() * LINE.len(), "{waiting} bytes");
             leave.send(()).expect("the pipe is open");
             thread::yield_now();
@@ -270,6 +268,6 @@ mod tests {
             thread.join().expect("no panic");
         }
         lines.end();
-        assert_eq!(file.0.lock().expect("a lock").len(), COUNT * LINE.len());
+        assert_eq!(file.0.lock().len(), COUNT * LINE.len());
     }
 }
