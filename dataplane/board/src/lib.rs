@@ -22,11 +22,12 @@
 //! ```
 
 use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use docket_redis::script::Script;
 use docket_redis::{Error, Keys, RedisConnection, cmd};
+use parking_lot::Mutex;
 
 /// How often a pod announces itself.
 pub const HEARTBEAT: Duration = Duration::from_secs(2);
@@ -118,7 +119,9 @@ impl Board {
             served.iter().map(|(uid, revision)| format!("{uid} {revision}")).collect();
         lines.sort_unstable();
         let served = lines.join("\n");
-        let known = lock(&self.announced)
+        let known = self
+            .announced
+            .lock()
             .get(pod)
             .filter(|last| last.roles == roles && last.served == served)
             .map(|last| last.version.clone());
@@ -129,13 +132,13 @@ impl Board {
             }
         }
         let version = ANNOUNCE.run(&self.connection, &self.keys.pods(), &[pod, "", &roles, &served]).await?;
-        lock(&self.announced).insert(pod.to_owned(), Announced { roles, served, version });
+        self.announced.lock().insert(pod.to_owned(), Announced { roles, served, version });
         Ok(())
     }
 
     /// Removes a pod that is shutting down.
     pub async fn leave(&self, pod: &str) -> Result<(), Error> {
-        lock(&self.announced).remove(pod);
+        self.announced.lock().remove(pod);
         LEAVE.run(&self.connection, &self.keys.pods(), &[pod]).await
     }
 
@@ -149,12 +152,12 @@ impl Board {
     /// The pods that are alive, by name. Redis sends only what has changed since the last call.
     pub async fn pods(&self) -> Result<Vec<PodServed>, Error> {
         let mut arguments = vec![POD_COUNTS.as_millis().to_string()];
-        for (pod, (version, _)) in lock(&self.read).iter() {
+        for (pod, (version, _)) in self.read.lock().iter() {
             arguments.extend([pod.clone(), version.clone()]);
         }
         let answer: Vec<(String, String, String, String)> =
             PODS.run(&self.connection, &self.keys.pods(), &arguments).await?;
-        let mut read = lock(&self.read);
+        let mut read = self.read.lock();
         let mut before = std::mem::take(&mut *read);
         for (pod, version, roles, served) in answer {
             let unchanged = before.remove(&pod).filter(|(known, _)| *known == version);
@@ -214,10 +217,6 @@ impl Board {
         }
         Ok(healths)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn pod_served(pod: &str, roles: &str, served: &str) -> PodServed {

@@ -2,10 +2,11 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use docket_domain::failure::{Cause, Explanation};
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The most headers of a response: hyper's default, made explicit.
@@ -30,12 +31,12 @@ struct Recording {
 impl Head {
     /// Keeps what arrives from now on.
     pub(crate) fn begin(&self) {
-        self.lock().is_on = true;
+        self.0.lock().is_on = true;
     }
 
     /// Forgets what has arrived and keeps nothing more.
     pub(crate) fn end(&self) {
-        let mut recording = self.lock();
+        let mut recording = self.0.lock();
         recording.is_on = false;
         recording.bytes.clear();
         recording.bytes.shrink_to(ROOM);
@@ -43,19 +44,15 @@ impl Head {
 
     /// Takes what has arrived.
     pub(crate) fn take(&self) -> Vec<u8> {
-        std::mem::take(&mut self.lock().bytes)
+        std::mem::take(&mut self.0.lock().bytes)
     }
 
     fn add(&self, bytes: &[u8]) {
-        let mut recording = self.lock();
+        let mut recording = self.0.lock();
         if recording.is_on {
             let room = MOST.saturating_sub(recording.bytes.len());
             recording.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Recording> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

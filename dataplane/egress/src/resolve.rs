@@ -3,8 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hickory_resolver::config::{NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts};
@@ -15,6 +15,7 @@ use hickory_resolver::proto::op::Query;
 use hickory_resolver::proto::rr::{IntoName, Name, RecordType};
 use hickory_resolver::system_conf::parse_resolv_conf;
 use hickory_resolver::{Hosts, TokioResolver};
+use parking_lot::Mutex;
 use tokio::time::timeout;
 
 /// What [`Resolve::lookup`] returns: boxed, so that a [`Sender`](crate::Sender) needs no type parameter.
@@ -275,7 +276,7 @@ impl FixedDns {
     /// Adds the next answer for `name`. Several answers are returned one after the other; the last one stays.
     #[must_use]
     pub fn answer(self, name: &str, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = self.answers.lock();
         answers.entry(name.to_owned()).or_default().push_back(addresses.into_iter().collect());
         drop(answers);
         self
@@ -290,7 +291,7 @@ impl FixedDns {
 impl Resolve for FixedDns {
     fn lookup<'a>(&'a self, name: &'a str) -> Resolving<'a> {
         self.lookups.fetch_add(1, Ordering::Relaxed);
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = self.answers.lock();
         let answer = match answers.get_mut(name) {
             Some(queue) if queue.len() > 1 => queue.pop_front(),
             Some(queue) => queue.front().cloned(),

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 
 use docket_crds::pem::{self, BadBundle};
+use parking_lot::Mutex;
 use rustls::{ClientConfig, RootCertStore};
 use sha2::{Digest, Sha256};
 
@@ -41,7 +42,7 @@ impl Trust {
         static BUNDLES: Mutex<BTreeMap<[u8; 32], Kept>> = Mutex::new(BTreeMap::new());
         let bundle = bundle.as_ref();
         let digest = Sha256::digest(bundle).into();
-        let mut bundles = BUNDLES.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bundles = BUNDLES.lock();
         if let Some((config, id)) = bundles.get(&digest).and_then(|(kept, id)| Some((kept.upgrade()?, *id))) {
             return Ok(Self { config, id });
         }

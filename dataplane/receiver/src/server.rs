@@ -5,8 +5,8 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
@@ -23,6 +23,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -286,7 +287,7 @@ impl Desk {
         let signature = header(SIGNATURE_HEADER);
         let verdict = Verdict::of(&(self.secrets)(&path), signature.as_deref(), &standard, &body);
         let (attempt, seen_before) = {
-            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut seen = self.seen.lock();
             let attempt = delivery_id.as_ref().map_or(1, |id| seen.deliveries.count(id));
             // If rejected requests counted, anyone could make a real event look repeated by sending its id first.
             let event = event_id.as_ref().filter(|_| !verdict.rejects());

@@ -5,8 +5,8 @@
 
 use std::error::Error as StdError;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
@@ -48,7 +48,7 @@ struct Inner {
     /// The number of connections that were made.
     made: watch::Sender<u64>,
     /// The Cluster node that the next subscription uses.
-    next_node: SyncMutex<usize>,
+    next_node: parking_lot::Mutex<usize>,
     /// [`NOT_CALLED`], [`AWAY`] or [`UP`].
     state: AtomicU8,
 }
@@ -100,7 +100,7 @@ impl RedisConnection {
             tls,
             slot: Mutex::default(),
             made: watch::Sender::new(0),
-            next_node: SyncMutex::default(),
+            next_node: parking_lot::Mutex::default(),
             state: AtomicU8::new(NOT_CALLED),
         };
         // Reads the certificates once, so that bad ones are reported now.
@@ -320,7 +320,7 @@ impl Inner {
         match &self.target.topology {
             Topology::Standalone(address) => self.client(address, Some(&self.target)).map_err(unconnected),
             Topology::Cluster(nodes) => {
-                let mut next = self.next_node.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut next = self.next_node.lock();
                 *next = (*next + 1) % nodes.len();
                 self.client(&nodes[*next], Some(&self.target)).map_err(unconnected)
             }

@@ -1,11 +1,12 @@
 //! The schedule in memory, for one process: rebuilt from the databases when it starts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use docket_domain::delivery::DeliveryId;
 use docket_program::clock::{Clock, duration, millis};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::shares::{BACKLOG, Pace, ShareChanges, Shares, TenantShares};
@@ -74,10 +75,6 @@ impl MemorySchedule {
             fences: 0,
         };
         Self { clock, state: Mutex::new(state), changed: Notify::new() }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -292,7 +289,7 @@ impl MemorySchedule {
         only: bool,
     ) -> Result<(), ScheduleError> {
         {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             if only {
                 state.limits.clear();
             }
@@ -305,7 +302,7 @@ impl MemorySchedule {
     pub(super) async fn put(&self, hints: Vec<Hint>) -> Result<Vec<Arc<str>>, ScheduleError> {
         let now_ms = self.clock.now_ms();
         let full: BTreeSet<Arc<str>> = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let put = |Hint { entry, wait }| state.put(entry, now_ms.saturating_add(millis(wait)), now_ms);
             hints.into_iter().filter_map(put).collect()
         };
@@ -316,7 +313,7 @@ impl MemorySchedule {
     pub(super) async fn claim(&self, room: Room, lease: Duration) -> Result<Vec<Claim>, ScheduleError> {
         let now_ms = self.clock.now_ms();
         let until_ms = now_ms + millis(lease);
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.release_expired(now_ms);
         let mut claims = Vec::new();
         for (quick, most) in [(false, room.slots.min(room.slow)), (true, room.slots)] {
@@ -340,7 +337,7 @@ impl MemorySchedule {
         let (mut claims, mut waits, mut quick_waiting) = (Vec::new(), false, 0);
         let (mut full, mut busy) = (BTreeSet::new(), BTreeSet::new());
         {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             for entry in entries {
                 if state.entries.contains_key(&(Arc::clone(&entry.tenant), entry.id)) {
                     continue;
@@ -379,7 +376,7 @@ impl MemorySchedule {
     ) -> Result<ShareChanges, ScheduleError> {
         let now_ms = self.clock.now_ms();
         let until_ms = now_ms + millis(lease);
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let (limits, mut changes) = (state.shares.per_webhook, ShareChanges::default());
         for claim in claims {
             let Entry { tenant, webhook, id } = &claim.entry;
@@ -402,7 +399,7 @@ impl MemorySchedule {
     pub(super) async fn settle(&self, ended: Vec<Ended>) -> Result<ShareChanges, ScheduleError> {
         let now_ms = self.clock.now_ms();
         let changes = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let changes = state.learn(&ended, now_ms);
             for Ended { claim, again, .. } in ended {
                 if state.holds(&claim) {
@@ -427,7 +424,7 @@ impl MemorySchedule {
 
     pub(super) async fn next_due(&self) -> Result<Option<Duration>, ScheduleError> {
         let now_ms = self.clock.now_ms();
-        let state = self.state();
+        let state = self.state.lock();
         let waiting = state
             .tenants
             .iter()
@@ -441,7 +438,7 @@ impl MemorySchedule {
     }
 
     pub(super) async fn places(&self, tenant: &str, webhooks: &[String]) -> Result<Places, ScheduleError> {
-        let state = self.state();
+        let state = self.state.lock();
         let queues = state.tenants.get(tenant);
         let of = |webhook: &String| {
             let queue = queues.and_then(|queues| queues.webhooks.get(webhook.as_str()));
@@ -463,7 +460,7 @@ impl MemorySchedule {
     pub(super) async fn overdue(&self, _after: &str) -> Result<Overdue, ScheduleError> {
         let now_ms = self.clock.now_ms();
         let is_due = |at_ms: &i64| *at_ms <= now_ms;
-        let state = self.state();
+        let state = self.state.lock();
         let expired = state.claims.iter().map(|(until_ms, ..)| *until_ms).take_while(is_due);
         let (mut overdue, mut first_ms) = (Overdue::default(), i64::MAX);
         for until_ms in expired {
@@ -522,7 +519,7 @@ mod tests {
             .expect("claims");
         let ended = Ended { claim: claim[0].clone(), again: None, held: None };
         schedule.settle(vec![ended]).await.expect("settles");
-        let state = schedule.state();
+        let state = schedule.state.lock();
         assert!(state.tenants.is_empty() && state.entries.is_empty() && state.claims.is_empty());
         assert!(state.known.is_empty());
     }

@@ -1,8 +1,8 @@
 //! Counts of what a schedule missed because it did not respond. They are plain numbers: a program publishes them as it likes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// What a schedule missed, over all callers that share this.
@@ -18,7 +18,7 @@ pub struct Missed {
 impl Missed {
     /// Whether callers that can't wait for long leave the schedule alone, since the last one got no response in time.
     pub fn is_left_alone(&self) -> bool {
-        let until = *self.left_alone.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = *self.left_alone.lock();
         until.is_some_and(|until| Instant::now() < until)
     }
 
@@ -38,7 +38,7 @@ impl Missed {
     }
 
     pub(crate) fn leave_alone(&self, until: Option<Instant>) {
-        *self.left_alone.lock().unwrap_or_else(PoisonError::into_inner) = until;
+        *self.left_alone.lock() = until;
     }
 
     pub(crate) fn announce_none_of(&self, count: usize) {

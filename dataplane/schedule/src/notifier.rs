@@ -4,9 +4,10 @@
 //! not cost that much.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -50,10 +51,6 @@ impl Notifier {
         Self { patience: Patience::counted(Arc::clone(&missed)), missed, ..self }
     }
 
-    fn pending(&self) -> MutexGuard<'_, VecDeque<(Instant, Hint)>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Puts entries of rows that are about to be committed, due after one `lease`: if this process dies before it
     /// can [`notify`](Self::notify), that is all it costs. Takes no longer than half a second; a failure costs a sweep.
     /// Returns which tenants are at a limit, and no claim.
@@ -80,7 +77,7 @@ impl Notifier {
             Err(_) => format!("no response within {} ms", TIMEOUT.as_millis()),
         };
         let now = Instant::now();
-        let mut pending = self.pending();
+        let mut pending = self.pending.lock();
         // Once, and not for each call until the schedule is back.
         if pending.is_empty() {
             tracing::warn!(
@@ -101,7 +98,7 @@ impl Notifier {
     pub async fn run(&self, shutdown: CancellationToken) {
         loop {
             let retried = async {
-                if self.pending().is_empty() {
+                if self.pending.lock().is_empty() {
                     self.added.notified().await;
                 }
                 tokio::time::sleep(RETRY_EVERY).await;
@@ -117,7 +114,7 @@ impl Notifier {
     async fn retry(&self) {
         let now = Instant::now();
         let hints: Vec<Hint> = {
-            let mut pending = self.pending();
+            let mut pending = self.pending.lock();
             while pending.front().is_some_and(|(since, _)| now - *since > RETRY_FOR) {
                 pending.pop_front();
                 self.missed.end(1);
@@ -133,7 +130,7 @@ impl Notifier {
         // A repeated hint does no harm: the rows decide.
         if count > 0 && self.schedule.put(hints).await.is_ok() {
             // Hints that were added meanwhile are behind these.
-            self.pending().drain(..count);
+            self.pending.lock().drain(..count);
             self.missed.end(count);
             tracing::info!(count, "schedule notified of the deliveries it had missed");
         }

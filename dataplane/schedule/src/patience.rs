@@ -1,9 +1,10 @@
 //! How long a caller waits for the schedule, which may hang.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 
 use super::missed::Missed;
@@ -53,7 +54,7 @@ impl Patience {
     /// Waits for the call, at most half a second. `None`: it failed, did not respond in time, or no call responds at present.
     async fn ask<T>(&self, call: impl Future<Output = Result<T, ScheduleError>>) -> Option<T> {
         {
-            let mut rest = self.lock();
+            let mut rest = self.rest.lock();
             if let Some(until) = *rest {
                 let now = Instant::now();
                 if now < until {
@@ -64,13 +65,9 @@ impl Patience {
         }
         let response = timeout(TIMEOUT, call).await;
         let rest = response.is_err().then(|| Instant::now() + REST);
-        *self.lock() = rest;
+        *self.rest.lock() = rest;
         self.missed.leave_alone(rest);
         response.ok().and_then(Result::ok)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,9 +5,10 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use parking_lot::Mutex;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Statement};
@@ -62,22 +63,19 @@ impl Lane {
     }
 
     fn put_back(&self, connection: Opened) {
-        self.lock().push((connection, Instant::now()));
+        self.idle.lock().push((connection, Instant::now()));
     }
 
     fn take(&self) -> Option<Opened> {
-        self.lock().pop().map(|(connection, _)| connection)
+        self.idle.lock().pop().map(|(connection, _)| connection)
     }
 
     fn take_idle_for(&self, time: Duration) -> Vec<Opened> {
-        self.lock()
+        self.idle
+            .lock()
             .extract_if(.., |(_, since)| since.elapsed() >= time)
             .map(|(connection, _)| connection)
             .collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<(Opened, Instant)>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -133,8 +131,8 @@ impl Sqlite {
         let Shared { writer, reader, .. } = &*self.shared;
         writer.turns.available_permits() < 1
             || reader.turns.available_permits() < READERS
-            || !writer.lock().is_empty()
-            || !reader.lock().is_empty()
+            || !writer.idle.lock().is_empty()
+            || !reader.idle.lock().is_empty()
     }
 
     /// Closes the connections that were idle for so long; the next call opens them again.

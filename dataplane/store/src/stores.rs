@@ -2,13 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use docket_crds::{DatabaseUrl, TenantConfig};
 use docket_program::clock::Clock;
 use docket_schema::postgres::ExternalDatabases;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -53,7 +54,7 @@ impl Visit<'_> {
         let store = self.0;
         drop(self);
         let closes = {
-            let mut visits = store.visits.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut visits = store.visits.lock();
             visits.count == 0 && std::mem::take(&mut visits.left_open)
         };
         if closes {
@@ -64,7 +65,7 @@ impl Visit<'_> {
 
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        let mut visits = self.0.visits.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut visits = self.0.visits.lock();
         visits.count -= 1;
         visits.left_open = !visits.was_open;
     }
@@ -87,7 +88,7 @@ impl Store {
 
     /// Begins a look into the database by a reader that leaves it as it found it: open or closed.
     pub fn visit(&self) -> Visit<'_> {
-        let mut visits = self.visits.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut visits = self.visits.lock();
         if visits.count == 0 {
             visits.was_open = !visits.left_open && self.database.is_open();
         }
@@ -191,10 +192,6 @@ impl Stores {
         Self { watcher, ..self }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Kept>> {
-        self.by_uid.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The database of this tenant. With another URL than before (another password, another server, another watcher) or another
     /// limit of connections it is a new one, and the connections of the old one are closed once they are idle.
     ///
@@ -209,7 +206,7 @@ impl Stores {
         };
         let connections = budget.as_ref().map(Budget::per_tenant);
         let watcher = url.as_ref().and_then(|url| self.watcher_of(config, url));
-        let mut by_uid = self.lock();
+        let mut by_uid = self.by_uid.lock();
         let is_kept =
             |kept: &&Kept| (&kept.url, &kept.watcher, kept.connections) == (&url, &watcher, connections);
         if let Some(kept) = by_uid.get(&config.uid).filter(is_kept) {
@@ -245,7 +242,7 @@ impl Stores {
 
     /// `None`: the URL can't be used, which costs no tenant its database.
     fn watcher_at(&self, url: &DatabaseUrl) -> Option<Arc<Watcher>> {
-        let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watchers = self.watchers.lock();
         if let Some(watcher) = watchers.get(url.expose()).and_then(Weak::upgrade) {
             return Some(watcher);
         }
@@ -271,14 +268,14 @@ impl Stores {
     }
 
     fn watchers(&self) -> Vec<Arc<Watcher>> {
-        let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watchers = self.watchers.lock();
         watchers.retain(|_, watcher| watcher.strong_count() > 0);
         watchers.values().filter_map(Weak::upgrade).collect()
     }
 
     /// Drops the databases of all other tenants; each is closed once it is idle.
     pub fn retain(&self, uids: &HashSet<&str>) {
-        self.lock().retain(|uid, _| uids.contains(uid.as_str()));
+        self.by_uid.lock().retain(|uid, _| uids.contains(uid.as_str()));
     }
 
     /// Closes the connections that were idle for so long; the next call opens them again.
@@ -286,7 +283,8 @@ impl Stores {
         match &self.source {
             StoreSource::Postgres(budget) => budget.close_idle(unused_for),
             StoreSource::Files(_) => {
-                let stores: Vec<_> = self.lock().values().map(|kept| Arc::clone(&kept.store)).collect();
+                let stores: Vec<_> =
+                    self.by_uid.lock().values().map(|kept| Arc::clone(&kept.store)).collect();
                 for store in stores {
                     store.database().close_idle(unused_for).await;
                 }

@@ -12,11 +12,12 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::ClientWrapper;
 use docket_schema::postgres::ExcessFound;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 
@@ -144,7 +145,7 @@ pub(super) struct Place {
 impl Place {
     /// The same place, which is another tenant's from now on.
     fn pass_to(mut self, pool: PoolId) -> Self {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.remove_place(self.pool);
         state.add_place(pool);
         drop(state);
@@ -155,7 +156,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.remove_place(self.pool);
         match state.take_neediest() {
             None => state.free += 1,
@@ -179,10 +180,6 @@ pub(super) enum Grant {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sees to it that the requests in line get the places of idle connections that they may not have yet.
     fn release_later(self: &Arc<Self>, state: &mut State) {
         let is_needed = !state.waiting.is_empty() && !state.idle.is_empty() && !state.is_releasing;
@@ -197,7 +194,7 @@ impl Shared {
     async fn release(self: Arc<Self>) {
         loop {
             let closed = {
-                let mut state = self.lock();
+                let mut state = self.state.lock();
                 let Some(neediest) = state.neediest().filter(|_| !state.idle.is_empty()) else {
                     state.is_releasing = false;
                     return;
@@ -388,12 +385,12 @@ impl Budget {
 
     /// How many connections are open or being opened.
     pub fn open(&self) -> usize {
-        self.shared.limits.total - self.shared.lock().free
+        self.shared.limits.total - self.shared.state.lock().free
     }
 
     /// Returns how many connections are open and not in use.
     pub fn idle(&self) -> usize {
-        self.shared.lock().idle.len()
+        self.shared.state.lock().idle.len()
     }
 
     /// Returns what the process counts of its connections.
@@ -404,7 +401,7 @@ impl Budget {
     /// Closes the connections that were idle for so long.
     pub fn close_idle(&self, unused_for: Duration) {
         let mut old = Vec::new();
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         while let Some((number, idle)) = state.idle.first_key_value()
             && idle.since.elapsed() >= unused_for
         {
@@ -437,17 +434,17 @@ impl Budget {
     }
 
     pub(super) fn new_pool(&self) -> PoolId {
-        PoolId(self.shared.lock().number())
+        PoolId(self.shared.state.lock().number())
     }
 
     pub(super) fn has_idle(&self, pool: PoolId) -> bool {
-        self.shared.lock().has_idle(pool)
+        self.shared.state.lock().has_idle(pool)
     }
 
     /// Whether this pool's connections are all in use or being opened, and a request would open another one at once. Where it would
     /// wait in line, a connection that comes back is given to it there.
     pub(super) fn would_open_another(&self, pool: PoolId) -> bool {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.places_of(pool) > 0
             && !state.has_idle(pool)
             && (state.free > 0 || state.is_neediest(pool) && state.of_another(pool, Duration::ZERO).is_some())
@@ -455,12 +452,12 @@ impl Budget {
 
     /// Whether a request of this pool is in line for a place.
     pub(super) fn is_waiting(&self, pool: PoolId) -> bool {
-        self.shared.lock().waiting.iter().any(|waiter| waiter.pool == pool && !waiter.grant.is_closed())
+        self.shared.state.lock().waiting.iter().any(|waiter| waiter.pool == pool && !waiter.grant.is_closed())
     }
 
     pub(super) fn close_idle_of(&self, pool: PoolId, unused_for: Duration) {
         let mut old = Vec::new();
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         let numbers: Vec<u64> =
             state.idle_of.range((pool, 0)..=(pool, u64::MAX)).map(|(_, number)| *number).collect();
         for number in numbers {
@@ -475,7 +472,7 @@ impl Budget {
     /// An idle connection of this pool, a free place, or the place of an idle connection of another; else waits in line.
     pub(super) async fn grant(&self, pool: PoolId) -> Option<Grant> {
         let waited_for = {
-            let mut state = self.shared.lock();
+            let mut state = self.shared.state.lock();
             if let Some(opened) = state.take_idle_of(pool) {
                 return Some(Grant::Connection(opened));
             }
@@ -505,7 +502,7 @@ impl Budget {
     /// Takes back a connection that is fit for the next request.
     pub(super) fn put_back(&self, pool: PoolId, mut opened: Opened) {
         loop {
-            let mut state = self.shared.lock();
+            let mut state = self.shared.state.lock();
             let next = state.next_after(pool, opened.is_kept(), &self.shared.counts);
             let Some(waiter) = next.and_then(|at| state.waiting.remove(at)) else {
                 state.put_idle(pool, opened);
@@ -548,7 +545,7 @@ mod tests {
         waiting: &[(PoolId, u64)],
     ) -> (Option<PoolId>, Vec<&'static str>) {
         let budget = Budget::new(Limits { total: 1, per_tenant: 1 });
-        let mut state = budget.shared.lock();
+        let mut state = budget.shared.state.lock();
         (0..ours).for_each(|_| state.add_place(OURS));
         (0..theirs).for_each(|_| state.add_place(OTHER));
         let mut granted = Vec::new();

@@ -2,10 +2,11 @@
 //! servers respond. These are plain numbers, which telemetry reads.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 /// The upper bounds of the buckets of [`WaitTimes`], in seconds. A request waits for at most 4 s, and for a new connection after that.
@@ -156,7 +157,7 @@ impl Counts {
     /// of all servers that the owners of tenants have chosen. These two entries are up if all of their servers are.
     pub fn servers(&self, most: usize) -> Vec<(String, bool)> {
         let (mut shown, mut single) = (BTreeMap::new(), 0);
-        for Known { server, .. } in self.lock().values() {
+        for Known { server, .. } in self.servers.lock().values() {
             let Some(is_up) = server.is_up() else { continue };
             let name = match server.name.is_external {
                 true => EXTERNAL,
@@ -174,7 +175,7 @@ impl Counts {
     /// Adds a tenant that uses the server with these hosts, each with its port. `is_external`: the owner of the tenant has chosen it.
     pub fn add_server(&self, hosts: String, is_external: bool) -> Arc<Server> {
         let name = ServerName { is_external, hosts };
-        let mut servers = self.lock();
+        let mut servers = self.servers.lock();
         let known = servers.entry(name.clone()).or_insert_with(|| {
             let server = Server { name, state: AtomicU8::new(NOT_TRIED) };
             Known { server: Arc::new(server), users: 0 }
@@ -185,16 +186,12 @@ impl Counts {
 
     /// Removes a tenant that used this server, and the server after its last one.
     pub(super) fn leave_server(&self, server: &Server) {
-        let mut servers = self.lock();
+        let mut servers = self.servers.lock();
         let Some(known) = servers.get_mut(&server.name) else { return };
         known.users -= 1;
         if known.users == 0 {
             servers.remove(&server.name);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ServerName, Known>> {
-        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins to wait for a connection.

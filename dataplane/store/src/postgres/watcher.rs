@@ -9,11 +9,11 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use deadpool_postgres::ClientWrapper;
 use docket_schema::postgres::{Connected, InvalidUrl, Target};
+use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{Instant, timeout};
 
@@ -80,7 +80,7 @@ impl Watcher {
 
     /// What the server had counted for this database at the last look. `None`: unknown, so the database has to be read.
     pub fn counters(&self, database: &str) -> Option<Counters> {
-        let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = self.answer.lock();
         let answer = answer.as_ref().filter(|answer| Instant::now() < answer.until)?;
         answer.by_name.get(database).copied()
     }
@@ -93,7 +93,7 @@ impl Watcher {
         let answered = timeout(NO_RESPONSE, self.ask(&mut client)).await;
         match answered.map_err(|_| unavailable(NoResponse)).flatten() {
             Ok(by_name) => {
-                *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(Answer { until, by_name });
+                *self.answer.lock() = Some(Answer { until, by_name });
                 self.is_away.store(false, Ordering::Relaxed);
             }
             Err(error) => {
