@@ -86,17 +86,22 @@ impl<'a> Fields<'a> {
 
     /// The parameters of a query string, each given at most once.
     pub fn of_query(query: Option<&str>) -> Self {
+        Self::of_pairs(url::form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned())
+    }
+
+    /// The names and values of a query string or of a form, each name given at most once.
+    pub fn of_pairs(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut fields = Self::new(Place::Query);
-        for (name, value) in url::form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+        for (name, value) in pairs {
             // The parser replaces bytes that are not UTF-8 by U+FFFD.
             if value.contains('\u{fffd}') || value.chars().any(char::is_control) {
                 fields.problem(&name, "must be UTF-8 text without control characters");
                 continue;
             }
-            let before = fields.values.insert(name.to_string().into(), Sent::Parameter(value.into_owned()));
-            if before.is_some() {
+            if fields.has(&name) {
                 fields.problem(&name, "must be given once");
             }
+            fields.values.insert(name.into(), Sent::Parameter(value));
         }
         fields
     }

@@ -13,8 +13,9 @@ use http::StatusCode;
 use jiff::Timestamp;
 
 use super::logs::status_of;
-use super::session::{Viewer, fields_of, set};
+use super::session::{Viewer, set};
 use crate::api::error::ApiError;
+use crate::api::fields::Fields;
 use crate::api::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
 use crate::api::request::{FromFields, request};
 use crate::api::state::ApiState;
@@ -51,7 +52,7 @@ pub async fn search(
 ) -> Result<(StatusCode, Html<String>), ApiError> {
     viewer.must_be_administrator()?;
     let filters = set(&query.unwrap_or_default());
-    let (found, wrong) = match ActivitySearch::read(fields_of(&filters)) {
+    let (found, wrong) = match ActivitySearch::read(Fields::of_pairs(filters.clone())) {
         Ok(search) => (find(&state, &viewer, search).await?, Vec::new()),
         Err(error) => (Page { items: Vec::new(), next: None }, error.wrong_fields()?),
     };

@@ -14,9 +14,10 @@ use docket_store::deliveries::{ListedDelivery, StoredAttempt};
 use docket_store::events::About;
 use http::StatusCode;
 
-use super::session::{Posted, Viewer, fields_of, set};
+use super::session::{Posted, Viewer, set};
 use crate::actions::set_aside::Aside;
 use crate::api::error::ApiError;
+use crate::api::fields::Fields;
 use crate::api::kinds::DeliveryIdText;
 use crate::api::request::{FromFields, request};
 use crate::api::state::ApiState;
@@ -43,7 +44,7 @@ pub async fn search(
     RawQuery(query): RawQuery,
 ) -> Result<(StatusCode, Html<String>), ApiError> {
     let filters = set(&query.unwrap_or_default());
-    let ((found, next), wrong) = match DeliverySearch::read(fields_of(&filters)) {
+    let ((found, next), wrong) = match DeliverySearch::read(Fields::of_pairs(filters.clone())) {
         Ok(search) => (webhook_logs::find(&state, &viewer.caller, search).await?, Vec::new()),
         Err(error) => (<_>::default(), error.wrong_fields()?),
     };

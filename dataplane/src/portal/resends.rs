@@ -12,12 +12,13 @@ use docket_portal::resends::{self, Preview, Resend, Resends, SetAside};
 use docket_store::{Connection, deliveries};
 use http::StatusCode;
 
-use super::session::{Posted, Viewer, fields_of, set};
+use super::session::{Posted, Viewer, set};
 use crate::actions::Refusal;
 use crate::actions::choice::Choice;
 use crate::actions::resend::{Many, Progress, preview, progress};
 use crate::actions::set_aside::{self, Aside};
 use crate::api::error::ApiError;
+use crate::api::fields::Fields;
 use crate::api::paging::page;
 use crate::api::request::FromFields;
 use crate::api::state::ApiState;
@@ -41,14 +42,14 @@ pub async fn list(
     let place = choice.iter().position(|(name, _)| name == PROBE);
     let probe = place.map(|place| choice.remove(place).1);
     let done = done(&mut choice);
-    let fields = fields_of(&choice);
+    let fields = Fields::of_pairs(choice.clone());
     let is_of_page =
         |(name, _): &(String, String)| ResendSearch::list().iter().any(|field| field.name == *name);
     let (many, fields, mut wrong) = match choice.iter().all(is_of_page) {
         true => (None, fields, Vec::new()),
         false => match ResendMany::read(fields) {
-            Ok(many) => (Some(Many::from(many)), fields_of(&[]), Vec::new()),
-            Err(error) => (None, fields_of(&[]), error.wrong_fields()?),
+            Ok(many) => (Some(Many::from(many)), Fields::of_query(None), Vec::new()),
+            Err(error) => (None, Fields::of_query(None), error.wrong_fields()?),
         },
     };
     let ResendSearch { resend_id: id, page_size, cursor } = ResendSearch::read(fields)?;

@@ -207,7 +207,7 @@ pub trait FromForm: Sized {
 
 impl<F: FromFields> FromForm for F {
     fn from_form(pairs: Vec<(String, String)>) -> Result<Self, ApiError> {
-        F::read(fields_of(&pairs))
+        F::read(Fields::of_pairs(pairs))
     }
 }
 
@@ -280,13 +280,7 @@ fn pairs_of(bytes: &[u8]) -> Result<Vec<(String, String)>, ApiError> {
 
 /// The fields of a form.
 pub fn fields_of_form(bytes: &[u8]) -> Result<Fields<'static>, ApiError> {
-    Ok(fields_of(&pairs_of(bytes)?))
-}
-
-/// The fields of what [`set`] returns.
-pub fn fields_of(pairs: &[(String, String)]) -> Fields<'static> {
-    let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
-    Fields::of_query(Some(&query))
+    Ok(Fields::of_pairs(pairs_of(bytes)?))
 }
 
 /// The names and values of a form or a query. A browser sends a field that was left empty as an empty text; it is left out.
