@@ -22,7 +22,7 @@ use crate::api::caller::{Caller, WebhookManager};
 use crate::api::error::ApiError;
 use crate::api::fields::Fields;
 use crate::api::host::{HostKind, host};
-use crate::api::request::{Described, FromFields};
+use crate::api::request::FromFields;
 use crate::api::state::ApiState;
 use crate::api::tenant::Addressed;
 use crate::tenants::ServedTenant;
@@ -191,6 +191,13 @@ fn form_mac(token: &str) -> Hmac<Sha256> {
     mac.chain_update(b"a form of the portal")
 }
 
+/// A form without fields of its own.
+impl FromForm for () {
+    fn from_form(pairs: Vec<(String, String)>) -> Result<(), ApiError> {
+        Fields::of_pairs(pairs).finish()
+    }
+}
+
 /// A form that a page of the viewer's session has sent.
 pub struct Posted<F> {
     /// The user.
@@ -258,17 +265,6 @@ async fn fields_of_session(
     match sent.map(|sent| form_mac(token).verify_slice(&sent)) {
         Some(Ok(())) => Ok((pairs, arrived.share)),
         Some(Err(_)) | None => Err(ApiError::ForeignForm),
-    }
-}
-
-/// A form without fields of its own.
-impl FromFields for () {
-    fn list() -> Vec<Described> {
-        Vec::new()
-    }
-
-    fn take(_: &mut Fields) -> Option<Self> {
-        Some(())
     }
 }
 

@@ -25,13 +25,13 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::declared;
-use super::session::{Posted, Viewer};
+use super::session::{FromForm, Posted, Viewer};
 use super::writes::{Declared, Found, NotWritten, Writer, Writes};
 use super::yaml;
 use crate::api::error::ApiError;
 use crate::api::fields::Fields;
 use crate::api::kinds::Line;
-use crate::api::request::{Described, FromFields};
+use crate::api::request::request;
 use crate::api::state::ApiState;
 use crate::api::times::timestamp;
 use crate::api::webhook_logs::answers::EventWord;
@@ -68,12 +68,9 @@ pub struct WebhookForm {
     secret: Option<SecretString>,
 }
 
-impl FromFields for WebhookForm {
-    fn list() -> Vec<Described> {
-        Vec::new()
-    }
-
-    fn take(fields: &mut Fields) -> Option<Self> {
+impl FromForm for WebhookForm {
+    fn from_form(pairs: Vec<(String, String)>) -> Result<Self, ApiError> {
+        let mut fields = Fields::of_pairs(pairs);
         let mut is_set = |name| fields.opt::<Line<8>>(name).is_some();
         let active = is_set("active");
         let events = EventCode::ALL.into_iter().filter(|code| is_set(code.as_str())).collect();
@@ -83,38 +80,25 @@ impl FromFields for WebhookForm {
         let form = fields.opt::<Line<64>>("form");
         let version = fields.opt::<Line<64>>("version");
         let secret = fields.opt::<Line<MAX_SECRET>>("secret").map(SecretString::from);
-        Some(Self {
-            secret,
-            settings: Settings { display_name, customer_code, target_url, events, active },
-            form,
-            version,
-        })
+        fields.finish()?;
+        let settings = Settings { display_name, customer_code, target_url, events, active };
+        Ok(Self { settings, form, version, secret })
     }
 }
 
-/// The field of a form with one button.
-pub struct VersionForm(String);
-
-impl FromFields for VersionForm {
-    fn list() -> Vec<Described> {
-        Vec::new()
-    }
-
-    fn take(fields: &mut Fields) -> Option<Self> {
-        fields.req::<Line<64>>("version").map(Self)
+request! {
+    /// The field of a form with one button.
+    query VersionForm {
+        /// The version that the form was made from.
+        req version: Line<64>;
     }
 }
 
-/// The field of the form that sends a test event.
-pub struct TestForm(EventCode);
-
-impl FromFields for TestForm {
-    fn list() -> Vec<Described> {
-        Vec::new()
-    }
-
-    fn take(fields: &mut Fields) -> Option<Self> {
-        fields.req::<EventWord>("event").map(Self)
+request! {
+    /// The field of the form that sends a test event.
+    query TestForm {
+        /// The event.
+        req event: EventWord;
     }
 }
 
@@ -328,7 +312,7 @@ pub async fn act(
     State(state): State<Arc<ApiState>>,
     Extension(writes): Extension<Writes>,
     path: Result<Path<(String, String, String)>, PathRejection>,
-    Posted { viewer, form: VersionForm(version) }: Posted<VersionForm>,
+    Posted { viewer, form: VersionForm { version } }: Posted<VersionForm>,
 ) -> Result<Response, ApiError> {
     let writer = can_write(&writes)?;
     let Path((namespace, name, action)) = path.map_err(|_| NO_SUCH_WEBHOOK)?;
@@ -379,10 +363,10 @@ pub async fn act(
 pub async fn test(
     State(state): State<Arc<ApiState>>,
     name: Name,
-    Posted { viewer, form: TestForm(code) }: Posted<TestForm>,
+    Posted { viewer, form: TestForm { event } }: Posted<TestForm>,
 ) -> Result<Redirect, ApiError> {
     let uid = &find(&viewer, &name_of(name)?).ok_or(NO_SUCH_WEBHOOK)?.uid;
-    let id = send_test(&state, &viewer.caller, uid, Some(code)).await?;
+    let id = send_test(&state, &viewer.caller, uid, Some(event)).await?;
     Ok(Redirect::to(&link(&id.to_string())))
 }
 
