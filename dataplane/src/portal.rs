@@ -2,8 +2,11 @@
 //! API's routes; `docket_portal` makes the HTML.
 
 pub mod activity;
+mod cookies;
+mod csrf;
 mod declared;
 pub mod events;
+pub mod forms;
 pub mod keys;
 pub mod logs;
 pub mod overview;
@@ -27,7 +30,7 @@ use http::{HeaderValue, header};
 use crate::api::error::{ApiError, Unnumbered};
 use crate::api::middleware::{self, Pages};
 use crate::api::state::ApiState;
-pub use session::Cookies;
+pub use cookies::Cookies;
 pub use writes::{Documents, Objects, Writer, Writes};
 
 /// No inline code, nothing from elsewhere, no frames.

@@ -12,8 +12,9 @@ use docket_store::walk::Page;
 use http::StatusCode;
 use jiff::Timestamp;
 
+use super::forms::filled_in;
 use super::logs::status_of;
-use super::session::{Viewer, set};
+use super::session::Viewer;
 use crate::api::error::ApiError;
 use crate::api::fields::Fields;
 use crate::api::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
@@ -51,7 +52,7 @@ pub async fn search(
     RawQuery(query): RawQuery,
 ) -> Result<(StatusCode, Html<String>), ApiError> {
     viewer.must_be_administrator()?;
-    let filters = set(&query.unwrap_or_default());
+    let filters = filled_in(&query.unwrap_or_default());
     let (found, wrong) = match ActivitySearch::read(Fields::of_pairs(filters.clone())) {
         Ok(search) => (find(&state, &viewer, search).await?, Vec::new()),
         Err(error) => (Page { items: Vec::new(), next: None }, error.wrong_fields()?),

@@ -14,7 +14,8 @@ use docket_store::deliveries::{ListedDelivery, StoredAttempt};
 use docket_store::events::About;
 use http::StatusCode;
 
-use super::session::{Posted, Viewer, set};
+use super::forms::{Posted, filled_in};
+use super::session::Viewer;
 use crate::actions::set_aside::Aside;
 use crate::api::error::ApiError;
 use crate::api::fields::Fields;
@@ -43,7 +44,7 @@ pub async fn search(
     viewer: Viewer,
     RawQuery(query): RawQuery,
 ) -> Result<(StatusCode, Html<String>), ApiError> {
-    let filters = set(&query.unwrap_or_default());
+    let filters = filled_in(&query.unwrap_or_default());
     let ((found, next), wrong) = match DeliverySearch::read(Fields::of_pairs(filters.clone())) {
         Ok(search) => (webhook_logs::find(&state, &viewer.caller, search).await?, Vec::new()),
         Err(error) => (<_>::default(), error.wrong_fields()?),
@@ -98,7 +99,7 @@ pub async fn get(
         event_id: listed.event_id.clone(),
         delivery: Delivery { waits_for, ..shown(listed) },
         later: later.into_iter().map(shown).collect(),
-        done: set(&query.unwrap_or_default()).iter().find_map(|(name, value)| done(name, value)),
+        done: filled_in(&query.unwrap_or_default()).iter().find_map(|(name, value)| done(name, value)),
         attempts: attempts.into_iter().map(attempt).collect(),
         url: webhook.map(|webhook| webhook.target_url.url().to_string()),
         sent,

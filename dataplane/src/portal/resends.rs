@@ -12,7 +12,8 @@ use docket_portal::resends::{self, Preview, Resend, Resends, SetAside};
 use docket_store::{Connection, deliveries};
 use http::StatusCode;
 
-use super::session::{Posted, Viewer, set};
+use super::forms::{Posted, filled_in};
+use super::session::Viewer;
 use crate::actions::Refusal;
 use crate::actions::choice::Choice;
 use crate::actions::resend::{Many, Progress, preview, progress};
@@ -38,7 +39,7 @@ pub async fn list(
     viewer: Viewer,
     RawQuery(query): RawQuery,
 ) -> Result<(StatusCode, Html<String>), ApiError> {
-    let mut choice = set(&query.unwrap_or_default());
+    let mut choice = filled_in(&query.unwrap_or_default());
     let place = choice.iter().position(|(name, _)| name == PROBE);
     let probe = place.map(|place| choice.remove(place).1);
     let done = done(&mut choice);

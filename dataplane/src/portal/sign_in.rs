@@ -14,9 +14,10 @@ use http::header::SET_COOKIE;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 
-use super::session::{
-    Cookies, Posted, PostedByAnyone, check_origin, fields_of_form, name_of, set, tenant_of,
-};
+use super::cookies::Cookies;
+use super::csrf::{check_origin, csrf_of};
+use super::forms::{Posted, PostedByAnyone, fields_of_form, filled_in};
+use super::session::{name_of, tenant_of};
 use crate::actions::sign_in::{Credentials, Issued, SignInError};
 use crate::api::auth::audit;
 use crate::api::body::{SIGN_IN_LIMIT, form_bytes};
@@ -60,9 +61,9 @@ pub async fn page(
     headers: HeaderMap,
     RawQuery(query): RawQuery,
 ) -> Html<String> {
-    let to = set(&query.unwrap_or_default()).into_iter().find(|(name, _)| name == "to");
+    let to = filled_in(&query.unwrap_or_default()).into_iter().find(|(name, _)| name == "to");
     let to = local(to.map(|(_, to)| to));
-    let csrf = cookies.csrf(&headers);
+    let csrf = cookies.token(&headers).map(csrf_of);
     Html(sign_in::page(&SignIn { tenant: name_of(&tenant), to, csrf, ..SignIn::default() }))
 }
 
@@ -87,7 +88,7 @@ pub async fn sign_in(State(state): State<Arc<ApiState>>, request: Request) -> Re
     audit(&state, Some(&tenant), origin, (&kind, &user_id), &issued);
     match issued {
         Ok(Issued { token, expires_in_minutes, .. }) => {
-            let cookie = cookies.set(&token, u64::from(expires_in_minutes) * 60)?;
+            let cookie = cookies.set_cookie(&token, u64::from(expires_in_minutes) * 60)?;
             Ok(([(SET_COOKIE, cookie)], Redirect::to(&to)).into_response())
         }
         Err(SignInError::UnknownUser) => {
@@ -135,7 +136,7 @@ pub async fn sign_out_everywhere(
 }
 
 fn signed_out(cookies: Cookies) -> Result<Response, ApiError> {
-    let cookie = cookies.set("", 0)?;
+    let cookie = cookies.set_cookie("", 0)?;
     Ok(([(SET_COOKIE, cookie)], Redirect::to("/portal/sign-in")).into_response())
 }
 

@@ -10,7 +10,8 @@ use docket_portal::logs::Filters;
 use docket_portal::verify::{self, Finding, Verify};
 use jiff::Timestamp;
 
-use super::session::{FromForm, Posted, Viewer};
+use super::forms::{FromForm, Posted};
+use super::session::Viewer;
 use crate::api::error::ApiError;
 use crate::api::state::ApiState;
 

@@ -25,7 +25,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::declared;
-use super::session::{FromForm, Posted, Viewer};
+use super::forms::{FromForm, Posted};
+use super::session::Viewer;
 use super::writes::{Declared, Found, NotWritten, Writer, Writes};
 use super::yaml;
 use crate::api::error::ApiError;

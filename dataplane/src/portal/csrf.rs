@@ -1,0 +1,115 @@
+//! The proofs that a page of the session has sent a form: a token in the form, and what the browser says of the form's origin.
+
+use hmac::{Hmac, KeyInit, Mac};
+use http::HeaderValue;
+use http::header::{HOST, ORIGIN};
+use http::request::Parts;
+use http::uri::Authority;
+use sha2::Sha256;
+use url::Url;
+
+use crate::api::error::ApiError;
+
+/// The token that the forms of a session carry. Only the session's pages can know it: scripts and other sites can't read the cookie.
+pub(super) fn csrf_of(session: &str) -> String {
+    hex::encode(mac_of(session).finalize().into_bytes())
+}
+
+/// Whether a form with this token is of the session.
+pub(super) fn is_csrf_of(session: &str, csrf: &str) -> bool {
+    hex::decode(csrf).is_ok_and(|csrf| mac_of(session).verify_slice(&csrf).is_ok())
+}
+
+fn mac_of(session: &str) -> Hmac<Sha256> {
+    let mac = Hmac::<Sha256>::new_from_slice(session.as_bytes()).expect("HMAC takes a key of any length");
+    mac.chain_update(b"a form of the portal")
+}
+
+/// Refuses a form that another site has sent, of the same base domain or not.
+pub(super) fn check_origin(parts: &Parts) -> Result<(), ApiError> {
+    let one = |name| {
+        let mut sent = parts.headers.get_all(name).iter();
+        let first = sent.next().and_then(|value| value.to_str().ok());
+        first.filter(|_| sent.next().is_none())
+    };
+    let host = parts.uri.authority().map(Authority::as_str).or_else(|| one(HOST));
+    let site = parts.headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    let origin = one(ORIGIN);
+    let over_https =
+        origin.and_then(|origin| origin.strip_prefix("http:")).map(|rest| format!("https:{rest}"));
+    match is_same_origin(origin, site, host) {
+        true => Ok(()),
+        false if is_same_origin(over_https.as_deref(), site, host) => Err(ApiError::PlainHttp),
+        false => Err(ApiError::ForeignForm),
+    }
+}
+
+/// Whether a browser says that a page of `host` has sent a request. It may hide the origin as `null`; then the site decides.
+fn is_same_origin(origin: Option<&str>, site: Option<&[u8]>, host: Option<&str>) -> bool {
+    let same_site = site.map(|site| site == b"same-origin");
+    match origin.filter(|origin| *origin != "null") {
+        Some(origin) => host.is_some_and(|host| is_origin_of(origin, host)) && same_site != Some(false),
+        None => same_site == Some(true),
+    }
+}
+
+fn is_origin_of(origin: &str, host: &str) -> bool {
+    let (Ok(origin), Ok(host)) = (Url::parse(origin), host.parse::<Authority>()) else { return false };
+    let name = host.host().trim_end_matches('.');
+    let is_local =
+        name == "localhost" || name.ends_with(".localhost") || name == "127.0.0.1" || name == "[::1]";
+    let default = match origin.scheme() {
+        "https" => 443,
+        "http" if is_local => 80,
+        _ => return false,
+    };
+    let same_name = origin.host_str().is_some_and(|other| other.eq_ignore_ascii_case(name));
+    same_name && origin.port().unwrap_or(default) == host.port_u16().unwrap_or(default)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::extract::Request;
+
+    use super::*;
+
+    #[test]
+    fn form_of_another_origin_is_foreign() {
+        let host = Some("acme.example");
+        for (origin, site, same) in [
+            (Some("https://acme.example"), Some("same-origin"), true),
+            (Some("https://ACME.example:443"), None, true),
+            (Some("null"), Some("same-origin"), true),
+            (None, Some("same-origin"), true),
+            (None, None, false),
+            (Some("null"), None, false),
+            (Some("null"), Some("cross-site"), false),
+            (None, Some("same-site"), false),
+            (None, Some("none"), false),
+            (Some("https://acme.example"), Some("same-site"), false),
+            (Some("http://acme.example"), None, false),
+            (Some("https://bolt.example"), None, false),
+            (Some("https://acme.example.evil"), None, false),
+            (Some("https://acme.example:8443"), None, false),
+            (Some("acme.example"), None, false),
+        ] {
+            assert_eq!(is_same_origin(origin, site.map(str::as_bytes), host), same, "{origin:?} {site:?}");
+        }
+        assert!(is_origin_of("http://acme.localhost:8080", "acme.localhost:8080"));
+        assert!(!is_origin_of("http://acme.localhost:8080", "acme.localhost:8081"));
+        assert!(!is_same_origin(Some("https://acme.example"), None, None));
+    }
+
+    #[test]
+    fn form_of_a_page_over_plain_http_is_refused_as_such() {
+        let checked = |origin: &str, host: &str| {
+            let request = Request::post("/portal/sign-in").header(HOST, host).header(ORIGIN, origin);
+            check_origin(&request.body(Body::empty()).expect("a request").into_parts().0)
+        };
+        assert!(checked("https://acme.example", "acme.example").is_ok());
+        assert!(matches!(checked("http://acme.example", "acme.example"), Err(ApiError::PlainHttp)));
+        assert!(matches!(checked("http://bolt.example", "acme.example"), Err(ApiError::ForeignForm)));
+        assert!(matches!(checked("https://bolt.example", "acme.example"), Err(ApiError::ForeignForm)));
+    }
+}

@@ -1,0 +1,110 @@
+//! Forms that pages of a session have sent, and the names and values in a form or a query.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use docket_listener::fair_share::Share;
+use http::request::Parts;
+
+use super::cookies::Cookies;
+use super::csrf::{check_origin, is_csrf_of};
+use super::session::{Refused, Viewer, tenant_of, to_sign_in};
+use crate::api::body::LIMIT;
+use crate::api::error::ApiError;
+use crate::api::fields::Fields;
+use crate::api::request::FromFields;
+use crate::api::state::ApiState;
+use crate::tenants::ServedTenant;
+
+/// A form that a page of the viewer's session has sent.
+pub struct Posted<F> {
+    /// The user.
+    pub viewer: Viewer,
+    /// The fields. Empty ones count as absent.
+    pub form: F,
+}
+
+/// What the fields of a form are read into; `csrf` is not among them.
+pub trait FromForm: Sized {
+    /// Reads the fields that were filled in.
+    fn from_form(pairs: Vec<(String, String)>) -> Result<Self, ApiError>;
+}
+
+impl<F: FromFields> FromForm for F {
+    fn from_form(pairs: Vec<(String, String)>) -> Result<Self, ApiError> {
+        F::read(Fields::of_pairs(pairs))
+    }
+}
+
+/// A form without fields of its own.
+impl FromForm for () {
+    fn from_form(pairs: Vec<(String, String)>) -> Result<(), ApiError> {
+        Fields::of_pairs(pairs).finish()
+    }
+}
+
+impl<F: FromForm> FromRequest<Arc<ApiState>> for Posted<F> {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, state: &Arc<ApiState>) -> Result<Self, Refused> {
+        let (mut parts, body) = request.into_parts();
+        check_origin(&parts)?;
+        let viewer = Viewer::from_request_parts(&mut parts, state).await?;
+        let (pairs, share) = pairs_of_session(&parts, body, &viewer.caller.tenant, state).await?;
+        Ok(Self { viewer: viewer.with_body(share), form: F::from_form(pairs)? })
+    }
+}
+
+/// A form without fields of its own that a page of the session has sent, whatever its user may still see.
+pub struct PostedByAnyone;
+
+impl FromRequest<Arc<ApiState>> for PostedByAnyone {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, state: &Arc<ApiState>) -> Result<Self, Refused> {
+        let (parts, body) = request.into_parts();
+        check_origin(&parts)?;
+        let tenant = tenant_of(&parts, state)?;
+        if Cookies::of(&parts)?.token(&parts.headers).is_none() {
+            return Err(to_sign_in(&parts));
+        }
+        pairs_of_session(&parts, body, &tenant, state).await?;
+        Ok(Self)
+    }
+}
+
+/// The names and values of a form, without `csrf`, which proves that a page of the session has sent it; and its share of the
+/// memory.
+async fn pairs_of_session(
+    parts: &Parts,
+    body: Body,
+    tenant: &ServedTenant,
+    state: &ApiState,
+) -> Result<(Vec<(String, String)>, Option<Share>), ApiError> {
+    let arrived = state.bodies.read_form(&tenant.config.uid, &parts.headers, body, LIMIT).await?;
+    let (csrf, pairs): (Vec<_>, Vec<_>) =
+        pairs_of(&arrived.bytes)?.into_iter().partition(|(name, _)| name == "csrf");
+    let token = Cookies::of(parts)?.token(&parts.headers).ok_or(ApiError::Internal)?;
+    match csrf.first().is_some_and(|(_, csrf)| is_csrf_of(token, csrf)) {
+        true => Ok((pairs, arrived.share)),
+        false => Err(ApiError::ForeignForm),
+    }
+}
+
+/// The names and values of a form.
+fn pairs_of(bytes: &[u8]) -> Result<Vec<(String, String)>, ApiError> {
+    let text = std::str::from_utf8(bytes).map_err(|_| ApiError::BadRequest("The form is not UTF-8"))?;
+    Ok(filled_in(text))
+}
+
+/// The fields of a form.
+pub(super) fn fields_of_form(bytes: &[u8]) -> Result<Fields<'static>, ApiError> {
+    Ok(Fields::of_pairs(pairs_of(bytes)?))
+}
+
+/// The names and values of a form or a query, without the fields that were left empty: a browser sends an empty text for each.
+pub(super) fn filled_in(urlencoded: &str) -> Vec<(String, String)> {
+    let pairs = url::form_urlencoded::parse(urlencoded.as_bytes()).into_owned();
+    pairs.filter(|(_, value)| !value.is_empty()).collect()
+}
