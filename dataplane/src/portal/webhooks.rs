@@ -27,7 +27,7 @@ use sha2::{Digest, Sha256};
 use super::declared;
 use super::forms::{FromForm, Posted};
 use super::session::Viewer;
-use super::writes::{Declared, Found, NotWritten, Writer, Writes};
+use super::writes::{Declared, Found, NotWritten, Stored, Writer, Writes};
 use super::yaml;
 use crate::api::error::ApiError;
 use crate::api::fields::Fields;
@@ -220,7 +220,7 @@ pub async fn create(
 /// Whether this very webhook is declared already, as the same form does.
 async fn is_declared(writer: &Writer, viewer: &Viewer, declared: &Declared) -> bool {
     let found = writer.find(&declared.namespace, &declared.name).await;
-    matches!(found, Ok(Found::Portal(found, _)) if *found == *declared && is_of(viewer, &found))
+    matches!(found, Ok(Found::Portal(found)) if found.declared == *declared && is_of(viewer, &found.declared))
 }
 
 /// The answer to the form of a new webhook.
@@ -266,8 +266,8 @@ pub async fn get(
     let name = name_of(name)?;
     let Some(webhook) = find(&viewer, &name) else {
         let writer = writes.as_deref().filter(|writer| writer.is_open()).ok_or(NO_SUCH_WEBHOOK)?;
-        let (declared, version) = declared(writer, &viewer, &name).await?;
-        return Ok(Html(unserved(&state, &viewer, &declared, &version, None)));
+        let stored = stored(writer, &viewer, &name).await?;
+        return Ok(Html(unserved(&state, &viewer, &stored.declared, &stored.version, None)));
     };
     let shown = with_health(&state, &viewer, webhook).await?;
     let keeper = keeper(&writes, &viewer, webhook).await?;
@@ -284,12 +284,11 @@ pub async fn save(
     let writer = can_write(&writes)?;
     let name = name_of(name)?;
     let version = version.ok_or_else(|| ApiError::field("version", "required"))?;
-    let (before, _) = declared(writer, &viewer, &name).await?;
-    let customer_code = before.spec.customer_code.clone();
+    let before = stored(writer, &viewer, &name).await?;
+    let WebhookSpec { customer_code, secret_ref, generate_secret, .. } = before.declared.spec.clone();
     let settings = Settings { customer_code, ..settings };
-    let WebhookSpec { secret_ref, generate_secret, .. } = before.spec.clone();
     let spec = WebhookSpec { secret_ref, generate_secret, ..spec(&viewer, &settings) };
-    let declared = Declared { spec, ..before.clone() };
+    let declared = Declared { spec, ..before.declared.clone() };
     let wrong = wrong(&declared);
     if !wrong.is_empty() {
         let (frame, unsaved) = (viewer.frame(&state), Some((&settings, &wrong[..])));
@@ -298,11 +297,11 @@ pub async fn save(
                 let shown = with_health(&state, &viewer, webhook).await?;
                 webhooks::detail(&frame, &shown, &Keeper::Portal(version), unsaved)
             }
-            None => unserved(&state, &viewer, &before, &version, unsaved),
+            None => unserved(&state, &viewer, &before.declared, &version, unsaved),
         };
         return Ok((StatusCode::BAD_REQUEST, Html(page)).into_response());
     }
-    let written = writer.replace(&declared, &version).await;
+    let written = writer.replace(&before, &declared, &version).await;
     audited(&state, &viewer, AuditEvent::WebhookChanged, &declared, written)?;
     changed(&state, &viewer, writer, &declared).await;
     Ok(Redirect::to(&webhook_link(&declared.full_name())).into_response())
@@ -318,7 +317,8 @@ pub async fn act(
     let writer = can_write(&writes)?;
     let Path((namespace, name, action)) = path.map_err(|_| NO_SUCH_WEBHOOK)?;
     let name = (namespace, name);
-    let (mut declared, _) = declared(writer, &viewer, &name).await?;
+    let before = stored(writer, &viewer, &name).await?;
+    let mut declared = before.declared.clone();
     // What is declared and what is served differ while a change is under way; then the secrets stay as they are.
     let has_next = (declared.has_next(), find(&viewer, &name).map(|webhook| webhook.next_secret.is_some()));
     let event = match (&*action, has_next) {
@@ -343,7 +343,7 @@ pub async fn act(
             AuditEvent::NextSecretDropped
         }
         ("remove", _) => {
-            let removed = writer.remove(&declared, &version).await;
+            let removed = writer.remove(&before, &version).await;
             audited(&state, &viewer, AuditEvent::WebhookRemoved, &declared, removed)?;
             served(&state, &viewer, writer, &declared, |webhook| webhook.is_none()).await;
             return Ok(Redirect::to(Section::Webhooks.path()).into_response());
@@ -351,7 +351,7 @@ pub async fn act(
         ("rotate" | "promote" | "withdraw", _) => return Err(NotWritten::Changed.into()),
         _ => return Err(ApiError::NoSuchRoute),
     };
-    let written = writer.replace(&declared, &version).await;
+    let written = writer.replace(&before, &declared, &version).await;
     audited(&state, &viewer, event, &declared, written)?;
     if action == "rotate" {
         return show_secret(&state, &viewer, writer, &declared).await;
@@ -381,19 +381,15 @@ fn can_write(writes: &Writes) -> Result<&Writer, ApiError> {
     ))
 }
 
-/// The webhook as the portal declares it now, served or not, and its version.
-async fn declared(
-    writer: &Writer,
-    viewer: &Viewer,
-    name: &(String, String),
-) -> Result<(Declared, String), ApiError> {
+/// The webhook as the portal declares it now, served or not.
+async fn stored(writer: &Writer, viewer: &Viewer, name: &(String, String)) -> Result<Stored, ApiError> {
     let (is_served, config) = (find(viewer, name).is_some(), &viewer.caller.tenant.config);
     let (namespace, name) = name;
     if !is_served && (*namespace != config.namespace || !is_object_name(name)) {
         return Err(NO_SUCH_WEBHOOK);
     }
     match writer.find(namespace, name).await {
-        Ok(Found::Portal(declared, version)) if is_of(viewer, &declared) => Ok((*declared, version)),
+        Ok(Found::Portal(stored)) if is_of(viewer, &stored.declared) => Ok(*stored),
         Ok(_) | Err(NotWritten::Changed) if !is_served => Err(NO_SUCH_WEBHOOK),
         Ok(_) => Err(ApiError::Conflict("The portal does not declare this webhook; its page says who does")),
         Err(error) => Err(error.into()),
@@ -520,7 +516,7 @@ async fn keeper(writes: &Writes, viewer: &Viewer, webhook: &WebhookConfig) -> Re
         _ => Found::Other { place, object: None },
     };
     Ok(match found {
-        Found::Portal(declared, version) if is_of(viewer, &declared) => Keeper::Portal(version),
+        Found::Portal(stored) if is_of(viewer, &stored.declared) => Keeper::Portal(stored.version),
         // It was declared again since, for another tenant or customer.
         Found::Portal(..) => return Err(NotWritten::Changed.into()),
         Found::Other { place, object } => {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use docket_crds::webhook::{GenerateSecret, SecretRef};
 use docket_crds::{API_VERSION, Metadata, SecretBytes, Violation, Webhook, WebhookConfig, WebhookSpec};
 use docket_program::clock::Clock;
+use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -83,11 +84,22 @@ pub struct GivenSecret {
     pub next: Option<SecretBytes>,
 }
 
+/// A webhook that the portal declares, as it was read.
+#[derive(Debug)]
+pub struct Stored {
+    /// How it is declared.
+    pub declared: Declared,
+    /// Its version, which changes with each change of the declaration.
+    pub version: String,
+    /// The object of the cluster, which a write sends back; `None`: it is a document of a folder.
+    object: Option<DynamicObject>,
+}
+
 /// What declares a webhook.
 #[derive(Debug)]
 pub enum Found {
-    /// The portal does: as it is declared now, in this version.
-    Portal(Box<Declared>, String),
+    /// The portal does.
+    Portal(Box<Stored>),
     /// Another one does.
     Other {
         /// Who and where, as in "a file of the configuration folder".
@@ -183,18 +195,18 @@ impl Writer {
         }
     }
 
-    /// Replaces this version of a webhook.
-    pub async fn replace(&self, webhook: &Declared, version: &str) -> Result<(), NotWritten> {
+    /// Replaces a webhook that was read, if it still is in this version.
+    pub async fn replace(&self, before: &Stored, after: &Declared, version: &str) -> Result<(), NotWritten> {
         match &self.place {
-            Place::Folder(documents) => documents.write(webhook, Some(version)),
-            Place::Cluster(objects) => objects.replace(webhook, version).await,
+            Place::Folder(documents) => documents.write(after, Some(version)),
+            Place::Cluster(objects) => objects.replace(before, after, version).await,
         }
     }
 
-    /// Removes a webhook that is declared in this version.
-    pub async fn remove(&self, webhook: &Declared, version: &str) -> Result<(), NotWritten> {
+    /// Removes a webhook that was read, if it still is in this version.
+    pub async fn remove(&self, webhook: &Stored, version: &str) -> Result<(), NotWritten> {
         match &self.place {
-            Place::Folder(documents) => documents.remove(webhook, version),
+            Place::Folder(documents) => documents.remove(&webhook.declared, version),
             Place::Cluster(objects) => objects.remove(webhook, version).await,
         }
     }

@@ -10,7 +10,7 @@ use docket_source::{PORTAL_FOLDER, webhook_document};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Declared, Found, GivenSecret, NotWritten};
+use super::{Declared, Found, GivenSecret, NotWritten, Stored};
 
 /// JSON has no such line.
 const BETWEEN: &str = "---\n";
@@ -36,7 +36,8 @@ impl Documents {
         if let Some(text) = &own {
             let declared = declared_in(text, namespace, name).filter(|declared| text_of(declared) == *text);
             if let Some(declared) = declared {
-                return Ok(Found::Portal(Box::new(declared), version(text)));
+                let stored = Stored { declared, version: version(text), object: None };
+                return Ok(Found::Portal(Box::new(stored)));
             }
         }
         let (path, object) = webhook_document(self.config_dir(), namespace, name).unzip();
@@ -76,6 +77,7 @@ impl Documents {
         Ok(fs::remove_file(self.path(&webhook.namespace, &webhook.name))?)
     }
 
+    /// Checks that the file is in the expected version. A file has no conditional write, so this reads it again under the lock.
     fn has(&self, webhook: &Declared, expected: Option<&str>) -> Result<(), NotWritten> {
         let text = self.read(&webhook.namespace, &webhook.name)?;
         let is_so = text.map(|text| version(&text)).as_deref() == expected;
@@ -215,7 +217,10 @@ mod tests {
         let _ = fs::remove_dir_all(&folder);
         let documents = Documents::beside(&folder);
         let found = || match documents.find("default", "orders-1").expect("readable") {
-            Found::Portal(webhook, version) => Some((*webhook, version)),
+            Found::Portal(stored) => {
+                let Stored { declared, version, .. } = *stored;
+                Some((declared, version))
+            }
             Found::Other { .. } => None,
         };
         assert_eq!(found(), None);

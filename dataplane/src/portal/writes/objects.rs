@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use docket_crds::{API_VERSION, GROUP, VERSION};
+use docket_crds::{API_VERSION, GROUP, VERSION, WebhookSpec};
 use docket_listener::fair_share::{Busy, FairShare};
 use docket_program::apiserver::ApiServerError;
 use docket_program::clock::Clock;
@@ -22,7 +22,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, Config};
 use serde_json::json;
 
-use super::{Declared, Found, KIND, MANAGED_BY, NotWritten};
+use super::{Declared, Found, KIND, MANAGED_BY, NotWritten, Stored};
 
 /// How long a call may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -127,7 +127,8 @@ impl Objects {
     pub(super) async fn find(&self, namespace: &str, name: &str) -> Result<Found, NotWritten> {
         let object = self.get(namespace, name).await?;
         if let Some(declared) = own(&object, namespace, name) {
-            return Ok(Found::Portal(Box::new(declared), version(&object.metadata)));
+            let version = version(&object.metadata);
+            return Ok(Found::Portal(Box::new(Stored { declared, version, object: Some(object) })));
         }
         let place = match keeper(&object.metadata) {
             Some(keeper) => {
@@ -149,26 +150,36 @@ impl Objects {
         created.map(drop).map_err(Failed::of_write)
     }
 
-    pub(super) async fn replace(&self, webhook: &Declared, expected: &str) -> Result<(), NotWritten> {
-        self.write(webhook, expected, Write::Replace).await
+    pub(super) async fn replace(
+        &self,
+        before: &Stored,
+        after: &Declared,
+        expected: &str,
+    ) -> Result<(), NotWritten> {
+        self.write(before, expected, Write::Replace(&after.spec)).await
     }
 
-    pub(super) async fn remove(&self, webhook: &Declared, expected: &str) -> Result<(), NotWritten> {
+    pub(super) async fn remove(&self, webhook: &Stored, expected: &str) -> Result<(), NotWritten> {
         self.write(webhook, expected, Write::Remove).await
     }
 
-    /// Writes an object of the portal that is in the expected version. The write carries the object's resource version, which
-    /// the operator's changes of its status raise, too: then it is repeated.
-    async fn write(&self, webhook: &Declared, expected: &str, write: Write) -> Result<(), NotWritten> {
-        let Declared { namespace, name, spec, .. } = webhook;
+    /// Writes an object of the portal that is in the expected version. The write carries the resource version of the object as it was
+    /// read, so the API server refuses it after any change. The operator's changes of the status count as such: then this reads the
+    /// object again, and repeats the write.
+    async fn write(&self, before: &Stored, expected: &str, write: Write<'_>) -> Result<(), NotWritten> {
+        let Declared { namespace, name, .. } = &before.declared;
         let webhooks = self.webhooks(namespace);
+        let mut read = before.object.clone();
         for _ in 0..TRIES {
-            let mut object = self.get(namespace, name).await?;
+            let mut object = match read.take() {
+                Some(object) => object,
+                None => self.get(namespace, name).await?,
+            };
             if own(&object, namespace, name).is_none() || version(&object.metadata) != expected {
                 return Err(NotWritten::Changed);
             }
             let written = match write {
-                Write::Replace => {
+                Write::Replace(spec) => {
                     object.data["spec"] = json!(spec);
                     self.call(namespace, webhooks.replace(name, &parameters(), &object)).await.map(drop)
                 }
@@ -214,8 +225,9 @@ async fn in_time<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, Fa
 
 /// What to do with an object.
 #[derive(Clone, Copy)]
-enum Write {
-    Replace,
+enum Write<'a> {
+    /// Gives it this spec.
+    Replace(&'a WebhookSpec),
     Remove,
 }
 
