@@ -167,7 +167,7 @@ pub async fn create(
     let customer_code = viewer.caller.customer.clone().unwrap_or(settings.customer_code);
     let settings = Settings { customer_code, ..settings };
     // Until the new one is served, and counts.
-    let _adding = writer.add(&state.clock, &viewer.caller.tenant.uid).await?;
+    let _locked = writer.lock_additions(&viewer.caller.tenant.uid).await?;
     let config = &viewer.caller.tenant.config;
     let age_ms = |form: &str| age_ms(form, state.clock.now_ms());
     let form = form.filter(|form| age_ms(form).is_none_or(|age_ms| age_ms >= -AHEAD_MS));

@@ -3,20 +3,21 @@
 //! from the configuration that it serves.
 
 mod documents;
+mod keyed_lock;
 mod objects;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use docket_crds::webhook::{GenerateSecret, SecretRef};
 use docket_crds::{API_VERSION, Metadata, SecretBytes, Violation, Webhook, WebhookConfig, WebhookSpec};
-use docket_program::clock::Clock;
 use kube::api::DynamicObject;
-use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::timeout;
 
 pub use documents::Documents;
+use keyed_lock::KeyedLock;
 pub use objects::Objects;
 
 use crate::api::error::ApiError;
@@ -25,10 +26,8 @@ use crate::api::error::ApiError;
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "docket-portal");
 
 const KIND: &str = "Webhook";
-/// How long a request waits for its turn to add a webhook, and how often it looks: longer than the request before it waits until
-/// its webhook is served.
-const TURN: Duration = Duration::from_secs(25);
-const LOOKS: Duration = Duration::from_millis(50);
+/// How long a request waits while another one adds a webhook to the tenant: longer than that one waits until its webhook is served.
+const MAX_WAIT: Duration = Duration::from_secs(25);
 
 /// Where the portal declares webhooks; `None`: it only shows them.
 pub type Writes = Option<Arc<Writer>>;
@@ -37,8 +36,8 @@ pub type Writes = Option<Arc<Writer>>;
 #[derive(Debug)]
 pub struct Writer {
     place: Place,
-    /// The tenants, by uid, to which a webhook is being added: one at a time, so that their limits hold.
-    adding: Mutex<HashSet<Arc<str>>>,
+    /// Additions to a tenant, by its uid: one at a time, so that the tenant's limits hold.
+    additions: KeyedLock,
 }
 
 #[derive(Debug)]
@@ -47,19 +46,6 @@ enum Place {
     Folder(Documents),
     /// Where the operator runs.
     Cluster(Objects),
-}
-
-/// The turn to add a webhook to a tenant, until it is dropped.
-#[derive(Debug)]
-pub struct Adding<'a> {
-    writer: &'a Writer,
-    tenant: Arc<str>,
-}
-
-impl Drop for Adding<'_> {
-    fn drop(&mut self) {
-        self.writer.adding.lock().remove(&self.tenant);
-    }
 }
 
 /// A webhook as the portal declares it.
@@ -132,12 +118,12 @@ pub enum NotWritten {
 impl Writer {
     /// Into a folder.
     pub fn folder(documents: Documents) -> Self {
-        Self { place: Place::Folder(documents), adding: Mutex::default() }
+        Self { place: Place::Folder(documents), additions: KeyedLock::default() }
     }
 
     /// Into a cluster.
     pub fn cluster(objects: Objects) -> Self {
-        Self { place: Place::Cluster(objects), adding: Mutex::default() }
+        Self { place: Place::Cluster(objects), additions: KeyedLock::default() }
     }
 
     /// Whether it writes into a folder.
@@ -145,22 +131,16 @@ impl Writer {
         matches!(self.place, Place::Folder(_))
     }
 
-    /// Takes the turn to add a webhook to a tenant, by uid, in this process. A form that is sent twice waits here for the first.
+    /// Locks additions of webhooks to the tenant with this uid, in this process, until the guard is dropped. A form that is sent twice
+    /// waits here for the first.
     ///
     /// # Errors
     ///
-    /// Another webhook is still being added to it after 25 seconds.
-    pub async fn add(&self, clock: &Clock, tenant: &Arc<str>) -> Result<Adding<'_>, NotWritten> {
-        let end = clock.elapsed() + TURN;
-        while !self.adding.lock().insert(Arc::clone(tenant)) {
-            if clock.elapsed() >= end {
-                return Err(NotWritten::Refused(
-                    "Another webhook is being added to this tenant; add yours in a moment".to_owned(),
-                ));
-            }
-            clock.sleep(LOOKS).await;
-        }
-        Ok(Adding { writer: self, tenant: Arc::clone(tenant) })
+    /// Another request is still adding a webhook after 25 seconds.
+    pub async fn lock_additions(&self, tenant: &Arc<str>) -> Result<OwnedMutexGuard<()>, NotWritten> {
+        let another = "Another webhook is being added to this tenant; add yours in a moment";
+        let locked = timeout(MAX_WAIT, self.additions.lock(tenant)).await;
+        locked.map_err(|_| NotWritten::Refused(another.to_owned()))
     }
 
     /// Whether it may be used now.
