@@ -107,7 +107,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     let state = app.api_state(&arguments.hosts, proxies(&arguments.proxies), memory_limit);
     let management = app.start_management(&state, management_listener, platform);
     let shutdown = CancellationToken::new();
-    let revisions = activation.revisions();
+    let revisions = app.tenants.revisions();
     let (first, configured) = oneshot::channel();
     app.running.spawn(follow(source, activation, first, shutdown.clone()));
     app.start_closing_idle(Arc::clone(&stores), CLOSE_IDLE, &shutdown);

@@ -9,8 +9,8 @@ mod faults;
 mod registry;
 mod tenant;
 
-pub use activation::{Activation, Revisions};
+pub use activation::Activation;
 pub use at_limit::AtLimit;
 pub use faults::{UNKNOWN_CUSTOMER, warnings};
-pub use registry::{SOURCE_LAG, Tenants};
+pub use registry::{Revisions, SOURCE_LAG, Tenants};
 pub use tenant::{HeldWebhooks, LocalReceiver, ServedTenant, Webhooks};

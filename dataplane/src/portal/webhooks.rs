@@ -23,6 +23,7 @@ use http::StatusCode;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use tokio::time::timeout;
 
 use super::declared;
 use super::forms::{FromForm, Posted};
@@ -37,7 +38,7 @@ use crate::api::state::ApiState;
 use crate::api::times::timestamp;
 use crate::api::webhook_logs::answers::EventWord;
 use crate::api::webhook_logs::test_events::send_test;
-use crate::tenants::{self, ServedTenant};
+use crate::tenants::{self, Revisions, ServedTenant};
 
 const NO_SUCH_WEBHOOK: ApiError = ApiError::NotFound(
     "There is no such webhook; if it was added a moment ago, open this page again in some seconds",
@@ -55,8 +56,6 @@ const RECENT_MS: i64 = 10 * 60 * 1000;
 /// How far the clocks of two processes may differ. The id of a form with a later date is its sender's own: it would still be recent
 /// when the mark is gone.
 const AHEAD_MS: i64 = 60 * 1000;
-/// How often it looks.
-const LOOKS: Duration = Duration::from_millis(100);
 
 /// The fields of the form of a webhook.
 pub struct WebhookForm {
@@ -591,23 +590,20 @@ async fn served(
     is_so: impl Fn(Option<&WebhookConfig>) -> bool,
 ) -> Option<WebhookConfig> {
     let most = if writer.is_folder() { SERVED.0 } else { SERVED.1 };
-    let end = state.clock.elapsed() + most;
-    loop {
-        let tenant = state.tenants.by_uid(&viewer.caller.tenant.config.uid);
-        let of_name = |webhook: &&WebhookConfig| {
-            webhook.namespace == declared.namespace && webhook.name == declared.name
-        };
-        if let Some(tenant) = tenant {
-            let webhook = tenant.config.webhooks.iter().find(of_name);
-            if is_so(webhook) {
-                return webhook.cloned();
-            }
-        }
-        if state.clock.elapsed() >= end {
-            return None;
-        }
-        state.clock.sleep(LOOKS).await;
-    }
+    let Declared { namespace, name, .. } = declared;
+    let mut found = None;
+    let is_served = |_: &Revisions| {
+        let Some(tenant) = state.tenants.by_uid(&viewer.caller.tenant.uid) else { return false };
+        let mut webhooks = tenant.config.webhooks.iter();
+        let webhook = webhooks.find(|webhook| webhook.namespace == *namespace && webhook.name == *name);
+        let is_served = is_so(webhook);
+        found = webhook.filter(|_| is_served).cloned();
+        is_served
+    };
+    let mut revisions = state.tenants.revisions();
+    // If the time is up, `found` is `None`.
+    let _ = timeout(most, revisions.wait_for(is_served)).await;
+    found
 }
 
 /// Shows the secret that a change has made, if nothing has shown it before.

@@ -1,21 +1,17 @@
 //! From the tenants that are declared to the tenants that are served, after each change.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use docket_crds::Runtime;
 use docket_egress::{EgressPolicy, Trust};
 use docket_source::{Declaration, DeclaredTenant};
 use docket_store::stores::Stores;
-use tokio::sync::watch;
 
 use super::faults;
-use super::registry::Tenants;
+use super::registry::{Revisions, Tenants};
 use super::tenant::{HeldWebhooks, LocalReceiver, ServedTenant};
 use crate::telemetry::Metrics;
-
-/// The revision of each served tenant, by uid.
-pub type Revisions = HashMap<String, String>;
 
 /// Serves what a source declares.
 pub struct Activation {
@@ -25,7 +21,6 @@ pub struct Activation {
     public: Trust,
     local: Option<LocalReceiver>,
     policy: EgressPolicy,
-    revisions: watch::Sender<Revisions>,
     problems: Vec<String>,
     incomplete: bool,
 }
@@ -51,15 +46,9 @@ impl Activation {
             public: Trust::public(),
             local,
             policy,
-            revisions: watch::Sender::default(),
             problems: Vec::new(),
             incomplete: false,
         }
-    }
-
-    /// The revisions that are served, and each change of them.
-    pub fn revisions(&self) -> watch::Receiver<Revisions> {
-        self.revisions.subscribe()
     }
 
     /// Serves the declared tenants and no others. A tenant whose revision has not changed is not recreated; one that can't be
@@ -72,7 +61,7 @@ impl Activation {
         for DeclaredTenant { runtime, .. } in tenants {
             let (uid, code) = (runtime.config.uid.clone(), runtime.config.client_code.clone());
             let before = self.tenants.by_uid(&uid);
-            let revision = self.revisions.borrow().get(&uid).cloned();
+            let revision = self.tenants.revisions.borrow().get(&uid).cloned();
             let unchanged = !completeness_changed && revision.as_ref() == Some(&runtime.revision);
             let tenant = match before.clone().filter(|_| unchanged) {
                 Some(tenant) => Ok(tenant),
@@ -96,7 +85,7 @@ impl Activation {
         self.stores.retain(&serving.iter().map(|tenant| tenant.config.uid.as_str()).collect::<HashSet<_>>());
         self.tenants.replace(serving);
         self.report(problems);
-        self.revisions.send_if_modified(|before| {
+        self.tenants.revisions.send_if_modified(|before| {
             let changed = *before != revisions;
             *before = revisions;
             changed

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use docket_crds::{ApiKey, ApiKeyDigest, KeyVersion};
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::at_limit::AtLimit;
@@ -17,10 +17,15 @@ use crate::telemetry::Metrics;
 /// nothing is closed after 75 s.
 pub const SOURCE_LAG: Duration = Duration::from_secs(120);
 
+/// The revision of each served tenant, by uid.
+pub type Revisions = HashMap<String, String>;
+
 /// The tenants that are served.
 #[derive(Default)]
 pub struct Tenants {
     current: RwLock<Arc<Index>>,
+    /// Their revisions. A change is sent after the tenants were replaced.
+    pub(super) revisions: watch::Sender<Revisions>,
     /// The uids of tenants that are new or have changed since the last call of `changed`.
     changed: Mutex<BTreeSet<String>>,
     has_changed: Notify,
@@ -108,6 +113,11 @@ impl Tenants {
         });
         changed.extend(new_or_changed.map(|(uid, _)| uid.clone()));
         self.has_changed.notify_one();
+    }
+
+    /// The revisions that are served, and each change of them.
+    pub fn revisions(&self) -> watch::Receiver<Revisions> {
+        self.revisions.subscribe()
     }
 
     /// Records that the source of tenants can't be read now.
