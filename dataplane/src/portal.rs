@@ -97,7 +97,7 @@ pub fn router(state: &Arc<ApiState>, Portal { cookies, writes }: Portal) -> Rout
         .route("/portal/resends/set-aside", post(resends::set_aside))
         .route("/portal/resends/undo-set-aside", post(resends::undo_set_aside))
         .route("/portal/webhooks", get(webhooks::list))
-        .route("/portal/webhooks/new", get(webhooks::form).post(webhooks::create))
+        .route("/portal/webhooks/new", get(webhooks::new::form).post(webhooks::new::create))
         .route("/portal/webhooks/{namespace}/{name}", get(webhooks::get).post(webhooks::save))
         .route("/portal/webhooks/{namespace}/{name}/test", post(webhooks::test))
         .route("/portal/webhooks/{namespace}/{name}/{action}", post(webhooks::act))

@@ -1,0 +1,85 @@
+//! Edits of a webhook: what the portal declares is read, written and recorded.
+
+use docket_crds::is_object_name;
+use docket_domain::audit::AuditEvent;
+
+use super::{NO_SUCH_WEBHOOK, find, is_of};
+use crate::api::error::ApiError;
+use crate::api::state::ApiState;
+use crate::portal::session::Viewer;
+use crate::portal::writes::{Declared, Found, NotWritten, Stored, Writer, Writes};
+
+/// Edits the webhooks of a viewer.
+pub(super) struct Editor<'a> {
+    pub(super) state: &'a ApiState,
+    pub(super) viewer: &'a Viewer,
+    /// Where webhooks are declared. It was open when the editor was made.
+    pub(super) writer: &'a Writer,
+}
+
+impl<'a> Editor<'a> {
+    /// Makes an editor for this viewer.
+    ///
+    /// # Errors
+    ///
+    /// The portal declares no webhooks here, or can't do so now.
+    pub(super) fn new(state: &'a ApiState, viewer: &'a Viewer, writes: &'a Writes) -> Result<Self, ApiError> {
+        let writer = writes.as_deref().filter(|writer| writer.is_open()).ok_or(ApiError::Conflict(
+            "The portal does not declare webhooks here; change the object, whose YAML is on the webhook's page",
+        ))?;
+        Ok(Self { state, viewer, writer })
+    }
+
+    /// Reads a webhook that the portal declares, served or not, by its namespace and name.
+    pub(super) async fn stored(&self, name: &(String, String)) -> Result<Stored, ApiError> {
+        let (is_served, config) = (find(self.viewer, name).is_some(), &self.viewer.caller.tenant.config);
+        let (namespace, name) = name;
+        if !is_served && (*namespace != config.namespace || !is_object_name(name)) {
+            return Err(NO_SUCH_WEBHOOK);
+        }
+        match self.writer.find(namespace, name).await {
+            Ok(Found::Portal(stored)) if is_of(self.viewer, &stored.declared) => Ok(*stored),
+            Ok(_) | Err(NotWritten::Changed) if !is_served => Err(NO_SUCH_WEBHOOK),
+            Ok(_) => {
+                Err(ApiError::Conflict("The portal does not declare this webhook; its page says who does"))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Replaces a webhook that was read, if it still is in this version, and records it.
+    pub(super) async fn replace(
+        &self,
+        before: &Stored,
+        after: &Declared,
+        version: &str,
+        event: AuditEvent,
+    ) -> Result<(), NotWritten> {
+        let written = self.writer.replace(before, after, version).await;
+        self.recorded(event, after, written)
+    }
+
+    /// Removes a webhook that was read, if it still is in this version, and records it.
+    pub(super) async fn remove(&self, webhook: &Stored, version: &str) -> Result<(), NotWritten> {
+        let removed = self.writer.remove(webhook, version).await;
+        self.recorded(AuditEvent::WebhookRemoved, &webhook.declared, removed)
+    }
+
+    /// Records a change that was made, or may have been.
+    pub(super) fn recorded(
+        &self,
+        event: AuditEvent,
+        declared: &Declared,
+        written: Result<(), NotWritten>,
+    ) -> Result<(), NotWritten> {
+        if matches!(written, Ok(()) | Err(NotWritten::Unknown)) {
+            self.record(event, declared);
+        }
+        written
+    }
+
+    pub(super) fn record(&self, event: AuditEvent, declared: &Declared) {
+        let entry = self.viewer.caller.entry(self.state, event).about("webhook", &declared.full_name());
+        self.state.audit.record(&self.viewer.caller.tenant, entry);
+    }
+}

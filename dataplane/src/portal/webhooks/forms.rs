@@ -1,0 +1,92 @@
+//! The forms of a webhook, and the declaration that a form makes.
+
+use docket_crds::webhook::{GenerateSecret, TenantRef};
+use docket_crds::{EventCode, TargetUrl, WebhookSpec};
+use docket_portal::webhooks::Settings;
+use secrecy::SecretString;
+
+use crate::api::error::ApiError;
+use crate::api::fields::Fields;
+use crate::api::kinds::Line;
+use crate::api::request::request;
+use crate::api::webhook_logs::answers::EventWord;
+use crate::portal::forms::FromForm;
+use crate::portal::session::Viewer;
+use crate::portal::writes::Declared;
+
+/// The most characters of a secret that a user chooses.
+const MAX_SECRET: usize = 256;
+
+/// The fields of the form of a webhook.
+pub struct WebhookForm {
+    pub(super) settings: Settings,
+    /// The id of the form of a new webhook: sent again, it adds no second one.
+    pub(super) form: Option<String>,
+    /// The version that the form was made from; `None`: of a new webhook.
+    pub(super) version: Option<String>,
+    /// The secret that the user chose; `None`: one is made.
+    pub(super) secret: Option<SecretString>,
+}
+
+impl FromForm for WebhookForm {
+    fn from_form(pairs: Vec<(String, String)>) -> Result<Self, ApiError> {
+        let mut fields = Fields::of_pairs(pairs);
+        let mut is_set = |name| fields.opt::<Line<8>>(name).is_some();
+        let active = is_set("active");
+        let events = EventCode::ALL.into_iter().filter(|code| is_set(code.as_str())).collect();
+        let mut text = |name| fields.opt::<Line<4096>>(name).unwrap_or_default();
+        let (display_name, target_url) = (text("displayName"), text("targetUrl"));
+        let customer_code = text("customerCode");
+        let form = fields.opt::<Line<64>>("form");
+        let version = fields.opt::<Line<64>>("version");
+        let secret = fields.opt::<Line<MAX_SECRET>>("secret").map(SecretString::from);
+        fields.finish()?;
+        let settings = Settings { display_name, customer_code, target_url, events, active };
+        Ok(Self { settings, form, version, secret })
+    }
+}
+
+request! {
+    /// The field of a form with one button.
+    query VersionForm {
+        /// The version that the form was made from.
+        req version: Line<64>;
+    }
+}
+
+request! {
+    /// The field of the form that sends a test event.
+    query TestForm {
+        /// The event.
+        req event: EventWord;
+    }
+}
+
+/// The declaration that a form with these settings makes, with a generated secret.
+pub(super) fn spec(viewer: &Viewer, settings: &Settings) -> WebhookSpec {
+    let Settings { display_name, customer_code, target_url, events, active } = settings.clone();
+    // As it will be served, so that the change can be recognised: https://h.example becomes https://h.example/.
+    let target_url = target_url.parse::<TargetUrl>().map_or(target_url, |parsed| parsed.url().to_string());
+    WebhookSpec {
+        display_name: Some(display_name).filter(|name| !name.is_empty()),
+        tenant_ref: TenantRef { name: viewer.caller.tenant.config.name.clone(), namespace: None },
+        customer_code,
+        target_url,
+        secret_ref: None,
+        generate_secret: Some(GenerateSecret::default()),
+        ca_bundle_ref: None,
+        events,
+        active,
+    }
+}
+
+/// Each field of the form that is wrong, with what would be right.
+pub(super) fn wrong(declared: &Declared) -> Vec<(String, String)> {
+    let in_form = |field: String| match field.strip_prefix("spec.") {
+        Some("targetURL") => "targetUrl".to_owned(),
+        Some(field) => field.to_owned(),
+        None => field,
+    };
+    let violations = declared.violations().into_iter();
+    violations.map(|violation| (in_form(violation.field), violation.message)).collect()
+}

@@ -1,0 +1,160 @@
+//! The form of a new webhook. The same form of the same user, sent again, adds no second webhook.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::response::{Html, IntoResponse, Response};
+use docket_domain::audit::AuditEvent;
+use docket_portal::webhooks::{self, Settings};
+use docket_program::random;
+use docket_store::contacts;
+use http::StatusCode;
+use secrecy::ExposeSecret;
+use sha2::{Digest, Sha256};
+
+use super::editor::Editor;
+use super::forms::{WebhookForm, spec, wrong};
+use super::{is_of, to_page_of};
+use crate::api::error::ApiError;
+use crate::api::state::ApiState;
+use crate::portal::forms::Posted;
+use crate::portal::session::Viewer;
+use crate::portal::writes::{Declared, Found, NotWritten, Writes};
+use crate::tenants::ServedTenant;
+
+/// The fewest characters of a secret that a user chooses.
+const MIN_SECRET: usize = 16;
+/// How many webhooks a customer's contacts may add up to: they share the tenant's limit with the other customers.
+const MOST_OF_CONTACTS: usize = 20;
+/// For so long a form that was sent again may show the secret of its webhook, if nothing has: less than marks of shown secrets
+/// are kept.
+const RECENT_MS: i64 = 10 * 60 * 1000;
+/// How far the clocks of two processes may differ. The id of a form with a later date is its sender's own: it would still be recent
+/// when the mark is gone.
+const AHEAD_MS: i64 = 60 * 1000;
+
+/// GET /portal/webhooks/new.
+pub async fn form(
+    State(state): State<Arc<ApiState>>,
+    Extension(writes): Extension<Writes>,
+    viewer: Viewer,
+) -> Result<Html<String>, ApiError> {
+    let may_give = Editor::new(&state, &viewer, &writes)?.writer.is_folder();
+    let customer_code = viewer.caller.customer.clone().unwrap_or_default();
+    let settings = Settings { active: true, customer_code, ..Settings::default() };
+    Ok(Html(webhooks::new(&viewer.frame(&state), &form_id(&state), &settings, &[], may_give)))
+}
+
+/// The id of a form of a new webhook: when it was made, in milliseconds since 1970, and what no other form has.
+fn form_id(state: &ApiState) -> String {
+    format!("{}.{}", state.clock.now_ms(), hex::encode(random::bytes::<8>()))
+}
+
+/// How long ago a form was made by its id, in milliseconds.
+fn age_ms(form: &str, now_ms: i64) -> Option<i64> {
+    let made_ms = form.split_once('.')?.0.parse::<i64>().ok()?;
+    Some(now_ms.saturating_sub(made_ms))
+}
+
+/// The name of the webhook that this form of this user adds.
+fn name_of_form(viewer: &Viewer, form: &str) -> String {
+    let digest =
+        Sha256::new().chain_update(viewer.caller.name()).chain_update([0]).chain_update(form).finalize();
+    format!("portal-{}", hex::encode(&digest[..5]))
+}
+
+/// POST /portal/webhooks/new: shows the secret, this once. The same form of the same user, sent again, leads to the same
+/// webhook; its secret is shown then if the first answer did not show it.
+pub async fn create(
+    State(state): State<Arc<ApiState>>,
+    Extension(writes): Extension<Writes>,
+    Posted { viewer, form: WebhookForm { settings, form, secret, .. } }: Posted<WebhookForm>,
+) -> Result<Response, ApiError> {
+    let editor = Editor::new(&state, &viewer, &writes)?;
+    // A contact's customer is the user's own, whatever the form says.
+    let customer_code = viewer.caller.customer.clone().unwrap_or(settings.customer_code);
+    let settings = Settings { customer_code, ..settings };
+    // Until the new one is served, and counts.
+    let _locked = editor.writer.lock_additions(&viewer.caller.tenant.uid).await?;
+    let config = &viewer.caller.tenant.config;
+    let age_ms = |form: &str| age_ms(form, state.clock.now_ms());
+    let form = form.filter(|form| age_ms(form).is_none_or(|age_ms| age_ms >= -AHEAD_MS));
+    let form = form.unwrap_or_else(|| form_id(&state));
+    let mut declared = Declared {
+        namespace: config.namespace.clone(),
+        name: name_of_form(&viewer, &form),
+        spec: spec(&viewer, &settings),
+        given: None,
+    };
+    let mut wrong = wrong(&declared);
+    if let Some(secret) = secret {
+        let secret = secret.expose_secret();
+        if !editor.writer.is_folder() {
+            wrong.push(("secret".to_owned(), "can't be chosen here; Docket makes it".to_owned()));
+        } else if secret.chars().count() < MIN_SECRET {
+            wrong.push(("secret".to_owned(), format!("must have at least {MIN_SECRET} characters")));
+        }
+        declared.give(secret.to_owned());
+    }
+    if is_declared(&editor, &declared).await {
+        return match age_ms(&form).is_some_and(|age_ms| age_ms <= RECENT_MS) {
+            true => added(&editor, &declared).await,
+            false => Ok(to_page_of(&declared)),
+        };
+    }
+    let mut reader = viewer.caller.reader(&state).await?;
+    if wrong.is_empty() && !contacts::customer_exists(&mut reader, &settings.customer_code).await? {
+        let what = "the tenant has no customer with this code; use one that it has, as in orders";
+        wrong.push(("customerCode".to_owned(), what.to_owned()));
+    }
+    drop(reader);
+    // As it is served now: another one may have been added since the request came.
+    let tenant = state.tenants.by_uid(&viewer.caller.tenant.uid).ok_or(ApiError::TenantNotFound)?;
+    wrong.extend(no_place(&tenant, &viewer, &declared).map(|what| (String::new(), what)));
+    if !wrong.is_empty() {
+        let (frame, may_give) = (viewer.frame(&state), editor.writer.is_folder());
+        let page = webhooks::new(&frame, &form, &settings, &wrong, may_give);
+        return Ok((StatusCode::BAD_REQUEST, Html(page)).into_response());
+    }
+    match editor.writer.create(&declared).await {
+        // Another process has just added it, for the same form.
+        Err(NotWritten::Changed) if is_declared(&editor, &declared).await => {}
+        written => editor.recorded(AuditEvent::WebhookAdded, &declared, written)?,
+    }
+    added(&editor, &declared).await
+}
+
+/// Whether this very webhook is declared already, as the same form does.
+async fn is_declared(Editor { viewer, writer, .. }: &Editor<'_>, declared: &Declared) -> bool {
+    let found = writer.find(&declared.namespace, &declared.name).await;
+    matches!(found, Ok(Found::Portal(found)) if found.declared == *declared && is_of(viewer, &found.declared))
+}
+
+/// The answer to the form of a new webhook.
+async fn added(editor: &Editor<'_>, declared: &Declared) -> Result<Response, ApiError> {
+    if declared.given.is_none() {
+        return editor.show_secret(declared).await;
+    }
+    // Its user knows the secret.
+    editor.until_served(declared).await;
+    Ok(to_page_of(declared))
+}
+
+/// Why there is no place for another webhook.
+fn no_place(tenant: &ServedTenant, viewer: &Viewer, declared: &Declared) -> Option<String> {
+    let config = &tenant.config;
+    let own = config.webhooks.iter().filter(|webhook| webhook.namespace == config.namespace);
+    let (all, most) = (own.clone().count(), config.limits.webhooks);
+    if u32::try_from(all).is_ok_and(|all| all >= most) {
+        return Some(format!(
+            "the tenant has {all} webhooks, and may have {most}; remove one, or ask for a higher limit"
+        ));
+    }
+    let of_customer =
+        own.filter(|webhook| webhook.customer_code.as_str() == declared.spec.customer_code).count();
+    let is_full = viewer.caller.customer.is_some() && of_customer >= MOST_OF_CONTACTS;
+    is_full.then(|| {
+        format!("the customer has {of_customer} webhooks; an administrator of the tenant may add more")
+    })
+}
