@@ -81,6 +81,15 @@ pub struct Stored {
     object: Option<DynamicObject>,
 }
 
+/// What an edit does to a webhook that was read.
+#[derive(Debug, Clone, Copy)]
+pub enum Change<'a> {
+    /// It is declared like this from now on.
+    Replace(&'a Declared),
+    /// It is removed.
+    Remove,
+}
+
 /// What declares a webhook.
 #[derive(Debug)]
 pub enum Found {
@@ -175,19 +184,12 @@ impl Writer {
         }
     }
 
-    /// Replaces a webhook that was read, if it still is in this version.
-    pub async fn replace(&self, before: &Stored, after: &Declared, version: &str) -> Result<(), NotWritten> {
-        match &self.place {
-            Place::Folder(documents) => documents.write(after, Some(version)),
-            Place::Cluster(objects) => objects.replace(before, after, version).await,
-        }
-    }
-
-    /// Removes a webhook that was read, if it still is in this version.
-    pub async fn remove(&self, webhook: &Stored, version: &str) -> Result<(), NotWritten> {
-        match &self.place {
-            Place::Folder(documents) => documents.remove(&webhook.declared, version),
-            Place::Cluster(objects) => objects.remove(webhook, version).await,
+    /// Changes a webhook that was read, if it still is in this version.
+    pub async fn write(&self, before: &Stored, change: Change<'_>, version: &str) -> Result<(), NotWritten> {
+        match (&self.place, change) {
+            (Place::Folder(documents), Change::Replace(after)) => documents.write(after, Some(version)),
+            (Place::Folder(documents), Change::Remove) => documents.remove(&before.declared, version),
+            (Place::Cluster(objects), change) => objects.write(before, change, version).await,
         }
     }
 }

@@ -7,7 +7,7 @@ use super::{NO_SUCH_WEBHOOK, find, is_of};
 use crate::api::error::ApiError;
 use crate::api::state::ApiState;
 use crate::portal::session::Viewer;
-use crate::portal::writes::{Declared, Found, NotWritten, Stored, Writer, Writes};
+use crate::portal::writes::{Change, Declared, Found, NotWritten, Stored, Writer, Writes};
 
 /// Edits the webhooks of a viewer.
 pub(super) struct Editor<'a> {
@@ -47,22 +47,16 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// Replaces a webhook that was read, if it still is in this version, and records it.
-    pub(super) async fn replace(
+    /// Changes a webhook that was read, if it still is in this version, and records it.
+    pub(super) async fn write(
         &self,
         before: &Stored,
-        after: &Declared,
+        change: Change<'_>,
         version: &str,
         event: AuditEvent,
     ) -> Result<(), NotWritten> {
-        let written = self.writer.replace(before, after, version).await;
-        self.recorded(event, after, written)
-    }
-
-    /// Removes a webhook that was read, if it still is in this version, and records it.
-    pub(super) async fn remove(&self, webhook: &Stored, version: &str) -> Result<(), NotWritten> {
-        let removed = self.writer.remove(webhook, version).await;
-        self.recorded(AuditEvent::WebhookRemoved, &webhook.declared, removed)
+        let written = self.writer.write(before, change, version).await;
+        self.recorded(event, &before.declared, written)
     }
 
     /// Records a change that was made, or may have been.

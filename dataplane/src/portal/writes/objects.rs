@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use docket_crds::{API_VERSION, GROUP, VERSION, WebhookSpec};
+use docket_crds::{API_VERSION, GROUP, VERSION};
 use docket_listener::fair_share::{Busy, FairShare};
 use docket_program::apiserver::ApiServerError;
 use docket_program::clock::Clock;
@@ -22,7 +22,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, Config};
 use serde_json::json;
 
-use super::{Declared, Found, KIND, MANAGED_BY, NotWritten, Stored};
+use super::{Change, Declared, Found, KIND, MANAGED_BY, NotWritten, Stored};
 
 /// How long a call may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -150,23 +150,15 @@ impl Objects {
         created.map(drop).map_err(Failed::of_write)
     }
 
-    pub(super) async fn replace(
-        &self,
-        before: &Stored,
-        after: &Declared,
-        expected: &str,
-    ) -> Result<(), NotWritten> {
-        self.write(before, expected, Write::Replace(&after.spec)).await
-    }
-
-    pub(super) async fn remove(&self, webhook: &Stored, expected: &str) -> Result<(), NotWritten> {
-        self.write(webhook, expected, Write::Remove).await
-    }
-
-    /// Writes an object of the portal that is in the expected version. The write carries the resource version of the object as it was
+    /// Changes an object of the portal that is in the expected version. The write carries the resource version of the object as it was
     /// read, so the API server refuses it after any change. The operator's changes of the status count as such: then this reads the
     /// object again, and repeats the write.
-    async fn write(&self, before: &Stored, expected: &str, write: Write<'_>) -> Result<(), NotWritten> {
+    pub(super) async fn write(
+        &self,
+        before: &Stored,
+        change: Change<'_>,
+        expected: &str,
+    ) -> Result<(), NotWritten> {
         let Declared { namespace, name, .. } = &before.declared;
         let webhooks = self.webhooks(namespace);
         let mut read = before.object.clone();
@@ -178,12 +170,12 @@ impl Objects {
             if own(&object, namespace, name).is_none() || version(&object.metadata) != expected {
                 return Err(NotWritten::Changed);
             }
-            let written = match write {
-                Write::Replace(spec) => {
-                    object.data["spec"] = json!(spec);
+            let written = match change {
+                Change::Replace(after) => {
+                    object.data["spec"] = json!(after.spec);
                     self.call(namespace, webhooks.replace(name, &parameters(), &object)).await.map(drop)
                 }
-                Write::Remove => {
+                Change::Remove => {
                     let ObjectMeta { uid, resource_version, .. } = object.metadata;
                     let preconditions = Some(Preconditions { uid, resource_version });
                     let parameters = DeleteParams { preconditions, ..DeleteParams::default() };
@@ -221,14 +213,6 @@ impl Objects {
 async fn in_time<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, Failed> {
     let answered = tokio::time::timeout(TIMEOUT, call);
     Ok(answered.await.map_err(|_| Failed::TooSlow)??)
-}
-
-/// What to do with an object.
-#[derive(Clone, Copy)]
-enum Write<'a> {
-    /// Gives it this spec.
-    Replace(&'a WebhookSpec),
-    Remove,
 }
 
 /// Why a call had no result.
