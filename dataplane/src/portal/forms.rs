@@ -92,15 +92,10 @@ async fn pairs_of_session(
     }
 }
 
-/// The names and values of a form.
-fn pairs_of(bytes: &[u8]) -> Result<Vec<(String, String)>, ApiError> {
+/// The names and values of a form, without the fields that were left empty.
+pub(super) fn pairs_of(bytes: &[u8]) -> Result<Vec<(String, String)>, ApiError> {
     let text = std::str::from_utf8(bytes).map_err(|_| ApiError::BadRequest("The form is not UTF-8"))?;
     Ok(filled_in(text))
-}
-
-/// The fields of a form.
-pub(super) fn fields_of_form(bytes: &[u8]) -> Result<Fields<'static>, ApiError> {
-    Ok(Fields::of_pairs(pairs_of(bytes)?))
 }
 
 /// The names and values of a form or a query, without the fields that were left empty: a browser sends an empty text for each.

@@ -16,7 +16,7 @@ use http::{HeaderMap, StatusCode};
 
 use super::cookies::Cookies;
 use super::csrf::{check_origin, csrf_of};
-use super::forms::{Posted, PostedByAnyone, fields_of_form, filled_in};
+use super::forms::{FromForm, Posted, PostedByAnyone, filled_in, pairs_of};
 use super::session::{name_of, tenant_of};
 use crate::actions::sign_in::{Credentials, Issued, SignInError};
 use crate::api::auth::audit;
@@ -24,7 +24,7 @@ use crate::api::body::{SIGN_IN_LIMIT, form_bytes};
 use crate::api::error::ApiError;
 use crate::api::kinds::{Line, Password};
 use crate::api::origin::origin;
-use crate::api::request::{FromFields, request};
+use crate::api::request::request;
 use crate::api::state::ApiState;
 use crate::api::writes::{Done, Write};
 use crate::tenants::ServedTenant;
@@ -76,7 +76,7 @@ pub async fn sign_in(State(state): State<Arc<ApiState>>, request: Request) -> Re
     check_origin(&parts)?;
     let (source, origin) = origin(&parts, &state.proxies)?;
     let bytes = form_bytes(&parts.headers, body, SIGN_IN_LIMIT).await?;
-    let SignInForm { to, kind, user_id, password } = SignInForm::read(fields_of_form(&bytes)?)?;
+    let SignInForm { to, kind, user_id, password } = SignInForm::from_form(pairs_of(&bytes)?)?;
     let to = local(to);
     let user = user_id.clone();
     let credentials = Credentials { client_code: None, by_code: false, user_id: user, password, source };
