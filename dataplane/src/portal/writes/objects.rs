@@ -5,24 +5,27 @@
 //! Secrets, in the namespace of their Tenant. The portal writes nothing until the API server has refused an object that only
 //! this policy forbids.
 
+mod failed;
+mod keeper;
+
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use docket_crds::{API_VERSION, GROUP, VERSION};
-use docket_listener::fair_share::{Busy, FairShare};
+use docket_listener::fair_share::FairShare;
 use docket_program::apiserver::ApiServerError;
 use docket_program::clock::Clock;
 use docket_program::random;
-use hyper_util::client::legacy::Error as HttpError;
 use kube::api::{DeleteParams, DynamicObject, ObjectMeta, PostParams, Preconditions};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, Config};
 use serde_json::json;
 
 use super::{Change, Declared, Found, KIND, MANAGED_BY, NotWritten, Stored};
+use failed::Failed;
+use keeper::{keeper, tool};
 
 /// How long a call may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -215,74 +218,6 @@ async fn in_time<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, Fa
     Ok(answered.await.map_err(|_| Failed::TooSlow)??)
 }
 
-/// Why a call had no result.
-#[derive(Debug, thiserror::Error)]
-enum Failed {
-    #[error(transparent)]
-    Error(ApiServerError),
-    #[error("no answer within {} s", TIMEOUT.as_secs())]
-    TooSlow,
-    #[error("the API server has too many requests (429)")]
-    TooMany,
-    /// There was no connection, so the request was not sent.
-    #[error(transparent)]
-    NoConnection(ApiServerError),
-    #[error(transparent)]
-    Busy(#[from] Busy),
-}
-
-impl From<kube::Error> for Failed {
-    fn from(error: kube::Error) -> Self {
-        match error {
-            // It has not begun with the request.
-            kube::Error::Api(status) if status.code == 429 => Self::TooMany,
-            error if is_of_connecting(&error) => Self::NoConnection(error.into()),
-            error => Self::Error(error.into()),
-        }
-    }
-}
-
-/// Whether it comes from the look-up of the server's name, from connecting or from TLS.
-fn is_of_connecting(error: &kube::Error) -> bool {
-    let mut causes = std::iter::successors(error.source(), |&cause| cause.source());
-    causes.any(|cause| cause.downcast_ref::<HttpError>().is_some_and(HttpError::is_connect))
-}
-
-impl Failed {
-    /// The error of a call that writes.
-    fn of_write(self) -> NotWritten {
-        match self {
-            Self::TooSlow | Self::Error(ApiServerError::Unavailable(_)) => {
-                tracing::warn!(error = %self, "the API server did not answer whether it made a change of the portal");
-                NotWritten::Unknown
-            }
-            failed => failed.into(),
-        }
-    }
-}
-
-impl From<Failed> for NotWritten {
-    fn from(failed: Failed) -> Self {
-        match failed {
-            Failed::Error(ApiServerError::Conflict | ApiServerError::NotFound) => Self::Changed,
-            Failed::Error(ApiServerError::Refused(why)) => {
-                tracing::warn!(error = why, "the API server refused a Webhook of the portal");
-                Self::Refused(format!("The cluster does not accept this webhook: {why}"))
-            }
-            Failed::Error(error @ ApiServerError::Forbidden(_)) => {
-                tracing::error!(%error, "the portal's service account may not do what it has to");
-                Self::Refused(
-                    "The cluster does not let the portal do this; its log says what is missing".to_owned(),
-                )
-            }
-            failed => {
-                tracing::warn!(error = %failed, "the API server did not answer the portal");
-                Self::Away
-            }
-        }
-    }
-}
-
 fn parameters() -> PostParams {
     PostParams { field_manager: Some(MANAGED_BY.1.to_owned()), ..PostParams::default() }
 }
@@ -314,39 +249,6 @@ fn version(metadata: &ObjectMeta) -> String {
     format!("{}.{}", metadata.uid.as_deref().unwrap_or_default(), metadata.generation.unwrap_or_default())
 }
 
-/// Who keeps an object that the portal does not: its owner, a tool, or who wrote its spec last.
-fn keeper(metadata: &ObjectMeta) -> Option<String> {
-    tool(metadata).or_else(|| last_manager(metadata))
-}
-
-/// The owner of an object, or the tool whose marks it carries.
-fn tool(metadata: &ObjectMeta) -> Option<String> {
-    let of = |map: &Option<BTreeMap<String, String>>, key: &str| map.as_ref()?.get(key).cloned();
-    let label = |key| of(&metadata.labels, key);
-    let annotation = |key| of(&metadata.annotations, key);
-    if let Some(owner) = metadata.owner_references.iter().flatten().next() {
-        return Some(format!("{} {}", owner.kind, owner.name));
-    }
-    let tools = [
-        ("the Helm release", annotation("meta.helm.sh/release-name")),
-        ("the Flux HelmRelease", label("helm.toolkit.fluxcd.io/name")),
-        ("the Flux Kustomization", label("kustomize.toolkit.fluxcd.io/name")),
-        ("Argo CD's application", label("argocd.argoproj.io/instance")),
-        ("Argo CD", annotation("argocd.argoproj.io/tracking-id")),
-    ];
-    tools.into_iter().find_map(|(tool, name)| Some(format!("{tool} {}", name?)))
-}
-
-fn last_manager(metadata: &ObjectMeta) -> Option<String> {
-    let managers = metadata.managed_fields.iter().flatten();
-    let of_spec = managers
-        .filter(|entry| entry.fields_v1.as_ref().is_some_and(|fields| fields.0.get("f:spec").is_some()));
-    let last = of_spec.max_by_key(|entry| entry.time.as_ref().map(|time| time.0))?;
-    // As kubectl-client-side-apply and kubectl-edit.
-    let manager = last.manager.as_deref().filter(|manager| !manager.is_empty())?;
-    Some(if manager.starts_with("kubectl") { "kubectl".to_owned() } else { manager.to_owned() })
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
@@ -363,10 +265,6 @@ mod tests {
         serde_json::from_value(json!({"metadata": metadata, "spec": spec})).expect("an object")
     }
 
-    fn kept(metadata: Value) -> Option<String> {
-        keeper(&object(metadata).metadata)
-    }
-
     #[test]
     fn own_objects_carry_the_label() {
         let labels = json!({"labels": {"app.kubernetes.io/managed-by": "docket-portal"}});
@@ -378,17 +276,6 @@ mod tests {
         let copied = json!({"labels":
             {"app.kubernetes.io/managed-by": "docket-portal", "kustomize.toolkit.fluxcd.io/name": "apps"}});
         assert_eq!(own(&object(copied), "a", "b"), None);
-    }
-
-    #[test]
-    fn only_a_change_that_may_have_been_made_is_unknown() {
-        let failed = |code: u16| {
-            let status = kube::core::Status { code, ..kube::core::Status::default() };
-            Failed::from(kube::Error::Api(status.boxed())).of_write()
-        };
-        assert!(matches!(failed(429), NotWritten::Away));
-        assert!(matches!(failed(503), NotWritten::Unknown));
-        assert!(matches!(Failed::TooSlow.of_write(), NotWritten::Unknown));
     }
 
     #[tokio::test]
@@ -425,27 +312,6 @@ mod tests {
         assert_eq!(of("u", 1, "5"), of("u", 1, "6"));
         assert_ne!(of("u", 1, "5"), of("u", 2, "5"));
         assert_ne!(of("u", 1, "5"), of("v", 1, "5"));
-    }
-
-    #[test]
-    fn keeper_is_named_as_its_users_know_it() {
-        let text = |metadata| kept(metadata).unwrap_or_default();
-        let owner = json!([{"apiVersion": "v1", "kind": "Shop", "name": "s", "uid": "u"}]);
-        assert_eq!(text(json!({"ownerReferences": owner})), "Shop s");
-        let helm = json!({"annotations": {"meta.helm.sh/release-name": "acme"}});
-        assert_eq!(text(helm), "the Helm release acme");
-        let flux = json!({"labels": {"kustomize.toolkit.fluxcd.io/name": "apps"}});
-        assert_eq!(text(flux), "the Flux Kustomization apps");
-        let argo = json!({"labels": {"argocd.argoproj.io/instance": "apps"}});
-        assert_eq!(text(argo), "Argo CD's application apps");
-        let field = |manager: &str, time: &str, part: &str| json!({"manager": manager, "operation": "Update", "time": time, "fieldsV1": {part: {}}});
-        let fields = json!([
-            field("kubectl-create", "2026-01-01T00:00:00Z", "f:spec"),
-            field("kubectl-client-side-apply", "2026-01-02T00:00:00Z", "f:spec"),
-            field("docket-operator", "2026-01-03T00:00:00Z", "f:status"),
-        ]);
-        assert_eq!(text(json!({"managedFields": fields})), "kubectl");
-        assert_eq!(kept(json!({})), None);
     }
 
     #[test]
