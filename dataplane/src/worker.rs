@@ -31,14 +31,13 @@ mod slots;
 pub mod sweep;
 
 pub use hand_off::{HandOff, HandedOff, most_places};
-pub use lease::LEASE;
 pub use places::Taken;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docket_domain::delivery::CLAIM_LIMIT;
+use docket_domain::delivery::{CLAIM_LIMIT, LEASE};
 use docket_egress::Sender;
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;

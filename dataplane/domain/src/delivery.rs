@@ -27,6 +27,8 @@ pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
 pub const WEBHOOK_GRACE: Duration = Duration::from_secs(3600);
 /// How often a worker polls for due deliveries when nothing wakes it (Delivery mechanics).
 pub const POLL_INTERVAL: Duration = Duration::from_secs(15);
+/// How long a row or a claim stays with a worker that does not renew it; then another worker takes it over.
+pub const LEASE: Duration = Duration::from_secs(4);
 /// The most deliveries claimed per poll (Delivery mechanics).
 pub const CLAIM_LIMIT: usize = 25;
 /// Characters (not bytes) kept of a receiver's answer (Limits).

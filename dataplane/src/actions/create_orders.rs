@@ -4,7 +4,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use docket_domain::delivery::DeliveryId;
+use docket_domain::delivery::{DeliveryId, LEASE};
 use docket_program::clock::Clock;
 use docket_schedule::notifier::Notifier;
 use docket_schedule::{Entry, Hint};
@@ -18,7 +18,7 @@ use super::save_order::{NewOrder, Saved};
 use crate::groups::{self, Groups, Turn, Work};
 use crate::telemetry::{Jobs, Metrics};
 use crate::tenants::{ServedTenant, Tenants};
-use crate::worker::{HandOff, HandedOff, LEASE, Taken, most_places};
+use crate::worker::{HandOff, HandedOff, Taken, most_places};
 
 /// The most orders in one transaction.
 const GROUP: usize = 64;

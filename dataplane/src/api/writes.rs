@@ -8,6 +8,7 @@ use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Request};
 use axum::response::Response;
 use docket_crds::Limit;
 use docket_domain::audit::AuditRecord;
+use docket_domain::delivery::LEASE;
 use docket_domain::token::TokenSubject;
 use docket_listener::fair_share::Share;
 use docket_orders::SaveRequest;
@@ -26,7 +27,6 @@ use super::state::ApiState;
 use crate::actions::Refusal;
 use crate::actions::create_orders::MakeToKeep;
 use crate::actions::save_order::{NewOrder, Saved, customer_of_new};
-use crate::worker::LEASE;
 
 /// A request that writes. The caller is checked before the body is read.
 pub struct Call<C, B> {

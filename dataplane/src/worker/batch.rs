@@ -158,7 +158,7 @@ impl Batches {
             Ok(()) => again,
             Err(error) => {
                 tracing::warn!(delivery.id = %started.id, error = %error, "giving an attempt back failed; it counts as WorkerLost");
-                Some(super::lease::LEASE)
+                Some(delivery::LEASE)
             }
         };
         self.settle.settle(vec![(claimed, again)]).await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use docket_domain::delivery::{self, FailureClass, Next, Outcome};
+use docket_domain::delivery::{self, FailureClass, LEASE, Next, Outcome};
 use docket_domain::failure::Cause;
 use docket_program::clock::Clock;
 use docket_store::deliveries::{self, End, Stored};
@@ -15,7 +15,6 @@ use jiff::Timestamp;
 use tokio_util::task::TaskTracker;
 
 use super::begin::Attempt;
-use super::lease::LEASE;
 use super::report::Active;
 use super::settle::{Claimed, Settle, ToSettle};
 use crate::groups::{self, Groups, Turn, Work};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use docket_domain::delivery::DeliveryId;
+use docket_domain::delivery::{DeliveryId, LEASE};
 use docket_program::clock::Clock;
 use docket_schedule::patience::Patience;
 use docket_schedule::{Entry, Schedule};
@@ -20,7 +20,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::batch::Batches;
 use super::begin::Attempt;
-use super::lease::{LEASE, Leases};
+use super::lease::Leases;
 use super::places::{Places, Taken};
 use super::settle::{Claimed, Settle};
 use super::slots::Slots;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use docket_domain::delivery::DeliveryId;
+use docket_domain::delivery::{DeliveryId, LEASE};
 use docket_program::clock::{Clock, millis};
 use docket_program::owner::Owner;
 use docket_schedule::{Claim, LOOK_EVERY, Schedule};
@@ -17,8 +17,6 @@ use docket_store::stores::Store;
 use crate::telemetry::{LeasePart, Metrics};
 use crate::tenants::Tenants;
 
-/// How long a row or a claim stays with a worker that does not renew it; then another worker takes it over.
-pub const LEASE: Duration = Duration::from_secs(4);
 // A claim sends no message, so other workers have to look before it expires.
 const _: () = assert!(LEASE.as_millis() >= LOOK_EVERY.as_millis());
 
