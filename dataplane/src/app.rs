@@ -17,7 +17,6 @@ use docket_program::clock::Clock;
 use docket_program::owner::Owner;
 use docket_program::signals::Signals;
 use docket_schedule::Schedule;
-use docket_schedule::notifier::Notifier;
 use docket_store::stores::Stores;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Notify;
@@ -34,6 +33,7 @@ use crate::detector::Detector;
 use crate::key_uses::KeyUses;
 use crate::listeners::{self, Serves};
 use crate::lookups::Lookups;
+use crate::outbox::Outbox;
 use crate::owners::Owners;
 use crate::passwords::Passwords;
 use crate::platform::reviews::Reviews;
@@ -64,8 +64,8 @@ pub struct App {
     pub clock: Clock,
     /// The tenants that are served.
     pub tenants: Arc<Tenants>,
-    /// When deliveries are due.
-    pub schedule: Arc<Schedule>,
+    /// Notifies the schedule of deliveries.
+    outbox: Arc<Outbox>,
     /// Metrics.
     pub metrics: Arc<Metrics>,
     /// Who did what.
@@ -108,13 +108,14 @@ impl App {
     ) -> Self {
         let metrics = Arc::<Metrics>::default();
         let tenants = Arc::new(Tenants::default().counted(Arc::clone(&metrics)));
+        let outbox = Outbox::new(Arc::new(schedule), Arc::clone(&tenants), Arc::clone(&metrics));
         Self {
             audit: Audit::new(clock.clone(), Arc::clone(&metrics), Arc::clone(&tenants), None),
             owner,
             hand_off: Arc::default(),
             clock,
             tenants,
-            schedule: Arc::new(schedule),
+            outbox,
             metrics,
             rates: Arc::default(),
             readiness: Arc::new(Readiness::without(missing)),
@@ -151,20 +152,17 @@ impl App {
     /// The state of the API's handlers. Passwords that are being checked take at most a quarter of `memory`, in bytes.
     pub fn api_state(&self, hosts: &HostArguments, proxies: Proxies, memory: u64) -> Arc<ApiState> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let notifier = Notifier::new(Arc::clone(&self.schedule)).counted(self.metrics.delivery.missed());
-        let notifier = Arc::new(notifier);
-        let hand_off = Arc::clone(&self.hand_off);
         Arc::new(ApiState {
             clock: self.clock.clone(),
             tenants: Arc::clone(&self.tenants),
             create_orders: CreateOrders::new(
                 self.clock.clone(),
-                Arc::clone(&self.tenants),
-                Arc::clone(&notifier),
-                hand_off,
-                Arc::clone(&self.metrics),
+                &self.tenants,
+                Arc::clone(&self.outbox),
+                Arc::clone(&self.hand_off),
+                &self.metrics,
             ),
-            notifier,
+            outbox: Arc::clone(&self.outbox),
             owners: Owners::new(self.clock.clone(), &self.tenants, &self.metrics),
             orders: Lookups::new(self.clock.clone(), &self.tenants, &self.metrics),
             key_uses: KeyUses::new(self.clock.clone()),
@@ -221,8 +219,6 @@ impl App {
         let (key_uses, tenants) = (Arc::clone(&state.key_uses), Arc::clone(&state.tenants));
         self.metrics.upkeep.runs(Task::KeyUses);
         self.running.spawn(key_uses.run(tenants, Arc::clone(&self.metrics), shutdown.clone()));
-        let (notifier, shutdown) = (Arc::clone(&state.notifier), shutdown.clone());
-        self.running.spawn(async move { notifier.run(shutdown).await });
     }
 
     /// Starts the worker, and the deletion of old deliveries and audit entries. `board` is set if other processes do the same. Returns the
@@ -237,7 +233,7 @@ impl App {
         let worker = Worker::new(
             self.clock.clone(),
             Arc::clone(&self.tenants),
-            Arc::clone(&self.schedule),
+            Arc::clone(&self.outbox),
             Sender::new(policy, SystemDns::new(), settings.attempt_timeout),
             WorkerSettings {
                 poll_interval: settings.poll_interval,
@@ -272,7 +268,7 @@ impl App {
 
     /// Returns a sweeper for [`start_sweep`](Self::start_sweep).
     pub fn sweeper(&self, settings: &DeliveryArguments) -> Sweeper {
-        let (tenants, schedule) = (Arc::clone(&self.tenants), Arc::clone(&self.schedule));
+        let (tenants, schedule) = (Arc::clone(&self.tenants), Arc::clone(&self.outbox.schedule));
         let metrics = Arc::clone(&self.metrics);
         Sweeper::new(self.clock.clone(), tenants, schedule, self.owner.clone(), metrics)
             .with_grace(settings.webhook_grace)
@@ -292,9 +288,9 @@ impl App {
 
     /// Starts the detector of new invoices.
     pub fn start_detector(&mut self, interval: Duration, max_age: Duration, shutdown: &CancellationToken) {
-        let (tenants, schedule) = (Arc::clone(&self.tenants), Arc::clone(&self.schedule));
+        let (tenants, outbox) = (Arc::clone(&self.tenants), Arc::clone(&self.outbox));
         let metrics = Arc::clone(&self.metrics);
-        let detector = Detector::new(self.clock.clone(), tenants, schedule, metrics, interval, max_age);
+        let detector = Detector::new(self.clock.clone(), tenants, outbox, metrics, interval, max_age);
         self.metrics.upkeep.runs(Task::Detector);
         self.running.spawn(detector.run(shutdown.clone()));
     }

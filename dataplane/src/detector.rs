@@ -10,10 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docket_program::clock::Clock;
-use docket_schedule::Schedule;
-use docket_schedule::notifier::Notifier;
 use tokio_util::sync::CancellationToken;
 
+use crate::outbox::Outbox;
 use crate::rounds::{Ended, Lane, Rounds};
 use crate::telemetry::{Metrics, Task};
 use crate::tenants::Tenants;
@@ -37,21 +36,18 @@ impl Detector {
     pub fn new(
         clock: Clock,
         tenants: Arc<Tenants>,
-        schedule: Arc<Schedule>,
+        outbox: Arc<Outbox>,
         metrics: Arc<Metrics>,
         interval: Duration,
         max_age: Duration,
     ) -> Self {
         let rounds = Rounds::new(Task::Detector, clock.clone(), Arc::clone(&metrics), PLACES);
-        let notifier = Notifier::new(schedule).counted(metrics.delivery.missed());
-        Self { scanner: Arc::new(Scanner { clock, tenants, notifier, metrics, max_age }), rounds, interval }
+        Self { scanner: Arc::new(Scanner { clock, tenants, outbox, metrics, max_age }), rounds, interval }
     }
 
     /// Detects until shutdown is requested, then waits for the batches under way.
     pub async fn run(mut self, shutdown: CancellationToken) {
         let (scanner, clock) = (Arc::clone(&self.scanner), self.scanner.clock.clone());
-        let (notifies, stop) = (Arc::clone(&scanner), shutdown.clone());
-        tokio::spawn(async move { notifies.notifier.run(stop).await });
         let visit = |uid, memory| Arc::clone(&scanner).visit(uid, memory, shutdown.clone());
         let mut follow = Duration::ZERO;
         while !shutdown.is_cancelled() {

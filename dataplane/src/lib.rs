@@ -6,6 +6,7 @@
 //!   API for the platform's staff, without payloads
 //! * [`worker`]: webhooks out; [`detector`]: the invoices that other programs insert
 //! * [`actions`]: what the service does, free of HTTP
+//! * [`outbox`]: announces deliveries to the schedule before their commit, and notifies it afterwards
 //! * [`tenants`]: the tenants that are served; [`groups`]: what is done together for one of them; [`rounds`]: whose database a task
 //!   visits next
 //! * [`passwords`], [`throttle`]: what sign-in needs; [`owners`]: whether a token still belongs to its user
@@ -30,6 +31,7 @@ pub mod groups;
 pub mod key_uses;
 pub mod listeners;
 pub mod lookups;
+pub mod outbox;
 pub mod owners;
 pub mod passwords;
 pub mod platform;

@@ -41,12 +41,12 @@ use docket_domain::delivery::{CLAIM_LIMIT, LEASE};
 use docket_egress::Sender;
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
-use docket_schedule::patience::Patience;
-use docket_schedule::{LOOK_EVERY, Room, Schedule, ScheduleError};
+use docket_schedule::{LOOK_EVERY, Room, ScheduleError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::groups::Groups;
+use crate::outbox::Outbox;
 use crate::telemetry::{Call, Jobs, Metrics, Running};
 use crate::tenants::Tenants;
 use batch::Batches;
@@ -80,7 +80,7 @@ pub struct WorkerSettings {
 /// The worker; one per process.
 pub struct Worker {
     clock: Clock,
-    schedule: Arc<Schedule>,
+    outbox: Arc<Outbox>,
     settings: WorkerSettings,
     slots: Arc<Slots>,
     places: Arc<Places>,
@@ -93,11 +93,11 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Creates a worker that does nothing until [`run`](Self::run).
+    /// Creates a worker of the outbox's schedule, which does nothing until [`run`](Self::run).
     pub fn new(
         clock: Clock,
         tenants: Arc<Tenants>,
-        schedule: Arc<Schedule>,
+        outbox: Arc<Outbox>,
         sender: Sender,
         settings: WorkerSettings,
         owner: Owner,
@@ -109,14 +109,14 @@ impl Worker {
         let leases = Arc::new(Leases::new(
             clock.clone(),
             Arc::clone(&tenants),
-            Arc::clone(&schedule),
+            Arc::clone(&outbox.schedule),
             owner,
             Arc::clone(&metrics),
         ));
         metrics.delivery.watch(running(clock.clone(), Arc::clone(&slots), leases.kept(), sender.clone()));
         let settle = Arc::new(Settle {
             tenants: Arc::clone(&tenants),
-            schedule: Arc::clone(&schedule),
+            outbox: Arc::clone(&outbox),
             metrics: Arc::clone(&metrics),
         });
         let finish = Arc::new(Finish {
@@ -142,7 +142,7 @@ impl Worker {
             tasks: tasks.clone(),
             stopping: CancellationToken::new(),
         });
-        Self { clock, schedule, settings, slots, places, tasks, leases, batches, active, metrics }
+        Self { clock, outbox, settings, slots, places, tasks, leases, batches, active, metrics }
     }
 
     /// The tenants that had attempts, for [`report`].
@@ -154,21 +154,20 @@ impl Worker {
     pub fn hand_off(&self) -> Arc<HandOff> {
         Arc::new(HandOff {
             clock: self.clock.clone(),
-            schedule: Arc::clone(&self.schedule),
+            outbox: Arc::clone(&self.outbox),
             slots: Arc::clone(&self.slots),
             places: Arc::clone(&self.places),
             leases: Arc::clone(&self.leases),
             batches: Arc::clone(&self.batches),
             settle: Arc::clone(&self.batches.settle),
             metrics: Arc::clone(&self.metrics),
-            patience: Patience::counted(self.metrics.delivery.missed()),
         })
     }
 
     /// Works until shutdown is requested, then waits for the running attempts.
     pub async fn run(self, shutdown: CancellationToken) {
         let renewing = tokio::spawn(Arc::clone(&self.leases).run());
-        let (clock, schedule) = (self.clock.clone(), Arc::clone(&self.schedule));
+        let (clock, schedule) = (self.clock.clone(), Arc::clone(&self.outbox.schedule));
         let counting = tokio::spawn(overdue::count(clock, schedule, Arc::clone(&self.metrics)));
         while !shutdown.is_cancelled() {
             // Not cut off by shutdown: a claim without its task would have to expire first.
@@ -194,7 +193,7 @@ impl Worker {
         let mut reserved = self.slots.reserve(CLAIM_LIMIT, self.clock.elapsed());
         // Taken before the claim, which needs time too: no lease may be assumed to last longer than it does.
         let until = self.clock.elapsed() + LEASE;
-        let claims = self.schedule.claim(reserved.room(), LEASE).await;
+        let claims = self.outbox.schedule.claim(reserved.room(), LEASE).await;
         let claims = claims.inspect_err(|_| self.metrics.delivery.schedule_failed(Call::Claim))?;
         if reserved.room().slots > 0 {
             self.metrics.delivery.claimed(&claims);
@@ -229,12 +228,12 @@ impl Worker {
     async fn wait_for_work(&self) {
         let poll = self.settings.poll_interval;
         let room = self.slots.reserve(CLAIM_LIMIT, self.clock.elapsed()).room();
-        let wait = match self.schedule.next_due().await {
+        let wait = match self.outbox.schedule.next_due().await {
             Ok(due) => pause(room, due, poll),
             Err(_) => poll.min(SCHEDULE_AWAY),
         };
         tokio::select! {
-            () = self.schedule.changed() => {}
+            () = self.outbox.schedule.changed() => {}
             () = self.clock.sleep(wait) => {}
             () = self.slots.freed(), if room.slow <= room.newcomers => {}
         }

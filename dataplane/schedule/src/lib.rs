@@ -41,15 +41,11 @@ use docket_program::clock::duration;
 use jiff::Timestamp;
 
 mod memory;
-mod missed;
-pub mod notifier;
-pub mod patience;
 mod redis;
 mod schedule;
 pub mod shares;
 
 pub use docket_program::owner::Owner;
-pub use missed::Missed;
 pub use schedule::Schedule;
 pub use shares::{SHARES, ShareChanges, ShareLimits, Shares, TenantShares};
 

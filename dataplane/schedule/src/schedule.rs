@@ -39,6 +39,11 @@ impl Schedule {
     pub fn on_redis(connection: RedisConnection, keys: &Keys, owner: Owner, shares: Shares) -> Self {
         Self(Kind::Redis(Box::new(RedisSchedule::new(connection, keys, owner, shares))))
     }
+
+    /// Like [`places`](Self::places); `None`: the schedule did not respond within `time`.
+    pub async fn places_within(&self, tenant: &str, webhooks: &[String], time: Duration) -> Option<Places> {
+        tokio::time::timeout(time, self.places(tenant, webhooks)).await.ok()?.ok()
+    }
 }
 
 /// Writes the methods of [`Schedule`]. Each calls the method of the same name of the schedule in memory or on Redis.

@@ -4,9 +4,8 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use docket_domain::delivery::{DeliveryId, LEASE};
+use docket_domain::delivery::DeliveryId;
 use docket_program::clock::Clock;
-use docket_schedule::notifier::Notifier;
 use docket_schedule::{Entry, Hint};
 use docket_store::deliveries::NewHandOff;
 use docket_store::idempotency::ToKeep;
@@ -16,6 +15,7 @@ use tokio::sync::oneshot;
 
 use super::save_order::{NewOrder, Saved};
 use crate::groups::{self, Groups, Turn, Work};
+use crate::outbox::{Outbox, Ticket};
 use crate::telemetry::{Jobs, Metrics};
 use crate::tenants::{ServedTenant, Tenants};
 use crate::worker::{HandOff, HandedOff, Taken, most_places};
@@ -28,10 +28,9 @@ const TURNS: usize = 2;
 /// Creates web orders.
 pub struct CreateOrders {
     clock: Clock,
-    tenants: Arc<Tenants>,
     /// What waits is bounded by the clients, each of which waits for one order.
     groups: Arc<Groups<Job>>,
-    notifier: Arc<Notifier>,
+    outbox: Arc<Outbox>,
     /// Set where the process has a worker.
     hand_off: Arc<OnceLock<Arc<HandOff>>>,
 }
@@ -55,20 +54,20 @@ fn deliveries(turn: &Turn<Job>) -> usize {
     turn.look_at_group(|jobs| jobs.map(|job| job.deliveries).sum())
 }
 
-/// The deliveries of a group that are handed off; `None`: the process has no worker.
-type Handed = Option<HandedOff>;
+/// The announced deliveries of a group, and those that are handed off; `None`: the process has no worker.
+type Announced = (Ticket, Option<HandedOff>);
 
 impl CreateOrders {
     /// Uses `hand_off` once it is set.
     pub fn new(
         clock: Clock,
-        tenants: Arc<Tenants>,
-        notifier: Arc<Notifier>,
+        tenants: &Arc<Tenants>,
+        outbox: Arc<Outbox>,
         hand_off: Arc<OnceLock<Arc<HandOff>>>,
-        metrics: Arc<Metrics>,
+        metrics: &Arc<Metrics>,
     ) -> Arc<Self> {
-        let groups = Groups::new(Jobs::Save, GROUP, TURNS, &tenants, &metrics);
-        Arc::new(Self { clock, tenants, groups, notifier, hand_off })
+        let groups = Groups::new(Jobs::Save, GROUP, TURNS, tenants, metrics);
+        Arc::new(Self { clock, groups, outbox, hand_off })
     }
 
     /// Creates an order, durably. [`StoreError::Conflict`]: another request has kept an answer under the same key.
@@ -96,53 +95,22 @@ impl CreateOrders {
         hand_off.places(&turn.tenant, since, || deliveries(turn)).await
     }
 
-    /// Claims what this process may POST at once. The rest waits in the schedule for one lease, should this process die
-    /// before it can schedule it.
-    async fn claim(&self, group: &[Job], places: Option<Taken>) -> Handed {
-        let entry = |job: &Job, (id, webhook): (DeliveryId, &str)| Entry {
-            tenant: Arc::clone(&job.tenant.uid),
-            webhook: webhook.into(),
-            id,
+    /// Announces the deliveries of a group. Claims those that this process may POST at once.
+    async fn announce(&self, group: &[Job], places: Option<Taken>) -> Announced {
+        let hint = |job: &Job, (id, webhook): (DeliveryId, &str)| {
+            let entry = Entry { tenant: Arc::clone(&job.tenant.uid), webhook: webhook.into(), id };
+            Hint { entry, wait: Duration::ZERO }
         };
-        let entries: Vec<Entry> = group
+        let hints: Vec<Hint> = group
             .iter()
-            .flat_map(|job| job.new.deliveries().map(move |delivery| entry(job, delivery)))
+            .flat_map(|job| job.new.deliveries().map(move |delivery| hint(job, delivery)))
             .collect();
-        if entries.is_empty() {
-            return None;
-        }
         match self.hand_off.get() {
-            Some(hand_off) => Some(hand_off.claim(entries, places).await),
-            None => {
-                let announced = self.notifier.announce(entries, LEASE).await;
-                self.tenants.at_limit.deliveries_wait(&announced);
-                None
+            Some(hand_off) if !hints.is_empty() => {
+                let (ticket, handed) = hand_off.claim(hints, places).await;
+                (ticket, Some(handed))
             }
-        }
-    }
-
-    /// Begins the POSTs, answers, and schedules the other deliveries.
-    fn finish(&self, group: Vec<Job>, created: Created, handed: Handed) {
-        let Created { at_ms, saved, saves } = created;
-        if let Some(handed) = handed {
-            handed.start(group.iter().map(|job| &job.tenant).zip(&saves), at_ms);
-        }
-        let mut hints = Vec::new();
-        for ((job, saved), save) in group.into_iter().zip(saved).zip(&saves) {
-            hints.extend(save.deliveries.iter().map(|new| Hint {
-                entry: Entry {
-                    tenant: Arc::clone(&job.tenant.uid),
-                    webhook: new.webhook.as_str().into(),
-                    id: new.id,
-                },
-                wait: Duration::ZERO,
-            }));
-            // A client that has gone does not mind.
-            let _ = job.result.send(Ok(saved));
-        }
-        if !hints.is_empty() {
-            let notifier = Arc::clone(&self.notifier);
-            tokio::spawn(async move { notifier.notify(hints).await });
+            _ => (self.outbox.before(hints).await, None),
         }
     }
 }
@@ -169,18 +137,20 @@ impl Work<Job> for Arc<CreateOrders> {
         (writer, places): (Writer, Option<Taken>),
     ) -> Result<(), StoreError> {
         let begin = saves::begin(writer, &self.clock, group.len());
-        let (mut handed, begun) = tokio::join!(self.claim(group, places), begin);
+        let ((ticket, handed), begun) = tokio::join!(self.announce(group, places), begin);
         let is_begun = begun.is_ok();
         let created = match begun {
             Ok((transaction, first)) => commit(transaction, first, group, handed.as_ref()).await,
             Err(error) => Err(error),
         };
         match created {
-            Ok(created) => self.finish(std::mem::take(group), created, handed),
+            Ok(created) => finish(std::mem::take(group), created, (ticket, handed)),
             // Committed or not: the rows decide when the claims expire.
             Err(error @ StoreError::Unavailable(_)) if is_begun => return Err(error),
             Err(error) => {
-                forget(group, &mut handed).await;
+                if let Some(handed) = handed {
+                    handed.rolled_back().await;
+                }
                 return Err(error);
             }
         }
@@ -192,19 +162,27 @@ impl Work<Job> for Arc<CreateOrders> {
     }
 }
 
-/// Ends the claims of deliveries that were not stored for certain.
-async fn forget(group: &[Job], handed: &mut Handed) {
-    if let Some(handed) = handed {
-        handed.forget(group.iter().flat_map(|job| job.new.deliveries()).map(|(id, _)| id)).await;
-    }
-}
-
 /// What a committed group has stored.
 struct Created {
     /// The time of the transaction, in milliseconds since 1970.
     at_ms: i64,
     saved: Vec<Saved>,
     saves: Vec<Save>,
+}
+
+/// Begins the POSTs of a committed group, answers, and notifies the schedule of the other deliveries.
+fn finish(group: Vec<Job>, created: Created, (ticket, handed): Announced) {
+    let Created { at_ms, saved, saves } = created;
+    if let Some(handed) = handed {
+        handed.start(group.iter().map(|job| &job.tenant).zip(&saves), at_ms);
+    }
+    for (job, saved) in group.into_iter().zip(saved) {
+        // A client that has gone does not mind.
+        let _ = job.result.send(Ok(saved));
+    }
+    if !ticket.is_empty() {
+        tokio::spawn(ticket.committed());
+    }
 }
 
 async fn commit(

@@ -6,7 +6,6 @@ use docket_listener::anonymous::Anonymous;
 use docket_listener::client::Proxies;
 use docket_listener::fair_share::FairShare;
 use docket_program::clock::Clock;
-use docket_schedule::notifier::Notifier;
 
 use super::body::Bodies;
 use super::host::Hosts;
@@ -16,6 +15,7 @@ use crate::actions::sign_in::SignIn;
 use crate::audit::Audit;
 use crate::key_uses::KeyUses;
 use crate::lookups::Lookups;
+use crate::outbox::Outbox;
 use crate::owners::Owners;
 use crate::passwords::Passwords;
 use crate::rates::Rates;
@@ -30,8 +30,8 @@ pub struct ApiState {
     pub clock: Clock,
     /// The tenants that are served.
     pub tenants: Arc<Tenants>,
-    /// Notifies the schedule of due deliveries.
-    pub notifier: Arc<Notifier>,
+    /// Notifies the schedule of deliveries.
+    pub outbox: Arc<Outbox>,
     /// Creates web orders.
     pub create_orders: Arc<CreateOrders>,
     /// Checks passwords.

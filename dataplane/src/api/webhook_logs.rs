@@ -6,6 +6,7 @@ pub mod set_aside;
 pub mod test_events;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use bytes::Bytes;
@@ -29,6 +30,9 @@ use super::times::DateOrTime;
 use crate::actions::wait;
 use crate::tenants::ServedTenant;
 use answers::{DeadLetterState, DeliveryAnswer, DeliveryPage, DeliveryState, EventWord, FailureWord};
+
+/// How long a page of the log waits for what the schedule knows.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 request! {
     /// The parameters of GET /WebhookLogs/Search.
@@ -101,7 +105,8 @@ pub async fn waits(
 ) -> Result<Vec<Option<String>>, ApiError> {
     let ServedTenant { config, uid, .. } = &*caller.tenant;
     let tenant = wait::Tenant { is_suspended: config.suspended, webhooks: Some(caller.tenant.webhooks()) };
-    let places = async |webhooks: &[String]| state.notifier.places(uid, webhooks).await;
+    let schedule = &state.outbox.schedule;
+    let places = async |webhooks: &[String]| schedule.places_within(uid, webhooks, PATIENCE).await;
     let mut reader = caller.reader(state).await?;
     let waits = wait::waits(&mut reader, state.clock.now_ms(), &tenant, listed, places).await?;
     Ok(waits.into_iter().map(|wait| wait.map(|wait| wait.to_string())).collect())

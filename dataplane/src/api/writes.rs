@@ -8,7 +8,6 @@ use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Request};
 use axum::response::Response;
 use docket_crds::Limit;
 use docket_domain::audit::AuditRecord;
-use docket_domain::delivery::LEASE;
 use docket_domain::token::TokenSubject;
 use docket_listener::fair_share::Share;
 use docket_orders::SaveRequest;
@@ -210,18 +209,15 @@ where
             kept => kept?,
         }
     }
-    let entries = hints.iter().map(|hint| hint.entry.clone()).collect();
-    let (committed, announced) = tokio::join!(transaction.commit(), state.notifier.announce(entries, LEASE));
+    let (committed, ticket) = tokio::join!(transaction.commit(), state.outbox.before(hints));
     committed?;
-    state.tenants.at_limit.deliveries_wait(&announced);
     if let Some(entry) = &entry {
         state.audit.stored(&caller.tenant, entry);
     }
     if let Some(log) = log {
         log(caller);
     }
-    // Only a hint: the rows are committed, and a sweep finds what the schedule did not get.
-    state.notifier.notify(hints).await;
+    ticket.committed().await;
     let response = json_response(body);
     Ok(match version {
         Some(version) => tagged(response, version),

@@ -140,7 +140,7 @@ async fn waits(
     let tenant = wait::Tenant { is_suspended, webhooks: found.as_ref().map(webhooks) };
     let places = async |keys: &[String]| {
         let Ok(Notice::Serve(schedule, uid)) = Notice::new(at, found.as_ref()?) else { return None };
-        tokio::time::timeout(PATIENCE, schedule.places(uid, keys)).await.ok()?.ok()
+        schedule.places_within(uid, keys, PATIENCE).await
     };
     Ok(wait::waits(reader, clock.now_ms(), &tenant, listed, places).await?)
 }

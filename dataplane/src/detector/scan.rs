@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use docket_domain::invoice::InvoiceFamily;
 use docket_program::clock::Clock;
-use docket_schedule::notifier::Notifier;
 use docket_store::{Database, DatabaseState, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use crate::actions::detect_invoices::{Detected, count_waiting, detect_invoices};
+use crate::outbox::Outbox;
 use crate::seen::Seen;
 use crate::telemetry::{Metrics, Reader, Task};
 use crate::tenants::{ServedTenant, Tenants};
@@ -18,7 +18,7 @@ use crate::tenants::{ServedTenant, Tenants};
 pub(super) struct Scanner {
     pub(super) clock: Clock,
     pub(super) tenants: Arc<Tenants>,
-    pub(super) notifier: Notifier,
+    pub(super) outbox: Arc<Outbox>,
     pub(super) metrics: Arc<Metrics>,
     /// Older invoices are not published; zero: all are.
     pub(super) max_age: Duration,
@@ -143,7 +143,7 @@ impl Scanner {
             deliveries = hints.len(),
             "invoices detected"
         );
-        self.notifier.notify(hints).await;
+        self.outbox.committed(hints).await;
     }
 }
 

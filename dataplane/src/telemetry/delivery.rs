@@ -3,17 +3,19 @@
 //! A series is counted where something happens, or read when the metrics are asked for. No label is a tenant or a webhook.
 
 use std::fmt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use docket_egress::Connections;
-use docket_schedule::{Claim, Missed, Overdue, ShareChanges};
+use docket_schedule::{Claim, Overdue, ShareChanges};
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+use tokio::time::Instant;
 
 type Label = [(&'static str, &'static str); 1];
 
@@ -113,6 +115,8 @@ pub struct DeliveryMetrics {
     save_waits_given_up: Counter,
     share_changes: Labelled<Counter, 2>,
     left_alone: Gauge,
+    /// Until when the circuit breaker of the schedule is open.
+    breaker_open_until: Mutex<Option<Instant>>,
     not_announced: Counter,
     pending: Gauge,
     given_up: Counter,
@@ -123,7 +127,6 @@ pub struct DeliveryMetrics {
     opened: Counter,
     reused: Counter,
     waiting: Gauge,
-    missed: Arc<Missed>,
     worker: Source,
 }
 
@@ -147,6 +150,7 @@ impl Default for DeliveryMetrics {
             save_waits_given_up: Counter::default(),
             share_changes: Labelled::new("change", ["grown", "shrunk"], Counter::default),
             left_alone: Gauge::default(),
+            breaker_open_until: Mutex::default(),
             not_announced: Counter::default(),
             pending: Gauge::default(),
             given_up: Counter::default(),
@@ -157,7 +161,6 @@ impl Default for DeliveryMetrics {
             opened: Counter::default(),
             reused: Counter::default(),
             waiting: Gauge::default(),
-            missed: Arc::default(),
             worker: Source::default(),
         }
     }
@@ -307,9 +310,24 @@ impl DeliveryMetrics {
         let _ = self.worker.0.set(Box::new(running));
     }
 
-    /// Where callers of the schedule count what it misses.
-    pub fn missed(&self) -> Arc<Missed> {
-        Arc::clone(&self.missed)
+    /// Sets until when the circuit breaker of the schedule is open; `None`: it is closed.
+    pub fn breaker_open(&self, until: Option<Instant>) {
+        *self.breaker_open_until.lock() = until;
+    }
+
+    /// Counts deliveries that were neither claimed nor announced before their commit.
+    pub fn not_announced(&self, count: usize) {
+        self.not_announced.inc_by(count as u64);
+    }
+
+    /// Sets how many committed deliveries the schedule has not been notified of yet.
+    pub fn pending(&self, count: usize) {
+        set(&self.pending, count);
+    }
+
+    /// Counts committed deliveries that were left to a sweep.
+    pub fn given_up(&self, count: usize) {
+        self.given_up.inc_by(count as u64);
     }
 
     /// Counts a claim from the schedule, and the deliveries that it got.
@@ -382,11 +400,8 @@ impl DeliveryMetrics {
 
     /// Reads what is not counted when it happens.
     pub(super) fn read(&self) {
-        let missed = &self.missed;
-        self.left_alone.set(i64::from(missed.is_left_alone()));
-        self.pending.set(i64::try_from(missed.pending()).unwrap_or(i64::MAX));
-        self.not_announced.inner().store(missed.not_announced(), Ordering::Relaxed);
-        self.given_up.inner().store(missed.given_up(), Ordering::Relaxed);
+        let open_until = *self.breaker_open_until.lock();
+        self.left_alone.set(i64::from(open_until.is_some_and(|until| Instant::now() < until)));
         let Some(running) = self.worker.0.get() else { return };
         let Running { quick, slow, starting, slots, leases, connections } = running();
         let Connections { in_use, idle, opening, starving, waiting, opened, reused } = connections;

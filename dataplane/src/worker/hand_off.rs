@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use docket_domain::delivery::{DeliveryId, LEASE};
 use docket_program::clock::Clock;
-use docket_schedule::patience::Patience;
-use docket_schedule::{Entry, Schedule};
+use docket_schedule::Hint;
 use docket_store::deliveries::{Lease, Started};
 use docket_store::events::ToSend;
 use docket_store::saves::Save;
@@ -25,6 +24,7 @@ use super::places::{Places, Taken};
 use super::settle::{Claimed, Settle};
 use super::slots::Slots;
 use super::sweep;
+use crate::outbox::{Outbox, Ticket};
 use crate::telemetry::Metrics;
 use crate::tenants::ServedTenant;
 
@@ -34,14 +34,13 @@ const WITHOUT_PLACES: usize = 64;
 /// Takes deliveries that are about to be committed.
 pub struct HandOff {
     pub(super) clock: Clock,
-    pub(super) schedule: Arc<Schedule>,
+    pub(super) outbox: Arc<Outbox>,
     pub(super) slots: Arc<Slots>,
     pub(super) places: Arc<Places>,
     pub(super) leases: Arc<Leases>,
     pub(super) batches: Arc<Batches>,
     pub(super) settle: Arc<Settle>,
     pub(super) metrics: Arc<Metrics>,
-    pub(super) patience: Patience,
 }
 
 /// The deliveries of one transaction that are handed off.
@@ -71,17 +70,16 @@ impl HandOff {
         taken
     }
 
-    /// Claims those of these entries that this process may attempt now. The first of them use `places`, and at most some more take places
-    /// of their own: a group reserves slots before it knows what it gets, and must not keep them from other tenants. If the schedule does
-    /// not respond, it claims none.
-    pub async fn claim(self: &Arc<Self>, entries: Vec<Entry>, mut places: Option<Taken>) -> HandedOff {
+    /// Announces deliveries, and claims those that this process may attempt now. The first of them use `places`, and at most some more take
+    /// places of their own: a group reserves slots before it knows what it gets, and must not keep them from other tenants. If the schedule
+    /// does not respond, it claims none. The ticket is for the deliveries without a claim.
+    pub async fn claim(self: &Arc<Self>, hints: Vec<Hint>, mut places: Option<Taken>) -> (Ticket, HandedOff) {
         let running = self.batches.running();
         let now = self.clock.elapsed();
         let until = now + LEASE;
         let most = places.as_ref().map_or(0, Taken::count).max(WITHOUT_PLACES);
-        let mut reserved = self.slots.reserve(entries.len().min(most), now);
-        let hand_offs = self.patience.hand_off(&self.schedule, entries, reserved.room(), LEASE).await;
-        self.batches.tenants.at_limit.deliveries_wait(&hand_offs);
+        let mut reserved = self.slots.reserve(hints.len().min(most), now);
+        let (ticket, hand_offs) = self.outbox.hand_off(hints, reserved.room()).await;
         let claims = hand_offs.claims;
         let mut claimed = HashMap::with_capacity(claims.len());
         for claim in claims {
@@ -102,7 +100,7 @@ impl HandOff {
             places.give_up(hand_offs.quick_waiting);
         }
         let lease = self.leases.new_lease().of_hand_offs();
-        HandedOff { hand_off: Arc::clone(self), claimed, lease, until, _running: running }
+        (ticket, HandedOff { hand_off: Arc::clone(self), claimed, lease, until, _running: running })
     }
 }
 
@@ -161,11 +159,9 @@ impl HandedOff {
         }
     }
 
-    /// Forgets deliveries that were not stored for certain.
-    pub async fn forget(&mut self, ids: impl IntoIterator<Item = DeliveryId>) {
-        let forgotten =
-            ids.into_iter().filter_map(|id| self.claimed.remove(&id)).map(|claimed| (claimed, None));
-        let forgotten = forgotten.collect();
-        self.hand_off.settle.settle(forgotten).await;
+    /// Ends the claims of deliveries that were not stored for certain.
+    pub async fn rolled_back(self) {
+        let ended = self.claimed.into_values().map(|claimed| (claimed, None)).collect();
+        self.hand_off.settle.settle(ended).await;
     }
 }

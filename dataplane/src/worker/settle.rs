@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use docket_schedule::{Claim, Ended, Entry, Hint, Schedule};
+use docket_schedule::{Claim, Ended, Entry, Hint};
 
 use super::lease::KeptLease;
 use super::places::Taken;
 use super::slots::Slot;
+use crate::outbox::Outbox;
 use crate::telemetry::{Call, Metrics};
 use crate::tenants::Tenants;
 
@@ -33,7 +34,7 @@ pub(super) type ToSettle = (Claimed, Option<Duration>);
 /// Settles claims.
 pub(super) struct Settle {
     pub(super) tenants: Arc<Tenants>,
-    pub(super) schedule: Arc<Schedule>,
+    pub(super) outbox: Arc<Outbox>,
     pub(super) metrics: Arc<Metrics>,
 }
 
@@ -47,7 +48,7 @@ impl Settle {
         if ended.is_empty() {
             return;
         }
-        match self.schedule.settle(ended).await {
+        match self.outbox.schedule.settle(ended).await {
             Ok(changes) => self.metrics.delivery.shares_changed(changes),
             Err(error) => {
                 self.metrics.delivery.schedule_failed(Call::Settle);
@@ -74,11 +75,6 @@ impl Settle {
             tenant.is_some_and(|tenant| !tenant.config.suspended && tenant.webhook(&entry.webhook).is_some())
         };
         let hint = |entry| Hint { entry, wait: Duration::ZERO };
-        let back: Vec<Hint> = entries.into_iter().filter(is_back).map(hint).collect();
-        if !back.is_empty()
-            && let Err(error) = self.schedule.put(back).await
-        {
-            tracing::warn!(error = %error, "scheduling deliveries failed; retrying");
-        }
+        self.outbox.committed(entries.into_iter().filter(is_back).map(hint).collect()).await;
     }
 }

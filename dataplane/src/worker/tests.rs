@@ -9,8 +9,7 @@ use docket_domain::event::{OrderSaved, Payload};
 use docket_egress::{EgressPolicy, FixedDns, Sender, Trust};
 use docket_orders::SaveRequest;
 use docket_program::clock::ManualClock;
-use docket_schedule::notifier::Notifier;
-use docket_schedule::{Ended, Entry, Hint, Room, SHARES};
+use docket_schedule::{Ended, Entry, Hint, Room, SHARES, Schedule};
 use docket_store::deliveries::{self, ListedDelivery, NewDelivery, NewHandOff};
 use docket_store::events::About;
 use docket_store::orders::{self, OrderFilter};
@@ -79,9 +78,8 @@ impl Rig {
         let schedule = Arc::new(Schedule::in_memory(clock.clone(), SHARES));
         let worker = worker(&clock, &tenants, &schedule, 8);
         let hand_off = Arc::new(OnceLock::from(worker.hand_off()));
-        let notifier = Arc::new(Notifier::new(Arc::clone(&schedule)));
-        let create_orders =
-            CreateOrders::new(clock.clone(), Arc::clone(&tenants), notifier, hand_off, Arc::default());
+        let outbox = Outbox::new(Arc::clone(&schedule), Arc::clone(&tenants), Arc::default());
+        let create_orders = CreateOrders::new(clock.clone(), &tenants, outbox, hand_off, &Arc::default());
         let mut transaction = tenant.store.begin(&clock).await.expect("a schema");
         contacts::insert_customer(&mut transaction, "C-1", "One", 0).await.expect("inserts");
         transaction.commit().await.expect("commits");
@@ -116,9 +114,12 @@ impl Rig {
     /// Stores an order whose hand-off has not begun.
     async fn stored(&self) -> (Save, HandedOff) {
         let new = self.new_order();
-        let entry = |(id, webhook): (_, &str)| Entry { tenant: "uid-1".into(), webhook: webhook.into(), id };
+        let hint = |(id, webhook): (_, &str)| {
+            let entry = Entry { tenant: "uid-1".into(), webhook: webhook.into(), id };
+            Hint { entry, wait: Duration::ZERO }
+        };
         let hand_off = self.worker.as_ref().expect("it does not run yet").hand_off();
-        let handed = hand_off.claim(new.deliveries().map(entry).collect(), None).await;
+        let (_, handed) = hand_off.claim(new.deliveries().map(hint).collect(), None).await;
         let writer = self.tenant.store.writer(&self.clock).await.expect("a connection");
         let (transaction, number) = saves::begin(writer, &self.clock, 1).await.expect("begins");
         let (order, published) = new.rows(number, transaction.now());
@@ -135,13 +136,12 @@ impl Rig {
 
     /// Claims so many places of the webhook, for deliveries that are never stored.
     async fn take_places(&self, count: u8) -> HandedOff {
-        let entry = |number| Entry {
-            tenant: "uid-1".into(),
-            webhook: "hook".into(),
-            id: DeliveryId::new(self.clock.now(), [number; 10]),
+        let hint = |number| {
+            let id = DeliveryId::new(self.clock.now(), [number; 10]);
+            Hint { entry: Entry { tenant: "uid-1".into(), webhook: "hook".into(), id }, wait: Duration::ZERO }
         };
         let hand_off = self.worker.as_ref().expect("it does not run yet").hand_off();
-        hand_off.claim((0..count).map(entry).collect(), None).await
+        hand_off.claim((0..count).map(hint).collect(), None).await.1
     }
 
     /// As when the worker that makes an attempt dies: the row says that this is attempt `attempt`, whose lease ends now.
@@ -227,8 +227,9 @@ fn worker(clock: &Clock, tenants: &Arc<Tenants>, schedule: &Arc<Schedule>, slots
         slots,
         drain: Duration::from_secs(1),
     };
-    let (tenants, schedule, owner) = (Arc::clone(tenants), Arc::clone(schedule), Owner::new(b"worker"));
-    Worker::new(clock.clone(), tenants, schedule, sender, settings, owner, Arc::default())
+    let (tenants, owner) = (Arc::clone(tenants), Owner::new(b"worker"));
+    let outbox = Outbox::new(Arc::clone(schedule), Arc::clone(&tenants), Arc::default());
+    Worker::new(clock.clone(), tenants, outbox, sender, settings, owner, Arc::default())
 }
 
 fn config() -> TenantConfig {

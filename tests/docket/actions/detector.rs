@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use docket::detector::{Detector, PLACES};
+use docket::outbox::Outbox;
 use docket::telemetry::Metrics;
 use docket::tenants::{HeldWebhooks, ServedTenant, Tenants};
 use docket_crds::TenantConfig;
@@ -83,8 +84,8 @@ async fn a_thousand_databases_are_scanned_in_turn_a_few_at_once() {
         (ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time")), Arc::new(Metrics::default()));
     let clock = Clock::Manual(time.clone());
     let schedule = Arc::new(Schedule::in_memory(clock.clone(), SHARES));
-    let detector =
-        Detector::new(clock, tenants, Arc::clone(&schedule), Arc::clone(&metrics), INTERVAL, Duration::ZERO);
+    let outbox = Outbox::new(Arc::clone(&schedule), Arc::clone(&tenants), Arc::clone(&metrics));
+    let detector = Detector::new(clock, tenants, outbox, Arc::clone(&metrics), INTERVAL, Duration::ZERO);
     let shutdown = CancellationToken::new();
     let run = tokio::spawn(detector.run(shutdown.clone()));
 
