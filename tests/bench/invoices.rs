@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use docket::actions::detect_invoices::detect_invoices;
+use docket::outbox::Outbox;
 use docket::tenants::{HeldWebhooks, ServedTenant};
 use docket_crds::TenantConfig;
 use docket_domain::invoice::InvoiceFamily;
@@ -15,6 +16,7 @@ use docket_program::clock::Clock;
 use docket_rig::postgres;
 use docket_rig::scratch::Folder;
 use docket_rig::tenant_database::tenant_config;
+use docket_schedule::{SHARES, Schedule};
 use docket_store::Database;
 use docket_store::postgres::Postgres;
 use docket_store::sqlite::Sqlite;
@@ -28,6 +30,7 @@ const PER_WORK_ORDER: usize = 2;
 struct Subject {
     database: Database,
     tenant: ServedTenant,
+    outbox: Arc<Outbox>,
     sqlite: bool,
     full: Vec<Duration>,
     empty: Vec<Duration>,
@@ -40,7 +43,9 @@ impl Subject {
         let store = Arc::new(Store::new(database.clone()));
         let tenant = ServedTenant::new(config, store, HeldWebhooks::AllUnknown, &Trust::public(), None);
         let sqlite = matches!(database, Database::Sqlite(_));
-        let subject = Self { database, tenant, sqlite, full: Vec::new(), empty: Vec::new() };
+        let schedule = Arc::new(Schedule::in_memory(Clock::System, SHARES));
+        let outbox = Outbox::new(schedule, Arc::default(), Arc::default());
+        let subject = Self { database, tenant, outbox, sqlite, full: Vec::new(), empty: Vec::new() };
         subject.database.migrate(&Clock::System).await.expect("a schema");
         subject.run("INSERT INTO customer (code, name, created_at_ms) VALUES ('C-1', 'One', 0)").await;
         let orders = (old / PER_WORK_ORDER).max(NEW);
@@ -87,8 +92,9 @@ impl Subject {
     async fn scan(&self) -> (usize, Duration) {
         let (begun, mut found) = (Instant::now(), 0);
         for family in InvoiceFamily::ALL {
+            let Self { database, tenant, outbox, .. } = self;
             let detected =
-                detect_invoices(&self.database, &self.tenant, family, Duration::ZERO, &Clock::System).await;
+                detect_invoices(database, tenant, outbox, family, Duration::ZERO, &Clock::System).await;
             found += detected.expect("detects").count;
         }
         (found, begun.elapsed())

@@ -1,5 +1,6 @@
 //! Detects new invoices of one family: marks each and publishes invoice.created in the same transaction.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use docket_domain::event::{InvoiceCreated, Payload};
@@ -12,6 +13,7 @@ use docket_store::{Database, StoreError, Transaction};
 use jiff::Timestamp;
 
 use super::publish_event::{Publication, publish_event};
+use crate::outbox::Outbox;
 use crate::tenants::ServedTenant;
 
 /// The most invoices in one transaction.
@@ -24,7 +26,7 @@ pub struct Detected {
     pub count: usize,
     /// Those of them that are too old to be announced.
     pub old: usize,
-    /// The hints about their deliveries, which the caller publishes to the schedule.
+    /// The hints about their deliveries. The outbox has notified the schedule of them.
     pub hints: Vec<Hint>,
     /// Whether there may be more new invoices.
     pub full: bool,
@@ -52,12 +54,22 @@ enum Marked {
     TooOld,
 }
 
+impl Marked {
+    fn hints(&self) -> &[Hint] {
+        match self {
+            Self::Announced(hints) => hints,
+            Self::TooOld => &[],
+        }
+    }
+}
+
 /// Detects one batch of a family. Invoices that were created longer than `max_age` ago are marked and not announced; zero: none
 /// is too old. After an error its invoices stay new. Two detectors at once share the invoices: the
 /// second one to reach a row skips it.
 pub async fn detect_invoices(
     database: &Database,
     tenant: &ServedTenant,
+    outbox: &Arc<Outbox>,
     family: InvoiceFamily,
     max_age: Duration,
     clock: &Clock,
@@ -71,7 +83,7 @@ pub async fn detect_invoices(
     }
     let mut groups = vec![&numbers[..]];
     while let Some(group) = groups.pop() {
-        match announce_all(database, tenant, family, group, max_age, clock).await {
+        match announce_all(database, tenant, outbox, family, group, max_age, clock).await {
             Ok(marked) => marked.into_iter().for_each(|one| detected.add(one)),
             Err(error @ StoreError::Unavailable(_)) if group.len() == numbers.len() => return Err(error),
             // One of the invoices failed: announce them one by one, as long as the database is available.
@@ -94,6 +106,7 @@ pub async fn detect_invoices(
 async fn announce_all(
     database: &Database,
     tenant: &ServedTenant,
+    outbox: &Arc<Outbox>,
     family: InvoiceFamily,
     numbers: &[String],
     max_age: Duration,
@@ -113,7 +126,10 @@ async fn announce_all(
             }
         }
     }
-    in_time(transaction.commit()).await?;
+    let hints = marked.iter().flat_map(Marked::hints).cloned().collect();
+    let (committed, ticket) = tokio::join!(in_time(transaction.commit()), outbox.before(hints));
+    committed?;
+    ticket.committed().await;
     Ok(marked)
 }
 

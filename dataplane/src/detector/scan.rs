@@ -103,12 +103,12 @@ impl Scanner {
         let database = tenant.store.ready(&self.clock).await?;
         let (mut more, mut left, mut failed) = (false, false, None);
         for family in InvoiceFamily::ALL {
-            match detect_invoices(database, tenant, family, self.max_age, &self.clock).await {
+            match detect_invoices(database, tenant, &self.outbox, family, self.max_age, &self.clock).await {
                 Ok(mut detected) => {
                     more |= detected.full;
                     left |= detected.left;
                     failed = detected.failed.take().or(failed);
-                    self.record(tenant, family, detected).await;
+                    self.record(tenant, family, detected);
                 }
                 Err(error @ StoreError::Unavailable(_)) => return Err(error),
                 // A problem with one table must not keep the other families from being published.
@@ -128,8 +128,8 @@ impl Scanner {
         Ok(if left { Rest::Taken } else { Rest::Nothing })
     }
 
-    /// Counts, logs and schedules what a committed transaction detected.
-    async fn record(&self, tenant: &ServedTenant, family: InvoiceFamily, detected: Detected) {
+    /// Counts and logs what a committed transaction detected.
+    fn record(&self, tenant: &ServedTenant, family: InvoiceFamily, detected: Detected) {
         let Detected { count, old, hints, full: _, left: _, failed: _ } = detected;
         if count == 0 {
             return;
@@ -143,7 +143,6 @@ impl Scanner {
             deliveries = hints.len(),
             "invoices detected"
         );
-        self.outbox.committed(hints).await;
     }
 }
 

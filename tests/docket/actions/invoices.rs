@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use docket::actions::detect_invoices::{BATCH, Detected, count_waiting, detect_invoices};
+use docket::outbox::Outbox;
 use docket::tenants::{HeldWebhooks, ServedTenant};
 use docket_crds::TenantConfig;
-use docket_domain::delivery::Status;
+use docket_domain::delivery::{LEASE, Status};
 use docket_domain::invoice::InvoiceFamily;
 use docket_egress::Trust;
 use docket_program::clock::{Clock, ManualClock};
@@ -14,6 +15,7 @@ use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{
     INVOICE_TABLES, Place, T0, TenantDatabase, ended_sql, insert_invoice_sql, tenant_config,
 };
+use docket_schedule::{Room, SHARES, Schedule};
 use docket_store::stores::Store;
 use docket_store::{Database, StoreError, invoices};
 use jiff::Timestamp;
@@ -22,6 +24,7 @@ use serde_json::{Value, json};
 on_both_databases!(
     each_family_is_detected_with_all_its_fields,
     an_invoice_is_detected_once,
+    the_deliveries_of_an_invoice_are_scheduled,
     a_row_that_is_announced_already_is_not_detected,
     an_old_invoice_is_marked_and_not_announced,
     more_than_a_batch_is_reported,
@@ -51,13 +54,18 @@ pub(super) fn tenant(database: Database, webhooks: usize) -> ServedTenant {
     )
 }
 
+/// The outbox of a schedule that nothing claims from.
+pub(super) fn outbox() -> Arc<Outbox> {
+    Outbox::new(Arc::new(Schedule::in_memory(clock(), SHARES)), Arc::default(), Arc::default())
+}
+
 async fn insert(rig: &TenantDatabase, table: &str, number: &str) {
     rig.run(&insert_invoice_sql(table, number, T0)).await;
 }
 
 async fn detect(rig: &TenantDatabase, family: InvoiceFamily) -> Detected {
     let database = rig.opened_with(4);
-    detect_invoices(&database, &tenant(database.clone(), 2), family, Duration::ZERO, &clock())
+    detect_invoices(&database, &tenant(database.clone(), 2), &outbox(), family, Duration::ZERO, &clock())
         .await
         .expect("detects")
 }
@@ -112,6 +120,17 @@ async fn an_invoice_is_detected_once(rig: TenantDatabase) {
     assert_eq!(detect(&rig, InvoiceFamily::Delivery).await.hints.len(), 2);
 }
 
+async fn the_deliveries_of_an_invoice_are_scheduled(rig: TenantDatabase) {
+    rig.add_work_order("WO1").await;
+    insert(&rig, "court_invoice", "1").await;
+    let (database, outbox, family) = (rig.opened_with(4), outbox(), InvoiceFamily::Court);
+    let tenant = tenant(database.clone(), 2);
+    let detected = detect_invoices(&database, &tenant, &outbox, family, Duration::ZERO, &clock()).await;
+    let room = Room { slots: 9, slow: 9, newcomers: 0 };
+    let claims = outbox.schedule.claim(room, LEASE).await.expect("it is in memory");
+    assert_eq!((detected.expect("detects").hints.len(), claims.len()), (2, 2));
+}
+
 async fn a_row_that_is_announced_already_is_not_detected(rig: TenantDatabase) {
     rig.add_work_order("WO1").await;
     let sql = "INSERT INTO court_invoice (invoice_number, work_order, created_at_ms, detected_at_ms) \
@@ -133,7 +152,8 @@ async fn an_old_invoice_is_marked_and_not_announced(rig: TenantDatabase) {
     rig.run(&insert_invoice_sql("court_invoice", "newer", now_ms - 29 * day_ms)).await;
     rig.run("UPDATE court_invoice SET invoice_date = '2019-03-01' WHERE invoice_number = 'newer'").await;
     let month = Duration::from_secs(30 * 24 * 3600);
-    let detected = detect_invoices(&database, &tenant, InvoiceFamily::Court, month, &clock()).await;
+    let detected =
+        detect_invoices(&database, &tenant, &outbox(), InvoiceFamily::Court, month, &clock()).await;
     let detected = detected.expect("detects");
     assert_eq!((detected.count, detected.old, detected.hints.len()), (3, 2, 2));
     assert_eq!((detected.full, detected.left), (false, false));
@@ -159,7 +179,7 @@ async fn detect_all(database: Database, family: InvoiceFamily) -> usize {
     let tenant = tenant(database.clone(), 1);
     let mut count = 0;
     loop {
-        match detect_invoices(&database, &tenant, family, Duration::ZERO, &clock()).await {
+        match detect_invoices(&database, &tenant, &outbox(), family, Duration::ZERO, &clock()).await {
             Ok(detected) => count += detected.count,
             Err(StoreError::Unavailable(_)) => {}
             Err(error) => panic!("{error}"),
@@ -273,7 +293,8 @@ async fn a_batch_that_fails_leaves_its_invoices_new(rig: TenantDatabase) {
     let database = rig.opened_with(2);
     let tenant = tenant(database.clone(), 1);
     // Each of them was tried by itself, too.
-    let detected = detect_invoices(&database, &tenant, InvoiceFamily::Court, Duration::ZERO, &clock()).await;
+    let (family, outbox) = (InvoiceFamily::Court, outbox());
+    let detected = detect_invoices(&database, &tenant, &outbox, family, Duration::ZERO, &clock()).await;
     let detected = detected.expect("the database is there");
     assert_eq!((detected.count, detected.failed.is_some()), (0, true));
     rig.run("ALTER TABLE delivery_away RENAME TO delivery_queue").await;

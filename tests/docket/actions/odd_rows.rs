@@ -10,7 +10,7 @@ use docket_rig::tenant_database::TenantDatabase;
 use docket_store::invoices::{self, InvoiceFilter};
 use docket_store::processes::{self, ProcessFilter};
 
-use super::invoices::tenant;
+use super::invoices::{outbox, tenant};
 
 on_both_databases!(a_value_of_another_type_is_refused_in_every_column);
 
@@ -108,6 +108,7 @@ async fn a_text_in_another_encoding_hides_no_other_row() {
     let detected = detect_invoices(
         &rig.database,
         &tenant(rig.database.clone(), 1),
+        &outbox(),
         InvoiceFamily::Court,
         Duration::ZERO,
         &Clock::System,
@@ -135,9 +136,9 @@ async fn an_invoice_number_in_another_encoding_fails_and_stops_no_other() {
     let odd = "INSERT INTO court_invoice (invoice_number, work_order, created_at_ms) \
                VALUES (CAST(x'41e9' AS TEXT), 'PC1', 5), ('B', 'PC1', 5)";
     rig.write(async |t| t.execute(odd, Vec::new()).await).await;
-    let tenant = tenant(rig.database.clone(), 1);
-    let detected =
-        detect_invoices(&rig.database, &tenant, InvoiceFamily::Court, Duration::ZERO, &Clock::System);
-    let detected = detected.await.expect("the database is there");
+    let (tenant, outbox) = (tenant(rig.database.clone(), 1), outbox());
+    let (family, max_age) = (InvoiceFamily::Court, Duration::ZERO);
+    let detected = detect_invoices(&rig.database, &tenant, &outbox, family, max_age, &Clock::System).await;
+    let detected = detected.expect("the database is there");
     assert_eq!((detected.count, detected.failed.is_some()), (1, true));
 }
