@@ -235,7 +235,7 @@ mod tests {
 
         /// Claims what is due, and returns how many deliveries that is.
         async fn claim(&self) -> usize {
-            let room = Room { slots: 9, slow: 9, newcomers: 0 };
+            let room = Room { slots: 9, slow: 9, without_claim: 0 };
             self.outbox.schedule.claim(room, LEASE).await.expect("it is in memory").len()
         }
 
@@ -292,7 +292,7 @@ mod tests {
     #[tokio::test]
     async fn ticket_of_a_hand_off_is_for_deliveries_without_a_claim() {
         let rig = Rig::new();
-        let room = Room { slots: 2, slow: 2, newcomers: 0 };
+        let room = Room { slots: 2, slow: 2, without_claim: 0 };
         let (ticket, handed_off) = rig.outbox.hand_off(hints(3), room).await;
         assert_eq!(handed_off.claims.len(), 2);
         assert_eq!(ticket.hints, hints(3)[2..]);

@@ -235,7 +235,7 @@ impl Worker {
         tokio::select! {
             () = self.outbox.schedule.changed() => {}
             () = self.clock.sleep(wait) => {}
-            () = self.slots.freed(), if room.slow <= room.newcomers => {}
+            () = self.slots.freed(), if room.slow <= room.without_claim => {}
         }
     }
 }
@@ -257,7 +257,7 @@ fn running(
 /// Whether a claim of so many that left this room may have left entries that another one would find at once.
 fn may_have_left_some(claimed: usize, left: Room) -> bool {
     // With room for all, it took what was due. Should any be left, the schedule says that it is due now.
-    claimed > 0 && left.slow <= left.newcomers
+    claimed > 0 && left.slow <= left.without_claim
 }
 
 /// How long to wait for the next claim after one that left nothing, with this room and the time until something is due.
@@ -266,7 +266,7 @@ fn pause(room: Room, due: Option<Duration>, poll: Duration) -> Duration {
     let due = due.unwrap_or(poll);
     match room {
         // What is due may be claimed at once.
-        Room { slow, newcomers, .. } if slow > newcomers => due.min(poll),
+        Room { slow, without_claim, .. } if slow > without_claim => due.min(poll),
         // What is due may wait until others have begun.
         Room { slots: 1.., slow: 0, .. } => due.clamp(slots::START, poll.max(slots::START)),
         // What is due may wait for a slow slot, or until an attempt becomes slow and leaves its slot.

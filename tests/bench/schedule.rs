@@ -79,7 +79,7 @@ async fn work_off(server: &RedisServer, schedule: &Schedule, slots: usize) {
         let mut rounds = Vec::new();
         for _ in 0..ROUNDS {
             rounds.push(
-                schedule.claim(Room { slots, slow: slots, newcomers: 0 }, LEASE).await.expect("claims"),
+                schedule.claim(Room { slots, slow: slots, without_claim: 0 }, LEASE).await.expect("claims"),
             );
         }
         (rounds.iter().map(Vec::len).sum(), rounds)
@@ -98,7 +98,7 @@ async fn hand_off(server: &RedisServer, schedule: &Schedule, count: u32, webhook
     let work = async {
         let mut rounds = Vec::new();
         for round in 0..ROUNDS {
-            let room = Room { slots, slow: slots, newcomers: 0 };
+            let room = Room { slots, slow: slots, without_claim: 0 };
             rounds.push(schedule.hand_off(of_round(round), room, LEASE).await.expect("hands off").claims);
         }
         (rounds.iter().map(Vec::len).sum(), rounds)

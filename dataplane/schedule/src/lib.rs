@@ -22,7 +22,7 @@
 //! let entry = Entry { tenant: "tenant-uid".into(), webhook: "default/orders/C-1".into(), id };
 //! schedule.put(vec![Hint { entry, wait: Duration::ZERO }]).await?;
 //!
-//! let (room, lease) = (Room { slots: 25, slow: 10, newcomers: 0 }, Duration::from_secs(15));
+//! let (room, lease) = (Room { slots: 25, slow: 10, without_claim: 0 }, Duration::from_secs(15));
 //! let claim = schedule.claim(room, lease).await?.remove(0);
 //! assert_eq!(claim.entry.id, id);
 //! // The attempt failed after 90 ms: the delivery is due again in a minute.
@@ -98,19 +98,19 @@ pub struct Claim {
 /// How many entries a worker has room for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Room {
-    /// In all.
+    /// The most entries of all webhooks.
     pub slots: usize,
-    /// At most so many of them of webhooks that are not known to answer quickly.
+    /// The most entries of webhooks that are not known to answer quickly. Each also needs one of the `slots`.
     pub slow: usize,
-    /// So many of these are only for tenants that have no claim, so that a tenant that is new need not wait until the slow
-    /// attempts of others end.
-    pub newcomers: usize,
+    /// How many of the `slow` ones are only for tenants without a claim, so that such a tenant need not wait until the slow attempts of
+    /// others end.
+    pub without_claim: usize,
 }
 
 impl Room {
     /// What is left beside one more entry; `None`: there is no room for it. `is_new`: its tenant has no claim.
     fn beside(self, quick: bool, is_new: bool) -> Option<Self> {
-        let kept = if is_new { 0 } else { self.newcomers };
+        let kept = if is_new { 0 } else { self.without_claim };
         let slow = match quick {
             true => self.slow,
             false if self.slow > kept => self.slow - 1,

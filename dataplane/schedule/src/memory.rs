@@ -318,7 +318,7 @@ impl MemorySchedule {
         let mut claims = Vec::new();
         for (quick, most) in [(false, room.slots.min(room.slow)), (true, room.slots)] {
             while claims.len() < most {
-                let only_new = !quick && most - claims.len() <= room.newcomers;
+                let only_new = !quick && most - claims.len() <= room.without_claim;
                 let Some(claim) = state.claim_next(quick, only_new, now_ms, until_ms) else { break };
                 claims.push(claim);
             }
@@ -514,7 +514,7 @@ mod tests {
         let entry = Entry { tenant: "a".into(), webhook: "w".into(), id };
         schedule.put(vec![Hint { entry, wait: Duration::ZERO }]).await.expect("puts");
         let claim = schedule
-            .claim(Room { slots: 1, slow: 1, newcomers: 0 }, Duration::from_secs(1))
+            .claim(Room { slots: 1, slow: 1, without_claim: 0 }, Duration::from_secs(1))
             .await
             .expect("claims");
         let ended = Ended { claim: claim[0].clone(), again: None, held: None };

@@ -262,9 +262,9 @@ impl RedisSchedule {
         if room.slots == 0 {
             return Ok(Vec::new());
         }
-        let counts = [room.slots, room.slow, room.newcomers];
-        let [slots, slow, newcomers] = counts.map(|count| Argument::count(count.min(CHUNK)));
-        let arguments = [slots, slow, newcomers, Argument::millis(lease)];
+        let counts = [room.slots, room.slow, room.without_claim];
+        let [slots, slow, without_claim] = counts.map(|count| Argument::count(count.min(CHUNK)));
+        let arguments = [slots, slow, without_claim, Argument::millis(lease)];
         let claimed: Vec<Claimed> = self.run(&self.scripts.claim, self.arguments(arguments)).await?;
         Ok(claimed.into_iter().filter_map(claim).collect())
     }
@@ -277,9 +277,9 @@ impl RedisSchedule {
     ) -> Result<HandOffs, ScheduleError> {
         let mut result = HandOffs::default();
         for chunk in entries.chunks(CHUNK) {
-            let Room { slots, slow, newcomers } = room;
-            let [slots, slow, newcomers] = [slots, slow, newcomers].map(Argument::count);
-            let arguments = [slots, slow, newcomers, Argument::millis(lease)];
+            let Room { slots, slow, without_claim } = room;
+            let [slots, slow, without_claim] = [slots, slow, without_claim].map(Argument::count);
+            let arguments = [slots, slow, without_claim, Argument::millis(lease)];
             let arguments =
                 self.arguments(arguments.into_iter().chain(chunk.iter().flat_map(Argument::entry)));
             type HandedOff = (Vec<(usize, u64, bool)>, Vec<String>, Vec<String>, usize);
@@ -297,7 +297,7 @@ impl RedisSchedule {
                 self.changed.notify_one();
             }
             for (place, fence, quick) in claimed {
-                room = room.beside(quick, true).unwrap_or(Room { slots: 0, slow: 0, newcomers: 0 });
+                room = room.beside(quick, true).unwrap_or(Room { slots: 0, slow: 0, without_claim: 0 });
                 let entry = chunk.get(place);
                 result.claims.extend(entry.map(|entry| Claim {
                     entry: entry.clone(),

@@ -210,7 +210,7 @@ mod tests {
         for (number, tenant) in (0..).zip(["a", "a", "b", "a"]) {
             let id = DeliveryId::new(clock.now(), [number; 10]);
             let entry = Entry { tenant: tenant.into(), webhook: "hook".into(), id };
-            let room = Room { slots: 1, slow: 1, newcomers: 0 };
+            let room = Room { slots: 1, slow: 1, without_claim: 0 };
             let claimed = schedule.hand_off(vec![entry], room, LEASE).await.expect("it responds").claims;
             kept.push(leases.keep(
                 &claimed[0],

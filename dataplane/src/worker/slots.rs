@@ -82,14 +82,14 @@ fn room(total: usize, quick: usize, slow: usize) -> Room {
     let slots = total
         .saturating_sub(quick + slow.min(half))
         .min((MOST_ATTEMPTS * total).saturating_sub(quick + slow));
-    Room { slots, slow: half.saturating_sub(slow).min(slots), newcomers: half / 8 }
+    Room { slots, slow: half.saturating_sub(slow).min(slots), without_claim: half / 8 }
 }
 
-/// At most so many of a room, and so many slow ones, of which those for newcomers are the last ones.
-fn at_most(Room { slots, slow, newcomers }: Room, most: usize, most_slow: usize) -> Room {
-    let (slots, for_all) = (slots.min(most), slow.saturating_sub(newcomers));
+/// At most so many of a room, and so many slow ones, of which those for without_claim are the last ones.
+fn at_most(Room { slots, slow, without_claim }: Room, most: usize, most_slow: usize) -> Room {
+    let (slots, for_all) = (slots.min(most), slow.saturating_sub(without_claim));
     let slow = slow.min(slots).min(most_slow);
-    Room { slots, slow, newcomers: slow.saturating_sub(for_all) }
+    Room { slots, slow, without_claim: slow.saturating_sub(for_all) }
 }
 
 impl Slots {
@@ -243,8 +243,8 @@ mod tests {
     #[test]
     fn last_slow_slots_are_for_tenants_without_an_attempt() {
         let free = |slow, most, most_slow| {
-            let Room { slow, newcomers, .. } = at_most(room(160, 0, slow), most, most_slow);
-            (slow, newcomers)
+            let Room { slow, without_claim, .. } = at_most(room(160, 0, slow), most, most_slow);
+            (slow, without_claim)
         };
         assert_eq!(free(0, 25, 25), (25, 0));
         assert_eq!(free(55, 25, 25), (25, 10));

@@ -579,8 +579,10 @@ async fn poll_claims_at_most_25_due_deliveries() {
     let hint = |n: u8, wait| Hint { entry: entry(n, n), wait };
     // Half of the webhooks are known to be quick. Of the others, 6 begin at a time.
     let quick = (0..30).map(|n| entry(n, 100 + n)).collect();
-    let handed =
-        schedule.hand_off(quick, Room { slots: 30, slow: 30, newcomers: 0 }, LEASE).await.expect("claims");
+    let handed = schedule
+        .hand_off(quick, Room { slots: 30, slow: 30, without_claim: 0 }, LEASE)
+        .await
+        .expect("claims");
     let ended =
         handed.claims.into_iter().map(|claim| Ended { claim, again: None, held: Some(Duration::ZERO) });
     schedule.settle(ended.collect()).await.expect("settles");
@@ -599,7 +601,7 @@ async fn poll_claims_at_most_25_due_deliveries() {
 
 #[test]
 fn a_claim_that_left_room_for_all_is_not_repeated_at_once() {
-    let room = |slots, slow, newcomers| Room { slots, slow, newcomers };
+    let room = |slots, slow, without_claim| Room { slots, slow, without_claim };
     assert!(!may_have_left_some(3, room(22, 6, 2)));
     assert!(may_have_left_some(25, room(0, 0, 0)));
     assert!(may_have_left_some(3, room(22, 2, 2)), "slow ones of tenants that have a claim");
@@ -607,9 +609,9 @@ fn a_claim_that_left_room_for_all_is_not_repeated_at_once() {
 }
 
 #[test]
-fn places_for_newcomers_alone_are_no_reason_to_ask_without_a_pause() {
+fn slots_for_tenants_without_a_claim_alone_are_no_reason_to_ask_without_a_pause() {
     let poll = POLL_INTERVAL;
-    let room = |slots, slow, newcomers| Room { slots, slow, newcomers };
+    let room = |slots, slow, without_claim| Room { slots, slow, without_claim };
     let due = Some(Duration::ZERO);
     assert_eq!(pause(room(25, 10, 2), due, poll), Duration::ZERO);
     assert_eq!(pause(room(25, 10, 2), None, poll), LOOK_EVERY);

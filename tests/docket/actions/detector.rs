@@ -102,7 +102,7 @@ async fn a_thousand_databases_are_scanned_in_turn_a_few_at_once() {
     eventually("all are closed", SOON, async || open() == 0).await;
     assert_eq!(number_of(&metrics, "docket_invoice_scan_failures_total"), 1);
     let hints = schedule
-        .claim(Room { slots: 10_000, slow: 10_000, newcomers: 0 }, Duration::from_secs(3600))
+        .claim(Room { slots: 10_000, slow: 10_000, without_claim: 0 }, Duration::from_secs(3600))
         .await
         .expect("claims")
         .len();

@@ -126,7 +126,7 @@ async fn the_deliveries_of_an_invoice_are_scheduled(rig: TenantDatabase) {
     let (database, outbox, family) = (rig.opened_with(4), outbox(), InvoiceFamily::Court);
     let tenant = tenant(database.clone(), 2);
     let detected = detect_invoices(&database, &tenant, &outbox, family, Duration::ZERO, &clock()).await;
-    let room = Room { slots: 9, slow: 9, newcomers: 0 };
+    let room = Room { slots: 9, slow: 9, without_claim: 0 };
     let claims = outbox.schedule.claim(room, LEASE).await.expect("it is in memory");
     assert_eq!((detected.expect("detects").hints.len(), claims.len()), (2, 2));
 }

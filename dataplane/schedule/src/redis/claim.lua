@@ -1,6 +1,6 @@
 -- Own: room in all, for webhooks that are not quick, of this only for tenants without a claim; the lease in milliseconds. Returns tenant, webhook, delivery and
 -- fence of each claim, whether its webhook is quick (1 or 0), and for how many milliseconds the entry had been due.
-local slots, slow, newcomers, till = tonumber(own[1]), tonumber(own[2]), tonumber(own[3]), now + own[4]
+local slots, slow, without_claim, till = tonumber(own[1]), tonumber(own[2]), tonumber(own[3]), now + own[4]
 local claimed, is_broken = {}, false
 -- How many times AT_ONCE tenants are looked at for those without a claim.
 local MOST_PAGES = 10
@@ -110,7 +110,7 @@ end
 
 -- These tenants, each with the first queues of its round.
 local function open_ring(class, places)
-    local names = tenants_in_turn(class, places, class == SLOW and places <= newcomers)
+    local names = tenants_in_turn(class, places, class == SLOW and places <= without_claim)
     local fields, queues, ring = {}, {}, {}
     for i, t in ipairs(names) do fields[i] = class.mark .. t end
     load(TURNS, fields)
@@ -135,7 +135,7 @@ local function take_in_turn(class, places)
     while #ring > 0 and places > 0 and not is_broken do
         local part, stay = math.ceil(places / #ring), {}
         for _, tenant in ipairs(ring) do
-            local is_kept = class == SLOW and places <= newcomers and in_flight(tenant.name) > 0
+            local is_kept = class == SLOW and places <= without_claim and in_flight(tenant.name) > 0
             if places > 0 and not is_kept and not is_broken and take(class, tenant, part) then
                 places = places - 1
                 stay[#stay + 1] = tenant

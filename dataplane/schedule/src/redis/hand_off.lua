@@ -1,7 +1,7 @@
 -- Own: room in all, for webhooks that are not quick, of this only for tenants without a claim; the lease in milliseconds; then tenant, webhook, delivery. Returns
 -- of each claimed entry its place among them, the fence, and whether its webhook is quick (1 or 0); the tenants of entries
 -- that were left out; those at their limit of claims; and how many entries of quick webhooks wait.
-local slots, slow, newcomers, till = tonumber(own[1]), tonumber(own[2]), tonumber(own[3]), now + own[4]
+local slots, slow, without_claim, till = tonumber(own[1]), tonumber(own[2]), tonumber(own[3]), now + own[4]
 local keys, queues = {}, {}
 for i = 5, #own, 3 do
     keys[#keys + 1] = own[i] .. '\0' .. own[i + 2]
@@ -26,7 +26,7 @@ for place, key in ipairs(keys) do
     local q = queues[place]
     local p = pace(q)
     if not get(ENTRIES, key) then
-        local kept = in_flight(t) > 0 and newcomers or 0
+        local kept = in_flight(t) > 0 and without_claim or 0
         local has_room = slots > 0 and (p.quick or slow > kept)
         local is_busy = in_flight(t) >= limits_of(t)
         if is_busy then busy[t] = true end

@@ -38,7 +38,7 @@ const NOW: Duration = Duration::ZERO;
 /// Longer than slow.
 const LONG: Duration = shares::LONG.saturating_add(Duration::from_millis(1));
 /// Room for everything.
-const ANY: Room = Room { slots: 1_000, slow: 1_000, newcomers: 0 };
+const ANY: Room = Room { slots: 1_000, slow: 1_000, without_claim: 0 };
 
 /// An empty schedule and its clock, which the suite advances.
 pub(crate) trait Rig {
@@ -73,7 +73,7 @@ async fn put(rig: &impl Rig, hints: impl IntoIterator<Item = Hint>) {
 }
 
 async fn claimed(rig: &impl Rig, limit: usize) -> Vec<Claim> {
-    rig.schedule().claim(Room { slots: limit, slow: limit, newcomers: 0 }, LEASE).await.expect("claims")
+    rig.schedule().claim(Room { slots: limit, slow: limit, without_claim: 0 }, LEASE).await.expect("claims")
 }
 
 async fn ids(rig: &impl Rig, limit: usize) -> Vec<DeliveryId> {
@@ -274,14 +274,14 @@ pub(crate) async fn each_webhook_and_each_tenant_gets_one_entry_in_turn(rig: imp
 pub(crate) async fn a_hand_off_claims_what_there_is_room_for(rig: impl Rig) {
     quicken(&rig, "a", "quick").await;
     let slow = [entries("a", "w", 0..3), entries("a", "x", 3..6)].concat();
-    let claims = hand_off(&rig, slow.clone(), Room { slots: 9, slow: 4, newcomers: 0 }).await;
+    let claims = hand_off(&rig, slow.clone(), Room { slots: 9, slow: 4, without_claim: 0 }).await;
     assert_eq!(
         claims.iter().map(|claim| &claim.entry).collect::<Vec<_>>(),
         slow.iter().take(4).collect::<Vec<_>>()
     );
     assert!(claims.iter().all(|claim| !claim.quick));
     let claims =
-        hand_off(&rig, entries("a", "quick", 10..15), Room { slots: 3, slow: 0, newcomers: 0 }).await;
+        hand_off(&rig, entries("a", "quick", 10..15), Room { slots: 3, slow: 0, without_claim: 0 }).await;
     assert_eq!(claims.len(), 3);
     assert!(claims.iter().all(|claim| claim.quick));
     // The others wait for one lease.
@@ -293,7 +293,10 @@ pub(crate) async fn a_hand_off_claims_what_there_is_room_for(rig: impl Rig) {
 }
 
 pub(crate) async fn a_hand_off_without_room_costs_one_lease(rig: impl Rig) {
-    assert_eq!(hand_off(&rig, entries("a", "w", 0..3), Room { slots: 0, slow: 0, newcomers: 0 }).await, []);
+    assert_eq!(
+        hand_off(&rig, entries("a", "w", 0..3), Room { slots: 0, slow: 0, without_claim: 0 }).await,
+        []
+    );
     assert_eq!(ids(&rig, 9).await, []);
     rig.advance(LEASE).await;
     assert_eq!(ids(&rig, 9).await, [id(0), id(1), id(2)]);
@@ -346,7 +349,7 @@ pub(crate) async fn a_hand_off_leaves_a_known_entry_as_it_is(rig: impl Rig) {
     let held = hand_off(&rig, vec![entry("a", "w", 2)], ANY).await;
     let known = vec![entry("a", "w", 1), entry("a", "w", 2)];
     assert_eq!(hand_off(&rig, known.clone(), ANY).await, []);
-    assert_eq!(hand_off(&rig, known, Room { slots: 0, slow: 0, newcomers: 0 }).await, []);
+    assert_eq!(hand_off(&rig, known, Room { slots: 0, slow: 0, without_claim: 0 }).await, []);
     // The claim still holds, and the other one still waits for its time.
     settle(&rig, &held[0], None).await;
     rig.advance(seconds(59)).await;
@@ -386,7 +389,7 @@ pub(crate) async fn a_hand_off_falls_due_again_when_its_claim_runs_out(rig: impl
 
 pub(crate) async fn a_large_hand_off_claims_no_more_than_its_room(rig: impl Rig) {
     let all = (0..600).map(|n| entry(&format!("t{}", n % 60), &format!("w{}", n % 300), n)).collect();
-    let claims = hand_off(&rig, all, Room { slots: 500, slow: 400, newcomers: 0 }).await;
+    let claims = hand_off(&rig, all, Room { slots: 500, slow: 400, without_claim: 0 }).await;
     assert_eq!(claims.len(), 400);
     assert_eq!(ids(&rig, 999).await, []);
     rig.advance(LEASE).await;
@@ -577,7 +580,7 @@ pub(crate) async fn webhooks_that_are_not_quick_stay_within_their_room(rig: impl
     put(&rig, (0..12).map(|n| hint("b", &format!("s{}", n % 3), n, NOW))).await;
     put(&rig, (20..26).map(|n| hint("a", &format!("q{}", 1 + n % 2), n, NOW))).await;
     let claim = async |slots, slow| {
-        rig.schedule().claim(Room { slots, slow, newcomers: 0 }, LEASE).await.expect("claims")
+        rig.schedule().claim(Room { slots, slow, without_claim: 0 }, LEASE).await.expect("claims")
     };
     let claims = claim(7, 3).await;
     assert_eq!(webhooks(&claims), ["s0", "s1", "s2", "q1", "q2", "q1", "q2"]);
@@ -593,7 +596,7 @@ pub(crate) async fn webhooks_that_are_not_quick_stay_within_their_room(rig: impl
 pub(crate) async fn a_webhook_that_waits_changes_its_class(rig: impl Rig) {
     put(&rig, (0..9).map(|n| hint("a", "w", n, NOW))).await;
     let claim = async |slots, slow| {
-        rig.schedule().claim(Room { slots, slow, newcomers: 0 }, LEASE).await.expect("claims")
+        rig.schedule().claim(Room { slots, slow, without_claim: 0 }, LEASE).await.expect("claims")
     };
     assert_eq!(claim(9, 0).await, []);
     let claims = claim(1, 1).await;
@@ -609,17 +612,18 @@ pub(crate) async fn a_quick_webhook_is_not_delayed_by_thousands_that_are_not(rig
     quicken(&rig, "a", "quick").await;
     put(&rig, (0..3_000).map(|n| hint(&format!("t{}", n % 500), &format!("w{n}"), n, NOW))).await;
     put(&rig, [hint("a", "quick", 5_000, NOW)]).await;
-    let none = Room { slots: 9, slow: 0, newcomers: 0 };
+    let none = Room { slots: 9, slow: 0, without_claim: 0 };
     let claims = rig.schedule().claim(none, LEASE).await.expect("claims");
     assert_eq!(webhooks(&claims), ["quick"]);
     // Nor are they by it.
-    let claims = rig.schedule().claim(Room { slots: 9, slow: 5, newcomers: 0 }, LEASE).await.expect("claims");
+    let claims =
+        rig.schedule().claim(Room { slots: 9, slow: 5, without_claim: 0 }, LEASE).await.expect("claims");
     assert_eq!(claims.len(), 5);
 }
 
 pub(crate) async fn the_last_slow_places_are_for_tenants_without_a_claim(rig: impl Rig) {
-    let claim = async |slow, newcomers| {
-        let room = Room { slots: 9, slow, newcomers };
+    let claim = async |slow, without_claim| {
+        let room = Room { slots: 9, slow, without_claim };
         let claims = rig.schedule().claim(room, LEASE).await.expect("claims");
         claims.into_iter().map(|claim| claim.entry.tenant.to_string()).collect::<Vec<_>>()
     };
@@ -629,7 +633,7 @@ pub(crate) async fn the_last_slow_places_are_for_tenants_without_a_claim(rig: im
     put(&rig, (20..23).map(|n| hint("new", "w", n, NOW))).await;
     assert_eq!(claim(2, 2).await, ["new"]);
     assert!(claim(2, 2).await.is_empty(), "it is not new any more");
-    let room = Room { slots: 9, slow: 2, newcomers: 2 };
+    let room = Room { slots: 9, slow: 2, without_claim: 2 };
     let entries = [entries("silent", "x", 30..31), entries("newer", "w", 31..33)].concat();
     let claims = hand_off(&rig, entries, room).await;
     let tenants: Vec<&str> = claims.iter().map(|claim| &*claim.entry.tenant).collect();
@@ -647,7 +651,7 @@ pub(crate) async fn a_tenant_without_a_claim_is_found_behind_many_with_one(rig: 
     put(&rig, more.into_iter().map(of)).await;
     put(&rig, [hint("zz", "w", 9_000, NOW), hint("zz", "w", 9_001, NOW)]).await;
     for expected in [vec!["zz"], vec![]] {
-        let room = Room { slots: 9, slow: 2, newcomers: 2 };
+        let room = Room { slots: 9, slow: 2, without_claim: 2 };
         let claims = rig.schedule().claim(room, LEASE).await.expect("claims");
         assert_eq!(claims.iter().map(|claim| &*claim.entry.tenant).collect::<Vec<_>>(), expected);
     }
@@ -717,7 +721,7 @@ pub(crate) async fn a_hand_off_that_is_posted_at_once_passes_the_limit(rig: impl
     put(&rig, (0..5).map(|n| hint("a", "slow", n, LEASE))).await;
     let claims = hand_off(&rig, entries("a", "w", 10..12), ANY).await;
     assert_eq!(claims.len(), 2);
-    let no_room = Room { slots: 0, slow: 0, newcomers: 0 };
+    let no_room = Room { slots: 0, slow: 0, without_claim: 0 };
     assert!(hand_off(&rig, entries("a", "w", 12..14), no_room).await.is_empty());
     forget(&rig, claims).await;
     rig.advance(LEASE).await;

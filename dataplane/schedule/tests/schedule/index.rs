@@ -118,7 +118,7 @@ impl Dice {
     }
 
     fn room(&mut self) -> Room {
-        Room { slots: self.below(12) as usize, slow: self.below(8) as usize, newcomers: 0 }
+        Room { slots: self.below(12) as usize, slow: self.below(8) as usize, without_claim: 0 }
     }
 
     /// Some of the claims, which may have ended or expired before.
@@ -174,7 +174,7 @@ async fn step(rig: &Rig, dice: &mut Dice, claims: &mut Vec<Claim>) -> &'static s
             rig.advance(Duration::from_millis(dice.pick([300, 1_000, 4_000]))).await;
             let due = schedule.next_due().await.expect("answers");
             let claims =
-                schedule.claim(Room { slots: 0, slow: 0, newcomers: 0 }, LEASE).await.expect("claims");
+                schedule.claim(Room { slots: 0, slow: 0, without_claim: 0 }, LEASE).await.expect("claims");
             assert!(claims.is_empty(), "{due:?}");
             "advance"
         }
@@ -205,7 +205,7 @@ async fn queues_and_tenants_are_where_they_belong() {
         let mut idle = 0;
         while idle < 3 {
             rig.advance(Duration::from_secs(6)).await;
-            let room = Room { slots: 100, slow: 100, newcomers: 0 };
+            let room = Room { slots: 100, slow: 100, without_claim: 0 };
             let claims = rig.schedule.claim(room, Duration::from_secs(4)).await.expect("claims");
             idle = if claims.is_empty() { idle + 1 } else { 0 };
             let ended = claims.into_iter().map(|claim| Ended { claim, again: None, held: None });

@@ -160,7 +160,7 @@ async fn thousands_that_are_not_quick_cost_a_claim_of_quick_ones_nothing() {
     end_after(&rig.schedule, claims, Duration::ZERO).await;
     put(&rig.schedule, (0..3_000).map(|n| hint(&format!("t{}", n % 500), &format!("w{n}"), n))).await;
     put(&rig.schedule, [hint("a", "quick", 5_000)]).await;
-    let none_slow = Room { slots: 25, slow: 0, newcomers: 0 };
+    let none_slow = Room { slots: 25, slow: 0, without_claim: 0 };
     let (claims, commands) = counted(&rig, rig.schedule.claim(none_slow, LEASE)).await;
     assert_eq!(claims.expect("claims").len(), 1);
     assert!(commands < 40, "{commands} commands for a claim of one");

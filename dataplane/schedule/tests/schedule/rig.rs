@@ -95,7 +95,7 @@ pub(crate) async fn claimed(schedule: &Schedule, limit: usize) -> Vec<Claim> {
 
 /// For so many entries, of any webhooks.
 pub(crate) fn room(slots: usize) -> Room {
-    Room { slots, slow: slots, newcomers: 0 }
+    Room { slots, slow: slots, without_claim: 0 }
 }
 
 pub(crate) async fn put(schedule: &Schedule, hints: impl IntoIterator<Item = Hint>) {
