@@ -12,10 +12,11 @@
 //! The row decides: a stale claim finds its row leased or finished, and is settled without an attempt. A delivery that this
 //! process has saved itself may skip the first and the third step: see `hand_off`.
 //!
-//! Beside these steps, `slots` limits the attempts at once, `places` makes saves wait for earlier hand-offs, `lease` renews
+//! Beside these steps, `admission` limits the attempts at once, `places` makes saves wait for earlier hand-offs, `lease` renews
 //! the leases of long attempts, [`sweep`] finds deliveries that the schedule does not know, [`retention`] deletes old
 //! deliveries, [`report`] publishes the health of webhooks for the operator, and `overdue` counts what is due for the metrics.
 
+mod admission;
 mod batch;
 mod begin;
 mod finish;
@@ -27,7 +28,6 @@ pub mod report;
 pub mod retention;
 pub mod send;
 mod settle;
-mod slots;
 pub mod sweep;
 
 pub use hand_off::{HandOff, HandedOff, most_places};
@@ -49,6 +49,7 @@ use crate::groups::Groups;
 use crate::outbox::Outbox;
 use crate::telemetry::{Call, Jobs, Metrics, Running};
 use crate::tenants::Tenants;
+use admission::Admission;
 use batch::Batches;
 use begin::Begin;
 use finish::Finish;
@@ -56,7 +57,6 @@ use lease::{Kept, Leases};
 use places::Places;
 use report::Active;
 use settle::{Claimed, Settle};
-use slots::{InFlight, Slots};
 
 /// How long to wait before the next claim when the schedule is unavailable.
 const SCHEDULE_AWAY: Duration = Duration::from_secs(1);
@@ -82,7 +82,7 @@ pub struct Worker {
     clock: Clock,
     outbox: Arc<Outbox>,
     settings: WorkerSettings,
-    slots: Arc<Slots>,
+    admission: Arc<Admission>,
     places: Arc<Places>,
     /// Batches, and attempts until their outcomes are stored.
     tasks: TaskTracker,
@@ -105,7 +105,7 @@ impl Worker {
     ) -> Self {
         let WorkerSettings { backoff_base, slots, .. } = settings;
         let (tasks, active) = (TaskTracker::new(), Arc::<Active>::default());
-        let (slots, places) = (Slots::new(slots), Places::new(clock.clone()));
+        let (admission, places) = (Admission::new(clock.clone(), slots), Places::new(clock.clone()));
         let leases = Arc::new(Leases::new(
             clock.clone(),
             Arc::clone(&tenants),
@@ -113,7 +113,7 @@ impl Worker {
             owner,
             Arc::clone(&metrics),
         ));
-        metrics.delivery.watch(running(clock.clone(), Arc::clone(&slots), leases.kept(), sender.clone()));
+        metrics.delivery.watch(running(Arc::clone(&admission), leases.kept(), sender.clone()));
         let settle = Arc::new(Settle {
             tenants: Arc::clone(&tenants),
             outbox: Arc::clone(&outbox),
@@ -142,7 +142,7 @@ impl Worker {
             tasks: tasks.clone(),
             stopping: CancellationToken::new(),
         });
-        Self { clock, outbox, settings, slots, places, tasks, leases, batches, active, metrics }
+        Self { clock, outbox, settings, admission, places, tasks, leases, batches, active, metrics }
     }
 
     /// The tenants that had attempts, for [`report`].
@@ -155,7 +155,7 @@ impl Worker {
         Arc::new(HandOff {
             clock: self.clock.clone(),
             outbox: Arc::clone(&self.outbox),
-            slots: Arc::clone(&self.slots),
+            admission: Arc::clone(&self.admission),
             places: Arc::clone(&self.places),
             leases: Arc::clone(&self.leases),
             batches: Arc::clone(&self.batches),
@@ -177,7 +177,7 @@ impl Worker {
                 () = shutdown.cancelled() => break,
             }
         }
-        self.slots.close();
+        self.admission.close();
         self.batches.stopping.cancel();
         self.tasks.close();
         if tokio::time::timeout(self.settings.drain, self.tasks.wait()).await.is_err() {
@@ -190,7 +190,7 @@ impl Worker {
     /// One poll: claims due deliveries, within the free slots and the contract's limit, and starts a task for each
     /// tenant's. Returns the number of claims, and the room that is left.
     async fn claim_once(&self) -> Result<(usize, Room), ScheduleError> {
-        let mut reserved = self.slots.reserve(CLAIM_LIMIT, self.clock.elapsed());
+        let mut reserved = self.admission.claim(CLAIM_LIMIT);
         // Taken before the claim, which needs time too: no lease may be assumed to last longer than it does.
         let until = self.clock.elapsed() + LEASE;
         let claims = self.outbox.schedule.claim(reserved.room(), LEASE).await;
@@ -227,7 +227,9 @@ impl Worker {
 
     async fn wait_for_work(&self) {
         let poll = self.settings.poll_interval;
-        let room = self.slots.reserve(CLAIM_LIMIT, self.clock.elapsed()).room();
+        // Before the look at the room, so that no slot is freed unseen in between.
+        let freed = self.admission.freed();
+        let room = self.admission.room(CLAIM_LIMIT);
         let wait = match self.outbox.schedule.next_due().await {
             Ok(due) => pause(room, due, poll),
             Err(_) => poll.min(SCHEDULE_AWAY),
@@ -235,23 +237,18 @@ impl Worker {
         tokio::select! {
             () = self.outbox.schedule.changed() => {}
             () = self.clock.sleep(wait) => {}
-            () = self.slots.freed(), if room.slow <= room.without_claim => {}
+            () = freed, if room.slow <= room.without_claim => {}
         }
     }
 }
 
 /// Returns what reads for the metrics what a worker does.
 fn running(
-    clock: Clock,
-    slots: Arc<Slots>,
+    admission: Arc<Admission>,
     leases: Arc<Kept>,
     sender: Sender,
 ) -> impl Fn() -> Running + Send + Sync + 'static {
-    move || {
-        let InFlight { quick, slow, starting } = slots.in_flight(clock.elapsed());
-        let connections = sender.connections();
-        Running { quick, slow, starting, slots: slots.total(), leases: leases.count(), connections }
-    }
+    move || Running { leases: leases.count(), connections: sender.connections(), ..admission.running() }
 }
 
 /// Whether a claim of so many that left this room may have left entries that another one would find at once.
@@ -268,7 +265,7 @@ fn pause(room: Room, due: Option<Duration>, poll: Duration) -> Duration {
         // What is due may be claimed at once.
         Room { slow, without_claim, .. } if slow > without_claim => due.min(poll),
         // What is due may wait until others have begun.
-        Room { slots: 1.., slow: 0, .. } => due.clamp(slots::START, poll.max(slots::START)),
+        Room { slots: 1.., slow: 0, .. } => due.clamp(admission::START, poll.max(admission::START)),
         // What is due may wait for a slow slot, or until an attempt becomes slow and leaves its slot.
         Room { .. } => due.clamp(SLOW_FULL, poll.max(SLOW_FULL)),
     }

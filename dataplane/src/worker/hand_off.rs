@@ -17,12 +17,12 @@ use docket_store::events::ToSend;
 use docket_store::saves::Save;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use super::admission::Admission;
 use super::batch::Batches;
 use super::begin::Attempt;
 use super::lease::Leases;
 use super::places::{Places, Taken};
 use super::settle::{Claimed, Settle};
-use super::slots::Slots;
 use super::sweep;
 use crate::outbox::{Outbox, Ticket};
 use crate::telemetry::Metrics;
@@ -35,7 +35,7 @@ const WITHOUT_PLACES: usize = 64;
 pub struct HandOff {
     pub(super) clock: Clock,
     pub(super) outbox: Arc<Outbox>,
-    pub(super) slots: Arc<Slots>,
+    pub(super) admission: Arc<Admission>,
     pub(super) places: Arc<Places>,
     pub(super) leases: Arc<Leases>,
     pub(super) batches: Arc<Batches>,
@@ -75,10 +75,9 @@ impl HandOff {
     /// does not respond, it claims none. The ticket is for the deliveries without a claim.
     pub async fn claim(self: &Arc<Self>, hints: Vec<Hint>, mut places: Option<Taken>) -> (Ticket, HandedOff) {
         let running = self.batches.running();
-        let now = self.clock.elapsed();
-        let until = now + LEASE;
+        let until = self.clock.elapsed() + LEASE;
         let most = places.as_ref().map_or(0, Taken::count).max(WITHOUT_PLACES);
-        let mut reserved = self.slots.reserve(hints.len().min(most), now);
+        let mut reserved = self.admission.claim(hints.len().min(most));
         let (ticket, hand_offs) = self.outbox.hand_off(hints, reserved.room()).await;
         let claims = hand_offs.claims;
         let mut claimed = HashMap::with_capacity(claims.len());
@@ -95,7 +94,7 @@ impl HandOff {
                 );
             }
         }
-        reserved.give_back();
+        drop(reserved);
         if let Some(places) = &mut places {
             places.give_up(hand_offs.quick_waiting);
         }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use docket_schedule::{Claim, Ended, Entry, Hint};
 
+use super::admission::Slot;
 use super::lease::KeptLease;
 use super::places::Taken;
-use super::slots::Slot;
 use crate::outbox::Outbox;
 use crate::telemetry::{Call, Metrics};
 use crate::tenants::Tenants;

@@ -592,7 +592,7 @@ async fn poll_claims_at_most_25_due_deliveries() {
     let mut taken = Vec::new();
     for starts_end in [false, false, false, true, true, true, true, true] {
         if starts_end {
-            time.advance(slots::START);
+            time.advance(admission::START);
         }
         taken.push(worker.claim_once().await.expect("claims").0);
     }
@@ -618,7 +618,7 @@ fn slots_for_tenants_without_a_claim_alone_are_no_reason_to_ask_without_a_pause(
     // What is due is of tenants that have a claim: it waits for a slow slot.
     assert_eq!(pause(room(25, 2, 2), due, poll), SLOW_FULL);
     // It waits until others have begun.
-    assert_eq!(pause(room(25, 0, 0), due, poll), slots::START);
+    assert_eq!(pause(room(25, 0, 0), due, poll), admission::START);
     assert_eq!(pause(room(25, 2, 2), Some(Duration::from_secs(1)), poll), Duration::from_secs(1));
     assert_eq!(pause(room(0, 0, 0), due, poll), SLOW_FULL);
 }
