@@ -12,7 +12,7 @@
 //! The row decides: a stale claim finds its row leased or finished, and is settled without an attempt. A delivery that this
 //! process has saved itself may skip the first and the third step: see `hand_off`.
 //!
-//! Beside these steps, `admission` limits the attempts at once, `places` makes saves wait for earlier hand-offs, `lease` renews
+//! Beside these steps, `admission` limits the attempts at once and makes saves wait for the deliveries of earlier saves, `lease` renews
 //! the leases of long attempts, [`sweep`] finds deliveries that the schedule does not know, [`retention`] deletes old
 //! deliveries, [`report`] publishes the health of webhooks for the operator, and `overdue` counts what is due for the metrics.
 
@@ -23,15 +23,14 @@ mod finish;
 mod hand_off;
 mod lease;
 mod overdue;
-mod places;
 pub mod report;
 pub mod retention;
 pub mod send;
 mod settle;
 pub mod sweep;
 
-pub use hand_off::{HandOff, HandedOff, most_places};
-pub use places::Taken;
+pub use admission::SavePermits;
+pub use hand_off::{HandOff, HandedOff};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,7 +53,6 @@ use batch::Batches;
 use begin::Begin;
 use finish::Finish;
 use lease::{Kept, Leases};
-use places::Places;
 use report::Active;
 use settle::{Claimed, Settle};
 
@@ -83,7 +81,6 @@ pub struct Worker {
     outbox: Arc<Outbox>,
     settings: WorkerSettings,
     admission: Arc<Admission>,
-    places: Arc<Places>,
     /// Batches, and attempts until their outcomes are stored.
     tasks: TaskTracker,
     leases: Arc<Leases>,
@@ -105,7 +102,7 @@ impl Worker {
     ) -> Self {
         let WorkerSettings { backoff_base, slots, .. } = settings;
         let (tasks, active) = (TaskTracker::new(), Arc::<Active>::default());
-        let (admission, places) = (Admission::new(clock.clone(), slots), Places::new(clock.clone()));
+        let admission = Admission::new(clock.clone(), slots);
         let leases = Arc::new(Leases::new(
             clock.clone(),
             Arc::clone(&tenants),
@@ -142,7 +139,7 @@ impl Worker {
             tasks: tasks.clone(),
             stopping: CancellationToken::new(),
         });
-        Self { clock, outbox, settings, admission, places, tasks, leases, batches, active, metrics }
+        Self { clock, outbox, settings, admission, tasks, leases, batches, active, metrics }
     }
 
     /// The tenants that had attempts, for [`report`].
@@ -156,7 +153,6 @@ impl Worker {
             clock: self.clock.clone(),
             outbox: Arc::clone(&self.outbox),
             admission: Arc::clone(&self.admission),
-            places: Arc::clone(&self.places),
             leases: Arc::clone(&self.leases),
             batches: Arc::clone(&self.batches),
             settle: Arc::clone(&self.batches.settle),
@@ -203,7 +199,7 @@ impl Worker {
         for claim in claims {
             if let Some(slot) = reserved.take(claim.quick) {
                 let tenant = Arc::clone(&claim.entry.tenant);
-                let claimed = Claimed { claim, place: None, slot: Some(slot), lease: None, held: None };
+                let claimed = Claimed { claim, permit: None, slot: Some(slot), lease: None, held: None };
                 by_tenant.entry(tenant).or_default().push(claimed);
             }
         }

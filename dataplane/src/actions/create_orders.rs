@@ -18,7 +18,7 @@ use crate::groups::{self, Groups, Turn, Work};
 use crate::outbox::{Outbox, Ticket};
 use crate::telemetry::{Jobs, Metrics};
 use crate::tenants::{ServedTenant, Tenants};
-use crate::worker::{HandOff, HandedOff, Taken, most_places};
+use crate::worker::{HandOff, HandedOff, SavePermits};
 
 /// The most orders in one transaction.
 const GROUP: usize = 64;
@@ -86,17 +86,17 @@ impl CreateOrders {
         created.await.unwrap_or(Err(StoreError::Unexpected("creating orders panicked")))
     }
 
-    /// Waits for places for the next group. `None`: the process has no worker, the first of the jobs has waited long enough, or the turn
+    /// Waits for save permits for the next group. `None`: the process has no worker, the first of the jobs has waited long enough, or the turn
     /// does jobs one by one.
-    async fn places(&self, turn: &Turn<Job>) -> Option<Taken> {
+    async fn permits(&self, turn: &Turn<Job>) -> Option<SavePermits> {
         let hand_off = self.hand_off.get()?;
         turn.gather().await;
         let since = turn.look_at_group(|jobs| jobs.next().map(|job| job.since))?;
-        hand_off.places(&turn.tenant, since, || deliveries(turn)).await
+        hand_off.permits(&turn.tenant, since, deliveries(turn)).await
     }
 
     /// Announces the deliveries of a group. Claims those that this process may POST at once.
-    async fn announce(&self, group: &[Job], places: Option<Taken>) -> Announced {
+    async fn announce(&self, group: &[Job], permits: Option<SavePermits>) -> Announced {
         let hint = |job: &Job, (id, webhook): (DeliveryId, &str)| {
             let entry = Entry { tenant: Arc::clone(&job.tenant.uid), webhook: webhook.into(), id };
             Hint { entry, wait: Duration::ZERO }
@@ -107,7 +107,7 @@ impl CreateOrders {
             .collect();
         match self.hand_off.get() {
             Some(hand_off) if !hints.is_empty() => {
-                let (ticket, handed) = hand_off.claim(hints, places).await;
+                let (ticket, handed) = hand_off.claim(hints, permits).await;
                 (ticket, Some(handed))
             }
             _ => (self.outbox.before(hints).await, None),
@@ -116,28 +116,28 @@ impl CreateOrders {
 }
 
 impl Work<Job> for Arc<CreateOrders> {
-    /// With places for the deliveries of the group.
-    type Connection = (Writer, Option<Taken>);
+    /// With save permits for the deliveries of the group.
+    type Connection = (Writer, Option<SavePermits>);
 
-    async fn connect(&self, turn: &Turn<Job>) -> Result<(Writer, Option<Taken>), StoreError> {
-        // Before the writer, which the outcomes of attempts need to free places.
-        let places = self.places(turn).await;
-        Ok((turn.tenant.store.writer(&self.clock).await?, places))
+    async fn connect(&self, turn: &Turn<Job>) -> Result<(Writer, Option<SavePermits>), StoreError> {
+        // Before the writer, which the outcomes of attempts need to free permits.
+        let permits = self.permits(turn).await;
+        Ok((turn.tenant.store.writer(&self.clock).await?, permits))
     }
 
-    fn take(&self, turn: &mut Turn<Job>, (_, places): &mut (Writer, Option<Taken>)) -> Vec<Job> {
-        let Some(places) = places else { return turn.take_jobs() };
-        places.grow(most_places(&turn.tenant), deliveries(turn));
-        turn.take_jobs_within(places.count(), |job| job.deliveries)
+    fn take(&self, turn: &mut Turn<Job>, (_, permits): &mut (Writer, Option<SavePermits>)) -> Vec<Job> {
+        let Some(permits) = permits else { return turn.take_jobs() };
+        permits.grow(deliveries(turn));
+        turn.take_jobs_within(permits.count(), |job| job.deliveries)
     }
 
     async fn perform(
         &self,
         Turn { group, .. }: &mut Turn<Job>,
-        (writer, places): (Writer, Option<Taken>),
+        (writer, permits): (Writer, Option<SavePermits>),
     ) -> Result<(), StoreError> {
         let begin = saves::begin(writer, &self.clock, group.len());
-        let ((ticket, handed), begun) = tokio::join!(self.announce(group, places), begin);
+        let ((ticket, handed), begun) = tokio::join!(self.announce(group, permits), begin);
         let is_begun = begun.is_ok();
         let created = match begun {
             Ok((transaction, first)) => commit(transaction, first, group, handed.as_ref()).await,

@@ -265,12 +265,12 @@ impl DeliveryMetrics {
         );
         registry.register(
             "save_wait_seconds",
-            "Time that a group of new orders waited for places of its deliveries",
+            "Time that a group of new orders waited for save permits of its deliveries",
             self.save_wait.clone(),
         );
         registry.register(
             "save_waits_given_up",
-            "Groups of new orders that found too few places for their deliveries within a quarter of a second, and were saved without",
+            "Groups of new orders that got too few save permits for their deliveries within a quarter of a second, and were saved without",
             self.save_waits_given_up.clone(),
         );
     }
@@ -374,7 +374,7 @@ impl DeliveryMetrics {
         }
     }
 
-    /// Counts the wait of a group of saves for places. `found`: it got them.
+    /// Counts the wait of a group of saves for permits. `found`: it got them.
     pub fn save_waited(&self, time: Duration, found: bool) {
         self.save_wait.observe(time.as_secs_f64());
         if !found {

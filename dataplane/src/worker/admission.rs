@@ -1,10 +1,12 @@
-//! Admission: which attempts of a worker may begin.
+//! Admission: which attempts of a worker may begin, and which saves have to wait.
 //!
 //! An attempt needs a slot. It is slow if its webhook is not known to answer quickly, or if it has had its slot for longer than a second.
 //! Slow attempts use at most half of the slots, so that quick webhooks always have the other half. An attempt that becomes slow while slow
 //! attempts use all of their half leaves its slot to another attempt. An eighth of the slow half is for tenants without a claim. A worker
-//! never makes more attempts than twice its slots. [`starts`] limits how many attempts start at a time.
+//! never makes more attempts than twice its slots. [`starts`] limits how many attempts start at a time, and [`permits`] how many
+//! deliveries the saves of a tenant make at a time.
 
+mod permits;
 mod starts;
 
 use std::collections::BTreeMap;
@@ -17,6 +19,9 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::telemetry::Running;
+use permits::Permits;
+pub(super) use permits::SavePermit;
+pub use permits::SavePermits;
 pub(super) use starts::START;
 use starts::{STARTS, Starts};
 
@@ -26,13 +31,14 @@ const SLOW: Duration = Duration::from_secs(1);
 /// The limit of attempts per slot, which also counts attempts that have left their slots. Each attempt takes some 100 KB.
 const MOST_ATTEMPTS: usize = 2;
 
-/// Admits the attempts of a worker.
+/// Admits the attempts and the saves of one process.
 pub(super) struct Admission {
     clock: Clock,
     /// The number of slots.
     slots: usize,
     used: Mutex<Used>,
     freed: Notify,
+    permits: Permits,
 }
 
 /// What the slots are used for.
@@ -67,7 +73,8 @@ pub(super) struct Slot {
 impl Admission {
     /// Admits attempts to this number of slots.
     pub(super) fn new(clock: Clock, slots: usize) -> Arc<Self> {
-        Arc::new(Self { clock, slots, used: Mutex::default(), freed: Notify::new() })
+        let (used, freed, permits) = (Mutex::default(), Notify::new(), Permits::default());
+        Arc::new(Self { clock, slots, used, freed, permits })
     }
 
     /// Returns the room that there is now for at most `most` claims.

@@ -1,6 +1,6 @@
 //! Hand-offs: deliveries that the process that saved them POSTs from memory, without reading them again.
 //!
-//! A hand-off takes a slot of the worker and places of its webhook and its tenant, as a claim does, before it is
+//! A hand-off takes a slot of the worker and places of its webhook and its tenant in the schedule, as a claim does, before it is
 //! stored with its first attempt counted and leased. Without a free place, or with a backlog, the delivery is queued and
 //! claimed later. The POST begins after a confirmed COMMIT.
 
@@ -17,26 +17,25 @@ use docket_store::events::ToSend;
 use docket_store::saves::Save;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::admission::Admission;
+use super::admission::{Admission, SavePermits};
 use super::batch::Batches;
 use super::begin::Attempt;
 use super::lease::Leases;
-use super::places::{Places, Taken};
 use super::settle::{Claimed, Settle};
 use super::sweep;
 use crate::outbox::{Outbox, Ticket};
 use crate::telemetry::Metrics;
 use crate::tenants::ServedTenant;
 
-/// A group reserves as many slots as it has places, or so many if it has fewer.
-const WITHOUT_PLACES: usize = 64;
+/// The number of slots that a group reserves if it has fewer save permits: it reserves them before the schedule says how many deliveries
+/// are claimed, and must not keep them from other tenants.
+const WITHOUT_PERMITS: usize = 64;
 
 /// Takes deliveries that are about to be committed.
 pub struct HandOff {
     pub(super) clock: Clock,
     pub(super) outbox: Arc<Outbox>,
     pub(super) admission: Arc<Admission>,
-    pub(super) places: Arc<Places>,
     pub(super) leases: Arc<Leases>,
     pub(super) batches: Arc<Batches>,
     pub(super) settle: Arc<Settle>,
@@ -55,57 +54,46 @@ pub struct HandedOff {
 }
 
 impl HandOff {
-    /// Waits until the tenant has places for so many deliveries, or half of all, and takes them. `None`: it had too few until 0.25 s after
-    /// `since`, by [`Clock::elapsed`].
-    pub async fn places(
+    /// Waits for save permits for a group with so many deliveries, or for half of the tenant's permits. `None`: they were not free until
+    /// 0.25 s after `since`, by [`Clock::elapsed`].
+    pub async fn permits(
         &self,
         tenant: &ServedTenant,
         since: Duration,
-        wanted: impl Fn() -> usize,
-    ) -> Option<Taken> {
-        let begun = self.clock.elapsed();
-        let taken = self.places.wait(&tenant.uid, most_places(tenant), since, wanted).await;
+        deliveries: usize,
+    ) -> Option<SavePermits> {
+        let (begun, most) = (self.clock.elapsed(), sweep::shares(tenant).claims);
+        let permits = self.admission.save(&tenant.uid, most, since, deliveries).await;
         let waited = self.clock.elapsed().saturating_sub(begun);
-        self.metrics.delivery.save_waited(waited, taken.is_some());
-        taken
+        self.metrics.delivery.save_waited(waited, permits.is_some());
+        permits
     }
 
-    /// Announces deliveries, and claims those that this process may attempt now. The first of them use `places`, and at most some more take
-    /// places of their own: a group reserves slots before it knows what it gets, and must not keep them from other tenants. If the schedule
-    /// does not respond, it claims none. The ticket is for the deliveries without a claim.
-    pub async fn claim(self: &Arc<Self>, hints: Vec<Hint>, mut places: Option<Taken>) -> (Ticket, HandedOff) {
+    /// Announces the deliveries of a group, and claims those that this process may attempt now. If there are more claims than permits, the
+    /// others have none. If the schedule does not respond, there are no claims. The ticket is for the deliveries without a claim.
+    pub async fn claim(
+        self: &Arc<Self>,
+        hints: Vec<Hint>,
+        permits: Option<SavePermits>,
+    ) -> (Ticket, HandedOff) {
         let running = self.batches.running();
         let until = self.clock.elapsed() + LEASE;
-        let most = places.as_ref().map_or(0, Taken::count).max(WITHOUT_PLACES);
+        let most = permits.as_ref().map_or(0, SavePermits::count).max(WITHOUT_PERMITS);
         let mut reserved = self.admission.claim(hints.len().min(most));
         let (ticket, hand_offs) = self.outbox.hand_off(hints, reserved.room()).await;
-        let claims = hand_offs.claims;
+        let (claims, queued) = (hand_offs.claims, hand_offs.quick_waiting);
+        let permits = permits.map(|permits| permits.assign(&self.clock, claims.len(), queued));
+        let mut permits = permits.into_iter().flatten();
         let mut claimed = HashMap::with_capacity(claims.len());
         for claim in claims {
             if let Some(slot) = reserved.take(claim.quick) {
-                let id = claim.entry.id;
-                let place = match &mut places {
-                    Some(places) if places.count() > 0 => places.take_out(1),
-                    Some(_) | None => self.places.take(&claim.entry.tenant, 1),
-                };
-                claimed.insert(
-                    id,
-                    Claimed { claim, place: Some(place), slot: Some(slot), lease: None, held: None },
-                );
+                let (id, permit) = (claim.entry.id, permits.next());
+                claimed.insert(id, Claimed { claim, permit, slot: Some(slot), lease: None, held: None });
             }
-        }
-        drop(reserved);
-        if let Some(places) = &mut places {
-            places.give_up(hand_offs.quick_waiting);
         }
         let lease = self.leases.new_lease().of_hand_offs();
         (ticket, HandedOff { hand_off: Arc::clone(self), claimed, lease, until, _running: running })
     }
-}
-
-/// How many places the tenant has.
-pub fn most_places(tenant: &ServedTenant) -> usize {
-    sweep::shares(tenant).claims
 }
 
 impl HandedOff {

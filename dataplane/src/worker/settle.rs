@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use docket_schedule::{Claim, Ended, Entry, Hint};
 
-use super::admission::Slot;
+use super::admission::{SavePermit, Slot};
 use super::lease::KeptLease;
-use super::places::Taken;
 use crate::outbox::Outbox;
 use crate::telemetry::{Call, Metrics};
 use crate::tenants::Tenants;
@@ -18,8 +17,8 @@ pub(super) const UNKNOWN_AGAIN: Duration = Duration::from_secs(30);
 /// A claim, and what it uses until it is settled.
 pub(super) struct Claimed {
     pub(super) claim: Claim,
-    /// The tenant's place of a hand-off.
-    pub(super) place: Option<Taken>,
+    /// The save permit of a hand-off; `None` if its group had too few.
+    pub(super) permit: Option<SavePermit>,
     /// `None` once the POST has ended.
     pub(super) slot: Option<Slot>,
     /// `None` until the batch of its tenant begins.
@@ -40,11 +39,12 @@ pub(super) struct Settle {
 
 impl Settle {
     /// Ends claims. Before it calls the schedule it drops their leases, so that no settled claim is renewed, and frees
-    /// their slots, so that the worker that the schedule wakes finds them free. Their places are free when the schedule has responded.
+    /// their slots, so that the worker that the schedule wakes finds them free. Their permits are free when the schedule has responded,
+    /// so that it has places for the deliveries of the saves that wait for these permits.
     pub(super) async fn settle(&self, ended: Vec<ToSettle>) {
         let end =
-            |(Claimed { claim, place, held, .. }, again): ToSettle| (Ended { claim, again, held }, place);
-        let (ended, _places): (Vec<Ended>, Vec<Option<Taken>>) = ended.into_iter().map(end).unzip();
+            |(Claimed { claim, permit, held, .. }, again): ToSettle| (Ended { claim, again, held }, permit);
+        let (ended, _permits): (Vec<Ended>, Vec<Option<SavePermit>>) = ended.into_iter().map(end).unzip();
         if ended.is_empty() {
             return;
         }

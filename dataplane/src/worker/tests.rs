@@ -497,19 +497,30 @@ async fn saved_order_without_a_free_slot_is_queued_and_claimed_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn save_waits_for_a_place_of_its_tenant_for_a_tenth_of_a_second() {
-    let rig = Rig::standing("places").await;
-    let worker = rig.worker.as_ref().expect("it does not run yet");
+async fn save_waits_for_a_permit_of_its_tenant_for_a_tenth_of_a_second() {
+    let rig = Rig::standing("permits").await;
+    let hand_off = rig.worker.as_ref().expect("it does not run yet").hand_off();
     let most = usize::try_from(rig.tenant.config.limits.attempts_in_flight).expect("a small number");
-    let all = worker.places.take(&rig.tenant.uid, most);
+    let all = async || {
+        let permits = hand_off.permits(&rig.tenant, rig.clock.elapsed(), most).await;
+        let mut permits = permits.expect("half of them are free");
+        while permits.count() < most {
+            // One may be of a claim that is not settled yet.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            permits.grow(most);
+        }
+        permits
+    };
+    let held = all().await;
     let mut save = std::pin::pin!(rig.save());
     let moment = Duration::from_millis(50);
     assert!(tokio::time::timeout(moment, &mut save).await.is_err(), "it waits");
-    drop(all);
+    drop(held);
     save.await;
 
+    let held = all().await;
     let begun_ms = rig.clock.now_ms();
-    let _slow = worker.places.take(&rig.tenant.uid, most);
+    let _slow: Vec<_> = held.assign(&rig.clock, most, 0).collect();
     let mut save = std::pin::pin!(rig.save());
     // In steps: it may look at the clock only now.
     while tokio::time::timeout(moment, &mut save).await.is_err() {
