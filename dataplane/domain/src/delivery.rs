@@ -9,6 +9,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
 use crate::failure::{Explanation, Failure};
@@ -58,6 +59,13 @@ impl DeliveryId {
 impl fmt::Display for DeliveryId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0.hyphenated())
+    }
+}
+
+/// A text, which may be a key in JSON.
+impl Serialize for DeliveryId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

@@ -5,9 +5,9 @@
 //! happens to a hand-off, those of its row move to the queue first, so that everything else knows rows of the queue only.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt::Write as _;
 
 use docket_domain::delivery::DeliveryId;
+use docket_domain::event::EventId;
 
 use super::attempt::{End, Lease};
 use crate::connection::Transaction;
@@ -38,27 +38,30 @@ pub(crate) fn inserts<'a>(
     hand_offs: impl IntoIterator<Item = (&'a Event, &'a NewHandOff)>,
     now_ms: i64,
 ) -> Option<Statement> {
-    let mut rows: BTreeMap<(&str, &str), (&NewHandOff, String)> = BTreeMap::new();
+    let mut rows: BTreeMap<_, (&NewHandOff, BTreeMap<DeliveryId, &EventId>)> = BTreeMap::new();
     for (event, hand_off) in hand_offs {
         let key = (hand_off.lease.batch(), hand_off.webhook.as_str());
-        let (_, deliveries) = rows.entry(key).or_insert((hand_off, String::new()));
-        let before = if deliveries.is_empty() { '{' } else { ',' };
-        // Both ids are of letters, digits, `_` and `-`.
-        let _ = write!(deliveries, "{before}\"{}\":\"{}\"", hand_off.id, event.id.as_str());
+        let (_, deliveries) = rows.entry(key).or_insert((hand_off, BTreeMap::new()));
+        deliveries.insert(hand_off.id, &event.id);
     }
     INSERT.statement(rows.into_values().map(
-        |(NewHandOff { webhook, webhook_name, lease, .. }, mut deliveries)| {
-            deliveries.push('}');
+        |(NewHandOff { webhook, webhook_name, lease, .. }, deliveries)| {
             [
                 Param::from(lease.batch()),
                 webhook.into(),
                 webhook_name.into(),
-                deliveries.into(),
+                serde_json::to_string(&deliveries).expect("ids are texts").into(),
                 lease.until_ms(now_ms).into(),
                 now_ms.into(),
             ]
         },
     ))
+}
+
+/// The deliveries of a row, from its column at `index`: their ids, each with that of its event.
+fn deliveries(row: &Row, index: usize) -> Result<BTreeMap<String, String>, StoreError> {
+    serde_json::from_str(&row.get::<String>(index)?)
+        .map_err(|_| StoreError::Unexpected("the deliveries of a hand-off"))
 }
 
 /// The rows of batches that are still there: of each batch the webhooks with their names. They stay until the transaction ends.
@@ -134,10 +137,7 @@ pub async fn queue_hand_offs(transaction: &mut Transaction, which: HandOffs<'_>)
         let is_one = match which {
             HandOffs::All => true,
             HandOffs::Expired => row.get::<i64>(2)? <= transaction.now_ms(),
-            HandOffs::With(ids) => {
-                let deliveries: String = row.get(3)?;
-                ids.iter().any(|id| deliveries.contains(&id.to_string()))
-            }
+            HandOffs::With(ids) => has_one_of(&row, ids),
         };
         if is_one {
             keys.push((row.get(0)?, row.get(1)?));
@@ -149,6 +149,12 @@ pub async fn queue_hand_offs(transaction: &mut Transaction, which: HandOffs<'_>)
         queue(transaction, keys.iter().map(|(batch, webhook)| (batch.as_str(), webhook.as_str()))).await?;
     }
     Ok(())
+}
+
+/// Whether a row has one of these. A row that another program has spoiled has none.
+fn has_one_of(row: &Row, ids: &[DeliveryId]) -> bool {
+    let is_one = |id: &String| id.parse::<DeliveryId>().is_ok_and(|id| ids.contains(&id));
+    deliveries(row, 3).is_ok_and(|deliveries| deliveries.keys().any(is_one))
 }
 
 /// Rows that are queued with one statement: some 5 kB each.
@@ -193,9 +199,7 @@ pub(super) async fn queue<'a>(
     for row in taken.iter().flatten() {
         let (batch, webhook, name): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let (until_ms, started_at_ms): (i64, i64) = (row.get(4)?, row.get(5)?);
-        let deliveries: BTreeMap<String, String> = serde_json::from_str(&row.get::<String>(3)?)
-            .map_err(|_| StoreError::Unexpected("the deliveries of a hand-off"))?;
-        moved.extend(deliveries.into_iter().map(|(id, event_id)| {
+        moved.extend(deliveries(row, 3)?.into_iter().map(|(id, event_id)| {
             let token = format!("{batch}{id}");
             let name = name.as_str();
             [
