@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use docket_domain::delivery::DeliveryId;
@@ -29,8 +28,6 @@ pub(super) struct Attempt {
     pub(super) lease: Lease,
     /// `None`: its id is invalid, or it is gone, since the owner of a database may change what the row refers to.
     pub(super) event: Option<ToSend>,
-    /// How many hand-offs of its batch have no stored outcome; `None`: it is no hand-off.
-    pub(super) hand_offs_left: Option<Arc<AtomicUsize>>,
 }
 
 /// The result of one transaction.
@@ -65,7 +62,7 @@ impl Begin {
         let attempt = |started: Started| {
             let event = events.get(&started.event_id).cloned();
             let (tenant, lease) = (Arc::clone(tenant), lease.clone());
-            (started.id, Attempt { tenant, started, lease, event, hand_offs_left: None })
+            (started.id, Attempt { tenant, started, lease, event })
         };
         Ok(Begun { attempts: started.into_iter().map(attempt).collect(), due_again })
     }

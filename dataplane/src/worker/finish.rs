@@ -1,9 +1,7 @@
 //! The step after the POST: asks the domain for the transition and stores the outcomes of attempts, those of a tenant in
 //! groups.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use docket_domain::delivery::{self, FailureClass, LEASE, Next, Outcome};
@@ -87,13 +85,10 @@ impl Finish {
             let started = &attempt.started;
             delivery::after_attempt(started.id, outcome, started.attempt, ended_at, self.backoff_base)
         };
-        deliveries::finish_attempts(writer, &self.clock, &ends, &complete(group), again, next).await
+        deliveries::finish_attempts(writer, &self.clock, &ends, again, next).await
     }
 
     fn settled(&self, group: Vec<Ended>, stored: &[Stored]) -> Vec<ToSettle> {
-        for left in group.iter().filter_map(|ended| ended.attempt.hand_offs_left.as_ref()) {
-            left.fetch_sub(1, Ordering::Relaxed);
-        }
         let settle = |(ended, stored): (Ended, &Stored)| match stored {
             Stored::Next(next, wait) => {
                 // Only now: an outcome that does not count must not be counted.
@@ -170,18 +165,6 @@ impl Work<Ended> for Arc<Finish> {
     }
 }
 
-/// The batches of hand-offs of which nothing is left once this group is stored. No other group of the tenant is stored meanwhile.
-fn complete(group: &[Ended]) -> Vec<Arc<str>> {
-    let mut batches: HashMap<&Arc<str>, (usize, &AtomicUsize)> = HashMap::new();
-    for Attempt { lease, hand_offs_left, .. } in group.iter().map(|ended| &ended.attempt) {
-        if let (Some(batch), Some(left)) = (lease.hand_offs(), hand_offs_left) {
-            batches.entry(batch).or_insert((0, left)).0 += 1;
-        }
-    }
-    batches.retain(|_, (ended, left)| *ended == left.load(Ordering::Relaxed));
-    batches.into_keys().cloned().collect()
-}
-
 fn lost(group: Vec<Ended>, error: &StoreError) -> Vec<ToSettle> {
     let settle = |ended: Ended| {
         let id = ended.attempt.started.id;
@@ -194,11 +177,6 @@ fn lost(group: Vec<Ended>, error: &StoreError) -> Vec<ToSettle> {
 impl Ended {
     fn end(&self) -> End {
         let Self { attempt: Attempt { started, lease, .. }, outcome, .. } = self;
-        End {
-            started: started.clone(),
-            token: lease.token_of(started.id),
-            batch: lease.hand_offs().cloned(),
-            outcome: outcome.clone(),
-        }
+        lease.end(started.clone(), outcome.clone())
     }
 }

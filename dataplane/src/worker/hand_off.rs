@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use docket_domain::delivery::{DeliveryId, LEASE};
@@ -91,7 +90,7 @@ impl HandOff {
                 claimed.insert(id, Claimed { claim, permit, slot: Some(slot), lease: None, held: None });
             }
         }
-        let lease = self.leases.new_lease().of_hand_offs();
+        let lease = self.leases.new_lease().of_first_attempts(claimed.len());
         (ticket, HandedOff { hand_off: Arc::clone(self), claimed, lease, until, _running: running })
     }
 }
@@ -110,13 +109,10 @@ impl HandedOff {
         saves: impl Iterator<Item = (&'a Arc<ServedTenant>, &'a Save)> + Clone,
         at_ms: i64,
     ) {
-        // Counted before the first one may end.
-        let count = saves.clone().map(|(_, save)| save.hand_offs.len()).sum();
-        let left = Arc::new(AtomicUsize::new(count));
         let HandOff { clock, leases, batches, metrics, .. } = &*self.hand_off;
         let has_expired = clock.elapsed() >= self.until;
         if !has_expired {
-            metrics.delivery.handed_off(count);
+            metrics.delivery.handed_off(saves.clone().map(|(_, save)| save.hand_offs.len()).sum());
         }
         for (tenant, save) in saves {
             for (event, hand_off) in save.handed_off() {
@@ -131,13 +127,7 @@ impl HandedOff {
                     is_test: false,
                 };
                 let (tenant, lease) = (Arc::clone(tenant), self.lease.clone());
-                let attempt = Attempt {
-                    tenant,
-                    started,
-                    lease,
-                    event: Some(event),
-                    hand_offs_left: Some(Arc::clone(&left)),
-                };
+                let attempt = Attempt { tenant, started, lease, event: Some(event) };
                 match has_expired {
                     true => batches.decline(attempt, claimed),
                     false => batches.make(attempt, claimed),

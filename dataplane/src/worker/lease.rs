@@ -43,12 +43,13 @@ pub(super) struct KeptLease {
 #[derive(Default)]
 pub(super) struct Kept(Mutex<HashMap<Key, Attempt>>);
 
-/// Tenant, delivery and lease, which distinguishes an attempt that lost its lease from the one that has it now.
-type Key = (Arc<str>, DeliveryId, Lease);
+/// Tenant, delivery and [`Lease::id`], which distinguishes an attempt that lost its lease from the one that has it now.
+type Key = (Arc<str>, DeliveryId, Arc<str>);
 
 /// An attempt that is under way.
 struct Attempt {
     claim: Claim,
+    lease: Lease,
     store: Arc<Store>,
     /// When the lease expires, by [`Clock::elapsed`].
     until: Duration,
@@ -82,14 +83,13 @@ impl Kept {
     fn take_ending(&self, before: Duration, until: Duration) -> HashMap<Arc<str>, Renewal> {
         let mut renewals = HashMap::new();
         let mut attempts = self.lock();
-        for ((tenant, _, lease), attempt) in attempts.iter_mut().filter(|(_, attempt)| attempt.until < before)
-        {
+        for ((tenant, ..), attempt) in attempts.iter_mut().filter(|(_, attempt)| attempt.until < before) {
             attempt.until = until;
             let store = &attempt.store;
             let empty = || Renewal { store: Arc::clone(store), claims: Vec::new(), leases: Vec::new() };
             let renewal: &mut Renewal = renewals.entry(Arc::clone(tenant)).or_insert_with(empty);
             renewal.claims.push(attempt.claim.clone());
-            renewal.leases.push(lease.clone());
+            renewal.leases.push(attempt.lease.clone());
         }
         renewals
     }
@@ -98,7 +98,7 @@ impl Kept {
     fn mark_ending(&self, claims: Vec<Claim>, leases: Vec<Lease>) {
         let mut attempts = self.lock();
         for (Claim { entry, .. }, lease) in claims.into_iter().zip(leases) {
-            if let Some(attempt) = attempts.get_mut(&(entry.tenant, entry.id, lease)) {
+            if let Some(attempt) = attempts.get_mut(&(entry.tenant, entry.id, lease.id())) {
                 attempt.until = Duration::ZERO;
             }
         }
@@ -134,8 +134,9 @@ impl Leases {
         store: &Arc<Store>,
         until: Duration,
     ) -> KeptLease {
-        let key = (Arc::clone(&claim.entry.tenant), claim.entry.id, lease.clone());
-        let attempt = Attempt { claim: claim.clone(), store: Arc::clone(store), until };
+        let key = (Arc::clone(&claim.entry.tenant), claim.entry.id, lease.id());
+        let (claim, lease) = (claim.clone(), lease.clone());
+        let attempt = Attempt { claim, lease, store: Arc::clone(store), until };
         self.kept.lock().insert(key.clone(), attempt);
         KeptLease { kept: Arc::clone(&self.kept), key }
     }
@@ -224,7 +225,7 @@ mod tests {
         let renewals = leases.kept.take_ending(before, until);
         let counts = |tenant: &str| renewals.get(tenant).map(|of| (of.claims.len(), of.leases.len()));
         assert_eq!((counts("a"), counts("b"), renewals.len()), (Some((2, 2)), Some((1, 1)), 2));
-        let batches: HashSet<&Lease> = renewals.values().flat_map(|of| &of.leases).collect();
+        let batches: HashSet<Arc<str>> = renewals.values().flat_map(|of| &of.leases).map(Lease::id).collect();
         assert_eq!(batches.len(), 3, "each keeps its own");
         assert_eq!(leases.kept.take_ending(before, until).len(), 0, "they are marked as renewed");
         drop(kept);

@@ -309,12 +309,7 @@ pub fn held<'a>(lease: &'a rows::Lease, ids: &[DeliveryId]) -> Vec<rows::Held<'a
 
 /// The end of an attempt of the process `token`.
 pub fn end(started: &rows::Started, token: &str, outcome: &Outcome) -> rows::End {
-    rows::End {
-        started: started.clone(),
-        token: lease(token, 0).token_of(started.id),
-        batch: None,
-        outcome: outcome.clone(),
-    }
+    lease(token, 0).end(started.clone(), outcome.clone())
 }
 
 /// The time of so many milliseconds since 1970.

@@ -15,7 +15,7 @@ use docket_orders::{OrderType, SaveRequest};
 use docket_program::owner::Owner;
 use docket_program::random;
 use docket_store::Transaction;
-use docket_store::deliveries::{self, End, Lease, NewDelivery};
+use docket_store::deliveries::{self, Lease, NewDelivery};
 use docket_store::events::{self, About, Event};
 use docket_store::samples::{self, Attempt};
 use jiff::Timestamp;
@@ -178,7 +178,7 @@ async fn dead_letter(
         let begun = deliveries::begin_attempts(transaction, &[new.id], &lease, at.as_millisecond()).await?;
         let started = begun.into_iter().next().context("it is due")?;
         let next = delivery::after_attempt(new.id, &outcome, started.attempt, at, BACKOFF_BASE);
-        let end = End { started, token: lease.token_of(new.id), batch: None, outcome: outcome.clone() };
+        let end = lease.end(started, outcome.clone());
         deliveries::finish_attempt(transaction, &end, next, at.as_millisecond()).await?;
         if let Next::RetryAt(due) = next {
             at = due;

@@ -1,6 +1,7 @@
 //! An attempt: what it is leased with, how it began and how it ended.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use docket_domain::delivery::{DeliveryId, Outcome, Report};
@@ -9,13 +10,13 @@ use docket_program::owner::Owner;
 use crate::sql::Param;
 
 /// What the attempts of one batch are leased with.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone)]
 pub struct Lease {
     /// Distinguishes this batch from all others of all processes.
     batch: Arc<str>,
     time: Duration,
-    /// Whether the batch is of hand-offs, which are not in the queue at first.
-    is_of_hand_offs: bool,
+    /// How many hand-offs of the batch have no stored end. `None`: the attempts of the batch were begun in the queue.
+    pub(super) unstored: Option<Arc<AtomicUsize>>,
 }
 
 impl Lease {
@@ -23,31 +24,36 @@ impl Lease {
     /// owner.
     pub fn new(owner: &Owner, batch: u64, time: Duration) -> Self {
         let Owner { process, incarnation } = owner;
-        Self { batch: format!("{process}.{incarnation}.{batch}.").into(), time, is_of_hand_offs: false }
+        Self { batch: format!("{process}.{incarnation}.{batch}.").into(), time, unstored: None }
     }
 
-    /// The same lease, for [hand-offs](super::NewHandOff).
+    /// The same lease, for the `count` [hand-offs](super::NewHandOff) of one transaction.
     #[must_use]
-    pub fn of_hand_offs(self) -> Self {
-        Self { is_of_hand_offs: true, ..self }
+    pub fn of_first_attempts(self, count: usize) -> Self {
+        Self { unstored: Some(Arc::new(AtomicUsize::new(count))), ..self }
     }
 
-    /// The batch of the hand-offs that it is of; `None`: it is of rows of the queue.
-    pub fn hand_offs(&self) -> Option<&Arc<str>> {
-        self.is_of_hand_offs.then_some(&self.batch)
+    /// What distinguishes its batch from all others of all processes.
+    pub fn id(&self) -> Arc<str> {
+        Arc::clone(&self.batch)
     }
 
     /// The token of one delivery's attempt. No other attempt ever has the same.
-    pub fn token_of(&self, id: DeliveryId) -> String {
+    pub(super) fn token_of(&self, id: DeliveryId) -> String {
         format!("{}{id}", self.batch)
     }
 
-    pub(crate) fn batch(&self) -> &str {
+    /// The end of an attempt that has this lease.
+    pub fn end(&self, started: Started, outcome: Outcome) -> End {
+        End { token: self.token_of(started.id), lease: Some(self.clone()), started, outcome }
+    }
+
+    pub(super) fn batch(&self) -> &str {
         &self.batch
     }
 
     /// When it ends that begins at `now_ms`.
-    pub(crate) fn until_ms(&self, now_ms: i64) -> i64 {
+    pub(super) fn until_ms(&self, now_ms: i64) -> i64 {
         now_ms + i64::try_from(self.time.as_millis()).unwrap_or(i64::MAX)
     }
 }
@@ -66,7 +72,7 @@ pub struct Held<'a> {
 impl Held<'_> {
     /// Batch and webhook of its row, if it is a hand-off.
     pub(super) fn hand_off(&self) -> Option<(&str, &str)> {
-        Some((self.lease.hand_offs()?, self.webhook))
+        self.lease.unstored.as_ref().map(|_| (self.lease.batch(), self.webhook))
     }
 }
 
@@ -85,17 +91,25 @@ pub struct Started {
     pub at_ms: i64,
 }
 
-/// How an attempt ended.
+/// How an attempt ended; see [`Lease::end`].
 #[derive(Debug, Clone)]
 pub struct End {
     /// The attempt.
     pub started: Started,
     /// Of its lease.
     pub token: String,
-    /// Of the hand-offs that it is one of; `None`: it is in the queue.
-    pub batch: Option<Arc<str>>,
+    /// `None`: the worker that had it is lost.
+    pub(super) lease: Option<Lease>,
     /// The result of the POST.
     pub outcome: Outcome,
+}
+
+impl End {
+    /// Batch and webhook of its row, if it is of a hand-off.
+    pub(super) fn hand_off(&self) -> Option<(&str, &str)> {
+        let lease = self.lease.as_ref()?;
+        lease.unstored.as_ref().map(|_| (lease.batch(), self.started.webhook.as_str()))
+    }
 }
 
 /// The receiver's address, and the times in microseconds: DNS, connect, TLS, first byte, total.

@@ -1,7 +1,6 @@
 //! Finishes attempts: stores how they ended and what their deliveries are now.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use docket_domain::delivery::{
@@ -30,22 +29,21 @@ pub enum Stored {
 }
 
 /// Stores how attempts ended, in one transaction. `next` says what the delivery of an end, named by its place, is then, by the
-/// time of the database. `complete` are the batches of hand-offs of which nothing is left after these ends.
+/// time of the database.
 ///
 /// An end that an earlier commit without a response has stored counts as stored; `again`: there may be one.
 pub async fn finish_attempts(
     writer: Writer,
     clock: &Clock,
     ends: &[End],
-    complete: &[Arc<str>],
     again: bool,
     next: impl Fn(usize, Timestamp) -> Next,
 ) -> Result<Vec<Stored>, StoreError> {
     // Whether a delivery ends does not depend on the time.
     let is_final = |place: usize| next(place, clock.now()).status().is_final();
     let last = (0..).zip(ends).filter(|(place, _)| is_final(*place)).map(|(_, end)| end);
-    let (handed_off, queued): (Vec<&End>, Vec<&End>) = last.partition(|end| end.batch.is_some());
-    let keep = Kept::keep(ends.iter().filter_map(|end| end.batch.as_deref()));
+    let (handed_off, queued): (Vec<&End>, Vec<&End>) = last.partition(|end| end.hand_off().is_some());
+    let keep = Kept::keep(ends.iter().filter_map(End::hand_off).map(|(batch, _)| batch));
     let is_kept = keep.is_some();
     let (mut transaction, rows) = writer.begin_with(clock, keep.into_iter().chain(take_out(&queued))).await?;
     let mut rows = rows.into_iter();
@@ -55,7 +53,7 @@ pub async fn finish_attempts(
     let through_queue = ends
         .iter()
         .filter(|end| (again || end.outcome.failure().is_some()) && kept.webhook_name(end).is_some())
-        .filter_map(|end| Some((end.batch.as_deref()?, end.started.webhook.as_str())));
+        .filter_map(End::hand_off);
     let moved = hand_off::queue(&mut transaction, through_queue).await?;
     kept.forget(moved);
     let mut late = Vec::new();
@@ -71,8 +69,9 @@ pub async fn finish_attempts(
     let now = transaction.now();
     let nexts: Vec<Next> = (0..ends.len()).map(|place| next(place, now)).collect();
     let (is_ours, mut rest) = store(&mut transaction, ends, &nexts, taken, now.as_millisecond()).await?;
-    rest.extend(hand_off::deletes(complete.iter().map(|batch| &**batch)));
+    rest.extend(hand_off::deletes(ends));
     transaction.commit_after(rest).await?;
+    hand_off::count_stored(ends);
     let stored = |(next, ours): (Next, bool)| match (ours, next) {
         (false, _) => Stored::LeaseLost,
         (true, Next::RetryAt(at)) => Stored::Next(next, Some(wait(at, now))),
@@ -278,6 +277,6 @@ fn lost_attempt(
     };
     let next = after_lost_attempt(started.id, attempt, lost_before, now, backoff_base);
     let outcome = Outcome::Failed(FailureClass::WorkerLost, Report::default());
-    let end = End { started, token: row.get(5)?, batch: None, outcome };
+    let end = End { started, token: row.get(5)?, lease: None, outcome };
     Ok(Some((end, next)))
 }

@@ -5,6 +5,7 @@
 //! happens to a hand-off, those of its row move to the queue first, so that everything else knows rows of the queue only.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use docket_domain::delivery::DeliveryId;
 use docket_domain::event::EventId;
@@ -24,7 +25,7 @@ pub struct NewHandOff {
     pub webhook: String,
     /// `namespace/name` of the webhook, for people.
     pub webhook_name: String,
-    /// Of its batch: [`Lease::of_hand_offs`].
+    /// Of its batch: [`Lease::of_first_attempts`].
     pub lease: Lease,
 }
 
@@ -75,7 +76,8 @@ static KEEP: Rows = Rows::new(
 impl Kept {
     /// The statement that keeps the rows of these batches; [`Self::read`] reads its result.
     pub(super) fn keep<'a>(batches: impl IntoIterator<Item = &'a str>) -> Option<Statement> {
-        KEEP.statement(distinct(batches))
+        let batches: BTreeSet<&str> = batches.into_iter().collect();
+        KEEP.statement(batches.into_iter().map(|batch| [Param::from(batch)]))
     }
 
     pub(super) fn read(rows: impl Iterator<Item = Row>) -> Result<Self, StoreError> {
@@ -88,7 +90,8 @@ impl Kept {
 
     /// The name of the webhook of this end, if it is of a hand-off whose row is there.
     pub(super) fn webhook_name(&self, end: &End) -> Option<&str> {
-        self.0.get(end.batch.as_deref()?)?.get(&end.started.webhook).map(String::as_str)
+        let (batch, webhook) = end.hand_off()?;
+        self.0.get(batch)?.get(webhook).map(String::as_str)
     }
 
     /// Forgets rows that were moved to the queue.
@@ -101,15 +104,24 @@ impl Kept {
 
 static DELETE: Rows = Rows::new("DELETE FROM hand_off WHERE batch {$1 text}");
 
-/// The statement that deletes these batches, of which no delivery is left.
-pub(super) fn deletes<'a>(batches: impl Iterator<Item = &'a str>) -> Option<Statement> {
-    DELETE.statement(distinct(batches))
+/// The statement that deletes the rows of batches of which these ends are the last ones. If two transactions store ends of a batch at
+/// once, its rows stay, and the next sweep deletes them.
+pub(super) fn deletes(ends: &[End]) -> Option<Statement> {
+    let mut batches: BTreeMap<&str, (usize, &AtomicUsize)> = BTreeMap::new();
+    for lease in ends.iter().filter_map(|end| end.lease.as_ref()) {
+        if let Some(unstored) = lease.unstored.as_deref() {
+            batches.entry(lease.batch()).or_insert((0, unstored)).0 += 1;
+        }
+    }
+    batches.retain(|_, (ended, unstored)| *ended >= unstored.load(Ordering::Relaxed));
+    DELETE.statement(batches.into_keys().map(|batch| [Param::from(batch)]))
 }
 
-/// Each of these batches once, as the row of a statement.
-fn distinct<'a>(batches: impl IntoIterator<Item = &'a str>) -> Vec<[Param; 1]> {
-    let batches: BTreeSet<&str> = batches.into_iter().collect();
-    batches.into_iter().map(|batch| [batch.into()]).collect()
+/// Counts these ends, which are stored now, for the next [`deletes`].
+pub(super) fn count_stored(ends: &[End]) {
+    for unstored in ends.iter().filter_map(|end| end.lease.as_ref()?.unstored.as_deref()) {
+        unstored.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Which hand-offs are to be queued.

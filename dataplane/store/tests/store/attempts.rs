@@ -11,8 +11,8 @@ use docket_domain::failure::{Cause, Explanation};
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
 use docket_rig::on_both_databases;
-use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, at, delivery_id, end, held, lease};
-use docket_store::deliveries::{self, End, LATE_END_MS, Lease, Started};
+use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, at, delivery_id, held, lease};
+use docket_store::deliveries::{self, LATE_END_MS, Lease, Started};
 use docket_store::{Database, StoreError};
 use tokio::sync::Barrier;
 
@@ -307,8 +307,7 @@ async fn a_wrong_token_finishes_nothing(rig: TenantDatabase) {
     for lease in [of_another_batch, of_another_life] {
         for (outcome, next) in [(succeeded(), Next::Succeeded), (failed(FailureClass::Dns), retry_at(T0 + 9))]
         {
-            let token = lease.token_of(id);
-            let end = End { token, ..end(&started, "mine", &outcome) };
+            let end = lease.end(started.clone(), outcome);
             let ours = rig.write(async |t| deliveries::finish_attempt(t, &end, next, T0 + 1).await).await;
             assert!(!ours, "{lease:?} {next:?}");
         }

@@ -56,7 +56,7 @@ async fn deliver(database: &Database, ids: &[DeliveryId]) {
             delivery::after_attempt(ends[place].started.id, &outcome(place), 1, now, Duration::from_secs(60))
         };
         let writer = database.writer().await.expect("a turn");
-        let stored = deliveries::finish_attempts(writer, &Clock::System, &ends, &[], false, next).await;
+        let stored = deliveries::finish_attempts(writer, &Clock::System, &ends, false, next).await;
         let stored = stored.expect("stored");
         assert!(stored.iter().all(|stored| *stored != Stored::LeaseLost));
     }

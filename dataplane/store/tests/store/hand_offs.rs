@@ -1,7 +1,5 @@
 //! Hand-offs: shown and taken over like every delivery, whatever becomes of them, and never twice.
 
-use std::sync::Arc;
-
 use docket_domain::delivery::{DeliveryId, FailureClass, Next, Outcome, Report, Status};
 use docket_program::clock::Clock;
 use docket_rig::on_both_databases;
@@ -41,7 +39,8 @@ async fn handed_off(rig: &TenantDatabase, numbers: std::ops::RangeInclusive<u16>
         let (event_id, webhook, at_ms) = (row.event_id, row.webhook, row.created_at_ms);
         started.push(Started { id, event_id, webhook, attempt: 1, at_ms });
     }
-    HandedOff { started, lease: lease_of_batch(first.unsigned_abs()) }
+    let lease = lease_of_batch(first.unsigned_abs(), started.len());
+    HandedOff { started, lease }
 }
 
 /// The attempts of a batch.
@@ -64,31 +63,22 @@ impl HandedOff {
     }
 
     fn ended(&self, place: usize, outcome: Outcome) -> End {
-        let started = self.started[place].clone();
-        let (token, batch) = (self.lease.token_of(started.id), self.lease.hand_offs().cloned());
-        End { started, token, batch, outcome }
+        self.lease.end(self.started[place].clone(), outcome)
     }
 }
 
 /// What follows: a failure is retried a second later.
-async fn finish(rig: &TenantDatabase, ends: &[End], is_complete: bool, again: bool) -> Vec<Stored> {
-    try_finish(&rig.database, ends, is_complete, again).await.expect("statements")
+async fn finish(rig: &TenantDatabase, ends: &[End], again: bool) -> Vec<Stored> {
+    try_finish(&rig.database, ends, again).await.expect("statements")
 }
 
-async fn try_finish(
-    database: &Database,
-    ends: &[End],
-    is_complete: bool,
-    again: bool,
-) -> Result<Vec<Stored>, StoreError> {
-    let complete: Vec<Arc<str>> =
-        ends.iter().filter(|_| is_complete).take(1).filter_map(|end| end.batch.clone()).collect();
+async fn try_finish(database: &Database, ends: &[End], again: bool) -> Result<Vec<Stored>, StoreError> {
     let next = |place: usize, _| match ends[place].outcome.failure() {
         None => Next::Succeeded,
         Some(_) => Next::RetryAt(at(ends[place].started.at_ms + 1_000)),
     };
     let writer = database.writer().await?;
-    deliveries::finish_attempts(writer, &Clock::System, ends, &complete, again, next).await
+    deliveries::finish_attempts(writer, &Clock::System, ends, again, next).await
 }
 
 const SUCCEEDED: Stored = Stored::Next(Next::Succeeded, None);
@@ -136,13 +126,13 @@ async fn a_hand_off_is_shown_as_a_delivery_under_way(rig: TenantDatabase) {
 async fn successes_go_to_the_history_and_the_last_one_takes_the_row_with_it(rig: TenantDatabase) {
     let batch = handed_off(&rig, 1..=3).await;
     let ends = batch.all_succeeded();
-    assert_eq!(finish(&rig, &ends[..2], false, false).await, [SUCCEEDED, SUCCEEDED]);
+    assert_eq!(finish(&rig, &ends[..2], false).await, [SUCCEEDED, SUCCEEDED]);
     assert_eq!(places(&rig).await, [1, 0, 2]);
     let of_the_rest = [(Status::Succeeded, 1), (Status::Succeeded, 1), (Status::Pending, 1)];
     assert_eq!(statuses(&rig, &batch.started).await, of_the_rest);
     assert_eq!(rig.number("SELECT count(*) FROM delivery").await, 3);
     assert_eq!(rig.number("SELECT count(*) FROM attempt").await, 3);
-    assert_eq!(finish(&rig, &ends[2..], true, false).await, [SUCCEEDED]);
+    assert_eq!(finish(&rig, &ends[2..], false).await, [SUCCEEDED]);
     assert_eq!(places(&rig).await, [0, 0, 3]);
     let row = rig.delivery(batch.started[0].id).await;
     assert_eq!((row.http_status, row.failure_class, row.due_at_ms), (Some(204), None, row.created_at_ms));
@@ -154,7 +144,7 @@ async fn successes_go_to_the_history_and_the_last_one_takes_the_row_with_it(rig:
 async fn a_failure_moves_its_batch_to_the_queue(rig: TenantDatabase) {
     let batch = handed_off(&rig, 1..=4).await;
     let ends = [batch.succeeded(0), batch.failed(1), batch.succeeded(2)];
-    let stored = finish(&rig, &ends, false, false).await;
+    let stored = finish(&rig, &ends, false).await;
     let retry = Next::RetryAt(at(batch.started[1].at_ms + 1_000));
     assert!(matches!(stored[1], Stored::Next(next, Some(_)) if next == retry), "{stored:?}");
     assert_eq!((stored[0], stored[2]), (SUCCEEDED, SUCCEEDED));
@@ -167,7 +157,7 @@ async fn a_failure_moves_its_batch_to_the_queue(rig: TenantDatabase) {
     // What is under way keeps its lease.
     let until_ms = batch.started[3].at_ms + 4_000;
     assert_eq!(rig.lease(batch.started[3].id).await, (Some("mine".into()), Some(until_ms)));
-    assert_eq!(finish(&rig, &[batch.succeeded(3)], true, false).await, [SUCCEEDED]);
+    assert_eq!(finish(&rig, &[batch.succeeded(3)], false).await, [SUCCEEDED]);
     assert_eq!(places(&rig).await, [0, 1, 3]);
 }
 
@@ -176,13 +166,13 @@ async fn a_success_after_the_move_counts(rig: TenantDatabase) {
     rig.write(async |t| deliveries::queue_hand_offs(t, HandOffs::All).await).await;
     assert_eq!(places(&rig).await, [0, 2, 0]);
     let ends = batch.all_succeeded();
-    assert_eq!(finish(&rig, &ends, true, false).await, [SUCCEEDED, SUCCEEDED]);
+    assert_eq!(finish(&rig, &ends, false).await, [SUCCEEDED, SUCCEEDED]);
     assert_eq!(places(&rig).await, [0, 0, 2]);
 }
 
 async fn hand_offs_of_a_dead_process_are_taken_over(rig: TenantDatabase) {
     let batch = handed_off(&rig, 1..=3).await;
-    assert_eq!(finish(&rig, &[batch.succeeded(0)], false, false).await, [SUCCEEDED]);
+    assert_eq!(finish(&rig, &[batch.succeeded(0)], false).await, [SUCCEEDED]);
     let released = rig.write(async |t| {
         deliveries::queue_hand_offs(t, HandOffs::All).await?;
         deliveries::release_leases(t, &Dead::All).await
@@ -199,7 +189,7 @@ async fn hand_offs_of_a_dead_process_are_taken_over(rig: TenantDatabase) {
     // The process was only slow: what it has to say counts no longer.
     let before = rig.picture(ids[0]).await;
     for end in [batch.succeeded(1), batch.failed(1)] {
-        assert_eq!(finish(&rig, &[end], false, false).await, [Stored::LeaseLost]);
+        assert_eq!(finish(&rig, &[end], false).await, [Stored::LeaseLost]);
         assert_eq!(rig.picture(ids[0]).await, before);
     }
 }
@@ -207,9 +197,9 @@ async fn hand_offs_of_a_dead_process_are_taken_over(rig: TenantDatabase) {
 async fn an_end_that_was_stored_without_a_response_is_stored_once(rig: TenantDatabase) {
     let batch = handed_off(&rig, 1..=3).await;
     let ends = batch.all_succeeded();
-    finish(&rig, &ends[..2], false, false).await;
+    finish(&rig, &ends[..2], false).await;
     for _ in 0..2 {
-        assert_eq!(finish(&rig, &ends, true, true).await, [SUCCEEDED; 3]);
+        assert_eq!(finish(&rig, &ends, true).await, [SUCCEEDED; 3]);
         assert_eq!(places(&rig).await, [0, 0, 3]);
     }
 }
@@ -275,8 +265,8 @@ async fn hand_offs_to_several_webhooks_have_a_row_each(rig: TenantDatabase) {
     let row = rig.delivery(delivery_id(2)).await;
     let (event_id, webhook, at_ms) = (row.event_id, row.webhook, row.created_at_ms);
     let started = Started { id: delivery_id(2), event_id, webhook, attempt: 1, at_ms };
-    let batch = HandedOff { started: vec![started], lease: lease_of_batch(first.unsigned_abs()) };
-    assert_eq!(finish(&rig, &[batch.succeeded(0)], false, false).await, [SUCCEEDED]);
+    let batch = HandedOff { started: vec![started], lease: lease_of_batch(first.unsigned_abs(), 6) };
+    assert_eq!(finish(&rig, &[batch.succeeded(0)], false).await, [SUCCEEDED]);
     assert_eq!(places(&rig).await, [1, 3, 1]);
     rig.run("UPDATE hand_off SET lease_until_ms = 1").await;
     assert_eq!(queue(HandOffs::Expired).await, [0, 5, 1]);
@@ -288,7 +278,7 @@ async fn a_delivery_that_ends_while_its_batch_moves_is_there_once(rig: TenantDat
         let numbers = (1 + 20 * round)..=(20 + 20 * round);
         let batch = handed_off(&rig, numbers).await;
         let ends = batch.all_succeeded();
-        let first = try_finish(&rig.database, &ends[..10], false, false);
+        let first = try_finish(&rig.database, &ends[..10], false);
         let moved = async {
             let mut transaction = rig.database.begin(&Clock::System).await?;
             deliveries::queue_hand_offs(&mut transaction, HandOffs::All).await?;
@@ -297,7 +287,7 @@ async fn a_delivery_that_ends_while_its_batch_moves_is_there_once(rig: TenantDat
         let (stored, moved) = tokio::join!(first, moved);
         moved.expect("it waits for the other");
         assert_eq!(stored.expect("it waits for the other"), [SUCCEEDED; 10], "round {round}");
-        assert_eq!(finish(&rig, &ends[10..], true, false).await, [SUCCEEDED; 10], "round {round}");
+        assert_eq!(finish(&rig, &ends[10..], false).await, [SUCCEEDED; 10], "round {round}");
         let all = 20 * i64::from(round + 1);
         assert_eq!(places(&rig).await, [0, 0, all]);
     }

@@ -38,7 +38,7 @@ async fn finish_attempts(
     ends: &[End],
     next: impl Fn(usize, Timestamp) -> Next,
 ) -> Result<Vec<Stored>, StoreError> {
-    deliveries::finish_attempts(database.writer().await?, &Clock::System, ends, &[], false, next).await
+    deliveries::finish_attempts(database.writer().await?, &Clock::System, ends, false, next).await
 }
 
 fn succeeded() -> Outcome {
@@ -199,7 +199,7 @@ pub(super) fn save(number: u16) -> Save {
     let web_order_id = format!("W{number:08}");
     let new = new_delivery(delivery_id(2 * number), &id);
     let (webhook, webhook_name) = (new.webhook, new.webhook_name);
-    let first = NewHandOff { id: new.id, webhook, webhook_name, lease: lease_of_batch(0) };
+    let first = NewHandOff { id: new.id, webhook, webhook_name, lease: lease_of_batch(0, 1) };
     let second = deliveries::NewDelivery {
         webhook: "smith/another/SMITH".into(),
         webhook_name: "smith/another".into(),
@@ -232,16 +232,17 @@ pub(super) async fn commit(rig: &TenantDatabase, saves: &[Save]) -> (i64, Result
     let begun = begin(&rig.database, saves.len()).await;
     let (transaction, first) = begun.expect("the numbers are there");
     let mut saves = saves.to_vec();
+    let count = saves.iter().map(|save| save.hand_offs.len()).sum();
     for hand_off in saves.iter_mut().flat_map(|save| &mut save.hand_offs) {
-        hand_off.lease = lease_of_batch(first.unsigned_abs());
+        hand_off.lease = lease_of_batch(first.unsigned_abs(), count);
     }
     (first, saves::commit(transaction, &saves).await)
 }
 
-/// The lease of one batch of hand-offs of the process `mine`.
-pub(super) fn lease_of_batch(batch: u64) -> Lease {
+/// The lease of one batch of so many hand-offs of the process `mine`.
+pub(super) fn lease_of_batch(batch: u64, count: usize) -> Lease {
     let owner = Owner { process: "mine".into(), incarnation: "1".into() };
-    Lease::new(&owner, batch, Duration::from_secs(4)).of_hand_offs()
+    Lease::new(&owner, batch, Duration::from_secs(4)).of_first_attempts(count)
 }
 
 /// How many rows there are of all that a save stores.
