@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use docket_domain::delivery::DeliveryId;
 use docket_program::clock::{Clock, duration};
-use docket_store::deliveries::{self, HandOffs, Lease, Started};
+use docket_store::deliveries::{self, Lease, Started};
 use docket_store::events::{self, ToSend};
 use docket_store::{StoreError, Transaction, Writer};
 
@@ -78,8 +78,6 @@ impl Begin {
         if refused.is_empty() {
             return Ok((0, 0));
         }
-        // Some may be hand-offs of a process that died.
-        deliveries::queue_hand_offs(transaction, HandOffs::With(refused)).await?;
         let now = transaction.now();
         let ended = deliveries::end_lost_attempts(transaction, refused, self.backoff_base, now).await?;
         let now_ms = now.as_millisecond();

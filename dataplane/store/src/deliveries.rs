@@ -3,17 +3,17 @@
 //! An attempt is counted, with a lease and a fencing token, before its POST, and finished only with that token: so
 //! that never more than five reach the wire, and a worker that comes back late changes nothing.
 //!
-//! Unfinished deliveries are in the table `delivery_queue`, which stays small, or in `hand_off`, while the process that saved them
-//! makes their first attempt; finished ones are in `delivery_history`, whose rows change only by the marks of dead letters, and when
-//! a webhook's uid is replaced by its key. The view `delivery` shows all. Attempts that failed are in `attempt_history`; the view
-//! `attempt` also shows the one that succeeded and the one that is being made.
+//! Unfinished deliveries are in the table `delivery_queue`, which stays small, or in that of `first_attempt`, while the process that
+//! saved them makes their first attempt. Finished ones are in `delivery_history`, whose rows change only by the marks of dead letters,
+//! and when a webhook's uid is replaced by its key. The view `delivery` shows all. Attempts that failed are in `attempt_history`; the
+//! view `attempt` also shows the one that succeeded and the one that is being made.
 
 mod attempt;
 mod begin;
 mod begun;
 mod due;
 mod finish;
-mod hand_off;
+mod first_attempt;
 mod history;
 mod lease;
 mod missing;
@@ -27,9 +27,9 @@ pub use begun::begun;
 pub use docket_domain::delivery::Due;
 pub use due::{LATE_END_MS, due_again, due_by_key, unfinished};
 pub use finish::{Stored, end_lost_attempts, finish_attempt, finish_attempts};
-pub(crate) use hand_off::inserts as hand_offs;
-pub use hand_off::{HandOffs, NewHandOff, queue_hand_offs};
-pub use lease::{Dead, give_back, release_leases, renew};
+pub(crate) use first_attempt::{HandOffs, inserts as first_attempts, queue as queue_first_attempts};
+pub use first_attempt::{NewHandOff, delete_undelivered_events};
+pub use lease::{Dead, give_back, queue_unfinished, renew};
 pub use missing::{
     MOST_COUNTED, Missing, begin_to_end, count_queued, end_without_webhook, forget_missing, missing,
     note_missing,

@@ -112,20 +112,7 @@ pub async fn delete(transaction: &mut Transaction, id: &EventId) -> Result<(), S
     transaction.execute("DELETE FROM event WHERE id = $1", params![id.as_str()]).await.map(|_| ())
 }
 
-/// Deletes those of these events that no delivery carries any more. One statement looks at all tables, since a delivery that ends
-/// meanwhile is in one of them at any moment: nothing else keeps the event of a finished delivery.
-pub async fn delete_undelivered(transaction: &mut Transaction, ids: &[String]) -> Result<(), StoreError> {
-    // Waits for transactions that are just queueing a delivery of one of them; the DELETE then sees it.
-    lock_many(transaction, ids).await?;
-    transaction.all(DELETE_UNDELIVERED.statement(ids.iter().map(|id| [Param::from(id)]))).await.map(drop)
-}
-
 static LOCK: Rows = Rows::new("SELECT id FROM event WHERE id {$1 text} ORDER BY id FOR UPDATE");
-static DELETE_UNDELIVERED: Rows = Rows::new(
-    "DELETE FROM event WHERE id {$1 text} AND NOT EXISTS (SELECT 1 FROM delivery_history h WHERE h.event_id = event.id) \
-     AND NOT EXISTS (SELECT 1 FROM delivery_queue q WHERE q.event_id = event.id) \
-     AND NOT EXISTS (SELECT 1 FROM hand_off h WHERE h.deliveries LIKE '%' || event.id || '%')",
-);
 
 /// The envelope of an event; `None`: it is longer than [`LONGEST_ENVELOPE`], or the event is gone or has no valid id.
 pub async fn body(connection: &mut Connection, id: &str) -> Result<Option<Bytes>, StoreError> {

@@ -5,9 +5,9 @@ use docket_domain::delivery::Status;
 use docket_domain::event::LONGEST_EVENT_ID;
 
 use crate::connection::{Connection, Transaction};
-use crate::deliveries::search::named;
+use crate::deliveries::{self, search::named};
 use crate::error::StoreError;
-use crate::events::{self, IS_TEST};
+use crate::events::IS_TEST;
 use crate::marks::{self, OPEN, SET_ASIDE};
 use crate::sql::{Param, SLOTS, Search, filled, params, slots};
 
@@ -274,7 +274,7 @@ pub async fn stop(
     let originals = rows.iter().map(|row| row.get(1)).collect::<Result<Vec<Option<String>>, _>>()?;
     marks::unmark(transaction, &originals.into_iter().flatten().collect::<Vec<_>>()).await?;
     // Retention may have deleted the dead letters meanwhile: then these were the last ones to need their events.
-    events::delete_undelivered(transaction, &event_ids).await?;
+    deliveries::delete_undelivered_events(transaction, &event_ids).await?;
     let taken_back = event_ids.len() as i64;
     let sql = "UPDATE resend SET taken_back = taken_back + $1 WHERE id = $2";
     transaction.execute(sql, params![taken_back, id]).await?;

@@ -15,7 +15,7 @@ pub async fn delete_finished(
     limit: i64,
 ) -> Result<u64, StoreError> {
     // What their rows say is finished must be known before it is deleted.
-    deliveries::queue_hand_offs(transaction, HandOffs::Expired).await?;
+    deliveries::queue_first_attempts(transaction, HandOffs::Expired).await?;
     // A delivery that is being resent stays until the resend has ended: a stopped resend leaves its dead letter.
     let sql = "SELECT d.id, d.event_id FROM delivery_history d WHERE d.finished_at_ms < $1 \
                AND NOT EXISTS (SELECT 1 FROM delivery_queue r \
@@ -28,7 +28,7 @@ pub async fn delete_finished(
     let attempts = ATTEMPTS.statement(ids.iter().map(|id| [Param::from(id)]));
     let deliveries = DELIVERIES.statement(ids.iter().map(|id| [Param::from(id)]));
     let deleted = transaction.all(attempts.into_iter().chain(deliveries)).await?;
-    events::delete_undelivered(transaction, &event_ids).await?;
+    deliveries::delete_undelivered_events(transaction, &event_ids).await?;
     Ok(deleted.last().map_or(0, Vec::len) as u64)
 }
 

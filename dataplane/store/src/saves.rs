@@ -48,7 +48,7 @@ pub async fn commit(transaction: Transaction, saves: &[Save]) -> Result<(), Stor
     let events: Vec<&Event> = saves.iter().filter_map(|save| save.event.as_ref()).collect();
     statements.extend(events::inserts(events, now_ms));
     statements.extend(deliveries::inserts(saves.iter().flat_map(|save| &save.deliveries), now_ms));
-    statements.extend(deliveries::hand_offs(saves.iter().flat_map(Save::handed_off), now_ms));
+    statements.extend(deliveries::first_attempts(saves.iter().flat_map(Save::handed_off), now_ms));
     // In one order everywhere, so that two groups with the same keys do not wait for each other.
     let mut to_keep: Vec<&ToKeep> = saves.iter().filter_map(|save| save.to_keep.as_ref()).collect();
     to_keep.sort_by(|a, b| (&a.caller, &a.key).cmp(&(&b.caller, &b.key)));

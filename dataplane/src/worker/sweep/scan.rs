@@ -10,7 +10,7 @@ use docket_crds::{Limit, webhook_key};
 use docket_domain::delivery::{DeliveryId, Due};
 use docket_program::clock::{Clock, millis};
 use docket_schedule::Schedule;
-use docket_store::deliveries::{self, Dead, HandOffs, MOST_COUNTED, Missing};
+use docket_store::deliveries::{self, Dead, MOST_COUNTED, Missing};
 use docket_store::{Database, DatabaseState, StoreError, idempotency, unfolded};
 use jiff::Timestamp;
 
@@ -385,8 +385,8 @@ impl Scan {
     }
 }
 
-/// Deletes old answers to Idempotency-Keys, moves hand-offs to the queue, which is what a sweep reads, and releases leases of dead
-/// holders. Returns the time by the database's clock, and the webhooks that were missing before.
+/// Deletes old answers to Idempotency-Keys, moves all that is unfinished to the queue, which is what a sweep reads, and releases
+/// leases of dead holders. Returns the time by the database's clock, and the webhooks that were missing before.
 async fn tidy(
     database: &Database,
     dead: Option<&Dead>,
@@ -396,11 +396,8 @@ async fn tidy(
     let now = transaction.now();
     let missing = deliveries::missing(&mut transaction).await?;
     idempotency::forget(&mut transaction, now.as_millisecond() - millis(KEEP_ANSWERS)).await?;
-    // Last, since outcomes of hand-offs wait for it.
-    deliveries::queue_hand_offs(&mut transaction, HandOffs::All).await?;
-    if let Some(dead) = dead {
-        deliveries::release_leases(&mut transaction, dead).await?;
-    }
+    // Last, since outcomes of attempts wait for it.
+    deliveries::queue_unfinished(&mut transaction, dead).await?;
     transaction.commit().await?;
     Ok((now, missing))
 }

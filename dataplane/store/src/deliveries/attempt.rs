@@ -69,13 +69,6 @@ pub struct Held<'a> {
     pub lease: &'a Lease,
 }
 
-impl Held<'_> {
-    /// Batch and webhook of its row, if it is a hand-off.
-    pub(super) fn hand_off(&self) -> Option<(&str, &str)> {
-        self.lease.unstored.as_ref().map(|_| (self.lease.batch(), self.webhook))
-    }
-}
-
 /// An attempt that has been counted and may now be made.
 #[derive(Debug, Clone)]
 pub struct Started {
@@ -102,14 +95,6 @@ pub struct End {
     pub(super) lease: Option<Lease>,
     /// The result of the POST.
     pub outcome: Outcome,
-}
-
-impl End {
-    /// Batch and webhook of its row, if it is of a hand-off.
-    pub(super) fn hand_off(&self) -> Option<(&str, &str)> {
-        let lease = self.lease.as_ref()?;
-        lease.unstored.as_ref().map(|_| (lease.batch(), self.started.webhook.as_str()))
-    }
 }
 
 /// The receiver's address, and the times in microseconds: DNS, connect, TLS, first byte, total.

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use super::LATE_END_MS;
 use super::attempt::{End, Started, measured};
-use super::hand_off::{self, Kept};
+use super::first_attempt::{self, HandOffs};
 use super::history::{self, Finished, Unfinished};
 use crate::connection::Transaction;
 use crate::database::Writer;
@@ -41,37 +41,14 @@ pub async fn finish_attempts(
 ) -> Result<Vec<Stored>, StoreError> {
     // Whether a delivery ends does not depend on the time.
     let is_final = |place: usize| next(place, clock.now()).status().is_final();
-    let last = (0..).zip(ends).filter(|(place, _)| is_final(*place)).map(|(_, end)| end);
-    let (handed_off, queued): (Vec<&End>, Vec<&End>) = last.partition(|end| end.hand_off().is_some());
-    let keep = Kept::keep(ends.iter().filter_map(End::hand_off).map(|(batch, _)| batch));
-    let is_kept = keep.is_some();
-    let (mut transaction, rows) = writer.begin_with(clock, keep.into_iter().chain(take_out(&queued))).await?;
-    let mut rows = rows.into_iter();
-    let mut kept = Kept::read(rows.by_ref().take(usize::from(is_kept)).flatten())?;
-    let mut taken = taken_out(rows)?;
-    // A hand-off that has not just succeeded goes through the queue.
-    let through_queue = ends
-        .iter()
-        .filter(|end| (again || end.outcome.failure().is_some()) && kept.webhook_name(end).is_some())
-        .filter_map(End::hand_off);
-    let moved = hand_off::queue(&mut transaction, through_queue).await?;
-    kept.forget(moved);
-    let mut late = Vec::new();
-    for end in handed_off {
-        match kept.webhook_name(end) {
-            Some(name) => drop(taken.insert(end.started.id, Unfinished::handed_off(&end.started, name))),
-            None => late.push(end),
-        }
-    }
-    if !late.is_empty() {
-        taken.extend(taken_out(transaction.all(take_out(&late)).await?)?);
-    }
+    let last: Vec<&End> = (0..).zip(ends).filter(|(place, _)| is_final(*place)).map(|(_, end)| end).collect();
+    let (mut transaction, taken) = first_attempt::take_out(writer, clock, ends, last, again).await?;
     let now = transaction.now();
     let nexts: Vec<Next> = (0..ends.len()).map(|place| next(place, now)).collect();
     let (is_ours, mut rest) = store(&mut transaction, ends, &nexts, taken, now.as_millisecond()).await?;
-    rest.extend(hand_off::deletes(ends));
+    rest.extend(first_attempt::deletes(ends));
     transaction.commit_after(rest).await?;
-    hand_off::count_stored(ends);
+    first_attempt::count_stored(ends);
     let stored = |(next, ours): (Next, bool)| match (ours, next) {
         (false, _) => Stored::LeaseLost,
         (true, Next::RetryAt(at)) => Stored::Next(next, Some(wait(at, now))),
@@ -89,21 +66,10 @@ pub async fn finish_attempt(
     now_ms: i64,
 ) -> Result<bool, StoreError> {
     let last: Vec<&End> = Some(end).filter(|_| next.status().is_final()).into_iter().collect();
-    let taken = taken_out(transaction.all(take_out(&last)).await?)?;
+    let taken = history::taken_out(transaction.all(history::take_out(&last)).await?)?;
     let (is_ours, rest) = store(transaction, std::slice::from_ref(end), &[next], taken, now_ms).await?;
     transaction.all(rest).await?;
     Ok(is_ours == [true])
-}
-
-fn take_out(ends: &[&End]) -> Option<Statement> {
-    history::take_out(ends.iter().map(|end| (end.started.id, end.token.as_str())))
-}
-
-fn taken_out(
-    rows: impl IntoIterator<Item = Vec<Row>>,
-) -> Result<HashMap<DeliveryId, Unfinished>, StoreError> {
-    let taken = |row: Row| Ok((row.parsed(0)?, Unfinished::taken_out(&row)?));
-    rows.into_iter().flatten().map(taken).collect()
 }
 
 /// Stores ends, of which the final ones are in the queue no longer but in `taken`. Returns which were ours, and statements that are
@@ -225,6 +191,8 @@ pub async fn end_lost_attempts(
     backoff_base: Duration,
     now: Timestamp,
 ) -> Result<(u64, u64), StoreError> {
+    // Some may be first attempts of the process that saved them.
+    first_attempt::queue(transaction, HandOffs::With(ids)).await?;
     let now_ms = now.as_millisecond();
     let condition = |place: usize| {
         format!("FROM delivery_queue WHERE lease_until_ms <= $1 AND id IN ({}) ORDER BY id", slots(place))

@@ -1,5 +1,7 @@
 //! Moves deliveries that are over from the queue to the history.
 
+use std::collections::HashMap;
+
 use docket_domain::delivery::{DeliveryId, FailureClass, Status};
 
 use super::attempt::{End, Started, measured};
@@ -13,10 +15,18 @@ static TAKE_OUT: Rows = Rows::new(
      created_at_ms",
 );
 
-/// The statement that takes deliveries out of the queue whose lease still has this token. It returns the columns of
-/// [`Unfinished::taken_out`].
-pub(super) fn take_out<'a>(deliveries: impl Iterator<Item = (DeliveryId, &'a str)>) -> Option<Statement> {
-    TAKE_OUT.statement(deliveries.map(|(id, token)| [Param::from(id.to_string()), token.into()]))
+/// The statement that takes the deliveries of these ends out of the queue whose lease is still that of the end. [`taken_out`] reads
+/// its result.
+pub(super) fn take_out(ends: &[&End]) -> Option<Statement> {
+    TAKE_OUT.statement(ends.iter().map(|end| [Param::from(end.started.id.to_string()), (&end.token).into()]))
+}
+
+/// The deliveries that [`take_out`] has taken out, by id.
+pub(super) fn taken_out(
+    rows: impl IntoIterator<Item = Vec<Row>>,
+) -> Result<HashMap<DeliveryId, Unfinished>, StoreError> {
+    let taken = |row: Row| Ok((row.parsed(0)?, Unfinished::taken_out(&row)?));
+    rows.into_iter().flatten().map(taken).collect()
 }
 
 /// An unfinished delivery.
@@ -37,7 +47,7 @@ pub(super) struct Unfinished {
 
 impl Unfinished {
     /// A row of [`take_out`].
-    pub(super) fn taken_out(row: &Row) -> Result<Self, StoreError> {
+    fn taken_out(row: &Row) -> Result<Self, StoreError> {
         Ok(Self {
             id: row.get(0)?,
             event_id: row.get(1)?,
@@ -54,8 +64,8 @@ impl Unfinished {
         })
     }
 
-    /// A hand-off, whose first attempt this is. It was made at that time, and was due at once.
-    pub(super) fn handed_off(started: &Started, webhook_name: &str) -> Self {
+    /// A delivery that was created with this attempt, its first one, begun.
+    pub(super) fn at_first(started: &Started, webhook_name: &str) -> Self {
         Self {
             id: started.id.to_string(),
             event_id: started.event_id.clone(),

@@ -231,9 +231,9 @@ async fn a_dead_process_leaves_its_leases(rig: TenantDatabase) {
     let ids = rig.queued(4, T0).await;
     rig.begin(&ids[..3], "dead", T0, T0 + 100).await;
     rig.set_status(ids[2], Status::Succeeded).await;
-    assert_eq!(rig.write(async |t| deliveries::release_leases(t, &Dead::All).await).await, 2);
+    assert_eq!(rig.write(async |t| deliveries::queue_unfinished(t, Some(&Dead::All)).await).await, 2);
     assert_eq!(
-        rig.write(async |t| deliveries::release_leases(t, &Dead::All).await).await,
+        rig.write(async |t| deliveries::queue_unfinished(t, Some(&Dead::All)).await).await,
         0,
         "they have ended already"
     );
@@ -256,13 +256,13 @@ async fn a_process_releases_the_leases_of_its_earlier_lives_only(rig: TenantData
         assert_eq!(begun.len(), 1);
     }
     let dead = Dead::Predecessors(owner("0a", "2"));
-    assert_eq!(rig.write(async |t| deliveries::release_leases(t, &dead).await).await, 2);
+    assert_eq!(rig.write(async |t| deliveries::queue_unfinished(t, Some(&dead)).await).await, 2);
     let mut until = Vec::new();
     for id in &ids {
         until.push(rig.lease(*id).await.1.expect("a lease"));
     }
     assert_eq!(until, [0, 0, T0 + 1_000, T0 + 1_000, T0 + 1_000]);
-    assert_eq!(rig.write(async |t| deliveries::release_leases(t, &dead).await).await, 0);
+    assert_eq!(rig.write(async |t| deliveries::queue_unfinished(t, Some(&dead)).await).await, 0);
 }
 
 /// A fifth one too: no process can store its end any more.
@@ -272,7 +272,7 @@ async fn a_released_fifth_attempt_is_a_dead_letter_at_once(rig: TenantDatabase) 
         rig.begin(&[id], "dead", T0 + attempt, T0 + attempt + 1).await;
     }
     assert_eq!(end_lost(&rig, &[id], T0 + 7).await, (0, 0));
-    assert_eq!(rig.write(async |t| deliveries::release_leases(t, &Dead::All).await).await, 1);
+    assert_eq!(rig.write(async |t| deliveries::queue_unfinished(t, Some(&Dead::All)).await).await, 1);
     assert_eq!(end_lost(&rig, &[id], T0 + 7).await, (1, 1));
 }
 

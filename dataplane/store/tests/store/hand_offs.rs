@@ -1,14 +1,14 @@
 //! Hand-offs: shown and taken over like every delivery, whatever becomes of them, and never twice.
 
+use std::time::Duration;
+
 use docket_domain::delivery::{DeliveryId, FailureClass, Next, Outcome, Report, Status};
 use docket_program::clock::Clock;
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{TenantDatabase, at, delivery_id, event_id, held};
-use docket_store::deliveries::{
-    self, Dead, DeliveryFilter, End, HandOffs, Lease, NewHandOff, Started, Stored,
-};
+use docket_store::deliveries::{self, Dead, DeliveryFilter, End, Lease, NewHandOff, Started, Stored};
 use docket_store::saves::Save;
-use docket_store::{Database, StoreError, events, health};
+use docket_store::{Database, StoreError, health, retention};
 
 use super::together::{commit, lease_of_batch, save};
 
@@ -163,7 +163,7 @@ async fn a_failure_moves_its_batch_to_the_queue(rig: TenantDatabase) {
 
 async fn a_success_after_the_move_counts(rig: TenantDatabase) {
     let batch = handed_off(&rig, 1..=2).await;
-    rig.write(async |t| deliveries::queue_hand_offs(t, HandOffs::All).await).await;
+    rig.write(async |t| deliveries::queue_unfinished(t, None).await).await;
     assert_eq!(places(&rig).await, [0, 2, 0]);
     let ends = batch.all_succeeded();
     assert_eq!(finish(&rig, &ends, false).await, [SUCCEEDED, SUCCEEDED]);
@@ -173,10 +173,7 @@ async fn a_success_after_the_move_counts(rig: TenantDatabase) {
 async fn hand_offs_of_a_dead_process_are_taken_over(rig: TenantDatabase) {
     let batch = handed_off(&rig, 1..=3).await;
     assert_eq!(finish(&rig, &[batch.succeeded(0)], false).await, [SUCCEEDED]);
-    let released = rig.write(async |t| {
-        deliveries::queue_hand_offs(t, HandOffs::All).await?;
-        deliveries::release_leases(t, &Dead::All).await
-    });
+    let released = rig.write(async |t| deliveries::queue_unfinished(t, Some(&Dead::All)).await);
     assert_eq!(released.await, 2);
     let due = deliveries::unfinished(&mut rig.reader().await, None, 10).await.expect("a statement");
     let ids: Vec<DeliveryId> = due.iter().map(|due| due.id).collect();
@@ -231,10 +228,22 @@ async fn a_hand_off_given_back_does_not_count(rig: TenantDatabase) {
 async fn the_event_of_a_hand_off_stays(rig: TenantDatabase) {
     let batch = handed_off(&rig, 1..=1).await;
     let ids = [batch.started[0].event_id.clone()];
-    rig.write(async |t| events::delete_undelivered(t, &ids).await).await;
+    rig.write(async |t| deliveries::delete_undelivered_events(t, &ids).await).await;
     assert_eq!(rig.number("SELECT count(*) FROM event").await, 1);
-    rig.write(async |t| deliveries::queue_hand_offs(t, HandOffs::All).await).await;
+    rig.write(async |t| deliveries::queue_unfinished(t, None).await).await;
     assert_eq!(statuses(&rig, &batch.started).await, [(Status::Pending, 1)]);
+}
+
+/// The [`places`] after a retention, for which nothing is old enough.
+async fn after_retention(rig: &TenantDatabase) -> [i64; 3] {
+    rig.write(async |t| retention::delete_finished(t, 0, 10).await).await;
+    places(rig).await
+}
+
+/// The [`places`] after a worker could not begin the attempts of these, none of which is lost.
+async fn after_refusal(rig: &TenantDatabase, ids: &[DeliveryId]) -> [i64; 3] {
+    rig.write(async |t| deliveries::end_lost_attempts(t, ids, Duration::ZERO, at(0)).await).await;
+    places(rig).await
 }
 
 /// Each webhook's hand-offs are queued for themselves.
@@ -250,13 +259,9 @@ async fn hand_offs_to_several_webhooks_have_a_row_each(rig: TenantDatabase) {
     committed.expect("they are sound");
     assert_eq!(places(&rig).await, [2, 0, 0]);
     assert_eq!(rig.number("SELECT count(*) FROM delivery WHERE webhook = 'smith/another/SMITH'").await, 3);
-    let queue = async |which: HandOffs<'_>| {
-        rig.write(async |t| deliveries::queue_hand_offs(t, which).await).await;
-        places(&rig).await
-    };
-    assert_eq!(queue(HandOffs::Expired).await, [2, 0, 0]);
-    assert_eq!(queue(HandOffs::With(&[delivery_id(999)])).await, [2, 0, 0]);
-    assert_eq!(queue(HandOffs::With(&[delivery_id(999), delivery_id(5)])).await, [1, 3, 0]);
+    assert_eq!(after_retention(&rig).await, [2, 0, 0]);
+    assert_eq!(after_refusal(&rig, &[delivery_id(999)]).await, [2, 0, 0]);
+    assert_eq!(after_refusal(&rig, &[delivery_id(999), delivery_id(5)]).await, [1, 3, 0]);
     assert_eq!(
         rig.number("SELECT count(*) FROM delivery_queue WHERE webhook = 'smith/another/SMITH'").await,
         3
@@ -269,7 +274,7 @@ async fn hand_offs_to_several_webhooks_have_a_row_each(rig: TenantDatabase) {
     assert_eq!(finish(&rig, &[batch.succeeded(0)], false).await, [SUCCEEDED]);
     assert_eq!(places(&rig).await, [1, 3, 1]);
     rig.run("UPDATE hand_off SET lease_until_ms = 1").await;
-    assert_eq!(queue(HandOffs::Expired).await, [0, 5, 1]);
+    assert_eq!(after_retention(&rig).await, [0, 5, 1]);
 }
 
 /// The two wait for each other and do not deadlock.
@@ -281,7 +286,7 @@ async fn a_delivery_that_ends_while_its_batch_moves_is_there_once(rig: TenantDat
         let first = try_finish(&rig.database, &ends[..10], false);
         let moved = async {
             let mut transaction = rig.database.begin(&Clock::System).await?;
-            deliveries::queue_hand_offs(&mut transaction, HandOffs::All).await?;
+            deliveries::queue_unfinished(&mut transaction, None).await?;
             transaction.commit().await
         };
         let (stored, moved) = tokio::join!(first, moved);

@@ -132,7 +132,7 @@ async fn deliveries_of_test_events_do_not_count(rig: TenantDatabase) {
     assert_eq!(ended, 1);
     rig.run(&format!("DELETE FROM delivery_queue WHERE event_id = '{}'", test.as_str())).await;
     rig.run(&format!("DELETE FROM delivery_history WHERE event_id = '{}'", test.as_str())).await;
-    rig.write(async |t| events::delete_undelivered(t, &[test.as_str().to_owned()]).await).await;
+    rig.write(async |t| rows::delete_undelivered_events(t, &[test.as_str().to_owned()]).await).await;
     assert_eq!(rig.number("SELECT count(*) FROM test_event").await, 0, "its mark goes with the event");
 }
 

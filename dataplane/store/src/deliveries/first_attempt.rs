@@ -1,0 +1,287 @@
+//! Hand-offs: new deliveries whose first attempt is made by the process that saves them. Only this file knows their table, `hand_off`.
+//!
+//! A row of the table has the hand-offs of one transaction to one webhook, and names the batch of their lease. `inserts` stores
+//! hand-offs with the attempt begun. When attempts end, `take_out` takes the hand-offs that succeeded for the history, and `deletes`
+//! deletes the rows of a batch with the last end. In any other case `queue` or `queue_held` moves a whole row to the queue first, so
+//! the other steps read and write only the queue.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use docket_domain::delivery::DeliveryId;
+use docket_domain::event::EventId;
+use docket_program::clock::Clock;
+
+use super::attempt::{End, Held, Lease};
+use super::history::{self, Unfinished};
+use crate::connection::Transaction;
+use crate::database::Writer;
+use crate::error::StoreError;
+use crate::events::{self, Event};
+use crate::sql::{Param, Row, Rows, Statement, params};
+
+/// A new delivery whose first attempt begins with the commit.
+#[derive(Debug, Clone)]
+pub struct NewHandOff {
+    /// Its id.
+    pub id: DeliveryId,
+    /// The webhook's key.
+    pub webhook: String,
+    /// `namespace/name` of the webhook, for people.
+    pub webhook_name: String,
+    /// Of its batch: [`Lease::of_first_attempts`].
+    pub lease: Lease,
+}
+
+static INSERT: Rows = Rows::new(
+    "INSERT INTO hand_off (batch, webhook, webhook_name, deliveries, lease_until_ms, started_at_ms) \
+     {text, text, text, text, bigint, bigint}",
+);
+
+/// The statement that stores hand-offs, each with its event.
+pub(crate) fn inserts<'a>(
+    hand_offs: impl IntoIterator<Item = (&'a Event, &'a NewHandOff)>,
+    now_ms: i64,
+) -> Option<Statement> {
+    let mut rows: BTreeMap<_, (&NewHandOff, BTreeMap<DeliveryId, &EventId>)> = BTreeMap::new();
+    for (event, hand_off) in hand_offs {
+        let key = (hand_off.lease.batch(), hand_off.webhook.as_str());
+        let (_, deliveries) = rows.entry(key).or_insert((hand_off, BTreeMap::new()));
+        deliveries.insert(hand_off.id, &event.id);
+    }
+    INSERT.statement(rows.into_values().map(
+        |(NewHandOff { webhook, webhook_name, lease, .. }, deliveries)| {
+            [
+                Param::from(lease.batch()),
+                webhook.into(),
+                webhook_name.into(),
+                serde_json::to_string(&deliveries).expect("ids are texts").into(),
+                lease.until_ms(now_ms).into(),
+                now_ms.into(),
+            ]
+        },
+    ))
+}
+
+/// The deliveries of a row, from its column at `index`: their ids, each with that of its event.
+fn deliveries(row: &Row, index: usize) -> Result<BTreeMap<String, String>, StoreError> {
+    serde_json::from_str(&row.get::<String>(index)?)
+        .map_err(|_| StoreError::Unexpected("the deliveries of a hand-off"))
+}
+
+/// Batch and webhook of a row.
+type Key<'a> = (&'a str, &'a str);
+
+/// The row of an attempt with this lease; `None`: the attempt was begun in the queue.
+fn key<'a>(lease: &'a Lease, webhook: &'a str) -> Option<Key<'a>> {
+    lease.unstored.as_ref().map(|_| (lease.batch(), webhook))
+}
+
+fn key_of(end: &End) -> Option<Key<'_>> {
+    key(end.lease.as_ref()?, &end.started.webhook)
+}
+
+/// Rows that stay until the transaction ends: of each batch the webhooks with their names.
+type Kept = HashMap<String, HashMap<String, String>>;
+
+/// In the order of [`LOCK`], so that two transactions do not wait for each other.
+static KEEP: Rows = Rows::new(
+    "SELECT batch, webhook, webhook_name FROM hand_off WHERE batch {$1 text} ORDER BY batch, webhook {for key share}",
+);
+
+/// The name of the webhook of this end, if it is of a hand-off whose row is there.
+fn name_of<'a>(kept: &'a Kept, end: &End) -> Option<&'a str> {
+    let (batch, webhook) = key_of(end)?;
+    kept.get(batch)?.get(webhook).map(String::as_str)
+}
+
+/// Begins the transaction that stores `ends`, and takes out the deliveries of `last`, the ends that are final. Returns these deliveries
+/// as they were, by id, without those whose lease was lost. `again`: an earlier commit without a response may have stored some ends.
+pub(super) async fn take_out(
+    writer: Writer,
+    clock: &Clock,
+    ends: &[End],
+    last: Vec<&End>,
+    again: bool,
+) -> Result<(Transaction, HashMap<DeliveryId, Unfinished>), StoreError> {
+    let (handed_off, queued): (Vec<&End>, Vec<&End>) =
+        last.into_iter().partition(|end| key_of(end).is_some());
+    let batches: BTreeSet<&str> = ends.iter().filter_map(key_of).map(|(batch, _)| batch).collect();
+    let keep = KEEP.statement(batches.into_iter().map(|batch| [Param::from(batch)]));
+    let is_kept = keep.is_some();
+    let statements = keep.into_iter().chain(history::take_out(&queued));
+    let (mut transaction, rows) = writer.begin_with(clock, statements).await?;
+    let mut rows = rows.into_iter();
+    let mut kept = Kept::new();
+    for row in rows.by_ref().take(usize::from(is_kept)).flatten() {
+        kept.entry(row.get(0)?).or_default().insert(row.get(1)?, row.get(2)?);
+    }
+    let mut taken = history::taken_out(rows)?;
+    // A hand-off that has not just succeeded goes through the queue.
+    let through_queue: BTreeSet<Key<'_>> = ends
+        .iter()
+        .filter(|end| (again || end.outcome.failure().is_some()) && name_of(&kept, end).is_some())
+        .filter_map(key_of)
+        .collect();
+    let moved = move_to_queue(&mut transaction, through_queue).await?;
+    for (batch, webhook) in moved {
+        kept.get_mut(&batch).and_then(|webhooks| webhooks.remove(&webhook));
+    }
+    let mut late = Vec::new();
+    for end in handed_off {
+        match name_of(&kept, end) {
+            Some(name) => drop(taken.insert(end.started.id, Unfinished::at_first(&end.started, name))),
+            None => late.push(end),
+        }
+    }
+    taken.extend(history::taken_out(transaction.all(history::take_out(&late)).await?)?);
+    Ok((transaction, taken))
+}
+
+static DELETE: Rows = Rows::new("DELETE FROM hand_off WHERE batch {$1 text}");
+
+/// The statement that deletes the rows of batches of which these ends are the last ones. If two transactions store ends of a batch at
+/// once, its rows stay, and the next sweep deletes them.
+pub(super) fn deletes(ends: &[End]) -> Option<Statement> {
+    let mut batches: BTreeMap<&str, (usize, &AtomicUsize)> = BTreeMap::new();
+    for lease in ends.iter().filter_map(|end| end.lease.as_ref()) {
+        if let Some(unstored) = lease.unstored.as_deref() {
+            batches.entry(lease.batch()).or_insert((0, unstored)).0 += 1;
+        }
+    }
+    batches.retain(|_, (ended, unstored)| *ended >= unstored.load(Ordering::Relaxed));
+    DELETE.statement(batches.into_keys().map(|batch| [Param::from(batch)]))
+}
+
+/// Counts these ends, which are stored now, for the next [`deletes`].
+pub(super) fn count_stored(ends: &[End]) {
+    for unstored in ends.iter().filter_map(|end| end.lease.as_ref()?.unstored.as_deref()) {
+        unstored.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Which hand-offs are to be queued.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum HandOffs<'a> {
+    /// All.
+    All,
+    /// Those that share a row with one of these deliveries.
+    With(&'a [DeliveryId]),
+    /// Those whose lease has expired.
+    Expired,
+}
+
+/// Moves hand-offs to the queue that are not finished. Those under way keep their lease there; until this transaction ends, their
+/// outcomes can't be stored.
+pub(crate) async fn queue(transaction: &mut Transaction, which: HandOffs<'_>) -> Result<(), StoreError> {
+    let (sql, params) = match which {
+        HandOffs::All => ("SELECT batch, webhook FROM hand_off", Vec::new()),
+        HandOffs::Expired => {
+            ("SELECT batch, webhook FROM hand_off WHERE lease_until_ms <= $1", params![transaction.now_ms()])
+        }
+        // Deliveries only here: an answer of the database is bounded.
+        HandOffs::With(_) => ("SELECT batch, webhook, deliveries FROM hand_off", Vec::new()),
+    };
+    let rows = transaction.query(sql, params).await?;
+    let mut keys: Vec<(String, String)> = Vec::new();
+    for row in rows {
+        if let HandOffs::With(ids) = which
+            && !has_one_of(&row, ids)
+        {
+            continue;
+        }
+        keys.push((row.get(0)?, row.get(1)?));
+    }
+    // In the order in which outcomes lock them.
+    keys.sort();
+    for keys in keys.chunks(AT_ONCE) {
+        let keys = keys.iter().map(|(batch, webhook)| (batch.as_str(), webhook.as_str())).collect();
+        move_to_queue(transaction, keys).await?;
+    }
+    Ok(())
+}
+
+/// Whether a row has one of these. A row that another program has spoiled has none.
+fn has_one_of(row: &Row, ids: &[DeliveryId]) -> bool {
+    let is_one = |id: &String| id.parse::<DeliveryId>().is_ok_and(|id| ids.contains(&id));
+    deliveries(row, 2).is_ok_and(|deliveries| deliveries.keys().any(is_one))
+}
+
+/// Moves the hand-offs to the queue that share a row with one of these attempts, as [`queue`] does.
+pub(super) async fn queue_held(transaction: &mut Transaction, held: &[Held<'_>]) -> Result<(), StoreError> {
+    let keys = held.iter().filter_map(|held| key(held.lease, held.webhook)).collect();
+    move_to_queue(transaction, keys).await.map(drop)
+}
+
+/// Rows that are queued with one statement: some 5 kB each.
+const AT_ONCE: usize = 200;
+
+// These may find more rows than they are asked for: those of one pair's batch and another one's webhook.
+static LOCK: Rows = Rows::new(
+    "SELECT batch FROM hand_off WHERE batch {$1 text} AND webhook {$2 text} ORDER BY batch, webhook FOR UPDATE",
+);
+static TAKE_OUT: Rows = Rows::new(
+    "DELETE FROM hand_off WHERE batch {$1 text} AND webhook {$2 text} \
+     RETURNING batch, webhook, webhook_name, deliveries, lease_until_ms, started_at_ms",
+);
+static QUEUE: Rows = Rows::new(
+    "INSERT INTO delivery_queue (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, lease_token, \
+     lease_until_ms, started_at_ms, created_at_ms) \
+     WITH moved (id, event_id, webhook, webhook_name, lease_token, lease_until_ms, started_at_ms) AS \
+     ({text, text, text, text, text, bigint, bigint}) \
+     SELECT id, event_id, webhook, webhook_name, 'Pending', 1, started_at_ms, lease_token, lease_until_ms, \
+     started_at_ms, started_at_ms FROM moved \
+     WHERE NOT EXISTS (SELECT 1 FROM delivery_history h WHERE h.id = moved.id)",
+);
+
+/// Moves the hand-offs of these rows to the queue that are not finished. Returns batch and webhook of the rows that it moved.
+async fn move_to_queue(
+    transaction: &mut Transaction,
+    keys: BTreeSet<Key<'_>>,
+) -> Result<Vec<(String, String)>, StoreError> {
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let keys: Vec<[Param; 2]> =
+        keys.into_iter().map(|(batch, webhook)| [batch.into(), webhook.into()]).collect();
+    // Waits, in the order of `KEEP`, for transactions that are just storing successes of them; the last statement sees these.
+    transaction.lock_all(LOCK.statement(keys.clone())).await?;
+    let rows = transaction.all(TAKE_OUT.statement(keys)).await?;
+    let (mut hand_offs, mut moved) = (Vec::new(), Vec::new());
+    for row in rows.iter().flatten() {
+        let (batch, webhook, name): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let (until_ms, started_at_ms): (i64, i64) = (row.get(4)?, row.get(5)?);
+        hand_offs.extend(deliveries(row, 3)?.into_iter().map(|(id, event_id)| {
+            let token = format!("{batch}{id}");
+            [
+                id.into(),
+                event_id.into(),
+                Param::from(&webhook),
+                Param::from(&name),
+                token.into(),
+                until_ms.into(),
+                started_at_ms.into(),
+            ]
+        }));
+        moved.push((batch, webhook));
+    }
+    transaction.all(QUEUE.statement(hand_offs)).await?;
+    Ok(moved)
+}
+
+static DELETE_UNDELIVERED: Rows = Rows::new(
+    "DELETE FROM event WHERE id {$1 text} AND NOT EXISTS (SELECT 1 FROM delivery_history h WHERE h.event_id = event.id) \
+     AND NOT EXISTS (SELECT 1 FROM delivery_queue q WHERE q.event_id = event.id) \
+     AND NOT EXISTS (SELECT 1 FROM hand_off h WHERE h.deliveries LIKE '%' || event.id || '%')",
+);
+
+/// Deletes those of these events that no delivery carries any more. One statement looks at all tables, since a delivery that ends
+/// meanwhile is in one of them at any moment: nothing else keeps the event of a finished delivery.
+pub async fn delete_undelivered_events(
+    transaction: &mut Transaction,
+    ids: &[String],
+) -> Result<(), StoreError> {
+    // Waits for transactions that are just queueing a delivery of one of them; the DELETE then sees it.
+    events::lock_many(transaction, ids).await?;
+    transaction.all(DELETE_UNDELIVERED.statement(ids.iter().map(|id| [Param::from(id)]))).await.map(drop)
+}
