@@ -2,8 +2,6 @@
 
 pub mod add_note;
 pub mod choice;
-pub mod create_orders;
-pub mod detect_invoices;
 pub mod export_order;
 pub mod publish_event;
 pub mod read_order;

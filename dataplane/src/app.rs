@@ -23,17 +23,21 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::actions::create_orders::CreateOrders;
 use crate::api::body::Bodies;
 use crate::api::host::Hosts;
 use crate::api::state::ApiState;
 use crate::args::{AuditArguments, DeliveryArguments, HostArguments};
 use crate::audit::{Audit, Stream};
+use crate::delivery::attempt::{HandOff, Worker, WorkerSettings};
+use crate::delivery::outbox::Outbox;
+use crate::delivery::saves::CreateOrders;
+use crate::delivery::upkeep::report::{self, Active};
+use crate::delivery::upkeep::retention::Retention;
+use crate::delivery::upkeep::sweep::Sweeper;
 use crate::detector::Detector;
 use crate::key_uses::KeyUses;
 use crate::listeners::{self, Serves};
 use crate::lookups::Lookups;
-use crate::outbox::Outbox;
 use crate::owners::Owners;
 use crate::passwords::Passwords;
 use crate::platform::reviews::Reviews;
@@ -42,10 +46,6 @@ use crate::readiness::Readiness;
 use crate::telemetry::{Metrics, Task};
 use crate::tenants::{Activation, LocalReceiver, Tenants};
 use crate::throttle::Throttle;
-use crate::worker::report::{self, Active};
-use crate::worker::retention::Retention;
-use crate::worker::sweep::Sweeper;
-use crate::worker::{HandOff, Worker, WorkerSettings};
 
 /// Maximum number of concurrent attempts, over all tenants.
 const SLOTS: usize = 1024;

@@ -1,9 +1,10 @@
 //! The invoice detector: finds invoices that other programs inserted into the tenants' databases, and publishes each
 //! once as invoice.created.
 //!
-//! `rounds` decides which tenant is next, `scan` is the visit of one tenant, and `actions/detect_invoices` is one
+//! `rounds` decides which tenant is next, `scan` is the visit of one tenant, and `detect_invoices` is one
 //! transaction of a visit. A crash loses nothing: the database marks which invoices are new.
 
+pub mod detect_invoices;
 mod scan;
 
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use docket_program::clock::Clock;
 use tokio_util::sync::CancellationToken;
 
-use crate::outbox::Outbox;
+use crate::delivery::outbox::Outbox;
 use crate::rounds::{Ended, Lane, Rounds};
 use crate::telemetry::{Metrics, Task};
 use crate::tenants::Tenants;

@@ -4,9 +4,8 @@
 //!   mode, and [`serve`], one of many processes. [`args`] is the command line, [`cli`] the commands beside the servers.
 //! * [`listeners`]: what a process serves on each port: [`api`], the API; [`portal`], the pages of the administration; [`platform`], the
 //!   API for the platform's staff, without payloads
-//! * [`worker`]: webhooks out; [`detector`]: the invoices that other programs insert
+//! * [`delivery`]: webhooks out, from the save to the history; [`detector`]: the invoices that other programs insert
 //! * [`actions`]: what the service does, free of HTTP
-//! * [`outbox`]: announces deliveries to the schedule before their commit, and notifies it afterwards
 //! * [`tenants`]: the tenants that are served; [`groups`]: what is done together for one of them; [`rounds`]: whose database a task
 //!   visits next
 //! * [`passwords`], [`throttle`]: what sign-in needs; [`owners`]: whether a token still belongs to its user
@@ -25,13 +24,13 @@ pub mod app;
 pub mod args;
 pub mod audit;
 pub mod cli;
+pub mod delivery;
 pub mod detector;
 pub mod dev;
 pub mod groups;
 pub mod key_uses;
 pub mod listeners;
 pub mod lookups;
-pub mod outbox;
 pub mod owners;
 pub mod passwords;
 pub mod platform;
@@ -47,4 +46,3 @@ pub mod telemetry;
 pub mod tenants;
 pub mod throttle;
 pub mod wake;
-pub mod worker;

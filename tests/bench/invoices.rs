@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use docket::actions::detect_invoices::detect_invoices;
-use docket::outbox::Outbox;
+use docket::delivery::outbox::Outbox;
+use docket::detector::detect_invoices::detect_invoices;
 use docket::tenants::{HeldWebhooks, ServedTenant};
 use docket_crds::TenantConfig;
 use docket_domain::invoice::InvoiceFamily;

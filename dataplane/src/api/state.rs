@@ -9,13 +9,13 @@ use docket_program::clock::Clock;
 
 use super::body::Bodies;
 use super::host::Hosts;
-use crate::actions::create_orders::CreateOrders;
 use crate::actions::read_order::ById;
 use crate::actions::sign_in::SignIn;
 use crate::audit::Audit;
+use crate::delivery::outbox::Outbox;
+use crate::delivery::saves::CreateOrders;
 use crate::key_uses::KeyUses;
 use crate::lookups::Lookups;
-use crate::outbox::Outbox;
 use crate::owners::Owners;
 use crate::passwords::Passwords;
 use crate::rates::Rates;

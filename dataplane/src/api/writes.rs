@@ -24,8 +24,8 @@ use super::if_match::tagged;
 use super::request::FromBody;
 use super::state::ApiState;
 use crate::actions::Refusal;
-use crate::actions::create_orders::MakeToKeep;
 use crate::actions::save_order::{NewOrder, Saved, customer_of_new};
+use crate::delivery::saves::MakeToKeep;
 
 /// A request that writes. The caller is checked before the body is read.
 pub struct Call<C, B> {

@@ -14,7 +14,7 @@ use ipnet::{Ipv4Net, Ipv6Net};
 
 use super::{ca_file, secret_file};
 use crate::args::TriggerArguments;
-use crate::worker::send;
+use crate::delivery::attempt::send;
 
 /// Prints the envelope, or sends it and prints what became of it.
 ///

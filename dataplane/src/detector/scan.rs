@@ -8,8 +8,8 @@ use docket_program::clock::Clock;
 use docket_store::{Database, DatabaseState, StoreError};
 use tokio_util::sync::CancellationToken;
 
-use crate::actions::detect_invoices::{Detected, count_waiting, detect_invoices};
-use crate::outbox::Outbox;
+use super::detect_invoices::{Detected, count_waiting, detect_invoices};
+use crate::delivery::outbox::Outbox;
 use crate::seen::Seen;
 use crate::telemetry::{Metrics, Reader, Task};
 use crate::tenants::{ServedTenant, Tenants};

@@ -26,7 +26,7 @@ use crate::api::times::timestamp;
 use crate::api::webhook_logs::set_aside::one;
 use crate::api::webhook_logs::{self, DeliverySearch, Read, resends};
 use crate::api::writes::Write;
-use crate::worker::send::{headers, mark_as_test};
+use crate::delivery::attempt::send::{headers, mark_as_test};
 
 const NO_SUCH_DELIVERY: ApiError = ApiError::NotFound("There is no such delivery");
 

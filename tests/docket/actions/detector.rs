@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use docket::delivery::outbox::Outbox;
 use docket::detector::{Detector, PLACES};
-use docket::outbox::Outbox;
 use docket::telemetry::Metrics;
 use docket::tenants::{HeldWebhooks, ServedTenant, Tenants};
 use docket_crds::TenantConfig;

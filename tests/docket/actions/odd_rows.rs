@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use docket::actions::detect_invoices::detect_invoices;
+use docket::detector::detect_invoices::detect_invoices;
 use docket_domain::invoice::InvoiceFamily;
 use docket_program::clock::Clock;
 use docket_rig::on_both_databases;

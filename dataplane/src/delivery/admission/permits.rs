@@ -26,12 +26,12 @@ pub(super) type Permits = Mutex<HashMap<(Arc<str>, usize), Arc<Semaphore>>>;
 pub struct SavePermits(OwnedSemaphorePermit);
 
 /// The permit of one claim, which is free again when this is dropped: one of those that its group still has.
-pub(in crate::worker) struct SavePermit(Arc<Mutex<OwnedSemaphorePermit>>);
+pub(in crate::delivery) struct SavePermit(Arc<Mutex<OwnedSemaphorePermit>>);
 
 impl Admission {
     /// Waits for so many permits of a tenant that has `most`, or for half of `most`. `None`: they were not free until 0.25 s after `since`,
     /// by [`Clock::elapsed`].
-    pub(in crate::worker) async fn save(
+    pub(in crate::delivery) async fn save(
         &self,
         tenant_uid: &Arc<str>,
         most: usize,
@@ -76,7 +76,7 @@ impl SavePermits {
 
     /// Returns a permit for each of the claims, if there are enough, and keeps one for each delivery that was `queued` although its webhook
     /// is quick. All of these end 0.1 s from now. The rest is free at once.
-    pub(in crate::worker) fn assign(
+    pub(in crate::delivery) fn assign(
         self,
         clock: &Clock,
         claims: usize,

@@ -16,13 +16,13 @@ use docket_store::events::ToSend;
 use docket_store::saves::Save;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::admission::{Admission, SavePermits};
 use super::batch::Batches;
 use super::begin::Attempt;
 use super::lease::Leases;
 use super::settle::{Claimed, Settle};
-use super::sweep;
-use crate::outbox::{Outbox, Ticket};
+use crate::delivery::admission::{Admission, SavePermits};
+use crate::delivery::outbox::{Outbox, Ticket};
+use crate::delivery::upkeep::sweep;
 use crate::telemetry::Metrics;
 use crate::tenants::ServedTenant;
 

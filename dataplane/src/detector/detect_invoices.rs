@@ -12,8 +12,8 @@ use docket_store::invoices::{self, Invoice};
 use docket_store::{Database, StoreError, Transaction};
 use jiff::Timestamp;
 
-use super::publish_event::{Publication, publish_event};
-use crate::outbox::Outbox;
+use crate::actions::publish_event::{Publication, publish_event};
+use crate::delivery::outbox::Outbox;
 use crate::tenants::ServedTenant;
 
 /// The most invoices in one transaction.

@@ -20,11 +20,12 @@ use docket_store::{Database, contacts, unfolded};
 use serde_json::json;
 use tokio_util::sync::DropGuard;
 
-use super::sweep::Sweeper;
 use super::*;
-use crate::actions::create_orders::CreateOrders;
 use crate::actions::publish_event::{Publication, publish_event};
 use crate::actions::save_order::NewOrder;
+use crate::delivery::attempt::HandedOff;
+use crate::delivery::saves::CreateOrders;
+use crate::delivery::upkeep::sweep::Sweeper;
 use crate::tenants::{HeldWebhooks, ServedTenant};
 
 struct Rig {

@@ -59,7 +59,7 @@ pub struct Sweeper {
 }
 
 /// What the schedule gives a tenant.
-pub(super) fn shares(tenant: &ServedTenant) -> TenantShares {
+pub(in crate::delivery) fn shares(tenant: &ServedTenant) -> TenantShares {
     let Limits { attempts_in_flight, queued_deliveries, .. } = tenant.config.limits;
     let count = |limit: u32| usize::try_from(limit).unwrap_or(usize::MAX);
     TenantShares { claims: count(attempts_in_flight), entries: count(queued_deliveries) }

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(super) const STARTS: usize = 6;
 /// How long an attempt counts as one that starts, from its claim. Not longer: a database that does not respond must not keep other
 /// attempts from starting.
-pub(in crate::worker) const START: Duration = Duration::from_millis(50);
+pub(in crate::delivery) const START: Duration = Duration::from_millis(50);
 
 /// When the start of each attempt ends, by the number of the attempt.
 #[derive(Default)]

@@ -39,7 +39,7 @@ impl Round {
 }
 
 /// Counts again and again. Never returns.
-pub(super) async fn count(clock: Clock, schedule: Arc<Schedule>, metrics: Arc<Metrics>) {
+pub(in crate::delivery) async fn count(clock: Clock, schedule: Arc<Schedule>, metrics: Arc<Metrics>) {
     let mut round = Round::default();
     loop {
         for _ in 0..MOST_CALLS {

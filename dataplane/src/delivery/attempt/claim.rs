@@ -1,36 +1,5 @@
-//! The delivery worker: claims due deliveries, makes the attempts and stores their outcomes.
-//!
-//! An attempt passes through these files in order:
-//!
-//! 1. `worker` (this file) claims due deliveries from the schedule, as many as slots are free.
-//! 2. `batch` takes the claims of one tenant through the steps below.
-//! 3. `begin` counts the attempts and leases the rows, in one transaction of the tenant's database.
-//! 4. `send` makes the POST.
-//! 5. `finish` asks the domain for the transition and stores the outcome.
-//! 6. `settle` ends the claim in the schedule.
-//!
-//! The row decides: a stale claim finds its row leased or finished, and is settled without an attempt. A delivery that this
-//! process has saved itself may skip the first and the third step: see `hand_off`.
-//!
-//! Beside these steps, `admission` limits the attempts at once and makes saves wait for the deliveries of earlier saves, `lease` renews
-//! the leases of long attempts, [`sweep`] finds deliveries that the schedule does not know, [`retention`] deletes old
-//! deliveries, [`report`] publishes the health of webhooks for the operator, and `overdue` counts what is due for the metrics.
-
-mod admission;
-mod batch;
-mod begin;
-mod finish;
-mod hand_off;
-mod lease;
-mod overdue;
-pub mod report;
-pub mod retention;
-pub mod send;
-mod settle;
-pub mod sweep;
-
-pub use admission::SavePermits;
-pub use hand_off::{HandOff, HandedOff};
+//! The first step, and the worker, which takes it: claims due deliveries, as many as slots are free, and hands them to a batch for each
+//! tenant.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,17 +13,19 @@ use docket_schedule::{LOOK_EVERY, Room, ScheduleError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::batch::{self, Batches};
+use super::begin::Begin;
+use super::finish::{self, Finish};
+use super::hand_off::HandOff;
+use super::lease::{Kept, Leases};
+use super::settle::{Claimed, Settle};
+use crate::delivery::admission::{self, Admission};
+use crate::delivery::outbox::Outbox;
+use crate::delivery::upkeep::overdue;
+use crate::delivery::upkeep::report::Active;
 use crate::groups::Groups;
-use crate::outbox::Outbox;
 use crate::telemetry::{Call, Jobs, Metrics, Running};
 use crate::tenants::Tenants;
-use admission::Admission;
-use batch::Batches;
-use begin::Begin;
-use finish::Finish;
-use lease::{Kept, Leases};
-use report::Active;
-use settle::{Claimed, Settle};
 
 /// How long to wait before the next claim when the schedule is unavailable.
 const SCHEDULE_AWAY: Duration = Duration::from_secs(1);
@@ -142,7 +113,7 @@ impl Worker {
         Self { clock, outbox, settings, admission, tasks, leases, batches, active, metrics }
     }
 
-    /// The tenants that had attempts, for [`report`].
+    /// The tenants that had attempts, for [`report`](crate::delivery::upkeep::report).
     pub fn active(&self) -> Arc<Active> {
         Arc::clone(&self.active)
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use docket_schedule::{Claim, Ended, Entry, Hint};
 
-use super::admission::{SavePermit, Slot};
 use super::lease::KeptLease;
-use crate::outbox::Outbox;
+use crate::delivery::admission::{SavePermit, Slot};
+use crate::delivery::outbox::Outbox;
 use crate::telemetry::{Call, Metrics};
 use crate::tenants::Tenants;
 

@@ -13,8 +13,8 @@ use jiff::Timestamp;
 use tokio_util::task::TaskTracker;
 
 use super::begin::Attempt;
-use super::report::Active;
 use super::settle::{Claimed, Settle, ToSettle};
+use crate::delivery::upkeep::report::Active;
 use crate::groups::{self, Groups, Turn, Work};
 use crate::telemetry::Metrics;
 

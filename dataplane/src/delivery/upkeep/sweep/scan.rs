@@ -14,9 +14,9 @@ use docket_store::deliveries::{self, Dead, MOST_COUNTED, Missing};
 use docket_store::{Database, DatabaseState, StoreError, idempotency, unfolded};
 use jiff::Timestamp;
 
+use crate::delivery::upkeep::report;
 use crate::telemetry::Metrics;
 use crate::tenants::{SOURCE_LAG, ServedTenant, Tenants};
-use crate::worker::report;
 
 /// Rows per page.
 const PAGE: i64 = 500;

@@ -13,12 +13,13 @@ use docket_store::saves::{self, Save};
 use docket_store::{StoreError, Transaction, Writer};
 use tokio::sync::oneshot;
 
-use super::save_order::{NewOrder, Saved};
+use super::SavePermits;
+use super::attempt::{HandOff, HandedOff};
+use super::outbox::{Outbox, Ticket};
+use crate::actions::save_order::{NewOrder, Saved};
 use crate::groups::{self, Groups, Turn, Work};
-use crate::outbox::{Outbox, Ticket};
 use crate::telemetry::{Jobs, Metrics};
 use crate::tenants::{ServedTenant, Tenants};
-use crate::worker::{HandOff, HandedOff, SavePermits};
 
 /// The most orders in one transaction.
 const GROUP: usize = 64;
