@@ -18,7 +18,7 @@ use docket_store::deliveries::{self, ListedDelivery};
 use docket_store::orders::OrderHead;
 use docket_store::{StoreError, Transaction, dead_letters};
 
-use crate::tenants::Webhooks;
+use crate::tenancy::Webhooks;
 
 /// Why a write was refused. Nothing of it is stored.
 #[derive(Debug, thiserror::Error)]

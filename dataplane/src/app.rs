@@ -35,16 +35,16 @@ use crate::delivery::upkeep::report::{self, Active};
 use crate::delivery::upkeep::retention::Retention;
 use crate::delivery::upkeep::sweep::Sweeper;
 use crate::detector::Detector;
-use crate::key_uses::KeyUses;
 use crate::listeners::{self, Serves};
-use crate::lookups::Lookups;
-use crate::owners::Owners;
 use crate::passwords::Passwords;
 use crate::platform::reviews::Reviews;
 use crate::rates::Rates;
 use crate::readiness::Readiness;
 use crate::telemetry::{Metrics, Task};
-use crate::tenants::{Activation, LocalReceiver, Tenants};
+use crate::tenancy::key_uses::KeyUses;
+use crate::tenancy::lookups::Lookups;
+use crate::tenancy::token_users::TokenUsers;
+use crate::tenancy::{Activation, LocalReceiver, Tenants};
 use crate::throttle::Throttle;
 
 /// Maximum number of concurrent attempts, over all tenants.
@@ -163,7 +163,7 @@ impl App {
                 &self.metrics,
             ),
             outbox: Arc::clone(&self.outbox),
-            owners: Owners::new(self.clock.clone(), &self.tenants, &self.metrics),
+            token_users: TokenUsers::new(self.clock.clone(), &self.tenants, &self.metrics),
             orders: Lookups::new(self.clock.clone(), &self.tenants, &self.metrics),
             key_uses: KeyUses::new(self.clock.clone()),
             // One tenant's sign-ins take at most half of the turns, and so all cores if no one else signs in, with one sign-in that

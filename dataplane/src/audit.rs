@@ -23,9 +23,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::groups::{self, Groups, Turn, Work};
 use crate::telemetry::{Jobs, Lost, Metrics};
-use crate::tenants::{ServedTenant, Tenants};
+use crate::tenancy::groups::{self, Groups, Turn, Work};
+use crate::tenancy::{ServedTenant, Tenants};
 use reads::{Read, Reads};
 use refusals::{Refusal, Refusals};
 use sign_ins::SignIns;

@@ -14,9 +14,9 @@ use docket_program::clock::Clock;
 use tokio_util::sync::CancellationToken;
 
 use crate::delivery::outbox::Outbox;
-use crate::rounds::{Ended, Lane, Rounds};
 use crate::telemetry::{Metrics, Task};
-use crate::tenants::Tenants;
+use crate::tenancy::Tenants;
+use crate::tenancy::rounds::{Ended, Lane, Rounds};
 use scan::{Memory, Scanned, Scanner};
 
 /// Databases scanned at once. Each visit uses one connection.

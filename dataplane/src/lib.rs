@@ -6,9 +6,8 @@
 //!   API for the platform's staff, without payloads
 //! * [`delivery`]: webhooks out, from the save to the history; [`detector`]: the invoices that other programs insert
 //! * [`actions`]: what the service does, free of HTTP
-//! * [`tenants`]: the tenants that are served; [`groups`]: what is done together for one of them; [`rounds`]: whose database a task
-//!   visits next
-//! * [`passwords`], [`throttle`]: what sign-in needs; [`owners`]: whether a token still belongs to its user
+//! * [`tenancy`]: the tenants that are served, and what is done together for one of them
+//! * [`passwords`], [`throttle`]: what sign-in needs
 //! * [`readiness`], [`telemetry`]: what the process reports about itself; [`audit`]: who did what
 //! * [`redis`], [`wake`]: how a process reaches Redis, and a command a running `docket dev`
 //!
@@ -27,22 +26,15 @@ pub mod cli;
 pub mod delivery;
 pub mod detector;
 pub mod dev;
-pub mod groups;
-pub mod key_uses;
 pub mod listeners;
-pub mod lookups;
-pub mod owners;
 pub mod passwords;
 pub mod platform;
 pub mod portal;
 pub mod rates;
 pub mod readiness;
-
 pub mod redis;
-pub mod rounds;
-pub mod seen;
 pub mod serve;
 pub mod telemetry;
-pub mod tenants;
+pub mod tenancy;
 pub mod throttle;
 pub mod wake;

@@ -46,7 +46,7 @@ use crate::api::webhook_logs::resends::answers::ResendState;
 use crate::api::webhook_logs::test_events::send_test;
 use crate::api::webhook_logs::{DeliverySearch, find, resends, set_aside, waits};
 use crate::api::writes::Write;
-use crate::tenants::ServedTenant;
+use crate::tenancy::ServedTenant;
 
 /// The most bytes of a request's body.
 const LIMIT: usize = 4 * 1024;

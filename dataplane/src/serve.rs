@@ -35,7 +35,7 @@ use crate::platform::reviews::Reviews;
 use crate::portal::{Cookies, Objects, Portal, Writer, Writes};
 use crate::readiness::Readiness;
 use crate::redis;
-use crate::tenants::Activation;
+use crate::tenancy::Activation;
 use announce::Presence;
 
 /// What a new process waits for, as /readyz reports it.

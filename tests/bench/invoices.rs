@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use docket::delivery::outbox::Outbox;
 use docket::detector::detect_invoices::detect_invoices;
-use docket::tenants::{HeldWebhooks, ServedTenant};
+use docket::tenancy::{HeldWebhooks, ServedTenant};
 use docket_crds::TenantConfig;
 use docket_domain::invoice::InvoiceFamily;
 use docket_egress::Trust;

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::publish_event::{Publication, publish_event};
 use super::{Refusal, invalid};
-use crate::tenants::ServedTenant;
+use crate::tenancy::ServedTenant;
 
 /// A note to be added, as requested.
 #[derive(Clone)]

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 
 use super::publish_event::{Publication, publish_event};
 use super::{MovedOn, Refusal, Versions, check_version};
-use crate::tenants::ServedTenant;
+use crate::tenancy::ServedTenant;
 
 /// The result of an export, of this one or of the first.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use docket_store::events::{self, About, Event};
 use docket_store::{StoreError, Transaction};
 use jiff::Timestamp;
 
-use crate::tenants::ServedTenant;
+use crate::tenancy::ServedTenant;
 
 /// An event to publish.
 pub struct Publication<'a> {

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use docket_store::orders::{self, ReadOrder};
 use docket_store::{Connection, StoreError};
 
-use crate::lookups::Lookup;
 use crate::telemetry::Jobs;
+use crate::tenancy::lookups::Lookup;
 
 /// Web orders by their ids and the customer whose they must be, if one is named.
 #[derive(Debug)]

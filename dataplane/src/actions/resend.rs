@@ -15,7 +15,7 @@ use jiff::Timestamp;
 
 use super::choice::Choice;
 use super::{By, Refusal, locked};
-use crate::tenants::Webhooks;
+use crate::tenancy::Webhooks;
 
 const NO_SUCH_RESEND: Refusal = Refusal::NotFound("There is no such resend");
 pub(super) const INACTIVE: Refusal = Refusal::Conflict(

@@ -14,7 +14,7 @@ use secrecy::SecretString;
 use crate::passwords::{Guests, Passwords};
 use crate::rates::{OverLimit, Rates};
 use crate::telemetry::Metrics;
-use crate::tenants::{AtLimit, ServedTenant};
+use crate::tenancy::{AtLimit, ServedTenant};
 use crate::throttle::{Guess, KNOWN_MS, Throttle, TryLater};
 
 /// How many users and addresses are learned from a tenant's audit at most, the last ones: one tenant fills no memory with its own.

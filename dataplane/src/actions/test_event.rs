@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use super::Refusal;
 use super::resend::{INACTIVE, NOT_DECLARED, NOT_SUBSCRIBED};
-use crate::tenants::Webhooks;
+use crate::tenancy::Webhooks;
 
 const UNDER_WAY: Refusal = Refusal::Conflict(
     "A test event is being sent to this webhook already; wait until that delivery has ended",

@@ -6,7 +6,7 @@ use docket_schedule::Places;
 use docket_store::deliveries::{self, ListedDelivery};
 use docket_store::{Connection, StoreError};
 
-use crate::tenants::Webhooks;
+use crate::tenancy::Webhooks;
 
 /// What a delivery waits for that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,7 +117,7 @@ mod tests {
     use docket_schedule::WebhookPlaces;
 
     use super::*;
-    use crate::tenants::HeldWebhooks;
+    use crate::tenancy::HeldWebhooks;
 
     #[test]
     fn wait_names_what_is_taken_and_why() {

@@ -19,7 +19,7 @@ use super::request::{FromFields, object, request};
 use super::state::ApiState;
 use super::tenant::{Addressed, AtTenant};
 use crate::actions::sign_in::{Credentials, Issued, SignInError};
-use crate::tenants::ServedTenant;
+use crate::tenancy::ServedTenant;
 
 request! {
     /// The body of the token endpoints.

@@ -20,7 +20,7 @@ use hyper::body::{Frame, SizeHint};
 use serde::Serialize;
 
 use super::error::ApiError;
-use crate::tenants::ServedTenant;
+use crate::tenancy::ServedTenant;
 
 /// Limit of sign-in bodies: an e-mail address, a password and a short code.
 pub const SIGN_IN_LIMIT: usize = 4 * 1024;

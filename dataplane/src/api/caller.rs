@@ -17,7 +17,7 @@ use super::origin::origin;
 use super::state::ApiState;
 use super::tenant::Addressed;
 use crate::actions::By;
-use crate::tenants::{ServedTenant, Webhooks};
+use crate::tenancy::{ServedTenant, Webhooks};
 
 /// Who a request acts for, and at which tenant: what reads, writes and the audit need to know.
 #[derive(Clone)]
@@ -138,7 +138,7 @@ impl Caller {
             .collect();
         let verified = token::verify(token, &keys, &tenant.config.uid, state.clock.now())
             .map_err(|_| ApiError::InvalidToken)?;
-        if !state.owners.is_current(&tenant, &verified).await? {
+        if !state.token_users.is_current(&tenant, &verified).await? {
             return Err(ApiError::InvalidToken);
         }
         let actor = Actor::from(&verified.subject);

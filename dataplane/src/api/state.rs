@@ -14,14 +14,14 @@ use crate::actions::sign_in::SignIn;
 use crate::audit::Audit;
 use crate::delivery::outbox::Outbox;
 use crate::delivery::saves::CreateOrders;
-use crate::key_uses::KeyUses;
-use crate::lookups::Lookups;
-use crate::owners::Owners;
 use crate::passwords::Passwords;
 use crate::rates::Rates;
 use crate::readiness::Readiness;
 use crate::telemetry::Metrics;
-use crate::tenants::Tenants;
+use crate::tenancy::Tenants;
+use crate::tenancy::key_uses::KeyUses;
+use crate::tenancy::lookups::Lookups;
+use crate::tenancy::token_users::TokenUsers;
 use crate::throttle::Throttle;
 
 /// The state that request handlers share.
@@ -45,7 +45,7 @@ pub struct ApiState {
     /// When API keys were used.
     pub key_uses: Arc<KeyUses>,
     /// The users that tokens belong to.
-    pub owners: Owners,
+    pub token_users: TokenUsers,
     /// Reads web orders by their ids.
     pub orders: Arc<Lookups<ById>>,
     /// Bounds the memory of request bodies.

@@ -10,7 +10,7 @@ use super::body::OfTenant;
 use super::error::ApiError;
 use super::host::{HostKind, host};
 use super::state::ApiState;
-use crate::tenants::ServedTenant;
+use crate::tenancy::ServedTenant;
 
 /// How a request identifies its tenant.
 pub enum Addressed {

@@ -28,7 +28,7 @@ use super::request::{Query, request};
 use super::state::ApiState;
 use super::times::DateOrTime;
 use crate::actions::wait;
-use crate::tenants::ServedTenant;
+use crate::tenancy::ServedTenant;
 use answers::{DeadLetterState, DeliveryAnswer, DeliveryPage, DeliveryState, EventWord, FailureWord};
 
 /// How long a page of the log waits for what the schedule knows.

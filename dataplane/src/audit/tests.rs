@@ -13,7 +13,7 @@ use docket_store::stores::Store;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::tenants::{HeldWebhooks, Tenants};
+use crate::tenancy::{HeldWebhooks, Tenants};
 
 const NAME: &str = "zoe@canary.example";
 

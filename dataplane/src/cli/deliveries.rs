@@ -27,7 +27,7 @@ use crate::actions::set_aside::{self, Aside};
 use crate::actions::wait::{self, Wait};
 use crate::actions::{By, Refusal};
 use crate::args::{DeliveriesCommand, ManyArguments, TenantArguments};
-use crate::tenants::Webhooks;
+use crate::tenancy::Webhooks;
 use crate::{redis, wake};
 
 fn requested_by() -> String {

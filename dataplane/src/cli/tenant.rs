@@ -14,7 +14,7 @@ use docket_store::sqlite::Sqlite;
 use docket_store::stores::file_of;
 
 use crate::args::TenantArguments;
-use crate::tenants::HeldWebhooks;
+use crate::tenancy::HeldWebhooks;
 
 /// Connections of a command to PostgreSQL.
 const CONNECTIONS: usize = 2;

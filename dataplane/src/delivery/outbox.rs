@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::telemetry::Metrics;
-use crate::tenants::Tenants;
+use crate::tenancy::Tenants;
 
 /// How long a caller waits for the schedule.
 const TIMEOUT: Duration = Duration::from_millis(500);

@@ -17,9 +17,9 @@ use super::SavePermits;
 use super::attempt::{HandOff, HandedOff};
 use super::outbox::{Outbox, Ticket};
 use crate::actions::save_order::{NewOrder, Saved};
-use crate::groups::{self, Groups, Turn, Work};
 use crate::telemetry::{Jobs, Metrics};
-use crate::tenants::{ServedTenant, Tenants};
+use crate::tenancy::groups::{self, Groups, Turn, Work};
+use crate::tenancy::{ServedTenant, Tenants};
 
 /// The most orders in one transaction.
 const GROUP: usize = 64;

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 
 use crate::actions::publish_event::{Publication, publish_event};
 use crate::delivery::outbox::Outbox;
-use crate::tenants::ServedTenant;
+use crate::tenancy::ServedTenant;
 
 /// The most invoices in one transaction.
 pub const BATCH: usize = 100;

@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::detect_invoices::{Detected, count_waiting, detect_invoices};
 use crate::delivery::outbox::Outbox;
-use crate::seen::Seen;
 use crate::telemetry::{Metrics, Reader, Task};
-use crate::tenants::{ServedTenant, Tenants};
+use crate::tenancy::seen::Seen;
+use crate::tenancy::{ServedTenant, Tenants};
 
 /// The dependencies of a visit.
 pub(super) struct Scanner {

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::banner;
 use crate::args::DevArguments;
-use crate::tenants::Activation;
+use crate::tenancy::Activation;
 use crate::wake::last_wake;
 
 /// How often the wake file is checked.

@@ -10,7 +10,7 @@ use docket_program::clock::Clock;
 use docket_receiver::{Behaviour, Certificate, Receiver, Settings};
 
 use crate::args::DevArguments;
-use crate::tenants::{LocalReceiver, Tenants};
+use crate::tenancy::{LocalReceiver, Tenants};
 
 /// Starts the receiver. Returns it with what webhooks need to reach and trust it; `None` with `--no-receiver`.
 pub(super) async fn start(

@@ -11,7 +11,7 @@ use docket_store::employees::{self, Employee};
 use secrecy::SecretString;
 
 use crate::passwords;
-use crate::tenants::{ServedTenant, Tenants};
+use crate::tenancy::{ServedTenant, Tenants};
 
 /// The password of every sample user.
 pub const PASSWORD: &str = "docket-sample-1";

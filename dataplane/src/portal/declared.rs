@@ -7,7 +7,7 @@ use docket_portal::declared::{Faulty, Unserved};
 use docket_store::{Connection, StoreError, contacts};
 
 use super::session::Viewer;
-use crate::tenants::UNKNOWN_CUSTOMER;
+use crate::tenancy::UNKNOWN_CUSTOMER;
 
 /// The webhooks that are declared and not served.
 pub(super) fn unserved(viewer: &Viewer) -> Unserved {

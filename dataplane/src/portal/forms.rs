@@ -15,7 +15,7 @@ use crate::api::error::ApiError;
 use crate::api::fields::Fields;
 use crate::api::request::FromFields;
 use crate::api::state::ApiState;
-use crate::tenants::ServedTenant;
+use crate::tenancy::ServedTenant;
 
 /// A form that a page of the viewer's session has sent.
 pub struct Posted<F> {

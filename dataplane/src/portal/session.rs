@@ -17,7 +17,7 @@ use crate::api::error::ApiError;
 use crate::api::host::{HostKind, host};
 use crate::api::state::ApiState;
 use crate::api::tenant::Addressed;
-use crate::tenants::ServedTenant;
+use crate::tenancy::ServedTenant;
 
 /// The tenant of a page: by the host alone.
 pub(super) fn tenant_of(parts: &Parts, state: &ApiState) -> Result<Arc<ServedTenant>, ApiError> {

@@ -27,7 +27,7 @@ use crate::api::origin::origin;
 use crate::api::request::request;
 use crate::api::state::ApiState;
 use crate::api::writes::{Done, Write};
-use crate::tenants::ServedTenant;
+use crate::tenancy::ServedTenant;
 
 request! {
     /// The fields of the sign-in form.

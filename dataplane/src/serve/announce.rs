@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::Role;
 use crate::rates::Rates;
-use crate::tenants::{Revisions, Tenants};
+use crate::tenancy::{Revisions, Tenants};
 
 /// The roles in which a process serves requests of a tenant's users, which its limits count.
 const CALLED: [&str; 2] = [Role::Api.as_str(), Role::Portal.as_str()];

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use docket::delivery::outbox::Outbox;
 use docket::detector::{Detector, PLACES};
 use docket::telemetry::Metrics;
-use docket::tenants::{HeldWebhooks, ServedTenant, Tenants};
+use docket::tenancy::{HeldWebhooks, ServedTenant, Tenants};
 use docket_crds::TenantConfig;
 use docket_egress::Trust;
 use docket_program::clock::{Clock, ManualClock};

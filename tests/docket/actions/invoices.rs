@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use docket::delivery::outbox::Outbox;
 use docket::detector::detect_invoices::{BATCH, Detected, count_waiting, detect_invoices};
-use docket::tenants::{HeldWebhooks, ServedTenant};
+use docket::tenancy::{HeldWebhooks, ServedTenant};
 use docket_crds::TenantConfig;
 use docket_domain::delivery::{LEASE, Status};
 use docket_domain::invoice::InvoiceFamily;

@@ -7,7 +7,7 @@ use docket::actions::choice::Choice;
 use docket::actions::resend::{self, Many, Progress, Stopped};
 use docket::actions::set_aside::{self, Aside};
 use docket::actions::{By, Refusal};
-use docket::tenants::{HeldWebhooks, Webhooks};
+use docket::tenancy::{HeldWebhooks, Webhooks};
 use docket_crds::EventCode;
 use docket_domain::delivery::{DeliveryId, Status};
 use docket_program::clock::Clock;

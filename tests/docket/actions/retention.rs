@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docket::delivery::upkeep::retention::Retention;
-use docket::tenants::{HeldWebhooks, ServedTenant, Tenants};
+use docket::tenancy::{HeldWebhooks, ServedTenant, Tenants};
 use docket_crds::TenantConfig;
 use docket_domain::delivery::Status;
 use docket_egress::Trust;

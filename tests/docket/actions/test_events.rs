@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use docket::actions::Refusal;
 use docket::actions::test_event::send_test;
-use docket::tenants::{HeldWebhooks, Webhooks};
+use docket::tenancy::{HeldWebhooks, Webhooks};
 use docket_crds::{EventCode, WebhookConfig};
 use docket_program::clock::Clock;
 use docket_rig::on_both_databases;

@@ -19,8 +19,8 @@ use super::finish::Finish;
 use super::lease::Leases;
 use super::send;
 use super::settle::{Claimed, Settle, ToSettle, UNKNOWN_AGAIN};
-use crate::groups::{self, Groups, Turn, Work};
-use crate::tenants::{ServedTenant, Tenants};
+use crate::tenancy::groups::{self, Groups, Turn, Work};
+use crate::tenancy::{ServedTenant, Tenants};
 
 /// When deliveries are due again whose database is unavailable.
 const DATABASE_AWAY: Duration = Duration::from_secs(2);

@@ -11,7 +11,7 @@ use docket_store::events::{self, ToSend};
 use docket_store::{StoreError, Transaction, Writer};
 
 use crate::telemetry::Metrics;
-use crate::tenants::ServedTenant;
+use crate::tenancy::ServedTenant;
 
 /// Begins attempts.
 pub(super) struct Begin {

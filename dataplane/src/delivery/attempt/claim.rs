@@ -23,9 +23,9 @@ use crate::delivery::admission::{self, Admission};
 use crate::delivery::outbox::Outbox;
 use crate::delivery::upkeep::overdue;
 use crate::delivery::upkeep::report::Active;
-use crate::groups::Groups;
 use crate::telemetry::{Call, Jobs, Metrics, Running};
-use crate::tenants::Tenants;
+use crate::tenancy::Tenants;
+use crate::tenancy::groups::Groups;
 
 /// How long to wait before the next claim when the schedule is unavailable.
 const SCHEDULE_AWAY: Duration = Duration::from_secs(1);

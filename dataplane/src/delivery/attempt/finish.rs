@@ -15,8 +15,8 @@ use tokio_util::task::TaskTracker;
 use super::begin::Attempt;
 use super::settle::{Claimed, Settle, ToSettle};
 use crate::delivery::upkeep::report::Active;
-use crate::groups::{self, Groups, Turn, Work};
 use crate::telemetry::Metrics;
+use crate::tenancy::groups::{self, Groups, Turn, Work};
 
 /// How long to retry while the database is unavailable; then the outcome is lost.
 const DATABASE_LOST: Duration = Duration::from_secs(5 * 60);

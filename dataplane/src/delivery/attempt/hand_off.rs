@@ -24,7 +24,7 @@ use crate::delivery::admission::{Admission, SavePermits};
 use crate::delivery::outbox::{Outbox, Ticket};
 use crate::delivery::upkeep::sweep;
 use crate::telemetry::Metrics;
-use crate::tenants::ServedTenant;
+use crate::tenancy::ServedTenant;
 
 /// The number of slots that a group reserves if it has fewer save permits: it reserves them before the schedule says how many deliveries
 /// are claimed, and must not keep them from other tenants.

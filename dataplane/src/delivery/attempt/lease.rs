@@ -15,7 +15,7 @@ use docket_store::deliveries::{self, Held, Lease};
 use docket_store::stores::Store;
 
 use crate::telemetry::{LeasePart, Metrics};
-use crate::tenants::Tenants;
+use crate::tenancy::Tenants;
 
 // A claim sends no message, so other workers have to look before it expires.
 const _: () = assert!(LEASE.as_millis() >= LOOK_EVERY.as_millis());

@@ -9,7 +9,7 @@ use super::lease::KeptLease;
 use crate::delivery::admission::{SavePermit, Slot};
 use crate::delivery::outbox::Outbox;
 use crate::telemetry::{Call, Metrics};
-use crate::tenants::Tenants;
+use crate::tenancy::Tenants;
 
 /// When a delivery is due again whose webhook or tenant this process may not know yet.
 pub(super) const UNKNOWN_AGAIN: Duration = Duration::from_secs(30);

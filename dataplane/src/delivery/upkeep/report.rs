@@ -11,9 +11,9 @@ use docket_program::clock::Clock;
 use docket_store::{Connection, StoreError, contacts, health};
 use tokio_util::sync::CancellationToken;
 
-use crate::rounds::{Lane, Rounds};
 use crate::telemetry::{Metrics, Task};
-use crate::tenants::{ServedTenant, Tenants, UNKNOWN_CUSTOMER};
+use crate::tenancy::rounds::{Lane, Rounds};
+use crate::tenancy::{ServedTenant, Tenants, UNKNOWN_CUSTOMER};
 
 /// How often the health of tenants with attempts is published.
 const EVERY: Duration = Duration::from_secs(5);

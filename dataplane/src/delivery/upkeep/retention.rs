@@ -11,10 +11,10 @@ use docket_program::clock::{Clock, millis};
 use docket_store::{StoreError, audit, retention};
 use tokio_util::sync::CancellationToken;
 
-use crate::rounds::{Lane, Rounds};
-use crate::seen::Seen;
 use crate::telemetry::{Metrics, Reader, Task};
-use crate::tenants::{ServedTenant, Tenants};
+use crate::tenancy::rounds::{Lane, Rounds};
+use crate::tenancy::seen::Seen;
+use crate::tenancy::{ServedTenant, Tenants};
 
 /// Deliveries or audit entries per transaction while saves must not be delayed, and in a hurry.
 const BATCHES: (i64, i64) = (50, 200);

@@ -27,9 +27,9 @@ use docket_store::deliveries::Dead;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::rounds::{Ended, Rounds};
 use crate::telemetry::{Metrics, Reader, Task};
-use crate::tenants::{SOURCE_LAG, ServedTenant, Tenants};
+use crate::tenancy::rounds::{Ended, Rounds};
+use crate::tenancy::{SOURCE_LAG, ServedTenant, Tenants};
 use rebuild::Rebuild;
 use scan::{Extent, Found, Scan, Sweep, Swept, UNSEEN};
 use tenant_sweep::TenantSweep;

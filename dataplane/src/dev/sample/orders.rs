@@ -24,7 +24,7 @@ use crate::actions::Versions;
 use crate::actions::add_note::{Note, add_note};
 use crate::actions::export_order::Exported;
 use crate::actions::save_order::save_order;
-use crate::tenants::ServedTenant;
+use crate::tenancy::ServedTenant;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 /// When the sample orders were exported.

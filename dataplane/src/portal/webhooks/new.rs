@@ -21,7 +21,7 @@ use crate::api::state::ApiState;
 use crate::portal::forms::Posted;
 use crate::portal::session::Viewer;
 use crate::portal::writes::{Declared, Found, NotWritten, Writes};
-use crate::tenants::ServedTenant;
+use crate::tenancy::ServedTenant;
 
 /// The fewest characters of a secret that a user chooses.
 const MIN_SECRET: usize = 16;

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use super::editor::Editor;
 use crate::portal::writes::Declared;
-use crate::tenants::Revisions;
+use crate::tenancy::Revisions;
 
 /// How long a page waits until a change is served: of a folder, and of a cluster, where the operator compiles it.
 const MAX_WAIT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(20));

@@ -10,7 +10,7 @@ use crate::api::times::timestamp;
 use crate::portal::declared;
 use crate::portal::session::Viewer;
 use crate::portal::writes::Declared;
-use crate::tenants;
+use crate::tenancy;
 
 /// The page of a webhook that is declared and not served.
 pub(super) fn unserved(
@@ -53,7 +53,7 @@ pub(super) async fn shown(
         let health = healths.remove(&webhook.uid).unwrap_or_default();
         // Why it can't work, then what may be a mistake.
         let mut faults = faults.remove(&webhook.uid).unwrap_or_default();
-        faults.extend(tenants::warnings(webhook));
+        faults.extend(tenancy::warnings(webhook));
         let takes = |code: &EventCode| viewer.caller.tenant.webhooks().takes(webhook, *code);
         Webhook {
             full_name: webhook.full_name(),

@@ -26,7 +26,7 @@ use crate::actions::save_order::NewOrder;
 use crate::delivery::attempt::HandedOff;
 use crate::delivery::saves::CreateOrders;
 use crate::delivery::upkeep::sweep::Sweeper;
-use crate::tenants::{HeldWebhooks, ServedTenant};
+use crate::tenancy::{HeldWebhooks, ServedTenant};
 
 struct Rig {
     time: ManualClock,

@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use serde_json::json;
 
 use super::*;
-use crate::tenants::HeldWebhooks;
+use crate::tenancy::HeldWebhooks;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 

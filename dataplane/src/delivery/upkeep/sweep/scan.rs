@@ -16,7 +16,7 @@ use jiff::Timestamp;
 
 use crate::delivery::upkeep::report;
 use crate::telemetry::Metrics;
-use crate::tenants::{SOURCE_LAG, ServedTenant, Tenants};
+use crate::tenancy::{SOURCE_LAG, ServedTenant, Tenants};
 
 /// Rows per page.
 const PAGE: i64 = 500;

@@ -6,8 +6,8 @@ use docket_domain::delivery::DeliveryId;
 use docket_store::{DatabaseState, StoreError};
 
 use super::scan::Found;
-use crate::rounds::Lane;
-use crate::seen::Seen;
+use crate::tenancy::rounds::Lane;
+use crate::tenancy::seen::Seen;
 
 /// The pause between two parts of a tenant's sweep, so that 5,000 deliveries a second are scheduled. While the tenant has as many in the
 /// schedule as it may, it doubles up to the longest.

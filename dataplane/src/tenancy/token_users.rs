@@ -9,9 +9,9 @@ use docket_program::clock::Clock;
 use docket_store::{Connection, StoreError, contacts, employees};
 use parking_lot::Mutex;
 
-use crate::lookups::{Lookup, Lookups};
 use crate::telemetry::{Jobs, Metrics};
-use crate::tenants::{ServedTenant, Tenants};
+use crate::tenancy::lookups::{Lookup, Lookups};
+use crate::tenancy::{ServedTenant, Tenants};
 
 /// A copy is used for this long from the beginning of its query, in milliseconds.
 const FRESH_MS: i64 = 5_000;
@@ -21,7 +21,7 @@ const SKEW_MS: i64 = 5_000;
 const MAX_COPIES: usize = 10_000;
 
 /// Copies of users that have tokens, read when they are needed.
-pub struct Owners {
+pub struct TokenUsers {
     clock: Clock,
     reads: Arc<Lookups<User>>,
     copies: Mutex<HashMap<(Arc<str>, User), Copied>>,
@@ -48,7 +48,7 @@ impl Copied {
     }
 }
 
-impl Owners {
+impl TokenUsers {
     /// Without copies.
     pub fn new(clock: Clock, tenants: &Arc<Tenants>, metrics: &Arc<Metrics>) -> Self {
         Self { reads: Lookups::new(clock.clone(), tenants, metrics), clock, copies: Mutex::default() }
@@ -138,7 +138,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tenants::HeldWebhooks;
+    use crate::tenancy::HeldWebhooks;
 
     const KEY: Key<'static> = Key { kid: "k1", secret: &[7; 32] };
     const EMAIL: &str = "ada@one.example";
@@ -148,7 +148,7 @@ mod tests {
         time: ManualClock,
         clock: Clock,
         tenant: Arc<ServedTenant>,
-        owners: Owners,
+        users: TokenUsers,
         folder: PathBuf,
     }
 
@@ -161,7 +161,8 @@ mod tests {
 
     impl Rig {
         async fn new(name: &str) -> Self {
-            let folder = std::env::temp_dir().join(format!("docket-owners-{name}-{}", std::process::id()));
+            let folder =
+                std::env::temp_dir().join(format!("docket-token-users-{name}-{}", std::process::id()));
             std::fs::create_dir_all(&folder).expect("writable");
             let config: TenantConfig = serde_json::from_value(json!({
                 "uid": "uid-a", "namespace": "default", "name": "acme", "clientCode": "ACME", "subdomains": [], "apiKeys": [],
@@ -174,8 +175,8 @@ mod tests {
             let tenant = Arc::new(ServedTenant::new(config, store, held, &Trust::none(), None));
             let time = ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time"));
             let clock = Clock::Manual(time.clone());
-            let owners = Owners::new(clock.clone(), &Arc::default(), &Arc::default());
-            let rig = Self { time, clock, tenant, owners, folder };
+            let users = TokenUsers::new(clock.clone(), &Arc::default(), &Arc::default());
+            let rig = Self { time, clock, tenant, users, folder };
             let mut transaction = rig.tenant.store.begin(&rig.clock).await.expect("a schema");
             contacts::insert_customer(&mut transaction, "C-1", "One", 0).await.expect("inserts");
             let ada = Contact {
@@ -208,7 +209,7 @@ mod tests {
 
         async fn takes(&self, token: &str) -> Result<bool, StoreError> {
             let verified = verify(token, &[KEY], "uid-a", self.clock.now()).expect("a good token");
-            self.owners.is_current(&self.tenant, &verified).await
+            self.users.is_current(&self.tenant, &verified).await
         }
 
         async fn assert_takes(&self, token: &str, taken: bool, what: &str) {
@@ -270,7 +271,7 @@ mod tests {
         let rig = Rig::new("future").await;
         let key = (Arc::clone(&rig.tenant.uid), User::Contact("11".into()));
         let at_ms = rig.clock.now_ms() + 1;
-        rig.owners.copies.lock().insert(key, Copied { owner: None, at_ms });
+        rig.users.copies.lock().insert(key, Copied { owner: None, at_ms });
         let token = rig.token().await;
         rig.assert_takes(&token, true, "the clock was set back since").await;
     }
@@ -281,8 +282,8 @@ mod tests {
         let at_ms = rig.clock.now_ms();
         for number in 0..MAX_COPIES + 10 {
             let key = (Arc::clone(&rig.tenant.uid), User::Contact(number.to_string()));
-            rig.owners.keep(key, Copied { owner: None, at_ms });
+            rig.users.keep(key, Copied { owner: None, at_ms });
         }
-        assert_eq!(rig.owners.copies.lock().len(), 10);
+        assert_eq!(rig.users.copies.lock().len(), 10);
     }
 }

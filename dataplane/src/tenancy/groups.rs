@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::telemetry::{Jobs, Metrics};
-use crate::tenants::{ServedTenant, Tenants};
+use crate::tenancy::{ServedTenant, Tenants};
 
 /// A group is gathered when the other tasks have run so often without adding a job. Threads run them, so once is too few.
 const QUIET: u32 = 4;
@@ -321,7 +321,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tenants::HeldWebhooks;
+    use crate::tenancy::HeldWebhooks;
 
     /// A tenant with a database of its own, which is never opened.
     fn tenant(uid: &str) -> Arc<ServedTenant> {

@@ -9,9 +9,9 @@ use docket_program::clock::Clock;
 use docket_store::{Connection, StoreError};
 use tokio::sync::oneshot;
 
-use crate::groups::{self, Groups, Turn, Work};
 use crate::telemetry::{Jobs, Metrics};
-use crate::tenants::{ServedTenant, Tenants};
+use crate::tenancy::groups::{self, Groups, Turn, Work};
+use crate::tenancy::{ServedTenant, Tenants};
 
 /// How long a read may take once it has a connection, until the requests that wait for it are refused.
 const READ_TIME: Duration = Duration::from_secs(3);
@@ -120,7 +120,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tenants::HeldWebhooks;
+    use crate::tenancy::HeldWebhooks;
 
     /// Finds even numbers.
     struct Even;

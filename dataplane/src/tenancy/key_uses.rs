@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::telemetry::{Metrics, Task};
-use crate::tenants::{ServedTenant, Tenants};
+use crate::tenancy::{ServedTenant, Tenants};
 
 /// How often the uses are stored. An idle tenant has none, and costs no connection.
 const EVERY: Duration = Duration::from_secs(300);
@@ -108,7 +108,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tenants::HeldWebhooks;
+    use crate::tenancy::HeldWebhooks;
 
     fn tenant(folder: &std::path::Path, uid: &str) -> Arc<ServedTenant> {
         let config = json!({
