@@ -23,6 +23,9 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::access::passwords::Passwords;
+use crate::access::rates::Rates;
+use crate::access::throttle::Throttle;
 use crate::api::body::Bodies;
 use crate::api::host::Hosts;
 use crate::api::state::ApiState;
@@ -36,16 +39,13 @@ use crate::delivery::upkeep::retention::Retention;
 use crate::delivery::upkeep::sweep::Sweeper;
 use crate::detector::Detector;
 use crate::listeners::{self, Serves};
-use crate::passwords::Passwords;
 use crate::platform::reviews::Reviews;
-use crate::rates::Rates;
 use crate::readiness::Readiness;
 use crate::telemetry::{Metrics, Task};
 use crate::tenancy::key_uses::KeyUses;
 use crate::tenancy::lookups::Lookups;
 use crate::tenancy::token_users::TokenUsers;
 use crate::tenancy::{Activation, LocalReceiver, Tenants};
-use crate::throttle::Throttle;
 
 /// Maximum number of concurrent attempts, over all tenants.
 const SLOTS: usize = 1024;

@@ -7,7 +7,7 @@
 //! * [`delivery`]: webhooks out, from the save to the history; [`detector`]: the invoices that other programs insert
 //! * [`actions`]: what the service does, free of HTTP
 //! * [`tenancy`]: the tenants that are served, and what is done together for one of them
-//! * [`passwords`], [`throttle`]: what sign-in needs
+//! * [`access`]: what a caller may try, and how often
 //! * [`readiness`], [`telemetry`]: what the process reports about itself; [`audit`]: who did what
 //! * [`redis`], [`wake`]: how a process reaches Redis, and a command a running `docket dev`
 //!
@@ -17,6 +17,7 @@
 // A handler awaits what an action awaits, and so on down to the statement: the compiler follows that chain of futures.
 #![recursion_limit = "256"]
 
+pub mod access;
 pub mod actions;
 pub mod api;
 pub mod app;
@@ -27,14 +28,11 @@ pub mod delivery;
 pub mod detector;
 pub mod dev;
 pub mod listeners;
-pub mod passwords;
 pub mod platform;
 pub mod portal;
-pub mod rates;
 pub mod readiness;
 pub mod redis;
 pub mod serve;
 pub mod telemetry;
 pub mod tenancy;
-pub mod throttle;
 pub mod wake;

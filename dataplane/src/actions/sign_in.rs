@@ -11,11 +11,11 @@ use docket_store::audit::{self, SignedIn};
 use docket_store::{StoreError, contacts, employees};
 use secrecy::SecretString;
 
-use crate::passwords::{Guests, Passwords};
-use crate::rates::{OverLimit, Rates};
+use crate::access::passwords::{Guests, Passwords};
+use crate::access::rates::{OverLimit, Rates};
+use crate::access::throttle::{Guess, KNOWN_MS, Throttle, TryLater};
 use crate::telemetry::Metrics;
 use crate::tenancy::{AtLimit, ServedTenant};
-use crate::throttle::{Guess, KNOWN_MS, Throttle, TryLater};
 
 /// How many users and addresses are learned from a tenant's audit at most, the last ones: one tenant fills no memory with its own.
 const MOST_LEARNED: i64 = 2_000;

@@ -18,9 +18,9 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::problem_type::ProblemType;
+use crate::access::rates::OverLimit;
 use crate::actions::sign_in::SignInError;
 use crate::actions::{MovedOn, Refusal};
-use crate::rates::OverLimit;
 
 /// Why a request failed.
 pub enum ApiError {

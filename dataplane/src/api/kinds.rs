@@ -12,7 +12,7 @@ use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{Ref, RefOr, Schema};
 
 use super::fields::{Kind, Place, Sent};
-use crate::passwords::MAX_PASSWORD_CHARS;
+use crate::access::passwords::MAX_PASSWORD_CHARS;
 
 /// A work order's number.
 pub type WorkOrderNumber = Line<32>;

@@ -9,20 +9,20 @@ use docket_program::clock::Clock;
 
 use super::body::Bodies;
 use super::host::Hosts;
+use crate::access::passwords::Passwords;
+use crate::access::rates::Rates;
+use crate::access::throttle::Throttle;
 use crate::actions::read_order::ById;
 use crate::actions::sign_in::SignIn;
 use crate::audit::Audit;
 use crate::delivery::outbox::Outbox;
 use crate::delivery::saves::CreateOrders;
-use crate::passwords::Passwords;
-use crate::rates::Rates;
 use crate::readiness::Readiness;
 use crate::telemetry::Metrics;
 use crate::tenancy::Tenants;
 use crate::tenancy::key_uses::KeyUses;
 use crate::tenancy::lookups::Lookups;
 use crate::tenancy::token_users::TokenUsers;
-use crate::throttle::Throttle;
 
 /// The state that request handlers share.
 pub struct ApiState {

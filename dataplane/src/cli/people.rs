@@ -13,8 +13,8 @@ use secrecy::SecretString;
 
 use super::audit::entry;
 use super::tenant::{IfNew, open};
+use crate::access::passwords::{self, MAX_PASSWORD_CHARS};
 use crate::args::{ContactCommand, CustomerCommand, EmployeeCommand, TenantArguments};
-use crate::passwords::{self, MAX_PASSWORD_CHARS};
 
 /// Characters of a password at least.
 const MIN_PASSWORD_CHARS: usize = 8;

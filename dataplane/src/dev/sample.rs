@@ -10,7 +10,7 @@ use docket_store::contacts::{self, Contact};
 use docket_store::employees::{self, Employee};
 use secrecy::SecretString;
 
-use crate::passwords;
+use crate::access::passwords;
 use crate::tenancy::{ServedTenant, Tenants};
 
 /// The password of every sample user.

@@ -6,8 +6,8 @@ use docket_board::{Board, HEARTBEAT};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::access::rates::Rates;
 use crate::args::Role;
-use crate::rates::Rates;
 use crate::tenancy::{Revisions, Tenants};
 
 /// The roles in which a process serves requests of a tenant's users, which its limits count.

@@ -6,11 +6,11 @@ use utoipa::openapi::header::{Header, HeaderBuilder};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response};
 
+use crate::access::rates::OverLimit;
 use crate::actions::MovedOn;
 use crate::api::body::LIMIT;
 use crate::api::error::ApiError;
 use crate::api::idempotency;
-use crate::rates::OverLimit;
 
 /// An error response that many operations have, as a component of its own.
 pub(super) struct Refused {
