@@ -1,32 +1,20 @@
 //! All routes of the API, on one screen.
 
 pub mod auth;
-pub mod body;
 pub mod caller;
 mod docs;
-pub mod error;
-pub mod fields;
-pub mod host;
 pub mod idempotency;
-pub mod if_match;
 pub mod invoices;
-pub mod kinds;
 pub mod management;
 pub mod middleware;
 pub mod notes;
 pub mod openapi;
 pub mod orders;
-pub mod origin;
-pub mod paging;
-pub mod problem_type;
 pub mod processes;
-pub mod request;
 pub mod state;
 pub mod swagger;
 pub mod tenant;
-pub mod times;
 pub mod webhook_logs;
-pub mod words;
 pub mod writes;
 
 use std::sync::Arc;
@@ -37,8 +25,8 @@ use axum::middleware::{Next, from_fn};
 use axum::routing::{get, post};
 use http::request::Parts;
 
-use error::ApiError;
-use host::{HostKind, host};
+use crate::http::error::ApiError;
+use crate::http::host::{HostKind, host};
 use state::ApiState;
 
 const DOCS_OFF: ApiError =

@@ -3,7 +3,7 @@
 //! * [`app`]: the composition root, which starts the parts of a process. The modes choose the parts: [`dev`], the embedded
 //!   mode, and [`serve`], one of many processes. [`args`] is the command line, [`cli`] the commands beside the servers.
 //! * [`listeners`]: what a process serves on each port: [`api`], the API; [`portal`], the pages of the administration; [`platform`], the
-//!   API for the platform's staff, without payloads
+//!   API for the platform's staff, without payloads. [`mod@http`]: how all three read and refuse requests
 //! * [`delivery`]: webhooks out, from the save to the history; [`detector`]: the invoices that other programs insert
 //! * [`actions`]: what the service does, free of HTTP
 //! * [`tenancy`]: the tenants that are served, and what is done together for one of them
@@ -27,6 +27,7 @@ pub mod cli;
 pub mod delivery;
 pub mod detector;
 pub mod dev;
+pub mod http;
 pub mod listeners;
 pub mod platform;
 pub mod portal;

@@ -10,10 +10,10 @@ use axum::routing::get;
 use docket_listener::protection::protected;
 use http::request::Parts;
 
-use crate::api::error::ApiError;
 use crate::api::middleware::{self, Responses};
 use crate::api::state::ApiState;
 use crate::api::{self, openapi};
+use crate::http::error::ApiError;
 use crate::platform;
 use crate::platform::reviews::Reviews;
 use crate::portal::{self, PAGES, Portal};

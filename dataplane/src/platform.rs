@@ -31,21 +31,21 @@ use self::reviews::{Reviews, Right};
 use crate::actions::choice::Choice;
 use crate::actions::resend::{Many, Progress, progress};
 use crate::actions::set_aside::Aside;
-use crate::api::body::{Json, OfTenant, json_bytes};
 use crate::api::caller::{Principal, bearer};
-use crate::api::error::ApiError;
-use crate::api::fields::Fields;
-use crate::api::kinds::{DeliveryIdText, Line, ResendIdText, Whole};
 use crate::api::middleware::{self, Responses};
-use crate::api::origin::origin;
-use crate::api::request::{FromBody, FromFields, Query, request};
 use crate::api::state::ApiState;
-use crate::api::times::DateOrTime;
 use crate::api::webhook_logs::answers::{DeliveryPage, EventWord};
 use crate::api::webhook_logs::resends::answers::ResendState;
 use crate::api::webhook_logs::test_events::send_test;
 use crate::api::webhook_logs::{DeliverySearch, find, resends, set_aside, waits};
 use crate::api::writes::Write;
+use crate::http::body::{Json, OfTenant, json_bytes};
+use crate::http::error::ApiError;
+use crate::http::fields::Fields;
+use crate::http::kinds::{DeliveryIdText, Line, ResendIdText, Whole};
+use crate::http::origin::origin;
+use crate::http::request::{FromBody, FromFields, Query, request};
+use crate::http::times::DateOrTime;
 use crate::tenancy::ServedTenant;
 
 /// The most bytes of a request's body.

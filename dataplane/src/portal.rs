@@ -27,9 +27,9 @@ use axum::{Extension, Router};
 use docket_portal::{ICON, ROOT, SCRIPT, STYLES, message};
 use http::{HeaderValue, header};
 
-use crate::api::error::{ApiError, Unnumbered};
 use crate::api::middleware::{self, Pages};
 use crate::api::state::ApiState;
+use crate::http::error::{ApiError, Unnumbered};
 pub use cookies::Cookies;
 pub use writes::{Documents, Objects, Writer, Writes};
 

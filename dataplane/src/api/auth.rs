@@ -10,15 +10,15 @@ use utoipa::ToSchema;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{AdditionalProperties, Schema};
 
-use super::body::{Json, SIGN_IN_LIMIT, json_bytes};
-use super::error::{ApiError, ProblemBody};
-use super::fields::Fields;
-use super::kinds::{ClientCodeText, Line, Password};
-use super::origin::origin;
-use super::request::{FromFields, object, request};
 use super::state::ApiState;
 use super::tenant::{Addressed, AtTenant};
 use crate::actions::sign_in::{Credentials, Issued, SignInError};
+use crate::http::body::{Json, SIGN_IN_LIMIT, json_bytes};
+use crate::http::error::{ApiError, ProblemBody};
+use crate::http::fields::Fields;
+use crate::http::kinds::{ClientCodeText, Line, Password};
+use crate::http::origin::origin;
+use crate::http::request::{FromFields, object, request};
 use crate::tenancy::ServedTenant;
 
 request! {

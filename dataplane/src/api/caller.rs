@@ -11,12 +11,12 @@ use docket_store::{Connection, StoreError, contacts, employees};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 
-use super::body::OfTenant;
-use super::error::ApiError;
-use super::origin::origin;
 use super::state::ApiState;
 use super::tenant::Addressed;
 use crate::actions::By;
+use crate::http::body::OfTenant;
+use crate::http::error::ApiError;
+use crate::http::origin::origin;
 use crate::tenancy::{ServedTenant, Webhooks};
 
 /// Who a request acts for, and at which tenant: what reads, writes and the audit need to know.

@@ -12,9 +12,9 @@ use http::request::Parts;
 use http::{HeaderValue, header};
 use tokio::sync::OnceCell;
 
-use super::error::ApiError;
-use super::origin::origin;
 use super::state::ApiState;
+use crate::http::error::ApiError;
+use crate::http::origin::origin;
 
 /// No script, nothing from elsewhere, no frames.
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; \

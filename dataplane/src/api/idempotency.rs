@@ -11,11 +11,11 @@ use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 
-use super::body::json_response;
 use super::caller::Principal;
-use super::error::ApiError;
-use super::if_match::tagged;
 use super::state::ApiState;
+use crate::http::body::json_response;
+use crate::http::error::ApiError;
+use crate::http::if_match::tagged;
 
 /// The header of a request that may be repeated.
 pub const HEADER: &str = "Idempotency-Key";

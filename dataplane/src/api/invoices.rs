@@ -9,15 +9,15 @@ use jiff::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::body::Json;
 use super::caller::Caller;
-use super::error::ApiError;
-use super::kinds::{InvoiceNumber, WorkOrderNumber};
-use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
-use super::request::{Query, request};
 use super::state::ApiState;
-use super::times::{DateOrTime, Time, time};
-use super::words::word_schema;
+use crate::http::body::Json;
+use crate::http::error::ApiError;
+use crate::http::kinds::{InvoiceNumber, WorkOrderNumber};
+use crate::http::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
+use crate::http::request::{Query, request};
+use crate::http::times::{DateOrTime, Time, time};
+use crate::http::words::word_schema;
 
 word_schema!(
     /// The family of a work order that has invoices: [`InvoiceFamily`].

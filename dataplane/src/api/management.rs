@@ -8,9 +8,9 @@ use docket_listener::client::Proxies;
 use http::request::Parts;
 use http::{HeaderValue, StatusCode, header};
 
-use super::error::ApiError;
-use super::origin::origin;
 use super::state::ApiState;
+use crate::http::error::ApiError;
+use crate::http::origin::origin;
 
 /// GET /readyz: 200 once nothing is missing, otherwise 503 with what is.
 pub async fn readyz(State(state): State<Arc<ApiState>>) -> Response {

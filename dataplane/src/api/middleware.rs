@@ -13,11 +13,11 @@ use docket_program::random;
 use http::{HeaderName, HeaderValue, header};
 use tracing::Instrument;
 
-use super::body::OfTenant;
-use super::error::{ApiError, Unnumbered};
-use super::host::{HostKind, host};
-use super::origin::RequestId;
 use super::state::ApiState;
+use crate::http::body::OfTenant;
+use crate::http::error::{ApiError, Unnumbered};
+use crate::http::host::{HostKind, host};
+use crate::http::origin::RequestId;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 

@@ -15,19 +15,19 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
-use super::body::Json;
 use super::caller::Caller;
-use super::error::{ApiError, ProblemBody};
-use super::fields::{Kind, Place, Sent};
 use super::idempotency::IdempotencyKey;
-use super::kinds::{LineItem, MilestoneCode, WorkOrderKeyText, of_order};
-use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
-use super::request::{Query, request};
 use super::state::ApiState;
-use super::times::{DateOrTime, Time, time};
-use super::words::word_schema;
 use super::writes::{Call, Done};
 use crate::actions::add_note::{Note, add_note};
+use crate::http::body::Json;
+use crate::http::error::{ApiError, ProblemBody};
+use crate::http::fields::{Kind, Place, Sent};
+use crate::http::kinds::{LineItem, MilestoneCode, WorkOrderKeyText, of_order};
+use crate::http::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
+use crate::http::request::{Query, request};
+use crate::http::times::{DateOrTime, Time, time};
+use crate::http::words::word_schema;
 
 type ReportText = Text<4000>;
 

@@ -25,8 +25,8 @@ use self::responses::{
     precondition_failed,
 };
 use self::samples::Samples;
-use super::error::ProblemBody;
 use super::idempotency;
+use crate::http::error::ProblemBody;
 
 /// The section about the legacy host.
 const LEGACY_HOST: &str = "The older API has its own host, which the platform operator may enable. It ignores X-Api-Key. POST /Session/Create requires `clientCode`, which \
@@ -73,7 +73,7 @@ POST /Employee/SignIn, the webhook logs, and this documentation.";
     components(schemas(
         ProblemBody,
         docket_orders::Problem,
-        super::paging::Cursor,
+        crate::http::paging::Cursor,
         super::webhook_logs::answers::DeadLetterState
     ))
 )]

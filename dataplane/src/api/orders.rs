@@ -18,20 +18,20 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use utoipa::openapi::{Ref, RefOr, Schema};
 
-use super::body::{Json, ORDER_LIMIT};
 use super::caller::Caller;
-use super::error::{ApiError, ProblemBody};
 use super::idempotency::IdempotencyKey;
-use super::if_match::{IfMatch, tagged};
-use super::kinds::{Line, WebOrderIdText};
-use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
-use super::request::{FromBody, Query, request};
 use super::state::ApiState;
-use super::times::{DateOrTime, Time, time};
 use super::writes::{Call, Done, body_of};
 use crate::actions::Versions;
 use crate::actions::export_order::{Exported, export_order, work_orders_of};
 use crate::actions::save_order::{Saved, save_order};
+use crate::http::body::{Json, ORDER_LIMIT};
+use crate::http::error::{ApiError, ProblemBody};
+use crate::http::if_match::{IfMatch, tagged};
+use crate::http::kinds::{Line, WebOrderIdText};
+use crate::http::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
+use crate::http::request::{FromBody, Query, request};
+use crate::http::times::{DateOrTime, Time, time};
 use answers::{ExportAnswer, OrderState, SaveAnswer};
 
 impl FromBody for SaveRequest {

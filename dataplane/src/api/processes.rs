@@ -10,15 +10,15 @@ use jiff::civil::Date;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::body::Json;
 use super::caller::Caller;
-use super::error::ApiError;
-use super::kinds::{Line, WorkOrderNumber};
-use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
-use super::request::{Query, request};
 use super::state::ApiState;
-use super::times::{DateOrTime, Time, time};
-use super::words::word_schema;
+use crate::http::body::Json;
+use crate::http::error::ApiError;
+use crate::http::kinds::{Line, WorkOrderNumber};
+use crate::http::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
+use crate::http::request::{Query, request};
+use crate::http::times::{DateOrTime, Time, time};
+use crate::http::words::word_schema;
 
 word_schema!(
     /// The status of a service of process: [`ServiceStatus`].

@@ -7,8 +7,6 @@ use docket_listener::client::Proxies;
 use docket_listener::fair_share::FairShare;
 use docket_program::clock::Clock;
 
-use super::body::Bodies;
-use super::host::Hosts;
 use crate::access::passwords::Passwords;
 use crate::access::rates::Rates;
 use crate::access::throttle::Throttle;
@@ -17,6 +15,8 @@ use crate::actions::sign_in::SignIn;
 use crate::audit::Audit;
 use crate::delivery::outbox::Outbox;
 use crate::delivery::saves::CreateOrders;
+use crate::http::body::Bodies;
+use crate::http::host::Hosts;
 use crate::readiness::Readiness;
 use crate::telemetry::Metrics;
 use crate::tenancy::Tenants;

@@ -14,9 +14,9 @@ use sha2::{Digest, Sha256};
 use utoipa::openapi::OpenApi;
 use utoipa_swagger_ui::{Config, Url, serve};
 
-use super::body::json_response;
-use super::error::ApiError;
 use super::openapi;
+use crate::http::body::json_response;
+use crate::http::error::ApiError;
 
 /// Swagger UI has styles in its elements, and pictures in its styles.
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; form-action 'self'; \

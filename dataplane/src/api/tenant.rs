@@ -6,10 +6,10 @@ use axum::extract::FromRequestParts;
 use http::HeaderMap;
 use http::request::Parts;
 
-use super::body::OfTenant;
-use super::error::ApiError;
-use super::host::{HostKind, host};
 use super::state::ApiState;
+use crate::http::body::OfTenant;
+use crate::http::error::ApiError;
+use crate::http::host::{HostKind, host};
 use crate::tenancy::ServedTenant;
 
 /// How a request identifies its tenant.

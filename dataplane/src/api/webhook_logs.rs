@@ -19,15 +19,15 @@ use docket_store::walk::Page;
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 
-use super::body::Json;
 use super::caller::{Administrator, Principal};
-use super::error::{ApiError, ProblemBody};
-use super::kinds::{DeliveryIdText, HttpStatus, InvoiceNumber, Line, WebhookName, WorkOrderKeyText};
-use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
-use super::request::{Query, request};
 use super::state::ApiState;
-use super::times::DateOrTime;
 use crate::actions::wait;
+use crate::http::body::Json;
+use crate::http::error::{ApiError, ProblemBody};
+use crate::http::kinds::{DeliveryIdText, HttpStatus, InvoiceNumber, Line, WebhookName, WorkOrderKeyText};
+use crate::http::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
+use crate::http::request::{Query, request};
+use crate::http::times::DateOrTime;
 use crate::tenancy::ServedTenant;
 use answers::{DeadLetterState, DeliveryAnswer, DeliveryPage, DeliveryState, EventWord, FailureWord};
 

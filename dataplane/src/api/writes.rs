@@ -16,16 +16,16 @@ use docket_store::{StoreError, Transaction, audit, idempotency};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::body::json_response;
 use super::caller::{Caller, Principal};
-use super::error::ApiError;
 use super::idempotency::IdempotencyKey;
-use super::if_match::tagged;
-use super::request::FromBody;
 use super::state::ApiState;
 use crate::actions::Refusal;
 use crate::actions::save_order::{NewOrder, Saved, customer_of_new};
 use crate::delivery::saves::MakeToKeep;
+use crate::http::body::json_response;
+use crate::http::error::ApiError;
+use crate::http::if_match::tagged;
+use crate::http::request::FromBody;
 
 /// A request that writes. The caller is checked before the body is read.
 pub struct Call<C, B> {

@@ -6,8 +6,8 @@ use docket_store::orders::OrderHead;
 use serde::Serialize;
 
 use crate::actions::resend::remedy;
-use crate::api::times::{Time, time};
 use crate::api::webhook_logs::answers::{AttemptSummary, DeliverySummary};
+use crate::http::times::{Time, time};
 
 /// What became of an order or an invoice.
 #[derive(Serialize)]

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 
-use crate::api::error::ApiError;
+use crate::http::error::ApiError;
 
 /// How long an answer of the API server counts.
 const KEPT_FOR: Duration = Duration::from_secs(10);

@@ -15,13 +15,13 @@ use jiff::Timestamp;
 use super::forms::filled_in;
 use super::logs::status_of;
 use super::session::Viewer;
-use crate::api::error::ApiError;
-use crate::api::fields::Fields;
-use crate::api::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
-use crate::api::request::{FromFields, request};
 use crate::api::state::ApiState;
-use crate::api::times::{DateOrTime, timestamp};
-use crate::api::words::word_schema;
+use crate::http::error::ApiError;
+use crate::http::fields::Fields;
+use crate::http::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
+use crate::http::request::{FromFields, request};
+use crate::http::times::{DateOrTime, timestamp};
+use crate::http::words::word_schema;
 
 word_schema!(
     /// What an entry of the audit records: [`AuditEvent`].

@@ -6,7 +6,7 @@ use http::header::COOKIE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 
-use crate::api::error::ApiError;
+use crate::http::error::ApiError;
 
 /// The kind of the session's cookie. No header of a request decides it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

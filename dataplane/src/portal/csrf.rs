@@ -8,7 +8,7 @@ use http::uri::Authority;
 use sha2::Sha256;
 use url::Url;
 
-use crate::api::error::ApiError;
+use crate::http::error::ApiError;
 
 /// The token that the forms of a session carry. Only the session's pages can know it: scripts and other sites can't read the cookie.
 pub(super) fn csrf_of(session: &str) -> String {

@@ -11,8 +11,8 @@ use docket_portal::events::{self, Event};
 use jiff::Timestamp;
 
 use super::session::Viewer;
-use crate::api::error::ApiError;
 use crate::api::state::ApiState;
+use crate::http::error::ApiError;
 
 /// The customer of the samples.
 const CUSTOMER: &str = "C-1001";

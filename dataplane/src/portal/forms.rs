@@ -10,11 +10,11 @@ use http::request::Parts;
 use super::cookies::Cookies;
 use super::csrf::{check_origin, is_csrf_of};
 use super::session::{Refused, Viewer, tenant_of, to_sign_in};
-use crate::api::body::LIMIT;
-use crate::api::error::ApiError;
-use crate::api::fields::Fields;
-use crate::api::request::FromFields;
 use crate::api::state::ApiState;
+use crate::http::body::LIMIT;
+use crate::http::error::ApiError;
+use crate::http::fields::Fields;
+use crate::http::request::FromFields;
 use crate::tenancy::ServedTenant;
 
 /// A form that a page of the viewer's session has sent.

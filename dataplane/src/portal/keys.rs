@@ -9,9 +9,9 @@ use docket_portal::keys::{self, Key};
 use docket_store::key_uses;
 
 use super::session::Viewer;
-use crate::api::error::ApiError;
 use crate::api::state::ApiState;
-use crate::api::times::timestamp;
+use crate::http::error::ApiError;
+use crate::http::times::timestamp;
 
 /// GET /portal/keys.
 pub async fn get(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Result<Html<String>, ApiError> {

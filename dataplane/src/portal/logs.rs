@@ -17,16 +17,16 @@ use http::StatusCode;
 use super::forms::{Posted, filled_in};
 use super::session::Viewer;
 use crate::actions::set_aside::Aside;
-use crate::api::error::ApiError;
-use crate::api::fields::Fields;
-use crate::api::kinds::DeliveryIdText;
-use crate::api::request::{FromFields, request};
 use crate::api::state::ApiState;
-use crate::api::times::timestamp;
 use crate::api::webhook_logs::set_aside::one;
 use crate::api::webhook_logs::{self, DeliverySearch, Read, resends};
 use crate::api::writes::Write;
 use crate::delivery::attempt::send::{headers, mark_as_test};
+use crate::http::error::ApiError;
+use crate::http::fields::Fields;
+use crate::http::kinds::DeliveryIdText;
+use crate::http::request::{FromFields, request};
+use crate::http::times::timestamp;
 
 const NO_SUCH_DELIVERY: ApiError = ApiError::NotFound("There is no such delivery");
 

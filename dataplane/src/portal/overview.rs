@@ -16,9 +16,9 @@ use jiff::Timestamp;
 
 use super::declared;
 use super::session::Viewer;
-use crate::api::error::ApiError;
 use crate::api::state::ApiState;
-use crate::api::times::timestamp;
+use crate::http::error::ApiError;
+use crate::http::times::timestamp;
 
 const _: () = assert!(MAX_COUNT == docket_portal::MAX_COUNT);
 

@@ -18,16 +18,16 @@ use crate::actions::Refusal;
 use crate::actions::choice::Choice;
 use crate::actions::resend::{Many, Progress, preview, progress};
 use crate::actions::set_aside::{self, Aside};
-use crate::api::error::ApiError;
-use crate::api::fields::Fields;
-use crate::api::paging::page;
-use crate::api::request::FromFields;
 use crate::api::state::ApiState;
-use crate::api::times::timestamp;
 use crate::api::webhook_logs::resends::requests::{ResendMany, ResendSearch, StopResendRequest};
 use crate::api::webhook_logs::resends::{many, stop_one};
 use crate::api::webhook_logs::set_aside::many as set_many_aside;
 use crate::api::writes::Write;
+use crate::http::error::ApiError;
+use crate::http::fields::Fields;
+use crate::http::paging::page;
+use crate::http::request::FromFields;
+use crate::http::times::timestamp;
 use crate::portal::logs::{DONE, shown as shown_delivery, status_of, word};
 
 /// The parameter with the delivery that was sent first, to see whether the receiver works again.

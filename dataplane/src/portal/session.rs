@@ -13,10 +13,10 @@ use http::request::Parts;
 use super::cookies::Cookies;
 use super::csrf::csrf_of;
 use crate::api::caller::{Caller, WebhookManager};
-use crate::api::error::ApiError;
-use crate::api::host::{HostKind, host};
 use crate::api::state::ApiState;
 use crate::api::tenant::Addressed;
+use crate::http::error::ApiError;
+use crate::http::host::{HostKind, host};
 use crate::tenancy::ServedTenant;
 
 /// The tenant of a page: by the host alone.

@@ -20,13 +20,13 @@ use super::forms::{FromForm, Posted, PostedByAnyone, filled_in, pairs_of};
 use super::session::{name_of, tenant_of};
 use crate::actions::sign_in::{Credentials, Issued, SignInError};
 use crate::api::auth::audit;
-use crate::api::body::{SIGN_IN_LIMIT, form_bytes};
-use crate::api::error::ApiError;
-use crate::api::kinds::{Line, Password};
-use crate::api::origin::origin;
-use crate::api::request::request;
 use crate::api::state::ApiState;
 use crate::api::writes::{Done, Write};
+use crate::http::body::{SIGN_IN_LIMIT, form_bytes};
+use crate::http::error::ApiError;
+use crate::http::kinds::{Line, Password};
+use crate::http::origin::origin;
+use crate::http::request::request;
 use crate::tenancy::ServedTenant;
 
 request! {

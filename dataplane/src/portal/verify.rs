@@ -12,8 +12,8 @@ use jiff::Timestamp;
 
 use super::forms::{FromForm, Posted};
 use super::session::Viewer;
-use crate::api::error::ApiError;
 use crate::api::state::ApiState;
+use crate::http::error::ApiError;
 
 const FIELDS: [&str; 6] =
     ["webhook", "body", "signature", "webhookId", "webhookTimestamp", "webhookSignature"];

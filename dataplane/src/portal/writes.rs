@@ -20,7 +20,7 @@ pub use documents::Documents;
 use keyed_lock::KeyedLock;
 pub use objects::Objects;
 
-use crate::api::error::ApiError;
+use crate::http::error::ApiError;
 
 /// The label of the portal's objects, and its value.
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "docket-portal");

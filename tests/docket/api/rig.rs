@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use docket::api::problem_type::ProblemType;
+use docket::http::problem_type::ProblemType;
 use docket_orders::OrderType;
 use docket_tests::people::{self, ADA, ALEX, BEA, MO};
 use docket_tests::server::{

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use docket::api::problem_type::ProblemType;
+use docket::http::problem_type::ProblemType;
 use docket_tests::server::{Client, Home, JSON, Server};
 use serde_json::{Map, Value, json};
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use clap::CommandFactory;
 use docket::api::openapi;
-use docket::api::problem_type::{self, ProblemType};
+use docket::http::problem_type::{self, ProblemType};
 use docket::telemetry::Task;
 use docket_crds::Tenant;
 use docket_docs::{ROOT, Site};

@@ -14,7 +14,7 @@ pub(crate) mod yaml;
 
 use std::cell::RefCell;
 
-use docket::api::error::ApiError;
+use docket::http::error::ApiError;
 use docket_orders::problem::MAX_PROBLEMS;
 use docket_orders::{Problem, Problems};
 use tokio::runtime::{Builder, Runtime};

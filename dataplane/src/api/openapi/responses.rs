@@ -8,9 +8,9 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response};
 
 use crate::access::rates::OverLimit;
 use crate::actions::MovedOn;
-use crate::api::body::LIMIT;
-use crate::api::error::ApiError;
 use crate::api::idempotency;
+use crate::http::body::LIMIT;
+use crate::http::error::ApiError;
 
 /// An error response that many operations have, as a component of its own.
 pub(super) struct Refused {

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::actions::export_order::Exported;
 use crate::actions::save_order::Saved;
-use crate::api::words::word_schema;
+use crate::http::words::word_schema;
 
 word_schema!(
     /// The status of a web order: [`OrderStatus`].

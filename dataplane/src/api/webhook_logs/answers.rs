@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::actions::resend::remedy;
-use crate::api::times::{Time, time};
-use crate::api::words::word_schema;
+use crate::http::times::{Time, time};
+use crate::http::words::word_schema;
 
 word_schema!(
     /// The status of a delivery: [`Status`].

@@ -15,14 +15,14 @@ use docket_store::resends::Resend;
 use self::answers::{PreviewAnswer, ResendAnswer, ResendManyAnswer, ResendPage, ResentAnswer, StopAnswer};
 use self::requests::{ResendOne, ResendRequest, ResendSearch, StopResendRequest};
 use crate::actions::resend::{self, Many, Resent, resend_many, resend_one};
-use crate::api::body::Json;
 use crate::api::caller::{Administrator, Principal};
-use crate::api::error::{ApiError, ProblemBody};
 use crate::api::idempotency::IdempotencyKey;
-use crate::api::paging::page;
-use crate::api::request::Query;
 use crate::api::state::ApiState;
 use crate::api::writes::{Call, Done, Write};
+use crate::http::body::Json;
+use crate::http::error::{ApiError, ProblemBody};
+use crate::http::paging::page;
+use crate::http::request::Query;
 
 /// Resends one delivery that has ended, or the dead letters of a webhook.
 ///

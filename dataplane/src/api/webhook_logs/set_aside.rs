@@ -14,16 +14,16 @@ use utoipa::ToSchema;
 use super::answers::EventWord;
 use crate::actions::choice::Choice;
 use crate::actions::set_aside::{self, Aside};
-use crate::api::body::Json;
 use crate::api::caller::{Administrator, Principal};
-use crate::api::error::{ApiError, ProblemBody};
-use crate::api::fields::Fields;
 use crate::api::idempotency::IdempotencyKey;
-use crate::api::kinds::{DeliveryIdText, WebhookName, Whole};
-use crate::api::request::{FromBody, FromFields, request};
 use crate::api::state::ApiState;
-use crate::api::times::{DateOrTime, Time, time};
 use crate::api::writes::{Call, Done, Write};
+use crate::http::body::Json;
+use crate::http::error::{ApiError, ProblemBody};
+use crate::http::fields::Fields;
+use crate::http::kinds::{DeliveryIdText, WebhookName, Whole};
+use crate::http::request::{FromBody, FromFields, request};
+use crate::http::times::{DateOrTime, Time, time};
 
 /// The body of POST /WebhookLogs/SetAside and POST /WebhookLogs/UndoSetAside.
 #[derive(ToSchema)]

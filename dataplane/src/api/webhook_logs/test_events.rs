@@ -7,9 +7,9 @@ use docket_store::Transaction;
 
 use crate::actions::test_event;
 use crate::api::caller::Principal;
-use crate::api::error::ApiError;
 use crate::api::state::ApiState;
 use crate::api::writes::{Done, Write};
+use crate::http::error::ApiError;
 
 /// Sends a test event to a webhook, by uid or `namespace/name`: of this code, or of the first that the webhook takes.
 pub async fn send_test(

@@ -4,8 +4,8 @@ use docket_crds::is_object_name;
 use docket_domain::audit::AuditEvent;
 
 use super::{NO_SUCH_WEBHOOK, find, is_of};
-use crate::api::error::ApiError;
 use crate::api::state::ApiState;
+use crate::http::error::ApiError;
 use crate::portal::session::Viewer;
 use crate::portal::writes::{Change, Declared, Found, NotWritten, Stored, Writer, Writes};
 

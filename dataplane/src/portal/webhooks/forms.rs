@@ -5,11 +5,11 @@ use docket_crds::{EventCode, TargetUrl, WebhookSpec};
 use docket_portal::webhooks::Settings;
 use secrecy::SecretString;
 
-use crate::api::error::ApiError;
-use crate::api::fields::Fields;
-use crate::api::kinds::Line;
-use crate::api::request::request;
 use crate::api::webhook_logs::answers::EventWord;
+use crate::http::error::ApiError;
+use crate::http::fields::Fields;
+use crate::http::kinds::Line;
+use crate::http::request::request;
 use crate::portal::forms::FromForm;
 use crate::portal::session::Viewer;
 use crate::portal::writes::Declared;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::is_of;
 use super::view::settings;
-use crate::api::error::ApiError;
+use crate::http::error::ApiError;
 use crate::portal::session::Viewer;
 use crate::portal::writes::{Found, NotWritten, Writes};
 use crate::portal::yaml;

@@ -9,7 +9,7 @@ use docket_store::shown_secrets;
 use sha2::{Digest, Sha256};
 
 use super::editor::Editor;
-use crate::api::error::ApiError;
+use crate::http::error::ApiError;
 use crate::portal::writes::Declared;
 
 impl Editor<'_> {

@@ -4,9 +4,9 @@ use docket_crds::{EventCode, WebhookConfig, WebhookSpec};
 use docket_portal::webhooks::{self, Keeper, Settings, Webhook};
 use docket_store::health;
 
-use crate::api::error::ApiError;
 use crate::api::state::ApiState;
-use crate::api::times::timestamp;
+use crate::http::error::ApiError;
+use crate::http::times::timestamp;
 use crate::portal::declared;
 use crate::portal::session::Viewer;
 use crate::portal::writes::Declared;

@@ -4,8 +4,9 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use docket::access::passwords::MAX_PASSWORD_CHARS;
-use docket::api::{body, idempotency, paging};
+use docket::api::idempotency;
 use docket::delivery::upkeep::retention;
+use docket::http::{body, paging};
 use docket::platform::reviews;
 use docket_crds::{Limit, Limits};
 use docket_domain::{delivery, event, resend, token};

@@ -3,9 +3,9 @@
 use docket::api::auth::SessionTokenRequest;
 use docket::api::notes::NoteRequest;
 use docket::api::orders::ExportRequest;
-use docket::api::request::FromBody;
 use docket::api::webhook_logs::resends::requests::{ResendRequest, StopResendRequest};
 use docket::api::webhook_logs::set_aside::SetAsideRequest;
+use docket::http::request::FromBody;
 use docket_orders::{Order, SaveRequest};
 
 use super::{check_problems, check_refusal};

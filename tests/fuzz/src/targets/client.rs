@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use docket::api::host::{HostKind, Hosts, host};
+use docket::http::host::{HostKind, Hosts, host};
 use docket_listener::client::{Peer, Proxies};
 use docket_listener::source::Source;
 use http::header::{FORWARDED, HOST, HeaderName};

@@ -1,7 +1,7 @@
 //! Cursors of pages.
 
-use docket::api::fields::{Kind, Sent};
-use docket::api::paging::{Cursor, cursor_of};
+use docket::http::fields::{Kind, Sent};
+use docket::http::paging::{Cursor, cursor_of};
 
 pub(crate) fn run(input: &[u8]) {
     if let Ok(text) = str::from_utf8(input)

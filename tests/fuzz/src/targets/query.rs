@@ -1,13 +1,13 @@
 //! Query strings.
 
-use docket::api::fields::Fields;
 use docket::api::invoices::InvoiceSearch;
 use docket::api::notes::NoteSearch;
 use docket::api::orders::{OrderQuery, OrderSearch};
 use docket::api::processes::ProcessSearch;
-use docket::api::request::FromFields;
 use docket::api::webhook_logs::resends::requests::ResendSearch;
 use docket::api::webhook_logs::{DeliveryQuery, DeliverySearch};
+use docket::http::fields::Fields;
+use docket::http::request::FromFields;
 
 use super::check_refusal;
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::actions::resend::{Many, Progress, Resent, Stopped};
-use crate::api::times::{Time, time};
+use crate::http::times::{Time, time};
 
 /// The response of POST /WebhookLogs/Resend: one of three.
 #[derive(Serialize, ToSchema)]

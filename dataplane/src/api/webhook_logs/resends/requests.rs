@@ -6,13 +6,13 @@ use utoipa::ToSchema;
 
 use crate::actions::choice::Choice;
 use crate::actions::resend::Many;
-use crate::api::error::ApiError;
-use crate::api::fields::Fields;
-use crate::api::kinds::{DeliveryIdText, ResendIdText, WebhookName, Whole};
-use crate::api::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize};
-use crate::api::request::{FromBody, FromFields, request};
-use crate::api::times::DateOrTime;
 use crate::api::webhook_logs::answers::EventWord;
+use crate::http::error::ApiError;
+use crate::http::fields::Fields;
+use crate::http::kinds::{DeliveryIdText, ResendIdText, WebhookName, Whole};
+use crate::http::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize};
+use crate::http::request::{FromBody, FromFields, request};
+use crate::http::times::DateOrTime;
 
 /// The body of POST /WebhookLogs/Resend.
 #[derive(ToSchema)]

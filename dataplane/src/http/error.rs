@@ -143,7 +143,7 @@ pub(crate) struct Unnumbered {
 
 impl Unnumbered {
     /// The limit that the tenant is at.
-    pub(super) const fn limit(&self) -> Option<Limit> {
+    pub(crate) const fn limit(&self) -> Option<Limit> {
         self.limit
     }
 
@@ -161,7 +161,7 @@ impl Unnumbered {
         self.errors.iter().map(|problem| (problem.field.as_str(), problem.message.as_str())).collect()
     }
 
-    pub(super) fn body(&self, request_id: &str) -> Body {
+    pub(crate) fn body(&self, request_id: &str) -> Body {
         Body::from(serde_json::to_vec(&self.numbered(request_id)).expect("plain structs serialise"))
     }
 

@@ -188,9 +188,9 @@ impl<'a> Fields<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::kinds::{Line, Whole};
-    use crate::api::paging::{Cursor, PageSize};
-    use crate::api::times::DateOrTime;
+    use crate::http::kinds::{Line, Whole};
+    use crate::http::paging::{Cursor, PageSize};
+    use crate::http::times::DateOrTime;
 
     fn refused(fields: Fields) -> Vec<String> {
         let Err(ApiError::Invalid(problems)) = fields.finish() else { panic!("not refused") };

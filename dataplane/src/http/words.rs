@@ -22,14 +22,14 @@ macro_rules! word_schema {
     ($(#[$doc:meta])* $name:ident => $value:ty, $description:expr) => {
         word_schema!($(#[$doc])* $name, <$value>::WORDS, $description);
 
-        impl $crate::api::fields::Kind for $name {
+        impl $crate::http::fields::Kind for $name {
             type Value = $value;
 
-            fn read(sent: $crate::api::fields::Sent) -> Result<$value, String> {
-                $crate::api::kinds::word(sent)
+            fn read(sent: $crate::http::fields::Sent) -> Result<$value, String> {
+                $crate::http::kinds::word(sent)
             }
 
-            fn schema(_: $crate::api::fields::Place) -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+            fn schema(_: $crate::http::fields::Place) -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
                 utoipa::openapi::Ref::from_schema_name(stringify!($name)).into()
             }
         }

@@ -140,8 +140,8 @@ pub fn parameters<R: FromFields>() -> Vec<Parameter> {
 /// Makes a request from the list of its fields: a `body`, or the `query` of a route. Each field is `req` (required),
 /// `opt`, or `def` (optional with a default), and has a [`Kind`](super::fields::Kind).
 macro_rules! request {
-    (@type opt $kind:ty) => { Option<<$kind as $crate::api::fields::Kind>::Value> };
-    (@type $need:ident $kind:ty) => { <$kind as $crate::api::fields::Kind>::Value };
+    (@type opt $kind:ty) => { Option<<$kind as $crate::http::fields::Kind>::Value> };
+    (@type $need:ident $kind:ty) => { <$kind as $crate::http::fields::Kind>::Value };
     (@value req $field:ident) => { $field? };
     (@value opt $field:ident) => { $field };
     (@value def $field:ident $default:expr) => { $field.unwrap_or($default) };
@@ -152,15 +152,15 @@ macro_rules! request {
     ($(#[doc = $about:literal])* body $name:ident { $($fields:tt)* }) => {
         request! { @define $(#[doc = $about])* $name { $($fields)* } }
 
-        impl $crate::api::request::FromBody for $name {
-            fn from_body(body: &[u8]) -> Result<Self, $crate::api::error::ApiError> {
-                <Self as $crate::api::request::FromFields>::read($crate::api::fields::Fields::of_body(body)?)
+        impl $crate::http::request::FromBody for $name {
+            fn from_body(body: &[u8]) -> Result<Self, $crate::http::error::ApiError> {
+                <Self as $crate::http::request::FromFields>::read($crate::http::fields::Fields::of_body(body)?)
             }
         }
 
         impl utoipa::PartialSchema for $name {
             fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-                $crate::api::request::object::<Self>(concat!($($about),*))
+                $crate::http::request::object::<Self>(concat!($($about),*))
             }
         }
 
@@ -173,7 +173,7 @@ macro_rules! request {
             fn into_params(
                 _: impl Fn() -> Option<utoipa::openapi::path::ParameterIn>,
             ) -> Vec<utoipa::openapi::path::Parameter> {
-                $crate::api::request::parameters::<Self>()
+                $crate::http::request::parameters::<Self>()
             }
         }
     };
@@ -185,19 +185,19 @@ macro_rules! request {
             $( $(#[doc = $doc])* pub $field: request!(@type $need $kind), )*
         }
 
-        impl $crate::api::request::FromFields for $name {
-            fn list() -> Vec<$crate::api::request::Described> {
-                vec![ $( $crate::api::request::Described {
+        impl $crate::http::request::FromFields for $name {
+            fn list() -> Vec<$crate::http::request::Described> {
+                vec![ $( $crate::http::request::Described {
                     name: docket_orders::camel!($field),
                     about: concat!($($doc),*),
                     required: request!(@required $need),
-                    schema: <$kind as $crate::api::fields::Kind>::schema,
+                    schema: <$kind as $crate::http::fields::Kind>::schema,
                     default: request!(@example $($default)?),
                     example: request!(@example $($example)?),
                 } ),* ]
             }
 
-            fn take(fields: &mut $crate::api::fields::Fields) -> Option<Self> {
+            fn take(fields: &mut $crate::http::fields::Fields) -> Option<Self> {
                 $( let $field = fields.$need::<$kind>(docket_orders::camel!($field)); )*
                 Some(Self { $( $field: request!(@value $need $field $($default)?) ),* })
             }

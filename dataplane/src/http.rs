@@ -1,0 +1,20 @@
+//! The room of HTTP: how requests are read and refused, for the API, the portal and the platform's API alike.
+//!
+//! * [`request`], [`fields`], [`kinds`], [`times`], [`words`], [`paging`]: requests, from lists of their fields
+//! * [`body`]: bodies, within bounds of size, time and memory; [`host`], [`origin`], [`if_match`]: what headers say
+//! * [`error`], [`problem_type`]: the refusals, with their status codes
+//!
+//! It knows no route and no state. It uses the actions for what they refuse, the tenants and access. The portal and the APIs use it.
+
+pub mod body;
+pub mod error;
+pub mod fields;
+pub mod host;
+pub mod if_match;
+pub mod kinds;
+pub mod origin;
+pub mod paging;
+pub mod problem_type;
+pub mod request;
+pub mod times;
+pub mod words;
