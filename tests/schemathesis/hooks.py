@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 
 def cursor(at_ms: int, number: int) -> str:
-    # As dataplane/src/api/query.rs writes them; this id is a place in every list.
+    # As dataplane/src/http/paging.rs writes them; this id is a place in every list.
     return f"{at_ms}.PhotoCopy:{number}".encode().hex()
 
 
