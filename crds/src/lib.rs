@@ -5,6 +5,7 @@
 //! - [`compile`](mod@compile): a Tenant, its Webhooks and the values they refer to become a [`TenantConfig`] or
 //!   [`Reason`]s.
 //! - [`limits`]: what one tenant may use.
+//! - [`kept`]: how long what belongs to a removed webhook is kept.
 //! - [`tenant_config`], [`secret`]: what the data plane needs to know of a tenant; secrets do not print.
 //! - [`runtime`]: a tenant's configuration on its way from the operator to the data plane.
 //! - [`conditions`], [`reason`]: condition types, reason codes and Event reasons, by the names that users see.
@@ -72,6 +73,7 @@ pub mod conditions;
 pub mod crd;
 pub mod customer_code;
 pub mod event_code;
+pub mod kept;
 pub mod label_selector;
 pub mod limits;
 pub mod pem;

@@ -39,7 +39,8 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     let clock = Clock::System;
     let data_dir = arguments.source.data_dir.clone();
     let mut folder = Folder::new(arguments.source.config_dir.clone(), data_dir.clone());
-    folder = folder.with_limits(arguments.limits.read()?);
+    folder =
+        folder.with_limits(arguments.limits.read()?).with_webhook_grace(arguments.deliveries.webhook_grace);
     folder.check_exists()?;
     let _lock = lock::take(&data_dir)?;
     let declaration = folder.load(&mut random::fill)?;

@@ -241,7 +241,11 @@ async fn open(arguments: &ServeArguments) -> Result<Source> {
     }
     let config_dir = source.config_dir.clone().context("--config-dir or --config-namespace is missing")?;
     let folder = Folder::new(config_dir, arguments.data_dir.clone());
-    let folder = folder.with_external_databases().with_limits(arguments.limits.read()?);
+    let mut folder = folder.with_external_databases().with_limits(arguments.limits.read()?);
+    // Processes of other roles need not have the grace of the workers.
+    if arguments.roles.contains(&Role::Worker) {
+        folder = folder.with_webhook_grace(arguments.deliveries.webhook_grace);
+    }
     folder.check_exists()?;
     Ok(Source::Folder(Box::new(folder)))
 }

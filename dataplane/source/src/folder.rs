@@ -29,12 +29,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use docket_crds::{PlatformLimits, TenantConfig};
+use docket_program::clock::Clock;
+use jiff::Timestamp;
 use serde_json::Value;
 
 use self::compile::Compiler;
 use self::files::Listing;
 pub use self::files::PORTAL_FOLDER;
-use self::keys::Random;
+use self::keys::{Keeping, Random};
 use self::object::{Identity, Kind, Name};
 use self::objects::{Objects, Reading};
 use crate::declaration::Declaration;
@@ -51,6 +53,11 @@ pub struct Folder {
     /// Whether databases are external ones, in PostgreSQL.
     is_external: bool,
     limits: PlatformLimits,
+    clock: Clock,
+    /// The grace of removed webhooks; `None`: generated secrets that no webhook asks for are kept without a limit.
+    webhook_grace: Option<Duration>,
+    /// When the next of these secrets ends; `None`: none does, or the folder was not loaded since it ended.
+    next_end: Option<Timestamp>,
     /// The files of the last load; `None` within: the folder could not be read.
     loaded: Option<Option<Listing>>,
     /// The files that the last call of `changed` saw and that are not loaded.
@@ -81,6 +88,9 @@ impl Folder {
             keeps_keys: true,
             is_external: false,
             limits: PlatformLimits::default(),
+            clock: Clock::System,
+            webhook_grace: None,
+            next_end: None,
             loaded: None,
             seen: None,
             understood: BTreeSet::new(),
@@ -108,6 +118,18 @@ impl Folder {
         Self { limits, ..self }
     }
 
+    /// Ends generated signing secrets that no webhook asks for, a day after the grace of removed webhooks. Without this they are kept:
+    /// a program that delivers nothing does not know the grace.
+    #[must_use]
+    pub fn with_webhook_grace(self, grace: Duration) -> Self {
+        Self { webhook_grace: Some(grace), ..self }
+    }
+
+    #[cfg(test)]
+    fn with_clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
+    }
+
     /// Checks that the folder exists, before anything is created. The usual cause is another working directory.
     ///
     /// # Errors
@@ -126,9 +148,13 @@ impl Folder {
     }
 
     /// Whether to load again: the files are not those of the last load, and are the same as in the last call, so that
-    /// a file is not read half written. Cheap: names, sizes, inodes and times. True before the first load.
+    /// a file is not read half written. Cheap: names, sizes, inodes and times. True before the first load, and when a secret ends that
+    /// no webhook asks for.
     pub fn changed(&mut self) -> bool {
         let Some(loaded) = &self.loaded else { return true };
+        if self.next_end.is_some_and(|end| end <= self.clock.now()) {
+            return true;
+        }
         let now = files::list(&self.config_dir).ok();
         if *loaded == now {
             self.seen = None;
@@ -146,7 +172,7 @@ impl Folder {
     ///
     /// The folder itself cannot be read; what was good stays.
     pub fn load(&mut self, random: &mut dyn FnMut(&mut [u8])) -> Result<Declaration> {
-        self.seen = None;
+        (self.seen, self.next_end) = (None, None);
         let listing = files::list(&self.config_dir);
         self.loaded = Some(listing.as_ref().ok().cloned());
         let listing = listing.with_context(|| {
@@ -181,6 +207,7 @@ impl Folder {
             self.keeps_keys,
             self.is_external,
             self.limits,
+            Keeping { now: self.clock.now(), grace: self.webhook_grace },
             &self.objects,
             declaration.incomplete,
         );
@@ -191,6 +218,7 @@ impl Folder {
             self.compiled.insert(name.clone(), tenant.runtime.config.clone());
             declaration.tenants.push(tenant);
         }
+        self.next_end = compiler.next_end();
     }
 
     /// Calls `changed` after each change, from the first load on, until the future is dropped. While the folder can't be

@@ -202,7 +202,7 @@ pub struct DeliveryArguments {
     pub attempt_timeout: Duration,
     /// How long the deliveries of a webhook that is not declared any more wait for it to be declared again, before they become dead
     /// letters of the class WebhookGone. From when a worker finds it missing, at least 2m with `docket serve`: another process may know
-    /// it already.
+    /// it already. With --config-dir, Docket keeps the webhook's generated secret a day longer.
     #[arg(long, env = "DOCKET_WEBHOOK_GRACE", default_value = "1h", value_name = "DURATION", allow_hyphen_values = true, value_parser = retention)]
     pub webhook_grace: Duration,
     /// How long the webhook logs keep finished deliveries and their attempts, at least 1s.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use docket_tests::receiver::{Receiver, Response, ca_yaml};
+use docket_tests::receiver::{Post, Receiver, Response, ca_yaml};
 use docket_tests::server::{Client, Home, Options, SECRET, Server, api_key, eventually, tenant_yaml};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::delivery::contract::assert_signed_with;
 use crate::delivery::stage::{
@@ -118,6 +118,51 @@ async fn a_webhook_that_is_put_back_in_time_gets_what_was_queued() {
     assert_eq!(all_end(&home, 1).await[0].status, "Succeeded");
     assert_eq!(hook.count(), 2);
     eventually("it is missed no more", SOON, async || missing() == 0).await;
+}
+
+/// Its receiver has no other secret than the one that Docket generated at first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_generated_secret_signs_again_when_its_webhook_is_put_back() {
+    let _turn = together().await;
+    let hook = Receiver::scripted(|_| Response::Status(500)).await;
+    let webhook = Webhook { secret: None, ..Webhook::new("orders", hook.url("/")) };
+    let declare = |home: &Home, customer: &str| {
+        let yaml = webhook.yaml().replace("customerCode: C-1", &format!("customerCode: {customer}"));
+        home.write("webhook-orders.yaml", &(yaml + "  generateSecret: {}\n"));
+    };
+    let remove = |home: &Home| {
+        std::fs::remove_file(home.config().join("webhook-orders.yaml")).expect("removable");
+    };
+    let home = home(&[]);
+    declare(&home, "C-1");
+    let server = Server::start(&home, Options::flags(RETRY_SOON)).await;
+    let client = server.sign_in(&api_key('a'), USER).await;
+    let secret = || {
+        let keys = std::fs::read(home.data().join("tenants/ACME/keys.json")).expect("the keys");
+        let keys: Value = serde_json::from_slice(&keys).expect("JSON");
+        keys["webhookSecrets"]["file:default/orders"]["value"].as_str().map(str::to_owned)
+    };
+    let first = secret().expect("it is generated");
+    save(&client).await;
+    eventually("it failed once", SOON, async || deliveries(&home).iter().any(|row| row.status == "Failed"))
+        .await;
+    hook.script({
+        let first = first.clone();
+        move |post: &Post| Response::Status(if post.is_signed_with(&first) { 200 } else { 401 })
+    });
+    // Another customer's webhook takes the name for a while, over a restart, and has another secret.
+    reload(&home, || remove(&home)).await;
+    assert_eq!(secret(), None);
+    server.terminate().await;
+    declare(&home, "C-2");
+    let _server = Server::start(&home, Options::flags(RETRY_SOON)).await;
+    assert!(secret().is_some_and(|other| other != first));
+    reload(&home, || remove(&home)).await;
+    reload(&home, || declare(&home, "C-1")).await;
+    assert_eq!(secret().as_ref(), Some(&first));
+    let row = all_end(&home, 1).await.remove(0);
+    assert_eq!((row.status.as_str(), row.attempts), ("Succeeded", 2));
+    hook.posts().iter().for_each(|post| assert_signed_with(&first, post));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,6 @@
 //! Compiles the objects of the folder into tenants, one at a time.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -11,8 +12,9 @@ use docket_crds::{
     Compilation, Inputs, KeyVersion, Missing, PlatformLimits, Reason, Runtime, TenantConfig, ValueKind,
     Values, Violation, Webhook, webhook_key,
 };
+use jiff::Timestamp;
 
-use super::keys::{self, Keys, Random, Webhooks};
+use super::keys::{self, Keeping, Keys, Random, Webhooks};
 use super::object::{Kind, Name};
 use super::objects::{Entry, Objects};
 use crate::declaration::DeclaredTenant;
@@ -23,6 +25,7 @@ pub(super) struct Compiler<'a> {
     keeps_keys: bool,
     is_external: bool,
     limits: PlatformLimits,
+    keeping: Keeping,
     objects: &'a Objects,
     /// Whether a file was never understood, so that webhooks may be missing.
     incomplete: bool,
@@ -30,6 +33,8 @@ pub(super) struct Compiler<'a> {
     webhooks: Vec<(String, Webhook)>,
     /// Name and place of each of them.
     places: Vec<(&'a Name, &'a Place)>,
+    /// When the next signing secret ends that no webhook asks for, of the tenants that were compiled.
+    next_end: Cell<Option<Timestamp>>,
 }
 
 impl<'a> Compiler<'a> {
@@ -38,6 +43,7 @@ impl<'a> Compiler<'a> {
         keeps_keys: bool,
         is_external: bool,
         limits: PlatformLimits,
+        keeping: Keeping,
         objects: &'a Objects,
         incomplete: bool,
     ) -> Self {
@@ -45,7 +51,23 @@ impl<'a> Compiler<'a> {
         let good = entries.into_iter().filter_map(|(name, entry)| Some((name, entry, entry.now.as_deref()?)));
         let (webhooks, places) =
             good.map(|(name, entry, webhook)| ((uid(name), webhook.clone()), (name, &entry.place))).unzip();
-        Self { data_dir, keeps_keys, is_external, limits, objects, incomplete, webhooks, places }
+        Self {
+            data_dir,
+            keeps_keys,
+            is_external,
+            limits,
+            keeping,
+            objects,
+            incomplete,
+            webhooks,
+            places,
+            next_end: Cell::new(None),
+        }
+    }
+
+    /// When the next signing secret ends that no webhook asks for, of the tenants that were compiled.
+    pub(super) fn next_end(&self) -> Option<Timestamp> {
+        self.next_end.get()
     }
 
     /// Problems of webhooks whose tenant is not declared.
@@ -72,7 +94,8 @@ impl<'a> Compiler<'a> {
             generate: self.generated_secrets(name),
             may_have: &|uid| self.incomplete || unreadable.contains(uid),
         };
-        let keys = match keys::ensure(self.data_dir, self.keeps_keys, name, tenant, &webhooks, random) {
+        let (data_dir, keeping) = (self.data_dir, self.keeping);
+        let keys = match keys::ensure(data_dir, self.keeps_keys, name, tenant, &webhooks, keeping, random) {
             Ok(keys) => keys,
             Err(error) => {
                 let violation = Violation::new("", format!("{error:#}"));
@@ -80,6 +103,8 @@ impl<'a> Compiler<'a> {
                 return previous.map(|config| self.declared(name, Arc::clone(config), Vec::new(), problems));
             }
         };
+        let ends = self.next_end.get().into_iter().chain(keys.next_end(keeping));
+        self.next_end.set(ends.min());
         let inputs = Inputs {
             tenant,
             uid: &keys.uid,

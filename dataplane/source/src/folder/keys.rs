@@ -8,10 +8,14 @@ use std::io::{self, Write};
 use std::iter;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use docket_crds::webhook::GenerateSecret;
-use docket_crds::{ApiKeyDigest, Generated, GeneratedDatabase, SigningKey, SigningSecrets, Tenant};
+use docket_crds::{
+    ApiKeyDigest, Generated, GeneratedDatabase, SigningKey, SigningSecrets, Tenant, kept, webhook_key,
+};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::object::Name;
@@ -37,6 +41,10 @@ pub(super) struct Keys {
     /// without `generateSecret` reads the file.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     webhook_secrets: BTreeMap<String, WebhookSecret>,
+    /// The signing secrets that no webhook asks for, by the webhook's uid and customer: a webhook that is put back takes over its
+    /// queue, and must sign as before. Absent while there are none, so that a version without it reads the file.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    unused_secrets: BTreeMap<String, UnusedSecret>,
 }
 
 /// A generated signing secret.
@@ -53,6 +61,25 @@ struct WebhookSecret {
     /// The one that takes its place: as many digits. Absent while there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     next: Option<String>,
+}
+
+/// A generated signing secret that no webhook asks for.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UnusedSecret {
+    secret: WebhookSecret,
+    /// Since when, in whole seconds. Absent while the tenant is suspended: then the time does not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    since: Option<Timestamp>,
+}
+
+/// How long signing secrets are kept that no webhook asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Keeping {
+    /// The time now.
+    pub(super) now: Timestamp,
+    /// The grace of removed webhooks, as workers have it. `None`: the secrets are kept without a limit.
+    pub(super) grace: Option<Duration>,
 }
 
 /// The webhooks of a tenant, as far as their secrets are concerned.
@@ -77,6 +104,7 @@ pub(super) fn ensure(
     name: &Name,
     tenant: &Tenant,
     webhooks: &Webhooks<'_>,
+    keeping: Keeping,
     random: Random<'_>,
 ) -> anyhow::Result<Keys> {
     // The rule for client codes makes it a safe file name.
@@ -95,7 +123,9 @@ pub(super) fn ensure(
         keys.tenant
     );
     keys.generate(tenant, random);
+    keys.set_aside(webhooks);
     keys.generate_secrets(webhooks, random);
+    keys.end_unused(keeping, tenant.spec.suspend);
     if keep && stored.as_ref() != Some(&keys) {
         write(data_dir, &path, &keys).with_context(|| format!("{} cannot be written", path.display()))?;
     }
@@ -113,6 +143,7 @@ impl Keys {
             generations: BTreeMap::new(),
             signing_keys: vec![signing_key],
             webhook_secrets: BTreeMap::new(),
+            unused_secrets: BTreeMap::new(),
         }
     }
 
@@ -134,13 +165,38 @@ impl Keys {
         }
     }
 
-    /// Does the same for webhooks' secrets.
+    /// Sets the signing secrets aside that no webhook asks for any more.
+    fn set_aside(&mut self, webhooks: &Webhooks<'_>) {
+        let is_unused = |uid: &str, made: &WebhookSecret| match webhooks.generate.get(uid) {
+            Some((_, customer)) => made.customer != *customer,
+            None => !(webhooks.may_have)(uid),
+        };
+        let unused = self.webhook_secrets.iter().filter(|(uid, made)| is_unused(uid, made));
+        for uid in unused.map(|(uid, _)| uid.clone()).collect::<Vec<_>>() {
+            if let Some(secret) = self.webhook_secrets.remove(&uid) {
+                tracing::info!(
+                    webhook = uid,
+                    "no webhook asks for this generated signing secret: it is kept for some time, and signs again if the webhook is put back"
+                );
+                let key = webhook_key::of(&uid, &secret.customer);
+                self.unused_secrets.insert(key, UnusedSecret { secret, since: None });
+            }
+        }
+    }
+
+    /// Generates the signing secrets that are missing or of an earlier generation. A webhook that was put back gets the one that was
+    /// set aside for it.
     fn generate_secrets(&mut self, webhooks: &Webhooks<'_>, random: Random<'_>) {
-        self.webhook_secrets
-            .retain(|uid, _| webhooks.generate.contains_key(uid.as_str()) || (webhooks.may_have)(uid));
         for (uid, (wanted, customer)) in &webhooks.generate {
             let generation = wanted.rotation_generation;
-            let made = self.webhook_secrets.remove(*uid).filter(|made| made.customer == *customer);
+            let unused = self.unused_secrets.remove(&webhook_key::of(uid, customer));
+            if unused.is_some() {
+                tracing::info!(
+                    webhook = uid,
+                    "the generated signing secret that was kept for the webhook signs again"
+                );
+            }
+            let made = self.webhook_secrets.remove(*uid).or(unused.map(|unused| unused.secret));
             let mut made = match made {
                 Some(made) if made.generation >= generation => made,
                 last => {
@@ -153,6 +209,19 @@ impl Keys {
             made.next = wanted.next.then(|| next.unwrap_or_else(|| hex::encode(bytes::<32>(random))));
             self.webhook_secrets.insert((*uid).to_owned(), made);
         }
+    }
+
+    /// Ends the signing secrets that no webhook has asked for, for long enough.
+    fn end_unused(&mut self, keeping: Keeping, is_suspended: bool) {
+        self.unused_secrets.retain(|_, unused| {
+            unused.since = keeping.mark(unused.since, !is_suspended);
+            keeping.end(unused.since).is_none_or(|end| end > keeping.now)
+        });
+    }
+
+    /// When the next of these secrets ends.
+    pub(super) fn next_end(&self, keeping: Keeping) -> Option<Timestamp> {
+        self.unused_secrets.values().filter_map(|unused| keeping.end(unused.since)).min()
     }
 
     /// What is generated, for the compile step. `is_external`: the tenant declares its database in PostgreSQL.
@@ -181,8 +250,22 @@ impl Keys {
             && self
                 .webhook_secrets
                 .values()
+                .chain(self.unused_secrets.values().map(|unused| &unused.secret))
                 .flat_map(|made| iter::once(&made.value).chain(&made.next))
                 .all(|value| ApiKeyDigest::of(value).is_ok())
+    }
+}
+
+impl Keeping {
+    /// Since when a secret is unused, to be stored.
+    fn mark(self, since: Option<Timestamp>, counts: bool) -> Option<Timestamp> {
+        let mark = kept::mark(since.map(Timestamp::as_second), counts, self.now.as_second())?;
+        Timestamp::from_second(mark).ok()
+    }
+
+    /// When a secret ends that is unused since then; `None`: it does not.
+    fn end(self, since: Option<Timestamp>) -> Option<Timestamp> {
+        Timestamp::from_second(kept::end(since?.as_second(), self.grace?)).ok()
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use docket_crds::ApiKeyDigest;
+use docket_program::clock::ManualClock;
 
 use super::*;
 use crate::declaration::DeclaredTenant;
@@ -14,7 +15,12 @@ const KEY: &str = "00112233445566778899aabbccddeeff";
 struct Case {
     root: PathBuf,
     folder: Folder,
+    clock: ManualClock,
 }
+
+/// The grace of removed webhooks.
+const GRACE: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 impl Case {
     fn new() -> Self {
@@ -22,8 +28,15 @@ impl Case {
         let name = format!("docket-folder-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let root = std::env::temp_dir().join(name);
         fs::create_dir_all(root.join("config")).unwrap();
+        let clock = ManualClock::new(Timestamp::from_second(1_700_000_000).unwrap());
+        let folder = Self::folder(&root, &clock);
+        Self { root, folder, clock }
+    }
+
+    /// The folder as a process that delivers reads it.
+    fn folder(root: &Path, clock: &ManualClock) -> Folder {
         let folder = Folder::new(root.join("config"), root.join("data"));
-        Self { root, folder }
+        folder.with_webhook_grace(GRACE).with_clock(Clock::Manual(clock.clone()))
     }
 
     fn with(files: &[(&str, &str)]) -> Self {
@@ -58,7 +71,7 @@ impl Case {
 
     /// Another process on the same folders.
     fn restart(&mut self) {
-        self.folder = Folder::new(self.root.join("config"), self.root.join("data"));
+        self.folder = Self::folder(&self.root, &self.clock);
     }
 
     /// Whether a change is seen once it has settled.
@@ -606,27 +619,38 @@ fn generated_signing_secret_survives_a_restart() {
     assert_eq!(signing_secret(&case.load()), rotated, "lowering the number brings nothing back");
 }
 
+#[track_caller]
+fn signing_secrets(loaded: &Declaration) -> Vec<Vec<u8>> {
+    let webhooks = &of(loaded, "acme").runtime.config.webhooks;
+    webhooks[0].secrets().into_iter().map(<[u8]>::to_vec).collect()
+}
+
 #[test]
 fn secret_of_another_customers_webhook_signs_for_no_one() {
-    let mut case = Case::with(&[("a.yaml", &tenant("acme", "")), ("w.yaml", &generating("w", "next: true"))]);
-    let secrets = |loaded: &Declaration| {
-        let webhooks = &of(loaded, "acme").runtime.config.webhooks;
-        webhooks[0].secrets().into_iter().map(<[u8]>::to_vec).collect::<Vec<_>>()
-    };
-    let first = secrets(&case.load());
+    let next = generating("w", "next: true");
+    let mut case = Case::with(&[("a.yaml", &tenant("acme", "")), ("w.yaml", &next)]);
+    let first = signing_secrets(&case.load());
     // A process that runs refuses the change; the next one does not know of it.
     case.restart();
-    case.write("w.yaml", &generating("w", "next: true").replace("C-1", "C-2"));
-    let others = secrets(&case.load());
+    case.write("w.yaml", &next.replace("C-1", "C-2"));
+    let others = signing_secrets(&case.load());
     assert!(others.len() == 2 && others.iter().all(|secret| !first.contains(secret)));
+    case.restart();
+    case.write("w.yaml", &next);
+    assert_eq!(
+        signing_secrets(&case.load()),
+        first,
+        "the first customer's deliveries wait, and sign as before"
+    );
+    case.write("w.yaml", "");
+    case.load();
+    case.write("w.yaml", &next.replace("C-1", "C-2"));
+    assert_eq!(signing_secrets(&case.load()), others);
 }
 
 #[test]
 fn next_signing_secret_takes_the_place_of_the_current_one() {
-    let secrets = |loaded: &Declaration| {
-        let webhooks = &of(loaded, "acme").runtime.config.webhooks;
-        webhooks[0].secrets().into_iter().map(<[u8]>::to_vec).collect::<Vec<_>>()
-    };
+    let secrets = signing_secrets;
     let mut case = Case::with(&[("a.yaml", &tenant("acme", "")), ("w.yaml", &generating("w", ""))]);
     let first = secrets(&case.load());
     assert_eq!(first.len(), 1);
@@ -645,7 +669,7 @@ fn next_signing_secret_takes_the_place_of_the_current_one() {
 }
 
 #[test]
-fn generated_signing_secret_ends_with_its_webhook_and_not_with_a_mistake() {
+fn generated_signing_secret_stays_after_a_mistake() {
     let mut case = Case::with(&[("a.yaml", &tenant("acme", "")), ("w.yaml", &generating("w", ""))]);
     let first = signing_secret(&case.load());
     let broken = [webhook("w", "acme", &format!("{BAD_URL}, generateSecret: {{}}")), "kind: [".to_owned()];
@@ -653,14 +677,100 @@ fn generated_signing_secret_ends_with_its_webhook_and_not_with_a_mistake() {
         case.restart();
         case.write("w.yaml", &broken);
         case.load();
+        assert!(!stored(&case).contains("unusedSecrets"), "after {broken}");
         case.write("w.yaml", &generating("w", ""));
         assert_eq!(signing_secret(&case.load()), first, "after {broken}");
     }
+}
+
+fn stored(case: &Case) -> String {
+    fs::read_to_string(case.keys("ACME")).unwrap()
+}
+
+/// What is queued for it is sent when it is put back, to a receiver that has this secret.
+#[test]
+fn generated_signing_secret_is_kept_while_deliveries_may_wait_for_the_webhook() {
+    let mut case = Case::with(&[("a.yaml", &tenant("acme", "")), ("w.yaml", &generating("w", "next: true"))]);
+    let first = signing_secrets(&case.load());
+    assert_eq!(first.len(), 2);
+    for back in ["put back", "put back after a restart", "signed again"] {
+        let gone = if back == "signed again" { webhook("w", "acme", URL) } else { String::new() };
+        case.write("w.yaml", &gone);
+        case.load();
+        case.clock.advance(GRACE + DAY - Duration::from_secs(1));
+        if back.ends_with("restart") {
+            case.restart();
+        }
+        let left = case.load();
+        assert!(webhooks(of(&left, "acme")).is_empty() || back == "signed again");
+        case.write("w.yaml", &generating("w", "next: true"));
+        assert_eq!(signing_secrets(&case.load()), first, "{back}");
+        assert!(!stored(&case).contains("unusedSecrets"), "{back}");
+    }
+    // Rotated meanwhile, as an edit would.
     case.write("w.yaml", "");
     case.load();
-    assert!(!fs::read_to_string(case.keys("ACME")).unwrap().contains("webhookSecrets"));
+    case.write("w.yaml", &generating("w", "rotationGeneration: 1"));
+    assert_eq!(signing_secrets(&case.load()), first[1..]);
+}
+
+#[test]
+fn kept_signing_secret_ends_by_itself_and_costs_no_write_before() {
+    let mut case = Case::with(&[("a.yaml", &tenant("acme", "")), ("w.yaml", &generating("w", ""))]);
+    let first = signing_secret(&case.load());
+    case.write("w.yaml", "");
+    case.load();
+    let kept = stored(&case);
+    assert!(kept.contains("unusedSecrets") && !kept.contains("webhookSecrets"), "{kept}");
+    case.clock.advance(GRACE + DAY - Duration::from_secs(1));
+    assert!(!case.changed());
+    case.load();
+    assert_eq!(stored(&case), kept);
+    // A command reads the folder and does not know the grace.
+    case.clock.advance(Duration::from_secs(1));
+    Folder::new(case.root.join("config"), case.root.join("data")).load(&mut random()).unwrap();
+    assert_eq!(stored(&case), kept);
+    assert!(case.changed(), "it ends although no file changes");
+    case.load();
+    assert!(!stored(&case).contains("unusedSecrets"));
+    assert!(!case.changed());
     case.write("w.yaml", &generating("w", ""));
     assert_ne!(signing_secret(&case.load()), first);
+}
+
+/// While a tenant is suspended, its deliveries wait without a limit.
+#[test]
+fn kept_signing_secret_does_not_end_while_its_tenant_is_suspended() {
+    let mut case = Case::with(&[("a.yaml", &tenant("acme", "")), ("w.yaml", &generating("w", ""))]);
+    let first = signing_secret(&case.load());
+    case.write("w.yaml", "");
+    case.load();
+    case.write("a.yaml", &tenant("acme", "suspend: true"));
+    case.load();
+    case.clock.advance(DAY * 100);
+    assert!(!case.changed());
+    case.load();
+    case.write("a.yaml", &tenant("acme", ""));
+    case.load();
+    case.clock.advance(GRACE);
+    case.write("w.yaml", &generating("w", ""));
+    assert_eq!(signing_secret(&case.load()), first);
+}
+
+#[test]
+fn signing_secret_is_never_given_to_another_tenant() {
+    let both = tenant("acme", "") + &tenant("globex", "");
+    let mut case = Case::with(&[("a.yaml", &both), ("w.yaml", &generating("w", ""))]);
+    let first = signing_secret(&case.load());
+    case.write("w.yaml", "");
+    case.load();
+    case.write("w.yaml", &generating("w", "").replace("name: acme}", "name: globex}"));
+    let loaded = case.load();
+    let theirs = &of(&loaded, "globex").runtime.config.webhooks[0];
+    assert_ne!(theirs.secret.as_ref().unwrap().expose(), first);
+    case.restart();
+    case.write("w.yaml", &generating("w", ""));
+    assert_eq!(signing_secret(&case.load()), first);
 }
 
 #[test]
