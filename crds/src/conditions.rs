@@ -246,6 +246,9 @@ names! {
         SecretRotated,
         /// The Secret was missing or had no usable value, so the operator generated a new one.
         SecretRemade,
+        /// A Webhook was created again, or asks again for its signing secret. The operator had kept the secret, and it signs
+        /// again.
+        SecretKept,
         /// The runtime Secret was missing or damaged. New keys sign session tokens, so all sessions have ended.
         SigningKeysRemade,
         /// The database was dropped with its Tenant, but its role was not.

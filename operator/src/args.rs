@@ -86,6 +86,10 @@ pub struct RunArguments {
     /// of databases, and of Secrets without a label.
     #[arg(long, env = "DOCKET_RESYNC", default_value = "10m", value_name = "DURATION", value_parser = duration)]
     pub resync: Duration,
+    /// How long the deliveries of a deleted Webhook wait for it to be created again, from 1s to 3650d; must be the same for the
+    /// data plane. The operator keeps the Webhook's generated secret a day longer.
+    #[arg(long, env = "DOCKET_WEBHOOK_GRACE", default_value = "1h", value_name = "DURATION", value_parser = grace)]
+    pub webhook_grace: Duration,
     /// Identity of this process in the lease; must be unique among the replicas [default: the host's name and the process id].
     #[arg(long, env = "DOCKET_IDENTITY", value_name = "NAME")]
     pub identity: Option<String>,
@@ -120,6 +124,13 @@ fn duration(text: &str) -> Result<Duration, String> {
     })
 }
 
+/// A duration from one second to ten years, as the data plane takes it.
+fn grace(text: &str) -> Result<Duration, String> {
+    let bounds = Duration::from_secs(1)..=Duration::from_secs(3650 * 24 * 3600);
+    let duration = arguments::duration(text).filter(|duration| bounds.contains(duration));
+    duration.ok_or_else(|| "must be a number and a unit, such as 1h, 30m or 2d, from 1s to 3650d".into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,6 +147,14 @@ mod tests {
         assert_eq!(duration("10m"), Ok(Duration::from_secs(600)));
         for wrong in ["", "10", "s", "-1s", "0s", "1d", "1.5s", "99999999999999999999s"] {
             assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn grace_may_be_in_days() {
+        assert_eq!(grace("2d"), Ok(Duration::from_secs(48 * 3600)));
+        for wrong in ["0s", "500ms", "3651d", "1", "-1h"] {
+            assert!(grace(wrong).is_err(), "{wrong}");
         }
     }
 

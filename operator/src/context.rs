@@ -43,6 +43,8 @@ pub struct Settings {
     pub limits: PlatformLimits,
     /// How often each object is reconciled although nothing changed.
     pub resync: Duration,
+    /// How long the deliveries of a removed Webhook wait for it to be created again, as the data plane has it.
+    pub webhook_grace: Duration,
     /// How many Tenants, and how many Webhooks, are reconciled at the same time.
     pub concurrency: usize,
 }

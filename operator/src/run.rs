@@ -149,6 +149,7 @@ fn settings(arguments: &RunArguments, limits: PlatformLimits) -> Settings {
         disabled_events: arguments.disabled_events.iter().copied().collect(),
         limits,
         resync: arguments.resync,
+        webhook_grace: arguments.webhook_grace,
         concurrency: usize::from(arguments.concurrency),
     }
 }

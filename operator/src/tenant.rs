@@ -12,6 +12,7 @@ pub mod compile;
 pub mod database;
 pub mod fetch;
 pub mod generated;
+pub mod kept;
 pub mod provision;
 pub mod remove;
 mod room;

@@ -4,7 +4,9 @@ use docket_rig::memory_group::MemoryGroup;
 use docket_tests::apiserver::cluster;
 use docket_tests::operator::{Release, SOON, object, tenant_yaml, webhook_yaml};
 use docket_tests::server::eventually;
-use serde_json::json;
+use serde_json::{Value, json};
+
+use crate::writes::passes;
 
 #[tokio::test]
 async fn a_webhook_is_served_with_its_tenant() {
@@ -63,7 +65,7 @@ async fn a_missing_secret_is_reported_and_the_old_one_stays_in_use() {
 }
 
 #[tokio::test]
-async fn a_generated_secret_rotates_and_goes_with_its_webhook() {
+async fn a_generated_secret_rotates_and_belongs_to_its_webhook_and_tenant() {
     const NAME: &str = "made.signing-secret";
     let mut release = Release::new("generate");
     release.with_postgres().await;
@@ -88,8 +90,16 @@ async fn a_generated_secret_rotates_and_goes_with_its_webhook() {
     let served = || made()["secret"].clone();
     assert_eq!(served(), of(&first));
     assert_eq!(release.object("webhook", "made")["status"]["signed"], true);
-    let owner = &release.object("secret", NAME)["metadata"]["ownerReferences"][0];
-    assert_eq!(owner["uid"], release.object("webhook", "made")["metadata"]["uid"]);
+    let uid = |kind: &str, name: &str| release.object(kind, name)["metadata"]["uid"].clone();
+    let owners = || owners(&release, NAME);
+    let both = [uid("webhook", "made"), uid("tenant", "generating")];
+    assert_eq!(owners(), both);
+    // As a version of before has made it.
+    let alone = json!({"metadata": {"ownerReferences": [{"apiVersion": "docket.dev/v1alpha1", "kind": "Webhook", "name": "made",
+        "uid": both[0]}]}});
+    release.kubectl(&["patch", "secret", NAME, "--type=merge", "-p", &alone.to_string()]);
+    eventually("it is adopted", SOON, async || owners() == both).await;
+    assert_eq!(value(NAME).as_ref(), Some(&first));
 
     release.apply(&webhook_yaml("made", "generating", "  generateSecret: {rotationGeneration: 1}\n"));
     eventually("a new secret is served", SOON, async || served() != of(&first)).await;
@@ -106,10 +116,102 @@ async fn a_generated_secret_rotates_and_goes_with_its_webhook() {
     eventually("the next one is the current one", SOON, async || served() == of(&next)).await;
     assert_eq!((value(NAME), release.secret(NAME, "next")), (Some(next), None));
     assert_eq!(made().get("nextSecret"), None);
-
-    release.kubectl(&["delete", "webhook", "made"]);
-    eventually("it is removed", SOON, async || value(NAME).is_none()).await;
     assert_eq!(value("other.signing-secret"), other);
+}
+
+fn owners(release: &Release, secret: &str) -> Vec<Value> {
+    let owners = release.object("secret", secret)["metadata"]["ownerReferences"].clone();
+    owners.as_array().into_iter().flatten().map(|owner| owner["uid"].clone()).collect()
+}
+
+/// Its receiver has only the secret of before, and what is queued for it waits.
+#[tokio::test]
+async fn a_recreated_webhook_signs_with_the_secret_that_was_kept_for_it() {
+    const NAME: &str = "kept.signing-secret";
+    let mut release = Release::new("kept");
+    release.with_postgres().await;
+    release.flags.push("--resync=5s".into());
+    let operator = release.start().await;
+    // They delete what has no owner any more.
+    cluster().start_controllers();
+    let webhook = |customer: &str| {
+        let spec = "  generateSecret: {rotationGeneration: 1, next: true}\n";
+        let webhook = webhook_yaml("kept", "keeping", spec);
+        webhook.replace("customerCode: C-1", &format!("customerCode: {customer}"))
+    };
+    release.apply(&(tenant_yaml("keeping") + &webhook("C-1")));
+    release.wait("webhook", "kept", "Ready", "True").await;
+    let values = || ["secret", "next"].map(|key| release.secret(NAME, key).unwrap_or_default());
+    let of = |value: &str| value.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let served = || release.runtime("keeping").expect("it is served")["config"]["webhooks"][0].clone();
+    let mark =
+        || release.object("secret", NAME)["metadata"]["annotations"]["docket.dev/unused-since"].clone();
+    let first = values();
+    assert!(first[0].len() == 64 && first[1].len() == 64 && first[0] != first[1]);
+
+    // Replaced at once: the operator may see it gone or not.
+    let replace = ["--namespace", &release.tenants, "replace", "--force", "-f", "-"];
+    cluster().kubectl(&replace, &webhook("C-1")).expect("it is replaced");
+    release.wait("webhook", "kept", "Ready", "True").await;
+    assert_eq!((values(), served()["secret"].clone()), (first.clone(), of(&first[0]).into()));
+
+    // Gone for a while, over a restart of the operator.
+    release.kubectl(&["delete", "webhook", "kept"]);
+    eventually("the secret is marked", SOON, async || mark().is_string()).await;
+    let since = mark();
+    assert!(operator.terminate().await.success());
+    let operator = release.start().await;
+    operator.leads().await;
+    let written = cluster().mark();
+    passes(&operator, 3.0).await;
+    assert_eq!(release.writes(written), Vec::<String>::new(), "at rest");
+    assert_eq!((values(), mark()), (first.clone(), since));
+    release.apply(&webhook("C-1"));
+    release.wait("webhook", "kept", "Ready", "True").await;
+    assert_eq!((values(), mark()), (first.clone(), Value::Null));
+    assert_eq!(
+        (&served()["secret"], &served()["nextSecret"]),
+        (&of(&first[0]).into(), &of(&first[1]).into())
+    );
+    let reported = async || release.events("kept").contains(&"SecretKept".to_owned());
+    eventually("an Event says so", SOON, reported).await;
+
+    // Another customer's Webhook has other secrets, and the first customer's come back.
+    release.kubectl(&["delete", "webhook", "kept"]);
+    release.apply(&webhook("C-2"));
+    release.wait("webhook", "kept", "Ready", "True").await;
+    let others = values();
+    assert!(others.iter().all(|value| value.len() == 64 && !first.contains(value)));
+    release.kubectl(&["delete", "webhook", "kept"]);
+    release.apply(&webhook("C-1"));
+    release.wait("webhook", "kept", "Ready", "True").await;
+    assert_eq!((values(), served()["secret"].clone()), (first.clone(), of(&first[0]).into()));
+
+    // A day after the grace.
+    release.kubectl(&["delete", "webhook", "kept"]);
+    eventually("the secret is marked", SOON, async || mark().is_string()).await;
+    for secret in signing_secrets(&release) {
+        let mark = "docket.dev/unused-since=2020-01-01T00:00:00Z";
+        release.kubectl(&["annotate", "secret", &secret, mark, "--overwrite"]);
+    }
+    eventually("no secret is left", SOON, async || signing_secrets(&release).is_empty()).await;
+    release.apply(&webhook("C-1"));
+    release.wait("webhook", "kept", "Ready", "True").await;
+    assert!(values().iter().all(|value| value.len() == 64 && !first.contains(value)));
+
+    // With the Tenant and the Webhook.
+    release.kubectl(&["delete", "tenant", "keeping"]);
+    release.kubectl(&["delete", "webhook", "kept"]);
+    eventually("Kubernetes deletes it", 2 * SOON, async || signing_secrets(&release).is_empty()).await;
+}
+
+/// The names of the Secrets that were generated for Webhooks.
+fn signing_secrets(release: &Release) -> Vec<String> {
+    let list = release.kubectl(&["get", "secrets", "--output=json"]);
+    let list: Value = serde_json::from_str(&list).expect("it is JSON");
+    let all = list["items"].as_array().expect("a list").iter().map(|secret| &secret["metadata"]);
+    let of_webhooks = all.filter(|meta| meta["annotations"]["docket.dev/customer-code"].is_string());
+    of_webhooks.map(|meta| meta["name"].as_str().expect("a name").to_owned()).collect()
 }
 
 #[tokio::test]

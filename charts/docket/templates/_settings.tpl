@@ -68,6 +68,10 @@ flag changes one line.
 {{- $args = append $args (printf "--tenant-limits=%s/limits.yaml" (include "docket.limitsFolder" .)) -}}
 {{- end -}}
 {{- $args = append $args (printf "--concurrency=%d" (int $v.concurrency)) -}}
+{{- /* As long as the workers let deliveries wait for a deleted Webhook, its secret must stay. */ -}}
+{{- with .Values.worker.webhookGrace -}}
+{{- $args = append $args (printf "--webhook-grace=%s" .) -}}
+{{- end -}}
 {{- $args = append $args (printf "--listen=%s:9090" .Values.listenAddress) -}}
 {{- $args = append $args (printf "--log=%s" .Values.log.level) -}}
 {{- $args = append $args (printf "--log-format=%s" .Values.log.format) -}}

@@ -184,6 +184,23 @@ impl KubeApi {
             .await
     }
 
+    /// Writes a Secret that nothing else depends on, in place of one of ours of its name. [`ApiServerError::Conflict`] when that one
+    /// is a user's.
+    pub async fn put_secret(&self, secret: &Secret) -> Result<(), CallError> {
+        match self.create_secret(secret).await {
+            Err(CallError::Api(ApiServerError::Conflict)) => {}
+            created => return created,
+        }
+        let (namespace, name) = (secret.metadata.namespace.as_deref(), secret.metadata.name.as_deref());
+        let name = Name::new(namespace.unwrap_or_default(), name.unwrap_or_default());
+        let found = self.secret(&name).await?.map(|found| found.metadata);
+        let found = found.filter(|found| OwnSecret::of(found, &self.release_namespace).is_some());
+        let Some(found) = found else { return Err(ApiServerError::Conflict.into()) };
+        let mut secret = secret.clone();
+        secret.metadata.resource_version = found.resource_version;
+        self.replace_secret(&secret).await
+    }
+
     /// Writes the whole content of a Secret, whatever it was.
     pub async fn apply_secret(&self, secret: &Secret) -> Result<(), CallError> {
         let meta = &secret.metadata;
@@ -195,7 +212,16 @@ impl KubeApi {
 
     /// Deletes the Secret of this uid; success if it does not exist.
     pub async fn delete_secret(&self, name: &Name, uid: &str) -> Result<(), CallError> {
-        let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+        self.delete(name, Preconditions { uid: Some(uid.to_owned()), resource_version: None }).await
+    }
+
+    /// Deletes a Secret of ours as it was seen; success if it does not exist, or was written since.
+    pub async fn delete_unchanged_secret(&self, secret: &OwnSecret) -> Result<(), CallError> {
+        let (uid, resource_version) = (Some(secret.uid.clone()), Some(secret.resource_version.clone()));
+        self.delete(&secret.name, Preconditions { uid, resource_version }).await
+    }
+
+    async fn delete(&self, name: &Name, preconditions: Preconditions) -> Result<(), CallError> {
         let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         match self.write(self.secrets(&name.namespace).delete(&name.name, &parameters)).await {
             Ok(_) | Err(CallError::Api(ApiServerError::NotFound | ApiServerError::Conflict)) => Ok(()),

@@ -14,6 +14,10 @@ pub const TENANT: &str = "docket.dev/tenant";
 pub const ROTATION: &str = "docket.dev/rotation-generation";
 /// Annotation: the customer whose Webhook a signing secret was made for.
 pub const CUSTOMER: &str = "docket.dev/customer-code";
+/// Annotation: since when no Webhook asks for a signing secret. It is kept for a while, in case the Webhook is created again.
+pub const UNUSED_SINCE: &str = "docket.dev/unused-since";
+/// Annotation: the Webhook whose signing secret was set aside, because a Webhook of another customer or Tenant has its name.
+pub const WEBHOOK: &str = "docket.dev/webhook";
 /// Pauses the operator for an object: annotation with the value `disabled`.
 pub const RECONCILE: &str = "docket.dev/reconcile";
 /// Requests a reconciliation: annotation with any new value, echoed in `status.lastHandledReconcileAt`.

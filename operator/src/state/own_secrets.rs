@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use docket_crds::runtime;
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::state::by_name::{ByName, Listed};
@@ -24,6 +25,10 @@ pub struct OwnSecret {
     pub resource_version: String,
     /// It is for the data plane; the others are for the tenant.
     pub is_runtime: bool,
+    /// It holds the signing secret of a Webhook.
+    pub signs: bool,
+    /// Since when no Webhook asks for the signing secret, by its mark.
+    pub unused_since: Option<Timestamp>,
 }
 
 impl OwnSecret {
@@ -38,7 +43,19 @@ impl OwnSecret {
         let resource_version = meta.resource_version.clone().unwrap_or_default();
         let (uid, tenant) = (meta.uid.clone()?, Name::new(namespace, tenant));
         let is_in_place = is_runtime || name.namespace == tenant.namespace;
-        is_in_place.then_some(Self { name, uid, tenant, tenant_uid, resource_version, is_runtime })
+        let annotation = |key: &str| meta.annotations.as_ref()?.get(key);
+        let signs = !is_runtime && annotation(labels::CUSTOMER).is_some();
+        let unused_since = annotation(labels::UNUSED_SINCE).and_then(|since| since.parse().ok());
+        is_in_place.then_some(Self {
+            name,
+            uid,
+            tenant,
+            tenant_uid,
+            resource_version,
+            is_runtime,
+            signs,
+            unused_since,
+        })
     }
 }
 

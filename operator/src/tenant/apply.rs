@@ -1,18 +1,23 @@
 //! I/O: hands what was compiled over to the data plane.
 //!
-//! The runtime Secret comes last: it refers to nothing that does not exist yet.
+//! The runtime Secret comes after all that it refers to. The marks of unused signing secrets come last: nothing depends on them.
+
+use std::collections::HashSet;
 
 use docket_crds::conditions::{EventReason, Occurrence};
 use docket_crds::{ConditionType, Runtime, Tenant, runtime};
 use docket_program::apiserver::ApiServerError;
+use jiff::Timestamp;
 
 use crate::context::Context;
 use crate::kube::call_error::CallError;
 use crate::state::conditions;
 use crate::state::name::Name;
 use crate::state::object_event::ObjectEvent;
+use crate::state::own_secrets::OwnSecret;
 use crate::tenant::compile::Compiled;
 use crate::tenant::fetch::Fetched;
+use crate::tenant::kept::{self, KeptStep};
 use crate::tenant::{generated, stored};
 
 /// A Tenant whose runtime Secret is as compiled, or refused by the API server.
@@ -36,34 +41,86 @@ impl Applied<'_> {
     }
 }
 
-/// Removes Secrets that are no longer generated, then writes the runtime Secret if it differs.
+/// Removes Secrets that are no longer generated, then writes the runtime Secret if it differs. Signing secrets that no Webhook asks
+/// for stay for a while.
 pub async fn apply<'a>(context: &Context, compiled: Compiled<'a>) -> Result<Applied<'a>, CallError> {
     remove_orphans(context, &compiled).await?;
-    match write_runtime(context, &compiled).await {
-        Ok(()) => Ok(Applied { compiled, refused: None }),
-        Err(CallError::Api(ApiServerError::Refused(why))) => Ok(Applied { compiled, refused: Some(why) }),
-        Err(error) => Err(error),
-    }
+    let refused = match write_runtime(context, &compiled).await {
+        Ok(()) => None,
+        Err(CallError::Api(ApiServerError::Refused(why))) => Some(why),
+        Err(error) => return Err(error),
+    };
+    keep_unused(context, &compiled).await?;
+    Ok(Applied { compiled, refused })
 }
 
-/// Removes Secrets that a valid Tenant and its Webhooks no longer have generated. One of a Webhook that can't be read stays.
-async fn remove_orphans(context: &Context, compiled: &Compiled<'_>) -> Result<(), CallError> {
+/// The Tenant, if it is valid, and the Secrets that were made for it.
+fn own_secrets<'a>(compiled: &'a Compiled<'_>) -> Option<(&'a Tenant, impl Iterator<Item = &'a OwnSecret>)> {
     let provisioned = &compiled.provisioned;
-    let Some(tenant) = provisioned.tenant.filter(|_| provisioned.refused.is_empty()) else {
-        return Ok(());
-    };
-    let (subject, meta) = (&provisioned.fetched.subject, provisioned.fetched.subject.meta());
+    let tenant = provisioned.tenant.filter(|_| provisioned.refused.is_empty())?;
+    let subject = &provisioned.fetched.subject;
+    let own = subject.own_secrets.iter().filter(move |secret| secret.tenant_uid == subject.meta().uid);
+    Some((tenant, own))
+}
+
+/// Removes keys and passwords that a valid Tenant no longer has generated.
+async fn remove_orphans(context: &Context, compiled: &Compiled<'_>) -> Result<(), CallError> {
+    let Some((tenant, own)) = own_secrets(compiled) else { return Ok(()) };
     let mut wanted = generated::names(tenant);
-    wanted.extend(webhooks_secrets(provisioned.fetched));
-    wanted.push(Name::new(context.kube.release_namespace(), runtime::secret_name(&meta.uid)));
-    let own = subject.own_secrets.iter().filter(|secret| secret.tenant_uid == meta.uid);
-    for orphan in own.filter(|secret| !wanted.contains(&secret.name)) {
+    let uid = &compiled.provisioned.fetched.subject.meta().uid;
+    wanted.push(Name::new(context.kube.release_namespace(), runtime::secret_name(uid)));
+    for orphan in own.filter(|secret| !secret.signs && !wanted.contains(&secret.name)) {
         context.kube.delete_secret(&orphan.name, &orphan.uid).await?;
     }
     Ok(())
 }
 
-/// The names of the Secrets that are, or may be, generated for Webhooks.
+/// Marks the signing secrets that no Webhook of a valid Tenant asks for any more, and deletes those whose time has passed.
+async fn keep_unused(context: &Context, compiled: &Compiled<'_>) -> Result<(), CallError> {
+    let Some((tenant, own)) = own_secrets(compiled) else { return Ok(()) };
+    let wanted: HashSet<Name> = webhooks_secrets(compiled.provisioned.fetched).into_iter().collect();
+    let (now, grace) = (context.clock.now(), context.settings.webhook_grace);
+    for secret in own.filter(|secret| secret.signs) {
+        // Deliveries of a suspended tenant wait without a limit.
+        let counts = !wanted.contains(&secret.name) && !tenant.spec.suspend;
+        match kept::step(secret.unused_since, counts, grace, now) {
+            KeptStep::Keep => {}
+            KeptStep::Mark(since) => mark(context, secret, since).await?,
+            KeptStep::Delete => {
+                tracing::info!(
+                    tenant = %secret.tenant,
+                    secret = %secret.name,
+                    "deleting a signing secret that no Webhook has asked for in its time"
+                );
+                context.kube.delete_unchanged_secret(secret).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes since when a signing secret is unused; `None`: it is used.
+async fn mark(context: &Context, secret: &OwnSecret, since: Option<Timestamp>) -> Result<(), CallError> {
+    let _turn = context.kube.users_turn().await;
+    let found = context.kube.secret(&secret.name).await?;
+    let found = found.filter(|found| found.metadata.uid.as_ref() == Some(&secret.uid));
+    // An earlier step of this pass may have written it.
+    let Some(marked) = found.and_then(|found| kept::marked(found, since)) else { return Ok(()) };
+    match context.kube.replace_secret(&marked).await {
+        Err(CallError::Api(ApiServerError::NotFound)) => return Ok(()),
+        written => written?,
+    }
+    if since.is_some() {
+        tracing::info!(
+            tenant = %secret.tenant,
+            secret = %secret.name,
+            "no Webhook asks for this signing secret: it is kept for some time, and signs again if the Webhook is created again"
+        );
+    }
+    Ok(())
+}
+
+/// The names of the Secrets that are, or may be, generated for Webhooks. That of a Webhook that can't be read is one of them.
 fn webhooks_secrets(fetched: &Fetched) -> Vec<Name> {
     let namespace = &fetched.subject.meta().name.namespace;
     let of_declared = fetched.subject.webhooks.iter().filter_map(|webhook| match &webhook.document {

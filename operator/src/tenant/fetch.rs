@@ -16,10 +16,10 @@ use crate::state::State;
 use crate::state::declared::Declared;
 use crate::state::name::Name;
 use crate::state::references::{Value, keys_of_webhook};
-use crate::tenant::generated;
 use crate::tenant::room::{ROOM, placed, wanted, without_room};
 use crate::tenant::stored::Stored;
 use crate::tenant::subject::Subject;
+use crate::tenant::{generated, kept};
 
 /// How many reads of one tenant are under way at once.
 const AT_ONCE: usize = 8;
@@ -106,11 +106,18 @@ impl Fetched {
         Ok(())
     }
 
-    /// The names of the Secrets that we make, the Tenant's own first.
+    /// The names of the Secrets that we make, the Tenant's own first, with those that were set aside for a Webhook.
     fn made(&self, tenant: &Tenant) -> Vec<Name> {
-        let namespace = &tenant.metadata.namespace;
+        let (namespace, name) = (&tenant.metadata.namespace, &self.subject.meta().name);
+        let own = self.subject.own_secrets.iter().filter(|secret| secret.signs);
+        let own: HashSet<&Name> = own.map(|secret| &secret.name).collect();
         let webhooks = self.placed.iter().filter_map(|webhook| webhook.document.as_ref().ok());
-        let of_webhooks = webhooks.filter_map(|webhook| generated::webhook_name(namespace, webhook));
+        let of_webhooks = webhooks.flat_map(|webhook| {
+            let made = generated::webhook_name(namespace, webhook);
+            let customer = made.as_ref().map(|_| webhook.spec.customer_code.as_str());
+            let aside = customer.map(|customer| kept::aside(name, &webhook.metadata.name, customer));
+            made.into_iter().chain(aside.filter(|aside| own.contains(aside)))
+        });
         generated::names(tenant).into_iter().chain(of_webhooks).collect()
     }
 

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use docket_crds::conditions::{EventReason, Occurrence, ReasonCode};
 use docket_crds::tenant::ApiKeySpec;
-use docket_crds::{API_VERSION, ApiKeyDigest, Reason, SecretBytes, Tenant, Webhook};
+use docket_crds::{ApiKeyDigest, GROUP, Reason, SecretBytes, Tenant, Webhook};
+use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -18,14 +19,11 @@ use crate::state::declared::{Declared, Document, Meta};
 use crate::state::labels;
 use crate::state::name::Name;
 use crate::state::object_event::ObjectEvent;
+use crate::tenant::kept::{self, NEXT_SECRET, SIGNING_SECRET};
 use crate::tenant::signing::Random;
 
 /// The key of an API key's Secret.
 pub const API_KEY: &str = "api-key";
-/// The key of a Webhook's signing secret.
-pub const SIGNING_SECRET: &str = "secret";
-/// The key of the signing secret that takes its place.
-pub const NEXT_SECRET: &str = "next";
 /// The key of a database's Secret that holds the role's password.
 pub const PASSWORD: &str = "password";
 /// Beside the password, for people.
@@ -55,7 +53,7 @@ pub struct GeneratedSecret {
     field: String,
     /// It is known to have existed.
     made_before: bool,
-    /// The Webhook that owns it; `None`: the Tenant does.
+    /// The Webhook that asks for it; `None`: the Tenant does.
     webhook: Option<OfWebhook>,
 }
 
@@ -92,6 +90,10 @@ pub struct PlannedSecret {
     pub next: Option<SecretBytes>,
     /// What to publish about it.
     pub event: Option<ObjectEvent>,
+    /// What to write first: what the Secret held for a Webhook of another customer or Tenant.
+    pub set_aside: Option<Secret>,
+    /// What to delete last: the Secret that had been set aside with the value, by its name and uid.
+    pub taken: Option<(Name, String)>,
 }
 
 /// The Secret of a generated API key.
@@ -225,46 +227,65 @@ impl GeneratedSecret {
     }
 
     fn is_of_this_rotation(&self, found: &Secret) -> bool {
-        let made_for = found.metadata.annotations.as_ref().and_then(|all| all.get(labels::ROTATION));
-        made_for.and_then(|made_for| made_for.parse::<i64>().ok()).is_some_and(|made| made >= self.rotation)
+        rotation_of(found).is_some_and(|made| made >= self.rotation)
     }
 
-    /// What to do, given what is there.
+    /// The name of the Secret that was set aside for the Webhook, if there is one.
+    pub fn aside(&self, tenant: &Meta) -> Option<Name> {
+        let webhook = self.webhook.as_ref()?;
+        Some(kept::aside(&tenant.name, &webhook.meta.name.name, &webhook.customer))
+    }
+
+    /// What to do, given what is there. `aside`: the Secret that was set aside for the Webhook.
     pub fn plan(
         &self,
         found: Option<&Secret>,
+        aside: Option<&Secret>,
         owner: &Meta,
+        now: Timestamp,
         random: Random<'_>,
     ) -> Result<PlannedSecret, Reason> {
-        let Some(found) = found else {
-            let (reason, tail) = match self.made_before {
-                true => (
-                    Occurrence::SecretRemade,
-                    "was gone: a new value is generated, the old one no longer works",
-                ),
-                false => (Occurrence::SecretMade, "is created"),
-            };
-            let event = self.event(reason, "Make", tail, self.made_before);
-            let value = make(random);
-            let next = self.wants_next().then(|| make(random));
-            return Ok(self.planned(SecretStep::Create, None, value, next, Some(event), owner));
-        };
-        if !is_ours(found, owner) {
+        if found.is_some_and(|found| !is_ours(found, owner) && !self.may_be_set_aside(found)) {
             return Err(self.not_ours());
         }
-        let value = self.value(found, owner);
-        let mut next = self.next(found);
-        let (value, event) = match value {
-            Some(value) if self.is_of_this_rotation(found) => (value, None),
+        let own = found.filter(|found| is_ours(found, owner) && self.is_of_customer(found));
+        let aside = aside.filter(|aside| own.is_none() && self.value(aside, owner).is_some());
+        let mut planned = match own.or(aside) {
+            Some(source) => self.of_source(source, found, owner, random),
+            None => self.of_new_value(found, owner, random),
+        };
+        if own.is_some_and(|own| is_like(own, &planned.secret)) {
+            planned.step = SecretStep::Keep;
+        }
+        if let (None, Some(found), Some(webhook)) = (own, found, &self.webhook) {
+            planned.set_aside = kept::set_aside(found, &webhook.meta.name.name, now);
+        }
+        planned.taken = aside.and_then(|aside| Some((self.aside(owner)?, aside.metadata.uid.clone()?)));
+        Ok(planned)
+    }
+
+    /// Whether it holds the secret of a Webhook that had the name before.
+    fn may_be_set_aside(&self, found: &Secret) -> bool {
+        self.webhook.is_some() && kept::is_of_webhook(&found.metadata)
+    }
+
+    /// With the value of `source`, rotated if need be.
+    fn of_source(
+        &self,
+        source: &Secret,
+        found: Option<&Secret>,
+        owner: &Meta,
+        random: Random<'_>,
+    ) -> PlannedSecret {
+        let mut next = self.next(source);
+        let (value, event) = match self.value(source, owner) {
+            Some(value) if self.is_of_this_rotation(source) => (value, self.kept_event(source)),
             Some(_) => (
                 next.take().unwrap_or_else(|| make(random)),
                 Some(self.event(Occurrence::SecretRotated, "Rotate", "has a new value, as requested", false)),
             ),
             None => {
-                let tail = match self.is_of_customer(found) {
-                    true => "held no hexadecimal value of 32 digits or more: a new value is generated",
-                    false => "was made for another customer: a new value is generated",
-                };
+                let tail = "held no hexadecimal value of 32 digits or more: a new value is generated";
                 (make(random), Some(self.event(Occurrence::SecretRemade, "Make", tail, true)))
             }
         };
@@ -272,35 +293,64 @@ impl GeneratedSecret {
             self.event(Occurrence::SecretMade, "Make", "has a next value, which signs deliveries too", false)
         });
         let next = self.wants_next().then(|| next.unwrap_or_else(|| make(random)));
-        let event = event.or(made_next);
-        let mut planned = self.planned(SecretStep::Replace, Some(found), value, next, event, owner);
-        if is_like(found, &planned.secret) {
-            planned.step = SecretStep::Keep;
+        let mut planned = self.planned(found, value, next, event.or(made_next), owner);
+        // A generation that was lowered is no reason to write. When it is raised again, as far as it was, the value stays.
+        if let Some(made) = rotation_of(source).filter(|made| *made > self.rotation) {
+            let annotations = planned.secret.metadata.annotations.get_or_insert_default();
+            annotations.insert(labels::ROTATION.to_owned(), made.to_string());
         }
-        Ok(planned)
+        planned
+    }
+
+    fn of_new_value(&self, found: Option<&Secret>, owner: &Meta, random: Random<'_>) -> PlannedSecret {
+        let (occurrence, tail) = match found {
+            Some(found) if is_ours(found, owner) => {
+                (Occurrence::SecretRemade, "was made for another customer: a new value is generated")
+            }
+            Some(_) => (Occurrence::SecretRemade, "was made for another Tenant: a new value is generated"),
+            None if self.made_before => {
+                (Occurrence::SecretRemade, "was gone: a new value is generated, the old one no longer works")
+            }
+            None => (Occurrence::SecretMade, "is created"),
+        };
+        let event = self.event(occurrence, "Make", tail, occurrence == Occurrence::SecretRemade);
+        let value = make(random);
+        let next = self.wants_next().then(|| make(random));
+        self.planned(found, value, next, Some(event), owner)
+    }
+
+    /// What to publish about a value that was kept while no Webhook asked for it.
+    fn kept_event(&self, source: &Secret) -> Option<ObjectEvent> {
+        let since = kept::mark_of(&source.metadata).map(|since| format!(" since {since}"));
+        let is_aside = source.metadata.name.as_ref() != Some(&self.name.name);
+        let since = since.or(is_aside.then(String::new))?;
+        let tail = format!("was kept{since}, while no Webhook asked for it, and signs again");
+        Some(self.event(Occurrence::SecretKept, "Keep", &tail, false))
     }
 
     fn planned(
         &self,
-        step: SecretStep,
         found: Option<&Secret>,
         value: SecretBytes,
         next: Option<SecretBytes>,
         event: Option<ObjectEvent>,
         owner: &Meta,
     ) -> PlannedSecret {
+        let step = if found.is_some() { SecretStep::Replace } else { SecretStep::Create };
         // Other users' labels, annotations and keys stay.
         let mut secret = found.cloned().unwrap_or_default();
         let ours = self.metadata(owner);
         let meta = &mut secret.metadata;
         (meta.name, meta.namespace, meta.managed_fields) = (ours.name, ours.namespace, None);
         meta.labels.get_or_insert_default().extend(ours.labels.into_iter().flatten());
-        meta.annotations.get_or_insert_default().extend(ours.annotations.into_iter().flatten());
-        let owners = meta.owner_references.get_or_insert_default();
-        let reference = self.owner_reference(owner);
-        if owners.iter().all(|other| other.uid != reference.uid) {
-            owners.push(reference);
-        }
+        let annotations = meta.annotations.get_or_insert_default();
+        annotations.extend(ours.annotations.into_iter().flatten());
+        annotations.remove(labels::UNUSED_SINCE);
+        let owners = self.owners(owner);
+        let is_former =
+            |other: &OwnerReference| is_of_docket(other) && owners.iter().all(|owner| owner.uid != other.uid);
+        meta.owner_references.get_or_insert_default().retain(|other| !is_former(other));
+        kept::add_owners(meta, owners);
         let data = secret.data.get_or_insert_default();
         let beside = self.beside.iter().map(|(key, value)| ((*key).to_owned(), value.clone().into_bytes()));
         data.extend(beside.map(|(key, value)| (key, ByteString(value))));
@@ -309,7 +359,7 @@ impl GeneratedSecret {
             data.remove(NEXT_SECRET);
             data.extend(next.iter().map(|next| (NEXT_SECRET.to_owned(), ByteString(next.expose().to_vec()))));
         }
-        PlannedSecret { secret, step, value, next, event }
+        PlannedSecret { secret, step, value, next, event, set_aside: None, taken: None }
     }
 
     fn metadata(&self, owner: &Meta) -> ObjectMeta {
@@ -331,24 +381,17 @@ impl GeneratedSecret {
                 .map(text)
                 .collect(),
             ),
-            // Not `controller`: that would need rights on the Tenant's finalizers, and no controller adopts Secrets.
-            owner_references: Some(vec![self.owner_reference(owner)]),
             ..ObjectMeta::default()
         }
     }
 
-    fn owner_reference(&self, tenant: &Meta) -> OwnerReference {
-        let (kind, owner) = match &self.webhook {
-            Some(webhook) => (Webhook::KIND, &webhook.meta),
-            None => (Tenant::KIND, tenant),
-        };
-        OwnerReference {
-            api_version: API_VERSION.to_owned(),
-            kind: kind.to_owned(),
-            name: owner.name.name.clone(),
-            uid: owner.uid.clone(),
-            ..OwnerReference::default()
-        }
+    /// Kubernetes deletes the Secret when all of them are gone. So a signing secret outlives its Webhook while the Tenant is there,
+    /// and the Tenant while the Webhook is. No owner is the `controller`: that would need rights on the Tenant's finalizers, and no
+    /// controller adopts Secrets.
+    fn owners(&self, tenant: &Meta) -> Vec<OwnerReference> {
+        let webhook = self.webhook.iter().map(|webhook| (Webhook::KIND, &webhook.meta));
+        let owners = webhook.chain([(Tenant::KIND, tenant)]);
+        owners.map(|(kind, meta)| kept::owner(kind, &meta.name.name, &meta.uid)).collect()
     }
 
     fn event(&self, occurrence: Occurrence, action: &'static str, tail: &str, warning: bool) -> ObjectEvent {
@@ -377,6 +420,10 @@ fn is_ours(found: &Secret, owner: &Meta) -> bool {
         || found.metadata.owner_references.iter().flatten().any(|reference| reference.uid == owner.uid)
 }
 
+fn is_of_docket(owner: &OwnerReference) -> bool {
+    owner.api_version.split('/').next() == Some(GROUP)
+}
+
 fn is_like(found: &Secret, wanted: &Secret) -> bool {
     fn within<V: PartialEq>(
         wanted: &Option<BTreeMap<String, V>>,
@@ -386,24 +433,16 @@ fn is_like(found: &Secret, wanted: &Secret) -> bool {
         wanted.iter().flatten().all(|(key, value)| found.and_then(|found| found.get(key)) == Some(value))
     }
     let (has, wants) = (&found.metadata, &wanted.metadata);
-    let owned = |uid: &str| has.owner_references.iter().flatten().any(|reference| reference.uid == uid);
     within(&wants.labels, &has.labels)
-        && within_but_rotation(&wants.annotations, &has.annotations)
-        && wants.owner_references.iter().flatten().all(|reference| owned(&reference.uid))
+        && within(&wants.annotations, &has.annotations)
+        && kept::mark_of(has).is_none()
+        && wants.owner_references == has.owner_references
         && wanted.data == found.data
 }
 
-/// A rotation generation that was lowered is no reason to write.
-fn within_but_rotation(
-    wanted: &Option<BTreeMap<String, String>>,
-    found: &Option<BTreeMap<String, String>>,
-) -> bool {
-    let found = found.as_ref();
-    let mut wanted = wanted.iter().flatten();
-    wanted.all(|(key, value)| {
-        let found = found.and_then(|found| found.get(key));
-        if key == labels::ROTATION { found.is_some() } else { found == Some(value) }
-    })
+/// The rotation generation that a value was made for.
+fn rotation_of(found: &Secret) -> Option<i64> {
+    found.metadata.annotations.as_ref()?.get(labels::ROTATION)?.parse().ok()
 }
 
 /// A new random value: 64 hexadecimal digits.
@@ -420,6 +459,8 @@ mod tests {
     use super::*;
     use crate::state::examples::{declared, tenant};
 
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
     fn wanted(rotation: i64, made_before: bool) -> (GeneratedSecret, Meta) {
         let mut tenant = tenant();
         tenant.spec.api_keys[0].generate.as_mut().unwrap().rotation_generation = rotation;
@@ -428,7 +469,7 @@ mod tests {
     }
 
     fn plan(wanted: &(GeneratedSecret, Meta), found: Option<&Secret>, byte: u8) -> PlannedSecret {
-        wanted.0.plan(found, &wanted.1, &mut |bytes| bytes.fill(byte)).unwrap()
+        wanted.0.plan(found, None, &wanted.1, NOW, &mut |bytes| bytes.fill(byte)).unwrap()
     }
 
     fn stored(rotation: i64) -> Secret {
@@ -531,7 +572,7 @@ mod tests {
         let plan = |spec: &str, found: Option<&Secret>, byte: u8| {
             let wanted =
                 of_webhook(&tenant, &webhook("tenants", &format!("generateSecret: {{{spec}}}")), true);
-            wanted.unwrap().plan(found, &tenant, &mut |bytes| bytes.fill(byte)).unwrap()
+            wanted.unwrap().plan(found, None, &tenant, NOW, &mut |bytes| bytes.fill(byte)).unwrap()
         };
         let filled = |byte: &str| SecretBytes::from(byte.repeat(32).into_bytes());
         let first = plan("", None, 1).secret;
@@ -564,7 +605,7 @@ mod tests {
             declared.document.as_mut().unwrap().spec.customer_code = customer.to_owned();
             let wanted = of_webhook(&tenant, &webhook, true).unwrap();
             let current = found.and_then(|found| wanted.value(found, &tenant));
-            (wanted.plan(found, &tenant, &mut |bytes| bytes.fill(byte)).unwrap(), current)
+            (wanted.plan(found, None, &tenant, NOW, &mut |bytes| bytes.fill(byte)).unwrap(), current)
         };
         let first = plan("C-1", None, 1).0.secret;
         let (kept, current) = plan("C-1", Some(&first), 2);
@@ -581,18 +622,137 @@ mod tests {
         assert!(event.warning && event.note.contains("was made for another customer"), "{event:?}");
     }
 
+    /// A Webhook with a generated secret, as it is declared by a customer.
+    fn generating(uid: &str, customer: &str, spec: &str) -> Arc<Declared<Webhook>> {
+        let mut webhook = webhook("tenants", &format!("generateSecret: {{{spec}}}"));
+        let declared = Arc::make_mut(&mut webhook);
+        declared.meta.uid = uid.to_owned();
+        declared.document.as_mut().unwrap().spec.customer_code = customer.to_owned();
+        webhook
+    }
+
+    fn plan_for(
+        tenant: &Meta,
+        webhook: &Declared<Webhook>,
+        found: Option<&Secret>,
+        aside: Option<&Secret>,
+        byte: u8,
+    ) -> PlannedSecret {
+        let wanted = of_webhook(tenant, webhook, false).unwrap();
+        wanted.plan(found, aside, tenant, NOW, &mut |bytes| bytes.fill(byte)).unwrap()
+    }
+
+    fn owners(secret: &Secret) -> Vec<&str> {
+        secret.metadata.owner_references.iter().flatten().map(|owner| owner.uid.as_str()).collect()
+    }
+
+    #[test]
+    fn recreated_webhook_signs_with_the_kept_values_and_says_so() {
+        let tenant = declared().meta.clone();
+        let spec = "rotationGeneration: 2, next: true";
+        let made = plan_for(&tenant, &generating("1", "C-1", spec), None, None, 1);
+        let unused = kept::marked(made.secret.clone(), Some(NOW)).unwrap();
+        let again = generating("2", "C-1", spec);
+        let taken = plan_for(&tenant, &again, Some(&unused), None, 2);
+        assert_eq!((taken.step, &taken.value, &taken.next), (SecretStep::Replace, &made.value, &made.next));
+        assert_eq!(kept::mark_of(&taken.secret.metadata), None);
+        assert_eq!(owners(&taken.secret), ["uid-acme", "2"], "the earlier Webhook is gone");
+        let event = taken.event.unwrap();
+        assert_eq!(event.reason.as_str(), "SecretKept");
+        assert!(event.note.contains("was kept since 1970-01-01T00:00:00Z") && !event.warning, "{event:?}");
+        let kept = plan_for(&tenant, &again, Some(&taken.secret), None, 3);
+        assert_eq!((kept.step, kept.event, kept.set_aside), (SecretStep::Keep, None, None));
+        // Before any pass has seen that it was gone.
+        let quick = plan_for(&tenant, &again, Some(&made.secret), None, 2);
+        assert_eq!((quick.step, quick.value, quick.event), (SecretStep::Replace, made.value, None));
+    }
+
+    #[test]
+    fn generation_that_was_lowered_and_raised_again_rotates_nothing() {
+        let tenant = declared().meta.clone();
+        let plan = |generation: u8, found: Option<&Secret>| {
+            let webhook = generating("1", "C-1", &format!("rotationGeneration: {generation}"));
+            plan_for(&tenant, &webhook, found, None, generation)
+        };
+        let made = plan(2, None).secret;
+        assert_eq!(plan(0, Some(&made)).step, SecretStep::Keep);
+        let recreated = plan(0, kept::marked(made.clone(), Some(NOW)).as_ref()).secret;
+        assert_eq!(plan(2, Some(&recreated)).step, SecretStep::Keep);
+        assert_eq!(plan(3, Some(&recreated)).value.expose(), "03".repeat(32).as_bytes());
+    }
+
+    #[test]
+    fn secret_of_an_earlier_version_is_written_once() {
+        let tenant = declared().meta.clone();
+        let webhook = generating("1", "C-1", "");
+        let mut earlier = plan_for(&tenant, &webhook, None, None, 1).secret;
+        earlier.metadata.owner_references = Some(vec![kept::owner(Webhook::KIND, "orders", "1")]);
+        let adopted = plan_for(&tenant, &webhook, Some(&earlier), None, 2);
+        assert_eq!((adopted.step, &adopted.event), (SecretStep::Replace, &None));
+        assert_eq!(adopted.secret.data, earlier.data);
+        assert_eq!(owners(&adopted.secret), ["1", "uid-acme"]);
+        assert_eq!(plan_for(&tenant, &webhook, Some(&adopted.secret), None, 3).step, SecretStep::Keep);
+    }
+
+    #[test]
+    fn value_of_an_earlier_customer_is_set_aside_and_comes_back_to_that_customer_alone() {
+        let tenant = declared().meta.clone();
+        let (one, two) = (generating("1", "C-1", "next: true"), generating("2", "C-2", "next: true"));
+        let first = plan_for(&tenant, &one, None, None, 1);
+        let second = plan_for(&tenant, &two, Some(&first.secret), None, 2);
+        let mut aside = second.set_aside.unwrap();
+        aside.metadata.uid = Some("aside".into());
+        let name = of_webhook(&tenant, &one, false).unwrap().aside(&tenant).unwrap();
+        assert_eq!(aside.metadata.name.as_ref(), Some(&name.name));
+        assert_eq!(second.value.expose(), "02".repeat(32).as_bytes());
+
+        let back =
+            plan_for(&tenant, &generating("3", "C-1", "next: true"), Some(&second.secret), Some(&aside), 3);
+        assert_eq!((back.step, &back.value, &back.next), (SecretStep::Replace, &first.value, &first.next));
+        assert_eq!(back.taken, Some((name, "aside".into())));
+        assert_eq!(back.event.unwrap().reason.as_str(), "SecretKept");
+        let kept = back.set_aside.unwrap();
+        assert_eq!(kept.metadata.annotations.unwrap()[labels::CUSTOMER], "C-2");
+        assert_eq!(value_at(&second.secret, SIGNING_SECRET).unwrap().as_bytes(), second.value.expose());
+        // Where the Secret itself is gone, and to no one else.
+        let alone = plan_for(&tenant, &one, None, Some(&aside), 4);
+        assert_eq!((alone.step, &alone.value), (SecretStep::Create, &first.value));
+        assert_eq!(alone.secret.metadata.name.as_deref(), Some("orders.signing-secret"));
+        let other = plan_for(&tenant, &generating("4", "C-3", ""), None, Some(&aside), 4);
+        assert_eq!((other.value.expose(), other.taken), ("04".repeat(32).as_bytes(), None));
+    }
+
+    #[test]
+    fn value_of_another_tenants_webhook_is_set_aside_for_that_tenant() {
+        let acme = declared().meta.clone();
+        let beta = Meta { name: Name::new("tenants", "beta"), uid: "uid-beta".into(), ..acme.clone() };
+        let webhook = generating("1", "C-1", "");
+        let first = plan_for(&acme, &webhook, None, None, 1);
+        let theirs = plan_for(&beta, &webhook, Some(&first.secret), None, 2);
+        assert_eq!((theirs.step, theirs.value.expose()), (SecretStep::Replace, "02".repeat(32).as_bytes()));
+        assert_eq!(owners(&theirs.secret), ["1", "uid-beta"]);
+        let event = theirs.event.unwrap();
+        assert!(event.warning && event.note.contains("was made for another Tenant"), "{event:?}");
+        let aside = theirs.set_aside.unwrap();
+        assert_eq!(owners(&aside), ["uid-acme"]);
+        let back = plan_for(&acme, &webhook, Some(&theirs.secret), Some(&aside), 3);
+        assert_eq!(back.value, first.value);
+        let not_theirs = plan_for(&beta, &webhook, None, Some(&aside), 4);
+        assert_eq!(not_theirs.value.expose(), "04".repeat(32).as_bytes());
+    }
+
     #[test]
     fn signing_secret_belongs_to_its_webhook_in_the_tenants_namespace() {
         let tenant = declared().meta.clone();
         let of = |webhook: &Declared<Webhook>| of_webhook(&tenant, webhook, false);
         let wanted = of(&webhook("tenants", "generateSecret: {}")).unwrap();
-        let made = wanted.plan(None, &tenant, &mut |bytes| bytes.fill(7)).unwrap();
+        let made = wanted.plan(None, None, &tenant, NOW, &mut |bytes| bytes.fill(7)).unwrap();
         assert_eq!(made.secret.metadata.name.as_deref(), Some("orders.signing-secret"));
         assert_eq!(made.secret.data.unwrap()[SIGNING_SECRET].0, "07".repeat(32).as_bytes());
         assert_eq!(made.secret.metadata.labels.unwrap()[labels::TENANT_UID], tenant.uid);
         let owners = made.secret.metadata.owner_references.unwrap();
         let owners: Vec<_> = owners.iter().map(|owner| (owner.kind.as_str(), owner.uid.as_str())).collect();
-        assert_eq!(owners, [("Webhook", "uid-w")]);
+        assert_eq!(owners, [("Webhook", "uid-w"), ("Tenant", "uid-acme")]);
         for nothing in [
             webhook("elsewhere", "generateSecret: {}"),
             webhook("tenants", "active: true"),
@@ -608,7 +768,7 @@ mod tests {
         secret.metadata.labels = None;
         secret.metadata.owner_references = None;
         let (wanted, meta) = wanted(0, false);
-        let reason = wanted.plan(Some(&secret), &meta, &mut |_| {}).unwrap_err();
+        let reason = wanted.plan(Some(&secret), None, &meta, NOW, &mut |_| {}).unwrap_err();
         assert_eq!(
             reason.to_string(),
             "SecretInvalid: spec.apiKeys[0].generate: Secret tenants/acme-apikey-primary exists and was not created for \

@@ -119,9 +119,10 @@ async fn value(
     wanted: &GeneratedSecret,
     reasons: &mut Vec<Reason>,
 ) -> Result<Option<SecretBytes>, CallError> {
-    match wanted.plan(fetched.secret(&wanted.name), fetched.subject.meta(), &mut { context.random }) {
+    let (found, tenant, now) = (fetched.secret(&wanted.name), fetched.subject.meta(), context.clock.now());
+    match wanted.plan(found, None, tenant, now, &mut { context.random }) {
         Ok(planned) => {
-            write::<Tenant>(context, fetched.subject.meta(), &planned).await?;
+            write::<Tenant>(context, tenant, &planned).await?;
             Ok(Some(planned.value))
         }
         Err(reason) => {
@@ -143,7 +144,9 @@ async fn webhook_secrets(
         else {
             continue;
         };
-        let value = match wanted.plan(fetched.secret(&wanted.name), tenant, &mut { context.random }) {
+        let aside = wanted.aside(tenant).and_then(|name| fetched.secret(&name));
+        let (found, now) = (fetched.secret(&wanted.name), context.clock.now());
+        let value = match wanted.plan(found, aside, tenant, now, &mut { context.random }) {
             Ok(planned) => {
                 write::<Webhook>(context, &webhook.meta, &planned).await?;
                 Ok(SigningSecrets { current: planned.value, next: planned.next })
@@ -169,10 +172,16 @@ async fn write<T: Document>(
     owner: &Meta,
     planned: &PlannedSecret,
 ) -> Result<(), CallError> {
+    if let Some(set_aside) = &planned.set_aside {
+        context.kube.put_secret(set_aside).await?;
+    }
     match planned.step {
         SecretStep::Keep => return Ok(()),
         SecretStep::Create => context.kube.create_secret(&planned.secret).await?,
         SecretStep::Replace => context.kube.replace_secret(&planned.secret).await?,
+    }
+    if let Some((name, uid)) = &planned.taken {
+        context.kube.delete_secret(name, uid).await?;
     }
     if let Some(event) = &planned.event {
         context.kube.publish::<T>(owner, event).await;

@@ -83,6 +83,7 @@ fn compiled(fetched: &Fetched, database: ProvisionedDatabase) -> Compiled<'_> {
         namespaces: Vec::new(),
         disabled_events: BTreeSet::new(),
         resync: Duration::ZERO,
+        webhook_grace: Duration::from_secs(3600),
         concurrency: 1,
         external_databases: Arc::default(),
         limits: PlatformLimits::default(),

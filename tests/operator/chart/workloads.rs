@@ -146,6 +146,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--disabled-event=note.created",
             "--tenant-limits=/etc/docket/limits/limits.yaml",
             "--concurrency=8",
+            "--webhook-grace=2h",
             "--listen=0.0.0.0:9090",
             "--log=info",
             "--log-format=json",

@@ -138,6 +138,8 @@ fn own_secret_writes_concern_no_object_and_those_of_others_do() {
         tenant_uid: "1".into(),
         resource_version: version.into(),
         is_runtime: false,
+        signs: false,
+        unused_since: None,
     };
     let mut cluster = Cluster::default();
     cluster.own_written(secret("5"));
@@ -186,6 +188,25 @@ fn secret_is_ours_only_where_the_operator_creates_it() {
     );
     assert_eq!(of("elsewhere", "docket-tenant-1"), None);
     assert_eq!(of("docket", "a-database"), None);
+}
+
+#[test]
+fn signing_secret_is_known_with_its_mark() {
+    let of = |annotations: Value| {
+        let mut all = json!({"docket.dev/tenant": "tenants/a"});
+        all.as_object_mut().unwrap().extend(annotations.as_object().unwrap().clone());
+        let meta = json!({
+            "uid": "s", "namespace": "tenants", "name": "w.signing-secret",
+            "labels": {"docket.dev/tenant-uid": "1"}, "annotations": all,
+        });
+        let secret = OwnSecret::of(&serde_json::from_value(meta).unwrap(), "docket").unwrap();
+        (secret.signs, secret.unused_since.map(|since| since.as_second()))
+    };
+    assert_eq!(of(json!({})), (false, None));
+    assert_eq!(of(json!({"docket.dev/customer-code": "C"})), (true, None));
+    let mark = |since: &str| json!({"docket.dev/customer-code": "C", "docket.dev/unused-since": since});
+    assert_eq!(of(mark("1970-01-01T00:01:00Z")), (true, Some(60)));
+    assert_eq!(of(mark("yesterday")), (true, None), "a user wrote it");
 }
 
 #[test]

@@ -98,6 +98,18 @@ pub(super) fn labels() -> String {
             "The customer whose Webhook the signing secret was generated for.",
         ),
         row(
+            labels::UNUSED_SINCE,
+            "annotation of a Secret",
+            "the operator",
+            "Since when no Webhook asks for the signing secret. The operator deletes the Secret a day after the grace of deleted Webhooks (`--webhook-grace`).",
+        ),
+        row(
+            labels::WEBHOOK,
+            "annotation of a Secret",
+            "the operator",
+            "The Webhook whose signing secret was set aside, because a Webhook of another customer or Tenant has its name now.",
+        ),
+        row(
             docket_crds::runtime::LABEL,
             "label of a Secret",
             "the operator",
