@@ -104,7 +104,8 @@ async fn steps(
         Err(refused) => Provisioned::unchanged(refused),
     };
     record_check(context, state, meta, &provisioned);
-    let compiled = compile(provisioned, &context.settings, |keys| state.claim_keys(meta, keys));
+    let now = context.clock.now();
+    let compiled = compile(provisioned, &context.settings, now, |keys| state.claim_keys(meta, keys));
     let applied = apply(context, compiled).await?;
     report(context, state, &applied, urgency).await?;
     Ok(done(context, &applied))

@@ -272,6 +272,19 @@ async fn a_webhook_of_another_namespace_needs_the_tenants_permission() {
     release.kubectl(&["patch", "tenant", "shared", "--type=merge", "-p", allowed]);
     reports("stranger", r#""True""#).await;
     assert_eq!(release.runtime("shared").unwrap()["config"]["webhooks"][0]["name"], "stranger");
+
+    // Created again before its namespace has its label: what is queued for it waits.
+    let delete = ["--namespace", &other, "delete", "webhook", "stranger"];
+    cluster().kubectl(&delete, "").expect("it is deleted");
+    let served = || release.runtime("shared").expect("it is served")["config"]["webhooks"].clone();
+    eventually("it is not served", SOON, async || served() == json!([])).await;
+    let label = ["label", "namespace", &other, "team-"];
+    cluster().kubectl(&label, "").expect("the administrator labels namespaces");
+    release.apply_in(&other, &webhook("stranger", "shared"));
+    reports("stranger", r#""False" "RefNotPermitted""#).await;
+    let held = release.runtime("shared").expect("it is served")["heldKeys"].clone();
+    let held: Vec<Value> = held.as_object().into_iter().flatten().map(|(_, key)| key.clone()).collect();
+    assert_eq!(held, [format!("{other}/stranger/C-1")]);
 }
 
 /// Less than what the webhooks below refer to, and more than an operator takes.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use docket_crds::compile::{self, compile as compile_tenant};
 use docket_crds::{
     ApiKeyDigest, Generated, GeneratedDatabase, Inputs, Reason, ReasonCode, Runtime, SecretBytes, SigningKey,
-    Tenant, TenantConfig, ValueKind, Violation, Webhook, WebhookConfig, webhook_key,
+    Tenant, TenantConfig, ValueKind, Violation, Webhook, WebhookConfig, kept, webhook_key,
 };
+use jiff::Timestamp;
 
 use crate::context::Settings;
 use crate::state::declared::{Declared, Meta};
@@ -24,6 +25,10 @@ use crate::tenant::stored::Memory;
 const LARGEST: usize = 1_000_000;
 /// The bytes that a webhook on hold takes beside its key: its uid, twice, and what is around them.
 const HELD: usize = 90;
+/// The most bytes of the names of Webhooks that are missing. The Secret has room for them beside the configuration.
+const MISSING: usize = 24 * 1024;
+/// The bytes that such a Webhook takes beside its name: the time, and what is around both.
+const MARK: usize = 40;
 
 /// The result of compiling a Tenant.
 #[derive(Debug)]
@@ -43,20 +48,26 @@ pub struct Compiled<'a> {
 pub fn compile<'a>(
     provisioned: Provisioned<'a>,
     settings: &Settings,
+    now: Timestamp,
     claim: impl FnOnce(HashSet<ApiKeyDigest>) -> HashSet<ApiKeyDigest>,
 ) -> Compiled<'a> {
     let Some(tenant) = provisioned.tenant else {
         let reasons = provisioned.refused.clone();
         return Compiled { provisioned, runtime: None, reasons, webhooks: Vec::new() };
     };
-    let mut compiled = of_readable(provisioned, tenant, settings);
+    let mut compiled = of_readable(provisioned, tenant, settings, now);
     let keys = compiled.runtime.iter().flat_map(|(runtime, _)| &runtime.config.api_keys);
     let taken = claim(keys.map(|key| key.digest).collect());
     compiled.without_keys(tenant, &taken);
     compiled
 }
 
-fn of_readable<'a>(provisioned: Provisioned<'a>, tenant: &Tenant, settings: &Settings) -> Compiled<'a> {
+fn of_readable<'a>(
+    provisioned: Provisioned<'a>,
+    tenant: &Tenant,
+    settings: &Settings,
+    now: Timestamp,
+) -> Compiled<'a> {
     let (fetched, meta) = (provisioned.fetched, provisioned.fetched.subject.meta());
     let stored = provisioned.stored();
     let previous = stored.and_then(|stored| stored.config());
@@ -123,8 +134,9 @@ fn of_readable<'a>(provisioned: Provisioned<'a>, tenant: &Tenant, settings: &Set
     let runtime = config.map(|config| {
         let held = held(fetched, tenant, &config, &webhooks);
         let faults = faults(fetched, tenant, &webhooks);
+        let missing = missing(fetched, tenant, &config, settings, now);
         let runtime = Runtime::new(meta.generation, config, held);
-        (with_faults(runtime, faults), memory(&provisioned))
+        (with_faults(runtime, faults), memory(&provisioned, missing))
     });
     Compiled { provisioned, runtime, reasons, webhooks }
 }
@@ -185,14 +197,14 @@ fn signing_keys<'a>(provisioned: &'a Provisioned<'_>) -> &'a [KnownKey] {
     }
 }
 
-fn memory(provisioned: &Provisioned<'_>) -> Memory {
+fn memory(provisioned: &Provisioned<'_>, missing_webhooks: BTreeMap<String, Option<Timestamp>>) -> Memory {
     let database = match &provisioned.database {
         ProvisionedDatabase::Ready(ensured, _) => Some(ensured.clone()),
         ProvisionedDatabase::Failed(..) | ProvisionedDatabase::NotTried => {
             provisioned.stored().and_then(|stored| stored.memory.database.clone())
         }
     };
-    Memory { signing_keys: signing_keys(provisioned).to_vec(), database }
+    Memory { signing_keys: signing_keys(provisioned).to_vec(), database, missing_webhooks }
 }
 
 fn serves(config: &TenantConfig, webhook_uid: &str) -> bool {
@@ -251,7 +263,8 @@ fn refers_to_too_much() -> Reason {
 }
 
 /// Webhooks that are declared and not served: what is queued for them waits. One that the tenant does not allow or take is on hold
-/// only if it, or one of its namespace and name, once was served, so that strangers cannot fill the tenant's Secret.
+/// only if it, or one of its namespace and name, once was served, so that strangers cannot fill the tenant's Secret. It may have been
+/// deleted and created again, with another pass in between.
 fn held(
     fetched: &Fetched,
     tenant: &Tenant,
@@ -260,14 +273,11 @@ fn held(
 ) -> BTreeMap<String, String> {
     let previous = fetched.stored.as_ref().and_then(|stored| stored.runtime.as_ref());
     let served = previous.iter().flat_map(|previous| &previous.config.webhooks);
-    let served = served.flat_map(|webhook| [webhook.uid.clone(), webhook.full_name()]);
-    let on_hold = previous.iter().flat_map(|previous| previous.held());
-    let on_hold = on_hold.flat_map(|(uid, key)| {
-        let name = webhook_key::full_name(&key).map(str::to_owned);
-        [uid, name.unwrap_or(key)]
-    });
-    let known: HashSet<String> = served.chain(on_hold).collect();
-    let is_known = |meta: &Meta| known.contains(&meta.uid) || known.contains(&meta.name.to_string());
+    let on_hold = previous.iter().flat_map(|previous| previous.held().into_keys());
+    let uids: HashSet<String> = served.map(|webhook| webhook.uid.clone()).chain(on_hold).collect();
+    let mut names = names_before(fetched);
+    names.extend(fetched.stored.iter().flat_map(|stored| stored.memory.missing_webhooks.keys().cloned()));
+    let is_known = |meta: &Meta| uids.contains(&meta.uid) || names.contains(&meta.name.to_string());
     let forbidden = |meta: &Meta| {
         let outcome = outcomes.iter().find(|outcome| outcome.uid == meta.uid);
         let strange = [ReasonCode::RefNotPermitted, ReasonCode::TooManyWebhooks];
@@ -281,6 +291,46 @@ fn held(
         !serves(config, &meta.uid) && (is_known(meta) || !forbidden(meta))
     });
     held.map(|declared| (declared.meta.uid.clone(), held_key(declared))).collect()
+}
+
+/// The Webhooks that were served or on hold before this pass, as `namespace/name`.
+fn names_before(fetched: &Fetched) -> HashSet<String> {
+    let previous = fetched.stored.as_ref().and_then(|stored| stored.runtime.as_ref());
+    let served = previous.iter().flat_map(|previous| &previous.config.webhooks).map(WebhookConfig::full_name);
+    let on_hold = previous.iter().flat_map(|previous| previous.held().into_values()).map(|key| {
+        let name = webhook_key::full_name(&key).map(str::to_owned);
+        name.unwrap_or(key)
+    });
+    // An older operator did not write the keys of those on hold.
+    served.chain(on_hold).filter(|name| !name.is_empty()).collect()
+}
+
+/// The Webhooks that were served or on hold and are not declared any more, as long as deliveries may wait for them and as far as there is
+/// room. If one is created again and not allowed or taken then, it is on hold.
+fn missing(
+    fetched: &Fetched,
+    tenant: &Tenant,
+    config: &TenantConfig,
+    settings: &Settings,
+    now: Timestamp,
+) -> BTreeMap<String, Option<Timestamp>> {
+    let before = fetched.stored.as_ref().map(|stored| &stored.memory.missing_webhooks);
+    let declared = fetched.subject.webhooks.iter().map(|webhook| webhook.meta.name.to_string());
+    let declared: HashSet<String> =
+        declared.chain(config.webhooks.iter().map(WebhookConfig::full_name)).collect();
+    let marked = before.into_iter().flatten().map(|(name, since)| (name.clone(), *since));
+    let mut missing: BTreeMap<String, Option<Timestamp>> =
+        names_before(fetched).into_iter().map(|name| (name, None)).chain(marked).collect();
+    let mut room = MISSING;
+    missing.retain(|name, since| {
+        let mark = kept::mark(since.map(Timestamp::as_second), !tenant.spec.suspend, now.as_second());
+        *since = mark.and_then(|since| Timestamp::from_second(since).ok());
+        let has_ended = mark.is_some_and(|since| kept::end(since, settings.webhook_grace) <= now.as_second());
+        let rest = room.checked_sub(name.len() + MARK).filter(|_| !has_ended && !declared.contains(name));
+        room = rest.unwrap_or(room);
+        rest.is_some()
+    });
+    missing
 }
 
 /// What is wrong with each Webhook, by uid, the tenant's own first. One that can't be read has its reasons from its document.

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use docket_crds::{Runtime, TenantConfig, runtime};
+use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -27,6 +28,10 @@ pub struct Memory {
     /// The database as it was last ensured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub database: Option<EnsuredDatabase>,
+    /// The Webhooks that were served or on hold and are not declared any more: since when, by `namespace/name`. `None`: the Tenant
+    /// is suspended.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub missing_webhooks: BTreeMap<String, Option<Timestamp>>,
 }
 
 /// A database that was ensured.

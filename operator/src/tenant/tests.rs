@@ -62,6 +62,10 @@ fn failed(url: Option<&str>) -> ProvisionedDatabase {
 }
 
 fn compiled(fetched: &Fetched, database: ProvisionedDatabase) -> Compiled<'_> {
+    compiled_at(NOW, fetched, database)
+}
+
+fn compiled_at(now: Timestamp, fetched: &Fetched, database: ProvisionedDatabase) -> Compiled<'_> {
     let (refused, lost_subdomains) = match validate(fetched) {
         Ok(_) => (Vec::new(), Vec::new()),
         Err(refused) => (refused.reasons, refused.lost_subdomains),
@@ -88,7 +92,7 @@ fn compiled(fetched: &Fetched, database: ProvisionedDatabase) -> Compiled<'_> {
         external_databases: Arc::default(),
         limits: PlatformLimits::default(),
     };
-    compile(provisioned, &settings, |_| HashSet::new())
+    compile(provisioned, &settings, now, |_| HashSet::new())
 }
 
 /// The content of the runtime Secret, if there is one.
@@ -351,6 +355,54 @@ fn forbidden_webhook_is_on_hold_if_one_of_its_name_was_served_or_on_hold() {
         assert_eq!(runtime.held(), held);
         assert!(runtime.config.webhooks.is_empty());
     }
+}
+
+/// A pass sees that it is gone. Then it is created again, and its namespace has no label yet, or a younger one has its place.
+#[test]
+fn forbidden_webhook_is_on_hold_if_it_was_deleted_and_created_again() {
+    let allowing = |most: u32| {
+        let spec = json!({"webhooks": {"allowedNamespaces": {"from": "All"}}, "limits": {"webhooks": most}});
+        examples::with(json!({"spec": spec}))
+    };
+    let at = |hours: i64| NOW + jiff::SignedDuration::from_hours(hours);
+    let webhook = |name: &str| webhook(name, "elsewhere", json!({}));
+    let there = fetched(allowing(1), vec![webhook("w")]);
+    let (runtime, memory) = runtime_of(&there, ready()).unwrap();
+    assert!(memory.missing_webhooks.is_empty());
+    let gone = fetched(allowing(1), vec![webhook("x")]).with_stored(&runtime, &memory);
+    let (runtime, memory) = compiled_at(at(1), &gone, ready()).runtime.unwrap();
+    assert_eq!(memory.missing_webhooks, BTreeMap::from([("elsewhere/w".to_owned(), Some(at(1)))]));
+    assert_eq!(runtime.config.webhooks[0].uid, "x");
+    let again = fetched(allowing(1), vec![webhook("x")]).with_stored(&runtime, &memory);
+    let at_rest = compiled_at(at(25), &again, ready()).runtime.unwrap();
+    assert!(again.stored.as_ref().unwrap().is(&at_rest.0, &at_rest.1), "nothing is written");
+
+    let late = compiled_at(at(26), &again, ready()).runtime.unwrap();
+    assert!(late.1.missing_webhooks.is_empty(), "no delivery waits any more");
+    let held = BTreeMap::from([("w".to_owned(), "elsewhere/w/C".to_owned())]);
+    let without_a_place = fetched(allowing(0), vec![webhook("w")]);
+    let without_a_permission = fetched(examples::declared(), vec![webhook("w")]);
+    for recreated in [without_a_place, without_a_permission] {
+        let recreated = recreated.with_stored(&runtime, &memory);
+        let (runtime, memory) = compiled_at(at(25), &recreated, ready()).runtime.unwrap();
+        assert_eq!(runtime.held(), held);
+        assert_eq!(memory.missing_webhooks.keys().collect::<Vec<_>>(), ["elsewhere/x"]);
+    }
+    let stranger = fetched(examples::declared(), vec![webhook("y")]).with_stored(&runtime, &memory);
+    assert!(runtime_of(&stranger, ready()).unwrap().0.held().is_empty());
+}
+
+#[test]
+fn missing_webhooks_have_little_room_and_wait_while_their_tenant_is_suspended() {
+    let many = (0..500).map(|number| webhook(&format!("w{number:0>200}"), "tenants", json!({})));
+    let there = fetched(examples::declared(), many.collect());
+    let (runtime, memory) = runtime_of(&there, ready()).unwrap();
+    assert_eq!(runtime.config.webhooks.len(), 500);
+    let gone = |tenant: Arc<Declared<Tenant>>| fetched(tenant, Vec::new()).with_stored(&runtime, &memory);
+    let missing = runtime_of(&gone(examples::declared()), ready()).unwrap().1.missing_webhooks;
+    assert!(missing.len() > 50 && missing.len() < 150, "{}", missing.len());
+    let suspended = runtime_of(&gone(examples::with(json!({"spec": {"suspend": true}}))), ready()).unwrap().1;
+    assert!(suspended.missing_webhooks.values().all(Option::is_none));
 }
 
 #[test]

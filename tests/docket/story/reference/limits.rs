@@ -214,6 +214,10 @@ pub(super) fn of_all() -> String {
         "What is kept",
         &[
             ("Bulk resends", days(retention::KEEP_RESENDS)),
+            (
+                "The generated secret of a webhook that is not declared any more",
+                format!("{} h longer than `--webhook-grace`", docket_crds::kept::LONGER.as_secs() / 3600),
+            ),
             ("Audit entries, by default (`--audit-retention`)", days(retention::KEEP_AUDIT)),
             ("Sign-ins in the audit of a database", count(retention::MAX_SIGN_INS.unsigned_abs() as usize)),
             ("Refused sign-ins there", count(retention::MAX_REFUSED.unsigned_abs() as usize)),
