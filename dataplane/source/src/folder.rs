@@ -9,7 +9,7 @@
 //!   and subdomains count at once. A Secret or ConfigMap keeps the values that became unreadable.
 //! - A file that cannot be read, or is not YAML throughout, counts as broken as a whole: what it declared last stays. So does
 //!   what was in a file and now seems to be missing while a document in it does not say what it is.
-//! - What is removed from a readable file, or with its file, is gone.
+//! - What is removed from a readable file, or with its file, is gone. Only the generated secret of a webhook is kept for some time.
 //!
 //! Of two documents of the same object, or two tenants that want the same client code or subdomain, the first by file
 //! name and position wins; but a tenant never loses what it is being served with to one that asks for it later.
