@@ -7,7 +7,7 @@ pub(crate) const OCTET_STRING: u8 = 0x04;
 pub(crate) const OBJECT_ID: u8 = 0x06;
 pub(crate) const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
-/// The content of the version of a certificate with extensions. An older one has no version.
+/// The content of the field `version` in version 3, the version with extensions. Certificates of version 1 lack the field.
 const VERSION_3: &[u8] = &[INTEGER, 1, 2];
 const EXTENSIONS: u8 = 0xa3;
 
@@ -16,13 +16,13 @@ pub(crate) struct Certificate<'a> {
     pub(crate) issuer: &'a [u8],
     pub(crate) subject: &'a [u8],
     pub(crate) key: &'a [u8],
-    /// Empty if it has none.
+    /// The certificate's extensions; empty without extensions.
     pub(crate) extensions: &'a [u8],
 }
 
 impl<'a> Certificate<'a> {
-    /// Reads the fields; `None`: the bytes are not one whole certificate and nothing else, or one that TLS libraries refuse, because
-    /// its parts contradict each other.
+    /// Reads the fields. Returns `None` unless the bytes are exactly one whole certificate. Also returns `None` if
+    /// parts of the certificate contradict each other, because TLS libraries refuse such certificates.
     pub(crate) fn read(der: &'a [u8]) -> Option<Self> {
         let mut whole = Der(der);
         let mut parts = Der(whole.take(SEQUENCE)?);

@@ -33,7 +33,7 @@ const CHECKS: &[Check<str>] = &[
         message: "must be letters, digits, \"-\" and \"_\", beginning with a letter or digit",
     },
     Check {
-        // The API reports a key that was sent as clientCode as a mistake, so no code may look like a key.
+        // The API reports a key that a client sends as clientCode as a mistake. So no code may look like a key.
         holds: |text| !looks_like_api_key(text),
         cel: "!self.matches('^[0-9a-fA-F]{32,}$')",
         message: "clientCode must not look like a hexadecimal API key",
@@ -54,7 +54,7 @@ impl ClientCode {
         &self.0
     }
 
-    /// Whether `sent`, from a client, is this code; ASCII case is ignored.
+    /// Whether `sent`, a clientCode from a client, is this code. ASCII case is ignored.
     pub fn matches(&self, sent: &str) -> bool {
         self.0.eq_ignore_ascii_case(sent)
     }

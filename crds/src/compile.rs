@@ -1,7 +1,7 @@
 //! The compile step: a Tenant, its Webhooks and the values they refer to become what the data plane serves.
 //!
-//! Pure: the operator calls it with a cluster's objects, `docket-source` with files. A broken object never affects the
-//! others: a webhook or key that can't be resolved is left out, and the result has the reasons.
+//! Pure: the operator calls it with a cluster's objects, `docket-source` with files. A broken object never affects
+//! other objects: a webhook or key that can't be resolved is left out, and the result says why.
 
 mod authority;
 mod conflicts;
@@ -21,9 +21,9 @@ use crate::{
     SigningKey, Tenant, TenantConfig, Tokens, ValueKind, Webhook, WebhookConfig,
 };
 
-/// The most bytes that the certificates of one `caBundleRef` may have.
+/// The limit for the certificates of one `caBundleRef`, in bytes.
 pub const MAX_CA_BUNDLE: usize = 64 * 1024;
-/// The most bytes that a value of a Secret or ConfigMap may have to be read; of a CA bundle, with its comments.
+/// The limit for a value of a Secret or ConfigMap, in bytes. The comments of a CA bundle count. A larger value is not read.
 pub const MAX_VALUE: usize = 128 * 1024;
 
 /// Everything that a tenant's configuration is compiled from.
@@ -32,9 +32,9 @@ pub struct Inputs<'a> {
     pub tenant: &'a Tenant,
     /// The Tenant's uid.
     pub uid: &'a str,
-    /// Webhooks with their uids; those that name other Tenants are ignored.
+    /// The Webhooks with their uids. Webhooks that name other Tenants are ignored.
     pub webhooks: &'a [(String, Webhook)],
-    /// Webhooks that stay served although they can't be read now: each keeps its place among `webhooks`.
+    /// Webhooks that stay served although they can't be read now. Each counts for the limits, like the Webhooks in `webhooks`.
     pub unreadable: &'a [&'a WebhookConfig],
     /// Where Secrets and ConfigMaps are looked up.
     pub values: &'a dyn Values,
@@ -42,11 +42,11 @@ pub struct Inputs<'a> {
     pub generated: &'a Generated,
     /// Events that are disabled for every tenant.
     pub platform_disabled_events: &'a BTreeSet<EventCode>,
-    /// What the platform gives its tenants.
+    /// The platform's defaults and maxima for limits.
     pub platform_limits: &'a PlatformLimits,
     /// Returns when the Webhook of a uid was created, in seconds since 1970.
     pub created_at: &'a dyn Fn(&str) -> i64,
-    /// Returns the labels of a namespace; called only if `allowedNamespaces` has a selector.
+    /// Returns the labels of a namespace. It is called only if `allowedNamespaces` has a selector.
     pub namespace_labels: &'a dyn Fn(&str) -> BTreeMap<String, String>,
 }
 
@@ -58,20 +58,21 @@ impl fmt::Debug for Inputs<'_> {
 
 /// Looks up referenced values, in a cluster or in the documents of a folder.
 pub trait Values {
-    /// The bytes (not base64) of a key of a Secret or ConfigMap. Errors: which of the two does not exist, or is too large.
+    /// Returns the bytes (not base64) of a key of a Secret or ConfigMap. Errors: the object or its key does not
+    /// exist, or the value is too large.
     fn get(&self, kind: ValueKind, namespace: &str, name: &str, key: &str) -> Result<Vec<u8>, Missing>;
 }
 
-/// What does not exist, or is not read.
+/// Why [`Values::get`] returns no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
-    /// The object.
+    /// The object does not exist.
     #[error("the object does not exist")]
     NotFound,
-    /// The key in it.
+    /// The object has no such key.
     #[error("the object has no such key")]
     KeyNotFound,
-    /// Nothing, but the value has more than [`MAX_VALUE`] bytes.
+    /// The value has more than [`MAX_VALUE`] bytes.
     #[error("the value has more than {MAX_VALUE} bytes")]
     TooLarge,
 }
@@ -81,13 +82,13 @@ pub enum Missing {
 pub struct Generated {
     /// API keys with `generate`, by name: at least 32 hexadecimal digits.
     pub api_keys: BTreeMap<String, String>,
-    /// Signing secrets of Webhooks with `generateSecret`, by the Webhook's uid; or why one could not be made.
+    /// Signing secrets of Webhooks with `generateSecret`, by the Webhook's uid; or why a secret could not be generated.
     pub webhook_secrets: BTreeMap<String, Result<SigningSecrets, Reason>>,
-    /// Keys for session tokens; the first one signs.
+    /// Keys for session tokens; the first key signs.
     pub signing_keys: Vec<SigningKey>,
     /// Where the tenant's data is.
     pub database: GeneratedDatabase,
-    /// The watcher of the database's server, if it has one.
+    /// The URL of the watcher of the database's server, if the server has a watcher.
     pub watcher: Option<DatabaseUrl>,
 }
 
@@ -96,7 +97,7 @@ pub struct Generated {
 pub struct SigningSecrets {
     /// Signs every delivery.
     pub current: SecretBytes,
-    /// Signs beside the current one, until it takes its place; `None`: there is no next secret.
+    /// Signs beside `current` and later replaces it; `None`: there is no next secret.
     pub next: Option<SecretBytes>,
 }
 
@@ -130,10 +131,10 @@ impl fmt::Debug for Generated {
 pub struct Compilation {
     /// What to serve, or why nothing can be served.
     pub config: Result<TenantConfig, Vec<Reason>>,
-    /// What is wrong with a tenant that is served nevertheless: keys that could not be resolved, limits above the platform's.
+    /// The problems of a tenant that is served nevertheless: keys that could not be resolved, limits above the platform's.
     pub degraded: Vec<Reason>,
     /// Each webhook that names this Tenant, by its index in the input, with the reasons why it is not in the
-    /// configuration. Without reasons, it is.
+    /// configuration. A webhook without reasons is in the configuration.
     pub webhooks: Vec<(usize, Vec<Reason>)>,
 }
 
@@ -198,7 +199,7 @@ fn active_events(inputs: &Inputs<'_>) -> BTreeSet<EventCode> {
     EventCode::ALL.into_iter().filter(on).collect()
 }
 
-/// The keys that could be resolved, and the reasons why others could not.
+/// The keys that could be resolved, and the reasons why the other keys could not.
 fn compile_api_keys(inputs: &Inputs<'_>) -> (Vec<ApiKey>, Vec<Reason>) {
     let mut keys: Vec<ApiKey> = Vec::with_capacity(inputs.tenant.spec.api_keys.len());
     let mut reasons = Vec::new();
@@ -206,7 +207,7 @@ fn compile_api_keys(inputs: &Inputs<'_>) -> (Vec<ApiKey>, Vec<Reason>) {
         let field = format!("spec.apiKeys[{index}]");
         match compile_api_key(inputs, spec, &field, &keys) {
             Ok(key) => keys.push(key),
-            // An inactive key answers 401 even if it is unknown, so its Secret may be deleted before its entry.
+            // An inactive key gets 401 even if it is unknown. So a user may delete its Secret before its entry.
             Err(reason) if spec.active => reasons.push(reason),
             Err(_) => {}
         }
@@ -250,28 +251,29 @@ fn compile_webhooks(inputs: &Inputs<'_>, limits: &Limits) -> (Vec<WebhookConfig>
         };
         reasons_of.push((index, reasons));
     }
-    // A process keeps them, of a thousand tenants that have one each; a vector begins with room for four.
+    // A process keeps one vector per tenant, for perhaps a thousand tenants with one webhook each. A new vector has
+    // room for four webhooks.
     served.shrink_to_fit();
     (served, reasons_of)
 }
 
-/// A Webhook that a Tenant allows: what decides whether it has a place among the others.
+/// A Webhook that a Tenant allows, with the values by which [`places`] orders Webhooks.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
-    /// Of the Webhook.
+    /// The Webhook's uid.
     pub uid: &'a str,
-    /// Of the Webhook.
+    /// The Webhook's namespace.
     pub namespace: &'a str,
-    /// When it was created, in seconds since 1970.
+    /// When the Webhook was created, in seconds since 1970.
     pub created_at: i64,
 }
 
-/// Which Webhooks a Tenant takes.
+/// Which of the allowed Webhooks a Tenant takes.
 #[derive(Debug, Default)]
 pub struct Places<'a> {
-    /// The uids of those that it takes, in order.
+    /// The uids of the Webhooks that the Tenant takes, in order.
     pub taken: Vec<&'a str>,
-    /// Those beyond its limits, by uid.
+    /// The Webhooks beyond the Tenant's limits, by uid, with the reason.
     pub beyond: HashMap<&'a str, Reason>,
 }
 
@@ -288,8 +290,9 @@ fn candidates<'a>(inputs: &Inputs<'a>) -> impl Iterator<Item = Candidate<'a>> {
     all.map(move |(uid, namespace)| Candidate { uid, namespace, created_at: created_at(uid) })
 }
 
-/// Gives the places that a Tenant has. Webhooks of its own namespace come before those of others, then the oldest. No value of
-/// a Secret or ConfigMap decides about it, so a caller need not read those of the Webhooks without a place.
+/// Decides which Webhooks a Tenant takes. Webhooks of the Tenant's own namespace come before Webhooks of other
+/// namespaces; in each group the oldest come first. No value of a Secret or ConfigMap matters, so a caller need not
+/// read the values of Webhooks that the Tenant does not take.
 pub fn places<'a>(
     tenant: &Tenant,
     limits: &Limits,
@@ -328,7 +331,7 @@ fn names(webhook: &Webhook, tenant: &Tenant) -> bool {
 }
 
 fn compile_webhook(inputs: &Inputs<'_>, uid: &str, webhook: &Webhook) -> Result<WebhookConfig, Vec<Reason>> {
-    // Checked first and reported alone: a webhook that may not name this Tenant learns nothing else about it.
+    // Checked first and reported alone: a webhook that may not name this Tenant must find out nothing else about it.
     if !allows(inputs.tenant, &webhook.metadata.namespace, inputs.namespace_labels) {
         return Err(vec![unreachable_tenant(webhook)]);
     }
@@ -336,7 +339,7 @@ fn compile_webhook(inputs: &Inputs<'_>, uid: &str, webhook: &Webhook) -> Result<
     let secrets = resolve::signing_secrets(inputs, uid, webhook).map_err(|reason| reasons.push(reason)).ok();
     let ca_bundle = resolve::ca_bundle(inputs.values, webhook).map_err(|reason| reasons.push(reason)).ok();
     let Webhook { metadata, spec } = webhook;
-    // What does not parse is already among the violations.
+    // A field that does not parse is already among the violations.
     let customer_code = spec.customer_code.parse().ok();
     let target_url = spec.target_url.parse().ok();
     let (Some(customer_code), Some(target_url), Some(secrets), Some(ca_bundle), true) =
@@ -360,8 +363,9 @@ fn compile_webhook(inputs: &Inputs<'_>, uid: &str, webhook: &Webhook) -> Result<
     })
 }
 
-/// Whether Webhooks of `namespace` may name the Tenant. Its own namespace always may: a user who writes there can change
-/// the Tenant as well. `labels`: returns those of a namespace; called only if `allowedNamespaces` has a selector.
+/// Whether Webhooks of `namespace` may name the Tenant. The Tenant's own namespace always may: a user who writes
+/// there can change the Tenant as well. `labels` returns the labels of a namespace; it is called only if
+/// `allowedNamespaces` has a selector.
 pub fn allows(tenant: &Tenant, namespace: &str, labels: &dyn Fn(&str) -> BTreeMap<String, String>) -> bool {
     let allowed = &tenant.spec.webhooks.allowed_namespaces;
     let selected = || allowed.selector.as_ref().is_some_and(|selector| selector.matches(&labels(namespace)));
@@ -373,8 +377,8 @@ pub fn allows(tenant: &Tenant, namespace: &str, labels: &dyn Fn(&str) -> BTreeMa
         }
 }
 
-/// The reason of a webhook whose Tenant does not exist or does not allow it. Across namespaces it does not reveal which,
-/// so callers use it for webhooks whose Tenant they do not find.
+/// The reason of a webhook whose Tenant does not exist or does not allow it. For a Tenant in another namespace, the
+/// reason does not reveal which of the two it is. Callers use it for webhooks whose Tenant they do not find.
 pub fn unreachable_tenant(webhook: &Webhook) -> Reason {
     let (name, namespace) = (&webhook.spec.tenant_ref.name, webhook.tenant_namespace());
     let own = &webhook.metadata.namespace;

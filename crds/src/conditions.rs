@@ -17,7 +17,7 @@ macro_rules! names {
         }
 
         impl $name {
-            /// What it means, for the documentation.
+            /// The meaning, for the documentation.
             pub fn about(self) -> String {
                 match self {
                     $(Self::$variant => [$($doc.trim()),*].join(" "),)*

@@ -62,7 +62,7 @@ fn whole(number: &Number) -> Option<Number> {
     (whole as f64 == float).then(|| whole.into())
 }
 
-/// An object lacks what the API server sets.
+/// The object lacks a field that the API server sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the object has no {0}: it was not read from a cluster")]
 pub struct NotStored(&'static str);

@@ -1,4 +1,4 @@
-//! What one tenant may use: declared in `spec.limits`, with the platform's defaults and maxima, and as it holds.
+//! The limits of one tenant: declared in `spec.limits`, with the platform's defaults and maxima, and as they apply.
 
 use std::str::FromStr;
 
@@ -9,7 +9,7 @@ use crate::conditions::ReasonCode;
 use crate::rules::{self, Rule, optional};
 use crate::{Reason, Violation};
 
-/// The connections of a process to one tenant's database unless something lowers them: what the process gives each tenant.
+/// The default of `databaseConnections`. It is the highest value, so that the process's own limit for each tenant applies.
 const AS_THE_PROCESS_SAYS: u32 = 1000;
 
 /// Defines the limits once: the field, its name in JSON, its range, the built-in default and its documentation.
@@ -44,7 +44,7 @@ macro_rules! limits {
         }
 
         impl Limits {
-            /// What this limit is.
+            /// The value of this limit.
             pub const fn get(&self, limit: Limit) -> u32 {
                 match limit {
                     $(Limit::$variant => self.$field,)*
@@ -59,7 +59,7 @@ macro_rules! limits {
         }
 
         impl TenantLimits {
-            /// What is declared of this limit.
+            /// The declared value of this limit; `None`: it is not declared.
             pub const fn get(&self, limit: Limit) -> Option<u32> {
                 match limit {
                     $(Limit::$variant => self.$field,)*
@@ -102,19 +102,19 @@ limits! {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlatformLimits {
-    /// In place of the built-in defaults.
+    /// The default limits, which replace the built-in ones.
     pub defaults: TenantLimits,
-    /// The most that a tenant gets, whatever it declares.
+    /// The upper limits for each tenant, whatever the tenant declares.
     pub maxima: TenantLimits,
 }
 
-/// What is wrong with a file of limits.
+/// Why a file of limits can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidLimits {
-    /// It is no YAML.
+    /// The file is not YAML.
     #[error("must be one YAML document: {0}")]
     NotYaml(String),
-    /// Its fields are wrong.
+    /// Fields of the file are wrong.
     #[error("{}", listed(.0))]
     Violations(Vec<Violation>),
 }
@@ -149,7 +149,7 @@ impl FromStr for PlatformLimits {
 }
 
 impl PlatformLimits {
-    /// These limits, as far as the platform gives them.
+    /// Lowers the limits to the platform's maxima.
     pub fn at_most(&self, mut limits: Limits) -> Limits {
         for limit in Limit::ALL {
             let value = limits.get_mut(limit);
@@ -158,7 +158,7 @@ impl PlatformLimits {
         limits
     }
 
-    /// What a tenant that declares these gets, and where that is less than it declares.
+    /// The limits that apply to a tenant that declares these. The reasons name each limit that is lower than declared.
     pub fn resolve(&self, declared: &TenantLimits) -> (Limits, Vec<Reason>) {
         let (mut limits, mut reasons) = (Limits::default(), Vec::new());
         for limit in Limit::ALL {

@@ -1,8 +1,9 @@
 //! Bundles of certificates in PEM, as people and programs write them: the one reader for all files and values with authorities.
 //!
-//! It takes UTF-8 and UTF-16, byte order marks anywhere, the ends of lines of every system, indented blocks, blocks on one line,
-//! the labels of older programs and of OpenSSL, and any text between the blocks. Lines that begin with `#` are comments, so that a
-//! certificate can be switched off. It leaves out no other certificate: one broken block makes the bundle a [`BadBundle`].
+//! The reader takes UTF-8 and UTF-16, byte order marks anywhere, the line ends of every system, indented blocks,
+//! blocks on one line, the labels of older programs and of OpenSSL, and any text between the blocks. Lines that begin
+//! with `#` are comments, so that a user can switch a certificate off. The reader skips no other certificate: one
+//! broken block makes the bundle a [`BadBundle`].
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -11,11 +12,11 @@ use crate::certificate::{Certificate, Der, SEQUENCE};
 
 /// The label of a certificate.
 const PLAIN: &str = "CERTIFICATE";
-/// The label of older programs.
+/// The label in older programs.
 const OLD: &str = "X509 CERTIFICATE";
-/// The label of OpenSSL for a certificate that is followed by what it is trusted for.
+/// The label of OpenSSL for a certificate with its trusted purposes behind it.
 const TRUSTED: &str = "TRUSTED CERTIFICATE";
-/// What stands around a label.
+/// The dashes before and after a label.
 const DASHES: &str = "-----";
 
 /// The byte order marks of UTF-8 and UTF-16.
@@ -27,34 +28,34 @@ pub enum BadBundle {
     /// No block is labelled as a certificate.
     #[error("must contain at least one certificate in PEM form (-----BEGIN CERTIFICATE-----)")]
     Empty,
-    /// One block is broken.
+    /// A block is broken.
     #[error("certificate {number} of {count} {problem}")]
     Block {
-        /// Which one, from 1.
+        /// The number of the broken block, from 1.
         number: usize,
-        /// The number of blocks, with the broken ones.
+        /// The number of all blocks, including broken ones.
         count: usize,
-        /// What is wrong with it.
+        /// The problem of the block.
         problem: Problem,
     },
 }
 
-/// What is wrong with a block.
+/// The problem of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// It ends without a line that begins it.
+    /// The block ends and has no line `BEGIN` before.
     #[error("has no line -----BEGIN CERTIFICATE-----; copy it again with all its lines")]
     NoBegin,
-    /// It begins, and the text or another block follows before its end.
+    /// The block begins, and the text or another block follows before its end.
     #[error("has no line -----END CERTIFICATE-----; copy it again with all its lines")]
     NoEnd,
-    /// Something else than base64 is in it.
+    /// The block contains something else than base64.
     #[error("is not base64 between its BEGIN and END lines; copy it again")]
     NotBase64,
-    /// It is base64, and its bytes are no certificate.
+    /// The bytes of the block are not a certificate.
     #[error("is not an X.509 certificate, or is cut off; export it again, or remove it")]
     NotACertificate,
-    /// It is a certificate, and the TLS library does not take it.
+    /// The TLS library refuses the certificate.
     #[error("can't be used as an authority; make it again with another program, or remove it")]
     NotUsable,
 }
@@ -70,7 +71,7 @@ pub fn certificates(bundle: &[u8]) -> Result<Vec<Vec<u8>>, BadBundle> {
     certificates.and_then(|all| if all.is_empty() { Err(BadBundle::Empty) } else { Ok(all) })
 }
 
-/// Hands each certificate of a bundle, in DER, to `add`. One that `add` refuses is [`Problem::NotUsable`].
+/// Calls `add` with each certificate of a bundle, in DER. A certificate that `add` refuses is [`Problem::NotUsable`].
 pub fn add_each<E>(bundle: &[u8], mut add: impl FnMut(Vec<u8>) -> Result<(), E>) -> Result<(), BadBundle> {
     let certificates = certificates(bundle)?;
     let count = certificates.len();
@@ -81,7 +82,7 @@ pub fn add_each<E>(bundle: &[u8], mut add: impl FnMut(Vec<u8>) -> Result<(), E>)
     Ok(())
 }
 
-/// Certificates, in DER, as PEM with lines of at most 64 characters.
+/// Certificates (in DER) as PEM with lines of at most 64 characters.
 pub fn text(certificates: &[Vec<u8>]) -> String {
     let mut text = String::new();
     for certificate in certificates {
@@ -95,8 +96,8 @@ pub fn text(certificates: &[Vec<u8>]) -> String {
     text
 }
 
-/// The ASCII of a text in UTF-8 or UTF-16, where each ASCII character has a NUL beside it. All else becomes U+FFFD, which is not
-/// base64.
+/// The ASCII characters of a text in UTF-8 or UTF-16. In UTF-16, each ASCII character has a NUL beside it. All other
+/// bytes become U+FFFD, which is not base64.
 fn ascii(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     let mut rest = bytes;
@@ -141,21 +142,22 @@ impl<'a> Part<'a> {
     }
 }
 
-/// A block of a certificate that has begun.
+/// A block of a certificate whose end has not been read yet.
 struct Begun<'a> {
     label: &'a str,
     body: Vec<&'a str>,
-    /// Its label begins a line. Another one may stand in a sentence, and is a block only if a certificate follows.
+    /// Whether the label begins a line. A label elsewhere may be part of a sentence. It begins a block only if a
+    /// certificate follows.
     is_sure: bool,
 }
 
-/// The certificate of each block that is labelled as one.
+/// The certificate of each block that is labelled as a certificate.
 fn blocks(text: &str) -> Vec<Result<Vec<u8>, Problem>> {
     let is_certificate = |label: &str| matches!(label, PLAIN | OLD | TRUSTED);
     let mut blocks = Vec::new();
     let mut begun: Option<Begun<'_>> = None;
     let mut parts = text.split(DASHES);
-    // The text before this part, outside of certificates. No dashes stand before the first part.
+    // The text before this part, outside of certificates. Before the first part stand no dashes.
     let mut before = parts.next().unwrap_or_default();
     for part in parts {
         match Part::of(part) {
@@ -192,14 +194,14 @@ fn blocks(text: &str) -> Vec<Result<Vec<u8>, Problem>> {
     blocks
 }
 
-/// Whether the last line that is not blank may be of a certificate.
+/// Whether the last line that is not blank may be part of a certificate.
 fn ends_in_base64(text: &str) -> bool {
     let line = lines(text).map(str::trim).rfind(|line| !line.is_empty());
     line.is_some_and(|line| line.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte)))
 }
 
 fn certificate(label: &str, body: &str) -> Result<Vec<u8>, Problem> {
-    // A label may end in more dashes than it has to.
+    // A label may end in more than five dashes.
     let encoded: String = body.trim_start_matches('-').split_ascii_whitespace().collect();
     let mut der = BASE64.decode(encoded).map_err(|_| Problem::NotBase64)?;
     if label == TRUSTED {

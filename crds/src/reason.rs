@@ -12,7 +12,7 @@ pub struct Reason {
     pub code: ReasonCode,
     /// The field, such as `spec.apiKeys[0].secretKeyRef`; empty for the whole object.
     pub field: String,
-    /// What is wrong and what would be right.
+    /// The problem, and what would be right.
     pub message: String,
 }
 

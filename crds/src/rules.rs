@@ -15,7 +15,7 @@ use crate::Violation;
 /// A rule in code: what must hold, and the message if it does not.
 pub(crate) struct Check<T: ?Sized + 'static> {
     pub(crate) holds: fn(&T) -> bool,
-    /// The same for the API server, in CEL; `self` is the value.
+    /// The same condition for the API server, in CEL; `self` is the value.
     #[cfg_attr(not(feature = "kube"), expect(dead_code, reason = "only the CRD uses it"))]
     pub(crate) cel: &'static str,
     pub(crate) message: &'static str,
@@ -35,7 +35,7 @@ pub(crate) enum Rule {
     List { entries: RangeInclusive<usize>, each: &'static Rule, distinct: Distinct },
     /// An object with these fields and no others.
     Record { fields: &'static [Field], checks: &'static [Check<Map<String, Value>>] },
-    /// An object of which only these fields are checked.
+    /// An object with further fields, which are not checked.
     OpenRecord { fields: &'static [Field] },
     /// An object of at most this many strings.
     TextMap { entries: usize, each: &'static Rule },
@@ -68,7 +68,7 @@ pub(crate) const fn optional(name: &'static str, rule: &'static Rule) -> Field {
     Field { name, required: false, rule }
 }
 
-/// Adds to `found` what is wrong with `value`, which is at `path`.
+/// Adds all violations in `value`, which is at `path`, to `found`.
 pub(crate) fn check(rule: &Rule, value: &Value, path: &str, found: &mut Vec<Violation>) {
     match (rule, value) {
         (Rule::Text { length, checks }, Value::String(text)) => check_text(length, checks, text, path, found),
@@ -196,7 +196,7 @@ fn wrong_type(rule: &Rule, value: &Value) -> String {
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     };
-    // YAML reads unquoted 1001, yes and 1e5 as numbers and booleans, where a text was meant.
+    // YAML reads unquoted 1001, yes and 1e5 as numbers and booleans, although the user meant a text.
     let hint = match (wanted, value) {
         ("a string", Value::Bool(_) | Value::Number(_)) => "; put it in quotes",
         _ => "",
@@ -216,7 +216,7 @@ pub(crate) fn strip_nulls(value: &mut Value) {
     }
 }
 
-/// Reads a document. Errors: everything that is wrong with it.
+/// Reads a document. Errors: all its violations.
 pub(crate) fn read<T: DeserializeOwned>(rule: &Rule, mut document: Value) -> Result<T, Vec<Violation>> {
     strip_nulls(&mut document);
     let mut found = Vec::new();

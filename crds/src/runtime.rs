@@ -42,11 +42,12 @@ pub struct Runtime {
     pub faults: BTreeMap<String, Vec<String>>,
 }
 
-/// The most characters of one of the [`faults`](Runtime::faults); a longer one is cut.
+/// The longest of the [`faults`](Runtime::faults), in characters; a longer text is cut.
 const LONGEST_FAULT: usize = 400;
-/// The most of one Webhook.
+/// The largest number of faults of one Webhook.
 const MOST_FAULTS: usize = 4;
-/// The most bytes of all of them, as JSON. The others are left out: they are in the conditions of the Webhooks, too.
+/// The limit for all faults together, in bytes of JSON. Further faults are left out; the conditions of the Webhooks
+/// show them, too.
 const ALL_FAULTS: usize = 32 * 1024;
 
 impl Runtime {
@@ -62,8 +63,8 @@ impl Runtime {
         Self { generation, revision, config, held_webhooks, held_keys: held, faults: BTreeMap::new() }
     }
 
-    /// Adds what is wrong with Webhooks, by uid, the most important first; at most four texts of each, at most `room` bytes, and never
-    /// more than 32 KiB.
+    /// Adds the faults of Webhooks, by uid, the most important first. It adds at most four texts of a Webhook, and at
+    /// most `room` bytes of JSON, but never more than 32 KiB.
     #[must_use]
     pub fn with_faults(
         mut self,
@@ -73,7 +74,7 @@ impl Runtime {
         let mut room = room.min(ALL_FAULTS);
         for (uid, texts) in faults {
             let texts: Vec<String> = texts.iter().take(MOST_FAULTS).map(|text| cut(text)).collect();
-            // With the quotes of the uid, the colon and the comma.
+            // The size includes the quotes of the uid, the colon and the comma.
             let size = serde_json::to_vec(&(&uid, &texts)).map_or(usize::MAX, |json| json.len() + 1);
             match room.checked_sub(size) {
                 Some(rest) if !texts.is_empty() => {
@@ -89,7 +90,7 @@ impl Runtime {
         self
     }
 
-    /// The Webhooks on hold: their keys or names by uid. It is empty if an older operator did not write it.
+    /// The Webhooks on hold: the key or name of each, by uid. The key is empty if an older operator did not write it.
     pub fn held(&self) -> BTreeMap<String, String> {
         let key = |uid: &String| self.held_keys.get(uid).cloned().unwrap_or_default();
         self.held_webhooks.iter().map(|uid| (uid.clone(), key(uid))).collect()
@@ -113,7 +114,7 @@ fn revision(
     held: &BTreeMap<String, String>,
     faults: &BTreeMap<String, Vec<String>>,
 ) -> String {
-    // As a list: a tenant without any keeps the revision that an older operator gave it.
+    // A list, not a map: so the revision of a tenant without Webhooks on hold stays as an older operator computed it.
     let held: Vec<(&String, &String)> = held.iter().collect();
     let json = match faults.is_empty() {
         true => serde_json::to_vec(&(config, held)),

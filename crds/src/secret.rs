@@ -24,12 +24,13 @@ impl SecretBytes {
 }
 
 impl SecretBytes {
-    /// Returns what about a text looks like a mistake, although it is allowed: every byte of a secret is part of the key.
-    /// `None` for random bytes, which may begin and end in any way. It quotes nothing of the secret.
+    /// Says what about a text looks like a mistake, although it is allowed: every byte of a secret is part of the key.
+    /// Returns `None` for random bytes, which may begin and end in any way. The text quotes no part of the secret.
     pub fn oddity(&self) -> Option<&'static str> {
         let bytes = self.expose();
         let [utf_8, utf_16 @ ..] = BYTE_ORDER_MARKS;
-        // Random bytes may begin with the two bytes of UTF-16. A text in it has a NUL in each ASCII character.
+        // Random bytes may begin with the two bytes of UTF-16's byte order mark. But a text in UTF-16 has a NUL in
+        // each ASCII character.
         let is_utf_16 = bytes.len().is_multiple_of(2) && bytes.contains(&0);
         if bytes.len() > 3
             && (bytes.starts_with(utf_8) || is_utf_16 && utf_16.iter().any(|mark| bytes.starts_with(mark)))
@@ -51,10 +52,10 @@ impl SecretBytes {
     }
 }
 
-/// What a secret does that looks like a mistake, and whether a text does it.
+/// A mistake that a text may contain: what to say about the text, and whether the text contains it.
 type Oddity = (&'static str, fn(&str) -> bool);
 
-/// What looks like a mistake in a text. The first one that fits counts.
+/// All oddities. The first mistake that a text has is reported.
 const ODDITIES: [Oddity; 9] = [
     ("ends in a newline", |text| text.ends_with(['\n', '\r'])),
     ("ends in a blank", |text| text.ends_with(char::is_whitespace)),
@@ -75,11 +76,11 @@ const ODDITIES: [Oddity; 9] = [
     }),
 ];
 
-/// What programs and templates write if there is no secret, in any case.
+/// The words that programs and templates write in place of a missing secret, in any case.
 const MISSING_WORDS: [&str; 9] =
     ["undefined", "null", "none", "nil", "nan", "[object object]", "changeme", "change-me", "change_me"];
 
-/// Whether a character takes no room: zero-width spaces and joiners, marks of direction, a soft hyphen, a byte order mark.
+/// Whether a character has no width: zero-width spaces and joiners, marks of direction, a soft hyphen, a byte order mark.
 fn is_invisible(char: char) -> bool {
     matches!(char, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
@@ -88,7 +89,8 @@ fn is_between(text: &str, from: &str, to: &str) -> bool {
     text.strip_prefix(from).and_then(|rest| rest.strip_suffix(to)).is_some_and(|inner| !inner.is_empty())
 }
 
-/// `NAME=value`, and neither base32 or base64 in capitals with its padding nor a password that happens to have the sign.
+/// Whether the text is `NAME=value`, but neither padded base32 or base64 in capitals nor a password that contains `=`
+/// by chance.
 fn is_env_line(text: &str) -> bool {
     let is_name = |name: &str| {
         name.starts_with(|char: char| char.is_ascii_uppercase())
@@ -158,7 +160,7 @@ impl DatabaseUrl {
         self.0.expose_secret()
     }
 
-    /// Whether both lead to the same host and port, with any user, database and settings.
+    /// Whether both URLs have the same host and port, whatever their users, databases and settings.
     pub fn is_same_server(&self, other: &Self) -> bool {
         let address = |url: &url::Url| {
             let address = url.query_pairs().find(|(key, _)| key == "hostaddr");
@@ -168,7 +170,7 @@ impl DatabaseUrl {
         (host_and_port(&one), address(&one)) == (host_and_port(&other), address(&other))
     }
 
-    /// Whether both name the same user and database on the same host and port, with any password and settings.
+    /// Whether both URLs have the same user, database, host and port, whatever their passwords and settings.
     pub fn is_same_database(&self, other: &Self) -> bool {
         let (one, other) = (self.parsed(), other.parsed());
         host_and_port(&one) == host_and_port(&other)

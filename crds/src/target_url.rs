@@ -50,7 +50,7 @@ const CHECKS: &[Check<str>] = &[
         message: "targetURL must not carry a fragment",
     },
     Check {
-        // The parser would silently drop or rewrite these.
+        // The parser would silently drop or rewrite these characters.
         holds: |text| !text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\'),
         cel: r"!self.matches('[\\p{Cc}\\p{Z}\\\\]')",
         message: "targetURL must not contain spaces, control characters or backslashes; percent-encode them",
@@ -65,7 +65,7 @@ const CHECKS: &[Check<str>] = &[
         message: "targetURL must have a port from 1 to 65535, or none for 443",
     },
     Check {
-        // Parsers disagree about these, and the receiver's may too.
+        // Parsers disagree about an incomplete percent-encoding, and the receiver's parser may disagree too.
         holds: |text| {
             text.split('%')
                 .skip(1)
@@ -74,7 +74,8 @@ const CHECKS: &[Check<str>] = &[
         cel: "!self.matches('%([^0-9A-Fa-f]|[0-9A-Fa-f]([^0-9A-Fa-f]|$)|$)')",
         message: "targetURL must have two hexadecimal digits after each %; write % itself as %25",
     },
-    // From here on: names that no certificate can be for, so that TLS refuses them. The rules in CEL see the host as it is written.
+    // The checks from here on refuse names that no certificate can have, so that TLS would fail. The rules in CEL see
+    // the host as it is written.
     Check {
         holds: |text| labels_of_host(text).iter().all(|label| !label.is_empty()),
         cel: "!self.matches('^[^:/?#]*://([.]|[^/?#:[]*[.][.])')",
@@ -101,10 +102,10 @@ const CHECKS: &[Check<str>] = &[
         message: "targetURL must have a host of letters, digits, hyphens and underscores between dots",
     },
 ];
-/// The last of [`CHECKS`], which a URL may break that an earlier version took.
+/// The number of checks at the end of [`CHECKS`] that an earlier version did not have. A stored URL may break them.
 const NEWER_CHECKS: usize = 4;
 
-/// The CRD's rule for `spec.targetURL`. In code it is a little stricter than CEL can be.
+/// The CRD's rule for `spec.targetURL`. The checks in code are a little stricter than CEL can be.
 pub(crate) const RULE: Rule = Rule::Text { length: 0..=MAX_CHARS, checks: CHECKS };
 
 /// The text between `scheme://` and the path, query or fragment, for any scheme; `None` without `://`.
@@ -113,8 +114,8 @@ fn authority(text: &str) -> Option<&str> {
     rest.split(['/', '?', '#', '\\']).next()
 }
 
-/// Checks the text too, because the parser is as lenient as a browser: it reads `https:host` and `https:///host` as
-/// `https://host`.
+/// Whether the URL is absolute and has a host. It checks the text too, because the parser is as lenient as a browser:
+/// it reads `https:host` and `https:///host` as `https://host`.
 fn is_absolute_https(text: &str) -> bool {
     let written = authority(text).is_some_and(|authority| !authority.is_empty());
     let parsed = match Url::parse(text) {
@@ -127,7 +128,8 @@ fn is_absolute_https(text: &str) -> bool {
     written && parsed
 }
 
-/// The parts between the dots of a host that is a name, without a dot at its end; empty for an address, or without a host.
+/// The parts of a host name between its dots, without the dot at its end. Empty if the host is an address, or if
+/// there is no host.
 fn labels_of_host(text: &str) -> Vec<String> {
     let url = Url::parse(text).ok();
     let Some(Host::Domain(name)) = url.as_ref().and_then(Url::host) else {
@@ -191,7 +193,8 @@ impl TargetUrl {
     }
 }
 
-/// Reads back what was declared, perhaps to an earlier version: one such URL must not make the whole tenant unreadable.
+/// Reads a URL that is already stored, perhaps by an earlier version. It skips the newer checks: one such URL must
+/// not make the whole tenant unreadable.
 impl TryFrom<String> for TargetUrl {
     type Error = InvalidTargetUrl;
 
@@ -200,7 +203,7 @@ impl TryFrom<String> for TargetUrl {
     }
 }
 
-/// Reads what is declared now.
+/// Reads a URL that a user declares now.
 impl FromStr for TargetUrl {
     type Err = InvalidTargetUrl;
 

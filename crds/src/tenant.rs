@@ -428,7 +428,7 @@ const DOCUMENT: &[Field] = &[
 ];
 
 impl Tenant {
-    /// Reads a document. Errors: everything that is wrong with it.
+    /// Reads a document. Errors: all violations in the document.
     pub fn from_json(document: Value) -> Result<Self, Vec<Violation>> {
         rules::read(&Rule::Record { fields: DOCUMENT, checks: &[] }, document)
     }

@@ -58,12 +58,12 @@ impl WebhookConfig {
         active_events.contains(&code) && self.events.contains(&code)
     }
 
-    /// What the webhook is to its deliveries; see [`webhook_key`].
+    /// The key by which deliveries name this webhook; see [`webhook_key`].
     pub fn key(&self) -> String {
         webhook_key::of(&self.full_name(), self.customer_code.as_str())
     }
 
-    /// Whether a delivery to `webhook`, its key, is one to this webhook. Rows of before keys have its uid.
+    /// Whether `webhook`, the key in a delivery, names this webhook. Rows of versions before keys contain its uid.
     pub fn is(&self, webhook: &str) -> bool {
         let rest = webhook.strip_prefix(self.namespace.as_str()).and_then(|rest| rest.strip_prefix('/'));
         let rest = rest.and_then(|rest| rest.strip_prefix(self.name.as_str()));
@@ -76,15 +76,15 @@ impl WebhookConfig {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// The secrets that sign deliveries, the current one first; none: deliveries are unsigned.
+    /// The secrets that sign deliveries, the current one first. Without secrets, deliveries are unsigned.
     pub fn secrets(&self) -> Vec<&[u8]> {
         self.secret.iter().chain(&self.next_secret).map(SecretBytes::expose).collect()
     }
 }
 
 impl TenantConfig {
-    /// The webhooks that get an event of `customer` with this code: they are active, of that customer and subscribed to
-    /// it, and the event is active in the catalog. Empty while the tenant is suspended.
+    /// The webhooks that get an event of `customer` with this code: active webhooks of the customer that subscribe to
+    /// the code, if the event is active in the catalog. Empty while the tenant is suspended.
     pub fn matching_webhooks<'a>(
         &'a self,
         customer: &'a str,
@@ -142,7 +142,7 @@ impl ApiKeyDigest {
         if !client_code::looks_like_api_key(key) {
             return Err(NotAnApiKey);
         }
-        // In blocks: each request computes a digest, so this allocates nothing, however long the key is.
+        // In blocks: each request computes a digest, so the code allocates nothing, however long the key is.
         let mut hasher = Sha256::new();
         for chunk in key.as_bytes().chunks(64) {
             let mut block = [0; 64];

@@ -1,4 +1,4 @@
-//! What is wrong with a document, for the user who wrote it.
+//! The mistakes in a document, for the user who wrote it.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Violation {
     /// The field, such as `spec.targetURL` or `spec.events[2]`; empty for the whole document.
     pub field: String,
-    /// What is wrong and what would be right; the CRD's message if it has one.
+    /// The mistake and what would be right; the CRD's message if it has one.
     pub message: String,
 }
 

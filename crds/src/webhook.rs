@@ -226,8 +226,8 @@ pub(crate) const SPEC: Rule = Rule::Record {
     }],
 };
 
-/// What the name of a generated Secret has after the Webhook's. No other generated Secret's name ends so, for the part of
-/// theirs after the last dot has a key's or the database's suffix.
+/// The end of the name of a Webhook's generated Secret. No other generated Secret has a name with this end: after its
+/// last dot, such a name has the suffix for a key or for the database.
 const SECRET_SUFFIX: &str = ".signing-secret";
 
 /// The name of the Secret that the operator generates for the Webhook of this name, if it has `generateSecret`.
@@ -254,7 +254,7 @@ const DOCUMENT: &[Field] = &[
 ];
 
 impl Webhook {
-    /// Reads a document. Errors: everything that is wrong with it.
+    /// Reads a document. Errors: all violations in the document.
     pub fn from_json(document: Value) -> Result<Self, Vec<Violation>> {
         let webhook: Self = rules::read(&Rule::Record { fields: DOCUMENT, checks: &[] }, document)?;
         match webhook.long_name() {
@@ -275,7 +275,7 @@ impl Webhook {
         (!fits).then(|| Violation::new("metadata.name", SHORT_NAME.1))
     }
 
-    /// The name of the Secret that `generateSecret` asks for; `None` without it.
+    /// The name of the Secret that the operator generates for this Webhook; `None` without `generateSecret`.
     pub fn generated_secret(&self) -> Option<String> {
         self.spec.generate_secret.as_ref().map(|_| generated_secret(&self.metadata.name))
     }
@@ -297,7 +297,7 @@ impl Webhook {
         found
     }
 
-    /// The namespace of the Tenant that this webhook names: `spec.tenantRef.namespace`, or the webhook's own.
+    /// The namespace of the Tenant that this webhook names: `spec.tenantRef.namespace`, else the webhook's own namespace.
     pub fn tenant_namespace(&self) -> &str {
         match self.spec.tenant_ref.namespace.as_deref() {
             None | Some("") => &self.metadata.namespace,
@@ -306,7 +306,7 @@ impl Webhook {
     }
 }
 
-/// Namespace and name of the Tenant that the `spec` of a Webhook of this namespace names, whatever else is wrong with it.
+/// Namespace and name of the Tenant in the `spec` of a Webhook in this namespace, even if other fields of the spec are wrong.
 pub fn tenant_ref<'a>(spec: &'a Value, namespace: &'a str) -> Option<(&'a str, &'a str)> {
     let tenant_ref = spec.get("tenantRef")?;
     let name = tenant_ref.get("name")?.as_str()?;

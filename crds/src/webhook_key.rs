@@ -1,22 +1,22 @@
-//! What a webhook is to its deliveries: `namespace/name/customerCode`.
+//! The key by which deliveries name a webhook: `namespace/name/customerCode`.
 //!
-//! A Webhook that is deleted and created again, moved or restored has another uid and the same key, so it takes over what is queued and
-//! what was delivered. With another customer it is another webhook. A uid is never a key: a key has two slashes at least, since
-//! neither a namespace nor a name has any.
+//! A Webhook that is deleted and created again, moved or restored has another uid and the same key. So it takes over
+//! the queued deliveries and the history. With another customer it is another webhook. A uid is never a key: a key
+//! has at least two slashes, and a uid has fewer, since neither a namespace nor a name contains a slash.
 
 /// The key of the webhook with this `namespace/name` and this customer.
 pub fn of(full_name: &str, customer_code: &str) -> String {
     format!("{full_name}/{customer_code}")
 }
 
-/// The `namespace/name` of a key; `None`: it is no key, but a uid.
+/// The `namespace/name` of a key; `None`: the text is not a key but a uid.
 pub fn full_name(key: &str) -> Option<&str> {
     let (namespace, rest) = key.split_once('/')?;
     let (name, _) = rest.split_once('/')?;
     Some(&key[..namespace.len() + 1 + name.len()])
 }
 
-/// The customer's code of a key; `None`: it is no key, but a uid.
+/// The customer's code of a key; `None`: the text is not a key but a uid.
 pub fn customer_code(key: &str) -> Option<&str> {
     key.get(full_name(key)?.len() + 1..)
 }

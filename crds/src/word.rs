@@ -1,6 +1,6 @@
 //! Words: enums that are stored, sent and shown as text.
 
-/// The text is none of these words, which are all words of an enum.
+/// The text is not a word of the enum; the field lists the enum's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be one of {}", .0.join(", "))]
 pub struct UnknownWord(pub &'static [&'static str]);
@@ -24,14 +24,15 @@ pub struct UnknownWord(pub &'static [&'static str]);
 /// assert_eq!("closed".parse::<Door>().unwrap_err().to_string(), "must be one of Closed, wide-open");
 /// ```
 ///
-/// `pub impl Door { … }` adds the same to an enum that stands outside, because its variants have parts: `Ajar(Degree::Much) = "ajar"`.
+/// `pub impl Door { … }` adds the same functions to an enum that is defined elsewhere because its variants have
+/// fields: `Ajar(Degree::Much) = "ajar"`.
 #[macro_export]
 macro_rules! words {
     (@text $variant:ident) => { ::core::stringify!($variant) };
     (@text $variant:ident $text:literal) => { $text };
     ($vis:vis impl $name:ident { $($variant:ident $(($part:path))? $(= $text:literal)?),+ $(,)? }) => {
         impl $name {
-            /// All of them, in the order of the declaration.
+            /// All variants, in the order of the declaration.
             $vis const ALL: [Self; [$(::core::stringify!($variant)),+].len()] = [$(Self::$variant $(($part))?),+];
 
             /// The words of [`Self::ALL`], in the same order.

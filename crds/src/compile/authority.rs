@@ -1,6 +1,7 @@
-//! Whether a certificate of a `caBundleRef` can vouch for a receiver: the kind of its key, and that it is no receiver's own.
+//! Whether a certificate of a `caBundleRef` can be an authority: Docket can check its kind of key, and it is not the
+//! certificate of a receiver.
 //!
-//! A key or an extension that can't be read passes: the data plane, which has a TLS library, decides about it.
+//! A certificate whose key or extension can't be read here passes: the data plane, which has a TLS library, decides about it.
 
 use crate::certificate::{BIT_STRING, BOOLEAN, Certificate, Der, INTEGER, OBJECT_ID, OCTET_STRING, SEQUENCE};
 use crate::pem;
@@ -13,18 +14,18 @@ const P521: &[u8] = &[0x2b, 0x81, 4, 0, 0x23];
 const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
 const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
 
-/// The most certificates that a warning names.
+/// The largest number of certificates that a warning names.
 const MOST_NAMED: usize = 4;
 
-/// Why none of these certificates, in DER, can be used; `None`: one can, or may.
+/// Says why no certificate of a bundle (in DER) can be used. Returns `None` if at least one can be used or can't be read here.
 pub(super) fn refusal(certificates: &[Vec<u8>]) -> Option<String> {
     let unusable = unusable(certificates);
     let (number, why) = unusable.first().filter(|_| unusable.len() == certificates.len())?;
     Some(format!("certificate {number} can't be used as an authority: {why}"))
 }
 
-/// A sentence about the certificates of a bundle, in PEM, that can't be used, if there are some beside usable ones. It begins with
-/// the field and names at most four of them.
+/// A sentence about the unusable certificates of a bundle in PEM. It begins with the field and names at most four
+/// certificates. Returns `None` if all certificates are usable, or none of them.
 pub fn ca_bundle_warning(bundle: &[u8]) -> Option<String> {
     let certificates = pem::certificates(bundle).ok()?;
     let (unusable, count) = (unusable(&certificates), certificates.len());
@@ -41,12 +42,12 @@ pub fn ca_bundle_warning(bundle: &[u8]) -> Option<String> {
     Some(format!("spec.caBundleRef: {}; only the others are used", named.join("; ")))
 }
 
-/// Those that can't be used, by their number from 1, each with the reason.
+/// The certificates that can't be used: each one's number, from 1, and the reason.
 fn unusable(certificates: &[Vec<u8>]) -> Vec<(usize, String)> {
     (1..).zip(certificates).filter_map(|(number, der)| Some((number, problem(der)?))).collect()
 }
 
-/// What is wrong with a certificate, if it can be read.
+/// The problem of a certificate, if the certificate can be read.
 fn problem(der: &[u8]) -> Option<String> {
     let Certificate { issuer, subject, key, extensions } = Certificate::read(der)?;
     if let Some(kind) = bad_key(key) {
@@ -58,7 +59,7 @@ fn problem(der: &[u8]) -> Option<String> {
         .then(|| "it is the certificate of a receiver (CA:FALSE); use that of its issuer".to_owned())
 }
 
-/// The kind of a key that can't be checked.
+/// The kind of the key, if TLS can't check signatures by it.
 fn bad_key(key: &[u8]) -> Option<String> {
     let mut fields = Der(key);
     let mut algorithm = Der(fields.take(SEQUENCE)?);
@@ -80,7 +81,7 @@ fn bad_key(key: &[u8]) -> Option<String> {
     }
 }
 
-/// Whether the extensions say CA:FALSE; `None`: they say nothing about it.
+/// Whether the extensions say CA:FALSE; `None`: they do not contain this field.
 fn is_receiver(extensions: &[u8]) -> Option<bool> {
     let mut extensions = Der(extensions);
     while let Some(extension) = extensions.take(SEQUENCE) {
@@ -140,7 +141,7 @@ mod tests {
         assert!(text.ends_with("; nor can 2 more; only the others are used"), "{text}");
     }
 
-    /// The certificate, whose first `tag` after `oid` ends in another byte.
+    /// The certificate with one byte changed: the last byte of the first `tag` after `oid`.
     fn spoiled(pem: &str, oid: &[u8], tag: &[u8]) -> Vec<u8> {
         let mut der = pem::certificates(pem.as_bytes()).expect("a certificate").remove(0);
         let from = der.windows(oid.len()).rposition(|bytes| bytes == oid).expect("it has this") + oid.len();
@@ -151,7 +152,7 @@ mod tests {
 
     #[test]
     fn key_and_extension_that_can_not_be_read_pass() {
-        // The sequence in the bit string of the key, and the value of the extension.
+        // The first has a broken sequence in the bit string of its key, the second a broken value of its extension.
         for der in [
             spoiled(RSA_1024_PEM, RSA, &[0, SEQUENCE]),
             spoiled(RECEIVER_PEM, BASIC_CONSTRAINTS, &[OCTET_STRING]),

@@ -1,12 +1,14 @@
-//! What two Tenants can't both have. No schema can check this; the earlier Tenant keeps it.
+//! Conflicts between Tenants: values that only one Tenant may have. No schema can check them; the earlier Tenant
+//! keeps the value.
 
 use std::collections::BTreeMap;
 
 use crate::conditions::ReasonCode;
 use crate::{Reason, Tenant};
 
-/// The conflicts of Tenants in order of precedence: client codes (in any case), subdomains and managed databases that a
-/// later Tenant declares and an earlier one has. The index is the later Tenant's; one Tenant can have several reasons.
+/// The conflicts of Tenants, which the caller passes in order of precedence: client codes (in any case), subdomains
+/// and managed databases that a later Tenant declares and an earlier Tenant has. The index is the later Tenant's; one
+/// Tenant can have several reasons.
 ///
 /// A Tenant with a conflict keeps its other claims, so that fixing one Tenant never breaks another.
 pub fn duplicates(tenants: &[&Tenant]) -> Vec<(usize, Reason)> {
@@ -24,14 +26,14 @@ pub fn duplicates(tenants: &[&Tenant]) -> Vec<(usize, Reason)> {
     found
 }
 
-/// What a Tenant claims for itself, for an index over many Tenants. Two claims are equal if and only if they conflict in
-/// [`duplicates`].
+/// The values that a Tenant claims for itself, for an index over many Tenants. Two claims are equal if and only if
+/// they conflict in [`duplicates`].
 pub fn claimed(tenant: &Tenant) -> Vec<(ReasonCode, String)> {
     claims(tenant).map(|claim| claim.key()).collect()
 }
 
-/// What a spec claims that can't be read as a whole, in the form of [`claimed`]. Its Tenant may still be served, and keeps
-/// what it has.
+/// The claims of a spec that can't be read as a whole, in the form of [`claimed`]. Its Tenant may still be served,
+/// and keeps its claims.
 pub fn claimed_by(spec: &serde_json::Value) -> Vec<(ReasonCode, String)> {
     let subdomains = spec["subdomains"].as_array().map(Vec::as_slice).unwrap_or_default();
     let subdomains = subdomains.iter().map(|value| (ReasonCode::SubdomainConflict, value));
@@ -41,8 +43,8 @@ pub fn claimed_by(spec: &serde_json::Value) -> Vec<(ReasonCode, String)> {
     all.filter_map(|(code, value)| Some((code, value.as_str()?.to_ascii_lowercase()))).collect()
 }
 
-/// The conflicts of a Tenant with an earlier one: `held` are the earlier one's claims in the form of [`claimed`], `holder`
-/// is its namespace and name.
+/// The conflicts of a Tenant with an earlier Tenant. `held` are the earlier Tenant's claims in the form of
+/// [`claimed`], `holder` is its namespace and name.
 pub fn taken(tenant: &Tenant, held: &[(ReasonCode, String)], holder: (&str, &str)) -> Vec<Reason> {
     let taken = claims(tenant).filter(|claim| held.contains(&claim.key()));
     taken.map(|claim| claim.refused_for(holder)).collect()

@@ -1,19 +1,19 @@
-//! Keeps serving what was served: what can't be resolved now stays as it last was.
+//! Keeps the last good configuration: a part that can't be resolved now stays as it last was.
 
 use super::{Compilation, Inputs};
 use crate::conditions::ReasonCode;
 use crate::{ApiKey, Reason, TenantConfig, WebhookConfig};
 
 impl Compilation {
-    /// Restores from `previous` what this compilation could not resolve. The reasons stay; those of a tenant that keeps
-    /// its previous configuration move to `degraded`.
+    /// Restores from `previous` what this compilation could not resolve. The reasons stay. The reasons of a tenant
+    /// that keeps its previous configuration move to `degraded`.
     ///
     /// - Without a new configuration, the previous one stays.
     /// - A webhook that was left out stays as it was, unless the Tenant no longer allows or takes it.
-    /// - A key that was left out stays; to end it, set `active: false` or remove its entry.
+    /// - A key that was left out stays. To end the key, a user sets `active: false` or removes its entry.
     ///
-    /// Switching off takes effect at once: `suspend`, `active: false` and removed entries. A `previous` with another uid
-    /// belongs to another tenant and changes nothing.
+    /// Switching off takes effect immediately: `suspend`, `active: false` and removed entries. A `previous` with
+    /// another uid belongs to another tenant and changes nothing.
     #[must_use]
     pub fn or_last_good(mut self, inputs: &Inputs<'_>, previous: &TenantConfig) -> Self {
         if previous.uid != inputs.uid {

@@ -90,7 +90,7 @@ fn generated_key(inputs: &Inputs<'_>, name: &str, field: &str) -> Result<ApiKeyD
     }
 }
 
-/// The tenant's database; `None` in the embedded mode.
+/// The URL of the tenant's database; `None` in the embedded mode.
 pub(super) fn database(inputs: &Inputs<'_>) -> Result<Option<DatabaseUrl>, Reason> {
     let ensured = match &inputs.generated.database {
         GeneratedDatabase::Embedded => return Ok(None),
@@ -101,7 +101,7 @@ pub(super) fn database(inputs: &Inputs<'_>) -> Result<Option<DatabaseUrl>, Reaso
     if let Some(external) = &inputs.tenant.spec.database.external {
         field = "spec.database.external.secretKeyRef";
         let reference = of_tenant(inputs, &external.secret_key_ref, field);
-        // Checked even if another URL is used, so that its error is reported.
+        // The Secret's URL is checked even if the operator's URL is used, so that the user sees its error.
         declared = Some(external_url(inputs.values, &reference)?);
     }
     // The operator's URL wins: a new URL in the Secret replaces a working one only after the operator has prepared it.
@@ -117,8 +117,8 @@ fn external_url(values: &dyn Values, reference: &Reference<'_>) -> Result<Databa
     DatabaseUrl::parse(url).map_err(|error| reference.invalid(ReasonCode::SecretInvalid, &error.to_string()))
 }
 
-/// The secrets that sign deliveries; `None`: the webhook has none. An empty one is an error, so that deliveries never go out
-/// unsigned by mistake.
+/// The secrets that sign deliveries; `None`: the webhook has no secret. An empty secret is an error, so that
+/// deliveries never go out unsigned by mistake.
 pub(super) fn signing_secrets(
     inputs: &Inputs<'_>,
     uid: &str,

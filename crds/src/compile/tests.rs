@@ -7,7 +7,7 @@ const KEY: &str = "00112233445566778899aabbccddeeff";
 const OTHER_KEY: &str = "ffeeddccbbaa99887766554433221100";
 const PEM: &str = include_str!("authority/prime256v1.pem");
 
-/// Values by `namespace/name/key`; a ConfigMap's begin with `cm:`.
+/// Values by `namespace/name/key`. The names of values in ConfigMaps begin with `cm:`.
 #[derive(Default)]
 struct Folder(BTreeMap<String, Vec<u8>>);
 
@@ -23,7 +23,7 @@ impl Values for Folder {
     }
 }
 
-/// A case: what is compiled, with everything that can be varied.
+/// The inputs of one compilation, which a test can vary.
 struct Case {
     tenant: Tenant,
     webhooks: Vec<(String, Webhook)>,
@@ -54,7 +54,7 @@ impl Case {
             generated: &self.generated,
             platform_disabled_events: &self.platform_disabled,
             platform_limits: &self.platform_limits,
-            // The last one is the oldest.
+            // The Webhook with the highest number in its uid is the oldest.
             created_at: &|uid| -uid[1..].parse::<i64>().unwrap_or(0),
             namespace_labels: &|_| self.labels.clone(),
         })

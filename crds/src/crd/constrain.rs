@@ -19,9 +19,9 @@ fn property<'a>(schema: &'a mut JSONSchemaProps, name: &str, path: &str) -> &'a 
     found.unwrap_or_else(|| panic!("the type of {path} has no field {name:?}, which its rule names"))
 }
 
-/// Removes what the derive adds and Kubernetes has no use for.
+/// Removes parts that the derive adds and Kubernetes does not use.
 fn tidy(schema: &mut JSONSchemaProps) {
-    // Without it the API server drops null members, as the reader of files does.
+    // With `nullable`, the API server would keep members that are null. Without it, it drops them, as the reader of files does.
     schema.nullable = None;
     schema.title = None;
     if schema.format.as_deref() == Some("uint32") {
@@ -109,7 +109,7 @@ fn constrain_fields(fields: &[Field], schema: &mut JSONSchemaProps, path: &str) 
     }
 }
 
-/// Adds the checks behind what the derive has put there.
+/// Adds the checks after the rules from the derive.
 fn add<T: ?Sized>(schema: &mut JSONSchemaProps, checks: &[Check<T>]) {
     let rules = checks.iter().map(|check| ValidationRule {
         rule: check.cel.to_owned(),
