@@ -28,7 +28,7 @@ docket_crds::words! {
         ResendStarted,
         /// A bulk resend was stopped.
         ResendStopped,
-        /// Dead letters were set aside: one, or those of a webhook.
+        /// Dead letters were set aside: one delivery, or all dead letters of a webhook.
         DeadLettersSetAside,
         /// The setting aside of dead letters was undone.
         SetAsideUndone,
@@ -40,9 +40,9 @@ docket_crds::words! {
         WebhookActivated,
         /// A webhook was deactivated in the portal.
         WebhookDeactivated,
-        /// A next signing secret of a webhook was made in the portal, or the first one of a webhook that had none.
+        /// A next signing secret of a webhook was generated in the portal; or the first secret, if the webhook had none.
         NextSecretMade,
-        /// The next signing secret of a webhook was made the current one in the portal.
+        /// In the portal, the next signing secret of a webhook became the current one.
         NextSecretPromoted,
         /// The next signing secret of a webhook was dropped in the portal.
         NextSecretDropped,
@@ -59,17 +59,17 @@ docket_crds::words! {
     }
 }
 
-/// The most characters of an actor or a subject. Codes of people have at most 64, unless another program wrote them.
+/// The longest actor or subject, in characters. Codes of people have at most 64, unless another program wrote them.
 const MAX_TEXT: usize = 128;
 
-/// Who did it.
+/// The user or program that did the action.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Actor {
     /// A contact, by code.
     Contact(String),
     /// An employee, by code.
     Employee(String),
-    /// A command, by its user's id in the operating system.
+    /// A user of the command line, by the user's id in the operating system.
     CommandLine(u32),
     /// A user of the Kubernetes cluster, by the name that its API server knows.
     ClusterUser(String),
@@ -107,48 +107,49 @@ pub struct Origin {
 /// One entry of a tenant's audit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditRecord {
-    /// When it happened, or began to, in milliseconds since 1970.
+    /// When the event happened or began, in milliseconds since 1970.
     pub at_ms: i64,
-    /// Its id, the same in the stream and in the database.
+    /// The entry's id, the same in the stream and in the database.
     pub id: String,
     /// What happened.
     pub event: AuditEvent,
-    /// Who did it, as [`Actor`] shows; `None`: no one signed in.
+    /// The user or program that did the action, in the form in which [`Actor`] is displayed; `None`: no one signed in.
     pub actor: Option<String>,
-    /// What it was done to: a kind and an id; `None`: nothing else than the actor.
+    /// The object of the event: a kind and an id; `None`: the event concerns only the actor.
     pub subject: Option<String>,
-    /// Where it came from.
+    /// Where the request came from.
     pub origin: Origin,
-    /// How many: sign-ins, refused sign-ins, deliveries of a bulk resend, dead letters that were set aside; otherwise 1.
+    /// The number of sign-ins, refused sign-ins, deliveries of a bulk resend, or dead letters that were set aside; 1
+    /// for other events.
     pub count: i64,
 }
 
 impl AuditRecord {
-    /// An entry with these random bytes as its id. The texts are cut at 128 characters.
+    /// An entry for `event` at `at_ms`, with the random bytes `id` as its id. Texts are cut at 128 characters.
     pub fn new(event: AuditEvent, at_ms: i64, id: [u8; 8]) -> Self {
         let origin = Origin::default();
         Self { at_ms, id: hex::encode(id), event, actor: None, subject: None, origin, count: 1 }
     }
 
-    /// Done by this user or command.
+    /// Sets the actor: the user or command that did it.
     #[must_use]
     pub fn by(self, actor: &Actor) -> Self {
         Self { actor: Some(cut(&actor.to_string())), ..self }
     }
 
-    /// Done to this, of a kind such as `delivery`.
+    /// Sets the subject: a kind, such as `delivery`, and an id.
     #[must_use]
     pub fn about(self, kind: &str, id: &str) -> Self {
         Self { subject: Some(cut(&format!("{kind} {id}"))), ..self }
     }
 
-    /// Done by a request from there.
+    /// Sets the origin of the request.
     #[must_use]
     pub fn at(self, origin: Origin) -> Self {
         Self { origin, ..self }
     }
 
-    /// So many.
+    /// Sets the count.
     #[must_use]
     pub fn times(self, count: i64) -> Self {
         Self { count, ..self }
@@ -159,8 +160,8 @@ fn cut(text: &str) -> String {
     text.chars().take(MAX_TEXT).collect()
 }
 
-/// What stands for the name of a user that did not sign in. Who lacks the tenant's key can't find the name by trying names.
-/// `kind` tells the users of one endpoint from those of another.
+/// A digest that stands for the name of a user who did not sign in. Without the tenant's key, no one can find the
+/// name by trying names. `kind` distinguishes users of one endpoint from users of another.
 pub fn name_digest(key: &[u8], kind: &str, name: &str) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length");
     for part in [b"audit".as_slice(), kind.as_bytes(), name.as_bytes()] {

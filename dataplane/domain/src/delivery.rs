@@ -15,30 +15,30 @@ use uuid::Uuid;
 use crate::failure::{Explanation, Failure};
 pub use crate::failure_class::{FailureClass, Phase, class_of_status};
 
-/// Attempts per delivery; after the last failed one it is a dead letter (Limits).
+/// The number of attempts per delivery. When the last one fails, the delivery becomes a dead letter (Limits).
 pub const MAX_ATTEMPTS: u32 = 5;
-/// The base of the backoff: failed attempt `n` is followed by `2^n` times this (Limits).
+/// The base of the backoff: after failed attempt `n`, the delivery waits `2^n` times this duration (Limits).
 pub const BACKOFF_BASE: Duration = Duration::from_secs(30);
-/// A retry is due up to this much later than its backoff, or a thirtieth of it if that is less; each delivery by another time, so that
-/// those that failed together do not come back together.
+/// The longest random delay on top of a backoff; at most a thirtieth of the backoff. Each delivery gets its own part
+/// of this duration, so that deliveries that failed together are not retried together.
 pub const RETRY_SPREAD: Duration = Duration::from_secs(2);
-/// One attempt, from the DNS lookup to the last byte read of the answer (Limits).
+/// The time limit of one attempt, from the DNS lookup to the last byte read of the response (Limits).
 pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the deliveries of a webhook that is not declared any more wait for it, unless configured.
+/// How long the deliveries of a webhook that is not declared any more wait for its return, unless configured.
 pub const WEBHOOK_GRACE: Duration = Duration::from_secs(3600);
-/// How often a worker polls for due deliveries when nothing wakes it (Delivery mechanics).
+/// How often a worker polls for due deliveries if it gets no notice before (Delivery mechanics).
 pub const POLL_INTERVAL: Duration = Duration::from_secs(15);
 /// How long a row or a claim stays with a worker that does not renew it; then another worker takes it over.
 pub const LEASE: Duration = Duration::from_secs(4);
 /// The most deliveries claimed per poll (Delivery mechanics).
 pub const CLAIM_LIMIT: usize = 25;
-/// Characters (not bytes) kept of a receiver's answer (Limits).
+/// The number of characters (not bytes) of a receiver's response that are stored (Limits).
 pub const KEPT_ANSWER_CHARS: usize = 2_000;
-/// Bytes read of a receiver's answer: enough for [`KEPT_ANSWER_CHARS`] of four bytes each.
+/// The number of bytes of a receiver's response that are read: enough for [`KEPT_ANSWER_CHARS`] of four bytes each.
 pub const READ_ANSWER_BYTES: usize = 8 * 1024;
 
-/// The id of one delivery, sent in `X-Service-Delivery-Id`. Time-ordered, so that rows land together in an index. The default
-/// is the smallest, which no delivery has.
+/// The id of one delivery, sent in `X-Service-Delivery-Id`. Ids are ordered by time, so that rows land together in an
+/// index. The default is the smallest id, which no delivery has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeliveryId(Uuid);
 
@@ -49,9 +49,9 @@ impl DeliveryId {
         Self(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
     }
 
-    /// A part of `whole` that differs from delivery to delivery, and is the same each time.
+    /// A random part of `whole`, always the same for the same delivery.
     fn part_of(self, whole: Duration) -> Duration {
-        let [.., high, low] = *self.0.as_bytes(); // random
+        let [.., high, low] = *self.0.as_bytes(); // the last two bytes are random
         whole * u32::from(u16::from_be_bytes([high, low])) / u32::from(u16::MAX)
     }
 }
@@ -81,7 +81,7 @@ impl FromStr for DeliveryId {
 pub struct Due {
     /// The delivery.
     pub id: DeliveryId,
-    /// Its webhook's key.
+    /// The key of the delivery's webhook.
     pub webhook: String,
     /// Milliseconds since 1970.
     pub at_ms: i64,
@@ -90,7 +90,7 @@ pub struct Due {
 docket_crds::words! {
     /// The four states of the contract. `Pending` and `Failed` are due again at some time; the others are final.
     pub enum Status {
-        /// Queued, no attempt has ended yet.
+        /// The delivery is queued, and no attempt has ended yet.
         Pending,
         /// The last attempt failed and another one is scheduled.
         Failed,
@@ -111,9 +111,9 @@ impl Status {
 docket_crds::words! {
     /// What became of a dead letter.
     pub enum DeadLetter {
-        /// It counts: nothing was done about it.
+        /// The dead letter is open: no one has done anything about it.
         Open = "open",
-        /// A later delivery carries its event to the webhook, and counts instead.
+        /// A later delivery sends its event to the webhook again. That delivery counts instead.
         Resent = "resent",
         /// It was set aside.
         SetAside = "setAside",
@@ -129,28 +129,28 @@ pub struct PhaseTimes {
     pub connect: Option<Duration>,
     /// The TLS handshake.
     pub tls: Option<Duration>,
-    /// From the request's first byte to the answer's headers.
+    /// From the request's first byte to the response's headers.
     pub first_byte: Option<Duration>,
     /// The whole attempt.
     pub total: Duration,
 }
 
-/// What is known of an attempt, whether it succeeded or failed.
+/// What Docket records of an attempt, whether it succeeded or failed.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// The address of the receiver, if a connection was made.
     pub remote: Option<SocketAddr>,
-    /// The HTTP status, if an answer arrived.
+    /// The HTTP status, if a response arrived.
     pub http_status: Option<u16>,
-    /// The answer's body as text, at most [`KEPT_ANSWER_CHARS`] characters, without NUL.
+    /// The response's body as text, at most [`KEPT_ANSWER_CHARS`] characters, without NUL.
     pub answer: Option<String>,
-    /// What is known of a failure beside its class.
+    /// The cause and the detail of a failure, beside its class.
     pub explanation: Explanation,
     /// How long the attempt and its phases took.
     pub times: PhaseTimes,
 }
 
-/// Omits the answer: a receiver may echo the payload, which is legal content.
+/// Omits the response: a receiver may echo the payload, which is legal content.
 impl fmt::Debug for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Report")
@@ -165,21 +165,21 @@ impl fmt::Debug for Report {
 /// The result of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The receiver answered 2xx. The headers decide; a broken body changes nothing.
+    /// The receiver responded 2xx. The headers decide: a broken body does not make the attempt fail.
     Succeeded(Report),
-    /// Anything else.
+    /// The attempt failed.
     Failed(FailureClass, Report),
 }
 
 impl Outcome {
-    /// What is known of the attempt.
+    /// The report of the attempt.
     pub fn report(&self) -> &Report {
         match self {
             Self::Succeeded(report) | Self::Failed(_, report) => report,
         }
     }
 
-    /// How it failed, with what chooses the remedy; `None`: it succeeded.
+    /// The failure with everything that chooses the remedy; `None`: the attempt succeeded.
     pub fn failed(&self) -> Option<Failure<'_>> {
         let Self::Failed(class, report) = self else { return None };
         let Explanation { cause, detail } = &report.explanation;
@@ -191,7 +191,7 @@ impl Outcome {
         })
     }
 
-    /// The failure, if it was one.
+    /// The class of the failure; `None`: the attempt succeeded.
     pub fn failure(&self) -> Option<FailureClass> {
         match self {
             Self::Succeeded(_) => None,
@@ -222,11 +222,12 @@ impl Next {
     }
 }
 
-/// The one transition function (States and transitions).
+/// The transition function: the next state of a delivery after an attempt (States and transitions).
 ///
-/// `id` is the delivery, which decides where in [`RETRY_SPREAD`] its retry is; `attempts_made` counts the attempt that has just ended
-/// (1 to 5); `now` is when it ended; `backoff_base` is [`BACKOFF_BASE`] unless configured. A missing webhook and an event that can't be
-/// sent end the delivery at once.
+/// `id` is the delivery's id, which decides where in [`RETRY_SPREAD`] its retry is. `attempts_made` counts attempts
+/// including the one that has just ended (1 to 5). `now` is the end of the attempt. `backoff_base` is [`BACKOFF_BASE`]
+/// unless configured. If the webhook is missing or the event can't be sent, the delivery becomes a dead letter without
+/// a retry.
 pub fn after_attempt(
     id: DeliveryId,
     outcome: &Outcome,
@@ -247,8 +248,9 @@ pub fn after_attempt(
     }
 }
 
-/// Like [`after_attempt`], of an attempt whose worker was lost. The first time, the next attempt is due at once. From the
-/// second time on (`lost_before` counts the earlier ones) the backoff applies, so that no crash loop uses up the attempts.
+/// Like [`after_attempt`], for an attempt whose worker was lost. After the first loss, the next attempt is due
+/// immediately. From the second loss on, the backoff applies, so that no crash loop uses up the attempts.
+/// `lost_before` counts the earlier losses.
 pub fn after_lost_attempt(
     id: DeliveryId,
     attempts_made: u32,
@@ -268,7 +270,7 @@ pub fn backoff(attempts_made: u32, base: Duration) -> Duration {
     base.saturating_mul(2u32.saturating_pow(attempts_made.min(MAX_ATTEMPTS)))
 }
 
-/// The part of an answer that is stored: valid text without NUL (PostgreSQL refuses it), at most
+/// The part of a response that is stored: valid text without NUL, which PostgreSQL refuses, of at most
 /// [`KEPT_ANSWER_CHARS`] characters.
 pub fn kept_answer(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).chars().filter(|c| *c != '\0').take(KEPT_ANSWER_CHARS).collect()
@@ -280,7 +282,7 @@ mod tests {
 
     use super::*;
 
-    /// They leave nothing to try again.
+    /// The classes after which a retry is useless.
     const ENDING: [FailureClass; 3] =
         [FailureClass::WebhookGone, FailureClass::EventTooLong, FailureClass::EventIdInvalid];
 
@@ -292,7 +294,7 @@ mod tests {
         Timestamp::from_second(second).expect("in range")
     }
 
-    /// A delivery whose retries are due as early as they may be.
+    /// A delivery id whose retries are due as early as possible: its random part is 0.
     fn first() -> DeliveryId {
         DeliveryId::default()
     }

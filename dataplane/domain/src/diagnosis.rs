@@ -1,10 +1,11 @@
-//! Why a signature does not match: the change with which it would.
+//! Explains why a signature does not match: with which change of secret, body or spelling it would match.
 //!
 //! [`service`] judges the contract's `X-Service-Signature`, [`standard`] the three headers of Standard Webhooks. Both
-//! say `Ok` only for what a receiver may accept. A mismatch tells what differs, and never a digest or a part of one, so
-//! that it does not teach how to sign. The work is bounded: at most 200 HMACs for each secret, and 1,400 if body and signed
-//! headers have at most `MAX_COMBINED` bytes together. One HMAC reads the headers and at most about six times the bytes of
-//! the body, and is compared with at most [`MAX_SIGNATURES`].
+//! return `Ok` only for a request that a receiver may accept. A mismatch says what differs. It never contains a
+//! digest or a part of a digest, so that it does not teach how to sign. The work is bounded: at most 200 HMACs for
+//! each secret, and 1,400 if body and signed headers have at most `MAX_COMBINED` bytes together. One HMAC reads the
+//! headers and at most about six times the bytes of the body. It is compared with at most [`MAX_SIGNATURES`]
+//! signatures.
 
 mod variants;
 
@@ -20,11 +21,11 @@ use crate::signature::{
     WEBHOOK_ID_HEADER, WEBHOOK_SIGNATURE_HEADER, WEBHOOK_TIMESTAMP_HEADER, hmac_sha256, verify,
 };
 
-/// How far `webhook-timestamp` may be from the receiver's time, in seconds: what the Standard Webhooks libraries accept.
+/// How far `webhook-timestamp` may be from the receiver's time, in seconds. The Standard Webhooks libraries allow the same.
 pub const TOLERANCE_SECONDS: i64 = 5 * 60;
-/// The most signatures of version 1 that are judged: senders have one for each secret in use.
+/// The largest number of signatures of version 1 that are judged. Senders send one for each secret in use.
 pub const MAX_SIGNATURES: usize = 8;
-/// The most bytes of signed headers and body with which two mistakes at once are searched for.
+/// The largest size of signed headers and body together, in bytes, for which [`explain`] searches for two mistakes together.
 const MAX_COMBINED: usize = 16 * 1024;
 /// The characters of a SHA-256 digest in hexadecimal.
 const HEX_DIGITS: usize = 64;
@@ -34,114 +35,114 @@ type Digest = [u8; HEX_DIGITS / 2];
 /// Why a signature does not match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mismatch {
-    /// It would match with these changes; one of them is `Some`.
+    /// The signature would match with these changes; at least one of them is `Some`.
     Known {
-        /// What is wrong with the text of the header.
+        /// The mistake in the text of the header; `None`: there is no mistake.
         spelling: Option<Spelling>,
-        /// What is wrong with the secret.
+        /// The mistake in the secret.
         secret: Option<SecretFault>,
-        /// What is wrong with the body.
+        /// The mistake in the body.
         body: Option<BodyFault>,
     },
-    /// The text is no signature, so that there is nothing to compare.
+    /// The text is not a signature, so there is nothing to compare.
     Unreadable(Unreadable),
-    /// No change that is known here makes it match.
+    /// The signature matches with no change that this module tries.
     Unknown(Suspicion),
 }
 
-/// The right digest, written otherwise than the contract says.
+/// How the text of the right digest differs from the contract's spelling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spelling {
     /// Hexadecimal in upper case.
     UpperCase,
     /// Base64.
     Base64,
-    /// A word such as `sha256=` in front of it.
+    /// A word such as `sha256=` before the digest.
     Prefixed,
-    /// Blanks or quotation marks around it.
+    /// Blanks or quotation marks around the digest.
     Surrounded,
-    /// Dashes, colons or blanks between its bytes.
+    /// Dashes, colons or blanks between the digest's bytes.
     Separated,
     /// The hexadecimal text was encoded once more, in base64 or hexadecimal.
     EncodedTwice,
 }
 
-/// A text that holds no digest of SHA-256.
+/// Why a text contains no digest of SHA-256.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unreadable {
-    /// Nothing.
+    /// The text is empty.
     Empty,
-    /// This number of hexadecimal digits.
+    /// The text has this number of hexadecimal digits.
     Length(usize),
-    /// The value of `webhook-signature`.
+    /// The text is a value of `webhook-signature`.
     OfStandardWebhooks,
-    /// Something else.
+    /// The text is something else.
     NotHexadecimal,
 }
 
-/// The secret that was given and the one that signed differ so.
+/// How the secret that the receiver gave (*given*) differs from the key that made the signature (*key*).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecretFault {
-    /// A newline at the end of one of them, as `echo` and editors leave it in a file.
+    /// Only one of the two secrets ends in a newline, as `echo` and editors leave it in a file.
     Newline,
-    /// Blanks around one of them.
+    /// Only one of the two secrets has blanks around it.
     Whitespace,
-    /// Quotation marks around one of them, as from an environment file.
+    /// Only one of the two secrets has quotation marks around it, as in an environment file.
     Quoted,
-    /// A byte order mark before one of them.
+    /// Only one of the two secrets begins with a byte order mark.
     ByteOrderMark,
-    /// The given one is the `whsec_` text, and the signing one is what that text encodes.
+    /// The given secret is a `whsec_` text, and the key is the bytes that this text encodes.
     WhsecText,
-    /// The signing one is the `whsec_` text or the base64 of the given one.
+    /// The key is the `whsec_` text or the base64 of the given secret.
     WhsecAsKey,
-    /// `whsec_` before one of them, of which neither is decoded.
+    /// Only one of the two secrets begins with `whsec_`, and neither is decoded.
     WhsecPrefix,
-    /// The signing one is the hexadecimal text of the given one.
+    /// The key is the hexadecimal text of the given secret.
     HexAsKey,
-    /// The signing one is the SHA-256 of the given one, or its hexadecimal text.
+    /// The key is the SHA-256 of the given secret, or its hexadecimal text.
     Hashed,
-    /// The signing one is what the given one encodes in base64 or hexadecimal.
+    /// The key is the bytes that the given secret encodes in base64 or hexadecimal.
     Decoded,
-    /// One of them is the text of the other in UTF-16, as PowerShell and Notepad save a file.
+    /// One of the two secrets is the text of the other in UTF-16, as PowerShell and Notepad save a file.
     Utf16,
-    /// The given one has the name of a variable and `=` in front of it.
+    /// The given secret is an assignment `NAME=value`, and the key is the value.
     Assigned,
-    /// The signing one is empty or a word such as `undefined`.
+    /// The key is empty or a word such as `undefined`.
     NotSet,
-    /// The secret was signed, with the body as the key.
+    /// The secret and the body were swapped: the body is the key.
     Swapped,
-    /// The digest is that of secret and body in a row, not an HMAC.
+    /// The digest is the SHA-256 of secret and body in a row, not an HMAC.
     Concatenated,
-    /// The digest is that of the body, without a key.
+    /// The digest is the SHA-256 of the body, without a key.
     Unkeyed,
     /// The digest is the HMAC of an HMAC.
     Twice,
 }
 
-/// The body that was given and the one that was signed differ so.
+/// How the body that the receiver gave differs from the body that was signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyFault {
-    /// A newline at the end of one of them.
+    /// Only one of the two bodies ends in a newline.
     Newline,
-    /// A byte order mark before one of them.
+    /// Only one of the two bodies begins with a byte order mark.
     ByteOrderMark,
-    /// CRLF in one of them, LF in the other.
+    /// One of the two bodies has CRLF, the other LF.
     LineEnds,
-    /// JSON that was parsed and written again.
+    /// A program parsed the JSON and wrote it again.
     Rewritten,
-    /// Read or written in another character encoding than UTF-8.
+    /// A program read or wrote the body in another encoding than UTF-8.
     Encoding,
-    /// The signature is that of an empty body.
+    /// An empty body was signed.
     Empty,
-    /// One of them is the base64 of the other, as API gateways pass a body on.
+    /// One of the bodies is the base64 of the other, as API gateways forward a body.
     Base64,
     /// `webhook-id`, `webhook-timestamp` or both were signed before the body, as in Standard Webhooks.
     WithHeaders,
-    /// The SHA-256 of the body was signed, or its hexadecimal text.
+    /// The SHA-256 of the body was signed, in bytes or as its hexadecimal text.
     Hashed,
 }
 
-/// What looks wrong about a body whose signature matches with no known change.
+/// An odd property of a body whose signature matches with none of the known changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Suspicion {
     /// The body is empty.
@@ -150,11 +151,11 @@ pub enum Suspicion {
     CutOffBody,
     /// The body is an envelope, but not as Docket writes it.
     RewrittenBody,
-    /// Nothing: most likely another secret.
+    /// The body looks right: the secret is most likely another one.
     OtherSecret,
 }
 
-/// The three headers of Standard Webhooks, as far as they arrived.
+/// The three headers of Standard Webhooks; `None`: the header did not arrive.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StandardHeaders<'a> {
     /// `webhook-id`.
@@ -165,28 +166,28 @@ pub struct StandardHeaders<'a> {
     pub signature: Option<&'a str>,
 }
 
-/// Why the headers of Standard Webhooks do not hold.
+/// Why the headers of Standard Webhooks are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StandardFault {
     /// The header of this name is missing.
     Missing(&'static str),
-    /// `webhook-timestamp` is no number of seconds.
+    /// `webhook-timestamp` is not a number of seconds.
     Timestamp,
     /// `webhook-signature` has no signature of version 1.
     NoVersion1,
     /// `webhook-signature` has more than [`MAX_SIGNATURES`] of version 1.
     TooMany,
-    /// A signature of version 1 is no base64 of 32 bytes, and no other one matches.
+    /// A signature of version 1 is not the base64 of 32 bytes, and no other signature matches.
     CutOff,
-    /// `webhook-id` and `webhook-timestamp` have each other's values.
+    /// `webhook-id` and `webhook-timestamp` are swapped.
     Interchanged,
     /// `webhook-signature` has the hexadecimal digest of `X-Service-Signature`.
     OfService,
     /// A signature of version 1 is hexadecimal.
     Hexadecimal,
-    /// A signature is that of the body alone.
+    /// A signature was made of the body alone.
     BodyAlone,
-    /// A signature matches with the event's `id` in the body as `webhook-id`.
+    /// A signature matches if `webhook-id` is the `id` of the event in the body.
     OtherId,
     /// No signature matches.
     Mismatch(Mismatch),
@@ -196,11 +197,11 @@ pub enum StandardFault {
     Early(i64),
 }
 
-/// Judges `X-Service-Signature` by the candidate `secrets`. The `headers` of the same request only help to name a mistake.
+/// Judges `X-Service-Signature` with the candidate `secrets`. The `headers` of the same request only help to name a mistake.
 ///
 /// # Errors
 ///
-/// The signature is not that of `body` by any of the secrets.
+/// The signature was not made of `body` with any of the secrets.
 pub fn service(
     secrets: &[Vec<u8>],
     signature: &str,
@@ -214,7 +215,7 @@ pub fn service(
     Err(explain(secrets, &[digest], spelling, b"", body, &variants::heads(headers, body)))
 }
 
-/// Judges the headers of Standard Webhooks by the candidate `secrets`, at the time `now`.
+/// Judges the headers of Standard Webhooks with the candidate `secrets`, at the time `now`.
 ///
 /// # Errors
 ///
@@ -280,7 +281,7 @@ fn matches(key: &[u8], digests: &[Digest], head: &[u8], body: &[u8]) -> bool {
     digests.iter().any(|digest| mac.clone().verify_slice(digest).is_ok())
 }
 
-/// The digest in the text of `X-Service-Signature`, and how its spelling is wrong.
+/// Reads the digest in the text of `X-Service-Signature`, and says how its spelling is wrong.
 fn read(signature: &str) -> Result<(Digest, Option<Spelling>), Unreadable> {
     let trimmed = signature.trim();
     // Python writes bytes as b'…'.
@@ -316,7 +317,8 @@ fn read(signature: &str) -> Result<(Digest, Option<Spelling>), Unreadable> {
     Ok((digest, Some(Spelling::Base64)))
 }
 
-/// The smallest change with which one of the `digests` is that of `head` and `body`. One of the `heads` may stand between them.
+/// Finds the smallest change with which one of the `digests` is the digest of `head` and `body`. It also tries each
+/// of the `heads` between `head` and `body`.
 fn explain(
     secrets: &[Vec<u8>],
     digests: &[Digest],
@@ -331,10 +333,10 @@ fn explain(
     let bodies = || variants::of_body(body, heads);
     let few = if head.len() + body.len() <= MAX_COMBINED { variants::COMBINED_BODIES } else { 0 };
     for secret in secrets {
-        // They begin with what was given, as the bodies do.
+        // Both `keys` and `bodies` begin with the unchanged value.
         let keys = variants::of_secret(secret);
         let with_any_key = |other: variants::Body<'_>| keys.iter().find_map(|key| fits(key, &other));
-        // First one mistake, then two.
+        // The search tries one mistake first, then two.
         let found = with_any_key((None, body.into()))
             .or_else(|| bodies().find_map(|other| fits(&keys[0], &other)))
             .or_else(|| bodies().take(few).find_map(with_any_key));

@@ -13,10 +13,10 @@ use utoipa::ToSchema;
 
 use crate::moment;
 
-/// The longest body of a delivery, in bytes. A note of 4,000 characters, each escaped in six bytes, and 51 numbers of work orders
-/// are far below it.
+/// The longest body of a delivery, in bytes. Even a note of 4,000 characters, each escaped in six bytes, or 51
+/// numbers of work orders are far below this limit.
 pub const LONGEST_ENVELOPE: usize = 64 * 1024;
-/// The most bytes of an event's id; ours have 36.
+/// The longest id of an event, in bytes; Docket's ids have 36.
 pub const LONGEST_EVENT_ID: usize = 64;
 
 /// The id of an event: `evt_` and 32 hexadecimal characters. Time-ordered, so that rows land together in an index.
@@ -33,7 +33,7 @@ impl EventId {
         Self(["evt_", &hex::encode(bytes)].concat())
     }
 
-    /// The text, as it is sent and stored.
+    /// The id as it is sent and stored.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -75,7 +75,7 @@ impl Payload {
     ///
     /// # Errors
     ///
-    /// A field is missing, of another type, or none of this event's.
+    /// A field is missing, has another type, or does not belong to this event.
     pub fn from_json(code: EventCode, data: Value) -> serde_json::Result<Self> {
         use serde_json::from_value;
         Ok(match code {
@@ -218,8 +218,8 @@ fn written(envelope: &Envelope<'_>) -> Vec<u8> {
     serde_json::to_vec(envelope).expect("plain structs with string keys serialise")
 }
 
-/// The bytes that Docket sends for the event in `body`, however another program parsed and wrote it since; `None` if
-/// `body` is no envelope.
+/// The bytes that Docket sent for the event in `body`, even if another program has parsed and rewritten it. Returns
+/// `None` if `body` is not an envelope.
 pub fn as_sent(body: &[u8]) -> Option<Vec<u8>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -301,7 +301,7 @@ mod tests {
         for code in EventCode::ALL {
             let sent = body(sample::payload(code));
             let value: Value = serde_json::from_str(&sent).expect("JSON");
-            // Indented, and with its fields in the order of the alphabet.
+            // The JSON is indented, and its fields are in alphabetical order.
             let rewritten = serde_json::to_vec_pretty(&value).expect("JSON");
             assert_ne!(rewritten, sent.as_bytes());
             assert_eq!(as_sent(&rewritten).as_deref(), Some(sent.as_bytes()), "{code}");

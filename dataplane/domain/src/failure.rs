@@ -5,7 +5,7 @@
 use crate::failure_class::{FailureClass, Phase};
 use crate::status;
 
-/// The most characters that are kept of what a receiver said about a failure.
+/// The number of characters that Docket stores of what a receiver said about a failure.
 pub const KEPT_DETAIL_CHARS: usize = 500;
 
 docket_crds::words! {
@@ -23,7 +23,7 @@ docket_crds::words! {
         AddressAsDnsName,
         /// The certificate has a common name only, which no program checks any more.
         CertificateWithoutNames,
-        /// The chain ends at an issuer that the receiver did not send and that is no trusted authority.
+        /// The chain ends at an issuer that the receiver did not send and that is not a trusted authority.
         IssuerNotSent,
         /// The chain ends at an authority that is not trusted.
         UnknownAuthority,
@@ -31,7 +31,7 @@ docket_crds::words! {
         SelfSigned,
         /// The receiver uses the certificate of an authority as its own.
         AuthorityAsReceiver,
-        /// A certificate was signed with another key than that of the authority with the name of its issuer.
+        /// A certificate's signature does not fit the key of the authority with the name of its issuer.
         SignatureMismatch,
         /// A key or a signature of the chain is of a kind that Docket can't check.
         UnsupportedAlgorithm,
@@ -41,7 +41,7 @@ docket_crds::words! {
         UnreadableCertificate,
         /// A certificate of the receiver has a critical extension that Docket does not know.
         CriticalExtension,
-        /// A certificate of the chain breaks a constraint of one above it, or its issuer may issue none.
+        /// A certificate of the chain breaks a constraint of a certificate above it, or its issuer may not issue certificates.
         BrokenConstraint,
         /// Another rule for certificates is broken.
         InvalidCertificate,
@@ -71,7 +71,7 @@ docket_crds::words! {
         NoStatusLine,
         /// The answer is of another version than HTTP/1.0 or HTTP/1.1.
         HttpVersion,
-        /// The first line has no status of three digits, or more than it may have.
+        /// The first line has no status of three digits, or has more than a status line may have.
         InvalidStatusLine,
         /// The name of a header is not valid. Detail: where.
         InvalidHeaderName,
@@ -83,11 +83,11 @@ docket_crds::words! {
         TooManyHeaders,
         /// The headers are longer than Docket reads.
         HeadersTooLong,
-        /// Content-Length is no number, or there are two that differ.
+        /// Content-Length is not a number, or there are two different ones.
         InvalidContentLength,
         /// An answer of HTTP/1.0 has a Transfer-Encoding.
         TransferEncoding,
-        /// The redirect has no Location, or one that is no URL.
+        /// The redirect has no Location, or its Location is not a URL.
         NoLocation,
         /// The redirect leads to the target URL.
         RedirectToItself,
@@ -272,7 +272,8 @@ impl Cause {
     }
 }
 
-/// The text with the detail in place of its braces, which hold what stands before a detail.
+/// Puts the detail behind the text in braces, which introduces it, and removes the braces. Without a detail, that
+/// text is removed too.
 fn filled(text: &str, detail: Option<&str>) -> String {
     let Some((before, (lead, after))) =
         text.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)))
@@ -285,23 +286,23 @@ fn filled(text: &str, detail: Option<&str>) -> String {
     }
 }
 
-/// What is known of a failure beside its class.
+/// The cause and the detail of a failure, beside its class.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Explanation {
     /// The cause, if it is known.
     pub cause: Option<Cause>,
-    /// What belongs to the cause, in at most [`KEPT_DETAIL_CHARS`] characters: a time, names, a place in the answer; of a
-    /// redirect its Location. The receiver chooses it.
+    /// The detail of the cause, of at most [`KEPT_DETAIL_CHARS`] characters: a time, names, a place in the response,
+    /// or the Location of a redirect. The receiver chooses it.
     pub detail: Option<String>,
 }
 
 impl Explanation {
-    /// A cause that says everything.
+    /// An explanation without a detail.
     pub fn of(cause: Cause) -> Self {
         Self { cause: Some(cause), detail: None }
     }
 
-    /// A cause with its detail, without control characters, and cut to what is kept.
+    /// An explanation with a detail. Control characters are removed, and the detail is cut to [`KEPT_DETAIL_CHARS`].
     pub fn with(cause: Option<Cause>, detail: &str) -> Self {
         Self { cause, detail: Some(kept_detail(detail)).filter(|detail| !detail.is_empty()) }
     }
@@ -317,14 +318,14 @@ fn kept_detail(text: &str) -> String {
     kept
 }
 
-/// How an attempt failed, with all that chooses what to do about it.
+/// How an attempt failed, with everything that decides what to do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure<'a> {
     /// The class.
     pub class: FailureClass,
     /// The cause, if it is known.
     pub cause: Option<Cause>,
-    /// The HTTP status, if an answer arrived.
+    /// The HTTP status, if a response arrived.
     pub http_status: Option<u16>,
     /// See [`Explanation::detail`].
     pub detail: Option<&'a str>,
@@ -337,7 +338,7 @@ impl From<FailureClass> for Failure<'_> {
 }
 
 impl Failure<'_> {
-    /// One sentence that says what is wrong and how to fix it.
+    /// One sentence that names the mistake and its remedy.
     pub fn remedy(&self) -> String {
         let by_status = |status| status::remedy(self.class, status, self.detail);
         match self.known_cause() {
@@ -346,19 +347,19 @@ impl Failure<'_> {
         }
     }
 
-    /// The heading in `docs/reference/failure-classes.md` that says more.
+    /// The heading in `docs/reference/failure-classes.md` of the section about this failure.
     pub fn heading(&self) -> &'static str {
         self.known_cause().map_or(self.class.as_str(), Cause::as_str)
     }
 
-    /// A cause of another class would be of an earlier failure.
+    /// The cause, if it belongs to the class. A cause of another class comes from an earlier failure.
     pub fn known_cause(&self) -> Option<Cause> {
         self.cause.filter(|cause| cause.class() == self.class)
     }
 }
 
 impl FailureClass {
-    /// One sentence that says how to fix what is known by the class alone.
+    /// One sentence that says how to fix a failure of this class.
     pub fn remedy(self) -> &'static str {
         match self {
             Self::Dns => {

@@ -1,6 +1,6 @@
 //! The classes of failed attempts, and which HTTP status is of which class.
 
-/// Why an attempt failed. The client that made it sets the class; error texts are never matched.
+/// Why an attempt failed. The client that made the attempt sets the class; error texts are never matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FailureClass {
     /// The name does not resolve.
@@ -15,17 +15,17 @@ pub enum FailureClass {
     TlsUntrusted,
     /// The TLS handshake failed for another reason.
     TlsOther,
-    /// The time limit was reached before the headers of the answer arrived.
+    /// The time limit was reached before the headers of the response arrived.
     Timeout(Phase),
     /// The status was not 2xx and the time limit was reached while reading the body.
     BodyTimeout,
     /// After the request was sent, the connection broke.
     Transport,
-    /// What the receiver answered breaks a rule of HTTP/1.1.
+    /// The receiver's response breaks a rule of HTTP/1.1.
     NotHttp,
-    /// 3xx but 304: redirects are not followed.
+    /// 3xx except 304: Docket does not follow redirects.
     Redirect,
-    /// 4xx and 304, and 1xx as a final answer.
+    /// 4xx and 304, and 1xx as a final response.
     ClientError,
     /// 5xx and above.
     ServerError,
@@ -33,9 +33,9 @@ pub enum FailureClass {
     WorkerLost,
     /// The webhook was not declared for longer than its grace, so there is no receiver.
     WebhookGone,
-    /// The stored event is longer than [`LONGEST_ENVELOPE`](crate::event::LONGEST_ENVELOPE): another program wrote it.
+    /// The stored event is longer than [`LONGEST_ENVELOPE`](crate::event::LONGEST_ENVELOPE), so another program wrote it.
     EventTooLong,
-    /// The stored event has no id that a header can carry, or is gone: another program changed it.
+    /// The stored event has no id that a header can contain, or does not exist any more: another program changed it.
     EventIdInvalid,
 }
 
@@ -48,7 +48,7 @@ pub enum Phase {
     Connect,
     /// The TLS handshake.
     Tls,
-    /// Sending the request and waiting for the answer's headers.
+    /// Sending the request and waiting for the response's headers.
     FirstByte,
 }
 
@@ -77,8 +77,8 @@ docket_crds::words! {
     }
 }
 
-/// The failure class of an HTTP status; `None` for 2xx, the only success (Delivery mechanics, 4). 304 says that a copy of a page
-/// is current, and is no redirect.
+/// The failure class of an HTTP status; `None` for 2xx, the only success (Delivery mechanics, 4). 304 is a client
+/// error, not a redirect: it says that a copy of a page is current.
 pub fn class_of_status(status: u16) -> Option<FailureClass> {
     match status {
         200..=299 => None,

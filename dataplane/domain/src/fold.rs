@@ -1,25 +1,25 @@
-//! What a search compares: a text without what people do not type.
+//! The form of texts that searches compare, without differences that people do not type.
 
 use unicode_normalization::UnicodeNormalization;
 
-/// The folded text: lower case, without accents and other marks, in one of the ways in which Unicode writes it. Ligatures and stroked
-/// letters become plain ones, digits of any script, typographic quotation marks and dashes those of the keyboard, and blanks side by
-/// side one blank. What can't be seen is left out.
+/// Folds a text: lower case, without accents and other marks, in one of Unicode's normalization forms. Ligatures and
+/// stroked letters become plain letters. Digits, quotation marks and dashes become those of the keyboard, and blanks
+/// in a row one blank. Invisible characters are removed.
 ///
-/// A folded text is its own: what was folded before stays as it is.
+/// Folding a folded text does not change it.
 pub fn folded(text: &str) -> String {
     if text.bytes().all(|b| matches!(b, b' '..=b'~') && b != b'`') && !text.contains("  ") {
         return text.to_ascii_lowercase();
     }
     let mut folded = String::with_capacity(text.len());
     let plain = |c| match c {
-        // Unicode takes an accent that stands alone apart into a blank and a mark.
+        // Unicode decomposes an accent that stands alone into a blank and a mark.
         '´' => '\'',
         WAVE_OF_WINDOWS => '-',
         _ => c,
     };
     let text = text.chars().map(plain);
-    // Twice: lower case can have marks of its own, and a mark can be within what a letter stands for.
+    // Marks are removed twice: a lower-case letter can have marks of its own, and the replacement of a letter can contain one.
     let lower = text.nfkd().filter(|c| !is_dropped(*c)).flat_map(char::to_lowercase).collect::<String>();
     for c in lower.nfkd().filter(|c| !is_dropped(*c)) {
         if c.is_whitespace() {
@@ -32,32 +32,33 @@ pub fn folded(text: &str) -> String {
             folded.push(digit_of(c).and_then(|value| char::from_digit(value, 10)).unwrap_or(c));
         }
     }
-    // Back to one character for a syllable, as in Korean.
+    // Composes again, so that for example a Korean syllable is one character.
     folded.nfkc().collect()
 }
 
-/// The text with each accented letter as one character, where Unicode has one: keyboards write some as a letter and a mark. It is in
-/// Unicode's normalization form C.
+/// The text in Unicode's normalization form C: each accented letter is one character, where Unicode has one.
+/// Keyboards write some of these letters as a letter and a mark.
 pub fn composed(text: &str) -> String {
     text.nfc().collect()
 }
 
-/// The text with each accented letter as a letter and its marks: in Unicode's normalization form D.
+/// The text in Unicode's normalization form D: each accented letter is a letter and its marks.
 pub fn decomposed(text: &str) -> String {
     text.nfd().collect()
 }
 
-/// Whether nothing of the text is compared: it has only blanks, marks and what can't be seen. A search for it finds nothing.
+/// Whether folding leaves nothing of the text to compare: it has only blanks, marks and invisible characters. A
+/// search for it finds nothing.
 pub fn is_unseen(text: &str) -> bool {
     folded(text).trim().is_empty()
 }
 
-/// Marks of scripts that are written without them as well, and characters that can't be seen.
+/// Whether folding removes the character: marks that their script also omits, and invisible characters.
 fn is_dropped(c: char) -> bool {
     matches!(c,
         '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}'
         | '\u{20d0}'..='\u{20ff}' | '\u{fe20}'..='\u{fe2f}'
-        // Points of Hebrew and Arabic, and the Arabic letter that only lengthens.
+        // Points of Hebrew and Arabic, and the Arabic letter whose only purpose is to lengthen a word.
         | '\u{591}'..='\u{5bd}' | '\u{5bf}' | '\u{5c1}' | '\u{5c2}' | '\u{5c4}' | '\u{5c5}' | '\u{5c7}'
         | '\u{610}'..='\u{61a}' | '\u{640}' | '\u{64b}'..='\u{65f}' | '\u{670}' | '\u{6d6}'..='\u{6dc}'
         // Soft hyphen, joiners, directions, variation selectors, byte order mark.
@@ -66,19 +67,19 @@ fn is_dropped(c: char) -> bool {
         | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// The dashes of all scripts (Unicode's category Pd) but that of the keyboard, and what is written for one: the minus signs and the
-/// hyphen bullet.
+/// The dashes of all scripts (Unicode's category Pd) except the keyboard's, and signs that people write as dashes:
+/// the minus signs and the hyphen bullet.
 pub const DASHES: &str = concat!(
     "\u{58a}\u{5be}\u{1400}\u{1806}\u{2010}\u{2011}\u{2012}\u{2013}\u{2014}\u{2015}\u{2e17}\u{2e1a}\u{2e3a}\u{2e3b}\u{2e40}",
     "\u{2e5d}\u{301c}\u{3030}\u{30a0}\u{10ead}\u{2d7}\u{2043}\u{2212}",
 );
 
-/// The tilde of full width, which Windows types for the Japanese wave dash. It is none of [`DASHES`], since Unicode takes it for the
-/// tilde of the keyboard: what normalizes a text replaces it before.
+/// The fullwidth tilde, which Windows types for the Japanese wave dash. It is not in [`DASHES`], because Unicode
+/// normalizes it to the keyboard's tilde. So callers replace it before they normalize a text.
 pub const WAVE_OF_WINDOWS: char = '\u{ff5e}';
 
-/// What people type for characters that Unicode does not take apart: letters with a stroke, a hook or a tail, ligatures, the letters
-/// of one key on different keyboards, quotation marks and dashes.
+/// The characters that people type for characters that Unicode does not decompose: letters with a stroke, a hook or a
+/// tail, ligatures, letters that share a key on different keyboards, quotation marks and dashes.
 #[rustfmt::skip]
 const PLAIN: [(&str, &str); 67] = [
     ("\"", "“”„‟″«»״「」『』❝❞"),
@@ -150,7 +151,7 @@ const PLAIN: [(&str, &str); 67] = [
     ("יי", "ײ"),
 ];
 
-/// The zeros of the decimal digits of every script, in order. The others follow their zero.
+/// The digit zero of every script with decimal digits, in order. The script's other digits follow its zero.
 const ZEROS: [u32; 76] = [
     0x30, 0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xde6, 0xe50,
     0xed0, 0xf20, 0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90, 0x1b50, 0x1bb0, 0x1c40,

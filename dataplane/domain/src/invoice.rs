@@ -4,8 +4,8 @@ use jiff::civil::DateTime;
 use jiff::fmt::temporal::Pieces;
 
 docket_crds::words! {
-    /// The families of work orders that have invoice headers; the `orderType` of invoice.created. In
-    /// alphabetical order, which is the order of a search.
+    /// The families of work orders that have invoice headers; the `orderType` of invoice.created. The order is
+    /// alphabetical, which is the order of a search.
     pub enum InvoiceFamily {
         /// Court filings.
         Court,
@@ -13,7 +13,7 @@ docket_crds::words! {
         Delivery,
         /// Investigations.
         Investigation,
-        /// Photocopies: the only ones with a facility and an amount.
+        /// Photocopies: the only family with a facility and an amount.
         PhotoCopy,
     }
 }
@@ -24,8 +24,8 @@ pub fn idempotency_key(family: InvoiceFamily, invoice_number: &str) -> String {
     format!("invoice.created:{}:{invoice_number}", family.as_str())
 }
 
-/// A stored invoice date in the form of invoice.created: date and time without a zone. `None`: the text is not a date,
-/// or has a zone, which the form cannot express.
+/// A stored invoice date in the form of invoice.created: date and time without a zone. Returns `None` if the text is
+/// not a date or has a zone, which the form can't express.
 pub fn date_time(text: &str) -> Option<String> {
     let text = text.trim();
     let pieces = Pieces::parse(text).ok()?;

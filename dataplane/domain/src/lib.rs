@@ -50,5 +50,5 @@ pub mod status;
 pub mod token;
 pub mod work_order;
 
-/// What defines the enums that are texts, for crates that use nothing else of `docket-crds`.
+/// The macro for enums that are texts, for crates that use nothing else of `docket-crds`.
 pub use docket_crds::{UnknownWord, words};

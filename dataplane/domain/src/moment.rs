@@ -5,10 +5,11 @@ use jiff::fmt::temporal::Pieces;
 
 /// The longest text that is parsed, in characters.
 pub const MAX_CHARS: usize = 64;
-/// What a text that [`parse`] refuses must be.
+/// What [`parse`] accepts, for error messages.
 const EXPECTED: &str = "must be a date (2026-11-21) or a time with an offset (2026-11-21T09:30:00Z)";
 
-/// What to say of a text that [`parse`] refuses. A `+` in a query string that is not written as `%2B` arrives as a blank.
+/// The error message for a text that [`parse`] refuses. It mentions that a `+` in a query string arrives as a blank,
+/// unless the client writes `%2B`.
 pub fn expected(text: &str) -> String {
     let with_plus = text.rsplit_once(' ').map(|(time, offset)| format!("{time}+{offset}"));
     match with_plus.and_then(|with_plus| parse(&with_plus)) {
@@ -17,14 +18,14 @@ pub fn expected(text: &str) -> String {
     }
 }
 
-/// A point in time as clients get it: in UTC, always with three digits of the second. So all are of one length and one form, and
-/// the order of the texts is that of the times.
+/// A point in time as clients get it: in UTC, always with three digits of the second. All these texts have one length
+/// and one form, so the order of the texts is the order of the times.
 pub fn written(at: Timestamp) -> String {
     format!("{at:.3}")
 }
 
-/// Parses a date, which is its first moment in UTC, or a time with an offset. A time beyond what a [`Timestamp`] holds,
-/// such as the last day of the year 9999, becomes the nearest one: no order is that far away.
+/// Parses a date or a time with an offset. A date means its first moment in UTC. A time beyond the range of
+/// [`Timestamp`], such as the last day of the year 9999, becomes the nearest one in range: no order is that far away.
 pub fn parse(text: &str) -> Option<Timestamp> {
     let pieces = has_form(text).then(|| Pieces::parse(text).ok())??;
     let (date_time, offset) = match (pieces.time(), pieces.to_numeric_offset()) {
@@ -35,13 +36,13 @@ pub fn parse(text: &str) -> Option<Timestamp> {
     Some(offset.to_timestamp(date_time).unwrap_or(nearest))
 }
 
-/// The texts that have the form, as a regular expression (ECMA-262).
+/// The form of texts that [`parse`] accepts, as a regular expression (ECMA-262).
 pub const PATTERN: &str = concat!(
     "^[0-9]{4}-[0-9]{2}-[0-9]{2}",
     r"([Tt]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9]))?$"
 );
 
-/// Whether a text fits [`PATTERN`]; jiff alone would accept other forms of ISO 8601 too, and a leap second.
+/// Whether a text fits [`PATTERN`]. jiff alone would also accept other forms of ISO 8601, and a leap second.
 fn has_form(text: &str) -> bool {
     let shape: String = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
     let Some(time) = shape.strip_prefix("0000-00-00") else { return false };
@@ -59,7 +60,7 @@ fn has_form(text: &str) -> bool {
             return false;
         }
     }
-    // All is ASCII up to here, so that the places are the same in the text.
+    // The text is ASCII up to the offset, so positions are the same in `shape` and in `text`.
     let offset_at = text.len() - offset.len();
     let second_exists = second.is_none() || text.get(17..18).is_some_and(|tens| tens < "6");
     let offset_exists = match offset {

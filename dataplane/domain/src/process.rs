@@ -1,4 +1,4 @@
-//! Service of process: conclusions from what the back office has recorded.
+//! Service of process: conclusions from records of the back office.
 
 use jiff::ToSpan;
 use jiff::civil::Date;
@@ -46,7 +46,7 @@ docket_crds::words! {
 }
 
 docket_crds::words! {
-    /// What came of one attempt to serve, in the back office's words.
+    /// The result of one attempt to serve, in the back office's words.
     #[expect(missing_docs, reason = "the trade's words")]
     pub enum ServiceOutcome {
         Served,
@@ -65,11 +65,11 @@ docket_crds::words! {
     }
 }
 
-/// Substituted service counts as done this many days after the mailing.
+/// Substituted service counts as done this number of days after the mailing.
 const DAYS_AFTER_MAILING: i64 = 10;
 
-/// The day on which service counts as done: for substituted service, the tenth day after its mailing. `None` for every
-/// other result, while nothing was mailed, and if `mailed_on` is not YYYY-MM-DD.
+/// The day on which service counts as done: for substituted service, the tenth day after its mailing. Returns `None`
+/// for every other result, if nothing was mailed, and if `mailed_on` is not YYYY-MM-DD.
 pub fn deemed_served_on(serve_result: Option<&str>, mailed_on: Option<&str>) -> Option<Date> {
     let mailed_on: Date = mailed_on.filter(|_| serve_result == Some("Substituted"))?.parse().ok()?;
     mailed_on.checked_add(DAYS_AFTER_MAILING.days()).ok()

@@ -1,15 +1,16 @@
-//! Resends of dead letters: the limits of a bulk resend, and what a resend or a setting aside means for what is to be done.
+//! Resends of dead letters: the limits of a bulk resend, and what remains to do after a resend or after setting aside.
 
 use crate::delivery::Status;
 
-/// The most deliveries that one request creates, and the default.
+/// The largest number of deliveries that one request creates; also the default.
 pub const MAX_COUNT: i64 = 10_000;
-/// The most deliveries due per second: a bulk resend shares its webhook with new events.
+/// The largest number of deliveries due per second. It is low because a bulk resend shares its webhook with new events.
 pub const MAX_PER_SECOND: i64 = 100;
 /// Deliveries due per second unless the request sets another number.
 pub const DEFAULT_PER_SECOND: i64 = 10;
 
-/// What is to be done about a dead letter that counts no longer; `None`: it counts. `latest` is the status of its latest resend.
+/// Says what to do about a dead letter that was resent or set aside; `None`: it still counts. `latest` is the status
+/// of its latest resend.
 pub fn settled(latest: Option<Status>, is_set_aside: bool) -> Option<&'static str> {
     match (latest, is_set_aside) {
         (Some(Status::Succeeded), _) => Some("A resend delivered the event; nothing needs to be done."),

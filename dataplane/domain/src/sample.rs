@@ -1,7 +1,7 @@
-//! One sample of each event code: what a test event carries, and what documents and test vectors show.
+//! One sample of each event code, for test events, documents and test vectors.
 //!
-//! Each id in the data of a sample begins with [`TEST_ID_PREFIX`], so that a receiver that takes one for real finds
-//! nothing by it. A sample that is sent carries [`TEST_HEADER`] as well.
+//! Each id in the data of a sample begins with [`TEST_ID_PREFIX`]. So a receiver that takes a sample for a real event
+//! finds nothing by its ids. A sample that is sent carries [`TEST_HEADER`] as well.
 
 use docket_crds::EventCode;
 use serde_json::Value;
@@ -10,10 +10,10 @@ use crate::event::{InvoiceCreated, NoteCreated, OrderExported, OrderSaved, Order
 
 /// The beginning of each id in the data of a sample.
 pub const TEST_ID_PREFIX: &str = "TEST-";
-/// The header of a delivery whose event is a sample; its value is `true`. Other deliveries lack it.
+/// The header of a delivery whose event is a sample; its value is `true`. Other deliveries do not have this header.
 pub const TEST_HEADER: &str = "x-service-test";
 
-/// The sample of `code`. Every field of the event's data is there and has a value.
+/// The sample of `code`. Every field of the event's data has a value.
 pub fn payload(code: EventCode) -> Payload {
     let id = |rest: &str| format!("{TEST_ID_PREFIX}{rest}");
     let saved = || OrderSaved {
@@ -60,11 +60,13 @@ pub fn payload(code: EventCode) -> Payload {
     }
 }
 
-/// `payload` with another value in one of its fields. The value is a text as it is, or JSON for what is no text.
+/// A copy of `payload` with another value in one field. For a text field, `value` is the text itself, for other
+/// fields it is JSON.
 ///
 /// # Errors
 ///
-/// The event has no such field, or the value does not fit it. The message names both, or the fields that there are.
+/// The event has no such field, or the value does not fit it. The message names the field and the value, or lists the
+/// event's fields.
 pub fn with(payload: &Payload, field: &str, value: &str) -> Result<Payload, String> {
     let code = payload.code();
     let Ok(Value::Object(data)) = serde_json::to_value(payload) else {
@@ -79,7 +81,7 @@ pub fn with(payload: &Payload, field: &str, value: &str) -> Result<Payload, Stri
         data.insert(field.to_owned(), value);
         Payload::from_json(code, Value::Object(data))
     };
-    // `null` is the value of a field that may be unknown, and a text where none may be.
+    // In a field that may be unknown, `null` is JSON. In a required text field, it is a text.
     let json = serde_json::from_str(value).ok();
     let null = json.clone().filter(Value::is_null).and_then(|null| changed(null).ok());
     null.or_else(|| changed(Value::String(value.to_owned())).ok()).or_else(|| changed(json?).ok()).ok_or_else(
@@ -142,7 +144,7 @@ mod tests {
 
     #[test]
     fn each_id_in_a_sample_begins_with_test() {
-        // What names nothing that a receiver could look up.
+        // Fields that are not ids, so a receiver can't look them up.
         const NO_IDS: [&str; 6] =
             ["orderType", "workOrderType", "report", "milestone", "previousMilestone", "invoiceDate"];
         for code in EventCode::ALL {

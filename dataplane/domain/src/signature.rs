@@ -1,4 +1,4 @@
-//! The signatures of a delivery: the contract's `X-Service-Signature`, and the one of Standard Webhooks.
+//! The signatures of a delivery: the contract's `X-Service-Signature`, and the signature of Standard Webhooks.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;

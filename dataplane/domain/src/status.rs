@@ -2,7 +2,7 @@
 
 use crate::failure_class::{FailureClass, class_of_status};
 
-/// Statuses with a sentence of their own, and the sentence. A range has the sentence of its first status.
+/// The remedy for each status or range of statuses that has one: first status, last status, sentence.
 pub const REMEDIES: &[(u16, u16, &str)] = &[
     (
         100,
@@ -176,7 +176,7 @@ pub const REMEDIES: &[(u16, u16, &str)] = &[
     ),
 ];
 
-/// One sentence for a failed attempt that got this status; `None`: the class says as much.
+/// One sentence about a failed attempt with this status; `None`: the sentence of the class is enough.
 pub(crate) fn remedy(class: FailureClass, status: u16, detail: Option<&str>) -> Option<String> {
     if class_of_status(status) != Some(class) {
         return None; // the status did not decide, for example because the body did not end in time
@@ -188,7 +188,7 @@ pub(crate) fn remedy(class: FailureClass, status: u16, detail: Option<&str>) -> 
     row.map(|(_, _, text)| (*text).to_owned())
 }
 
-/// A redirect to an https address that is not the target.
+/// The sentence for a redirect to an https address that is not the target URL.
 fn redirect(status: u16, location: &str) -> String {
     match status {
         301 | 308 => format!(

@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 pub const ISSUER: &str = "docket";
 /// `typ` of every token: an access token and nothing else (RFC 8725, 3.11).
 pub const TOKEN_TYPE: &str = "at+jwt";
-/// A longer token is refused before any cryptography.
+/// The longest accepted token, in bytes. A longer token is refused before any cryptography.
 pub const MAX_TOKEN_BYTES: usize = 4096;
 
 /// The user that a token identifies.
@@ -54,33 +54,33 @@ impl TokenSubject {
     }
 }
 
-/// What the tokens of a user depend on beside their claims. When it changes, they end.
+/// The state of a user on which the user's tokens depend, beside their claims. When it changes, the tokens end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     digest: [u8; 32],
-    /// Of a contact.
+    /// The customer of a contact; `None` for an employee.
     customer_code: Option<String>,
 }
 
 impl Owner {
-    /// An active user with this password, as its hash is stored, who was signed out everywhere so often; of this customer, if it
-    /// is a contact.
+    /// The state of an active user. `password_hash` is the hash as it is stored, `sign_outs` counts how often the
+    /// user was signed out everywhere, and `customer_code` is the customer of a contact.
     pub fn new(customer_code: Option<&str>, password_hash: Option<&str>, sign_outs: i64) -> Self {
         let mut digest = Sha256::new();
         for part in [customer_code, password_hash] {
-            // So that no two pairs are written alike.
+            // The length of each part comes before it, so that different pairs never give the same bytes.
             let length = part.map_or(u64::MAX, |part| part.len() as u64);
             digest.update(length.to_be_bytes());
             digest.update(part.unwrap_or_default());
         }
-        // Programs that do not know sign-outs issue the same tokens to who was never signed out.
+        // Without sign-outs, the digest is the one that programs without this feature compute.
         if sign_outs != 0 {
             digest.update(sign_outs.to_be_bytes());
         }
         Self { digest: digest.finalize().into(), customer_code: customer_code.map(str::to_owned) }
     }
 
-    /// What a token says of its owner: nothing without the tenant's key.
+    /// The mark of this user in a token. Without the tenant's key, it reveals nothing about the user.
     fn mark(&self, secret: &[u8]) -> String {
         let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("HMAC takes a key of any length");
         mac.update(b"owner");
@@ -92,7 +92,7 @@ impl Owner {
 /// A tenant's key that signs tokens. `kid` selects only among the tenant's own keys.
 #[derive(Clone, Copy)]
 pub struct Key<'a> {
-    /// Its name in the token's header.
+    /// The key's name in a token's header.
     pub kid: &'a str,
     /// At least 32 random bytes.
     pub secret: &'a [u8],
@@ -110,32 +110,34 @@ struct Claims {
     subject: TokenSubject,
 }
 
-/// A token that is valid if it still belongs to its subject.
+/// A token whose signature and claims are valid. The caller must still check that it belongs to its subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified<'a> {
     /// The user.
     pub subject: TokenSubject,
-    /// When it was issued, in seconds since 1970.
+    /// When the token was issued, in seconds since 1970.
     pub issued_at: i64,
     mark: String,
     secret: &'a [u8],
 }
 
 impl Verified<'_> {
-    /// Whether the token was issued to the subject as it is now.
+    /// Whether the token was issued for the user's present state.
     pub fn belongs_to(&self, owner: &Owner) -> bool {
-        // The mark is signed, so no sender can choose it, and time reveals nothing of use. It stands for the customer as well, but what a
-        // caller may see depends on the customer that the token names.
+        // The mark is signed, so no sender can choose it, and the time of this comparison reveals nothing useful. The
+        // mark includes the customer. The customer is compared again because the token's customer decides what the
+        // caller may see.
         self.mark == owner.mark(self.secret) && self.subject.own_customer() == owner.customer_code.as_deref()
     }
 }
 
-/// A token was refused. Neither the caller nor the log learns the reason.
+/// A token was refused. Neither the caller nor the log gets the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the token is not valid for this tenant at this time")]
 pub struct InvalidToken;
 
-/// Issues a token for `subject` in the tenant `tenant_uid`, valid for `lifetime_minutes` from `now`, while `owner` is the same.
+/// Issues a token for `subject` in the tenant `tenant_uid`. It is valid for `lifetime_minutes` from `now`, as long as
+/// `owner` does not change.
 pub fn issue(
     key: Key<'_>,
     tenant_uid: &str,
@@ -182,7 +184,7 @@ pub fn verify<'a>(
         Ok(true) => {}
         Ok(false) | Err(_) => return Err(InvalidToken),
     }
-    // The library's `decode` does all this, but it parses the header twice more and the claims twice, on each request.
+    // The library's `decode` does all this, but on each request it parses the header twice more and the claims twice more.
     let claims: Claims = insecure_decode_claims(token).map_err(|_| InvalidToken)?;
     // A minute of tolerance, because the clock of the issuing pod may be ahead.
     let issued_by_now = claims.iat <= now.as_second() + 60;
@@ -194,7 +196,7 @@ pub fn verify<'a>(
     }
 }
 
-/// The tenant that `token` claims to be for, not verified: only for finding the keys that [`verify`] needs.
+/// The tenant in the claims of `token`. It is not verified: use it only to find the keys that [`verify`] needs.
 pub fn claimed_tenant(token: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Audience {
@@ -204,8 +206,8 @@ pub fn claimed_tenant(token: &str) -> Option<String> {
     insecure_decode_claims::<Audience>(token).ok().map(|claims| claims.aud)
 }
 
-/// Gives the token library an HS256 from the crates that sign deliveries. Its own providers would bring a second
-/// cryptographic stack (RSA, P-256, …) for algorithms that are refused here anyway.
+/// Gives the token library an HS256 from the crates that sign deliveries. The library's own providers would bring a
+/// second cryptographic stack (RSA, P-256, …) for algorithms that are refused here anyway.
 fn install_provider() {
     static PROVIDER: CryptoProvider = CryptoProvider {
         signer_factory: |algorithm, key| {
@@ -219,7 +221,7 @@ fn install_provider() {
     };
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        // An error means that another crate of this process installed a provider, which has HS256 too.
+        // An error means that another crate of this process has installed a provider. That provider has HS256 too.
         let _ = PROVIDER.install_default();
     });
 }
@@ -283,7 +285,7 @@ mod tests {
         issue(KEY, "uid-a", (contact(), &owner()), at(1_000), 60)
     }
 
-    /// A token with any header and claims, signed right with `KEY`.
+    /// A token with the given header and claims, signed correctly with `KEY`.
     fn forged(header: serde_json::Value, claims: serde_json::Value) -> String {
         let part = |value: serde_json::Value| BASE64URL.encode(value.to_string());
         let message = format!("{}.{}", part(header), part(claims));

@@ -1,4 +1,4 @@
-//! Work orders: their families, and the key by which a request names one or a stop of it (data of
+//! Work orders: their families, and the key by which a request names a work order or a stop of it (data of
 //! order.status_changed).
 
 docket_crds::words! {
@@ -12,7 +12,7 @@ docket_crds::words! {
         Delivery,
         /// Investigations.
         Investigation,
-        /// Photocopies: the only ones with facilities and milestones.
+        /// Photocopies: the only family with facilities and milestones.
         PhotoCopy,
     }
 }
@@ -36,9 +36,9 @@ impl WorkOrderType {
 pub struct WorkOrderKey<'a> {
     /// The key as it was sent.
     pub text: &'a str,
-    /// The work order's number, which holds no `-`.
+    /// The work order's number, which contains no `-`.
     pub number: &'a str,
-    /// What follows the first `-`.
+    /// The text after the first `-`.
     pub facility_id: Option<&'a str>,
 }
 
@@ -51,7 +51,7 @@ impl<'a> WorkOrderKey<'a> {
         }
     }
 
-    /// `facilityKey`: `<workOrder>:<facilityLineItem>` when the request names a stop, else the request's own key.
+    /// `facilityKey`: `<workOrder>:<facilityLineItem>` if the note names a stop by its line, else the key in the request.
     pub fn facility_key(&self, facility_line_item: Option<i64>) -> String {
         match facility_line_item {
             Some(line_item) => format!("{}:{line_item}", self.number),

@@ -1,4 +1,4 @@
-//! `docs/vectors.json`: signed deliveries, and what a verifier must refuse. The file is made of the code:
+//! `docs/vectors.json`: signed deliveries, and requests that a verifier must refuse. The code generates the file:
 //!
 //! ```sh
 //! UPDATE_VECTORS=1 cargo test -p docket-domain --test vectors
@@ -88,7 +88,7 @@ fn vectors() -> Vec<Vector> {
         spelled("an empty header", String::new()),
     ]);
 
-    // X-Service-Signature stays the old secret's until the new one takes its place.
+    // X-Service-Signature uses the old secret until the new secret replaces it.
     let new = note("", OTHER_SECRET);
     let both = Vector {
         webhook_signature: format!("{} {}", right.webhook_signature, new.webhook_signature),

@@ -17,12 +17,12 @@ fn sent() -> Vec<u8> {
     envelope(&EventId::new(now(), [0xab; 10]), now(), "C-1001", &data)
 }
 
-/// The judgement of a signature without the headers of Standard Webhooks.
+/// Judges `signature` without the headers of Standard Webhooks.
 fn of_service(secrets: &[Vec<u8>], signature: &str, body: &[u8]) -> Result<(), Mismatch> {
     service(secrets, signature, &StandardHeaders::default(), body)
 }
 
-/// The judgement of the signature that `key` makes of `signed`, for a receiver with `secret` that got `body`.
+/// Signs `signed` with `key`, and judges this signature for a receiver with `secret` that got `body`.
 fn judged(secret: &[u8], body: &[u8], key: &[u8], signed: &[u8]) -> Result<(), Mismatch> {
     of_service(&[b"another".to_vec(), secret.to_vec()], &sign(key, signed), body)
 }
@@ -205,7 +205,7 @@ fn number_of_changes_that_are_tried_is_bounded() {
         assert!(lengths.iter().all(|length| *length <= 6 * body.len()), "{lengths:?}");
         let bodies = lengths.len();
         for keys in secrets.iter().map(|secret| variants::of_secret(secret).len()) {
-            // `not_an_hmac` makes four more.
+            // `not_an_hmac` computes four more.
             let once = keys + bodies + 4;
             assert!(once <= 200, "{keys} keys and {bodies} bodies");
             assert!(once + keys * variants::COMBINED_BODIES <= 1_400, "{keys} keys");
@@ -213,7 +213,7 @@ fn number_of_changes_that_are_tried_is_bounded() {
     }
 }
 
-/// The body of an event about this many orders. With an indent it has several times the bytes.
+/// The body of an event with this number of orders. An indent makes it several times as long.
 fn about_many(orders: usize) -> Vec<u8> {
     let data = Payload::OrderExported(OrderExported {
         order_type: "Process".into(),
@@ -249,7 +249,7 @@ fn json_that_any_library_wrote_again_is_named() {
         let fault = known(None, None, Some(BodyFault::Rewritten));
         assert_eq!(judged(SECRET, given.as_bytes(), SECRET, &sent()), fault, "{given}");
     }
-    // What Python's json.dumps and JavaScript's JSON.stringify(…, null, 2) write.
+    // The texts that Python's json.dumps and JavaScript's JSON.stringify(…, null, 2) write.
     let event = r#"{"id":"evt_1","event":"order.created","occurredAt":"t","customerCode":"C \"1\", a:b\\","data":{"orderType":"Court","webOrderId":"W1"}}"#;
     let python = r#"{"id": "evt_1", "event": "order.created", "occurredAt": "t", "customerCode": "C \"1\", a:b\\", "data": {"orderType": "Court", "webOrderId": "W1"}}"#;
     let indented = "{\n  \"id\": \"evt_1\",\n  \"event\": \"order.created\",\n  \"occurredAt\": \"t\",\n  \"customerCode\": \"C \\\"1\\\", a:b\\\\\",\n  \"data\": {\n    \"orderType\": \"Court\",\n    \"webOrderId\": \"W1\"\n  }\n}";
@@ -318,7 +318,7 @@ fn each_mistake_with_the_header_is_named() {
     let right = sign(SECRET, &sent());
     let digest = hex::decode(&right).expect("hexadecimal");
     let secrets = [SECRET.to_vec()];
-    // What .NET's BitConverter writes.
+    // The text that .NET's BitConverter writes.
     let separated = digest.iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join("-");
     for (signature, spelling) in [
         (right.to_uppercase(), Spelling::UpperCase),

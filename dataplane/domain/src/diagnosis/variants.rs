@@ -1,4 +1,4 @@
-//! What programs do to a secret or a body by mistake: each with the bytes that result.
+//! Common mistakes of programs with a secret or a body: each with the bytes that result from it.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,19 +14,19 @@ use super::{BodyFault, Digest, SecretFault, StandardHeaders, matches};
 use crate::event::{self, LONGEST_ENVELOPE, LONGEST_EVENT_ID};
 use crate::signature::hmac_sha256;
 
-/// A key, and how it differs from the secret; `None`: not at all.
+/// A key, and how it differs from the secret; `None`: it is the secret.
 pub(super) type Secret<'a> = (Option<SecretFault>, Cow<'a, [u8]>);
-/// A body, and how it differs from the one given; `None`: not at all.
+/// A body, and how it differs from the given body; `None`: it is the given body.
 pub(super) type Body<'a> = (Option<BodyFault>, Cow<'a, [u8]>);
 
-/// The number of bodies, the first ones, that are tried together with a mistake in the secret.
+/// How many bodies, from the first on, are tried together with a mistake in the secret.
 pub(super) const COMBINED_BODIES: usize = 29;
 
-/// The longest body, in bytes, that is taken for an event that was written again: Docket sends none that is longer than
-/// [`LONGEST_ENVELOPE`], and line breaks and indents add to it.
+/// The longest body, in bytes, for which [`rewritten`] assumes that a program wrote the event again. Docket sends at
+/// most [`LONGEST_ENVELOPE`] bytes, and line breaks and indents add to them.
 const LONGEST_REWRITTEN: usize = 2 * LONGEST_ENVELOPE;
 
-/// What programs sign with when they do not find their secret.
+/// The keys with which programs sign if they do not find their secret.
 const NOT_SET: [&[u8]; 7] = [b"", b"undefined", b"null", b"None", b"nil", b"NULL", b"[object Object]"];
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
@@ -99,7 +99,7 @@ fn assigned(line: &[u8]) -> Option<&[u8]> {
     is_name.then_some(quoted.unwrap_or(value))
 }
 
-/// How one of the `digests` was made of `secret` and `message`, if it is no HMAC with the secret as its key.
+/// Finds out how one of the `digests` was computed from `secret` and `message` in another way than as their HMAC.
 pub(super) fn not_an_hmac(secret: &[u8], digests: &[Digest], message: &[u8]) -> Option<SecretFault> {
     let is_hmac_of = |text: &[u8]| matches(secret, digests, b"", text);
     let is_sha256 = |parts: &[&[u8]]| {
@@ -124,8 +124,8 @@ pub(super) fn event_id(body: &[u8]) -> Option<String> {
     Some(serde_json::from_slice::<Value>(body).ok()?.get("id")?.as_str()?.to_owned())
 }
 
-/// What a program that signs for Standard Webhooks puts before the body: all of it, or only the time or the id. The sender chooses
-/// them, so one that is longer than any id is left out.
+/// The texts that a signer for Standard Webhooks may put before the body: id and time, the time alone, or the id
+/// alone. The sender chooses id and time, so a value that is longer than any id is left out.
 pub(super) fn heads(headers: &StandardHeaders<'_>, body: &[u8]) -> Vec<String> {
     let is_short = |value: &String| value.len() <= LONGEST_EVENT_ID;
     let id = headers.id.map(str::to_owned).or_else(|| event_id(body)).filter(is_short);
@@ -135,7 +135,7 @@ pub(super) fn heads(headers: &StandardHeaders<'_>, body: &[u8]) -> Vec<String> {
     [both, timestamp.map(one), id.map(one)].into_iter().flatten().collect()
 }
 
-/// Makes another body of the given one, or an empty one if it can't.
+/// Changes a body; returns an empty body if it can't.
 type Change = fn(&[u8]) -> Vec<u8>;
 
 const CHANGES: [(BodyFault, Change); 16] = [
@@ -146,7 +146,7 @@ const CHANGES: [(BodyFault, Change); 16] = [
     (BodyFault::ByteOrderMark, |body| [BYTE_ORDER_MARK, body].concat()),
     (BodyFault::LineEnds, |body| unix(body).replace('\n', "\r\n").into_bytes()),
     (BodyFault::LineEnds, |body| unix(body).into_bytes()),
-    // Read as Latin-1 and written as UTF-8.
+    // The body was read as Latin-1 and written as UTF-8.
     (BodyFault::Encoding, |body| text(body).bytes().map(char::from).collect::<String>().into_bytes()),
     (BodyFault::Encoding, |body| before_latin_1(body).unwrap_or_default()),
     (BodyFault::Encoding, |body| from_utf_16(body).unwrap_or_default().into_bytes()),
@@ -154,13 +154,14 @@ const CHANGES: [(BodyFault, Change); 16] = [
     (BodyFault::Base64, |body| BASE64.encode(body).into_bytes()),
     (BodyFault::Hashed, |body| hex::encode(Sha256::digest(body)).into_bytes()),
     (BodyFault::Hashed, |body| Sha256::digest(body).to_vec()),
-    // A JSON string whose text is the JSON.
+    // The body is a JSON string that contains the JSON.
     (BodyFault::Rewritten, |body| serde_json::from_slice::<String>(body).unwrap_or_default().into_bytes()),
     (BodyFault::Rewritten, |body| serde_json::to_vec(&String::from_utf8_lossy(body)).unwrap_or_default()),
 ];
 
-/// The bodies that a program may have made of `body`, or this one of; and this one behind each of the `heads`. The given one comes
-/// first, and each comes once. Together they can have hundreds of times its bytes, so each is made when it is asked for.
+/// The bodies that a program may have made of `body`, and from which `body` may have been made; also `body` behind
+/// each of the `heads`. `body` itself comes first, and no body comes twice. Together they can have hundreds of times
+/// the bytes of `body`, so each is computed only when the caller takes it.
 pub(super) fn of_body<'a>(body: &'a [u8], heads: &'a [String]) -> impl Iterator<Item = Body<'a>> {
     let changed = CHANGES.iter().map(move |(fault, change)| (*fault, change(body)));
     let behind = heads.iter().map(move |head| (BodyFault::WithHeaders, [head.as_bytes(), body].concat()));
@@ -192,7 +193,7 @@ fn without_newline(text: &[u8]) -> &[u8] {
     text.strip_suffix(b"\r\n").or_else(|| text.strip_suffix(b"\n")).unwrap_or(text)
 }
 
-/// The bytes that, read as Latin-1 and written as UTF-8, give `body`.
+/// The bytes that become `body` if a program reads them as Latin-1 and writes UTF-8.
 fn before_latin_1(body: &[u8]) -> Option<Vec<u8>> {
     std::str::from_utf8(body).ok()?.chars().map(|char| u8::try_from(char).ok()).collect()
 }
@@ -212,8 +213,9 @@ fn from_utf_16(bytes: &[u8]) -> Option<String> {
     String::from_utf16(&units).ok()
 }
 
-/// The event as Docket writes it, and as the usual libraries do, each when it is asked for; none if `body` is no envelope or longer
-/// than [`LONGEST_REWRITTEN`]. The most frequent ones come first.
+/// The event as Docket writes it, and as common JSON libraries write it, the most frequent forms first. Each is
+/// computed only when the caller takes it. Empty if `body` is not an envelope or is longer than
+/// [`LONGEST_REWRITTEN`].
 fn rewritten(body: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     const INDENTS: [Option<usize>; 3] = [None, Some(2), Some(4)];
     let sent = Some(unmarked(body)).filter(|body| body.len() <= LONGEST_REWRITTEN).and_then(event::as_sent);
@@ -236,12 +238,12 @@ fn rewritten(body: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     )
 }
 
-/// Which characters of a text a library escapes, beyond what JSON demands.
+/// Which characters of a text a library escapes, beside those that JSON requires.
 struct Escape {
     ascii: &'static str,
-    /// Everything that is not ASCII, in lower-case or in upper-case digits; `None`: nothing.
+    /// `Some`: all characters outside ASCII are escaped, in upper-case digits if `true`; `None`: they are not.
     others: Option<bool>,
-    /// `/` as `\/`.
+    /// Whether `/` is written as `\/`.
     slash: bool,
 }
 
@@ -254,7 +256,7 @@ const ESCAPES: [Escape; 5] = [
 ];
 
 impl Escape {
-    /// The compact or indented JSON `json` with these escapes; `None`: it has no such character.
+    /// Applies these escapes to `json`, compact or indented. Returns `None` if it has no such character.
     fn applied(&self, json: &[u8]) -> Option<Vec<u8>> {
         let text = std::str::from_utf8(json).ok()?;
         let mut written = String::with_capacity(text.len());
@@ -286,7 +288,7 @@ impl Escape {
     }
 }
 
-/// Numbers such as `150.0` written as `150`, as JavaScript does.
+/// Writes numbers such as `150.0` as `150`, as JavaScript does.
 fn without_fraction(json: &[u8]) -> Vec<u8> {
     let mut written: Vec<u8> = Vec::with_capacity(json.len());
     let (mut in_text, mut escaped) = (false, false);
@@ -307,7 +309,7 @@ fn without_fraction(json: &[u8]) -> Vec<u8> {
     written
 }
 
-/// Compact JSON with a blank after each comma and colon, or with one value on each line.
+/// Adds a blank after each comma and colon of compact JSON; or, with an indent, puts each value on its own line.
 fn respaced(compact: &[u8], indent: Option<usize>) -> Vec<u8> {
     let mut written = Vec::with_capacity(2 * compact.len());
     let (mut depth, mut in_text, mut escaped) = (0, false, false);
