@@ -1,9 +1,9 @@
-//! Characters of which nothing is seen.
+//! Invisible characters.
 
 use unicode_normalization::char::is_combining_mark;
 
-/// Whether nothing is seen of a character: white space, what Unicode calls default ignorable (no width, direction, variation),
-/// marks of annotations and formats, and signs whose picture is empty.
+/// Whether a character is invisible: white space, a character that Unicode calls default ignorable (no width,
+/// direction, variation), a mark of annotations or formats, or a sign whose picture is empty.
 pub fn is_blank(c: char) -> bool {
     c.is_whitespace()
         || matches!(c,
@@ -14,7 +14,7 @@ pub fn is_blank(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Whether nothing is seen of a text: it has only blank characters, and marks without a letter.
+/// Whether a text is invisible: it has only blank characters, and marks without a letter.
 pub fn is_unseen(text: &str) -> bool {
     text.chars().all(|c| is_blank(c) || is_combining_mark(c))
 }

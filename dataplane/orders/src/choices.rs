@@ -1,5 +1,5 @@
-//! The macro for enumerations, and the enumerations that several order types share. Those of one order type are in its
-//! file. Values may be added but never renamed: they are stored, and clients use them.
+//! The macro for enumerations, and the enumerations that several order types share. Enumerations of one order type
+//! are in the file of that type. Values may be added but never renamed: they are stored, and clients use them.
 
 /// Defines enums of words that are fields of orders. The JSON string of a variant is its name, or the text given after `=`.
 macro_rules! choice {

@@ -1,7 +1,7 @@
 //! The fields that all order types have, and the macro that defines an order type from them and its own fields.
 
-/// Defines an order type: the fields common to all, and then its own. `attorney` is `req` or `opt`; `documents`
-/// is followed by `req` or `opt` and the fewest documents that an export accepts.
+/// Defines an order type: the fields common to all types, and then its own fields. `attorney` is `req` or `opt`.
+/// After `documents` come `req` or `opt` and the smallest number of documents that an export accepts.
 macro_rules! order {
     ($(#[doc = $about:literal])* pub struct $name:ident (attorney $attorney:ident, documents $documents:ident $fewest:literal) {
         $($fields:tt)*

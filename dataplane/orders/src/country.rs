@@ -1,4 +1,4 @@
-//! Countries, and the rules that hold in the United States only.
+//! Countries, and the rules that apply only in the United States.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::problem::{Path, Problems};
 use crate::state::UsState;
 use crate::text::{Text, is_us_postal_code};
 
-/// The codes of ISO 3166-1 alpha-2, and XK, which is not in the standard but in use for Kosovo.
+/// The codes of ISO 3166-1 alpha-2, and XK for Kosovo, which is in use but not in the standard.
 #[rustfmt::skip]
 const COUNTRIES: [&str; 250] = [
     "AD", "AE", "AF", "AG", "AI", "AL", "AM", "AO", "AQ", "AR", "AS", "AT", "AU", "AW", "AX", "AZ", "BA", "BB", "BD", "BE",
@@ -35,7 +35,7 @@ const COUNTRIES: [&str; 250] = [
 pub struct Country(&'static str);
 
 impl Country {
-    /// The United States, which an absent country means.
+    /// The United States, the country of a part without `country`.
     pub const US: Self = Self("US");
 
     /// The two letters.
@@ -76,8 +76,8 @@ pub(crate) fn is_us(country: Option<Country>) -> bool {
     country.unwrap_or(Country::US) == Country::US
 }
 
-/// Refuses a state that is not one of the United States, and a postal code that is not theirs, if the country is. Nothing is said
-/// of them if the country itself is wrong.
+/// In the United States, refuses a state that is not a US state, and a postal code that is not a US postal code. If
+/// the country itself is wrong, the function reports neither state nor postal code.
 pub(crate) fn check_us(
     object: &Fields<'_>,
     country: Option<Country>,

@@ -23,8 +23,8 @@ choice! {
 }
 
 impl InstrumentType {
-    /// Needs the assessor's parcel numbers: deeds, trust deeds, notices of default and of sale (Gov. Code
-    /// 27297.6).
+    /// Whether the assessor's parcel numbers are needed: for deeds, trust deeds, notices of default and of sale (Gov.
+    /// Code 27297.6).
     pub fn needs_apns(self) -> bool {
         use InstrumentType::*;
         matches!(
@@ -39,13 +39,14 @@ impl InstrumentType {
         )
     }
 
-    /// Releases, assigns or amends something recorded before.
+    /// Whether the instrument releases, assigns or amends something recorded before.
     pub fn refers_to_another(self) -> bool {
         use InstrumentType::*;
         matches!(self, ReleaseOfLien | Reconveyance | AssignmentOfDeedOfTrust | SubstitutionOfTrustee)
     }
 
-    /// Changes who owns the property, so a preliminary change of ownership report (PCOR) goes with it or not.
+    /// Whether the property changes owners. Then the order must say whether a preliminary change of ownership report
+    /// (PCOR) goes along.
     pub fn changes_ownership(self) -> bool {
         use InstrumentType::*;
         matches!(self, GrantDeed | QuitclaimDeed | TrustTransferDeed | TrusteesDeed | AffidavitOfDeath)

@@ -17,12 +17,12 @@ choice! {
 }
 
 impl CourtTask {
-    /// Papers are handed in, so there must be some, and a way to hand them in.
+    /// Whether papers are handed in. Then the order needs documents and a filing method.
     pub fn files_papers(self) -> bool {
         matches!(self, Self::File | Self::Issue | Self::Lodge)
     }
 
-    /// Something is to be found, copied or fetched, so it must be said what.
+    /// Whether the court is to find, copy or fetch something. Then the order must say what.
     pub fn asks_for_something(self) -> bool {
         matches!(self, Self::Research | Self::CopyRequest | Self::PickUp)
     }

@@ -16,16 +16,16 @@ pub type Components = BTreeMap<String, RefOr<Schema>>;
 
 /// A kind of value.
 pub trait Field: Sized {
-    /// Reads one value (never `null`, which a part reads as absent). Adds everything that is wrong to `problems`.
+    /// Reads one value (never `null`, which a part reads as absent). Adds all problems of the value to `problems`.
     fn read(json: &Json, at: &mut Path, problems: &mut Problems) -> Option<Self>;
 
-    /// Adds the contradictions inside the value to `problems`.
+    /// Adds contradictions inside the value to `problems`.
     fn contradictions(&self, _at: &mut Path, _problems: &mut Problems) {}
 
-    /// Adds what an export requires and the value lacks to `problems`.
+    /// Adds to `problems` everything that an export requires and the value lacks.
     fn missing(&self, _at: &mut Path, _problems: &mut Problems) {}
 
-    /// The schema of what [`Field::read`] accepts, as exactly as JSON Schema can express it.
+    /// The schema of the JSON that [`Field::read`] accepts, as exactly as JSON Schema can express it.
     fn schema(components: &mut Components) -> RefOr<Schema>;
 }
 
@@ -44,19 +44,19 @@ pub trait Part: Field {
     fn about() -> &'static str;
 }
 
-/// Rules that a list of fields cannot express. A part without such rules gets empty ones from `part!`.
+/// Rules that a list of fields cannot express. `part!` implements this trait without rules, unless the part is `ruled`.
 pub trait Rules {
     /// Fields that the system sets. A client that sends one gets an error that says so.
     const GIVEN: &'static [&'static str] = &[];
 
-    /// Adds values that reading must refuse because of another field, in a draft too. `object` is what was sent: a field that is
-    /// wrong itself is in it, and missing in `self`.
+    /// Adds values that reading must refuse because of another field, even in a draft. `object` is the JSON that the
+    /// client sent: a field with a wrong value is in `object`, but absent in `self`.
     fn dependent(&self, _object: &Fields<'_>, _at: &mut Path, _problems: &mut Problems) {}
 
     /// Adds fields of this part that contradict each other.
     fn contradictory(&self, _at: &mut Path, _problems: &mut Problems) {}
 
-    /// Adds missing fields of this part that are required under a condition (R* of the documentation).
+    /// Adds missing fields of this part that are required under a condition (`R*` in the documentation).
     fn conditional(&self, _at: &mut Path, _problems: &mut Problems) {}
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn read_field<T: Field>(
     }
 }
 
-/// Reports every field that is in neither `names` nor `also`: nothing that a client sends is dropped silently.
+/// Reports every field that is in neither `names` nor `also`, so that nothing that a client sends is dropped silently.
 pub(crate) fn refuse_unknown(
     object: &Fields<'_>,
     names: &[&str],
@@ -99,8 +99,9 @@ pub(crate) fn refuse_unknown(
     }
 }
 
-/// The message for a `field` of a name that its `owner` does not take: first the name that is written almost like it, then all that
-/// it takes. Names are case-sensitive, and clients of other APIs write them in another case or with hyphens.
+/// The message for an unknown name of a `field` of an `owner`: it suggests the name that is written almost the same,
+/// then lists all names. Names are case-sensitive, and clients of other APIs write them in another case or with
+/// hyphens.
 pub fn unknown(field: &str, owner: &str, name: &str, takes: &[&str]) -> String {
     let meant = takes.iter().find(|one| is_almost(one, name));
     match (meant, takes) {
@@ -112,7 +113,7 @@ pub fn unknown(field: &str, owner: &str, name: &str, takes: &[&str]) -> String {
     }
 }
 
-/// Whether two names have the same letters, in whatever case.
+/// Whether two names differ only in case, `_` and `-`.
 pub fn is_almost(name: &str, other: &str) -> bool {
     fn letters(name: &str) -> impl Iterator<Item = u8> {
         name.bytes().filter(|byte| !matches!(byte, b'_' | b'-')).map(|byte| byte.to_ascii_lowercase())
@@ -133,7 +134,8 @@ pub(crate) fn require<T>(
     }
 }
 
-/// The schema of one of a few words, as a component of its own: generators make one type of it, however many fields have it.
+/// The schema of an enumeration, as a component of its own. So client generators make one type of it, however many
+/// fields have it.
 pub(crate) fn named_words(
     name: &str,
     about: &str,
@@ -147,7 +149,7 @@ pub(crate) fn named_words(
     Ref::from_schema_name(name).into()
 }
 
-/// The schema of a field of a part: with a description, and with `null` allowed, which means absent.
+/// The schema of a field of a part: with a description, and with `null` allowed, which means that the field is absent.
 pub(crate) fn property(
     schema: RefOr<Schema>,
     about: &str,
@@ -174,7 +176,7 @@ pub(crate) fn property(
             RefOr::T(Schema::Array(array))
         }
         named => {
-            // Beside a reference generators ignore a default, or make code of it that does not compile.
+            // Client generators ignore a default beside a reference, or generate code that does not compile.
             if let Some(Value::String(default)) = default {
                 about = format!("{about} Absent means {default}.");
             }
@@ -251,8 +253,9 @@ macro_rules! camel {
     }};
 }
 
-/// Defines a part from the list of its fields. Each is `req` (required at export), `opt`, `def` (has a default, so it
-/// never counts as missing), or `own` (the part's [`Rules`] say what of it is missing). `ruled` in front means that the part implements [`Rules`] itself.
+/// Defines a part from the list of its fields. A field is `req` (required at export), `opt` (optional), `def` (has a
+/// default, so it never counts as missing) or `own` (the part's [`Rules`] say what of it is missing). With `ruled` in
+/// front, the part implements [`Rules`] itself.
 macro_rules! part {
     (ruled $($rest:tt)*) => { part! { @define $($rest)* } };
     (@missing req $value:expr, $name:expr, $at:ident, $problems:ident) => {

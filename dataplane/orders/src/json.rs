@@ -1,5 +1,5 @@
-//! A JSON tree that refuses what `serde_json::Value` accepts: duplicate keys, of which one would silently win, and
-//! deep nesting. Its errors name places and never quote the input.
+//! A JSON tree that refuses two things that `serde_json::Value` accepts: duplicate keys, one of which would silently
+//! win, and deep nesting. Its errors name places and never quote the input.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -14,12 +14,13 @@ use crate::problem::{Path, Problem};
 /// The deepest nesting of objects and lists; orders need 6.
 pub const MAX_DEPTH: usize = 32;
 
-/// The most values in one text; the largest order has some 15,000.
+/// The largest number of values in one text; the largest order has some 15,000.
 pub const MAX_VALUES: usize = 20_000;
-/// The most objects and lists among them; the largest order has some 2,500. An object with one key takes 632 bytes.
+/// The largest number of objects and lists in one text; the largest order has some 2,500. An object with one key
+/// takes 632 bytes.
 pub const MAX_CONTAINERS: usize = 5_000;
 
-/// A parsed JSON value, which borrows texts without escapes from what was parsed. `Debug` prints only its kind.
+/// A parsed JSON value. It borrows texts without escapes from the input. `Debug` prints only its kind.
 #[derive(Clone, PartialEq)]
 pub enum Json<'a> {
     /// `null`
@@ -36,11 +37,11 @@ pub enum Json<'a> {
     Object(Fields<'a>),
 }
 
-/// A number with its digits: a double does not hold every amount of money.
+/// A number with its digits: a double can't represent every amount of money.
 #[derive(Clone, PartialEq)]
 pub struct Number<'a> {
     value: serde_json::Number,
-    /// How it is written, if `value` may not be exact.
+    /// The text of the number, if `value` may not be exact.
     written: Option<&'a str>,
 }
 
@@ -50,12 +51,12 @@ impl<'a> Number<'a> {
         self.value.as_f64()
     }
 
-    /// The number, if it is written without fraction and exponent and fits.
+    /// The number as an integer; `None` if it has a fraction or an exponent, or does not fit.
     pub fn as_i64(&self) -> Option<i64> {
         self.value.as_i64()
     }
 
-    /// The number as it is written, every digit of it.
+    /// The text of the number, with every digit.
     pub fn digits(&self) -> Cow<'a, str> {
         self.written.map_or_else(|| self.value.to_string().into(), Cow::from)
     }
@@ -65,8 +66,8 @@ impl<'a> Number<'a> {
 pub type Fields<'a> = BTreeMap<Cow<'a, str>, Json<'a>>;
 
 impl<'a> Json<'a> {
-    /// Parses one JSON value that fills `bytes`, after a byte order mark if there is one (RFC 8259, section 8.1). The problem's field
-    /// is `body`, or the path of a duplicate key.
+    /// Parses one JSON value that fills `bytes`. A byte order mark before it is skipped (RFC 8259, section 8.1). A
+    /// problem's field is `body`, or the path of a duplicate key.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Problem> {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let text = std::str::from_utf8(bytes).map_err(|_| whole("must be UTF-8"))?;
@@ -123,18 +124,19 @@ fn whole(message: impl Into<String>) -> Problem {
     Problem { field: Path::root().to_string(), message: message.into() }
 }
 
-/// Shows only the place: the text of serde_json may quote the input.
+/// A problem that names only the place of the error: the message of serde_json may quote the input.
 fn syntax(error: &serde_json::Error) -> Problem {
     let what = if error.is_eof() { "ends too early" } else { "is not valid JSON" };
     whole(format!("{what} (line {} column {})", error.line(), error.column()))
 }
 
-/// The state that the visitors share: what they have read, their position, and the problem behind an error that they raised.
+/// The state that the visitors share: counts of what they have read, their position, and the problem behind an error
+/// that they raised.
 struct State<'de> {
     text: &'de str,
-    /// How far [`State::written`] has come: the place in the text, and the numbers before it.
+    /// How far [`State::written`] has searched the text: the position, and the count of numbers before it.
     scanned: Cell<(usize, usize)>,
-    /// How many numbers are read.
+    /// The count of numbers that the parser has read.
     numbers: Cell<usize>,
     values: Cell<usize>,
     containers: Cell<usize>,
@@ -143,8 +145,8 @@ struct State<'de> {
 }
 
 impl<'de> State<'de> {
-    /// The number that was read last, as it is written. Numbers are read in the order of the text, and outside of strings nothing
-    /// but a number has a digit.
+    /// The text of the number that the parser read last. It counts the numbers in the text: the parser reads them in
+    /// this order, and outside of strings only numbers have digits.
     fn written(&self) -> &'de str {
         let bytes = self.text.as_bytes();
         let (mut at, mut before) = self.scanned.get();

@@ -11,8 +11,8 @@
 //! * [`court`], [`process`], [`delivery`], [`investigation`], [`file_and_serve`], [`county_recording`],
 //!   [`photo_copy`]: one order type each, with the conditions of its export.
 //! * [`order`]: the union of the seven, as stored. [`save`]: the body of Orders/Save around it.
-//! * [`search`]: the search terms of an order. [`sensitive`]: numbers that free text must not contain; [`blank`]: characters of which
-//!   nothing is seen.
+//! * [`search`]: the search terms of an order. [`sensitive`]: numbers that free text must not contain; [`blank`]:
+//!   invisible characters.
 //! * [`openapi`]: the schemas and the examples; [`order_type`]: the schema of the type alone.
 //!
 //! An order is checked in three stages: reading checks each value alone, [`Order::check_draft`] finds values that

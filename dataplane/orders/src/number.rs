@@ -17,12 +17,12 @@ pub struct Money {
     cents: i128,
 }
 
-/// The highest amount, in dollars: 18 digits, as the recorders' standard asks for (PRIA). A tax on a property, and the limit of the
-/// fees that hold it, can be as high as its price.
+/// The highest amount, in dollars: 18 digits, as the recorders' standard requires (PRIA). A tax on a property can be
+/// as high as the property's price, and so can the limit of the fees that include the tax.
 const MAX_DOLLARS: i64 = 999_999_999_999_999_999;
 
-/// How far an amount may be from a whole cent, in cents. Floating-point sums (0.1 + 0.2) are off by less than a
-/// millionth of this up to $10,000,000; half a cent (1.005) is far outside.
+/// How far an amount may be from a whole cent, in cents. Up to $10,000,000, floating-point sums (0.1 + 0.2) are off
+/// by less than a millionth of a cent. An amount with half a cent (1.005) is far outside.
 const CENT_NOISE: f64 = 1e-6;
 
 impl Money {
@@ -32,7 +32,8 @@ impl Money {
     }
 }
 
-/// The cents of an amount with at most 2 decimals, from its digits: a double holds only 15 to 17 of them.
+/// Computes the cents from an amount's digits, since a double holds only 15 to 17 digits. Returns `None` for more
+/// than 2 decimals.
 fn exact_cents(digits: &str) -> Option<i128> {
     let (amount, exponent) = digits.split_once(['e', 'E']).unwrap_or((digits, "0"));
     let (whole, fraction) = amount.split_once('.').unwrap_or((amount, ""));
@@ -47,14 +48,14 @@ fn exact_cents(digits: &str) -> Option<i128> {
     if significant.is_empty() {
         return Some(0);
     }
-    // A negative one: more than 2 decimals.
+    // A negative power means more than 2 decimals.
     let power = u32::try_from(exponent + zeros).ok()?;
     significant.parse::<i128>().ok()?.checked_mul(10_i128.checked_pow(power)?)?.checked_mul(sign)
 }
 
-/// The cents of an amount that a sum of doubles has brought away from them.
+/// Rounds an amount to cents if it is close to whole cents, as a sum of doubles is.
 fn rounded_cents(amount: f64) -> Option<i128> {
-    /// Above it, a double is too coarse to tell such an amount from one with more decimals.
+    /// The limit, in cents. Above it, a double is too coarse to distinguish a rounding error from more than 2 decimals.
     const MOST: f64 = 1e13;
     let cents = amount * 100.0;
     let noise = (4.0 * f64::EPSILON * cents).max(CENT_NOISE);
@@ -93,7 +94,7 @@ impl Field for Money {
         cents.map(|cents| Self { cents })
     }
 
-    /// Without `multipleOf`: validators divide in binary, and refuse 0.07.
+    /// The schema has no `multipleOf`: validators divide in binary, and would refuse 0.07.
     fn schema(_: &mut Components) -> RefOr<Schema> {
         let money = ObjectBuilder::new().schema_type(Type::Number).description(Some("At most 2 decimals."));
         money.minimum(Some(0)).maximum(Some(MAX_DOLLARS as isize)).into()

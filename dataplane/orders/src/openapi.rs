@@ -1,4 +1,4 @@
-//! The schemas of the seven order types, generated from the lists that also read them, and an example of each.
+//! The schemas of the seven order types, generated from the same lists of fields as their readers, and an example of each.
 
 use std::borrow::Cow;
 
@@ -17,10 +17,10 @@ use crate::process::ProcessOrder;
 use crate::save::{SaveRequest, Version};
 use crate::text::{Text, WebOrderId};
 
-/// The component that is the union of the seven, the body of Orders/Save.
+/// The component of the body of Orders/Save: the union of the seven order types.
 pub const SAVE_ORDER_REQUEST: &str = "SaveOrderRequest";
 
-/// The component that is the union of the seven, as Orders/Get returns them.
+/// The component of an order in a response of Orders/Get: the union of the seven order types.
 pub const STORED_ORDER: &str = "StoredOrder";
 
 /// Every component: the two unions, the seven order types as they are saved and as they are stored, and their parts, sorted
@@ -38,7 +38,7 @@ pub fn schemas() -> Vec<(String, RefOr<Schema>)> {
     components.into_iter().collect()
 }
 
-// The traits are not imported: in scope, they would make `bool::schema` below ambiguous.
+// The traits are not imported: if they were, `bool::schema` below would be ambiguous.
 impl utoipa::PartialSchema for SaveRequest {
     fn schema() -> RefOr<Schema> {
         union(Form::Saved)
@@ -68,14 +68,14 @@ pub fn examples() -> [(OrderType, &'static str); 7] {
     ]
 }
 
-/// Where an order is: in a request to save it, with the fields around it, or in a response.
+/// Where a schema of an order is used: in a request to save the order, with the fields around it, or in a response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Saved,
     Stored,
 }
 
-/// One of the seven, distinguished by `orderType`.
+/// The union of the seven order types, distinguished by `orderType`.
 fn union(form: Form) -> RefOr<Schema> {
     let mapping = OrderType::ALL
         .map(|kind| (kind.to_string(), format!("#/components/schemas/{}", component(kind, form))));

@@ -37,7 +37,7 @@ pub enum Order {
     PhotoCopy(Box<PhotoCopyOrder>),
 }
 
-/// Evaluates the same expression for each of the seven.
+/// Evaluates the same expression for each order type.
 macro_rules! each {
     ($order:expr, $inner:ident => $result:expr) => {
         match $order {
@@ -164,7 +164,7 @@ pub(crate) fn object(body: &[u8]) -> Result<Fields<'_>, Problem> {
     }
 }
 
-/// The order type of a body, without which nothing else can be checked.
+/// The order type of a body. Without it, nothing else can be checked.
 pub(crate) fn tag(object: &Fields<'_>) -> Result<OrderType, Problem> {
     let tag = match object.get("orderType") {
         Some(Json::String(tag)) => tag,

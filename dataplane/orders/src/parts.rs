@@ -40,7 +40,7 @@ part! {
     }
 }
 
-/// The condition under which an export requires what only the US has.
+/// The condition in the message about a field that an export requires only in the US.
 const IN_THE_US: &str = "in the US, which an absent country means";
 
 impl Rules for Address {
@@ -173,12 +173,12 @@ impl Rules for Party {
 }
 
 impl Party {
-    /// Whether it has a name: of an organization, or a first or last one.
+    /// Whether the party has a name: an organization's name, a first name or a last name.
     pub fn is_named(&self) -> bool {
         self.organization_name.is_some() || self.first_name.is_some() || self.last_name.is_some()
     }
 
-    /// The name as one reads it; empty when the draft has none.
+    /// The name for people; empty if the draft has no name.
     pub fn display_name(&self) -> String {
         if let Some(name) = &self.organization_name {
             return name.as_str().to_owned();

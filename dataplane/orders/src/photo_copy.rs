@@ -36,14 +36,14 @@ choice! {
 }
 
 impl RequestMethod {
-    /// A court's order behind it.
+    /// Whether a court's order is behind the request.
     pub fn is_subpoena(self) -> bool {
         matches!(self, Self::DepositionSubpoena | Self::TrialSubpoena | Self::WcabSubpoena)
     }
 }
 
 impl RecordType {
-    /// Records of a patient, which a custodian finds by date of birth.
+    /// Whether the records are those of a patient, which a custodian finds by the date of birth.
     pub fn is_medical(self) -> bool {
         matches!(self, Self::Medical | Self::Films | Self::Pharmacy | Self::Psychiatric)
     }
@@ -119,7 +119,7 @@ part! {
 }
 
 impl Rules for Facility {
-    /// The system numbers the stops at export by their position in the list; a number from the client could only disagree.
+    /// The system numbers the stops at export by their position in the list. A number from the client could only contradict it.
     const GIVEN: &'static [&'static str] = &["facilityLineItem"];
 
     fn contradictory(&self, at: &mut Path, problems: &mut Problems) {

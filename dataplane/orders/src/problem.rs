@@ -1,5 +1,5 @@
-//! What is wrong with a body, and where. Neither path nor message contains a value that the client sent: both go
-//! into responses and may reach logs, and orders are full of personal data.
+//! Problems of a body: what is wrong, and where. Neither path nor message contains a value that the client sent: both
+//! are in responses and may reach logs, and orders are full of personal data.
 
 use std::fmt::{self, Write};
 
@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 /// The name used for the body as a whole.
 pub const BODY: &str = "body";
 
-/// The most problems that one response lists.
+/// The largest number of problems in one response.
 pub const MAX_PROBLEMS: usize = 100;
 
 /// One problem.
@@ -132,7 +132,7 @@ impl Path {
         result
     }
 
-    /// Moves to a field. Returns the value for [`Path::leave`].
+    /// Moves to a field. Returns the position before, for [`Path::leave`].
     pub(crate) fn enter_key(&mut self, name: &str) -> usize {
         let before = self.0.len();
         if before > 0 {
@@ -142,14 +142,14 @@ impl Path {
         before
     }
 
-    /// Moves to an item. Returns the value for [`Path::leave`].
+    /// Moves to an item. Returns the position before, for [`Path::leave`].
     pub(crate) fn enter_index(&mut self, index: usize) -> usize {
         let before = self.0.len();
         write!(self.0, "[{index}]").expect("writing to a String does not fail");
         before
     }
 
-    /// Moves back to the position at which `before` was returned.
+    /// Moves back to the position `before`, which an `enter` method returned.
     pub(crate) fn leave(&mut self, before: usize) {
         self.0.truncate(before);
     }
@@ -161,8 +161,8 @@ impl fmt::Display for Path {
     }
 }
 
-/// A key in the form in which a message may show it. A misplaced value can end up as a key, so only a key that looks
-/// like a field name is shown.
+/// The key itself if a message may show it, else `?`. A value in the wrong place may be read as a key, so a message
+/// shows only a key that looks like a field name.
 fn shown(name: &str) -> &str {
     let named = name.len() <= 64
         && name.starts_with(|c: char| c.is_ascii_alphabetic())

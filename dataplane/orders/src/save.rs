@@ -35,7 +35,7 @@ pub struct SaveRequest {
 }
 
 impl SaveRequest {
-    /// Reads a body. Without a known `orderType` that is the only problem reported; otherwise all are.
+    /// Reads a body. Reports all its problems; but without a known `orderType`, only this problem.
     pub fn read(body: &[u8]) -> Result<Self, Problems> {
         let mut object = object(body)?;
         let kind = tag(&object)?;

@@ -11,7 +11,7 @@ use crate::order::{Order, each};
 use crate::parts::{Case, Party};
 use crate::text::Text;
 
-/// The longest searched text, in characters: room for a caption and 150 long names. What follows is not found.
+/// The longest text that searches read, in characters: room for a caption and 150 long names. The rest is not found.
 pub const MAX_TEXT: usize = 32_000;
 
 /// The search terms of an order. `Debug` shows no value.
@@ -68,7 +68,7 @@ impl Order {
         }
     }
 
-    /// The names of all parties of the order, first those that it is about.
+    /// The names of all parties of the order. The parties that the order is about come first.
     fn names(&self) -> Vec<&str> {
         let mut names = Vec::new();
         for servee in self.servees() {
@@ -79,7 +79,7 @@ impl Order {
         names
     }
 
-    /// The parties of the order beside its servees.
+    /// The parties of the order without its servees.
     fn parties(&self) -> Vec<&Party> {
         let mut parties: Vec<&Party> = Vec::new();
         match self {
@@ -112,7 +112,7 @@ fn caption(case: &Case) -> Option<String> {
     }
 }
 
-/// The organization, or the last name only; the first name of a person who has only that.
+/// The name by which searches find a party: of an organization, its name; of a person, the last name or else the first name.
 fn surname(party: &Party) -> Option<&str> {
     let last_name = party.last_name.as_ref().or(party.first_name.as_ref()).map(Text::as_str);
     match party.kind {

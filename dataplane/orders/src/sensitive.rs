@@ -1,6 +1,7 @@
 //! Numbers that must not stand in free text: a full social security number in any text of an order, and a card number
-//! in a note, which leaves the system with `note.created`. Both checks read a plain form of the text, so that it does not matter in
-//! which script and with which dashes and blanks a number is written. Both would rather refuse a look-alike than let a number through.
+//! in a note, which leaves the system with `note.created`. Both checks read a plain form of the text. So the script,
+//! the dashes and the blanks of a number do not matter. Both would rather refuse a similar number than accept a real
+//! one.
 
 use std::borrow::Cow;
 
@@ -10,8 +11,9 @@ use unicode_normalization::char::is_combining_mark;
 
 use crate::blank::is_blank;
 
-/// Holds a social security number: groups of three, two and four digits, unless the text calls them a parcel's; nine digits in a row
-/// soon after "SSN" or "social security"; or nine digits grouped in any way directly after that.
+/// Whether a text contains a social security number. It is one of these: nine digits in groups of three, two and
+/// four, unless the text calls them a parcel's number; nine digits in a row soon after "SSN" or "social security"; or
+/// nine digits in other groups directly after such a name.
 pub fn holds_full_ssn(text: &str) -> bool {
     let Some(text) = plain(text, 9) else { return false };
     let groups = groups(&text, "-./_\\·•‧:");
@@ -23,17 +25,17 @@ pub fn holds_full_ssn(text: &str) -> bool {
                 let before = Before::new(before, LIST_REACH);
                 before.ssn_name().is_some() || !before.names_parcel()
             }
-            // Reference numbers look the same.
+            // Reference numbers look the same, so only the name before the number decides.
             Form::Row => Before::new(before, 2 * REACH).ssn_name().is_some(),
             Form::Other => !groups[first].joined && Before::new(before, 2 * REACH).ends_with_ssn_name(),
         }
     })
 }
 
-/// Holds a payment card number: 13 to 19 digits, in one run or in groups of four and more with a blank, dash or dot
-/// between them, starting with 2 to 6 as cards do, with a valid check digit (Luhn).
+/// Whether a text contains a payment card number: 13 to 19 digits, in one run, or in groups of at least four with a
+/// blank, dash or dot between them. The first digit is 2 to 6, as on cards, and the check digit is valid (Luhn).
 pub fn holds_card_number(text: &str) -> bool {
-    /// No card has more.
+    /// No card number has more groups than this.
     const MOST_GROUPS: usize = 5;
     let Some(text) = plain(text, 13) else { return false };
     let groups = groups(&text, "-.");
@@ -43,10 +45,11 @@ pub fn holds_card_number(text: &str) -> bool {
     })
 }
 
-/// The text as a keyboard of the United States writes it, in lower case: ASCII digits, `-` for every dash, a blank for every one, and
-/// nothing that is not seen. None if it has fewer than `digits` digits.
+/// The text as a keyboard in the United States would write it, in lower case: ASCII digits, `-` for every dash, a
+/// plain blank for every blank, and no invisible characters. Returns `None` if the text has fewer than `digits`
+/// digits.
 fn plain(text: &str, digits: usize) -> Option<String> {
-    // A character may stand for several digits; most texts have none at all.
+    // Most texts have no digits at all. More can't be said here, because a character may stand for several digits.
     if !text.chars().any(char::is_numeric) {
         return None;
     }
@@ -62,22 +65,23 @@ fn plain(text: &str, digits: usize) -> Option<String> {
     (text.bytes().filter(u8::is_ascii_digit).count() >= digits).then_some(text)
 }
 
-/// A dash of any script, and the mark that lengthens a Japanese vowel, which is typed for one. In a name that mark is a letter, so
-/// searches do not fold it.
+/// Whether a character is a dash of any script, or the mark that lengthens a Japanese vowel, which people also type
+/// as a dash. In a name this mark is a letter, so searches do not fold it.
 fn is_dash(c: char) -> bool {
     matches!(c, '-' | 'ー') || DASHES.contains(c)
 }
 
-/// Digits in a row.
+/// A run of digits.
 struct Group<'a> {
-    /// Where they begin in the text.
+    /// The position of the first digit in the text.
     start: usize,
     digits: &'a str,
-    /// Whether only a separator is between them and the group before.
+    /// Whether nothing but a separator is between this group and the group before.
     joined: bool,
 }
 
-/// The groups of digits of a plain text. Up to three blanks join two of them, and one or two of a mark with up to two on each side.
+/// The groups of digits of a plain text. A separator of two groups is up to three blanks, or a mark, once or twice,
+/// with up to four blanks around it.
 fn groups<'a>(text: &'a str, marks: &str) -> Vec<Group<'a>> {
     let is_separator = |between: &str| {
         let mark = between.trim_matches(' ');
@@ -108,13 +112,13 @@ fn groups<'a>(text: &'a str, marks: &str) -> Vec<Group<'a>> {
 enum Form {
     /// Three, two and four.
     Separated,
-    /// All in a row.
+    /// All nine in a row.
     Row,
-    /// In another way.
+    /// Other groups.
     Other,
 }
 
-/// The form of the number at the start of `groups`, if it is one that may be a social security number.
+/// The form of the number at the start of `groups`; `None` if it can't be a social security number.
 fn form(groups: &[Group<'_>]) -> Option<Form> {
     let (mut digits, mut lengths) = (String::new(), Vec::new());
     for (place, Group { digits: group, joined, .. }) in groups.iter().enumerate() {
@@ -135,35 +139,36 @@ fn form(groups: &[Group<'_>]) -> Option<Form> {
     None
 }
 
-/// Whether nine digits may be a social security number: none begins with 000, 666 or 9, and no part of one is only zeros.
+/// Whether nine digits may be a social security number: they do not begin with 000, 666 or 9, and no part has only zeros.
 fn may_be_ssn(digits: &str) -> bool {
     let (area, group, serial) = (&digits[..3], &digits[3..5], &digits[5..]);
     !matches!(area, "000" | "666") && !area.starts_with('9') && group != "00" && serial != "0000"
 }
 
-/// How many characters before a number a name of it counts: as many as "Social Security Identification Number of" has, and some.
+/// How far before a number its name may begin, in characters: a little more than "Social Security Identification
+/// Number of" has.
 const REACH: usize = 48;
-/// The same for the word before a list of numbers: some 20 parcels.
+/// How far before a number the word for a parcel may be, in characters: room for a list of some 20 parcels.
 const LIST_REACH: usize = 300;
 
-/// The words before a number, without the dots of abbreviations.
+/// The words before a number; the dots of abbreviations are removed.
 struct Before<'a> {
     words: Vec<Cow<'a, str>>,
-    /// How many of them are further away than [`REACH`].
+    /// The number of words that are further from the number than [`REACH`].
     far: usize,
 }
 
 impl<'a> Before<'a> {
-    /// The words of the last `reach` characters.
+    /// The words in the last `reach` characters of `text`.
     fn new(text: &'a str, reach: usize) -> Self {
         let words = last_words(text, reach);
         let far = words.len() - last_words(text, REACH).len();
         Self { words, far }
     }
 
-    /// The place of the last word that calls the number a social security number: `SSN`, `SS#`, `SS No.`, `Soc. Sec.`,
-    /// `social security`, `social`. Other words after `social`, as in `Social Services`, make it another thing, and so do words that
-    /// make it the agency: courts number its cases.
+    /// The index of the last word that calls the number a social security number: `SSN`, `SS#`, `SS No.`, `Soc.
+    /// Sec.`, `social security`, `social`. Another word after `social`, as in `Social Services`, gives it another
+    /// meaning. So do words that make `Social Security` the agency: courts number the agency's cases.
     fn ssn_name(&self) -> Option<usize> {
         (self.far..self.words.len()).rev().find(|place| {
             let next = self.words.get(place + 1).map(Cow::as_ref);
@@ -178,7 +183,7 @@ impl<'a> Before<'a> {
         })
     }
 
-    /// Whether nothing but the name of a social security number, and words that belong to it, is directly before the number.
+    /// Whether the name of a social security number, with words that belong to the name, is directly before the number.
     fn ends_with_ssn_name(&self) -> bool {
         let belongs = |word: &str| {
             MORE.contains(&word) || matches!(word, "account" | "acct" | "card" | "identification")
@@ -186,7 +191,7 @@ impl<'a> Before<'a> {
         self.ssn_name().is_some_and(|place| self.words[place + 1..].iter().all(|word| belongs(word)))
     }
 
-    /// Whether the `social security` at this place is the agency: `Commissioner of Social Security`, `Soc. Sec. Admin.`
+    /// Whether the `social security` at this index is the agency: `Commissioner of Social Security`, `Soc. Sec. Admin.`
     fn is_agency(&self, place: usize) -> bool {
         let is_head = |word: &str| matches!(word, "commissioner" | "commr" | "comr" | "comm" | "secretary");
         let is_rest = |word: &str| word.starts_with("admin") || matches!(word, "agency" | "office" | "act");
@@ -194,7 +199,8 @@ impl<'a> Before<'a> {
             || self.words.get(place + 2).is_some_and(|word| is_rest(word) || is_head(word))
     }
 
-    /// Whether they call the number an assessor's parcel number, or one of several. A tax id is none: it may be a person's.
+    /// Whether the words call the number an assessor's parcel number, or one of several. A tax id does not count: it
+    /// may be a person's.
     fn names_parcel(&self) -> bool {
         const MORE: [&str; 26] = [
             "number",
@@ -228,10 +234,10 @@ impl<'a> Before<'a> {
         const NAMES: [&str; 8] = ["apn", "ain", "parcel", "pin", "pid", "tmk", "folio", "map"];
         let mut words = self.words.iter().rev().map(Cow::as_ref).peekable();
         while let Some(word) = words.next() {
-            // "APN 1 of Doe" is not "APN (part of) 1".
+            // `of` is skipped only after a part: the 2 in "APN 1 of 2" is not a parcel number, the 2 in "APN part of 2" is.
             let is_part = PARTS.contains(&word)
                 || (word == "of" && words.peek().is_some_and(|before| PARTS.contains(before)));
-            // A number may have a letter, as in "No. 7A and B".
+            // A single letter is skipped too, because a number may have a letter, as in "No. 7A and B".
             if !is_part && !MORE.contains(&word) && !is_number(word) && word.chars().count() > 1 {
                 return NAMES.contains(&word.strip_suffix('s').unwrap_or(word));
             }
@@ -240,7 +246,7 @@ impl<'a> Before<'a> {
     }
 }
 
-/// Words between the name of a social security number and the number.
+/// Words that may stand between the name of a social security number and the number.
 const MORE: [&str; 14] = [
     "security",
     "sec",
@@ -261,7 +267,7 @@ const MORE: [&str; 14] = [
 /// The words among the last `reach` characters.
 fn last_words(text: &str, reach: usize) -> Vec<Cow<'_, str>> {
     let cut = text.char_indices().rev().nth(reach - 1).map_or(0, |(at, _)| at);
-    // A word that is cut in two is no word.
+    // A word that the limit cuts in two does not count.
     let near = match text[..cut].ends_with(char::is_alphanumeric) {
         true => text[cut..].trim_start_matches(char::is_alphanumeric),
         false => &text[cut..],
@@ -277,7 +283,7 @@ fn without_dots(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a word is a number, or one with letters behind it.
+/// Whether a word is a number, perhaps with letters behind it.
 fn is_number(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_digit())
 }

@@ -54,12 +54,12 @@ impl Rules for Servee {
 }
 
 impl Servee {
-    /// The first of the addresses, in one line.
+    /// The servee's first address, in one line.
     pub fn first_address(&self) -> Option<String> {
         self.addresses.as_ref().and_then(|addresses| addresses.first()).map(Address::in_one_line)
     }
 
-    /// The party's name, or the fictitious one; empty when the draft has neither.
+    /// The party's name, else the fictitious name; empty if the draft has neither.
     pub fn display_name(&self) -> String {
         let name = self.party.as_ref().filter(|party| party.is_named()).map(Party::display_name);
         let fictitious = || self.fictitious_name.as_ref().map(|name| name.as_str().to_owned());
@@ -67,7 +67,8 @@ impl Servee {
     }
 }
 
-/// Refuses a `dueBy` on a day after `lastDayToServe`: service would come too late to count. [`DateTime::day`] says which day that is.
+/// Refuses a `dueBy` after `lastDayToServe`: service would come too late to count. [`DateTime::day`] defines the day
+/// of `dueBy`.
 pub(crate) fn due_in_time(
     due_by: &Option<DateTime>,
     last_day_to_serve: Option<Date>,

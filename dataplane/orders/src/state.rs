@@ -1,4 +1,4 @@
-//! US states and territories by their postal codes, with the numbers counties are coded under.
+//! US states and territories: their postal codes, and the FIPS numbers with which the codes of their counties begin.
 
 use std::fmt;
 
@@ -9,8 +9,7 @@ use crate::field::{Components, Field, named_words};
 use crate::json::Json;
 use crate::problem::{Path, Problems};
 
-/// Postal code and FIPS number of each state, the District and the territories; military mail has no
-/// counties.
+/// Postal code and FIPS number of each state, the District and the territories. Military mail has no counties and so no number.
 const STATES: [(&str, &str); 59] = [
     ("AL", "01"),
     ("AK", "02"),
@@ -79,7 +78,7 @@ const STATES: [(&str, &str); 59] = [
 pub struct UsState(&'static str);
 
 impl UsState {
-    /// The state of these two letters.
+    /// The state with this postal code.
     pub fn of(text: &str) -> Option<Self> {
         STATES.iter().find(|(code, _)| *code == text).map(|(code, _)| Self(code))
     }
@@ -89,7 +88,7 @@ impl UsState {
         self.0
     }
 
-    /// The first two digits of its counties' codes; empty for military mail.
+    /// The state's FIPS number, with which the codes of its counties begin; empty for military mail.
     pub fn fips(self) -> &'static str {
         STATES.iter().find(|(code, _)| *code == self.0).map_or("", |(_, fips)| fips)
     }

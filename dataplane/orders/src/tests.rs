@@ -1,4 +1,4 @@
-//! What each order type reads, refuses and requires at export, by variations of the seven examples.
+//! What each order type reads, refuses and requires at export, tested by variations of the seven examples.
 
 mod export;
 mod read;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::servee::Servee;
 use crate::{Order, OrderType, Problems, SaveRequest, examples};
 
-/// The example of a type as a tree to be changed.
+/// The example of an order type as a JSON tree.
 fn example(kind: OrderType) -> Value {
     let (_, text) = examples().into_iter().find(|(k, _)| *k == kind).expect("one of each");
     serde_json::from_str(text).expect("an example is JSON")
@@ -20,7 +20,7 @@ fn read(body: &Value) -> Result<SaveRequest, Problems> {
     SaveRequest::read(body.to_string().as_bytes())
 }
 
-/// The example with `value` at a JSON pointer whose parent exists.
+/// The example with changes: each sets a value at a JSON pointer whose parent exists.
 fn with(kind: OrderType, changes: &[(&str, Value)]) -> Value {
     let mut body = example(kind);
     for (pointer, value) in changes {
@@ -34,7 +34,7 @@ fn with(kind: OrderType, changes: &[(&str, Value)]) -> Value {
     body
 }
 
-/// The order of the example with changes; `null` takes a field away.
+/// The order of the example with changes; `null` removes a field.
 fn order(kind: OrderType, changes: &[(&str, Value)]) -> Order {
     read(&with(kind, changes)).expect("readable").order
 }
@@ -43,7 +43,7 @@ fn fields(problems: &Problems) -> Vec<&str> {
     problems.iter().map(|problem| problem.field.as_str()).collect()
 }
 
-/// The fields an export of the changed example asks for.
+/// The fields that an export of the changed example requires and does not find.
 fn asked(kind: OrderType, changes: &[(&str, Value)]) -> Vec<String> {
     fields(&order(kind, changes).check_export()).into_iter().map(str::to_owned).collect()
 }
@@ -53,7 +53,7 @@ fn contradictory(kind: OrderType, changes: &[(&str, Value)]) -> Vec<String> {
     fields(&order(kind, changes).check_draft()).into_iter().map(str::to_owned).collect()
 }
 
-/// What reading the changed example answers.
+/// The problems that reading the changed example reports.
 fn refused(kind: OrderType, changes: &[(&str, Value)]) -> String {
     read(&with(kind, changes)).expect_err("must be refused").to_string()
 }

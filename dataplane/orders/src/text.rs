@@ -31,7 +31,7 @@ impl<const MAX: usize> Text<MAX> {
         &self.0
     }
 
-    /// The same text in a field that takes longer ones.
+    /// The same text, for a field whose limit is higher.
     pub(crate) fn widened<const TO: usize>(&self) -> Text<TO> {
         const { assert!(MAX <= TO, "the field takes shorter texts") };
         Text(self.0.clone())
@@ -44,9 +44,9 @@ impl<const MAX: usize> fmt::Debug for Text<MAX> {
     }
 }
 
-/// The same rule as [`is_printable`] and [`is_unseen`]: one character that is neither blank nor mark nor control, and
-/// no forbidden one around it. Of the marks the pattern knows those of Latin letters, and beyond U+FFFF no invisible characters: it
-/// could not write them for every program that reads it.
+/// The rule of [`is_printable`] and [`is_unseen`] as a pattern: one character that is no blank, mark or control
+/// character, and no forbidden character around it. The pattern knows only the marks of Latin letters, and no
+/// invisible characters beyond U+FFFF: no form for them works in every program that reads the pattern.
 const TEXT_PATTERN: &str = concat!(
     r"^[^\u0000-\u0008\u000B\u000C\u000E-\u001F\u007F-\u009F]*",
     r"[^\s\u0000-\u001F\u007F-\u009F\u00AD\u0300-\u036F\u061C\u115F\u1160\u17B4\u17B5\u180B-\u180F\u200B-\u200F\u202A-\u202E",
@@ -58,9 +58,10 @@ fn is_printable(c: char) -> bool {
     !c.is_control() || matches!(c, '\t' | '\n' | '\r')
 }
 
-/// What is wrong with a free text of at most `max` characters, apart from a number that must not be in it.
+/// The problem of a free text of at most `max` characters. The function does not search for numbers that the text must
+/// not contain.
 fn text_problem(text: &str, max: usize) -> Option<String> {
-    // A character has at most 4 bytes, so the characters of a megabyte need not be counted.
+    // A character has at most 4 bytes. So the first check spares counting the characters of a megabyte.
     if text.len() > max * 4 || text.chars().count() > max {
         Some(format!("must have at most {max} characters"))
     } else if is_unseen(text) {
@@ -138,9 +139,9 @@ impl<const MAX: usize> Field for RecordNumber<MAX> {
 pub struct FileName(Text<255>);
 
 impl FileName {
-    /// The form as a regular expression (ECMA-262). It looks for one visible character in the whole name. So it takes names of devices,
-    /// names of which nothing is seen before the ending, and names that begin with a combining mark, which [`is_reserved`] and
-    /// [`is_hidden`] refuse.
+    /// The form as a regular expression (ECMA-262). It requires one visible character anywhere in the name. So it
+    /// accepts some names that [`is_reserved`] and [`is_hidden`] refuse: names of devices, names with nothing visible
+    /// before the ending, and names that begin with a combining mark.
     const PATTERN: &'static str = concat!(
         r#"^[^/\\:<>"|?*\u0000-\u001F\u007F-\u009F\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069\u2215\u2216\uFE68\uFF0F\uFF3C]*"#,
         r#"[^./\\:<>"|?*\s\u0000-\u001F\u007F-\u009F\u061C\u200B-\u200F\u2028-\u202E\u2060-\u206F\u2215\u2216\uFE68\uFEFF\uFF0F\uFF3C]"#,
@@ -157,7 +158,7 @@ impl fmt::Debug for FileName {
 impl Field for FileName {
     fn read(json: &Json, at: &mut Path, problems: &mut Problems) -> Option<Self> {
         let text = Text::<255>::read(json, at, problems)?;
-        // Programs take some characters for the plain ones that Unicode calls compatible, such as those of full width.
+        // Some programs replace characters by the plain characters that Unicode calls compatible, for example fullwidth ones.
         let plain = text.0.nfkc().collect::<String>();
         let problem = if plain.contains(is_slash)
             || text.0.contains('\u{2044}')
@@ -183,29 +184,29 @@ impl Field for FileName {
     }
 }
 
-/// Whether a character separates folders, or looks so.
+/// Whether a character separates folders, or looks like one that does.
 fn is_slash(c: char) -> bool {
     matches!(c, '/' | '\\' | '\u{2215}' | '\u{2216}' | '\u{29f5}' | '\u{29f8}' | '\u{29f9}')
 }
 
-/// Whether Windows or a line of text does not take a character in a name.
+/// Whether Windows does not allow the character in a name, or the character ends a line.
 fn is_refused_by_windows(c: char) -> bool {
     matches!(c, ':' | '*' | '?' | '"' | '<' | '>' | '|' | '\u{2028}' | '\u{2029}')
 }
 
-/// Whether a character sets the direction of writing, which can show `gpj.exe` as `exe.jpg`.
+/// Whether a character changes the direction of writing: it can make `gpj.exe` look like `exe.jpg`.
 fn is_direction(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Whether nothing is seen of a name before its ending, or the name begins with a mark, which joins whatever a program shows before it.
+/// Whether a name has nothing visible before its ending, or begins with a mark, which would join the character before the name.
 fn is_hidden(name: &str) -> bool {
     let stem = name.rsplit_once('.').map_or("", |(stem, _)| stem).replace('.', "");
     (!stem.is_empty() && is_unseen(&stem)) || name.starts_with(is_combining_mark)
 }
 
-/// Whether a name leads to another folder or, on Windows, to a device, whatever its extension; Windows drops dots and blanks at
-/// the end. The name is in Unicode's normalization form KC, in which a raised digit is a plain one.
+/// Whether a name leads to another folder or, on Windows, to a device, whatever its extension. Windows drops dots and
+/// blanks at the end. The name must be in Unicode's normalization form KC, which makes a raised digit a plain one.
 fn is_reserved(name: &str) -> bool {
     let is_end = |c: char| c == '.' || is_blank(c);
     if name.chars().all(is_end) {
@@ -316,12 +317,12 @@ pub fn is_email(text: &str) -> bool {
         && domain.split('.').all(is_label)
 }
 
-/// A letter, digit or mark outside ASCII that is seen.
+/// Whether a character is a visible letter, digit or mark outside ASCII.
 fn is_foreign(c: char) -> bool {
     c > '\u{a0}' && !is_blank(c)
 }
 
-/// One label of a host name: at most 63 characters, with `-` inside only.
+/// Whether a text is a label of a host name: at most 63 characters, with `-` inside only.
 fn is_label(label: &str) -> bool {
     (1..=63).contains(&label.chars().count())
         && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || is_foreign(c))
@@ -387,7 +388,7 @@ mod tests {
         value.ok_or_else(|| problems.to_string())
     }
 
-    /// What the schema of `T` says of a text: its pattern and its lengths.
+    /// Whether a text fits the schema of `T`: its pattern and its lengths.
     fn fits<T: Field>(text: &str) -> bool {
         let RefOr::T(Schema::Object(schema)) = T::schema(&mut Components::new()) else { panic!("an object") };
         let pattern = regex::Regex::new(&schema.pattern.expect("a pattern")).expect("a regular expression");

@@ -41,9 +41,9 @@ impl DateTime {
         &self.text
     }
 
-    /// The day that the sender means. An offset of the Americas is that of a place, and the day is that of the place. Any other
-    /// one is that of a computer, which has converted the time; then the day is the earliest one that it is anywhere in the
-    /// United States.
+    /// The day that the sender means. An offset of the Americas comes from a place, so the day is the day at that
+    /// place. Any other offset comes from a computer that converted the time. Then the day is the earliest day that
+    /// it is anywhere in the United States at that moment.
     pub fn day(&self) -> Date {
         Date(self.day)
     }
@@ -92,7 +92,7 @@ impl Field for Date {
     }
 }
 
-/// The longest date and time, in bytes: room for more digits of a second than any clock has.
+/// The longest date and time, in bytes: room for a finer fraction of a second than any clock has.
 const MAX_DATE_TIME: usize = 64;
 
 impl Field for DateTime {
@@ -125,7 +125,7 @@ impl Field for LocalTime {
     }
 }
 
-/// Reports a start that is after its end, at the field of the start.
+/// Reports a start that is after its end. The problem is at the field of the start.
 pub(crate) fn in_order<T: PartialOrd>(
     from: Option<T>,
     (name, until): (&str, &str),
@@ -147,13 +147,13 @@ fn text<'a>(json: &'a Json<'_>) -> Option<&'a str> {
     }
 }
 
-/// Two digits at the start of `text`, at most `max`.
+/// Parses two digits at the start of `text` as a number of at most `max`.
 fn two_digits(text: &str, max: i64) -> Option<i64> {
     let digits = text.get(..2).filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()))?;
     digits.parse().ok().filter(|value| *value <= max)
 }
 
-/// Parses exactly YYYY-MM-DD; jiff alone would accept other ISO formats too.
+/// Parses exactly YYYY-MM-DD. jiff alone would also accept other ISO formats.
 fn parse_date(text: &str) -> Option<civil::Date> {
     let form = text.len() == 10
         && text
@@ -163,7 +163,7 @@ fn parse_date(text: &str) -> Option<civil::Date> {
     if form { text.parse().ok() } else { None }
 }
 
-/// The minutes of HH:MM at the start of `text`.
+/// Parses HH:MM at the start of `text` into minutes.
 fn parse_minutes(text: &str) -> Option<i64> {
     let hours = two_digits(text, 23)?;
     let minutes = two_digits(text.get(2..)?.strip_prefix(':')?, 59)?;
@@ -193,12 +193,12 @@ fn parse_date_time(text: &str) -> Option<DateTime> {
     Some(DateTime { text: text.to_owned(), day, seconds })
 }
 
-/// The offsets at which the day ends first and last in the United States, in minutes: Puerto Rico's (and New York's in summer), and
-/// American Samoa's.
+/// The offsets in minutes at which a day ends first and last in the United States: Puerto Rico's (and New York's in
+/// summer), and American Samoa's.
 const EASTERNMOST: i64 = -4 * 60;
 const WESTERNMOST: i64 = -11 * 60;
 
-/// The minutes east of UTC: `Z`, `+HH:MM`, `-HH:MM`.
+/// Parses an offset (`Z`, `+HH:MM`, `-HH:MM`) into minutes east of UTC.
 fn parse_offset(text: &str) -> Option<i64> {
     if matches!(text, "Z" | "z") {
         return Some(0);

@@ -1,5 +1,4 @@
-//! What an export needs: every R by taking each field of the examples away in turn, every R* by its
-//! condition.
+//! What an export requires: every R, by removing each field of the examples in turn, and every R*, by its condition.
 
 use OrderType::{CountyRecording, Court, Delivery, FileAndServe, Investigation, PhotoCopy, Process};
 
@@ -123,7 +122,7 @@ fn required(kind: OrderType) -> Vec<String> {
     all
 }
 
-/// Addresses and parties need the same wherever they stand.
+/// Whether the field is one that every address or every party requires, wherever the part stands.
 fn required_of_part(body: &Value, pointer: &str) -> bool {
     let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
     let parent = body.pointer(parent).expect("exists");
@@ -271,7 +270,7 @@ fn one_name_is_enough() {
     assert_eq!(doe(json!({"kind": "Individual"})), ["servees[0].party.role"]);
 }
 
-/// Every address of every example, moved to another country.
+/// Moves every address of every example to another country.
 #[test]
 fn address_abroad_needs_neither_state_nor_postal_code() {
     for (kind, _) in examples() {
@@ -478,7 +477,7 @@ fn contradictions_are_refused_in_a_draft_too() {
     let late = [("/lastDayToFile", json!("2026-12-03"))];
     assert_eq!(contradictory(Court, &late), ["dueBy"]);
     assert!(contradictory(Court, &[late[0].clone(), ("/courtTask", json!("CopyRequest"))]).is_empty());
-    // The last day to file may be far away although the papers are to be served soon, and a hearing before the filing.
+    // The last day to file may be long after the papers are to be served, and a hearing may be before the filing.
     assert!(contradictory(FileAndServe, &[("/lastDayToFile", json!("2027-02-13"))]).is_empty());
     for (dob, is_wrong) in [("2027-03-02", false), ("2027-03-03", true), ("2030-01-01", true)] {
         let fields: &[&str] = if is_wrong { &["subject.dob"] } else { &[] };

@@ -226,7 +226,7 @@ fn us_rules_hold_in_the_us_only() {
         assert_eq!(wrong(&[&foreign[..], &[(country, us)]].concat()), both);
     }
     assert_eq!(wrong(&[&foreign[..], &[(country, json!("CA"))]].concat()), "");
-    // A country that is wrong itself says nothing of the state.
+    // If the country itself is wrong, the reader does not check the state.
     for unknown in [json!("Canada"), json!("ca"), json!("UK"), json!(1), json!("")] {
         assert_eq!(wrong(&[&foreign[..], &[(country, unknown)]].concat()), "servees[0].addresses[0].country");
     }
@@ -288,7 +288,7 @@ fn many_wrong_items_give_a_bounded_list_of_problems() {
     assert_eq!(problems.len(), crate::problem::MAX_PROBLEMS);
 }
 
-/// Every place below the root: object fields and list items.
+/// The JSON pointers of everything below the root: object fields and list items.
 pub(super) fn pointers(value: &Value, at: &str) -> Vec<String> {
     let children: Vec<(String, &Value)> = match value {
         Value::Object(object) => object.iter().map(|(name, child)| (format!("{at}/{name}"), child)).collect(),
@@ -307,7 +307,7 @@ pub(super) fn pointers(value: &Value, at: &str) -> Vec<String> {
         .collect()
 }
 
-/// A JSON pointer as problems write it.
+/// A JSON pointer in the form in which problems name a field.
 pub(super) fn path(pointer: &str) -> String {
     let mut path = String::new();
     for step in pointer.split('/').skip(1) {

@@ -92,7 +92,8 @@ fn schema_and_reader_agree_on_every_changed_field() {
                 let body = with(kind, &[(&pointer, value.clone())]);
                 let (fits, taken) =
                     (accepts(&schemas, &schemas["SaveOrderRequest"], &body), read(&body).is_ok());
-                // This validator ignores patterns, formats and lower bounds, so it may accept text and -1.
+                // This validator ignores patterns, formats and lower bounds, so it may accept a text or -1 that the
+                // reader refuses.
                 assert!(fits || !taken, "{kind} {pointer} {value}: taken, but does not fit");
                 assert!(
                     taken || !fits || value.is_string() || *value == json!(-1),
