@@ -1,4 +1,4 @@
-//! Which addresses a delivery may reach. Pure: `connector` resolves names and connects.
+//! The addresses that a delivery may reach. Pure: `connector` resolves names and connects.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -8,7 +8,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use crate::resolve::{LOCALHOST, is_localhost};
 
-/// IPv4 ranges that are not global unicast (IANA special-purpose registry), and one address that only looks like it.
+/// IPv4 ranges that are not global unicast (IANA special-purpose registry), and one address that only seems to be.
 const FORBIDDEN_V4: [Ipv4Net; 16] = [
     v4(0, 0, 0, 0, 8),        // "this network"; Linux connects 0.0.0.0 to itself
     v4(10, 0, 0, 0, 8),       // private
@@ -49,14 +49,16 @@ const fn v6(a: u16, b: u16, prefix: u8) -> Ipv6Net {
     Ipv6Net::new_assert(Ipv6Addr::new(a, b, 0, 0, 0, 0, 0, 0), prefix)
 }
 
-/// Which addresses deliveries may reach: global unicast, less what the platform denies, and what it allows in addition.
+/// The addresses that deliveries may reach: global unicast without the platform's `deny`, and in addition the
+/// platform's `allow`.
 ///
-/// An IPv6 address that NAT64 translates is judged by the IPv4 address inside it, which is where the packets go: DNS64 makes
-/// such addresses for every receiver that has IPv4 only. An address of a tunnel (6to4, Teredo, ISATAP …) must be
-/// permitted itself, and the IPv4 address inside it too.
+/// For an IPv6 address that NAT64 translates, the policy checks the IPv4 address inside it, because packets go there:
+/// DNS64 makes such addresses for every receiver that has only IPv4. For an address of a tunnel (6to4, Teredo, ISATAP
+/// …), it checks both the address itself and the IPv4 address inside it.
 ///
-/// Ports are not restricted, except that 0 is refused: receivers listen on any port, and port 6379 of a public address
-/// needs no more protection than 443. The addresses keep a tenant out of the platform's own network.
+/// Ports are not restricted, except that 0 is refused: receivers listen on any port, and port 6379 of a public
+/// address needs no more protection than 443. The check of addresses is what keeps a tenant out of the platform's own
+/// network.
 #[derive(Debug, Clone, Default)]
 pub struct EgressPolicy {
     allow: Vec<IpNet>,
@@ -67,21 +69,22 @@ pub struct EgressPolicy {
 
 impl EgressPolicy {
     /// `allow`: private ranges that the platform opens for its own receivers; metadata services in them stay closed.
-    /// `allow_sockets`: single sockets, for the
-    /// embedded mode's receiver on the loopback address. An IPv4-mapped address counts as the IPv4 address in it.
+    /// `allow_sockets`: single sockets, for the embedded mode's receiver on the loopback address. An IPv4-mapped
+    /// address counts as the IPv4 address in it.
     pub fn new(allow: Vec<IpNet>, allow_sockets: Vec<SocketAddr>) -> Self {
         Self { allow, allow_sockets, deny: Vec::new(), nat64: Vec::new() }
     }
 
-    /// `deny`: ranges that count as private although their addresses are global, such as those of the platform's own network.
-    /// What `allow` has of them is permitted, as of any private range, and as the chart's network policy says it.
+    /// `deny`: ranges that count as private although their addresses are global, such as ranges of the platform's own
+    /// network. Addresses that are also in `allow` are permitted, like any private address in `allow`. The chart's
+    /// network policy says the same.
     #[must_use]
     pub fn without(self, deny: Vec<IpNet>) -> Self {
         Self { deny, ..self }
     }
 
-    /// `nat64`: the prefixes of the network's own NAT64, each of one of the [`embedded::NAT64_LENGTHS`]. The prefixes that
-    /// every network may use are known.
+    /// `nat64`: the prefixes of the network's own NAT64. Each has one of the [`embedded::NAT64_LENGTHS`]. Prefixes
+    /// that every network may use are known without this.
     #[must_use]
     pub fn with_nat64(self, nat64: Vec<Ipv6Net>) -> Self {
         Self { nat64, ..self }
@@ -93,16 +96,16 @@ impl EgressPolicy {
         let permits = |inside: &Ipv4Addr| self.permits_itself(SocketAddr::new((*inside).into(), v6.port()));
         let translated = self.translated(*v6.ip());
         if translated.is_empty() {
-            let is_mapped = v6.ip().to_ipv4_mapped().is_some(); // the very same address for `permits_itself`
+            let is_mapped = v6.ip().to_ipv4_mapped().is_some(); // `permits_itself` checks the IPv4 address itself
             let mut inside = embedded::tunnelled(*v6.ip()).into_iter();
             return self.permits_itself(socket) && (is_mapped || inside.all(|inside| permits(&inside)));
         }
-        // No packet reaches 0.0.0.0/8, which is what a length other than the network's own mostly yields.
+        // No packet reaches 0.0.0.0/8. A prefix length that is not the network's own mostly gives an address in this range.
         let harmless = |inside: &Ipv4Addr| permits(inside) || inside.octets()[0] == 0;
         !within(&self.deny, socket.ip()) && translated.iter().any(permits) && translated.iter().all(harmless)
     }
 
-    /// The IPv4 addresses that NAT64 may make of `address`: one for each length that its prefix may have.
+    /// The IPv4 addresses to which NAT64 may translate `address`: one for each possible length of its prefix.
     fn translated(&self, address: Ipv6Addr) -> Vec<Ipv4Addr> {
         let own = self.nat64.iter().filter(|prefix| prefix.contains(&address));
         let own: Vec<_> = own.map(|prefix| embedded::translated(address, prefix.prefix_len())).collect();
@@ -130,7 +133,7 @@ fn is_global_unicast(ip: IpAddr) -> bool {
     }
 }
 
-/// Returns the addresses that a URL's host is without a lookup: an address literal, or `localhost`.
+/// Returns the addresses of a URL's host that needs no lookup: an address literal, or `localhost`. Empty for other hosts.
 pub fn literal_addresses(host: &str) -> Vec<IpAddr> {
     match host.trim_matches(['[', ']']) {
         host if is_localhost(host) => LOCALHOST.to_vec(),

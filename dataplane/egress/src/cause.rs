@@ -9,7 +9,7 @@ use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerInco
 
 use crate::shown::{End, MAX_NAMES, Shown};
 
-/// Why a handshake failed. `error` is `None` if the connection ended; `first` are the first bytes that the receiver sent.
+/// Why a handshake failed. `error` is `None` if the connection ended. `first` contains the first bytes that the receiver sent.
 pub(crate) fn of_handshake(error: Option<&Error>, shown: &Shown, first: &[u8]) -> Explanation {
     match error {
         None => Explanation::of(Cause::HandshakeClosed),
@@ -74,14 +74,14 @@ fn of_certificate(error: &CertificateError, shown: &Shown) -> Explanation {
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             Cause::WrongPurpose
         }
-        // The verifier takes RSA keys of 2048 bits or more.
+        // The verifier does not accept RSA keys of less than 2048 bits.
         CertificateError::BadSignature if shown.signs_wrongly => Cause::UnsupportedAlgorithm,
         CertificateError::BadSignature => Cause::SignatureMismatch,
         CertificateError::Expired => Cause::CertificateExpired,
         CertificateError::NotValidYet => Cause::CertificateNotYetValid,
         CertificateError::Other(other) => match other.0.downcast_ref::<webpki::Error>() {
             Some(webpki::Error::CaUsedAsEndEntity) => Cause::AuthorityAsReceiver,
-            // Version 1 has no extensions, and so no names.
+            // A certificate of version 1 has no extensions, and so no names.
             Some(webpki::Error::UnsupportedCertVersion) => Cause::CertificateWithoutNames,
             Some(error) => of_structure(error),
             None => Cause::InvalidCertificate,
@@ -93,7 +93,7 @@ fn of_certificate(error: &CertificateError, shown: &Shown) -> Explanation {
     Explanation::of(cause)
 }
 
-/// The cause of an error of the verifier that rustls has no word for.
+/// The cause of an error of the verifier for which rustls has no error of its own.
 fn of_structure(error: &webpki::Error) -> Cause {
     use webpki::Error as E;
     match error {
@@ -112,7 +112,7 @@ fn of_structure(error: &webpki::Error) -> Cause {
     }
 }
 
-/// Whether one of the names, as rustls prints them, is a DNS name that spells this address.
+/// Whether one of the certificate's names, as rustls prints them, is a DNS name with the text of this address.
 fn has_as_dns_name(presented: &[String], address: IpAddr) -> bool {
     let dns_name =
         |name: &String| name.strip_prefix("DnsName(\"")?.strip_suffix("\")")?.parse::<IpAddr>().ok();
@@ -127,7 +127,7 @@ fn timestamp(time: UnixTime) -> Option<Timestamp> {
     Timestamp::from_second(i64::try_from(time.as_secs()).ok()?).ok()
 }
 
-/// The cause of an alert. `wants_certificate`: the receiver asked for a client certificate before.
+/// The cause of an alert. `wants_certificate`: the receiver has asked for a client certificate.
 pub(crate) fn of_alert(alert: AlertDescription, wants_certificate: bool) -> Explanation {
     use AlertDescription as Alert;
     let about_ours = matches!(

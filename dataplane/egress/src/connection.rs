@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::exchange::Exchange;
 
-/// An open connection to a receiver. Dropping it closes the socket at once.
+/// An open connection to a receiver. Dropping it closes the socket immediately.
 pub(crate) struct Connection {
     pub(crate) remote: SocketAddr,
     pub(crate) exchange: Exchange,
@@ -22,7 +22,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// A connection over `stream`, whose bytes go through `socket`.
+    /// A connection over `stream`, whose bytes go through `socket`. `remote` is the receiver's address.
     pub(crate) async fn start<S>(
         stream: S,
         socket: TcpStream,
@@ -35,9 +35,10 @@ impl Connection {
         Ok(Self { remote, exchange, opened_at, took: Duration::ZERO, socket })
     }
 
-    /// Whether an idle connection is still open: no close has arrived on it, and no answer to nothing. Asks the system, because
-    /// while all threads are busy the runtime does not learn what has arrived. The tickets that a receiver sends after the handshake
-    /// of TLS 1.3 are still unread on a connection that no attempt has used.
+    /// Whether an idle connection is still open: neither a close nor an unexpected response has arrived. It asks the
+    /// system, because the runtime does not notice what arrives while all its threads are busy. On a connection that
+    /// no attempt has used, the tickets may be unread that a receiver sends after a handshake of TLS 1.3; they do not
+    /// count.
     pub(crate) fn is_open(&mut self) -> bool {
         self.is_silent() || (self.exchange.is_reusable() && self.is_silent())
     }
@@ -61,7 +62,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::exchange::Unanswered;
 
-    /// An open connection, and the receiver's side of it.
+    /// An open connection, and the receiver's end of it.
     pub(crate) async fn connection() -> (Connection, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let remote = listener.local_addr().expect("an address");
@@ -77,7 +78,7 @@ pub(crate) mod tests {
         Request::post("/").header("host", "a.example").body(Full::from("body")).expect("a request")
     }
 
-    /// One request and its answer.
+    /// Sends one request on the connection, and responds to it.
     pub(crate) async fn exchange(connection: &mut Connection, theirs: &mut TcpStream) {
         let receiver = async {
             let read = theirs.read(&mut [0; 4_096]).await.expect("a request");
@@ -89,7 +90,7 @@ pub(crate) mod tests {
         assert!(connection.exchange.is_reusable() && connection.is_open());
     }
 
-    /// Waits until what the receiver did has arrived.
+    /// Waits until the connection notices that the receiver closed it or sent something.
     pub(crate) async fn closed(connection: &mut Connection) {
         let closed = async {
             while connection.is_open() {
@@ -123,7 +124,7 @@ pub(crate) mod tests {
         exchange(&mut connection, &mut theirs).await;
         drop(theirs);
         closed(&mut connection).await;
-        tokio::task::yield_now().await; // now the runtime notices as well
+        tokio::task::yield_now().await; // now the runtime notices the close as well
         assert!(matches!(connection.exchange.send(request()).await, Err(Unanswered::NotSent(..))));
     }
 

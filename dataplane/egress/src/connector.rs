@@ -1,13 +1,13 @@
-//! From a target to an open connection: DNS, address check, TCP, TLS.
+//! Opens a connection to a target: DNS, address check, TCP, TLS.
 //!
-//! Deliveries use hyper's connection API and these steps, and not an HTTP client such as reqwest, because an attempt has
-//! to guarantee what a client hides:
+//! Deliveries use hyper's connection API and these steps, and not an HTTP client such as reqwest, because an attempt
+//! must guarantee what a client hides:
 //!
-//! - The address that was checked is the address that is connected to. A client resolves names itself, and even with a
-//!   custom resolver it connects to an address in the URL without asking.
+//! - The address that was checked is the address that is connected to. A client resolves names itself. Even with a
+//!   custom resolver, it connects to an address in the URL without calling the resolver.
 //! - Each phase (DNS, connect, TLS, first byte) has its own limit, is timed, and fails with its own typed
-//!   [`FailureClass`]. A client has one or two timeouts and an error whose text would have to be matched.
-//! - The headers of a 2xx answer decide the outcome. The body is read for the log only, with a bound in bytes and time.
+//!   [`FailureClass`]. A client has one or two timeouts, and the class would have to be matched from its error texts.
+//! - The headers of a 2xx response decide the outcome. The body is read for the log only, with a bound in bytes and time.
 //! - No request reaches the wire twice. A client may send a request again when a pooled connection breaks; here it moves
 //!   to a new connection only if hyper returns it with no byte written.
 //! - Connections are pooled by URL and trusted certificates, and dropping the attempt closes the socket.
@@ -61,7 +61,7 @@ impl Connector {
         Self { policy, dns: Box::new(dns), phase_limit, handshake_limit, opened: AtomicUsize::new(0) }
     }
 
-    /// Opens a connection. Records in `report` how far it came and how long each phase took.
+    /// Opens a connection. Records in `report` the address and the time of each phase that succeeded.
     pub(crate) async fn connect(
         &self,
         target: &Target,
@@ -84,7 +84,7 @@ impl Connector {
         let until = soon(self.phase_limit, deadline);
         // A later attempt begins with another address, in case that the first one accepts connections and does no more.
         let turn = self.opened.fetch_add(1, Ordering::Relaxed);
-        // Late addresses are checked on their own: those that came first have been, and may be in use.
+        // Late addresses are checked separately: the first addresses have been checked, and one may be connected already.
         let late = async {
             match late {
                 Some(late) => self.checked(late.await, target.receiver.port).unwrap_or_default(),
@@ -104,7 +104,8 @@ impl Connector {
 
     async fn look_up(&self, name: &str, port: u16) -> Result<(Vec<SocketAddr>, Option<Late>), FailureClass> {
         match self.dns.lookup(name).await {
-            // No name server decides the addresses of `localhost`, so a forbidden `::1` says nothing about 127.0.0.1.
+            // `localhost` is never looked up at a name server. So a forbidden `::1` does not mean that 127.0.0.1 is
+            // forbidden too.
             Ok(Found { addresses, late }) if is_localhost(name) => {
                 let (permitted, refused): (Vec<_>, Vec<_>) =
                     addresses.into_iter().partition(|ip| self.policy.permits(SocketAddr::new(*ip, port)));
@@ -117,9 +118,9 @@ impl Connector {
         }
     }
 
-    /// One forbidden address refuses them all: a public name that points at a private address is a mistake or an
-    /// attack. The returned addresses are the ones connected to. The name is not looked up again, so a rebinding name
-    /// gains nothing from a second, different answer.
+    /// Checks addresses. One forbidden address refuses them all: a public name that resolves to a private address is
+    /// a mistake or an attack. The connection uses the returned addresses. The name is not looked up again, so that a
+    /// second, different answer (DNS rebinding) has no effect.
     fn checked(&self, addresses: Vec<IpAddr>, port: u16) -> Result<Vec<SocketAddr>, FailureClass> {
         if addresses.is_empty() {
             return Err(FailureClass::Dns);
@@ -190,7 +191,7 @@ mod tests {
         Connector::new(EgressPolicy::default(), dns, TIMEOUT)
     }
 
-    /// Connects for real: only for targets that end before a packet leaves.
+    /// Connects for real. Only for targets where the attempt ends before a packet is sent.
     async fn connect(dns: FixedDns, url: &str) -> (Option<FailureClass>, Report) {
         let trust = Trust::public();
         let url = Url::parse(url).expect("a url");

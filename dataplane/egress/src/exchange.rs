@@ -1,4 +1,4 @@
-//! HTTP/1.1 on a stream that is open to a receiver: one POST after the other, and what is kept of each answer.
+//! HTTP/1.1 on an open stream to a receiver: one POST after the other, and the part of each response that is kept.
 
 use std::error::Error;
 use std::future::poll_fn;
@@ -23,28 +23,28 @@ use crate::cause;
 use crate::head::{self, Head, MAX_HEADER_BYTES, MAX_HEADERS, Recorded};
 
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
-/// Limit for reading the body of a 2xx answer. The headers have decided already and the text is only for the log, so a
-/// receiver that drips it must not hold a slot for the whole attempt.
+/// The limit for reading the body of a 2xx response. The status has already decided the outcome, and the body is only
+/// for the log. So a receiver that sends the body slowly must not hold a slot for the whole attempt.
 pub const SUCCESS_BODY_LIMIT: Duration = Duration::from_secs(2);
 
-/// HTTP/1.1 on an open stream. Dropping it closes the stream at once, whatever the receiver is doing.
+/// HTTP/1.1 on an open stream. Dropping it closes the stream immediately, whatever the receiver is doing.
 ///
-/// No task belongs to it: an attempt that waits for its answer does the work of the connection, so that a POST wakes no
-/// other task, and between two attempts nothing runs.
+/// An exchange has no task of its own: the attempt that waits for a response does the work of the connection. So a
+/// POST wakes no other task, and between two attempts nothing runs.
 pub struct Exchange {
     requests: http1::SendRequest<Full<Bytes>>,
-    /// What arrives before the headers of an answer are complete.
+    /// The bytes that arrive before the headers of a response are complete.
     head: Head,
-    /// hyper's work on the connection: writes the request and reads the answer. `None` once the connection has ended.
+    /// hyper's work on the connection: writes the request and reads the response. `None` once the connection has ended.
     driver: Option<Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>>,
 }
 
-/// Why a request has no answer.
+/// Why a request has no response.
 #[derive(Debug)]
 pub enum Unanswered {
-    /// No byte of it was written; this is the request, and how the connection ended.
+    /// No byte of the request was written. Contains the request, and how the connection ended.
     NotSent(Box<Request<Full<Bytes>>>, FailureClass, Explanation),
-    /// It was written, at least in part, or the time limit was reached.
+    /// The request was written at least in part, or the time limit was reached.
     Failed(FailureClass, Explanation),
 }
 
@@ -54,19 +54,19 @@ impl From<FailureClass> for Unanswered {
     }
 }
 
-/// How far the body of an answer was read.
+/// How far the body of a response was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyEnd {
-    /// To its end.
+    /// The body was read to its end.
     Whole,
-    /// Not to its end: there was more than is kept, or the connection broke.
+    /// The body was not read to its end: it is longer than the kept part, or the connection broke.
     Cut,
-    /// Not to its end in time.
+    /// The time limit was reached before the body's end.
     TimedOut,
 }
 
 impl Exchange {
-    /// Begins on `stream`. No byte of it has been used.
+    /// Begins on `stream`, on which no byte has been written or read.
     ///
     /// # Errors
     ///
@@ -88,12 +88,11 @@ impl Exchange {
         Ok(Self { requests, head, driver: Some(Box::pin(driver)) })
     }
 
-    /// Sends `request` and waits for the headers of the answer. Skips interim 1xx answers; the caller sets the time
-    /// limit.
+    /// Sends `request` and waits for the headers of the response. Skips interim 1xx responses; the caller sets the time limit.
     ///
     /// # Errors
     ///
-    /// There is no answer that HTTP/1.1 allows, within the bounds of headers.
+    /// There is no response, or it breaks a rule of HTTP/1.1 or a limit of headers.
     pub async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Unanswered> {
         self.head.begin();
         let sending = self.requests.try_send_request(request);
@@ -114,7 +113,7 @@ impl Exchange {
         sent
     }
 
-    /// Why a stream took no request: the receiver closed it, or said something first.
+    /// Why no request could be sent on a stream: the receiver closed it, or sent something first.
     fn refusal(&self) -> (FailureClass, Explanation) {
         match self.head.take() {
             said if said.is_empty() => (FailureClass::Transport, Explanation::default()),
@@ -122,7 +121,7 @@ impl Exchange {
         }
     }
 
-    /// Reads of the answer's body what is kept, until `deadline` at the latest, and reports it with the status.
+    /// Reads the part of the response's body that is kept, until `deadline` at the latest. Reports it with the status.
     pub async fn read(
         &mut self,
         response: Response<Incoming>,
@@ -147,7 +146,7 @@ impl Exchange {
         (end, verdict)
     }
 
-    /// Works on the connection until `waiting`, which waits for it, is done.
+    /// Does the work of the connection until `waiting`, a future that depends on it, is ready.
     async fn drive<T>(&mut self, waiting: impl Future<Output = T>) -> T {
         let mut waiting = pin!(waiting);
         poll_fn(|context| {
@@ -160,23 +159,25 @@ impl Exchange {
         .await
     }
 
-    /// Writes and reads what is possible now. The errors of a connection are also returned by its request.
+    /// Writes and reads as much as possible without waiting. Errors of the connection are dropped, because its
+    /// request returns them too.
     fn advance(&mut self, context: &mut Context<'_>) {
         let ended = self.driver.as_mut().is_some_and(|driver| driver.as_mut().poll(context).is_ready());
         if ended {
-            self.driver = None; // a request that it has not begun comes back
+            self.driver = None; // hyper returns a request that the driver has not begun
         }
     }
 
-    /// Whether it can take a request now, as the first or after an answer that was read to its end: the receiver has read the whole
-    /// request before, has said nothing more, and has neither closed the connection nor announced that it will.
+    /// Whether the connection can take a request now. This is so before the first request, and after a response that
+    /// was read to its end, if the receiver has read the whole request, has sent nothing more, and has neither closed
+    /// the connection nor announced that it will.
     pub fn is_reusable(&mut self) -> bool {
         self.advance(&mut Context::from_waker(Waker::noop()));
         self.requests.is_ready()
     }
 }
 
-/// Reads at most [`READ_ANSWER_BYTES`] into `kept`, unchanged: a compressed answer stays compressed, so it cannot grow.
+/// Reads at most [`READ_ANSWER_BYTES`] into `kept`, unchanged: a compressed response stays compressed, so it cannot grow.
 async fn read(mut body: Incoming, kept: &mut Vec<u8>) -> BodyEnd {
     loop {
         if body.is_end_stream() {
@@ -197,15 +198,15 @@ async fn read(mut body: Incoming, kept: &mut Vec<u8>) -> BodyEnd {
     }
 }
 
-/// In TLS 1.3 a receiver can refuse a handshake (for example, because a client certificate is missing) after the client
-/// has completed it. The refusal then arrives as an error of the exchange.
+/// The failure class of an error of the exchange. In TLS 1.3 a receiver can refuse a handshake after the client has
+/// completed it, for example because there is no client certificate. The refusal then arrives as such an error.
 fn class_of_exchange(error: &hyper::Error, head: &Head) -> (FailureClass, Explanation) {
-    // A request that was not sent has the error of the connection below its own.
+    // If the request was not sent, its error has the connection's error as its source.
     let sources = successors(error.source(), |source: &&(dyn Error + 'static)| (*source).source());
     let tls = sources.filter_map(|source| source.downcast_ref::<io::Error>()).find_map(tls_error);
     match tls {
         Some(rustls::Error::AlertReceived(alert)) => {
-            // Nothing but a client certificate is still open then.
+            // At this time, only a missing client certificate can still end the handshake.
             (FailureClass::TlsOther, cause::of_alert(*alert, true))
         }
         _ if error.is_parse() => (FailureClass::NotHttp, explain(error, &head.take())),
@@ -213,7 +214,7 @@ fn class_of_exchange(error: &hyper::Error, head: &Head) -> (FailureClass, Explan
     }
 }
 
-/// Which rule hyper says, or else which one what has arrived breaks.
+/// Finds out which rule of HTTP the response breaks, from the received bytes, else from hyper's error.
 fn explain(error: &hyper::Error, said: &[u8]) -> Explanation {
     match head::explain(said) {
         Explanation { cause: None, .. } if error.is_parse_too_large() => {
@@ -227,7 +228,7 @@ fn explain(error: &hyper::Error, said: &[u8]) -> Explanation {
     }
 }
 
-/// The TLS error inside an [`io::Error`], which is how tokio-rustls returns it.
+/// The TLS error inside an [`io::Error`]: tokio-rustls returns TLS errors in this form.
 pub(crate) fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref()?.downcast_ref()
 }

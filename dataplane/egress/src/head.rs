@@ -1,4 +1,4 @@
-//! The head of an answer as it arrived, and which rule of HTTP/1.1 it breaks: hyper says only that it breaks one.
+//! The head of a response as it arrived, and which rule of HTTP/1.1 it breaks. hyper does not say which.
 
 use std::io;
 use std::pin::Pin;
@@ -9,13 +9,13 @@ use docket_domain::failure::{Cause, Explanation};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The most headers of a response: hyper's default, made explicit.
+/// The largest number of headers of a response: hyper's default, made explicit.
 pub const MAX_HEADERS: usize = 100;
-/// The most bytes of a response's headers.
+/// The limit for the headers of a response, in bytes.
 pub const MAX_HEADER_BYTES: usize = 32 * 1024;
-/// Bytes kept of an answer: interim answers and a head.
+/// The number of bytes of a response that are recorded: enough for interim responses and a head.
 const MOST: usize = 2 * MAX_HEADER_BYTES;
-/// Room that is kept from one answer to the next.
+/// The capacity of the record, in bytes, that is kept for the next response.
 const ROOM: usize = 1024;
 
 /// The bytes that a [`Recorded`] stream has received. Clones share them.
@@ -29,12 +29,12 @@ struct Recording {
 }
 
 impl Head {
-    /// Keeps what arrives from now on.
+    /// Begins to record bytes that arrive.
     pub(crate) fn begin(&self) {
         self.0.lock().is_on = true;
     }
 
-    /// Forgets what has arrived and keeps nothing more.
+    /// Stops recording, and drops the recorded bytes.
     pub(crate) fn end(&self) {
         let mut recording = self.0.lock();
         recording.is_on = false;
@@ -42,7 +42,7 @@ impl Head {
         recording.bytes.shrink_to(ROOM);
     }
 
-    /// Takes what has arrived.
+    /// Takes the recorded bytes.
     pub(crate) fn take(&self) -> Vec<u8> {
         std::mem::take(&mut self.0.lock().bytes)
     }
@@ -56,7 +56,7 @@ impl Head {
     }
 }
 
-/// A stream whose received bytes are kept in a [`Head`].
+/// A stream that records received bytes in a [`Head`].
 pub(crate) struct Recorded<S> {
     pub(crate) stream: S,
     pub(crate) head: Head,
@@ -108,11 +108,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Recorded<S> {
     }
 }
 
-/// The first rule that an answer breaks, which hyper has refused. Nothing if none of these is broken: the class says enough.
+/// The first rule that a response breaks, after hyper refused it. Empty if it breaks none of the rules that this file
+/// checks; then the class says enough.
 pub(crate) fn explain(mut bytes: &[u8]) -> Explanation {
     loop {
         match read(bytes) {
-            // An interim answer, which another one follows.
+            // This is an interim response; another response follows it.
             Ok(Some(rest)) => bytes = rest,
             Ok(None) => return Explanation::default(),
             Err(explanation) => return explanation,
@@ -120,7 +121,7 @@ pub(crate) fn explain(mut bytes: &[u8]) -> Explanation {
     }
 }
 
-/// Reads one head. Returns what follows a valid interim one.
+/// Reads one head. Returns the bytes after it if it is a valid interim response.
 fn read(bytes: &[u8]) -> Result<Option<&[u8]>, Explanation> {
     let cause = |cause| Err(Explanation::of(cause));
     if is_http2(bytes) {
@@ -146,7 +147,7 @@ fn read(bytes: &[u8]) -> Result<Option<&[u8]>, Explanation> {
             return cause(Cause::TooManyHeaders);
         }
         let Some(text) = line(raw) else {
-            // Cut off, and so no rule but that of the length may be broken.
+            // The head is cut off, so only the rule about its length can be broken.
             return if used > MAX_HEADER_BYTES { cause(Cause::HeadersTooLong) } else { Ok(None) };
         };
         if text.is_empty() {
@@ -178,12 +179,12 @@ fn line(raw: &[u8]) -> Option<&[u8]> {
     Some(text.strip_suffix(b"\r").unwrap_or(text))
 }
 
-/// A preface, or a SETTINGS frame of the connection, which is the first that a server sends.
+/// Whether the bytes begin with HTTP/2's preface, or with a SETTINGS frame of the connection, the first frame of a server.
 fn is_http2(bytes: &[u8]) -> bool {
     bytes.starts_with(b"PRI * HTTP/2") || matches!(bytes, [0, _, _, 4, _, 0, 0, 0, 0, ..])
 }
 
-/// The status of a first line.
+/// The status in the first line of a head.
 fn status(first: &[u8]) -> Option<u16> {
     let rest = first.get(8..)?.strip_prefix(b" ")?;
     let (digits, reason) = rest.split_at_checked(3)?;
@@ -192,7 +193,7 @@ fn status(first: &[u8]) -> Option<u16> {
     status.parse().ok().filter(|status| *status >= 100 && is_valid)
 }
 
-/// The name and the value of a header in line `number` of the head. `last` is the name of the one before it.
+/// The name and the value of a header in line `number` of the head. `last` is the name of the header before it.
 fn header<'a>(
     text: &'a [u8],
     number: usize,
@@ -210,7 +211,8 @@ fn header<'a>(
     };
     let (name, value) = (&text[..colon], &text[colon + 1..]);
     if !is_token(name) {
-        // A name with a blank before its colon is named; anything else may be data.
+        // If only blanks before the colon are wrong, the detail quotes the name. Other texts may be data, so it does
+        // not quote them.
         let name = name.trim_ascii_end();
         return Err(at(Cause::InvalidHeaderName, Some(name).filter(|name| is_token(name))));
     }
@@ -229,7 +231,7 @@ const fn is_text(byte: u8) -> bool {
     byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }
 
-/// Whether this Content-Length is a number, and the one that was before it.
+/// Whether `value`, a Content-Length, is a number and equals the earlier `length`, if there is one.
 fn same_length(value: &[u8], length: &mut Option<u64>) -> bool {
     value.split(|byte| *byte == b',').all(|part| {
         let part = part.trim_ascii();

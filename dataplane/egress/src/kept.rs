@@ -1,4 +1,4 @@
-//! Idle connections: those that no attempt uses or waits for.
+//! Idle connections: open connections that no attempt uses.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -9,19 +9,20 @@ use tokio::time::Instant;
 
 use crate::target::{Receiver, Target};
 
-/// How long an unused connection is kept. Receivers close theirs after 5 s by default (Node.js, Apache, uvicorn), and a
-/// POST that crosses with that close is a failed attempt; so this side closes well before.
+/// How long an idle connection is kept. Receivers close idle connections after 5 s by default (Node.js, Apache,
+/// uvicorn). A POST that crosses with such a close is a failed attempt, so Docket closes well before.
 pub const IDLE_LIMIT: Duration = Duration::from_millis(1500);
-/// Connections kept per target: as many attempts as a webhook can have at a time.
+/// The limit of idle connections per target: as many as a webhook can have attempts at a time.
 pub const MAX_PER_TARGET: usize = 256;
-/// Connections kept in total. Each takes 35 KiB, most of it hyper's buffers, and two file descriptors.
+/// The limit of all idle connections. Each takes 35 KiB, most of it hyper's buffers, and two file descriptors.
 const MAX_KEPT: usize = 512;
 
-/// Idle connections, within their bounds and times. Where a bound is reached, the connection that was unused for longest is closed.
+/// Idle connections with limits of number and time. At a limit of number, the connection that was unused for longest is closed.
 pub(crate) struct Kept<C> {
-    /// Numbered in the order in which they came: the one that was unused for longest is the first.
+    /// The connections by number. Numbers are given in order, so the connection that was unused for longest is the first.
     idle: BTreeMap<u64, Idle<C>>,
-    /// The numbers of each target of a receiver, in the same order. A target or a receiver that has none is not in it.
+    /// The numbers of each target of each receiver, in the same order. Targets and receivers without connections are
+    /// not in the map.
     by_receiver: HashMap<Receiver, HashMap<Arc<Target>, VecDeque<u64>>>,
     next: u64,
 }
@@ -39,7 +40,7 @@ impl<C> Default for Kept<C> {
 }
 
 impl<C> Kept<C> {
-    /// Adds a connection. Returns the one that it replaces, if there is no room for both.
+    /// Adds a connection. Returns the connection that it replaces if a limit is reached.
     pub(crate) fn push(&mut self, target: Arc<Target>, connection: C, now: Instant) -> Option<C> {
         let numbers = self.numbers(&target).filter(|numbers| numbers.len() >= MAX_PER_TARGET);
         let oldest = match numbers {
@@ -70,7 +71,7 @@ impl<C> Kept<C> {
         self.by_receiver.get(&target.receiver)?.get(target)
     }
 
-    /// Removes the connections that have been here for too long.
+    /// Removes the connections that were idle for [`IDLE_LIMIT`].
     pub(crate) fn expired(&mut self, now: Instant) -> Vec<C> {
         let mut expired = Vec::new();
         while let Some((&number, idle)) = self.idle.first_key_value()
@@ -81,7 +82,7 @@ impl<C> Kept<C> {
         expired
     }
 
-    /// Removes the connections to a receiver, those of all its URLs, that have been here for `limit`.
+    /// Removes the connections to a receiver, whatever their URLs, that were idle for `limit`.
     pub(crate) fn expired_at(&mut self, receiver: &Receiver, limit: Duration, now: Instant) -> Vec<C> {
         let numbers = self.by_receiver.get(receiver).into_iter().flat_map(HashMap::values).flatten();
         let since = |number: &&u64| now.duration_since(self.idle[*number].since) >= limit;
@@ -89,7 +90,7 @@ impl<C> Kept<C> {
         expired.into_iter().filter_map(|number| self.remove(number)).collect()
     }
 
-    /// When the connection expires that was unused for longest.
+    /// When the connection expires that was unused for longest; `None` without connections.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
         self.idle.first_key_value().map(|(_, idle)| idle.since + IDLE_LIMIT)
     }
@@ -122,7 +123,7 @@ mod tests {
         Arc::new(Target::of(&url, &crate::Trust::public()).expect("a target"))
     }
 
-    /// Numbers stand for the connections.
+    /// Idle connections at `now`, for tests; numbers stand for the connections.
     fn kept(connections: impl IntoIterator<Item = (usize, usize)>, now: Instant) -> Kept<usize> {
         let mut kept = Kept::default();
         for (number, connection) in connections {

@@ -9,8 +9,8 @@
 //! - `connector`: DNS, address check, TCP (`open`) and TLS, each with its own time limit. [`Resolve`] turns a name into
 //!   addresses ([`SystemDns`], or [`FixedDns`] in tests); [`EgressPolicy`] decides which addresses may be reached.
 //! - `shown`, `cause`: what a receiver shows in a TLS handshake, and the cause of one that fails.
-//! - `connection`: an open connection, from one POST to the next; [`Exchange`]: one POST on its stream and its answer.
-//! - `head`: which rule of HTTP an answer breaks; `location`: where a redirect leads.
+//! - `connection`: an open connection, from one POST to the next; [`Exchange`]: one POST on its stream and its response.
+//! - `head`: which rule of HTTP a response breaks; `location`: where a redirect leads.
 //!
 //! The head of `connector` says why this crate uses hyper and not reqwest.
 //!

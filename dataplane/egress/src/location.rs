@@ -1,11 +1,11 @@
-//! What is kept of the Location of a redirect.
+//! The part of a redirect's Location that is kept.
 
 use docket_domain::failure::{Cause, Explanation};
 use http::HeaderValue;
 use url::Url;
 
-/// Where a redirect of `target` leads: an absolute URL without userinfo and fragment. Of a query only a mark is kept: that of
-/// the target URL may hold a token, and comes back in many redirects.
+/// Where a redirect of `target` leads: an absolute URL without userinfo and fragment. A query is replaced by `?…`:
+/// the query of the target URL may contain a token, and many redirects repeat it.
 pub(crate) fn explain(target: &Url, location: Option<&HeaderValue>) -> Explanation {
     let nowhere = Explanation::of(Cause::NoLocation);
     let Some(text) = location.and_then(|value| std::str::from_utf8(value.as_bytes()).ok()) else {
@@ -15,7 +15,7 @@ pub(crate) fn explain(target: &Url, location: Option<&HeaderValue>) -> Explanati
     if !matches!(url.scheme(), "http" | "https") || text.trim().is_empty() {
         return nowhere;
     }
-    let _ = (url.set_username(""), url.set_password(None)); // only a URL without a host refuses
+    let _ = (url.set_username(""), url.set_password(None)); // this fails only for a URL without a host
     url.set_fragment(None);
     let mut from = target.clone();
     let _ = (from.set_username(""), from.set_password(None));

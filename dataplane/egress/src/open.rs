@@ -1,4 +1,4 @@
-//! From checked addresses to one TCP connection.
+//! Opens one TCP connection to one of several checked addresses.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,17 +10,19 @@ use tokio::net::TcpStream;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
-/// Most addresses of an answer that an attempt tries. A later attempt begins with another address of a longer one.
+/// The largest number of addresses of one DNS answer that an attempt tries. With more addresses, a later attempt
+/// begins with another one.
 pub const MAX_TRIED: usize = 32;
-/// Most addresses that are tried at the same time. The one that has been silent for longest gives way to the next.
+/// The largest number of addresses that are tried at the same time. Beyond it, the address that has been silent for
+/// longest is given up for the next one.
 const MAX_AT_ONCE: usize = 8;
-/// How long an address may be silent before the next one is tried beside it (RFC 8305, section 5).
+/// How long an address may be silent before the next address is tried in parallel (RFC 8305, section 5).
 const STAGGER: Duration = Duration::from_millis(250);
 
-/// Opens a connection to the address that answers first. An address that fails at once costs no time; one that is silent
-/// delays the next by [`STAGGER`], or by less if there are many, so that all are tried before `until`.
+/// Opens a connection to the address that responds first. An address that fails immediately costs no time. A silent
+/// address delays the next one by [`STAGGER`]; by less if there are many, so that all are tried before `until`.
 ///
-/// `late`: addresses that are still looked up. `turn`: where in each family to begin.
+/// `late`: addresses that are still being looked up. `turn`: with which address of each family to begin.
 pub(crate) async fn open(
     sockets: Vec<SocketAddr>,
     late: impl Future<Output = Vec<SocketAddr>>,
@@ -43,7 +45,7 @@ pub(crate) async fn open(
             Some(ended) = tried.join_next() => match ended {
                 Ok((socket, Ok(tcp))) => {
                     let tcp: TcpStream = tcp;
-                    let _ = tcp.set_nodelay(true); // only costs speed if it fails
+                    let _ = tcp.set_nodelay(true); // a failure costs only speed
                     return Ok((tcp, socket));
                 }
                 Ok((_, Err(error))) => {
@@ -79,8 +81,8 @@ pub(crate) async fn open(
                 continue;
             }
         };
-        // `Refused` says most: the host is there. Otherwise the last failure counts, because "no route" often comes
-        // first.
+        // `Refused` says most, because the host exists. Otherwise the last failure is reported: the first error is
+        // often "no route".
         if failure != Some(FailureClass::Refused) {
             failure = Some(class);
         }
@@ -95,8 +97,8 @@ async fn connect(socket: SocketAddr) -> io::Result<TcpStream> {
     TcpStream::connect(socket).await
 }
 
-/// Alternates IPv4 and IPv6 addresses, and begins each family with another address at each turn. IPv4 comes first: many
-/// clusters have no IPv6 and drop its packets silently, while nearly every receiver has IPv4.
+/// Alternates IPv4 and IPv6 addresses, and rotates each family by `turn`. IPv4 comes first: many clusters have no
+/// IPv6 and drop its packets silently, while nearly every receiver has IPv4.
 fn in_turn(sockets: Vec<SocketAddr>, turn: usize) -> Vec<SocketAddr> {
     let (mut v4, mut v6): (Vec<_>, Vec<_>) = sockets.into_iter().partition(SocketAddr::is_ipv4);
     for family in [&mut v4, &mut v6] {

@@ -1,7 +1,8 @@
-//! Who gets a connection to a target, and who opens one.
+//! The pool of connections: which attempt gets a connection to a target, and when a connection is opened.
 //!
-//! An attempt takes an idle connection, or joins the line of its target. Whichever is ready first goes to the attempt that has waited
-//! longest: a connection that another attempt gives back, or one that was opened meanwhile. A retry takes only one that was opened.
+//! An attempt takes an idle connection, or joins the line of its target. The first attempt in line gets the next
+//! connection: one that another attempt gives back, or a new one, whichever is ready first. A retry takes only a new
+//! connection.
 //!
 //! - Openings are tasks of their own, so that an attempt never waits for its own handshake while a connection is free. An opening
 //!   costs as much CPU as seven POSTs, so at most [`OPENINGS`] run at a time. A line whose attempts have waited for [`LONGEST_WAIT`] may
@@ -40,10 +41,10 @@ use self::state::State;
 use crate::connection::Connection;
 use crate::target::Target;
 
-/// How many connections to a target are opened at a time while attempts have not waited for [`LONGEST_WAIT`].
+/// The limit of openings per target at a time, while attempts have not waited for [`LONGEST_WAIT`].
 pub const OPENINGS: usize = 4;
-/// How long an attempt waits before its line opens more connections: its receiver may be far away, so that an opening takes long and
-/// no CPU, or it may not respond.
+/// How long an attempt waits before its line opens more connections. Then the receiver may be far away, so that an
+/// opening takes long but no CPU, or it may not respond.
 pub const LONGEST_WAIT: Duration = Duration::from_millis(100);
 /// An opening that takes longer finds a receiver without a free worker, unless the receiver is far away.
 pub const STARVING: Duration = Duration::from_millis(500);
@@ -52,15 +53,15 @@ pub const FAR: u32 = 3;
 /// Age from which a connection is closed after an answer, instead of handed on or kept.
 pub const OLDEST: Duration = Duration::from_secs(3);
 
-/// Why an attempt has no connection, and how far its opening came.
+/// Why an attempt has no connection, with the report of its opening.
 pub(crate) type Unopened = (FailureClass, Report);
-/// The end of an opening: the connection, and how long its phases took.
+/// The result of an opening: the connection, and how long its phases took.
 pub(crate) type Opened = Result<(Connection, Report), Unopened>;
 
-/// How many connections to receivers there are, and how many attempts wait for one, at one moment.
+/// The numbers of connections to receivers and of attempts that wait for one, at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Connections {
-    /// Connections that an attempt uses.
+    /// Connections that attempts use.
     pub in_use: usize,
     /// Connections that are kept for the next attempt.
     pub idle: usize,
@@ -76,7 +77,7 @@ pub struct Connections {
     pub reused: u64,
 }
 
-/// Connections to receivers, and the attempts that wait for one. Clones share them.
+/// The connections to receivers, and the attempts that wait for a connection. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Pool(Arc<Shared>);
 
@@ -90,14 +91,14 @@ struct Shared {
 /// A connection in use. Dropping it closes the connection.
 pub(crate) struct Borrowed {
     pub(crate) connection: Connection,
-    /// How long the phases of opening it took; `None`: an earlier attempt used it.
+    /// How long the phases of the opening took; `None`: an earlier attempt used the connection.
     pub(crate) opened: Option<Report>,
-    /// Its opening took longer than [`STARVING`].
+    /// Whether the opening took longer than [`STARVING`].
     starved: bool,
     seat: Seat,
 }
 
-/// Counts a connection as in use.
+/// Counts a connection as in use, until it is dropped.
 struct Seat {
     pool: Pool,
     target: Arc<Target>,
@@ -113,8 +114,9 @@ impl Drop for Seat {
 }
 
 impl Borrowed {
-    /// Ends the use after an answer: the connection goes to the attempt that waits first, or becomes idle. It is closed if it can't
-    /// take another request, if `is_whole` is false (the answer was not read to its end), or if its worker is or may be needed elsewhere.
+    /// Ends the use after a response: the connection goes to the first attempt in line, or becomes idle. It is closed
+    /// if it can't take another request, if `is_whole` is false (the response was not read to its end), or if another
+    /// opening needs or may need its worker.
     pub(crate) fn give_back(mut self, is_whole: bool) {
         let (pool, target) = (self.seat.pool.clone(), Arc::clone(&self.seat.target));
         let is_reusable = is_whole && self.connection.exchange.is_reusable();
@@ -149,7 +151,7 @@ struct Opening {
     pool: Pool,
     target: Arc<Target>,
     since: Instant,
-    /// It has taken longer than [`STARVING`].
+    /// Whether it has taken longer than [`STARVING`].
     starves: bool,
 }
 
@@ -163,8 +165,9 @@ impl Drop for Opening {
 }
 
 impl Opening {
-    /// Makes room for an opening that takes long: closes the connections to its receiver that no attempt has used meanwhile. Returns
-    /// false if no attempt waits for it, so that it can be given up; then all idle connections to its receiver are closed.
+    /// Makes room for an opening that takes long: closes connections to its receiver that were idle for
+    /// [`LONGEST_WAIT`]. Returns false if no attempt waits for the opening, so that the caller gives it up; then all
+    /// idle connections to its receiver are closed.
     fn continues(&mut self) -> bool {
         let took = self.since.elapsed();
         let mut state = self.pool.lock();
@@ -214,7 +217,7 @@ impl Opening {
                 pool.0.opened.fetch_add(1, Ordering::Relaxed);
                 let (starved, seat) =
                     (self.starves, Seat { pool: pool.clone(), target: Arc::clone(&target) });
-                // It no longer counts as being opened when the next one may be.
+                // The opening must not count any more when the next one is decided about.
                 drop(self);
                 pool.hand_over(&target, Borrowed { connection, opened: Some(report), starved, seat });
             }
@@ -228,7 +231,7 @@ impl Opening {
                     line.first(true)
                 });
                 if let Some(fails) = fails {
-                    let _ = fails.send(Err((class, report))); // it has just ended by itself
+                    let _ = fails.send(Err((class, report))); // the attempt may have ended meanwhile
                 }
             }
         }
@@ -236,10 +239,11 @@ impl Opening {
 }
 
 impl Pool {
-    /// Returns an open connection to `target`. Waits for one until `until` at the latest. `open` opens one, in a task of its own.
+    /// Returns an open connection to `target`, at the latest at `until`. `open` opens one; each call runs in a task of its own.
     ///
-    /// With `afresh` it takes none that another attempt has used: a receiver that closes connections without notice may have failed
-    /// the attempt before. It closes an idle one instead, whose place at the receiver the new one needs.
+    /// With `afresh`, it takes no connection that another attempt has used: a receiver that closes connections
+    /// without notice may have failed the attempt before. Instead it closes an idle connection, because the new one
+    /// needs its worker.
     ///
     /// # Errors
     ///
@@ -279,7 +283,7 @@ impl Pool {
                 }
             };
             match given {
-                // The receiver closed it before this attempt woke.
+                // The receiver may have closed the connection before this attempt woke; then the attempt joins the line again.
                 Ok(mut borrowed) => {
                     if borrowed.opened.is_some() || borrowed.connection.is_open() {
                         return Ok(self.counted(borrowed));
@@ -290,7 +294,7 @@ impl Pool {
         }
     }
 
-    /// Counts the connection of an attempt if it was open before.
+    /// Counts the connection as reused if an earlier attempt used it.
     fn counted(&self, borrowed: Borrowed) -> Borrowed {
         if borrowed.opened.is_none() {
             self.0.reused.fetch_add(1, Ordering::Relaxed);
@@ -298,7 +302,7 @@ impl Pool {
         borrowed
     }
 
-    /// Returns an idle connection, or a place in line.
+    /// Returns an idle connection, or a place in the line.
     fn join(&self, target: &Arc<Target>, afresh: bool) -> Result<Borrowed, Waiting> {
         loop {
             let mut state = self.lock();
@@ -316,7 +320,7 @@ impl Pool {
             });
             drop(state);
             let seat = Seat { pool: self.clone(), target: Arc::clone(target) };
-            // Asks the system, which needs time, but not the lock.
+            // Asking the system needs time, but not the lock.
             if let Some(connection) = idle.and_then(|mut idle| idle.is_open().then_some(idle)) {
                 return Ok(Borrowed { connection, opened: None, starved: false, seat });
             }
@@ -341,9 +345,9 @@ impl Pool {
         }
     }
 
-    /// Gives a connection to the attempt that waits first. If none waits, keeps it. Closes it if its place at the receiver is needed:
-    /// by retries, if only they wait and it was used before, or by others, who may starve if it did or one does, or if an opening was
-    /// given up.
+    /// Gives a connection to the first attempt in line that takes it. Without such an attempt, it keeps the
+    /// connection as idle. But it closes the connection if an opening may need its worker: if attempts (retries)
+    /// still wait, if an opening starves or was given up, or if the opening of this connection starved.
     fn hand_over(&self, target: &Arc<Target>, mut borrowed: Borrowed) {
         let is_new = borrowed.opened.is_some();
         loop {
@@ -364,7 +368,7 @@ impl Pool {
             };
             drop(state);
             match first.send(Ok(borrowed)) {
-                Err(Ok(back)) => borrowed = back, // that attempt has just ended
+                Err(Ok(back)) => borrowed = back, // that attempt has ended meanwhile
                 Ok(()) | Err(Err(_)) => return,
             }
         }
@@ -381,7 +385,7 @@ impl Pool {
         }
     }
 
-    /// Closes idle connections when they expire, until there is none.
+    /// Closes idle connections when they expire. Ends when no connection is idle.
     async fn close_idle(self) {
         loop {
             let next = {
@@ -402,7 +406,7 @@ impl Pool {
         self.keep(self.lock(), target, connection);
     }
 
-    /// How many connections there are, and how many attempts wait.
+    /// The numbers of connections and of waiting attempts.
     pub(crate) fn connections(&self) -> Connections {
         let Shared { opened, reused, .. } = &*self.0;
         let (opened, reused) = (opened.load(Ordering::Relaxed), reused.load(Ordering::Relaxed));

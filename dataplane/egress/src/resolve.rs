@@ -1,4 +1,4 @@
-//! How a name becomes addresses. Whether they may be reached is decided in `connector`.
+//! Resolves names to addresses. `connector` decides whether an address may be reached.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -21,7 +21,7 @@ use tokio::time::timeout;
 /// What [`Resolve::lookup`] returns: boxed, so that a [`Sender`](crate::Sender) needs no type parameter.
 pub type Resolving<'a> = Pin<Box<dyn Future<Output = Result<Found, ResolveError>> + Send + 'a>>;
 
-/// The addresses of the other family that have not come yet. None of them, if they do not come in time.
+/// The addresses of the other family, which have not arrived yet. Empty if they do not arrive in time.
 pub type Late = Pin<Box<dyn Future<Output = Vec<IpAddr>> + Send>>;
 
 /// Resolves names. Called once per connection, and never for an IP literal.
@@ -34,7 +34,7 @@ pub trait Resolve: Send + Sync + 'static {
 pub struct Found {
     /// The addresses that came first.
     pub addresses: Vec<IpAddr>,
-    /// The lookup of the other family, if the name servers have not answered it yet.
+    /// The lookup of the other family, if no name server has answered it yet.
     pub late: Option<Late>,
 }
 
@@ -65,13 +65,13 @@ impl<R: Resolve + ?Sized> Resolve for Arc<R> {
 pub struct SystemDns {
     resolver: TokioResolver,
     hosts: Hosts,
-    /// The domains to append to a name that does not resolve as it stands.
+    /// The search domains, which are appended to a name that does not resolve as it is.
     search: Vec<Name>,
-    /// Whether to ask for IPv6 addresses: not with `options no-aaaa`.
+    /// Whether to ask for IPv6 addresses. `options no-aaaa` switches this off.
     ipv6: bool,
 }
 
-/// Why a query for the addresses of one family has none.
+/// Why a query for the addresses of one family returned none.
 enum NoAddress {
     /// No name server knows the name, or the name has addresses of the other family only.
     Failed,
@@ -90,27 +90,28 @@ impl From<NoAddress> for ResolveError {
 }
 
 impl SystemDns {
-    /// Timeout of one query. A query that got lost is repeated well within the 5 s that an attempt has for DNS.
+    /// The timeout of one query. A lost query is repeated well within the 5 s that an attempt has for DNS.
     const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
-    /// Longest time that an answer is cached, whatever the TTL of the record. Retries are at least a minute apart, and each
-    /// should see a receiver that has moved or a record that was fixed.
+    /// The longest time for which an answer is cached, whatever the TTL of the record. Retries are at least a minute
+    /// apart. Each should notice that a receiver has moved or a record was fixed.
     const LONGEST_CACHED: Duration = Duration::from_secs(30);
-    /// How long addresses wait for those of the other family (RFC 8305, section 3). Some firewalls and name servers drop
-    /// queries for one of the families.
+    /// How long the addresses of the first family wait for the other family (RFC 8305, section 3). Some firewalls and
+    /// name servers drop queries for one of the families.
     const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
     /// How long IPv6 addresses count after that: while the IPv4 addresses are tried, or after an NXDOMAIN, because some name servers
     /// give it for the family that a name does not have. IPv4 addresses count for as long as their queries take, since nearly every
     /// receiver has some, and many clusters have no way to an IPv6 address.
     const LATE_IPV6: Duration = Duration::from_secs(1);
 
-    /// Without a usable `/etc/resolv.conf` it asks a name server on this machine, as the C library does.
+    /// The system's configuration. Without a usable `/etc/resolv.conf`, a name server on this machine is asked, as in
+    /// the C library.
     pub fn new() -> Self {
         let file = std::fs::read("/etc/resolv.conf").unwrap_or_default();
         let hosts = Hosts::from_system().unwrap_or_default();
         Self::with(&file, hosts, |_| {})
     }
 
-    /// `file`: a `resolv.conf`; `adapt` changes the name servers that it names.
+    /// `file` is the text of a `resolv.conf`. `adapt` changes each of its name servers.
     pub(crate) fn with(file: &[u8], hosts: Hosts, adapt: impl Fn(&mut NameServerConfig)) -> Self {
         let (domain, search, mut servers, mut options) = match parse_resolv_conf(file) {
             Ok((config, options)) => {
@@ -138,9 +139,9 @@ impl SystemDns {
         Self { resolver, hosts, search, ipv6 }
     }
 
-    /// The full names that `name` may stand for. Targets are full names: with the `ndots:5` of Kubernetes each would first be
-    /// tried in every search domain. So the name itself comes first, and the search domains (`receiver.team.svc`) only
-    /// count if it fails.
+    /// The full names that `name` may stand for. The name itself comes first, and the search domains
+    /// (`receiver.team.svc`) only count if it fails. Targets are full names: by the rule `ndots:5` of Kubernetes,
+    /// each would first be tried in every search domain.
     fn candidates(&self, name: &str) -> Vec<Name> {
         let Ok(name) = name.into_name() else { return Vec::new() };
         let mut full = name.clone();
@@ -207,8 +208,8 @@ impl SystemDns {
         }
     }
 
-    /// The addresses in `/etc/hosts`. If there is one, no name server is asked, not for the other family either: who writes a
-    /// name there decides where it leads, as in the C library.
+    /// The addresses in `/etc/hosts`. If it has one, no name server is asked, not even for the other family. So the
+    /// author of the file decides where a name leads, as in the C library.
     fn known_to_hosts(&self, name: &Name) -> Vec<IpAddr> {
         let family = |family| self.hosts.lookup_static_host(&Query::query(name.clone(), family));
         [RecordType::A, RecordType::AAAA]
@@ -219,7 +220,7 @@ impl SystemDns {
     }
 }
 
-/// Asks the name servers for the addresses of one family; never an empty list.
+/// Asks the name servers for the addresses of one family. The list is never empty.
 async fn query(resolver: TokioResolver, name: Name, family: RecordType) -> Result<Vec<IpAddr>, NoAddress> {
     match resolver.lookup(name, family).await {
         Ok(lookup) => Some(addresses(&lookup)).filter(|found| !found.is_empty()).ok_or(NoAddress::Failed),
@@ -243,7 +244,7 @@ impl Resolve for SystemDns {
     fn lookup<'a>(&'a self, name: &'a str) -> Resolving<'a> {
         Box::pin(async move {
             if is_localhost(name) {
-                // Name servers are never asked for it (RFC 6761).
+                // Name servers are never asked for `localhost` (RFC 6761).
                 return Ok(LOCALHOST.to_vec().into());
             }
             self.find(name).await
@@ -254,13 +255,13 @@ impl Resolve for SystemDns {
 /// The addresses of `localhost`.
 pub(crate) const LOCALHOST: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
-/// Whether `name` is this machine, whatever name servers say (RFC 6761).
+/// Whether `name` is a name of this machine, whatever name servers say (RFC 6761).
 pub(crate) fn is_localhost(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
     name.rsplit('.').next().is_some_and(|label| label.eq_ignore_ascii_case("localhost"))
 }
 
-/// Fixed answers, for tests. A name can have another answer each time, as a rebinding name has.
+/// Fixed answers, for tests. A name can have a different answer each time, as with DNS rebinding.
 #[derive(Debug, Default)]
 pub struct FixedDns {
     answers: Mutex<HashMap<String, VecDeque<Vec<IpAddr>>>>,
@@ -268,7 +269,7 @@ pub struct FixedDns {
 }
 
 impl FixedDns {
-    /// Knows no name.
+    /// A resolver without names.
     pub fn new() -> Self {
         Self::default()
     }

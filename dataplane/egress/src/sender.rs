@@ -38,19 +38,20 @@ struct Shared {
 pub struct Post<'a> {
     /// The target URL; must be `https`. Userinfo and fragment are not sent.
     pub url: &'a Url,
-    /// The certificates to trust.
+    /// The certificate authorities to trust.
     pub trust: &'a Trust,
-    /// Sent as they are, except `Host`, `Content-Length`, `Accept`, `Accept-Encoding` and `User-Agent`, which the sender sets.
+    /// The headers. They are sent as they are, except `Host`, `Content-Length`, `Accept`, `Accept-Encoding` and
+    /// `User-Agent`, which the sender sets.
     pub headers: HeaderMap,
-    /// Sent unchanged.
+    /// The body, which is sent unchanged.
     pub body: Bytes,
-    /// Takes no connection that another attempt has used. Set for retries: a receiver that closes connections without notice
-    /// may have failed the attempt before.
+    /// Whether to use only a connection that no other attempt has used. Set for retries: a receiver that closes
+    /// connections without notice may have failed the attempt before.
     pub afresh: bool,
 }
 
 impl Sender {
-    /// `attempt_timeout` covers a whole attempt, from the DNS lookup to the last byte read of the answer; production
+    /// `attempt_timeout` covers a whole attempt, from the DNS lookup to the last byte read of the response; production
     /// uses [`ATTEMPT_TIMEOUT`](docket_domain::delivery::ATTEMPT_TIMEOUT). DNS, connecting and TLS have 5 s each, or a
     /// third of `attempt_timeout` if that is less.
     pub fn new(policy: EgressPolicy, dns: impl Resolve, attempt_timeout: Duration) -> Self {
@@ -58,7 +59,7 @@ impl Sender {
         Self(Arc::new(Shared { connector, pool: Pool::default(), attempt_timeout }))
     }
 
-    /// How many connections to receivers there are, and how many attempts wait for one.
+    /// The numbers of connections to receivers and of attempts that wait for one.
     pub fn connections(&self) -> Connections {
         self.0.pool.connections()
     }
@@ -98,7 +99,7 @@ impl Shared {
         verdict
     }
 
-    /// Sends the request, on a kept or a new connection, and waits for the headers of the answer.
+    /// Sends the request, on a kept or a new connection, and waits for the headers of the response.
     async fn exchange(
         &self,
         target: &Arc<Target>,
@@ -122,8 +123,8 @@ impl Shared {
             match phase(Phase::FirstByte, deadline, &mut report.times.first_byte, sent).await {
                 Ok(response) => return Ok((borrowed, response)),
                 // The receiver had closed the kept connection. Nothing was written, so the next request is still the
-                // first POST of this attempt. A request written in part is never sent again: the receiver might act
-                // on both, and the second POST would be an uncounted attempt.
+                // first POST of this attempt. A request that was written in part is never sent again: the receiver
+                // might act on both, and the second POST would be an attempt that no one counts.
                 Err(Unanswered::NotSent(back, ..)) if !is_new => {
                     request = *back;
                     *report = Report::default();
@@ -137,7 +138,7 @@ impl Shared {
         }
     }
 
-    /// Opens a connection each time that the pool calls it, whichever attempts wait then.
+    /// Returns the function with which the pool opens a connection, for whichever attempt waits first by then.
     fn opening(
         &self,
         target: &Arc<Target>,
@@ -158,7 +159,7 @@ impl Shared {
     }
 }
 
-/// One opening: boxed, because it is large and most attempts need none.
+/// One opening. It is boxed because it is large, and most attempts need none.
 type OpeningConnection = Pin<Box<dyn Future<Output = Opened> + Send>>;
 
 /// An origin-form request (`POST /path?query`). The parts of the URL are ASCII here, so the conversions fail only for a
@@ -189,7 +190,7 @@ impl fmt::Debug for Sender {
     }
 }
 
-/// Names the host only: paths, headers and bodies hold secrets and legal content.
+/// Shows only the host: paths, headers and bodies contain secrets and legal content.
 impl fmt::Debug for Post<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Post").field("host", &self.url.host_str()).finish_non_exhaustive()
@@ -214,8 +215,8 @@ mod tests {
         let (mut kept, theirs) = connection().await;
         drop(theirs);
         closed(&mut kept).await;
-        tokio::task::yield_now().await; // now the runtime notices as well
-        // The close arrives after the pool has looked: it looks at a socket that is still open.
+        tokio::task::yield_now().await; // now the runtime notices the close as well
+        // Simulates a close that arrives after the pool's check: the pool checks a socket that is still open.
         let (open, _theirs) = connection().await;
         kept.socket = open.socket.try_clone().expect("a descriptor");
         sender.0.pool.keep_idle(&target, kept);
@@ -227,7 +228,8 @@ mod tests {
         assert!(report.remote.is_none() && report.times.dns.is_none() && report.times.first_byte.is_none());
     }
 
-    /// Its attempt has got another one. Until it is used, the tickets that follow the handshake are unread.
+    /// A new connection becomes idle if its attempt got another one. The tickets that follow the handshake are unread
+    /// until it is used.
     #[tokio::test]
     async fn connection_that_no_attempt_has_used_serves_the_next_one() {
         let receiver = Receiver::answering(OK).await;
@@ -236,9 +238,9 @@ mod tests {
         let (mut connection, _) =
             sender.0.opening(&target, &trust)().await.map_err(|(class, _)| class).expect("one");
         while connection.socket.peek(&mut [0]).is_err() {
-            tokio::time::sleep(Duration::from_millis(1)).await; // tickets
+            tokio::time::sleep(Duration::from_millis(1)).await; // until the tickets arrive
         }
-        // Until the runtime has noticed them as well, they could be a close.
+        // Until the runtime has read the tickets, they could be a close.
         while !connection.is_open() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

@@ -1,7 +1,7 @@
-//! What a receiver shows in a TLS handshake: rustls' errors do not hold it, and the cause of a failure depends on it.
+//! What a receiver shows in a TLS handshake. The cause of a failure depends on it, and rustls' errors do not contain it.
 //!
-//! rustls asks a verifier about the receiver's certificates, and a resolver for a client certificate, within the poll of the
-//! handshake. Both only note what they see, for the task of the handshake. rustls' own verifier decides.
+//! rustls calls a verifier for the receiver's certificates, and a resolver for a client certificate, while the
+//! handshake is polled. Both only note what they see, for the task of the handshake. rustls' own verifier decides.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -16,32 +16,33 @@ use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use webpki::EndEntityCert;
 
-/// Names of a certificate that are kept.
+/// The number of a certificate's names that are kept.
 pub(crate) const MAX_NAMES: usize = 5;
-/// Certificates of a chain that are looked at.
+/// The number of a chain's certificates that are read.
 const MAX_CHAIN: usize = 10;
 
 tokio::task_local! {
     static SHOWN: RefCell<Shown>;
 }
 
-/// What the receiver showed.
+/// What the receiver showed in a handshake.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Shown {
-    /// Where the chain that it sent ends; `None`: it sent none that can be read.
+    /// Where the receiver's chain of certificates ends; `None`: it sent no certificate that can be read.
     pub(crate) end: Option<End>,
-    /// The first DNS names of its certificate.
+    /// The first DNS names of the receiver's certificate.
     pub(crate) names: Vec<String>,
-    /// Its certificate, in DER.
+    /// The receiver's certificate, in DER.
     pub(crate) own: Vec<u8>,
-    /// Whether its certificate is trusted, and what it signed with its own key in the handshake does not fit.
+    /// Whether the receiver's certificate is trusted, but its signature in the handshake does not fit the certificate's key.
     pub(crate) signs_wrongly: bool,
-    /// Whether it asked for a client certificate.
+    /// Whether the receiver asked for a client certificate.
     pub(crate) wants_certificate: bool,
 }
 
 impl Shown {
-    /// Whether its own certificate has this time. rustls does not say whose time it complains of.
+    /// Whether the receiver's own certificate contains this time. rustls does not say which certificate of the chain
+    /// has expired.
     pub(crate) fn has_time(&self, time: Timestamp) -> bool {
         let ways = ["%y%m%d%H%M%SZ", "%Y%m%d%H%M%SZ"].map(|way| time.strftime(way).to_string());
         ways.iter().any(|way| self.own.windows(way.len()).any(|part| part == way.as_bytes()))
@@ -53,13 +54,13 @@ impl Shown {
 pub(crate) enum End {
     /// The receiver's own certificate is its issuer.
     SelfSigned,
-    /// At a certificate that is its own issuer.
+    /// The chain ends at a certificate that is its own issuer.
     Root,
-    /// At one whose issuer was not sent.
+    /// The chain ends at a certificate whose issuer the receiver did not send.
     NotSent,
 }
 
-/// Does the work of a handshake. Returns with its result what the receiver showed meanwhile.
+/// Runs a handshake. Returns its result, and what the receiver showed.
 pub(crate) async fn watch<T>(handshake: impl Future<Output = T>) -> (T, Shown) {
     let work = async move {
         let result = handshake.await;
@@ -68,12 +69,12 @@ pub(crate) async fn watch<T>(handshake: impl Future<Output = T>) -> (T, Shown) {
     SHOWN.scope(RefCell::default(), work).await
 }
 
-/// Changes what is known of the handshake under way. A client of another kind, without [`watch`], notes nothing.
+/// Changes the notes about the current handshake. Outside of [`watch`], for a client of another kind, it does nothing.
 fn note(change: impl FnOnce(&mut Shown)) {
     let _ = SHOWN.try_with(|shown| change(&mut shown.borrow_mut()));
 }
 
-/// Follows the issuers through a chain.
+/// Follows the issuers through a chain to its end.
 fn end(chain: &[CertificateDer<'_>]) -> Option<End> {
     let read: Vec<EndEntityCert<'_>> =
         chain.iter().take(MAX_CHAIN).filter_map(|der| EndEntityCert::try_from(der).ok()).collect();
@@ -87,7 +88,7 @@ fn end(chain: &[CertificateDer<'_>]) -> Option<End> {
             None => return Some(End::NotSent),
         }
     }
-    Some(End::Root) // a circle of issuers
+    Some(End::Root) // the issuers form a circle
 }
 
 fn names(certificate: &CertificateDer<'_>) -> Vec<String> {
@@ -95,7 +96,7 @@ fn names(certificate: &CertificateDer<'_>) -> Vec<String> {
     read.valid_dns_names().take(MAX_NAMES).map(str::to_owned).collect()
 }
 
-/// rustls' verifier for these roots. Without roots every certificate is of an unknown issuer.
+/// rustls' verifier for the given roots. Without roots, every certificate has an unknown issuer.
 #[derive(Debug)]
 pub(crate) struct Verifier {
     webpki: Option<Arc<WebPkiServerVerifier>>,
@@ -160,12 +161,12 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Notes a signature in the handshake that does not fit.
+/// Notes a signature of the handshake that does not fit.
 fn noted(verified: Result<HandshakeSignatureValid, Error>) -> Result<HandshakeSignatureValid, Error> {
     verified.inspect_err(|_| note(|shown| shown.signs_wrongly = true))
 }
 
-/// Has no client certificate.
+/// Offers no client certificate, and notes that the receiver asked for one.
 #[derive(Debug)]
 pub(crate) struct NoClientCertificate;
 

@@ -1,4 +1,4 @@
-//! Where a POST goes and which certificates it trusts.
+//! The target of a POST: its URL and the certificates that it trusts.
 
 use std::net::IpAddr;
 
@@ -8,8 +8,8 @@ use url::{Host, Position, Url};
 
 use crate::trust::Trust;
 
-/// The URL of a POST and the certificates that it trusts. POSTs with equal targets may share a connection. Others on the same host have
-/// their own, so that an endpoint that hangs does not take theirs.
+/// The URL of a POST and the certificates that it trusts. POSTs with equal targets share connections. Different
+/// targets on the same host do not, so that an endpoint that hangs does not use up the connections of others.
 #[derive(PartialEq, Eq, Hash)]
 pub(crate) struct Target {
     pub(crate) receiver: Receiver,
@@ -25,11 +25,11 @@ pub(crate) struct Receiver {
 }
 
 impl Target {
-    /// The `url` crate has already turned `0177.1`, `2130706433`, `０x7f.1` and `127.0.0.1.` into the address they
-    /// mean, or refused them, so an IP literal cannot pass here as a name.
+    /// The target of a POST to `url`. The `url` crate has already turned `0177.1`, `2130706433`, `０x7f.1` and
+    /// `127.0.0.1.` into the address that they mean, or refused them. So an IP literal can't pass here as a name.
     pub(crate) fn of(url: &Url, trust: &Trust) -> Result<Self, FailureClass> {
         if url.scheme() != "https" {
-            return Err(FailureClass::TlsOther); // never in the clear, even if configuration let the URL through
+            return Err(FailureClass::TlsOther); // never without TLS, even if the configuration allows the URL
         }
         let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
             return Err(FailureClass::Dns);
@@ -38,7 +38,7 @@ impl Target {
         Ok(Self { receiver: Receiver { host: host.to_owned(), port }, path, trust: trust.id })
     }
 
-    /// The name that the certificate must be for: the URL's host, not the address that it resolved to.
+    /// The name that the certificate must be for: the URL's host, not its resolved address.
     pub(crate) fn server_name(&self) -> Result<ServerName<'static>, FailureClass> {
         match &self.receiver.host {
             Host::Domain(name) => {

@@ -1,4 +1,4 @@
-//! Which certificates of receivers are trusted.
+//! The certificate authorities that a POST trusts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,17 +14,17 @@ use crate::shown::{NoClientCertificate, Verifier};
 
 /// The certificate authorities that a receiver's certificate may come from. Verification cannot be switched off.
 ///
-/// Create one per webhook configuration and keep it: it remembers TLS sessions, and open connections are shared only
-/// between POSTs with the same `Trust`. A clone is the same `Trust`, and so is one of an equal bundle: ten thousand webhooks
-/// with the CA of their platform have one.
+/// Create one per webhook configuration and keep it: it remembers TLS sessions, and only POSTs with the same `Trust`
+/// share open connections. Clones are the same `Trust`, and so are trusts of equal bundles: ten thousand webhooks
+/// with the CA of their platform share one.
 #[derive(Clone)]
 pub struct Trust {
     pub(crate) config: Arc<ClientConfig>,
-    /// Identifies the trust in the pool. The pointer of `config` would not do: the allocator reuses addresses.
+    /// The id of the trust in the pool. The pointer of `config` can't be the id, because the allocator reuses addresses.
     pub(crate) id: u64,
 }
 
-/// A trust as long as it is used somewhere, with its id.
+/// A trust with its id. It exists as long as a webhook uses it.
 type Kept = (Weak<ClientConfig>, u64);
 
 impl Trust {
@@ -35,9 +35,9 @@ impl Trust {
         PUBLIC.clone()
     }
 
-    /// Trusts the authorities in `bundle` *instead of* the public ones. `caBundle` means this everywhere in Kubernetes, and
-    /// it is stricter: no public authority can vouch for a receiver with a private CA. For both, put both in the
-    /// bundle, which is in PEM as [`pem`] reads it.
+    /// Trusts the authorities in `bundle` *instead of* the public ones. `caBundle` means this everywhere in
+    /// Kubernetes. It is also stricter: no public authority can vouch for a receiver with a private CA. To trust
+    /// both, put both into the bundle, which is in PEM as [`pem`] reads it.
     pub fn with_bundle(bundle: impl AsRef<[u8]>) -> Result<Self, BadBundle> {
         static BUNDLES: Mutex<BTreeMap<[u8; 32], Kept>> = Mutex::new(BTreeMap::new());
         let bundle = bundle.as_ref();
@@ -58,7 +58,7 @@ impl Trust {
         Ok(Self::of(roots))
     }
 
-    /// The settings of rustls, for an ordinary HTTP client that shall trust the same authorities.
+    /// The settings of rustls, for an ordinary HTTP client that must trust the same authorities.
     pub fn tls(&self) -> ClientConfig {
         ClientConfig::clone(&self.config)
     }
@@ -75,7 +75,7 @@ impl Trust {
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("ring has cipher suites for TLS 1.2 and 1.3")
-            .dangerous() // is rustls' own verifier, and a note of what it saw
+            .dangerous() // the verifier is rustls' own, and notes what it sees
             .with_custom_certificate_verifier(verifier)
             .with_client_cert_resolver(Arc::new(NoClientCertificate));
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -118,7 +118,7 @@ mod tests {
         assert!(Trust::with_bundle(&wide).is_ok(), "UTF-16, as PowerShell writes it");
     }
 
-    /// What `openssl x509 -trustout` writes.
+    /// The text that `openssl x509 -trustout` writes.
     fn trusted(pem: &str) -> String {
         use std::io::Write;
         use std::process::{Command, Stdio};

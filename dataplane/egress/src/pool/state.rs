@@ -1,4 +1,4 @@
-//! What the pool knows of receivers, of the lines at them, and of idle connections.
+//! The state of the pool: receivers, the lines of their targets, and idle connections.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -14,22 +14,22 @@ use crate::connection::Connection;
 use crate::kept::Kept;
 use crate::target::{Receiver, Target};
 
-/// What an attempt gets in the end.
+/// Sends an attempt its connection, or why there is none.
 type Give = oneshot::Sender<Result<Borrowed, Unopened>>;
 
 #[derive(Default)]
 pub(super) struct State {
     pub(super) idle: Kept<Connection>,
-    /// A task closes idle connections when they expire.
+    /// Whether a task runs that closes idle connections when they expire.
     pub(super) has_closer: bool,
-    /// The receivers that have an attempt or an opening.
+    /// The receivers that have a connection in use, an opening or a waiting attempt, with their targets.
     receivers: HashMap<Receiver, (Busy, HashMap<Arc<Target>, Line>)>,
-    /// Over all receivers.
+    /// The sums over all receivers.
     totals: Totals,
     next_ticket: u64,
 }
 
-/// How many connections there are that are not idle, and how many attempts wait.
+/// The numbers of connections in use and of openings, and of waiting attempts.
 #[derive(Clone, Copy, Default)]
 struct Totals {
     in_use: usize,
@@ -39,7 +39,7 @@ struct Totals {
 }
 
 impl Totals {
-    /// What changes when a line changes.
+    /// The part of the totals that a change of this line can change.
     fn of(busy: &Busy, line: &Line) -> Self {
         let (in_use, starving) = (busy.in_use, busy.starving);
         Self { in_use, opening: line.opening, starving, waiting: line.waiting.len() }
@@ -56,11 +56,11 @@ impl Totals {
 /// How busy a receiver is, over all its URLs.
 #[derive(Default)]
 pub(super) struct Busy {
-    /// Connections in use.
+    /// The number of connections in use.
     pub(super) in_use: usize,
-    /// Openings that take longer than [`STARVING`](super::STARVING).
+    /// The number of openings that have taken longer than [`STARVING`](super::STARVING).
     pub(super) starving: usize,
-    /// An opening was given up, and none has succeeded since without starving.
+    /// Whether an opening was given up, and no opening has succeeded since without starving.
     pub(super) gave_up: bool,
     /// The least time that opening one of its connections took, of those that were in use.
     pub(super) quickest: Option<Duration>,
@@ -68,14 +68,14 @@ pub(super) struct Busy {
     pub(super) answered_at: Option<Instant>,
 }
 
-/// The attempts at a target.
+/// The attempts and openings of one target.
 #[derive(Default)]
 pub(super) struct Line {
-    /// Openings under way.
+    /// The number of openings under way.
     pub(super) opening: usize,
-    /// Openings in a row that succeeded without starving.
+    /// The number of openings in a row that succeeded without starving.
     pub(super) opened: usize,
-    /// Connections in use.
+    /// The number of connections in use.
     pub(super) in_use: usize,
     /// Of the last opening, if it failed and no attempt with it.
     pub(super) failed: Option<FailureClass>,
@@ -85,7 +85,7 @@ pub(super) struct Line {
 
 /// An attempt that waits.
 pub(super) struct Waiter {
-    /// It takes no connection that another attempt has used.
+    /// Whether the attempt takes only a new connection.
     afresh: bool,
     give: Give,
 }
@@ -110,8 +110,9 @@ impl Busy {
 
 impl Line {
     /// Whether the line may open one more connection. `has_waited`: an attempt has waited for
-    /// [`LONGEST_WAIT`](super::LONGEST_WAIT). Then it may open one for each attempt if none is in use, and else as many as are in use
-    /// or were opened without trouble: a receiver without keep-alive needs one for each POST.
+    /// [`LONGEST_WAIT`](super::LONGEST_WAIT). If it has and no connection is in use, the line may open one for each
+    /// attempt. If connections are in use, it may open as many as are in use or as were opened in a row without
+    /// starving: a receiver without keep-alive needs one for each POST.
     pub(super) fn may_open(&self, has_waited: bool) -> bool {
         let most = match (has_waited, self.in_use) {
             (false, _) => OPENINGS,
@@ -121,7 +122,8 @@ impl Line {
         self.opening < self.waiting.len().min(most)
     }
 
-    /// Takes the attempt out of the line that has waited longest, of those that take a connection that is new or was used.
+    /// Takes the attempt out of the line that has waited longest and takes this connection. `is_new`: no attempt has
+    /// used the connection.
     pub(super) fn first(&mut self, is_new: bool) -> Option<Give> {
         let (&ticket, _) = self.waiting.iter().find(|(_, waiter)| is_new || !waiter.afresh)?;
         self.waiting.remove(&ticket).map(|waiter| waiter.give)
@@ -133,7 +135,7 @@ impl Line {
 }
 
 impl State {
-    /// Changes the line of a target, and what is known of its receiver. Forgets either once nothing is left there.
+    /// Changes the line of a target and the state of its receiver. Removes each of them when it is empty.
     pub(super) fn change<T>(
         &mut self,
         target: &Arc<Target>,
@@ -158,13 +160,13 @@ impl State {
         changed
     }
 
-    /// Whether nothing is left anywhere.
+    /// Whether no receiver has a connection in use, an opening or a waiting attempt.
     #[cfg(test)]
     pub(super) fn is_quiet(&self) -> bool {
         self.receivers.is_empty()
     }
 
-    /// How many connections there are, and how many attempts wait.
+    /// The numbers of connections and of waiting attempts.
     pub(super) fn connections(&self) -> Connections {
         let Totals { in_use, opening, starving, waiting } = self.totals;
         let idle = self.idle.count();

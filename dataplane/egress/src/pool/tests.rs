@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::connection::tests::{connection, exchange};
 
-/// Openings of connections that end when the test says so.
+/// Openings of connections; a test decides when each ends and how.
 struct Openings {
     begun: mpsc::UnboundedReceiver<oneshot::Sender<Opened>>,
     begin: mpsc::UnboundedSender<oneshot::Sender<Opened>>,
@@ -34,12 +34,12 @@ impl Openings {
         }
     }
 
-    /// The next opening that begins.
+    /// Waits for the next opening that begins.
     async fn next(&mut self) -> oneshot::Sender<Opened> {
         self.begun.recv().await.expect("an opening")
     }
 
-    /// That no other opening has begun.
+    /// Checks that no further opening has begun.
     async fn none(&mut self) {
         settle().await;
         assert!(self.begun.try_recv().is_err(), "another opening");
@@ -53,7 +53,7 @@ async fn settle() {
     }
 }
 
-/// Lets this time pass as the pool looks at it.
+/// Advances the clock in steps of [`LONGEST_WAIT`], so that the pool's tasks run after each step.
 async fn advance_by_steps(time: Duration) {
     for _ in 0..time.as_millis() / LONGEST_WAIT.as_millis() {
         tokio::time::advance(LONGEST_WAIT).await;
@@ -73,7 +73,7 @@ fn later() -> Instant {
     Instant::now() + Duration::from_secs(30)
 }
 
-/// A connection that has answered a request, and the receiver's side of it.
+/// A connection that has responded to a request, and the receiver's end of it.
 async fn answered() -> (Connection, TcpStream) {
     let (mut ours, mut theirs) = connection().await;
     exchange(&mut ours, &mut theirs).await;
@@ -96,7 +96,7 @@ fn attempt<'a>(pool: &'a Pool, target: &'a Arc<Target>, openings: &Openings) -> 
     Box::pin(pool.take(target, false, later(), openings.open()))
 }
 
-/// Lets attempts begin; each must wait.
+/// Lets attempts begin. Each must wait for a connection.
 async fn wait(attempts: &mut [Attempt<'_>]) {
     for attempt in attempts {
         let begun = poll_fn(|context| Poll::Ready(attempt.as_mut().poll(context)));
@@ -108,7 +108,7 @@ fn connected(end: Result<Borrowed, Unopened>) -> Borrowed {
     end.unwrap_or_else(|(class, _)| panic!("{class}"))
 }
 
-/// An attempt that has the first connection of its target.
+/// Lets an attempt open the first connection of its target.
 async fn first(pool: &Pool, target: &Arc<Target>, openings: &mut Openings) -> (Borrowed, TcpStream) {
     let mut attempt = [attempt(pool, target, openings)];
     wait(&mut attempt).await;
@@ -186,7 +186,7 @@ async fn line_opens_no_more_connections_than_are_in_use_after_100_ms() {
     tokio::time::advance(LONGEST_WAIT).await;
     wait(&mut many).await;
     openings.none().await;
-    // Six in use: two more may be opened.
+    // With six connections in use, six openings may run: two more than before.
     for _ in 0..5 {
         let (ours, theirs) = answered().await;
         end(hanging.remove(0), ours);
@@ -217,7 +217,7 @@ async fn opening_that_no_attempt_waits_for_is_given_up_after_100_ms() {
     assert!(pool.lock().is_quiet());
 }
 
-/// Another process may wait for the workers of a receiver that had none for an opening of this one.
+/// Another process may wait for the receiver's workers, because an opening of this process found no free worker.
 #[tokio::test(start_paused = true)]
 async fn connections_are_not_kept_after_an_opening_was_given_up() {
     let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
@@ -236,7 +236,7 @@ async fn connections_are_not_kept_after_an_opening_was_given_up() {
     assert!(pool.lock().idle.pop(&target).is_none(), "another process may wait for its worker");
     second.give_back(true);
     assert!(pool.lock().idle.pop(&target).is_none(), "this one too");
-    // The receiver has a free worker again.
+    // This opening succeeds in time, so the receiver has a free worker again.
     first(&pool, &target, &mut openings).await.0.give_back(true);
     assert!(pool.lock().idle.pop(&target).is_some());
 }
@@ -358,7 +358,7 @@ async fn opening_that_starves_closes_the_connections_to_its_receiver() {
     let _another = openings.next().await;
     old.give_back(true);
     settle().await;
-    wait(&mut more).await; // although it waits for a connection to the same URL
+    wait(&mut more).await; // it waits although the closed connection was to its URL
     let (ours, _theirs) = answered().await;
     end(opening, ours);
     let [waits] = waits;
@@ -403,7 +403,7 @@ async fn receiver_without_keep_alive_gets_as_many_openings_as_it_needs() {
     wait(&mut many).await;
     let mut under_way = Vec::new();
     let mut most = 0;
-    // Each opening succeeds, and the receiver closes the connection after its answer.
+    // Each opening succeeds, but the receiver closes the connection after its response.
     for _ in 0..20 {
         settle().await;
         while let Ok(opening) = openings.begun.try_recv() {
@@ -427,11 +427,11 @@ async fn opening_that_times_out_fails_no_attempt_while_the_receiver_is_busy() {
     let (busy, _theirs) = first(&pool, &other, &mut openings).await;
     let mut waits = attempt(&pool, &target, &openings);
     wait(std::slice::from_mut(&mut waits)).await;
-    // Its worker is busy with a request to another URL.
+    // The receiver's worker is busy with a request to another URL.
     fail(openings.next().await, FailureClass::Timeout(Phase::Tls));
     let next = openings.next().await;
     wait(std::slice::from_mut(&mut waits)).await;
-    // It has answered since the opening began.
+    // The receiver has responded after the opening began.
     tokio::time::advance(Duration::from_millis(1)).await;
     busy.give_back(false);
     fail(next, FailureClass::Timeout(Phase::Connect));
@@ -525,7 +525,7 @@ async fn attempt_that_gets_no_connection_says_whether_the_receiver_served_others
         let (waiting, line) = (pool.clone(), Arc::clone(&target));
         let open = openings.open();
         let waits = tokio::spawn(async move { waiting.take(&line, false, until, open).await });
-        // The handshake hangs, as that of a process that is stopped.
+        // The handshake hangs, as if the receiver's process were stopped.
         fail(openings.next().await, FailureClass::Timeout(Phase::Tls));
         let next = openings.next().await;
         match answers {

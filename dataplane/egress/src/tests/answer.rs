@@ -1,4 +1,4 @@
-//! The outcome of an attempt by the status of the answer.
+//! The outcome of an attempt by the status of the response.
 
 use docket_domain::delivery::FailureClass;
 use docket_domain::failure::Explanation;

@@ -1,4 +1,4 @@
-//! Receivers whose certificate, or whose TLS, has a mistake: each has its cause.
+//! Receivers with a mistake in their certificate or their TLS. Each mistake has its own cause.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
@@ -42,7 +42,7 @@ fn serving(chain: Vec<CertificateDer<'static>>, key: &KeyPair) -> Arc<ServerConf
     Arc::new(builder.with_single_cert(chain, key).expect("a key that fits"))
 }
 
-/// One attempt at a receiver that serves like this.
+/// Makes one attempt at a receiver with this configuration.
 async fn explained(config: Arc<ServerConfig>, trust: &Trust) -> (Option<FailureClass>, Explanation) {
     let receiver = Receiver::tls_as(config, |mut talk| async move {
         talk.request().await;
@@ -53,7 +53,7 @@ async fn explained(config: Arc<ServerConfig>, trust: &Trust) -> (Option<FailureC
     (outcome.failure(), outcome.report().explanation.clone())
 }
 
-/// The cause of a certificate that the test's authority signs.
+/// The cause that an attempt reports about a certificate with these parameters, signed by the tests' authority.
 async fn cause_of(params: CertificateParams) -> (Option<Cause>, Option<String>) {
     let key = key();
     let leaf = params.signed_by(&key, &*CA).expect("a certificate");
@@ -182,7 +182,7 @@ async fn chain_that_does_not_lead_to_a_trusted_authority_has_its_cause() {
 #[tokio::test]
 async fn certificate_that_signs_itself_is_trusted_if_it_is_no_authority() {
     let own = key();
-    // The authority of the tests has this name too, and another key.
+    // The tests' authority has this name too, but another key.
     let alike = params(&["receiver.test"]).self_signed(&own).expect("a certificate");
     let (class, explanation) = explained(serving(vec![alike.der().clone()], &own), &private_ca()).await;
     assert_eq!(
@@ -199,7 +199,7 @@ async fn certificate_that_signs_itself_is_trusted_if_it_is_no_authority() {
     let pinned = Trust::with_bundle(leaf.pem()).expect("a bundle");
     assert_eq!(explained(config, &pinned).await.0, None);
 
-    // As `openssl req -x509` makes it.
+    // A certificate as `openssl req -x509` makes it: an authority and a receiver in one.
     let mut both = params(&["receiver.test"]);
     both.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let both = both.self_signed(&own).expect("a certificate");
@@ -216,7 +216,7 @@ async fn receiver_that_wants_a_client_certificate_says_so_in_both_versions() {
     assert_eq!(explained(config, &private_ca()).await, wanted);
 }
 
-/// The folder of a test, which is gone after it.
+/// The folder of a test, which is removed at the test's end.
 struct Folder(std::path::PathBuf);
 
 impl Folder {
@@ -291,7 +291,7 @@ const SAN: &str = "-addext subjectAltName=DNS:receiver.test -subj /CN=receiver.t
 #[tokio::test]
 async fn keys_and_signatures_that_can_not_be_checked_have_their_cause() {
     let folder = Folder::new("algorithms");
-    // An authority with P-521, and a P-256 certificate that P-256 signs with SHA-512.
+    // The authority has a P-521 key. It issues a P-256 certificate, and P-256 signs with SHA-512.
     for (name, curve) in [("a521", "secp521r1"), ("a256", "prime256v1")] {
         folder.openssl(&format!(
             "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:{curve} -keyout {name}.key -out {name}.pem -subj /CN={name} -days 2 -nodes"
@@ -307,7 +307,8 @@ async fn keys_and_signatures_that_can_not_be_checked_have_their_cause() {
         let end = server.attempt(&folder.trust(&format!("{name}.pem"))).await;
         assert_eq!(end, (Some(FailureClass::TlsUntrusted), Some(Cause::UnsupportedAlgorithm)), "{name}");
     }
-    // An RSA key of 1024 bits under a good authority: the chain is trusted, and the handshake's signature is not.
+    // The receiver has an RSA key of 1024 bits under a good authority: its chain is trusted, but the handshake's
+    // signature is not.
     folder.openssl("req -x509 -newkey rsa:2048 -keyout rsa.key -out rsa.pem -subj /CN=rsa -days 2 -nodes");
     folder.openssl("req -new -newkey rsa:1024 -keyout weak.key -out weak.csr -subj /CN=x -nodes");
     let issue = "-CA rsa.pem -CAkey rsa.key -CAcreateserial -days 2";
@@ -320,7 +321,7 @@ async fn keys_and_signatures_that_can_not_be_checked_have_their_cause() {
     let server = Server::start(&folder.0, "-cert v1.pem -key leaf.key").await;
     let end = server.attempt(&folder.trust("rsa.pem")).await;
     assert_eq!(end, (Some(FailureClass::TlsUntrusted), Some(Cause::CertificateWithoutNames)), "version 1");
-    // The receiver's own key is P-521: the handshake can't use it.
+    // The receiver's own key is P-521, which the handshake can't use.
     folder.openssl(&format!(
         "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:secp521r1 -keyout own.key -out own.pem -addext basicConstraints=critical,CA:FALSE {SAN}"
     ));

@@ -23,7 +23,7 @@ enum Reply {
     Code(u8),
     Silent,
     Late(Duration, Vec<IpAddr>),
-    /// Over UDP the truncated bit and no record, over TCP these.
+    /// Over UDP an answer with the truncated bit and no record, over TCP these addresses.
     Truncated(Vec<IpAddr>),
 }
 use Reply::{Addresses, Code, Late, Silent, Truncated};
@@ -33,7 +33,7 @@ const NXDOMAIN: Reply = Code(3);
 const NOT_IMPLEMENTED: Reply = Code(4);
 const REFUSED: Reply = Code(5);
 
-/// A name server that knows some names; every other one does not exist.
+/// A name server that knows some names. All other names do not exist.
 struct NameServer {
     port: u16,
     questions: Arc<Mutex<Vec<(String, u16)>>>,
@@ -43,7 +43,7 @@ impl NameServer {
     fn new(zone: impl IntoIterator<Item = ((&'static str, u16), Reply)>) -> Self {
         let zone: BTreeMap<(&str, u16), Reply> = zone.into_iter().collect();
         let zone = Arc::new(zone);
-        // The port that one has may be another's of the other kind.
+        // UDP and TCP need the same port, and another process may have it for one of the two.
         let both = (0..100).find_map(|_| {
             let udp = UdpSocket::bind("127.0.0.1:0").expect("a port");
             let tcp = TcpListener::bind(udp.local_addr().expect("an address")).ok()?;
@@ -116,7 +116,7 @@ impl NameServer {
     }
 }
 
-/// The name and the type of a query's only question.
+/// The name and the type in the only question of a query.
 fn question(query: &[u8]) -> (String, u16) {
     let (mut at, mut labels) = (12, Vec::new());
     while query[at] != 0 {
@@ -264,7 +264,7 @@ async fn search_domains_count_for_names_that_do_not_resolve_as_they_stand() {
         (("receiver.team.svc.cluster.local", AAAA), Addresses(Vec::new())),
         (("hooks.test", A), Addresses(v4())),
         (("hooks.test", AAAA), Addresses(Vec::new())),
-        // A wildcard record of a search domain.
+        // The search domain has a wildcard record.
         (("hooks.test.cluster.local", AAAA), Addresses(v6())),
     ];
     let server = NameServer::new(zone.clone());
@@ -292,7 +292,7 @@ async fn hosts_file_decides_alone() {
     assert_eq!((server.questions_for(A), server.questions_for(AAAA)), (0, 0));
 }
 
-/// A sender that may reach the loopback addresses on the receiver's port and asks `server`.
+/// A sender that may reach the receiver's port on the loopback addresses, and asks `server` for names.
 fn sender(server: &NameServer, receiver: &Receiver) -> Sender {
     let sockets =
         ["127.0.0.1", "127.0.0.2", "::1"].map(|ip| SocketAddr::new(self::ip(ip), receiver.address.port()));

@@ -11,10 +11,11 @@ use url::Url;
 use super::harness::{AMPLE, OK, Receiver, post, private_ca, succeeded};
 use crate::{Post, Sender, Trust};
 
-/// As Apache and most others have it: longer than an attempt has for a handshake here.
+/// The receiver's keep-alive, as in Apache and most others. It is longer than the time that an attempt in these tests
+/// has for a handshake.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
 
-/// Makes attempts at these URLs, all at once.
+/// Makes attempts at these URLs, all at the same time.
 async fn burst(sender: &Sender, urls: Vec<Url>, trust: &Trust, afresh: bool) -> Vec<Outcome> {
     let mut attempts = JoinSet::new();
     for url in urls {
@@ -34,14 +35,14 @@ async fn burst_reaches_a_receiver_with_few_workers_at_the_first_attempt() {
         for afresh in [false, true] {
             let receiver = Receiver::with_workers(workers, Duration::from_millis(work), KEEP_ALIVE, OK).await;
             let (sender, trust) = (receiver.sender(AMPLE), private_ca());
-            // Each retry has a connection of its own.
+            // Retries are fewer, because each needs a connection of its own.
             let count = if afresh { count / 4 } else { count };
             let begun = Instant::now();
             for outcome in burst(&sender, vec![receiver.url(); count], &trust, afresh).await {
                 succeeded(outcome);
             }
             assert_eq!(receiver.posts().len(), count, "{workers} workers");
-            // Each phase has a third of the attempt's time: nothing may wait until one ends.
+            // The limit of each phase is a third of the attempt's time. No attempt may wait for the end of a phase.
             assert!(begun.elapsed() < AMPLE / 3, "{workers} workers: {:?}", begun.elapsed());
         }
     }
@@ -74,7 +75,7 @@ async fn receiver_that_closes_each_connection_gets_a_burst_at_the_first_attempt(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn attempts_to_busy_workers_wait_longer_than_an_opening_may_take() {
-    // An opening has 0.5 s here; the last attempt has its turn after 1 s.
+    // The limit of an opening is 0.5 s here. The last attempt gets its turn after 1 s.
     let limit = Duration::from_millis(1_500);
     let receiver = Receiver::with_workers(1, Duration::from_millis(100), KEEP_ALIVE, OK).await;
     let (sender, trust) = (receiver.sender(limit), private_ca());
@@ -85,7 +86,7 @@ async fn attempts_to_busy_workers_wait_longer_than_an_opening_may_take() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn long_burst_to_one_url_does_not_starve_another_url_or_another_process() {
-    // An opening has 5 s, as users have it, and the burst keeps the worker for 6 s.
+    // The limit of an opening is 5 s, as in production, and the burst keeps the worker for 6 s.
     let limit = Duration::from_secs(15);
     let receiver = Receiver::with_workers(1, Duration::from_millis(50), KEEP_ALIVE, OK).await;
     let (sender, other_process, trust) = (receiver.sender(limit), receiver.sender(limit), private_ca());
@@ -101,10 +102,10 @@ async fn long_burst_to_one_url_does_not_starve_another_url_or_another_process() 
     }
 }
 
-/// One process has a POST every 0.2 s, so that its connection is never idle for long. The other process has a few.
+/// One process has a POST every 0.2 s, so that its connection is never idle for long. The other process has only a few.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn steady_posts_of_a_process_do_not_starve_another_process() {
-    let limit = Duration::from_secs(15); // an opening has 5 s, as users have it
+    let limit = Duration::from_secs(15); // so the limit of an opening is 5 s, as in production
     let receiver = Receiver::with_workers(1, Duration::from_millis(20), KEEP_ALIVE, OK).await;
     let (sender, other_process, trust) = (receiver.sender(limit), receiver.sender(limit), private_ca());
     let url = receiver.url();
@@ -127,7 +128,7 @@ async fn steady_posts_of_a_process_do_not_starve_another_process() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn request_may_take_longer_than_an_opening() {
-    // An opening has 0.5 s here.
+    // The limit of an opening is 0.5 s here.
     let limit = Duration::from_millis(1_500);
     let receiver = Receiver::with_workers(1, Duration::from_millis(700), KEEP_ALIVE, OK).await;
     let (sender, trust) = (receiver.sender(limit), private_ca());

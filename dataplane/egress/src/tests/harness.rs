@@ -24,9 +24,9 @@ use crate::{EgressPolicy, FixedDns, Post, Sender, Trust};
 pub(crate) const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 pub(crate) const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-/// Timeout of attempts that end because the receiver does something.
+/// The timeout of attempts that end before it, because the receiver does something.
 pub(crate) const AMPLE: Duration = Duration::from_secs(10);
-/// Timeout of attempts that end by it; DNS, connecting and TLS have a third each.
+/// The timeout of attempts that end by it. DNS, connecting and TLS have a third each.
 pub(crate) const SHORT: Duration = Duration::from_millis(750);
 /// How much longer than its limit an attempt may take on a busy machine.
 const SLACK: Duration = Duration::from_millis(500);
@@ -62,7 +62,7 @@ pub(crate) fn server_config(names: &[&str], client_certificate_wanted: bool) -> 
     Arc::new(builder.with_single_cert(vec![certificate.der().clone()], key).expect("a key that fits"))
 }
 
-/// What a receiver has seen.
+/// What a receiver has counted and read.
 #[derive(Default)]
 struct Seen {
     connections: AtomicUsize,
@@ -76,16 +76,16 @@ pub(crate) struct Receiver {
     seen: Arc<Seen>,
 }
 
-/// An accepted connection, from the receiver's side.
+/// An accepted connection, at the receiver's end.
 pub(crate) struct Talk<S = TlsStream<TcpStream>> {
     pub(crate) stream: S,
-    /// 1 for the first connection.
+    /// The number of the connection, from 1.
     pub(crate) number: usize,
     seen: Arc<Seen>,
 }
 
 impl Receiver {
-    /// Speaks TLS as `receiver.test` and as 127.0.0.1, then follows `script`.
+    /// A receiver that speaks TLS as `receiver.test` and as 127.0.0.1, then follows `script`.
     pub(crate) async fn tls<F: Future<Output = ()> + Send>(
         script: impl Fn(Talk) -> F + Clone + Send + Sync + 'static,
     ) -> Self {
@@ -108,14 +108,14 @@ impl Receiver {
         .await
     }
 
-    /// Follows `script` on the bare connection.
+    /// A receiver that follows `script` on the bare TCP connection.
     pub(crate) async fn tcp<F: Future<Output = ()> + Send>(
         script: impl Fn(Talk<TcpStream>) -> F + Clone + Send + Sync + 'static,
     ) -> Self {
         Self::tcp_at(SocketAddr::new(LOOPBACK, 0), script).await
     }
 
-    /// Follows `script` on the bare connection, at `address`.
+    /// A receiver that follows `script` on the bare TCP connection, at `address`.
     pub(crate) async fn tcp_at<F: Future<Output = ()> + Send>(
         address: SocketAddr,
         script: impl Fn(Talk<TcpStream>) -> F + Clone + Send + Sync + 'static,
@@ -138,8 +138,9 @@ impl Receiver {
         Self { address, seen: seen_here }
     }
 
-    /// Has `workers` workers. Each serves one connection at a time, takes `work` for a request, and waits `keep_alive` for the
-    /// next one, unless its answer closes the connection; other connections wait in the system's queue.
+    /// A receiver with `workers` workers. Each worker serves one connection at a time, takes `work` for a request, and
+    /// waits `keep_alive` for the next request, unless its response closes the connection. Other connections wait in
+    /// the system's queue.
     pub(crate) async fn with_workers(
         workers: usize,
         work: Duration,
@@ -174,7 +175,7 @@ impl Receiver {
         Self { address, seen: seen_here }
     }
 
-    /// Answers every request on every connection with the same bytes, and keeps the connection open.
+    /// A receiver that responds to every request with the same bytes and keeps the connection open.
     pub(crate) async fn answering(answer: impl Into<Vec<u8>>) -> Self {
         let answer = Arc::new(answer.into());
         Self::tls(move |mut talk| {
@@ -192,7 +193,7 @@ impl Receiver {
         self.seen.connections.load(Ordering::SeqCst)
     }
 
-    /// The requests whose last byte has arrived.
+    /// The requests that have arrived as a whole.
     pub(crate) fn posts(&self) -> Vec<String> {
         self.seen.posts.lock().expect("a lock").clone()
     }
@@ -250,12 +251,12 @@ impl<S: AsyncReadExt + AsyncWriteExt + Unpin> Talk<S> {
         }
     }
 
-    /// False once the sender has closed.
+    /// Writes bytes. Returns false once the sender has closed.
     pub(crate) async fn say(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.stream.write_all(bytes.as_ref()).await.is_ok() && self.stream.flush().await.is_ok()
     }
 
-    /// `bytes`, one at a time.
+    /// Writes `bytes` one at a time, with a `pause` between them.
     pub(crate) async fn drip(&mut self, bytes: impl AsRef<[u8]>, pause: Duration) -> bool {
         for byte in bytes.as_ref() {
             if !self.say([*byte]).await {
@@ -273,7 +274,7 @@ impl<S: AsyncReadExt + AsyncWriteExt + Unpin> Talk<S> {
     }
 }
 
-/// Makes one attempt and checks that it ends within `limit`, by its own report and by this clock.
+/// Makes one attempt. Checks that it ends within `limit`, by its own report and by the test's clock.
 pub(crate) async fn post(sender: &Sender, url: &Url, trust: &Trust, limit: Duration) -> Outcome {
     let body = r#"{"event":"Order.Created"}"#.into();
     let started = std::time::Instant::now();

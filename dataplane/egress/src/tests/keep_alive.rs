@@ -36,7 +36,7 @@ async fn connection_is_not_shared_between_trusts_names_or_paths() {
     let receiver = Receiver::answering(OK).await;
     let (sender, first) = (receiver.sender(AMPLE), private_ca());
     succeeded(post(&sender, &receiver.url(), &first, AMPLE).await);
-    // The same authority in another bundle.
+    // The bundle has the same authority, but other bytes.
     let second = Trust::with_bundle(format!("# second\n{}", CA.pem())).expect("a bundle");
     succeeded(post(&sender, &receiver.url(), &second, AMPLE).await);
     let by_address = format!("https://{}/", receiver.address).parse().expect("a url");
@@ -85,7 +85,7 @@ async fn idle_connection_is_closed_after_1500_ms() {
     assert_eq!(receiver.connections(), 2);
 }
 
-/// Answers one request per connection, promises to keep the connection, and closes it.
+/// A receiver that responds to one request per connection, promises to keep the connection, and closes it.
 async fn forgetful() -> Receiver {
     Receiver::tls(|mut talk| async move {
         talk.request().await;
@@ -105,14 +105,14 @@ async fn kept_connection_closed_by_its_receiver_is_replaced() {
     }
 }
 
-/// The close has arrived, but the runtime has not noticed it: the only thread of this test waits, and with it the reactor.
-/// The pool has to ask the system before it trusts that a connection is open.
+/// The close has arrived, but the runtime has not noticed it: the only thread of this test waits, so the reactor does
+/// not run. The pool must ask the system before it uses the connection.
 #[tokio::test]
 async fn close_that_arrived_while_the_sender_was_busy_costs_no_attempt() {
     let receiver = Receiver::tls(|mut talk| async move {
         talk.request().await;
         talk.say(OK).await;
-        tokio::time::sleep(Duration::from_millis(10)).await; // the sender has put the connection into its pool
+        tokio::time::sleep(Duration::from_millis(10)).await; // time for the sender to put the connection into its pool
     });
     let receiver = receiver.await;
     let (sender, trust) = (receiver.sender(AMPLE), private_ca());
@@ -176,6 +176,6 @@ async fn concurrent_posts_reach_one_receiver_once_each() {
         posts.join_all().await;
         assert_eq!(receiver.posts().len(), round * 25);
     }
-    // Each attempt may have been the last one to need an opening that ended after it.
+    // An opening may end after its attempt got another connection. So there may be two connections for each of 25 attempts.
     assert!(receiver.connections() <= 50, "all are kept between rounds: {}", receiver.connections());
 }

@@ -98,7 +98,7 @@ async fn answer_that_is_not_http_names_the_rule_that_it_breaks() {
     }
 }
 
-/// Which of both is first there decides whether the request is sent.
+/// The greeting may arrive before or after the request is sent. The outcome is the same.
 #[tokio::test]
 async fn receiver_that_speaks_first_is_not_http() {
     for (greeting, cause) in

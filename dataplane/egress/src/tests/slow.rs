@@ -1,5 +1,4 @@
-//! Receivers that take their time. The sender leaves each of them as soon as the time is up: its script ends because the
-//! sender closes the connection.
+//! Receivers that respond too slowly. At its time limit, the sender closes the connection, and so the receiver's script ends.
 
 use std::time::Duration;
 
@@ -63,7 +62,7 @@ async fn endless_interim_answers_are_a_first_byte_timeout() {
     receiver.closed(1).await;
 }
 
-/// Answers with `status`, then drips a body that never ends.
+/// A receiver that responds with `status`, then slowly sends a body that never ends.
 async fn dripping(status: &'static str) -> Receiver {
     Receiver::tls(move |mut talk| async move {
         talk.request().await;

@@ -1,4 +1,4 @@
-//! Receivers that cannot be reached, and receivers of which one address cannot.
+//! Receivers that can't be reached, and receivers with one address that can't be reached.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ async fn closed_port_is_refused() {
     assert!(report.remote.is_none() && report.times.connect.is_none() && report.times.tls.is_none());
 }
 
-/// Listens, and drops further connections silently because its queue is full.
+/// A socket that listens, but silently drops further connections because its queue is full.
 fn deaf(address: SocketAddr) -> (SocketAddr, impl Sized) {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.bind(address).expect("a port");
