@@ -1,9 +1,9 @@
-//! Tenants from the operator's runtime Secrets in one namespace, by watch.
+//! Reads tenants from the operator's runtime Secrets in one namespace, by watch.
 //!
-//! [`secrets`] is the Secrets that are known and the tenants that follow from them, without I/O.
+//! [`secrets`] keeps the known Secrets and derives the tenants from them, without I/O.
 //!
-//! What was good stays: a Secret that can't be read keeps its tenant's last good version. An API server that is away, that
-//! fails to list or that suddenly lists nothing ends no tenant. Only a Secret that was deleted ends its tenant.
+//! Good versions stay: if a Secret can't be read, its tenant's last good version is served. If the API server does
+//! not respond, fails to list or suddenly lists nothing, no tenant ends. Only a deleted Secret ends its tenant.
 
 mod secrets;
 
@@ -22,17 +22,17 @@ use tokio::time::Instant;
 use self::secrets::Secrets;
 use crate::declaration::Declaration;
 
-/// How long a change waits for others that come with it.
+/// How long a change waits for other changes.
 const SETTLE: Duration = Duration::from_millis(100);
-/// Pause before a retry: first, and at most. It doubles with each failure.
+/// The pause before a retry: the first one, and the longest. It doubles with each failure.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
-/// Timeout of a connection to the API server.
+/// The time limit of a connection to the API server.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long one watch lasts, in seconds.
+/// The duration of one watch, in seconds.
 const WATCH: u32 = 60;
-/// A server that sends nothing for so long, and so does not end the watch either, is away.
+/// After this time without data from the server, it counts as lost: it should have ended the watch before.
 const SILENT: Duration = Duration::from_secs(75);
-/// Timeout of a list for a command.
+/// The time limit of a list for a command.
 const LIST: Duration = Duration::from_secs(15);
 
 /// The API server, and the namespace of the Secrets.
@@ -49,12 +49,11 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Connects by the file that KUBECONFIG names, else by `~/.kube/config`, else as a pod of the cluster. Sends no request
-    /// yet.
+    /// Connects by the file in KUBECONFIG, else by `~/.kube/config`, else as a pod of the cluster. It sends no request yet.
     ///
     /// # Errors
     ///
-    /// There is none of these, or it can't be used.
+    /// None of these exists, or the one that exists can't be used.
     pub async fn new(namespace: String) -> Result<Self> {
         let mut config = Config::infer().await.context(
             "no configuration of the Kubernetes API; set KUBECONFIG to a kubeconfig file, or run as a pod",
@@ -69,7 +68,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// The API server is away, or refuses.
+    /// The API server does not respond, or refuses the list.
     pub async fn load(&self) -> Result<Declaration> {
         let parameters = kube::api::ListParams::default().labels(&label());
         let what = format!("the runtime Secrets of namespace {} can't be listed", self.namespace);
@@ -83,8 +82,8 @@ impl Cluster {
         Ok(secrets.declaration())
     }
 
-    /// Calls `changed` after the first complete list and after each change, until the future is dropped. While the API
-    /// server is away, logs that, retries, and calls `failed` at each failure.
+    /// Calls `changed` after the first complete list and after each change, until the future is dropped. While the
+    /// API server does not respond, it logs this, retries, and calls `failed` at each failure.
     pub async fn follow(self, mut changed: impl FnMut(Declaration), failed: impl Fn()) {
         let config = watcher::Config { timeout: Some(WATCH), ..watcher::Config::default().labels(&label()) };
         let mut events = pin!(watcher::watcher(self.secrets.clone(), config));

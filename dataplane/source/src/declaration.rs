@@ -1,4 +1,4 @@
-//! What a source declares.
+//! What a source declares: tenants and problems.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use docket_crds::Runtime;
 
 use crate::problem::ConfigProblem;
 
-/// What a source declares, as of one moment.
+/// What a source declares at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Declaration {
     /// The tenants to serve.
     pub tenants: Vec<DeclaredTenant>,
-    /// What is not served as it is written.
+    /// Problems of objects that are not served as written.
     pub problems: Vec<ConfigProblem>,
-    /// Whether some of what is declared is unknown, since a file has never been readable. Then nothing that is missing counts
-    /// as removed.
+    /// Whether a part of the declaration is unknown, because a file has never been readable. Then nothing that is
+    /// missing counts as removed.
     pub incomplete: bool,
 }
 
@@ -34,9 +34,9 @@ impl Declaration {
 /// A tenant to serve.
 #[derive(Clone)]
 pub struct DeclaredTenant {
-    /// Its configuration, the webhooks that are on hold, and the revision of both.
+    /// The tenant's configuration, its webhooks on hold, and the revision of both.
     pub runtime: Arc<Runtime>,
-    /// Generated API keys for the v2 API that work, by name, to print for the developer. Only a folder has them: hexadecimal.
+    /// Active generated API keys for the v2 API, hexadecimal, by name, to print for the developer. Only a folder has them.
     pub api_keys: Vec<(String, String)>,
 }
 

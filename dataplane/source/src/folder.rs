@@ -1,8 +1,9 @@
-//! Tenants from a folder of YAML files, the same documents that a cluster takes.
+//! Reads tenants from a folder of YAML files, which contain the same documents as a cluster.
 //!
-//! [`files`] lists and reads, [`documents`] parses, [`object`] reads one document and says what counts while it is broken,
-//! [`objects`] puts all of them together, [`keys`] stores what is generated, and [`compile`] calls
-//! [`docket_crds::compile()`]. Time and random bytes come in as arguments. Unix only, for file modes and inode numbers.
+//! [`files`] lists and reads files, [`documents`] parses them, [`object`] reads one document and decides what counts
+//! while it is broken, [`objects`] collects the objects of all files, [`keys`] stores generated values, and
+//! [`compile`] calls [`docket_crds::compile()`]. Time and random bytes are arguments. Unix only, because of file
+//! modes and inode numbers.
 //!
 //! What was good stays:
 //! - A Tenant or Webhook that an edit breaks keeps its last good version; `suspend: true`, `active: false` and removed keys
@@ -11,8 +12,9 @@
 //!   what was in a file and now seems to be missing while a document in it does not say what it is.
 //! - What is removed from a readable file, or with its file, is gone. Only the generated secret of a webhook is kept for some time.
 //!
-//! Of two documents of the same object, or two tenants that want the same client code or subdomain, the first by file
-//! name and position wins; but a tenant never loses what it is being served with to one that asks for it later.
+//! If two documents declare the same object, or two tenants want the same client code or subdomain, the first by file
+//! name and position wins. But a tenant never loses a code or subdomain with which it is served to a tenant that
+//! wants it later.
 
 mod compile;
 mod documents;
@@ -44,7 +46,7 @@ use crate::declaration::Declaration;
 /// How often a followed folder is listed.
 const POLL: Duration = Duration::from_millis(400);
 
-/// A folder of YAML files, and what was good in it when it was last loaded.
+/// A folder of YAML files, with the last good version of its objects.
 pub struct Folder {
     config_dir: PathBuf,
     data_dir: PathBuf,
@@ -60,12 +62,12 @@ pub struct Folder {
     next_end: Option<Timestamp>,
     /// The files of the last load; `None` within: the folder could not be read.
     loaded: Option<Option<Listing>>,
-    /// The files that the last call of `changed` saw and that are not loaded.
+    /// The files that the last call of `changed` saw, if they differ from the loaded ones.
     seen: Option<Option<Listing>>,
-    /// Files of which every document was understood once.
+    /// The files in which every document was understood at least once.
     understood: BTreeSet<PathBuf>,
     objects: Objects,
-    /// The configuration of each tenant at the last load.
+    /// The configuration of each tenant from the last load.
     compiled: BTreeMap<Name, Arc<TenantConfig>>,
 }
 
@@ -99,20 +101,20 @@ impl Folder {
         }
     }
 
-    /// Writes nothing: keys that a tenant lacks are generated for the load and not stored.
+    /// Makes the folder write nothing: missing keys are generated for the load and not stored.
     #[must_use]
     pub fn without_writing(self) -> Self {
         Self { keeps_keys: false, ..self }
     }
 
-    /// Takes the external databases that Secrets name. A tenant with a managed database, which only the operator creates, is
-    /// not served.
+    /// Makes the folder accept external databases in Secrets. A tenant with a managed database, which only the
+    /// operator can create, is not served then.
     #[must_use]
     pub fn with_external_databases(self) -> Self {
         Self { is_external: true, ..self }
     }
 
-    /// What the platform gives the tenants.
+    /// Sets the limits that the platform gives tenants.
     #[must_use]
     pub fn with_limits(self, limits: PlatformLimits) -> Self {
         Self { limits, ..self }
@@ -165,12 +167,12 @@ impl Folder {
         settled
     }
 
-    /// Reads the folder. Everything that is wrong in it is in [`Declaration::problems`]. `random` fills a slice with bytes
-    /// fit for keys.
+    /// Loads the folder. [`Declaration::problems`] has all problems of the folder. `random` fills a slice with random
+    /// bytes for keys.
     ///
     /// # Errors
     ///
-    /// The folder itself cannot be read; what was good stays.
+    /// The folder itself can't be read. The last good version stays.
     pub fn load(&mut self, random: &mut dyn FnMut(&mut [u8])) -> Result<Declaration> {
         (self.seen, self.next_end) = (None, None);
         let listing = files::list(&self.config_dir);
@@ -221,8 +223,8 @@ impl Folder {
         self.next_end = compiler.next_end();
     }
 
-    /// Calls `changed` after each change, from the first load on, until the future is dropped. While the folder can't be
-    /// read, logs that and calls `failed` once for each change.
+    /// Calls `changed` after each change, from the first load on, until the future is dropped. If the folder can't be
+    /// read, it logs this, and calls `failed` once per change.
     pub async fn follow(
         &mut self,
         mut random: fn(&mut [u8]),
@@ -244,8 +246,8 @@ impl Folder {
     }
 }
 
-/// The document that declares a webhook in a folder of YAML files, with its file: the first by file and position, as it is written
-/// now. `None`: no file that can be read has it.
+/// The document that declares a webhook in a folder of YAML files, as it is written now, and its file. The first
+/// document by file and position counts. `None`: no readable file contains it.
 pub fn webhook_document(config_dir: &Path, namespace: &str, name: &str) -> Option<(PathBuf, Value)> {
     let wanted = Name { namespace: namespace.to_owned(), name: name.to_owned() };
     let is_it = |document: &Value| matches!(Identity::of(document), Identity::Known(Kind::Webhook, name) if name == wanted);

@@ -1,12 +1,13 @@
-//! Where tenants come from: one room with two doors, which declare tenants in the same words.
+//! The sources of tenants: a folder or a cluster, which declare tenants in the same form.
 //!
 //! - [`Folder`] reads YAML files: the source of `docket dev`, and of `docket serve` without a cluster.
 //! - [`Cluster`] watches the operator's runtime Secrets in one namespace: the source of `docket serve` in a cluster.
-//! - Both yield a [`Declaration`]: the tenants to serve, and the [`ConfigProblem`]s of those that are not served as written.
+//! - Both return a [`Declaration`]: the tenants to serve, and a [`ConfigProblem`] for everything that is not served as written.
 //! - [`Source`] is either of them.
 //!
-//! Both doors keep what was good. A document or Secret that can't be read any more keeps its tenant's last good version. A
-//! source that can't be read, or that is suddenly empty, ends no tenant. Only what was removed from a readable source ends.
+//! Both keep good versions. If a document or Secret can't be read any more, its tenant's last good version stays. If a
+//! source can't be read, or is suddenly empty, no tenant ends. Only an object that was removed from a readable source
+//! ends.
 //!
 //! ```
 //! use docket_source::Folder;

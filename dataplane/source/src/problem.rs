@@ -1,11 +1,11 @@
-//! A problem in what is declared, for the person who edits it.
+//! A problem of a declaration, for the person who edits it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use docket_crds::Violation;
 
-/// The place of a document; ordered by file name, then position.
+/// The place of a document. Places are ordered by file name, then position.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) file: PathBuf,
@@ -19,18 +19,18 @@ impl fmt::Display for Place {
     }
 }
 
-/// Something that is not served as it is written. The text never holds a secret's value.
+/// A problem of something that is not served as written. The text never contains a secret's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigProblem {
     /// The file, below the folder's path as it was given; `None` in a cluster.
     pub file: Option<PathBuf>,
     /// The document in the file, from 1, not counting empty documents. `None`: the file as a whole.
     pub document: Option<usize>,
-    /// Kind, namespace and name: `Tenant default/acme`, or `Secret acme`; `None` when the document does not say.
+    /// Kind, namespace and name: `Tenant default/acme`, or `Secret acme`; `None`: the document does not say.
     pub object: Option<String>,
-    /// The field: `spec.targetURL`; `None` when it is about the whole document or file.
+    /// The field, such as `spec.targetURL`; `None`: the problem concerns the whole document or file.
     pub field: Option<String>,
-    /// What is wrong, and what would be right. For a YAML error, with line and column.
+    /// The mistake, and what would be right. For a YAML error, with line and column.
     pub message: String,
 }
 
@@ -57,7 +57,7 @@ impl ConfigProblem {
         Self { file: None, document: None, object: None, field: None, message: message.into() }
     }
 
-    /// Where the problem is: the first part of its text.
+    /// The place of the problem: the first part of its text.
     fn place(&self) -> String {
         let document = self.document.map(|document| format!(", document {document}")).unwrap_or_default();
         match (&self.file, &self.object) {

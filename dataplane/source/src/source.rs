@@ -16,7 +16,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// Reads what is declared now. `random` fills a slice with bytes fit for keys.
+    /// Reads the declaration once. `random` fills a slice with random bytes for keys.
     ///
     /// # Errors
     ///
@@ -28,8 +28,8 @@ impl Source {
         }
     }
 
-    /// Calls `changed` with what is declared, the first time as soon as that is known and again after each change, until the
-    /// future is dropped. Calls `failed` each time that the source can't be read, which is logged and retried.
+    /// Calls `changed` with the declaration as soon as it is known, and again after each change, until the future is
+    /// dropped. If the source can't be read, it logs this, calls `failed` and retries.
     pub async fn follow(self, random: fn(&mut [u8]), changed: impl FnMut(Declaration), failed: impl Fn()) {
         match self {
             Self::Folder(mut folder) => folder.follow(random, changed, failed).await,

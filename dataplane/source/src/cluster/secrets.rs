@@ -1,4 +1,4 @@
-//! The runtime Secrets that are known, and the tenants that follow from them. No I/O, no clock.
+//! The known runtime Secrets, and the tenants that they declare. No I/O, no clock.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::problem::ConfigProblem;
 #[derive(Debug, Default)]
 pub(super) struct Secrets {
     known: BTreeMap<String, Known>,
-    /// The Secrets of the list so far; `None`: no list is under way.
+    /// The Secrets of the current list so far; `None`: no list is being read.
     listed: Option<BTreeMap<String, Known>>,
-    /// Whether the last list was empty although Secrets were known. It ends no tenant.
+    /// Whether the last list was empty although Secrets were known. Such a list ends no tenant.
     is_emptied: bool,
 }
 
@@ -25,38 +25,38 @@ pub(super) struct Secrets {
 struct Known {
     uid: String,
     created: Timestamp,
-    /// The last good version.
+    /// The last good version of the tenant.
     runtime: Option<Arc<Runtime>>,
     /// Why the current version can't be read.
     problem: Option<String>,
 }
 
 impl Secrets {
-    /// A Secret was added or changed.
+    /// Records a Secret that was added or changed.
     pub(super) fn apply(&mut self, secret: &Secret) {
         let name = name(secret);
         let known = self.read(secret);
         self.known.insert(name, known);
     }
 
-    /// A Secret was deleted, or lost its label.
+    /// Removes a Secret that was deleted or lost its label.
     pub(super) fn delete(&mut self, secret: &Secret) {
         self.known.remove(&name(secret));
     }
 
-    /// A list begins. Until it is complete, the known Secrets count.
+    /// Begins a list. Until it is complete, the known Secrets stay.
     pub(super) fn begin_list(&mut self) {
         self.listed = Some(BTreeMap::new());
     }
 
-    /// A Secret of the list.
+    /// Adds a Secret to the list.
     pub(super) fn listed(&mut self, secret: &Secret) {
         let known = self.read(secret);
         self.listed.get_or_insert_default().insert(name(secret), known);
     }
 
-    /// The list is complete: a Secret that is not in it is gone. But an empty list after Secrets were known is more likely a
-    /// lost cluster than the end of every tenant.
+    /// Ends the list: a Secret that is not in it is removed. But an empty list after Secrets were known more likely
+    /// means a lost cluster than the end of every tenant.
     pub(super) fn end_list(&mut self) {
         let listed = self.listed.take().unwrap_or_default();
         self.is_emptied = listed.is_empty() && !self.known.is_empty();
@@ -65,7 +65,7 @@ impl Secrets {
         }
     }
 
-    /// A Secret that was deleted and recreated has no last good version: it may be another tenant's.
+    /// Reads a Secret. If it was deleted and created again, it has no last good version: it may be another tenant's.
     fn read(&self, secret: &Secret) -> Known {
         let uid = secret.metadata.uid.clone().unwrap_or_default();
         let created =
@@ -111,7 +111,7 @@ impl Secrets {
     }
 }
 
-/// What Secrets have taken already; each value is the name of the Secret.
+/// The uids, codes, subdomains and keys that older Secrets use; each value is the name of the Secret.
 #[derive(Default)]
 struct Taken<'a> {
     uids: HashMap<&'a str, &'a str>,
@@ -121,7 +121,8 @@ struct Taken<'a> {
 }
 
 impl<'a> Taken<'a> {
-    /// Returns a tenant without what an older Secret has, or `None` if that is the tenant itself.
+    /// Returns the tenant without the subdomains and keys that an older Secret uses. `None`: an older Secret has the
+    /// tenant's uid or client code.
     fn take(
         &mut self,
         name: &'a str,

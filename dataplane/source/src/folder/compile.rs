@@ -27,11 +27,11 @@ pub(super) struct Compiler<'a> {
     limits: PlatformLimits,
     keeping: Keeping,
     objects: &'a Objects,
-    /// Whether a file was never understood, so that webhooks may be missing.
+    /// Whether some file was never understood, so that webhooks may be missing.
     incomplete: bool,
-    /// The webhooks that have a good version, by place, with their uids.
+    /// The webhooks that have a good version, by file and position, with their uids.
     webhooks: Vec<(String, Webhook)>,
-    /// Name and place of each of them.
+    /// The name and the place of each of `webhooks`.
     places: Vec<(&'a Name, &'a Place)>,
     /// When the next signing secret ends that no webhook asks for, of the tenants that were compiled.
     next_end: Cell<Option<Timestamp>>,
@@ -79,7 +79,7 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    /// Compiles a tenant; `None` when it is broken and was never good.
+    /// Compiles a tenant; `None`: the tenant is broken and was never good.
     pub(super) fn tenant(
         &self,
         name: &Name,
@@ -129,7 +129,7 @@ impl<'a> Compiler<'a> {
         Some(self.declared(name, config.into(), printed, problems))
     }
 
-    /// What each webhook of a tenant that has its secret generated asks for, and its customer, by uid.
+    /// The webhooks of a tenant with `generateSecret`, by uid: their settings for the secret, and their customers.
     fn generated_secrets(&self, tenant: &Name) -> BTreeMap<&str, (&GenerateSecret, &str)> {
         let own = self.webhooks.iter().filter(|(_, webhook)| tenant_of(webhook) == *tenant);
         own.filter_map(|(uid, webhook)| {
@@ -164,7 +164,8 @@ impl<'a> Compiler<'a> {
         problems: &[ConfigProblem],
     ) -> DeclaredTenant {
         let entries = self.objects.webhooks.by_place().into_iter();
-        // A webhook whose tenant cannot be read may be any tenant's: then it is only on hold, and no tenant reads what is wrong with it.
+        // A webhook that does not say its tenant may belong to any tenant. So it is only on hold, and no tenant sees
+        // its problems.
         let of = |entry: &Entry<Webhook>| match &entry.now {
             Some(webhook) => Some(tenant_of(webhook)),
             None => entry.tenant.clone(),
@@ -178,18 +179,19 @@ impl<'a> Compiler<'a> {
             .map(|(name, entry)| (uid(name), held_key(name, entry)))
             .filter(|(uid, _)| config.webhooks.iter().all(|active| active.uid != *uid))
             .collect();
-        // A folder counts no generations, and no Secret has to have room for it.
+        // A folder has no generations, and no Secret limits the room for faults.
         let runtime = Runtime::new(0, config, held).with_faults(faults, usize::MAX);
         DeclaredTenant { runtime: Arc::new(runtime), api_keys }
     }
 }
 
-/// The uid of a webhook. A folder's objects have none, so a webhook of the same name is the same webhook.
+/// The uid of a webhook, made from its name. Objects in a folder have no uid, so a webhook with the same name is the
+/// same webhook.
 fn uid(name: &Name) -> String {
     format!("file:{name}")
 }
 
-/// What is wrong with a webhook.
+/// The problems of a webhook.
 fn faults(name: &Name, problems: &[ConfigProblem]) -> Vec<String> {
     let object = Kind::Webhook.of(name);
     let own = problems.iter().filter(|problem| problem.object.as_ref() == Some(&object));
@@ -197,7 +199,7 @@ fn faults(name: &Name, problems: &[ConfigProblem]) -> Vec<String> {
         .collect()
 }
 
-/// The key of a webhook, or its name if it can't be read.
+/// The key of a webhook; its name if the webhook can't be read.
 fn held_key(name: &Name, entry: &Entry<Webhook>) -> String {
     let key = |webhook: &Arc<Webhook>| webhook_key::of(&name.to_string(), &webhook.spec.customer_code);
     entry.now.as_ref().map_or_else(|| name.to_string(), key)
@@ -207,7 +209,7 @@ fn tenant_of(webhook: &Webhook) -> Name {
     Name { namespace: webhook.tenant_namespace().to_owned(), name: webhook.spec.tenant_ref.name.clone() }
 }
 
-/// The generated keys that are active.
+/// The generated keys that are active, to print for the developer.
 fn printed_keys(config: &TenantConfig, keys: &Keys) -> Vec<(String, String)> {
     let working = config.api_keys.iter().filter(|key| key.active && key.version == KeyVersion::V2);
     let generated = working.filter_map(|key| keys.api_keys.get_key_value(&key.name));

@@ -5,16 +5,16 @@ use std::io::Cursor;
 use serde_json::Value;
 use serde_saphyr::{DuplicateKeyPolicy, Error, MergeKeyPolicy, NonFiniteFloatPolicy, Options};
 
-/// A file that is not YAML throughout.
+/// The text of a file is not YAML throughout.
 #[derive(Debug)]
 pub(super) struct NotYaml {
-    /// The document with the error, from 1.
+    /// The number of the document with the error, from 1.
     pub(super) document: usize,
     /// The parser's message, with line and column.
     pub(super) message: String,
 }
 
-/// The documents of a file in their order, without empty ones; or the first error.
+/// The documents of a file in order, without empty ones; or the first error.
 pub(super) fn parse(text: &str) -> Result<Vec<Value>, NotYaml> {
     let mut reader = Cursor::new(text);
     let mut documents = Vec::new();
@@ -26,21 +26,22 @@ pub(super) fn parse(text: &str) -> Result<Vec<Value>, NotYaml> {
     Ok(documents)
 }
 
-/// Parses like `kubectl`: `yes` and `on` are booleans, `<<` merges. Some things that other parsers accept are errors: a
-/// duplicate key, a number that JSON does not have, and a tag (`!x`), which is usually a text without quotes.
+/// Parses like `kubectl`: `yes` and `on` are booleans, `<<` merges. It refuses some things that other parsers accept:
+/// duplicate keys, numbers that JSON does not have, and tags (`!x`), which are usually texts without quotes.
 fn options() -> Options {
     serde_saphyr::options! {
         duplicate_keys: DuplicateKeyPolicy::Error,
         merge_keys: MergeKeyPolicy::Merge,
         non_finite_float_policy: NonFiniteFloatPolicy::Reject,
         reject_unsupported_tags: true,
-        // The library's limits on depth and size stand; aliases are for repeating a few lines.
+        // The library's own limits for depth and size apply too. Aliases are for repeating a few lines.
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 10_000 },
         with_snippet: false,
     }
 }
 
-/// Returns the library's message if it is a fixed text. Others could quote a scalar, which may be a secret, and are replaced.
+/// Returns the library's message if it is a fixed text. Other messages could quote a scalar, which may be a secret,
+/// so a fixed text replaces them.
 fn message(error: &Error) -> String {
     let what = match error {
         Error::AliasError { error, .. } => return message(error),

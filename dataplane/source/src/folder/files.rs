@@ -6,11 +6,11 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Maximum size of a file. It is more than any folder of tenants needs: a larger file is most likely a mistake.
+/// The largest file, in bytes. No folder of tenants needs this much: a larger file is most likely a mistake.
 const MAX_FILE_BYTES: u64 = 8 << 20;
 
-/// The version of a file. The inode changes when another file is renamed over it; the change time, with an edit that keeps
-/// size and modification time.
+/// The version of a file. The inode changes when another file is renamed over it. The change time changes with an
+/// edit that keeps size and modification time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     bytes: u64,
@@ -19,14 +19,14 @@ pub(super) struct Stamp {
     changed: (i64, i64),
 }
 
-/// The YAML files, by path. `None`: the folder has the name but no file, as for a dangling link.
+/// The YAML files by path. `None`: the folder has the name but no file, as with a dangling link.
 pub(super) type Listing = BTreeMap<PathBuf, Option<Stamp>>;
 
 /// The subfolder in which the portal of `docket dev` declares webhooks.
 pub const PORTAL_FOLDER: &str = "portal";
 
-/// Lists the `.yaml` and `.yml` files of a folder and of its [`PORTAL_FOLDER`], not of other subfolders. Follows links, as a
-/// Kubernetes volume needs, and skips hidden names, which editors use for temporary files.
+/// Lists the `.yaml` and `.yml` files of a folder and of its [`PORTAL_FOLDER`], but of no other subfolder. It follows
+/// links, because Kubernetes volumes use them. It skips hidden names, because editors use them for temporary files.
 pub(super) fn list(dir: &Path) -> io::Result<Listing> {
     let mut listing = Listing::new();
     list_one(dir, &mut listing)?;
@@ -38,7 +38,7 @@ pub(super) fn list(dir: &Path) -> io::Result<Listing> {
 
 fn list_one(dir: &Path, listing: &mut Listing) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
-        // Joined to the folder as it was given: problems name the file so.
+        // The path begins with the folder as the user wrote it, because problems show it.
         let path = dir.join(entry?.file_name());
         if !is_yaml(&path) {
             continue;
@@ -66,7 +66,7 @@ fn stamp(metadata: &fs::Metadata) -> Stamp {
     }
 }
 
-/// Reads the text of a file. The error is the text of a problem.
+/// Reads the text of a file. The error is the message of a problem.
 pub(super) fn read(path: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();
     let read = fs::File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes));

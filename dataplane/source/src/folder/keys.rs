@@ -1,5 +1,5 @@
-//! Generated values of a tenant that must stay the same: its uid, API keys, webhooks' secrets and signing keys. They are
-//! stored in `<data>/tenants/<clientCode>/keys.json`.
+//! The generated values of a tenant that must stay the same: its uid, API keys, webhooks' secrets and signing keys.
+//! They are stored in `<data>/tenants/<clientCode>/keys.json`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -84,9 +84,9 @@ pub(super) struct Keeping {
 
 /// The webhooks of a tenant, as far as their secrets are concerned.
 pub(super) struct Webhooks<'a> {
-    /// What those with `generateSecret` ask for, and their customers, by uid.
+    /// The settings of each webhook with `generateSecret`, and its customer, by uid.
     pub(super) generate: BTreeMap<&'a str, (&'a GenerateSecret, &'a str)>,
-    /// Whether a secret of the webhook with this uid stays although it is not among them: the webhook can't be read.
+    /// Whether the webhook with this uid keeps its secret although it is not in `generate`, because it can't be read.
     pub(super) may_have: &'a dyn Fn(&str) -> bool,
 }
 
@@ -96,8 +96,8 @@ impl fmt::Debug for Keys {
     }
 }
 
-/// Returns the keys of a tenant, and generates those that are missing. Stores them if `keep`. A file that cannot be read is
-/// never overwritten.
+/// Returns the keys of a tenant, and generates missing ones. With `keep`, it stores them. It never overwrites a file
+/// that it can't read.
 pub(super) fn ensure(
     data_dir: &Path,
     keep: bool,
@@ -107,9 +107,9 @@ pub(super) fn ensure(
     keeping: Keeping,
     random: Random<'_>,
 ) -> anyhow::Result<Keys> {
-    // The rule for client codes makes it a safe file name.
+    // By the rule for client codes, a code is a safe file name.
     let path = data_dir.join("tenants").join(&tenant.spec.client_code).join("keys.json");
-    // Several processes may start on the same folder at once, and must have the same keys.
+    // Several processes may start on the same folder at the same time, and must get the same keys.
     let _lock = if keep { Some(lock(data_dir)?) } else { None };
     let stored = read(&path)?;
     let mut keys = match &stored {
@@ -147,8 +147,8 @@ impl Keys {
         }
     }
 
-    /// Generates the API keys that are missing or of an earlier generation, and removes those that are no longer declared:
-    /// removing an entry ends its key for good.
+    /// Generates API keys that are missing or of an earlier generation, and removes keys that are not declared any
+    /// more: removing an entry ends its key for ever.
     fn generate(&mut self, tenant: &Tenant, random: Random<'_>) {
         let specs = tenant.spec.api_keys.iter();
         let wanted: BTreeMap<&str, i64> = specs
@@ -296,13 +296,13 @@ fn read(path: &Path) -> anyhow::Result<Option<Keys>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).with_context(|| format!("{} cannot be read", path.display())),
     };
-    // The parser's message could quote a key, so it is dropped.
+    // The parser's message could quote a key, so only `None` is returned.
     let keys = serde_json::from_slice::<Keys>(&text).ok().filter(Keys::is_sound);
     let advice = "restore it, or remove it to generate new keys (the old ones and all sessions end)";
     keys.map(Some).with_context(|| format!("{} is damaged; {advice}", path.display()))
 }
 
-/// Locks the keys of this folder against other processes until the lock is dropped.
+/// Locks the keys of this folder against other processes until the returned file is dropped.
 fn lock(data_dir: &Path) -> anyhow::Result<File> {
     let path = data_dir.join("keys.lock");
     let locked = DirBuilder::new().recursive(true).mode(0o700).create(data_dir).and_then(|()| {

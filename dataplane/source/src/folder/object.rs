@@ -1,4 +1,4 @@
-//! One document: the object that it declares, and the version that counts while it is broken.
+//! One document: the object that it declares, and which version counts while the document is broken.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,7 +32,7 @@ docket_crds::words! {
 }
 
 impl Kind {
-    /// The name of an object in problems: `Tenant default/acme`.
+    /// The name of an object in problems, such as `Tenant default/acme`.
     pub(super) fn of(self, name: &Name) -> String {
         format!("{self} {name}")
     }
@@ -41,7 +41,7 @@ impl Kind {
 /// The kind and name in a document.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Identity {
-    /// An object of one of our kinds.
+    /// An object of one of Docket's kinds.
     Known(Kind, Name),
     /// An object of another program's kind, which is not read.
     Foreign(Violation),
@@ -73,7 +73,7 @@ impl Identity {
         let kinds = Kind::WORDS.join(", ");
         let violation = Violation::new("kind", format!("{kind:?} is not read here; one of: {kinds}"));
         let version = document.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-        // With our own group or none it may be a Tenant or Webhook with a typing error.
+        // A version of Docket's group, or none: the document may be a Tenant or Webhook with a typing error.
         if version.is_empty() || version.starts_with(docket_crds::GROUP) {
             Self::Unclear(violation)
         } else {
@@ -84,8 +84,7 @@ impl Identity {
 
 /// A kind of object, read from a document.
 pub(super) trait Object: Clone {
-    /// Reads an object. Returns what could be read, and everything that is wrong with it. If nothing is wrong, the object is
-    /// `Some`.
+    /// Reads an object. Returns what could be read, and all violations. Without violations, the object is `Some`.
     fn read(document: Value) -> (Option<Self>, Vec<Violation>);
 
     /// Violations of the rules for fields that never change.
@@ -93,11 +92,11 @@ pub(super) trait Object: Clone {
         Vec::new()
     }
 
-    /// The version that counts instead of a broken `now`: the last good one, without what `now` switches off.
+    /// The version that counts while `now` is broken: the last good version, without everything that `now` switches off.
     fn fall_back(last: Option<&Self>, now: Option<&Self>) -> Option<Self>;
 }
 
-/// A typed object from a document that breaks rules but not types.
+/// Reads a typed object from a document that breaks rules but has the right types.
 fn typed<T: serde::de::DeserializeOwned>(
     document: Value,
     violations: Vec<Violation>,
@@ -151,7 +150,7 @@ impl Object for Webhook {
     }
 }
 
-/// The values of a Secret or ConfigMap by key; `None` for one that could not be read.
+/// The values of a Secret or ConfigMap by key; `None`: the value could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Data(BTreeMap<String, Option<SecretBytes>>);
 
@@ -181,7 +180,7 @@ impl Data {
     }
 }
 
-/// Standard base64, which may be broken into lines; the message does not repeat it.
+/// Decodes standard base64, which may have line breaks. The message does not repeat the text.
 fn base64(text: &str, plain: &str) -> Result<Vec<u8>, String> {
     let one_line: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     BASE64_STANDARD.decode(one_line).map_err(|_| format!("must be base64; plain text goes under {plain}"))
@@ -199,7 +198,7 @@ impl Object for Data {
         let secret = document.get("kind").and_then(Value::as_str) == Some("Secret");
         let (plain, encoded) = if secret { ("stringData", "data") } else { ("data", "binaryData") };
         check_fields(&document, &[plain, encoded], &mut found);
-        // The plain ones last: in a cluster they win over encoded ones of the same key.
+        // Plain values come last: as in a cluster, they win over encoded values of the same key.
         let mut data = Self::default();
         data.read_field(encoded, document.get(encoded), |text| base64(text, plain), &mut found);
         data.read_field(plain, document.get(plain), |text| Ok(text.into()), &mut found);

@@ -1,4 +1,4 @@
-//! The objects of all files together: duplicates, conflicts, and the last good version of what is broken.
+//! The objects of all files together: duplicates, conflicts, and the last good versions of broken objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,9 +18,9 @@ pub(super) struct Entry<T> {
     pub(super) place: Place,
     /// The last version that was good.
     good: Option<Arc<T>>,
-    /// The version that counts now; `None` when it is broken and was never good.
+    /// The version that counts now; `None`: the object is broken and was never good.
     pub(super) now: Option<Arc<T>>,
-    /// The Tenant that the document of a Webhook names, whatever else is wrong with it.
+    /// The Tenant that the document of a Webhook names, even if other fields are wrong.
     pub(super) tenant: Option<Name>,
 }
 
@@ -39,7 +39,7 @@ impl<T> Entries<T> {
         self.0.get(name)
     }
 
-    /// In the order of files and positions.
+    /// The objects in the order of files and positions.
     pub(super) fn by_place(&self) -> Vec<(&Name, &Entry<T>)> {
         let mut entries: Vec<_> = self.0.iter().collect();
         entries.sort_by_key(|(_, entry)| &entry.place);
@@ -48,7 +48,7 @@ impl<T> Entries<T> {
 }
 
 impl<T: Object> Entries<T> {
-    /// Adds a document, and returns what is wrong with it.
+    /// Adds a document, and returns its violations.
     fn add(&mut self, last: &Self, name: &Name, place: &Place, document: Value) -> Vec<Violation> {
         if let Some(first) = self.0.get(name) {
             let message = format!("is declared already in {}; remove one of the two", first.place);
@@ -72,7 +72,7 @@ impl<T: Object> Entries<T> {
         violations
     }
 
-    /// Keeps what was declared in a file that is not understood now, unless it is declared elsewhere.
+    /// Keeps objects that were declared in a file that is not understood now, unless they are declared elsewhere.
     fn keep(&mut self, last: &Self, unclear: &BTreeSet<PathBuf>) {
         for (name, entry) in last.0.iter().filter(|(_, entry)| unclear.contains(&entry.place.file)) {
             self.0.entry(name.clone()).or_insert_with(|| entry.clone());
@@ -80,7 +80,7 @@ impl<T: Object> Entries<T> {
     }
 }
 
-/// The objects that a folder declares.
+/// All objects that a folder declares.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     pub(super) tenants: Entries<Tenant>,
@@ -89,7 +89,7 @@ pub(super) struct Objects {
     pub(super) config_maps: Entries<Data>,
 }
 
-/// One reading of the folder.
+/// The state while the folder is read once.
 pub(super) struct Reading<'a> {
     last: &'a Objects,
     objects: Objects,
@@ -102,7 +102,7 @@ impl<'a> Reading<'a> {
         Self { last, objects: Objects::default(), unclear: BTreeSet::new(), problems }
     }
 
-    /// Reads a file. Returns whether every document says what it is.
+    /// Reads a file. Returns whether every document in it says what it is.
     pub(super) fn file(&mut self, path: &Path) -> bool {
         let understood = match read_documents(path) {
             Ok(documents) => {
@@ -151,7 +151,7 @@ impl<'a> Reading<'a> {
         true
     }
 
-    /// The objects that count, after the last file.
+    /// Ends the reading after the last file, and returns the objects that count.
     pub(super) fn finish(mut self) -> Objects {
         let (objects, last) = (&mut self.objects, self.last);
         objects.tenants.keep(&last.tenants, &self.unclear);
@@ -168,8 +168,8 @@ fn read_documents(path: &Path) -> Result<Vec<Value>, ConfigProblem> {
     documents::parse(&text).map_err(|error| ConfigProblem::in_file(path, Some(error.document), error.message))
 }
 
-/// Tenants that want what another one has fall back to what they had. In the order of places, except that what a later
-/// tenant had before and still wants is its own.
+/// Resolves conflicts between tenants: a tenant that wants what another one has falls back to its last good version.
+/// Tenants are handled in the order of places. But a later tenant keeps what it had before and still wants.
 fn settle_conflicts(tenants: &mut Entries<Tenant>, last: &Entries<Tenant>) -> Vec<ConfigProblem> {
     let order: Vec<Name> = tenants.by_place().into_iter().map(|(name, _)| name.clone()).collect();
     let all: Vec<_> = order.iter().filter_map(|name| tenants.get(name)?.now.as_deref()).collect();

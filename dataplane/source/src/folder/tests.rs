@@ -11,7 +11,7 @@ use crate::declaration::DeclaredTenant;
 
 const KEY: &str = "00112233445566778899aabbccddeeff";
 
-/// A new folder with a data folder beside it; removed when dropped.
+/// A new folder with a data folder beside it; both are removed when it is dropped.
 struct Case {
     root: PathBuf,
     folder: Folder,
@@ -63,18 +63,18 @@ impl Case {
         self.folder.load(&mut random()).unwrap()
     }
 
-    /// The problems, with the temporary folder's path taken out.
+    /// The texts of the problems, without the path of the temporary folder.
     fn texts(&self, loaded: &Declaration) -> Vec<String> {
         let root = format!("{}/", self.root.display());
         loaded.problems.iter().map(|problem| problem.to_string().replace(&root, "")).collect()
     }
 
-    /// Another process on the same folders.
+    /// Simulates a restart: another process reads the same folders.
     fn restart(&mut self) {
         self.folder = Self::folder(&self.root, &self.clock);
     }
 
-    /// Whether a change is seen once it has settled.
+    /// Whether the folder sees a change after the files have stayed the same for one call.
     fn changed(&mut self) -> bool {
         let _first_sight = self.folder.changed();
         self.folder.changed()
@@ -87,7 +87,7 @@ impl Drop for Case {
     }
 }
 
-/// Bytes that never repeat, in any call.
+/// A source of bytes that never repeats a value.
 fn random() -> impl FnMut(&mut [u8]) {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     |bytes: &mut [u8]| {
@@ -133,7 +133,7 @@ fn webhooks(tenant: &DeclaredTenant) -> Vec<&str> {
     tenant.runtime.config.webhooks.iter().map(|webhook| webhook.name.as_str()).collect()
 }
 
-/// Loads one file and expects exactly these problems.
+/// Loads one file, and expects exactly these problems.
 #[track_caller]
 fn refused(text: &str, expected: &[&str]) -> (Case, Declaration) {
     let mut case = Case::with(&[("a.yaml", text)]);
@@ -506,7 +506,7 @@ fn secret_keeps_values_that_became_unreadable() {
     assert_eq!(case.load().problems, []);
     for broken in [secret("s", "data: {secret: b25}"), "a: [".to_owned()] {
         case.write("s.yaml", &broken);
-        // An edit of the webhook itself still finds the secret.
+        // After an edit of the webhook itself, it still has its secret.
         case.write("a.yaml", &rest.replace("order.created", "order.updated"));
         let loaded = case.load();
         assert_eq!(loaded.problems.len(), 1, "{:?}", case.texts(&loaded));
@@ -878,7 +878,7 @@ fn every_kind_of_change_is_seen() {
         ("same size", |case| {
             let modified = fs::metadata(case.path("a.yaml")).unwrap().modified().unwrap();
             case.write("a.yaml", "a: 2\n");
-            // The kernel's clock has ticks of some milliseconds, so a test can be too quick for it.
+            // The kernel's clock for files has ticks of some milliseconds, so two writes of a test may have the same time.
             let later = modified + Duration::from_nanos(1);
             fs::File::options().write(true).open(case.path("a.yaml")).unwrap().set_modified(later).unwrap();
         }),
