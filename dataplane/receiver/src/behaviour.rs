@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use anyhow::{bail, ensure};
 
-/// How the receiver differs from answering 200 at once. The default does not differ.
+/// How the receiver differs from a receiver that responds 200 without delay. The default does not differ.
 #[derive(Debug, Clone, Default)]
 pub struct Behaviour {
-    /// Answer with this status instead, whatever the signature; `None`: never.
+    /// Responds with this status instead of 200 or 401, whatever the signature; `None`: never.
     pub fail: Option<Fail>,
-    /// Wait this long before each answer. A sender gives up after 30 s.
+    /// Waits this long before each response. A sender gives up after 30 s.
     pub delay: Duration,
 }
 
 /// A simulated failure. On the command line, `503` fails every request and `503:3` the first three of this run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fail {
-    /// The status to answer with, 200 to 599; the command line takes 300 to 599, which all fail an attempt.
+    /// The status of the response, 200 to 599; the command line takes 300 to 599, which all fail an attempt.
     pub status: u16,
-    /// For how many requests since the start, over all deliveries; `None`: always.
+    /// How many requests fail, counted from the start over all deliveries; `None`: all.
     pub times: Option<u64>,
 }
 
@@ -61,12 +61,12 @@ impl fmt::Display for Fail {
 }
 
 impl Fail {
-    /// The status for request number `nth` since the start, counted from 0; `None`: this one does not fail.
+    /// The status for request number `nth` since the start, counted from 0; `None`: this request does not fail.
     pub(crate) fn status_of(self, nth: u64) -> Option<u16> {
         self.times.is_none_or(|times| nth < times).then_some(self.status)
     }
 
-    /// A status that cannot be a final answer would end the connection instead.
+    /// Checks that the status can be a final response. Any other status would end the connection instead.
     pub(crate) fn check(self) -> anyhow::Result<()> {
         ensure!(
             (200..=599).contains(&self.status),

@@ -1,5 +1,5 @@
-//! A throw-away authority and its one certificate, for this machine. The authority's key is dropped as soon as it has
-//! signed, so trusting the authority means trusting this certificate only.
+//! A throw-away authority and its only certificate, for this machine. The authority's key is dropped as soon as it
+//! has signed, so trusting the authority means trusting only this certificate.
 
 use std::fs;
 use std::io::Write;
@@ -20,21 +20,21 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{RootCertStore, ServerConfig};
 
-/// The names of the certificate. rustls and OpenSSL refuse a wildcard directly below a top-level domain, so for them
-/// `*.localhost` matches nothing, and only the other three can be used.
+/// The names of the certificate. rustls and OpenSSL refuse a wildcard directly below a top-level domain. So for them
+/// `*.localhost` matches nothing, and only the other three names can be used.
 const NAMES: [&str; 4] = ["localhost", "*.localhost", "127.0.0.1", "::1"];
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Below the 398 days at which Apple's clients stop accepting a certificate.
+/// The validity of the certificate. It is below the 398 days that Apple's clients accept.
 const VALID: Duration = DAY.saturating_mul(365);
-/// A certificate with less than this left is replaced at start, so that it does not expire during a long run.
+/// A certificate with less than this validity left is replaced at start, so that it does not expire during a long run.
 const RENEW_BEFORE: Duration = DAY.saturating_mul(30);
 
 const CA_FILE: &str = "receiver-ca.pem";
 const LEAF_FILE: &str = "receiver.pem";
 const KEY_FILE: &str = "receiver-key.pem";
 
-/// A certificate for `localhost`, `*.localhost`, `127.0.0.1` and `::1`, with its key and the authority that signed it.
-/// Docket's own worker and curl connect by `localhost` or an address only: they refuse a wildcard like this one.
+/// A certificate for `localhost`, `*.localhost`, `127.0.0.1` and `::1`, with its key and the authority that signed
+/// it. Docket's own worker and curl connect only by `localhost` or an address: they refuse such a wildcard.
 #[derive(Clone)]
 pub struct Certificate {
     ca_pem: String,
@@ -43,7 +43,7 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// A new authority and certificate, valid for 365 days from `now` (seconds since 1970).
+    /// Generates an authority and a certificate, valid for 365 days from `now` (seconds since 1970).
     pub fn generate(now: i64) -> anyhow::Result<Self> {
         let now = since_1970(now);
         let mut authority = CertificateParams::new(Vec::new())?;
@@ -62,10 +62,10 @@ impl Certificate {
         Ok(Self { ca_pem: authority.pem(), leaf_pem: leaf.pem(), key_pem: key.serialize_pem() })
     }
 
-    /// The certificate kept in `dir` as `receiver-ca.pem`, `receiver.pem` and `receiver-key.pem` (mode 0600), so that
-    /// an authority trusted once stays the right one. A new one takes its place if it cannot be read, if its parts do
-    /// not belong together, or if it has less than 30 days left at `now` (seconds since 1970).
-    /// The error means that `dir` cannot be written.
+    /// Loads the certificate from `dir`: `receiver-ca.pem`, `receiver.pem` and `receiver-key.pem` (mode 0600). So a
+    /// user needs to trust the authority only once. A new one replaces it if it can't be read, if its parts do not
+    /// belong together, or if it has less than 30 days left at `now` (seconds since 1970). The error means that `dir`
+    /// can't be written.
     pub fn load_or_generate(dir: &Path, now: i64) -> anyhow::Result<Self> {
         if let Ok(kept) = Self::load(dir)
             && kept.check(since_1970(now)).is_ok()
@@ -79,7 +79,7 @@ impl Certificate {
         Ok(new)
     }
 
-    /// The authority as PEM, which a sender must trust, for example as a webhook's `caBundle`.
+    /// The authority in PEM. A sender must trust it, for example as a webhook's `caBundle`.
     pub fn ca_pem(&self) -> &str {
         &self.ca_pem
     }
@@ -100,9 +100,9 @@ impl Certificate {
     }
 
     /// Checks whether a client that trusts the authority would connect at `at`. The verifier checks dates, names and
-    /// signature at once, so no certificate parser and no stored date are needed.
+    /// signature together, so this needs no certificate parser and no stored date.
     fn check(&self, at: Duration) -> anyhow::Result<()> {
-        self.server_config()?; // refuses a key of another certificate
+        self.server_config()?; // fails if the key does not belong to the certificate
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.ca_pem.as_bytes()).context(CA_FILE)?)?;
         let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build()?;
@@ -122,7 +122,7 @@ impl Certificate {
         for (name, mode, text) in
             [(KEY_FILE, 0o600, key_pem), (LEAF_FILE, 0o644, leaf_pem), (CA_FILE, 0o644, ca_pem)]
         {
-            // A new file renamed into place: the mode of a file that is there already would stay as it is.
+            // Writes a new file and renames it, because an existing file would keep its mode.
             let new = dir.join(format!("{name}.new"));
             let _ = fs::remove_file(&new);
             let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&new)?;
@@ -147,7 +147,7 @@ fn since_1970(now: i64) -> Duration {
     Duration::from_secs(u64::try_from(now).unwrap_or(0))
 }
 
-/// Valid from a day earlier: a sender's clock may be behind ours.
+/// Sets the validity, which begins a day before `now`: a sender's clock may be behind.
 fn valid_from(mut params: CertificateParams, now: Duration, name: &str) -> CertificateParams {
     let epoch = date_time_ymd(1970, 1, 1);
     params.not_before = epoch + now.saturating_sub(DAY);

@@ -1,4 +1,4 @@
-//! Passing a delivery on to the receiver that is being written, with its body and headers unchanged.
+//! Forwards a delivery to the receiver that the user is writing, with its body and headers unchanged.
 
 use std::error::Error;
 use std::io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable};
@@ -14,69 +14,69 @@ use http::{HeaderMap, StatusCode};
 use reqwest::{Client, Url};
 use rustls::pki_types::InvalidDnsNameError;
 
-/// The bytes of an answer that are passed back; Docket reads no more.
+/// The number of bytes of a response that are passed back; Docket reads no more.
 const MAX_ANSWER_BYTES: usize = 8 * 1024;
 
-/// Where deliveries are passed on to.
+/// Where to forward deliveries.
 #[derive(Debug, Clone)]
 pub struct Forward {
-    /// What sends; it follows no redirects and has a time limit.
+    /// The HTTP client. It follows no redirects and has a time limit.
     pub client: Client,
-    /// The address of the receiver. The path of a delivery is not appended.
+    /// The URL of the user's receiver. The path of a delivery is not appended.
     pub url: Url,
 }
 
-/// What became of a delivery that was passed on.
+/// The result of forwarding a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forwarded {
-    /// Where it was passed on to, without user, password and query.
+    /// The URL to which it was forwarded, without user, password and query.
     pub to: String,
-    /// The status of the answer, or why there is none.
+    /// The status of the response, or why there is no response.
     pub result: Result<u16, NoAnswer>,
-    /// From the request to the end of the answer.
+    /// The time from the request to the end of the response.
     pub took: Duration,
 }
 
-/// Why the receiver that is being written did not answer.
+/// Why the user's receiver did not respond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoAnswer {
-    /// Its name has no address.
+    /// The receiver's name has no address.
     NotResolved,
-    /// No route leads to its address.
+    /// No route leads to the receiver's address.
     Unreachable,
     /// The connection failed for another reason.
     NotConnected,
-    /// What listens there does not speak TLS.
+    /// The receiver's port does not speak TLS.
     NoTls,
-    /// The certificate is not trusted.
+    /// The receiver's certificate is not trusted.
     Untrusted(Distrust),
     /// The TLS handshake failed for another reason.
     Tls,
-    /// The time limit was over.
+    /// The time limit was reached.
     TimedOut,
-    /// The connection broke, or what came was not HTTP.
+    /// The connection broke, or the response was not HTTP.
     Broken,
 }
 
-/// Why the certificate of the receiver that is being written is not trusted.
+/// Why the certificate of the user's receiver is not trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Distrust {
     /// Its time has ended.
     Expired,
-    /// Its time has not begun.
+    /// The certificate is not valid yet.
     NotYetValid,
-    /// It is for another name.
+    /// The certificate is for another name.
     OtherName,
-    /// An authority that is not trusted has signed it, or the certificate between is missing.
+    /// The certificate is signed by an authority that is not trusted, or an intermediate certificate is missing.
     UnknownIssuer,
-    /// It is that of an authority.
+    /// The certificate is an authority's.
     Authority,
-    /// Another reason.
+    /// The certificate is refused for another reason.
     Other,
 }
 
 impl NoAnswer {
-    /// The word for programs.
+    /// The word for the reason, for programs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NotResolved => "name not resolved",
@@ -115,20 +115,20 @@ impl fmt::Display for NoAnswer {
     }
 }
 
-/// The answer to pass back.
+/// The response to pass back to the sender.
 pub(crate) struct Answered {
     pub(crate) status: StatusCode,
     pub(crate) body: Bytes,
 }
 
 impl Forward {
-    /// Passes one delivery on. Without an answer the sender gets 502.
+    /// Forwards one delivery. Without a response, the sender gets 502.
     pub(crate) async fn pass_on(&self, headers: &HeaderMap, body: &Bytes) -> (Answered, Forwarded) {
         let started = Instant::now();
         let result = self.post(headers, body).await;
         let mut to = self.url.clone();
         to.set_query(None);
-        // Only URLs without a host refuse this.
+        // This fails only for URLs without a host.
         let _ = (to.set_username(""), to.set_password(None));
         let forwarded = Forwarded {
             to: to.to_string(),
@@ -144,7 +144,7 @@ impl Forward {
 
     async fn post(&self, headers: &HeaderMap, body: &Bytes) -> Result<Answered, NoAnswer> {
         let mut headers = headers.clone();
-        // These belong to the connection, not to the delivery.
+        // These headers belong to the connection, not to the delivery.
         for name in [
             HOST,
             CONTENT_LENGTH,
@@ -188,14 +188,14 @@ fn reason(error: reqwest::Error) -> NoAnswer {
     }
 }
 
-/// The error of this type that led to `error`, if one did.
+/// The error of this type among the causes of `error`.
 fn cause<E: Error + 'static>(error: &reqwest::Error) -> Option<&E> {
     let mut next = error.source();
     while let Some(error) = next {
         if let Some(found) = error.downcast_ref::<E>() {
             return Some(found);
         }
-        // Its source is that of the error inside, not this error.
+        // `source()` of an I/O error is the source of the error inside it, not that error.
         let inside = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         next = match inside {
             Some(inside) => Some(inside),
@@ -219,9 +219,9 @@ fn of_tls(error: &rustls::Error) -> NoAnswer {
         Expired | ExpiredContext { .. } => Distrust::Expired,
         NotValidYet | NotValidYetContext { .. } => Distrust::NotYetValid,
         NotValidForName | NotValidForNameContext { .. } => Distrust::OtherName,
-        // A bad signature is that of another authority of the same name, such as one that was made again.
+        // A bad signature comes from another authority of the same name, such as a newly generated one.
         UnknownIssuer | BadSignature => Distrust::UnknownIssuer,
-        // rustls has no variant of its own for it.
+        // rustls has no variant of its own for this error.
         Other(other) if matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity)) => {
             Distrust::Authority
         }
@@ -250,7 +250,7 @@ mod tests {
         CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority")
     }
 
-    /// Listens with a certificate for 127.0.0.1 that `change` has changed, and answers 200 to each request.
+    /// Listens with a certificate for 127.0.0.1, which `change` may change, and responds 200 to each request.
     async fn listening(authority: &Authority, change: impl Fn(&mut CertificateParams)) -> u16 {
         let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("a name");
         change(&mut params);
@@ -287,7 +287,7 @@ mod tests {
         port
     }
 
-    /// The result of passing a delivery on over HTTPS, trusting the certificate `trusted`.
+    /// The result of forwarding a delivery over HTTPS with trust in the certificate `trusted`.
     async fn forwarded(trusted: &CertificateDer<'static>, host: &str, port: u16) -> Result<u16, NoAnswer> {
         let mut roots = RootCertStore::empty();
         roots.add(trusted.clone()).expect("an authority");
@@ -340,7 +340,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
         drop(listener);
-        // No label of a name has 64 characters, and no connection leads to a broadcast address.
+        // A label of a name can't have 64 characters, and no connection leads to a broadcast address.
         let nowhere = format!("{}.invalid", "a".repeat(64));
         for (host, reason) in [
             ("127.0.0.1", NoAnswer::NotConnected),

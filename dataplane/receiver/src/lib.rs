@@ -3,12 +3,12 @@
 //! and the black-box tests read from it.
 //!
 //! - `certificate`: a throw-away authority and a certificate for this machine
-//! - `server`: the socket; one POST becomes one [`Received`] and one answer
+//! - `server`: the socket; one POST becomes one [`Received`] and one response
 //! - `verdict`: whether a request is accepted; `docket_domain::diagnosis` names the cause of a mismatch (pure)
 //! - `behaviour`: simulated failures and delays
-//! - `forward`: passes deliveries on to the receiver that is being written
-//! - `seen`: the ids received before, in bounded memory
-//! - `line`: one [`Received`] as one line for people or programs (pure)
+//! - `forward`: forwards deliveries to the receiver that the user is writing
+//! - `seen`: counts the ids received before, in bounded memory
+//! - `line`: prints one [`Received`] as one line for people or programs (pure)
 //!
 //! Absent on purpose: it reads no wall clock, writes nothing to disk but its certificate, and prints nothing.
 //!

@@ -1,4 +1,4 @@
-//! One received delivery as one line for people or programs. Never the payload.
+//! One received delivery as one line for people or programs. The line never contains the payload.
 
 use std::fmt::Write;
 
@@ -7,13 +7,14 @@ use serde_json::json;
 use crate::server::Received;
 use crate::{Forwarded, NoAnswer, Verdict};
 
-/// Characters shown of an id.
+/// The number of characters of an id that are shown.
 const SHOWN: usize = 8;
-/// Characters shown of a URL.
+/// The number of characters of a URL that are shown.
 const SHOWN_OF_URL: usize = 100;
 
-/// For example `10:02:31Z  order.created  evt_9d41…  delivery …a8e07f3c  attempt 1  → 200  signature verified`, with the
-/// time as given in `at`. Of the delivery id it shows the end, because the beginning is the time and equal for all of one minute.
+/// A line for people: `10:02:31Z  order.created  evt_9d41…  delivery …a8e07f3c  attempt 1  → 200  signature
+/// verified`. It shows the time as given in `at`, and the end of the delivery id: the beginning is the time, and the
+/// same within a minute.
 pub fn line(received: &Received, at: &str) -> String {
     let event = received.event_code.as_deref().map_or("no event code".to_owned(), clean);
     let id = received.event_id.as_deref().map_or("no event id".to_owned(), head);
@@ -37,8 +38,8 @@ pub fn line(received: &Received, at: &str) -> String {
     line
 }
 
-/// The same as one JSON object for programs. `signature` is `verified`, `unsigned`, `missing`, `wrong` or `unknown`, the last one
-/// without a secret to verify with; `reason` says what is wrong.
+/// A line for programs, as one JSON object. `signature` is `verified`, `unsigned`, `missing` or `wrong`, or `unknown`
+/// if there is no secret for the verification. `reason` names the mistake.
 pub fn json(received: &Received, at: &str) -> String {
     let (signature, reason) = match received.verdict {
         Verdict::Verified => ("verified", None),
@@ -80,8 +81,8 @@ fn tail(id: &str) -> String {
     }
 }
 
-/// Replaces all but graphic ASCII characters: a sender chooses these texts, and none may move the cursor of a terminal or
-/// begin a second line.
+/// Replaces all characters but graphic ASCII. The sender chooses these texts, and they must not move the terminal's
+/// cursor or begin a second line.
 fn clean(text: &str) -> String {
     let shown = |c: char| if c.is_ascii_graphic() { c } else { '?' };
     text.chars().take(64).map(shown).collect()

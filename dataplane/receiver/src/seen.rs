@@ -1,14 +1,15 @@
-//! Which ids came before. Bounded: a receiver left running for weeks must not grow.
+//! The ids that were received before. Bounded: a receiver that runs for weeks must not grow.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
 
-/// Ids remembered; the oldest is forgotten first.
+/// The number of ids that are remembered. The oldest is forgotten first.
 const REMEMBERED: usize = 10_000;
 
-/// Counts per id, of the last [`REMEMBERED`] different ids. It keeps 64-bit keyed hashes rather than the ids, because
-/// a sender chooses how long an id is; two of 10,000 share one with a chance of about 1 in 10^11.
+/// Counts how often each of the last [`REMEMBERED`] different ids was received. It keeps 64-bit keyed hashes instead
+/// of ids, because a sender chooses the length of an id. The chance that two of 10,000 ids have the same hash is
+/// about 1 in 10^11.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     hasher: RandomState,
@@ -17,7 +18,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// How often `id` was counted, with this time: 1 is the first.
+    /// Counts `id`, and returns its new count: 1 for the first time.
     pub(crate) fn count(&mut self, id: impl Hash) -> u32 {
         let key = self.hasher.hash_one(id);
         if let Some(count) = self.counts.get_mut(&key) {

@@ -1,6 +1,6 @@
-//! The socket: TLS, HTTP/1.1 with keep-alive, and one POST -> one [`Received`] and one answer (Webhook receiver
-//! contract). 401 rejects a missing or wrong signature; everything else is accepted with 200, unless [`Behaviour`]
-//! simulates a failure.
+//! The socket: TLS, HTTP/1.1 with keep-alive. One POST becomes one [`Received`] and one response (Webhook receiver
+//! contract). A missing or wrong signature gets 401, everything else gets 200, unless [`Behaviour`] simulates a
+//! failure.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -34,23 +34,23 @@ use tokio_rustls::TlsAcceptor;
 use crate::seen::Seen;
 use crate::{Behaviour, Certificate, Forward, Forwarded, Verdict};
 
-/// The largest accepted body, in bytes; a larger one is answered with 413.
+/// The largest accepted body, in bytes; a larger one gets 413.
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;
-/// Limit of the TLS handshake, of the head of each request, and of an idle connection.
+/// The time limit of the TLS handshake, of the head of each request, and of an idle connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Limit of the whole body; the sender itself gives up then (Delivery mechanics).
+/// The time limit of the whole body. The sender itself gives up after this time (Delivery mechanics).
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long `stop` waits for requests in flight; a simulated delay may be much longer.
+/// How long `stop` waits for requests in flight. A simulated delay may be much longer.
 const STOP_GRACE: Duration = Duration::from_secs(1);
-/// The pause between attempts to accept while no file descriptor is free.
+/// The pause before the next attempt to accept while no file descriptor is free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// The candidate secrets for a path; an empty list: deliveries to it are expected unsigned. It must not block.
+/// Returns the candidate secrets for a path. Without any, deliveries to the path are expected unsigned. It must not block.
 pub type Secrets = Arc<dyn Fn(&str) -> Vec<Vec<u8>> + Send + Sync>;
 
 /// The settings of a receiver.
 pub struct Settings {
-    /// Where to listen; port 0 chooses a free one, see [`Receiver::address`].
+    /// The address to listen at. Port 0 chooses a free port; see [`Receiver::address`].
     pub listen: SocketAddr,
     /// The certificate for senders.
     pub certificate: Certificate,
@@ -58,7 +58,7 @@ pub struct Settings {
     pub secrets: Secrets,
     /// The failures and delays to simulate.
     pub behaviour: Behaviour,
-    /// The receiver to pass each POST on to, whatever its signature; its answer is the answer.
+    /// The receiver to which each POST is forwarded, whatever its signature. Its response becomes this receiver's response.
     pub forward: Option<Forward>,
 }
 
@@ -74,14 +74,14 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// One POST that was read to its end, and its result. The sender chose the texts: do not trust or print them unchanged.
+/// One POST that was read to its end, and its result. The sender chose the texts: do not trust them or print them unchanged.
 #[derive(Clone)]
 pub struct Received {
     /// `X-Service-Delivery-Id`, if it was sent.
     pub delivery_id: Option<String>,
     /// `X-Service-Event`, if it was sent.
     pub event_code: Option<String>,
-    /// The `id` of the envelope; `None` if the body is no JSON object with one.
+    /// The `id` of the envelope; `None`: the body is not a JSON object with an `id`.
     pub event_id: Option<String>,
     /// The path of the request, without a query.
     pub path: String,
@@ -91,11 +91,11 @@ pub struct Received {
     pub seen_before: bool,
     /// How often this delivery id was received, including this time; 1 without an id.
     pub attempt: u32,
-    /// What became of it where it was passed on to; `None` if it was not passed on, or the sender hung up before.
+    /// The result of forwarding; `None`: the delivery was not forwarded, or the sender disconnected before.
     pub forwarded: Option<Forwarded>,
-    /// The status of the answer; `None` if the sender hung up, or the receiver was stopped, before it.
+    /// The status of the response; `None`: before the response, the sender disconnected or the receiver was stopped.
     pub answered: Option<u16>,
-    /// From the head of the request to the answer.
+    /// The time from the head of the request to the response.
     pub took: Duration,
     /// The raw body.
     pub body: Bytes,
@@ -120,7 +120,7 @@ impl fmt::Debug for Received {
     }
 }
 
-/// A running receiver. Dropping it stops it as well, without waiting.
+/// A running receiver. Dropping it also stops it, without waiting.
 #[derive(Debug)]
 pub struct Receiver {
     address: SocketAddr,
@@ -129,8 +129,8 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Listens, and calls `on_received` for every POST just before it is answered; it must not block. Requests that
-    /// are no delivery at all (another method, a body too long or cut off) are answered and not reported.
+    /// Listens, and calls `on_received` for every POST just before the response. `on_received` must not block.
+    /// Requests that are no deliveries (another method, a body too long or cut off) are answered and not reported.
     pub async fn start(
         settings: Settings,
         on_received: impl Fn(&Received) + Send + Sync + 'static,
@@ -153,12 +153,12 @@ impl Receiver {
         Ok(Self { address, stop, accepting })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Accepts no more connections, waits up to one second for requests in flight, and ends.
+    /// Stops: accepts no more connections, and waits up to one second for requests in flight.
     pub async fn stop(self) {
         let Self { address: _, stop, accepting } = self;
         drop(stop);
@@ -191,13 +191,13 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, desk: Arc<Desk>, mut st
         }
     }
     drop(listener);
-    // Dropping the set aborts what is left.
+    // Dropping the set aborts the connections that are left.
     let _ = timeout(STOP_GRACE, async { while connections.join_next().await.is_some() {} }).await;
 }
 
 async fn serve(socket: TcpStream, tls: TlsAcceptor, desk: Arc<Desk>, mut stop: watch::Receiver<()>) {
     let _ = socket.set_nodelay(true);
-    // A failed handshake is for the sender to report: it does not trust the certificate, or is not a TLS client.
+    // The sender reports a failed handshake: it does not trust the certificate, or is not a TLS client.
     let Ok(Ok(stream)) = timeout(HEAD_TIMEOUT, tls.accept(socket)).await else { return };
     let service = service_fn(move |request| {
         let desk = desk.clone();
@@ -254,7 +254,7 @@ impl Desk {
         answer
     }
 
-    /// A simulated failure replaces an answer, and does not keep the delivery from being passed on.
+    /// Responds to a delivery. A simulated failure replaces the response, but the delivery is forwarded nevertheless.
     async fn answer_to(&self, received: &mut Received) -> Answer {
         let nth = self.requests.fetch_add(1, Ordering::Relaxed);
         let mut answer = match &self.forward {
@@ -289,7 +289,7 @@ impl Desk {
         let (attempt, seen_before) = {
             let mut seen = self.seen.lock();
             let attempt = delivery_id.as_ref().map_or(1, |id| seen.deliveries.count(id));
-            // If rejected requests counted, anyone could make a real event look repeated by sending its id first.
+            // Rejected requests do not count. Otherwise anyone could make a real event look repeated by sending its id first.
             let event = event_id.as_ref().filter(|_| !verdict.rejects());
             (attempt, event.is_some_and(|id| seen.events.count((&path, id)) > 1))
         };
@@ -312,7 +312,7 @@ impl Desk {
     }
 }
 
-/// Reports when dropped, because a sender that hangs up during the delay cancels `answer`.
+/// Reports the delivery when it is dropped, because `answer` is cancelled if the sender disconnects during the delay.
 struct Report<'a> {
     desk: &'a Desk,
     started: Instant,

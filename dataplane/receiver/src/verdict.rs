@@ -9,19 +9,19 @@ use docket_domain::diagnosis::{self, Mismatch, StandardHeaders};
 pub enum Verdict {
     /// The signature matches the body and one of the secrets.
     Verified,
-    /// There is no signature, and none is expected. Accepted.
+    /// There is no signature, and the receiver expects no signature. Accepted.
     Unsigned,
     /// There is no signature, but a secret is known. Rejected.
     Missing,
     /// There is a signature, and it does not match. Rejected.
     Wrong(Mismatch),
-    /// There is a signature, but no secret to verify it with. Accepted, unverified.
+    /// There is a signature, but no secret for its verification. Accepted, unverified.
     NoSecret,
 }
 
 impl Verdict {
-    /// Checks the `signature` header of `body` by the candidate `secrets`; no candidates: no signature is expected. The `headers` of
-    /// Standard Webhooks only help to name a mistake.
+    /// Checks the `signature` header of `body` with the candidate `secrets`. Without candidates, no signature is
+    /// expected. The `headers` of Standard Webhooks only help to name a mistake.
     pub fn of(
         secrets: &[Vec<u8>],
         signature: Option<&str>,
@@ -69,7 +69,7 @@ mod tests {
 
     const BODY: &[u8] = b"{\"id\":\"evt_1\"}";
 
-    /// The verdict without headers of Standard Webhooks.
+    /// The verdict on a request without headers of Standard Webhooks.
     fn of(secrets: &[Vec<u8>], signature: Option<&str>) -> Verdict {
         Verdict::of(secrets, signature, &StandardHeaders::default(), BODY)
     }

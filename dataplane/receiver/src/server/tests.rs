@@ -15,12 +15,12 @@ use crate::Fail;
 const SECRET: &[u8] = b"secret";
 const BODY: &str = r#"{"id":"evt_1","event":"order.created"}"#;
 
-/// A receiver that expects [`SECRET`] on every path except `/open`, and its reports.
+/// A receiver that expects [`SECRET`] on every path except `/open`, with its reports.
 struct Bench {
     receiver: Receiver,
     ca_pem: String,
     reports: mpsc::UnboundedReceiver<Received>,
-    /// Notified when a request was read and is being checked.
+    /// Notified when a request was read and its check begins.
     judging: Arc<Notify>,
 }
 
@@ -75,7 +75,7 @@ impl Bench {
         Ok(sender)
     }
 
-    /// The status of one request on a new connection.
+    /// Sends a request on a new connection, and returns the status.
     async fn post(&self, request: Request<Full<Bytes>>) -> StatusCode {
         self.connect().await.send_request(request).await.expect("an answer").status()
     }
