@@ -1,13 +1,13 @@
 //! The schema of a tenant's database: forward-only migrations for PostgreSQL and SQLite.
 //!
-//! This crate holds the texts and decides which a database lacks. The caller runs them in one transaction under a lock, so
-//! that concurrent or repeated runs do no harm. With the feature `postgres` this crate connects to PostgreSQL by a URL and
-//! runs them itself.
+//! This crate contains the texts, and decides which steps a database lacks. The caller runs these steps in one
+//! transaction under a lock, so that concurrent or repeated runs do no harm. With the feature `postgres`, this crate
+//! connects to PostgreSQL by a URL and runs them itself.
 //!
 //! ```
 //! use docket_schema::{AppliedMigrations, MIGRATIONS};
 //!
-//! // A database without a schema lacks all of them; one that is ahead by an additive step lacks none.
+//! // A database without a schema lacks all steps; a database that is ahead by an additive step lacks none.
 //! assert_eq!(AppliedMigrations::default().missing(), Ok(MIGRATIONS));
 //! let newest = MIGRATIONS.len() as i64;
 //! assert_eq!(AppliedMigrations { version: newest + 1, needed: newest }.missing(), Ok(&[][..]));
@@ -22,35 +22,36 @@ pub mod postgres;
 pub struct Migration {
     /// The number of the step: from 1, without gaps.
     pub version: i64,
-    /// What it adds, for people. Ends in ` (additive)` if programs that do not know the step keep working: during an upgrade
-    /// both versions use one database.
+    /// The name of the step for people. It ends in ` (additive)` if programs that do not know the step keep working:
+    /// during an upgrade, both versions use one database.
     pub name: &'static str,
-    /// Its statements.
+    /// The statements of the step.
     pub sql: Sql,
-    /// The indexes that it adds to tables that grow. SQLite builds them with the step, PostgreSQL only in a new database: in
-    /// another one they are built beside the work, later, and programs do without them until then.
+    /// The indexes that the step adds to tables that grow. SQLite builds them within the step, and so does PostgreSQL
+    /// in a new database. In an existing PostgreSQL database a worker builds them later, and programs work without
+    /// them until then.
     pub indexes: &'static [Index],
 }
 
 /// An index on a table that grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Index {
-    /// Its name in the database.
+    /// The name of the index in the database.
     pub name: &'static str,
-    /// The statement that builds it and blocks all writes to its table meanwhile. It begins with `CREATE INDEX`.
+    /// The statement that builds the index and blocks writes to its table meanwhile. It begins with `CREATE INDEX`.
     pub create: &'static str,
-    /// What PostgreSQL runs before it builds the index beside the work: it brings rows of before up to date. Empty: nothing.
+    /// What PostgreSQL runs before a worker builds the index: it updates older rows. Empty: nothing.
     pub first: &'static str,
 }
 
 impl Index {
-    /// The PostgreSQL statement that builds it while others write. It runs outside a transaction.
+    /// The PostgreSQL statement that builds the index without blocking writes. It runs outside a transaction.
     pub fn create_concurrently(self) -> String {
         self.create.replacen("CREATE INDEX", "CREATE INDEX CONCURRENTLY", 1)
     }
 }
 
-/// The indexes that PostgreSQL builds beside the work.
+/// The indexes that a worker builds on PostgreSQL without blocking writes.
 pub fn indexes() -> impl Iterator<Item = Index> {
     MIGRATIONS.iter().flat_map(|migration| migration.indexes).copied()
 }
@@ -58,13 +59,13 @@ pub fn indexes() -> impl Iterator<Item = Index> {
 /// The statements of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sql {
-    /// They run as they are on both databases.
+    /// The same statements for both databases.
     Both(&'static str),
-    /// Each database has its own, which end with the same tables. SQLite may keep a check that costs it little.
+    /// Separate statements, which end with the same tables. SQLite may keep a check that costs it little.
     Each {
-        /// For PostgreSQL. They hold no lock on a large table for longer than a moment.
+        /// The statements for PostgreSQL. They hold no lock on a large table for longer than a moment.
         postgres: &'static str,
-        /// For SQLite.
+        /// The statements for SQLite.
         sqlite: &'static str,
     },
 }
@@ -119,10 +120,10 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "searches for rare values (additive)",
         sql: Sql::Each {
             postgres: include_str!("../migrations/0005_rare_values_postgres.sql"),
-            // It can't drop a constraint without copying the table, and its check costs little.
+            // SQLite can't drop a constraint without copying the table, and the constraint's check costs little.
             sqlite: "",
         },
-        // Only what is looked for is in them, so that equal entries are stored once: some 10 bytes per row.
+        // The indexes contain only the searched columns, so that equal entries are stored once: some 10 bytes per row.
         indexes: &[
             Index { name: "event_by_code", create: "CREATE INDEX event_by_code ON event (code)", first: "" },
             Index {
@@ -176,7 +177,7 @@ pub const MIGRATIONS: &[Migration] = &[
     },
     Migration {
         version: 12,
-        // Not additive: a program of before does not find the hand-offs of a process that died.
+        // Not additive: an older program does not find the hand-offs of a process that died.
         name: "hand-offs",
         sql: Sql::Each {
             postgres: include_str!("../migrations/0012_hand_offs_postgres.sql"),
@@ -195,7 +196,7 @@ pub const MIGRATIONS: &[Migration] = &[
             name: "delivery_open",
             create: "CREATE INDEX delivery_open ON delivery_history (webhook, finished_at_ms) \
                      WHERE status = 'DeadLetter' AND resent IS NULL AND set_aside_at_ms IS NULL",
-            // As bulk resends compare them. Programs of before do not mark what they resend.
+            // Resends are compared as bulk resends compare them. Older programs do not mark the deliveries that they resend.
             first: "UPDATE delivery_history d SET resent = TRUE WHERE d.status = 'DeadLetter' AND d.resent IS NULL AND (\
                     EXISTS (SELECT 1 FROM delivery_history n WHERE n.event_id = d.event_id AND n.webhook_name = d.webhook_name \
                     AND (n.created_at_ms, n.id) > (d.created_at_ms, d.id)) \
@@ -213,7 +214,7 @@ pub const MIGRATIONS: &[Migration] = &[
     },
     Migration {
         version: 15,
-        // Not additive: a program of before knows webhooks by their uids only.
+        // Not additive: an older program knows webhooks only by their uids.
         name: "keys of webhooks",
         sql: Sql::Each {
             postgres: include_str!("../migrations/0015_webhook_keys_postgres.sql"),
@@ -244,7 +245,7 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "addresses of servees (additive)",
         sql: Sql::Each {
             postgres: include_str!("../migrations/0019_servee_addresses_postgres.sql"),
-            // Its check costs little; PostgreSQL would read the whole table for one.
+            // The check costs SQLite little. For a check, PostgreSQL would read the whole table.
             sqlite: include_str!("../migrations/0019_servee_addresses_sqlite.sql"),
         },
         indexes: &[],
@@ -259,7 +260,8 @@ pub const MIGRATIONS: &[Migration] = &[
         indexes: &[Index {
             name: "web_order_by_reference",
             create: "CREATE INDEX web_order_by_reference ON web_order (external_reference) WHERE external_reference IS NOT NULL",
-            // A few at a time, because a save waits for a row that is being changed. Programs of before do not write the column.
+            // A few rows at a time, because a save waits for a row that is being changed. Older programs do not write
+            // the column.
             first: "DO $$ DECLARE after_id text := ''; last_id text; BEGIN LOOP \
                     SELECT max(id) INTO last_id FROM (SELECT id FROM web_order WHERE id > after_id ORDER BY id LIMIT 1000) AS few; \
                     EXIT WHEN last_id IS NULL; \
@@ -278,18 +280,18 @@ pub const CREATE_VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_versio
 /// Returns whether the table of applied steps exists, on PostgreSQL.
 pub const HAS_VERSION_TABLE: &str = "SELECT to_regclass('schema_version') IS NOT NULL";
 
-/// [`AppliedMigrations`]: the highest version, and the highest that is not additive; 0 on an empty database.
+/// The query for [`AppliedMigrations`]: the highest version, and the highest that is not additive; 0 on an empty database.
 pub const CURRENT_VERSION: &str = "SELECT coalesce(max(version), 0), \
      coalesce(max(CASE WHEN name NOT LIKE '% (additive)' THEN version END), 0) FROM schema_version";
 
-/// Records a step as applied: version, name, milliseconds since 1970.
+/// Records a step as applied. Its parameters are version, name and milliseconds since 1970.
 pub const RECORD_VERSION: &str =
     "INSERT INTO schema_version (version, name, applied_at_ms) VALUES ($1, $2, $3)";
 
 /// The PostgreSQL advisory lock that a migration holds until its transaction ends.
 pub const ADVISORY_LOCK: i64 = 0x646f_636b_6574;
 
-/// The PostgreSQL advisory lock of the session that builds [`indexes`] beside the work.
+/// The PostgreSQL advisory lock of the session that builds [`indexes`].
 pub const INDEX_LOCK: i64 = ADVISORY_LOCK + 1;
 
 /// A later version of Docket migrated the database.
@@ -312,17 +314,17 @@ impl std::fmt::Display for NewerSchema {
 
 impl std::error::Error for NewerSchema {}
 
-/// The steps that a database has.
+/// The steps that were applied to a database.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AppliedMigrations {
     /// The highest version applied.
     pub version: i64,
-    /// The version that a program has to know to use the database: later steps are additive.
+    /// The lowest version that a program must know to use the database: the steps after it are additive.
     pub needed: i64,
 }
 
 impl AppliedMigrations {
-    /// The steps that the database lacks; none if it is ahead by additive steps only.
+    /// The steps that the database lacks; empty if the database is ahead only by additive steps.
     pub fn missing(self) -> Result<&'static [Migration], NewerSchema> {
         let version = usize::try_from(self.version).unwrap_or(usize::MAX);
         match MIGRATIONS.get(version..) {

@@ -18,7 +18,7 @@ use crate::{
     ADVISORY_LOCK, AppliedMigrations, CREATE_VERSION_TABLE, CURRENT_VERSION, HAS_VERSION_TABLE, NewerSchema,
 };
 
-/// Why a database was not migrated. It is unchanged.
+/// Why a database was not migrated. The database is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
     /// The database is ahead of this program.
@@ -29,16 +29,15 @@ pub enum MigrateError {
     Database(#[from] Error),
 }
 
-/// How long a step waits for the lock of a table. Writes to the table wait behind it, at most so long: then the migration fails, and
-/// is tried again.
+/// How long a step waits for the lock of a table. Writes to the table wait behind it for the same time at most. After
+/// it the migration fails, and is tried again.
 pub const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '500ms'";
 
-/// Applies the steps that the database lacks, in one transaction; repeated or concurrent calls do no harm. Returns the
-/// version.
+/// Applies the steps that the database lacks, in one transaction. Repeated or concurrent calls do no harm. Returns the version.
 ///
-/// A database that is up to date is only read. Waits for another migration up to the session's `statement_timeout`, and
-/// [`LOCK_TIMEOUT`] for each table that is in use. The steps themselves have no time limit, since a large database may take long. A
-/// dropped call, and one that fails, changes nothing.
+/// A database that is up to date is only read. The call waits for another migration up to the session's
+/// `statement_timeout`, and up to [`LOCK_TIMEOUT`] for each table that is in use. The steps themselves have no time
+/// limit, because a large database may take long. If the call fails or is dropped, it changes nothing.
 pub async fn migrate(client: &mut Client) -> Result<i64, MigrateError> {
     let newest = crate::MIGRATIONS.len() as i64;
     let before = applied(client).await?;
@@ -54,7 +53,7 @@ pub async fn migrate(client: &mut Client) -> Result<i64, MigrateError> {
     Ok(newest)
 }
 
-/// The steps that a database has.
+/// The steps that were applied to a database.
 pub async fn applied(client: &Client) -> Result<AppliedMigrations, Error> {
     let there = client.query_one(HAS_VERSION_TABLE, &[]).await?;
     if !there.try_get::<_, bool>(0)? {
@@ -80,8 +79,8 @@ pub async fn comment(client: &Client) -> Result<Option<String>, Error> {
     client.query_one(sql, &[]).await?.try_get(0)
 }
 
-/// Makes a tenant the owner of such a database if it has none, or with `adopt` in any case. Ask [`owner`] for the result. A
-/// repeated call writes nothing.
+/// Makes the tenant the owner of an external database that has no owner, or with `adopt` of any external database.
+/// Call [`owner`] for the result. A repeated call writes nothing.
 pub async fn claim(client: &mut Client, uid: &str, adopt: bool) -> Result<(), Error> {
     if owner(client).await?.is_some_and(|owner| owner == uid || !adopt) {
         return Ok(());
@@ -111,7 +110,7 @@ async fn apply_missing(transaction: &Transaction<'_>) -> Result<(), MigrateError
                 transaction.batch_execute(index.create).await?;
             }
         }
-        // The server's clock: the program may run anywhere.
+        // The time comes from the server's clock, because the program may run anywhere.
         let record = "INSERT INTO schema_version (version, name, applied_at_ms) \
                       VALUES ($1, $2, (extract(epoch FROM now()) * 1000)::bigint)";
         transaction.execute(record, &[&migration.version, &migration.name]).await?;

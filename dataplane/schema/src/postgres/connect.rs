@@ -1,7 +1,7 @@
-//! Opens a connection: addresses, TCP, TLS, login. What the server sends then passes [`Frames`], above TLS.
+//! Opens a connection: addresses, TCP, TLS, login. [`Frames`] then checks what the server sends, inside TLS.
 //!
-//! The library would connect by itself, but it reads whatever a server sends. So it gets a stream that is open already and that
-//! fails when the server sends more than Docket reads.
+//! The library could connect by itself, but it reads whatever a server sends. So it gets an open stream, which fails
+//! when the server sends more than Docket reads.
 
 use std::future::{Ready, ready};
 use std::io;
@@ -26,7 +26,7 @@ use super::target::Target;
 /// Asks the server for TLS.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
-/// A future whose size its owner does not carry.
+/// A boxed future: its size does not add to the size of the future that awaits it.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A connection whose server has accepted the login.
@@ -35,11 +35,11 @@ pub struct Connected {
     pub client: Client,
     /// Reads and writes. It ends when the client is dropped, when the connection is lost, or with an [`Excess`].
     pub connection: Boxed<'static, Result<(), Error>>,
-    /// Why the connection has ended, if the server sent more than Docket reads.
+    /// Why the connection ended, if the server sent more than Docket reads.
     pub excess: ExcessFound,
 }
 
-/// What a connection was ended for, as soon as it is.
+/// The [`Excess`] for which a connection was ended; it is set at that moment.
 #[derive(Clone, Debug, Default)]
 pub struct ExcessFound(Arc<OnceLock<Excess>>);
 
@@ -50,7 +50,7 @@ impl ExcessFound {
     }
 }
 
-/// An external database's host has an address that is not allowed.
+/// The host of an external database has an address that is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the host's address is not allowed for external databases; see --allow-external-database")]
 pub struct NotAllowed;
@@ -65,8 +65,8 @@ impl Target {
         named.collect::<Vec<_>>().join(",")
     }
 
-    /// Connects and logs in: to the first host and address that accepts. Takes at most the configured `connect_timeout` for
-    /// each address; the caller limits the rest.
+    /// Connects and logs in to the first host and address that accepts. It takes at most the configured
+    /// `connect_timeout` for each address; the caller limits the rest.
     pub fn connect(&self) -> Boxed<'_, Result<Connected, Error>> {
         Box::pin(self.connect_to_any())
     }
@@ -102,7 +102,8 @@ impl Target {
         }
     }
 
-    /// One address that is not allowed refuses them all, as for deliveries: such a name is a mistake or an attack.
+    /// Whether all addresses of a host are allowed. As for deliveries, one address that is not allowed refuses them
+    /// all: such a name is a mistake or an attack.
     fn permits(&self, host: &str, addresses: &[SocketAddr]) -> bool {
         let permits = |databases: &Arc<ExternalDatabases>| {
             addresses.iter().all(|address| databases.permits(host, address.ip()))
@@ -139,7 +140,7 @@ impl Target {
         let excess = ExcessFound::default();
         let stream = Bounded { wire, frames: Frames::default(), excess: excess.clone() };
         let mut config = self.config.clone();
-        // The library takes the stream as it is, and its channel binding with it.
+        // The library uses the stream as it is, with its channel binding.
         config.ssl_mode(SslMode::Require).ssl_negotiation(SslNegotiation::Direct);
         let (client, connection) = config.connect_raw(stream, AsItIs).await?;
         let mut connected = Connected { client, connection: Box::pin(connection), excess };
@@ -177,7 +178,7 @@ async fn is_wanted(connected: &mut Connected, wanted: TargetSessionAttrs) -> Res
     })
 }
 
-/// The hosts in the order of the URL, each with its port. An address in `hostaddr` replaces the host's name.
+/// The hosts in the order of the URL, each with its port. An address in `hostaddr` replaces a host's name.
 fn hosts(config: &Config) -> Vec<(String, u16)> {
     let (names, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
     let host = |place: usize| match (addresses.get(place), names.get(place)) {
@@ -208,15 +209,15 @@ fn set_options(tcp: &TcpStream, config: &Config) -> io::Result<()> {
     Ok(())
 }
 
-/// The way to the server.
+/// The stream to the server.
 enum Wire {
     Plain(TcpStream),
     Tls(Box<<MakeRustlsConnect as MakeTlsConnect<TcpStream>>::Stream>),
-    /// There is none: the library makes its errors of those of a stream.
+    /// No stream, but an error: the library makes its own errors only from errors of a stream.
     Failed(Option<io::Error>),
 }
 
-/// A stream to a server, of which no more is read than Docket needs.
+/// A stream to a server that reads no more than Docket needs.
 struct Bounded {
     wire: Wire,
     frames: Frames,
@@ -289,7 +290,7 @@ impl TlsStream for Bounded {
     }
 }
 
-/// Does no handshake: there was one, or there is none to do.
+/// A TLS connector that does nothing: TLS is established already, or not used.
 struct AsItIs;
 
 impl TlsConnect<Bounded> for AsItIs {

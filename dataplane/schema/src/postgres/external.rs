@@ -1,6 +1,6 @@
-//! What an external database may be: one whose URL a tenant's owner writes. Docket connects from inside the platform's network,
-//! with the platform's files at hand, so the platform decides where such a URL may lead and which file it may name. Pure, except
-//! for the file.
+//! Limits for an external database, whose URL a tenant's owner writes. Docket connects from inside the platform's
+//! network, and can read the platform's files. So the platform decides where such a URL may lead and which file it
+//! may name. Pure, except for reading the file.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,9 +11,9 @@ use std::str::FromStr;
 use docket_program::metadata_service::is_metadata_service;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-/// Where a pod has the certificates of `privateCA.configMap`.
+/// The folder in which a pod has the certificates of `privateCA.configMap`.
 pub const CA_FOLDER: &str = "/etc/docket/ca";
-/// The largest file of certificates, in bytes. That of all public authorities has a quarter.
+/// The largest file of certificates, in bytes. A file of all public authorities has a quarter of this.
 pub const LARGEST_CA_FILE: u64 = 1 << 20;
 /// The parameters that an external database's URL may have.
 pub const PARAMETERS: [&str; 6] = [
@@ -25,8 +25,8 @@ pub const PARAMETERS: [&str; 6] = [
     "connect_timeout",
 ];
 
-/// The addresses of the link, and of no single machine. Loopback is no danger: in a pod nothing but Docket
-/// listens there, and elsewhere it is the platform's own machine.
+/// Addresses of the link, and addresses that belong to no single machine. Loopback is not among them, because it is
+/// harmless: in a pod only Docket listens there, and elsewhere it is the platform's own machine.
 const SPECIAL_V4: [Ipv4Net; 5] = [
     v4(0, 0, 0, 0, 8),      // Linux connects 0.0.0.0 to itself
     v4(169, 254, 0, 0, 16), // link-local
@@ -35,11 +35,11 @@ const SPECIAL_V4: [Ipv4Net; 5] = [
     v4(240, 0, 0, 0, 4),    // reserved; broadcast
 ];
 
-/// The parts of IPv6 that name a machine: global unicast, unique-local and loopback. It leaves out link-local, multicast and the
-/// forms that contain an IPv4 address.
+/// The ranges of IPv6 with addresses of machines: global unicast, unique-local and loopback. Link-local, multicast
+/// and the forms that contain an IPv4 address are not among them.
 const MACHINES_V6: [Ipv6Net; 3] = [v6(0x2000, 0, 0, 3), v6(0xfc00, 0, 0, 7), v6(0, 0, 1, 128)];
 
-/// What is special inside [`MACHINES_V6`].
+/// The special ranges inside [`MACHINES_V6`].
 const SPECIAL_V6: [Ipv6Net; 2] = [
     v6(0x2001, 0, 0, 23), // protocol assignments: Teredo has an IPv4 address inside
     v6(0x2002, 0, 0, 16), // 6to4: an IPv4 address inside
@@ -53,21 +53,21 @@ const fn v6(a: u16, b: u16, last: u16, prefix: u8) -> Ipv6Net {
     Ipv6Net::new_assert(Ipv6Addr::new(a, b, 0, 0, 0, 0, 0, last), prefix)
 }
 
-/// Where external databases may be, and where the certificates are that their URLs may name.
+/// Where external databases may be, and where their URLs may name files of certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExternalDatabases {
     allow: Vec<AllowedDatabase>,
     ca_folder: Option<PathBuf>,
 }
 
-/// A host or network that external databases may be at.
+/// A host or a network where external databases may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AllowedDatabase {
     /// Any host with an address in this network.
     Network(IpNet),
     /// The host of this name.
     Host(String),
-    /// Any host whose name ends in this, which begins with a dot.
+    /// Any host whose name ends in this text, which begins with a dot.
     Below(String),
 }
 
@@ -103,19 +103,21 @@ impl Default for ExternalDatabases {
 }
 
 impl ExternalDatabases {
-    /// `allow`: where they may be; empty: anywhere but at special addresses. `ca_folder`: the files that `sslrootcert` may name
-    /// are below it; `None`: it may name any file, since the platform writes the URLs.
+    /// `allow` says where external databases may be; empty: anywhere but at special addresses. `ca_folder` is the
+    /// folder of the files that `sslrootcert` may name; `None`: it may name any file, because the platform writes the
+    /// URLs.
     pub fn new(allow: Vec<AllowedDatabase>, ca_folder: Option<PathBuf>) -> Self {
         Self { allow, ca_folder }
     }
 
-    /// Returns whether the platform writes the URLs, and not the owners of tenants: `sslrootcert` may name any file.
+    /// Whether the platform writes the URLs, and not the owners of tenants. Then `sslrootcert` may name any file.
     pub fn are_of_the_platform(&self) -> bool {
         self.ca_folder.is_none()
     }
 
-    /// Whether a connection to `address` of the URL's host may be opened. A special address needs a network that has it: the owner
-    /// of a name decides its addresses. A metadata service is never permitted.
+    /// Whether a connection to `address` of the URL's host may be opened. A special address must be in an allowed
+    /// network; an allowed name is not enough, because the owner of the name chooses its addresses. A metadata
+    /// service is never permitted.
     pub(super) fn permits(&self, host: &str, address: IpAddr) -> bool {
         let (host, address) = (host.trim_end_matches('.').to_ascii_lowercase(), address.to_canonical());
         let is_in_network = |allowed: &AllowedDatabase| matches!(allowed, AllowedDatabase::Network(network) if network.contains(&address));
@@ -129,18 +131,18 @@ impl ExternalDatabases {
                 || !is_special(address) && (self.allow.is_empty() || self.allow.iter().any(is_named)))
     }
 
-    /// The content of a file of certificates; `None`: it is not below the folder, not a file, too large, or can't be read.
+    /// The content of a file of certificates; `None`: it is outside of the folder, not a file, too large, or can't be read.
     pub(super) fn ca_file(&self, path: &str) -> Option<Vec<u8>> {
-        // Links are followed first: a folder that Kubernetes mounts is full of them.
+        // Links are resolved first: a folder that Kubernetes mounts contains many.
         let path = Path::new(path).canonicalize().ok()?;
         let is_below = |folder: &PathBuf| folder.canonicalize().is_ok_and(|folder| path.starts_with(folder));
         if self.ca_folder.as_ref().is_none_or(is_below) { read(&path) } else { None }
     }
 }
 
-/// A regular file of at most [`LARGEST_CA_FILE`] bytes.
+/// The content of a regular file of at most [`LARGEST_CA_FILE`] bytes; `None` for any other.
 pub(super) fn read(path: &Path) -> Option<Vec<u8>> {
-    // Before it is opened: opening a FIFO waits for its writer.
+    // Checked before the file is opened: opening a FIFO waits for its writer.
     if !path.metadata().ok()?.is_file() {
         return None;
     }

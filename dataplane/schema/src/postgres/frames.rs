@@ -1,79 +1,82 @@
-//! Follows the frames that PostgreSQL sends, and refuses what is larger than anything that Docket stores. Pure.
+//! Reads the headers of the frames that PostgreSQL sends, and refuses frames that are larger than anything that
+//! Docket stores. Pure.
 //!
-//! The owner of a database decides what its tables are: a view with a cell of 150 MiB, endless rows, errors and notices of
-//! any length. The library reads a message as a whole into memory. So each header is checked before its body is read.
+//! The owner of a database decides what its tables are: a view with a cell of 150 MiB, endless rows, errors and
+//! notices of any length. The library reads a message as a whole into memory. So this file checks each header before
+//! its body is read.
 
 use tokio_postgres::types::Type;
 
-/// The longest row, in bytes. The largest thing in a row is an order, which the API takes with at most 1 MiB.
+/// The longest row, in bytes. The largest value in a row is an order, and the API accepts at most 1 MiB.
 pub const LONGEST_ROW: usize = 2 << 20;
-/// The longest message that is no row, in bytes: errors, notices, descriptions of columns.
+/// The longest message that is not a row, in bytes: errors, notices, descriptions of columns.
 pub const LONGEST_MESSAGE: usize = 64 << 10;
-/// The most that may arrive for one query, in bytes. The longest lists are a page of notes and the 10,000 deliveries of a bulk
-/// resend. All connections of a tenant may hold as much at once, and as much again in what they make of it.
+/// The limit of all messages for one query, in bytes. The longest lists are a page of notes and the 10,000 deliveries
+/// of a bulk resend. Each of a tenant's connections may hold this much at the same time, and again as much in values
+/// made from it.
 pub const LONGEST_ANSWER: usize = 3 << 20;
-/// The most messages for one query; each row is a message.
+/// The limit of messages for one query. Each row is a message.
 pub const MOST_MESSAGES: usize = 20_000;
-/// The most bytes of reported settings in the life of a connection: the library keeps them all.
+/// The limit of reported settings in the life of a connection, in bytes: the library keeps them all.
 pub const MOST_SETTINGS: usize = 64 << 10;
 
-/// The server sent what Docket does not read. The connection ends.
+/// Why a connection ends: the server sent something that Docket does not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Excess {
     /// One message is too long.
     #[error("the database sent a message of {bytes} bytes, more than the {limit} that Docket reads")]
     Message {
-        /// Its length as announced.
+        /// The announced length of the message, in bytes.
         bytes: usize,
-        /// Of this kind of message.
+        /// The limit of this kind of message, in bytes.
         limit: usize,
     },
-    /// One query has too long an answer.
+    /// The result of one query is too long.
     #[error("the database sent more than {LONGEST_ANSWER} bytes for one query")]
     Answer,
-    /// One query has too many rows or notices.
+    /// The result of one query has too many rows or notices.
     #[error("the database sent more than {MOST_MESSAGES} rows and notices for one query")]
     Messages,
-    /// Too many settings were reported.
+    /// The server reported too many settings.
     #[error("the database reported more than {MOST_SETTINGS} bytes of settings")]
     Settings,
-    /// The schema has no such column. The library would ask the database what the type is, and what its parts are.
+    /// A column has a type that the schema does not use. The library would query the database for the type and its parts.
     #[error("the database sent a column of type {0}, which is no type of PostgreSQL's own")]
     Type(u32),
-    /// It is no message of PostgreSQL.
+    /// The bytes are not a message of PostgreSQL.
     #[error("the database sent a message that is not PostgreSQL's")]
     Malformed,
 }
 
-/// The tags of the messages that are treated differently from others.
+/// The tags of messages that need special treatment.
 const ROW: u8 = b'D';
 const COLUMNS: u8 = b'T';
 const PARAMETERS: u8 = b't';
 const SETTING: u8 = b'S';
 const READY: u8 = b'Z';
 
-/// The bytes of a tag and a length.
+/// The length of a header: a tag and a length, in bytes.
 const HEADER: usize = 5;
 
-/// Where in the server's messages a connection is.
+/// The state of a connection between and within the server's messages.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    /// The header as far as it has arrived.
+    /// The part of the header that has arrived.
     header: [u8; HEADER],
     arrived: usize,
-    /// The bytes of the body that are missing.
+    /// The number of bytes of the body that have not arrived yet.
     missing: usize,
     /// The body of a message that describes types.
     types: Vec<u8>,
-    /// What has arrived since the server was ready for a query.
+    /// The number of bytes that have arrived since the server was last ready for a query.
     bytes: usize,
     messages: usize,
-    /// Settings since the connection began.
+    /// The number of bytes of settings since the connection began.
     settings: usize,
 }
 
 impl Frames {
-    /// Follows the next bytes, however they are divided. After an error the connection must end.
+    /// Processes the next bytes, however they are split. After an error the connection must end.
     pub(super) fn take(&mut self, mut bytes: &[u8]) -> Result<(), Excess> {
         while !bytes.is_empty() {
             if self.arrived < HEADER {
@@ -101,7 +104,7 @@ impl Frames {
 
     fn begin(&mut self) -> Result<(), Excess> {
         let [tag, length @ ..] = self.header;
-        // The length counts itself.
+        // The length includes its own four bytes.
         let length = u32::from_be_bytes(length) as usize;
         self.missing = length.checked_sub(length_of_length()).ok_or(Excess::Malformed)?;
         let limit = if tag == ROW { LONGEST_ROW } else { LONGEST_MESSAGE };
@@ -142,7 +145,7 @@ const fn length_of_length() -> usize {
     size_of::<u32>()
 }
 
-/// The types in a description of columns: each has a name that ends in 0, and 18 bytes, of which 6 are before the type.
+/// The types in a description of columns: each column has a name that ends in 0, and 18 bytes, with the type after the first 6.
 fn columns(body: &[u8]) -> Option<Vec<u32>> {
     let (count, mut rest) = body.split_first_chunk::<2>()?;
     let mut oids = Vec::new();
@@ -197,7 +200,7 @@ mod tests {
         message(READY, b"I")
     }
 
-    /// The same whole, byte by byte, and in pieces of every small size.
+    /// The result for the whole text, which must be the same byte by byte and in pieces of every small size.
     fn result(bytes: &[u8]) -> Result<(), Excess> {
         let in_pieces = |size: usize| {
             let mut frames = Frames::default();
@@ -210,7 +213,7 @@ mod tests {
         whole
     }
 
-    /// Only a header: its body is never read.
+    /// A header without its body: after this header, no body is read.
     fn header(tag: u8, body: usize) -> Vec<u8> {
         let mut header = vec![tag];
         header.extend((body as u32 + 4).to_be_bytes());
@@ -298,7 +301,7 @@ mod tests {
             let message = [&[ROW][..], &length.to_be_bytes()].concat();
             assert_eq!(result(&message), Err(Excess::Malformed));
         }
-        // Fewer columns and parameters than announced.
+        // Fewer columns and parameters than the message announces.
         for (tag, body) in [
             (COLUMNS, &b"\0\x01"[..]),
             (COLUMNS, b"\0\x01a\0\0\0"),

@@ -34,50 +34,50 @@ pub struct Target {
     pub config: Config,
     /// The TLS settings of the connection.
     pub tls: MakeRustlsConnect,
-    /// Where the server may be; `None`: anywhere, since the platform chose it.
+    /// Limits for an external database; `None`: the platform chose the server, so there are none.
     pub(super) external: Option<Arc<ExternalDatabases>>,
 }
 
-/// Why a URL can't be used. The message never carries the URL.
+/// Why a URL can't be used. The message never contains the URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidUrl {
-    /// No URL of PostgreSQL, or one with a setting that is not known.
+    /// The text is not a URL of PostgreSQL, or has an unknown setting.
     #[error("must be a URL like postgresql://user:password@host:5432/database?sslmode=verify-full")]
     NotPostgres,
-    /// An unknown mode.
+    /// `sslmode` has an unknown value.
     #[error("sslmode must be one of disable, prefer, require, verify-ca, verify-full")]
     SslMode,
     /// The file of authorities can't be read.
     #[error("sslrootcert: {path} must be a readable file of certificates in PEM, of at most 1 MiB")]
     SslRootCert {
-        /// The file.
+        /// The path of the file.
         path: String,
     },
-    /// The file of authorities has none, or a broken one.
+    /// The file of authorities contains none, or a broken one.
     #[error("sslrootcert: {path}: {why}")]
     BadRootCert {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// What is wrong with it.
+        /// The mistake in the file.
         why: BadBundle,
     },
-    /// The file of authorities that an external database's URL names can't be read.
+    /// The file of authorities that the URL of an external database names can't be read.
     #[error(
         "sslrootcert must be \"system\" or a file of certificates in PEM below the folder of --ca-folder, of at most 1 MiB"
     )]
     ExternalRootCert,
-    /// A parameter that an external database's URL may not have.
+    /// The URL has a parameter that is not allowed for an external database.
     #[error("the parameter {name:?} is not allowed in the URL of an external database; allowed are {}", PARAMETERS.join(", "))]
     Parameter {
-        /// The parameter.
+        /// The name of the parameter.
         name: String,
     },
-    /// An external database's URL leads to several hosts or to a socket.
+    /// The URL of an external database names several hosts or a socket.
     #[error("the URL of an external database must name one host, by its name or address")]
     Host,
 }
 
-/// How much of a server's certificate is checked.
+/// How much of a server's certificate is checked, by `sslmode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Check {
     Nothing,
@@ -86,7 +86,7 @@ enum Check {
 }
 
 impl Target {
-    /// Reads a `postgres://` or `postgresql://` URL of the platform, and the file that its `sslrootcert` names.
+    /// Reads a `postgres://` or `postgresql://` URL of the platform, and the file in its `sslrootcert`.
     pub fn parse(url: &str) -> Result<Self, InvalidUrl> {
         let parts = Parts::read(url)?;
         let ca = |path: &str| {
@@ -95,8 +95,8 @@ impl Target {
         Ok(Self { tls: parts.tls(ca)?, config: parts.config, external: None })
     }
 
-    /// Reads the URL of an external database, which a tenant's owner writes: with parameters of a list, one host, and
-    /// certificates of one folder. Where its host may be is checked for each connection.
+    /// Reads the URL of an external database, which a tenant's owner writes. It may have only listed parameters, one
+    /// host, and certificates below one folder. Each connection checks the host's addresses.
     pub fn external(url: &str, databases: &Arc<ExternalDatabases>) -> Result<Self, InvalidUrl> {
         let parts = Parts::read(url)?;
         if let Some(name) = parts.names.iter().find(|name| !PARAMETERS.contains(&name.as_str())) {
@@ -115,16 +115,16 @@ impl Target {
         self.external.is_some()
     }
 
-    /// The name of the database in a URL; `None`: the URL names none. Reads no file.
+    /// The name of the database in a URL; `None`: the URL has none. It reads no file.
     pub fn database_name(url: &str) -> Option<String> {
         Parts::read(url).ok()?.config.get_dbname().map(str::to_owned)
     }
 }
 
-/// What a URL says.
+/// The parts of a URL.
 struct Parts {
     config: Config,
-    /// Of its parameters.
+    /// The names of its parameters.
     names: Vec<String>,
     check: Check,
     authorities: Option<String>,
@@ -142,7 +142,7 @@ impl Parts {
             }
             names.push(key.into_owned());
         }
-        // The library knows neither, or not all of their values.
+        // The library does not know `sslrootcert`, and not all values of `sslmode`.
         let rest: Vec<&str> = url
             .query()
             .unwrap_or_default()
@@ -165,7 +165,7 @@ impl Parts {
         Ok(Self { config, names, check, authorities })
     }
 
-    /// `ca` reads a file of authorities.
+    /// The TLS settings. `ca` reads a file of authorities.
     fn tls(
         &self,
         ca: impl FnOnce(&str) -> Result<Vec<u8>, InvalidUrl>,
@@ -202,7 +202,8 @@ fn authorities(bundle: &[u8]) -> Result<RootCertStore, BadBundle> {
     Ok(roots)
 }
 
-/// rustls' own check, of which `sslmode` may ask for less. Signatures of the handshake are always checked.
+/// Runs rustls' own check, and ignores failures that `sslmode` does not ask for. Signatures of the handshake are
+/// always checked.
 #[derive(Debug)]
 struct Verifier {
     check: Check,
@@ -225,7 +226,7 @@ impl ServerCertVerifier for Verifier {
         let verified =
             self.authority.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match verified {
-            // The name is looked at last, so all else is right.
+            // rustls checks the name last, so everything else is right.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) if self.check == Check::Authority => Ok(ServerCertVerified::assertion()),
@@ -402,7 +403,7 @@ mod tests {
             assert_eq!(inside(name), Err(InvalidUrl::ExternalRootCert), "{name}");
         }
         assert_eq!(at("/dev/zero"), Err(InvalidUrl::ExternalRootCert));
-        // Also the platform's own URL reads regular files only.
+        // Even in the platform's own URL, only regular files are read.
         for path in ["/dev/zero".to_owned(), folder.join("fifo.crt").display().to_string()] {
             let error = problem(&format!("postgres://u@h/x?sslmode=verify-ca&sslrootcert={path}")).unwrap();
             assert_eq!(error, InvalidUrl::SslRootCert { path });

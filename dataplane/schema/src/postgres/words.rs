@@ -1,10 +1,10 @@
-//! What a server says in its errors, as far as it may go on to logs and statuses. The owner of a database decides these texts.
+//! Texts from a server's errors, in a form that logs and statuses may show. The owner of a database decides these texts.
 
 use std::error::Error;
 
 use tokio_postgres::error::SqlState;
 
-/// The most characters of a server's text.
+/// The longest text of a server, in characters.
 const MOST_CHARACTERS: usize = 300;
 
 /// A server's text with its control characters escaped, cut after 300 characters.
@@ -23,7 +23,7 @@ pub fn shown(text: &str) -> String {
     shown
 }
 
-/// The words of an error with those of its causes, which the library leaves out, cut as a server's text is.
+/// The text of an error with its causes, which the library leaves out, cut like a server's text.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut words = error.to_string();
     let mut source = error.source();
@@ -37,8 +37,7 @@ pub fn with_causes(error: &dyn Error) -> String {
     shown(&words)
 }
 
-/// The class of an error: the first two characters of its code, which PostgreSQL writes as five. Empty for a code of another
-/// form.
+/// The class of an error: the first two of the five characters of its code. Empty for a code of another form.
 pub fn class_of(code: &SqlState) -> &str {
     code.code().get(..2).unwrap_or_default()
 }
