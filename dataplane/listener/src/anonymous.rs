@@ -1,5 +1,6 @@
-//! Work for clients without credentials that takes more than the answer to any request does: a search of the documentation, the
-//! metrics. It is done away from the threads that serve requests, a little at a time, so that no tenant notices how many ask.
+//! Expensive work for clients without credentials: a search of the documentation, the metrics. Such work takes longer
+//! than any other response. So it runs a little at a time, on threads that serve no requests, and no tenant notices
+//! how many clients ask.
 
 use std::time::Duration;
 
@@ -8,13 +9,13 @@ use tokio::sync::oneshot;
 use crate::fair_share::{Busy, FairShare};
 use crate::source::Source;
 
-/// How much of it is done at the same time; one source has one of these turns.
+/// How many turns run at the same time. A source has at most one of them.
 pub const AT_ONCE: u32 = 2;
-/// How long a turn is kept after its work, which takes a millisecond or two: so all of it takes a small part of one core.
+/// How long a turn is kept after its work of a millisecond or two. So all of this work together takes a small part of one core.
 pub const PAUSE: Duration = Duration::from_millis(20);
 
-/// How many requests may wait for their turn or have one: half of the connections of the smallest listener, so that those that wait
-/// leave the others to probes.
+/// How many requests may wait for a turn or have one: half of the connections of the smallest listener. The other
+/// half stays free for probes.
 pub const PLACES: u32 = 32;
 
 /// The turns of one kind of work.
@@ -31,11 +32,11 @@ impl Default for Anonymous {
 }
 
 impl Anonymous {
-    /// Does the work when it is the source's turn.
+    /// Does the work when the source gets a turn.
     ///
     /// # Errors
     ///
-    /// The source may have no place now or had no turn within two seconds, or the work panicked.
+    /// The source may not wait now, or got no turn within two seconds, or the work panicked.
     pub async fn run<T: Send + 'static>(
         &self,
         source: Source,
@@ -45,7 +46,7 @@ impl Anonymous {
         let _place = self.places.try_take(source, (), 1)?;
         let turn = self.turns.take(source, 1).await?;
         let (done, result) = oneshot::channel();
-        // A client that leaves ends neither the work nor its turn earlier.
+        // If the client disconnects, the work and its turn end no earlier.
         tokio::spawn(async move {
             let _ = done.send(tokio::task::spawn_blocking(work).await);
             turn.keep_for(PAUSE);

@@ -1,4 +1,4 @@
-//! The address of the client of a request, behind proxies. It slows down guessing; it never chooses a tenant.
+//! The address of the client of a request, behind proxies. It serves to slow down guessing; it never chooses a tenant.
 
 use std::net::{IpAddr, SocketAddrV4};
 
@@ -11,26 +11,26 @@ use tokio::time::timeout;
 use crate::head_limit::HEADER_TIME;
 use crate::source::Source;
 
-/// The longest PROXY header of version 2 that is read.
+/// The longest PROXY header of version 2 that is read, in bytes.
 const MAX_PROXY_HEADER: usize = 4096;
-/// The longest of version 1.
+/// The longest PROXY header of version 1 that is read, in bytes.
 const MAX_PROXY_LINE: usize = 107;
-/// The most bytes of the forwarded header that are looked at, from its end.
+/// How many bytes of the forwarded header are read, from its end.
 const MAX_FORWARDED: usize = 4096;
 
-/// The proxies that are trusted to say who their client is.
+/// The proxies that Docket trusts to name their client.
 #[derive(Debug, Clone)]
 pub struct Proxies {
-    /// Their networks.
+    /// The networks of the proxies.
     pub trusted: Vec<IpNet>,
-    /// The header in which they say it.
+    /// The header in which the proxies name their client.
     pub header: HeaderName,
     /// Whether a connection begins with a PROXY header.
     pub proxy_protocol: bool,
 }
 
 impl Default for Proxies {
-    /// None: the peer is the client.
+    /// No trusted proxy: the peer is the client.
     fn default() -> Self {
         Self {
             trusted: Vec::new(),
@@ -40,7 +40,7 @@ impl Default for Proxies {
     }
 }
 
-/// The ends of a connection that are known without its requests.
+/// What is known about a connection's client without its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
     /// The address that connected.
@@ -55,13 +55,13 @@ pub enum ProxyHeaderError {
     /// The peer is not a trusted proxy.
     #[error("the peer is not in --trusted-proxy")]
     NotTrusted,
-    /// It is absent, wrong, too long, or took too long.
+    /// The PROXY header is absent, wrong or too long, or took too long.
     #[error("the connection does not begin with a PROXY header")]
     Invalid,
 }
 
 impl Proxies {
-    /// Whether the address is one of a trusted proxy.
+    /// Whether the address belongs to a trusted proxy.
     pub fn is_trusted(&self, address: IpAddr) -> bool {
         self.trusted.iter().any(|network| network.contains(&address))
     }
@@ -84,11 +84,10 @@ impl Proxies {
         Ok(Peer { address, proxied_for: proxied_for.map(|address| address.to_canonical()) })
     }
 
-    /// Where a request came from: the hop nearest to this process that is not a trusted proxy. A hop that is no address ends
-    /// the search.
+    /// The source of a request: the nearest hop that is not a trusted proxy. A hop without a valid address ends the search.
     pub fn source(&self, peer: Peer, headers: &HeaderMap) -> Source {
         if self.proxy_protocol {
-            // Its proxy does not look into requests, so their headers are the client's own.
+            // A proxy with PROXY headers does not look into requests, so the client itself writes their headers.
             return peer.proxied_for.map_or(Source::Proxy, Source::Client);
         }
         if !self.is_trusted(peer.address) {
@@ -113,7 +112,7 @@ impl Proxies {
     }
 }
 
-/// The `for` of one element of RFC 7239's `Forwarded`. One that a comma within quotes has cut names nothing.
+/// The `for` of one element of RFC 7239's `Forwarded`. An element that was cut at a comma within quotes has none.
 fn forwarded_for(element: &str) -> Option<&str> {
     if element.matches('"').count() % 2 == 1 {
         return None;
@@ -124,7 +123,7 @@ fn forwarded_for(element: &str) -> Option<&str> {
     Some(value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value))
 }
 
-/// An address with or without a port; one of IPv6 may be in brackets.
+/// Parses an address with or without a port. An IPv6 address may be in brackets.
 fn hop_address(hop: &str) -> Option<IpAddr> {
     let hop = hop.trim();
     let address = match hop.strip_prefix('[') {
@@ -142,7 +141,8 @@ fn hop_address(hop: &str) -> Option<IpAddr> {
     Some(address.to_canonical())
 }
 
-/// Reads exactly a PROXY header. `Some(None)`: the connection is the proxy's own, such as a health check.
+/// Reads a PROXY header and no byte more. `Some(None)`: the connection is the proxy's own, such as a health check.
+/// `None`: there is no valid header.
 async fn read_proxy_header(stream: &mut (impl AsyncRead + Unpin)) -> Option<Option<IpAddr>> {
     let mut bytes = vec![stream.read_u8().await.ok()?];
     if bytes[0] == v2::PROTOCOL_PREFIX[0] {

@@ -1,4 +1,4 @@
-//! A limited resource, such as memory for password checks, of which no guest can take so much that a new one gets nothing.
+//! A limited resource, such as memory for password checks. No guest can take so much of it that a new guest gets nothing.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -13,16 +13,17 @@ use tokio::time::timeout;
 /// How long a guest waits for its share.
 const WAIT: Duration = Duration::from_secs(2);
 
-/// Whether a guest that has `own` may have `wanted` more of what is `free`: with it, the guest has at most half of what is free
-/// and its own together. A guest that has nothing may have all that is free. So the first takes at most a half, the second a
-/// quarter, and so on.
+/// Whether a guest that has `own` may have `wanted` more if `free` is free. A guest without a share may have all that
+/// is free. Another guest may have at most half of what is free and its own together. So the first guest takes at
+/// most a half, the second a quarter, and so on.
 pub fn may_have(own: u32, wanted: u32, free: u32) -> bool {
     let (own, wanted, free) = (u64::from(own), u64::from(wanted), u64::from(free));
     wanted <= free && (own == 0 || own + wanted <= (own + free) / 2)
 }
 
-/// An amount that guests share by the rule of [`may_have`]. What becomes free goes to the guest that has least, of several to the one
-/// whose last share was given longest ago: a guest with many waits does not stand in front of the others.
+/// An amount that guests share by the rule of [`may_have`]. A part that becomes free goes to the waiting guest that
+/// has least; among equal guests, to the guest that has waited longest since its last share. So a guest with many
+/// requests does not delay other guests.
 #[derive(Debug)]
 pub struct FairShare<G> {
     shares: Arc<Mutex<Shares>>,
@@ -34,26 +35,26 @@ pub struct FairShare<G> {
 struct Shares {
     free: u32,
     largest: u32,
-    /// Those that have something or wait for it, each by a keyed hash.
+    /// The guests that have a share or wait for one, each by a keyed hash.
     guests: HashMap<u64, Guest>,
-    /// How many shares were given and asked for: the order of both.
+    /// The number of shares that were given or asked for. It numbers both, in order.
     events: u64,
 }
 
 #[derive(Debug, Default)]
 struct Guest {
     has: u32,
-    /// When it got its last share; 0: never.
+    /// The number of the event at which it got its last share; 0: never.
     served: u64,
-    /// In the order in which they came.
+    /// The requests that wait, in order of arrival.
     waiting: VecDeque<Waiting>,
-    /// What each of its members has of this, if it has something.
+    /// The amount that each member of the guest has.
     members: HashMap<u64, u32>,
 }
 
 impl Guest {
-    /// Whether its member may have `wanted` more of it, when `room` is all that the guest may have: at most a half, but one share at
-    /// least.
+    /// Whether a member may have `wanted` more, if the guest may have `room` in all. A member may have one share, and
+    /// otherwise at most half of `room`.
     fn lets(&self, member: u64, wanted: u32, room: u32) -> bool {
         let own = self.members.get(&member).copied().unwrap_or_default();
         own == 0 || own + wanted <= room / 2
@@ -67,7 +68,7 @@ struct Waiting {
     granted: oneshot::Sender<Share>,
 }
 
-/// A share, until it is dropped.
+/// A share of the amount, until it is dropped.
 #[derive(Debug)]
 pub struct Share {
     shares: Arc<Mutex<Shares>>,
@@ -77,7 +78,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Gives back so much of it.
+    /// Gives back `amount` of the share.
     #[must_use]
     pub fn without(mut self, amount: u32) -> Self {
         let amount = amount.min(self.amount);
@@ -86,7 +87,7 @@ impl Share {
         self
     }
 
-    /// Gives it back only after this time.
+    /// Gives the share back after `time`.
     pub fn keep_for(self, time: Duration) {
         tokio::spawn(async move {
             tokio::time::sleep(time).await;
@@ -101,24 +102,24 @@ impl Drop for Share {
     }
 }
 
-/// No share became free within two seconds; the caller may try again.
+/// The guest got no share in time, or may have none now. The caller may try again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many at once")]
 pub struct Busy;
 
 impl<G: Hash> FairShare<G> {
-    /// Of this amount; no share is larger than `largest`, of which a guest may have one at least.
+    /// Shares of `amount` in all, but of `largest` at least. No share is larger than `largest`.
     pub fn new(amount: u32, largest: u32) -> Self {
         let free = amount.max(largest);
         let shares = Shares { free, largest, guests: HashMap::new(), events: 0 };
         Self { shares: Arc::new(Mutex::new(shares)), hasher: RandomState::new(), guests: PhantomData }
     }
 
-    /// Waits for a share, of `largest` if `amount` is more.
+    /// Waits for a share of `amount`, or of `largest` if that is less.
     ///
     /// # Errors
     ///
-    /// There was none within two seconds.
+    /// The guest got no share within two seconds.
     pub async fn take(&self, guest: G, amount: u32) -> Result<Share, Busy> {
         let _leaves = Leaves(&self.shares);
         let (granted, share) = oneshot::channel();
@@ -132,11 +133,11 @@ impl<G: Hash> FairShare<G> {
         timeout(WAIT, share).await.map_err(|_| Busy)?.map_err(|_| Busy)
     }
 
-    /// Takes a share at once for a member of the guest, of `largest` if `amount` is more.
+    /// Takes a share of `amount`, or of `largest` if that is less, for a member of the guest. Does not wait.
     ///
     /// # Errors
     ///
-    /// The guest may not have it now, or the member would have more than half of what the guest may have.
+    /// The guest may not have it now, or the member would have more than half of the guest's part.
     pub fn try_take(&self, guest: G, member: impl Hash, amount: u32) -> Result<Share, Busy> {
         let (guest, member) = (self.hasher.hash_one(guest), self.hasher.hash_one(member));
         let mut shares = self.shares.lock();
@@ -155,13 +156,13 @@ impl<G: Hash> FairShare<G> {
         self.shares.lock().guests.is_empty()
     }
 
-    /// What is free.
+    /// The amount that is free.
     pub fn left(&self) -> u32 {
         self.shares.lock().free
     }
 }
 
-/// A guest that waits. When it gives up, those behind it may have their shares.
+/// A guest that waits. If it gives up, guests behind it may get their shares.
 struct Leaves<'a>(&'a Arc<Mutex<Shares>>);
 
 impl Drop for Leaves<'_> {
@@ -176,7 +177,7 @@ impl Shares {
         self.events
     }
 
-    /// Forgets who has given up, and guests that neither have nor want anything.
+    /// Removes requests that gave up, and guests that neither have a share nor wait.
     fn tidy(&mut self) {
         self.guests.retain(|_, guest| {
             guest.waiting.retain(|waiting| !waiting.granted.is_closed());
@@ -184,7 +185,8 @@ impl Shares {
         });
     }
 
-    /// The guest whose first wait ends now. One that has nothing gets what is free next: no other overtakes it.
+    /// The guest whose first request gets its share now. If the first in order has no share at all, no other guest
+    /// overtakes it.
     fn next(&self) -> Option<u64> {
         let first = |(id, guest): (&u64, &Guest)| {
             let Waiting { since, amount, .. } = guest.waiting.front()?;
@@ -218,7 +220,7 @@ fn give_back(shares: &Arc<Mutex<Shares>>, (guest, member): (u64, Option<u64>), a
     settle(shares);
 }
 
-/// Gives those who wait what they may have now.
+/// Gives waiting guests the shares that they may have now.
 fn settle(shared: &Arc<Mutex<Shares>>) {
     let mut granted = Vec::new();
     {
@@ -231,7 +233,7 @@ fn settle(shared: &Arc<Mutex<Shares>>) {
             granted.push((to, Share { shares: Arc::clone(shared), guest, member: None, amount }));
         }
     }
-    // Without the lock: a share that is not wanted any more comes back when it is dropped.
+    // The lock is not held: a share whose receiver gave up is dropped, and dropping it takes the lock.
     for (to, share) in granted {
         let _ = to.send(share);
     }

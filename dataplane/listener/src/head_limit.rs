@@ -1,5 +1,6 @@
-//! A client's connection that limits how slowly the headers of a request may come. hyper has one limit for them and for the
-//! wait between two requests, which may be long: a proxy that reuses connections must not find them closed.
+//! A client's connection with a limit for the time in which the headers of a request arrive. hyper has one limit for
+//! headers and for the pause between two requests. But this pause may be long: a proxy that reuses connections must
+//! not find them closed.
 
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
@@ -14,22 +15,22 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// The time from a request's first byte to the end of its headers.
 pub const HEADER_TIME: Duration = Duration::from_secs(10);
 
-/// How many requests of a connection have begun and ended: an odd number while one is being served.
+/// Counts the beginnings and ends of a connection's requests. The count is odd while a request is being served.
 #[derive(Debug, Default)]
 pub(crate) struct Served(AtomicU64);
 
 impl Served {
-    /// A request begins or ends.
+    /// Counts the beginning or the end of a request.
     pub(crate) fn step(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether there was none.
+    /// Whether the connection has had no request.
     pub(crate) fn is_new(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether none is being served; a response may still be on its way.
+    /// Whether no request is being served. A response may still be on its way.
     pub(crate) fn is_idle(&self) -> bool {
         self.0.load(Ordering::Relaxed).is_multiple_of(2)
     }
@@ -41,14 +42,14 @@ pub(crate) struct HeadLimit<S> {
     stream: S,
     served: Arc<Served>,
     seen: u64,
-    /// Until when the headers must have come; `None`: no request has begun.
+    /// The time limit for the headers; `None`: no request has begun.
     until: Option<Instant>,
-    /// Wakes a read that waits for the rest of them.
+    /// Wakes a read that waits for the rest of the headers.
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> HeadLimit<S> {
-    /// A connection that has just been accepted.
+    /// The limit for a connection that has just been accepted.
     pub(crate) fn new(stream: S, served: Arc<Served>) -> Self {
         Self { stream, served, seen: 0, until: None, alarm: None }
     }
@@ -160,7 +161,7 @@ mod tests {
         client.write_all(b"G").await.expect("written");
         server.read_u8().await.expect("in time");
         served.step();
-        advance(HEADER_TIME * 3).await; // the answer takes long
+        advance(HEADER_TIME * 3).await; // the response takes this long
         served.step();
         assert!(!is_cut_off(&mut server).await);
         client.write_all(b"G").await.expect("written");

@@ -1,10 +1,10 @@
 //! Serves HTTP/1.1 within bounds, for each port that clients without credentials can reach.
 //!
-//! * [`server`]: the connections, in all and of each peer; slow headers and slow readers
+//! * [`server`]: connections and their limits, in all and per peer; limits for slow headers and slow readers
 //! * [`client`], [`source`]: where a request came from, also behind proxies
 //! * [`refusals`]: which connections were refused, and why
-//! * [`fair_share`]: what guests share, of which each may have half of what is free or its own
-//! * [`anonymous`]: turns for work without credentials
+//! * [`fair_share`]: resources that guests share, so that no guest takes so much that a new one gets nothing
+//! * [`anonymous`]: turns for expensive work for clients without credentials
 //! * [`protection`]: the headers that protect browsers
 
 pub mod anonymous;

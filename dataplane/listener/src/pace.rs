@@ -1,4 +1,4 @@
-//! A client's connection that limits how slowly a response may be read: what the client does not take stays in memory.
+//! A client's connection with a limit for slow readers: what the client does not read stays in memory.
 
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// In this time a client takes at least [`LEAST`] of what waits for it.
+/// The time in which a client must read [`LEAST`] bytes of a response that waits.
 const TIME: Duration = Duration::from_secs(20);
-/// The fewest bytes that a client takes in [`TIME`].
+/// The fewest bytes that a client must read in [`TIME`].
 const LEAST: usize = 64 * 1024;
-/// The most bytes that the system takes of a response before the client has them; it may double this. So what the client
-/// takes can be seen, and the rest stays where its memory is counted.
+/// The system's buffer for bytes that the client has not read yet, in bytes; the system may double it. It is small,
+/// so that the client's pace shows, and so that the rest stays in memory that Docket counts.
 pub(crate) const SEND_BUFFER: usize = 64 * 1024;
 
 /// A connection whose writes fail with [`ErrorKind::TimedOut`] when its client reads too slowly.
@@ -23,23 +23,23 @@ pub(crate) struct Paced<S> {
     slow: Option<Slow>,
 }
 
-/// Since a write had to wait.
+/// A period that begins when a write has to wait.
 #[derive(Debug)]
 struct Slow {
     until: Pin<Box<Sleep>>,
-    /// The bytes that were taken.
+    /// The number of bytes that the client has taken in the period.
     taken: usize,
-    /// Whether a write waits now. Otherwise the response may have been written, and the next one may come at any time.
+    /// Whether a write waits now. If none waits, the response may be complete, and the next one may begin at any time.
     waits: bool,
 }
 
 impl<S> Paced<S> {
-    /// A connection to which nothing was written.
+    /// A connection on which nothing has been written.
     pub(crate) fn new(stream: S) -> Self {
         Self { stream, slow: None }
     }
 
-    /// Returns what a write of the stream has returned, or the error of a client that is too slow.
+    /// Returns the result of a write of the stream, or an error if the client is too slow.
     fn judged(&mut self, written: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let is_late = |slow: &Slow| Instant::now() >= slow.until.deadline();
         if self.slow.as_ref().is_some_and(|slow| !slow.waits && is_late(slow)) {
@@ -116,7 +116,8 @@ mod tests {
 
     const RESPONSE: usize = 1 << 20;
 
-    /// Whether a response is written to a client that takes so many bytes each second, and when that ended.
+    /// Writes a response to a client that reads `each_second` bytes per second. Returns whether this succeeds, and
+    /// how long it takes.
     async fn written(each_second: usize) -> (bool, Duration) {
         let (mut client, server) = duplex(SEND_BUFFER);
         let mut server = Paced::new(server);

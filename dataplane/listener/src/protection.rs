@@ -1,4 +1,4 @@
-//! The headers that protect what browsers show: pages, and any other response.
+//! The headers that protect browsers, on pages and on all other responses.
 
 use axum::response::Response;
 use http::header::{self, HeaderName};
@@ -10,16 +10,16 @@ const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto")
 
 /// No page uses a sensor, a camera or a payment.
 const NO_PERMISSIONS: &str = "accelerometer=(), camera=(), geolocation=(), gyroscope=(), magnetometer=(), microphone=(), payment=(), usb=()";
-/// For a year, for this host alone.
+/// HTTPS only, for a year, for this host and not for its subdomains.
 const STRICT_TRANSPORT: &str = "max-age=31536000";
 
-/// A response that is no page may load and send nothing.
+/// The policy of a response that is not a page: it may neither load nor send anything.
 const NO_PAGE: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
 );
 
-/// Adds the headers to a response. A page has its own Content-Security-Policy already, and what caches may keep its own
-/// Cache-Control.
+/// Adds the headers to a response. It keeps a page's own Content-Security-Policy, and the Cache-Control of a response
+/// that caches may keep.
 pub fn protect(headers: &mut HeaderMap, is_https: bool) {
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(NO_PAGE);
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
@@ -33,18 +33,19 @@ pub fn protect(headers: &mut HeaderMap, is_https: bool) {
         headers.insert(name, HeaderValue::from_static(value));
     }
     if is_https {
-        // The browser uses HTTPS alone from now on.
+        // From now on, the browser uses only HTTPS.
         headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(STRICT_TRANSPORT));
     }
 }
 
-/// The response with the headers, on a port without a proxy in front and without HTTPS: the layer of a management port.
+/// Adds the headers to a response of a management port, which has neither HTTPS nor a proxy in front. Used as a layer.
 pub async fn protected(mut response: Response) -> Response {
     protect(response.headers_mut(), false);
     response
 }
 
-/// Whether the request came over HTTPS, as the proxy in front says. A client that says so itself gets the header for itself alone.
+/// Whether the request came over HTTPS, according to the proxy in front. A client that sends the proxy's header itself
+/// affects only its own response.
 pub fn is_https(headers: &HeaderMap) -> bool {
     let last = |name| headers.get_all(name).iter().next_back()?.to_str().ok()?.rsplit(',').next();
     let is = |scheme: &str| scheme.trim().trim_matches('"').eq_ignore_ascii_case("https");

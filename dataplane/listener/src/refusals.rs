@@ -10,19 +10,19 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
-/// A reason is logged at most once in this time.
+/// The pause between two log lines about the same reason.
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// Why a client's connection is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Refused {
-    /// All places are taken. It waits to be accepted.
+    /// The listener has no free place. The connection waits to be accepted.
     Full,
-    /// Its peer has as many as it may.
+    /// The peer has as many connections as it may have.
     Peer,
-    /// With `--proxy-protocol`: its peer is not in `--trusted-proxy`.
+    /// With `--proxy-protocol`: the peer is not in `--trusted-proxy`.
     NotTrusted,
-    /// With `--proxy-protocol`: it does not begin with a PROXY header.
+    /// With `--proxy-protocol`: the connection does not begin with a PROXY header.
     ProxyHeader,
 }
 
@@ -39,7 +39,7 @@ impl Refused {
         }
     }
 
-    /// What it means, and what to do about it.
+    /// What the reason means, and what to do about it.
     pub const fn advice(self) -> &'static str {
         match self {
             Self::Full => {
@@ -58,12 +58,12 @@ impl Refused {
     }
 }
 
-/// How many connections were refused, by reason. Clones count together.
+/// The number of refused connections, by reason. Clones share the numbers.
 #[derive(Debug, Clone)]
 pub struct Counted(Family<[(&'static str, &'static str); 1], Counter>);
 
 impl Default for Counted {
-    /// Every reason begins at 0: Prometheus sees no increase in a series that begins with its first event.
+    /// Starts every reason at 0: Prometheus sees no increase in a series that begins with its first event.
     fn default() -> Self {
         let family = Family::default();
         for reason in Refused::ALL {
@@ -74,7 +74,7 @@ impl Default for Counted {
 }
 
 impl Counted {
-    /// Adds the counter to the metrics of a program under this name.
+    /// Adds the counter to a program's metrics, under `name`.
     pub fn register(&self, registry: &mut Registry, name: &str) {
         let about = "Connections of clients that were refused or had to wait, by reason";
         registry.register(name, about, self.0.clone());
@@ -99,12 +99,12 @@ pub(crate) struct Refusals {
 }
 
 impl Refusals {
-    /// Those of the listener at this address.
+    /// The refusals of the listener at this address.
     pub(crate) fn new(counted: Counted, listener: Option<SocketAddr>) -> Self {
         Self { counted, listener, logged: Mutex::default() }
     }
 
-    /// Counts a connection, and logs what to do about its reason unless that was logged within a minute.
+    /// Counts a connection. Logs what to do about the reason, unless it was logged within the last minute.
     pub(crate) fn add(&self, reason: Refused) {
         self.counted.add(reason);
         if self.is_news(reason) {

@@ -1,7 +1,7 @@
 //! Accepts connections and serves HTTP/1.1 on them.
 //!
-//! `axum::serve` sets no timer, and without one hyper's limit on the wait for a request does nothing. Hence this loop. hyper
-//! has no limit on slow writes and none for headers alone, so the stream has them.
+//! `axum::serve` sets no timer, and without a timer hyper's limit on the wait for a request has no effect. Hence this
+//! loop. hyper has no limit on slow writes, and none for headers alone, so the stream enforces both.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -28,50 +28,50 @@ use crate::pace::{Paced, SEND_BUFFER};
 use crate::refusals::{Counted, Refusals, Refused};
 use crate::source::network;
 
-/// How long a connection is kept that waits for its first or next request. Longer than proxies keep theirs (60 s in nginx
-/// and in AWS), and than clients keep those that they open in advance: they would otherwise send requests into connections
-/// that are just being closed.
+/// How long an idle connection is kept, before its first request or between two. It is longer than proxies keep
+/// theirs (60 s in nginx and in AWS), and than clients keep connections that they open in advance. Otherwise they
+/// would send requests on connections that are being closed.
 pub const IDLE_TIME: Duration = Duration::from_secs(75);
-/// The most connections at once. For a further one, the oldest connection without a request ends of the peer that has most; if
-/// there is none, one ends after its response, and the further one waits for that.
+/// The limit of connections at a time. When it is reached, a further connection waits until one ends: the oldest idle
+/// connection of the peer that has most; or, without an idle one, the oldest of that peer after its response.
 pub const CONNECTIONS: usize = 8192;
-/// The size of a connection's buffer: the limit of a request's headers, and of what is read ahead.
+/// The size of a connection's buffer, in bytes: the limit of a request's headers, and of what is read ahead.
 pub const BUFFER: usize = 32 * 1024;
-/// The most bytes of a client that the system keeps until the process reads them; it may double this. Without it, the system gives
-/// a quick client megabytes.
+/// The system's buffer for bytes that the process has not read yet, in bytes; the system may double it. Without this
+/// limit, the system gives a fast client megabytes.
 const RECEIVE_BUFFER: usize = BUFFER;
-/// The most connections to a management port at once: those of the kubelet and of a few Prometheus.
+/// The limit of connections to a management port at a time: enough for the kubelet and a few Prometheus servers.
 pub const MANAGEMENT_CLIENTS: usize = 64;
-/// How long a connection to a management port is kept that waits for a request.
+/// How long an idle connection to a management port is kept.
 const MANAGEMENT_IDLE: Duration = Duration::from_secs(5);
-/// The memory that a connection takes which fills its buffers and stalls: the process' own two, and the system's, which count
-/// in the same control group.
+/// The memory of a connection that fills its buffers and stalls, in bytes: two buffers of the process, and those of
+/// the system, which count in the same control group.
 pub const BYTES_PER_CONNECTION: u64 = (2 * BUFFER + 2 * (SEND_BUFFER + RECEIVE_BUFFER)) as u64;
-/// How long requests that are under way at shutdown may take.
+/// How long requests that are being served at shutdown may take.
 const DRAIN: Duration = Duration::from_secs(25);
 
-/// Who may connect.
+/// The limits for clients of a listener.
 #[derive(Debug, Clone)]
 pub struct Clients {
-    /// The most connections at once (at most 8,192). A peer that is not a trusted proxy may have half of those that are free
-    /// or its own.
+    /// The limit of connections at a time (at most 8,192). A peer that is not a trusted proxy may have at most half
+    /// of the connections that are free or its own.
     pub most: usize,
-    /// How long a connection is kept that waits for its first or next request.
+    /// How long an idle connection is kept, before its first request or between two.
     pub idle: Duration,
-    /// The proxies in front.
+    /// The trusted proxies.
     pub proxies: Arc<Proxies>,
-    /// Counts what is refused.
+    /// Counts refused connections.
     pub refused: Counted,
 }
 
 impl Clients {
-    /// Those of a management port, where no proxy is trusted.
+    /// The limits of a management port, on which no proxy is trusted.
     pub fn of_management(refused: Counted) -> Self {
         Self { most: MANAGEMENT_CLIENTS, idle: MANAGEMENT_IDLE, proxies: Arc::default(), refused }
     }
 }
 
-/// Serves these clients until shutdown is requested, then finishes the requests under way.
+/// Serves clients until shutdown is requested, then finishes the requests that are being served.
 pub async fn serve(listener: TcpListener, router: Router, clients: Clients, shutdown: CancellationToken) {
     let (most, idle) = (clients.most.clamp(1, CONNECTIONS), clients.idle);
     let places = Arc::new(Semaphore::new(most));
@@ -95,7 +95,7 @@ pub async fn serve(listener: TcpListener, router: Router, clients: Clients, shut
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Usually out of file descriptors: wait until connections close.
+                // Usually there is no free file descriptor. Wait until connections close.
                 tracing::warn!(error = %error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
@@ -104,7 +104,7 @@ pub async fn serve(listener: TcpListener, router: Router, clients: Clients, shut
         let (address, handle) = (peer.ip().to_canonical(), Handle::default());
         let is_trusted = clients.proxies.is_trusted(address);
         let of_peer = match is_trusted && clients.proxies.proxy_protocol {
-            // It is a connection of the client that its PROXY header will name.
+            // The connection counts for the client that its PROXY header will name, not for the proxy.
             true => None,
             false => match Peers::enter(&peers, address, is_trusted, &handle) {
                 None => {
@@ -133,43 +133,43 @@ pub async fn serve(listener: TcpListener, router: Router, clients: Clients, shut
     }
 }
 
-/// Bounds the system's buffers of each connection, which has those of its listener. An error leaves the system's own, which are
-/// larger.
+/// Limits the system's buffers of each connection, which inherits them from its listener. After an error, the
+/// system's own larger buffers stay.
 fn bound_buffers(listener: &TcpListener) {
     let listener = socket2::SockRef::from(listener);
     let _ = listener.set_send_buffer_size(SEND_BUFFER);
     let _ = listener.set_recv_buffer_size(RECEIVE_BUFFER);
 }
 
-/// The place of a connection. Its requests hold it too: they go on when their client disconnects.
+/// A place of a connection. Its requests hold the place too, because they continue after their client disconnects.
 #[derive(Clone)]
 pub struct Place(#[expect(dead_code, reason = "it is only held")] Arc<(Taken, Option<OfPeer>)>);
 
 type Taken = Result<OwnedSemaphorePermit, AcquireError>;
 
-/// What others see and do of a connection.
+/// The state of a connection that other connections can see, and how they end it.
 #[derive(Debug, Clone, Default)]
 struct Handle {
     served: Arc<Served>,
-    /// Its place is for another one.
+    /// Cancelled when the connection must end to make room.
     ended: CancellationToken,
 }
 
-/// The connections of the peers; behind a proxy that sends PROXY headers, of its clients.
+/// The open connections by peer. Behind a proxy with PROXY headers, the peer is the proxy's client.
 #[derive(Debug)]
 struct Peers {
-    /// Those that are free; the one that asks has taken its own already.
+    /// The free places. A connection takes its place before it asks here.
     places: Arc<Semaphore>,
-    /// In the order in which they came.
+    /// The open connections in order of arrival.
     open: Mutex<BTreeMap<u64, (IpAddr, Handle)>>,
 }
 
-/// A place among the connections of a peer.
+/// The entry of a connection in [`Peers`], until it is dropped.
 #[derive(Debug)]
 struct OfPeer(Arc<Peers>, u64);
 
 impl Peers {
-    /// Takes a place, or `None` if the peer has as many as it may. A trusted proxy may have all.
+    /// Enters a connection of a peer. Returns `None` if the peer has as many as it may have. A trusted proxy may have all.
     fn enter(peers: &Arc<Self>, address: IpAddr, is_trusted: bool, handle: &Handle) -> Option<OfPeer> {
         let peer = network(address);
         let mut open = peers.open.lock();
@@ -183,8 +183,9 @@ impl Peers {
         Some(OfPeer(Arc::clone(peers), number))
     }
 
-    /// Ends the oldest connection without a request of the peer that has most. If all have requests, the oldest one of that peer ends
-    /// after its response: otherwise peers that send one request after another would keep all places.
+    /// Ends the oldest idle connection of the peer that has most. If no connection is idle, it ends the oldest
+    /// connection of that peer after its response. Otherwise peers that send one request after another would keep all
+    /// places.
     fn make_room(&self) {
         let open = self.open.lock();
         let mut own = HashMap::<_, usize>::new();
@@ -228,7 +229,7 @@ async fn connection(
         ProxyHeaderError::NotTrusted => Refused::NotTrusted,
         ProxyHeaderError::Invalid => Refused::ProxyHeader,
     })?;
-    // Behind such a proxy the peer is the client that it names.
+    // Behind a proxy with PROXY headers, the peer is the client that the header names.
     let of_client = peer.proxied_for.map(|client| Peers::enter(peers, client, false, &handle));
     if let Some(None) = of_client {
         return Err(Refused::Peer);
@@ -236,7 +237,7 @@ async fn connection(
     let served = Arc::clone(&handle.served);
     let stream = HeadLimit::new(Paced::new(stream), Arc::clone(&served));
     let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-        // Counted here, since hyper may read again before it first polls the future.
+        // The request is counted before the future, because hyper may read again before it first polls the future.
         served.step();
         let (router, served, place) = (router.clone(), Arc::clone(&served), place.clone());
         async move {
@@ -254,11 +255,11 @@ async fn connection(
         .max_buf_size(BUFFER)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
-    // An error here is the client's: it disconnected, was too slow or did not speak HTTP.
+    // An error here is the client's fault: it disconnected, was too slow or did not speak HTTP.
     tokio::select! {
         _ = connection.as_mut() => {}
         () = handle.ended.cancelled() => {
-            // hyper would wait for a first request.
+            // A graceful shutdown would wait for a first request.
             if !handle.served.is_new() {
                 connection.as_mut().graceful_shutdown();
                 let _ = connection.await;
@@ -430,7 +431,7 @@ mod tests {
         for source in 2..10 {
             for _ in 0..40 {
                 let mut client = from(source, address).await;
-                // One that is refused may be closed already.
+                // A refused connection may be closed already.
                 let _ = client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nX: ").await;
                 held.push(client);
             }

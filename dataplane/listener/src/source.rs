@@ -1,18 +1,18 @@
-//! Where a request came from.
+//! The source of a request.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Where a request came from.
+/// The source of a request, behind proxies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Source {
     /// The address of a client.
     Client(IpAddr),
-    /// A trusted proxy that did not say for whom. Since it may be anyone, guesses are counted by user only.
+    /// A trusted proxy that did not name its client. The client may be anyone, so guesses are counted by user only.
     Proxy,
 }
 
 impl Source {
-    /// Where a subscriber's requests come from: of IPv6, all of its network.
+    /// The source for limits per subscriber: for IPv6, the whole network of the address.
     pub fn subscriber(self) -> Self {
         match self {
             Self::Client(address) => Self::Client(network(address)),
@@ -21,7 +21,7 @@ impl Source {
     }
 }
 
-/// The addresses of one subscriber: at least a /64 in IPv6.
+/// The network of one subscriber: the address itself in IPv4, a /64 in IPv6.
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !0 << 64).into(),
