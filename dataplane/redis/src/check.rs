@@ -8,25 +8,26 @@ use crate::error::Error;
 /// The oldest version with every command that the scripts use.
 pub const OLDEST: (u32, u32) = (6, 2);
 
-/// A Redis that passed.
+/// A Redis that passed the check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
-    /// The version, as Redis reports it; of a Cluster, the oldest.
+    /// The version, as Redis reports it. For a Cluster, it is the oldest version of its primaries.
     pub version: String,
     /// What could not be checked, for the log.
     pub warnings: Vec<String>,
 }
 
 impl RedisConnection {
-    /// Checks that Redis responds, is new enough, and never evicts: of a Cluster, each primary. An eviction would remove
-    /// single entries of the schedule, and no process would notice.
+    /// Checks that Redis responds, is new enough and never evicts; in a Cluster, it checks each primary. An eviction
+    /// would remove single entries of the schedule, and no process would notice.
     ///
-    /// Errors: [`Error::Unfit`] names the setting or the version and what it must be, or says that the password or the
-    /// certificate was refused.
+    /// Errors: [`Error::Unfit`] names the setting or the version and what it must be, or says that Redis refused the
+    /// password or the certificate.
     pub async fn check(&self) -> Result<Checked, Error> {
         match self.query(&redis::cmd("PING")).await {
             Ok(()) => {}
-            // The password is missing, or the user may not even PING. Other refusals pass: a full disk, a long script.
+            // The password is missing, or the user may not even run PING. Other refusals, such as for a full disk or
+            // a long script, pass.
             Err(Error::Refused(said))
                 if ["NOAUTH", "WRONGPASS", "NOPERM"].iter().any(|code| said.contains(code)) =>
             {
@@ -42,7 +43,7 @@ impl RedisConnection {
             false => self.query(&info).await.map(|info| vec![(String::new(), info)]),
         };
         let sections: Vec<(String, String)> = match sections {
-            // Not every user may run INFO.
+            // The user may lack the right to run INFO.
             Err(Error::Refused(_)) => vec![(String::new(), String::new())],
             sections => sections?,
         };

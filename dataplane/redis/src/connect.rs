@@ -1,7 +1,7 @@
-//! The connection: one per process, used by all at once, replaced when it breaks.
+//! The connection: one per process, shared by all callers, and replaced when it breaks.
 //!
-//! A call ends within two seconds, whatever Redis does: it may be stopped, unplugged, or failing over. The caller retries;
-//! each call makes a new connection if the old one is broken.
+//! A call ends within two seconds, even if Redis is stopped, unplugged or failing over. The caller retries. Each call
+//! makes a new connection if the last connection is broken.
 
 use std::error::Error as StdError;
 use std::pin::pin;
@@ -25,16 +25,17 @@ use tokio::task::JoinSet;
 use crate::error::Error;
 use crate::url::{Endpoint, RedisUrl, Topology};
 
-/// A server responds within this time, or the connection is dropped.
+/// The time limit of a response. When it is reached, the connection is dropped.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Everything that a connection needs ends within this time: DNS, Sentinels, TCP, TLS and authentication together.
+/// The time limit of connecting: DNS, Sentinels, TCP, TLS and authentication together.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// The pause between two attempts to connect; calls in between fail at once.
+/// The pause between two attempts to connect. Calls in between fail immediately.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long to wait before a broken subscription is replaced.
+/// The pause before a broken subscription is replaced.
 const RESUBSCRIBE_AFTER: Duration = Duration::from_millis(250);
-/// Every subscription is replaced after this time: one whose network broke silently would receive nothing for ever.
+/// The lifetime of a subscription, which is then replaced. If its network broke silently, it would never receive
+/// anything again.
 const SUBSCRIPTION_LIFETIME: Duration = Duration::from_secs(60);
 
 /// A connection to Redis. Clones are the same connection.
@@ -85,13 +86,13 @@ impl fmt::Debug for RedisConnection {
     }
 }
 
-/// The server does not have the script.
+/// The server does not know the script.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NoScript;
 
 impl RedisConnection {
-    /// Connects when it is first used. `ca_pem`: the authorities that may have signed the servers' certificates, in PEM;
-    /// `None`: the public ones. Errors if TLS cannot be set up with it.
+    /// A connection, which connects at its first use. `ca_pem` has the authorities, in PEM, that may have signed the
+    /// servers' certificates; `None`: the public ones. Errors: TLS can't be set up with `ca_pem`.
     pub fn new(target: RedisUrl, ca_pem: Option<Vec<u8>>) -> Result<Self, Error> {
         let root_cert = ca_pem.map(|bundle| normalised(&bundle)).transpose()?;
         let tls = TlsCertificates { client_tls: None, root_cert };
@@ -103,17 +104,17 @@ impl RedisConnection {
             next_node: parking_lot::Mutex::default(),
             state: AtomicU8::new(NOT_CALLED),
         };
-        // Reads the certificates once, so that bad ones are reported now.
+        // Reads the certificates once, so that a broken one is reported now.
         inner.client(&("localhost".to_owned(), 1), None).map_err(|error| Error::Unfit(error.to_string()))?;
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Whether it is a Cluster, of which each primary has its own settings.
+    /// Whether Redis is a Cluster. Each primary of a Cluster has its own settings.
     pub fn is_cluster(&self) -> bool {
         matches!(self.0.target.topology, Topology::Cluster(_))
     }
 
-    /// Returns whether Redis responded to the last call that ended, also if it refused the call. `None`: no call has ended yet.
+    /// Whether Redis responded to the last call that ended, even if it refused the call. `None`: no call has ended yet.
     pub fn is_up(&self) -> Option<bool> {
         match self.0.state.load(Ordering::Relaxed) {
             NOT_CALLED => None,
@@ -121,7 +122,7 @@ impl RedisConnection {
         }
     }
 
-    /// Runs one command. The command may run twice when a connection breaks.
+    /// Runs one command. It may run twice if a connection breaks.
     pub async fn query<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Error> {
         self.try_query(command).await?.map_err(|NoScript| Error::Refused("NOSCRIPT".to_owned()))
     }
@@ -140,7 +141,7 @@ impl RedisConnection {
     async fn call<T: FromRedisValue>(&self, command: &Cmd) -> Result<Result<T, NoScript>, Error> {
         let result = async {
             match self.attempt(command).await {
-                // The server had closed an idle connection, or has just become a replica: a new connection may work.
+                // The server had closed an idle connection, or has become a replica: a new connection may work.
                 Err(Failure::Asked(error)) if is_worth_a_retry(&error) => self.attempt(command).await,
                 result => result,
             }
@@ -179,7 +180,7 @@ impl RedisConnection {
         if let Some(live) = &slot.live {
             return Ok(live.clone());
         }
-        // Callers that waited for this attempt do not each make another one.
+        // Callers that waited for this attempt use its result and do not try again.
         if let Some((at, error)) = &slot.failed
             && (*at >= asked || at.elapsed() < PAUSE)
         {
@@ -201,11 +202,12 @@ impl RedisConnection {
         }
     }
 
-    /// Listens to a channel for ever. Calls `heard` for each message that is not this process's `own`, and whenever messages may have
-    /// been missed.
+    /// Listens to a channel without end. Calls `heard` for each message from other processes (other than `own`), and
+    /// whenever messages may have been lost.
     pub async fn listen(self, channel: String, own: String, heard: impl Fn() + Send) {
         'listen: loop {
-            // The reason for a new connection (a new primary, a server that hangs) concerns the subscription as well.
+            // A new connection of the process (to a new primary, or after a server hung) means that the subscription
+            // must be replaced too.
             let mut made = self.0.made.subscribe();
             let subscribed = tokio::time::timeout(CONNECT_TIMEOUT, self.0.subscribe(&channel)).await;
             if let Ok(Ok(subscription)) = subscribed {
@@ -230,7 +232,7 @@ impl RedisConnection {
     }
 }
 
-/// The same certificates as the library of Redis reads them.
+/// The certificates of a bundle, in the form that the Redis library reads.
 fn normalised(bundle: &[u8]) -> Result<Vec<u8>, Error> {
     let certificates = pem::certificates(bundle).map_err(|bad| Error::Unfit(bad.to_string()))?;
     Ok(pem::text(&certificates).into_bytes())
@@ -256,14 +258,14 @@ fn is_broken(error: &RedisError) -> bool {
     }
 }
 
-/// Why there is no connection: a server that does not respond may come back; one that refuses our credentials, or that we
-/// do not trust, needs another setting.
+/// The error of a failed connection. A server that does not respond may come back. A server that refuses the
+/// credentials, or that is not trusted, needs another setting.
 fn unconnected(error: RedisError) -> Error {
     if is_denied(&error) { Error::Unfit(error.to_string()) } else { Error::Away(error.to_string()) }
 }
 
 fn is_denied(error: &RedisError) -> bool {
-    // redis wraps an error of TLS in a shared error of I/O.
+    // The redis crate wraps a TLS error in a shared I/O error.
     let io = error.source().and_then(|source| source.downcast_ref::<Arc<dyn StdError + Send + Sync>>());
     let tls = io.and_then(|io| io.downcast_ref::<io::Error>()).and_then(io::Error::get_ref);
     error.kind() == ErrorKind::AuthenticationFailed
@@ -271,7 +273,7 @@ fn is_denied(error: &RedisError) -> bool {
         || tls.is_some_and(|tls| tls.is::<rustls::Error>())
 }
 
-/// Whether the same server can run the command in a moment.
+/// Whether the same server may be able to run the command soon.
 fn is_busy(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Server(ServerErrorKind::BusyLoading | ServerErrorKind::TryAgain))
 }
@@ -315,7 +317,7 @@ impl Inner {
         builder.build()
     }
 
-    /// The server that takes writes.
+    /// A client of the server that accepts writes.
     async fn primary(&self) -> Result<Client, Error> {
         match &self.target.topology {
             Topology::Standalone(address) => self.client(address, Some(&self.target)).map_err(unconnected),
@@ -328,11 +330,12 @@ impl Inner {
         }
     }
 
-    /// Asks all Sentinels at once and takes the first primary whose own ROLE says so: during a failover some Sentinels learn
-    /// of the new primary later than others.
+    /// Asks all Sentinels at the same time, and takes the first primary whose own ROLE is `master`: during a failover,
+    /// some Sentinels know the new primary later than others.
     ///
-    /// Not `redis::sentinel` (1.8): it takes responses in the order of the URL, so that one silent Sentinel uses up our second,
-    /// and it has to know beforehand whether the Sentinels require a password.
+    /// `redis::sentinel` (1.8) is not used. It waits for responses in the order of the URL, so that one silent
+    /// Sentinel uses up the time limit of a second. And it must know beforehand whether the Sentinels require a
+    /// password.
     async fn ask_sentinels(&self, sentinels: &[Endpoint], name: &str) -> Result<Client, Error> {
         let mut asked = JoinSet::new();
         for sentinel in sentinels {
@@ -373,7 +376,7 @@ impl Inner {
         Err(last)
     }
 
-    /// `log_in`: whose credentials and which database to use.
+    /// A client of one server. `log_in`: the URL with the credentials and the database to use.
     fn client(&self, (host, port): &Endpoint, log_in: Option<&RedisUrl>) -> Result<Client, RedisError> {
         let mut redis = RedisConnectionInfo::default();
         if let Some(target) = log_in {

@@ -1,9 +1,9 @@
 //! The errors of calls to Redis.
 
-/// Redis is unavailable, refused a command, or is not suitable. The text names servers and settings, never a password.
+/// Redis is unavailable, refused a command or is not suitable. The text names servers and settings, but never a password.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// No usable server responded in time. Calls work again once one does.
+    /// No usable server responded in time. Calls work again once one responds.
     #[error("Redis is not available: {0}")]
     Away(String),
     /// Redis responded with an error.

@@ -1,4 +1,4 @@
-//! Reads the connection to Redis from files, since every user of the machine can read arguments.
+//! Reads the connection to Redis from files, because every user of the machine can read a process's arguments.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use crate::connect::RedisConnection;
 use crate::keys::Keys;
 use crate::url::RedisUrl;
 
-/// The connection and the names of the keys that `--redis-url-file`, `--redis-ca-file` and `--redis-release` describe. It
-/// connects when it is first used.
+/// The connection and the names of the keys, by `--redis-url-file`, `--redis-ca-file` and `--redis-release`. The
+/// connection is made at its first use.
 ///
-/// Errors: a file can't be read or its content is not valid; the message names the flag and never the URL.
+/// Errors: a file can't be read or its content is not valid. The message names the flag and never the URL.
 pub fn connection(
     url_file: &Path,
     ca_file: Option<&Path>,

@@ -1,15 +1,16 @@
 //! Every key in Redis: its name, its type, its members and its scores. No other file names a key.
 //!
-//! All keys carry one hash tag, so a Cluster keeps them on one node. A claim finds the next of all tenants, so it needs
-//! everything in one place; and one node serves more deliveries a second than a PostgreSQL server of two cores stores
+//! All keys have one hash tag, so a Cluster stores them on one node. A claim chooses among all tenants, so it needs
+//! all keys in one place. And one node serves more deliveries a second than a PostgreSQL server of two cores stores
 //! (docs/kubernetes/scale.md).
 //!
-//! Times are milliseconds since 1970 of Redis' own clock. `␀` is a byte of value 0, which is in no uid.
+//! Times are milliseconds since 1970 on Redis' own clock. `␀` is a byte of value 0, which no uid contains.
 
 use std::fmt;
 
-/// The layout of the schedule's keys. A new number whenever their content changes, so that two versions of Docket at once
-/// do not read each other's keys. Each then has its own index, and the rows decide; the keys of an old layout can be deleted.
+/// The layout of the schedule's keys. It gets a new number whenever their content changes, so that two versions of
+/// Docket at the same time do not read each other's keys. Then each version has its own index, and the rows decide.
+/// The keys of an old layout can be deleted.
 const LAYOUT: u32 = 3;
 
 /// The names of one installation's keys.
@@ -25,7 +26,7 @@ pub struct Keys {
 pub struct BadRelease;
 
 impl Keys {
-    /// For installations that share a Redis, each with its own `release`; `None`: the only installation.
+    /// The keys of an installation. `release` separates installations that share a Redis; `None`: there is only one.
     pub fn new(release: Option<&str>) -> Result<Self, BadRelease> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
         match release {
@@ -37,12 +38,12 @@ impl Keys {
         }
     }
 
-    /// The keys of every transition of the schedule, in this order (`queues.lua` names them). A queue is
+    /// The keys of every transition of the schedule, in the order in which `queues.lua` names them. A queue is
     /// `<tenant>␀<webhook>`, an entry `<tenant>␀<delivery>`, by uids.
     ///
-    /// A queue with waiting entries is in `heads` until its first one is due, then in `ready` or, if its webhook is quick,
-    /// in `ready-quick`; in none of them while the webhook has its full share in flight. So a claim never looks at a queue
-    /// from which it could take nothing.
+    /// A queue with waiting entries is in `heads` until its first entry is due. Then it is in `ready`, or in
+    /// `ready-quick` if its webhook is quick. While the webhook has its full share in flight, the queue is in none of
+    /// them. So a claim never reads a queue from which it can take nothing.
     pub fn schedule(&self) -> [String; 15] {
         [
             // HASH entry -> `w␀<webhook>␀<due>` (waiting) or `c␀<webhook>␀<fence>␀<incarnation>␀<process>` (claimed).
@@ -50,66 +51,70 @@ impl Keys {
             // ZSET, all scores 0: `<tenant>␀<webhook>␀<due in 15 digits>␀<delivery>`, so each queue is a lexical range in
             // the order of time.
             self.of_schedule("waiting"),
-            // ZSET entry, score: when its claim expires.
+            // ZSET entry; the score is the time at which its claim expires.
             self.of_schedule("claims"),
-            // HASH tenant and queue -> claims in flight; no field for none.
+            // HASH tenant or queue -> number of claims in flight; no field if there are none.
             self.of_schedule("flight"),
-            // HASH queue -> `<share> <quick> <full> <decreased>` of its webhook; no field for one of which nothing is
-            // known. `quick`: 1 if it answers quickly; `full`: 1 if all places were in use since the share changed last;
-            // `decreased`: when the share decreased last, or 0.
+            // HASH queue -> `<share> <quick> <full> <decreased>` of its webhook; no field if nothing is known of the
+            // webhook. `quick`: 1 if it responds quickly. `full`: 1 if the whole share was in flight since the share
+            // last changed. `decreased`: when the share last decreased, or 0.
             self.of_schedule("shares"),
-            // ZSET queue, score: when its first entry falls due.
+            // ZSET queue; the score is the time at which its first entry falls due.
             self.of_schedule("heads"),
-            // ZSET, all scores 0: queues with something due, below the share of their webhook, which is not quick.
+            // ZSET, all scores 0: queues with a due entry whose webhook is not quick and is below its share.
             self.of_schedule("ready"),
-            // ZSET, all scores 0: tenants with a queue in `ready`, below their share.
+            // ZSET, all scores 0: tenants with a queue in `ready` that are below their share.
             self.of_schedule("ring"),
-            // The same two, of webhooks that are quick.
+            // The same two keys for webhooks that are quick.
             self.of_schedule("ready-quick"),
             self.of_schedule("ring-quick"),
-            // HASH `w<tenant>`, `q<tenant>` -> the webhook that was served last of those that are not quick and that are.
+            // HASH `w<tenant>` -> the webhook that was served last of those that are not quick; `q<tenant>` -> of
+            // those that are.
             self.of_schedule("turns"),
-            // HASH tenant -> how many entries it has; no field for none.
+            // HASH tenant -> the number of its entries; no field if there are none.
             self.of_schedule("sizes"),
-            // HASH tenant -> `<claims at once> <entries>` that it may have; no field for one with the built-in numbers.
+            // HASH tenant -> `<claims at once> <entries>`, its limits; no field if it has the built-in limits.
             self.of_schedule("limits"),
-            // HASH `turn`, `turn-quick`: the tenant served last in each class; `fence`: the last one given; `built`: the
-            // history of the server (its replication id) for which the index is complete; `swept`: when a process began to
-            // sweep.
+            // HASH `turn`, `turn-quick`: the tenant that was served last in each class. `fence`: the last fence that
+            // was given. `built`: the history of the server (its replication id) for which the index is complete.
+            // `swept`: when a process began to sweep.
             self.of_schedule("state"),
-            // HASH incarnation of a process -> `<history>␀<number of the loss>` of the server for which it rebuilds.
+            // HASH incarnation of a process -> `<history>␀<number of the loss>`: the server's history for which the
+            // process rebuilds.
             self.of_schedule("rebuilding"),
         ]
     }
 
-    /// The last two of [`schedule`](Self::schedule).
+    /// The last two keys of [`schedule`](Self::schedule).
     pub fn rebuilding(&self) -> [String; 2] {
         let [.., state, rebuilding] = self.schedule();
         [state, rebuilding]
     }
 
-    /// A channel, not a key: gets the incarnation of the process because of which an entry falls due sooner than others look.
+    /// The channel (not a key) on which a process announces an entry that falls due sooner than other processes look.
+    /// A message is the incarnation of the process.
     pub fn changed(&self) -> String {
         self.name("changed")
     }
 
-    /// ZSET pod, score: its last sign of life; and HASH pod -> `<version>␀<roles>␀<served>`, where the version changes
-    /// with the rest (microseconds since 1970); and HASH pod -> `<roles>`, which is short.
+    /// ZSET pod; the score is its last heartbeat. HASH pod -> `<version>␀<roles>␀<served>`; the version (microseconds
+    /// since 1970) changes with the rest. HASH pod -> `<roles>`, which is short.
     pub fn pods(&self) -> [String; 3] {
         [self.name("pods"), self.name("pods-served"), self.name("pods-roles")]
     }
 
-    /// ZSET webhook, score: when its health was reported; and HASH webhook -> five numbers, see docket-board.
+    /// ZSET webhook; the score is the time of its last health report. HASH webhook -> five numbers, see docket-board.
     pub fn webhooks(&self) -> [String; 2] {
         [self.name("webhooks"), self.name("webhooks-health")]
     }
 
-    /// ZSET `<tenant>␀<limit>`, score: when the tenant was at that limit last; and HASH of the same -> since when.
+    /// ZSET `<tenant>␀<limit>`; the score is the last time at which the tenant was at the limit. HASH of the same ->
+    /// since when.
     pub fn at_limit(&self) -> [String; 2] {
         [self.name("tenants-at-limit"), self.name("tenants-at-limit-since")]
     }
 
-    /// STRING that exists for a while: one process does `what`, and the others need not.
+    /// STRING that exists for a while: the process that set it does `what`, and other processes need not.
     pub fn turn(&self, what: &str) -> String {
         self.name(&format!("turn:{what}"))
     }

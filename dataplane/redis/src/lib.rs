@@ -1,8 +1,8 @@
 //! The connection to Redis for all of Docket (standalone, Sentinel or Cluster, by one URL) and the names of its keys.
 //!
-//! [`files`] and [`url`] read the arguments, [`connect`] keeps the connection, [`check`] checks the server before work
-//! begins, [`keys`] names every key, [`script`] runs one transition. What the keys are for is in docket-schedule and
-//! docket-board.
+//! [`files`] and [`url`] read the arguments, [`connect`] keeps the connection, [`check`] checks the server before
+//! work begins, [`keys`] names every key, [`script`] runs one transition. docket-schedule and docket-board say what
+//! the keys are for.
 //!
 //! ```
 //! use docket_redis::{Error, Keys, RedisConnection, RedisUrl};

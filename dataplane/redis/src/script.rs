@@ -5,7 +5,7 @@ use redis::{FromRedisValue, ToRedisArgs};
 use crate::connect::RedisConnection;
 use crate::error::Error;
 
-/// A Lua script. A server may not have it (after a restart, SCRIPT FLUSH, a new primary); the call then sends the text.
+/// A Lua script. A server may not know it (after a restart, SCRIPT FLUSH or a failover). Then the call sends the text.
 #[derive(Debug)]
 pub struct Script {
     text: String,
@@ -13,7 +13,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// Creates a script from these parts, in this order.
+    /// Creates a script by joining these parts in order.
     pub fn new(parts: &[&str]) -> Self {
         let text = parts.concat();
         let sha1 = redis::Script::new(&text).get_hash().to_owned();

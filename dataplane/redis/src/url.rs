@@ -6,17 +6,18 @@
 //! | `redis+sentinel://[user:password@]host[:port],…/<master-name>[/db]` | the primary of this name, which the Sentinels (port 26379) know |
 //! | `redis+cluster://[user:password@]host[:port],…` | a Cluster with at least these nodes |
 //!
-//! `rediss`, `rediss+sentinel` and `rediss+cluster` are the same over TLS. A user or password with one of `@:/?#%` in it
-//! is percent-encoded. The credentials are those of the servers; a Sentinel that requires credentials gets the same ones.
+//! `rediss`, `rediss+sentinel` and `rediss+cluster` are the same over TLS. A user or password that contains one of
+//! `@:/?#%` is percent-encoded. The credentials are those of the servers; Sentinels that require credentials get the
+//! same ones.
 
 use std::fmt;
 
 use url::Host;
 
-/// Where Redis is. Its `Debug` shows no credentials.
+/// The location of Redis and its credentials, which `Debug` does not show.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisUrl {
-    /// How its servers are found.
+    /// How to find the servers.
     pub topology: Topology,
     /// Whether every connection is encrypted and its certificate verified.
     pub tls: bool,
@@ -28,21 +29,21 @@ pub struct RedisUrl {
     pub db: i64,
 }
 
-/// How the servers are found. Addresses are never empty lists.
+/// How to find the servers. The lists of addresses are never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Topology {
     /// One server.
     Standalone(Endpoint),
-    /// Sentinels, and the name by which they know the primary.
+    /// The addresses of Sentinels, and the name by which they know the primary.
     Sentinel(Vec<Endpoint>, String),
-    /// Some nodes of a Cluster.
+    /// The addresses of some nodes of a Cluster.
     Cluster(Vec<Endpoint>),
 }
 
 /// Host and port. An IPv6 address has no brackets here.
 pub type Endpoint = (String, u16);
 
-/// Why a URL cannot be used. The text never shows the URL, which holds a password.
+/// Why a URL can't be used. The text never contains the URL, which contains a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadUrl {
     /// The scheme is none of the six.
@@ -55,10 +56,10 @@ pub enum BadUrl {
         "host {0} of the Redis URL must be a name or an address, with a port from 1 to 65535 if any: host:6379"
     )]
     Host(usize),
-    /// Two hosts where there can be only one.
+    /// Several hosts, where only one is possible.
     #[error("the Redis URL names several hosts: that is for redis+sentinel:// and redis+cluster://")]
     ManyHosts,
-    /// Not UTF-8 when decoded, or a `%` that encodes nothing.
+    /// A user or password that is not UTF-8 after decoding, or a `%` that encodes nothing.
     #[error(
         "user or password of the Redis URL is not percent-encoded as it must be: write @ as %40, : as %3A, / as %2F, % as %25"
     )]
@@ -66,19 +67,19 @@ pub enum BadUrl {
     /// The name of the primary is missing.
     #[error("a redis+sentinel:// URL ends with the name that the Sentinels give the primary: …/mymaster")]
     MasterName,
-    /// The part after the last `/`.
+    /// The part after the last `/` is not a number of a database.
     #[error("the database in the Redis URL must be a number from 0 to 1000000: redis://host:6379/0")]
     Db,
-    /// A Cluster has one database.
+    /// A database number other than 0, which a Cluster does not have.
     #[error("a redis+cluster:// URL names no database: a Cluster has only database 0")]
     ClusterDb,
-    /// `?…` or `#…`.
+    /// The URL has parameters: `?…` or `#…`.
     #[error("the Redis URL has a ? or a #: it takes no parameters; in a password write ? as %3F, # as %23")]
     Parameters,
 }
 
 impl RedisUrl {
-    /// Reads a URL. White space around it is not part of it, since it comes from a file.
+    /// Reads a URL. White space around it is ignored, because it comes from a file.
     pub fn parse(url: &str) -> Result<Self, BadUrl> {
         let (scheme, rest) = url.trim().split_once("://").ok_or(BadUrl::Scheme)?;
         let (security, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
@@ -138,7 +139,7 @@ fn address(text: &str, default_port: u16) -> Option<Endpoint> {
         None => (text, default_port),
     };
     let host = match Host::parse(host).ok()? {
-        // `Host` takes a name with a comma in it, if it is encoded, and then the name reads as two.
+        // `Host` accepts an encoded comma in a name. Then the name would later be read as two.
         Host::Domain(name) if name.bytes().all(is_of_name) => name,
         Host::Domain(_) => return None,
         Host::Ipv4(address) => address.to_string(),
@@ -161,7 +162,7 @@ fn database(text: &str) -> Result<i64, BadUrl> {
     }
 }
 
-/// Percent-decoded; `None`: empty.
+/// Percent-decodes a text; `None`: it is empty.
 fn decoded(text: &str) -> Result<Option<String>, BadUrl> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
