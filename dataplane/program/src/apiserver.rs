@@ -1,8 +1,8 @@
-//! Why the Kubernetes API server did not do what it was asked, in words that may leave the process.
+//! Why a call to the Kubernetes API server failed, in words that may leave the process.
 //!
-//! The API server may quote what it received, and a parser or an authenticator what it could not read: any of it can be a
-//! Secret. Both programs turn each error of the API server and of its client into one of these before they log it or write
-//! it into a status. What passes unchanged:
+//! The API server may quote what it received, and a parser or an authenticator what it could not read: any of it can
+//! be a Secret. So both programs turn each error of the API server and of its client into an [`ApiServerError`]
+//! before they log it or write it into a status. Only these texts pass unchanged:
 //!
 //! * code and reason of a response;
 //! * the message of a response of code 403 and reason `Forbidden`: the API server writes it from the user, the verb, the
@@ -10,8 +10,8 @@
 //! * the message of an admission webhook or a `ValidatingAdmissionPolicy` that denied the request: its author chose the words;
 //! * errors of the connection: addresses, TLS, timeouts.
 //!
-//! Every other message is left out, also one of code 429 or 5xx. A fixed text replaces what a parser and an authenticator
-//! say.
+//! Every other message is left out, also a message of code 429 or 5xx. A fixed text replaces the message of a parser
+//! or an authenticator.
 
 use std::error::Error;
 use std::string::FromUtf8Error;
@@ -22,7 +22,7 @@ use kube::runtime::watcher;
 /// Why a call to the API server had no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiServerError {
-    /// The object is another one, or of another version, than expected.
+    /// The object has changed meanwhile, or another object has its name.
     #[error("the object changed meanwhile")]
     Conflict,
     /// The object does not exist.
@@ -31,7 +31,7 @@ pub enum ApiServerError {
     /// A right is missing, or a quota is used up.
     #[error("forbidden: {0}")]
     Forbidden(String),
-    /// The API server does not accept it.
+    /// The API server refuses the request.
     #[error("refused by the API server: {0}")]
     Refused(String),
     /// The API server can't be reached, has too much to do, or is too slow.
@@ -46,7 +46,7 @@ impl From<kube::Error> for ApiServerError {
 }
 
 impl ApiServerError {
-    /// The error of a call, without what it may quote.
+    /// Converts the error of a call, without texts that may quote something.
     pub fn of(error: &kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::of_status(status),
@@ -68,7 +68,7 @@ impl ApiServerError {
     }
 }
 
-/// Why a watch failed, without what the error may quote.
+/// Why a watch failed, without texts that may quote something.
 pub fn watch_error(error: &watcher::Error) -> String {
     let (step, error) = match error {
         watcher::Error::InitialListFailed(error) => ("list", ApiServerError::of(error)),
@@ -80,26 +80,27 @@ pub fn watch_error(error: &watcher::Error) -> String {
     format!("{step}: {error}")
 }
 
-/// Code and reason, and the message if it is that of an admission webhook or policy.
+/// Code and reason of a response, with the message if an admission webhook or policy wrote it.
 fn described(status: &Status) -> String {
     let Status { code, reason, message, .. } = status;
     let is_denial = is_of_webhook(message) || is_of_policy(message);
     if is_denial { format!("{code} {reason}: {message}") } else { format!("{code} {reason}") }
 }
 
-/// As in `admission webhook "tickets.example" denied the request: no ticket`.
+/// Whether the message has the form `admission webhook "tickets.example" denied the request: no ticket`.
 fn is_of_webhook(message: &str) -> bool {
     let rest = message.strip_prefix("admission webhook \"");
     let rest = rest.and_then(|rest| rest.split_once('"')).map(|(_, rest)| rest);
     rest.is_some_and(|rest| rest.starts_with(" denied the request"))
 }
 
-/// As in `secrets "acme" is forbidden: ValidatingAdmissionPolicy 'tickets' with binding 'all' denied request: no ticket`.
+/// Whether the message has the form `secrets "acme" is forbidden: ValidatingAdmissionPolicy 'tickets' with binding
+/// 'all' denied request: no ticket`.
 fn is_of_policy(message: &str) -> bool {
     let Some((object, rest)) = message.split_once(" is forbidden: ") else {
         return false;
     };
-    // More than a resource and a name may be a value that contains such words.
+    // Before the colon stand a resource and a name. More words may be a value that contains such a text.
     let is_object = object.split(' ').count() <= 2;
     let names = rest
         .strip_prefix("ValidatingAdmissionPolicy '")
@@ -107,12 +108,12 @@ fn is_of_policy(message: &str) -> bool {
     is_object && names.is_some_and(|(names, _)| names.ends_with('\''))
 }
 
-/// Whether a parser wrote a part of it, which quotes what it could not read.
+/// Whether the error or one of its causes comes from a parser, which quotes what it could not read.
 fn is_of_parser(error: &(dyn Error + 'static)) -> bool {
     causes(error).any(|cause| cause.is::<serde_json::Error>() || cause.is::<FromUtf8Error>())
 }
 
-/// An error with its causes, each once: most errors of the client contain the text of their cause.
+/// An error with its causes, without repetitions: most errors of the client contain the text of their cause.
 fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = String::new();
     for cause in causes(error).map(ToString::to_string).filter(|cause| !cause.is_empty()) {

@@ -1,4 +1,4 @@
-//! Parsers of command-line arguments, for clap's `value_parser`. An error says what is accepted.
+//! Parsers of command-line arguments, for clap's `value_parser`. An error lists the accepted values.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-/// Reads a whole number with a unit: `500ms`, `30s`, `5m`, `1h`, `30d`. Returns `None` for anything else, and for a duration
-/// of more milliseconds than a `u64` holds.
+/// Reads a whole number with a unit: `500ms`, `30s`, `5m`, `1h`, `30d`. Returns `None` for any other text, and for a
+/// duration of more milliseconds than a `u64` can hold.
 ///
-/// By hand because jiff's durations accept more than the flags document: `1.5s`, `30 s`, `1h 5m`, `2 weeks`.
+/// jiff's parser is not used because it accepts more than the flags document: `1.5s`, `30 s`, `1h 5m`, `2 weeks`.
 pub fn duration(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);
@@ -28,7 +28,7 @@ pub fn duration(text: &str) -> Option<Duration> {
 ///
 /// # Errors
 ///
-/// The text is anything else, such as a host name.
+/// The text is something else, such as a host name.
 pub fn socket(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "must be an address and a port, such as 127.0.0.1:8080 or [::1]:8080".into())
 }
@@ -37,7 +37,8 @@ pub fn socket(text: &str) -> Result<SocketAddr, String> {
 ///
 /// # Errors
 ///
-/// The text is no filter, or has a bare word that is no level: tracing would take it for a target and log nothing else.
+/// The text is no filter, or contains a bare word that is no level. tracing would read the word as a target and log
+/// nothing else.
 pub fn log_filter(text: &str) -> Result<String, String> {
     let is_level = |part: &str| part.trim().parse::<LevelFilter>().is_ok();
     let is_sound = text.split(',').all(|part| part.contains(['=', '[']) || is_level(part));

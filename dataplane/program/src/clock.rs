@@ -1,4 +1,4 @@
-//! The clock, which is an argument of everything that needs the time. Only this file reads the system's clock.
+//! The clock: everything that needs the time takes it as an argument. Only this file reads the system's clock.
 
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-/// A clock: shows the time, and waits for a time.
+/// A clock: returns the time, and waits.
 #[derive(Debug, Clone)]
 pub enum Clock {
     /// The machine's clock.
@@ -29,7 +29,7 @@ impl Clock {
         self.now().as_millisecond()
     }
 
-    /// Time since some moment in the past. It is monotonic: setting the machine's clock does not change it.
+    /// The time since some moment in the past. It is monotonic: setting the machine's clock does not change it.
     pub fn elapsed(&self) -> Duration {
         static START: LazyLock<Instant> = LazyLock::new(Instant::now);
         match self {
@@ -38,12 +38,12 @@ impl Clock {
         }
     }
 
-    /// Waits for a time span of this clock.
+    /// Waits for a duration on this clock.
     pub async fn sleep(&self, time: Duration) {
         self.sleep_until_ms(self.now_ms().saturating_add(millis(time))).await;
     }
 
-    /// Waits until the clock shows `at_ms`, in milliseconds since 1970, or later.
+    /// Waits until this clock's time is `at_ms` (milliseconds since 1970) or later.
     pub async fn sleep_until_ms(&self, at_ms: i64) {
         match self {
             Self::System => {
@@ -52,7 +52,7 @@ impl Clock {
             }
             Self::Manual(clock) => {
                 let mut time = clock.time.subscribe();
-                // The sender lives as long as `clock`, so this ends only when the time has come.
+                // The sender lives as long as `clock`, so this returns only when the time has come.
                 let _ = time.wait_for(|now| now.as_millisecond() >= at_ms).await;
             }
         }
@@ -64,14 +64,14 @@ fn system_now() -> Timestamp {
     Timestamp::now()
 }
 
-/// A clock that stands still until it is moved.
+/// A clock that stands still until a test moves it.
 #[derive(Debug, Clone)]
 pub struct ManualClock {
     time: Arc<watch::Sender<Timestamp>>,
 }
 
 impl ManualClock {
-    /// A clock that shows `start`.
+    /// A clock whose time is `start`.
     pub fn new(start: Timestamp) -> Self {
         Self { time: Arc::new(watch::Sender::new(start)) }
     }

@@ -1,11 +1,11 @@
-//! The IPv4 addresses that are inside IPv6 addresses: a packet to one of these may end up at the IPv4 address.
+//! The IPv4 addresses inside IPv6 addresses: a packet to such an IPv6 address may arrive at the IPv4 address.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The lengths that a prefix of NAT64 can have (RFC 6052, section 2.2).
 pub const NAT64_LENGTHS: [u8; 6] = [32, 40, 48, 56, 64, 96];
 
-/// Returns the IPv4 address to which NAT64 translates `address` if its prefix has this length, one of [`NAT64_LENGTHS`].
+/// Returns the IPv4 address to which NAT64 translates `address` with a prefix of this length, one of [`NAT64_LENGTHS`].
 pub fn translated(address: Ipv6Addr, prefix_length: u8) -> Ipv4Addr {
     let octets = address.octets();
     // Bits 64 to 71 are not used, so that the interface identifier stays valid.
@@ -13,9 +13,9 @@ pub fn translated(address: Ipv6Addr, prefix_length: u8) -> Ipv4Addr {
     Ipv4Addr::from([(); 4].map(|()| inside.next().unwrap_or_default()))
 }
 
-/// Returns the IPv4 addresses to which NAT64 may translate `address`, if it has one of the prefixes that every network may
-/// use: `64:ff9b::/96`, or `64:ff9b:1::/48`, inside which a network chooses its own prefix, of a length that only the
-/// network knows.
+/// Returns the IPv4 addresses to which NAT64 may translate `address` with a prefix that every network may use:
+/// `64:ff9b::/96`, or a prefix inside `64:ff9b:1::/48`. There a network chooses its own prefix, of a length that only
+/// the network knows. Empty for other addresses.
 pub fn nat64(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     let lengths: &[u8] = match address.segments() {
         [0x64, 0xff9b, 0, 0, 0, 0, _, _] => &[96],
@@ -25,8 +25,8 @@ pub fn nat64(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     lengths.iter().map(|length| translated(address, *length)).collect()
 }
 
-/// Returns the IPv4 addresses in an address of another kind: IPv4-mapped, IPv4-compatible, IPv4-translated (SIIT), 6to4,
-/// Teredo (server and client) and ISATAP.
+/// Returns the IPv4 addresses inside an address of another form: IPv4-mapped, IPv4-compatible, IPv4-translated
+/// (SIIT), 6to4, Teredo (server and client) and ISATAP.
 pub fn tunnelled(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     let v4 = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
     match address.segments() {
@@ -49,7 +49,7 @@ mod tests {
         text.parse().expect(text)
     }
 
-    /// The examples of RFC 6052, section 2.4: 192.0.2.33 behind prefixes of each length.
+    /// Uses the examples of RFC 6052, section 2.4: 192.0.2.33 with a prefix of each length.
     #[test]
     fn address_is_found_behind_prefix_of_each_length() {
         for (address, length) in [

@@ -1,7 +1,7 @@
 //! What both programs start with: clock, randomness, arguments, memory, leaky buckets, logging and signals; and what both say about their process.
 //!
-//! The crates below a program never read the system's clock and never draw random numbers. They receive a [`clock::Clock`]
-//! and random bytes as arguments, so that a test can choose both:
+//! The crates below a program never read the system's clock and never draw random numbers. They take a
+//! [`clock::Clock`] and random bytes as arguments, so that a test can choose both:
 //!
 //! ```
 //! use docket_program::{arguments, clock::{Clock, ManualClock}};

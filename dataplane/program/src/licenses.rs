@@ -2,11 +2,11 @@
 
 use std::io::{ErrorKind, Result, Write};
 
-/// Docket's own licence, then those of everything that the image contains besides.
+/// Docket's own licence, then the licences of everything else in the image.
 const TEXT: &str =
     concat!(include_str!("../../../LICENSE"), "\n", include_str!("../../../licenses/third-party.txt"));
 
-/// Prints the licences. A reader that closes the pipe early, such as `head`, is no error.
+/// Prints the licences. If the reader closes the pipe early, as `head` does, this is no error.
 pub fn print() -> Result<()> {
     match std::io::stdout().write_all(TEXT.as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),

@@ -30,7 +30,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Logging that was started. Dropping it writes the lines that wait; from then on each line is written at once.
+/// Logging that was started. Dropping it writes the lines that wait; later lines are written at once.
 #[must_use = "the last lines are lost unless this is dropped at the end of the program"]
 pub struct Logging(Lines);
 
@@ -40,13 +40,13 @@ impl Drop for Logging {
     }
 }
 
-/// Starts logging, and logs panics from now on. Warnings and errors are written at once, other lines at most 50 ms later
-/// and many at a time; at most 512 KiB of them wait in memory, then logging waits.
+/// Starts logging, and also logs panics from now on. Warnings and errors are written at once. Other lines are written
+/// at most 50 ms later, many at a time. At most 512 KiB of lines wait in memory; beyond that, logging blocks.
 ///
-/// A line of JSON names its target, the module that `--log` selects it by. A line of text does with `with_target`.
+/// A JSON line contains its target, the module by which `--log` selects it. A text line contains it if `with_target` is set.
 pub fn start(arguments: &LogArguments, with_target: bool) -> Logging {
     let filter = EnvFilter::try_new(&arguments.log).expect("log_filter has checked it");
-    // kube's client logs a whole response that it can't parse, which may be a Secret.
+    // kube's client logs a whole response that it can't parse. Such a response may be a Secret.
     let filter = filter.add_directive("kube_client::client=error".parse().expect("a valid directive"));
     let lines = Lines::new(stderr());
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines.clone());
@@ -58,7 +58,7 @@ pub fn start(arguments: &LogArguments, with_target: bool) -> Logging {
     Logging(lines)
 }
 
-/// Logs where a panic happened, without its message, which may quote what a client sent or what an object holds.
+/// Logs where a panic happened. It omits the message, which may quote what a client sent or an object contains.
 fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();

@@ -1,9 +1,9 @@
-//! How much memory this process may have, from which its bounds are derived.
+//! The memory that this process may have. Other limits are derived from it.
 
 use std::path::{Path, PathBuf};
 
-/// The bytes that this process may have: the least of the limits of its control groups (version 1 and 2) and the memory of
-/// the machine.
+/// The number of bytes that this process may have: the lowest of the limits of its control groups (version 1 and 2)
+/// and the machine's memory.
 pub fn limit() -> u64 {
     let read = |path: &Path| std::fs::read_to_string(path).ok();
     let limits = control_groups(&read(Path::new("/proc/self/cgroup")).unwrap_or_default());
@@ -12,8 +12,8 @@ pub fn limit() -> u64 {
     limits.chain(machine).min().unwrap_or(u64::MAX)
 }
 
-/// The files with the limits of the control groups that `/proc/self/cgroup` names, and of those above them. A container sees
-/// its own group at the root, whatever it is called outside.
+/// The files with the limits of the control groups in `/proc/self/cgroup`, and of the groups above them. A container
+/// sees its own group at the root, whatever the group's name is outside.
 fn control_groups(text: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for line in text.lines() {

@@ -1,4 +1,5 @@
-//! The addresses at which clouds hand out the credentials of a machine or pod, each as the cloud's own documents name it.
+//! The addresses at which clouds give out the credentials of a machine or pod. Each name is the one in the cloud's
+//! own documents.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,7 +7,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use crate::embedded;
 
-/// Where they are. The chart's network policies except the same.
+/// The addresses of all metadata services. The chart's network policies exclude the same addresses.
 pub const METADATA_SERVICES: [IpNet; 18] = [
     // Amazon EC2, Azure, Google, Oracle, OpenStack, Akamai, DigitalOcean, Exoscale, Hetzner, Huawei, IBM, OVH, UpCloud, Vultr …
     v4(169, 254, 169, 254),
@@ -20,7 +21,7 @@ pub const METADATA_SERVICES: [IpNet; 18] = [
     v4(100, 80, 80, 80),    // UCloud: UHost's metadata
     v4(168, 63, 129, 16),   // Azure: "What is IP address 168.63.129.16?"
     v4(192, 0, 0, 192),     // Oracle Cloud Infrastructure Classic: "Retrieving instance metadata"
-    // Amazon: ::254 of EC2, ::23 of EKS, and what else it serves to its own machines
+    // Amazon: ::254 for EC2, ::23 for EKS, and other services for its own machines
     v6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0), 32),
     v6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254), 128), // Google: "About VM metadata"
     v6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0xa9fe, 0xa9fe), 128), // OpenStack: Neutron's metadata service; Akamai
@@ -38,7 +39,7 @@ const fn v6(address: Ipv6Addr, prefix: u8) -> IpNet {
     IpNet::V6(Ipv6Net::new_assert(address, prefix))
 }
 
-/// Whether `address` is a metadata service of a cloud: as it stands, or as an IPv4 address inside it.
+/// Whether `address`, or an IPv4 address inside it, is a metadata service of a cloud.
 pub fn is_metadata_service(address: IpAddr) -> bool {
     let is_listed = |address: IpAddr| METADATA_SERVICES.iter().any(|network| network.contains(&address));
     match address.to_canonical() {
@@ -50,7 +51,7 @@ pub fn is_metadata_service(address: IpAddr) -> bool {
     }
 }
 
-/// Whether `network` has no other addresses than those of metadata services.
+/// Whether `network` has only addresses of metadata services.
 pub fn is_of_metadata_services(network: IpNet) -> bool {
     let is_one = network.prefix_len() == network.max_prefix_len();
     METADATA_SERVICES.iter().any(|service| service.contains(&network))

@@ -1,18 +1,19 @@
-//! Which process has something that expires with it.
+//! The owner of something that ends with a process, such as a lease.
 
 use crate::random;
 
-/// A process, and which of its lives.
+/// A process, and its incarnation: each start is a new one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    /// Names the process in hexadecimal digits; the same after a restart, another one for each process that runs at the same time.
+    /// The id of the process, in hexadecimal digits. It stays the same after a restart, and differs between processes
+    /// that run at the same time.
     pub process: String,
-    /// Random hexadecimal digits: others after a restart.
+    /// Random hexadecimal digits, which differ after each start.
     pub incarnation: String,
 }
 
 impl Owner {
-    /// A process that starts now.
+    /// The owner for a process that starts now.
     pub fn new(process: impl AsRef<[u8]>) -> Self {
         Self { process: hex::encode(process), incarnation: hex::encode(random::bytes::<8>()) }
     }

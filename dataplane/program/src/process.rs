@@ -1,5 +1,6 @@
-//! What each program's metrics say about the program and its process: its version, and processor time, memory, files and threads in
-//! the names that Prometheus' client libraries use. Linux has these figures in `/proc`; elsewhere they are left out.
+//! Metrics of each program about itself and its process: version, processor time, memory, files and threads, by the
+//! names that Prometheus' client libraries use. Linux has these figures in `/proc`; on other systems they are left
+//! out.
 
 use std::fmt;
 
@@ -15,7 +16,7 @@ use rustix::process::{Resource, getrlimit};
 /// The version of both programs.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Returns a registry without a prefix, which has the metrics of this process. `program` is the name of the program.
+/// Returns a registry without a prefix that contains the metrics of this process. `program` is the program's name.
 pub fn metrics(program: &'static str) -> Registry {
     let mut registry = Registry::default();
     let build = Family::<[(&'static str, &'static str); 2], Gauge>::default();
@@ -25,10 +26,10 @@ pub fn metrics(program: &'static str) -> Registry {
     registry
 }
 
-/// This process.
+/// The metrics of this process.
 #[derive(Debug)]
 struct Process {
-    /// In seconds since 1970, if that is known.
+    /// The start of the process in seconds since 1970; `None` if unknown.
     started: Option<f64>,
 }
 
@@ -70,12 +71,12 @@ fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, about: &str, value: f6
     gauge.encode(encoder.encode_descriptor(name, about, None, gauge.metric_type())?)
 }
 
-/// What `/proc/self/stat` says.
+/// Figures from `/proc/self/stat`.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     cpu_ticks: u64,
     threads: u64,
-    /// Since the machine started.
+    /// The start of the process, in ticks since the machine started.
     started_ticks: u64,
     virtual_bytes: u64,
     resident_pages: u64,
@@ -83,10 +84,10 @@ struct Stat {
 
 impl Stat {
     fn read(text: &str) -> Option<Self> {
-        // The program's name is in parentheses, and may have blanks and parentheses.
+        // The program's name is in parentheses, and may itself contain blanks and parentheses.
         let (_, rest) = text.rsplit_once(") ")?;
         let rest: Vec<&str> = rest.split_ascii_whitespace().collect();
-        // By their numbers in proc(5), which counts from 1. The rest begins with the third.
+        // `number` is the field's number in proc(5), which counts from 1. `rest` begins with field 3.
         let field = |number: usize| rest.get(number - 3)?.parse::<u64>().ok();
         Some(Self {
             cpu_ticks: field(14)? + field(15)?,
@@ -102,7 +103,7 @@ fn own_stat() -> Option<Stat> {
     Stat::read(&std::fs::read_to_string("/proc/self/stat").ok()?)
 }
 
-/// How many files are open, without the folder that is read for it.
+/// The number of open files, without the folder that is opened for counting.
 fn open_files() -> Option<usize> {
     Some(std::fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1))
 }
@@ -113,7 +114,7 @@ fn started() -> Option<f64> {
     Some(machine as f64 + seconds(own_stat()?.started_ticks))
 }
 
-/// When the machine started, in seconds since 1970, as `/proc/stat` says.
+/// When the machine started, in seconds since 1970, from the text of `/proc/stat`.
 fn boot_time(text: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
 }
@@ -168,7 +169,7 @@ mod tests {
         let memory = value("process_resident_memory_bytes");
         assert!((1e5..=value("process_virtual_memory_bytes")).contains(&memory), "{memory}");
         assert!(value("process_threads") >= 1.0);
-        // 2020, so the unit is right.
+        // The value is later than 2020, so the unit is right.
         assert!(value("process_start_time_seconds") > 1.577e9);
     }
 }

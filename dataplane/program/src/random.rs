@@ -1,4 +1,4 @@
-//! Randomness: the one place that asks the system for it.
+//! Randomness: only this file asks the system for it.
 
 /// `N` bytes from the system's cryptographic generator.
 pub fn bytes<const N: usize>() -> [u8; N] {

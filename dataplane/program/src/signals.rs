@@ -2,7 +2,7 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM and Ctrl-C. A signal that arrives while nothing waits is not lost.
+/// SIGTERM and Ctrl-C. A signal that arrives while no one waits is not lost.
 #[derive(Debug)]
 pub struct Signals {
     terminate: Signal,
@@ -10,7 +10,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Installs handlers for both: from now on neither signal ends the process by itself.
+    /// Installs handlers for both signals. From now on, neither ends the process by itself.
     pub fn new() -> std::io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }

@@ -1,5 +1,4 @@
-//! Log lines on their way to standard error. A thread writes them, many at a time, so that a request or a delivery waits
-//! for no write.
+//! Writes log lines to standard error. A thread writes them, many at a time, so that no request or delivery waits for a write.
 
 use std::io::{self, Write};
 use std::mem;
@@ -11,11 +10,11 @@ use parking_lot::{Condvar, Mutex};
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// How long a line waits for others at most. The first line after a pause is written at once.
+/// The longest time that a line waits for further lines. The first line after a pause is written at once.
 const DELAY: Duration = Duration::from_millis(50);
-/// So many bytes are written although the time is not over.
+/// The number of bytes that are written at once, without waiting for [`DELAY`].
 const ENOUGH: usize = 32 * 1024;
-/// Bytes that wait at most. A line beyond waits until the others are written: none is lost.
+/// The limit of waiting bytes. A further line waits until they are written; none is lost.
 const ROOM: usize = 256 * 1024;
 
 /// Takes lines, and writes them at most 50 ms later. Clones share everything.
@@ -24,7 +23,7 @@ pub(super) struct Lines(Arc<Shared>);
 
 struct Shared {
     waiting: Mutex<Waiting>,
-    /// Notified when lines wait, when there are enough of them, and at the end.
+    /// Notified when lines begin to wait, when [`ENOUGH`] bytes wait, and at the end.
     arrived: Condvar,
     out: Mutex<Out>,
 }
@@ -32,18 +31,18 @@ struct Shared {
 #[derive(Default)]
 struct Waiting {
     lines: Vec<u8>,
-    /// From now on, each line is written at once.
+    /// Whether each line is written at once from now on.
     ended: bool,
 }
 
 struct Out {
     writer: Box<dyn Write + Send>,
-    /// The lines that are being written. Empty, and kept for its memory, while none are.
+    /// The lines that are being written. Between writes it is empty, and only its memory is kept.
     lines: Vec<u8>,
 }
 
 impl Lines {
-    /// Starts the thread.
+    /// Starts the thread that writes.
     pub(super) fn new(writer: impl Write + Send + 'static) -> Self {
         let out = Out { writer: Box::new(writer), lines: Vec::new() };
         let (waiting, arrived) = (Mutex::default(), Condvar::new());
@@ -54,7 +53,7 @@ impl Lines {
         Self(shared)
     }
 
-    /// Writes what waits. Each later line is written at once.
+    /// Writes the lines that wait. Later lines are written at once.
     pub(super) fn end(&self) {
         self.0.waiting.lock().ended = true;
         self.0.arrived.notify_one();
@@ -77,7 +76,7 @@ impl Shared {
         }
     }
 
-    /// Writes what waits now, in the order in which it came.
+    /// Writes the lines that wait now, in order of arrival.
     fn flush(&self) {
         // In this order, so that later lines come after these.
         let mut out = self.out.lock();
@@ -87,7 +86,7 @@ impl Shared {
         lines.clear();
     }
 
-    /// Writes until the end: what the thread does.
+    /// The thread: writes lines until the end.
     fn write(&self) {
         let mut waiting = self.waiting.lock();
         while !waiting.ended {
@@ -102,7 +101,7 @@ impl Shared {
     }
 }
 
-/// Takes one line.
+/// A writer for one line.
 pub(super) struct Line<'a> {
     shared: &'a Shared,
     at_once: bool,
@@ -140,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    /// Where the lines end up, and in how many writes.
+    /// Collects the lines that are written, and counts the writes.
     #[derive(Clone, Default)]
     struct File(Arc<Mutex<Vec<u8>>>, Arc<AtomicUsize>);
 
@@ -161,12 +160,12 @@ mod tests {
         }
     }
 
-    /// Writes only what it gets leave for: one message, one write.
+    /// A writer that needs one message from the test for each write.
     struct Pipe(File, Receiver<()>);
 
     impl Write for Pipe {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let _ = self.1.recv(); // free once the other end is gone
+            let _ = self.1.recv(); // does not wait once the test has dropped the sender
             self.0.write(bytes)
         }
 
