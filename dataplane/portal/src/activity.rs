@@ -12,15 +12,15 @@ use crate::time::time;
 /// An entry of the audit.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// When it happened, or began to.
+    /// When the event happened or began.
     pub at: Timestamp,
     /// What happened.
     pub event: AuditEvent,
-    /// Who did it; `None`: no one signed in.
+    /// The user who did the action; `None`: no one signed in.
     pub actor: Option<String>,
-    /// What it was done to; `None`: nothing else than the actor.
+    /// The object of the event; `None`: the event concerns only the actor.
     pub subject: Option<String>,
-    /// How many.
+    /// The number of things that the event concerns, such as sign-ins.
     pub count: i64,
     /// The client's address.
     pub address: Option<String>,
@@ -31,7 +31,7 @@ pub struct Entry {
 pub struct Activity {
     /// The filters as they were sent.
     pub filters: Filters,
-    /// Those that are wrong, each with what would be right. Then nothing is searched.
+    /// The filters that are wrong, each with what would be right. If there are any, nothing is searched.
     pub wrong: Vec<(String, String)>,
     /// The entries, newest first.
     pub entries: Vec<Entry>,

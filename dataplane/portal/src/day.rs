@@ -1,4 +1,4 @@
-//! The last 24 hours of the overview: numbers, and charts of samples whose data is also a table.
+//! The last 24 hours of the overview: numbers, and charts of samples. A table has the data of each chart.
 
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -6,33 +6,33 @@ use maud::{Markup, html};
 use crate::count;
 use crate::time::duration;
 
-/// The attempts of a sample of the deliveries that ended in an hour.
+/// A sample of the deliveries that ended in an hour, and their attempts.
 #[derive(Debug, Clone, Default)]
 pub struct Hour {
-    /// When it begins.
+    /// When the hour begins.
     pub from: Timestamp,
-    /// How many deliveries the sample has.
+    /// The number of deliveries in the sample.
     pub deliveries: usize,
-    /// Whether more ended than the sample has.
+    /// Whether more deliveries ended than the sample has.
     pub is_more: bool,
-    /// Attempts that succeeded.
+    /// The number of attempts that succeeded.
     pub succeeded: usize,
-    /// Attempts that failed and were followed by another.
+    /// The number of attempts that failed and were followed by another attempt.
     pub repeated: usize,
-    /// Deliveries that failed for good: dead letters.
+    /// The number of deliveries that became dead letters.
     pub dead: usize,
-    /// How long the attempts that succeeded took, in microseconds.
+    /// How long each attempt that succeeded took, in microseconds.
     pub times_us: Vec<i64>,
 }
 
 /// The last 24 hours.
 #[derive(Debug, Clone, Default)]
 pub struct Day {
-    /// Deliveries that succeeded.
+    /// The number of deliveries that succeeded.
     pub delivered: i64,
-    /// Deliveries that became dead letters.
+    /// The number of deliveries that became dead letters.
     pub dead: i64,
-    /// Deliveries that are tried again now.
+    /// The number of deliveries that are being retried now.
     pub retrying: i64,
     /// The hours, oldest first.
     pub hours: Vec<Hour>,
@@ -51,7 +51,7 @@ impl Hour {
     }
 }
 
-/// The smallest of `times` that at least `percent` of 100 do not exceed.
+/// The percentile of `times`: the smallest of them that at least `percent` % of them do not exceed.
 fn percentile(times: &[i64], percent: usize) -> Option<i64> {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();
@@ -86,13 +86,13 @@ pub(crate) fn section(day: &Day) -> Markup {
     }
 }
 
-/// Where the bar of an hour begins, and how wide it is.
+/// The position and the width of the bar of hour number `place`.
 fn bar(place: usize, hours: usize) -> (usize, usize) {
     let width = WIDTH / hours.max(1);
     (place * width, width.saturating_sub(4).max(1))
 }
 
-/// `part` of `whole` on a scale of [`HEIGHT`]; what is there is seen.
+/// The height of a bar for `part` of `whole`, on a scale of [`HEIGHT`]. A part that is not 0 is always visible.
 fn height(part: usize, whole: usize) -> usize {
     match part {
         0 => 0,

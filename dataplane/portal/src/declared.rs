@@ -1,5 +1,5 @@
-//! What is wrong with the declarations of webhooks, by name: those that are not served, and those that are served otherwise than
-//! someone meant.
+//! Problems of webhooks' declarations, by name: webhooks that are not served, and webhooks that are probably not
+//! served as intended.
 
 use maud::{Markup, html};
 
@@ -8,26 +8,26 @@ use crate::page::webhook_link;
 /// How many webhooks a page lists.
 const LISTED: usize = 20;
 
-/// A webhook with what is wrong with its declaration.
+/// A webhook with the problems of its declaration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Faulty {
-    /// `namespace/name`; empty: it is not known.
+    /// `namespace/name`; empty if unknown.
     pub full_name: String,
-    /// Sentences that begin with the field.
+    /// The problems, as sentences that begin with the field.
     pub faults: Vec<String>,
 }
 
 /// The webhooks that are declared and not served.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unserved {
-    /// Those that are known.
+    /// The webhooks whose names are known.
     pub known: Vec<Faulty>,
-    /// Whether there may be others.
+    /// Whether there may be further webhooks.
     pub may_be_more: bool,
 }
 
 impl Unserved {
-    /// Whether it is known that every webhook is served.
+    /// Whether it is certain that every webhook is served.
     pub const fn is_none(&self) -> bool {
         self.known.is_empty() && !self.may_be_more
     }
@@ -53,7 +53,7 @@ pub fn unserved(unserved: &Unserved) -> Markup {
     }
 }
 
-/// Names the webhooks that are served and whose declarations look like a mistake, or are not served as they are written now.
+/// Names the served webhooks whose declarations look like a mistake, or are not served as they are written now.
 pub fn faulty(webhooks: &[Faulty]) -> Markup {
     html! {
         @if !webhooks.is_empty() {
@@ -70,7 +70,7 @@ pub fn faulty(webhooks: &[Faulty]) -> Markup {
     }
 }
 
-/// What is wrong with the declaration of the webhook that a page is about.
+/// Lists the problems of the webhook that a page is about.
 pub fn of_one(faults: &[String]) -> Markup {
     html! {
         @if !faults.is_empty() {

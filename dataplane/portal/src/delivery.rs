@@ -1,4 +1,4 @@
-//! One delivery: what happened at each attempt, what to do, and what was sent and answered.
+//! One delivery: what happened at each attempt, what to do, and what was sent and received.
 
 use docket_domain::delivery::{FailureClass, Status};
 use docket_domain::failure::{Cause, Failure};
@@ -11,24 +11,23 @@ use crate::page::{Frame, Section, csrf};
 use crate::time::{duration, time};
 use crate::{href, page};
 
-/// Deeper levels are not indented further.
+/// The deepest level of indentation. Deeper levels are not indented further.
 const MAX_INDENT: usize = 16;
 
-/// An attempt. Durations are in microseconds; `None` if the phase did not succeed, was not
-/// reached or not needed.
+/// An attempt. Durations are in microseconds; `None`: the phase did not succeed, was not reached, or was not needed.
 #[derive(Debug, Clone)]
 pub struct Attempt {
-    /// From 1.
+    /// The number of the attempt, from 1.
     pub number: i64,
-    /// When it began.
+    /// When the attempt began.
     pub started_at: Timestamp,
-    /// Whether it has ended.
+    /// Whether the attempt has ended.
     pub has_ended: bool,
-    /// How it failed.
+    /// How the attempt failed.
     pub failure: Option<FailureClass>,
-    /// Why it failed, if more is known.
+    /// The cause of the failure, if it is known.
     pub cause: Option<Cause>,
-    /// What belongs to the cause, or the Location of a redirect.
+    /// The detail of the cause, or the Location of a redirect.
     pub detail: Option<String>,
     /// The HTTP status of the response.
     pub http_status: Option<i64>,
@@ -36,7 +35,7 @@ pub struct Attempt {
     pub remote_address: Option<String>,
     /// The first 2,000 characters of the response.
     pub response: Option<String>,
-    /// DNS, connect, TLS, first byte and the whole attempt.
+    /// The durations of DNS, connect, TLS, first byte and the whole attempt.
     pub phases: [Option<i64>; 5],
 }
 
@@ -47,31 +46,31 @@ impl Attempt {
     }
 }
 
-/// What is sent to the receiver.
+/// The request that is sent to the receiver.
 #[derive(Debug, Clone)]
 pub struct Sent {
-    /// Names and values.
+    /// The names and values of the headers.
     pub headers: Vec<(String, String)>,
-    /// The body, exactly.
+    /// The body, byte for byte.
     pub body: String,
 }
 
-/// A delivery with everything that is known of it.
+/// A delivery with all its details.
 #[derive(Debug, Clone)]
 pub struct Detail {
     /// The delivery.
     pub delivery: Delivery,
-    /// Its event's id; empty if it is invalid.
+    /// The id of its event; empty if the id is invalid.
     pub event_id: String,
-    /// The later deliveries of the same event to the webhook, newest first: its resends, and theirs.
+    /// The later deliveries of the same event to the webhook, newest first: resends of this delivery, and resends of these.
     pub later: Vec<Delivery>,
-    /// What the user has just done here, if anything.
+    /// What the user has just done on this page, if anything.
     pub done: Option<&'static str>,
     /// The attempts, oldest first.
     pub attempts: Vec<Attempt>,
     /// The target URL; `None` if the webhook is not served now.
     pub url: Option<String>,
-    /// What is sent; `None`: nothing is, since the event is too long or its id is invalid.
+    /// The request; `None`: no request can be sent, because the event is too long or its id is invalid.
     pub sent: Option<Sent>,
 }
 
@@ -84,7 +83,7 @@ pub fn page(frame: &Frame, detail: &Detail) -> String {
         h1 { "Delivery of " (delivery.event.as_str()) }
         @if let Some(done) = done { p.good role="status" { (done) } }
         @if !has_ended { (page::live(true)) }
-        // Also when it has ended, so that a page that was opened before finds its last state.
+        // The attribute is set even if the delivery has ended, so that a page that was opened before shows its last state.
         div data-live {
             (state(frame, delivery, later, event_id, url.is_some()))
             @if has_ended { (actions(frame, delivery)) }
@@ -284,7 +283,7 @@ fn request(url: Option<&str>, sent: &Sent) -> Markup {
     }
 }
 
-/// JSON with line breaks and indentation between its tokens, which stay as they are.
+/// JSON with line breaks and indentation between its tokens. The tokens themselves do not change.
 pub(crate) fn pretty(json: &str) -> String {
     let (mut text, mut depth, mut in_string, mut is_escaped) = (String::new(), 0_usize, false, false);
     for character in json.chars() {
@@ -312,19 +311,19 @@ pub(crate) fn pretty(json: &str) -> String {
 
 /// A POSIX shell command that sends the request.
 fn curl(url: &str, headers: &[(String, String)], body: &str) -> String {
-    // Without --globoff, curl takes brackets and braces in the URL for several URLs.
+    // Without --globoff, curl reads brackets and braces in the URL as several URLs.
     let mut command = format!("curl --globoff -X POST {}", quoted(url));
     for (name, value) in headers {
         command.push_str(" \\\n  -H ");
         command.push_str(&quoted(&format!("{name}: {value}")));
     }
-    // --data-binary reads a file if the text begins with @; a body is an object.
+    // --data-binary reads a file if the text begins with @. A body is an object, so it begins with {.
     command.push_str(" \\\n  --data-binary ");
     command.push_str(&quoted(body));
     command
 }
 
-/// One word of a POSIX shell, whatever the text holds.
+/// Quotes any text as one word of a POSIX shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
@@ -482,7 +481,7 @@ mod tests {
         assert_eq!(pretty(json).replace(['\n', ' '], ""), json);
     }
 
-    /// The requests that the command sends to a server: head and body of each.
+    /// Runs the command, and returns the requests that it sends to a server: head and body of each.
     fn sent_by_curl(url: &str, headers: &[(String, String)], body: &str) -> Vec<String> {
         use std::io::{Read, Write};
         let server = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -492,7 +491,7 @@ mod tests {
             let mut requests = Vec::new();
             while let Ok((mut stream, _)) = server.accept() {
                 let mut request = Vec::new();
-                // The last line that the test itself sends has no header.
+                // The test itself sends a last line, which has no header.
                 while !is_whole(&request) {
                     let mut part = [0; 4096];
                     match stream.read(&mut part).expect("a request") {
@@ -506,7 +505,7 @@ mod tests {
             }
             requests
         });
-        // No settings of the user who runs the test.
+        // Runs curl without the settings of the user who runs the test.
         let run =
             std::process::Command::new("sh").args(["-c", &command]).env("HOME", "/nonexistent").output();
         assert!(run.as_ref().is_ok_and(|run| run.status.success()), "{command}: {run:?}");

@@ -9,13 +9,13 @@ use crate::page::{self, Frame, Section, webhook_link};
 /// An event of the catalogue.
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// Its code.
+    /// The event's code.
     pub code: EventCode,
-    /// Whether the tenant's catalogue has it on.
+    /// Whether the event is active in the tenant's catalogue.
     pub is_on: bool,
-    /// The body of a delivery of it, with sample data.
+    /// The body of a delivery of this event, with sample data.
     pub sample: String,
-    /// The names of the active webhooks that get it.
+    /// The names of the active webhooks that get this event.
     pub webhooks: Vec<String>,
 }
 

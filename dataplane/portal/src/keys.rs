@@ -1,4 +1,4 @@
-//! API keys: which ones the tenant has. A key itself is never shown.
+//! API keys: the keys of the tenant. A page never shows a key itself.
 
 use jiff::Timestamp;
 use maud::html;
@@ -9,15 +9,15 @@ use crate::time::time;
 /// An API key.
 #[derive(Debug, Clone)]
 pub struct Key {
-    /// Its name.
+    /// The key's name.
     pub name: String,
-    /// The beginning of its digest.
+    /// The beginning of the key's digest.
     pub fingerprint: String,
-    /// Whether requests with it are accepted.
+    /// Whether requests with the key are accepted.
     pub active: bool,
-    /// When it was used last, as far as that is known.
+    /// When the key was last used, if that is known.
     pub last_used_at: Option<Timestamp>,
-    /// Whether it is for this API, and not for the older one, which takes no keys.
+    /// Whether the key is for this API. A key for the older API does not work, because that API takes no keys.
     pub is_of_this_api: bool,
 }
 

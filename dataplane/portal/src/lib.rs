@@ -1,7 +1,7 @@
 //! The pages of the administration portal: functions from plain values to HTML.
 //!
-//! No text is trusted: what receivers, users and orders hold is escaped wherever it appears. There is no inline script or
-//! style, and every function works by links and forms alone; the script only adds copying, relative times and live updates.
+//! No text is trusted: every text from receivers, users and orders is escaped. There is no inline script or style,
+//! and everything works with links and forms alone. The script only adds copying, relative times and live updates.
 
 pub mod activity;
 pub mod day;
@@ -19,7 +19,7 @@ mod time;
 pub mod verify;
 pub mod webhooks;
 
-/// The path of every page begins with this.
+/// The beginning of the path of every page.
 pub const ROOT: &str = "/portal";
 /// The styles, at `/portal/portal.css`.
 pub const STYLES: &str = concat!(include_str!("palette.css"), include_str!("portal.css"));
@@ -28,20 +28,20 @@ pub const SCRIPT: &str = include_str!("portal.js");
 /// The icon of all pages, as SVG.
 pub const ICON: &str = include_str!("icon.svg");
 
-/// The most that is counted exactly.
+/// The highest count that is exact.
 pub const MAX_COUNT: i64 = 10_000;
 
-/// A count, which is exact up to [`MAX_COUNT`].
+/// A count as text: exact up to [`MAX_COUNT`].
 fn count(number: i64) -> String {
     if number > MAX_COUNT { "more than 10,000".to_owned() } else { number.to_string() }
 }
 
-/// A count of a thing, whose plural has an `s`.
+/// A count with the name of the thing, whose plural ends in `s`.
 fn counted(number: i64, thing: &str) -> String {
     format!("{} {thing}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
-/// A link to `path` with these parameters, as far as they have a value.
+/// A link to `path` with the parameters that have a value.
 pub fn href<'a>(path: &str, parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let set = parameters.into_iter().filter(|(_, value)| !value.is_empty());
     let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(set).finish();

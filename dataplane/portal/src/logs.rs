@@ -13,43 +13,43 @@ use crate::{href, page};
 /// A delivery in the list.
 #[derive(Debug, Clone)]
 pub struct Delivery {
-    /// Its id.
+    /// The delivery's id.
     pub id: String,
     /// The event.
     pub event: EventCode,
     /// The customer that the event is about.
     pub customer_code: String,
-    /// The web order, work order or invoice that the event is about, each with what it is.
+    /// The web order, work order or invoice that the event is about, each with its kind.
     pub about: Vec<(&'static str, String)>,
     /// The webhook's namespace/name.
     pub webhook: String,
     /// The status.
     pub status: Status,
-    /// Attempts so far.
+    /// The number of attempts so far.
     pub attempts: i64,
     /// How the last attempt failed.
     pub failure: Option<FailureClass>,
-    /// Why it failed, if more is known.
+    /// The cause of the failure, if it is known.
     pub cause: Option<Cause>,
-    /// What belongs to the cause, or the Location of a redirect.
+    /// The detail of the cause, or the Location of a redirect.
     pub detail: Option<String>,
     /// The HTTP status of the receiver's last response.
     pub http_status: Option<i64>,
-    /// When it was queued.
+    /// When the delivery was queued.
     pub created_at: Timestamp,
     /// When the next attempt is due, unless the status is final.
     pub next_attempt_at: Option<Timestamp>,
-    /// What it waits for, if that attempt is due: completes "waits for".
+    /// What the delivery waits for if its next attempt is due: a text that completes "waits for".
     pub waits_for: Option<String>,
-    /// When it ended.
+    /// When the delivery ended.
     pub finished_at: Option<Timestamp>,
-    /// The delivery that this one resends.
+    /// The delivery that this delivery resends.
     pub resend_of: Option<String>,
-    /// Who asked for that, or for the test.
+    /// Who asked for the resend or the test.
     pub requested_by: Option<String>,
-    /// Whether its event was made to try the webhook.
+    /// Whether its event was published to test the webhook.
     pub is_test: bool,
-    /// Whether the dead letter was resent, and counts no longer.
+    /// Whether the dead letter was resent, so that it does not count any more.
     pub resent: bool,
     /// Who set the dead letter aside, and when.
     pub set_aside: Option<(String, Timestamp)>,
@@ -60,12 +60,12 @@ pub struct Delivery {
 pub struct Filters(pub Vec<(String, String)>);
 
 impl Filters {
-    /// The value of a parameter; empty if it was not sent.
+    /// The value of a parameter; empty if the user did not send it.
     pub fn value(&self, name: &str) -> &str {
         self.0.iter().find(|(other, _)| other == name).map_or("", |(_, value)| value)
     }
 
-    /// The page of a section that continues at this cursor, under the same filters.
+    /// A link to the page of a section that continues at this cursor, with the same filters.
     pub(crate) fn at(&self, section: Section, cursor: &str) -> String {
         let kept = self.0.iter().filter(|(name, _)| name != "cursor");
         let kept = kept.map(|(name, value)| (name.as_str(), value.as_str()));
@@ -77,7 +77,7 @@ impl Filters {
     }
 }
 
-/// What became of filters that are wrong.
+/// The text above the list of wrong filters.
 pub(crate) const NOT_SEARCHED: &str = "Nothing was searched:";
 
 /// A page of the log.
@@ -85,7 +85,7 @@ pub(crate) const NOT_SEARCHED: &str = "Nothing was searched:";
 pub struct Log {
     /// The filters.
     pub filters: Filters,
-    /// Those that are wrong, each with what would be right. Then nothing is searched.
+    /// The filters that are wrong, each with what would be right. If there are any, nothing is searched.
     pub wrong: Vec<(String, String)>,
     /// The names of the tenant's webhooks, to choose from.
     pub webhooks: Vec<String>,
@@ -206,12 +206,12 @@ fn table(frame: &Frame, deliveries: &[Delivery]) -> Markup {
     }
 }
 
-/// The page of a delivery.
+/// The path of a delivery's page.
 pub fn link(id: &str) -> String {
     format!("{}/{id}", Section::Logs.path())
 }
 
-/// A status by shape, colour and word.
+/// A status as shape, colour and word.
 pub(crate) fn status(status: Status) -> Markup {
     let (class, shape) = match status {
         Status::Pending => ("wait", "○"),
@@ -222,7 +222,7 @@ pub(crate) fn status(status: Status) -> Markup {
     html! { span class=(class) { span aria-hidden="true" { (shape) " " } (status.as_str()) } }
 }
 
-/// Why a dead letter counts no longer.
+/// Why a dead letter does not count any more.
 pub(crate) fn settled(delivery: &Delivery) -> Markup {
     html! {
         @if delivery.set_aside.is_some() { " (set aside)" }
@@ -259,7 +259,7 @@ pub(crate) fn code(http_status: Option<i64>) -> Option<u16> {
 }
 
 impl Delivery {
-    /// How its last failed attempt failed.
+    /// The delivery's last failure.
     pub(crate) fn failed(&self) -> Option<Failure<'_>> {
         let (class, detail) = (self.failure?, self.detail.as_deref());
         Some(Failure { class, cause: self.cause, http_status: code(self.http_status), detail })

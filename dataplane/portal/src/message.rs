@@ -1,4 +1,4 @@
-//! Pages that say why there is no other: errors, missing rights, a database that is away.
+//! Pages with a message instead of content: errors, missing rights, a database that does not respond.
 
 use maud::html;
 
@@ -9,7 +9,7 @@ use crate::{ROOT, page};
 pub struct Message<'a> {
     /// The HTTP status.
     pub status: u16,
-    /// What is wrong, and what to do.
+    /// The problem, and what to do.
     pub detail: &'a str,
     /// The fields that are wrong, each with what would be right.
     pub fields: &'a [(&'a str, &'a str)],

@@ -1,4 +1,4 @@
-//! Overview: what is wrong and why, the webhooks, those that need attention first, and the last 24 hours.
+//! Overview: problems and their causes, the webhooks (first those that need attention), and the last 24 hours.
 
 use docket_domain::delivery::{DeadLetter, FailureClass, Status};
 use docket_domain::failure::{Cause, Failure};
@@ -12,7 +12,7 @@ use crate::page::{Frame, Section};
 use crate::time::time;
 use crate::{count, counted, href, page};
 
-/// A webhook and how its deliveries are doing.
+/// A webhook and the state of its deliveries.
 #[derive(Debug, Clone)]
 pub struct Webhook {
     /// `namespace/name`.
@@ -23,17 +23,17 @@ pub struct Webhook {
     pub url: String,
     /// Whether new events are sent.
     pub active: bool,
-    /// What is wrong with its declaration, although it is served: sentences that begin with the field.
+    /// Problems of its declaration, although it is served: sentences that begin with the field.
     pub faults: Vec<String>,
-    /// Deliveries that are still to be made, those that failed before included.
+    /// The number of deliveries that have not ended, including failed ones.
     pub pending: i64,
-    /// Of these, those whose last attempt failed.
+    /// The number of pending deliveries whose last attempt failed.
     pub retrying: i64,
-    /// Deliveries that were given up and are still kept.
+    /// The number of its open dead letters: neither resent nor set aside.
     pub dead_letter: i64,
-    /// When one succeeded last, of those that are still kept.
+    /// When a delivery to it last succeeded; `None`: no stored delivery has succeeded.
     pub last_success: Option<Timestamp>,
-    /// When one was given up last, of those that are still kept.
+    /// When a delivery to it last became a dead letter that is still open; `None`: there is no open dead letter.
     pub last_dead_letter: Option<Timestamp>,
 }
 
@@ -42,46 +42,46 @@ pub struct Webhook {
 pub struct Problem {
     /// The webhook's name.
     pub webhook: String,
-    /// Its dead letters.
+    /// The webhook's dead letters.
     pub dead: Failing,
-    /// Its deliveries that are tried again.
+    /// The webhook's deliveries that are being retried.
     pub retried: Failing,
 }
 
-/// How deliveries failed.
+/// A way in which deliveries failed.
 #[derive(Debug, Clone)]
 pub struct FailedAs {
     /// The class of their last attempts.
     pub class: FailureClass,
-    /// The HTTP status, if it is that of all.
+    /// The HTTP status, if all these attempts have the same status.
     pub http_status: Option<i64>,
-    /// The cause, if it is that of all.
+    /// The cause, if all these attempts have the same cause.
     pub cause: Option<Cause>,
-    /// The number of them, of those that were looked at.
+    /// The number of examined deliveries that failed in this way.
     pub count: i64,
 }
 
 /// Deliveries that failed.
 #[derive(Debug, Clone, Default)]
 pub struct Failing {
-    /// The number of them.
+    /// The number of deliveries.
     pub count: i64,
-    /// How their last attempts failed, the most frequent first.
+    /// How the last attempts of these deliveries failed, the most frequent failure first.
     pub classes: Vec<FailedAs>,
-    /// The number that was looked at, of dead letters the last ones; `None`: all.
+    /// The number of examined deliveries (of dead letters, the last ones); `None`: all were examined.
     pub of_last: Option<i64>,
 }
 
-/// What needs an administrator, the worst first.
+/// Whether a webhook needs an administrator; the worst state is first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
-    /// The last delivery that ended was given up.
+    /// The last delivery that ended became a dead letter.
     Lost,
     /// There are dead letters, but later deliveries succeeded.
     Left,
     /// Attempts fail.
     Failing,
-    /// Nothing fails, but its declaration needs a look.
+    /// No delivery fails, but the webhook's declaration has a problem.
     Faulty,
     /// Nothing is wrong.
     Fine,
@@ -99,7 +99,7 @@ impl Webhook {
     }
 }
 
-/// The page. `problems`: one for each webhook, the worst first; as many as are explained.
+/// The page. `problems` has one entry for each webhook that the page explains, the worst first.
 pub fn page(
     frame: &Frame,
     mut webhooks: Vec<Webhook>,
@@ -146,7 +146,7 @@ pub fn page(
 
 fn reason(problem: &Problem) -> Markup {
     let Problem { webhook, dead, retried } = problem;
-    // What is lost needs its remedy first.
+    // Dead letters come first, because they need a remedy.
     let worst = dead.classes.first().or(retried.classes.first());
     let again = if retried.count == 1 { " is tried again" } else { " are tried again" };
     html! {
@@ -173,7 +173,7 @@ fn counted_deliveries(number: i64) -> String {
     format!("{} {}", count(number), if number == 1 { "delivery" } else { "deliveries" })
 }
 
-/// A link to the deliveries, and how they failed.
+/// A link to the failed deliveries, and how they failed.
 fn failing(webhook: &str, status: Status, failing: &Failing, text: &str) -> Markup {
     let logs = |class: &str| {
         let which = match status {
@@ -203,7 +203,7 @@ fn failing(webhook: &str, status: Status, failing: &Failing, text: &str) -> Mark
     }
 }
 
-/// How many webhooks that need attention are not explained, with a link to the table that has them.
+/// The number of webhooks that need attention and are not explained, with a link to the table of all webhooks.
 fn more(webhooks: &[Webhook], problems: &[Problem]) -> Markup {
     let is_left = |webhook: &&Webhook| {
         !matches!(webhook.state(), State::Fine | State::Faulty)

@@ -1,4 +1,4 @@
-//! What all pages have: the head, the header with the navigation, and one main part.
+//! The parts that all pages have: the head, the header with the navigation, and one main part.
 
 use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
@@ -28,12 +28,12 @@ docket_crds::words! {
 }
 
 impl Section {
-    /// Whether it concerns the whole tenant and no customer alone.
+    /// Whether the section concerns the whole tenant, and not a single customer.
     pub const fn is_of_tenant(self) -> bool {
         matches!(self, Self::Keys | Self::Activity)
     }
 
-    /// Where it is.
+    /// The path of the section.
     pub const fn path(self) -> &'static str {
         match self {
             Self::Overview => ROOT,
@@ -48,12 +48,12 @@ impl Section {
     }
 }
 
-/// Where the page of a webhook is.
+/// The path of a webhook's page.
 pub fn webhook_link(full_name: &str) -> String {
     format!("{}/{full_name}", Section::Webhooks.path())
 }
 
-/// What is around each page of a user who has signed in.
+/// Everything around the main part of a page for a user who has signed in.
 #[derive(Debug, Clone)]
 pub struct Frame {
     /// The tenant's name.
@@ -107,7 +107,7 @@ pub fn live(is_on: bool) -> Markup {
     }
 }
 
-/// The fields that are wrong, each with what would be right, below what became of the form.
+/// A sentence about the form (`said`), with the fields that are wrong, each with what would be right.
 pub fn wrong(said: &str, fields: &[(String, String)]) -> Markup {
     html! {
         @if !fields.is_empty() {
@@ -119,7 +119,7 @@ pub fn wrong(said: &str, fields: &[(String, String)]) -> Markup {
     }
 }
 
-/// The hidden field that each form of a session carries.
+/// The hidden field with the session's token, which each form of the session contains.
 pub fn csrf(frame: &Frame) -> Markup {
     html! { input type="hidden" name="csrf" value=(frame.csrf); }
 }

@@ -1,4 +1,5 @@
-//! Bulk resends: the dead letters of a webhook are chosen, counted and resent at a pace; each resend has its progress.
+//! Bulk resends: the user chooses the dead letters of a webhook, sees their count, and resends them at a pace. Each
+//! resend shows its progress.
 
 use docket_crds::EventCode;
 use docket_domain::delivery::Status;
@@ -15,43 +16,45 @@ use crate::{href, page};
 pub struct Preview {
     /// The number of dead letters, one per event.
     pub count: i64,
-    /// The number without the limit; one more than [`MAX_COUNT`](crate::MAX_COUNT) stands for all above.
+    /// The number without the limit. One more than [`MAX_COUNT`](crate::MAX_COUNT) means: more than
+    /// [`MAX_COUNT`](crate::MAX_COUNT).
     pub total: i64,
-    /// When the oldest of them was queued; `None`: there are none.
+    /// When the oldest of these dead letters was queued; `None`: there are none.
     pub oldest: Option<Timestamp>,
     /// Seconds from the first resend to the last.
     pub seconds: i64,
 }
 
-/// What else can be done with the dead letters of a choice.
+/// How many dead letters of a choice can be set aside or back.
 #[derive(Debug, Clone, Copy)]
 pub struct SetAside {
-    /// How many can be set aside: those that can't be resent as well.
+    /// The number that can be set aside, including those that can't be resent.
     pub to_set: i64,
-    /// How many are set aside.
+    /// The number that is set aside.
     pub to_undo: i64,
-    /// When they were counted: those that die later are neither set aside nor back by the same click.
+    /// When these dead letters were counted. A click changes only deliveries that ended before, so later dead letters
+    /// are not affected.
     pub ended_before: Option<Timestamp>,
 }
 
 /// A bulk resend and its progress.
 #[derive(Debug, Clone)]
 pub struct Resend {
-    /// Its id.
+    /// The id of the bulk resend.
     pub id: String,
     /// The webhook's namespace/name.
     pub webhook: String,
     /// Deliveries due per second.
     pub per_second: i64,
-    /// Deliveries that it queued.
+    /// The number of deliveries that it queued.
     pub count: i64,
-    /// Who started it.
+    /// The user who started the bulk resend.
     pub requested_by: String,
-    /// When.
+    /// When the bulk resend was started.
     pub created_at: Timestamp,
-    /// Who stopped it, and when.
+    /// The user who stopped the bulk resend, and when.
     pub stopped: Option<(String, Timestamp)>,
-    /// Its deliveries that are Pending, Failed, Succeeded and DeadLetter, and those that were withdrawn when it was stopped.
+    /// The numbers of its deliveries: Pending, Failed, Succeeded, DeadLetter, and withdrawn when it was stopped.
     pub states: [i64; 5],
 }
 
@@ -64,17 +67,17 @@ impl Resend {
 /// The page of bulk resends.
 #[derive(Debug, Clone)]
 pub struct Resends {
-    /// The choice that was sent.
+    /// The choice of dead letters that the user sent.
     pub choice: Filters,
-    /// What of it is wrong, each field with what would be right. Then there is no preview.
+    /// The fields of the choice that are wrong, each with what would be right. If there are any, there is no preview.
     pub wrong: Vec<(String, String)>,
-    /// What it would queue, if there is a choice.
+    /// The preview of the choice; `None`: the user has not chosen yet.
     pub preview: Option<Preview>,
-    /// What else can be done with the choice, if there is one.
+    /// How many dead letters of the choice can be set aside or back; `None`: the user has not chosen yet.
     pub aside: Option<SetAside>,
-    /// What the user has just done here, if anything.
+    /// What the user has just done on this page, if anything.
     pub done: Option<String>,
-    /// The delivery of the choice that was sent first, to see whether the receiver works again.
+    /// The one delivery of the choice that was resent first, to see whether the receiver works again.
     pub probe: Option<Delivery>,
     /// The names of the tenant's webhooks.
     pub webhooks: Vec<String>,
@@ -125,7 +128,7 @@ fn form(page: &Resends) -> Markup {
     }
 }
 
-/// How the delivery goes that was sent first.
+/// The state of the delivery that was resent first.
 fn probed(probe: &Delivery) -> Markup {
     let delivery = html! { a href=(link(&probe.id)) { "The delivery that was sent first" } };
     html! {
@@ -168,7 +171,7 @@ fn shown(frame: &Frame, choice: &Filters, preview: &Preview, probe: Option<&Deli
     }
 }
 
-/// A form that does something with the choice.
+/// A form that posts the choice to `path`.
 fn send(frame: &Frame, choice: &Filters, path: &str, button: &Markup) -> Markup {
     html! {
         form method="post" action={ (Section::Resends.path()) (path) } {
@@ -179,7 +182,7 @@ fn send(frame: &Frame, choice: &Filters, path: &str, button: &Markup) -> Markup 
     }
 }
 
-/// The field with the time at which the dead letters were counted.
+/// The name of the field with the time at which the dead letters were counted.
 const ENDED_BEFORE: &str = "endedBefore";
 
 fn set_aside(frame: &Frame, choice: &Filters, aside: SetAside) -> Markup {

@@ -11,13 +11,13 @@ pub struct SignIn {
     pub tenant: String,
     /// The local path to go to afterwards.
     pub to: String,
-    /// The user id of the refused sign-in before.
+    /// The user id of the previous sign-in, which was refused.
     pub user_id: String,
-    /// Whether that one was a contact's.
+    /// Whether the previous sign-in was a contact's.
     pub is_contact: bool,
-    /// Why it was refused.
+    /// Why the previous sign-in was refused.
     pub refusal: Option<String>,
-    /// What a form of the session carries that the browser has already; `None`: it has none.
+    /// The token for forms, if the browser has a session already.
     pub csrf: Option<String>,
 }
 

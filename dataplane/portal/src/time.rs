@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-/// A time in UTC, and beside it how long ago or ahead it is.
+/// A time in UTC, and beside it how far it is in the past or future.
 pub(crate) fn time(at: Timestamp, now: Timestamp) -> Markup {
     html! {
         time datetime=(at.to_string()) { (at.strftime("%Y-%m-%d %H:%M:%S UTC")) }
@@ -12,7 +12,7 @@ pub(crate) fn time(at: Timestamp, now: Timestamp) -> Markup {
     }
 }
 
-/// How long ago or ahead a time is, in its largest unit.
+/// How far a time is in the past or future, in its largest unit.
 fn relative(at: Timestamp, now: Timestamp) -> String {
     let seconds = at.as_second() - now.as_second();
     let (count, unit) = match seconds.abs() {
@@ -25,7 +25,7 @@ fn relative(at: Timestamp, now: Timestamp) -> String {
     if seconds < 0 { format!("{count} {unit} ago") } else { format!("in {count} {unit}") }
 }
 
-/// A duration that is given in microseconds; a dash for none.
+/// A duration of `micros` microseconds; a dash for `None`.
 pub(crate) fn duration(micros: Option<i64>) -> String {
     match micros {
         None => "–".to_owned(),

@@ -5,19 +5,19 @@ use maud::{Markup, html};
 use crate::logs::Filters;
 use crate::page::{self, Frame, Section};
 
-/// What was found out about one of the two kinds of signatures.
+/// The result for one of the two kinds of signatures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The header.
+    /// The name of the header.
     pub header: &'static str,
-    /// Why it does not match; `None`: it matches.
+    /// Why the signature does not match; `None`: the signature matches.
     pub fault: Option<String>,
 }
 
 /// The page of the form.
 #[derive(Debug, Clone)]
 pub struct Verify {
-    /// What was sent.
+    /// The values that the user sent.
     pub sent: Filters,
     /// The names of the signed webhooks, to choose from.
     pub webhooks: Vec<String>,

@@ -17,25 +17,25 @@ pub struct Webhook {
     pub full_name: String,
     /// The settings.
     pub settings: Settings,
-    /// Those of its events that are on in the catalogue.
+    /// The events that it subscribes to and that are active in the catalogue.
     pub takes: Vec<EventCode>,
     /// Whether its deliveries are signed.
     pub is_signed: bool,
-    /// Whether they are signed with the next secret, too.
+    /// Whether its deliveries are also signed with the next secret.
     pub has_next_secret: bool,
-    /// What is wrong with its declaration, although it is served, or may be a mistake: sentences that begin with the field.
+    /// Problems of its declaration, although it is served, and possible mistakes: sentences that begin with the field.
     pub faults: Vec<String>,
-    /// Its deliveries that wait, also for another attempt.
+    /// The number of its deliveries that have not ended, including failed ones.
     pub pending: i64,
-    /// Of these, those whose last attempt failed.
+    /// The number of pending deliveries whose last attempt failed.
     pub retrying: i64,
-    /// Its deliveries that were given up and are kept.
+    /// The number of its open dead letters: neither resent nor set aside.
     pub dead_letter: i64,
-    /// When one succeeded last.
+    /// When a delivery last succeeded.
     pub last_success_at: Option<Timestamp>,
 }
 
-/// What a form of a webhook has.
+/// The fields of a webhook's form.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     /// The name for people.
@@ -50,57 +50,57 @@ pub struct Settings {
     pub active: bool,
 }
 
-/// Who changes a webhook.
+/// Where a webhook can be changed.
 #[derive(Debug, Clone)]
 pub enum Keeper {
-    /// The portal: its forms need this version.
+    /// The portal can change the webhook. Its forms send this version of the webhook.
     Portal(String),
-    /// Another one: where, and what to change there.
+    /// Only another program can change the webhook.
     Other {
-        /// Who has the object.
+        /// The place: who has the object.
         place: String,
-        /// What the YAML is.
+        /// What the YAML shows.
         what: Shows,
-        /// YAML, without the value of a secret.
+        /// The YAML, without the values of secrets.
         yaml: String,
     },
 }
 
-/// What the page of a webhook that others declare shows of its object.
+/// What the page of a webhook shows as YAML if the webhook can't be changed in the portal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shows {
     /// The document of its file.
     Document,
     /// The object of the cluster, without what tools add to it.
     Object,
-    /// The fields that can be changed, without all else.
+    /// Only the fields that can be changed.
     Fields,
 }
 
-/// What is left out beside [`Shows::Fields`].
+/// The note about parts that [`Shows::Fields`] leaves out.
 pub const LEFT_OUT: &str = "A part of the object, to change line by line. Left out, and to be kept as they are: metadata, tenantRef, \
                             customerCode, secretRef, generateSecret and caBundleRef.";
 
-/// Whether a secret is shown, once.
+/// Whether a secret is shown. Each is shown once.
 #[derive(Debug, Clone)]
 pub enum Shown {
-    /// Now.
+    /// The secret is shown now.
     Now {
-        /// The secret, whose bytes sign.
+        /// The secret as text; its bytes sign.
         secret: String,
-        /// The same for libraries of Standard Webhooks.
+        /// The secret in the form for libraries of Standard Webhooks.
         whsec: String,
     },
-    /// It was before, to the same form.
+    /// The same form has already shown the secret.
     Before,
-    /// The change that made it is not in effect yet.
+    /// The change that generated the secret is not in effect yet.
     NotYet,
 }
 
-/// What became of a form that is wrong.
+/// The sentence above the fields of a form with mistakes.
 const NOT_SAVED: &str = "Nothing was saved:";
 
-/// The list. `can_add`: whether the portal can declare webhooks here.
+/// The page with the list of webhooks. `can_add`: whether the portal can declare webhooks here.
 pub fn list(frame: &Frame, webhooks: &[Webhook], unserved: &Unserved, can_add: bool) -> String {
     let faulty: Vec<Faulty> = webhooks
         .iter()
@@ -169,8 +169,9 @@ fn health(webhook: &Webhook) -> Markup {
     }
 }
 
-/// The form of a new webhook, or of one that could not be saved: `wrong` has each field with what would be right.
-/// `form`: its id, which it sends. `may_give`: whether the user may choose the secret.
+/// The page with the form of a new webhook, or of a new one that could not be saved: then `wrong` has each wrong
+/// field with what would be right. `form`: the form's id, which it sends. `may_give`: whether the user may choose the
+/// secret.
 pub fn new(
     frame: &Frame,
     form: &str,
@@ -198,7 +199,7 @@ pub fn new(
     page::page(frame, Section::Webhooks, "Add a webhook", &main)
 }
 
-/// The fields of a form, with the customer if it can be chosen.
+/// The fields of a form. `has_customer`: whether the customer can be chosen.
 fn fields(settings: &Settings, has_customer: bool) -> Markup {
     let Settings { display_name, customer_code, target_url, events, active } = settings;
     html! {
@@ -220,7 +221,7 @@ fn fields(settings: &Settings, has_customer: bool) -> Markup {
     }
 }
 
-/// The page of a webhook; `wrong` as in [`new`], then `settings` are those that were not saved.
+/// The page of a webhook. `wrong` is as in [`new`]; if there is any, `settings` could not be saved.
 pub fn detail(
     frame: &Frame,
     webhook: &Webhook,
@@ -335,7 +336,8 @@ fn forms(
     }
 }
 
-/// The page of a webhook that the portal declares and that is not served, with why, if that is known; `unsaved` as in [`detail`].
+/// The page of a webhook that the portal declares and that is not served, with the reason if it is known. `unsaved`
+/// is as in [`detail`].
 pub fn unserved(
     frame: &Frame,
     Faulty { full_name, faults }: &Faulty,
@@ -405,7 +407,7 @@ fn hidden(frame: &Frame, version: &str) -> Markup {
     html! { (page::csrf(frame)) input type="hidden" name="version" value=(version); }
 }
 
-/// The answer to the form that made a secret: the current one or the next.
+/// The page after a form that generated a secret, the current one or the next.
 pub fn secret(frame: &Frame, full_name: &str, is_next: bool, shown: &Shown) -> String {
     let title = if is_next { "The next secret" } else { "The secret" };
     let main = html! {
