@@ -1,5 +1,5 @@
--- ARGV: pod, and either the version that Redis is thought to have, or '', roles, served.
--- Returns the version that it has; '' for none: the caller then sends everything.
+-- ARGV: pod; then either the version that the caller expects in Redis; or '', roles and served. Returns the version
+-- in Redis. If it is '', Redis has none, and the caller sends everything.
 local pods, served, roles = KEYS[1], KEYS[2], KEYS[3]
 local time = redis.call('TIME')
 local version

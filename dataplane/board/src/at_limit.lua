@@ -1,4 +1,4 @@
--- What both scripts on tenants at their limits begin with: forgets what has ended.
+-- The beginning of both scripts about tenants at their limits: removes entries that have ended.
 local last, since = KEYS[1], KEYS[2]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

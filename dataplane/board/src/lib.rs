@@ -1,6 +1,6 @@
-//! The board: what the data plane's pods report in Redis, and what the operator reads there.
+//! The board: what the pods of the data plane report in Redis, and the operator reads.
 //!
-//! Pods repeat every report, so the board needs no backup: after Redis lost it, it is complete again within a
+//! Pods repeat every report, so the board needs no backup: after Redis has lost it, it is complete again within a
 //! [`HEARTBEAT`].
 //!
 //! ```
@@ -31,17 +31,17 @@ use parking_lot::Mutex;
 
 /// How often a pod announces itself.
 pub const HEARTBEAT: Duration = Duration::from_secs(2);
-/// How long a pod counts after its last announcement.
+/// How long after its last announcement a pod counts as alive.
 pub const POD_COUNTS: Duration = Duration::from_secs(10);
 /// How long a webhook's health is kept after a report. Workers report it at least once an hour.
 pub const HEALTH_KEPT: Duration = Duration::from_secs(3 * 3600);
 
-/// How long a tenant has to be at a limit before that counts.
+/// The time at a limit after which a tenant counts as at its limit.
 pub const AT_LIMIT_COUNTS: Duration = Duration::from_secs(300);
-/// After how long below a limit the tenant is no longer at it.
+/// The time below a limit after which a tenant no longer counts as at its limit.
 pub const AT_LIMIT_OVER: Duration = Duration::from_secs(120);
 
-/// Webhooks per call.
+/// The number of webhooks per call.
 const CHUNK: usize = 500;
 
 static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("announce.lua")]));
@@ -54,7 +54,7 @@ static LASTING: LazyLock<Script> =
     LazyLock::new(|| Script::new(&[include_str!("at_limit.lua"), include_str!("lasting.lua")]));
 static PUT_HEALTH: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("put_health.lua")]));
 
-/// The board of one installation. One per process: it remembers what it has written and read.
+/// The board of one installation. Create one per process: it remembers what it has written and read.
 #[derive(Debug)]
 pub struct Board {
     connection: RedisConnection,
@@ -71,43 +71,43 @@ struct Announced {
     version: String,
 }
 
-/// A pod that is alive, and what it serves.
+/// A pod that is alive, and its served tenants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodServed {
     /// The pod's name.
     pub pod: String,
-    /// Its roles.
+    /// The pod's roles.
     pub roles: Vec<String>,
-    /// The revision that it serves of each tenant, by uid.
+    /// The revision of each tenant that it serves, by the tenant's uid.
     pub served: HashMap<String, String>,
 }
 
-/// How a webhook's deliveries are doing. Times are milliseconds since 1970; `None`: never.
+/// The state of a webhook's deliveries. Times are milliseconds since 1970; `None`: never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReportedHealth {
-    /// Deliveries that wait for their first attempt.
+    /// The number of deliveries that wait for their first attempt.
     pub pending: u64,
-    /// Deliveries that ended without success and are kept.
+    /// The number of open dead letters: neither resent nor set aside.
     pub dead_letter: u64,
-    /// Deliveries that failed and will be tried again.
+    /// The number of deliveries that failed and will be retried.
     pub retrying: u64,
-    /// The last attempt that succeeded.
+    /// When an attempt last succeeded.
     pub last_success_at_ms: Option<i64>,
-    /// The last attempt that failed.
+    /// When an attempt last failed.
     pub last_failure_at_ms: Option<i64>,
-    /// The tenant has no such customer. Older programs know nothing of it.
+    /// Whether the tenant lacks the webhook's customer. Older programs do not report it.
     pub lacks_customer: bool,
 }
 
 impl Board {
-    /// Reads and writes nothing yet.
+    /// The board. It reads and writes nothing yet.
     pub fn new(connection: RedisConnection, keys: Keys) -> Self {
         Self { connection, keys, announced: Mutex::default(), read: Mutex::default() }
     }
 
-    /// One heartbeat of a pod: call it every [`HEARTBEAT`], and at once when a served revision has changed. `served` is the
-    /// revision of each tenant by uid; it is sent only if it changed or Redis lost it. Names, roles, uids and revisions
-    /// contain no white space.
+    /// One heartbeat of a pod. Call it every [`HEARTBEAT`], and without delay when a served revision has changed.
+    /// `served` has the revision of each tenant by uid. It is sent only if it changed or Redis lost it. Names, roles,
+    /// uids and revisions contain no white space.
     pub async fn announce(
         &self,
         pod: &str,
@@ -142,14 +142,14 @@ impl Board {
         LEAVE.run(&self.connection, &self.keys.pods(), &[pod]).await
     }
 
-    /// How many pods that are alive have one of these roles.
+    /// The number of live pods that have at least one of these roles.
     pub async fn processes(&self, roles: &[&str]) -> Result<u32, Error> {
         let counts = POD_COUNTS.as_millis().to_string();
         let arguments: Vec<&str> = std::iter::once(&*counts).chain(roles.iter().copied()).collect();
         PROCESSES.run(&self.connection, &self.keys.pods(), &arguments).await
     }
 
-    /// The pods that are alive, by name. Redis sends only what has changed since the last call.
+    /// The live pods, by name. Redis sends only what has changed since the last call.
     pub async fn pods(&self) -> Result<Vec<PodServed>, Error> {
         let mut arguments = vec![POD_COUNTS.as_millis().to_string()];
         for (pod, (version, _)) in self.read.lock().iter() {
@@ -179,7 +179,7 @@ impl Board {
         Ok(())
     }
 
-    /// Reports tenants, by uid, that were at a limit just now, and at which. Neither has a byte of value 0.
+    /// Reports tenants that were at a limit just now: uid and limit of each. Neither contains a byte of value 0.
     pub async fn put_at_limit(&self, at_limit: &[(&str, &str)]) -> Result<(), Error> {
         for chunk in at_limit.chunks(CHUNK) {
             let mut arguments = vec![AT_LIMIT_OVER.as_millis().to_string()];
@@ -189,8 +189,8 @@ impl Board {
         Ok(())
     }
 
-    /// The tenants, by uid, that have been at a limit again and again for [`AT_LIMIT_COUNTS`] or longer, without a pause of
-    /// [`AT_LIMIT_OVER`], and at which.
+    /// The tenants that have been at a limit again and again for [`AT_LIMIT_COUNTS`] or longer, without a pause of
+    /// [`AT_LIMIT_OVER`]: uid and limit of each.
     pub async fn at_limit(&self) -> Result<Vec<(String, String)>, Error> {
         let arguments = [AT_LIMIT_OVER, AT_LIMIT_COUNTS].map(|time| time.as_millis().to_string());
         let counts: Vec<String> = LASTING.run(&self.connection, &self.keys.at_limit(), &arguments).await?;
@@ -198,7 +198,7 @@ impl Board {
         Ok(counts.iter().filter_map(pair).collect())
     }
 
-    /// Whether this process may do `what` now: of all processes, one in each interval.
+    /// Whether this process may do `what` now. In each interval, one of all processes may.
     pub async fn turn(&self, what: &str, every: Duration) -> Result<bool, Error> {
         let mut command = cmd("SET");
         command.arg(self.keys.turn(what)).arg("").arg("NX").arg("PX").arg(every.as_millis() as u64);
@@ -206,7 +206,7 @@ impl Board {
         Ok(answer.is_some())
     }
 
-    /// The health of webhooks, in the order of `uids`; `None`: no report.
+    /// The health of webhooks, in the order of `uids`; `None`: no process has reported it.
     pub async fn webhooks(&self, uids: &[String]) -> Result<Vec<Option<ReportedHealth>>, Error> {
         let [_, health] = self.keys.webhooks();
         let mut healths = Vec::with_capacity(uids.len());
@@ -228,7 +228,8 @@ fn pod_served(pod: &str, roles: &str, served: &str) -> PodServed {
     }
 }
 
-/// Five numbers in the order of the fields; `-` for a time that never was. Then `lacks-customer` if it is so.
+/// The health as text: five numbers in the order of the fields, with `-` for a missing time; then `lacks-customer` if
+/// it is set.
 fn written(health: &ReportedHealth) -> String {
     let time = |at: Option<i64>| at.map_or_else(|| "-".to_owned(), |at| at.to_string());
     let ReportedHealth { pending, dead_letter, retrying, lacks_customer, .. } = health;

@@ -1,5 +1,5 @@
--- ARGV: for how many milliseconds a pod counts, then pod, version of those that the caller knows.
--- Returns pod, version, roles, served of each that is alive; roles and served are '' where the version is known.
+-- ARGV: for how many milliseconds a pod counts as alive; then pod and version of each pod that the caller knows.
+-- Returns pod, version, roles and served of each live pod; roles and served are '' if the caller knows the version.
 local pods, served = KEYS[1], KEYS[2]
 local time = redis.call('TIME')
 local oldest = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[1])

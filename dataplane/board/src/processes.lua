@@ -1,8 +1,8 @@
--- ARGV: for how many milliseconds a pod counts, and roles. Returns how many pods that are alive have one of them.
+-- ARGV: for how many milliseconds a pod counts as alive; then roles. Returns the number of live pods with one of these roles.
 local pods, served, roles = KEYS[1], KEYS[2], KEYS[3]
 local time = redis.call('TIME')
 local oldest = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[1])
--- Without an operator nothing else forgets those that are gone.
+-- Without an operator, only this script removes dead pods.
 for _, pod in ipairs(redis.call('ZRANGEBYSCORE', pods, '-inf', '(' .. oldest)) do
     redis.call('ZREM', pods, pod)
     redis.call('HDEL', served, pod)

@@ -1,4 +1,4 @@
--- ARGV: for how many milliseconds a webhook's health is kept, then webhook, health of each.
+-- ARGV: for how many milliseconds a webhook's health is kept; then the webhook and its health, for each webhook.
 local webhooks, health = KEYS[1], KEYS[2]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -1,4 +1,4 @@
-//! What pods report to the operator through Redis.
+//! Reports of pods to the operator through Redis.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ fn names(pods: &[PodServed]) -> Vec<&str> {
     pods.iter().map(|pod| pod.pod.as_str()).collect()
 }
 
-/// Microseconds and calls do not show what was sent; the bytes do.
+/// The bytes that the server has sent. Times and numbers of calls do not show what was sent.
 fn bytes_out(server: &RedisServer) -> u64 {
     let stats = server.cli(&["INFO", "stats"]);
     let line = stats.lines().find_map(|line| line.strip_prefix("total_net_output_bytes:"));
@@ -46,7 +46,7 @@ async fn pods_are_read_as_they_announced() {
     assert_eq!(pods[0].roles, ["api", "worker"]);
     assert_eq!(pods[0].served, served(&[("t1", "5"), ("t2", "1")]));
     assert_eq!((pods[1].roles.len(), pods[1].served.len()), (1, 0));
-    // A change is seen at once; what did not change stays.
+    // A change is visible immediately, and everything else stays.
     one.announce("api-1", &["api", "worker"], &served(&[("t1", "6")])).await.expect("the report is stored");
     two.announce("api-2", &["api"], &HashMap::new()).await.expect("the report is stored");
     let pods = operator.pods().await.expect("answers");
@@ -88,7 +88,7 @@ async fn a_limit_counts_when_a_tenant_is_at_it_again_and_again() {
     begun(AT_LIMIT_COUNTS - Duration::from_secs(30)).await;
     put("t1").await.expect("the report is stored");
     assert_eq!(counts().await, []);
-    // A second more, because the clock of a virtual machine may be set back.
+    // One second more, because the clock of a virtual machine may be set back.
     let moment = Duration::from_secs(1);
     begun(AT_LIMIT_COUNTS + moment).await;
     put("t2").await.expect("the report is stored");
@@ -135,11 +135,11 @@ async fn a_silent_pod_is_dropped() {
     let (pod, operator) = (board(&server), board(&server));
     pod.announce("api-1", &["api"], &HashMap::new()).await.expect("the report is stored");
     pod.announce("api-2", &["api"], &HashMap::new()).await.expect("the report is stored");
-    // Its last sign of life was eleven seconds ago.
+    // Moves the pod's last heartbeat eleven seconds into the past.
     server.cli(&["ZINCRBY", "{docket}:pods", "-11000", "api-1"]);
     assert_eq!(names(&operator.pods().await.expect("answers")), ["api-2"]);
     assert_eq!(server.cli(&["HEXISTS", "{docket}:pods-served", "api-1"]), "0");
-    // It was only slow, and is back.
+    // The pod was only slow, and reports again.
     pod.announce("api-1", &["api"], &HashMap::new()).await.expect("the report is stored");
     assert_eq!(names(&operator.pods().await.expect("answers")), ["api-1", "api-2"]);
 }
@@ -169,7 +169,7 @@ async fn health_of_a_webhook_is_kept_while_it_is_reported() {
     board.put_health(&reported).await.expect("the report is stored");
     let asked = vec!["w7".to_owned(), "none".to_owned(), "w1199".to_owned()];
     assert_eq!(board.webhooks(&asked).await.expect("answers"), [Some(health), None, Some(health)]);
-    // No process has reported it for more than three hours.
+    // Moves the last report more than three hours into the past.
     server.cli(&["ZINCRBY", "{docket}:webhooks", "-10800001", "w7"]);
     board.put_health(&reported[..1]).await.expect("the report is stored");
     assert_eq!(board.webhooks(&asked).await.expect("answers"), [None, None, Some(health)]);
