@@ -1,7 +1,7 @@
 //! The documentation as web pages: the Markdown of `docs/` and a few pages beside it, as [`Site`] shows them.
 //!
-//! The pages are part of the binary, so they describe the version that serves them. They need no script, no network and no
-//! file. `docs/SUMMARY.md` has the order of the pages, in the format of mdBook.
+//! The pages are part of the binary, so they describe the version that serves them. They need no script, no network
+//! and no file. `docs/SUMMARY.md` defines the order of the pages, in the format of mdBook.
 
 mod markdown;
 mod page;
@@ -17,12 +17,12 @@ use crate::sources::{FILES, PAGES, STYLES, SUMMARY};
 
 pub use search::{MAX_WORDS, MOST as MOST_FOUND};
 
-/// The path of every page begins with this.
+/// The beginning of the path of every page.
 pub const ROOT: &str = "/docs/";
-/// The longest query of a search that is looked at, in bytes; the rest of a longer one is ignored.
+/// The longest query of a search, in bytes; the rest of a longer query is ignored.
 pub const MAX_QUERY: usize = 200;
 
-/// What is served at a path: a page, a picture, a file.
+/// What a path serves: a page, a picture or a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asset<'a> {
     /// The `Content-Type`.
@@ -34,14 +34,14 @@ pub struct Asset<'a> {
 /// Every page, rendered.
 #[derive(Debug)]
 pub struct Site {
-    /// By path below [`ROOT`].
+    /// The pages by path below [`ROOT`].
     pages: BTreeMap<String, String>,
     index: Index,
     frame: Frame,
 }
 
 impl Site {
-    /// The site as it is served, with a search; or as files, which have none.
+    /// The site with a search, as the program serves it; or without one, as files.
     pub fn new(with_search: bool) -> Self {
         let frame = Frame { parts: sources::parts(SUMMARY), with_search };
         let (mut pages, mut sections) = (BTreeMap::new(), Vec::new());
@@ -53,7 +53,7 @@ impl Site {
         Self { pages, index: Index::new(sections), frame }
     }
 
-    /// What is at a path below [`ROOT`]; the empty path is the first page's.
+    /// The asset at a path below [`ROOT`]. The empty path is the first page.
     pub fn get(&self, path: &str) -> Option<Asset<'_>> {
         let path = if path.is_empty() { "index.html" } else { path };
         if let Some(page) = self.pages.get(path) {
@@ -72,13 +72,13 @@ impl Site {
         Some(Asset { kind, bytes })
     }
 
-    /// The page of what a search finds.
+    /// The page with the results of a search.
     pub fn search(&self, query: &str) -> String {
         let query = &query[..query.floor_char_boundary(MAX_QUERY)];
         page::results(&self.frame, query, &self.index.find(query))
     }
 
-    /// The paths of everything, below [`ROOT`].
+    /// The paths of all assets, below [`ROOT`].
     pub fn paths(&self) -> impl Iterator<Item = String> {
         let files = FILES.iter().map(|(file, _)| sources::place(file).to_owned());
         self.pages.keys().cloned().chain(files).chain(["docs.css".to_owned()])

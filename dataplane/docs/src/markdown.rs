@@ -1,5 +1,5 @@
-//! From Markdown to HTML: headings get the anchors that GitHub gives them, links lead to pages of the site, and a link to what
-//! is only in the repository becomes its text.
+//! Converts Markdown to HTML: headings get the anchors of GitHub, links lead to pages of the site, and a link to a
+//! file that is only in the repository becomes its text.
 
 use std::collections::HashMap;
 
@@ -7,16 +7,16 @@ use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
 
 use crate::sources::{FILES, PAGES, name, place, resolved, to_root};
 
-/// A page's own part.
+/// The rendered content of a page, without its frame.
 #[derive(Debug, Default)]
 pub(crate) struct Rendered {
     /// The text of its first heading.
     pub(crate) title: String,
     /// The HTML.
     pub(crate) html: String,
-    /// The text below each heading, the page's first one included.
+    /// The text below each heading, including the page's first heading.
     pub(crate) sections: Vec<Section>,
-    /// The files of the repository that its links lead to, with anchors.
+    /// The files of the repository to which its links lead, with anchors.
     pub(crate) links: Vec<String>,
 }
 
@@ -28,20 +28,20 @@ pub(crate) struct Section {
     /// The name of the page.
     pub(crate) name: String,
     pub(crate) heading: String,
-    /// 1 for the page's own.
+    /// The level of the heading: 1 for the page's title.
     pub(crate) level: u8,
     pub(crate) anchor: String,
     pub(crate) text: String,
 }
 
 impl Section {
-    /// Its address, from the root of the site.
+    /// The section's address, from the root of the site.
     pub(crate) fn href(&self) -> String {
         format!("{}#{}", self.name, self.anchor)
     }
 }
 
-/// Renders the page that is this file of the repository.
+/// Renders a page: the text of the file of the repository at `path`.
 pub(crate) fn render(path: &str, text: &str) -> Rendered {
     let options = Options::ENABLE_TABLES | Options::ENABLE_GFM | Options::ENABLE_STRIKETHROUGH;
     let events: Vec<Event<'_>> = Parser::new_ext(text, options).collect();
@@ -94,7 +94,7 @@ pub(crate) fn render(path: &str, text: &str) -> Rendered {
                     id,
                 }));
             }
-            // An alignment would be an inline style. A wide table scrolls, by keyboard too.
+            // An alignment would be an inline style. A wide table can scroll, also by keyboard.
             Event::Start(Tag::Table(columns)) => {
                 out.push(Event::Html(
                     "<div class=\"wide\" tabindex=\"0\" role=\"group\" aria-label=\"Table\">".into(),
@@ -102,7 +102,7 @@ pub(crate) fn render(path: &str, text: &str) -> Rendered {
                 out.push(Event::Start(Tag::Table(vec![pulldown_cmark::Alignment::None; columns.len()])));
             }
             Event::End(TagEnd::Table) => out.extend([event.clone(), Event::Html("</div>".into())]),
-            // The corner of a table that names its rows is no heading.
+            // An empty corner cell, in a table whose first column names the rows, is no heading.
             Event::Start(Tag::TableCell) if is_empty_heading(&events, at) => {
                 out.push(Event::Html("<td>".into()))
             }
@@ -125,7 +125,7 @@ pub(crate) fn render(path: &str, text: &str) -> Rendered {
     rendered
 }
 
-/// Whether a cell of a table's first row begins here, and ends at once.
+/// Whether a cell in a table's first row begins here and is empty.
 fn is_empty_heading(events: &[Event<'_>], at: usize) -> bool {
     let row =
         events[..at].iter().rev().find(|event| matches!(event, Event::Start(Tag::TableHead | Tag::TableRow)));
@@ -145,7 +145,7 @@ fn text_of(events: &[Event<'_>]) -> String {
     texts.collect()
 }
 
-/// Where a link leads on the site; `None`: to what is only in the repository.
+/// The address on the site to which a link leads; `None`: it leads to a file that is only in the repository.
 fn target(path: &str, link: &str, links: &mut Vec<String>) -> Option<String> {
     if link.contains("://") {
         return Some(link.to_owned());
@@ -170,7 +170,7 @@ fn slug(heading: &str) -> String {
     kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// The second heading of a text gets `-1`.
+/// Makes an anchor unique: a second heading with the same text gets `-1`, and so on.
 fn unique(anchors: &mut HashMap<String, u32>, slug: String) -> String {
     let count = anchors.entry(slug.clone()).or_default();
     *count += 1;

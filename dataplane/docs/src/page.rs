@@ -1,4 +1,4 @@
-//! What all pages have: the head, the search, the navigation, and one main part.
+//! The parts that all pages have: the head, the search, the navigation, and one main part.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -6,10 +6,10 @@ use crate::markdown::Rendered;
 use crate::search::{Found, MOST};
 use crate::sources::{Part, name, to_root};
 
-/// A page with fewer headings has no list of them.
+/// The smallest number of headings for which a page has a list of headings.
 const LISTED_HEADINGS: usize = 3;
 
-/// What the pages of a site have in common.
+/// The parts that all pages of a site share.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) parts: Vec<Part>,
@@ -40,7 +40,7 @@ pub(crate) fn article(frame: &Frame, path: &str, rendered: &Rendered) -> String 
     document(frame, Some(path), &rendered.title, "", &main)
 }
 
-/// The page of what a search has found.
+/// The page with the results of a search.
 pub(crate) fn results(frame: &Frame, query: &str, found: &[Found<'_>]) -> String {
     let main = html! {
         h1 { "Search" }

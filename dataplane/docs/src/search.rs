@@ -1,13 +1,13 @@
-//! Which sections have all words of a query.
+//! Finds the sections that have all words of a query.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::markdown::Section;
 
-/// The most results of a search.
+/// The largest number of results of a search.
 pub const MOST: usize = 30;
-/// The words of a query that count.
+/// The number of words of a query that count.
 pub const MAX_WORDS: usize = 8;
 /// The length of an excerpt, in characters.
 const EXCERPT: usize = 200;
@@ -16,15 +16,16 @@ const EXCERPT: usize = 200;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found<'a> {
     pub(crate) section: &'a Section,
-    /// The text around the first of the words.
+    /// The text around the first word that was found.
     pub(crate) excerpt: String,
 }
 
-/// The sections, and where each word is. A search looks through the words, each of which is there once, not through the texts.
+/// The index: the sections, and where each word is. A search scans the words, each of which is in the index once,
+/// instead of the texts.
 #[derive(Debug)]
 pub(crate) struct Index {
     pub(crate) sections: Vec<Section>,
-    /// In lower case, each with the sections that have it, by their place.
+    /// The words in lower case, each with the sections that have it (by index).
     words: BTreeMap<String, Vec<(usize, Has)>>,
 }
 
@@ -33,7 +34,7 @@ pub(crate) struct Index {
 struct Has {
     page: bool,
     heading: bool,
-    /// The text: where its first one is.
+    /// Where the word first is in the text.
     text: Option<usize>,
 }
 
@@ -50,7 +51,7 @@ impl Has {
         self.page || self.is_here()
     }
 
-    /// Not only in the title of the page.
+    /// Whether the word is in the section itself, and not only in the title of the page.
     fn is_here(self) -> bool {
         self.heading || self.text.is_some()
     }
@@ -77,7 +78,7 @@ impl Index {
         Self { sections, words }
     }
 
-    /// The sections that have all of the words, those first that have them in their heading.
+    /// The sections that have all words. Sections with the words in their heading come first.
     pub(crate) fn find(&self, query: &str) -> Vec<Found<'_>> {
         let query = query.to_lowercase();
         let words: Vec<Vec<Has>> =
@@ -97,7 +98,7 @@ impl Index {
             .collect()
     }
 
-    /// Which parts of each section have this, as a word or in one.
+    /// Which parts of each section have a word that contains `part`.
     fn having(&self, part: &str) -> Vec<Has> {
         let mut all = vec![Has::default(); self.sections.len()];
         for (at, has) in self.words.iter().filter(|(word, _)| word.contains(part)).flat_map(|(_, of)| of) {
@@ -107,7 +108,7 @@ impl Index {
     }
 }
 
-/// The words of a text, each with its place.
+/// The words of a text, each with its position.
 fn places(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut end = 0;
     text.split_inclusive(char::is_whitespace).filter_map(move |piece| {
@@ -117,7 +118,7 @@ fn places(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The text from a little before this place.
+/// The text from a little before this position.
 fn excerpt(text: &str, at: usize) -> String {
     let from = text.floor_char_boundary(at.min(text.len()).saturating_sub(EXCERPT / 4));
     let from = text[from..].find(' ').map_or(from, |space| if from == 0 { 0 } else { from + space + 1 });

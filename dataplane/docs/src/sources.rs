@@ -1,12 +1,12 @@
-//! What the site is made of, and where it is on the site.
+//! The sources of the site, and their addresses on it.
 
-/// The order of the pages.
+/// The summary, which defines the order of the pages.
 pub(crate) const SUMMARY: &str = include_str!("../../../docs/SUMMARY.md");
 /// The styles, at `docs.css`.
 pub(crate) const STYLES: &str =
     concat!(include_str!("../../portal/src/palette.css"), include_str!("docs.css"));
 
-/// A file of the repository with its text or its bytes.
+/// Lists files of the repository, each with its text or its bytes.
 macro_rules! embedded {
     ($include:ident: $($path:literal),* $(,)?) => {
         &[$(($path, $include!(concat!("../../../", $path)))),*]
@@ -104,7 +104,7 @@ pub(crate) const PAGES: &[(&str, &str)] = embedded!(include_str:
     "tests/bench/README.md",
 );
 
-/// What pages show or link to beside pages.
+/// Files that pages show or link to, beside pages.
 pub(crate) const FILES: &[(&str, &[u8])] = embedded!(include_bytes:
     "docs/images/a-dead-letter.webp",
     "docs/images/docket-dev.svg",
@@ -125,17 +125,17 @@ pub(crate) fn name(path: &str) -> String {
     path.strip_suffix(".md").unwrap_or(path).to_lowercase() + ".html"
 }
 
-/// The way from a page to the root of the site: `../` for each folder of its name.
+/// The relative path from a page to the root of the site: `../` for each folder in its name.
 pub(crate) fn to_root(path: &str) -> String {
     "../".repeat(name(path).matches('/').count())
 }
 
-/// Where a file is on the site.
+/// The path of a file on the site.
 pub(crate) fn place(file: &str) -> &str {
     file.strip_prefix("docs/").unwrap_or(file)
 }
 
-/// The file of the repository that a link of a page leads to.
+/// The file of the repository to which a link of a page leads.
 pub(crate) fn resolved(from: &str, link: &str) -> String {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();
@@ -149,16 +149,16 @@ pub(crate) fn resolved(from: &str, link: &str) -> String {
     parts.join("/")
 }
 
-/// Pages that belong together.
+/// Pages that belong together in the navigation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// Empty: of the first page, which stands alone.
+    /// The title of the part; empty for the first page, which stands alone.
     pub(crate) title: String,
-    /// Each with its title in the navigation and its file.
+    /// The pages: title in the navigation, and file.
     pub(crate) pages: Vec<(String, String)>,
 }
 
-/// The parts of a summary: a heading each, and links.
+/// The parts of a summary: each has a heading and links.
 pub(crate) fn parts(summary: &str) -> Vec<Part> {
     let mut parts = vec![Part { title: String::new(), pages: Vec::new() }];
     for line in summary.lines().skip(1) {
