@@ -14,7 +14,7 @@ static INSERT: Rows = Rows::new(
      {bigint, text, text, text, text, text, text, bigint}",
 );
 
-/// Adds entries.
+/// Adds entries to the audit.
 pub async fn insert(transaction: &mut Transaction, records: &[AuditRecord]) -> Result<(), StoreError> {
     let rows = records.iter().map(|record| {
         let AuditRecord { at_ms, id, event, actor, subject, origin, count } = record;
@@ -28,16 +28,16 @@ pub async fn insert(transaction: &mut Transaction, records: &[AuditRecord]) -> R
     transaction.all(INSERT.statement(rows)).await.map(drop)
 }
 
-/// Which entries to find; all by default.
+/// Which entries to find; the default finds all.
 #[derive(Debug, Clone, Default)]
 pub struct AuditFilter {
     /// Only this event.
     pub event: Option<AuditEvent>,
-    /// At or after, in milliseconds since 1970.
+    /// Recorded at this time or later, in milliseconds since 1970.
     pub from_ms: Option<i64>,
-    /// Before, in milliseconds since 1970.
+    /// Recorded before this time, in milliseconds since 1970.
     pub to_ms: Option<i64>,
-    /// Only after this place, which a page before ended at.
+    /// Only entries after this place: the `next` of the previous page.
     pub after: Option<Place>,
 }
 
@@ -67,7 +67,7 @@ pub async fn search(
 }
 
 fn record(row: &Row) -> Result<AuditRecord, StoreError> {
-    // Another program may have written what is no address.
+    // Another program may have stored a text that is not an address.
     let address = row.get::<Option<String>>(5)?.and_then(|address| address.parse::<IpAddr>().ok());
     Ok(AuditRecord {
         at_ms: row.get(0)?,
@@ -80,19 +80,19 @@ fn record(row: &Row) -> Result<AuditRecord, StoreError> {
     })
 }
 
-/// A user who signed in, and from where.
+/// A user who signed in, and the client's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedIn {
-    /// Its kind and key, such as `contact ada@quillfeather.example`.
+    /// The user's kind and key, such as `contact ada@quillfeather.example`.
     pub user: String,
-    /// The address.
+    /// The client's address.
     pub address: IpAddr,
-    /// The last time, in milliseconds since 1970.
+    /// When the user last signed in from the address, in milliseconds since 1970.
     pub at_ms: i64,
 }
 
-/// Returns who signed in since `from_ms` and from where, the last ones first, at most `limit`; of one user at most the last eight
-/// addresses, so that one who has many leaves room for the others.
+/// Returns who has signed in since `from_ms` and from which addresses, at most `limit`, the latest first. It returns
+/// at most the last eight addresses of a user, so that a user with many addresses leaves room for other users.
 pub async fn signed_in(
     connection: &mut Connection,
     from_ms: i64,
@@ -111,7 +111,7 @@ pub async fn signed_in(
     let rows = connection.query(sql, params).await?;
     let mut found = Vec::with_capacity(rows.len());
     for row in &rows {
-        // Another program may have written what is no address.
+        // Another program may have stored a text that is not an address.
         if let Ok(address) = row.get::<String>(1)?.parse() {
             found.push(SignedIn { user: row.get(0)?, address, at_ms: row.get(2)? });
         }
@@ -119,13 +119,15 @@ pub async fn signed_in(
     Ok(found)
 }
 
-/// Returns the events of which there are more than `most` entries, at most a hundred: another program may write any event.
+/// Returns the events with more than `most` entries. It returns at most a hundred events, because another program may
+/// store any text as an event.
 pub async fn crowded(transaction: &mut Transaction, most: i64) -> Result<Vec<String>, StoreError> {
     let sql = "SELECT event FROM audit GROUP BY event HAVING count(*) > $1 ORDER BY event LIMIT 100";
     transaction.query(sql, params![most]).await?.iter().map(|row| row.get(0)).collect()
 }
 
-/// The time of the newest entry of `event` beyond the newest `most`, in milliseconds since 1970; `None`: there are no more than these.
+/// The time of the newest of those entries of `event` that exceed the newest `most` entries, in milliseconds since
+/// 1970; `None`: there are at most `most` entries.
 pub async fn surplus(
     transaction: &mut Transaction,
     event: &str,
@@ -135,7 +137,8 @@ pub async fn surplus(
     transaction.query_opt(sql, params![event, most]).await?.map(|row| row.get(0)).transpose()
 }
 
-/// Deletes the oldest entries before `before_ms`, at most `limit`; only of `event`, if it is given. Returns how many.
+/// Deletes the oldest entries before `before_ms`, at most `limit`; if `event` is given, only entries of this event.
+/// Returns how many it deleted.
 pub async fn delete_before(
     transaction: &mut Transaction,
     event: Option<&str>,

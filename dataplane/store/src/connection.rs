@@ -1,4 +1,4 @@
-//! A connection on loan, and a transaction on it.
+//! A borrowed connection, and a transaction on it.
 
 use jiff::Timestamp;
 
@@ -7,11 +7,11 @@ use crate::postgres::PostgresConnection;
 use crate::sql::{Param, Row, Statement};
 use crate::sqlite::SqliteConnection;
 
-/// A connection on loan. Dropped, it goes back.
+/// A borrowed connection. Dropping it gives it back.
 pub enum Connection {
-    /// To a file.
+    /// A connection to a file.
     Sqlite(SqliteConnection),
-    /// To a server.
+    /// A connection to a server.
     Postgres(PostgresConnection),
 }
 
@@ -32,7 +32,7 @@ impl Connection {
         }
     }
 
-    /// Runs statements in one round trip; returns the rows of each. After an error some of them may have run.
+    /// Runs statements in one round trip, and returns the rows of each. After an error, some of the statements may have run.
     pub(crate) async fn all(
         &mut self,
         statements: impl IntoIterator<Item = Statement>,
@@ -61,7 +61,7 @@ impl Connection {
     }
 }
 
-/// A transaction. Dropped without [`commit`](Self::commit), nothing of it has happened.
+/// A transaction. Dropping it without [`commit`](Self::commit) undoes everything.
 pub struct Transaction {
     connection: Connection,
     now: Timestamp,
@@ -72,20 +72,21 @@ impl Transaction {
         Self { connection, now }
     }
 
-    /// When it began, by the clock that this database's leases and due times are measured with: PostgreSQL's own, or the
-    /// process's for a file.
+    /// When the transaction began. This clock measures the database's leases and due times: PostgreSQL's own clock, or
+    /// for a file the process's.
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// The same in milliseconds since 1970.
+    /// When the transaction began, in milliseconds since 1970.
     pub fn now_ms(&self) -> i64 {
         self.now.as_millisecond()
     }
 
-    /// Makes it durable. After an error it may or may not have happened, so nothing may be acknowledged.
+    /// Commits the transaction: its changes are durable. After an error they may be stored or not, so the caller must
+    /// acknowledge nothing.
     ///
-    /// A transaction with a failed statement does not commit: it returns an error and changes nothing.
+    /// After a failed statement, the transaction does not commit: the call returns an error and changes nothing.
     pub async fn commit(self) -> Result<(), StoreError> {
         match self.connection {
             Connection::Sqlite(connection) => connection.commit().await,
@@ -93,8 +94,8 @@ impl Transaction {
         }
     }
 
-    /// Runs statements and makes the transaction durable, in one round trip; see [`commit`](Self::commit). After a
-    /// statement's own error nothing of it has happened.
+    /// Runs statements and commits, in one round trip; see [`commit`](Self::commit). If one of these statements
+    /// fails, nothing of the transaction is stored.
     pub(crate) async fn commit_after(self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, StoreError> {
         match self.connection {
             Connection::Sqlite(connection) => connection.commit_after(statements).await,
@@ -102,8 +103,8 @@ impl Transaction {
         }
     }
 
-    /// Locks those of the rows that no other transaction has locked, by a `SELECT … FOR UPDATE SKIP LOCKED`, and returns
-    /// them. `None`: all of them, since a transaction of SQLite has the whole file to itself already.
+    /// Locks the rows of a `SELECT … FOR UPDATE SKIP LOCKED` that no other transaction has locked, and returns them.
+    /// `None`: the database is SQLite, where a transaction has the whole file to itself already.
     pub(crate) async fn lock_free(
         &mut self,
         sql: &str,
@@ -123,7 +124,7 @@ impl Transaction {
         }
     }
 
-    /// The same by a statement about several rows.
+    /// Locks rows by a statement about several rows; like [`lock`](Self::lock).
     pub(crate) async fn lock_all(&mut self, statement: Option<Statement>) -> Result<(), StoreError> {
         match &mut self.connection {
             Connection::Sqlite(_) => Ok(()),
@@ -133,7 +134,7 @@ impl Transaction {
         }
     }
 
-    /// Rolls it back and keeps the connection: cheaper than dropping it when nothing went wrong.
+    /// Rolls the transaction back and keeps the connection. If nothing went wrong, this costs less than dropping it.
     pub async fn rollback(self) -> Result<(), StoreError> {
         match self.connection {
             Connection::Sqlite(connection) => connection.rollback().await,

@@ -18,29 +18,31 @@ pub struct Contact {
     pub customer_code: String,
     /// Display name.
     pub name: String,
-    /// A PHC string; `None`: no usable password.
+    /// The hash of the password, as a PHC string; `None`: there is no usable password.
     pub password_hash: Option<String>,
     /// An inactive contact can't sign in.
     pub active: bool,
-    /// How often it was signed out everywhere.
+    /// How often the contact was signed out everywhere.
     pub sign_outs: i64,
-    /// Whether it sees and manages its customer's webhooks in the portal.
+    /// Whether the contact sees and manages the customer's webhooks in the portal.
     pub manages_webhooks: bool,
 }
 
-/// What an e-mail address, or a user name, is compared by: people type them in any case, and keyboards write an accented letter as one
-/// character or as two.
+/// The form in which e-mail addresses and user names are compared. People type them in upper or lower case, and
+/// keyboards write an accented letter as one character or as two.
 pub fn user_key(user_id: &str) -> String {
     composed(&user_id.trim().to_lowercase())
 }
 
-/// What the row of a user may be found by: [`user_key`], and how a version of before has kept it. The last is as it was typed.
+/// The keys by which the row of a user is found: [`user_key`], and two forms that older versions stored. The last
+/// form is the text as the user typed it.
 pub(crate) fn user_keys(user_id: &str) -> [String; 3] {
     let typed = user_id.trim().to_lowercase();
     [composed(&typed), decomposed(&typed), typed]
 }
 
-/// The code of the contact that has one of the keys `$1` to `$3`; of two users of before, the one whose key is `$3`.
+/// The code of the contact with one of the keys `$1` to `$3`. An older version may have stored two such users; then
+/// the one with key `$3` counts.
 const CODE: &str =
     "(SELECT code FROM contact WHERE email_key IN ($1, $2, $3) ORDER BY email_key <> $3 LIMIT 1)";
 
@@ -60,7 +62,7 @@ pub async fn customer_exists(connection: &mut Connection, code: &str) -> Result<
     Ok(connection.query_opt("SELECT 1 FROM customer WHERE code = $1", params![code]).await?.is_some())
 }
 
-/// Those of these codes that no customer of the tenant has.
+/// The codes that belong to no customer of the tenant.
 pub async fn unknown_customers(
     connection: &mut Connection,
     codes: &[&str],
@@ -76,8 +78,8 @@ pub async fn unknown_customers(
     Ok(unknown)
 }
 
-/// Adds a contact that was never signed out. [`StoreError::Conflict`] if the code or the e-mail address is taken, or there is no
-/// such customer.
+/// Adds a contact, which has never been signed out. [`StoreError::Conflict`]: the code or the e-mail address is
+/// taken, or the customer does not exist.
 pub async fn insert_contact(
     transaction: &mut Transaction,
     contact: &Contact,
@@ -107,7 +109,7 @@ pub async fn insert_contact(
     transaction.execute(sql, params).await.map(|_| ())
 }
 
-/// The active contacts among these, as owners of tokens.
+/// The active contacts among these, each with the state on which its tokens depend.
 pub async fn owners(connection: &mut Connection, codes: &[&str]) -> Result<Vec<(String, Owner)>, StoreError> {
     let sql = format!(
         "SELECT code, customer_code, password_hash, sign_outs FROM contact WHERE active AND code IN ({})",
@@ -123,10 +125,11 @@ pub async fn owners(connection: &mut Connection, codes: &[&str]) -> Result<Vec<(
     Ok(owners)
 }
 
-/// Returns the parameters of the tenant's Argon2id hashes, without their salts and outputs, those of employees too; at most a hundred.
+/// Returns the parameters of the Argon2id hashes of all contacts and employees, without salts and outputs; at most a hundred.
 pub async fn hash_parameters(connection: &mut Connection) -> Result<Vec<String>, StoreError> {
     let of = |table: &str| {
-        // First the output at the end is cut off, then the dollar sign before it, then the salt.
+        // The innermost expression cuts off the output at the end, the second the dollar sign before the output, the
+        // third the salt.
         format!(
             "SELECT substr(rtrim(rtrim(rtrim(password_hash, $1), '$'), $1), 1, 100) FROM {table} \
              WHERE password_hash LIKE '$argon2id$%'"
@@ -138,7 +141,7 @@ pub async fn hash_parameters(connection: &mut Connection) -> Result<Vec<String>,
     rows.iter().map(|row| row.get(0).map(|found: String| found.trim_end_matches('$').to_owned())).collect()
 }
 
-/// Ends the tokens of the contact whose e-mail address this is. Returns its code.
+/// Ends the tokens of the contact with this e-mail address. Returns the contact's code.
 pub async fn sign_out(transaction: &mut Transaction, email: &str) -> Result<Option<String>, StoreError> {
     let [composed, decomposed, typed] = user_keys(email);
     let sql = format!("UPDATE contact SET sign_outs = sign_outs + 1 WHERE code = {CODE} RETURNING code");
@@ -152,7 +155,8 @@ pub async fn end_tokens(transaction: &mut Transaction, code: &str) -> Result<(),
     transaction.execute(sql, params![code]).await.map(drop)
 }
 
-/// Gives the contact whose e-mail address this is another password, as a PHC string, which ends its tokens. Returns its code.
+/// Sets the password of the contact with this e-mail address, as a PHC string, and ends the contact's tokens. Returns
+/// the contact's code.
 pub async fn set_password(
     transaction: &mut Transaction,
     email: &str,
@@ -164,7 +168,7 @@ pub async fn set_password(
     row.map(|row| row.get(0)).transpose()
 }
 
-/// Whether the contact with this code is active, of this customer, and may manage its webhooks.
+/// Whether the contact with this code is active, belongs to this customer, and may manage its webhooks.
 pub async fn manages_webhooks(
     connection: &mut Connection,
     code: &str,
@@ -174,7 +178,7 @@ pub async fn manages_webhooks(
     Ok(connection.query_opt(sql, params![code, customer_code]).await?.is_some())
 }
 
-/// The contact whose e-mail address this is.
+/// The contact with this e-mail address.
 pub async fn find(connection: &mut Connection, user_id: &str) -> Result<Option<Contact>, StoreError> {
     let [composed, decomposed, typed] = user_keys(user_id);
     let sql = format!(

@@ -1,4 +1,4 @@
-//! Counters, from which the numbers of orders and work orders come.
+//! Counters, which give the numbers of orders and work orders.
 
 use docket_program::clock::Clock;
 
@@ -7,20 +7,22 @@ use crate::database::Writer;
 use crate::error::StoreError;
 use crate::sql::{Row, Statement, params};
 
-/// The next number of a counter. Its row stays locked until the transaction ends, so numbers have no duplicates.
+/// The next number of a counter. The counter's row stays locked until the transaction ends, so no number is given twice.
 pub async fn next_number(transaction: &mut Transaction, counter: &'static str) -> Result<i64, StoreError> {
     first_of(&transaction.all([next_numbers(counter, 1)]).await?, 1)
 }
 
-/// Begins a transaction and takes the next `count` numbers of a counter; returns the first of them. On PostgreSQL other
-/// transactions take later numbers at once, so if this one fails, its numbers are left out.
+/// Begins a transaction and takes the next `count` numbers of a counter; returns the first of them. On PostgreSQL,
+/// other transactions can take later numbers without waiting. So if this transaction fails, its numbers are never
+/// used.
 pub(crate) async fn begin_with_numbers(
     writer: Writer,
     clock: &Clock,
     counter: &'static str,
     count: usize,
 ) -> Result<(Transaction, i64), StoreError> {
-    // Not flushed on its own: the transaction that uses the numbers is, and PostgreSQL flushes in order.
+    // This statement is not flushed on its own: the transaction that uses the numbers is flushed, and PostgreSQL
+    // flushes in order.
     let on_postgres = "UPDATE counter SET value = value + $2 \
                        FROM (SELECT set_config('synchronous_commit', 'off', true)) AS this_statement \
                        WHERE name = $1 RETURNING value";
@@ -37,7 +39,7 @@ fn next_numbers(counter: &'static str, count: usize) -> Statement {
     )
 }
 
-/// The first of the `count` numbers that [`next_numbers`] has taken. It is the first of the statements whose rows these are.
+/// The first of the `count` numbers that [`next_numbers`] has taken. `rows` are the results of statements that begin with it.
 fn first_of(rows: &[Vec<Row>], count: usize) -> Result<i64, StoreError> {
     let row = rows.first().and_then(|rows| rows.first());
     let last: i64 = row.ok_or(StoreError::Unexpected("a counter is missing"))?.get(0)?;

@@ -1,4 +1,4 @@
-//! One tenant's database, of either kind.
+//! One tenant's database: a file or a PostgreSQL database.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub enum Database {
 }
 
 impl Database {
-    /// A connection for statements that stand alone.
+    /// A connection for statements outside of a transaction.
     pub async fn reader(&self) -> Result<Connection, StoreError> {
         match self {
             Self::Sqlite(database) => database.reader().await.map(Connection::Sqlite),
@@ -29,7 +29,7 @@ impl Database {
         }
     }
 
-    /// A connection for statements that may take long and that no request waits for; they do not block other work.
+    /// A connection for statements that may take long and that no request waits for. They do not block other work.
     pub async fn patient_reader(&self) -> Result<Connection, StoreError> {
         match self {
             Self::Sqlite(_) => self.reader().await,
@@ -45,12 +45,12 @@ impl Database {
         }
     }
 
-    /// Begins a transaction. Its time is PostgreSQL's, which all processes share, or `clock`'s for a file.
+    /// Begins a transaction. Its time comes from PostgreSQL's clock, which all processes share, or for a file from `clock`.
     pub async fn begin(&self, clock: &Clock) -> Result<Transaction, StoreError> {
         self.writer().await?.begin(clock).await
     }
 
-    /// What it looks like, without a connection to it. `None`: unknown, so that only reading it finds a change.
+    /// The state of the database, without a connection to it. `None`: unknown, so only reading the database finds changes.
     pub fn state(&self) -> Option<DatabaseState> {
         match self {
             Self::Sqlite(database) => Some(DatabaseState::Files(database.file_state())),
@@ -58,7 +58,7 @@ impl Database {
         }
     }
 
-    /// Whether it was ever created. Does not create the file.
+    /// Whether the database was ever created. The call does not create the file.
     pub fn is_made(&self) -> bool {
         self.state().is_none_or(|state| !state.does_not_exist())
     }
@@ -71,7 +71,7 @@ impl Database {
         }
     }
 
-    /// Closes the connections that were idle for so long; the next call opens them again.
+    /// Closes the connections that were idle for `unused_for`. The next call opens connections again.
     pub async fn close_idle(&self, unused_for: Duration) {
         match self {
             Self::Sqlite(database) => database.close_idle(unused_for).await,
@@ -80,11 +80,11 @@ impl Database {
     }
 }
 
-/// A connection for one transaction, before that begins. Dropped, it goes back.
+/// A connection for one transaction, which has not begun yet. Dropping it gives it back.
 pub struct Writer(Connection);
 
 impl Writer {
-    /// Whether it leads to a server, which has a clock of its own.
+    /// Whether the connection leads to a server, which has a clock of its own.
     pub fn is_to_a_server(&self) -> bool {
         matches!(self.0, Connection::Postgres(_))
     }
@@ -103,9 +103,9 @@ impl Writer {
         self.begin_around(clock, Vec::new(), statements.into_iter().collect()).await
     }
 
-    /// Runs a statement and begins a transaction, in one round trip; returns the statement's rows. On PostgreSQL the statement is
-    /// a transaction of its own, so that its locks end at once. SQLite has one writer, so that it may as well be a part of the
-    /// one that begins.
+    /// Runs a statement and begins a transaction, in one round trip; returns the statement's rows. On PostgreSQL the
+    /// statement is a transaction of its own, so that its locks end with the statement. SQLite has one writer anyway,
+    /// so there the statement is part of the new transaction.
     pub(crate) async fn begin_after(
         self,
         clock: &Clock,
@@ -128,7 +128,7 @@ impl Writer {
         let (now, rows) = match &mut self.0 {
             Connection::Sqlite(connection) => {
                 let rows = connection.begin_with(within).await?;
-                // Only now: waiting for the lock of the file takes time.
+                // The time is read only now, because waiting for the file's lock takes time.
                 (clock.now(), rows)
             }
             Connection::Postgres(connection) => connection.begin_around(before, within).await?,

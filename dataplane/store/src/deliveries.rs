@@ -1,7 +1,7 @@
 //! Deliveries and their attempts, in the order of a delivery's life.
 //!
-//! An attempt is counted, with a lease and a fencing token, before its POST, and finished only with that token: so
-//! that never more than five reach the wire, and a worker that comes back late changes nothing.
+//! An attempt is counted, with a lease and a fencing token, before its POST. Only that token can finish it. So no
+//! more than five attempts reach the wire, and a worker that comes back late changes nothing.
 //!
 //! Unfinished deliveries are in the table `delivery_queue`, which stays small, or in that of `first_attempt`, while the process that
 //! saved them makes their first attempt. Finished ones are in `delivery_history`, whose rows change only by the marks of dead letters,

@@ -14,21 +14,22 @@ pub struct Employee {
     pub code: String,
     /// Display name.
     pub name: String,
-    /// A PHC string; `None`: no usable password.
+    /// The hash of the password, as a PHC string; `None`: there is no usable password.
     pub password_hash: Option<String>,
-    /// May see the webhook logs.
+    /// Whether the employee may see the webhook logs.
     pub administrator: bool,
     /// An inactive employee can't sign in.
     pub active: bool,
-    /// How often it was signed out everywhere.
+    /// How often the employee was signed out everywhere.
     pub sign_outs: i64,
 }
 
-/// The code of the employee that has one of the keys `$1` to `$3`; of two users of before, the one whose key is `$3`.
+/// The code of the employee with one of the keys `$1` to `$3`. An older version may have stored two such users; then
+/// the one with key `$3` counts.
 const CODE: &str =
     "(SELECT code FROM employee WHERE user_key IN ($1, $2, $3) ORDER BY user_key <> $3 LIMIT 1)";
 
-/// Adds an employee that was never signed out. [`StoreError::Conflict`] if the code or the check-in name is taken.
+/// Adds an employee, who has never been signed out. [`StoreError::Conflict`]: the code or the check-in name is taken.
 pub async fn insert(
     transaction: &mut Transaction,
     employee: &Employee,
@@ -55,7 +56,7 @@ pub async fn is_administrator(connection: &mut Connection, code: &str) -> Result
     connection.query_opt(sql, params![code]).await?.map_or(Ok(false), |row| row.get(0))
 }
 
-/// The active employees among these, as owners of tokens.
+/// The active employees among these, each with the state on which their tokens depend.
 pub async fn owners(connection: &mut Connection, codes: &[&str]) -> Result<Vec<(String, Owner)>, StoreError> {
     let sql = format!(
         "SELECT code, password_hash, sign_outs FROM employee WHERE active AND code IN ({})",
@@ -71,7 +72,7 @@ pub async fn owners(connection: &mut Connection, codes: &[&str]) -> Result<Vec<(
     Ok(owners)
 }
 
-/// Ends the tokens of the employee whose check-in name this is. Returns its code.
+/// Ends the tokens of the employee with this check-in name. Returns the employee's code.
 pub async fn sign_out(transaction: &mut Transaction, user_name: &str) -> Result<Option<String>, StoreError> {
     let [composed, decomposed, typed] = user_keys(user_name);
     let sql = format!("UPDATE employee SET sign_outs = sign_outs + 1 WHERE code = {CODE} RETURNING code");
@@ -85,7 +86,8 @@ pub async fn end_tokens(transaction: &mut Transaction, code: &str) -> Result<(),
     transaction.execute(sql, params![code]).await.map(drop)
 }
 
-/// Gives the employee whose check-in name this is another password, as a PHC string, which ends its tokens. Returns its code.
+/// Sets the password of the employee with this check-in name, as a PHC string, and ends the employee's tokens.
+/// Returns the employee's code.
 pub async fn set_password(
     transaction: &mut Transaction,
     user_name: &str,
@@ -97,7 +99,7 @@ pub async fn set_password(
     row.map(|row| row.get(0)).transpose()
 }
 
-/// The employee whose check-in name this is.
+/// The employee with this check-in name.
 pub async fn find(connection: &mut Connection, user_id: &str) -> Result<Option<Employee>, StoreError> {
     let [composed, decomposed, typed] = user_keys(user_id);
     let sql = format!(

@@ -1,12 +1,12 @@
-//! What can go wrong with a database.
+//! The errors of a database.
 
-/// What went wrong with a database, as far as callers treat it differently.
+/// The errors of a database, as far as callers treat them differently.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The database is unreachable, locked, full or too busy: the same call may succeed later.
     #[error("the database is not available: {0}")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A row with this key exists, or a row that the new one refers to does not.
+    /// A row with this key exists already, or a row to which the new row refers does not exist.
     #[error("a row with this key exists, or one that it refers to does not")]
     Conflict,
     /// An internal error: a statement or a stored value does not fit the schema.
@@ -17,14 +17,14 @@ pub enum StoreError {
     Refused(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// Requests of the tenant itself use all connections that it may have, for as long as one waits: the cause of a
-/// [`StoreError::Unavailable`].
+/// For as long as a request may wait, the tenant's own requests used all connections that the tenant may have. A
+/// cause of [`StoreError::Unavailable`].
 #[derive(Debug, thiserror::Error)]
 #[error("the tenant uses all its connections (spec.limits.databaseConnections)")]
 pub struct AtConnectionLimit;
 
 impl StoreError {
-    /// Whether the tenant's own requests leave it no connection: [`AtConnectionLimit`] is among the causes.
+    /// Whether the tenant's own requests used all its connections: [`AtConnectionLimit`] is among the causes.
     pub fn is_at_connection_limit(&self) -> bool {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
         while let Some(error) = cause {

@@ -10,24 +10,24 @@ use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
 use crate::sql::{Param, Rows, SLOTS, Statement, filled, params, slots};
 
-/// The numbers by which an event's deliveries are found.
+/// The numbers by which the deliveries of an event are found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct About {
     /// The web order.
     pub web_order_id: Option<String>,
-    /// The work order; an export has only its web order, which knows all its work orders.
+    /// The work order. An export has only its web order, because that leads to all its work orders.
     pub work_order: Option<String>,
     /// The invoice.
     pub invoice_number: Option<String>,
 }
 
 impl About {
-    /// A web order.
+    /// The numbers of an event about a web order.
     pub fn web_order(id: &str) -> Self {
         Self { web_order_id: Some(id.to_owned()), ..Self::default() }
     }
 
-    /// The most particular number, for people.
+    /// The most specific number, for people.
     pub fn shown(&self) -> &str {
         let Self { web_order_id, work_order, invoice_number } = self;
         invoice_number.as_ref().or(work_order.as_ref()).or(web_order_id.as_ref()).map_or("", String::as_str)
@@ -37,15 +37,15 @@ impl About {
 /// A published event.
 #[derive(Clone)]
 pub struct Event {
-    /// Its id, the `id` of the envelope.
+    /// The event's id, the `id` of the envelope.
     pub id: EventId,
-    /// Its code.
+    /// The event's code.
     pub code: EventCode,
-    /// The customer that owns it.
+    /// The customer that owns the event.
     pub customer_code: String,
-    /// What it is about.
+    /// The numbers that the event is about.
     pub about: About,
-    /// The envelope.
+    /// The bytes of the envelope.
     pub body: Bytes,
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn inserts<'a>(events: impl IntoIterator<Item = &'a Event>, now_ms: i
     }))
 }
 
-/// Marks an event as a test of this webhook, by key.
+/// Marks an event as a test of the webhook with this key.
 pub async fn mark_as_test(
     transaction: &mut Transaction,
     id: &EventId,
@@ -87,8 +87,8 @@ pub async fn mark_as_test(
     transaction.execute(sql, params![id.as_str(), webhook]).await.map(drop)
 }
 
-/// Whether a delivery of a test event to this webhook, by key, has not ended. Other transactions that ask it wait until this one
-/// ends.
+/// Whether the webhook with this key has an unfinished delivery of a test event. Other transactions that call this
+/// function wait until this transaction ends.
 pub async fn is_test_under_way(transaction: &mut Transaction, webhook: &str) -> Result<bool, StoreError> {
     let lock = "SELECT pg_advisory_xact_lock(hashtext('test event'), hashtext($1))";
     transaction.lock(lock, params![webhook]).await?;
@@ -97,7 +97,7 @@ pub async fn is_test_under_way(transaction: &mut Transaction, webhook: &str) -> 
     Ok(transaction.query_opt(sql, params![webhook]).await?.is_some())
 }
 
-/// Locks the event until the transaction ends: other transactions that work on its deliveries wait.
+/// Locks the event until the transaction ends. Other transactions that change its deliveries wait.
 pub async fn lock(transaction: &mut Transaction, id: &str) -> Result<(), StoreError> {
     transaction.lock("SELECT id FROM event WHERE id = $1 FOR UPDATE", params![id]).await
 }
@@ -114,7 +114,7 @@ pub async fn delete(transaction: &mut Transaction, id: &EventId) -> Result<(), S
 
 static LOCK: Rows = Rows::new("SELECT id FROM event WHERE id {$1 text} ORDER BY id FOR UPDATE");
 
-/// The envelope of an event; `None`: it is longer than [`LONGEST_ENVELOPE`], or the event is gone or has no valid id.
+/// The envelope of an event; `None`: it is longer than [`LONGEST_ENVELOPE`], or the event does not exist or has no valid id.
 pub async fn body(connection: &mut Connection, id: &str) -> Result<Option<Bytes>, StoreError> {
     let events = to_send(connection, &[id.to_owned()]).await?;
     Ok(events.into_values().find_map(|event| event.body))
@@ -123,20 +123,20 @@ pub async fn body(connection: &mut Connection, id: &str) -> Result<Option<Bytes>
 /// Whether the event `e` of a statement is a test.
 pub(crate) const IS_TEST: &str = "EXISTS (SELECT 1 FROM test_event t WHERE t.id = e.id)";
 
-/// What an attempt needs of an event.
+/// The part of an event that an attempt needs.
 #[derive(Clone)]
 pub struct ToSend {
-    /// Its code.
+    /// The event's code.
     pub code: EventCode,
-    /// The customer that owns it.
+    /// The customer that owns the event.
     pub customer_code: String,
     /// The envelope; `None`: it is longer than [`LONGEST_ENVELOPE`].
     pub body: Option<Bytes>,
-    /// Whether it was made to try a webhook.
+    /// Whether the event is a test of a webhook.
     pub is_test: bool,
 }
 
-/// What an attempt needs of each of these events, by id. One without a valid id is missing.
+/// The parts that attempts need, by the event's id. An event without a valid id is missing.
 pub async fn to_send(
     connection: &mut Connection,
     ids: &[String],
@@ -148,14 +148,14 @@ pub async fn to_send(
     for chunk in ids.chunks(SLOTS) {
         let rows = connection.query(&sql, filled(chunk.iter().map(Param::from))).await?;
         for row in rows {
-            // Again: the owner of a database decides what its functions do.
+            // Checked again here, because the owner of a database decides what its functions do.
             let body: Option<Vec<u8>> = row.get(3)?;
             let body = body.filter(|body| body.len() <= LONGEST_ENVELOPE).map(Bytes::from);
             let (code, customer_code, is_test) = (row.parsed(1)?, row.id(2)?, row.get(4)?);
             events.insert(row.event_id(0)?, ToSend { code, customer_code, body, is_test });
         }
     }
-    // What an invalid id is read as.
+    // Invalid ids are read as the empty text.
     events.remove("");
     Ok(events)
 }

@@ -1,29 +1,30 @@
-//! How a tenant's webhooks are doing: what `Webhook.status.deliveries` is made of. Test events do not count.
+//! The health of a tenant's webhooks, for `Webhook.status.deliveries`. Test events do not count.
 
 use crate::connection::Connection;
 use crate::error::StoreError;
 use crate::marks::OPEN;
 use crate::recent::MAX_COUNT;
 
-/// One webhook's deliveries.
+/// The deliveries of one webhook.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WebhookHealth {
-    /// The webhook's key, or its uid in rows of before keys.
+    /// The webhook's key; for older rows its uid.
     pub webhook: String,
-    /// Deliveries that are still to be made, those that failed before included.
+    /// The number of deliveries that have not ended, including failed ones.
     pub pending: i64,
-    /// Of these, those whose last attempt failed.
+    /// The number of pending deliveries whose last attempt failed.
     pub retrying: i64,
-    /// Deliveries that were given up, not sent again since and not set aside.
+    /// The number of open dead letters: neither resent nor set aside.
     pub dead_letter: i64,
-    /// When one succeeded last, in milliseconds since 1970; `None`: none that is still kept.
+    /// When a delivery last succeeded, in milliseconds since 1970; `None`: no stored delivery has succeeded.
     pub last_success_at_ms: Option<i64>,
-    /// When one of these was given up last, in milliseconds since 1970; `None`: there is none.
+    /// When a delivery last became a dead letter that is still open, in milliseconds since 1970; `None`: no dead
+    /// letter is open.
     pub last_dead_letter_at_ms: Option<i64>,
 }
 
 impl WebhookHealth {
-    /// Adds the deliveries of another, which is the same webhook: rows of before keys have its uid.
+    /// Adds deliveries of the same webhook that older rows have under its uid.
     pub fn add(&mut self, other: &Self) {
         self.pending += other.pending;
         self.retrying += other.retrying;
@@ -33,14 +34,15 @@ impl WebhookHealth {
     }
 }
 
-/// Twice [`MAX_COUNT`] and one more: those of tests are taken off, and are fewer.
-#[doc(hidden)] // for the suite that looks at the plan
+/// A limit of twice [`MAX_COUNT`] and one more, because the dead letters of test events, which are fewer, are subtracted.
+#[doc(hidden)] // for the suite that checks the plan
 pub const BOUND: &str = "LIMIT 20001";
 const _: () = assert!(MAX_COUNT == 10_000);
 
-/// Each webhook on its own, from one to the next of the index that begins with them: a busy one hides no other, and what
-/// has ended long ago is not read. Dead letters are counted by the index alone, and the few of tests are taken off.
-#[doc(hidden)] // for the suite that looks at its plan
+/// The statement for [`by_webhook`]. It steps from one webhook to the next by the index that begins with the webhook.
+/// So a busy webhook hides no other, and deliveries that ended long ago are not read. Dead letters are counted by the
+/// index alone, and the few of test events are subtracted.
+#[doc(hidden)] // for the suite that checks its plan
 pub fn sql(bound: &str) -> String {
     format!(
         "WITH RECURSIVE hook (webhook) AS (SELECT min(webhook) FROM delivery_history UNION ALL \
@@ -65,13 +67,13 @@ pub fn sql(bound: &str) -> String {
     )
 }
 
-/// Of every webhook that has deliveries, in the order of their keys; of the first 10,000 keys. The keys are the database's: they may
-/// be of webhooks that are deleted, or that are another's.
+/// The health of every webhook that has deliveries, in the order of keys, for the first 10,000 keys. The keys come
+/// from the database, so a webhook may be deleted or belong to another tenant.
 pub async fn by_webhook(connection: &mut Connection) -> Result<Vec<WebhookHealth>, StoreError> {
     read(connection, "").await
 }
 
-/// The same with dead letters that are counted no further than needed to know that there are more than [`MAX_COUNT`].
+/// Like [`by_webhook`], but counts dead letters only until it is clear that there are more than [`MAX_COUNT`].
 pub async fn by_webhook_bounded(connection: &mut Connection) -> Result<Vec<WebhookHealth>, StoreError> {
     read(connection, BOUND).await
 }

@@ -1,23 +1,23 @@
-//! The answers to writes, by the caller's Idempotency-Key.
+//! Responses to writes, kept by the caller's Idempotency-Key.
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
 use crate::sql::{Param, Rows, Statement, params};
 
-/// The answer to an earlier request.
+/// The kept response to an earlier request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// The route it was sent to.
+    /// The route of the request.
     pub route: String,
-    /// SHA-256 of its body, in hexadecimal.
+    /// SHA-256 of the request's body, in hexadecimal.
     pub request_digest: String,
-    /// HTTP status of the answer.
+    /// The HTTP status of the response.
     pub status: i64,
-    /// Body of the answer.
+    /// The body of the response.
     pub body: String,
 }
 
-/// The answer kept for this caller and key.
+/// The response that is kept for this caller and key.
 pub async fn find(connection: &mut Connection, caller: &str, key: &str) -> Result<Option<Kept>, StoreError> {
     let sql = "SELECT route, request_digest, answer_status, answer_body FROM idempotency \
                WHERE caller = $1 AND key = $2";
@@ -28,14 +28,14 @@ pub async fn find(connection: &mut Connection, caller: &str, key: &str) -> Resul
     .transpose()
 }
 
-/// An answer to keep.
+/// A response to keep.
 #[derive(Clone)]
 pub struct ToKeep {
-    /// Whose request it was.
+    /// The caller who sent the request.
     pub caller: String,
-    /// Its Idempotency-Key.
+    /// The request's Idempotency-Key.
     pub key: String,
-    /// The answer.
+    /// The response.
     pub kept: Kept,
 }
 
@@ -44,13 +44,13 @@ static INSERT: Rows = Rows::new(
      {text, text, text, text, bigint, text, bigint}",
 );
 
-/// Keeps an answer, in the transaction of the write itself. [`StoreError::Conflict`]: another request with the same
-/// key was faster, and its answer counts.
+/// Keeps a response, in the transaction of the write itself. [`StoreError::Conflict`]: another request with the same
+/// key was faster, and its response counts.
 pub async fn keep(transaction: &mut Transaction, to_keep: &ToKeep, now_ms: i64) -> Result<(), StoreError> {
     transaction.all(inserts([to_keep], now_ms)).await.map(drop)
 }
 
-/// The statement that keeps answers.
+/// The statement that keeps responses.
 pub(crate) fn inserts<'a>(answers: impl IntoIterator<Item = &'a ToKeep>, now_ms: i64) -> Option<Statement> {
     INSERT.statement(answers.into_iter().map(|ToKeep { caller, key, kept }| {
         let Kept { route, request_digest, status, body } = kept;
@@ -66,7 +66,7 @@ pub(crate) fn inserts<'a>(answers: impl IntoIterator<Item = &'a ToKeep>, now_ms:
     }))
 }
 
-/// Deletes the answers that were stored before `before_ms`.
+/// Deletes responses that were stored before `before_ms`.
 pub async fn forget(transaction: &mut Transaction, before_ms: i64) -> Result<u64, StoreError> {
     transaction.execute("DELETE FROM idempotency WHERE created_at_ms < $1", params![before_ms]).await
 }

@@ -1,7 +1,7 @@
 //! Invoice headers, one table per family. Other programs insert them; a row is new until its `detected_at_ms` is set.
 //!
-//! There is no watermark: what is new is found by the partial index that holds nothing else, so that the order in which
-//! transactions commit hides no row, and the rows that were seen before cost nothing.
+//! There is no watermark: a partial index contains exactly the new rows. So the order in which transactions commit
+//! hides no row, and rows that were detected before cost nothing.
 
 use std::cmp::Reverse;
 
@@ -11,14 +11,14 @@ use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
 use crate::sql::{Param, Row, SLOTS, Search, filled, params, slots};
 
-/// An invoice header, with columns of its work order.
+/// An invoice header, with some columns of its work order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the columns of the tables")]
 pub struct Invoice {
     pub family: InvoiceFamily,
     pub invoice_number: String,
     pub work_order: String,
-    /// As it was inserted; [`docket_domain::invoice::date_time`] reads it.
+    /// The text as it was inserted; [`docket_domain::invoice::date_time`] reads it.
     pub invoice_date: Option<String>,
     pub bill_to_customer_code: Option<String>,
     pub created_at_ms: i64,
@@ -26,9 +26,9 @@ pub struct Invoice {
     pub facility_line_item: Option<i64>,
     /// Photocopy only.
     pub amount_cents: Option<i64>,
-    /// The work order's.
+    /// The customer of the work order.
     pub customer_code: String,
-    /// The work order's, unless it was made in the back office.
+    /// The web order of the work order; `None`: the work order was created in the back office.
     pub web_order_id: Option<String>,
 }
 
@@ -41,7 +41,7 @@ pub(super) const fn table(family: InvoiceFamily) -> &'static str {
     }
 }
 
-/// The columns of the header that the statement calls `i`, in the order of [`invoice`].
+/// The columns of a header in the order of [`invoice`]; `i` is the header's name in the statement.
 fn columns(family: InvoiceFamily, i: &str) -> String {
     let own = match family {
         InvoiceFamily::PhotoCopy => format!("{i}.facility_line_item, {i}.amount_cents"),
@@ -52,8 +52,8 @@ fn columns(family: InvoiceFamily, i: &str) -> String {
     )
 }
 
-/// The work order of the header `i`. A value and not a join, which PostgreSQL may make by reading all work orders when
-/// it has no statistics; this is one look-up per new invoice.
+/// The work order of the header `i`. It is a value and not a join: without statistics, PostgreSQL may read all work
+/// orders for a join. The value costs one look-up per new invoice.
 const WORK_ORDER: &str = "(SELECT w.number FROM work_order w WHERE w.number = i.work_order)";
 
 fn invoice(family: InvoiceFamily, row: &Row) -> Result<Invoice, StoreError> {
@@ -71,8 +71,8 @@ fn invoice(family: InvoiceFamily, row: &Row) -> Result<Invoice, StoreError> {
     })
 }
 
-/// The numbers of at most `limit` new invoices, in their order. An invoice whose work order does not exist (possible where
-/// foreign keys are not enforced) waits for it and hides no other.
+/// The numbers of at most `limit` new invoices, in order. An invoice whose work order does not exist (possible where
+/// foreign keys are not enforced) waits for it, and does not hide other invoices.
 pub async fn find_new(
     connection: &mut Connection,
     family: InvoiceFamily,
@@ -91,7 +91,7 @@ pub fn find_new_sql(family: InvoiceFamily) -> String {
     )
 }
 
-/// Locks those of these new invoices that no other transaction is marking or changing, and returns them in their order.
+/// Locks the new invoices that no other transaction has locked, and returns these invoices in order.
 pub async fn lock_new(
     transaction: &mut Transaction,
     family: InvoiceFamily,
@@ -117,15 +117,15 @@ pub async fn lock_new(
     Ok(free)
 }
 
-/// Marks an invoice as detected and returns it. `None`: another process was faster, or the invoice or its work order is
-/// gone.
+/// Marks an invoice as detected and returns it. `None`: another process was faster, or the invoice or its work order
+/// does not exist any more.
 pub async fn mark_detected(
     transaction: &mut Transaction,
     family: InvoiceFamily,
     invoice_number: &str,
     now_ms: i64,
 ) -> Result<Option<Invoice>, StoreError> {
-    // SQLite's RETURNING knows the table by its own name only.
+    // SQLite's RETURNING accepts only the table's own name.
     let (t, columns) = (table(family), columns(family, table(family)));
     let sql = format!(
         "UPDATE {t} SET detected_at_ms = $1 WHERE invoice_number = $2 AND detected_at_ms IS NULL \
@@ -154,22 +154,23 @@ pub fn count_without_work_order_sql() -> String {
     format!("SELECT {}", waiting.join(" + "))
 }
 
-/// What a search asks for; times are inclusive at the start and exclusive at the end.
+/// The conditions of a search. Times are inclusive at the start and exclusive at the end.
 #[derive(Debug, Clone, Default)]
 pub struct InvoiceFilter {
-    /// Of work orders of this customer only.
+    /// Only invoices of this customer's work orders.
     pub customer_code: Option<String>,
-    /// Of this family only.
+    /// Only invoices of this family.
     pub family: Option<InvoiceFamily>,
-    /// Of this work order only.
+    /// Only invoices of this work order.
     pub work_order: Option<String>,
-    /// With this number, which each family may have.
+    /// Only invoices with this number. Each family may have one.
     pub invoice_number: Option<String>,
-    /// Created at or after.
+    /// Created at this time or later, in milliseconds since 1970.
     pub from_ms: Option<i64>,
-    /// Created before.
+    /// Created before this time, in milliseconds since 1970.
     pub to_ms: Option<i64>,
-    /// After this invoice, in the order of the search: the `created_at_ms` and [`Invoice::id`] of the last one seen.
+    /// Only invoices after this position in the order of the search: the `created_at_ms` and [`Invoice::id`] of the
+    /// last invoice on the previous page.
     pub after: Option<(i64, String)>,
 }
 
@@ -180,7 +181,8 @@ impl Invoice {
     }
 }
 
-/// The newest `limit` invoices that match, newest first; of the same time by family and then by number, backwards.
+/// The newest `limit` matching invoices, newest first. At the same time, they are ordered by family and then by
+/// number, backwards.
 pub async fn search(
     connection: &mut Connection,
     filter: &InvoiceFilter,
@@ -194,7 +196,7 @@ pub async fn search(
             found.push(invoice(family, &row)?);
         }
     }
-    // Stable: what is of the same time stays in the order of the families, and in the database's order of numbers.
+    // The sort is stable, so invoices of the same time stay in the order of families, and in the database's order of numbers.
     found.sort_by_key(|invoice| Reverse(invoice.created_at_ms));
     found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     Ok(found)

@@ -9,7 +9,8 @@ use crate::sql::params;
 /// How long the last use of a key is kept, in milliseconds.
 const KEPT_MS: i64 = 366 * 24 * 3600 * 1000;
 
-/// Stores the last uses of these keys, by fingerprint, in milliseconds since 1970; a later one that is there stays.
+/// Stores when these keys were last used, by fingerprint, in milliseconds since 1970. A later time that is already
+/// stored stays.
 pub async fn store(
     transaction: &mut Transaction,
     uses: &HashMap<String, i64>,
@@ -26,7 +27,7 @@ pub async fn store(
     Ok(())
 }
 
-/// The last uses of all keys, by fingerprint, in milliseconds since 1970.
+/// When each key was last used, by fingerprint, in milliseconds since 1970.
 pub async fn all(connection: &mut Connection) -> Result<HashMap<String, i64>, StoreError> {
     let rows = connection.query("SELECT fingerprint, last_used_at_ms FROM api_key_use", Vec::new()).await?;
     rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()

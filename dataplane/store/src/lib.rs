@@ -1,8 +1,9 @@
-//! The tenant's database, which is the truth: orders, the back office, events, deliveries, attempts, people.
+//! The tenant's database, which is the source of truth: orders, the back office, events, deliveries, attempts, people.
 //!
-//! One file per noun holds its statements, written once for both databases; [`sqlite`] and [`postgres`] only open, run
-//! and close. Every write happens in a [`Transaction`]. A transaction that is dropped before its end closes its
-//! connection, so that no request inherits a half-done transaction from a cancelled one.
+//! Each noun has a file with its statements, which are written once for both databases. [`sqlite`] and [`postgres`]
+//! only open connections, run statements and close connections. Every write happens in a [`Transaction`]. A
+//! transaction that is dropped before its end closes its connection, so that no request inherits a half-done
+//! transaction from a cancelled one.
 //!
 //! ```
 //! use docket_program::clock::Clock;

@@ -1,7 +1,7 @@
 //! Brings a tenant's schema up to date.
 //!
-//! `docket_schema::postgres` does the same for the operator, which has a client of its own and no pool, no SQLite and no
-//! [`Transaction`]; both take the texts, the order and the lock from `docket_schema`.
+//! `docket_schema::postgres` does the same for the operator, which has its own client, and no pool, SQLite or
+//! [`Transaction`]. Both take the texts, their order and the lock from `docket_schema`.
 
 use docket_program::clock::Clock;
 use docket_schema::{AppliedMigrations, MIGRATIONS, Migration};
@@ -13,8 +13,8 @@ use crate::postgres::Postgres;
 use crate::sql::{Row, params};
 
 impl Database {
-    /// Applies the migrations that the database lacks, in one transaction; repeated or concurrent calls do no harm. A
-    /// database on a server that is up to date is only read.
+    /// Applies the migrations that the database lacks, in one transaction. Repeated or concurrent calls do no harm. A
+    /// PostgreSQL database that is up to date is only read.
     pub async fn migrate(&self, clock: &Clock) -> Result<(), StoreError> {
         let (connection, now) = match self {
             Self::Sqlite(database) => (Connection::Sqlite(database.begin_migration().await?), clock.now()),
@@ -46,7 +46,7 @@ impl Database {
     }
 }
 
-/// Takes no lock.
+/// Whether the database has all migrations. It takes no lock.
 async fn is_up_to_date(database: &Postgres) -> Result<bool, StoreError> {
     let mut connection = Connection::Postgres(database.connection().await?);
     let row = connection.query_opt(docket_schema::HAS_VERSION_TABLE, Vec::new()).await?;

@@ -1,4 +1,4 @@
-//! Notes and status lines of work orders, and the milestones that a status line can have.
+//! Notes and status lines of work orders, and the milestones of status lines.
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
@@ -7,11 +7,11 @@ use crate::sql::{Row, Search, params};
 /// A milestone that a photocopy stop can reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Milestone {
-    /// Its code.
+    /// The milestone's code.
     pub code: i64,
-    /// Its title, if it has one.
+    /// The milestone's title, if it has one.
     pub title: Option<String>,
-    /// Whether it may still be set.
+    /// Whether the milestone may still be set.
     pub active: bool,
 }
 
@@ -25,7 +25,8 @@ fn to_milestone(row: &Row) -> Result<Milestone, StoreError> {
     Ok(Milestone { code: row.get(0)?, title: row.get(1)?, active: row.get(2)? })
 }
 
-/// The milestone of the last status line: of the stop or the whole work order if a stop is given, else of any.
+/// The milestone of the last status line. With a stop, only status lines of the stop or of the whole work order
+/// count; without, all count.
 pub async fn last_milestone(
     connection: &mut Connection,
     work_order: &str,
@@ -40,9 +41,9 @@ pub async fn last_milestone(
     connection.query_opt(&sql, params).await?.as_ref().map(to_milestone).transpose()
 }
 
-/// The next line item of a work order, whose row stays locked until the transaction ends.
+/// The next line item of a work order. The work order's row stays locked until the transaction ends.
 pub async fn next_line_item(transaction: &mut Transaction, work_order: &str) -> Result<i64, StoreError> {
-    // Other programs may have added lines without counting them in the work order's row.
+    // Other programs may have added lines without updating the count in the work order's row.
     let sql = "UPDATE work_order SET last_line_item = 1 + (SELECT max(n) FROM (SELECT last_line_item AS n \
                UNION ALL SELECT coalesce(max(line_item), 0) FROM note WHERE work_order = $1) AS given) \
                WHERE number = $1 RETURNING last_line_item";
@@ -55,15 +56,15 @@ pub async fn next_line_item(transaction: &mut Transaction, work_order: &str) -> 
 pub struct NewNote<'a> {
     /// The work order's number.
     pub work_order: &'a str,
-    /// Its place in the work order.
+    /// The number of the note on the work order.
     pub line_item: i64,
-    /// The stop it is about.
+    /// The stop that the note is about.
     pub facility_line_item: Option<i64>,
-    /// Its text.
+    /// The text of the note.
     pub report: &'a str,
     /// The milestone that was reached.
     pub milestone_code: Option<i64>,
-    /// Who wrote it.
+    /// The author of the note.
     pub author: &'a str,
 }
 
@@ -80,7 +81,7 @@ pub async fn insert(
     transaction.execute(sql, params).await.map(|_| ())
 }
 
-/// A note or status line, with what its work order and milestone say.
+/// A note or status line, with columns of its work order and milestone.
 #[derive(Clone)]
 #[expect(missing_docs, reason = "the columns of the tables")]
 pub struct StoredNote {
@@ -97,26 +98,27 @@ pub struct StoredNote {
     pub created_at_ms: i64,
 }
 
-/// What a search asks for; times are inclusive at the start and exclusive at the end.
+/// The conditions of a search. Times are inclusive at the start and exclusive at the end.
 #[derive(Debug, Clone, Default)]
 pub struct NoteFilter {
-    /// On work orders of this customer only.
+    /// Only notes of this customer's work orders.
     pub customer_code: Option<String>,
-    /// On this work order only.
+    /// Only notes of this work order.
     pub work_order: Option<String>,
-    /// About this stop only.
+    /// Only notes about this stop.
     pub facility_line_item: Option<i64>,
-    /// About stops with this facility only.
+    /// Only notes about stops with this facility.
     pub facility_id: Option<String>,
-    /// Added at or after.
+    /// Added at this time or later, in milliseconds since 1970.
     pub from_ms: Option<i64>,
-    /// Added before.
+    /// Added before this time, in milliseconds since 1970.
     pub to_ms: Option<i64>,
-    /// After this note, in the order of the search: time, work order and line item of the last one seen.
+    /// Only notes after this position in the order of the search: time, work order and line item of the last note on
+    /// the previous page.
     pub after: Option<(i64, String, i64)>,
 }
 
-/// The newest `limit` notes that match, newest first; stable while others are added.
+/// The newest `limit` matching notes, newest first. New notes do not change the pages.
 pub async fn search(
     connection: &mut Connection,
     filter: &NoteFilter,

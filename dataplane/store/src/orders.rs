@@ -13,15 +13,15 @@ use crate::sql::{Param, Rows, Search, Statement, containing, params};
 use crate::walk::{Page, Place, Walk, in_order_of};
 
 docket_crds::words! {
-    /// Where a web order is in its life.
+    /// The state of a web order.
     pub enum OrderStatus {
         /// Saved; may be changed.
         Draft,
-        /// A photocopy order whose client said it is complete.
+        /// A photocopy order that its client has finalized.
         Finalized,
-        /// Work orders exist; may not be changed any more.
+        /// Its work orders exist. It can't be changed any more.
         Exported,
-        /// Given up.
+        /// The order was cancelled.
         Cancelled,
     }
 }
@@ -31,38 +31,38 @@ docket_crds::words! {
 pub struct OrderHead {
     /// `webOrderId`.
     pub id: String,
-    /// Which of the seven.
+    /// The type of the order.
     pub order_type: OrderType,
-    /// The customer it belongs to.
+    /// The customer to which the order belongs.
     pub customer_code: String,
-    /// Where it is.
+    /// The state of the order.
     pub status: OrderStatus,
-    /// Photocopy only.
+    /// Whether a photocopy order is finalized; `None` for other types.
     pub finalized: Option<bool>,
     /// The court's case number, if the order has one.
     pub case_number: Option<String>,
     /// The case's caption.
     pub caption: Option<String>,
-    /// The firm's matter.
+    /// The firm's matter number.
     pub client_matter_number: Option<String>,
-    /// First save.
+    /// When the order was first saved.
     pub created_at_ms: i64,
-    /// Last save that changed something, or export.
+    /// When the order was last changed or exported.
     pub updated_at_ms: i64,
-    /// Export.
+    /// When the order was exported.
     pub exported_at_ms: Option<i64>,
-    /// How often it was changed, its first save and its export included. An update states the version it has read.
+    /// The number of changes, including the first save and the export. An update names the version that it has read.
     pub version: i64,
 }
 
 /// A web order as it is stored.
 #[derive(Clone)]
 pub struct StoredOrder {
-    /// All but the body.
+    /// Everything except the body.
     pub head: OrderHead,
     /// The order in canonical JSON.
     pub body: String,
-    /// The text that the `text` of a search is looked for in.
+    /// The text that a search by `text` searches.
     pub search_text: String,
     /// The caller's own key.
     pub external_reference: Option<String>,
@@ -100,7 +100,7 @@ static INSERT: Rows = Rows::new(
      {text, text, text, text, boolean, text, text, text, bigint, bigint, bigint, text, text, bigint, text}",
 );
 
-/// Stores a new order. [`StoreError::Conflict`] if the customer does not exist.
+/// Stores a new order. [`StoreError::Conflict`]: the customer does not exist.
 pub async fn insert(transaction: &mut Transaction, order: &StoredOrder) -> Result<(), StoreError> {
     transaction.all(inserts([order])).await.map(drop)
 }
@@ -129,7 +129,7 @@ pub(crate) fn inserts<'a>(orders: impl IntoIterator<Item = &'a StoredOrder>) -> 
     }))
 }
 
-/// Stores a changed order, if it is still at the version before `order.head.version`. `false`: another request was faster.
+/// Stores a changed order if its stored version is the one before `order.head.version`. `false`: another request was faster.
 pub async fn update(transaction: &mut Transaction, order: &StoredOrder) -> Result<bool, StoreError> {
     let sql = "UPDATE web_order SET status = $1, finalized = $2, case_number = $3, caption = $4, \
                client_matter_number = $5, updated_at_ms = $6, exported_at_ms = $7, body = $8, search_text = $9, \
@@ -153,13 +153,13 @@ pub async fn update(transaction: &mut Transaction, order: &StoredOrder) -> Resul
     Ok(transaction.execute(sql, params).await? == 1)
 }
 
-/// The order with this id, of this customer only if one is given.
+/// The order with this id; if a customer is given, only if the order is the customer's.
 pub async fn find(
     connection: &mut Connection,
     id: &str,
     customer_code: Option<&str>,
 ) -> Result<Option<StoredOrder>, StoreError> {
-    // The body of another customer's order is not read: how long that takes would reveal it.
+    // The body of another customer's order is not read, because the time for reading would reveal its length.
     let sql = format!(
         "SELECT {HEAD}, body, search_text, external_reference FROM web_order \
          WHERE id = $1 AND customer_code = coalesce($2, customer_code)"
@@ -172,20 +172,20 @@ pub async fn find(
     row.map(stored).transpose()
 }
 
-/// A web order as it is read with others.
+/// A web order that is read together with others.
 #[derive(Clone)]
 pub struct ReadOrder {
-    /// All but the body.
+    /// Everything except the body.
     pub head: OrderHead,
     /// The order in canonical JSON; `None`: it is longer than [`LONGEST_READ`].
     pub body: Option<String>,
 }
 
-/// The most orders that are read together.
+/// The largest number of orders that are read together.
 pub const MOST_READ: usize = 64;
-/// The longest body of an order that is read with others, in bytes.
+/// The longest body of an order that is read together with others, in bytes.
 pub const LONGEST_READ: usize = 32_768;
-// All else of an order has less than 4 KiB.
+// All other columns of an order have less than 4 KiB together.
 const _: () = assert!(MOST_READ * (LONGEST_READ + 4_096) <= LONGEST_ANSWER);
 
 static READ: Rows = Rows::new(concat!(
@@ -199,8 +199,8 @@ static READ_OF_CUSTOMER: Rows = Rows::new(concat!(
     ", CASE WHEN octet_length(body) <= 32768 THEN body END FROM web_order WHERE id {$1 text} AND customer_code {$2 text}"
 ));
 
-/// The orders with these ids, at most [`MOST_READ`], each of this customer only if one is given. Nothing is read of another customer's
-/// order: how long that takes would reveal it.
+/// The orders with these ids, at most [`MOST_READ`]; each id may name a customer, to whom the order must belong.
+/// Nothing is read of another customer's order, because the time for reading would reveal its length.
 pub async fn read<'a>(
     connection: &mut Connection,
     orders: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
@@ -216,14 +216,15 @@ pub async fn read<'a>(
     let statements = of_customers.into_values().map(|orders| READ_OF_CUSTOMER.statement(orders));
     let rows = connection.all(statements.chain([READ.statement(of_all)]).flatten()).await?;
     let read = |row: super::sql::Row| {
-        // Again: the owner of a database decides what its functions do.
+        // Checked again here, because the owner of a database decides what its functions do.
         let body = row.get::<Option<String>>(12)?.filter(|body| body.len() <= LONGEST_READ);
         Ok(ReadOrder { head: head(&row)?, body })
     };
     rows.into_iter().flatten().map(read).collect()
 }
 
-/// Makes others that lock this order wait until the transaction ends. Locks it only if it is of this customer, if one is given.
+/// Locks the order until the transaction ends: other transactions that lock it wait. If a customer is given, only an
+/// order of the customer is locked.
 pub async fn lock(
     transaction: &mut Transaction,
     id: &str,
@@ -234,28 +235,28 @@ pub async fn lock(
     transaction.lock(sql, params![id, customer_code]).await
 }
 
-/// What a search asks for; times are inclusive at the start and exclusive at the end.
+/// The conditions of a search. Times are inclusive at the start and exclusive at the end.
 #[derive(Clone, Default)]
 pub struct OrderFilter {
-    /// Of this customer only.
+    /// Only orders of this customer.
     pub customer_code: Option<String>,
-    /// Of this type only.
+    /// Only orders of this type.
     pub order_type: Option<OrderType>,
-    /// In this status only.
+    /// Only orders in this status.
     pub status: Option<OrderStatus>,
-    /// Created at or after.
+    /// Created at this time or later, in milliseconds since 1970.
     pub from_ms: Option<i64>,
-    /// Created before.
+    /// Created before this time, in milliseconds since 1970.
     pub to_ms: Option<i64>,
-    /// With this key of the caller's own, exactly.
+    /// Only orders with exactly this external reference.
     pub external_reference: Option<String>,
-    /// Part of the search text, as people type it.
+    /// A part of the search text, as people type it.
     pub text: Option<String>,
-    /// After this order, in the order of the search.
+    /// Only orders after this place in the order of the search.
     pub after: Option<Place>,
 }
 
-/// The newest orders that match, at most `page_size`, newest first; stable while others are saved.
+/// The newest matching orders, at most `page_size`, newest first. New orders do not change the pages.
 pub async fn search(
     connection: &mut Connection,
     clock: &Clock,
@@ -283,7 +284,7 @@ pub async fn search(
         search.and_some("status = $1", status.map(OrderStatus::as_str));
         search.and_some("external_reference = $1", external_reference.as_ref());
         if let Some(text) = text {
-            // The second finds what is not folded yet.
+            // The second pattern finds texts that are not folded yet.
             let either = "(search_text LIKE $1 ESCAPE '\\' OR search_text LIKE $2 ESCAPE '\\')";
             search
                 .and(either, [folded(text), text.to_lowercase()].map(|text| containing(text.trim()).into()));
@@ -304,7 +305,8 @@ pub async fn search(
     walk.page(connection, clock, rows, matching, head, place_of).await
 }
 
-/// All orders of a status, a type and a customer, whenever they were created: for each status and type that may be meant.
+/// For the conditions on status, type and customer: searches for all such orders, whenever they were created. There
+/// is one search for each status and type that may be meant.
 fn of_words(filter: &OrderFilter) -> Vec<Search> {
     let statuses = OrderStatus::ALL.iter().filter(|one| filter.status.is_none_or(|status| status == **one));
     let types = OrderType::ALL.iter().filter(|one| filter.order_type.is_none_or(|of| of == **one));

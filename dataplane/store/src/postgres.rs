@@ -1,9 +1,9 @@
-//! PostgreSQL: the tenants' databases within one budget of connections.
+//! PostgreSQL: the tenants' databases, which share one budget of connections.
 //!
-//! Statements are prepared once per connection. A connection whose transaction did not end is closed instead of going
-//! back. Every wait has a bound, so that a dead server costs its own tenant a 503 and other tenants nothing: waiting for a
-//! connection, opening it, statements (the server's own limit), and a server that does not respond at all. A tenant whose
-//! database did not respond last time uses one connection at a time until it responds.
+//! Statements are prepared once per connection. A connection whose transaction did not end is closed instead of given
+//! back. Every wait has a limit, so that a dead server costs its own tenant a 503 and other tenants nothing: waiting
+//! for a connection, opening it, statements (the server's own limit), and a server that does not respond. If a
+//! tenant's database did not respond last time, its requests use one connection at a time until it responds.
 
 mod budget;
 mod connection;
@@ -28,10 +28,10 @@ use crate::error::StoreError;
 use crate::sql::params;
 use pool::{Limit, Pool};
 
-/// How long a migration waits for another process that migrates the same database.
+/// How long a migration waits while another process migrates the same database.
 const MIGRATION_LOCK: Duration = Duration::from_secs(5);
 
-/// How long the build of an index waits for the transactions that began before it. No write waits meanwhile.
+/// How long the build of an index waits for transactions that began before it. Writes do not wait meanwhile.
 const INDEX_LOCK_WAIT: Duration = Duration::from_secs(60);
 
 /// One tenant's database.
@@ -41,7 +41,7 @@ pub struct Postgres {
     watched: Option<Watched>,
 }
 
-/// The watcher of a database's server, and the database's name there.
+/// The watcher of a database's server, and the database's name on the server.
 #[derive(Clone)]
 struct Watched {
     watcher: Arc<Watcher>,
@@ -49,24 +49,24 @@ struct Watched {
 }
 
 impl Postgres {
-    /// The database at `url`, with at most `connections` connections; none is open yet.
+    /// The database at `url`, with at most `connections` connections. It opens none yet.
     ///
-    /// Errors: the URL can't be used. The message never carries it.
+    /// Errors: the URL can't be used. The message never contains the URL.
     pub fn new(url: &str, connections: usize) -> Result<Self, InvalidUrl> {
         Self::within(url, &Budget::new(Limits { total: connections, per_tenant: connections }))
     }
 
-    /// The database at `url`, with a share of the process's connections; none is open yet.
+    /// The database at `url`, with a share of the process's connections. It opens none yet.
     ///
-    /// Errors: the URL can't be used. The message never carries it.
+    /// Errors: the URL can't be used. The message never contains the URL.
     pub fn within(url: &str, budget: &Budget) -> Result<Self, InvalidUrl> {
         Ok(Self { pool: Arc::new(Pool::new(url, budget, None)?), watched: None })
     }
 
-    /// The external database at `url`, which a tenant's owner writes, with a share of the process's connections; none is open
-    /// yet.
+    /// The external database at `url`, which a tenant's owner writes, with a share of the process's connections. It
+    /// opens none yet.
     ///
-    /// Errors: the URL can't be used. The message never carries it.
+    /// Errors: the URL can't be used. The message never contains the URL.
     pub fn external(
         url: &str,
         budget: &Budget,
@@ -76,20 +76,20 @@ impl Postgres {
         Ok(Self { pool: Arc::new(pool), watched: None })
     }
 
-    /// The same database, whose server has this watcher.
+    /// The same database with the watcher of its server.
     #[must_use]
     pub fn watched_by(self, watcher: Arc<Watcher>) -> Self {
         let name = self.pool.database_name().map(Arc::from);
         Self { watched: name.map(|name| Watched { watcher, name }), ..self }
     }
 
-    /// What its server had counted for it at the last look of the watcher. `None`: unknown, so it has to be read.
+    /// The server's counters for the database, from the watcher's last query. `None`: unknown, so the database has to be read.
     pub fn counters(&self) -> Option<Counters> {
         let Watched { watcher, name } = self.watched.as_ref()?;
         watcher.counters(name)
     }
 
-    /// Closes the connections that were idle for so long; the next call opens them again.
+    /// Closes the connections that were idle for `unused_for`. The next call opens connections again.
     pub fn close_idle(&self, unused_for: Duration) {
         self.pool.close_idle(unused_for);
     }
@@ -99,23 +99,23 @@ impl Postgres {
         self.pool.is_open()
     }
 
-    /// A connection on loan; a request waits for it within bounds.
+    /// A borrowed connection. A request waits for it within limits.
     pub(super) async fn connection(&self) -> Result<PostgresConnection, StoreError> {
         Ok(PostgresConnection::new(Arc::clone(&self.pool), self.pool.acquire().await?))
     }
 
-    /// A connection for statements that may take long: their duration says nothing about the database. The limits of each
-    /// statement stay.
+    /// A borrowed connection for statements that may take long, so that their duration says nothing about the
+    /// database. Each statement still has its limit.
     pub(super) async fn patient_connection(&self) -> Result<PostgresConnection, StoreError> {
         let mut connection = self.connection().await?;
         connection.limit = Limit::Patient;
-        // Other requests may try the database meanwhile.
+        // Other requests may now try whether the database responds.
         connection.retry = None;
         Ok(connection)
     }
 
-    /// A connection for statements that may take minutes, each a transaction of its own. It counts among the migrations, and
-    /// is closed in the end, with its settings and locks.
+    /// A connection for statements that may take minutes, each a transaction of its own. It counts as a migration. In
+    /// the end it is closed, with its settings and locks.
     pub(super) async fn unlimited_connection(&self) -> Result<PostgresConnection, StoreError> {
         let migration = self.pool.migration_place().await;
         let mut connection = self.patient_connection().await?;
@@ -127,20 +127,20 @@ impl Postgres {
         Ok(connection)
     }
 
-    /// Begins a transaction. Returns also when, by the server's clock.
+    /// Begins a transaction. Returns the connection, and the time of the begin by the server's clock.
     pub(super) async fn begin(&self) -> Result<(PostgresConnection, Timestamp), StoreError> {
         let mut connection = self.connection().await?;
         let (now, _) = connection.begin_around(Vec::new(), Vec::new()).await?;
         Ok((connection, now))
     }
 
-    /// Like [`begin`](Self::begin), after waiting (within bounds) for another process that migrates the same database. Only
-    /// some tenants migrate at once: a migration may take minutes.
+    /// Like [`begin`](Self::begin), but first waits (within limits) while another process migrates the same database.
+    /// Only some tenants can migrate at a time, because a migration may take minutes.
     pub(super) async fn begin_migration(&self) -> Result<(PostgresConnection, Timestamp), StoreError> {
         let migration = self.pool.migration_place().await;
         let (mut connection, now) = self.begin().await?;
         connection.migration = migration;
-        // A large database takes its time, once.
+        // The migration has no time limit, because a large database needs its time, once.
         let lock_timeout = MIGRATION_LOCK.as_millis();
         let limits = format!("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = {lock_timeout}");
         connection.batch(&limits).await?;

@@ -1,4 +1,4 @@
-//! Process work orders: how the service of each servee stands, and the attempts to serve.
+//! Process work orders: the state of each servee's service, and the attempts to serve.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ pub struct Process {
     pub case_number: Option<String>,
     pub caption: Option<String>,
     pub servee: Option<String>,
-    /// The servee's place in the order, from 0; `None` without a web order.
+    /// The servee's index in the order, from 0; `None`: there is no web order.
     pub servee_index: Option<i64>,
     pub servee_address: Option<String>,
     pub status: String,
@@ -59,28 +59,29 @@ pub struct ProcessAttempt {
     pub recorded_at_ms: i64,
 }
 
-/// What a search asks for; times are inclusive at the start and exclusive at the end.
+/// The conditions of a search. Times are inclusive at the start and exclusive at the end.
 #[derive(Clone, Default)]
 pub struct ProcessFilter {
-    /// Of this customer only.
+    /// Only work orders of this customer.
     pub customer_code: Option<String>,
-    /// This work order only.
+    /// Only this work order.
     pub work_order: Option<String>,
-    /// Of this case only.
+    /// Only work orders of this case.
     pub case_number: Option<String>,
-    /// Part of the servee's name, in any case.
+    /// A part of the servee's name, in any case.
     pub servee: Option<String>,
-    /// In this status only.
+    /// Only work orders in this status.
     pub status: Option<ServiceStatus>,
-    /// Made at or after.
+    /// Created at this time or later, in milliseconds since 1970.
     pub from_ms: Option<i64>,
-    /// Made before.
+    /// Created before this time, in milliseconds since 1970.
     pub to_ms: Option<i64>,
-    /// After this work order, in the order of the search: `created_at_ms` and number of the last one seen.
+    /// Only work orders after this position in the order of the search: `created_at_ms` and number of the last work
+    /// order on the previous page.
     pub after: Option<(i64, String)>,
 }
 
-/// The newest `limit` process work orders that match, newest first; stable while others are made.
+/// The newest `limit` matching process work orders, newest first. New ones do not change the pages.
 pub async fn search(
     connection: &mut Connection,
     filter: &ProcessFilter,
@@ -104,7 +105,7 @@ pub async fn search(
     search.and_some("w.number = $1", work_order.as_ref());
     search.and_some("w.case_number = $1", case_number.as_ref());
     if let Some(servee) = servee {
-        // Other programs need not keep servee_key; a PostgreSQL of the C locale has an ASCII lower().
+        // Other programs need not fill servee_key, and in PostgreSQL's C locale lower() changes only ASCII.
         let name = "(w.servee_key LIKE $1 ESCAPE '\\' OR lower(w.servee) LIKE $2 ESCAPE '\\')";
         search.and(name, [folded(servee), servee.to_lowercase()].map(|text| containing(text.trim()).into()));
     }
@@ -142,7 +143,7 @@ fn process(row: &Row) -> Result<Process, StoreError> {
     })
 }
 
-/// The attempts of each of these work orders, in their sequence.
+/// The attempts of each of these work orders, in order of their sequence.
 pub async fn attempts(
     connection: &mut Connection,
     work_orders: &[&str],

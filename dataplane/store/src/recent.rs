@@ -1,5 +1,5 @@
-//! What the last hours were like: counts up to a bound and samples, so that the overview of a busy tenant costs no more than
-//! that of a quiet one. Test events do not count.
+//! Figures of the last hours: counts up to a limit, and samples. So the overview of a busy tenant costs no more than
+//! the overview of a quiet one. Test events do not count.
 
 use docket_domain::delivery::{FailureClass, Status};
 use docket_domain::failure::Cause;
@@ -9,25 +9,27 @@ use crate::error::StoreError;
 use crate::marks::OPEN;
 use crate::sql::{Param, SLOTS, filled, params, slots};
 
-/// The most that is counted.
+/// The highest exact count.
 pub const MAX_COUNT: i64 = 10_000;
-/// The most deliveries of one hour in a [`sample`].
+/// The largest number of deliveries of one hour in a [`sample`].
 pub const SAMPLE: i64 = 200;
-/// The most dead letters of one webhook that [`failures`] looks at.
+/// The largest number of dead letters of one webhook that [`failures`] reads.
 pub const MAX_DEAD: i64 = 500;
-/// The most deliveries to all webhooks that are tried again and that [`failures`] looks at.
+/// The largest number of failed deliveries, to all webhooks together, that [`failures`] reads.
 pub const MAX_RETRIED: i64 = 5_000;
 
 const NO_TEST: &str = "NOT EXISTS (SELECT 1 FROM test_event t WHERE t.id = d.event_id)";
 
-/// How many deliveries to these webhooks, by key, ended so at `from_ms` or later, of dead letters those that count; more than [`MAX_COUNT`] count as one more.
+/// The number of deliveries to these webhooks (given by key) that ended in this status at `from_ms` or later. Of dead
+/// letters, only open ones count. More than [`MAX_COUNT`] count as one more.
 pub async fn count(
     connection: &mut Connection,
     webhooks: &[String],
     status: Status,
     from_ms: i64,
 ) -> Result<i64, StoreError> {
-    // The status is in the text: a plan that fits any would look at each delivery of the time for the few dead letters.
+    // The status is a part of the text: a plan for any status would read all deliveries of the period to find a few
+    // dead letters.
     let ended = match status {
         Status::DeadLetter => OPEN.to_owned(),
         other => format!("d.status = '{other}'"),
@@ -50,19 +52,19 @@ pub async fn count(
 /// A delivery that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
-    /// The place of its hour among those that were asked for.
+    /// The index of its hour in the given hours.
     pub hour: usize,
     /// Succeeded or DeadLetter.
     pub status: Status,
-    /// How many attempts were made.
+    /// The number of attempts.
     pub attempts: i64,
-    /// How long the attempt that succeeded took, in microseconds.
+    /// How long the successful attempt took, in microseconds.
     pub total_us: Option<i64>,
 }
 
-/// The deliveries that ended last in each of these spans of time, at most [`SAMPLE`] of each: to these webhooks, by key, if they
-/// are given. Times are in milliseconds since
-/// 1970, inclusive at the start and exclusive at the end.
+/// The last deliveries that ended in each of these periods, at most [`SAMPLE`] per period. If `webhooks` (keys) are
+/// given, only deliveries to these. Times are in milliseconds since 1970, inclusive at the start and exclusive at the
+/// end.
 pub async fn sample(
     connection: &mut Connection,
     webhooks: Option<&[String]>,
@@ -71,7 +73,7 @@ pub async fn sample(
     let first = 2 * hours.len() + 1;
     let own = match webhooks {
         None => String::new(),
-        // The empty text is no key: without webhooks there is no delivery.
+        // The empty text is no key, so an empty list of webhooks finds no delivery.
         Some(uids) => {
             let places: Vec<String> =
                 (first..first + uids.len()).map(|place| format!(", ${place}")).collect();
@@ -102,23 +104,23 @@ pub async fn sample(
 pub struct Failures {
     /// The webhook's key.
     pub webhook: String,
-    /// Failed (they are tried again) or DeadLetter.
+    /// Failed (they will be retried) or DeadLetter.
     pub status: Status,
-    /// How their last attempt failed.
+    /// The class of their last attempt's failure.
     pub class: FailureClass,
-    /// How many, of those that were looked at.
+    /// The number of these deliveries among the deliveries that were read.
     pub count: i64,
-    /// The HTTP status, if it is that of all.
+    /// The HTTP status, if all these deliveries have the same status.
     pub http_status: Option<i64>,
-    /// The cause, if it is that of all.
+    /// The cause, if all these deliveries have the same cause.
     pub cause: Option<Cause>,
 }
 
-/// How deliveries to these webhooks, by key, became dead letters that count last, and fail now: dead letters first, of each the most
-/// frequent first. It looks at the
-/// last 500 dead letters of each, and at 5,000 deliveries that are tried again.
+/// How the deliveries to these webhooks (given by key) failed: open dead letters first, then deliveries that will be
+/// retried; in each group, the most frequent failure first. It reads the last 500 dead letters of each webhook, and
+/// 5,000 deliveries that will be retried.
 pub async fn failures(connection: &mut Connection, webhooks: &[String]) -> Result<Vec<Failures>, StoreError> {
-    // Other classes have no causes.
+    // Failures of other classes have no causes.
     let shown = "d.webhook, d.failure_class, d.http_status, CASE WHEN d.failure_class IN ('TlsUntrusted', 'TlsOther', \
                  'NotHttp', 'Redirect') THEN (SELECT a.failure_cause FROM attempt_history a WHERE a.delivery_id = d.id \
                  AND a.failure_class = d.failure_class ORDER BY a.attempt_no DESC LIMIT 1) END AS cause";

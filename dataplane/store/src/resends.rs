@@ -1,4 +1,4 @@
-//! Bulk resends: which dead letters one means, the request, its progress, and how it is stopped.
+//! Bulk resends: the choice of dead letters, the request, its progress, and how it is stopped.
 
 use docket_crds::{EventCode, webhook_key};
 use docket_domain::delivery::Status;
@@ -11,61 +11,62 @@ use crate::events::IS_TEST;
 use crate::marks::{self, OPEN, SET_ASIDE};
 use crate::sql::{Param, SLOTS, Search, filled, params, slots};
 
-/// Which dead letters to resend or to set aside; times are inclusive at the start and exclusive at the end.
+/// The choice of dead letters to resend or to set aside. Times are inclusive at the start and exclusive at the end.
 #[derive(Debug, Clone)]
 pub struct DeadFilter {
     /// The webhook's key.
     pub webhook: String,
-    /// The webhook's customer; `None`: not known right now.
+    /// The webhook's customer; `None`: unknown at this moment.
     pub customer_code: Option<String>,
-    /// Of these events only; `None`: of any.
+    /// Only dead letters of these event codes; `None`: dead letters of any event code.
     pub event_codes: Option<Vec<EventCode>>,
-    /// Created at or after.
+    /// Created at this time or later, in milliseconds since 1970.
     pub from_ms: Option<i64>,
-    /// Created before.
+    /// Created before this time, in milliseconds since 1970.
     pub to_ms: Option<i64>,
-    /// Ended before.
+    /// Ended before this time, in milliseconds since 1970.
     pub ended_before_ms: Option<i64>,
-    /// The oldest so many.
+    /// At most this many dead letters, the oldest first.
     pub limit: i64,
-    /// Those that are set aside, instead of those that count.
+    /// Whether to choose dead letters that are set aside, instead of open ones.
     pub set_aside: bool,
-    /// Only those that can be sent again: no header can carry the id of an event that another program has spoiled.
+    /// Whether to choose only dead letters that can be resent. The event's id must fit into a header, and another
+    /// program may have changed it.
     pub sendable: bool,
 }
 
 /// A dead letter to resend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dead {
-    /// The delivery.
+    /// The id of the delivery.
     pub id: String,
-    /// Its event.
+    /// The id of its event.
     pub event_id: String,
-    /// Milliseconds since 1970.
+    /// When the delivery was created, in milliseconds since 1970.
     pub created_at_ms: i64,
 }
 
-/// How many there are, and when the first and the last of them were created.
+/// The number of chosen dead letters, and when the first and the last of them were created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// How many.
+    /// The number of dead letters.
     pub count: i64,
-    /// Milliseconds since 1970; `None`: there are none.
+    /// When the oldest was created, in milliseconds since 1970; `None`: there are none.
     pub oldest_ms: Option<i64>,
-    /// Milliseconds since 1970; `None`: there are none.
+    /// When the newest was created, in milliseconds since 1970; `None`: there are none.
     pub newest_ms: Option<i64>,
 }
 
 impl Extent {
-    /// Of these.
+    /// The extent of these dead letters.
     pub fn of(dead: &[Dead]) -> Self {
         let times = || dead.iter().map(|dead| dead.created_at_ms);
         Self { count: dead.len() as i64, oldest_ms: times().min(), newest_ms: times().max() }
     }
 }
 
-/// The dead letters of a webhook, oldest first, without those of test events. Of each event only the latest delivery to this webhook counts: one that
-/// was resent since is not sent a third time.
+/// The chosen dead letters of a webhook, oldest first, without dead letters of test events. Of each event, only the
+/// latest delivery to the webhook counts. So a dead letter that was already resent is not sent a third time.
 pub async fn dead_letters(connection: &mut Connection, filter: &DeadFilter) -> Result<Vec<Dead>, StoreError> {
     let webhooks = names(connection, &filter.webhook).await?;
     let (sql, params) = dead("SELECT d.id, d.event_id, d.created_at_ms", filter, &webhooks);
@@ -75,7 +76,7 @@ pub async fn dead_letters(connection: &mut Connection, filter: &DeadFilter) -> R
         .collect()
 }
 
-/// What the history may have for the webhook with this key: the key, and uids in rows of before keys.
+/// The values in the history's column `webhook` for the webhook with this key: the key, and uids in older rows.
 pub(crate) async fn names(connection: &mut Connection, key: &str) -> Result<Vec<String>, StoreError> {
     let mut names = vec![key.to_owned()];
     if let Some(full_name) = webhook_key::full_name(key) {
@@ -85,7 +86,8 @@ pub(crate) async fn names(connection: &mut Connection, key: &str) -> Result<Vec<
     Ok(names)
 }
 
-/// The statement that selects from the history `d` what a filter means; `webhooks` are the [`names`] of its webhook.
+/// The statement that selects the chosen dead letters from the history `d`. `webhooks` are the [`names`] of the
+/// filter's webhook.
 pub(crate) fn dead(select: &str, filter: &DeadFilter, webhooks: &[String]) -> (String, Vec<Param>) {
     let DeadFilter { customer_code, event_codes, from_ms, to_ms, limit, set_aside, sendable, .. } = filter;
     let mut search =
@@ -96,7 +98,8 @@ pub(crate) fn dead(select: &str, filter: &DeadFilter, webhooks: &[String]) -> (S
     search.and(&format!("NOT {IS_TEST}"), []);
     search.and_some("e.customer_code = $1", customer_code.as_ref());
     if let Some(codes) = event_codes {
-        // Our own words, so no escaping. The empty text matches no event: a webhook without events gets none.
+        // The codes are Docket's own words, so they need no escaping. The empty text matches no event, so an empty
+        // list finds none.
         let codes: Vec<String> = codes.iter().map(|code| format!(", '{code}'")).collect();
         search.and(&format!("e.code IN (''{})", codes.concat()), []);
     }
@@ -104,15 +107,17 @@ pub(crate) fn dead(select: &str, filter: &DeadFilter, webhooks: &[String]) -> (S
     search.and_some("d.created_at_ms < $1", *to_ms);
     search.and_some("d.finished_at_ms < $1", filter.ended_before_ms);
     if *sendable {
-        // The rule of `Row::event_id`. PostgreSQL expects that few rows pass a comparison of a function, but half of them a CASE.
+        // The condition is the rule of `Row::event_id`. PostgreSQL estimates that few rows pass a comparison with a
+        // function's result, but that half of them pass a CASE.
         let condition = format!(
             "CASE WHEN length(e.id) BETWEEN 1 AND {LONGEST_EVENT_ID} AND ltrim(e.id, $1) = '' THEN TRUE ELSE FALSE END"
         );
         search.and(&condition, [('!'..='~').collect::<String>().into()]);
     }
-    // Programs of before, and others that write the queue, resend without a mark.
-    // Only the index by event may be used: without statistics, as after an outage that filled the table, PostgreSQL chose
-    // one by webhook and compared each dead letter with all others. What is in the queue is always later.
+    // The marks are not enough, because older programs, and other programs that write the queue, resend without a
+    // mark. The condition is written so that PostgreSQL can use only the index by event. Without statistics, as after
+    // an outage that filled the table, it chose an index by webhook and compared each dead letter with all others. A
+    // delivery in the queue is always later than one in the history.
     let latest = "NOT EXISTS (SELECT 1 FROM delivery_history n WHERE n.event_id = d.event_id \
                   AND n.webhook_name = d.webhook_name AND (n.created_at_ms, n.id) > (d.created_at_ms, d.id)) \
                   AND NOT EXISTS (SELECT 1 FROM delivery_queue q WHERE q.event_id = d.event_id \
@@ -121,8 +126,8 @@ pub(crate) fn dead(select: &str, filter: &DeadFilter, webhooks: &[String]) -> (S
     search.end("ORDER BY d.created_at_ms, d.id LIMIT $1", [(*limit).into()])
 }
 
-/// How many dead letters [`dead_letters()`] would return, and how many it would without the filter's limit: at most `most` or
-/// the limit are counted.
+/// The number of dead letters that [`dead_letters()`] would return, and the number without the filter's limit. It
+/// counts at most `most` or the limit, whichever is higher.
 pub async fn extent(
     connection: &mut Connection,
     filter: &DeadFilter,
@@ -132,7 +137,7 @@ pub async fn extent(
     let counted = DeadFilter { limit: limit.max(most), ..filter.clone() };
     let webhooks = names(connection, &filter.webhook).await?;
     let (sql, params) = dead("SELECT d.created_at_ms AS at_ms", &counted, &webhooks);
-    // A number of ours, so no escaping.
+    // The number is Docket's own, so it needs no escaping.
     let sql = format!(
         "SELECT count(CASE WHEN place <= {limit} THEN 1 END), min(at_ms), max(CASE WHEN place <= {limit} THEN at_ms END), \
          count(*) FROM (SELECT at_ms, row_number() OVER (ORDER BY at_ms) AS place FROM ({sql}) AS found) AS chosen"
@@ -142,8 +147,8 @@ pub async fn extent(
     Ok((Extent { count: row.get(0)?, oldest_ms: row.get(1)?, newest_ms: row.get(2)? }, row.get(3)?))
 }
 
-/// The `namespace/name` and the customer of a webhook that has dead letters, by name, key or, of before keys, uid; the last one that
-/// had this name.
+/// The `namespace/name` and the customer of a webhook that has dead letters. `name` is its name, its key or, in older
+/// rows, its uid. If several webhooks had this name, the last webhook counts.
 pub async fn webhook_of_dead(
     connection: &mut Connection,
     name: &str,
@@ -164,7 +169,7 @@ pub struct Resend {
     pub from_ms: Option<i64>,
     pub to_ms: Option<i64>,
     pub per_second: i64,
-    /// The deliveries that it queued.
+    /// The number of deliveries that it queued.
     pub count: i64,
     pub requested_by: String,
     pub created_at_ms: i64,
@@ -173,7 +178,7 @@ pub struct Resend {
     pub taken_back: i64,
 }
 
-/// Stores a request, in the transaction of its deliveries.
+/// Stores a bulk resend, in the transaction that queues its deliveries.
 pub async fn insert(transaction: &mut Transaction, resend: &Resend) -> Result<(), StoreError> {
     let sql = "INSERT INTO resend (id, webhook, webhook_name, from_ms, to_ms, per_second, count, requested_by, \
                created_at_ms) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
@@ -193,7 +198,8 @@ pub async fn insert(transaction: &mut Transaction, resend: &Resend) -> Result<()
     transaction.execute(sql, params).await.map(|_| ())
 }
 
-/// Requests, newest first, to these webhooks, by key, if they are given; `after` is the `created_at_ms` and the id of the last one seen.
+/// Bulk resends, newest first; if `webhooks` (keys) are given, only to these. `after` is the `created_at_ms` and the
+/// id of the last bulk resend on the previous page.
 pub async fn search(
     connection: &mut Connection,
     webhooks: Option<&[String]>,
@@ -207,7 +213,7 @@ pub async fn search(
     );
     search.and_some("id = $1", id);
     if let Some(webhooks) = webhooks {
-        // The empty text is no key: without webhooks there is no resend.
+        // The empty text is no key, so an empty list of webhooks finds no bulk resend.
         let places: Vec<String> = (1..=webhooks.len()).map(|place| format!(", ${place}")).collect();
         search.and(&format!("webhook IN (''{})", places.concat()), webhooks.iter().map(Param::from));
     }
@@ -236,7 +242,7 @@ pub async fn search(
         .collect()
 }
 
-/// How many deliveries of each of these resends are in each status.
+/// The number of deliveries of each of these bulk resends in each status.
 pub async fn statuses(
     connection: &mut Connection,
     ids: &[String],
@@ -254,8 +260,9 @@ pub async fn statuses(
     Ok(statuses)
 }
 
-/// Deletes the deliveries of a bulk resend that no worker has attempted, and records who stopped it. Returns how many it
-/// deleted; `None`: there is no such resend. Stopping it again deletes only what a worker has given back since.
+/// Deletes the deliveries of a bulk resend that no worker has attempted, and records who stopped it. Returns how many
+/// it deleted; `None`: the bulk resend does not exist. Stopping it again deletes only deliveries that workers have
+/// given back since.
 pub async fn stop(
     transaction: &mut Transaction,
     id: &str,

@@ -1,4 +1,4 @@
-//! Deletes what is old enough: finished deliveries with their attempts, and what only they needed.
+//! Deletes old rows: finished deliveries with their attempts, and rows that only they needed.
 
 use crate::connection::Transaction;
 use crate::deliveries::{self, HandOffs};
@@ -6,9 +6,9 @@ use crate::error::StoreError;
 use crate::events;
 use crate::sql::{Param, Rows, params};
 
-/// Deletes the oldest deliveries that were finished before `before_ms`, at most `limit`, with their attempts, and their
-/// events as far as no other delivery needs them. Returns how many deliveries it deleted; it
-/// keeps unfinished ones.
+/// Deletes the oldest deliveries that were finished before `before_ms`, at most `limit`, with their attempts, and
+/// with their events if no other delivery needs these. Keeps unfinished deliveries. Returns how many deliveries it
+/// deleted.
 pub async fn delete_finished(
     transaction: &mut Transaction,
     before_ms: i64,
@@ -23,7 +23,7 @@ pub async fn delete_finished(
     let rows = transaction.query(sql, params![before_ms, limit]).await?;
     let ids = rows.iter().map(|row| row.get(0)).collect::<Result<Vec<String>, _>>()?;
     let event_ids = rows.iter().map(|row| row.get(1)).collect::<Result<Vec<String>, _>>()?;
-    // First the events, then their deliveries, as a resend locks them: neither waits for the other.
+    // Locks the events before their deliveries, in the same order as a resend, so that neither waits for the other.
     events::lock_many(transaction, &event_ids).await?;
     let attempts = ATTEMPTS.statement(ids.iter().map(|id| [Param::from(id)]));
     let deliveries = DELIVERIES.statement(ids.iter().map(|id| [Param::from(id)]));
@@ -35,8 +35,9 @@ pub async fn delete_finished(
 static ATTEMPTS: Rows = Rows::new("DELETE FROM attempt_history WHERE delivery_id {$1 text}");
 static DELIVERIES: Rows = Rows::new("DELETE FROM delivery_history WHERE id {$1 text} RETURNING id");
 
-/// When the oldest of what [`delete_finished`], [`delete_resends`] and [`audit::delete_before`](crate::audit::delete_before) may
-/// delete one day was finished, requested or recorded, each in milliseconds since 1970; `None`: there is nothing.
+/// When the oldest row was finished, requested or recorded that [`delete_finished`], [`delete_resends`] and
+/// [`audit::delete_before`](crate::audit::delete_before) may delete one day. Each is in milliseconds since 1970;
+/// `None`: there is no such row.
 pub async fn oldest(transaction: &mut Transaction) -> Result<[Option<i64>; 3], StoreError> {
     let sql = "SELECT (SELECT min(finished_at_ms) FROM delivery_history WHERE finished_at_ms IS NOT NULL), \
                (SELECT min(created_at_ms) FROM resend), (SELECT min(at_ms) FROM audit)";
@@ -45,7 +46,7 @@ pub async fn oldest(transaction: &mut Transaction) -> Result<[Option<i64>; 3], S
     Ok([row.get(0)?, row.get(1)?, row.get(2)?])
 }
 
-/// Deletes bulk resends that were requested before `before_ms` and have no delivery left.
+/// Deletes bulk resends that were requested before `before_ms` and have no deliveries left.
 pub async fn delete_resends(transaction: &mut Transaction, before_ms: i64) -> Result<u64, StoreError> {
     let sql = "DELETE FROM resend WHERE created_at_ms < $1 \
                AND NOT EXISTS (SELECT 1 FROM delivery d WHERE d.resend_id = resend.id)";

@@ -1,4 +1,4 @@
-//! Rows that other programs write. Only the samples of the embedded mode write them here.
+//! Writes rows that usually other programs write. Only the samples of the embedded mode use it.
 
 use docket_domain::invoice::InvoiceFamily;
 
@@ -10,19 +10,19 @@ use crate::sql::params;
 /// An attempt to serve.
 #[derive(Clone)]
 pub struct Attempt<'a> {
-    /// The process work order.
+    /// The number of the process work order.
     pub work_order: &'a str,
-    /// From 1.
+    /// The number of the attempt, from 1.
     pub sequence: i64,
-    /// Milliseconds since 1970.
+    /// When the attempt was made, in milliseconds since 1970.
     pub at_ms: i64,
-    /// One of the table's words.
+    /// The outcome: one of the words of the column.
     pub outcome: &'a str,
-    /// What the server says.
+    /// The server's comments.
     pub comments: &'a str,
 }
 
-/// Adds an attempt to serve, which failed.
+/// Adds a failed attempt to serve.
 pub async fn process_attempt(transaction: &mut Transaction, attempt: Attempt<'_>) -> Result<(), StoreError> {
     let Attempt { work_order, sequence, at_ms, outcome, comments } = attempt;
     let sql = "INSERT INTO process_attempt (work_order, sequence, attempted_at_ms, time_zone, address, outcome, \
@@ -34,7 +34,7 @@ pub async fn process_attempt(transaction: &mut Transaction, attempt: Attempt<'_>
     transaction.execute(sql, params![work_order]).await.map(|_| ())
 }
 
-/// Adds an invoice that was announced when it was made.
+/// Adds an invoice that is already marked as detected.
 pub async fn invoice(
     transaction: &mut Transaction,
     family: InvoiceFamily,

@@ -1,4 +1,4 @@
-//! New orders of several requests, in one transaction of two round trips.
+//! Saves the new orders of several requests in one transaction of two round trips.
 
 use docket_program::clock::Clock;
 
@@ -12,35 +12,35 @@ use crate::idempotency::{self, ToKeep};
 use crate::orders::{self, StoredOrder};
 use crate::sql::Statement;
 
-/// Begins the transaction and takes the numbers of `count` web orders. Returns the first of them.
+/// Begins the transaction and takes the numbers of `count` web orders. Returns the first number.
 pub async fn begin(writer: Writer, clock: &Clock, count: usize) -> Result<(Transaction, i64), StoreError> {
     begin_with_numbers(writer, clock, "web_order", count).await
 }
 
-/// What a request saves.
+/// The rows that one request saves.
 #[derive(Clone)]
 pub struct Save {
     /// The order.
     pub order: StoredOrder,
-    /// Its event; `None`: no webhook takes it.
+    /// The order's event; `None`: no webhook takes it.
     pub event: Option<Event>,
-    /// Those of the event's deliveries that are queued.
+    /// The event's deliveries that are queued.
     pub deliveries: Vec<NewDelivery>,
-    /// Its other deliveries.
+    /// The event's deliveries whose first attempt this process makes.
     pub hand_offs: Vec<NewHandOff>,
-    /// The answer to keep under the request's Idempotency-Key.
+    /// The response to keep under the request's Idempotency-Key.
     pub to_keep: Option<ToKeep>,
 }
 
 impl Save {
-    /// Its hand-offs, each with its event.
+    /// The hand-offs, each with its event.
     pub fn handed_off(&self) -> impl Iterator<Item = (&Event, &NewHandOff)> {
         self.event.iter().flat_map(|event| self.hand_offs.iter().map(move |hand_off| (event, hand_off)))
     }
 }
 
-/// Stores them and commits. After [`StoreError::Unavailable`] they may be stored or not; after any other error nothing
-/// is, and it may be any one of them that failed.
+/// Stores the saves and commits. After [`StoreError::Unavailable`], they may be stored or not. After any other error
+/// nothing is stored, and the error may come from any of the saves.
 pub async fn commit(transaction: Transaction, saves: &[Save]) -> Result<(), StoreError> {
     let now_ms = transaction.now_ms();
     let mut statements: Vec<Statement> =

@@ -19,15 +19,15 @@ pub enum Param {
     Bool(bool),
     /// TEXT.
     Text(String),
-    /// TEXT: one of our words.
+    /// TEXT: one of Docket's own words.
     Word(&'static str),
     /// BYTEA.
     Bytes(Bytes),
-    /// An array, of PostgreSQL only.
+    /// An array; only for PostgreSQL.
     Array(Vec<Param>),
 }
 
-/// Values are customers' data.
+/// Does not print the values, because they are customers' data.
 impl std::fmt::Debug for Param {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("[redacted]")
@@ -70,11 +70,11 @@ pub(crate) struct Statement {
 }
 
 enum Text {
-    /// For both databases.
+    /// One text for both databases.
     Both(&'static str),
-    /// For each of them.
+    /// A text for each database.
     Each { postgres: &'static str, sqlite: &'static str },
-    /// About several rows, with the values of each of their columns.
+    /// A text about several rows, with the values of each column.
     Rows(&'static Rows, Vec<Vec<Param>>),
 }
 
@@ -83,7 +83,7 @@ impl Statement {
         Self { text: Text::Both(sql), params }
     }
 
-    /// The same, with another text for PostgreSQL.
+    /// The same statement with another text for PostgreSQL.
     pub(crate) fn on_postgres(self, postgres: &'static str) -> Self {
         let sqlite = match self.text {
             Text::Both(sqlite) | Text::Each { sqlite, .. } => sqlite,
@@ -92,7 +92,8 @@ impl Statement {
         Self { text: Text::Each { postgres, sqlite }, ..self }
     }
 
-    /// As PostgreSQL takes it: rows are an array for each of their columns, so that one text serves any number of rows.
+    /// The text and the values for PostgreSQL. Each column of the rows becomes an array, so that one text serves any
+    /// number of rows.
     pub(crate) fn for_postgres(self) -> (&'static str, Vec<Param>) {
         match self.text {
             Text::Both(sql) | Text::Each { postgres: sql, .. } => (sql, self.params),
@@ -102,7 +103,8 @@ impl Statement {
         }
     }
 
-    /// As SQLite takes it: in pieces of few sizes, so that a connection prepares few texts.
+    /// The texts and the values for SQLite. The rows are split into pieces of few sizes, so that a connection
+    /// prepares few texts.
     pub(crate) fn for_sqlite(self) -> Vec<(&'static str, Vec<Param>)> {
         let (rows, columns) = match self.text {
             Text::Both(sql) | Text::Each { sqlite: sql, .. } => return vec![(sql, self.params)],
@@ -123,15 +125,16 @@ impl Statement {
     }
 }
 
-/// How many rows one statement of SQLite takes.
+/// The numbers of rows that one statement for SQLite may have.
 const SIZES: [usize; 4] = [64, 16, 4, 1];
 
-/// A statement about several rows at once. In braces stand the types of a row's values, `{text, bigint}`, for a list of rows to
-/// insert, or one value, `a {$1 text}`, which the column before it must be one of, or a lock, `{for key share}`, of PostgreSQL only.
+/// A statement about several rows. Braces in its text contain one of these: the types of a row's values, `{text,
+/// bigint}`, which become a list of rows to insert; the number and type of one value, `a {$1 text}`, which means that
+/// the column before is one of the rows' values; or a lock, `{for key share}`, only for PostgreSQL.
 pub(crate) struct Rows {
     template: &'static str,
     postgres: OnceLock<String>,
-    /// One for each of [`SIZES`].
+    /// The text for each of [`SIZES`].
     sqlite: [OnceLock<String>; SIZES.len()],
 }
 
@@ -141,7 +144,7 @@ impl Rows {
         Self { template, postgres: OnceLock::new(), sqlite }
     }
 
-    /// The statement about these rows; none without rows. Each row has `N` values, of which the template uses all.
+    /// The statement about these rows; `None` without rows. Each row has `N` values, and the template uses all of them.
     pub(crate) fn statement<const N: usize>(
         &'static self,
         rows: impl IntoIterator<Item = [Param; N]>,
@@ -205,7 +208,7 @@ impl Rows {
     }
 }
 
-/// What stands in braces.
+/// The content of braces.
 enum List<'a> {
     /// The types of a row.
     Rows(Vec<&'a str>),
@@ -215,20 +218,20 @@ enum List<'a> {
     Lock(&'a str),
 }
 
-/// Ids in one `IN (…)`: statements have a fixed text, so that a connection prepares them once.
+/// The number of ids in one `IN (…)`. It is fixed, so that statements have a fixed text and a connection prepares them once.
 pub(super) const SLOTS: usize = 25;
 
-/// `$first, …` for [`SLOTS`] values.
+/// `$first, …`: [`SLOTS`] values.
 pub(super) fn slots(first: usize) -> String {
     (first..first + SLOTS).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
 }
 
-/// The values, and NULL (which matches nothing) for the slots that are left.
+/// The values, filled up with NULL, which matches nothing, to [`SLOTS`].
 pub(super) fn filled(values: impl Iterator<Item = Param>) -> Vec<Param> {
     values.chain(std::iter::repeat(Param::Null)).take(SLOTS).collect()
 }
 
-/// A SELECT whose conditions depend on what is asked for.
+/// A SELECT with optional conditions.
 #[derive(Clone)]
 pub(super) struct Search {
     sql: String,
@@ -236,12 +239,12 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// `select` ends before its WHERE.
+    /// A search with this `select`, which ends before its WHERE.
     pub(super) fn new(select: &str) -> Self {
         Self { sql: format!("{select} WHERE TRUE"), params: Vec::new() }
     }
 
-    /// What any of these finds, of each no more than `limit`.
+    /// The union of these searches. Each returns at most `limit` rows.
     pub(super) fn any(searches: &[Search], limit: i64) -> Self {
         let mut any = Self { sql: String::new(), params: Vec::new() };
         for search in searches {
@@ -252,7 +255,7 @@ impl Search {
         any
     }
 
-    /// A SELECT from what this one finds: `before` and `after` stand around it.
+    /// A SELECT from the rows of this search: `before` and `after` are the text around it.
     pub(super) fn within(self, before: &str, after: &str) -> Self {
         Self { sql: format!("{before} ({}) {after} WHERE TRUE", self.sql), params: self.params }
     }
@@ -270,21 +273,21 @@ impl Search {
         }
     }
 
-    /// Adds what follows the conditions, with its own values, and returns the statement with all values.
+    /// Adds the text after the conditions, with its own values. Returns the whole statement with all values.
     pub(super) fn end<const N: usize>(mut self, rest: &str, values: [Param; N]) -> (String, Vec<Param>) {
         self.sql.push(' ');
         self.push(rest, values);
         (self.sql, self.params)
     }
 
-    /// Numbers the values of `text` after those that are there.
+    /// Adds `text` with its values. Its numbers are raised by the number of values before.
     fn push(&mut self, text: &str, values: impl IntoIterator<Item = Param>) {
         self.sql.push_str(&numbered(text, self.params.len()));
         self.params.extend(values);
     }
 }
 
-/// Adds `before` to each number of a value.
+/// Raises each number of a value by `before`.
 fn numbered(text: &str, before: usize) -> String {
     let mut pieces = text.split('$');
     let mut numbered = pieces.next().unwrap_or_default().to_owned();
@@ -297,7 +300,7 @@ fn numbered(text: &str, before: usize) -> String {
     numbered
 }
 
-/// The pattern of a LIKE … ESCAPE '\\' that finds `text` anywhere.
+/// The pattern for LIKE … ESCAPE '\\' that finds `text` anywhere.
 pub(super) fn containing(text: &str) -> String {
     let escaped = text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
     format!("%{escaped}%")
@@ -350,27 +353,28 @@ impl From<Param> for rusqlite::types::Value {
             Param::Text(value) => Self::Text(value),
             Param::Word(value) => Self::Text(value.to_owned()),
             Param::Bytes(value) => Self::Blob(value.into()),
-            // Statements for SQLite have none: it would store NULL.
+            // Statements for SQLite have no arrays. SQLite would store NULL.
             Param::Array(_) => Self::Null,
         }
     }
 }
 
-/// The most bytes of an id that outlives its row: a queue, a schedule or an attempt holds it. No id and no customer code has as
-/// many, so what was cut is unknown. A webhook's key is the longest, with a namespace of 63, a name of 253 and a customer's code of 256
-/// bytes: 574.
+/// The longest id, in bytes, that is kept after its row was read: a queue, a schedule or an attempt holds it.
+/// Docket's ids and customer codes are shorter, so a cut id is an unknown one. The longest id is a webhook's key,
+/// with a namespace of 63, a name of 253 and a customer's code of 256 bytes: 574.
 const LONGEST_ID: usize = 580;
 
 /// One row of a result.
 pub enum Row {
-    /// From SQLite.
+    /// A row of SQLite.
     Sqlite(Vec<rusqlite::types::Value>),
-    /// From PostgreSQL.
+    /// A row of PostgreSQL.
     Postgres(tokio_postgres::Row),
 }
 
 impl Row {
-    /// The column at `index`, from 0. Another type than the schema's is an internal error.
+    /// The value of the column at `index`, from 0. If the column has another type than in the schema, this is an
+    /// internal error.
     pub fn get<T: Column>(&self, index: usize) -> Result<T, StoreError> {
         match self {
             Self::Sqlite(values) => values
@@ -381,7 +385,7 @@ impl Row {
         }
     }
 
-    /// The text at `index`, cut at [`LONGEST_ID`] bytes.
+    /// The text of the column at `index`, cut at [`LONGEST_ID`] bytes.
     pub(crate) fn id(&self, index: usize) -> Result<String, StoreError> {
         let mut text: String = self.get(index)?;
         text.truncate(text.floor_char_boundary(LONGEST_ID));
@@ -389,8 +393,8 @@ impl Row {
         Ok(text)
     }
 
-    /// The id of an event at `index`. What is none, since the owner of a database may write what it likes, becomes the empty one,
-    /// which no event has: an id is sent in headers.
+    /// The id of an event in the column at `index`. The owner of a database may write anything there, and ids are
+    /// sent in headers. So a text that is not a valid id becomes the empty text, which no event has as its id.
     pub(crate) fn event_id(&self, index: usize) -> Result<String, StoreError> {
         let mut text: String = self.get(index)?;
         if text.len() > LONGEST_EVENT_ID || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -399,13 +403,13 @@ impl Row {
         Ok(text)
     }
 
-    /// The text at `index`, parsed into one of our words.
+    /// The text of the column at `index`, parsed as one of Docket's words.
     pub fn parsed<T: std::str::FromStr>(&self, index: usize) -> Result<T, StoreError> {
         self.get::<String>(index)?.parse().map_err(|_| StoreError::Unexpected("a stored word is unknown"))
     }
 }
 
-/// A type that a column can be read as.
+/// A type as which a column can be read.
 pub trait Column: Sized {
     #[doc(hidden)]
     fn from_sqlite(value: &rusqlite::types::Value) -> Option<Self>;

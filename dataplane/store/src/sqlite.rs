@@ -1,7 +1,7 @@
 //! SQLite: one file per tenant, opened when needed and closed when idle.
 //!
-//! The writers of a process wait for their turn here instead of in SQLite's busy loop; SQLite's own timeout waits for
-//! other processes (the CLI). Every commit syncs the write-ahead log, so acknowledged writes survive a power cut.
+//! The writers of a process wait here for their turn, instead of in SQLite's busy loop. SQLite's own timeout waits
+//! for other processes (the CLI). Every commit syncs the write-ahead log, so acknowledged writes survive a power cut.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -17,9 +17,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::error::StoreError;
 use crate::sql::{Param, Row, Statement as Sql};
 
-/// How long a statement waits for another process's write lock, and a request for its turn.
+/// How long a statement waits for another process's write lock, and how long a request waits for its turn.
 const WAIT: Duration = Duration::from_secs(3);
-/// Connections that read beside the writer.
+/// The number of connections that read beside the writer.
 const READERS: usize = 2;
 
 /// One tenant's file.
@@ -34,24 +34,24 @@ struct Shared {
     reader: Lane,
 }
 
-/// When the file and its log were written last, and how long they are. The same state means the same content, except for
-/// writes in the same tick of the file system's clock.
+/// When the file and its log were last written, and how long they are. The same state means the same content, except
+/// for writes within one tick of the file system's clock.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileState([Option<(SystemTime, u64)>; 2]);
 
 impl FileState {
-    /// There is no file, or it is empty.
+    /// Whether there is no file, or it is empty.
     pub fn does_not_exist(&self) -> bool {
         self.0.iter().all(Option::is_none)
     }
 
-    /// A file of this length, in bytes, that was written in 1970 and has no log.
+    /// The state of a file of this length, in bytes, that was written in 1970 and has no log. For tests.
     pub fn of_length(length: u64) -> Self {
         Self([Some((SystemTime::UNIX_EPOCH, length)), None])
     }
 }
 
-/// Connections of one kind: how many may be on loan, and those that are idle.
+/// Connections of one kind: the number that may be borrowed, and the idle connections.
 struct Lane {
     turns: Arc<Semaphore>,
     idle: Mutex<Vec<(Opened, Instant)>>,
@@ -79,14 +79,14 @@ impl Lane {
     }
 }
 
-/// A connection, and which file it was opened on.
+/// A connection, and the file on which it was opened.
 struct Opened {
     connection: Connection,
     file: (u64, u64),
 }
 
 impl Opened {
-    /// Whether the path still leads to this file. Writes to one that was removed or replaced would be lost.
+    /// Whether the path still leads to this file. If the file was removed or replaced, writes to it would be lost.
     fn is_current(&self, path: &Path) -> bool {
         identity(path).is_ok_and(|file| file == self.file)
     }
@@ -106,18 +106,18 @@ struct FileGone(PathBuf);
 struct NoTurn;
 
 impl Sqlite {
-    /// The database in the file at `path`; nothing is opened or created yet.
+    /// The database in the file at `path`. It opens and creates nothing yet.
     pub fn new(path: PathBuf) -> Self {
         Self { shared: Arc::new(Shared { path, writer: Lane::new(1), reader: Lane::new(READERS) }) }
     }
 
-    /// Where the file is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.shared.path
     }
 
-    /// When the files were written and how long they are. An empty log counts as none: opening creates one and closing
-    /// deletes it.
+    /// When the file and its log were written, and how long they are. An empty log counts as no log: opening a
+    /// connection creates one, and closing deletes it.
     pub fn file_state(&self) -> FileState {
         let wal = self.path().with_extension("db-wal");
         FileState([self.path(), &wal].map(|path| {
@@ -135,13 +135,13 @@ impl Sqlite {
             || !reader.idle.lock().is_empty()
     }
 
-    /// Closes the connections that were idle for so long; the next call opens them again.
+    /// Closes the connections that were idle for `unused_for`. The next call opens connections again.
     pub async fn close_idle(&self, unused_for: Duration) {
         let Shared { writer, reader, .. } = &*self.shared;
         let mut idle = writer.take_idle_for(unused_for);
         idle.extend(reader.take_idle_for(unused_for));
         if !idle.is_empty() {
-            // Closing the last one writes the log into the file, which takes a while.
+            // Closing the last connection writes the log into the file, which takes a while.
             let _ = blocking(move || {
                 drop(idle);
                 Ok(())
@@ -184,7 +184,7 @@ impl Sqlite {
         })
     }
 
-    /// Begins a transaction, and makes the file if there is none.
+    /// Begins a transaction, and creates the file if there is none.
     pub(super) async fn begin_migration(&self) -> Result<SqliteConnection, StoreError> {
         let mut connection = self.connection(true, Make::IfMissing).await?;
         connection.begin_with(Vec::new()).await?;
@@ -192,8 +192,8 @@ impl Sqlite {
     }
 }
 
-/// Whether to create a missing file: only the migration does, before the first use. A file that is gone later was
-/// removed by another program, and an empty file in its place would hide that.
+/// Whether to create a missing file. Only the migration does this, before the first use. If the file is missing
+/// later, another program has removed it, and an empty file in its place would hide that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Make {
     Never,
@@ -201,7 +201,7 @@ enum Make {
 }
 
 fn open(path: &Path, make: Make) -> Result<Opened, StoreError> {
-    // One thread at a time uses a connection, which the lanes ensure.
+    // NO_MUTEX is safe: the lanes ensure that only one thread at a time uses a connection.
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     if make == Make::IfMissing {
         flags |= OpenFlags::SQLITE_OPEN_CREATE;
@@ -211,9 +211,9 @@ fn open(path: &Path, make: Make) -> Result<Opened, StoreError> {
     use_write_ahead_log(&connection)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", "ON")?;
-    // 512 KiB: hundreds of tenants' files may be open at once.
+    // 512 KiB per connection, because hundreds of tenants' files may be open at the same time.
     connection.pragma_update(None, "cache_size", "-512")?;
-    // SQLite's own function knows ASCII only, PostgreSQL's all letters.
+    // SQLite's own function changes only ASCII letters, PostgreSQL's all letters.
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     connection.create_scalar_function("lower", 1, flags, |context| {
         Ok(match context.get_raw(0) {
@@ -223,7 +223,7 @@ fn open(path: &Path, make: Make) -> Result<Opened, StoreError> {
     })?;
     connection.set_prepared_statement_cache_capacity(64);
     if make == Make::Never {
-        // A file that was emptied is not our database any more; without this check each statement fails differently.
+        // An emptied file is not Docket's database any more. Without this check, each statement would fail in its own way.
         connection
             .query_row("SELECT version FROM schema_version LIMIT 1", (), |_| Ok(()))
             .map_err(|error| StoreError::Unavailable(Box::new(error)))?;
@@ -232,7 +232,7 @@ fn open(path: &Path, make: Make) -> Result<Opened, StoreError> {
     Ok(Opened { connection, file })
 }
 
-/// Once per file. SQLite's busy timeout does not apply when two connections switch at the same time.
+/// Switches a file to a write-ahead log, once. SQLite's busy timeout does not apply if two connections switch at the same time.
 fn use_write_ahead_log(connection: &Connection) -> Result<(), StoreError> {
     let begun = Instant::now();
     loop {
@@ -247,13 +247,13 @@ fn use_write_ahead_log(connection: &Connection) -> Result<(), StoreError> {
     }
 }
 
-/// A connection on loan. One that is dropped inside a transaction is closed, which rolls it back.
+/// A borrowed connection. If it is dropped inside a transaction, it is closed, which rolls the transaction back.
 pub struct SqliteConnection {
     connection: Option<Opened>,
     shared: Arc<Shared>,
     writer: bool,
     in_transaction: bool,
-    /// A statement has failed.
+    /// Whether a statement has failed.
     failed: bool,
     _turn: OwnedSemaphorePermit,
 }
@@ -274,7 +274,7 @@ impl SqliteConnection {
         self.run(move |connection| query(connection, &sql, params)).await
     }
 
-    /// Runs `first`, then each statement, on one visit to the thread.
+    /// Runs `first`, then each statement, in one call of the thread.
     pub(super) async fn all(
         &mut self,
         statements: Vec<Sql>,
@@ -290,7 +290,7 @@ impl SqliteConnection {
     /// Begins a transaction and runs statements.
     pub(super) async fn begin_with(&mut self, statements: Vec<Sql>) -> Result<Vec<Vec<Row>>, StoreError> {
         let only_begins = statements.is_empty();
-        // IMMEDIATE: the write lock is taken now, so that nothing read in the transaction is stale when it writes.
+        // IMMEDIATE takes the write lock now, so that nothing that the transaction reads is stale when it writes.
         let rows = self.all(statements, "BEGIN IMMEDIATE").await;
         self.in_transaction = rows.is_ok() || !only_begins;
         rows
@@ -300,9 +300,10 @@ impl SqliteConnection {
         self.commit_after(Vec::new()).await.map(drop)
     }
 
-    /// Runs statements and commits, on one visit to the thread.
+    /// Runs statements and commits, in one call of the thread.
     pub(super) async fn commit_after(mut self, statements: Vec<Sql>) -> Result<Vec<Vec<Row>>, StoreError> {
-        // SQLite would commit the other statements, or none if a full disk has ended the transaction already.
+        // After a failed statement, SQLite would commit the other statements; or none, if a full disk has already
+        // ended the transaction.
         if self.failed {
             return Err(StoreError::Unexpected("a commit after a failed statement"));
         }
@@ -331,7 +332,7 @@ impl SqliteConnection {
         self.run(move |connection| Ok(connection.execute_batch(sql)?)).await
     }
 
-    /// Runs `work` on a thread that may block. If this future is dropped meanwhile, the connection is not put back
+    /// Runs `work` on a thread that may block. If this future is dropped meanwhile, the connection is not given back,
     /// but closed when the thread is done.
     async fn run<T: Send + 'static>(
         &mut self,
@@ -360,7 +361,7 @@ impl Drop for SqliteConnection {
     }
 }
 
-/// Runs the pieces of a statement and returns their rows.
+/// Runs the pieces of a statement, and returns the rows of all.
 fn pieces(connection: &Connection, statement: Sql) -> Result<Vec<Row>, StoreError> {
     let mut rows = Vec::new();
     for (sql, params) in statement.for_sqlite() {
@@ -380,8 +381,8 @@ fn query(connection: &Connection, sql: &str, params: Vec<Param>) -> Result<Vec<R
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// A stored value. SQLite takes any bytes as a text, and other programs may write in another encoding: such a text is
-/// shown with replacement characters instead of hiding its row and all beside it.
+/// Reads a stored value. SQLite accepts any bytes as a text, and other programs may write another encoding. Such a
+/// text is shown with replacement characters; an error would hide its row and all rows beside it.
 fn value(stored: ValueRef<'_>) -> Value {
     match stored {
         ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
@@ -389,8 +390,8 @@ fn value(stored: ValueRef<'_>) -> Value {
     }
 }
 
-/// Binds by name. SQLite numbers `$1` by where it first appears and not by its digits, so that a list of values would
-/// only fit a statement that mentions them in order. As on PostgreSQL, a statement uses each of its values.
+/// Binds the values by name. SQLite numbers `$1` by where it first appears, not by its digits. So a list of values
+/// would fit only a statement that mentions them in order. As on PostgreSQL, a statement uses each of its values.
 fn bind(statement: &mut Statement<'_>, params: Vec<Param>) -> Result<(), rusqlite::Error> {
     if statement.parameter_count() != params.len() {
         return Err(rusqlite::Error::InvalidParameterCount(params.len(), statement.parameter_count()));

@@ -1,25 +1,25 @@
-//! What a database looks like without being read, to tell whether it was written since.
+//! The state of a database that is known without reading it, for finding out whether it was written.
 
 use crate::postgres::Counters;
 use crate::sqlite::FileState;
 
-/// What a database looks like at a moment. While it looks the same, nothing was written.
+/// The state of a database at a moment. As long as it is the same, nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DatabaseState {
-    /// The times and lengths of its files.
+    /// The times and lengths of the database's files.
     Files(FileState),
-    /// What its server has counted.
+    /// The server's counters for the database.
     Counters(Counters),
 }
 
 impl DatabaseState {
-    /// There is no file, or it is empty.
+    /// Whether there is no file, or it is empty.
     pub fn does_not_exist(&self) -> bool {
         matches!(self, Self::Files(files) if files.does_not_exist())
     }
 
-    /// Whether a write may leave it as it is: file times are coarse, and a second write in the same tick does not change
-    /// them.
+    /// Whether a write may leave this state unchanged. Times of files are coarse: a second write within the same tick
+    /// does not change them.
     pub fn is_coarse(&self) -> bool {
         matches!(self, Self::Files(_))
     }

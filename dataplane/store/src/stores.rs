@@ -1,4 +1,4 @@
-//! The tenants' databases: finds each, and migrates it before its first use.
+//! The tenants' databases: finds each database, and migrates it before its first use.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -19,37 +19,39 @@ use crate::error::StoreError;
 use crate::postgres::{Budget, Postgres, Watcher};
 use crate::sqlite::Sqlite;
 
-/// How long a request waits for the migration: longer than for a connection, whose error says more.
+/// How long a request waits for the migration. It is longer than the wait for a connection, so that the request gets
+/// that error, which says more.
 const WAIT: Duration = Duration::from_secs(6);
 
-/// A server that takes longer than this hangs, and other databases wait for their migration.
+/// The longest migration. A server that takes longer hangs, and migrations of other databases wait for it.
 const LONGEST: Duration = Duration::from_secs(30 * 60);
 
 /// One tenant's database, migrated before its first use.
 pub struct Store {
     database: Database,
     migrated: Arc<OnceLock<()>>,
-    /// Held by the call that migrates.
+    /// The permit of the call that migrates.
     turn: Arc<Semaphore>,
     visits: Mutex<Visits>,
 }
 
-/// Who looks into the database now and needs no open connections after it.
+/// The visits in progress. After them, the database needs no open connections.
 #[derive(Default)]
 struct Visits {
     count: usize,
-    /// Whether others than visits had opened connections when the first of these began.
+    /// Whether other users had connections open when the first of these visits began.
     was_open: bool,
-    /// Whether visits have left connections open.
+    /// Whether earlier visits have left connections open.
     left_open: bool,
 }
 
-/// A look into a database. Readers that meet count as one. Dropped, it leaves connections open for the next one.
+/// A visit of a reader to the database. Visits at the same time count as one. If it is dropped, it leaves connections
+/// open for the next visit.
 pub struct Visit<'a>(&'a Store);
 
 impl Visit<'_> {
-    /// Ends it. The last one closes the connections, if there were none before the first: hundreds of idle tenants' open files
-    /// would cost tens of megabytes.
+    /// Ends the visit. The last visit closes the connections, if none were open before the first: open files of
+    /// hundreds of idle tenants would cost tens of megabytes.
     pub async fn end(self) {
         let store = self.0;
         drop(self);
@@ -76,7 +78,7 @@ impl Drop for Visit<'_> {
 struct Migrating;
 
 impl Store {
-    /// Of a database that may not have its schema yet.
+    /// A store for a database that may not have its schema yet.
     pub fn new(database: Database) -> Self {
         Self {
             database,
@@ -86,7 +88,7 @@ impl Store {
         }
     }
 
-    /// Begins a look into the database by a reader that leaves it as it found it: open or closed.
+    /// Begins a visit of a reader, which leaves the database as it was: with open connections or without.
     pub fn visit(&self) -> Visit<'_> {
         let mut visits = self.visits.lock();
         if visits.count == 0 {
@@ -96,8 +98,8 @@ impl Store {
         Visit(self)
     }
 
-    /// The database with its schema. After an error the next call migrates again. A migration that takes long continues
-    /// when no call waits for it any more.
+    /// Returns the database with its schema. After an error, the next call migrates again. A migration that takes
+    /// long continues even if no call waits for it any more.
     pub async fn ready(&self, clock: &Clock) -> Result<&Database, StoreError> {
         if self.migrated.get().is_none() {
             let migrated = tokio::time::timeout(WAIT, self.migrate(clock)).await;
@@ -122,17 +124,17 @@ impl Store {
         migration.await.unwrap_or(Err(StoreError::Unexpected("the migration panicked")))
     }
 
-    /// A transaction of the database with its schema.
+    /// Begins a transaction on the database with its schema.
     pub async fn begin(&self, clock: &Clock) -> Result<Transaction, StoreError> {
         self.ready(clock).await?.begin(clock).await
     }
 
-    /// A connection for statements that stand alone, to the database with its schema.
+    /// A connection to the database with its schema, for statements outside of a transaction.
     pub async fn reader(&self, clock: &Clock) -> Result<Connection, StoreError> {
         self.ready(clock).await?.reader().await
     }
 
-    /// A connection for one transaction, to the database with its schema.
+    /// A connection to the database with its schema, for one transaction.
     pub async fn writer(&self, clock: &Clock) -> Result<Writer, StoreError> {
         self.ready(clock).await?.writer().await
     }
@@ -143,50 +145,50 @@ impl Store {
     }
 }
 
-/// Where tenants' databases are.
+/// Where the tenants' databases are.
 #[derive(Clone)]
 pub enum StoreSource {
     /// A file per tenant below this folder.
     Files(PathBuf),
-    /// The URL in the tenant's configuration, with a part of the process's connections.
+    /// On PostgreSQL, at the URL in the tenant's configuration, with a share of the process's connections.
     Postgres(Budget),
 }
 
-/// The databases by tenant uid, kept while the tenant is served.
+/// The databases by tenant uid. Each is kept while its tenant is served.
 pub struct Stores {
     source: StoreSource,
-    /// The watcher of a server, for tenants whose configuration names none.
+    /// The watcher's URL for tenants whose configuration has none.
     watcher: Option<DatabaseUrl>,
     /// Where external databases may be.
     external: Arc<ExternalDatabases>,
     by_uid: Mutex<HashMap<String, Kept>>,
-    /// By URL. Each lives as long as a database that it watches is served.
+    /// The watchers by URL. Each exists as long as a database that it watches is served.
     watchers: Mutex<HashMap<String, Weak<Watcher>>>,
 }
 
 struct Kept {
-    /// `None`: a file.
+    /// The URL of the database; `None`: it is a file.
     url: Option<DatabaseUrl>,
     watcher: Option<DatabaseUrl>,
-    /// How many connections it may have; `None`: a file.
+    /// How many connections the tenant may have; `None`: the database is a file.
     connections: Option<usize>,
     store: Arc<Store>,
 }
 
 impl Stores {
-    /// No database is open yet.
+    /// The databases of this source. None is open yet.
     pub fn new(source: StoreSource) -> Self {
         let (by_uid, watchers) = (Mutex::default(), Mutex::default());
         Self { source, watcher: None, external: Arc::default(), by_uid, watchers }
     }
 
-    /// With other places for external databases than the default ones.
+    /// Sets where external databases may be.
     #[must_use]
     pub fn with_external(self, databases: ExternalDatabases) -> Self {
         Self { external: Arc::new(databases), ..self }
     }
 
-    /// With the watcher of one PostgreSQL server, for tenants whose configuration names none.
+    /// Sets the watcher of one PostgreSQL server, for tenants whose configuration has none.
     #[must_use]
     pub fn watched_by(self, watcher: Option<DatabaseUrl>) -> Self {
         Self { watcher, ..self }
@@ -195,7 +197,7 @@ impl Stores {
     /// The database of this tenant. With another URL than before (another password, another server, another watcher) or another
     /// limit of connections it is a new one, and the connections of the old one are closed once they are idle.
     ///
-    /// Errors: the tenant has no database that this process can open; the message says what to set.
+    /// Errors: the tenant has no database that this process can open. The message says what to set.
     pub fn of(&self, config: &TenantConfig) -> anyhow::Result<Arc<Store>> {
         let (url, budget) = match &self.source {
             StoreSource::Files(_) => (None, None),
@@ -234,13 +236,14 @@ impl Stores {
         Ok(store)
     }
 
-    /// The watcher of the server that has the database at `url`. One of another server may know a database of the same name.
+    /// The URL of the watcher of the server at `url`. A watcher of another server must not be used: that server may
+    /// have a database of the same name.
     fn watcher_of(&self, config: &TenantConfig, url: &DatabaseUrl) -> Option<DatabaseUrl> {
         let watcher = config.watcher.as_ref().or(self.watcher.as_ref())?;
         Some(watcher.clone()).filter(|watcher| watcher.is_same_server(url))
     }
 
-    /// `None`: the URL can't be used, which costs no tenant its database.
+    /// The watcher at this URL. `None`: the URL can't be used; the tenant keeps its database without a watcher.
     fn watcher_at(&self, url: &DatabaseUrl) -> Option<Arc<Watcher>> {
         let mut watchers = self.watchers.lock();
         if let Some(watcher) = watchers.get(url.expose()).and_then(Weak::upgrade) {
@@ -255,7 +258,7 @@ impl Stores {
         Some(watcher)
     }
 
-    /// Asks each server that has a watcher which databases changed, at each interval, until the future is dropped.
+    /// Queries each server that has a watcher, at each interval, until the future is dropped.
     pub async fn watch(&self, every: Duration) {
         let mut looks = JoinSet::new();
         loop {
@@ -273,12 +276,12 @@ impl Stores {
         watchers.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Drops the databases of all other tenants; each is closed once it is idle.
+    /// Drops the databases of all tenants but these. Each is closed once it is idle.
     pub fn retain(&self, uids: &HashSet<&str>) {
         self.by_uid.lock().retain(|uid, _| uids.contains(uid.as_str()));
     }
 
-    /// Closes the connections that were idle for so long; the next call opens them again.
+    /// Closes the connections that were idle for `unused_for`. The next call opens connections again.
     pub async fn close_idle(&self, unused_for: Duration) {
         match &self.source {
             StoreSource::Postgres(budget) => budget.close_idle(unused_for),
@@ -320,14 +323,14 @@ mod tests {
         drop(reads_too);
         second.end().await;
         assert!(!database.is_open(), "neither of them needs it any more");
-        // One that continues leaves it to the next.
+        // A visit that is dropped leaves the connection to the next visit.
         let continues = store.visit();
         drop(database.reader().await.expect("a reader"));
         drop(continues);
         assert!(database.is_open());
         store.visit().end().await;
         assert!(!database.is_open());
-        // A request has it open.
+        // A request has the database open.
         drop(database.reader().await.expect("a reader"));
         store.visit().end().await;
         assert!(database.is_open());

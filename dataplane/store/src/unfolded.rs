@@ -1,4 +1,4 @@
-//! Searched texts that a version of before has written: they are folded a few at a time, beside the work.
+//! Search texts that an older version has written: they are folded a few rows at a time, in the background.
 
 use docket_domain::fold::folded;
 
@@ -6,7 +6,7 @@ use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
 use crate::sql::params;
 
-/// Where a table has a text, and the searched text that is made of it.
+/// The columns of a table with a text, and with the search text made from it.
 struct Place {
     table: &'static str,
     id: &'static str,
@@ -14,24 +14,25 @@ struct Place {
     searched: &'static str,
 }
 
-/// What is searched for an order was made of several texts, and was in lower case.
+/// The text of an order was made from several fields, and an older version stored it in lower case.
 const PLACES: [Place; 2] = [
     Place { table: "web_order", id: "id", of: "search_text", searched: "search_text" },
     Place { table: "work_order", id: "number", of: "servee", searched: "servee_key" },
 ];
 
-/// Whether there may be any.
+/// Whether there may be rows to fold.
 pub async fn are_left(connection: &mut Connection) -> Result<bool, StoreError> {
     Ok(connection.query_opt("SELECT 1 FROM unfolded LIMIT 1", Vec::new()).await?.is_some())
 }
 
-/// Folds the next `most` rows of a table. Returns whether there may be more. A row that is written meanwhile is folded by its writer.
+/// Folds the next `most` rows of a table. Returns whether there may be more. If another transaction writes a row
+/// meanwhile, it writes it folded.
 pub async fn fold(transaction: &mut Transaction, most: i64) -> Result<bool, StoreError> {
     let sql = "SELECT of_table, after_id FROM unfolded ORDER BY of_table LIMIT 1";
     let Some(row) = transaction.query_opt(sql, Vec::new()).await? else { return Ok(false) };
     let (table, after): (String, String) = (row.get(0)?, row.get(1)?);
     let Some(Place { table, id, of, searched }) = PLACES.iter().find(|place| place.table == table) else {
-        // Of a later version.
+        // A later version has added this table.
         return Ok(false);
     };
     let sql = format!("SELECT {id}, {of}, {searched} FROM {table} WHERE {id} > $1 ORDER BY {id} LIMIT $2");

@@ -1,5 +1,5 @@
-//! Searches newest first that look at a bounded number of rows at a time: what is rare is found without a statement that
-//! reads all of a long history, and a search that has no index of its own ends in time.
+//! Searches, newest first, that read a limited number of rows at a time (a *window*). So no statement reads all of a
+//! long history to find a rare value, and a search without an index of its own ends in time.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::error::StoreError;
 use crate::indexes;
 use crate::sql::{Param, Row, Search};
 
-/// After this time a search returns what it has found; a statement that is under way then ends first.
+/// After this time, a search returns what it has found. A running statement ends first.
 const SEARCH_TIME: Duration = Duration::from_millis(500);
-/// How many rows the first statement looks at; what is frequent is among them.
+/// The number of rows in the first window. Frequent values are among them.
 const FIRST_WINDOW: i64 = 2_000;
-/// How many a later statement looks at, at most: some tenths of a second.
+/// The largest number of rows in a later window, which takes some tenths of a second.
 const LARGEST_WINDOW: i64 = 50_000;
 
-/// A value that no more rows have than this is rare: all of them are read and sorted.
+/// A value that at most this many rows have is rare. All of its rows are read and sorted.
 const RARE: i64 = 10_000;
 
 /// The place of a row in the order of a search: its time in milliseconds since 1970, and its id.
@@ -26,40 +26,43 @@ pub type Place = (i64, String);
 /// A page of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page<T> {
-    /// What was found, newest first; at most as many as were asked for.
+    /// The items that were found, newest first; at most as many as the caller asked for.
     pub items: Vec<T>,
-    /// Where the search continues; `None`: there is no more. A search whose time was up may have found fewer items than were
-    /// asked for, even none.
+    /// Where the search continues; `None`: there are no more items. If the search ran out of time, the page may have
+    /// fewer items than the caller asked for, even none.
     pub next: Option<Place>,
 }
 
-/// The condition that a column has the value `$1`, for an index that begins with the column. PostgreSQL uses it whatever it
-/// believes of the value: only this index has the order, so that a few rows need no other. It takes the last comparison for
-/// one that few rows pass, so that it looks up what they are joined with.
+/// The condition that a column has the value `$1`, for an index that begins with the column. PostgreSQL uses this
+/// index whatever it estimates for the value: only this index has the order. PostgreSQL estimates that few rows pass
+/// the last comparison, so that it joins other tables by look-ups.
 pub(crate) fn in_order_of(column: &str) -> String {
     format!("{column} >= $1 AND {column} <= $1 AND {column} || '' = $1 ORDER BY {column}")
 }
 
-/// A search for rows of one table by `created_at_ms` and `id`.
+/// A search for rows of one table, in the order of `created_at_ms` and `id`.
 pub(crate) struct Walk<'a> {
     /// The table's name in the statements.
     pub(crate) table: &'static str,
-    /// The items of a page, at least 1.
+    /// The number of items on a page, at least 1.
     pub(crate) page_size: i64,
-    /// The place of the last row that was seen.
+    /// The place of the last row on the previous page.
     pub(crate) after: Option<&'a Place>,
-    /// Whether an index finds what matches, or everything matches, so that one statement is enough.
+    /// Whether an index finds the matching rows, or all rows match. Then one statement is enough.
     pub(crate) is_indexed: bool,
-    /// For each value that may be rare and has an index: searches for all rows that have it, whenever they were created.
+    /// For each condition on a value that may be rare and has an index: searches for all rows with this value,
+    /// whenever they were created.
     pub(crate) rare: Vec<Vec<Search>>,
-    /// Whether to look for the rare rows before any window: these values are as a rule so rare that PostgreSQL, which knows
-    /// a sample of the rows, may not know them, and would then read far more than a window.
+    /// Whether to search for rare values before the first window. Set this for values that are nearly always rare:
+    /// PostgreSQL knows only a sample of the rows, may not know such a value, and would then read far more than a
+    /// window.
     pub(crate) rare_first: bool,
 }
 
 impl Walk<'_> {
-    /// Searches. `rows` selects all rows that this search may look at, by conditions that an index knows; `matching` those
-    /// of them that match, with the columns of `item`, or those that match among the rows of another search.
+    /// Reads a page. `rows` selects all rows that this search may read, by conditions that an index serves.
+    /// `matching` selects the matching rows, with the columns for `item`; with a search as its argument, only among
+    /// the rows of that search.
     pub(crate) async fn page<T>(
         &self,
         connection: &mut Connection,
@@ -100,7 +103,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The rows that have a rare value, if one is searched for.
+    /// A search for the rows with a rare value, if the conditions have one.
     async fn few(&self, connection: &mut Connection) -> Result<Option<Search>, StoreError> {
         if self.rare.is_empty() || !indexes::are_there(connection).await? {
             return Ok(None);
@@ -109,14 +112,14 @@ impl Walk<'_> {
             let (sql, params) = Search::any(rare, RARE + 1).end("", []);
             let count = connection.query_opt(&format!("SELECT count(*) FROM ({sql}) AS few"), params).await?;
             if count.map_or(Ok(0), |row| row.get::<i64>(0))? <= RARE {
-                // More may have been added since they were counted.
+                // The limit is higher than the count, because rows may have been added since.
                 return Ok(Some(Search::any(rare, 2 * RARE)));
             }
         }
         Ok(None)
     }
 
-    /// The last row of a window; `None`: there are no more rows than it takes.
+    /// The place of the last row of a window; `None`: fewer rows are left than a window has.
     async fn end_of(
         &self,
         connection: &mut Connection,
@@ -130,7 +133,7 @@ impl Walk<'_> {
         row.map(|row| Ok((row.get(0)?, row.get(1)?))).transpose()
     }
 
-    /// Only rows after the first place, up to the second.
+    /// Limits a search to rows after the first place, up to the second.
     fn limit(&self, search: &mut Search, after: Option<&Place>, end: Option<&Place>) {
         let values = |(at_ms, id): &Place| [Param::from(*at_ms), Param::from(id)];
         let table = self.table;
@@ -160,7 +163,7 @@ mod tests {
     use crate::sql::params;
     use crate::sqlite::Sqlite;
 
-    /// As many rows as three windows have, of which the oldest and the last of the second window match.
+    /// The rows of three windows. Only the oldest row, and the last row of the second window, match.
     const ROWS: i64 = FIRST_WINDOW + 2 * 5 * FIRST_WINDOW;
     const OF_THE_SECOND: i64 = ROWS - 6 * FIRST_WINDOW + 1;
 
@@ -234,7 +237,7 @@ mod tests {
                 break;
             }
         }
-        // Each statement takes longer than there is time: a page is one window, of the first size.
+        // Each statement takes longer than the whole search may, so each page is one window of the first size.
         assert_eq!(pages.len() as i64, ROWS / FIRST_WINDOW + 1);
         assert_eq!(pages.concat(), [id(OF_THE_SECOND), id(1)]);
         let _ = std::fs::remove_file(file);

@@ -1,4 +1,4 @@
-//! Work orders of the back office: what an export makes, and other programs add to.
+//! Work orders of the back office: an export creates them, and other programs add to them.
 
 use docket_domain::fold::folded;
 use docket_domain::work_order::WorkOrderType;
@@ -8,34 +8,34 @@ use crate::error::StoreError;
 use crate::orders::OrderHead;
 use crate::sql::params;
 
-/// A work order to be made.
+/// A work order to create.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NewWorkOrder {
-    /// Its number, unique in the tenant.
+    /// The work order's number, unique in the tenant.
     pub number: String,
-    /// One of the five families.
+    /// The family of the work order.
     pub work_order_type: WorkOrderType,
-    /// The person to be served.
+    /// The person to serve, on process work orders.
     pub servee: Option<NewServee>,
     /// The stops, on photocopy work orders.
     pub facilities: Vec<NewFacility>,
 }
 
-/// The person to be served.
+/// The person to serve.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NewServee {
     /// The person's name.
     pub name: String,
-    /// Where to try first, in one line.
+    /// The first address for service, in one line.
     pub address: Option<String>,
 }
 
-/// A stop of a photocopy work order; its line item is its place, from 1.
+/// A stop of a photocopy work order. Its line item is its position, from 1.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NewFacility {
-    /// The known facility's code.
+    /// The code of a known facility.
     pub facility_id: Option<String>,
-    /// Its name.
+    /// The name of the facility.
     pub name: Option<String>,
 }
 
@@ -79,7 +79,7 @@ pub async fn insert(
     Ok(())
 }
 
-/// The numbers and families of an exported order's work orders, in the order of the export.
+/// The numbers and families of the work orders of an exported order, in the order of the export.
 pub async fn of_web_order(
     connection: &mut Connection,
     web_order_id: &str,
@@ -89,18 +89,18 @@ pub async fn of_web_order(
     rows.iter().map(|row| Ok((row.get(0)?, row.parsed(1)?))).collect()
 }
 
-/// What a note needs to know of its work order.
+/// The part of a work order that a note needs.
 #[derive(Debug, Clone)]
 pub struct WorkOrder {
-    /// One of the five families.
+    /// The family of the work order.
     pub work_order_type: WorkOrderType,
-    /// The web order it was made from, if there is one.
+    /// The web order from which an export created it, if there is one.
     pub web_order_id: Option<String>,
-    /// The customer it belongs to.
+    /// The customer to which it belongs.
     pub customer_code: String,
 }
 
-/// The work order with this number, of this customer only if one is given.
+/// The work order with this number; if a customer is given, only if it is the customer's.
 pub async fn find(
     connection: &mut Connection,
     number: &str,

@@ -1,4 +1,4 @@
-//! An attempt: what it is leased with, how it began and how it ended.
+//! An attempt: its lease, its start and its end.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -12,7 +12,7 @@ use crate::sql::Param;
 /// What the attempts of one batch are leased with.
 #[derive(Debug, Clone)]
 pub struct Lease {
-    /// Distinguishes this batch from all others of all processes.
+    /// Identifies the batch among all batches of all processes.
     batch: Arc<str>,
     time: Duration,
     /// How many hand-offs of the batch have no stored end. `None`: the attempts of the batch were begun in the queue.
@@ -20,8 +20,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// A lease of this owner that lasts for `time` unless it is renewed. `batch` is another one for each lease of the
-    /// owner.
+    /// A lease of this owner, which lasts for `time` unless it is renewed. `batch` must differ between two leases of one owner.
     pub fn new(owner: &Owner, batch: u64, time: Duration) -> Self {
         let Owner { process, incarnation } = owner;
         Self { batch: format!("{process}.{incarnation}.{batch}.").into(), time, unstored: None }
@@ -58,29 +57,29 @@ impl Lease {
     }
 }
 
-/// An attempt that is under way.
+/// An attempt in progress.
 #[derive(Debug, Clone)]
 pub struct Held<'a> {
-    /// Its delivery.
+    /// The id of the delivery.
     pub id: DeliveryId,
-    /// Its webhook's key.
+    /// The key of the webhook.
     pub webhook: &'a str,
-    /// Who makes it.
+    /// The lease of the attempt's batch.
     pub lease: &'a Lease,
 }
 
 /// An attempt that has been counted and may now be made.
 #[derive(Debug, Clone)]
 pub struct Started {
-    /// The delivery.
+    /// The id of the delivery.
     pub id: DeliveryId,
-    /// Its event.
+    /// The id of the event.
     pub event_id: String,
-    /// Its webhook's key.
+    /// The key of the webhook.
     pub webhook: String,
-    /// Which attempt this is, 1 to 5.
+    /// The number of the attempt, 1 to 5.
     pub attempt: u32,
-    /// When it began, in milliseconds since 1970, by the database's clock.
+    /// When the attempt began, in milliseconds since 1970, by the database's clock.
     pub at_ms: i64,
 }
 
@@ -89,7 +88,7 @@ pub struct Started {
 pub struct End {
     /// The attempt.
     pub started: Started,
-    /// Of its lease.
+    /// The token of the attempt's lease.
     pub token: String,
     /// `None`: the worker that had it is lost.
     pub(super) lease: Option<Lease>,
@@ -97,7 +96,7 @@ pub struct End {
     pub outcome: Outcome,
 }
 
-/// The receiver's address, and the times in microseconds: DNS, connect, TLS, first byte, total.
+/// The receiver's address, and the times of DNS, connect, TLS, first byte and in total, in microseconds.
 pub(super) fn measured(report: &Report) -> [Param; 6] {
     let micros = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
     let times = &report.times;

@@ -7,8 +7,8 @@ use crate::connection::Transaction;
 use crate::error::StoreError;
 use crate::sql::{SLOTS, filled, params, slots};
 
-/// Counts one attempt of each of these deliveries that is due and that no worker attempts, and leases it. A delivery that is
-/// missing from the result is finished, taken or not due, or its worker was lost; see
+/// Counts an attempt for each delivery of `ids` that is due and has no attempt in progress, and leases the delivery. A
+/// delivery that is missing in the result is finished, in progress or not due, or its worker was lost; see
 /// [`end_lost_attempts`](super::end_lost_attempts).
 pub async fn begin_attempts(
     transaction: &mut Transaction,

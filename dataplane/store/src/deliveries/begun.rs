@@ -1,4 +1,4 @@
-//! Which deliveries have an attempt that has not ended.
+//! Finds deliveries with an attempt in progress.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use crate::connection::Connection;
 use crate::error::StoreError;
 use crate::sql::{Param, SLOTS, filled, slots};
 
-/// Those of these deliveries whose attempt has begun and has not ended.
+/// The deliveries among these that have an attempt in progress.
 pub async fn begun(connection: &mut Connection, ids: &[String]) -> Result<HashSet<String>, StoreError> {
     let sql = format!(
         "SELECT id FROM delivery_unfinished WHERE started_at_ms IS NOT NULL AND id IN ({})",

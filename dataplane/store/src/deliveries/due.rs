@@ -1,4 +1,4 @@
-//! When a delivery is due: what the schedule is built from.
+//! When deliveries are due. The schedule is built from this.
 
 use docket_domain::delivery::{DeliveryId, Due, MAX_ATTEMPTS};
 
@@ -6,7 +6,7 @@ use crate::connection::Connection;
 use crate::error::StoreError;
 use crate::sql::{Row, SLOTS, filled, params, slots};
 
-/// When to look at the webhook's delivery with this idempotency key. `None`: there is none, or it is finished.
+/// When the webhook's unfinished delivery with this idempotency key is due. `None`: there is no such delivery, or it is finished.
 pub async fn due_by_key(
     connection: &mut Connection,
     webhook: &str,
@@ -20,7 +20,7 @@ fn due(row: &Row) -> Result<Due, StoreError> {
     Ok(Due { id: row.parsed(0)?, webhook: row.id(1)?, at_ms: row.get(2)? })
 }
 
-/// A page of the unfinished deliveries, by id. `after` is the last one of the page before.
+/// A page of the unfinished deliveries, by id. `after` is the last delivery of the previous page.
 pub async fn unfinished(
     connection: &mut Connection,
     after: Option<DeliveryId>,
@@ -32,12 +32,12 @@ pub async fn unfinished(
     rows.iter().map(due).collect()
 }
 
-/// A fifth attempt without an end counts as lost when its lease expired this long ago, in milliseconds. A worker that
-/// can't reach the database tries for five minutes to store the end, which is the truth.
+/// How long after the end of its lease a fifth attempt counts as lost, in milliseconds. A worker that can't reach the
+/// database tries for five minutes to store the real end of the attempt.
 pub const LATE_END_MS: i64 = 330_000;
 
-/// When to look again at deliveries that could not begin: when another worker's lease expires, or at the row's due time;
-/// for a fifth attempt when it counts as lost. A delivery that is missing from the result is finished.
+/// When to look again at deliveries that could not begin: when another worker's lease expires, when a fifth attempt
+/// counts as lost, or when the row is due. A delivery that is missing in the result is finished.
 pub async fn due_again(connection: &mut Connection, ids: &[DeliveryId]) -> Result<Vec<Due>, StoreError> {
     let sql = format!(
         "SELECT id, webhook, due_at_ms, lease_until_ms, attempt_count FROM delivery_queue WHERE id IN ({})",

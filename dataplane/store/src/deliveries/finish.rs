@@ -1,4 +1,4 @@
-//! Finishes attempts: stores how they ended and what their deliveries are now.
+//! Finishes attempts: stores their ends and the new states of their deliveries.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,19 +19,19 @@ use crate::database::Writer;
 use crate::error::StoreError;
 use crate::sql::{Param, Row, Rows, SLOTS, Statement, filled, params, slots};
 
-/// What became of an [`End`].
+/// The result of storing an [`End`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stored {
-    /// The delivery is in this state now; `wait` is how long until it is due again.
+    /// The new state of the delivery; and for a retry, how long until it is due.
     Next(Next, Option<Duration>),
-    /// The lease expired and another worker has the delivery: nothing was changed.
+    /// The lease had expired and another worker has the delivery. Nothing was changed.
     LeaseLost,
 }
 
 /// Stores how attempts ended, in one transaction. `next` says what the delivery of an end, named by its place, is then, by the
 /// time of the database.
 ///
-/// An end that an earlier commit without a response has stored counts as stored; `again`: there may be one.
+/// An end counts as stored if an earlier commit, whose response was lost, has stored it. `again`: there may be such an end.
 pub async fn finish_attempts(
     writer: Writer,
     clock: &Clock,
@@ -39,7 +39,7 @@ pub async fn finish_attempts(
     again: bool,
     next: impl Fn(usize, Timestamp) -> Next,
 ) -> Result<Vec<Stored>, StoreError> {
-    // Whether a delivery ends does not depend on the time.
+    // Whether an end is final does not depend on the time, so the process's clock is good enough here.
     let is_final = |place: usize| next(place, clock.now()).status().is_final();
     let last: Vec<&End> = (0..).zip(ends).filter(|(place, _)| is_final(*place)).map(|(_, end)| end).collect();
     let (mut transaction, taken) = first_attempt::take_out(writer, clock, ends, last, again).await?;
@@ -57,8 +57,8 @@ pub async fn finish_attempts(
     Ok(nexts.into_iter().zip(is_ours).map(stored).collect())
 }
 
-/// Like [`finish_attempts`], of one attempt, in a transaction of the caller and at a time that it gives. `false`: the lease
-/// was lost.
+/// Like [`finish_attempts`], for one attempt, in the caller's transaction and with the caller's time. `false`: the
+/// lease was lost.
 pub async fn finish_attempt(
     transaction: &mut Transaction,
     end: &End,
@@ -95,7 +95,7 @@ async fn store(
     }
     let mut rest: Vec<Statement> = history::inserts(finished, now_ms).into_iter().collect();
     if !retries.is_empty() {
-        // Renewals lock the rows in this order too.
+        // Renewals lock the rows in the same order.
         retries.sort_by_key(|(place, _)| ends[*place].started.id);
         let (places, updates): (Vec<usize>, Vec<Statement>) = retries.into_iter().unzip();
         for (place, rows) in places.into_iter().zip(transaction.all(updates).await?) {
@@ -114,7 +114,7 @@ fn wait(at: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO)
 }
 
-/// Returns a row if the lease was still there.
+/// The statement that stores a retry. It returns a row if the lease was still held.
 fn retry(end: &End, due_at_ms: i64) -> Statement {
     let report = end.outcome.report();
     Statement::new(
@@ -163,8 +163,8 @@ fn failed_attempts<'a>(ends: impl Iterator<Item = &'a End>, now_ms: i64) -> Opti
     }))
 }
 
-/// Looks for those that are not ours among what is stored: an earlier commit may have had no response. Another worker would
-/// have stored [`FailureClass::WorkerLost`].
+/// Finds ends that an earlier commit has stored without a response, and marks them in `is_ours`. If another worker
+/// had taken the delivery over, it would have stored [`FailureClass::WorkerLost`].
 async fn find_stored(
     transaction: &mut Transaction,
     ends: &[End],
@@ -182,9 +182,9 @@ async fn find_stored(
     Ok(())
 }
 
-/// Ends those attempts of these deliveries whose worker was lost: their lease has expired. A fifth one ends only
-/// [`LATE_END_MS`] later. `backoff_base` is that of the contract's delays. Returns how many attempts ended, and how many of
-/// their deliveries are dead letters now, without those of test events.
+/// Ends the attempts of these deliveries whose lease has expired: their worker was lost. A fifth attempt ends only
+/// [`LATE_END_MS`] later. `backoff_base` is the base of the contract's backoff. Returns how many attempts ended, and
+/// how many deliveries became dead letters, not counting deliveries of test events.
 pub async fn end_lost_attempts(
     transaction: &mut Transaction,
     ids: &[DeliveryId],

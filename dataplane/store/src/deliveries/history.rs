@@ -1,4 +1,4 @@
-//! Moves deliveries that are over from the queue to the history.
+//! Moves finished deliveries from the queue to the history.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::attempt::{End, Started, measured};
 use crate::error::StoreError;
 use crate::sql::{Param, Row, Rows, Statement};
 
-/// A token is of one delivery only, so each row is compared with its own.
+/// A token belongs to only one delivery, so the two lists match each row only with its own token.
 static TAKE_OUT: Rows = Rows::new(
     "DELETE FROM delivery_queue WHERE id {$1 text} AND lease_token {$2 text} RETURNING id, event_id, webhook, \
      webhook_name, attempt_count, due_at_ms, started_at_ms, idempotency_key, resend_of, requested_by, resend_id, \
@@ -85,11 +85,11 @@ impl Unfinished {
 
 /// A delivery that has ended.
 pub(super) struct Finished<'a> {
-    /// As it was before.
+    /// The delivery as it was in the queue.
     pub(super) was: Unfinished,
-    /// How its last attempt ended.
+    /// The end of its last attempt.
     pub(super) end: &'a End,
-    /// What it is now.
+    /// The delivery's final status.
     pub(super) status: Status,
 }
 
@@ -100,12 +100,12 @@ static INSERT: Rows = Rows::new(
      {text, text, text, text, text, bigint, bigint, text, bigint, text, text, text, text, text, bigint, bigint, bigint, text, bigint, bigint, bigint, bigint, bigint}",
 );
 
-/// The statement that puts them into the history.
+/// The statement that inserts finished deliveries into the history.
 pub(super) fn inserts(finished: Vec<Finished<'_>>, now_ms: i64) -> Option<Statement> {
     let rows = finished.into_iter().map(|Finished { was, end, status }| {
         let report = end.outcome.report();
         let succeeded = status == Status::Succeeded;
-        // A failed attempt has a row of its own.
+        // A failed attempt has its own row in `attempt_history`.
         let measured = if succeeded { measured(report) } else { [const { Param::Null }; 6] };
         let [remote, dns, connect, tls, first_byte, total] = measured;
         [

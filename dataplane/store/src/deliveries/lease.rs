@@ -30,7 +30,7 @@ pub async fn renew(
     Ok(())
 }
 
-/// Gives an attempt back whose POST has not begun: it was not made and does not count. `false`: the lease was lost.
+/// Gives back an attempt whose POST has not begun. The attempt does not count. `false`: the lease was lost.
 pub async fn give_back(transaction: &mut Transaction, held: &Held<'_>) -> Result<bool, StoreError> {
     first_attempt::queue_held(transaction, std::slice::from_ref(held)).await?;
     let sql = "UPDATE delivery_queue SET attempt_count = attempt_count - 1, lease_token = NULL, lease_until_ms = NULL, \
@@ -38,12 +38,12 @@ pub async fn give_back(transaction: &mut Transaction, held: &Held<'_>) -> Result
     Ok(transaction.execute(sql, params![held.id.to_string(), held.lease.token_of(held.id)]).await? == 1)
 }
 
-/// Whose leases have ended.
+/// Which processes are dead, so that their leases end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Dead {
-    /// Everybody's: no other process delivers from this database, and this one has just started.
+    /// All processes: no other process delivers from this database, and this process has just started.
     All,
-    /// Of those that had the `process` of this owner before it.
+    /// Earlier incarnations of this process.
     Predecessors(Owner),
 }
 

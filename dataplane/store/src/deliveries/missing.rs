@@ -1,4 +1,4 @@
-//! Webhooks with queued deliveries that are not declared any more: since when, and the end of what is queued for them.
+//! Missing webhooks, which have queued deliveries but are not declared any more: since when, and the end of their deliveries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,11 +11,11 @@ use crate::sql::{Param, Row, Rows, SLOTS, filled, params, slots};
 /// A webhook that was missing at a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// Its key.
+    /// The webhook's key.
     pub webhook: String,
-    /// Since when sweeps find it missing, in milliseconds since 1970.
+    /// When the webhook was first found missing, in milliseconds since 1970.
     pub since_ms: i64,
-    /// When a sweep found it missing last, in milliseconds since 1970.
+    /// When a sweep last found the webhook missing, in milliseconds since 1970.
     pub seen_ms: i64,
     /// Whether its deliveries are being ended.
     pub is_ending: bool,
@@ -28,10 +28,11 @@ impl Missing {
     }
 }
 
-/// The most webhooks that are looked at. Each is deleted when it is declared again, or when nothing is queued for it.
+/// The largest number of missing webhooks that are read. A row is deleted when its webhook is declared again, or when
+/// no delivery is queued for it.
 const MOST: i64 = 10_000;
 
-/// The webhooks that are known to be missing.
+/// The webhooks that are recorded as missing.
 pub async fn missing(connection: &mut Connection) -> Result<Vec<Missing>, StoreError> {
     let sql = "SELECT webhook, since_ms, seen_ms, is_ending FROM missing_webhook ORDER BY webhook LIMIT $1";
     connection.query(sql, params![MOST]).await?.iter().map(Missing::read).collect()
@@ -49,8 +50,8 @@ static NOTE: Rows = Rows::new(
      ON CONFLICT (webhook) DO UPDATE SET seen_ms = excluded.seen_ms RETURNING webhook, since_ms, seen_ms, is_ending",
 );
 
-/// Records that these webhooks are missing at this time, and returns them. One that no sweep has seen since `seen_ms` is missing from
-/// now on.
+/// Records that these webhooks are missing at `now_ms`, and returns them. If no sweep has seen a webhook missing
+/// since `seen_ms`, it counts as missing from `now_ms` on.
 pub async fn note_missing<'a>(
     transaction: &mut Transaction,
     webhooks: impl IntoIterator<Item = &'a str>,
@@ -68,7 +69,7 @@ pub async fn note_missing<'a>(
 
 static FORGET: Rows = Rows::new("DELETE FROM missing_webhook WHERE webhook {$1 text}");
 
-/// Forgets that these webhooks were missing.
+/// Deletes the records of these webhooks as missing.
 pub async fn forget_missing<'a>(
     transaction: &mut Transaction,
     webhooks: impl IntoIterator<Item = &'a str>,
@@ -78,7 +79,7 @@ pub async fn forget_missing<'a>(
     transaction.all(FORGET.statement(rows)).await.map(drop)
 }
 
-/// The most queued deliveries that [`count_queued`] counts.
+/// The largest number of queued deliveries that [`count_queued`] counts.
 pub const MOST_COUNTED: i64 = 10_000;
 
 static COUNT: Rows = Rows::new(
@@ -86,7 +87,7 @@ static COUNT: Rows = Rows::new(
 );
 const _: () = assert!(MOST_COUNTED == 10_000);
 
-/// How many deliveries are queued for each of these webhooks. `None`: more than [`MOST_COUNTED`] for all of them.
+/// The number of queued deliveries for each of these webhooks. `None`: they have more than [`MOST_COUNTED`] together.
 pub async fn count_queued<'a>(
     connection: &mut Connection,
     webhooks: impl IntoIterator<Item = &'a str>,
@@ -102,7 +103,7 @@ static BEGIN_TO_END: Rows = Rows::new(
     "UPDATE missing_webhook SET is_ending = TRUE WHERE webhook {$1 text} AND is_ending = FALSE RETURNING webhook",
 );
 
-/// Records that the deliveries to these webhooks are being ended. Returns those of which it was not recorded before.
+/// Records that the deliveries to these webhooks are being ended. Returns the webhooks for which this was not recorded before.
 pub async fn begin_to_end<'a>(
     transaction: &mut Transaction,
     webhooks: impl IntoIterator<Item = &'a str>,
@@ -117,9 +118,9 @@ pub async fn begin_to_end<'a>(
 const COLUMNS: &str = "id, event_id, webhook, webhook_name, attempt_count, due_at_ms, http_status, idempotency_key, \
                        resend_of, requested_by, resend_id, created_at_ms";
 
-/// Ends those of these deliveries that no worker attempts, that were created at `created_ms` or before, and whose webhook is missing since
-/// `since_ms` or before. An attempt that was cut off is recorded as [`FailureClass::WorkerLost`]. Returns how many it ended, without
-/// those of test events.
+/// Ends deliveries among these that have no attempt in progress, were created at `created_ms` or earlier, and whose
+/// webhook has been missing since `since_ms` or earlier. An interrupted attempt is recorded as
+/// [`FailureClass::WorkerLost`]. Returns how many deliveries it ended, not counting deliveries of test events.
 pub async fn end_without_webhook(
     transaction: &mut Transaction,
     ids: &[DeliveryId],

@@ -1,4 +1,4 @@
-//! Queues deliveries: one row each, due at once or later.
+//! Queues deliveries: one row each, due now or later.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::sql::{Param, Rows, SLOTS, Statement, filled, params, slots};
 /// A delivery to be queued.
 #[derive(Debug, Clone)]
 pub struct NewDelivery {
-    /// Its id.
+    /// The id of the delivery.
     pub id: DeliveryId,
     /// The event it carries.
     pub event_id: String,
@@ -20,19 +20,19 @@ pub struct NewDelivery {
     pub webhook: String,
     /// `namespace/name` of the webhook, for people.
     pub webhook_name: String,
-    /// At most one delivery per webhook and key.
+    /// A key that at most one delivery to the webhook can have.
     pub idempotency_key: Option<String>,
-    /// The delivery that this one resends.
+    /// The delivery that this delivery resends.
     pub resend_of: Option<String>,
     /// Who requested the resend.
     pub requested_by: Option<String>,
-    /// The bulk resend that this one is part of.
+    /// The bulk resend to which this delivery belongs.
     pub resend_id: Option<String>,
-    /// When its first attempt is due; `None`: at once.
+    /// When the delivery's first attempt is due; `None`: now.
     pub due_at_ms: Option<i64>,
 }
 
-/// Queues a delivery. `false`: the webhook has one with this idempotency key already.
+/// Queues a delivery. `false`: the webhook already has a delivery with this idempotency key.
 pub async fn insert(
     transaction: &mut Transaction,
     new: &NewDelivery,
@@ -41,8 +41,9 @@ pub async fn insert(
     Ok(!insert_many(transaction, std::slice::from_ref(new), now_ms).await?.is_empty())
 }
 
-/// Queues many deliveries. Returns the ids of those that it queued: all but those whose idempotency key the webhook has
-/// already. The dead letters that they resend count no longer. Some thousand rows take a fraction of a second.
+/// Queues many deliveries. Returns the ids of the queued ones: all except deliveries whose idempotency key the webhook
+/// already has. The dead letters that they resend do not count any more. Some thousand rows take a fraction of a
+/// second.
 pub async fn insert_many(
     transaction: &mut Transaction,
     deliveries: &[NewDelivery],
@@ -52,7 +53,7 @@ pub async fn insert_many(
     let mut inserted: Vec<DeliveryId> =
         rows.iter().flatten().map(|row| row.parsed(0)).collect::<Result<_, _>>()?;
     if deliveries.iter().any(|new| new.idempotency_key.is_some()) {
-        // After the rows are in the queue: one that was finished meanwhile is in the history now.
+        // The check comes after the insert: a delivery that has ended meanwhile is in the history now.
         let finished = take_back_finished(transaction, &inserted).await?;
         inserted.retain(|id| !finished.contains(id));
     }
@@ -63,8 +64,8 @@ pub async fn insert_many(
     Ok(inserted)
 }
 
-/// Deletes those of the rows just queued whose webhook has a finished delivery with the same key. An invoice is also looked for by its
-/// number, since rows of before keys of webhooks have a uid.
+/// Deletes the rows just queued whose webhook has a finished delivery with the same idempotency key. An invoice is
+/// also found by its number, because older rows have the webhook's uid in place of its key.
 async fn take_back_finished(
     transaction: &mut Transaction,
     ids: &[DeliveryId],
@@ -96,7 +97,7 @@ static INSERT: Rows = Rows::new(
      {text, text, text, text, text, bigint, bigint, text, text, text, text, bigint} ON CONFLICT DO NOTHING RETURNING id",
 );
 
-/// The statement that queues deliveries and returns the ids of those that it has queued.
+/// The statement that queues deliveries. It returns the ids of the queued ones.
 pub(crate) fn inserts<'a>(
     deliveries: impl IntoIterator<Item = &'a NewDelivery>,
     now_ms: i64,
@@ -119,8 +120,8 @@ pub(crate) fn inserts<'a>(
     }))
 }
 
-/// Whether the webhook, by `namespace/name`, has an unfinished delivery of this event. An event has one customer, so that its name is
-/// enough.
+/// Whether the webhook with this `namespace/name` has an unfinished delivery of this event. The name is enough,
+/// because an event belongs to one customer.
 pub async fn is_under_way(
     connection: &mut Connection,
     event_id: &str,

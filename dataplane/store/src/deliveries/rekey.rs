@@ -1,6 +1,7 @@
-//! Gives rows the key of their webhook that were written before webhooks had keys: they have the uid of the object of then.
+//! Rekeys rows that were written before webhooks had keys. Such a row has the uid of a Webhook object, and gets the
+//! webhook's key.
 //!
-//! A row tells its key: it has the webhook's name, and its event the customer.
+//! The key follows from the row: the row has the webhook's name, and its event has the customer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
 use crate::sql::{Param, Row, Rows, params};
 
-/// The key of the webhook of a row of this table; an SQL expression.
+/// An SQL expression: the key of the webhook in a row of this table.
 macro_rules! key_of {
     ($table:literal) => {
         concat!(
@@ -24,7 +25,8 @@ macro_rules! key_of {
     };
 }
 
-/// What a row of this table gets: the key, and no idempotency key that the webhook has already, for the row is a delivery all the same.
+/// The SQL assignments that rekey a row of this table. They set its idempotency key to NULL if the webhook already
+/// has a delivery with it: the row stays a delivery all the same.
 macro_rules! keyed {
     ($table:literal) => {
         concat!(
@@ -41,7 +43,7 @@ macro_rules! keyed {
     };
 }
 
-/// Whether a delivery has the uid of its webhook, as before keys.
+/// Whether the row of a delivery has the webhook's uid in place of its key.
 pub fn has_uid(due: &Due) -> bool {
     webhook_key::full_name(&due.webhook).is_none()
 }
@@ -53,8 +55,8 @@ static RESENDS: Rows = Rows::new(
      WHERE webhook {$1 text} AND webhook_name LIKE '%/%' AND EXISTS (SELECT 1 FROM delivery d WHERE d.resend_id = resend.id)",
 );
 
-/// Gives the bulk resends to webhooks with these uids the keys of their webhooks. It needs a transaction of its own, before their
-/// deliveries get theirs: what stops a bulk resend locks it first, and its deliveries then.
+/// Rekeys bulk resends to the webhooks with these uids. Call it in a transaction of its own, before their deliveries
+/// are rekeyed: a transaction that stops a bulk resend also locks the bulk resend first, and then its deliveries.
 pub async fn rekey_resends<'a>(
     transaction: &mut Transaction,
     uids: impl IntoIterator<Item = &'a str>,
@@ -69,7 +71,7 @@ static TESTS: Rows = Rows::new(
     "WITH v (id, webhook) AS ({text, text}) UPDATE test_event SET webhook = v.webhook FROM v WHERE test_event.id = v.id",
 );
 
-/// Gives the test events of rows that have their keys now, each with its event and its key, the keys.
+/// Rekeys test events. `rows` have the event's id and the webhook's key of rekeyed deliveries.
 async fn rekey_tests(transaction: &mut Transaction, rows: &[Row]) -> Result<(), StoreError> {
     let read = |row: &Row| Ok((row.get(0)?, row.get(1)?));
     let keys = rows.iter().map(read).collect::<Result<BTreeMap<String, String>, StoreError>>()?;
@@ -86,7 +88,7 @@ static QUEUED: Rows = Rows::new(concat!(
     " WHERE id {$1 text} AND webhook {$2 text} AND webhook_name LIKE '%/%' RETURNING event_id, webhook"
 ));
 
-/// Gives those of these queued deliveries that have the uid of their webhook its key, and their test events.
+/// Rekeys the deliveries of `dues` that have a uid, and their test events.
 pub async fn rekey_queued(transaction: &mut Transaction, dues: &[Due]) -> Result<(), StoreError> {
     let of = |uid: Option<&str>| {
         let dues = dues.iter().filter(|due| has_uid(due) && uid.is_none_or(|uid| due.webhook == uid));
@@ -96,15 +98,15 @@ pub async fn rekey_queued(transaction: &mut Transaction, dues: &[Due]) -> Result
         dues.iter().filter(|due| has_uid(due)).map(|due| due.webhook.as_str()).collect();
     transaction.lock_all(LOCK_QUEUED.statement(of(None).into_iter().map(|[id, _]| [id]))).await?;
     let mut rekeyed = Vec::new();
-    // Uid by uid: two may become one key.
+    // One uid at a time, because two uids may become the same key.
     for uid in uids {
         rekeyed.extend(transaction.all(QUEUED.statement(of(Some(uid)))).await?.into_iter().flatten());
     }
     rekey_tests(transaction, &rekeyed).await
 }
 
-/// The uids that the history has in place of keys, found from one to the next of the index that begins with them. Keys of the
-/// 20,000 first webhooks are passed.
+/// The uids in the history that stand in place of keys. The query steps from one webhook to the next by the index
+/// that begins with the webhook. It reads at most the first 20,000 webhooks.
 pub async fn uids(connection: &mut Connection) -> Result<Vec<String>, StoreError> {
     let sql = "WITH RECURSIVE hook (webhook) AS (SELECT min(webhook) FROM delivery_history UNION ALL \
         SELECT (SELECT min(h.webhook) FROM delivery_history h WHERE h.webhook > hook.webhook) \
@@ -120,8 +122,8 @@ static FINISHED: Rows = Rows::new(concat!(
      THEN coalesce(webhook_missing_since_ms, finished_at_ms) END WHERE id {$1 text} RETURNING event_id, webhook"
 ));
 
-/// Gives so many finished deliveries, which have this uid, the keys of their webhooks, and their test events. Those that another
-/// transaction marks are left for the next time. Returns how many.
+/// Rekeys at most `most` finished deliveries with this uid, and their test events. Rows that another transaction is
+/// marking are left for the next call. Returns how many it rekeyed.
 pub async fn rekey_finished(transaction: &mut Transaction, uid: &str, most: i64) -> Result<u64, StoreError> {
     let sql = "SELECT id FROM delivery_history WHERE webhook = $1 AND webhook_name LIKE '%/%' LIMIT $2";
     let free = transaction.lock_free(&format!("{sql} FOR UPDATE SKIP LOCKED"), params![uid, most]).await?;

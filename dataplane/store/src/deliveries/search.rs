@@ -12,7 +12,7 @@ use crate::marks::{self, OPEN};
 use crate::sql::{Param, Row, Search, params};
 use crate::walk::{Page, Place, Walk, in_order_of};
 
-/// A delivery with its event, without its payload: what the logs and the CLI list.
+/// A delivery and its event, without the payload, as the logs and the CLI list it.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the columns of the table")]
 pub struct ListedDelivery {
@@ -35,7 +35,7 @@ pub struct ListedDelivery {
     pub created_at_ms: i64,
     pub finished_at_ms: Option<i64>,
     pub is_test: bool,
-    /// A dead letter that was resent: a later delivery counts instead.
+    /// Whether it is a dead letter that was resent, so that a later delivery counts instead.
     pub resent: bool,
     /// Who set the dead letter aside, and when.
     pub set_aside: Option<(String, i64)>,
@@ -44,7 +44,7 @@ pub struct ListedDelivery {
 }
 
 impl ListedDelivery {
-    /// How the last attempt failed; `None`: none has failed, or the delivery succeeded later.
+    /// The failure of the last attempt; `None`: no attempt has failed, or the delivery succeeded later.
     pub fn failure(&self) -> Option<Failure<'_>> {
         let class = self.failure_class.filter(|_| self.status != Status::Succeeded)?;
         Some(failure(class, self.failure_cause, self.http_status, self.failure_detail.as_deref()))
@@ -69,20 +69,20 @@ const LISTED: &str = "SELECT d.id, d.event_id, e.code, e.web_order_id, e.work_or
                        AND a.failure_class = d.failure_class ORDER BY a.attempt_no DESC LIMIT 1), \
                       (SELECT a.failure_detail FROM attempt_history a WHERE a.delivery_id = d.id \
                        AND a.failure_class = d.failure_class ORDER BY a.attempt_no DESC LIMIT 1)";
-/// Where to look for deliveries, whatever their status.
+/// The view of all deliveries.
 const ALL: &str = "delivery";
-/// Only finished ones.
+/// The table of finished deliveries.
 const HISTORY: &str = "delivery_history";
-/// Only unfinished ones.
+/// The unfinished deliveries, with the columns of the history.
 const QUEUED: &str = "(SELECT q.*, CAST(NULL AS BIGINT) AS finished_at_ms, CAST(NULL AS BOOLEAN) AS resent, \
                       CAST(NULL AS TEXT) AS set_aside_by, CAST(NULL AS BIGINT) AS set_aside_at_ms FROM delivery_unfinished q)";
 
-/// Deliveries of either table, before they are joined with their events.
+/// The columns of a delivery in either table, before it is joined with its event.
 const COLUMNS: &str = "d.id, d.event_id, d.webhook, d.webhook_name, d.status, d.attempt_count, d.due_at_ms, d.failure_class, \
                        d.http_status, d.idempotency_key, d.resend_of, d.requested_by, d.resend_id, d.created_at_ms, \
                        d.finished_at_ms, d.resent, d.set_aside_by, d.set_aside_at_ms";
-/// The keys of the webhooks of the history that have this name, and their uids in rows of before keys, found from one to the next of
-/// the index that begins with them: all deliveries to one have the same name.
+/// The keys (in older rows: uids) of the webhooks in the history that have this name. The query steps from one
+/// webhook to the next by the index that begins with the webhook; all deliveries to one webhook have the same name.
 const NAMED: &str = "WITH RECURSIVE hook (webhook) AS (SELECT min(webhook) FROM delivery_history UNION ALL \
     SELECT (SELECT min(h.webhook) FROM delivery_history h WHERE h.webhook > hook.webhook) \
     FROM hook WHERE hook.webhook IS NOT NULL) \
@@ -90,17 +90,18 @@ const NAMED: &str = "WITH RECURSIVE hook (webhook) AS (SELECT min(webhook) FROM 
     WHERE h.webhook >= hook.webhook ORDER BY h.webhook LIMIT 1)";
 const JOINED: &str = "d JOIN event e ON e.id = d.event_id";
 
-/// The keys of the webhooks that have this `namespace/name`, one for each customer, and uids, as the history has them.
+/// The keys in the history of the webhooks with this `namespace/name`, one for each customer; also their uids, which
+/// older rows have.
 pub(crate) async fn named(connection: &mut Connection, full_name: &str) -> Result<Vec<String>, StoreError> {
     connection.query(NAMED, params![full_name]).await?.iter().map(|row| row.get(0)).collect()
 }
 
-/// The SELECT of deliveries `from` one of these tables.
+/// The SELECT of deliveries `from` a table or view.
 fn select(from: &str) -> String {
     format!("{LISTED} FROM {from} {JOINED}")
 }
 
-/// Where deliveries in this status are.
+/// The table or view with the deliveries in this status.
 fn table(status: Option<Status>) -> &'static str {
     match status {
         None => ALL,
@@ -113,7 +114,7 @@ fn listed(row: &Row) -> Result<ListedDelivery, StoreError> {
     let class = row.get::<Option<String>>(12)?.map(|word| word.parse()).transpose();
     let (customer_code, webhook, webhook_name): (String, String, String) =
         (row.get(6)?, row.get(7)?, row.get(8)?);
-    // A row of before keys has the uid.
+    // An older row has the webhook's uid in place of its key.
     let is_key = webhook_key::full_name(&webhook).is_some();
     let webhook = if is_key { webhook } else { webhook_key::of(&webhook_name, &customer_code) };
     Ok(ListedDelivery {
@@ -143,49 +144,50 @@ fn listed(row: &Row) -> Result<ListedDelivery, StoreError> {
     })
 }
 
-/// The cause of a stored word. A newer program may have stored one that this version does not know; its class says enough.
+/// The cause for a stored word. A newer program may have stored a cause that this version does not know; then the
+/// class says enough.
 fn cause(word: Option<String>) -> Option<Cause> {
     word?.parse().ok()
 }
 
-/// What a search asks for; times are inclusive at the start and exclusive at the end.
+/// The conditions of a search. Times are inclusive at the start and exclusive at the end.
 #[derive(Debug, Clone, Default)]
 pub struct DeliveryFilter {
-    /// In this status only.
+    /// Only deliveries in this status.
     pub status: Option<Status>,
-    /// Only dead letters of which this became.
+    /// Only dead letters in this state.
     pub dead_letter: Option<DeadLetter>,
-    /// To this webhook only: its key, or `namespace/name` for those of every customer.
+    /// Only deliveries to this webhook: its key, or its `namespace/name` for deliveries of every customer.
     pub webhook: Option<String>,
-    /// Of this event only.
+    /// Only deliveries of this event code.
     pub event_code: Option<EventCode>,
-    /// Whose last attempt failed like this.
+    /// Only deliveries whose last attempt failed in this way.
     pub failure_class: Option<FailureClass>,
-    /// To whose last attempt the receiver responded with this HTTP status.
+    /// Only deliveries whose last attempt got this HTTP status.
     pub http_status: Option<i64>,
-    /// This delivery only.
+    /// Only this delivery.
     pub id: Option<DeliveryId>,
-    /// Of the event with this id only.
+    /// Only deliveries of the event with this id.
     pub event_id: Option<String>,
-    /// Created at or after.
+    /// Created at this time or later, in milliseconds since 1970.
     pub from_ms: Option<i64>,
-    /// Created before.
+    /// Created before this time, in milliseconds since 1970.
     pub to_ms: Option<i64>,
-    /// About this web order, or what an export made of it.
+    /// About this web order, or about a work order that an export made of it.
     pub web_order_id: Option<String>,
-    /// About this work order, or the export that made it.
+    /// About this work order, or about the export that created it.
     pub work_order: Option<String>,
     /// About this invoice.
     pub invoice_number: Option<String>,
-    /// About a web order, a work order or an invoice of this number.
+    /// About a web order, work order or invoice with this number.
     pub about: Option<String>,
-    /// Of this customer's events.
+    /// Only deliveries of this customer's events.
     pub customer_code: Option<String>,
-    /// After this delivery, in the order of the search.
+    /// Only deliveries after this place in the order of the search.
     pub after: Option<Place>,
 }
 
-/// The newest deliveries that match, at most `page_size`, newest first; stable while others are queued.
+/// The newest matching deliveries, at most `page_size`, newest first. New deliveries do not change the pages.
 pub async fn search(
     connection: &mut Connection,
     clock: &Clock,
@@ -220,7 +222,7 @@ pub async fn search(
 }
 
 impl DeliveryFilter {
-    /// The status that all have which match.
+    /// The status that all matching deliveries have; `None`: their statuses differ.
     fn status(&self) -> Option<Status> {
         self.status.or(self.dead_letter.map(|_| Status::DeadLetter))
     }
@@ -231,7 +233,7 @@ impl DeliveryFilter {
         search
     }
 
-    /// For each value that may be rare, all deliveries that have it, whenever they were created.
+    /// For each condition on a value that may be rare: searches for all deliveries with this value, whenever they were created.
     async fn rare(&self, connection: &mut Connection) -> Result<Vec<Vec<Search>>, StoreError> {
         let Self { webhook, event_code, failure_class, .. } = self;
         let status = self.status();
@@ -264,7 +266,7 @@ impl DeliveryFilter {
             };
             rare.push(classes.into_iter().flat_map(of).collect());
         }
-        // Those that count and all of them have an index, each with its order.
+        // There are two indexes of dead letters, each with its own order: for open ones, and for all.
         let (dead, time) = match self.dead_letter {
             Some(DeadLetter::Open) => (OPEN, "finished_at_ms"),
             Some(DeadLetter::Resent | DeadLetter::SetAside) | None => {
@@ -322,7 +324,7 @@ impl DeliveryFilter {
         search.and_some("d.event_id = $1", self.event_id.as_ref());
         search.and_some("e.web_order_id = $1", self.web_order_id.as_ref());
         if let Some(number) = &self.work_order {
-            // An export is about all work orders it made.
+            // The event of an export is about all work orders that the export created.
             let condition = "(e.work_order = $1 OR (e.code = 'order.exported' AND e.web_order_id = \
                              (SELECT w.web_order_id FROM work_order w WHERE w.number = $1)))";
             search.and(condition, [number.into()]);
@@ -338,8 +340,8 @@ impl DeliveryFilter {
     }
 }
 
-/// The failure classes of deliveries whose last response had this HTTP status; `None`: none, or that of a success. An end without
-/// a response keeps the status of the response before.
+/// The failure classes of deliveries whose last response had this HTTP status. `None`: no failure has this status. A
+/// class without a response keeps the status of the previous response.
 fn classes_of(http_status: i64) -> Option<[FailureClass; 5]> {
     let class = class_of_status(u16::try_from(http_status).ok()?)?;
     Some([
@@ -351,21 +353,23 @@ fn classes_of(http_status: i64) -> Option<[FailureClass; 5]> {
     ])
 }
 
-/// One delivery.
+/// Reads one delivery.
 pub async fn find(connection: &mut Connection, id: DeliveryId) -> Result<Option<ListedDelivery>, StoreError> {
     let sql = format!("{} WHERE d.id = $1", select(ALL));
     connection.query_opt(&sql, params![id.to_string()]).await?.as_ref().map(listed).transpose()
 }
 
-/// The most deliveries of [`later`].
+/// The largest number of deliveries that [`later`] returns.
 const MAX_LATER: i64 = 20;
 
-/// The deliveries of the same event to the same webhook that were made later, the newest first, at most 20: its resends, and theirs.
+/// The later deliveries of the same event to the same webhook, newest first, at most 20: resends of the delivery, and
+/// resends of resends.
 pub async fn later(
     connection: &mut Connection,
     listed: &ListedDelivery,
 ) -> Result<Vec<ListedDelivery>, StoreError> {
-    // By the webhook's name: rows of before keys have its uid. An event has one customer.
+    // Found by the webhook's name, because older rows have its uid. The name is enough, because an event belongs to
+    // one customer.
     let sql = format!(
         "{} WHERE d.event_id = $1 AND d.webhook_name = $2 AND (d.created_at_ms, d.id) > ($3, $4) \
          ORDER BY d.created_at_ms DESC, d.id DESC LIMIT {MAX_LATER}",
@@ -376,7 +380,7 @@ pub async fn later(
     rows.iter().map(self::listed).collect()
 }
 
-/// One attempt, as it is stored: `…_ms` in milliseconds since 1970, `…_us` in microseconds.
+/// One attempt as it is stored: `…_ms` in milliseconds since 1970, `…_us` in microseconds.
 #[derive(Clone)]
 #[expect(missing_docs, reason = "the columns of the table; the answer does not print")]
 pub struct StoredAttempt {
@@ -397,15 +401,15 @@ pub struct StoredAttempt {
 }
 
 impl StoredAttempt {
-    /// How it failed.
+    /// How the attempt failed; `None`: it did not fail.
     pub fn failure(&self) -> Option<Failure<'_>> {
         let class = self.failure_class?;
         Some(failure(class, self.failure_cause, self.http_status, self.failure_detail.as_deref()))
     }
 }
 
-/// One delivery and its attempts, first to last. One statement reads both, so both are of one moment: an attempt that has
-/// ended is never beside the delivery as it was before.
+/// Reads one delivery and its attempts, first to last. One statement reads both, so both show the same moment: an
+/// attempt that has ended never comes with an older state of the delivery.
 pub async fn find_with_attempts(
     connection: &mut Connection,
     id: DeliveryId,
@@ -423,7 +427,7 @@ pub async fn find_with_attempts(
     Ok(Some((listed(first)?, attempts)))
 }
 
-/// The attempt of a row; `None`: the delivery has none.
+/// Reads the attempt in a row; `None`: the delivery has no attempt.
 fn attempt(row: &Row) -> Result<Option<StoredAttempt>, StoreError> {
     let Some(number) = row.get(26)? else { return Ok(None) };
     let class = row.get::<Option<String>>(29)?.map(|word| word.parse()).transpose();

@@ -1,10 +1,11 @@
-//! Limits the connections of a process to all tenants' databases: in all and per tenant.
+//! The budget of connections: limits the connections of a process to PostgreSQL, in all and per tenant.
 //!
-//! Every open connection has a place. An idle connection stays open for its tenant until another tenant needs its place, and
-//! a request that finds no place waits in line. A connection that comes back goes to the next waiting request of the same
-//! tenant. In both cases it is closed, and its place goes to another tenant, only if that one has none, has at least two
-//! fewer, or has waited long; an idle one also if nothing has used it for [`UNUSED`]. So busy tenants keep their connections
-//! while there is one for each, and take turns when there is not.
+//! Every open connection has a place. An idle connection stays open for its tenant until another tenant needs its
+//! place. A request that finds no place waits in line. When a connection is given back, it goes to the next request
+//! of the same tenant in line. In both cases, the connection is closed and its place goes to another tenant only if
+//! that tenant has no place, has at least two fewer, or has waited long. An idle connection also gives up its place
+//! if no request has used it for [`UNUSED`]. So busy tenants keep their connections while there are enough for all,
+//! and take turns when there are not.
 //!
 //! A connection stays with its tenant for four times as long as opening it took, also while others wait: to save an order takes a
 //! read, a transaction and, after the POST, the attempt's end, and opening one costs PostgreSQL more than all three. Without this,
@@ -23,69 +24,73 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::counts::{Counts, Taken, Wait};
 
-/// For this long a tenant's connection stays with its own requests, before one that came first of a tenant with no more places: one
-/// that has none, or one that has some, which may soon serve it. An idle one stays for the shorter time, unless a tenant has none.
+/// How long a connection that is given back stays with the requests of its own tenant, although an earlier request of
+/// another tenant waits that has no more places: `PATIENCE` if the other tenant has no place, `PATIENCE_WITH_PLACES`
+/// if it has some, which may soon become free. An idle connection stays with its tenant for `PATIENCE`, or not at all
+/// if the other tenant has no place.
 const PATIENCE: Duration = Duration::from_millis(100);
 const PATIENCE_WITH_PLACES: Duration = Duration::from_secs(1);
 
-/// Connections that were idle for longer are the first to be closed for others. Workers renew leases more often.
+/// Connections that were idle for this long are the first to be closed for other tenants. Workers renew leases more
+/// often than this.
 const UNUSED: Duration = Duration::from_secs(3);
 
-/// The least and the most time that a new connection is kept for its tenant while others wait.
+/// The shortest and the longest time for which a new connection is kept for its tenant.
 const KEPT: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 /// How many times as long as opening it took, within these limits.
 const KEPT_PER_OPENING: u32 = 4;
-/// How many connections are opened at the same time, without those that take long. More would take the cores of the server from each other and from the
-/// statements of open connections.
+/// How many connections may be opened at a time, not counting openings that take long. More openings would slow each
+/// other and the statements of open connections down on the server's cores.
 const OPENINGS: usize = 8;
-/// How often idle connections are looked for that a request in line may have.
+/// How often [`Shared::release`] looks for an idle connection for a request in line.
 const RELEASE_EVERY: Duration = Duration::from_millis(5);
 
-/// How many connections there may be.
+/// The limits of connections.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// In all, at least 1.
+    /// The limit for all tenants together, at least 1.
     pub total: usize,
-    /// To one tenant's database, at least 1.
+    /// The limit for one tenant's database, at least 1.
     pub per_tenant: usize,
 }
 
-/// The connections of a process.
+/// The connections of a process, as one tenant may use them.
 #[derive(Clone)]
 pub struct Budget {
     shared: Arc<Shared>,
-    /// To the database of one tenant.
+    /// The limit of the tenant's connections.
     per_tenant: usize,
 }
 
 struct Shared {
     limits: Limits,
     state: Mutex<State>,
-    /// For tenants whose database is away, and for those whose database is not known yet: a quarter of the places each, so
-    /// that together they leave half to the others.
+    /// Permits for tenants whose database is away, and for tenants whose database has not responded yet. Each kind
+    /// has a quarter of the places, so that together they leave half to other tenants.
     retries: Arc<Semaphore>,
     first_tries: Arc<Semaphore>,
-    /// For migrations, which may take long: a quarter.
+    /// Permits for migrations, which may take long: a quarter of the places.
     migrations: Arc<Semaphore>,
     openings: Semaphore,
     counts: Counts,
 }
 
-/// While a request is in line, no place is free, and [`Shared::release`] looks for idle connections that it may have.
+/// The state of all places. While a request is in line, no place is free, and [`Shared::release`] looks for an idle
+/// connection for it.
 struct State {
     free: usize,
-    /// By the order in which they were given back.
+    /// The idle connections, in the order in which they were given back.
     idle: BTreeMap<u64, Idle>,
     idle_of: BTreeSet<(PoolId, u64)>,
     waiting: VecDeque<Waiter>,
-    /// How many places each tenant has, if any.
+    /// The number of places of each tenant that has any.
     places: BTreeMap<PoolId, usize>,
-    /// Whether [`Shared::release`] runs.
+    /// Whether [`Shared::release`] is running.
     is_releasing: bool,
     last_number: u64,
 }
 
-/// A tenant's share of the budget.
+/// The id of a tenant's share of the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PoolId(u64);
 
@@ -98,18 +103,18 @@ struct Idle {
 struct Waiter {
     pool: PoolId,
     since: Instant,
-    /// Whether a connection came back that it would have got, had this not been kept for its tenant.
+    /// Whether the request missed a connection because that was kept for its own tenant.
     met_a_kept_one: bool,
     grant: oneshot::Sender<Grant>,
 }
 
-/// An open connection and its place, which is free again once the connection is closed.
+/// An open connection and its place. The place becomes free when the connection is closed.
 pub(super) struct Opened {
     pub(super) client: ClientWrapper,
-    /// Whether the server sent more than Docket reads.
+    /// Why the connection ended, if the server sent more than Docket reads.
     pub(super) excess: ExcessFound,
     place: Place,
-    /// How long it stays with its tenant, also while others wait.
+    /// Until when the connection stays with its tenant, even while others wait.
     kept_until: Instant,
 }
 
@@ -125,7 +130,7 @@ impl Opened {
         }
     }
 
-    /// Whether its tenant may still need it for work that it has begun.
+    /// Whether the connection is kept for its tenant, which may need it for work that it has begun.
     fn is_kept(&self) -> bool {
         Instant::now() < self.kept_until
     }
@@ -136,14 +141,14 @@ impl Opened {
     }
 }
 
-/// The right of a tenant to have a connection open.
+/// A tenant's right to have one connection open.
 pub(super) struct Place {
     shared: Arc<Shared>,
     pool: PoolId,
 }
 
 impl Place {
-    /// The same place, which is another tenant's from now on.
+    /// Gives the place to another tenant.
     fn pass_to(mut self, pool: PoolId) -> Self {
         let mut state = self.shared.state.lock();
         state.remove_place(self.pool);
@@ -164,14 +169,14 @@ impl Drop for Place {
                 let pool = waiter.pool;
                 state.add_place(pool);
                 drop(state);
-                // A request that has just given up drops the place again, for the next in line.
+                // If the request has just given up, its grant drops the place again, and the next request in line gets it.
                 let _ = waiter.grant.send(Grant::Place(Self { shared: Arc::clone(&self.shared), pool }));
             }
         }
     }
 }
 
-/// What a request for a connection gets.
+/// The result of a request for a connection.
 pub(super) enum Grant {
     /// An open connection.
     Connection(Opened),
@@ -183,14 +188,15 @@ impl Shared {
     /// Sees to it that the requests in line get the places of idle connections that they may not have yet.
     fn release_later(self: &Arc<Self>, state: &mut State) {
         let is_needed = !state.waiting.is_empty() && !state.idle.is_empty() && !state.is_releasing;
-        // A connection may come back while the runtime ends.
+        // There may be no runtime, because a connection may be given back while the runtime ends.
         if let Some(runtime) = is_needed.then(|| Handle::try_current().ok()).flatten() {
             state.is_releasing = true;
             runtime.spawn(Arc::clone(self).release());
         }
     }
 
-    /// Closes idle connections for the neediest in line, once it may have them, as long as requests wait.
+    /// Closes an idle connection for the neediest request in line once a rule allows it. Repeats this as long as
+    /// requests wait and connections are idle.
     async fn release(self: Arc<Self>) {
         loop {
             let closed = {
@@ -204,7 +210,7 @@ impl Shared {
                 chosen.and_then(|(number, rule)| Some((state.take_idle(number)?, rule)))
             };
             match closed {
-                // Its place goes to the neediest in line.
+                // Dropping the place gives it to the neediest request in line.
                 Some((opened, rule)) => {
                     self.counts.take(rule);
                     drop(opened.close());
@@ -219,12 +225,13 @@ impl Shared {
 struct Other {
     number: u64,
     unused_for: Duration,
-    /// How many its tenant has.
+    /// The number of places of the connection's tenant.
     places: usize,
 }
 
-/// The number of the connection whose place a request gets that has waited so long and whose tenant has so many places, of
-/// these, the one that was idle longest first; and the rule that gives it the place.
+/// Chooses which of the idle connections of `others` is closed for a request, and by which rule. `has` is the number
+/// of places of the request's tenant, `waited` how long the request has waited. The connection that was idle longest
+/// is the first in `others`.
 fn choose(has: usize, waited: Duration, others: &[Other]) -> Option<(u64, Taken)> {
     let unused = others.first().filter(|other| other.unused_for >= UNUSED);
     if let Some(other) = unused {
@@ -237,7 +244,8 @@ fn choose(has: usize, waited: Duration, others: &[Other]) -> Option<(u64, Taken)
         return None;
     }
     let rule = if has == 0 { Taken::NoConnection } else { Taken::WaitedLong };
-    // Not the one that was idle longest: where more tenants take turns than have connections, it is the next one's.
+    // It is not the connection that was idle longest: where more tenants take turns than there are connections, the
+    // next tenant in turn needs that one.
     let others: Vec<&Other> = others.iter().filter(|other| has <= other.places).collect();
     others.get(others.len() / 2).map(|other| (other.number, rule))
 }
@@ -248,7 +256,7 @@ impl State {
         self.last_number
     }
 
-    /// The most recently used one, which is the least likely to be dead.
+    /// Takes the tenant's most recently used idle connection, because it is the least likely to be dead.
     fn take_idle_of(&mut self, pool: PoolId) -> Option<Opened> {
         let (_, number) = *self.idle_of.range((pool, 0)..=(pool, u64::MAX)).next_back()?;
         self.take_idle(number)
@@ -260,8 +268,8 @@ impl State {
         Some(idle.opened)
     }
 
-    /// The number of the idle connection whose place a request of this pool gets that has waited so long, and the rule that gives it
-    /// the place.
+    /// The number of the idle connection of another tenant that may be closed for a request of this tenant, and the
+    /// rule. `waited` is how long the request has waited.
     fn of_another(&self, pool: PoolId, waited: Duration) -> Option<(u64, Taken)> {
         let others = self.idle.iter().filter(|(_, idle)| !idle.opened.is_kept());
         let others: Vec<Other> = others
@@ -301,15 +309,15 @@ impl State {
         self.places.get(&pool).copied().unwrap_or(0)
     }
 
-    /// Where in line the request is whose tenant has the fewest places; of several, the one that has waited longest. Removes
-    /// those that have given up.
+    /// The index in line of the neediest request: its tenant has the fewest places, and among equals it has waited
+    /// longest. Removes requests that have given up.
     fn neediest(&mut self) -> Option<usize> {
         self.waiting.retain(|waiter| !waiter.grant.is_closed());
         let places = |at: &usize| self.waiting.get(*at).map(|waiter| self.places_of(waiter.pool));
         (0..self.waiting.len()).min_by_key(places)
     }
 
-    /// Whether all that wait have more places than this one.
+    /// Whether all waiting requests belong to tenants with more places than this tenant.
     fn is_neediest(&mut self, pool: PoolId) -> bool {
         let has = self.places_of(pool);
         let neediest = self.neediest().and_then(|at| self.waiting.get(at));
@@ -321,8 +329,9 @@ impl State {
         self.waiting.remove(at)
     }
 
-    /// Where in line the request is that gets a connection of this pool, which comes back. `None`: it stays with the pool.
-    /// `is_kept`: no other pool gets it. Counts the rule that decides against another pool, or against this one.
+    /// The index in line of the request that gets a connection of this tenant that is given back. `None`: the
+    /// connection becomes idle. With `is_kept`, only requests of the same tenant may get it. Counts the rule that
+    /// gives the connection to another tenant, or that withholds it.
     fn next_after(&mut self, pool: PoolId, is_kept: bool, counts: &Counts) -> Option<usize> {
         let neediest = self.neediest()?;
         let own = self.waiting.iter().position(|waiter| waiter.pool == pool);
@@ -353,7 +362,7 @@ impl State {
 }
 
 impl Budget {
-    /// No connection is open yet.
+    /// A budget with these limits. No connection is open yet.
     pub fn new(limits: Limits) -> Self {
         let Limits { total, per_tenant } = limits;
         let limits = Limits { total: total.max(1), per_tenant: per_tenant.max(1) };
@@ -377,28 +386,28 @@ impl Budget {
         }
     }
 
-    /// The same connections, of which the tenant that gets this may have at most so many, and at least one.
+    /// The same connections for a tenant that may have at most `per_tenant` of them, and at least one.
     #[must_use]
     pub fn with_at_most(&self, per_tenant: usize) -> Self {
         Self { shared: Arc::clone(&self.shared), per_tenant: per_tenant.clamp(1, self.per_tenant) }
     }
 
-    /// How many connections are open or being opened.
+    /// The number of connections that are open or being opened.
     pub fn open(&self) -> usize {
         self.shared.limits.total - self.shared.state.lock().free
     }
 
-    /// Returns how many connections are open and not in use.
+    /// The number of open connections that are not in use.
     pub fn idle(&self) -> usize {
         self.shared.state.lock().idle.len()
     }
 
-    /// Returns what the process counts of its connections.
+    /// The counts of the process's connections.
     pub fn counts(&self) -> &Counts {
         &self.shared.counts
     }
 
-    /// Closes the connections that were idle for so long.
+    /// Closes the connections that were idle for `unused_for`.
     pub fn close_idle(&self, unused_for: Duration) {
         let mut old = Vec::new();
         let mut state = self.shared.state.lock();
@@ -408,11 +417,11 @@ impl Budget {
             let number = *number;
             old.extend(state.take_idle(number));
         }
-        // Their places lock the state.
+        // The lock is released first, because dropping the places locks the state.
         drop(state);
     }
 
-    /// How many connections one tenant may have.
+    /// How many connections the tenant may have.
     pub(crate) fn per_tenant(&self) -> usize {
         self.per_tenant
     }
@@ -441,8 +450,8 @@ impl Budget {
         self.shared.state.lock().has_idle(pool)
     }
 
-    /// Whether this pool's connections are all in use or being opened, and a request would open another one at once. Where it would
-    /// wait in line, a connection that comes back is given to it there.
+    /// Whether all of the tenant's connections are in use or being opened, and a request would open a further
+    /// connection immediately. A request that waits in line instead gets a connection that another request gives back.
     pub(super) fn would_open_another(&self, pool: PoolId) -> bool {
         let mut state = self.shared.state.lock();
         state.places_of(pool) > 0
@@ -450,7 +459,7 @@ impl Budget {
             && (state.free > 0 || state.is_neediest(pool) && state.of_another(pool, Duration::ZERO).is_some())
     }
 
-    /// Whether a request of this pool is in line for a place.
+    /// Whether a request of this tenant is in line for a place.
     pub(super) fn is_waiting(&self, pool: PoolId) -> bool {
         self.shared.state.lock().waiting.iter().any(|waiter| waiter.pool == pool && !waiter.grant.is_closed())
     }
@@ -465,11 +474,12 @@ impl Budget {
                 old.extend(state.take_idle(number));
             }
         }
-        // Their places lock the state.
+        // The lock is released first, because dropping the places locks the state.
         drop(state);
     }
 
-    /// An idle connection of this pool, a free place, or the place of an idle connection of another; else waits in line.
+    /// Returns an idle connection of this tenant, a free place, or the place of another tenant's idle connection.
+    /// Without any, it waits in line.
     pub(super) async fn grant(&self, pool: PoolId) -> Option<Grant> {
         let waited_for = {
             let mut state = self.shared.state.lock();
@@ -495,7 +505,7 @@ impl Budget {
             self.shared.release_later(&mut state);
             waited_for
         };
-        // The sender is in line until it is used.
+        // The sender stays in line until it is used, so this ends only with a grant.
         waited_for.await.ok()
     }
 
@@ -514,7 +524,7 @@ impl Budget {
                 false => Grant::Place(opened.close().pass_to(waiter.pool)),
             };
             match waiter.grant.send(grant) {
-                // That request has given up meanwhile.
+                // The request has given up meanwhile, and the connection came back.
                 Err(Grant::Connection(still)) => opened = still,
                 Ok(()) | Err(Grant::Place(_)) => return,
             }
@@ -529,7 +539,8 @@ mod tests {
     const OURS: PoolId = PoolId(1);
     const OTHER: PoolId = PoolId(2);
 
-    /// Who gets our connection, of these places and these requests, the first in line first, each with the time it has waited in ms.
+    /// Decides who gets a connection of [`OURS`]. `ours` and `theirs` are places; `waiting` is the line, each request
+    /// with the time that it has waited, in ms.
     fn next(ours: usize, theirs: usize, waiting: &[(PoolId, u64)]) -> Option<PoolId> {
         next_of(false, ours, theirs, waiting)
     }
@@ -538,7 +549,7 @@ mod tests {
         ruled(is_kept, (ours, theirs), waiting).0
     }
 
-    /// The same, with the rules that were counted.
+    /// Like `next`, with the rules that were counted.
     fn ruled(
         is_kept: bool,
         (ours, theirs): (usize, usize),

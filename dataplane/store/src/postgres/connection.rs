@@ -1,4 +1,4 @@
-//! A connection on loan: runs statements, and closes itself unless it is fit for the next request.
+//! A borrowed connection: runs statements, and closes itself unless it is fit for the next request.
 
 use std::sync::Arc;
 
@@ -16,28 +16,28 @@ use super::pool::{Acquired, Limit, Pool, Retry};
 use crate::error::StoreError;
 use crate::sql::{Param, Row, Statement};
 
-/// One round trip for both; in microseconds since 1970.
+/// Begins a transaction and returns its time in microseconds since 1970, in one round trip.
 const BEGIN: &str = "BEGIN; SELECT floor(extract(epoch FROM now()) * 1000000)::bigint";
 
-/// A connection on loan. One that is dropped inside a transaction, or with a statement under way, is closed, which
-/// rolls it back.
+/// A borrowed connection. If it is dropped inside a transaction, or while a statement is running, it is closed, which
+/// rolls the transaction back.
 pub struct PostgresConnection {
     opened: Option<Opened>,
     pool: Arc<Pool>,
     pub(super) in_transaction: bool,
-    /// A statement was sent and its end was not seen.
+    /// Whether a statement was sent whose end was not seen.
     under_way: bool,
-    /// Statements that failed, or whose end was not awaited.
+    /// The number of statements that failed, or whose end was not awaited.
     not_done: u32,
-    /// No other work may have its session: the settings are its own, or a statement did not fit the tables, which may have
-    /// been changed after it was prepared.
+    /// Whether no other work may use the session: its settings were changed, or a statement did not fit the tables,
+    /// which may have been changed after it was prepared.
     pub(super) for_no_other: bool,
-    /// How long statements may take.
+    /// The time limit of statements.
     pub(super) limit: Limit,
     _turn: Option<OwnedSemaphorePermit>,
-    /// Until the database has responded.
+    /// The permits of the request that tries whether the database responds, until it has responded.
     pub(super) retry: Option<Retry>,
-    /// While it migrates.
+    /// The permit of a migration.
     pub(super) migration: Option<OwnedSemaphorePermit>,
 }
 
@@ -80,14 +80,14 @@ impl PostgresConnection {
         self.run(async |client| pipelined(client, &prepared(client, statements).await?).await).await
     }
 
-    /// Runs statements, each a transaction of its own, begins a transaction, and runs statements in it, in one round trip.
-    /// Returns when it began, by the server's clock, and the rows of each statement.
+    /// Runs statements (each a transaction of its own), begins a transaction, and runs statements in it, in one round
+    /// trip. Returns the time of the begin by the server's clock, and the rows of each statement.
     pub(crate) async fn begin_around(
         &mut self,
         before: Vec<Statement>,
         within: Vec<Statement>,
     ) -> Result<(Timestamp, Vec<Vec<Row>>), StoreError> {
-        // Before the await: a future that is dropped in the middle must not leave an open transaction to the next one.
+        // Set before the await: if this future is dropped in the middle, the next request must not get an open transaction.
         self.in_transaction = true;
         let begin = async |client: &ClientWrapper| {
             let before = prepared(client, before).await?;
@@ -119,8 +119,8 @@ impl PostgresConnection {
         mut self,
         statements: Vec<Statement>,
     ) -> Result<Vec<Vec<Row>>, StoreError> {
-        // PostgreSQL would roll back and report success, here and after a failed statement of these: so each result is
-        // required before that of the COMMIT.
+        // After a failed statement, PostgreSQL would roll back and report success. This may be an earlier statement
+        // or one of these. So the result of each statement is required before the result of the COMMIT.
         if self.not_done > 0 {
             return Err(StoreError::Unexpected("a commit after a failed statement"));
         }
@@ -151,27 +151,27 @@ impl PostgresConnection {
     ) -> Result<T, StoreError> {
         let opened = self.opened.as_ref();
         let opened = opened.ok_or(StoreError::Unexpected("a connection used after it was lost"))?;
-        // Before the await: a future that is dropped in the middle must not leave the connection to the next request.
+        // Set before the await: if this future is dropped in the middle, the next request must not get the connection.
         self.under_way = true;
         self.not_done += 1;
         let response = self.pool.response(self.limit, statement(&opened.client)).await;
         let response = response.map_err(unavailable)?;
         self.under_way = false;
-        // The library only says that the connection is closed.
+        // The library's error says only that the connection is closed; `excess` says why.
         let value = response.map_err(|error| opened.excess.get().map_or(error, unavailable));
         self.for_no_other |= matches!(value, Err(StoreError::Refused(_)));
         let value = value?;
-        // Later statements may take long and must not delay other tenants that are tried.
+        // Later statements may take long, and must not delay other tenants that try their databases.
         self.retry = None;
         self.not_done -= 1;
         Ok(value)
     }
 }
 
-/// Statements that this connection has prepared, with their values.
+/// Statements that this connection has prepared, each with its values.
 type Prepared = Vec<(tokio_postgres::Statement, Vec<Param>)>;
 
-/// Prepares what the connection has not prepared before, each in a round trip of its own.
+/// Prepares the statements that the connection has not prepared yet, each in a round trip of its own.
 async fn prepared(
     client: &ClientWrapper,
     statements: Vec<Statement>,
@@ -183,7 +183,7 @@ async fn prepared(
     Ok(prepared)
 }
 
-/// Sends all statements, in their order, before it waits for the first result.
+/// Sends all statements in order, before it waits for the first result.
 async fn pipelined(
     client: &ClientWrapper,
     prepared: &Prepared,
@@ -194,7 +194,7 @@ async fn pipelined(
         let rows = client.query(statement, &params).await?;
         Ok(rows.into_iter().map(Row::Postgres).collect())
     };
-    // Polled first in the order in which they were added, which is when a statement is sent.
+    // The futures are first polled in the order in which they were added. The first poll sends the statement.
     prepared.iter().map(query).collect::<FuturesOrdered<_>>().try_collect().await
 }
 

@@ -1,5 +1,5 @@
-//! What a process counts of its connections to PostgreSQL: which rules made requests wait, how long requests waited, and which
-//! servers respond. These are plain numbers, which telemetry reads.
+//! Counts of a process's connections to PostgreSQL: which rules made requests wait, how long requests waited, and
+//! which servers respond. These are plain numbers, which telemetry reads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-/// The upper bounds of the buckets of [`WaitTimes`], in seconds. A request waits for at most 4 s, and for a new connection after that.
+/// The upper bounds of the buckets of [`WaitTimes`], in seconds. A request waits for at most 4 s, and then for the
+/// opening of a connection.
 const BOUNDS: [f64; 9] = [0.001, 0.005, 0.02, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0];
 
-/// The name of all external databases together, whose servers the owners of tenants choose.
+/// The entry for all external databases together, whose servers the owners of tenants choose.
 const EXTERNAL: &str = "external";
-/// The name of all servers together that have no entry of their own.
+/// The entry for all servers together that have no entry of their own.
 const OTHERS: &str = "others";
 
 docket_crds::words! {
@@ -63,19 +64,19 @@ pub struct WaitTimes {
     pub buckets: Vec<(f64, u64)>,
 }
 
-/// What a process counts of its connections.
+/// The counts of a process's connections.
 #[derive(Debug, Default)]
 pub struct Counts {
     waits: [AtomicU64; Wait::ALL.len()],
     taken: [AtomicU64; Taken::ALL.len()],
     waiting: AtomicUsize,
-    /// The last bucket is of the times above all bounds.
+    /// The number of waits in each bucket. The last bucket is for times above all bounds.
     times: [AtomicU64; BOUNDS.len() + 1],
     times_us: AtomicU64,
     servers: Mutex<BTreeMap<ServerName, Known>>,
 }
 
-/// The servers of the platform come first.
+/// The hosts of a server. Servers of the platform are ordered before external ones.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct ServerName {
     is_external: bool,
@@ -101,7 +102,7 @@ const AWAY: u8 = 1;
 const UP: u8 = 2;
 
 impl Server {
-    /// Records whether the last attempt to connect, or the last statement, got a response.
+    /// Records whether the server responded to the last attempt to connect, or to the last statement.
     pub fn responded(&self, responded: bool) {
         self.state.store(if responded { UP } else { AWAY }, Ordering::Relaxed);
     }
@@ -115,7 +116,7 @@ impl Server {
     }
 }
 
-/// A request that waits for a connection. When it is dropped, the request has a connection or has given up.
+/// A request that waits for a connection. It is dropped when the request gets a connection or gives up.
 pub(super) struct Waiting<'a> {
     counts: &'a Counts,
     since: Instant,
@@ -139,7 +140,7 @@ impl Counts {
         self.taken[rule as usize].load(Ordering::Relaxed)
     }
 
-    /// Returns how many requests wait for a connection now, also while a connection is opened for them.
+    /// Returns how many requests wait for a connection now, including requests for which a connection is being opened.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
@@ -152,9 +153,10 @@ impl Counts {
         WaitTimes { sum, buckets }
     }
 
-    /// Returns whether each server responded last time, by `host:port`, without the servers that were not tried yet. At most `most`
-    /// servers have an entry of their own, the first by name. The entry `others` is of all further servers, and the entry `external`
-    /// of all servers that the owners of tenants have chosen. These two entries are up if all of their servers are.
+    /// Returns whether each server responded last time, by `host:port`, without servers that were not tried yet. At
+    /// most `most` servers have an entry of their own, the first by name. The entry `others` stands for all further
+    /// servers, and `external` for all servers that owners of tenants have chosen. These two entries are up if all of
+    /// their servers are.
     pub fn servers(&self, most: usize) -> Vec<(String, bool)> {
         let (mut shown, mut single) = (BTreeMap::new(), 0);
         for Known { server, .. } in self.servers.lock().values() {
@@ -172,7 +174,8 @@ impl Counts {
         shown.into_iter().collect()
     }
 
-    /// Adds a tenant that uses the server with these hosts, each with its port. `is_external`: the owner of the tenant has chosen it.
+    /// Adds a tenant that uses the server with these hosts, each with its port. `is_external`: the tenant's owner has
+    /// chosen it.
     pub fn add_server(&self, hosts: String, is_external: bool) -> Arc<Server> {
         let name = ServerName { is_external, hosts };
         let mut servers = self.servers.lock();
@@ -184,7 +187,7 @@ impl Counts {
         Arc::clone(&known.server)
     }
 
-    /// Removes a tenant that used this server, and the server after its last one.
+    /// Removes a tenant that used this server. Removes the server after its last tenant.
     pub(super) fn leave_server(&self, server: &Server) {
         let mut servers = self.servers.lock();
         let Some(known) = servers.get_mut(&server.name) else { return };

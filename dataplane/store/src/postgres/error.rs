@@ -9,7 +9,7 @@ pub(super) fn unavailable(error: impl std::error::Error + Send + Sync + 'static)
     StoreError::Unavailable(Box::new(error))
 }
 
-/// Whether an error says that the database does not respond, or not in time.
+/// Whether an error means that the database does not respond, or not in time.
 pub(super) fn is_away(error: &tokio_postgres::Error) -> bool {
     match error.code() {
         Some(code) => *code == SqlState::QUERY_CANCELED || class_of(code) == "08",
@@ -17,7 +17,8 @@ pub(super) fn is_away(error: &tokio_postgres::Error) -> bool {
     }
 }
 
-/// Whether an error is a response of a server that works, also if the response refuses something. A server that starts or stops says so.
+/// Whether an error is a response of a working server, even if the server refuses something. A server that is
+/// starting or stopping says so; this does not count.
 pub(super) fn is_response(error: &tokio_postgres::Error) -> bool {
     let ends = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW];
     match error.code() {
@@ -26,12 +27,12 @@ pub(super) fn is_response(error: &tokio_postgres::Error) -> bool {
     }
 }
 
-/// Whether an error that is not the server's comes from the connection.
+/// Whether the connection caused an error that does not come from the server.
 fn is_lost(error: &tokio_postgres::Error) -> bool {
     error.is_closed() || std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>())
 }
 
-/// The server's error for the log: its code and message, cut, without the detail, which repeats the row's values.
+/// The server's error for the log: its code and its message, cut. The detail is left out, because it repeats the row's values.
 #[derive(Debug, thiserror::Error)]
 #[error("{code}: {message}")]
 struct ServerError {
@@ -42,7 +43,8 @@ struct ServerError {
 impl From<tokio_postgres::Error> for StoreError {
     fn from(error: tokio_postgres::Error) -> Self {
         let Some(server) = error.as_db_error() else {
-            // Not from the server: closed, reset, timed out; or a value of another type than the column's.
+            // The error does not come from the server: the connection was closed, was reset or timed out; or a value
+            // has another type than its column.
             return match is_lost(&error) {
                 true => Self::Unavailable(with_causes(&error).into()),
                 false => Self::Refused(with_causes(&error).into()),
@@ -50,8 +52,8 @@ impl From<tokio_postgres::Error> for StoreError {
         };
         let code = server.code();
         // Classes: 08 connection, 53 resources (disk, memory, connections), 57 operator (shutdown, cancel), 40
-        // rollback (serialization, deadlock), 58 system; 28 and 3D: the role or the database is gone; 25006: standby;
-        // 25P03: this transaction was left alone for too long, as by a process that was frozen.
+        // rollback (serialization, deadlock), 58 system; 28 and 3D: the role or the database does not exist any more;
+        // 25006: standby; 25P03: this transaction was idle for too long, for example because its process was frozen.
         let away = ["08", "53", "57", "40", "58", "28", "3D"].contains(&class_of(code))
             || [
                 SqlState::LOCK_NOT_AVAILABLE,

@@ -1,4 +1,4 @@
-//! A tenant's share of the connections: who may have one, how one is opened, and whether the database responds.
+//! A tenant's share of the connections: which request may have one, how it is opened, and whether the database responds.
 
 use std::future::Future;
 use std::pin::pin;
@@ -17,53 +17,56 @@ use super::counts::{Server, Wait};
 use super::error::{is_away, is_response, unavailable};
 use crate::error::{AtConnectionLimit, StoreError};
 
-/// How long a request waits for a turn of its tenant, and for a new connection.
+/// How long a request waits for one of the tenant's connections (a *turn*), and for opening a connection.
 const WAIT: Duration = Duration::from_secs(3);
-/// How long it waits for both a turn and a place of the process, which many tenants with few connections take in turn.
+/// How long a request waits for a turn and a place of the process together. Many tenants with few connections use
+/// places in turn.
 const PLACE_WAIT: Duration = Duration::from_secs(4);
-/// A request that has waited for nearly as long may still open one.
+/// The time in which a request may still open a connection after it has waited for nearly as long as it may.
 const CONNECT: Duration = Duration::from_secs(1);
-/// For this long an opening counts among those that are made at the same time, so that eight that hang at a silent server delay
-/// others by no more than this.
+/// How long an opening counts for the limit of openings at a time. So eight openings that hang at a silent server
+/// delay others by at most this time.
 const OPENING: Duration = Duration::from_millis(50);
-/// How long a request waits for the tenant's connections that are in use before it opens another one: as long as the last opening
-/// took, within these limits, less what requests have waited since then. A transaction takes a millisecond or two, so most wait less.
+/// The limits of how long a request waits for one of the tenant's connections in use before it opens another one. It
+/// waits as long as the last opening took, within these limits, minus the time that requests have waited since then.
+/// A transaction takes a millisecond or two, so most requests wait less.
 const OPENING_COST: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(125));
-/// How long one statement may take; the server ends it then (`SESSION` has the same).
+/// The time limit of a statement, which the server enforces (`SESSION` has the same).
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
-/// A server that has not ended it by then is unreachable.
+/// A server that has not ended a statement after this time counts as unreachable.
 pub(super) const NO_RESPONSE: Duration = Duration::from_secs(12);
-/// After a statement that takes longer, a tenant gets one connection at a time.
+/// After a statement that takes longer than this, the tenant's requests get one connection at a time.
 const SLOW: Duration = Duration::from_secs(2);
 
-/// The session's settings, as start-up options. A client that vanished in the middle of a transaction, with its machine or
-/// its network, must not keep its locks. A statement that was prepared while its tables were empty keeps its plan for as
-/// long as the connection lives, so that plan must not read whole tables: each statement has an index that serves it.
+/// The session's settings, as start-up options. A client that vanished in the middle of a transaction, with its
+/// machine or its network, must not keep its locks. A statement that was prepared while its tables were empty keeps
+/// its plan as long as the connection lives. So its plan must not read whole tables: each statement has an index that
+/// serves it.
 const SESSION: &str = "-c enable_seqscan=off -c jit=off -c statement_timeout=10s -c idle_in_transaction_session_timeout=15s \
                        -c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3";
 
 /// One tenant's connections.
 pub(super) struct Pool {
     url: SecretString,
-    /// Where the server may be, if the tenant's owner writes the URL.
+    /// Where the server may be, if the tenant's owner writes the URL; `None`: the platform writes it.
     external: Option<Arc<ExternalDatabases>>,
     budget: Budget,
     id: PoolId,
-    /// Knows whether the server responds.
+    /// Records whether the server responds.
     server: Arc<Server>,
     /// One permit per connection that the tenant may have.
     turns: Arc<Semaphore>,
-    /// Wakes requests that wait for a connection that is in use.
+    /// Wakes requests that wait for one of the tenant's connections in use.
     came_back: Notify,
-    /// How long they may wait together before the next opening, in microseconds.
+    /// How long requests may wait together before the next opening, in microseconds.
     opening_cost_us: AtomicU64,
-    /// How long they have waited since the last one, in microseconds.
+    /// How long requests have waited since the last opening, in microseconds.
     waited_us: AtomicU64,
-    /// The database has responded once.
+    /// Whether the database has ever responded.
     is_known: AtomicBool,
-    /// It did not respond last time, or takes long.
+    /// Whether the database did not respond last time, or took long.
     is_away: AtomicBool,
-    /// Held by the request that tries it while it is away or not known.
+    /// The permit of the request that tries the database while it is away or not known.
     retry: Arc<Semaphore>,
 }
 
@@ -86,26 +89,26 @@ enum NoConnection {
 #[error("the server did not respond within {} s", NO_RESPONSE.as_secs())]
 pub(super) struct NoResponse;
 
-/// How long a statement may take. A server that ignores `statement_timeout` gains nothing from it.
+/// The time limit of a statement, if the server ignores its own `statement_timeout`.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Limit {
-    /// The server has [`NO_RESPONSE`], and counts as away while it takes longer than [`SLOW`].
+    /// The limit is [`NO_RESPONSE`]. After [`SLOW`], the database counts as away until it responds.
     Request,
-    /// The server has [`NO_RESPONSE`]. How long it takes says nothing about it.
+    /// The limit is [`NO_RESPONSE`]. The duration says nothing about the database.
     Patient,
-    /// The caller limits the migration as a whole.
+    /// There is no limit: the caller limits the migration as a whole.
     Migration,
 }
 
-/// An open connection, with the permits that its loan holds.
+/// An open connection, with the permits that the request holds.
 pub(super) struct Acquired {
     pub(super) opened: Opened,
-    /// One of the tenant's turns.
+    /// The permit for one of the tenant's connections.
     pub(super) turn: Option<OwnedSemaphorePermit>,
     pub(super) retry: Option<Retry>,
 }
 
-/// The tenant's only retry, and its place among those of all tenants.
+/// The tenant's only permit to try its database, and one of the permits of all such tenants.
 pub(super) type Retry = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
 impl Pool {
@@ -114,7 +117,7 @@ impl Pool {
         budget: &Budget,
         external: Option<Arc<ExternalDatabases>>,
     ) -> Result<Self, InvalidUrl> {
-        // Only its server is kept: a TLS configuration is large, and there may be ten thousand idle tenants.
+        // The pool stores only the server of the URL: a TLS configuration is large, and there may be ten thousand idle tenants.
         let hosts = target(url, external.as_ref())?.hosts();
         let is_external = external.as_ref().is_some_and(|databases| !databases.are_of_the_platform());
         Ok(Self {
@@ -146,25 +149,25 @@ impl Pool {
         self.turns.available_permits() < self.budget.per_tenant() || self.budget.has_idle(self.id)
     }
 
-    /// Takes a connection back that is fit for the next request.
+    /// Takes back a connection that is fit for the next request.
     pub(super) fn put_back(&self, opened: Opened) {
         self.budget.put_back(self.id, opened);
         self.came_back.notify_waiters();
     }
 
-    /// Wakes requests that wait for a connection: one was closed instead of coming back.
+    /// Wakes requests that wait for a connection, because one was closed instead of given back.
     pub(super) fn has_closed_one(&self) {
         self.came_back.notify_waiters();
     }
 
-    /// The right to migrate, which only some tenants have at once.
+    /// Waits for a permit to migrate. Only some tenants can migrate at a time.
     pub(super) async fn migration_place(&self) -> Option<OwnedSemaphorePermit> {
         self.budget.counts().wait_for(self.budget.migrations(), Wait::Migration);
         // Semaphores are never closed here.
         Arc::clone(self.budget.migrations()).acquire_owned().await.ok()
     }
 
-    /// Waits for a connection and opens it if needed, both within bounds.
+    /// Waits for a connection and opens one if needed. Both waits have limits.
     pub(super) async fn acquire(&self) -> Result<Acquired, StoreError> {
         let begun = Instant::now();
         let _waiting = self.budget.counts().begin();
@@ -174,7 +177,7 @@ impl Pool {
         // Semaphores are never closed here.
         let turn = timeout_at(begun + WAIT, Arc::clone(&self.turns).acquire_owned()).await;
         let turn = turn.map_err(|_| self.no_turn())?.ok();
-        // One that tries whether the database responds holds a place that others need.
+        // A request that tries the database does not wait here, because it holds a permit that other tenants need.
         if retry.is_none() && self.budget.would_open_another(self.id) {
             self.wait_for_own().await;
         }
@@ -189,7 +192,7 @@ impl Pool {
         Ok(Acquired { opened, turn, retry })
     }
 
-    /// Waits for one of the tenant's connections, unless requests have waited for as long as an opening takes.
+    /// Waits for one of the tenant's connections, unless requests have already waited as long as an opening takes.
     async fn wait_for_own(&self) {
         let [cost, waited] = [&self.opening_cost_us, &self.waited_us].map(|us| us.load(Ordering::Relaxed));
         let left = Duration::from_micros(cost.saturating_sub(waited));
@@ -212,8 +215,8 @@ impl Pool {
         self.waited_us.fetch_add(micros(begun.elapsed()), Ordering::Relaxed);
     }
 
-    /// Why no turn ended. The tenant is at its limit unless its turns wait themselves: for a place of the process, or for a
-    /// database that does not respond.
+    /// Why the request got no turn. The tenant is at its limit, unless its turns themselves wait for a place of the
+    /// process, or for a database that does not respond.
     fn no_turn(&self) -> StoreError {
         match self.responds() && !self.budget.is_waiting(self.id) {
             true => unavailable(AtConnectionLimit),
@@ -221,12 +224,12 @@ impl Pool {
         }
     }
 
-    /// `None`: the database responds, so all requests may use it.
+    /// Waits for the permits to try the database. `None`: the database responds, so all requests may use it.
     async fn wait_for_retry(&self) -> Option<Retry> {
         if self.responds() {
             return None;
         }
-        // One that is not known yet must not wait for those that are known to be away.
+        // A database that has not responded yet must not wait for databases that are known to be away.
         let places = || match self.is_away.load(Ordering::Relaxed) {
             true => (self.budget.retries(), Wait::DatabaseAway),
             false => (self.budget.first_tries(), Wait::DatabaseNotKnown),
@@ -236,7 +239,7 @@ impl Pool {
         self.budget.counts().wait_for(scarcer, rule);
         let retry = Arc::clone(&self.retry).acquire_owned().await.ok()?;
         let place = Arc::clone(places().0).acquire_owned().await.ok()?;
-        // The request before this one may have had a response.
+        // The database may have responded to the previous request.
         (!self.responds()).then_some((retry, place))
     }
 
@@ -266,7 +269,7 @@ impl Pool {
                 self.is_away.store(true, Ordering::Relaxed);
                 self.server.responded(is_response(&error));
                 return Err(match StoreError::from(error) {
-                    // A host without an address, a refused connection: not an internal error.
+                    // This error is not an internal one: the host has no address, or refuses the connection.
                     StoreError::Refused(error) => StoreError::Unavailable(error),
                     other => other,
                 });
@@ -278,7 +281,7 @@ impl Pool {
             }
         };
         self.server.responded(true);
-        // It ends with the client; a statement under way then returns an error.
+        // The task ends with the client. A running statement then returns an error.
         let task = tokio::spawn(async move {
             let _ = connection.await;
         });
@@ -288,7 +291,7 @@ impl Pool {
         Ok(Opened::new(ClientWrapper::new(client, task), excess, place, took))
     }
 
-    /// Waits for the server's response, and records whether the server gave one, and whether the tenant's database did.
+    /// Waits for the response to a statement. Records whether the server responded, and whether the tenant's database did.
     pub(super) async fn response<T>(
         &self,
         limit: Limit,
@@ -302,7 +305,7 @@ impl Pool {
         Ok(response?.map_err(StoreError::from))
     }
 
-    /// Waits for the server's response, and records whether the tenant's database gave one in time.
+    /// Waits for the response to a statement. Records whether the tenant's database responded in time.
     async fn within<T>(
         &self,
         limit: Limit,
@@ -328,7 +331,7 @@ impl Pool {
     }
 }
 
-/// Reads a URL, which a tenant's owner writes if it has `external` places.
+/// Reads a URL. With `external`, a tenant's owner writes it, and it must fit these limits.
 fn target(url: &str, external: Option<&Arc<ExternalDatabases>>) -> Result<Target, InvalidUrl> {
     match external {
         Some(databases) => Target::external(url, databases),
@@ -344,13 +347,13 @@ fn busy() -> StoreError {
     unavailable(NoConnection::Busy(PLACE_WAIT))
 }
 
-/// Adds the settings of all our connections.
+/// Adds the settings that all of Docket's connections have.
 pub(super) fn configured(mut target: Target) -> Target {
     let config = &mut target.config;
     config.connect_timeout(WAIT);
     config.options(SESSION);
     config.application_name("docket");
-    // A server that vanished without closing the connection.
+    // For a server that vanished without closing the connection.
     config.keepalives_idle(STATEMENT_TIMEOUT);
     config.tcp_user_timeout(STATEMENT_TIMEOUT);
     target

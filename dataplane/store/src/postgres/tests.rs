@@ -15,7 +15,7 @@ fn insert(n: i64) -> Statement {
     Statement::new("INSERT INTO t (n) VALUES ($1) RETURNING n, place", params![n])
 }
 
-/// A database with a table that counts its rows as they come; `more` is part of its column's definition.
+/// A database with a table that numbers its rows in order of arrival. `more` is a part of its column's definition.
 async fn database(more: &str) -> (Postgres, String) {
     let url = rig::database().await;
     let sql = format!("CREATE TABLE t (n BIGINT UNIQUE {more}, place BIGSERIAL)");
@@ -34,7 +34,8 @@ async fn stored(url: &str) -> Vec<i64> {
     rows.iter().map(|row| row.get(0)).collect()
 }
 
-/// Descending, so that no order of the values themselves can be taken for theirs.
+/// The statements in descending order of their values, so that no order by value can be mistaken for the order of the
+/// statements.
 fn statements() -> Vec<Statement> {
     (0..STATEMENTS).rev().map(insert).collect()
 }
@@ -64,7 +65,7 @@ async fn transaction_with_one_failing_statement_among_many_is_not_committed() {
     let (postgres, url) = database("").await;
     for place in [0, 1, 100, 199, 200] {
         let mut failing = statements();
-        // The value that is first in the list is there twice.
+        // The first value of the list is inserted a second time.
         failing.insert(place.max(1), insert(STATEMENTS - 1));
         let committed = begin(&postgres).await.commit_after(failing).await;
         assert!(matches!(committed, Err(StoreError::Conflict)), "{place}: {:?}", committed.err());
@@ -78,12 +79,12 @@ async fn transaction_with_one_failing_statement_among_many_is_not_committed() {
     assert!(connection.begin_around(Vec::new(), vec![insert(1), insert(1)]).await.is_err());
     drop(connection);
     assert!(stored(&url).await.is_empty());
-    // The only connection is there for the next.
+    // The next request can use the only connection.
     begin(&postgres).await.commit_after(statements()).await.expect("all fit");
     assert_eq!(stored(&url).await.len() as i64, STATEMENTS);
 }
 
-/// The statements succeed and the COMMIT itself fails.
+/// The statements succeed, but the COMMIT itself fails.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commit_that_fails_is_not_acknowledged() {
     let (postgres, url) = database("DEFERRABLE INITIALLY DEFERRED").await;

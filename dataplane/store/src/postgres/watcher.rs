@@ -1,11 +1,11 @@
-//! The watcher of a server: learns by one query which of the server's databases were written, without a connection to any of
-//! them. Its role may log in to one database that is no tenant's, and has no other right.
+//! The watcher of a server finds out by one query which of the server's databases were written, without connecting to
+//! any of them. Its role may log in to one database that belongs to no tenant, and has no other right.
 //!
-//! A server counts the rows that were inserted, updated and deleted in each database. Reading moves no count, and neither
-//! does a vacuum. A session reports its counts after its transaction became visible, but perhaps much later: at most once a
-//! second, and not during its next transaction, however long that is. It reports all of them before it leaves
-//! `pg_stat_activity`. So a database to which another program is connected has no counts that mean anything, and is not part
-//! of the answer. Our own sessions never wait within a transaction, and write no invoices.
+//! A server counts the inserted, updated and deleted rows of each database. Reading and vacuuming change no count. A
+//! session reports its counts after its transaction became visible, but perhaps much later: at most once a second, and
+//! not during its next transaction, however long that is. A session reports all its counts before it leaves
+//! `pg_stat_activity`. So while another program is connected to a database, the counts of this database mean nothing,
+//! and the query omits the database. Docket's own sessions never wait within a transaction, and write no invoices.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,10 +21,10 @@ use super::error::unavailable;
 use super::pool::{NO_RESPONSE, NoResponse, configured};
 use crate::error::StoreError;
 
-/// The databases whose counts are complete. The rows of `pg_stat_activity` come before the counts of any database: what the
-/// condition of a row needs is read before its columns.
+/// The query for the databases whose counts are complete. PostgreSQL reads the condition of a row before its columns.
+/// So it reads `pg_stat_activity` before the counts of any database.
 ///
-/// When the server loses all counts, which it does at a crash, `pg_stat_bgwriter.stats_reset` becomes the time of the loss.
+/// When the server loses all counts, which happens at a crash, `pg_stat_bgwriter.stats_reset` becomes the time of the loss.
 const LOOK: &str = "SELECT d.datname::text, d.oid, \
     coalesce((extract(epoch FROM (SELECT stats_reset FROM pg_stat_bgwriter)) * 1000000)::bigint, 0), \
     coalesce((extract(epoch FROM pg_stat_get_db_stat_reset_time(d.oid)) * 1000000)::bigint, 0), \
@@ -34,28 +34,27 @@ const LOOK: &str = "SELECT d.datname::text, d.oid, \
     AND d.oid NOT IN (SELECT datid FROM pg_stat_activity \
     WHERE datid IS NOT NULL AND usesysid IS NOT NULL AND application_name IS DISTINCT FROM 'docket')";
 
-/// An answer counts for so many intervals.
+/// The number of intervals for which the result of a query is valid.
 const KEPT: u32 = 3;
 
-/// What a server has counted for a database. A difference of any kind means that the database may have been written; a count
-/// that fell, too.
+/// The server's counters for a database. Any difference means that the database may have been written; also a count that fell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// A database that was made again has another one.
+    /// The id of the database. A database that was dropped and created again has a new oid.
     pub oid: u32,
-    /// When the server lost all counts, and when those of this database were reset, in microseconds since 1970; 0: never.
+    /// When the server lost all counts, and when the counts of this database were reset, in microseconds since 1970; 0: never.
     pub resets: [i64; 2],
-    /// Rows that were inserted, updated and deleted.
+    /// The number of rows that were inserted, updated and deleted.
     pub written: i64,
 }
 
 /// The watcher of one server.
 pub struct Watcher {
     url: SecretString,
-    /// Held by the look that is under way.
+    /// The connection. The query that is running holds the lock.
     client: tokio::sync::Mutex<Option<ClientWrapper>>,
     answer: Mutex<Option<Answer>>,
-    /// The last look failed.
+    /// Whether the last query failed.
     is_away: AtomicBool,
 }
 
@@ -65,9 +64,9 @@ struct Answer {
 }
 
 impl Watcher {
-    /// Of the server that `url` leads to; not connected yet.
+    /// The watcher of the server at `url`. It does not connect yet.
     ///
-    /// Errors: the URL can't be used. The message never carries it.
+    /// Errors: the URL can't be used. The message never contains the URL.
     pub fn new(url: &str) -> Result<Self, InvalidUrl> {
         Target::parse(url)?;
         Ok(Self {
@@ -78,15 +77,15 @@ impl Watcher {
         })
     }
 
-    /// What the server had counted for this database at the last look. `None`: unknown, so the database has to be read.
+    /// The counters of this database from the last query. `None`: unknown, so the database has to be read.
     pub fn counters(&self, database: &str) -> Option<Counters> {
         let answer = self.answer.lock();
         let answer = answer.as_ref().filter(|answer| Instant::now() < answer.until)?;
         answer.by_name.get(database).copied()
     }
 
-    /// Asks the server, unless the last look is still under way. The answer counts for some times `every`, which is the time
-    /// until the next look.
+    /// Queries the server, unless the last query is still running. The result is valid for some multiples of `every`,
+    /// the time until the next query.
     pub async fn look(&self, every: Duration) {
         let Ok(mut client) = self.client.try_lock() else { return };
         let until = Instant::now() + every * KEPT;

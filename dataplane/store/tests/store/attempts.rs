@@ -129,7 +129,7 @@ async fn no_delivery_has_a_sixth_attempt(rig: TenantDatabase) {
     let begun = rig.write(async |t| deliveries::begin_attempts(t, &[id], &sixth, T0 + 2_000_000).await).await;
     assert!(begun.is_empty());
     assert_eq!(rig.picture(id).await, before);
-    // Nor when the fifth one is lost for certain.
+    // It does not begin either when the fifth attempt is certainly lost.
     assert!(rig.begin(&[id], "sixth", T0 + 1_000_000, T0 + 2_000_000).await.is_empty());
     let stored = rig.delivery(id).await;
     assert_eq!((stored.status, stored.attempt_count), (Status::DeadLetter, 5));
@@ -148,14 +148,14 @@ async fn sixty_are_begun_in_one_call(rig: TenantDatabase) {
 
 async fn an_id_given_twice_is_begun_once(rig: TenantDatabase) {
     let id = rig.one_queued().await;
-    // In one chunk, and in two.
+    // The ids are repeated, so that the same id is in one chunk, and in two.
     let ids: Vec<DeliveryId> = std::iter::repeat_n(id, 30).collect();
     assert_eq!(rig.begin(&ids, "mine", T0, T0 + 4).await.len(), 1);
     assert_eq!(rig.delivery(id).await.attempt_count, 1);
 }
 
-/// Claims all of `ids` at the same moment as another worker; a transaction that was in the other's way is repeated, as
-/// the worker does.
+/// Begins attempts of all of `ids` at the same moment as another worker. Like a worker, it repeats a transaction that
+/// conflicted with the other transaction.
 async fn claim(database: Database, barrier: Arc<Barrier>, token: &str, ids: Vec<DeliveryId>) -> Vec<Started> {
     barrier.wait().await;
     for _ in 0..20 {
@@ -251,7 +251,7 @@ async fn a_failure_is_retried_later(rig: TenantDatabase) {
     assert!(rig.begin(&[id], "mine", T0 + 59_999, T0 + 70_000).await.is_empty());
     let started = rig.begin(&[id], "mine", T0 + 60_000, T0 + 70_000).await;
     assert_eq!(started[0].attempt, 2);
-    // The first attempt has ended and is not lost.
+    // The first attempt has ended, so it is not lost.
     assert_eq!(rig.attempts(id).await[0].failure_class, Some(class));
     assert_eq!(rig.delivery(id).await.status, Status::Failed);
 }
@@ -283,7 +283,7 @@ async fn the_second_attempt_clears_what_the_first_said(rig: TenantDatabase) {
     assert_eq!((attempts[1].http_status, attempts[1].response_body.as_deref()), (Some(204), None));
 }
 
-/// As after a commit whose result was lost.
+/// Simulates a commit whose result was lost.
 async fn an_end_that_was_stored_already_is_ours(rig: TenantDatabase) {
     let ids = rig.queued(2, T0).await;
     for (id, outcome, next) in
@@ -347,7 +347,7 @@ async fn a_lease_is_kept_by_its_owner_only(rig: TenantDatabase) {
     assert_eq!(rig.lease(ids[0]).await, (Some("mine".into()), Some(T0 + 100)));
     assert_eq!(rig.lease(ids[1]).await, (Some("theirs".into()), Some(T0 + 4)));
     assert_eq!(rig.lease(ids[2]).await, (None, None));
-    // Only the named ones, and none that was finished.
+    // Only the leases of the given deliveries are renewed, and none of a finished delivery.
     rig.write(async |t| deliveries::renew(t, &held(&lease("mine", 0), &ids[1..]), T0 + 200).await).await;
     assert_eq!(rig.lease(ids[0]).await, (Some("mine".into()), Some(T0 + 100)));
 }

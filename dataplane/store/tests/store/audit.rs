@@ -1,4 +1,4 @@
-//! The rows of the audit: written, found in pages, deleted when they are old or too many.
+//! The rows of the audit: written, read in pages, and deleted when they are old or too many.
 
 use docket_domain::audit::{Actor, AuditEvent, AuditRecord, Origin};
 use docket_program::clock::Clock;
@@ -46,7 +46,7 @@ async fn an_entry_comes_back_as_it_was_stored(rig: TenantDatabase) {
     add(&rig, &[whole.clone(), bare.clone()]).await;
     add(&rig, &[]).await;
     assert_eq!(find(&rig, AuditFilter::default()).await, [whole, bare]);
-    // By another program.
+    // Another program stores a text that is not an address.
     rig.run("UPDATE audit SET address = 'somewhere'").await;
     assert!(find(&rig, AuditFilter::default()).await.iter().all(|entry| entry.origin.address.is_none()));
 }
@@ -91,7 +91,7 @@ async fn last_sign_ins_are_found_by_user_and_address(rig: TenantDatabase) {
     ];
     assert_eq!(found(100).await, all);
     assert_eq!(found(2).await, all[..1], "the newest is of one who is gone");
-    // One who has many addresses leaves room for the others.
+    // A user with many addresses leaves room for other users.
     let many: Vec<AuditRecord> =
         (100..130).map(|number| at(number, mo(), i64::from(number), here(number))).collect();
     add(&rig, &many).await;
@@ -101,7 +101,7 @@ async fn last_sign_ins_are_found_by_user_and_address(rig: TenantDatabase) {
 }
 
 async fn entries_are_found_newest_first_in_pages(rig: TenantDatabase) {
-    // Three of one millisecond.
+    // Three entries have the same millisecond.
     let entries: Vec<AuditRecord> =
         (0..9).map(|number| entry(number, AuditEvent::SignedIn, i64::from(number / 3))).collect();
     add(&rig, &entries).await;
@@ -163,9 +163,9 @@ async fn newest_of_an_event_push_out_no_other(rig: TenantDatabase) {
     assert_eq!(times(&rig).await, [5, 4, 0]);
 }
 
-/// The version before sign-outs and the audit. What it has stays, and what it writes is taken.
+/// The version before sign-outs and the audit. Its rows stay, and its writes are accepted.
 const BEFORE: usize = 5;
-/// Up to here, each version that follows works beside it.
+/// Up to this version, each later version works beside that version.
 const ADDITIVE: usize = 11;
 const PEOPLE: &str = "INSERT INTO customer VALUES ('C-1', 'One', 0);
     INSERT INTO contact (code, customer_code, email, email_key, name, active, created_at_ms)
@@ -212,7 +212,7 @@ async fn a_postgresql_database_of_the_version_before_the_audit_is_migrated() {
     is_migrated_beside_the_version_before(Place::Url(url)).await;
 }
 
-/// Its lists are read from the index, whatever the planner believes of the table.
+/// Each page is read from the index, whatever the planner estimates for the table.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_of_a_long_audit_is_read_from_the_index() {
     let rig = TenantDatabase::postgres().await;

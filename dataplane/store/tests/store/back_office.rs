@@ -1,4 +1,4 @@
-//! The pages of docs/back-office/, as a program of the back office would run them: each block of SQL, on both databases.
+//! Runs each block of SQL in the pages of docs/back-office/ on both databases, as a program of the back office would.
 
 use std::path::Path;
 
@@ -11,14 +11,14 @@ const PAGES: [&str; 4] = ["work-orders", "service", "notes", "invoices"];
 
 on_both_databases!(the_statements_of_the_pages_work);
 
-/// The statements that a page shows for this database.
+/// The statements for this database on a page.
 fn statements(document: &str, database: &str) -> Vec<String> {
     let mut statements = Vec::new();
     for block in document.split("```sql").skip(1) {
         let (info, rest) = block.split_once('\n').expect("a line end");
         let text = rest.split("```").next().expect("a block ends");
         if info.trim().is_empty() || info.trim() == database {
-            // Each is its own transaction here.
+            // BEGIN and COMMIT are left out, because each block is its own transaction here.
             let counts = |one: &&str| !["", "BEGIN", "COMMIT"].contains(one);
             statements.extend(text.split(';').map(str::trim).filter(counts).map(str::to_owned));
         }
@@ -35,7 +35,7 @@ async fn the_statements_of_the_pages_work(rig: TenantDatabase) {
     let page = |name: &str| std::fs::read_to_string(folder.join(format!("{name}.md"))).expect("readable");
     let statements: Vec<String> = PAGES.iter().flat_map(|name| statements(&page(name), kind)).collect();
     assert!(statements.len() >= 12, "{statements:#?}");
-    // What an export of the examples would have made.
+    // Rows that an export of the examples would have created.
     let customer = format!("INSERT INTO customer VALUES ('C-1001', 'Quillfeather', {T0})");
     let orders = "INSERT INTO work_order (number, work_order_type, customer_code, created_at_ms) VALUES \
                   ('PC1000001', 'PhotoCopy', 'C-1001', 0), ('CT1000001', 'Court', 'C-1001', 0), \

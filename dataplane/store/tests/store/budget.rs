@@ -1,5 +1,5 @@
-//! Many databases within one budget of connections: none fails while others work, one that hangs costs only its
-//! own tenant, and unused connections are closed.
+//! Many databases within one budget of connections: no database fails while others work, a database that hangs costs
+//! only its own tenant, and unused connections are closed.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use docket_store::stores::{Store, StoreSource, Stores};
 use docket_store::{Database, StoreError, contacts};
 use tokio::task::JoinSet;
 
-/// For this long a tenant that has a connection leaves idle ones of other tenants to them.
+/// How long a tenant that has a connection leaves idle connections to other tenants.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 fn budget(total: usize, per_tenant: usize) -> Budget {
@@ -52,7 +52,7 @@ async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// Sessions at these databases, as the server sees them.
+/// The number of sessions at these databases, as the server counts them.
 async fn sessions(url: &str, databases: &[String]) -> i64 {
     let client = postgres::client(url).await;
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = ANY($1) AND application_name = 'docket'";
@@ -105,7 +105,7 @@ async fn sixty_databases_in_use_at_once_share_ten_connections() {
     eventually("the server has seen all of them closed", async || sessions(url, &names).await == 0).await;
 }
 
-/// Six databases, the URL of another one on their server, and their names.
+/// Six databases, the URL of another database on their server, and their names.
 async fn six_databases(budget: &Budget) -> (Vec<(String, Database)>, String, Vec<String>) {
     let mut databases = Vec::new();
     for _ in 0..6 {
@@ -115,7 +115,7 @@ async fn six_databases(budget: &Budget) -> (Vec<(String, Database)>, String, Vec
     (databases, postgres::database().await, names)
 }
 
-/// How many connections to these databases were opened, as the server has counted by now.
+/// The number of connections that have been opened to these databases, as the server counts them.
 async fn opened(url: &str, databases: &[String]) -> i64 {
     let client = postgres::client(url).await;
     let sql = "SELECT sum(sessions)::bigint FROM pg_stat_database WHERE datname = ANY($1)";
@@ -136,7 +136,7 @@ async fn work_of_several_steps_opens_one_connection_while_others_wait() {
                 for _ in 0..STEPS {
                     look(&database).await.expect("its turn comes");
                 }
-                // It comes back when another one has had the place.
+                // The next round begins after another tenant has had the place.
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         });
@@ -149,8 +149,8 @@ async fn work_of_several_steps_opens_one_connection_while_others_wait() {
     assert!(opened > rounds / 4, "{opened} connections: nothing was shared");
 }
 
-/// As a worker does that renews the leases of more tenants than it has connections. If the one that was idle longest were closed,
-/// it would be the one that is needed next, each time.
+/// Acts like a worker that renews the leases of more tenants than it has connections. If the budget closed the
+/// connection that was idle longest, it would each time close the connection that is needed next.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tenants_that_come_in_turn_mostly_find_their_connections() {
     const ROUNDS: usize = 20;
@@ -160,7 +160,7 @@ async fn tenants_that_come_in_turn_mostly_find_their_connections() {
     for _ in 0..ROUNDS {
         for (_, database) in &databases {
             look(database).await.expect("its turn comes");
-            // Mostly longer than it is kept for its tenant.
+            // This is mostly longer than a connection is kept for its tenant.
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -171,7 +171,7 @@ async fn tenants_that_come_in_turn_mostly_find_their_connections() {
     assert!(opened < uses / 2, "{opened} connections for {uses} uses");
 }
 
-/// To take another tenant's only connection would cost two openings: one now, and one when that tenant needs it.
+/// Taking another tenant's only connection would cost two openings: one now, and one when that tenant needs a connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tenant_with_a_connection_leaves_an_idle_one_to_a_tenant_that_has_no_other() {
     let budget = budget(2, 2);
@@ -201,7 +201,7 @@ async fn tenant_with_a_connection_leaves_an_idle_one_to_a_tenant_that_has_no_oth
     drop(held);
 }
 
-/// To open one costs more than most of what is done with it.
+/// Opening a connection costs more than most work on it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_wait_for_a_connection_in_use_as_long_as_an_opening_takes() {
     let budget = budget(10, 8);
@@ -270,7 +270,7 @@ async fn a_tenant_whose_table_is_locked_costs_another_nothing() {
     look(&locked).await.expect("it is free again");
 }
 
-/// As with a server that is stopped: it accepts and says nothing.
+/// The server accepts connections and sends nothing, like a server that is stopped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_tenants_at_a_silent_server_leave_the_others_their_places() {
     let budget = budget(8, 4);
@@ -286,13 +286,13 @@ async fn many_tenants_at_a_silent_server_leave_the_others_their_places() {
             hanging.spawn(async move {
                 loop {
                     assert!(look(&database).await.is_err());
-                    // The case may be over.
+                    // The receiver may have been dropped, if the test has ended.
                     let _ = failed.send(());
                 }
             });
         }
     }
-    // No process knows it before the first ones have waited in vain.
+    // The process does not know that the server is silent before the first requests have waited in vain.
     for _ in 0..10 * 4 {
         let one = tokio::time::timeout(Duration::from_secs(20), failures.recv());
         one.await.expect("each waits for a few seconds").expect("they go on");
@@ -306,7 +306,7 @@ async fn many_tenants_at_a_silent_server_leave_the_others_their_places() {
     }
 }
 
-/// Fewer are opened at the same time than hang here.
+/// More openings hang here than may run at the same time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn openings_that_hang_at_a_silent_server_delay_another_by_less_than_their_time_limit() {
     let budget = budget(40, 4);
@@ -362,7 +362,7 @@ async fn unused_connections_are_closed_and_others_are_not() {
     assert!(!one.is_open() && other.is_open());
 }
 
-/// Its limit is lowered, then raised above what the process gives each tenant.
+/// The tenant's limit is lowered, then raised above what the process gives each tenant.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_has_the_connections_of_its_limit_and_of_the_process() {
     let (url, _) = database(&budget(1, 1)).await;
@@ -383,7 +383,7 @@ async fn a_tenant_has_the_connections_of_its_limit_and_of_the_process() {
     assert_eq!((at_once(1).await, at_once(2).await, at_once(1000).await), (1, 2, 3));
 }
 
-/// Another password, as after a rotation, and then no tenant any more.
+/// The password changes, as after a rotation. Then no tenant is served any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_changed_url_is_another_pool_and_what_is_not_used_closes() {
     let rig = TenantDatabase::postgres().await;
@@ -433,7 +433,8 @@ async fn a_changed_url_is_another_pool_and_what_is_not_used_closes() {
     assert!(error.contains("spec.database") && error.contains("external"), "{error}");
 }
 
-/// Its clients are to wait for each other, not for the platform.
+/// The tenant's own clients hold its only connection, so it is at its limit. A tenant that waits for a place of the
+/// process is not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tenant_that_uses_its_own_connections_is_at_its_limit_and_one_without_a_place_is_not() {
     let budget = budget(2, 1);
@@ -455,7 +456,7 @@ async fn tenant_that_uses_its_own_connections_is_at_its_limit_and_one_without_a_
     look(&own).await.expect("it is free");
 }
 
-/// As when the operator is in the middle of a long migration of theirs, or was killed in it.
+/// The operator is in the middle of a long migration of these databases, or was killed in it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn migrations_that_wait_for_a_lock_cost_other_tenants_nothing() {
     const STUCK: usize = 8;
@@ -479,7 +480,7 @@ async fn migrations_that_wait_for_a_lock_cost_other_tenants_nothing() {
     }
     eventually("some wait for their locks", async || budget.open() >= 2).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
-    // New to this process, migrated long ago, and another session holds the lock of migrations.
+    // These databases are new to this process and were migrated long ago. Other sessions hold their locks for migrations.
     let mut current = Vec::new();
     for _ in 0..3 {
         let (url, _) = database(&self::budget(1, 1)).await;
@@ -499,7 +500,7 @@ async fn migrations_that_wait_for_a_lock_cost_other_tenants_nothing() {
     }
 }
 
-/// As with a process that was frozen, or whose machine was lost: the server ends its transaction, and its locks with it.
+/// Simulates a process that was frozen, or whose machine was lost: the server ends its transaction and so its locks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transaction_that_is_left_alone_is_ended_by_the_server() {
     let budget = budget(4, 4);
@@ -515,7 +516,7 @@ async fn a_transaction_that_is_left_alone_is_ended_by_the_server() {
     let mut left = database.begin(&Clock::System).await.expect("a connection");
     contacts::insert_customer(&mut left, "NEW", "New", 0).await.expect("a row");
     let begun = Instant::now();
-    // Waits for the row of the other one, whose statement has a bound of 10 s.
+    // The write waits for the row of the other transaction. Its statement has a limit of 10 s.
     let both = async || loop {
         match write(&database, "NEW").await {
             Err(StoreError::Unavailable(_)) => assert!(begun.elapsed() < Duration::from_secs(30)),

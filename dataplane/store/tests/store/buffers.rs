@@ -1,4 +1,5 @@
-//! The cost of a message does not depend on how many wait: the pages that beginning and ending its attempt read and write.
+//! The cost of a message does not depend on the number of waiting messages. Cost is the number of pages read and
+//! written to begin and end its attempt.
 
 use std::time::Duration;
 
@@ -10,14 +11,14 @@ use docket_store::deliveries::{self, End, Stored};
 use docket_store::{Database, events};
 use tokio_postgres::Client;
 
-/// How many messages are begun and ended for one figure.
+/// The number of messages that are begun and ended for one figure.
 const MESSAGES: u32 = 600;
 
 fn id(number: u32) -> DeliveryId {
     format!("01900000-0000-7000-8000-{number:012}").parse().expect("an id")
 }
 
-/// Adds waiting deliveries with the numbers from `first` to `last`, each of its own event.
+/// Adds waiting deliveries with the numbers from `first` to `last`, each with an event of its own.
 async fn queue(client: &Client, first: u32, last: u32) {
     let sql = format!(
         "INSERT INTO event (id, code, customer_code, web_order_id, body, occurred_at_ms) \
@@ -33,7 +34,7 @@ async fn queue(client: &Client, first: u32, last: u32) {
     client.batch_execute(&sql).await.expect("rows");
 }
 
-/// Begins and ends the attempts of these, as a worker does.
+/// Begins and ends the attempts of these deliveries, as a worker does.
 async fn deliver(database: &Database, ids: &[DeliveryId]) {
     let lease = lease("mine", 4_000);
     let mut ends = Vec::new();
@@ -62,7 +63,7 @@ async fn deliver(database: &Database, ids: &[DeliveryId]) {
     }
 }
 
-/// One of five attempts fails, and is to be repeated.
+/// One of five attempts fails and will be retried.
 fn outcome(place: usize) -> Outcome {
     match place % 5 {
         4 => Outcome::Failed(FailureClass::ServerError, Report::default()),
@@ -72,19 +73,20 @@ fn outcome(place: usize) -> Outcome {
 
 const TABLES: [&str; 4] = ["delivery_queue", "delivery_history", "attempt_history", "event"];
 
-/// The pages of these tables that the database's sessions have read or written so far, in the cache or not.
+/// The number of pages of these tables that the database's sessions have read or written so far, cached or not.
 pub(crate) async fn pages(database: &Database, client: &Client, tables: &[&str]) -> i64 {
     let mut reader = database.reader().await.expect("the connection");
     reader.query("SELECT pg_stat_force_next_flush()", Vec::new()).await.expect("its counts are written");
     drop(reader);
-    // Or what it has vacuumed and analyzed is counted up to a minute later, as if others had read it.
+    // Also flushes this session's counts. Otherwise its vacuum would be counted up to a minute later, as if the
+    // database's sessions had read the pages.
     client.batch_execute("SELECT pg_stat_force_next_flush()").await.expect("its counts are written");
     let sql = "SELECT sum(heap_blks_read + heap_blks_hit + coalesce(idx_blks_read + idx_blks_hit, 0))::bigint \
                FROM pg_statio_user_tables WHERE relname = ANY ($1)";
     client.query_one(sql, &[&tables]).await.expect("a statement").get(0)
 }
 
-/// Pages per message.
+/// The number of pages per message.
 async fn cost(database: &Database, client: &Client, first: u32) -> f64 {
     let ids: Vec<DeliveryId> = (first..first + MESSAGES).map(id).collect();
     let before = pages(database, client, &TABLES).await;
@@ -93,8 +95,8 @@ async fn cost(database: &Database, client: &Client, first: u32) -> f64 {
     pages as f64 / f64::from(MESSAGES)
 }
 
-/// All on one connection, whose statements were prepared, and got their plans, when the tables were empty. Nothing ever
-/// analyses the tables.
+/// All messages use one connection, whose statements were prepared and planned while the tables were empty. Nothing
+/// ever analyzes the tables.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_costs_as_much_with_a_hundred_thousand_waiting_as_with_a_thousand() {
     let rig = TenantDatabase::postgres().await;

@@ -1,5 +1,5 @@
-//! Requests that are cancelled anywhere poison nothing: acknowledged writes are stored, others are stored whole or
-//! not at all, and no connection is left inside a transaction.
+//! Requests may be cancelled at any point: acknowledged writes are stored, other writes are stored whole or not at
+//! all, and no connection stays inside a transaction.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -16,7 +16,7 @@ on_both_databases!(cancelled_by_time, cancelled_at_each_step, cancelled_at_each_
 
 const CANCELS: u32 = 200;
 
-/// Two rows in one transaction.
+/// Stores two rows in one transaction.
 async fn save(database: &Database, number: u32) -> Result<(), StoreError> {
     let code = format!("C{number}");
     let mut transaction = database.begin(&Clock::System).await?;
@@ -34,8 +34,8 @@ async fn save(database: &Database, number: u32) -> Result<(), StoreError> {
     transaction.commit().await
 }
 
-/// Polls `future` so many times. Then it is dropped: at once, while its last step is under way, or when that
-/// step is done and only its result is not taken.
+/// Polls `future` this many times, then drops it: with `under_way` at once, while its last step is running; otherwise
+/// when that step is done and only its result has not been taken.
 pub(super) async fn polled<F: Future>(future: F, times: u32, under_way: bool) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut polls = 0;
@@ -104,7 +104,7 @@ async fn a_panic_poisons_nothing(rig: &TenantDatabase, database: &Database, mut 
     }
 }
 
-/// Within a second: the server notices a closed connection when it next looks.
+/// Waits for at most a second: the server notices a closed connection only when it next checks.
 async fn no_session_is_left_in_a_transaction(url: &str) {
     let client = postgres::client(url).await;
     let sql = "SELECT count(*) FILTER (WHERE state LIKE 'idle in transaction%'), count(*) FROM pg_stat_activity \
@@ -113,7 +113,7 @@ async fn no_session_is_left_in_a_transaction(url: &str) {
     loop {
         let row = client.query_one(sql, &[]).await.expect("a statement");
         let (in_transaction, sessions): (i64, i64) = (row.get(0), row.get(1));
-        // Two of the pool under test, and one of the rig's own.
+        // Two sessions belong to the pool under test, and one to the rig.
         if in_transaction == 0 && sessions <= 3 {
             return;
         }

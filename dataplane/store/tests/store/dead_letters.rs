@@ -1,4 +1,4 @@
-//! Which dead letters count: of each event to a webhook the latest delivery, unless it is set aside.
+//! Which dead letters count: the latest delivery of each event to a webhook, unless it is set aside.
 
 use docket_domain::delivery::{DeliveryId, Status};
 use docket_domain::event::EventId;
@@ -33,7 +33,7 @@ fn filter(set_aside: bool) -> DeadFilter {
     }
 }
 
-/// A dead letter of an event of its own.
+/// A dead letter with an event of its own.
 async fn dead(rig: &TenantDatabase, number: u16) -> (DeliveryId, EventId) {
     let (id, event) = (delivery_id(number), rig.event(&format!("W{number}")).await);
     rig.write(async |t| rows::insert(t, &new_delivery(id, &event), T0 + i64::from(number)).await).await;
@@ -56,7 +56,7 @@ async fn resend(rig: &TenantDatabase, of: DeliveryId, event: &EventId, number: u
     id
 }
 
-/// What counts, which must be the same wherever dead letters are counted.
+/// The dead letters that count. Every way of counting them must give the same result.
 async fn open(rig: &TenantDatabase) -> Vec<String> {
     let mut reader = rig.reader().await;
     let dead = resends::dead_letters(&mut reader, &filter(false)).await.expect("a statement");
@@ -79,7 +79,7 @@ async fn what_was_sent_again_counts_once_more_at_most(rig: TenantDatabase) {
     assert_eq!(open(&rig).await, [other.to_string()], "it is being sent");
     end(&rig, second, Status::DeadLetter).await;
     assert_eq!(open(&rig).await, [other.to_string(), second.to_string()], "once, as the latest");
-    // Of the first, not of the latest.
+    // This resends the first delivery, not the latest.
     let third = resend(&rig, first, &event, 12).await;
     end(&rig, third, Status::Succeeded).await;
     assert_eq!(open(&rig).await, [other.to_string()]);
@@ -103,7 +103,7 @@ async fn what_is_set_aside_counts_nowhere_until_that_ends(rig: TenantDatabase) {
     assert!(!rig.write(async |t| dead_letters::undo_one(t, first).await).await);
     assert_eq!(open(&rig).await.len(), 2);
 
-    // Of a filter: the oldest first, and no more than its limit.
+    // With a filter, the oldest dead letters are set aside first, and no more than the limit.
     let few = DeadFilter { limit: 1, ..filter(false) };
     let all = async |filter: &DeadFilter| {
         rig.write(async |t| dead_letters::set_aside(t, filter, "employee 2", T0 + 60).await).await
@@ -118,7 +118,7 @@ async fn what_is_set_aside_counts_nowhere_until_that_ends(rig: TenantDatabase) {
     let undone = rig.write(async |t| dead_letters::undo(t, &filter(true)).await).await;
     assert_eq!((undone, open(&rig).await.len()), (2, 2));
 
-    // A resend on purpose ends it.
+    // Resending a dead letter that is set aside ends setting it aside.
     assert!(aside(first).await);
     let again = resend(&rig, first, &event, 11).await;
     assert_eq!(rig.delivery(first).await.set_aside, None);
@@ -176,7 +176,8 @@ async fn what_cannot_be_sent_again_takes_no_place_of_a_limit(rig: TenantDatabase
     assert_eq!(found[2].id, last.to_string());
 }
 
-/// They have the uid of a webhook that was created again since, and those that ended with it have no time from which it was missing.
+/// The older rows have the uid of a webhook that was created again since. Dead letters that ended with the webhook
+/// have no time from which it was missing.
 async fn dead_letters_of_before_keys_are_marked_as_others_are(rig: TenantDatabase) {
     let ((first, event), (other, _)) = (dead(&rig, 1).await, dead(&rig, 2).await);
     rig.run("UPDATE delivery_history SET webhook = 'old-uid'").await;
@@ -196,7 +197,7 @@ async fn dead_letters_of_before_keys_are_marked_as_others_are(rig: TenantDatabas
     assert_eq!(left.iter().map(|dead| dead.id.clone()).collect::<Vec<_>>(), [other.to_string()]);
 }
 
-/// Dead letters that a version without the marks has resent are marked before the index that counts them is built.
+/// An older version has resent dead letters without a mark. They are marked before the index that counts dead letters is built.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dead_letters_that_were_resent_before_an_upgrade_do_not_count_after_it() {
     let url = postgres::database().await;
@@ -217,7 +218,7 @@ async fn dead_letters_that_were_resent_before_an_upgrade_do_not_count_after_it()
     assert_eq!(found.expect("a statement")[0].dead_letter, 1);
 }
 
-/// However many dead letters were resent or set aside, counting the others reads few pages.
+/// Even if many dead letters were resent or set aside, counting the open ones reads few pages.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dead_letters_that_count_have_an_index_of_their_own() {
     let url = postgres::database().await;

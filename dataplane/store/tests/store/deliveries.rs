@@ -108,7 +108,7 @@ async fn a_key_of_a_finished_delivery_is_taken(rig: TenantDatabase) {
     let started = rig.begin(&[delivery_id(0)], "mine", T0, T0 + 4).await;
     let outcome = Outcome::Succeeded(Report::default());
     assert!(rig.finish(&started[0], "mine", &outcome, Next::Succeeded, T0 + 1).await);
-    // One of many: the others are queued.
+    // The key of one delivery is taken; the other deliveries are queued.
     let other = NewDelivery { idempotency_key: Some("another".into()), ..keyed(2, &event) };
     let elsewhere = NewDelivery { webhook: "elsewhere".into(), ..keyed(3, &event) };
     let many = [keyed(1, &event), other, elsewhere, new_delivery(delivery_id(4), &event)];
@@ -122,7 +122,7 @@ async fn a_key_of_a_finished_delivery_is_taken(rig: TenantDatabase) {
     assert_eq!(due.map(|due| due.id), Some(delivery_id(3)));
 }
 
-/// A transaction that queues the key again waits for the end of the other transaction. Returns whether it was queued.
+/// A transaction that queues the same key waits for the end of the first transaction. Returns whether it queued the delivery.
 async fn queued_while_its_twin_ends(commits: bool) -> (bool, i64) {
     let rig = TenantDatabase::postgres().await;
     let event = rig.event("W-7").await;
@@ -162,7 +162,7 @@ async fn a_delivery_needs_its_event(rig: TenantDatabase) {
 
 async fn unfinished_is_paged_in_the_order_of_ids(rig: TenantDatabase) {
     let event = rig.event("W-7").await;
-    // Times go down as ids go up, four rows of each time.
+    // Times decrease while ids increase. Four rows have the same time.
     let due = |number: u16| T0 + 9 - i64::from(number / 4);
     rig.write(async |t| {
         for number in 0..40 {
@@ -197,7 +197,7 @@ async fn unfinished_leaves_out_what_is_finished(rig: TenantDatabase) {
     assert_eq!(due.iter().map(|due| due.id).collect::<Vec<_>>(), ids[..2]);
 }
 
-/// The owner of a database writes into its rows what it likes. A schedule and an attempt hold what they read.
+/// The owner of a database may write anything into its rows. A schedule and an attempt keep these values in memory.
 async fn webhooks_and_events_are_held_up_to_the_length_of_ids(rig: TenantDatabase) {
     let ids = rig.queued(2, T0).await;
     let full_name = format!("{}/{}", "n".repeat(63), "n".repeat(253));
@@ -241,7 +241,7 @@ async fn the_newest_are_listed_by_status_and_number(rig: TenantDatabase) {
     for (number, subject) in (0..).zip(["W-1", "W-2", "W-1", "W-2", "W-1"]) {
         let event = rig.event(subject).await;
         let new = new_delivery(delivery_id(number), &event);
-        // The last two are of the same time.
+        // The last two deliveries have the same time.
         let at = T0 + i64::from(number.min(3));
         assert!(rig.write(async |t| deliveries::insert(t, &new, at).await).await);
     }

@@ -1,4 +1,4 @@
-//! Deliveries that end, or are taken over, although no worker finishes an attempt.
+//! Deliveries that end or are taken over without a worker finishing an attempt.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ async fn end_without_webhook(rig: &TenantDatabase, ids: &[DeliveryId], now_ms: i
     .await
 }
 
-/// How many attempts it ended, and how many of their deliveries.
+/// The number of attempts that the call ended, and of deliveries that became dead letters.
 async fn end_lost(rig: &TenantDatabase, ids: &[DeliveryId], now_ms: i64) -> (u64, u64) {
     let base = Duration::from_millis(10);
     rig.write(async |t| deliveries::end_lost_attempts(t, ids, base, at(now_ms)).await).await
@@ -64,7 +64,7 @@ async fn deliveries_without_a_webhook_end(rig: TenantDatabase) {
     assert_eq!(end_without_webhook(&rig, &ids[60..], T0 + 4).await, 0, "it has succeeded");
 }
 
-/// A worker that is behind finds it missing for long, and does not know that it is declared again.
+/// A worker with an old configuration finds the webhook missing for long, and does not know that it is declared again.
 async fn a_new_delivery_does_not_end_for_its_webhook(rig: TenantDatabase) {
     let ids = rig.queued(2, T0).await;
     rig.run(&format!("UPDATE delivery_queue SET created_at_ms = {} WHERE id = '{}'", T0 + 5, ids[1])).await;
@@ -167,7 +167,7 @@ async fn a_lost_fifth_attempt_is_a_dead_letter(rig: TenantDatabase) {
     assert_eq!(end_lost(&rig, &ids, over_ms + 1).await, (0, 0), "it has ended already");
 }
 
-/// Of deliveries in more than one list of the statement.
+/// The ids fill more than one list of the statement.
 async fn a_second_lost_attempt_waits_for_the_backoff(rig: TenantDatabase) {
     let ids = rig.queued(60, T0).await;
     rig.begin(&ids, "dead", T0, T0 + 4).await;
@@ -179,7 +179,7 @@ async fn a_second_lost_attempt_waits_for_the_backoff(rig: TenantDatabase) {
         stored.due_at_ms
     };
     assert_eq!(due(ids[0]).await, T0 + 5, "the first time at once");
-    // Its worker sees an answer in between, which changes nothing about the lost one.
+    // Between the two losses, another worker gets a response. It does not change the count of losses.
     let second = rig.begin(&ids[..2], "mine", T0 + 5, T0 + 9).await;
     let one = second.iter().find(|started| started.id == ids[1]).expect("it was begun");
     let failed = Outcome::Failed(FailureClass::ServerError, Report::default());
@@ -207,7 +207,7 @@ async fn a_fifth_attempt_under_way_is_left_alone(rig: TenantDatabase) {
     assert_eq!(rig.picture(id).await, before);
 }
 
-/// Its worker may have the end and no way to the database.
+/// The worker may know the end of the attempt, but can't reach the database.
 async fn a_fifth_attempt_is_waited_for_beyond_its_lease(rig: TenantDatabase) {
     let ids = rig.queued(3, T0).await;
     let mut fifth = Vec::new();
@@ -244,7 +244,7 @@ async fn a_dead_process_leaves_its_leases(rig: TenantDatabase) {
     assert_eq!(rig.attempts(ids[0]).await[0].failure_class, Some(FailureClass::WorkerLost));
 }
 
-/// Not those of this life, and not those of other processes, whatever their names have in common.
+/// Leases of this incarnation stay, and so do leases of other processes, even if their names begin the same.
 async fn a_process_releases_the_leases_of_its_earlier_lives_only(rig: TenantDatabase) {
     let ids = rig.queued(5, T0).await;
     let owner =
@@ -265,7 +265,7 @@ async fn a_process_releases_the_leases_of_its_earlier_lives_only(rig: TenantData
     assert_eq!(rig.write(async |t| deliveries::queue_unfinished(t, Some(&dead)).await).await, 0);
 }
 
-/// A fifth one too: no process can store its end any more.
+/// A released fifth attempt is a dead letter, because no process can store its end any more.
 async fn a_released_fifth_attempt_is_a_dead_letter_at_once(rig: TenantDatabase) {
     let id = rig.one_queued().await;
     for attempt in 1..=i64::from(MAX_ATTEMPTS) {
@@ -294,7 +294,7 @@ async fn an_attempt_given_back_does_not_count(rig: TenantDatabase) {
     assert_eq!(rig.delivery(ids[0]).await.attempt_count, 0);
     let again = rig.begin(&ids[..1], "theirs", T0, T0 + 4).await;
     assert_eq!(again[0].attempt, 1);
-    // After a failure it is as after the failure.
+    // After an earlier failure, giving back restores the state after that failure.
     let failed = Outcome::Failed(FailureClass::ServerError, Report::default());
     assert!(rig.finish(&again[0], "theirs", &failed, Next::RetryAt(at(T0 + 5)), T0 + 1).await);
     let before = rig.picture(ids[0]).await;
@@ -303,7 +303,7 @@ async fn an_attempt_given_back_does_not_count(rig: TenantDatabase) {
     assert_eq!(rig.picture(ids[0]).await, before);
 }
 
-/// A worker of before knows no keys, and would end deliveries two minutes after they were created.
+/// An older worker does not know keys, and would end deliveries two minutes after they were created.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn program_of_before_keys_cannot_end_deliveries_for_their_webhook() {
     let rig = TenantDatabase::postgres().await;
@@ -319,7 +319,7 @@ async fn program_of_before_keys_cannot_end_deliveries_for_their_webhook() {
     }
 }
 
-/// Rows that a version of before keys has written get the keys of their webhooks, of whatever object they were.
+/// Rows of a version before keys get the keys of their webhooks, whatever uid they have.
 async fn rows_of_before_keys_get_them(rig: TenantDatabase) {
     let ids = rig.queued(4, T0).await;
     rig.set_status(ids[2], Status::Succeeded).await;
@@ -344,7 +344,7 @@ async fn rekey_queue(rig: &TenantDatabase) {
     rig.write(async |t| deliveries::rekey_queued(t, &dues).await).await;
 }
 
-/// Whether their deliveries wait or have ended.
+/// Bulk resends and test events of older versions get the webhook's key, whether their deliveries wait or have ended.
 async fn bulk_resends_and_test_events_of_before_keys_get_them(rig: TenantDatabase) {
     let mut ids = Vec::new();
     for number in 0..2 {
@@ -374,7 +374,7 @@ async fn bulk_resends_and_test_events_of_before_keys_get_them(rig: TenantDatabas
     assert_eq!((of("test_event").await, of("delivery").await, of("resend").await), (2, 2, 2));
 }
 
-/// A bulk resend marks many in an order of its own, and would wait for this, and this for it.
+/// A bulk resend marks many deliveries in another order. If both waited, they would deadlock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn finished_deliveries_that_are_being_marked_get_their_keys_later() {
     let rig = TenantDatabase::postgres().await;

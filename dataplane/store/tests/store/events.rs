@@ -60,7 +60,7 @@ async fn bytes_come_back_as_they_are(rig: TenantDatabase) {
     }
 }
 
-/// The owner of a database writes into its rows what it likes.
+/// The owner of a database may write anything into its rows.
 async fn no_row_gives_an_attempt_more_than_an_envelope_to_hold(rig: TenantDatabase) {
     for (number, length) in [(0, LONGEST_ENVELOPE), (1, LONGEST_ENVELOPE + 1), (2, 300_000)] {
         rig.write(async |t| events::insert(t, &event(number, vec![b'x'; length]), T0).await).await;

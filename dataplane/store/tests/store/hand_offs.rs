@@ -1,4 +1,4 @@
-//! Hand-offs: shown and taken over like every delivery, whatever becomes of them, and never twice.
+//! Hand-offs: shown and taken over like all deliveries, and never sent or stored twice.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ on_both_databases!(
     a_delivery_that_ends_while_its_batch_moves_is_there_once,
 );
 
-/// Commits saves of these orders and returns the attempts that began, one of each, with their lease.
+/// Commits saves of these orders. Returns the attempts that began, one per order, and their lease.
 async fn handed_off(rig: &TenantDatabase, numbers: std::ops::RangeInclusive<u16>) -> HandedOff {
     let mut saves: Vec<Save> = numbers.clone().map(save).collect();
     saves.iter_mut().for_each(|save| save.deliveries.clear());
@@ -43,7 +43,7 @@ async fn handed_off(rig: &TenantDatabase, numbers: std::ops::RangeInclusive<u16>
     HandedOff { started, lease }
 }
 
-/// The attempts of a batch.
+/// The attempts of a batch of hand-offs.
 struct HandedOff {
     started: Vec<Started>,
     lease: Lease,
@@ -83,7 +83,7 @@ async fn try_finish(database: &Database, ends: &[End], again: bool) -> Result<Ve
 
 const SUCCEEDED: Stored = Stored::Next(Next::Succeeded, None);
 
-/// Rows in `hand_off`, `delivery_queue` and `delivery_history`.
+/// The numbers of rows in `hand_off`, `delivery_queue` and `delivery_history`.
 async fn places(rig: &TenantDatabase) -> [i64; 3] {
     let mut counts = [0; 3];
     for (count, table) in counts.iter_mut().zip(["hand_off", "delivery_queue", "delivery_history"]) {
@@ -154,7 +154,7 @@ async fn a_failure_moves_its_batch_to_the_queue(rig: TenantDatabase) {
     assert_eq!(statuses(&rig, &batch.started).await, expected);
     let attempt = rig.attempts(batch.started[1].id).await.remove(0);
     assert_eq!(attempt.failure_class, Some(FailureClass::ServerError));
-    // What is under way keeps its lease.
+    // A hand-off in progress keeps its lease.
     let until_ms = batch.started[3].at_ms + 4_000;
     assert_eq!(rig.lease(batch.started[3].id).await, (Some("mine".into()), Some(until_ms)));
     assert_eq!(finish(&rig, &[batch.succeeded(3)], false).await, [SUCCEEDED]);
@@ -183,7 +183,7 @@ async fn hand_offs_of_a_dead_process_are_taken_over(rig: TenantDatabase) {
     assert_eq!(taken.iter().map(|started| started.attempt).collect::<Vec<_>>(), [2, 2]);
     let lost = rig.attempts(ids[0]).await.remove(0);
     assert_eq!(lost.failure_class, Some(FailureClass::WorkerLost));
-    // The process was only slow: what it has to say counts no longer.
+    // The process was only slow. The ends that it stores now do not count any more.
     let before = rig.picture(ids[0]).await;
     for end in [batch.succeeded(1), batch.failed(1)] {
         assert_eq!(finish(&rig, &[end], false).await, [Stored::LeaseLost]);
@@ -266,7 +266,7 @@ async fn hand_offs_to_several_webhooks_have_a_row_each(rig: TenantDatabase) {
         rig.number("SELECT count(*) FROM delivery_queue WHERE webhook = 'smith/another/SMITH'").await,
         3
     );
-    // The others of the batch do not mind.
+    // Other hand-offs of the batch are not affected.
     let row = rig.delivery(delivery_id(2)).await;
     let (event_id, webhook, at_ms) = (row.event_id, row.webhook, row.created_at_ms);
     let started = Started { id: delivery_id(2), event_id, webhook, attempt: 1, at_ms };
@@ -277,7 +277,7 @@ async fn hand_offs_to_several_webhooks_have_a_row_each(rig: TenantDatabase) {
     assert_eq!(after_retention(&rig).await, [0, 5, 1]);
 }
 
-/// The two wait for each other and do not deadlock.
+/// The two transactions wait for each other, but do not deadlock.
 async fn a_delivery_that_ends_while_its_batch_moves_is_there_once(rig: TenantDatabase) {
     for round in 0..15 {
         let numbers = (1 + 20 * round)..=(20 + 20 * round);

@@ -1,4 +1,4 @@
-//! How webhooks are doing, as the operator shows it.
+//! The health of webhooks, as the operator shows it.
 
 use docket_domain::delivery::{DeliveryId, Status};
 use docket_rig::on_both_databases;
@@ -45,7 +45,7 @@ async fn deliveries_are_counted_by_webhook(rig: TenantDatabase) {
     assert_eq!(found, [first, second]);
 }
 
-/// However many deliveries another webhook has had since.
+/// The health of a webhook does not depend on how many deliveries another webhook has had since.
 async fn a_busy_webhook_hides_no_other(rig: TenantDatabase) {
     let ids = rig.queued(1_200, T0).await;
     let end = async |status: Status, ended: i64, which: &str| {
@@ -73,7 +73,7 @@ async fn a_busy_webhook_hides_no_other(rig: TenantDatabase) {
     assert_eq!(found, [alpha, busy]);
 }
 
-/// Neither those that wait nor those that ended, and no bulk resend sends them; the log has them.
+/// Deliveries of test events do not count, whether they wait or have ended, and no bulk resend sends them. The log shows them.
 async fn deliveries_of_test_events_do_not_count(rig: TenantDatabase) {
     let real = rig.queued(2, T0).await;
     let (lost, order) = (delivery_id(50), rig.event("W2").await);
@@ -125,7 +125,7 @@ async fn deliveries_of_test_events_do_not_count(rig: TenantDatabase) {
     drop(reader);
     assert!(rig.delivery(id(2)).await.is_test && !rig.delivery(lost).await.is_test);
 
-    // The webhook is gone: two deliveries end, of which one counts.
+    // The webhook is gone. Two deliveries end; one of them is of a test event and does not count.
     let waiting = [real[1], id(0)];
     rig.write(async |t| rows::note_missing(t, [WEBHOOK], T0, T0).await).await;
     let ended = rig.write(async |t| rows::end_without_webhook(t, &waiting, T0, T0, T0 + 10).await).await;
@@ -152,7 +152,7 @@ async fn dead_letters_are_counted_to_a_bound_where_that_is_enough(rig: TenantDat
     assert!(bounded[0] > MAX_COUNT && bounded[0] < 30_000 && bounded[1] == 4, "{bounded:?}");
 }
 
-/// A history of any length costs nothing.
+/// The cost does not depend on the length of the history.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ends_are_found_by_their_index() {
     let rig = TenantDatabase::postgres().await;
@@ -171,7 +171,7 @@ async fn ends_are_found_by_their_index() {
         let rows = reader.query(&sql, Vec::new()).await.expect("a plan");
         let plan: Vec<String> = rows.iter().map(|row| row.get(0).expect("text")).collect();
         let plan = plan.join("\n");
-        // The queue, which is small, is counted whole.
+        // The queue may be counted whole, because it is small.
         let whole = plan.contains("Seq Scan on delivery_history");
         assert!(plan.contains("delivery_by_end") && !whole, "{plan}");
     }

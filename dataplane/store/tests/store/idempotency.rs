@@ -52,7 +52,7 @@ async fn the_second_of_two_equal_keys_conflicts(rig: TenantDatabase) {
     assert!(find(&rig, "contact C1", "k").await == Some(kept("first")));
 }
 
-/// The later one waits for the end of the first, and conflicts then.
+/// The later request waits for the end of the first request, and then conflicts.
 async fn of_two_requests_at_once_one_conflicts(rig: TenantDatabase) {
     let requests: Vec<_> = (0..2)
         .map(|number: i64| {

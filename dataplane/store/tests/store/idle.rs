@@ -1,4 +1,4 @@
-//! Unused connections are given back, so that a thousand tenants at rest hold none.
+//! Unused connections are closed, so that a thousand idle tenants hold none.
 
 use std::time::Duration;
 

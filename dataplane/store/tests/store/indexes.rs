@@ -1,4 +1,4 @@
-//! Searches for values that few rows have, and the indexes that they need: PostgreSQL builds them while others write.
+//! Searches for rare values, and the indexes that they need, which PostgreSQL builds without blocking writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use super::upgrade;
 
 on_both_databases!(rare_values_behind_a_long_history_are_found_on_one_page);
 
-/// The version whose programs know none of these indexes.
+/// The last version whose programs know none of these indexes.
 const BEFORE: usize = 4;
 const NAMES: [&str; 5] = [
     "delivery_by_failure",
@@ -30,8 +30,8 @@ const NAMES: [&str; 5] = [
     "web_order_by_status",
 ];
 
-/// Orders, events and deliveries with the numbers from 1 to `count`, one per millisecond. The 7th and the 11th of each have
-/// values that no other one has; half of the 11th's are those of the queue.
+/// Orders, events and deliveries with the numbers from 1 to `count`, one per millisecond. The 7th and the 11th of
+/// each have values that no other row has. Half of the 11th's values are in the queue.
 fn rows(count: i64) -> [String; 7] {
     let numbers = format!(
         "(WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < {count}) SELECT n FROM number)"
@@ -63,7 +63,7 @@ fn rows(count: i64) -> [String; 7] {
         ),
         "UPDATE delivery_history SET status = 'DeadLetter', failure_class = 'Dns' WHERE id IN ('d100000007', 'd100000011')"
             .to_owned(),
-        // Two that the receiver refused, of which one ended without its webhook.
+        // The receiver refused two deliveries. One of them then ended without its webhook.
         "UPDATE delivery_history SET failure_class = CASE id WHEN 'd100000013' THEN 'ClientError' ELSE 'WebhookGone' END, \
          http_status = 429 WHERE id IN ('d100000013', 'd100000017')"
             .to_owned(),
@@ -75,7 +75,7 @@ fn rows(count: i64) -> [String; 7] {
     ]
 }
 
-/// Each filter for what is rare, with what it finds.
+/// Filters for rare values, each with the rows that it finds.
 fn of_deliveries() -> Vec<(DeliveryFilter, Vec<&'static str>)> {
     let all = DeliveryFilter::default();
     let (all_three, dead) = (vec!["q", "d100000011", "d100000007"], vec!["d100000011", "d100000007"]);
@@ -110,7 +110,7 @@ fn of_deliveries() -> Vec<(DeliveryFilter, Vec<&'static str>)> {
             },
             vec!["q"],
         ),
-        // Two that are frequent alone.
+        // Each of these two values is frequent, but they are rare together.
         (
             DeliveryFilter {
                 event_code: Some(EventCode::NoteCreated),
@@ -178,7 +178,7 @@ fn of_orders() -> Vec<(OrderFilter, Vec<&'static str>)> {
     ]
 }
 
-/// Makes every search, and returns what `cost` says that each has cost.
+/// Makes every search. Returns the difference of `cost` for each.
 async fn search_all(database: &Database, cost: impl AsyncFn() -> i64) -> Vec<i64> {
     let mut costs = Vec::new();
     for (filter, expected) in of_deliveries() {
@@ -202,22 +202,22 @@ async fn search_all(database: &Database, cost: impl AsyncFn() -> i64) -> Vec<i64
     costs
 }
 
-/// Longer than what one statement looks at.
+/// The history is longer than the rows that one statement reads.
 async fn rare_values_behind_a_long_history_are_found_on_one_page(rig: TenantDatabase) {
     for sql in rows(2_500) {
         rig.run(&sql).await;
     }
-    // As a save writes it, and the upgrade of a database of before.
+    // A save stores the value so, and so does the upgrade of an older database.
     rig.run("UPDATE web_order SET external_reference = 'own key' WHERE body <> ''").await;
     search_all(&rig.database, async || 0).await;
 }
 
-/// A PostgreSQL database of the version before with so many rows.
+/// A PostgreSQL database of the previous version with `count` rows.
 async fn of_the_version_before(count: i64) -> String {
     let url = postgres::database().await;
     let client = postgres::client(&url).await;
     client.batch_execute(&upgrade::version(BEFORE)).await.expect("the version before");
-    // Rows that fit together need no check.
+    // The constraints are not checked, because the rows fit together.
     client.batch_execute("SET session_replication_role = replica").await.expect("a setting");
     for table in ["web_order", "event", "delivery_history", "delivery_queue"] {
         let sql = format!("ALTER TABLE {table} SET (autovacuum_enabled = off)");
@@ -229,7 +229,7 @@ async fn of_the_version_before(count: i64) -> String {
     url
 }
 
-/// Those of the indexes that can be used.
+/// The names of the indexes that can be used.
 async fn valid(client: &Client) -> Vec<String> {
     let sql = "SELECT relname::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid \
                WHERE indisvalid AND relname = ANY ($1) ORDER BY relname";
@@ -239,8 +239,8 @@ async fn valid(client: &Client) -> Vec<String> {
 
 const TABLES: [&str; 4] = ["delivery_queue", "delivery_history", "event", "web_order"];
 
-/// Without statistics, with those of a sample that has no rare value, with those of all rows; each also with statements that
-/// were prepared before.
+/// Tests without statistics, with the statistics of a sample that has no rare value, and with the statistics of all
+/// rows; each also with statements that were prepared before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_search_for_a_rare_value_reads_few_of_a_million_rows() {
     let url = of_the_version_before(1_000_000).await;
@@ -248,19 +248,20 @@ async fn a_search_for_a_rare_value_reads_few_of_a_million_rows() {
     let database = Place::Url(url).open(1);
     database.migrate(&Clock::System).await.expect("it is migrated");
     assert!(database.build_indexes().await.expect("they are built"));
-    // PostgreSQL samples 300 rows per unit of the target. The default has the rare values in one run and not in the next.
+    // PostgreSQL samples 300 rows per unit of the target. With the default, the sample has the rare values in one run
+    // and not in the next.
     for target in [None, Some(1), Some(10_000)] {
         if let Some(target) = target {
             let setting = format!("SET default_statistics_target = {target}");
             client.batch_execute(&setting).await.expect("a setting");
             client.batch_execute("VACUUM ANALYZE").await.expect("analyzed");
         }
-        // Later searches have generic plans.
+        // After some repetitions, PostgreSQL uses generic plans.
         for _ in 0..7 {
             let costs = search_all(&database, async || pages(&database, &client, &TABLES).await).await;
             println!("statistics target: {target:?}; pages per search: {costs:?}");
             assert!(costs.iter().all(|pages| *pages < 10_000), "{costs:?}");
-            // A number is found by its index once the table has statistics.
+            // PostgreSQL uses the index of a number only if the table has statistics.
             let indexed = if target.is_some() { usize::MAX } else { 1 };
             for filter in of_first_pages().into_iter().take(indexed) {
                 let before = pages(&database, &client, &TABLES).await;
@@ -275,8 +276,8 @@ async fn a_search_for_a_rare_value_reads_few_of_a_million_rows() {
     }
 }
 
-/// Writes a row of each table per turn, in transactions of their own, until `stop`, and counts the turns. Returns the
-/// longest that one took.
+/// Writes a row into each table per round, in transactions of their own, until `stop`. Counts the rounds in
+/// `written`. Returns the longest round.
 async fn write_until(url: String, stop: Arc<AtomicBool>, written: Arc<AtomicUsize>) -> Duration {
     let client = postgres::client(&url).await;
     let mut longest = Duration::ZERO;
@@ -300,7 +301,7 @@ async fn write_until(url: String, stop: Arc<AtomicBool>, written: Arc<AtomicUsiz
     longest
 }
 
-/// A transaction of before that is open keeps the build waiting, but no write and no other build.
+/// An open transaction that began before makes the build wait. It makes no write and no other build wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn indexes_are_built_while_others_write() {
     let url = of_the_version_before(200_000).await;
@@ -331,14 +332,14 @@ async fn indexes_are_built_while_others_write() {
     assert!(written > 10 && longest < Duration::from_secs(1), "{written} {longest:?}");
     assert_eq!(valid(&client).await, NAMES);
     assert!(again.build_indexes().await.expect("it looks"));
-    // The connection had other settings than requests have.
+    // The connection of the build had other settings, which requests must not get.
     let mut reader = database.reader().await.expect("a connection");
     let setting = reader.query_opt("SHOW statement_timeout", Vec::new()).await.expect("a statement");
     assert_eq!(setting.expect("a row").get::<String>(0).expect("a text"), "10s");
     assert_eq!(definitions(&client).await, definitions_of_a_new_database().await);
 }
 
-/// Returns once a session waits for a transaction of another one.
+/// Returns when a session waits for another session's transaction.
 async fn waits(client: &Client) {
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' \
                AND query LIKE 'CREATE INDEX CONCURRENTLY%'";
@@ -349,7 +350,7 @@ async fn waits(client: &Client) {
     }
 }
 
-/// Returns once the writer has made many more turns, which it does not while it waits itself.
+/// Returns when the writer has made many more rounds. It would make none while it waits.
 async fn writes_go_on(written: &AtomicUsize) {
     let (begun, before) = (Instant::now(), written.load(Ordering::Relaxed));
     while written.load(Ordering::Relaxed) < before + 100 {
@@ -371,7 +372,7 @@ async fn definitions_of_a_new_database() -> Vec<String> {
     definitions(&client).await
 }
 
-/// As by a crash of the server's process, an administrator, or the end of its patience.
+/// The build was interrupted by a crash of its server process, by an administrator, or by its own time limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_build_that_was_cut_off_is_begun_again() {
     let url = of_the_version_before(1_000).await;
@@ -391,7 +392,7 @@ async fn a_build_that_was_cut_off_is_begun_again() {
     before.commit().await.expect("committed");
     let invalid = "SELECT count(*) FROM pg_index WHERE NOT indisvalid";
     assert_eq!(client.query_one(invalid, &[]).await.expect("a statement").get::<_, i64>(0), 1);
-    // What comes before the build of the index that finds them; the search is the same without it.
+    // The statement that fills the column runs before the build of its index. The search must find the same without the index.
     let keys = "UPDATE web_order SET external_reference = 'own key' WHERE body <> ''";
     client.batch_execute(keys).await.expect("a statement");
     search_all(&database, async || 0).await;
@@ -400,7 +401,7 @@ async fn a_build_that_was_cut_off_is_begun_again() {
     assert_eq!(client.query_one(invalid, &[]).await.expect("a statement").get::<_, i64>(0), 0);
 }
 
-/// They need not know the indexes.
+/// The migration is additive, so older programs need not know the indexes.
 #[test]
 fn programs_of_the_version_before_go_on_beside_them() {
     let step = docket_schema::MIGRATIONS[BEFORE];

@@ -1,4 +1,4 @@
-//! A scan for new invoices reads only the new ones, however many old ones there are.
+//! A scan for new invoices reads only new ones, even if there are many old ones.
 
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{INVOICE_TABLES, Place, TenantDatabase};
@@ -6,13 +6,13 @@ use docket_store::invoices;
 
 on_both_databases!(new_ones_are_found_by_their_own_index);
 
-/// The plan of a statement, as text.
+/// The plan of a statement as text.
 async fn plan(rig: &TenantDatabase, statement: &str) -> String {
     let (explain, column) = match &rig.place {
         Place::File(_) => ("EXPLAIN QUERY PLAN ", 3),
         Place::Url(_) => ("EXPLAIN ", 0),
     };
-    // EXPLAIN takes no parameters on PostgreSQL.
+    // On PostgreSQL, EXPLAIN accepts no parameters.
     let sql = format!("{explain}{}", statement.replace("$1", "100"));
     let rows = rig.opened_again().reader().await.expect("a connection").query(&sql, Vec::new()).await;
     rows.expect("a plan").iter().map(|row| row.get::<String>(column).expect("text") + "\n").collect()
@@ -51,7 +51,7 @@ async fn new_ones_are_found_by_their_own_index(rig: TenantDatabase) {
             let one = plan(&rig, &invoices::find_new_sql(family)).await;
             for plan in [one, all.clone()] {
                 assert!(plan.contains(&format!("{table}_new")), "analyzed: {analyzed}\n{plan}");
-                // Nor is the other table read whole.
+                // The work orders are not read whole either.
                 let whole = ["SCAN w", "Seq Scan", "SCAN i\n"].iter().any(|scan| plan.contains(scan));
                 assert!(!whole, "analyzed: {analyzed}\n{plan}");
             }

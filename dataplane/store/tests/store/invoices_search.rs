@@ -1,4 +1,4 @@
-//! Searching invoices: one order over four tables.
+//! Searches for invoices: one order over four tables.
 
 use docket_domain::invoice::InvoiceFamily;
 use docket_rig::on_both_databases;
@@ -17,7 +17,7 @@ async fn pages_run_through_all_families_whatever_the_ties(rig: TenantDatabase) {
     let mut expected = Vec::new();
     for number in 0..12 {
         for (family, table) in INVOICE_TABLES {
-            // Three numbers per millisecond, the same ones in every family.
+            // Three numbers per millisecond, the same numbers in every family.
             let at = T0 + number / 3;
             rig.run(&insert_invoice_sql(table, &format!("{number:02}"), at)).await;
             expected.push((at, family.as_str(), format!("{number:02}")));
@@ -58,7 +58,7 @@ async fn each_filter_keeps_what_it_names(rig: TenantDatabase) {
         (InvoiceFilter { from_ms: Some(20), ..all.clone() }, vec!["PhotoCopy:8", "PhotoCopy:7"]),
         (InvoiceFilter { to_ms: Some(20), ..all.clone() }, vec!["Court:7"]),
         (InvoiceFilter { after: Some((20, "Court:9".into())), ..all.clone() }, vec!["Court:7"]),
-        // No cursor of this route: a place in the order all the same.
+        // This place is not a cursor of the route, but is a place in the order all the same.
         (
             InvoiceFilter { after: Some((20, "W00000001".into())), ..all.clone() },
             vec!["PhotoCopy:7", "Court:7"],

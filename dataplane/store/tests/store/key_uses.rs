@@ -1,4 +1,4 @@
-//! The last uses of API keys.
+//! The times at which API keys were last used.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ async fn put<const N: usize>(
 
 async fn the_latest_use_of_each_key_stays(rig: TenantDatabase) {
     assert_eq!(put(&rig, [("a", T0), ("b", T0 + 5)], T0).await, uses([("a", T0), ("b", T0 + 5)]));
-    // Another process stores what it saw before.
+    // Another process stores earlier uses.
     let stored = put(&rig, [("a", T0 + 9), ("b", T0)], T0).await;
     assert_eq!(stored, uses([("a", T0 + 9), ("b", T0 + 5)]));
 }

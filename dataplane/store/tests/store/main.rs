@@ -1,5 +1,6 @@
 //! The contract of the store: the same cases on a SQLite file and on a real PostgreSQL. Each case is a function that
-//! takes a [`TenantDatabase`](docket_rig::tenant_database::TenantDatabase); only cases about waiting wait for a clock.
+//! takes a [`TenantDatabase`](docket_rig::tenant_database::TenantDatabase). Only cases about waiting wait for real
+//! time.
 
 mod attempts;
 mod audit;

@@ -96,7 +96,7 @@ async fn the_last_milestone_is_the_stops_or_the_work_orders(rig: TenantDatabase)
     for (number, stop, code, expected) in [
         ("PC1", Some(1), Some(200), (Some(200), None, Some(200))),
         ("PC1", Some(2), Some(110), (Some(200), Some(110), Some(110))),
-        // A note without a milestone is no status line; another work order's is another's.
+        // A note without a milestone is no status line, and notes of another work order do not count.
         ("PC1", Some(1), None, (Some(200), Some(110), Some(110))),
         ("PC2", None, Some(900), (Some(200), Some(110), Some(110))),
         ("PC1", None, Some(400), (Some(400), Some(400), Some(400))),

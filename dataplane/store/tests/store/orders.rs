@@ -1,4 +1,4 @@
-//! Web orders; searching them is in `search`.
+//! Web orders. The file `search` tests searches for them.
 
 use docket_domain::order_type::OrderType;
 use docket_program::clock::Clock;
@@ -37,7 +37,7 @@ pub(super) fn order(id: &str) -> StoredOrder {
     StoredOrder { head, body: "{}".into(), search_text: String::new(), external_reference: None }
 }
 
-/// `StoredOrder` does not print, so that no log can show one.
+/// The order as text. `StoredOrder` has no `Debug`, so that no log can show it.
 fn shown(order: &StoredOrder) -> String {
     let StoredOrder { head, body, search_text, external_reference } = order;
     let OrderHead { id, order_type, customer_code, status, finalized, case_number, caption, .. } = head;
@@ -103,7 +103,7 @@ async fn an_order_of_another_customer_is_not_found(rig: TenantDatabase) {
         assert_eq!(read.len(), usize::from(found), "{customer:?}");
     }
     insert(&rig, &order("b")).await;
-    // What one customer asks for is not read because another one, or an employee, asks for something else.
+    // An order that one customer asks for is not read for another customer or an employee who asks for other orders.
     let asked = [("a", Some("JONES")), ("b", Some(CUSTOMER)), ("b", Some("JONES")), ("c", None)];
     let read = orders::read(&mut reader, asked).await.expect("a statement");
     assert_eq!(read.iter().map(|order| order.head.id.as_str()).collect::<Vec<_>>(), ["b"]);
@@ -115,7 +115,7 @@ async fn an_order_of_another_customer_is_not_locked(rig: TenantDatabase) {
         let mut first = rig.database.begin(&Clock::System).await.expect("begins");
         orders::lock(&mut first, "a", customer).await.expect("a statement");
         if matches!(rig.database, docket_store::Database::Sqlite(_)) {
-            // A file has one writer at a time and no locks of rows.
+            // SQLite has one writer at a time and no row locks.
             return;
         }
         let mut second = rig.database.begin(&Clock::System).await.expect("begins");

@@ -1,4 +1,4 @@
-//! Customers, contacts, employees, and the counters their codes come from.
+//! Customers, contacts, employees, and the counters that give their codes.
 
 use std::collections::BTreeSet;
 
@@ -88,7 +88,7 @@ async fn a_contact_is_found_by_its_address_in_any_case(rig: TenantDatabase) {
     }
 }
 
-/// Versions of before kept the address as it was typed.
+/// Older versions stored the address as the user typed it.
 async fn a_user_is_found_however_an_accented_letter_is_written(rig: TenantDatabase) {
     let (one, two) = ("josé@x.example", "jose\u{301}@x.example");
     add_contact(&rig, &contact("C1"), two).await.expect("a new contact");
@@ -115,7 +115,7 @@ async fn a_user_is_found_however_an_accented_letter_is_written(rig: TenantDataba
             assert_eq!(ended.as_deref(), Some("E1"));
         }
     }
-    // Two of before: each is found by its own.
+    // An older version has stored two such users. Each is found by its own address.
     rig.run(&format!(
         "INSERT INTO contact (code, customer_code, email, email_key, name, active, created_at_ms) \
          VALUES ('C9', '{CUSTOMER}', '{one}', '{one}', 'x', TRUE, 1)"
@@ -180,7 +180,7 @@ async fn an_employee_conflicts_in_code_and_in_name(rig: TenantDatabase) {
         let again = add_employee(&rig, &employee(code), name).await;
         assert!(matches!(again, Err(StoreError::Conflict)), "{name}: {again:?}");
     }
-    // A contact may have the same name: they are other people.
+    // A contact may have an employee's name: they are different users.
     add_contact(&rig, &contact("E1"), "ann").await.expect("a new contact");
 }
 

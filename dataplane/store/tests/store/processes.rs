@@ -1,4 +1,4 @@
-//! Process work orders and the attempts to serve.
+//! Process work orders, and the attempts to serve.
 
 use docket_domain::process::ServiceStatus;
 use docket_domain::work_order::WorkOrderType;
@@ -52,7 +52,7 @@ async fn an_export_makes_a_status_row_per_servee(rig: TenantDatabase) {
     assert_eq!(numbers(&found), ["a2", "a1"]);
     assert_eq!((found[0].servee.as_deref(), found[0].status.as_str()), (Some("Bob"), "New"));
     assert_eq!(found[0].servee_address.as_deref(), Some("2 Example Street"));
-    // One that the back office made, without that row.
+    // The back office created this work order, without a row in the process table.
     execute(&rig, "INSERT INTO work_order (number, work_order_type, customer_code, created_at_ms) VALUES ('desk', 'Process', 'SMITH', 0)").await;
     let new = ProcessFilter { status: Some(ServiceStatus::New), ..ProcessFilter::default() };
     assert_eq!(numbers(&search(&rig, new).await), ["a2", "a1", "desk"]);

@@ -1,4 +1,4 @@
-//! What the overview says of the last hours.
+//! Figures of the last hours for the overview.
 
 use docket_domain::delivery::{FailureClass, Status};
 use docket_domain::failure::Cause;
@@ -15,7 +15,7 @@ on_both_databases!(
 
 const HOUR: i64 = 3_600_000;
 
-/// Ends a delivery of an event of its own at `at_ms`.
+/// Ends a delivery, with an event of its own, at `at_ms`.
 async fn ended(rig: &TenantDatabase, number: u16, status: Status, at_ms: i64) {
     let event = rig.event(&format!("W{number}")).await;
     rig.write(async |t| deliveries::insert(t, &new_delivery(delivery_id(number), &event), T0).await).await;
@@ -77,7 +77,7 @@ async fn failures_are_grouped(rig: TenantDatabase) {
         rig.run(&format!("{insert} VALUES ('{}', 5, 0, 'TlsUntrusted', 'SelfSigned')", delivery_id(number)))
             .await;
     }
-    // More often than any dead letter, and still behind them.
+    // These failures are more frequent than any dead letter, and still come after them.
     for number in 8..=11 {
         let event = rig.event(&format!("W{number}")).await;
         rig.write(async |t| deliveries::insert(t, &new_delivery(delivery_id(number), &event), T0).await)
@@ -99,7 +99,7 @@ async fn failures_are_grouped(rig: TenantDatabase) {
     );
     assert_eq!(recent::failures(&mut reader, &["zulu".to_owned()]).await.expect("a statement"), []);
 
-    // What all have in common chooses the remedy.
+    // The remedy is chosen by values that all these failures have in common.
     let common = async |change: &str| {
         rig.run(&format!("UPDATE delivery_history SET {change} WHERE failure_class <> 'Refused'")).await;
         let mut reader = rig.reader().await;

@@ -1,4 +1,4 @@
-//! Which rows are deleted when they are old, and which never are.
+//! Which old rows are deleted, and which rows never are.
 
 use std::time::{Duration, Instant};
 
@@ -60,7 +60,7 @@ async fn what_is_unfinished_stays_however_old(rig: TenantDatabase) {
     assert_eq!(delete(&rig, i64::MAX, 100).await, 0);
     rig.run("UPDATE delivery_queue SET due_at_ms = 0, created_at_ms = 0, started_at_ms = 0").await;
     assert_eq!(delete(&rig, i64::MAX, 100).await, 0);
-    // The view shows an attempt wherever one has begun.
+    // The view shows an attempt in whichever table it has begun.
     assert_eq!(left(&rig).await, [2, 2, 1]);
 }
 
@@ -148,7 +148,8 @@ async fn a_resend_at_the_same_time_keeps_its_event(rig: TenantDatabase) {
     assert_eq!(left(&rig).await, [1, 0, 1], "the event of the resend is there");
 }
 
-/// On its way from the queue to the history it has no lock on its event, which retention sees needed in one of the two.
+/// While a delivery moves from the queue to the history, it holds no lock on its event. Retention must see in one of
+/// the two tables that the event is needed.
 async fn a_delivery_that_ends_at_the_same_time_keeps_its_event(rig: TenantDatabase) {
     rig.queued(2, T0).await;
     finish(&rig, 0, Status::Succeeded, T0).await;
@@ -179,8 +180,8 @@ async fn a_delivery_that_ends_at_the_same_time_keeps_its_event(rig: TenantDataba
     assert_eq!((delete(&rig, T0 + 1, 100).await, left(&rig).await), (1, [0, 0, 0]));
 }
 
-/// Returns once PostgreSQL reports that a transaction waits for another one's lock. A file has one writer at a time:
-/// whenever the other one begins, it begins after this one.
+/// Returns when PostgreSQL reports that a transaction waits for another one's lock. On SQLite it returns without
+/// waiting: a file has one writer at a time, so the other transaction begins after this transaction.
 pub(super) async fn waits_for_another_transaction(rig: &TenantDatabase) {
     let Place::Url(url) = &rig.place else { return };
     let client = docket_rig::postgres::client(url).await;

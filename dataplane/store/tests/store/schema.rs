@@ -1,4 +1,4 @@
-//! Bringing a database to this version's schema.
+//! Migrations of a database to this version's schema.
 
 use docket_program::clock::Clock;
 use docket_rig::tenant_database::{CUSTOMER, Place, T0, TenantDatabase};
@@ -37,7 +37,7 @@ async fn a_newer_schema_is_refused(rig: TenantDatabase) {
     assert_eq!(rig.number("SELECT count(*) FROM schema_version").await, newer);
 }
 
-/// During an upgrade the processes of before continue, as long as the new steps leave them alone.
+/// During an upgrade, older processes continue if all new steps are additive.
 async fn a_newer_schema_that_only_adds_is_worked_on(rig: TenantDatabase) {
     let newer = docket_schema::MIGRATIONS.len() as i64 + 1;
     let params = vec![Param::from(newer), Param::from("more of it (additive)"), Param::from(T0)];
@@ -47,7 +47,7 @@ async fn a_newer_schema_that_only_adds_is_worked_on(rig: TenantDatabase) {
     assert_eq!(rig.number(&format!("SELECT count(*) FROM customer WHERE code = '{CUSTOMER}'")).await, 1);
 }
 
-/// As eight processes that are started together would.
+/// Acts like eight processes that are started at the same time.
 async fn eight_migrations_at_once(place: Place) {
     let databases: Vec<_> = (0..8).map(|_| place.open(1)).collect();
     let migrations: Vec<_> = databases
@@ -64,7 +64,7 @@ async fn eight_migrations_at_once(place: Place) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eight_migrations_at_once_of_a_new_file() {
-    // The switch to a write-ahead log is the delicate part, and comes once per file.
+    // The switch to a write-ahead log is where this may fail, and it happens once per file.
     for _ in 0..5 {
         eight_migrations_at_once(Place::File(scratch::Folder::new("store"))).await;
     }
@@ -94,7 +94,7 @@ fn first_version() -> String {
     [docket_schema::CREATE_VERSION_TABLE, ";", first.sql.postgres(), &version, ";", FIRST_VERSION].concat()
 }
 
-/// The rows of the first version are there in the newest one, as far as their tables are.
+/// The rows of the first version are in the newest one, as far as their tables exist.
 async fn keeps_its_rows(database: Database) {
     database.migrate(&Clock::System).await.expect("it is migrated");
     let mut reader = database.reader().await.expect("a connection");

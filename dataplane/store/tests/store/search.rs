@@ -1,4 +1,4 @@
-//! Searching web orders.
+//! Searches for web orders.
 
 use docket_domain::order_type::OrderType;
 use docket_program::clock::Clock;
@@ -134,7 +134,7 @@ async fn texts_of_any_script_are_found(rig: TenantDatabase) {
     }
 }
 
-/// A version of before has written them in lower case, with all marks.
+/// An older version has stored the search texts in lower case, with all marks.
 async fn texts_of_before_are_found_and_folded(rig: TenantDatabase) {
     for number in 0..5 {
         insert_text(&rig, &format!("o{number}"), "o’brien v. núñez").await;
@@ -165,7 +165,7 @@ async fn texts_of_before_are_found_and_folded(rig: TenantDatabase) {
 }
 
 async fn newest_come_first_and_no_more_than_the_limit(rig: TenantDatabase) {
-    // Three of the same millisecond: their ids decide.
+    // Three orders have the same millisecond. Their ids decide the order.
     for (id, at) in [("b", 5), ("c", 5), ("a", 5), ("oldest", 1), ("newest", 9)] {
         insert(&rig, id, |head| head.created_at_ms = T0 + at).await;
     }

@@ -1,4 +1,4 @@
-//! Several at once, in one transaction: the ends of attempts, and the saves of requests. Each has its own result.
+//! Several results in one transaction: the ends of attempts, and the saves of requests. Each has its own result.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ fn failed() -> Outcome {
     Outcome::Failed(FailureClass::ServerError, Report { http_status: Some(500), ..Report::default() })
 }
 
-/// What an end of the cases is about.
+/// The situation of an end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Case {
     Success,
@@ -57,14 +57,14 @@ enum Case {
     Dead,
     /// Another worker has taken the delivery over.
     Lost(Next),
-    /// An earlier commit, whose response was lost, has stored it.
+    /// An earlier commit, whose response was lost, has stored the end.
     Stored(Next),
 }
 
 const LATER: i64 = T0 + 60_000;
 
 impl Case {
-    /// Several of each, and more successes than one statement of SQLite takes.
+    /// Several ends of each case, and more successes than one statement for SQLite has rows.
     fn of(place: usize) -> Self {
         match place {
             3 | 41 => Self::Lost(Next::Succeeded),
@@ -193,7 +193,7 @@ async fn no_ends_are_stored_without_an_error(rig: TenantDatabase) {
     assert_eq!(stored.await.expect("nothing is changed"), [Stored::LeaseLost]);
 }
 
-/// A save of the order `number`, with an event, two deliveries and an answer to keep. The first delivery is handed off.
+/// A save of the order `number`, with an event, two deliveries and a response to keep. The first delivery is a hand-off.
 pub(super) fn save(number: u16) -> Save {
     let id = event_id(number);
     let web_order_id = format!("W{number:08}");
@@ -227,7 +227,7 @@ pub(super) fn save(number: u16) -> Save {
     }
 }
 
-/// Commits them in one transaction, whose hand-offs are a batch of their own.
+/// Commits these saves in one transaction. Their hand-offs are a batch of their own.
 pub(super) async fn commit(rig: &TenantDatabase, saves: &[Save]) -> (i64, Result<(), StoreError>) {
     let begun = begin(&rig.database, saves.len()).await;
     let (transaction, first) = begun.expect("the numbers are there");
@@ -245,7 +245,7 @@ pub(super) fn lease_of_batch(batch: u64, count: usize) -> Lease {
     Lease::new(&owner, batch, Duration::from_secs(4)).of_first_attempts(count)
 }
 
-/// How many rows there are of all that a save stores.
+/// The numbers of rows in the tables that a save writes.
 async fn rows(rig: &TenantDatabase) -> [i64; 5] {
     let mut counts = [0; 5];
     let tables = ["web_order", "event", "delivery", "attempt", "idempotency"];
@@ -256,7 +256,7 @@ async fn rows(rig: &TenantDatabase) -> [i64; 5] {
 }
 
 async fn saves_of_one_group_are_stored_with_all_that_belongs_to_them(rig: TenantDatabase) {
-    // More than one statement of SQLite takes, one without an event, one without an answer.
+    // More saves than one statement for SQLite has rows. One has no event, one has no response.
     let mut group: Vec<Save> = (1..=70).map(save).collect();
     group[5] = Save { event: None, deliveries: Vec::new(), hand_offs: Vec::new(), ..save(6) };
     group[6].to_keep = None;
@@ -325,7 +325,7 @@ async fn a_group_with_a_violation_stores_nothing(rig: TenantDatabase) {
             }
         }
     }
-    // The others, without it.
+    // The other saves succeed without the bad one.
     let others: Vec<Save> = (3..10).map(save).collect();
     commit(&rig, &others).await.1.expect("all are sound");
     assert_eq!(rows(&rig).await[0], 8);
@@ -345,7 +345,7 @@ async fn numbers_of_a_group_that_is_not_committed_are_left_out_on_postgresql(rig
 
 async fn two_groups_of_a_tenant_are_stored_at_once_on_postgresql(rig: TenantDatabase) {
     if !is_postgres(&rig) {
-        return; // One transaction writes a file.
+        return; // a file has one writer at a time
     }
     let (first, number) = begin(&rig.database, 2).await.expect("numbers");
     let saves = [save(3)];

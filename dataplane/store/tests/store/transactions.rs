@@ -1,4 +1,4 @@
-//! What a transaction promises, whatever it holds.
+//! What a transaction guarantees, whatever its statements are.
 
 use docket_program::clock::Clock;
 use docket_rig::on_both_databases;
@@ -56,7 +56,8 @@ async fn an_open_transaction_is_invisible_to_readers(rig: TenantDatabase) {
     assert!(contacts::customer_exists(&mut rig.reader().await, "NEW").await.expect("a statement"));
 }
 
-/// A caller that continues after an error gets it again: all is stored, or nothing and no acknowledgement.
+/// If the caller continues after an error, the commit fails too: either everything is stored, or nothing, without an
+/// acknowledgement.
 async fn a_transaction_that_failed_does_not_commit_in_part(rig: TenantDatabase) {
     let mut transaction = rig.database.begin(&Clock::System).await.expect("a turn");
     contacts::insert_customer(&mut transaction, "NEW", "New", T0).await.expect("a statement");
@@ -68,7 +69,7 @@ async fn a_transaction_that_failed_does_not_commit_in_part(rig: TenantDatabase) 
     rig.write(async |t| contacts::insert_customer(t, "NEW", "New", T0).await).await;
 }
 
-/// How that statement ended is unknown.
+/// A transaction does not commit after an abandoned statement, whose result is unknown.
 async fn a_transaction_with_a_statement_given_up_does_not_commit(rig: TenantDatabase) {
     let mut given_up = 0;
     while given_up < 10 {
@@ -100,7 +101,8 @@ async fn a_statement_that_does_not_fit_is_an_internal_error(rig: TenantDatabase)
     assert!(contacts::customer_exists(&mut reader, CUSTOMER).await.expect("the connection is sound"));
 }
 
-/// On SQLite a transaction has the write lock from its beginning, or else what it has read could not be written on.
+/// On SQLite, a transaction takes the write lock at its beginning. Otherwise it could not write after another one has
+/// written what it read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_that_read_before_they_write_take_turns_on_a_file() {
     let rig = TenantDatabase::sqlite().await;

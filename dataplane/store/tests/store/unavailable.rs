@@ -1,4 +1,4 @@
-//! A database that is away or locked is reported as unavailable, soon, and is used again when it is back.
+//! A database that is away or locked: it is reported as unavailable, soon, and used again when it is back.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
@@ -11,7 +11,7 @@ use docket_store::postgres::Postgres;
 use docket_store::sqlite::Sqlite;
 use docket_store::{Database, StoreError, contacts};
 
-/// Three seconds of waiting and one of work.
+/// The longest acceptable time: three seconds of waiting and one of work.
 const SOON: Duration = Duration::from_secs(4);
 
 fn is_unavailable<T>(result: Result<T, StoreError>) -> bool {
@@ -36,7 +36,7 @@ async fn a_locked_file_is_unavailable_until_it_is_released() {
     assert_eq!(rig.number("SELECT count(*) FROM customer").await, 2);
 }
 
-/// Each waits for its turn and then for the file, and none for longer than both.
+/// Each request waits for its turn and then for the file, but not longer than the limits of both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_writers_of_a_locked_file_all_fail_soon() {
     let rig = TenantDatabase::sqlite().await;
@@ -99,7 +99,7 @@ async fn a_file_that_is_none_is_unavailable() {
 
 #[tokio::test]
 async fn a_server_that_is_away_is_unavailable() {
-    // One that refuses, and one that accepts and says nothing.
+    // One server refuses connections. The other accepts them and sends nothing.
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let refusing = free.local_addr().expect("it is bound").port();
     drop(free);
@@ -118,7 +118,7 @@ async fn a_server_that_is_away_is_unavailable() {
     }
 }
 
-/// What listens at a URL need not be PostgreSQL, whose codes have five characters.
+/// The program at a URL need not be PostgreSQL, whose error codes have five characters.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn error_code_of_any_form_is_unavailable() {
     for code in ["X", "", "ä", "aä", "53000000000000000000000"] {
@@ -147,7 +147,7 @@ async fn a_database_or_a_password_that_is_gone_is_unavailable() {
     }
 }
 
-/// As after a restart of the server: the pool gives no dead connection out for ever.
+/// After a restart of the server, the pool does not keep giving out dead connections.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_that_the_server_ended_are_replaced() {
     let rig = TenantDatabase::postgres().await;

@@ -1,5 +1,5 @@
-//! A database of the version before, in which deliveries of all states were in one table: it keeps them all, and programs
-//! of that version can't change them any more.
+//! Upgrades a database of an older version, whose deliveries of all states were in one table. It keeps all
+//! deliveries, and programs of the older version can't change them any more.
 
 use docket_domain::delivery::{DeliveryId, FailureClass, Status};
 use docket_program::clock::Clock;
@@ -9,7 +9,7 @@ use docket_store::deliveries::{self, NewDelivery};
 use docket_store::{Database, StoreError};
 use tokio_postgres::Client;
 
-/// The version whose table this is about.
+/// The older version.
 const BEFORE: usize = 3;
 
 /// A day in 2027, in milliseconds since 1970.
@@ -46,7 +46,7 @@ const ROWS: &str = "INSERT INTO customer VALUES ('C-1', 'One', 0);
       ('01900000-0000-7000-8000-000000000006', 5, 9, 10, 'ClientError', 404, NULL, 'no', NULL, NULL, NULL, NULL, 1),
       ('01900000-0000-7000-8000-000000000009', 1, 12, 13, NULL, 200, '127.0.0.1:9', '', NULL, NULL, NULL, 4, 5);";
 
-/// What programs of the version before write.
+/// The writes of programs of the older version.
 const OLD_WRITES: [&str; 6] = [
     "INSERT INTO delivery (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms) \
      VALUES ('01900000-0000-7000-8000-00000000000a', 'evt_1', 'w', 'a/w', 'Pending', 0, 0, 0) ON CONFLICT DO NOTHING",
@@ -61,7 +61,7 @@ fn version_before() -> String {
     version(BEFORE)
 }
 
-/// The statements that make an empty database one of this version.
+/// The statements that create a database of this version from an empty one.
 pub(super) fn version(number: usize) -> String {
     let mut sql = format!("{};", docket_schema::CREATE_VERSION_TABLE);
     for step in &docket_schema::MIGRATIONS[..number] {
@@ -75,7 +75,7 @@ fn id(number: u16) -> DeliveryId {
     format!("01900000-0000-7000-8000-{number:012}").parse().expect("an id")
 }
 
-/// All that both versions show of deliveries and attempts.
+/// Everything that both versions show of deliveries and attempts.
 async fn shown(database: &Database) -> Vec<String> {
     const DELIVERY: &str = "id event_id webhook webhook_name status attempt_count due_at_ms lease_token lease_until_ms \
                             failure_class http_status idempotency_key resend_of requested_by resend_id created_at_ms \
@@ -121,17 +121,17 @@ async fn keeps_everything(place: Place) {
     continues(&rig).await;
 }
 
-/// The programs of this version go on with what they found.
+/// Programs of this version continue with the rows of the older one.
 async fn continues(rig: &TenantDatabase) {
     let all: Vec<DeliveryId> = (1..=9).map(id).collect();
     let begun = rig.begin(&all, "mine", NOW, NOW + 4).await;
     let mut begun: Vec<_> = begun.iter().map(|started| (started.id, started.attempt)).collect();
     begun.sort();
-    // The second one is leased, the third one not due, and the worker of the fourth one was lost.
+    // The second delivery is leased, the third is not due, and the worker of the fourth was lost.
     assert_eq!(begun, [(id(1), 1), (id(4), 3), (id(8), 1)]);
     let attempts = rig.attempts(id(4)).await;
     assert_eq!((attempts.len(), attempts[1].failure_class), (3, Some(FailureClass::WorkerLost)));
-    // No worker can renew its lease any more; it is taken over when it ends.
+    // No worker can renew this lease any more. The delivery is taken over when the lease ends.
     let lost = rig
         .write(async |t| {
             let base = std::time::Duration::ZERO;
@@ -182,7 +182,7 @@ fn programs_of_the_version_before_refuse_a_migrated_database() {
     assert!(!step.name.ends_with(" (additive)"), "{}", step.name);
 }
 
-/// What a worker of the version before has begun is seen; what it has prepared fails.
+/// Writes that a worker of the older version has begun are kept; statements that it has prepared fail.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_migration_waits_for_transactions_under_way_and_fails_later_ones() {
     let url = postgres::database().await;
@@ -206,8 +206,8 @@ async fn a_migration_waits_for_transactions_under_way_and_fails_later_ones() {
     assert!(old.execute(&prepared, &[&88_i64]).await.is_err(), "a statement of before has written");
 }
 
-/// Identifies the files of the tables and indexes of finished deliveries and their attempts. A table that is written again
-/// has another file.
+/// Identifies the files of the tables and indexes of finished deliveries and their attempts. If a table is rewritten,
+/// it gets another file.
 async fn files(client: &Client) -> Vec<(String, i64)> {
     let sql = "SELECT CASE c.relkind WHEN 'r' THEN (CASE WHEN c.relname LIKE 'attempt%' THEN 'attempt' ELSE 'delivery' END) \
                ELSE c.relname END, c.relfilenode::bigint \
@@ -218,7 +218,7 @@ async fn files(client: &Client) -> Vec<(String, i64)> {
     rows.iter().map(|row| (row.get(0), row.get(1))).collect()
 }
 
-/// What was read and written of both tables, in rows and pages.
+/// How many rows and pages of both tables were read and written.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Work {
     scanned_whole: i64,
@@ -243,7 +243,7 @@ async fn work(client: &Client) -> Work {
     }
 }
 
-/// Waits until only `client` is connected: what the others have done is counted when they are gone.
+/// Waits until only `client` is connected: the work of other sessions is counted when they end.
 async fn alone(client: &Client) {
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() \
                AND backend_type = 'client backend'";
@@ -252,7 +252,7 @@ async fn alone(client: &Client) {
     }
 }
 
-/// Its locks are held for a moment, however long the history is.
+/// The migration holds its locks only for a moment, even with a long history.
 async fn leaves_finished_deliveries_alone(analyzed: bool) {
     const FINISHED: i64 = 60_000;
     const UNFINISHED: i64 = 200;
@@ -285,7 +285,7 @@ async fn leaves_finished_deliveries_alone(analyzed: bool) {
     let (files_after, after) = (files(&client).await, work(&client).await);
     assert_eq!(files_after, files_before, "written again");
     assert_eq!((after.scanned_whole, after.updated), (before.scanned_whole, before.updated), "{after:?}");
-    // The five of ROWS, and their two attempts that are being made.
+    // The five deliveries of ROWS, and their two attempts in progress.
     assert_eq!(after.deleted - before.deleted, UNFINISHED + 5 + 2);
     let (fetched, pages) = (after.fetched - before.fetched, after.pages - before.pages);
     println!("analyzed: {analyzed}; {fetched} rows fetched, {pages} pages read or written");
@@ -299,8 +299,8 @@ async fn a_migration_leaves_finished_deliveries_alone() {
     leaves_finished_deliveries_alone(true).await;
 }
 
-/// A session that reads a table for long, such as a dump, keeps a migration from changing it. Writes that wait behind the migration
-/// wait less than a second.
+/// A session that reads a table for long, such as a dump, keeps a migration from changing the table. Writes that wait
+/// behind the migration wait less than a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_migration_that_waits_for_a_lock_does_not_hold_writes_up() {
     let url = postgres::database().await;

@@ -1,4 +1,4 @@
-//! The watcher of a PostgreSQL server tells which databases were written, and never that one was not when it was.
+//! The watcher of a PostgreSQL server reports which databases were written. It never reports a written database as not written.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,11 +10,11 @@ use docket_store::postgres::{Budget, Counters, Limits, Watcher};
 use docket_store::stores::{StoreSource, Stores};
 use tokio_postgres::Client;
 
-/// No answer grows old within a test.
+/// The interval is so long that no result expires within a test.
 const EVERY: Duration = Duration::from_secs(600);
 const SOON: Duration = Duration::from_secs(20);
 
-/// A server of this test's own with a watcher, which has no right, and a tenant's database with a table.
+/// A server of this test's own: it has a watcher without rights, and a tenant's database with a table.
 struct Rig {
     server: PostgresServer,
     watcher: Watcher,
@@ -33,12 +33,12 @@ impl Rig {
         Self { server, watcher, name }
     }
 
-    /// Another program.
+    /// A connection of another program.
     async fn program(&self) -> Client {
         postgres::client(&self.server.url(&self.name)).await
     }
 
-    /// Runs statements as another program does that comes and goes.
+    /// Runs statements like another program that connects and disconnects.
     async fn run(&self, sql: &str) {
         self.program().await.batch_execute(sql).await.expect("a statement");
     }
@@ -48,7 +48,7 @@ impl Rig {
         self.watcher.counters(&self.name)
     }
 
-    /// What is counted once no program is connected any more.
+    /// The counters when no program is connected any more.
     async fn at_rest(&self) -> Counters {
         let begun = Instant::now();
         loop {
@@ -78,13 +78,13 @@ async fn writes_are_counted_and_reading_is_not() {
     }
 }
 
-/// A session that is in a transaction keeps the counts of the one before to itself.
+/// A session inside a transaction has not yet reported the counts of its previous transaction.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn database_in_use_by_another_program_has_no_counters() {
     let rig = Rig::new().await;
     let before = rig.at_rest().await;
     let program = rig.program().await;
-    // The first one is reported; the second one comes too soon after it.
+    // The session reports the first transaction. The second transaction follows too soon for a report.
     program.batch_execute("BEGIN; INSERT INTO t VALUES (1); COMMIT").await.expect("a transaction");
     program.batch_execute("BEGIN; INSERT INTO t VALUES (2); COMMIT").await.expect("a transaction");
     program.batch_execute("BEGIN; SELECT 1").await.expect("a transaction");
@@ -123,7 +123,7 @@ async fn lost_counts_are_a_change() {
     differs(rig.at_rest().await, "the database's counts");
     rig.run("SELECT pg_stat_reset_shared('bgwriter')").await;
     differs(rig.at_rest().await, "the server's");
-    // The process of one session dies, and the server loses all counts; its own process lives on.
+    // The process of one session dies, and the server loses all counts. The watcher's process continues.
     let program = rig.program().await;
     let pid: i32 = program.query_one("SELECT pg_backend_pid()", &[]).await.expect("a row").get(0);
     let other = postgres::client(&rig.server.url("postgres")).await;
@@ -164,7 +164,7 @@ async fn without_an_answer_nothing_is_known() {
     admin.batch_execute("ALTER ROLE watcher SET track_counts = off").await.expect("a superuser may");
     let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'watcher'";
     admin.execute(sql, &[]).await.expect("a superuser may");
-    // The first look finds the connection closed.
+    // The first query finds that the connection was closed.
     for _ in 0..2 {
         assert_eq!(rig.counters().await, None, "nothing is counted");
     }

@@ -1,4 +1,4 @@
-//! Work orders: what an export makes.
+//! Work orders that an export creates.
 
 use docket_domain::work_order::WorkOrderType;
 use docket_rig::on_both_databases;
