@@ -1,4 +1,4 @@
-//! The command line. Flags that kubectl has as well are called and mean the same.
+//! The command line. Flags that kubectl also has have the same name and meaning.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -28,10 +28,10 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// The command line, or what is wrong with it.
+    /// Reads the command line; or returns its mistake.
     pub(crate) fn read(words: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
         let arguments = Self::try_parse_from(words)?;
-        // clap does not compare flags before the command with those after it.
+        // clap does not compare flags before the command with flags after it.
         if arguments.cluster.namespace.is_some() && arguments.command.is_everywhere() {
             let text = "--all-namespaces cannot be used with --namespace";
             return Err(Self::command().error(ErrorKind::ArgumentConflict, text));
@@ -149,7 +149,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Whether it looks at all namespaces.
+    /// Whether the command reads all namespaces.
     pub(crate) const fn is_everywhere(&self) -> bool {
         match self {
             Self::Check { everywhere, .. }
@@ -368,7 +368,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// As roles and paths name it.
+    /// The name of the kind in roles and paths.
     pub(crate) const fn resource(self) -> &'static str {
         match self {
             Self::Tenant => "tenants",

@@ -1,4 +1,4 @@
-//! What is wrong with an installation: pure functions over what was found.
+//! Finds the problems of an installation: pure functions over objects that were read.
 
 use docket_crds::tenant::TenantObject;
 use docket_crds::webhook::WebhookObject;
@@ -19,7 +19,7 @@ use crate::show;
 const COMPONENTS: [&str; 4] = ["operator", "api", "worker", "detector"];
 /// The oldest API server that the chart installs on.
 const OLDEST: (u32, u32) = (1, 32);
-/// Pages, as a running Docket serves them.
+/// Paths of pages, as a running Docket serves them.
 const INSTALLATION: &str = "/docs/kubernetes/install.html";
 const A_TENANT: &str = "/docs/kubernetes/tenant.html";
 const RESEND: &str = "/docs/webhooks/resend.html";
@@ -63,7 +63,8 @@ impl Line {
         Self { section, result, message, fix: Some(fix), page: Some(page), unread: None }
     }
 
-    /// What can't be read: for want of a right or an answer, or as there is no such kind.
+    /// A line about something that can't be read: the user lacks a right, the server does not respond, or the kind
+    /// does not exist.
     fn unread(section: &'static str, what: &str, problem: &Problem) -> Self {
         let (result, fix) = match problem {
             Problem::Found(_) => (Result::Failed, "install the chart"),
@@ -78,7 +79,7 @@ impl Line {
     }
 }
 
-/// Checks an installation and prints the lines, unless the API server answers nothing.
+/// Checks an installation and prints the lines. Errors: the API server could not be read at all.
 pub(crate) fn print_installed(found: &Found, output: Output) -> std::result::Result<(), Problem> {
     match (&found.definitions, &found.deployments, &found.tenants, &found.webhooks) {
         (
@@ -91,11 +92,12 @@ pub(crate) fn print_installed(found: &Found, output: Output) -> std::result::Res
     }
 }
 
-/// What was found of an installation.
+/// Checks an installation. The lines are in the order of its parts.
 pub(crate) fn installed(found: &Found) -> Vec<Line> {
     let mut lines = match &found.definitions {
         Ok(all) => definitions(all),
-        // A right in the whole cluster, which few have: the Tenants and Webhooks show whether their kinds are there.
+        // Reading definitions needs a right in the whole cluster, which few users have. The Tenants and Webhooks show
+        // whether their kinds exist.
         Err(problem @ Problem::NoAccess(_)) => {
             let line = Line::unread("docket-crds", "the definitions of Docket", problem);
             vec![Line { result: Result::Warning, unread: None, ..line }]
@@ -113,7 +115,7 @@ pub(crate) fn installed(found: &Found) -> Vec<Line> {
         found.definitions.as_ref().map_or(true, |all| all.iter().any(|one| one.name_any() == name))
     };
     let [tenants_kind, webhooks_kind] = DEFINITIONS;
-    // Its own line says it if a definition is missing.
+    // If the definition is missing, another line says so.
     if is_there(tenants_kind) {
         lines.extend(match &found.tenants {
             Ok(all) => tenants(found.namespace.as_deref(), all),
@@ -129,7 +131,7 @@ pub(crate) fn installed(found: &Found) -> Vec<Line> {
     lines
 }
 
-/// What an installation needs.
+/// Checks whether a cluster has what an installation needs.
 pub(crate) fn before(found: &Before) -> Vec<Line> {
     const SECTION: &str = "kubernetes";
     let (major, minor) = found.version;
@@ -262,7 +264,7 @@ fn webhooks(namespace: Option<&str>, all: &[WebhookObject]) -> Vec<Line> {
     };
     let wrong: Vec<Line> = all.iter().flat_map(wrong).flatten().collect();
     match all.len() {
-        // A Tenant needs none.
+        // A Tenant needs no Webhook.
         0 => vec![Line::ok(SECTION, none("Webhook", namespace))],
         count if wrong.is_empty() => vec![Line::ok(SECTION, format!("all {count} Webhooks deliver"))],
         _ => wrong,
@@ -289,7 +291,7 @@ fn dead_letters(section: &'static str, name: &str, webhook: &WebhookObject) -> O
     Some(Line::wrong(section, Result::Warning, message, fix, RESEND.to_owned()))
 }
 
-/// What is wrong by this condition. Only `Ready` must be there: the others come later, or not at all.
+/// The line about a condition that is not well. Only `Ready` must exist: other conditions come later, or never.
 fn condition(section: &'static str, name: &str, all: &[Condition], of: ConditionType) -> Option<Line> {
     let Some(condition) = all.iter().find(|condition| condition.type_ == of.as_str()) else {
         let fix = "wait a moment; if it stays so, look at the line of the operator above".to_owned();
@@ -419,7 +421,7 @@ mod tests {
         }))
     }
 
-    /// The lines that are not well.
+    /// The lines that are not Ok, each with its result and text.
     fn wrong(found: &Found) -> Vec<(Result, String)> {
         let lines = installed(found).into_iter().filter(|line| line.result != Result::Ok);
         lines

@@ -1,4 +1,4 @@
-//! The calls to the API server, with the rights of the user. Its errors quote nothing of an object.
+//! The calls to the API server, with the user's rights. Errors quote nothing of an object.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -33,61 +33,61 @@ use crate::args::{Account, ClusterArguments};
 use crate::problem::Problem;
 use crate::proxy;
 
-/// The label of the part that a Deployment or a pod runs.
+/// The label with the component that a Deployment or a pod runs.
 pub(crate) const COMPONENT: &str = "app.kubernetes.io/component";
-/// The last lines of a log that are taken.
+/// How many lines are read from the end of a log.
 const LOG_LINES: i64 = 1_000;
-/// The last bytes of a log that are taken.
+/// How many bytes are read from the end of a log.
 const LOG_BYTES: i64 = 1024 * 1024;
-/// The two kinds, as their definitions are called.
+/// The names of the definitions of the two kinds.
 pub(crate) const DEFINITIONS: [&str; 2] = ["tenants.docket.dev", "webhooks.docket.dev"];
-/// Who changes an object, for its `managedFields`.
+/// The field manager of changes.
 const MANAGER: &str = "kubectl-docket";
-/// Objects in one answer of the API server.
+/// The number of objects in one response of the API server.
 const PAGE: u32 = 500;
-/// The Deployments and pods of a release, and the pods of the API.
+/// The labels of a release's Deployments and pods, and of the API's pods.
 const OF_DOCKET: &str = "app.kubernetes.io/part-of=docket";
 const API_PODS: &str = "app.kubernetes.io/component=api,app.kubernetes.io/part-of=docket";
-/// How long a token of a ServiceAccount is valid, in seconds: the shortest that the API server makes.
+/// How long a token of a ServiceAccount is valid, in seconds: the shortest time that the API server allows.
 const TOKEN_SECONDS: i64 = 600;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Between two parts of an answer.
+/// The time limit between two parts of a response.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What `check` looks at: each part, or why it can't be read.
+/// What `check` has read: each part, or why it can't be read.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) release_namespace: String,
     /// The namespace of the Tenants and Webhooks; `None`: all.
     pub(crate) namespace: Option<String>,
     pub(crate) definitions: Result<Vec<CustomResourceDefinition>, Problem>,
-    /// Those of a release.
+    /// The Deployments of Docket in the release namespace.
     pub(crate) deployments: Result<Vec<Deployment>, Problem>,
     pub(crate) tenants: Result<Vec<TenantObject>, Problem>,
     pub(crate) webhooks: Result<Vec<WebhookObject>, Problem>,
 }
 
-/// What `check --pre` looks at.
+/// What `check --pre` has read.
 #[derive(Debug, Default)]
 pub(crate) struct Before {
-    /// Of the API server, such as `1.34`.
+    /// The version of the API server, such as `1.34`.
     pub(crate) version: (u32, u32),
     pub(crate) definitions: Vec<CustomResourceDefinition>,
     /// Each right that an installation needs, and whether the user has it.
     pub(crate) rights: Vec<(String, bool)>,
 }
 
-/// The cluster, and where in it the user looks.
+/// A connection to the API server, and the namespace that the user chose.
 pub(crate) struct Cluster {
     client: Client,
     config: Config,
-    /// `None`: all namespaces.
+    /// The namespace of the command; `None`: all namespaces.
     namespace: Option<String>,
     own_namespace: String,
 }
 
 impl Cluster {
-    /// As kubectl chooses it.
+    /// Connects to the cluster that kubectl would choose with these settings.
     pub(crate) async fn connect(settings: &ClusterArguments, everywhere: bool) -> Result<Self, Problem> {
         let options = KubeConfigOptions { context: settings.context.clone(), ..KubeConfigOptions::default() };
         let unusable =
@@ -114,12 +114,12 @@ impl Cluster {
         Ok(Self { client, config, namespace, own_namespace })
     }
 
-    /// The namespace that an object is looked for in.
+    /// The namespace for objects that a command names.
     pub(crate) fn own_namespace(&self) -> &str {
         &self.own_namespace
     }
 
-    /// The header that says to the data plane who the user is: the login's own token, or a new one of an account.
+    /// The header that authenticates the user at the data plane: the login's own token, or a new token of an account.
     pub(crate) async fn bearer(&self, account: Option<&Account>) -> Result<HeaderValue, Problem> {
         let header = match account {
             Some(account) => Some(self.account_token(account).await?),
@@ -136,7 +136,7 @@ impl Cluster {
 
     async fn account_token(&self, Account { namespace, name }: &Account) -> Result<HeaderValue, Problem> {
         let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
-        // For the data plane alone: the API server takes no token of this audience for itself.
+        // The token is for the data plane only: the API server does not accept a token with this audience.
         let spec = TokenRequestSpec {
             audiences: Some(vec![AUDIENCE.to_owned()]),
             expiration_seconds: Some(TOKEN_SECONDS),
@@ -149,10 +149,10 @@ impl Cluster {
         HeaderValue::try_from(format!("Bearer {token}")).map_err(unusable)
     }
 
-    /// The header that the client sends to the API server; `None`: the login is by certificate, or impersonates. Asks the layer that adds it, as
-    /// only that knows the logins by other programs.
+    /// The header that the client sends to the API server; `None`: the login uses a certificate or impersonates. It
+    /// is taken from kube's layer that adds the header, because only that layer knows logins by other programs.
     async fn own_token(&self) -> Result<Option<HeaderValue>, Problem> {
-        // The token is of whom it impersonates with.
+        // The token belongs to the real user, not to the impersonated one.
         if self.config.auth_info.impersonate.is_some() {
             return Ok(None);
         }
@@ -163,14 +163,14 @@ impl Cluster {
             Ok::<_, BoxError>(response)
         });
         let response = layer.layer(echo).oneshot(Request::new(Body::empty())).await;
-        // It may quote what a login program printed.
+        // The error may quote what a login program printed.
         let failed =
             |_| Problem::NoAccess("the login's token can't be had; try `kubectl auth whoami`".to_owned());
         let header = response.map_err(failed)?.headers().get(AUTHORIZATION).cloned();
         Ok(header.filter(|header| header.as_bytes().starts_with(b"Bearer ")))
     }
 
-    /// Of the API server, such as `v1.34.4`.
+    /// The version of the API server, such as `v1.34.4`.
     pub(crate) async fn version(&self) -> Result<String, Problem> {
         Ok(self.client.apiserver_version().await?.git_version)
     }
@@ -180,20 +180,20 @@ impl Cluster {
         self.namespace.as_deref()
     }
 
-    /// The Events of a namespace; `None`: of all.
+    /// The Events of a namespace; `None`: of all namespaces.
     pub(crate) async fn events(&self, namespace: Option<&str>) -> Result<Vec<Event>, Problem> {
         let client = self.client.clone();
         all(&namespace.map_or_else(|| Api::all(client.clone()), |one| Api::namespaced(client.clone(), one)))
             .await
     }
 
-    /// Those of a release.
+    /// The pods of Docket in the release namespace.
     pub(crate) async fn pods(&self, release_namespace: &str) -> Result<Vec<Pod>, Problem> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), release_namespace);
         Ok(pods.list(&ListParams::default().labels(OF_DOCKET).limit(PAGE)).await?.items)
     }
 
-    /// The end of a container's log.
+    /// Reads the end of a container's log.
     pub(crate) async fn log(&self, namespace: &str, pod: &str, container: &str) -> Result<String, Problem> {
         let parameters = LogParams {
             container: Some(container.to_owned()),
@@ -205,7 +205,7 @@ impl Cluster {
         Ok(Api::<Pod>::namespaced(self.client.clone(), namespace).logs(pod, &parameters).await?)
     }
 
-    /// A port of 127.0.0.1 whose connections reach this port of a pod of the API that is ready, until the program ends.
+    /// Forwards a port: returns a port of 127.0.0.1 that leads to `port` of a ready pod of the API, until the program ends.
     pub(crate) async fn forwarded(&self, namespace: &str, port: u16) -> Result<u16, Problem> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let is_ready = |pod: &Pod| {
@@ -231,7 +231,7 @@ impl Cluster {
                     Some(stream) => Ok(stream),
                     None => stream(&pods, &pod, port).await,
                 };
-                // Without a stream the connection ends, which the request on it says.
+                // Without a stream, the connection ends. The request on it then fails with an error.
                 if let Ok(mut stream) = next {
                     tokio::spawn(async move { copy_bidirectional(&mut connection, &mut stream).await });
                 }
@@ -248,7 +248,7 @@ impl Cluster {
         all(&self.api()).await
     }
 
-    /// Names of all namespaces.
+    /// The names of all namespaces.
     pub(crate) async fn namespaces(&self) -> Result<Vec<String>, Problem> {
         let found: Vec<Namespace> = all(&Api::all(self.client.clone())).await?;
         Ok(found.into_iter().filter_map(|namespace| namespace.metadata.name).collect())
@@ -333,7 +333,7 @@ impl Cluster {
         self.get(name).await
     }
 
-    /// An object of the user's namespace.
+    /// Reads an object in the user's namespace.
     pub(crate) async fn get<K>(&self, name: &str) -> Result<K, Problem>
     where
         K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
@@ -346,7 +346,7 @@ impl Cluster {
         api.get_opt(name).await?.ok_or_else(missing)
     }
 
-    /// Patches an object of the user's namespace. `refused`: what to do if the API server does not accept the change.
+    /// Patches an object in the user's namespace. `refused`: what to do if the API server refuses the change.
     pub(crate) async fn patch<K>(&self, name: &str, patch: &Patch<Value>, refused: &str) -> Result<K, Problem>
     where
         K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
@@ -371,7 +371,8 @@ impl Cluster {
     }
 }
 
-/// The client, which asks a busy API server again for some seconds. kube's default retries for minutes, while the user waits.
+/// A client that repeats a call for some seconds if the API server is busy. kube's default repeats it for minutes,
+/// while the user waits.
 fn patient(client: Client, namespace: &str) -> Client {
     let send = service_fn(move |request| {
         let client = client.clone();
@@ -380,7 +381,7 @@ fn patient(client: Client, namespace: &str) -> Client {
     Client::new(RetryLayer::new(RetryPolicy::default()).layer(send), namespace)
 }
 
-/// All objects, a page at a time.
+/// Reads all objects, a page at a time.
 async fn all<K>(api: &Api<K>) -> Result<Vec<K>, Problem>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + fmt::Debug,
@@ -388,7 +389,7 @@ where
     labelled(api, None).await
 }
 
-/// All objects with these labels, a page at a time.
+/// Reads all objects with these labels, a page at a time.
 async fn labelled<K>(api: &Api<K>, labels: Option<&str>) -> Result<Vec<K>, Problem>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + fmt::Debug,
@@ -412,7 +413,7 @@ where
     }
 }
 
-/// A stream to a port of a pod.
+/// Opens a stream to a port of a pod.
 async fn stream(pods: &Api<Pod>, pod: &str, port: u16) -> Result<DuplexStream, Problem> {
     let mut forwarder = pods.portforward(pod, &[port]).await?;
     forwarder.take_stream(port).ok_or_else(|| Problem::Found("the port can't be forwarded".to_owned()))

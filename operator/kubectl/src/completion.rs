@@ -1,5 +1,6 @@
-//! What kubectl offers when Tab is pressed after `kubectl docket`. kubectl runs the program `kubectl_complete-docket` with the
-//! words so far, and reads one candidate per line and a directive, as programs made with cobra print them.
+//! Completion: what kubectl offers when the user presses Tab after `kubectl docket`. kubectl runs the program
+//! `kubectl_complete-docket` with the words so far. It reads one candidate per line and a directive, in the format of
+//! programs made with cobra.
 
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
@@ -11,16 +12,16 @@ use crate::args::{Arguments, ClusterArguments};
 use crate::cluster::Cluster;
 use crate::problem::Problem;
 
-/// `kubectl_complete-docket`, which the user puts on the `PATH`.
+/// The text of `kubectl_complete-docket`, which the user puts on the `PATH`.
 pub(crate) const SCRIPT: &str = "#!/bin/sh\nexec kubectl-docket __complete \"$@\"\n";
-/// The first argument with which that program asks.
+/// The first argument with which that program calls the plugin.
 pub(crate) const ASK: &str = "__complete";
-/// cobra's directive that says: add no names of files.
+/// cobra's directive not to add file names.
 const NO_FILES: &str = ":4";
 /// How long Tab waits for the API server.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Prints what the last of these words may become, each with its help.
+/// Prints the candidates for the last of these words, each with its help.
 pub(crate) fn print(words: impl Iterator<Item = OsString>) {
     let mut words: Vec<OsString> = std::iter::once("kubectl-docket".into()).chain(words).collect();
     if words.len() == 1 {
@@ -33,7 +34,7 @@ pub(crate) fn print(words: impl Iterator<Item = OsString>) {
     // A word that is not UTF-8 has no candidates.
     let found =
         complete(&mut offering(Arguments::command()), words, last, folder.as_deref()).unwrap_or_default();
-    // As kubectl itself, it offers flags only after a hyphen.
+    // Like kubectl, it offers flags only after a hyphen.
     let shown = |candidate: &&CompletionCandidate| {
         !candidate.is_hide_set() && (wants_flag || !is_flag(candidate.get_value()))
     };
@@ -45,7 +46,7 @@ pub(crate) fn print(words: impl Iterator<Item = OsString>) {
     println!("{NO_FILES}");
 }
 
-/// A command whose arguments have candidates for the names of objects.
+/// A command whose arguments have candidates: the names of objects.
 fn offering(command: Command) -> Command {
     command.mut_args(with_candidates).mut_subcommands(offering)
 }
@@ -74,7 +75,7 @@ fn webhooks(current: &OsStr) -> Vec<CompletionCandidate> {
     })
 }
 
-/// As `tenant/acme` and `webhook/orders`.
+/// Candidates such as `tenant/acme` and `webhook/orders`.
 fn objects(current: &OsStr) -> Vec<CompletionCandidate> {
     candidates(current, async |cluster| {
         let (tenants, webhooks) = tokio::try_join!(cluster.tenants(), cluster.webhooks())?;
@@ -87,7 +88,7 @@ fn objects(current: &OsStr) -> Vec<CompletionCandidate> {
     })
 }
 
-/// As `acme/primary`.
+/// Candidates such as `acme/primary`.
 fn keys(current: &OsStr) -> Vec<CompletionCandidate> {
     candidates(current, async |cluster| {
         let mut found = Vec::new();
@@ -103,8 +104,8 @@ fn namespaces(current: &OsStr) -> Vec<CompletionCandidate> {
     candidates(current, async |cluster| cluster.namespaces().await)
 }
 
-/// Those that begin with what was typed. Without access to the cluster there are none: an error would be in the way of the user,
-/// who is typing.
+/// The candidates that begin with what the user typed. If the cluster can't be read there are none: an error would
+/// disturb the user, who is typing.
 fn candidates(
     current: &OsStr,
     list: impl AsyncFnOnce(&Cluster) -> Result<Vec<String>, Problem>,
@@ -121,7 +122,7 @@ fn candidates(
     found.map(CompletionCandidate::new).collect()
 }
 
-/// What the words so far say about cluster and namespace.
+/// The cluster and the namespace that the words so far choose.
 fn where_to_look() -> Result<ClusterArguments, Problem> {
     let words = std::env::args_os().skip(2);
     let matches = Arguments::command()
@@ -135,7 +136,7 @@ fn where_to_look() -> Result<ClusterArguments, Problem> {
 mod tests {
     use super::*;
 
-    /// The arguments of a command and of its subcommands that have candidates, each after the name of its command.
+    /// The arguments of a command and of its subcommands that have candidates, each after the name of its command. For tests.
     fn offered(command: &Command) -> Vec<String> {
         let own = command.get_arguments().filter(|argument| argument.get::<ArgValueCompleter>().is_some());
         let own = own.map(|argument| format!("{} {}", command.get_name(), argument.get_id()));

@@ -1,9 +1,9 @@
-//! What `docs/reference/conditions.md` says about a reason: the page of this very version.
+//! The text about a reason in this version's `docs/reference/conditions.md`.
 
-/// The page, for the last line of what is wrong.
+/// The path of the page, for the last line of a check.
 pub(crate) const PAGE: &str = "/docs/reference/conditions.html";
 
-/// The text of the section of `reason` on one line, without the marks of Markdown; `None`: no such section.
+/// The section about `reason` as one line of plain text; `None`: the page has no such section.
 pub(crate) fn about(reason: &str) -> Option<String> {
     let document = include_str!("../../../docs/reference/conditions.md");
     let (_, rest) = document.split_once(&format!("\n### {reason}\n"))?;
@@ -12,7 +12,7 @@ pub(crate) fn about(reason: &str) -> Option<String> {
     Some(words.collect::<Vec<_>>().join(" "))
 }
 
-/// The address of the section.
+/// The path of the section about `reason`.
 pub(crate) fn page(reason: &str) -> String {
     format!("{PAGE}#{}", reason.to_lowercase())
 }

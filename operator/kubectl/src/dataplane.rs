@@ -1,5 +1,5 @@
-//! The data plane's routes for the platform's staff, on the management port of a pod of the API: by a forwarded port, with a
-//! token of the user. Its errors quote nothing of an answer but the data plane's own `detail`.
+//! Calls to the data plane's routes for the platform's staff, on the management port of a pod of the API: through a
+//! forwarded port, with a token of the user. Errors quote only the `detail` of a response.
 
 use std::error::Error as _;
 use std::iter::successors;
@@ -19,23 +19,23 @@ use crate::cluster::Cluster;
 use crate::problem::Problem;
 use crate::show::clean;
 
-/// The port of the pods that the routes are on.
+/// The port of pods that serves these routes.
 pub(crate) const PORT: u16 = 9090;
-/// The longest answer, in bytes.
+/// The longest response, in bytes.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
-/// A route that every data plane with platform.enabled serves: without a token it answers 401.
+/// A route that every data plane with platform.enabled serves. Without a token, it responds 401.
 const OLDEST_ROUTE: &str = "/platform/namespaces/default/tenants/any/deliveries";
-/// How long an answer may take.
+/// The time limit of a response.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The data plane, with the user's token.
+/// A connection to the data plane, with the user's token.
 pub(crate) struct DataPlane {
     client: Client,
     port: u16,
     bearer: HeaderValue,
 }
 
-/// Parameters of a query; absent ones are left out.
+/// The parameters of a query. Parameters without a value are left out.
 pub(crate) type Query<'a> = &'a [(&'a str, Option<String>)];
 
 impl DataPlane {
@@ -44,7 +44,7 @@ impl DataPlane {
         Ok(Self { client: client()?, port: reached(cluster, reach).await?, bearer })
     }
 
-    /// GET of a route of an object in the user's namespace.
+    /// Sends a GET to a route of an object in the user's namespace.
     pub(crate) async fn get(
         &self,
         cluster: &Cluster,
@@ -55,7 +55,7 @@ impl DataPlane {
         self.call(self.client.get(url(self.port, &path(cluster, object, route, query)))).await
     }
 
-    /// POST to a route of an object in the user's namespace.
+    /// Sends a POST to a route of an object in the user's namespace.
     pub(crate) async fn post(
         &self,
         cluster: &Cluster,
@@ -81,13 +81,13 @@ impl DataPlane {
     }
 }
 
-/// `/metrics` of a pod of the API, as text.
+/// Reads `/metrics` of a pod of the API, as text.
 pub(crate) async fn metrics(cluster: &Cluster, reach: &ReachArguments) -> Result<Vec<u8>, Problem> {
     let (status, body) = sent(client()?.get(url(reached(cluster, reach).await?, "/metrics"))).await?;
     if status.is_success() { Ok(body) } else { Err(refusal(status, None)) }
 }
 
-/// The port of 127.0.0.1 that reaches the data plane.
+/// The port of 127.0.0.1 that leads to the data plane.
 async fn reached(cluster: &Cluster, reach: &ReachArguments) -> Result<u16, Problem> {
     match reach.local_port {
         Some(port) => Ok(port),
@@ -99,7 +99,7 @@ fn url(port: u16, path: &str) -> String {
     format!("http://{}:{port}{path}", Ipv4Addr::LOCALHOST)
 }
 
-/// It trusts no authority, since it speaks plain HTTP to the user's own machine.
+/// An HTTP client. It trusts no authority, because it only speaks plain HTTP to the user's own machine.
 fn client() -> Result<Client, Problem> {
     let tls = ClientConfig::builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth();
     Client::builder()
@@ -150,7 +150,7 @@ fn path(cluster: &Cluster, object: &Object, route: &str, query: Query<'_>) -> St
     path
 }
 
-/// What an answer that is no success says.
+/// The problem that a response without success describes.
 fn refusal(status: StatusCode, answer: Option<&Value>) -> Problem {
     let detail = answer.and_then(|answer| answer["detail"].as_str()).map(clean);
     let why = detail.clone().unwrap_or_else(|| format!("it answered {status} without saying why"));
@@ -168,7 +168,7 @@ fn refusal(status: StatusCode, answer: Option<&Value>) -> Problem {
     }
 }
 
-/// No route of the data plane is the command's.
+/// The problem that the data plane does not serve the command's route. `serves_others`: it serves other such routes.
 fn unserved(serves_others: bool) -> Problem {
     let text = match serves_others {
         true => concat!(

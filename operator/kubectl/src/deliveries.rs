@@ -11,9 +11,9 @@ use crate::dataplane::DataPlane;
 use crate::problem::Problem;
 use crate::show::{self, clean, table};
 
-/// Deliveries of one answer of the data plane.
+/// The number of deliveries in one response of the data plane.
 const PAGE: usize = 100;
-/// The most answers in a row without a delivery: a search for something rare returns now and then.
+/// The largest number of responses in a row without a delivery. A search for a rare value may return before it finds one.
 const MAX_EMPTY: usize = 1_000;
 
 pub(crate) async fn print(cluster: &Cluster, asked: &DeliveriesArguments) -> Result<(), Problem> {
@@ -30,7 +30,7 @@ pub(crate) async fn print(cluster: &Cluster, asked: &DeliveriesArguments) -> Res
     Ok(())
 }
 
-/// The deliveries, and whether more match.
+/// The deliveries, and whether more deliveries match.
 async fn found(cluster: &Cluster, asked: &DeliveriesArguments) -> Result<(Vec<Value>, bool), Problem> {
     let object = match (&asked.webhook, &asked.tenant) {
         (Some(name), _) => Object { kind: Kind::Webhook, name: name.clone() },
@@ -73,14 +73,14 @@ async fn found(cluster: &Cluster, asked: &DeliveriesArguments) -> Result<(Vec<Va
     }
 }
 
-/// The time so long ago, as the data plane reads it.
+/// The time `ago` before now, in the format of the data plane.
 #[expect(clippy::disallowed_methods, reason = "the user's own now")]
 pub(crate) fn since(ago: Duration) -> Result<String, Problem> {
     let ago = SignedDuration::try_from(ago).map_err(|error| Problem::Found(error.to_string()))?;
     Ok(Timestamp::now().saturating_sub(ago).map_err(|error| Problem::Found(error.to_string()))?.to_string())
 }
 
-/// A field as one cell.
+/// The text of a field for a cell.
 pub(crate) fn cell(value: &Value, name: &str) -> String {
     match &value[name] {
         Value::Null => "–".to_owned(),
@@ -89,19 +89,19 @@ pub(crate) fn cell(value: &Value, name: &str) -> String {
     }
 }
 
-/// The first of these fields that is there.
+/// The first of these fields that has a value.
 pub(crate) fn first(value: &Value, names: &[&str]) -> String {
     let given = names.iter().find(|name| !value[**name].is_null());
     given.map_or_else(|| "–".to_owned(), |name| cell(value, name))
 }
 
-/// The failure class, the cause and the HTTP status that were last.
+/// The last failure class, cause and HTTP status.
 pub(crate) fn last(value: &Value) -> String {
     let given = ["failureClass", "failureCause", "httpStatus"].iter().filter(|name| !value[**name].is_null());
     given.map(|name| cell(value, name)).collect::<Vec<_>>().join(" ")
 }
 
-/// The status, and why a dead letter counts no longer.
+/// The status; of a dead letter that does not count, also why.
 pub(crate) fn status(value: &Value) -> String {
     let status = cell(value, "status");
     match (value["setAsideBy"].is_null(), value["resent"] == json!(true)) {

@@ -1,4 +1,4 @@
-//! `krew.yaml`, the manifest by which krew installs the plugin.
+//! The manifest `krew.yaml`, by which krew installs the plugin.
 
 use clap::CommandFactory;
 use serde_json::{Value, json};

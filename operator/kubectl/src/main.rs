@@ -1,13 +1,13 @@
-//! The binary `kubectl-docket`, which kubectl runs as `kubectl docket`: what someone who runs Docket asks first, from the API
-//! server and the data plane, with the rights of the user.
+//! The binary `kubectl-docket`, which kubectl runs as `kubectl docket`. It answers the first questions of someone who
+//! runs Docket, from the API server and the data plane, with the user's rights.
 //!
 //! - `args`: the command line; `cluster`: the calls to the API server, by a `proxy`; `problem`: errors and exit codes
-//! - `check`: what is wrong with the installation; `status`: what the API server knows of tenants and webhooks
-//! - `deliveries`, `trace`: what the data plane tells of tenants, never payloads; `dataplane`: the way to it
-//! - `report`: all of it in a file for support
+//! - `check`: what is wrong with the installation; `status`: what the API server stores about tenants and webhooks
+//! - `deliveries`, `trace`: what the data plane reports about tenants, never payloads; `dataplane`: the calls to it
+//! - `report`: writes all of this into a file for support
 //! - `reconcile`, `rotate_key`, `resend`, `set_aside`, `test_event`: the changes
-//! - `conditions`: what `docs/reference/conditions.md` says about a reason; `rights`: what each command needs;
-//!   `krew`: what krew installs it by
+//! - `conditions`: what `docs/reference/conditions.md` says about a reason; `rights`: the rights that each command
+//!   needs; `krew`: the manifest for krew
 //! - `show`: tables and JSON; `completion`: what Tab offers
 
 mod args;

@@ -1,4 +1,5 @@
-//! Why a command ends with another exit code than 0. What the API server says is quoted only where it has nothing of an object.
+//! Why a command ends with another exit code than 0. A message of the API server is quoted only if it contains
+//! nothing of an object.
 
 use std::fmt;
 
@@ -9,7 +10,7 @@ use crate::show::clean_lines;
 /// Why a command ends with another exit code than 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Problem {
-    /// There is a problem, which the text says.
+    /// The text says which problem the command found.
     Found(String),
     /// The user lacks a right, or a login that can be used.
     NoAccess(String),
@@ -25,14 +26,14 @@ impl Problem {
         }
     }
 
-    /// What is wrong, without what to read about it.
+    /// The text without the hint about what to read.
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::Found(text) | Self::NoAccess(text) | Self::Unavailable(text) => text,
         }
     }
 
-    /// A problem of the same kind in other words.
+    /// A problem of the same kind with another text.
     pub(crate) fn retold(&self, text: String) -> Self {
         match self {
             Self::Found(_) => Self::Found(text),
@@ -41,7 +42,7 @@ impl Problem {
         }
     }
 
-    /// The same, of this.
+    /// The same problem, with `what` in front of its text.
     pub(crate) fn about(&self, what: &str) -> Self {
         self.retold(format!("{what}: {}", self.text()))
     }
@@ -51,14 +52,14 @@ impl Problem {
         Self::Found(format!("there is no {kind} {name} in namespace {namespace}; -n names another one"))
     }
 
-    /// The API server has no such kind.
+    /// The API server does not serve this kind.
     pub(crate) fn unserved(plural: &str, group: &str) -> Self {
         Self::Found(format!(
             "the API server does not serve {plural}.{group}; `kubectl docket check` says what is not installed"
         ))
     }
 
-    /// The API server did not patch an object. `refused`: what to do if it does not accept the change.
+    /// The problem that the API server did not patch an object. `refused`: what to do if the API server refuses the change.
     pub(crate) fn of_patch(
         error: kube::Error,
         kind: &str,
@@ -79,7 +80,7 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // It may quote names that others chose.
+        // The text may quote names that others chose.
         let text = clean_lines(self.text());
         match self {
             Self::Found(_) | Self::Unavailable(_) => f.write_str(&text),

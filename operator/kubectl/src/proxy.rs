@@ -1,5 +1,6 @@
-//! The proxy to the API server, as kubectl chooses it: `proxy-url` of the kubeconfig, or else HTTPS_PROXY unless NO_PROXY names
-//! the API server. kube itself compares NO_PROXY with the proxy's address, so its choice is replaced.
+//! Chooses the proxy to the API server as kubectl does: `proxy-url` of the kubeconfig, else HTTPS_PROXY unless
+//! NO_PROXY names the API server. kube itself compares NO_PROXY with the proxy's address, so this choice replaces
+//! kube's.
 
 use std::net::IpAddr;
 
@@ -7,12 +8,12 @@ use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 use kube::config::Kubeconfig;
 
-/// What the environment says of proxies.
+/// The environment variables about proxies.
 #[derive(Debug, Default)]
 pub(crate) struct Environment {
-    /// `HTTPS_PROXY`.
+    /// The value of `HTTPS_PROXY`.
     https: String,
-    /// `NO_PROXY`.
+    /// The value of `NO_PROXY`.
     none: String,
 }
 
@@ -27,7 +28,7 @@ impl Environment {
     }
 }
 
-/// The `proxy-url` of a context's cluster; without a name, of the current one.
+/// The `proxy-url` of a context's cluster. Without a name, the current context counts.
 pub(crate) fn declared(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
     let name = context.or(kubeconfig.current_context.as_deref())?;
     let context = kubeconfig.contexts.iter().find(|one| one.name == name)?.context.as_ref()?;
@@ -35,7 +36,7 @@ pub(crate) fn declared(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option
     cluster.proxy_url.clone().filter(|url| !url.is_empty())
 }
 
-/// The proxy to `server`; `None`: it is reached directly. Errors do not quote the URL, which may have a password.
+/// The proxy to `server`; `None`: there is none. Errors do not quote the URL, which may contain a password.
 pub(crate) fn chosen(
     declared: Option<&str>,
     server: &Uri,
@@ -47,13 +48,13 @@ pub(crate) fn chosen(
         None => &environment.https,
     };
     let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
-    // Not https: kube would check the proxy's certificate against the cluster's CA.
+    // https is not accepted, because kube would check the proxy's certificate against the cluster's CA.
     let is_known = |url: &Uri| matches!(url.scheme_str(), Some("http" | "socks5"));
     let url = url.parse().ok().filter(is_known);
     url.map(Some).ok_or("proxy-url, or HTTPS_PROXY, must be a URL that begins with http:// or socks5://")
 }
 
-/// Whether HTTPS_PROXY is for this server: as for kubectl, not for the own machine.
+/// Whether HTTPS_PROXY applies to this server. As in kubectl, it does not apply to the user's own machine.
 fn is_by_proxy(server: &Uri, none: &str) -> bool {
     let host = server.host().unwrap_or_default().trim_matches(['[', ']']);
     let is_own = host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback());

@@ -1,4 +1,4 @@
-//! `kubectl docket reconcile`.
+//! The command `kubectl docket reconcile`.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::args::{Kind, Object};
 use crate::cluster::Cluster;
 use crate::problem::Problem;
 
-/// The annotation that has the operator look at an object.
+/// The annotation that requests a reconciliation of an object.
 const REQUESTED_AT: &str = "docket.dev/requestedAt";
-/// The pause between two looks at an object.
+/// The pause before an object is read again.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Asks the operator to look at an object, and waits for it as long as `wait` says.
+/// Requests a reconciliation of an object, and waits for it for at most `wait`.
 #[expect(clippy::disallowed_methods, reason = "the value only has to be new; no rule reads it")]
 pub(crate) async fn run(cluster: &Cluster, object: &Object, wait: Option<Duration>) -> Result<(), Problem> {
     let requested = jiff::Timestamp::now().to_string();
@@ -48,7 +48,8 @@ pub(crate) async fn run(cluster: &Cluster, object: &Object, wait: Option<Duratio
     Ok(())
 }
 
-/// What to do if the API server refuses the annotation: the definition or a policy is stricter than when the object was written.
+/// What to do if the API server refuses the annotation: the definition or a policy is stricter than when the object
+/// was written.
 fn refused(namespace: &str, Object { kind, name }: &Object) -> String {
     format!(
         "`kubectl --namespace {namespace} get {}.docket.dev {name} -o yaml | kubectl replace --dry-run=server -f -` names the \
@@ -57,17 +58,18 @@ fn refused(namespace: &str, Object { kind, name }: &Object) -> String {
     )
 }
 
-/// The requests that an object shows.
+/// The requests for reconciliation that an object shows.
 #[derive(Debug, Default)]
 struct Requests {
-    /// The last one, which may be another user's.
+    /// The last request, which may be another user's.
     asked: Option<String>,
-    /// The last one that the operator acted on.
+    /// The last request that the operator acted on.
     handled: Option<String>,
 }
 
 impl Requests {
-    /// Whether the operator acted on our request, or on the one that has replaced it: it never sees the replaced one.
+    /// Whether the operator acted on this user's request, or on a later one that replaced it. The operator never sees
+    /// a replaced request.
     fn is_handled(&self, requested: &str) -> bool {
         self.handled == self.asked || self.handled.as_deref() == Some(requested)
     }

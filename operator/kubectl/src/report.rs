@@ -1,4 +1,5 @@
-//! `kubectl docket report`: one zip file for support. What may be in it is listed here field by field; all else is left out.
+//! The command `kubectl docket report`: one zip file for support. This file lists field by field what may be in it;
+//! everything else is left out.
 
 mod events;
 mod flags;
@@ -29,11 +30,11 @@ use crate::problem::Problem;
 use crate::show;
 use crate::status;
 
-/// The parts of Docket whose logs are taken, as their containers are called.
+/// The containers whose logs are included.
 const COMPONENTS: [&str; 4] = ["operator", "api", "worker", "detector"];
-/// The most pods whose logs are taken.
+/// The largest number of pods whose logs are included.
 const MAX_PODS: usize = 20;
-/// The files of a report, and what is missing from it.
+/// The files of a report, and a list of the missing parts.
 #[derive(Default)]
 struct Report {
     files: Vec<(String, Vec<u8>)>,
@@ -79,7 +80,7 @@ pub(crate) async fn write(cluster: &Cluster, asked: &ReportArguments) -> Result<
     }
 }
 
-/// A new file that only its owner reads. None is overwritten.
+/// Creates a file that only its owner can read. It never overwrites a file.
 fn created(path: &Path) -> Result<File, Problem> {
     OpenOptions::new()
         .write(true)
@@ -113,7 +114,7 @@ async fn gathered(cluster: &Cluster, asked: &ReportArguments) -> Report {
     report
 }
 
-/// What can be read of the objects. If only the Tenants or only the Webhooks can be, the files have these.
+/// Adds the objects that can be read. If only the Tenants or only the Webhooks can be read, the files contain these.
 fn objects(report: &mut Report, found: &Found) {
     let Found { tenants, webhooks, deployments, .. } = found;
     report.json("check.json", Ok(json!({"checks": check::installed(found)})));
@@ -145,7 +146,7 @@ fn conditions(kind: &str, meta: &ObjectMeta, conditions: Option<&[Condition]>) -
         "conditions": conditions.unwrap_or_default()})
 }
 
-/// What the values of the chart became, without environment and volumes, whose values may be secrets.
+/// The fields of a Deployment that show the chart's values, without environment and volumes, whose values may be secrets.
 fn deployment(deployment: &Deployment) -> Value {
     let spec = &deployment.spec;
     let pod = spec.template.spec.as_ref();
@@ -164,7 +165,7 @@ fn deployment(deployment: &Deployment) -> Value {
     })
 }
 
-/// The Events of both namespaces, or of the one that can be read.
+/// Adds the Events of both namespaces, or of the namespace that can be read.
 async fn events(cluster: &Cluster, workloads: &Workloads<'_>, report: &mut Report) {
     let (own, release) = (cluster.namespace(), workloads.namespace);
     let mut found = vec![(own, cluster.events(own).await)];

@@ -1,4 +1,4 @@
-//! `kubectl docket resend`: the dead letters of a webhook, once more.
+//! The command `kubectl docket resend`: sends the dead letters of a webhook again.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use crate::deliveries::{cell, since};
 use crate::problem::Problem;
 use crate::show;
 
-/// The pause between two looks at the progress.
+/// The pause before the progress is read again.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How many dead letters the data plane counts; one more stands for all above.
+/// The highest count of dead letters that the data plane reports exactly. One more means: more.
 const MOST_COUNTED: i64 = 10_000;
-/// How long the data plane may fail to answer before the command gives up.
+/// How long calls to the data plane may fail before the command gives up.
 const WITHOUT_ANSWER: Duration = Duration::from_secs(60);
-/// How long to wait for attempts after the last is due.
+/// How long the command waits for attempts after the last delivery is due.
 const AFTER_THE_LAST: Duration = Duration::from_secs(60);
 
-/// The fields of each part of [`Done`], as the data plane calls them.
+/// The fields of each part of [`Done`], by the data plane's names.
 const PREVIEW: [&str; 5] = ["count", "total", "oldest", "newest", "seconds"];
 const PROGRESS: [&str; 14] = [
     "resendId",
@@ -41,20 +41,20 @@ const PROGRESS: [&str; 14] = [
 ];
 const STOPPED: [&str; 3] = ["resendId", "takenBack", "gone"];
 
-/// What the command has done so far; `None`: not that.
+/// The command's progress so far; `None`: the command has not reached this step.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Done {
-    /// What it would resend, or resends.
+    /// The dead letters that it resends or would resend.
     preview: Option<Value>,
-    /// The resend of the first alone.
+    /// The resend of the first dead letter alone.
     probe: Option<Value>,
-    /// The resend of the others, or of all.
+    /// The resend of the other dead letters, or of all.
     resend: Option<Value>,
     stopped: Option<Value>,
 }
 
 impl Done {
-    /// The same fields whatever was done.
+    /// The result as JSON, which always has the same fields.
     fn json(&self, webhook: &str) -> Value {
         let part = |value: &Option<Value>, names: &[&str]| {
             let field = |value: &Value, name: &str| (name.to_owned(), value[name].clone());
@@ -73,14 +73,14 @@ impl Done {
 pub(crate) async fn run(cluster: &Cluster, asked: &ResendArguments) -> Result<(), Problem> {
     let mut done = Done::default();
     let result = perform(cluster, asked, &mut done).await;
-    // Before the first answer of the data plane there is nothing but the error.
+    // Before the first response of the data plane, there is only the error.
     if asked.printed.output == Output::Json && done != Done::default() {
         show::json(&done.json(&asked.choice.webhook));
     }
     result
 }
 
-/// The fields that choose dead letters of a webhook, as the data plane calls them.
+/// The fields that choose dead letters of a webhook, by the data plane's names.
 pub(crate) fn chosen(choice: &ChoiceArguments) -> Result<Value, Problem> {
     let mut request = json!({});
     if let Some(event) = &choice.event {
@@ -95,7 +95,7 @@ pub(crate) fn chosen(choice: &ChoiceArguments) -> Result<Value, Problem> {
     Ok(request)
 }
 
-/// Says how many dead letters there are that the limit leaves out.
+/// A text about the number of dead letters beyond the limit.
 pub(crate) fn others(preview: &Value) -> String {
     let [count, total] = ["count", "total"].map(|name| preview[name].as_i64().unwrap_or(0));
     if total <= count {
@@ -152,7 +152,7 @@ async fn perform(cluster: &Cluster, asked: &ResendArguments, done: &mut Done) ->
     outcome(&asked.choice.webhook, resend)
 }
 
-/// Whether all were delivered.
+/// Whether all deliveries succeeded.
 fn outcome(webhook: &str, progress: &Value) -> Result<(), Problem> {
     let id = cell(progress, "resendId");
     let number = |name: &str| progress[name].as_i64().unwrap_or(0);
@@ -170,8 +170,9 @@ fn outcome(webhook: &str, progress: &Value) -> Result<(), Problem> {
     Err(Problem::Found(format!("resend {id}: {delivered} of {count} were delivered; {why}")))
 }
 
-/// Shows the progress of `resend` and keeps the last of it there, until each delivery was attempted, or the time for it ends. A pod that is replaced and a token that expires
-/// meanwhile are not the end of it: another pod is asked, with another token.
+/// Shows the progress of `resend` and stores the last one in it, until each delivery was attempted, or until the time
+/// limit. A pod may be replaced and a token may expire meanwhile: then the command calls another pod, with a new
+/// token.
 async fn followed(
     cluster: &Cluster,
     object: &Object,

@@ -1,4 +1,5 @@
-//! The rights of each command, as `docs/reference/kubectl-docket.md` lists them. The operator's suite tries them on an API server.
+//! The rights that each command needs, as `docs/reference/kubectl-docket.md` lists them. The operator's suite tests
+//! them on an API server.
 
 use clap::CommandFactory;
 

@@ -1,4 +1,4 @@
-//! `kubectl docket rotate-key`: two keys work side by side until every client has the new one.
+//! The command `kubectl docket rotate-key`: two keys work side by side until every client uses the new key.
 
 use docket_crds::tenant::{ApiKeySpec, TenantObject};
 use kube::ResourceExt;
@@ -10,7 +10,7 @@ use crate::args::Key;
 use crate::cluster::Cluster;
 use crate::problem::Problem;
 
-/// Keys that a Tenant may have.
+/// The largest number of keys of a Tenant.
 const MAX_KEYS: usize = 8;
 /// What to do if the API server refuses the change of the keys.
 const REFUSED: &str = "another user changed it at the same time, or its definition or a policy refuses the change; look at spec.apiKeys and run the command again";
@@ -20,11 +20,11 @@ const REFUSED: &str = "another user changed it at the same time, or its definiti
 enum Change {
     /// Add a key of this name, which the operator generates.
     Add(String),
-    /// Deactivate the key at this place.
+    /// Deactivate the key at this index.
     Deactivate(usize),
 }
 
-/// Adds the second key, or deactivates the first.
+/// Adds the second key; or, with `finish`, deactivates the first key.
 pub(crate) async fn run(cluster: &Cluster, key: &Key, finish: bool) -> Result<(), Problem> {
     let tenant: TenantObject = cluster.tenant(&key.tenant).await?;
     let status = tenant.status.iter().flat_map(|status| &status.api_keys);
@@ -58,7 +58,7 @@ pub(crate) async fn run(cluster: &Cluster, key: &Key, finish: bool) -> Result<()
     Ok(())
 }
 
-/// `made`: the names of the keys whose value the operator has.
+/// Decides on the change. `made`: the names of the keys whose values the operator has generated.
 fn plan(keys: &[ApiKeySpec], made: &[&str], name: &str, finish: bool) -> Result<Change, String> {
     let Some(at) = keys.iter().position(|key| key.name == name) else {
         let names = keys.iter().map(|key| key.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -98,7 +98,8 @@ fn plan(keys: &[ApiKeySpec], made: &[&str], name: &str, finish: bool) -> Result<
     free.map(Change::Add).ok_or_else(|| "there is no free name".to_owned())
 }
 
-/// Only on the version that was read, so that no other change is lost.
+/// The patch for the change. The write fails if the object has another version than the version that was read, so that
+/// no other change is lost.
 fn patch(tenant: &TenantObject, change: &Change) -> serde_json::Result<Patch<Value>> {
     let change = match change {
         Change::Add(name) => {
@@ -113,7 +114,7 @@ fn patch(tenant: &TenantObject, change: &Change) -> serde_json::Result<Patch<Val
     Ok(Patch::Json(serde_json::from_value(json!([unchanged, change]))?))
 }
 
-/// What writes the object again and again; `None`: people.
+/// The tool that keeps writing the object; `None`: people write it.
 fn owner(meta: &ObjectMeta) -> Option<String> {
     let label = |name: &str| meta.labels.as_ref()?.get(name).cloned();
     let annotation = |name: &str| meta.annotations.as_ref()?.get(name).cloned();
@@ -133,7 +134,8 @@ fn owner(meta: &ObjectMeta) -> Option<String> {
         .or_else(|| applier(meta))
 }
 
-/// Those that mark their objects by labels of the user's choice, as Argo CD may, are known by the fields that they own.
+/// A tool that is recognised by the fields that it owns, because it may mark its objects with labels of the user's
+/// choice, as Argo CD does.
 fn applier(meta: &ObjectMeta) -> Option<String> {
     let mut managers = meta.managed_fields.iter().flatten().filter_map(|entry| entry.manager.as_deref());
     let (_, name) = managers.find_map(|manager| APPLIERS.iter().find(|(known, _)| *known == manager))?;

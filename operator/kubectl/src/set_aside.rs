@@ -1,4 +1,4 @@
-//! `kubectl docket set-aside`: dead letters of a webhook that need no resend count no longer, or again.
+//! The command `kubectl docket set-aside`: dead letters of a webhook that need no resend do not count any more; or count again.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::problem::Problem;
 use crate::resend::{chosen, others};
 use crate::show;
 
-/// The fields of the preview, as the data plane calls them.
+/// The fields of the preview, by the data plane's names.
 const PREVIEW: [&str; 4] = ["count", "total", "oldest", "newest"];
 
 pub(crate) async fn run(cluster: &Cluster, asked: &SetAsideArguments) -> Result<(), Problem> {
@@ -37,7 +37,7 @@ pub(crate) async fn run(cluster: &Cluster, asked: &SetAsideArguments) -> Result<
     Ok(())
 }
 
-/// What was done, or would be.
+/// A text about what was done or would be done.
 fn text(asked: &SetAsideArguments, preview: &Value, changed: Option<&Value>) -> String {
     let webhook = &asked.choice.webhook;
     let letters = |count: i64| if count == 1 { "dead letter" } else { "dead letters" };

@@ -1,18 +1,18 @@
-//! Tables and JSON. What comes from the cluster stays on its line and moves no cursor.
+//! Prints tables and JSON. A text from the cluster stays on its line and does not move the terminal's cursor.
 
 use serde_json::Value;
 
-/// One object on standard output.
+/// Prints one object on standard output.
 pub(crate) fn json(value: &Value) {
     println!("{}", json_text(value));
 }
 
-/// JSON whose texts are complete: what moves the cursor or turns the line is escaped in them.
+/// JSON with complete texts: characters that move the cursor or change the direction are escaped.
 pub(crate) fn json_text(value: &Value) -> String {
     let mut text = String::new();
     for c in format!("{value:#}").chars() {
         match c {
-            // Between fields: in a text it is escaped already.
+            // This is a line break between fields. Inside a text it is escaped already.
             '\n' => text.push(c),
             c if is_unseen(c) => text += &format!("\\u{:04x}", u32::from(c)),
             c => text.push(c),
@@ -21,25 +21,26 @@ pub(crate) fn json_text(value: &Value) -> String {
     text
 }
 
-/// Whether a terminal acts on it instead of showing it: control characters, separators of lines, and the marks that turn the
-/// direction of what follows. All are in the basic plane, so JSON has one escape for each.
+/// Whether a terminal acts on the character instead of showing it: control characters, separators of lines, and marks
+/// that change the direction of the text behind them. All of them are in the basic plane, so JSON has one escape for
+/// each.
 fn is_unseen(c: char) -> bool {
     let turns =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c.is_control() || turns
 }
 
-/// Replaces what a terminal acts on.
+/// Replaces characters on which a terminal acts.
 pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect()
 }
 
-/// The same of a text that may have several lines.
+/// Like [`clean`], for a text that may have several lines.
 pub(crate) fn clean_lines(text: &str) -> String {
     text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
 }
 
-/// Columns as wide as their widest cell, two blanks between them, each line after `indent`.
+/// A table. Each column is as wide as its widest cell, columns are separated by two blanks, and each line begins with `indent`.
 pub(crate) fn table(indent: &str, rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max();

@@ -1,4 +1,4 @@
-//! What the API server knows of Tenants and their Webhooks: pure, but for reading and printing.
+//! What the API server stores about Tenants and their Webhooks. Pure, except for reading and printing.
 
 use docket_crds::tenant::TenantObject;
 use docket_crds::webhook::WebhookObject;
@@ -80,7 +80,8 @@ pub(crate) async fn print(cluster: &Cluster, name: Option<&str>, output: Output)
 }
 
 impl TenantView {
-    /// Suspended or paused on purpose, or served with all its Webhooks. A receiver that is down counts, a webhook without deliveries not.
+    /// Whether the Tenant is suspended or paused on purpose, or served with all its Webhooks. A receiver that does
+    /// not accept deliveries is not well; a webhook without deliveries is.
     fn is_well(&self) -> bool {
         let is_chosen =
             |reason: &str| reason.parse::<ReasonCode>().is_ok_and(|reason| reason.remedy() == Remedy::Chosen);
@@ -204,7 +205,7 @@ fn text(tenants: &[TenantView]) -> String {
     text
 }
 
-/// What a condition that is not true says.
+/// The reason and the message of a condition that is not true.
 fn why(state: &State) -> Option<String> {
     let State { status, reason, message } = state;
     if status.as_deref() == Some("True") {

@@ -1,4 +1,5 @@
-//! `kubectl docket test`: one delivery with sample data to one webhook, and what came of its first attempt.
+//! The command `kubectl docket test`: sends one delivery with sample data to one webhook, and shows the result of its
+//! first attempt.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::deliveries::{cell, last};
 use crate::problem::Problem;
 use crate::show;
 
-/// The pause between two looks at the delivery.
+/// The pause before the delivery is read again.
 const PAUSE: Duration = Duration::from_millis(250);
 /// How long to wait for the first attempt, which itself takes at most 30 s.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -38,12 +39,12 @@ pub(crate) async fn run(cluster: &Cluster, asked: &TestArguments) -> Result<(), 
     result
 }
 
-/// The same fields whatever came of it.
+/// The result as JSON, which always has the same fields.
 fn view(sent: &Value, delivery: Value) -> Value {
     json!({"deliveryId": sent["deliveryId"], "delivery": delivery})
 }
 
-/// The delivery after its first attempt, or as it is when the time for that ends.
+/// The delivery after its first attempt; or as it is at the time limit.
 async fn followed(
     cluster: &Cluster,
     object: &Object,

@@ -1,4 +1,4 @@
-//! `kubectl docket trace`: what became of an order, an invoice or a delivery.
+//! The command `kubectl docket trace`: shows the events and deliveries of an order, an invoice or a delivery.
 
 use serde_json::Value;
 

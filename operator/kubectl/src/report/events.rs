@@ -1,22 +1,23 @@
-//! Which Events are about Docket, and what is shown of them.
+//! Decides which Events are about Docket, and which of their fields a report contains.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use serde_json::{Value, json};
 
-/// The characters of the parts that Kubernetes adds to a Deployment's name for its ReplicaSets and pods.
+/// The characters that Kubernetes uses in the suffixes of a Deployment's ReplicaSets and pods.
 const GENERATED: &str = "bcdfghjklmnpqrstvwxz2456789";
 
-/// What runs Docket, by name.
+/// The names of the workloads that run Docket.
 pub(super) struct Workloads<'a> {
     pub(super) namespace: &'a str,
     pub(super) deployments: Vec<String>,
-    /// Those that are there now.
+    /// The names of the present pods.
     pub(super) pods: Vec<String>,
 }
 
 impl Workloads<'_> {
-    /// Whether it is one of our kinds, or runs Docket. Pods and ReplicaSets that are gone are known by their Deployment's name.
+    /// Whether the Event's object is a Tenant or Webhook, or runs Docket. Former pods and ReplicaSets are recognised
+    /// by their Deployment's name.
     fn owns(&self, object: &ObjectReference) -> bool {
         let kind = object.kind.as_deref().unwrap_or_default();
         if object.api_version.as_deref() == Some(docket_crds::API_VERSION) {
@@ -37,18 +38,18 @@ impl Workloads<'_> {
     }
 }
 
-/// Whether Kubernetes made `name` by adding so many parts to that of a Deployment.
+/// Whether Kubernetes made `name` by adding `parts` suffixes to a Deployment's name.
 fn is_generated(name: &str, deployment: &str, parts: usize) -> bool {
     let rest = name.strip_prefix(deployment).and_then(|rest| rest.strip_prefix('-'));
     let is_part = |part: &str| !part.is_empty() && part.chars().all(|c| GENERATED.contains(c));
     rest.is_some_and(|rest| rest.split('-').count() == parts && rest.split('-').all(is_part))
 }
 
-/// An Event about an object of ours, or about what runs Docket.
+/// The fields of an Event about a Tenant, a Webhook or a workload of Docket; `None`: the Event is about something else.
 pub(super) fn event(event: &Event, workloads: &Workloads<'_>) -> Option<Value> {
     let about = event.regarding.as_ref().filter(|about| workloads.owns(about))?;
     let is_object = about.api_version.as_deref() == Some(docket_crds::API_VERSION);
-    // The kubelet's notes about a pod may quote its environment.
+    // The kubelet's notes about a pod may quote the pod's environment, so they are left out.
     let note = event.note.as_deref().filter(|_| is_object);
     Some(json!({
         "time": event.event_time.as_ref().map(|time| time.0.to_string()).or_else(||

@@ -2,7 +2,7 @@
 
 use url::Url;
 
-/// A flag with its value, if the value is a plain one, which no free text is. Of a URL only the address remains.
+/// A flag with its value, if the value is a plain one; free text is left out. Of a URL only the address stays.
 pub(super) fn argument_shown(argument: &str) -> String {
     let (flag, value) = argument.split_once('=').unwrap_or((argument, ""));
     let is_flag = flag.starts_with("--") && flag.len() <= 64 || matches!(flag, "serve" | "run");
@@ -22,7 +22,8 @@ fn is_plain(text: &str) -> bool {
     text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:,*[]=".contains(c))
 }
 
-/// Scheme, host and port of a URL: user, password, path and query may be secrets. `None`: it is not clear which part is what.
+/// The scheme, host and port of a URL, because user, password, path and query may be secrets. `None`: the parts can't
+/// be distinguished with certainty.
 fn address(text: &str) -> Option<String> {
     let url = Url::parse(text).ok()?;
     let has_user = !url.username().is_empty() || url.password().is_some();
