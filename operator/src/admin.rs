@@ -1,5 +1,6 @@
-//! Serves health, readiness and metrics on a thread of its own, so that the work on objects delays no probe. Every pod may reach this
-//! port, so its connections are bounded, and the metrics are written elsewhere, a few at a time.
+//! Serves health, readiness and metrics on a thread of its own, so that work on objects delays no probe. Every pod
+//! may connect to this port. So its connections are limited, and metrics are written on another thread, a few at a
+//! time.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::metrics::Metrics;
 use crate::state;
 
-/// The main runtime is stuck if it has not beaten for this long.
+/// The time without a beat after which the main runtime counts as stuck.
 const STALE: Duration = Duration::from_secs(60);
 
 /// A heartbeat that shows whether the main runtime still runs tasks.
@@ -45,7 +46,7 @@ impl Pulse {
         i64::try_from(self.start.elapsed().as_millis()).unwrap_or(i64::MAX)
     }
 
-    /// Beats every second, for ever. Spawn it on the main runtime.
+    /// Beats every second, without end. Spawn it on the main runtime.
     pub async fn beat(self) {
         loop {
             self.beat_ms.store(self.elapsed_ms(), Ordering::Relaxed);
@@ -90,7 +91,7 @@ pub fn serve(
     Ok(bound)
 }
 
-/// What the routes answer from.
+/// The state that the routes report.
 struct Served {
     state: Arc<state::State>,
     metrics: Arc<Metrics>,

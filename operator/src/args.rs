@@ -1,4 +1,4 @@
-//! The command line, read and checked once, here; every setting of `run` is an environment variable as well.
+//! The command line. It is read and checked once, here. Every setting of `run` can also be an environment variable.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -116,7 +116,7 @@ fn namespace(text: &str) -> Result<String, String> {
     }
 }
 
-/// A duration in `ms`, `s`, `m` or `h`, of any length but zero.
+/// Parses a duration in `ms`, `s`, `m` or `h`, of any length except zero.
 fn duration(text: &str) -> Result<Duration, String> {
     let duration = arguments::duration(text).filter(|duration| !duration.is_zero() && !text.ends_with('d'));
     duration.ok_or_else(|| {

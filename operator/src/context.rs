@@ -1,4 +1,4 @@
-//! What a step of a driver may use, and nothing else: the outside world as arguments.
+//! The outside world, as arguments of the drivers' steps. A step may use nothing else.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,35 +13,35 @@ use crate::database::Servers;
 use crate::kube::client::KubeApi;
 use crate::metrics::Metrics;
 
-/// What a step may use.
+/// What a step may use of the outside world.
 #[derive(Debug)]
 pub struct Context {
     /// The API server.
     pub kube: KubeApi,
     /// The PostgreSQL servers of managed databases.
     pub databases: Servers,
-    /// What is measured.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// The time.
+    /// The clock.
     pub clock: Clock,
-    /// Fills a slice with random bytes fit for keys and passwords.
+    /// Fills a slice with random bytes for keys and passwords.
     pub random: fn(&mut [u8]),
-    /// What was set at start.
+    /// The settings from the command line.
     pub settings: Settings,
 }
 
-/// What was set at start.
+/// The settings from the command line.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The namespaces whose objects count; empty: all.
+    /// The namespaces whose objects count; empty: all namespaces.
     pub namespaces: Vec<String>,
     /// Where external databases may be.
     pub external_databases: Arc<ExternalDatabases>,
-    /// Events that are off for every tenant.
+    /// Events that are disabled for every tenant.
     pub disabled_events: BTreeSet<EventCode>,
-    /// What a Tenant may use.
+    /// The default and maximum limits of Tenants.
     pub limits: PlatformLimits,
-    /// How often each object is reconciled although nothing changed.
+    /// How often an object is reconciled although nothing changed.
     pub resync: Duration,
     /// How long the deliveries of a removed Webhook wait for it to be created again, as the data plane has it.
     pub webhook_grace: Duration,
@@ -63,8 +63,8 @@ impl Settings {
     }
 }
 
-/// `interval`, up to a tenth of it earlier or later, so that objects created together are not resynced together.
-/// `share` is any number; the same number gives the same time.
+/// `interval`, up to a tenth shorter or longer, so that objects that were created together are not resynced together.
+/// `share` may be any number; the same number always gives the same time.
 fn jittered(interval: Duration, share: u64) -> Duration {
     let tenth = interval / 10;
     let part = u32::try_from(share % 2001).unwrap_or(0);

@@ -1,8 +1,9 @@
 //! Tenants' databases on PostgreSQL servers: created, kept as declared, migrated, dropped.
 //!
-//! A comment on the database and on its role names the Tenant they belong to: its UID, name and installation. Each pass
-//! reads the state (`observed`), decides on one step (`plan`), takes it and reads again until no step is left. So it does
-//! not matter where the pass before it ended. A pass that finds everything as declared writes nothing.
+//! A comment on the database and on its role names the Tenant to which they belong: its UID, name and installation.
+//! Each pass reads the state (`observed`), decides on one step (`plan`), takes it, and reads again until no step is
+//! left. So it does not matter where the previous pass ended. A pass that finds everything as declared writes
+//! nothing.
 
 mod error;
 mod external;

@@ -1,4 +1,4 @@
-//! The API server: the calls, the watches, and the Lease that decides which replica writes.
+//! The API server: calls, watches, and the Lease that decides which replica writes.
 
 pub mod call_error;
 pub mod client;

@@ -1,9 +1,9 @@
 //! The operator of Docket: watches Tenants and Webhooks, provisions what they need, and reports their status.
 //!
 //! - `work` is the loop: queues, workers, resync. It calls the drivers `tenant` and `webhook`, one file per step.
-//! - `state` is pure: what is declared, which objects a change concerns, and what a status says.
-//! - `kube` talks to the API server: watches, writes, the lease. `database` talks to PostgreSQL, `observe` to Redis.
-//! - `run` wires it all up; `admin` and `metrics` report how the process is.
+//! - `state` is pure: the declared objects, which objects a change concerns, and the content of a status.
+//! - `kube` calls the API server: watches, writes, the Lease. `database` calls PostgreSQL, `observe` calls Redis.
+//! - `run` connects all parts; `admin` and `metrics` report the state of the process.
 
 pub mod admin;
 pub mod args;

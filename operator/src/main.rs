@@ -1,4 +1,4 @@
-//! The binary `docket-operator`: a match over its commands.
+//! The binary `docket-operator`: runs the given command.
 
 use clap::Parser;
 use docket_operator::args::{Arguments, Command, RunArguments};

@@ -22,7 +22,7 @@ use crate::state::name::Name;
 type Labels<const N: usize> = [(&'static str, String); N];
 type Seconds = Family<Labels<1>, Histogram, fn() -> Histogram>;
 
-/// The metrics of this process. Only the conditions of Tenants have a series per object.
+/// The metrics of this process. Only the conditions of Tenants have a series for each object.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -36,20 +36,20 @@ pub struct Metrics {
     conditions: Family<Labels<5>, Gauge>,
     managed: Family<Labels<2>, Gauge>,
     stores: Family<Labels<2>, Gauge>,
-    /// A family, so that nothing is said while nothing is known.
+    /// A family, so that there is no series while the number is unknown.
     dead_letters: Family<Labels<0>, Gauge>,
-    /// The series of PostgreSQL servers, which only the leader uses.
+    /// The series of PostgreSQL servers, which exist only in the leader.
     servers: Mutex<HashSet<Labels<2>>>,
-    /// What is published for each object.
+    /// The published series of each object.
     published: Mutex<HashMap<(&'static str, Name), Published>>,
     /// Metrics of the process, whose names have no prefix.
     process: Registry,
 }
 
-/// What the operator observes others through.
+/// A server whose state the operator publishes.
 #[derive(Clone, Copy, Debug)]
 pub enum Store<'a> {
-    /// The Redis that pods report to.
+    /// The Redis to which pods report.
     Redis,
     /// A PostgreSQL server of managed databases, by its name.
     Postgres(&'a str),
@@ -144,7 +144,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Begins every series of a kind at 0: Prometheus sees no increase in a series that begins with its first event.
+    /// Starts every series of a kind at 0: Prometheus sees no increase in a series that begins with its first event.
     fn begin<T: Document>(&self) {
         drop(self.wait.get_or_create(&kind::<T>()));
         drop(self.duration.get_or_create(&kind::<T>()));
@@ -159,13 +159,13 @@ impl Metrics {
         }
     }
 
-    /// A reconciliation begins; its object waited this long.
+    /// Records that a reconciliation began, and how long its object waited.
     pub fn taken<T: Document>(&self, waited: Duration) {
         self.wait.get_or_create(&kind::<T>()).observe(waited.as_secs_f64());
         self.inflight.get_or_create(&kind::<T>()).inc();
     }
 
-    /// A reconciliation ended with `ok`, `failed`, `withheld` or `panicked`.
+    /// Records that a reconciliation ended with `ok`, `failed`, `withheld` or `panicked`.
     pub fn reconciled<T: Document>(&self, result: &'static str, took: Duration) {
         let labels = [("kind", T::KIND.to_owned()), ("result", result.to_owned())];
         self.reconciled.get_or_create(&labels).inc();
@@ -173,17 +173,17 @@ impl Metrics {
         self.inflight.get_or_create(&kind::<T>()).dec();
     }
 
-    /// The count of the connections to the operator that were refused, or had to wait.
+    /// The counter of connections to the operator that were refused, or had to wait.
     pub fn connections_refused(&self) -> Counted {
         self.connections_refused.clone()
     }
 
-    /// A watch failed.
+    /// Records that a watch failed.
     pub fn watch_failed(&self) {
         self.watch_errors.inc();
     }
 
-    /// Publishes whether this process is the leader. What only the leader knows is removed when it no longer is.
+    /// Publishes whether this process is the leader. When it is no longer, series that only the leader has are removed.
     pub fn leads(&self, leads: bool) {
         self.leader.set(i64::from(leads));
         if leads {
@@ -216,7 +216,7 @@ impl Metrics {
         }
     }
 
-    /// Publishes how many dead letters count, of all Webhooks; `None`: the data plane reports nothing of any.
+    /// Publishes how many dead letters count, over all Webhooks; `None`: the data plane has reported on no Webhook.
     pub fn dead_letters(&self, count: Option<i64>) {
         match count {
             Some(count) => drop(self.dead_letters.get_or_create(&[]).set(count)),
@@ -245,7 +245,7 @@ impl Metrics {
         self.replace::<T>(name, Some(Published { state, conditions: series.collect() }));
     }
 
-    /// Removes what is published for an object.
+    /// Removes the series of an object.
     pub fn forget<T: Document>(&self, name: &Name) {
         self.replace::<T>(name, None);
     }

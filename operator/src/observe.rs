@@ -1,4 +1,4 @@
-//! What the data plane reports through Redis: which pods live, what each serves, and how deliveries go.
+//! Reads the data plane's reports in Redis: which pods live, what each serves, and the health of deliveries.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::state::health::Health;
 use crate::state::pods::Pods;
 use crate::state::{AtLimit, State};
 
-/// How often the pods are polled.
+/// How often the live pods are read.
 const PODS_EVERY: Duration = Duration::from_secs(1);
-/// How often the health of deliveries and the tenants at their limits are polled.
+/// How often the health of deliveries and the tenants at their limits are read.
 const HEALTH_EVERY: Duration = Duration::from_secs(15);
 
-/// The board that the arguments describe; `None`: nothing is observed.
+/// The board for these arguments; `None`: nothing is observed.
 ///
-/// Errors: a file can't be read, or what it holds is not right; the message names the flag and never the URL.
+/// Errors: a file can't be read, or its content is not valid. The message names the flag and never the URL.
 pub fn board(arguments: &RunArguments) -> anyhow::Result<Option<Board>> {
     let Some(file) = &arguments.redis_url_file else {
         return Ok(None);
@@ -30,7 +30,7 @@ pub fn board(arguments: &RunArguments) -> anyhow::Result<Option<Board>> {
     Ok(Some(Board::new(connection, keys)))
 }
 
-/// Polls the board for ever. While Redis does not respond, what was read last stays known; the metric says so.
+/// Reads the board again and again, without end. While Redis does not respond, the last values stay; a metric reports this.
 pub async fn observe(state: Arc<State>, metrics: Arc<Metrics>, board: Board) {
     let mut health_at: Option<Instant> = None;
     let mut empty_since: Option<Instant> = None;
@@ -63,7 +63,7 @@ pub async fn observe(state: Arc<State>, metrics: Arc<Metrics>, board: Board) {
     }
 }
 
-/// What can't be read stays as it was; that Redis is away is logged with the pods.
+/// Reads the health of deliveries. If this fails, the last values stay; the read of the pods logs that Redis does not respond.
 async fn poll_health(state: &State, metrics: &Metrics, board: &Board) {
     let uids = state.cluster().webhook_uids();
     if let Ok(health) = board.webhooks(&uids).await {
@@ -76,7 +76,7 @@ async fn poll_health(state: &State, metrics: &Metrics, board: &Board) {
     }
 }
 
-/// A limit that this version does not know is left out.
+/// Reads the tenants at their limits. A limit that this version does not know is left out.
 async fn poll_at_limit(state: &State, board: &Board) {
     let Ok(read) = board.at_limit().await else { return };
     let mut at_limit = AtLimit::new();
@@ -88,15 +88,16 @@ async fn poll_at_limit(state: &State, board: &Board) {
     state.set_at_limit(at_limit);
 }
 
-/// The pods that a poll shows; `None`: the poll shows nothing to rely on. A board without a pod may be one that Redis has
-/// lost; then the pods are back within a heartbeat or two, and the pods seen last count until then.
+/// The live pods from a read of the board; `None`: the result can't be trusted. A board without pods may mean that
+/// Redis has lost its data. Then the pods come back within a heartbeat or two, and until then the pods that were last
+/// read count.
 fn trusted(pods: Vec<PodServed>, empty_since: &mut Option<Instant>, now: Instant) -> Option<Pods> {
     if pods.is_empty() {
         let since = *empty_since.get_or_insert(now);
         return (now.duration_since(since) >= POD_COUNTS).then(|| Pods::Seen(Default::default()));
     }
     *empty_since = None;
-    // Also those that serve nothing: they announce themselves once they know what there is to serve.
+    // Pods that serve nothing count too: they announce themselves once they know which tenants there are.
     Some(Pods::Seen(pods.into_iter().map(|pod| (pod.pod, pod.served)).collect()))
 }
 

@@ -1,4 +1,4 @@
-//! `docket-operator run`: settings, client, watches, lease, work; and back in the other order.
+//! The command `docket-operator run`: starts settings, client, watches, Lease and work, and stops them in reverse order.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,11 +27,11 @@ use crate::observe;
 use crate::state::State;
 use crate::work::Work;
 
-/// How long passes under way may take after a signal to stop.
+/// How long passes in progress may take after a signal to stop.
 const DRAIN: Duration = Duration::from_secs(20);
-/// How long giving up the lease may take.
+/// How long giving up the Lease may take.
 const RELEASE: Duration = Duration::from_secs(5);
-/// Where a pod's own namespace is written.
+/// The file with the pod's own namespace.
 const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// Runs until SIGTERM or Ctrl-C.
@@ -120,7 +120,7 @@ async fn watches(
     watch::watch_all(sink, client, &namespaces).await;
 }
 
-/// Reconciles once everything has been listed and the pods are known; each pass waits for the lease.
+/// Begins to reconcile once every watch has its first list and the pods are known. Each pass waits for the Lease.
 async fn reconcile(
     work: Arc<Work>,
     state: Arc<State>,
@@ -156,7 +156,7 @@ fn settings(arguments: &RunArguments, limits: PlatformLimits) -> Settings {
 
 /// Reads the limits of tenants.
 ///
-/// Errors: the file can't be read, or is not right; the message names each field that is not.
+/// Errors: the file can't be read or is not valid. The message names each field that is not valid.
 fn tenant_limits(file: &Path) -> anyhow::Result<PlatformLimits> {
     let what = || format!("--tenant-limits {}", file.display());
     std::fs::read_to_string(file).with_context(what)?.parse().with_context(what)
@@ -180,8 +180,8 @@ fn lease_settings(arguments: &RunArguments) -> anyhow::Result<LeaseSettings> {
     Ok(LeaseSettings { namespace, identity, duration, renew_every })
 }
 
-/// One client for watches, which may stay silent for minutes, and one for calls. Neither retries by itself: the
-/// watches and the queue do, more slowly and in view.
+/// Two clients: one for watches, which may be silent for minutes, and one for calls. Neither retries by itself,
+/// because the watches and the queue do: more slowly, and visibly.
 async fn clients() -> anyhow::Result<(Client, Client)> {
     let mut config = Config::infer().await.context(
         "no configuration of the Kubernetes API; set KUBECONFIG to a kubeconfig file with a current context, or run as a pod",

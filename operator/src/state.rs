@@ -1,7 +1,7 @@
-//! What the operator knows, and the rules on it.
+//! The operator's knowledge of the cluster and the data plane, and the rules on it.
 //!
-//! The files below are pure: nothing in them waits, reads a clock or talks to anything. [`State`] holds what they
-//! describe behind locks, and reports which objects a change concerns to the loop in `work`.
+//! The files below are pure: they wait for nothing, read no clock and call nothing outside. [`State`] holds their
+//! values behind locks, and reports to the loop in `work` which objects a change concerns.
 
 pub mod by_name;
 pub mod claims;
@@ -46,39 +46,39 @@ use self::pods::Pods;
 use self::progress::Progress;
 use self::write_budget::WriteBudget;
 
-/// What the loop in `work` has to react to.
+/// An event that the loop in `work` reacts to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// These objects have to be reconciled.
+    /// These objects must be reconciled.
     Concerns(Vec<Key>, Urgency),
-    /// The API server is back: what failed meanwhile need not wait for its turn.
+    /// The API server responds again. Objects that failed meanwhile need not wait for the end of their backoff.
     Recovered,
 }
 
-/// Whose turn comes first.
+/// How urgent a reconciliation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// A user changed something, or waits for what comes of it.
+    /// A user changed something, or waits for the result.
     Awaited,
-    /// No user waits: after a failover, or news of pods and of deliveries.
+    /// No user waits: after a failover, or after news of pods or deliveries.
     Routine,
 }
 
-/// The limits at which Tenants are again and again, by the Tenant's uid.
+/// The limits that Tenants have reached again and again, by the Tenant's uid.
 pub type AtLimit = HashMap<String, BTreeSet<Limit>>;
 
-/// What the operator knows. Locks are held for look-ups only, never while something is awaited.
+/// Everything that the operator has observed. Its locks are held only for look-ups, never across an await.
 #[derive(Debug)]
 pub struct State {
-    /// How far the watches are.
+    /// The progress of the watches.
     pub progress: Progress,
-    /// What is left for writes that no user waits for.
+    /// The budget for writes that no user waits for.
     pub writes: WriteBudget,
     cluster: Mutex<Cluster>,
     keys: Mutex<ApiKeyClaims>,
     handovers: Mutex<Handovers>,
     healths: Mutex<Healths>,
-    /// `None`: nothing was read since this process started.
+    /// The limits that Tenants have reached; `None`: nothing was read since this process started.
     at_limit: Mutex<Option<AtLimit>>,
     database_checks: Mutex<DatabaseChecks>,
     pods_are_known: watch::Sender<bool>,
@@ -86,7 +86,7 @@ pub struct State {
 }
 
 impl State {
-    /// Nothing is known yet. The receiver gets each change, in order.
+    /// An empty state. The receiver gets each change, in order.
     pub fn new() -> (Self, mpsc::UnboundedReceiver<Change>) {
         let (changes, receiver) = mpsc::unbounded_channel();
         let state = Self {
@@ -104,19 +104,19 @@ impl State {
         (state, receiver)
     }
 
-    /// What the watches have seen.
+    /// The objects that the watches have seen.
     pub fn cluster(&self) -> MutexGuard<'_, Cluster> {
         self.cluster.lock()
     }
 
-    /// A change concerns these objects. Of those that the first lists bring only the ones are urgent that no operator has
-    /// reported on yet.
+    /// A change concerns these objects. Users wait for it, except during the first lists: then only objects that no
+    /// operator has reported on yet are urgent.
     pub fn changed(&self, keys: Vec<Key>) {
         if self.progress.is_complete() { self.concerns(keys, Urgency::Awaited) } else { self.resume(keys) }
     }
 
-    /// These objects have to be reconciled by a process that begins: those first that no operator has reported on as they are
-    /// now.
+    /// Schedules these objects, because this process begins. Objects that no operator has reported on in their present
+    /// form come first.
     pub fn resume(&self, keys: Vec<Key>) {
         let cluster = self.cluster();
         let (reported, new) = keys.into_iter().partition(|key| cluster.is_reported(key));
@@ -125,7 +125,7 @@ impl State {
         self.concerns(reported, Urgency::Routine);
     }
 
-    /// These objects have to be reconciled.
+    /// Schedules these objects.
     pub fn concerns(&self, keys: Vec<Key>, urgency: Urgency) {
         if !keys.is_empty() {
             self.send(Change::Concerns(keys, urgency));
@@ -142,7 +142,7 @@ impl State {
         let _ = self.changes.send(change);
     }
 
-    /// A Tenant has these API keys. Returns those that an earlier Tenant has, which are not this one's.
+    /// Records the API keys of a Tenant. Returns the keys that belong to an earlier Tenant and so do not count for this Tenant.
     pub fn claim_keys(&self, meta: &Meta, keys: HashSet<ApiKeyDigest>) -> HashSet<ApiKeyDigest> {
         let (taken, concerned) = self.keys.lock().set(meta, keys);
         self.tenants_changed(concerned);
@@ -154,7 +154,7 @@ impl State {
         self.handovers.lock().pods()
     }
 
-    /// These are the live pods now.
+    /// Records the live pods.
     pub fn set_pods(&self, pods: Pods) {
         let news = self.handovers.lock().set_pods(pods);
         self.pods_are_known.send_replace(true);
@@ -162,24 +162,24 @@ impl State {
         self.concerns(news.others.into_iter().map(Key::Tenant).collect(), Urgency::Routine);
     }
 
-    /// What the pods report can't be read now.
+    /// Records that the pods' reports can't be read now.
     pub fn lose_pods(&self) {
         self.handovers.lock().lose_pods();
         self.pods_are_known.send_replace(true);
     }
 
-    /// Returns once the pods were read, or could not be.
+    /// Waits until the pods were read, or could not be read.
     pub async fn pods_known(&self) {
-        // The sender lives as long as `self`, so this returns only when it is so.
+        // The sender lives as long as `self`, so this returns only when the value is true.
         let _ = self.pods_are_known.subscribe().wait_for(|known| *known).await;
     }
 
-    /// Whether what the data plane reports can be read.
+    /// Whether the data plane's reports can be read now.
     pub fn reads_the_board(&self) -> bool {
         matches!(*self.pods(), Pods::Seen(_))
     }
 
-    /// As [`Handovers::hand_over`].
+    /// Hands a configuration over; see [`Handovers::hand_over`].
     pub fn hand_over(
         &self,
         meta: &Meta,
@@ -189,24 +189,24 @@ impl State {
         self.handovers.lock().hand_over(meta, stored, now)
     }
 
-    /// What a status reports of the deliveries to a Webhook; `None`: the data plane has not reported any.
+    /// The health of a Webhook's deliveries that a status reports; `None`: the data plane has reported none.
     pub fn health(&self, webhook_uid: &str) -> Option<Reported> {
         self.healths.lock().get(webhook_uid)
     }
 
-    /// How deliveries go now, by the uids of Webhooks.
+    /// Records the health of deliveries, by the uids of Webhooks.
     pub fn set_health(&self, read: HashMap<String, Health>, now: Instant) {
         let news = self.healths.lock().replace(read, now, REPORTED_EVERY);
         let keys = self.cluster().webhooks_with_uids(&news);
         self.concerns(keys, Urgency::Routine);
     }
 
-    /// The limits at which a Tenant is again and again; `None`: not known since this process started.
+    /// The limits that a Tenant has reached again and again; `None`: unknown since this process started.
     pub fn at_limit(&self, tenant_uid: &str) -> Option<BTreeSet<Limit>> {
         Some(self.at_limit.lock().as_ref()?.get(tenant_uid).cloned().unwrap_or_default())
     }
 
-    /// These Tenants, by uid, are at these limits again and again, and no others are.
+    /// Records the limits that Tenants (by uid) have reached again and again. Other Tenants have reached none.
     pub fn set_at_limit(&self, read: AtLimit) {
         let before = self.at_limit.lock().replace(read.clone());
         let is_news = |uid: &&String| before.as_ref().and_then(|before| before.get(*uid)) != read.get(*uid);
@@ -214,23 +214,23 @@ impl State {
         let news: HashSet<&String> = read.keys().chain(before_uids).filter(is_news).collect();
         let keys = match &before {
             Some(_) => self.cluster().tenants_with_uids(&news),
-            // A condition of before this process may be over.
+            // A condition from before this process started may not be true any more, so all Tenants are reconciled.
             None => self.cluster().tenants(),
         };
         self.concerns(keys, Urgency::Routine);
     }
 
-    /// As [`DatabaseChecks::is_due`].
+    /// Whether a check of a tenant's database is due; see [`DatabaseChecks::is_due`].
     pub fn database_check_is_due(&self, tenant_uid: &str, now: Instant, interval: Duration) -> bool {
         self.database_checks.lock().is_due(tenant_uid, now, interval)
     }
 
-    /// As [`DatabaseChecks::checked`].
+    /// Records a check of a tenant's database; see [`DatabaseChecks::checked`].
     pub fn database_checked(&self, tenant_uid: &str, now: Instant, next: Duration) {
         self.database_checks.lock().checked(tenant_uid, now, next);
     }
 
-    /// A Tenant is gone.
+    /// Removes a Tenant that does not exist any more.
     pub fn forget(&self, tenant_uid: &str) {
         self.database_checks.lock().forget(tenant_uid);
         self.handovers.lock().forget(tenant_uid);

@@ -1,11 +1,11 @@
 //! The driver of Tenants: fetch, validate, provision, compile, apply, status, in this order, for one Tenant at a time.
 //!
-//! Each step takes the type that the step before returns, so none can be skipped: `Fetched`, `Valid` (or `Refused`),
-//! `Provisioned`, `Compiled`, `Applied`. `remove` comes first: it deletes what an earlier Tenant of the name left, and a
-//! Tenant that is being deleted goes no further. Before the status only `provision` (the finalizer first, which guards
-//! what it makes) and `apply` write.
+//! Each step takes the type that the previous step returns, so none can be skipped: `Fetched`, `Valid` (or
+//! `Refused`), `Provisioned`, `Compiled`, `Applied`. `remove` comes first: it deletes what an earlier Tenant of this
+//! name left, and for a Tenant that is being deleted the pass ends there. Before the status, only `provision` and
+//! `apply` write. `provision` adds the finalizer first, which protects what it creates.
 //!
-//! What is wrong with a user's declaration is part of a pass's result; an error is only what kept the pass from ending.
+//! A mistake in a user's declaration is part of a pass's result. An error is something that kept the pass from ending.
 
 pub mod apply;
 pub mod compile;
@@ -47,8 +47,8 @@ use crate::tenant::provision::{Provisioned, finalizer, provision};
 use crate::tenant::status::Served;
 use crate::tenant::validate::validate;
 
-/// One pass over a Tenant. What the API server does not allow is reported before it is an error: a quota, a policy or a
-/// missing right is a user's to fix.
+/// Makes one pass over a Tenant. If the API server refuses a request, the status reports it before the pass fails: a
+/// user can fix a quota, a policy or a missing right.
 pub async fn reconcile(
     context: &Context,
     state: &State,
@@ -111,7 +111,8 @@ async fn steps(
     Ok(done(context, &applied))
 }
 
-/// Whether the database is checked although nothing about it changed: a user asks for it, it was not well, or it is time.
+/// Whether to check the database although nothing about it changed: because a user requests it, because it was not
+/// well, or because a check is due.
 fn check_database(context: &Context, state: &State, meta: &Meta, previous: &TenantStatus) -> bool {
     let asked = previous.last_handled_reconcile_at != meta.requested_at;
     let interval = context.settings.resync_of(&meta.uid);
@@ -131,7 +132,7 @@ fn record_check(context: &Context, state: &State, meta: &Meta, provisioned: &Pro
     }
 }
 
-/// Passes on what came of each Webhook, whose own passes report it; then publishes the Tenant's status.
+/// Records the outcome of each Webhook, which the Webhooks' own passes report. Then publishes the Tenant's status.
 async fn report(
     context: &Context,
     state: &State,

@@ -1,7 +1,7 @@
-//! The driver of Webhooks: outcome, then status.
+//! The driver of Webhooks: takes the outcome, then publishes the status.
 //!
-//! What is served of a Webhook is its Tenant's business: the steps fetch to apply run in the Tenant's pass, which leaves
-//! the outcome of each Webhook in the index. A Webhook's own pass takes it from there and publishes the status.
+//! The Tenant decides which part of a Webhook is served: the steps from fetch to apply run in the Tenant's pass, which
+//! stores the outcome of each Webhook in the index. A Webhook's own pass reads this outcome and publishes the status.
 
 pub mod outcome;
 pub mod status;
@@ -17,7 +17,7 @@ use crate::state::name::Name;
 use crate::webhook::outcome::outcome;
 use crate::webhook::status::WebhookFacts;
 
-/// One pass over a Webhook.
+/// Makes one pass over a Webhook.
 pub async fn reconcile(context: &Context, state: &State, name: &Name) -> Result<Done, CallError> {
     let Some(webhook) = state.cluster().webhook(name) else {
         context.kube.forget_status::<Webhook>(name);
@@ -33,7 +33,7 @@ pub async fn reconcile(context: &Context, state: &State, name: &Name) -> Result<
         return Ok(Done::After(None));
     }
     let Some(outcome) = outcome(&state.cluster(), &webhook, &previous) else {
-        // Its Tenant's pass comes first, and brings this one about.
+        // The Tenant's pass comes first, and then causes a pass over this Webhook.
         return Ok(Done::After(None));
     };
     let facts = WebhookFacts {

@@ -1,10 +1,11 @@
-//! The loop above the drivers: takes what changed into the queues, and gives each object to its driver.
+//! The loop above the drivers: puts changed objects into the queues, and gives each object to its driver.
 //!
-//! Why not the Controller of kube-runtime: it has one order for all that is due, so a user's change would wait behind a
-//! resync of ten thousand objects; it counts no failures, so a backoff and an early retry after the API server
-//! recovered would be bookkeeping beside it; it reconciles only what its store holds, while a Tenant that is gone still
-//! has Secrets to remove; its triggers are watches, while ours are also other objects' results, pods and health; and it
-//! cannot hold its work back until this replica has the Lease, without losing what arrives meanwhile.
+//! The Controller of kube-runtime is not used, for these reasons. It has one order for everything that is due, so a
+//! user's change would wait behind a resync of ten thousand objects. It counts no failures, so a backoff, and an
+//! early retry after the API server recovered, would need extra state. It reconciles only objects in its store, but a
+//! deleted Tenant still has Secrets to remove. Its triggers are watches, but here other objects' results, pods and
+//! health trigger passes too. And it can't hold its work back until this replica has the Lease without losing what
+//! arrives meanwhile.
 
 pub mod queue;
 
@@ -42,7 +43,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Nothing is due yet.
+    /// A loop without objects.
     pub fn new(
         context: Context,
         state: Arc<State>,
@@ -53,7 +54,7 @@ impl Work {
         Self { context, state, metrics, leadership, tenants, webhooks }
     }
 
-    /// Takes changes into the queues until nothing can send any more.
+    /// Puts changes into the queues until all senders are dropped.
     pub async fn enqueue(self: Arc<Self>, mut changes: mpsc::UnboundedReceiver<Change>) {
         while let Some(change) = changes.recv().await {
             match change {
@@ -75,7 +76,7 @@ impl Work {
         }
     }
 
-    /// Reconciles until `stop`; passes under way are finished.
+    /// Reconciles until `stop`. Passes in progress are finished.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let concurrency = self.context.settings.concurrency;
         let tenants = (0..concurrency).map(|_| {
@@ -95,7 +96,7 @@ impl Work {
         if T::KIND == Tenant::KIND { &self.tenants } else { &self.webhooks }
     }
 
-    /// Each time this process becomes the leader, everything is reconciled: another may have stopped half-way.
+    /// Reconciles everything each time this process becomes the leader, because the previous leader may have stopped half-way.
     pub async fn reconcile_all_when_leading(self: Arc<Self>) {
         let mut changes = self.leadership.changes();
         let mut before = false;
@@ -142,7 +143,7 @@ async fn worker<T: Document>(
                 tracing::warn!(kind = T::KIND, object = %name, %error, "reconciliation failed; retrying");
                 (Done::Failed, "failed")
             }
-            // The panic hook has logged where.
+            // The panic hook has logged where the panic happened.
             Err(_) => (Done::Failed, "panicked"),
         };
         work.metrics.reconciled::<T>(label, begun.elapsed());

@@ -7,7 +7,7 @@ use docket_schema::NewerSchema;
 use docket_schema::postgres::{NotAllowed, class_of, shown, with_causes};
 use tokio_postgres::error::SqlState;
 
-/// Why a database is not as wanted. No message contains a URL, a password or a statement.
+/// Why a database does not have its declared state. No message contains a URL, a password or a statement.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DatabaseError {
     /// The server is down, full, too busy, or refuses the login. The same call may succeed later.
@@ -16,18 +16,19 @@ pub enum DatabaseError {
         /// The message of the server or of the system.
         reason: String,
     },
-    /// The server takes no session of its administrator: it is away for all its databases, and nothing was seen of this one.
+    /// The server refuses a session of its administrator: all its databases are unavailable, and this pass has learned
+    /// nothing about this database.
     #[error("the database server is not available: {reason}")]
     ServerAway {
         /// The message of the server or of the system.
         reason: String,
     },
-    /// It exists and belongs to another; it was left unchanged.
+    /// The database or role exists and belongs to another owner. It was left unchanged.
     #[error("{what} exists and {whose}")]
     NotOwned {
         /// `database "x"` or `role "x_app"`.
         what: String,
-        /// Whose it is, and what can be done.
+        /// The owner, and what to do.
         whose: String,
     },
     /// A migration failed and was rolled back.
@@ -39,24 +40,24 @@ pub enum DatabaseError {
     /// The database was migrated by a later version of Docket.
     #[error("{0}")]
     SchemaNewer(NewerSchema),
-    /// The URL of an external database is one that the platform does not allow.
+    /// The platform does not allow the URL of an external database.
     #[error("spec.database.external.secretKeyRef: {reason}")]
     UrlRefused {
-        /// What is wrong with it, without the URL.
+        /// The mistake in the URL, without the URL.
         reason: String,
     },
     /// No server has this name.
     #[error("{}", server_unknown(.wanted.as_deref(), .known))]
     ServerUnknown {
-        /// `spec.database.managed.server`.
+        /// The value of `spec.database.managed.server`.
         wanted: Option<String>,
-        /// The names that `--database-server` gives.
+        /// The names in `--database-server`.
         known: Vec<String>,
     },
-    /// The server refuses a statement: the admin role lacks a right, or a setting forbids it.
+    /// The server refuses a statement, because the administrator's role lacks a right, or because of a setting.
     #[error("the database server refused: {reason}")]
     Refused {
-        /// What is missing and how to grant it, or the server's message.
+        /// The missing right and how to grant it; or the server's message.
         reason: String,
     },
 }
@@ -93,11 +94,11 @@ impl From<tokio_postgres::Error> for DatabaseError {
     }
 }
 
-/// Whether the server did not respond, or responded that it can't now.
+/// Whether the server did not respond, or responded that it can't process the request now.
 pub(super) fn is_away(error: &tokio_postgres::Error) -> bool {
     // Classes: 08 connection, 53 resources (disk, memory, connections), 57 operator (shutdown, cancel), 40 rollback
     // (serialization, deadlock), 58 system, 55 not in that state (in use, locked); 28 and 3D: the role or the
-    // database is gone; 25006: standby.
+    // database does not exist any more; 25006: standby.
     let away = ["08", "53", "57", "40", "58", "55", "28", "3D"];
     error
         .code()
@@ -112,8 +113,8 @@ pub(super) fn words(error: &tokio_postgres::Error) -> String {
     with_causes(error)
 }
 
-/// The reason for the status of a Tenant with an external database. The writer of its URL chooses what responds there, so
-/// nothing of the response is repeated, except a code of PostgreSQL's form.
+/// The reason for the status of a Tenant with an external database. The author of its URL chooses the server, so
+/// nothing of its response is repeated, except a code of PostgreSQL's form.
 pub(super) fn class(error: &tokio_postgres::Error) -> String {
     let Some(server) = error.as_db_error() else {
         return class_of_connection(error).to_owned();

@@ -1,4 +1,4 @@
-//! Databases that a user created: migrated, and marked with the Tenant that uses them.
+//! External databases, which a user created: migrates them, and marks them with the Tenant that uses them.
 
 use docket_crds::DatabaseUrl;
 use docket_schema::postgres::{Target, shown};
@@ -7,10 +7,11 @@ use super::error::DatabaseError;
 use super::session::Session;
 use super::wanted::WantedExternalDatabase;
 
-/// Migrates an external database, records in it which Tenant uses it, and returns its schema version. Two Tenants on one
-/// database would each end the other's deliveries.
+/// Migrates an external database, records in it which Tenant uses it, and returns its schema version. The record is
+/// needed because two Tenants on one database would end each other's deliveries.
 ///
-/// Errors: [`DatabaseError::NotOwned`] if another Tenant uses it or if it is a managed database; it is left unchanged.
+/// Errors: [`DatabaseError::NotOwned`] if another Tenant uses the database or if it is a managed one. Then it is left
+/// unchanged.
 pub async fn migrate_external(wanted: &WantedExternalDatabase<'_>) -> Result<i64, DatabaseError> {
     let target = Target::external(wanted.url.expose(), wanted.allowed)
         .map_err(|error| DatabaseError::UrlRefused { reason: error.to_string() })?;
@@ -19,7 +20,7 @@ pub async fn migrate_external(wanted: &WantedExternalDatabase<'_>) -> Result<i64
     refuse_used(&session, wanted).await?;
     let version = session.migrate().await?;
     session.claim(wanted.owner_uid, wanted.adopt).await?;
-    // Of two Tenants that claim it at once, the first one keeps it.
+    // If two Tenants claim the database at the same time, the first Tenant keeps it.
     refuse_used(&session, wanted).await?;
     Ok(version)
 }
@@ -56,7 +57,7 @@ fn described(url: &DatabaseUrl) -> String {
     format!("database {:?}", database_of(url))
 }
 
-/// The name of the database in a URL; empty if the URL names none.
+/// The name of the database in a URL; empty if the URL has none.
 pub fn database_of(url: &DatabaseUrl) -> String {
     Target::database_name(url.expose()).unwrap_or_default()
 }

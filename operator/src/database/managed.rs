@@ -1,4 +1,4 @@
-//! Databases that the operator creates: ensured and dropped step by step.
+//! Managed databases, which the operator creates: ensures and drops them step by step.
 
 use docket_crds::DatabaseUrl;
 
@@ -11,40 +11,43 @@ use super::servers::{Server, Servers};
 use super::session::{LoginError, Session};
 use super::wanted::WantedDatabase;
 
-/// A managed database that exists and takes logins with this URL.
+/// A managed database that exists and accepts logins with this URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MadeDatabase {
     /// The name of its server.
     pub server: String,
-    /// For the data plane, with the role's password.
+    /// The URL for the data plane, with the role's password.
     pub url: DatabaseUrl,
     /// The role that owns the database and everything in it.
     pub role: String,
-    /// The version of its schema, or why the schema is not of this version. Kept apart from the URL, because a new
-    /// password takes effect at once, whatever happens to the schema.
+    /// The version of its schema, or why the schema does not have this program's version. It is separate from the URL,
+    /// because a new password must take effect immediately, whatever happens to the schema.
     pub schema: Result<i64, DatabaseError>,
 }
 
-/// What remains after a deletion.
+/// The parts that remain after a deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dropped {
-    /// Nothing.
+    /// Nothing remains.
     Wholly,
-    /// The role: why the server does not drop it, and whether it can no longer log in.
+    /// The role remains. Contains why the server does not drop it, and whether it can no longer log in.
     ButTheRole(String, bool),
-    /// The database and the Tenant's role: why it is not the role's, and whether the role can no longer log in.
+    /// The database and the Tenant's role remain. Contains why the database does not belong to the role, and whether
+    /// the role can no longer log in.
     NotTheDatabase(String, bool),
 }
 
-/// More steps than any state of a database needs. After them, another program must be undoing what they do.
+/// The limit of steps, which is higher than any state of a database needs. If they are not enough, another program
+/// must be undoing them.
 const STEPS: usize = 8;
 
 impl Servers {
-    /// Creates the database as wanted, or repairs what differs, and migrates it.
+    /// Creates the database as declared, or repairs differences, and migrates it.
     ///
-    /// If nothing differs, this is one query by the admin and one login by the role, which proves its password and reads
-    /// the schema's version. Open connections stay open, also after a new password. The future may be dropped at any
-    /// point and the call repeated. Calls for the same database take turns, from whichever process they come.
+    /// If nothing differs, this is one query by the administrator and one login by the role. The login proves the
+    /// role's password and reads the schema's version. Open connections stay open, even after a new password. The
+    /// future may be dropped at any point and the call repeated. Calls for the same database take turns, in all
+    /// processes.
     ///
     /// Errors: [`DatabaseError::ServerAway`] if the server does not respond to the administrator either.
     pub async fn ensure(&self, wanted: &WantedDatabase<'_>) -> Result<MadeDatabase, DatabaseError> {
@@ -75,11 +78,11 @@ impl Servers {
         Ok(MadeDatabase { server: server.name().to_owned(), url, role, schema })
     }
 
-    /// Drops a managed database and its role, and ends its sessions. Succeeds if it does not exist. If the server refuses
-    /// to drop the role, because it owns or may use something elsewhere, or if another role owns the database, the role can
-    /// no longer log in.
+    /// Drops a managed database and its role, and ends its sessions. If the database does not exist, it succeeds. The
+    /// role stays, but can no longer log in, in two cases: the server refuses to drop it, because it owns or may use
+    /// something elsewhere; or another role owns the database.
     ///
-    /// Errors: [`DatabaseError::NotOwned`] if the database belongs to another Tenant; it is left unchanged.
+    /// Errors: [`DatabaseError::NotOwned`] if the database belongs to another Tenant. Then it is left unchanged.
     pub async fn drop_database(
         &self,
         server: Option<&str>,
@@ -113,7 +116,7 @@ impl Servers {
     }
 }
 
-/// Whether the database needs a step. Takes no lock, so that a pass that finds none costs one query.
+/// Whether the database needs a step. It takes no lock, so that a pass without steps costs one query.
 async fn differs(admin: &AdminPool, wanted: &WantedDatabase<'_>, role: &str) -> Result<bool, DatabaseError> {
     let mut connection = admin.connection().await?;
     let observed = Observed::read(&mut connection, wanted.name, role).await?;
@@ -121,7 +124,7 @@ async fn differs(admin: &AdminPool, wanted: &WantedDatabase<'_>, role: &str) -> 
     Ok(plan::next(&observed, wanted, role)?.is_some())
 }
 
-/// Takes steps, under the lock, until none is left.
+/// Takes steps under the lock until none is left.
 async fn repair(admin: &AdminPool, wanted: &WantedDatabase<'_>, role: &str) -> Result<(), DatabaseError> {
     let mut locked = admin.lock(wanted.name).await?;
     for _ in 0..STEPS {
@@ -134,14 +137,15 @@ async fn repair(admin: &AdminPool, wanted: &WantedDatabase<'_>, role: &str) -> R
     Err(DatabaseError::changing(wanted.name))
 }
 
-/// The role can't be dropped, so at least it can't log in any more. Returns whether that is so.
+/// Takes LOGIN away from a role that can't be dropped. Returns whether this succeeded.
 async fn lock_out(mut locked: LockedDatabase, role: &str) -> Result<bool, DatabaseError> {
     let is_locked_out = locked.batch(&plan::lock_out(role)).await.is_ok();
     locked.unlock().await?;
     Ok(is_locked_out)
 }
 
-/// Logs in as the role. If the server may have another password, sets this one first; the second value says so.
+/// Logs in as the role. If the server may have another password, the function sets this password first; the second
+/// value says whether it did.
 async fn log_in(
     admin: &AdminPool,
     wanted: &WantedDatabase<'_>,
@@ -149,7 +153,7 @@ async fn log_in(
     url: &DatabaseUrl,
 ) -> Result<(Result<Session, LoginError>, bool), DatabaseError> {
     let login = Session::open(url.expose()).await;
-    // A server without a free connection need not have checked the password.
+    // If the server has no free connection, it may not have checked the password.
     let is_doubted = match &login {
         Err(LoginError::Password(_)) => true,
         Err(LoginError::Full(_)) => known_version(wanted, url).is_none(),
@@ -164,7 +168,7 @@ async fn log_in(
     Ok((Session::open(url.expose()).await, true))
 }
 
-/// Migrates the schema to this version. The outer error is about the login, the inner one about the schema.
+/// Migrates the schema to this version. The outer error is about the login, the inner error about the schema.
 async fn schema(
     login: Result<Session, LoginError>,
     is_new_password: bool,
@@ -173,13 +177,14 @@ async fn schema(
     url: &DatabaseUrl,
 ) -> Result<Result<i64, DatabaseError>, DatabaseError> {
     match login {
-        // The data plane has the old password until this pass ends, and a migration may take long.
+        // The data plane has the old password until this pass ends, and a migration may take long. So the migration
+        // is left to the next pass.
         Ok(session) if is_new_password && wanted.known.is_some() && session.is_behind().await => Ok(Err(
             DatabaseError::unreachable("the new password is handed over before the schema is migrated"),
         )),
         Ok(mut session) => Ok(session.migrate().await),
-        // Never log in as the admin instead: the tenant controls the database, and its code would run with the admin's
-        // rights.
+        // It must not log in as the administrator instead: the tenant controls the database, and the tenant's code
+        // would run with the administrator's rights.
         Err(LoginError::Full(error)) => {
             let newest = docket_schema::MIGRATIONS.len() as i64;
             let known = known_version(wanted, url).filter(|known| *known >= newest);
@@ -189,7 +194,7 @@ async fn schema(
     }
 }
 
-/// The schema's version as of the last pass, if that pass used this very URL.
+/// The schema's version from the last pass, if that pass used this URL.
 fn known_version(wanted: &WantedDatabase<'_>, url: &DatabaseUrl) -> Option<i64> {
     wanted.known.filter(|(known, _)| *known == url).map(|(_, version)| version)
 }

@@ -4,13 +4,13 @@ use sha2::{Digest, Sha256};
 
 use super::error::DatabaseError;
 
-/// PostgreSQL silently truncates longer names, in bytes.
+/// The longest name, in bytes. PostgreSQL silently truncates longer names.
 const LONGEST: usize = 63;
 
 /// The role that owns a database: `<name>_app`.
 ///
-/// If that is too long or reserved by PostgreSQL, a `-` and a hash replace the end of the name. The name of a Tenant's
-/// database never contains a `-`, so no two databases share a role.
+/// If that name is too long or reserved by PostgreSQL, a `-` and a hash replace its end. The name of a Tenant's
+/// database never contains a `-`, so two databases never have the same role.
 pub fn role_of(database: &str) -> String {
     let short = format!("{database}_app");
     if short.len() <= LONGEST && !short.starts_with("pg_") {
@@ -28,14 +28,14 @@ pub(super) fn check(database: &str) -> Result<(), DatabaseError> {
     if fits { Ok(()) } else { Err(DatabaseError::refused(reason)) }
 }
 
-/// Quotes any identifier.
+/// Quotes an identifier for SQL.
 pub(super) fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Quotes any text.
+/// Quotes a text for SQL.
 pub(super) fn literal(text: &str) -> String {
-    // E'' does not depend on standard_conforming_strings.
+    // The meaning of E'' does not depend on standard_conforming_strings.
     format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
@@ -46,7 +46,7 @@ const MARK: &str = "docket.dev/tenant-uid=";
 pub(super) struct Mark<'a> {
     /// The Tenant's UID.
     pub(super) uid: &'a str,
-    /// The Tenant's `namespace/name` and installation; absent in marks of earlier versions.
+    /// The Tenant's `namespace/name` and installation; `None` in marks of earlier versions.
     pub(super) of: Option<(&'a str, &'a str)>,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Mark<'a> {
         Self { uid, of: Some((tenant, installation)) }
     }
 
-    /// `None`: the comment is not a mark of Docket.
+    /// Reads a comment. `None`: the comment is not a mark of Docket.
     pub(super) fn read(comment: &'a str) -> Option<Self> {
         let mut fields = comment.strip_prefix(MARK)?.split(' ');
         let uid = fields.next().filter(|uid| !uid.is_empty())?;

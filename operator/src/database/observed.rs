@@ -3,17 +3,17 @@
 use super::error::DatabaseError;
 use super::pool::AdminConnection;
 
-/// The state at one moment.
+/// The state of a database and its role at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Observed {
-    /// As in `server_version_num`: 150018.
+    /// The server's version as in `server_version_num`, such as 150018.
     pub(super) version: i32,
     pub(super) admin: AdminRole,
     pub(super) role: Option<TenantRole>,
     pub(super) database: Option<TenantDatabase>,
 }
 
-/// The role that the operator logs in as.
+/// The role with which the operator logs in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AdminRole {
     pub(super) name: String,
@@ -27,11 +27,11 @@ pub(super) struct AdminRole {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TenantRole {
     pub(super) comment: Option<String>,
-    /// Has LOGIN, without an expiry.
+    /// Whether the role has LOGIN, without an expiry.
     pub(super) can_log_in: bool,
-    /// -1: no limit.
+    /// The role's limit of connections; -1: no limit.
     pub(super) connection_limit: i32,
-    /// Whether the admin has its rights and may make it the owner of databases.
+    /// Whether the administrator has the role's rights and may make it the owner of databases.
     pub(super) lent_to_admin: bool,
 }
 
@@ -40,18 +40,19 @@ pub(super) struct TenantRole {
 pub(super) struct TenantDatabase {
     pub(super) comment: Option<String>,
     pub(super) owned_by_role: bool,
-    /// ALLOW_CONNECTIONS.
+    /// Whether the database allows connections (ALLOW_CONNECTIONS).
     pub(super) open: bool,
     pub(super) connection_limit: i32,
-    /// Whether PUBLIC has any right on it.
+    /// Whether PUBLIC has any right on the database.
     pub(super) public: bool,
-    /// Whether the role itself may connect.
+    /// Whether the role itself may connect to the database.
     pub(super) role_connects: bool,
-    /// Whether a session is connected to it. The server's own workers don't count.
+    /// Whether a session is connected to the database. The server's own workers do not count.
     pub(super) sessions: bool,
 }
 
-/// `$1` the database, `$2` the role. PostgreSQL 16 split membership in a role from being allowed to act as it.
+/// The query: `$1` is the database, `$2` the role. Since PostgreSQL 16, being a member of a role is not the same as
+/// being allowed to act as the role.
 const QUERY: &str = "
     SELECT
         v.version,

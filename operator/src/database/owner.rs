@@ -1,21 +1,21 @@
-//! Which Tenant a database and its role belong to. Pure.
+//! Finds out to which Tenant a database and its role belong. Pure.
 
 use super::error::DatabaseError;
 use super::names::{Mark, identifier, literal};
 use super::observed::{Observed, TenantDatabase};
 use super::wanted::WantedDatabase;
 
-/// Whose a database and its role are.
+/// The owner of a database and its role.
 pub(super) enum Owner<'a> {
-    /// No one's: neither database nor role exists.
+    /// There is no owner: neither database nor role exists.
     NoOne,
     /// The Tenant with this mark.
     Tenant(Mark<'a>),
-    /// They were not created by Docket.
+    /// Docket did not create them.
     Foreign(DatabaseError),
 }
 
-/// Reads the owner from the comments and from who owns the database.
+/// Finds the owner by the comments on database and role, and by the role that owns the database.
 pub(super) fn owner<'a>(observed: &'a Observed, name: &str, role: &str) -> Owner<'a> {
     let mark_of_role = observed.role.as_ref().and_then(|role| role.comment.as_deref().and_then(Mark::read));
     let foreign = |what: &str, name: &str| {
@@ -31,7 +31,7 @@ pub(super) fn owner<'a>(observed: &'a Observed, name: &str, role: &str) -> Owner
         (Some(TenantDatabase { comment: Some(comment), owned_by_role, .. }), seen) => {
             match Mark::read(comment) {
                 None => foreign("database", name),
-                // The role has no mark of ours and does not own the database.
+                // The role has no mark of Docket and does not own the database.
                 Some(_) if seen.is_some() && mark_of_role.is_none() && !owned_by_role => {
                     foreign("role", role)
                 }
@@ -45,9 +45,9 @@ pub(super) fn owner<'a>(observed: &'a Observed, name: &str, role: &str) -> Owner
     }
 }
 
-/// The refusal to touch another Tenant's database. `is_earlier`: it belonged to an earlier Tenant of this name in this
-/// installation. Only then does the annotation hand it over: who may annotate a Tenant must not gain access to another
-/// Tenant's data this way.
+/// The refusal to change another Tenant's database. `is_earlier`: the database belonged to an earlier Tenant of this
+/// name in this installation. Only then can the annotation hand it over: a user who may annotate a Tenant must not
+/// get access to another Tenant's data in this way.
 pub(super) fn owned_by_another(
     observed: &Observed,
     wanted: &WantedDatabase<'_>,
@@ -71,7 +71,7 @@ pub(super) fn owned_by_another(
     not_owned(observed, name, role, uid, &way)
 }
 
-/// The error about a database or role of another Tenant; `then`: what to do about it.
+/// The error about a database or role of another Tenant. `then`: what to do.
 pub(super) fn not_owned(observed: &Observed, name: &str, role: &str, uid: &str, then: &str) -> DatabaseError {
     let what = match observed.database {
         Some(_) => format!("database {name:?}"),
@@ -80,7 +80,7 @@ pub(super) fn not_owned(observed: &Observed, name: &str, role: &str, uid: &str, 
     DatabaseError::NotOwned { what, whose: format!("belongs to the Tenant with UID {uid}; {then}") }
 }
 
-/// The comment that marks what belongs to the wanted database's Tenant.
+/// The comment that marks a database and its role with the Tenant.
 pub(super) fn mark_of(wanted: &WantedDatabase<'_>) -> String {
     Mark::new(wanted.owner_uid, wanted.tenant, wanted.installation).to_string()
 }

@@ -1,9 +1,10 @@
 //! Decides on the next step from the observed state. Pure.
 //!
-//! Each step is one statement, or several in one transaction, so a crash leaves a state that the next pass recognizes.
-//! CREATE DATABASE and its comment can't be one transaction. So the role is created first, together with its comment, and
-//! owns the database from the start: a database without a comment is ours if its owner is our marked role. The database
-//! takes no connections until it has its comment and PUBLIC has no rights on it.
+//! Each step is one statement, or several statements in one transaction, so a crash leaves a state that the next pass
+//! recognizes. CREATE DATABASE and its comment can't be one transaction. So the role is created first, together with
+//! its comment, and owns the database from the start. A database without a comment belongs to Docket if its owner is
+//! a role with Docket's mark. The database accepts no connections until it has its comment and PUBLIC has no rights
+//! on it.
 
 use secrecy::{ExposeSecret, SecretString};
 
@@ -44,18 +45,20 @@ pub(super) fn next(
     }
 }
 
-/// What follows in the deletion of a Tenant's database and role.
+/// The next step in deleting a Tenant's database and role.
 pub(super) enum NextOfDeletion {
-    /// Nothing: neither is left, or the role is another's.
+    /// There is nothing to do: neither database nor role exists any more, or the role belongs to another owner.
     Nothing,
-    /// This step.
+    /// Take this step.
     Step(Step),
-    /// The role is the Tenant's and the database is not the role's, for this reason: the role may no longer log in.
+    /// The role belongs to the Tenant, but the database does not belong to the role, for this reason. The role must
+    /// lose its login.
     LockOut(String),
 }
 
-/// What follows in dropping what belongs to the Tenant `owner_uid`. The comment on the role and the database's owner
-/// decide. The comment on the database does not, if the role has one: the role owns the database and may change it.
+/// The next step in deleting the database and role of the Tenant `owner_uid`. The comment on the role and the owner
+/// of the database decide. If the role has a comment, the comment on the database does not count: the role owns the
+/// database and may change its comment.
 pub(super) fn next_of_deletion(
     observed: &Observed,
     name: &str,
@@ -102,7 +105,7 @@ fn drop_database(
             format!("ALTER DATABASE {quoted} ALLOW_CONNECTIONS false")
         }
         TenantDatabase { sessions: true, .. } => end_sessions(name),
-        // Not FORCE, which needs the right to end autovacuum; a plain DROP ends autovacuum by itself.
+        // FORCE is not used, because it needs the right to end autovacuum. A plain DROP ends autovacuum by itself.
         TenantDatabase { .. } => format!("DROP DATABASE {quoted}"),
     };
     let needs = format!("the rights of role {role:?}, and to end all sessions there");
@@ -117,7 +120,7 @@ fn end_sessions(name: &str) -> String {
     )
 }
 
-/// Sets a new password for the role; open connections stay open.
+/// Sets a new password for the role. Open connections stay open.
 pub(super) fn set_password(role: &str, password: &SecretString) -> Step {
     let sql = format!("ALTER ROLE {} PASSWORD {}", identifier(role), verifier(password));
     Step { sql, needs: format!("CREATEROLE and ADMIN OPTION on role {role:?}") }
@@ -146,7 +149,7 @@ fn create_role(observed: &Observed, wanted: &WantedDatabase<'_>, role: &str) -> 
 
 fn create_database(observed: &Observed, name: &str, role: &str) -> Result<Step, DatabaseError> {
     need(observed, observed.admin.creates_databases, "CREATEDB")?;
-    // template0 has nothing that a user put into template1, and takes no connections.
+    // template0 contains nothing that a user put into template1, and accepts no connections.
     let sql = format!(
         "CREATE DATABASE {} OWNER {} TEMPLATE template0 ENCODING 'UTF8' ALLOW_CONNECTIONS false",
         identifier(name),
@@ -155,7 +158,7 @@ fn create_database(observed: &Observed, name: &str, role: &str) -> Result<Step, 
     Ok(Step { sql, needs: "CREATEDB".to_owned() })
 }
 
-/// Repairs everything that differs, in one transaction.
+/// Repairs all differences in one transaction.
 fn repair(
     observed: &Observed,
     seen: &TenantRole,
@@ -175,7 +178,7 @@ fn repair(
         statements.push(format!("COMMENT ON ROLE {quoted} IS {}", literal(&mark)));
     }
     if let Some(database) = &observed.database {
-        // An interrupted DROP DATABASE leaves this.
+        // An interrupted DROP DATABASE leaves this value.
         if database.connection_limit == -2 {
             let name = wanted.name;
             return Err(DatabaseError::refused(format!(
@@ -202,8 +205,8 @@ fn repair_database(database: &TenantDatabase, name: &str, role: &str, mark: &str
     .collect()
 }
 
-/// Grants the role to the admin: an admin that is no superuser creates and changes a role's databases with the role's
-/// rights.
+/// Grants the role to the administrator: without superuser rights, the administrator creates and changes a role's
+/// databases with the role's rights.
 fn lend_to_admin(observed: &Observed, role: &str) -> Result<String, DatabaseError> {
     let role = identifier(role);
     if observed.version >= 160_000 {
@@ -223,7 +226,7 @@ fn lacks(admin: &str, right: &str) -> DatabaseError {
     DatabaseError::refused(format!("the admin role lacks {right}: ALTER ROLE {admin_quoted} {right}"))
 }
 
-/// What the server stores of a password. The password itself never reaches the server or its log.
+/// The verifier that the server stores instead of a password. The password itself never reaches the server or its log.
 pub(super) fn verifier(password: &SecretString) -> String {
     literal(&postgres_protocol::password::scram_sha_256(password.expose_secret().as_bytes()))
 }

@@ -1,7 +1,7 @@
-//! The admin's connections: at most [`CONNECTIONS`] per server, reused.
+//! The administrator's connections: at most [`CONNECTIONS`] per server, reused.
 //!
-//! A connection goes back to the pool only when its work is done. One that is dropped before is closed, which releases
-//! its lock and rolls back its transaction.
+//! A connection goes back to the pool only when its work is done. If it is dropped earlier, it is closed, which
+//! releases its lock and rolls back its transaction.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -21,26 +21,27 @@ use super::error::{DatabaseError, words};
 use super::session::{CONNECT_TIMEOUT, STATEMENT_TIMEOUT, bounded, configure};
 use super::step::Step;
 
-/// The most admin connections that one server has to allow.
+/// The largest number of administrator connections to one server.
 const CONNECTIONS: usize = 8;
-/// The next caller closes connections that were idle for longer.
+/// Connections that were idle for longer than this are closed by the next caller.
 const UNUSED: Duration = Duration::from_secs(60);
 
-/// The connections to one server with one admin URL.
+/// The pool of connections to one server with one administrator URL.
 #[derive(Clone)]
 pub(super) struct AdminPool {
     url: DatabaseUrl,
     pool: Pool,
 }
 
-/// Connects as every part of Docket does: a tenant decides the comment on its database.
+/// Opens connections for the pool. It uses the same checks as all of Docket, because a tenant may change the comment
+/// on its database, which such a connection reads.
 struct Connect(Target);
 
 impl deadpool_postgres::Connect for Connect {
     fn connect(&self, _: &Config) -> Boxed<'_, Result<(Client, JoinHandle<()>), Error>> {
         Box::pin(async {
             let Connected { client, connection, excess: _ } = self.0.connect().await?;
-            // It ends with the client; a statement under way then returns an error.
+            // The task ends with the client. A running statement then returns an error.
             let task = tokio::spawn(async move {
                 let _ = connection.await;
             });
@@ -50,11 +51,11 @@ impl deadpool_postgres::Connect for Connect {
 }
 
 impl AdminPool {
-    /// Opens no connection yet. Errors: what is wrong with the URL, without quoting it.
+    /// A pool without connections. Errors: the mistake in the URL, without quoting the URL.
     pub(super) fn new(url: DatabaseUrl) -> Result<Self, String> {
         let mut target = Target::parse(url.expose()).map_err(|error| error.to_string())?;
         configure(&mut target);
-        // Checks each connection before use, so that a server restart does not fail a pass.
+        // Each connection is checked before use, so that a restart of the server does not fail a pass.
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Verified };
         let manager = Manager::from_connect(target.config.clone(), Connect(target), recycling);
         let timeouts = Timeouts {
@@ -87,13 +88,14 @@ impl AdminPool {
         Ok(LockedDatabase { connection, database: database.to_owned() })
     }
 
-    /// The URL of a tenant's role: the admin's, with another user, password and database.
+    /// The URL of a tenant's role: the administrator's URL with another user, password and database.
     pub(super) fn tenant_url(&self, database: &str, role: &str, password: &SecretString) -> DatabaseUrl {
         let mut url = url::Url::parse(self.url.expose()).expect("a DatabaseUrl is a URL");
         url.set_username(role).expect("a DatabaseUrl has a host");
         url.set_password(Some(password.expose_secret())).expect("a DatabaseUrl has a host");
         url.path_segments_mut().expect("a DatabaseUrl has a host").clear().push(database);
-        // Keep how to reach the server; drop user, database and session settings, which are the admin's.
+        // The settings for reaching the server stay. The user, the database and session settings are the
+        // administrator's and are dropped.
         let kept: Vec<&str> =
             url.query().unwrap_or_default().split('&').filter(|pair| is_route(pair)).collect();
         let kept = kept.join("&");
@@ -143,7 +145,7 @@ impl AdminConnection {
 
 impl Drop for AdminConnection {
     fn drop(&mut self) {
-        // Taken out of the pool, it is closed.
+        // The connection is taken out of the pool, so that it is closed.
         drop(self.object.take().map(Object::take));
     }
 }

@@ -1,4 +1,4 @@
-//! The servers for managed databases, as `--database-server` names them.
+//! The servers for managed databases, by `--database-server`.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ pub struct Servers {
     servers: Vec<Server>,
 }
 
-/// A `--database-server` that can't be used. The message names the flag and the file, never the file's content.
+/// A `--database-server` that can't be used. The message names the flag and the file, but never the file's content.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{FLAG}{flag}: {problem}")]
 pub struct InvalidServer {
@@ -28,24 +28,24 @@ pub struct InvalidServer {
     problem: String,
 }
 
-/// One server. The file is read for each use, so that a new admin password takes effect.
+/// One server. Its file is read for each use, so that a new password of the administrator takes effect.
 pub(super) struct Server {
     name: String,
     file: PathBuf,
-    /// The connections by the file's last usable content.
+    /// The pool for the file's last usable content.
     admin: Mutex<AdminPool>,
     watcher: Mutex<KnownWatcher>,
 }
 
-/// What is known of a server's watcher.
+/// The state of a server's watcher.
 #[derive(Default)]
 pub(super) struct KnownWatcher {
-    /// Its URL, if it could be made; and the administrator's, with which that was tried.
+    /// The watcher's URL, if the watcher could be created; and the administrator's URL with which this was tried.
     pub(super) url: Option<DatabaseUrl>,
     pub(super) admin: Option<DatabaseUrl>,
-    /// Whether every role could connect to the administrator's database at the last look.
+    /// Whether every role could connect to the administrator's database at the last check.
     pub(super) is_open: bool,
-    /// When to look again.
+    /// When to check again.
     pub(super) until: Option<Instant>,
 }
 
@@ -74,24 +74,24 @@ impl Servers {
         Ok(Self { servers })
     }
 
-    /// Their names, in the order of the flags.
+    /// The names of the servers, in the order of the flags.
     pub fn names(&self) -> Vec<String> {
         self.servers.iter().map(|server| server.name.clone()).collect()
     }
 
-    /// A digest that changes when the server that a Tenant means has another URL. It reveals nothing of the URL.
+    /// A digest of the URL of the server that a Tenant uses. It changes with the URL and reveals no part of the URL.
     pub async fn mark(&self, wanted: Option<&str>) -> Option<String> {
         let server = self.choose(wanted).ok()?;
         let admin = server.admin().await.ok()?;
         Some(hex::encode(&Sha256::digest(admin.url().expose())[..16]))
     }
 
-    /// The name of the server that a Tenant means.
+    /// The name of the server that a Tenant uses.
     pub fn name_of(&self, wanted: Option<&str>) -> Result<&str, DatabaseError> {
         Ok(self.choose(wanted)?.name())
     }
 
-    /// The server that a Tenant names; the first one if it names none.
+    /// The server that a Tenant names; the first server if it names none.
     pub(super) fn choose(&self, wanted: Option<&str>) -> Result<&Server, DatabaseError> {
         let by_name = |name: &str| self.servers.iter().find(|server| server.name == name);
         let found = match (wanted, &self.servers[..]) {
@@ -110,12 +110,12 @@ impl Server {
         &self.name
     }
 
-    /// What is known of its watcher. Only one pass at a time makes it.
+    /// The state of the server's watcher. Only one pass at a time can hold it.
     pub(super) async fn watcher(&self) -> MutexGuard<'_, KnownWatcher> {
         self.watcher.lock().await
     }
 
-    /// The connections by the file's current content, or by its last usable content if it is not usable now.
+    /// The pool for the file's current content, or for its last usable content if the current one is not usable.
     pub(super) async fn admin(&self) -> Result<AdminPool, DatabaseError> {
         let content = tokio::fs::read_to_string(&self.file).await.map(SecretString::from);
         let mut admin = self.admin.lock().await;

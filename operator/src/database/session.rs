@@ -1,4 +1,4 @@
-//! A connection to a tenant's database as its own role: versions, migrations, ownership.
+//! A connection to a tenant's database with the tenant's own role: versions, migrations, ownership.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use super::names::Mark;
 
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longer than the statement timeout that the server enforces; for a server that hangs.
+/// The time limit of a response. It is longer than the statement timeout that the server enforces, for a server that hangs.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(35);
 
-/// How long a migration may take.
+/// The time limit of a migration.
 const LONGEST_MIGRATION: Duration = Duration::from_secs(30 * 60);
-/// Limits the migrations at once, to fewer than the passes at once by default.
+/// Limits the migrations at a time. By default, there may be more passes at a time.
 static MIGRATIONS: Semaphore = Semaphore::const_new(4);
 
-/// Sets the options of every connection to a database server.
+/// Sets the options for connections to a database server.
 pub(super) fn configure(target: &mut Target) {
     let config = &mut target.config;
     config.connect_timeout(CONNECT_TIMEOUT);
-    // The second setting ends the statement of a client that disconnected, such as a long migration.
+    // The second setting ends a statement, such as a long migration, if its client disconnected.
     config.options(format!(
         "-c statement_timeout={} -c client_connection_check_interval={}",
         STATEMENT_TIMEOUT.as_millis(),
@@ -36,13 +36,13 @@ pub(super) fn configure(target: &mut Target) {
     config.tcp_user_timeout(STATEMENT_TIMEOUT);
 }
 
-/// Waits for the server's response, within a limit.
+/// Waits for the server's response, within [`ANSWER_TIMEOUT`].
 pub(super) async fn bounded<T>(answer: impl Future<Output = T>) -> Result<T, DatabaseError> {
     let answer = tokio::time::timeout(ANSWER_TIMEOUT, answer).await;
     answer.map_err(|_| DatabaseError::unreachable("no response in time"))
 }
 
-/// The words for a Tenant's status. Those of an external database's server are logged for the platform alone.
+/// The text for a Tenant's status. The message of an external database's server is only logged, for the platform.
 fn reason(error: &Error, is_external: bool) -> String {
     if !is_external {
         return words(error);
@@ -52,7 +52,7 @@ fn reason(error: &Error, is_external: bool) -> String {
     class
 }
 
-/// A connection. Dropping it closes it at once, also during a statement.
+/// A connection. Dropping it closes the connection immediately, even during a statement.
 pub(super) struct Session {
     client: Client,
     excess: ExcessFound,
@@ -65,9 +65,9 @@ pub(super) struct Session {
 pub(super) enum LoginError {
     /// The server has another password for the role.
     Password(DatabaseError),
-    /// No connection is left, for the role or on the server.
+    /// The role or the server has no free connection.
     Full(DatabaseError),
-    /// Any other reason.
+    /// The login failed for another reason.
     Other(DatabaseError),
 }
 
@@ -86,7 +86,7 @@ impl From<DatabaseError> for LoginError {
 }
 
 impl Session {
-    /// To a URL of the platform's.
+    /// Connects by a URL that the platform wrote.
     pub(super) async fn open(url: &str) -> Result<Self, LoginError> {
         Self::to(Target::parse(url).map_err(|error| DatabaseError::refused(error.to_string()))?).await
     }
@@ -109,7 +109,7 @@ impl Session {
         Ok(Self { client, excess, is_external, _connection: tasks })
     }
 
-    /// The error of a statement. The library only says that a connection is closed, not why.
+    /// Converts the error of a statement. The library says only that a connection is closed, not why.
     fn error(&self, error: Error) -> DatabaseError {
         match self.excess.get() {
             Some(excess) => DatabaseError::unreachable(excess.to_string()),
@@ -129,13 +129,13 @@ impl Session {
         Ok((applied.version, !missing.is_empty()))
     }
 
-    /// Whether the schema needs a migration. False if the version can't be read: the migration then reports why.
+    /// Whether the schema needs a migration. Returns false if the version can't be read; then the migration reports why.
     pub(super) async fn is_behind(&self) -> bool {
         self.version().await.is_ok_and(|(_, is_behind)| is_behind)
     }
 
-    /// Migrates the schema to this program's version and returns the version. The tenant can make a migration slow, so only
-    /// a few run at once. A session that waits too long for its turn fails and is retried.
+    /// Migrates the schema to this program's version and returns the version. Only a few migrations run at a time,
+    /// because a tenant can make one slow. A session that waits too long for its turn fails and is retried.
     pub(super) async fn migrate(&mut self) -> Result<i64, DatabaseError> {
         if let (version, false) = self.version().await? {
             return Ok(version);
@@ -154,7 +154,7 @@ impl Session {
         })
     }
 
-    /// The UID of the Tenant that an operator created this database for; `None`: no operator did.
+    /// The UID of the Tenant for which an operator created this database; `None`: no operator created it.
     pub(super) async fn made_for(&self) -> Result<Option<String>, DatabaseError> {
         let comment = bounded(postgres::comment(&self.client)).await?.map_err(|error| self.error(error))?;
         Ok(comment.and_then(|comment| Mark::read(&comment).map(|mark| mark.uid.to_owned())))
@@ -165,7 +165,7 @@ impl Session {
         bounded(postgres::owner(&self.client)).await?.map_err(|error| self.error(error))
     }
 
-    /// Records that a Tenant uses it, unless another one does; if `adopt`, replaces the other one.
+    /// Records that a Tenant uses the database, unless another Tenant does. With `adopt`, it replaces the other Tenant.
     pub(super) async fn claim(&mut self, uid: &str, adopt: bool) -> Result<(), DatabaseError> {
         bounded(postgres::claim(&mut self.client, uid, adopt)).await?.map_err(|error| match error.code() {
             Some(&SqlState::INSUFFICIENT_PRIVILEGE) => DatabaseError::refused(format!(

@@ -1,4 +1,4 @@
-//! What a Tenant declares about its database.
+//! The databases that Tenants declare.
 
 use std::sync::Arc;
 
@@ -19,28 +19,28 @@ pub struct WantedDatabase<'a> {
     pub tenant: &'a str,
     /// Distinguishes this operator's installation from others that use the same server.
     pub installation: &'a str,
-    /// Whether to take over the database of an earlier Tenant of this name. True when the annotation
+    /// Whether to take over the database of an earlier Tenant of this name: the annotation
     /// `docket.dev/adopt-database` has the database's name.
     pub adopt: bool,
     /// How many connections the role may hold.
     pub connection_limit: u32,
-    /// The role's password. If the server has another one, this one replaces it.
+    /// The role's password. If the server has another password, this password replaces it.
     pub password: &'a SecretString,
-    /// The URL of the last pass and the schema version found there. It is trusted while the data plane holds all of the
-    /// role's connections.
+    /// The URL from the last pass and the schema version found there. It is trusted while the data plane uses all of
+    /// the role's connections.
     pub known: Option<(&'a DatabaseUrl, i64)>,
 }
 
 /// A database that a user created, as a Tenant declares it.
 #[derive(Clone, Debug)]
 pub struct WantedExternalDatabase<'a> {
-    /// Where it is.
+    /// The URL of the database.
     pub url: DatabaseUrl,
-    /// Where it may be.
+    /// Where external databases may be.
     pub allowed: &'a Arc<ExternalDatabases>,
     /// The Tenant's UID.
     pub owner_uid: &'a str,
-    /// Whether to take it over from another Tenant. True when the annotation `docket.dev/adopt-database` has its name.
-    /// This gives away nothing: a user who may write this URL can read the database anyway.
+    /// Whether to take the database over from another Tenant: the annotation `docket.dev/adopt-database` has its
+    /// name. This reveals nothing: a user who may write this URL can read the database anyway.
     pub adopt: bool,
 }

@@ -1,5 +1,5 @@
-//! The watcher of a server: a role that may log in and has no other right. With it the data plane learns from the server's
-//! statistics which databases changed, without a connection to any of them.
+//! The watcher of a server: a role that may log in and has no other right. With it, the data plane finds out from the
+//! server's statistics which databases changed, without connecting to any of them.
 
 use std::time::Duration;
 
@@ -17,27 +17,28 @@ use super::servers::{KnownWatcher, Servers};
 use super::session::{LoginError, Session};
 use super::step::Step;
 
-/// The most connections: one of each process of the data plane that reads databases, twice while they are replaced.
+/// The limit of the role's connections: one for each process of the data plane that reads databases, and twice as
+/// many while processes are replaced.
 const CONNECTIONS: i32 = 64;
-/// How long it counts as well after a check, and how long until the next try after one that failed.
+/// How long a successful check counts, and how long a failed one.
 const CHECKED: Duration = Duration::from_secs(600);
 const FAILED: Duration = Duration::from_secs(60);
-/// More steps than any state of the role needs.
+/// The limit of steps, which is higher than any state of the role needs.
 const STEPS: usize = 4;
 
-/// The role as the server has it.
+/// The state of the role on the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct WatcherRole {
     comment: Option<String>,
-    /// It can log in for ever, within its limit, and inherits nothing.
+    /// Whether the role can log in without expiry, has the right limit of connections, and inherits nothing.
     is_sound: bool,
-    /// It has a right of its own, or is a member of another role.
+    /// Whether the role has a right of its own, or is a member of another role.
     has_rights: bool,
-    /// It may connect to the administrator's database.
+    /// Whether the role may connect to the administrator's database.
     connects: bool,
 }
 
-/// `$1` the role, `$2` the limit of its connections.
+/// The query: `$1` is the role, `$2` the limit of its connections.
 const QUERY: &str = "
     SELECT
         r.oid IS NOT NULL,
@@ -57,8 +58,9 @@ const OPEN: &str = "
     FROM pg_database WHERE datname = current_database()";
 
 impl Servers {
-    /// The URL of the watcher of the server that a Tenant means, made or repaired if need be; `None`: it can't be made, which
-    /// is logged. `password`: of the server with this name. It is checked now and then, not at each call.
+    /// The URL of the watcher of the server that a Tenant uses. Creates or repairs the watcher if needed. It checks
+    /// the watcher only from time to time, not at each call. `password` returns the password of the server with this
+    /// name. `None`: there is no watcher; the reason is logged.
     pub async fn watcher<E: std::fmt::Display>(
         &self,
         wanted: Option<&str>,
@@ -94,8 +96,8 @@ impl Servers {
     }
 }
 
-/// Closes the administrator's database to all roles that have no grant: one that connects there could hold the locks that guard
-/// its neighbours' databases. Returns whether it stays open; if that is news, it is logged.
+/// Closes the administrator's database to all roles without a grant: a role that connects there could hold the locks
+/// that protect other tenants' databases. Returns whether it stays open, and logs this if it is new.
 async fn close(admin: &AdminPool, server: &str, was_open: bool) -> bool {
     let database = database_of(admin.url());
     let sql = format!("REVOKE CONNECT, TEMPORARY ON DATABASE {} FROM PUBLIC", identifier(&database));
@@ -127,11 +129,11 @@ async fn close(admin: &AdminPool, server: &str, was_open: bool) -> bool {
 enum Closed {
     Before,
     Now,
-    /// It is open, and belongs to another role.
+    /// The database is open and belongs to another role.
     NotOurs,
 }
 
-/// Takes no lock, which another one may hold for that very reason.
+/// Takes no lock: a role that connects there may hold the lock in order to prevent this.
 async fn try_to_close(admin: &AdminPool, sql: &str) -> Result<Closed, DatabaseError> {
     let mut connection = admin.connection().await?;
     let row = connection.query_one(OPEN, &[]).await?;
@@ -148,7 +150,7 @@ async fn try_to_close(admin: &AdminPool, sql: &str) -> Result<Closed, DatabaseEr
     Ok(closed)
 }
 
-/// Creates the role, or repairs what differs, and logs in with it. Calls for the same role take turns.
+/// Creates the role, or repairs differences, and logs in with it. Calls for the same role take turns.
 async fn ensure(
     admin: &AdminPool,
     installation: &str,
@@ -176,7 +178,8 @@ async fn ensure(
     Ok(url)
 }
 
-/// The role of an installation's watchers. Two installations may share a server. With its `-` it is no database's role.
+/// The role of an installation's watchers. Its name contains the installation, because two installations may share a
+/// server. It contains a `-`, so it is never the role of a database.
 pub fn role_of(installation: &str) -> String {
     format!("docket-watcher-{}", hex::encode(&Sha256::digest(installation)[..6]))
 }
@@ -196,7 +199,7 @@ impl WatcherRole {
     }
 }
 
-/// The next step towards a watcher that may connect to `database` and nothing else; `None`: nothing differs. Pure.
+/// The next step towards a watcher that may connect to `database` and has no other right; `None`: nothing differs. Pure.
 fn next(
     observed: Option<&WatcherRole>,
     installation: &str,

@@ -1,6 +1,6 @@
-//! The calls to the API server: each with a deadline, each write only while the lease is held.
+//! The calls to the API server. Each has a time limit, and writes are sent only while the Lease is held.
 //!
-//! Its errors are those of `call_error`, which quote no values.
+//! They return the errors of `call_error`, which quote no values.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -27,7 +27,7 @@ use crate::state::own_secrets::OwnSecret;
 /// The field manager of Secrets.
 pub const MANAGER: &str = "docket-operator";
 
-/// How long the API server may take for one call.
+/// The time limit of one call.
 const DEADLINE: Duration = Duration::from_secs(15);
 
 /// Reads and writes objects.
@@ -48,26 +48,26 @@ impl std::fmt::Debug for KubeApi {
     }
 }
 
-/// How many objects that users wrote are read at once, over all passes: each may take some megabytes until only what is wanted
-/// of it is left.
+/// The number of objects of users that are read at a time, over all passes. Each may take some megabytes, until
+/// everything but the wanted values is dropped.
 const USERS_OBJECTS: usize = 8;
 
 /// The wanted values of a Secret or ConfigMap, and its version.
 #[derive(Clone, Debug)]
 pub struct ObjectData {
-    /// By key; of one that is too large only that it is.
+    /// The values by key; for a value that is too large, only this fact.
     pub entries: BTreeMap<String, Result<SecretBytes, Missing>>,
-    /// Of the object.
+    /// The resource version of the object.
     pub resource_version: String,
 }
 
 impl ObjectData {
-    /// How many bytes the values have.
+    /// The size of all values, in bytes.
     pub fn size(&self) -> usize {
         self.entries.keys().map(|key| self.size_of(key)).sum()
     }
 
-    /// How many bytes the value of a key has.
+    /// The size of the value of a key, in bytes.
     pub fn size_of(&self, key: &str) -> usize {
         let value = self.entries.get(key).and_then(|value| value.as_ref().ok());
         value.map_or(0, |value| value.expose().len())
@@ -75,8 +75,8 @@ impl ObjectData {
 }
 
 impl KubeApi {
-    /// `client` should not retry by itself: it would hold up what waits behind it. What is written goes into `state`
-    /// at once, so that the watch's report of it is no news.
+    /// `client` must not retry by itself, because a retry would delay the calls behind it. Each write is recorded in
+    /// `state` before the next pass, so that the watch's report about it causes no pass.
     pub fn new(
         client: Client,
         leadership: Arc<Leadership>,
@@ -89,12 +89,12 @@ impl KubeApi {
         Self { client, leadership, recorder, release_namespace, state, metrics, users_objects }
     }
 
-    /// The name of this installation on the database servers that it may share with others.
+    /// The name of this installation on database servers that other installations may use too.
     pub fn installation(&self) -> String {
         self.leadership.installation()
     }
 
-    /// Where runtime Secrets are.
+    /// The namespace of runtime Secrets.
     pub fn release_namespace(&self) -> &str {
         &self.release_namespace
     }
@@ -119,7 +119,7 @@ impl KubeApi {
         Ok(())
     }
 
-    /// A Secret, if it exists. A name that no object can have is never sent: it would make another request of it.
+    /// Reads a Secret, if it exists. It never sends a name that no object can have, because this would be another request.
     pub async fn secret(&self, name: &Name) -> Result<Option<Secret>, CallError> {
         if !is_object_name(&name.name) {
             return Ok(None);
@@ -127,7 +127,8 @@ impl KubeApi {
         within(self.secrets(&name.namespace).get_opt(&name.name)).await
     }
 
-    /// The values under these keys of a Secret or ConfigMap; `None` when it is not there or we may not read it.
+    /// Reads the values under these keys of a Secret or ConfigMap; `None`: the object does not exist, or the operator
+    /// may not read it.
     pub async fn values(
         &self,
         kind: ValueKind,
@@ -154,12 +155,12 @@ impl KubeApi {
         }
     }
 
-    /// The turn to read an object that users may have filled. It ends when little of the object is left.
+    /// A permit to read an object that users may have filled. Drop it when little of the object is left.
     pub async fn users_turn(&self) -> SemaphorePermit<'_> {
         self.users_objects.acquire().await.expect("nothing closes it")
     }
 
-    /// A namespace; `None` when it is not there or we may not read it.
+    /// Reads a namespace; `None`: it does not exist, or the operator may not read it.
     pub async fn namespace(&self, name: &str) -> Result<Option<Namespace>, CallError> {
         let api: Api<Namespace> = Api::all(self.client.clone());
         match within(api.get_opt(name)).await {
@@ -168,14 +169,14 @@ impl KubeApi {
         }
     }
 
-    /// Creates a Secret; [`ApiServerError::Conflict`] when one of that name exists.
+    /// Creates a Secret. [`ApiServerError::Conflict`]: a Secret of this name exists.
     pub async fn create_secret(&self, secret: &Secret) -> Result<(), CallError> {
         let namespace = secret.metadata.namespace.as_deref().unwrap_or_default();
         let parameters = PostParams { field_manager: Some(MANAGER.into()), ..PostParams::default() };
         self.write_secret(self.secrets(namespace).create(&parameters, secret)).await
     }
 
-    /// Replaces a Secret of the version that `secret` names; [`ApiServerError::Conflict`] when it has another.
+    /// Replaces a Secret of the version in `secret`. [`ApiServerError::Conflict`]: the Secret has another version.
     pub async fn replace_secret(&self, secret: &Secret) -> Result<(), CallError> {
         let meta = &secret.metadata;
         let (namespace, name) = (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref());
@@ -210,7 +211,7 @@ impl KubeApi {
         self.write_secret(self.secrets(namespace).patch(name.unwrap_or_default(), &parameters, &patch)).await
     }
 
-    /// Deletes the Secret of this uid; success if it does not exist.
+    /// Deletes the Secret with this uid. If it does not exist, the call succeeds.
     pub async fn delete_secret(&self, name: &Name, uid: &str) -> Result<(), CallError> {
         self.delete(name, Preconditions { uid: Some(uid.to_owned()), resource_version: None }).await
     }
@@ -256,7 +257,7 @@ fn of_config_map(map: ConfigMap, keys: &BTreeSet<String>) -> ObjectData {
     }
 }
 
-/// Of what a user put into an object, no more than what is used.
+/// Keeps only the values under `keys`, and drops everything else that users put into an object.
 fn wanted(
     all: impl Iterator<Item = (String, Vec<u8>)>,
     keys: &BTreeSet<String>,

@@ -1,9 +1,9 @@
-//! The Lease: of all replicas, which all watch, only its holder writes.
+//! The Lease: all replicas watch, but only the replica that holds the Lease writes.
 //!
-//! The right to write is counted by this process's own clock from the moment before the renewal was sent, and expires
-//! before the Lease does. So a process that was frozen finds that it may not write. If two write all the same, no harm is
-//! done: every write is either of whole content (server-side apply) or guarded by a resource version, and databases are
-//! created under locks.
+//! The right to write is measured by this process's own clock, from the moment before a renewal is sent, and expires
+//! before the Lease does. So a process that was frozen finds that it may not write any more. If two replicas write
+//! all the same, no harm is done: every write is either of whole content (server-side apply) or guarded by a resource
+//! version, and databases are created under locks.
 
 use std::time::Duration;
 
@@ -22,27 +22,27 @@ use crate::kube::call_error::CallError;
 /// The Lease's name.
 pub const NAME: &str = "docket-operator";
 
-/// How the Lease is held.
+/// The settings of the Lease.
 #[derive(Clone, Debug)]
 pub struct LeaseSettings {
-    /// Where the Lease is.
+    /// The namespace of the Lease.
     pub namespace: String,
     /// The name of this process; unique among the replicas.
     pub identity: String,
-    /// How long the Lease is good for without renewal.
+    /// How long the Lease is valid without renewal.
     pub duration: Duration,
-    /// How often it is renewed, and how often other replicas read it.
+    /// How often the holder renews the Lease, and how often other replicas read it.
     pub renew_every: Duration,
 }
 
 impl LeaseSettings {
-    /// Subtracted from the duration by this process: a write under way must not outlive the Lease.
+    /// The time that is subtracted from the duration: a write in progress must not outlive the Lease.
     fn margin(&self) -> Duration {
         self.duration / 5
     }
 }
 
-/// Until when this process may write, and for which installation.
+/// The right to write: until when this process has it, and for which installation.
 #[derive(Debug)]
 pub struct Leadership {
     until: Mutex<Option<Instant>>,
@@ -62,8 +62,9 @@ impl Leadership {
         self.may_write_at(Instant::now())
     }
 
-    /// What distinguishes this installation from others that use the same database servers, in this cluster or another:
-    /// the Lease's uid, which needs no right that the operator does not have. Known whenever this process may write.
+    /// The name that distinguishes this installation from others on the same database servers, in this cluster or
+    /// another. It is the Lease's uid, because the operator can read that without a further right. It is known
+    /// whenever this process may write.
     pub fn installation(&self) -> String {
         self.installation.lock().clone()
     }
@@ -72,7 +73,7 @@ impl Leadership {
         self.until.lock().is_some_and(|until| now < until)
     }
 
-    /// Returns once this process may write.
+    /// Waits until this process may write.
     pub async fn wait(&self) {
         while !self.may_write() {
             let mut changes = self.leads.subscribe();
@@ -84,12 +85,13 @@ impl Leadership {
         }
     }
 
-    /// Changes with the right to write; when the right expires, with the next try to renew it.
+    /// A receiver that is notified when the right to write changes. If the right expires, it is notified at the next
+    /// try to renew the Lease.
     pub fn changes(&self) -> watch::Receiver<bool> {
         self.leads.subscribe()
     }
 
-    /// Notifies the followers of [`Leadership::changes`] when the time ran out: another process may have written since.
+    /// Notifies the receivers of [`Leadership::changes`] if the time ran out: another process may have written since.
     fn notice_expiry(&self) {
         if *self.leads.borrow() && !self.may_write() {
             tracing::warn!(
@@ -106,7 +108,7 @@ impl Leadership {
     }
 }
 
-/// What this replica does about the Lease.
+/// What this replica does with the Lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Renew,
@@ -114,8 +116,8 @@ enum Step {
     Wait,
 }
 
-/// `unchanged_for`: how long this replica has seen the same version of the Lease, by its own clock. The times in the
-/// Lease are those of other machines and are not compared.
+/// Decides what to do. `unchanged_for`: how long this replica has seen the same version of the Lease, by its own
+/// clock. The times in the Lease come from other machines and are not compared.
 fn step(lease: &LeaseSpec, identity: &str, unchanged_for: Duration) -> Step {
     let holder = lease.holder_identity.as_deref().unwrap_or_default();
     let seconds = lease.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0);
@@ -128,7 +130,7 @@ fn step(lease: &LeaseSpec, identity: &str, unchanged_for: Duration) -> Step {
     }
 }
 
-/// The next version of the Lease's content.
+/// The content of the Lease's next version.
 fn renewed(last: &LeaseSpec, settings: &LeaseSettings, step: Step, now: Timestamp) -> LeaseSpec {
     let taken = step == Step::TakeOver;
     LeaseSpec {
@@ -141,7 +143,7 @@ fn renewed(last: &LeaseSpec, settings: &LeaseSettings, step: Step, now: Timestam
     }
 }
 
-/// Holds the Lease, or tries to, for ever. `client` must not retry by itself: a renewal that is late counts as failed.
+/// Holds the Lease, or tries to get it, without end. `client` must not retry by itself: a late renewal counts as failed.
 pub async fn keep(client: Client, settings: &LeaseSettings, leadership: &Leadership, clock: &Clock) {
     let api: Api<Lease> = Api::namespaced(client, &settings.namespace);
     let mut seen: Option<(Lease, Instant)> = None;
@@ -160,7 +162,7 @@ pub async fn keep(client: Client, settings: &LeaseSettings, leadership: &Leaders
                     );
                 }
                 *leadership.installation.lock() = lease.0.metadata.uid.clone().unwrap_or_default();
-                // Not each time a waiting replica reads the Lease: it would wake up all its workers.
+                // Not for each read of a waiting replica, because that would wake all its workers.
                 if leads || *leadership.leads.borrow() {
                     leadership.set(until);
                 }
@@ -182,7 +184,7 @@ pub async fn keep(client: Client, settings: &LeaseSettings, leadership: &Leaders
 
 type Seen = (Lease, Instant);
 
-/// Reads the Lease, and takes or renews it if this replica may. Returns it, and whether this replica holds it.
+/// Reads the Lease, and takes or renews it if this replica may. Returns the Lease, and whether this replica holds it.
 async fn try_once(
     api: &Api<Lease>,
     settings: &LeaseSettings,
@@ -205,13 +207,13 @@ async fn try_once(
     if step == Step::Wait {
         return Ok(((lease, since), false));
     }
-    // By the resource version in it, only one of two replicas that try at once succeeds.
+    // The resource version makes sure that only one of two replicas that try at the same time succeeds.
     let next = Lease { metadata: lease.metadata, spec: Some(renewed(&spec, settings, step, clock.now())) };
     let next = api.replace(NAME, &PostParams::default(), &next).await?;
     Ok(((next, Instant::now()), true))
 }
 
-/// Stops writing, and gives up the Lease so that the next replica need not wait until it expires.
+/// Stops writing and gives the Lease up, so that the next replica need not wait until it expires.
 pub async fn release(client: Client, settings: &LeaseSettings, leadership: &Leadership) -> kube::Result<()> {
     leadership.set(None);
     let api: Api<Lease> = Api::namespaced(client, &settings.namespace);

@@ -18,7 +18,7 @@ use crate::state::object_event::ObjectEvent;
 /// The field manager of statuses.
 const STATUS_MANAGER: &str = "docket-operator/status";
 
-/// How the API server calls a kind.
+/// The API server's names of a kind.
 pub fn resource<T: Document>() -> ApiResource {
     ApiResource {
         group: docket_crds::GROUP.to_owned(),
@@ -34,13 +34,13 @@ impl KubeApi {
         Api::namespaced_with(self.client.clone(), namespace, &resource::<T>())
     }
 
-    /// Whether there is an object of this name and uid at this moment.
+    /// Whether an object with this name and uid exists now.
     pub async fn exists<T: Document>(&self, name: &Name, uid: &str) -> Result<bool, CallError> {
         let found = within(self.objects::<T>(&name.namespace).get_metadata_opt(&name.name)).await?;
         Ok(found.is_some_and(|found| found.metadata.uid.as_deref() == Some(uid)))
     }
 
-    /// Adds our finalizer to an object, or removes it; on the very version that `meta` is of.
+    /// Adds the operator's finalizer to an object, or removes it, if the object still has the version of `meta`.
     pub async fn set_finalizer<T: Document>(&self, meta: &Meta, wanted: bool) -> Result<(), CallError> {
         let mut finalizers: Vec<&str> = meta.finalizers.iter().map(String::as_str).collect();
         finalizers.retain(|finalizer| *finalizer != FINALIZER);
@@ -54,7 +54,7 @@ impl KubeApi {
         Ok(())
     }
 
-    /// Writes a status if it differs from `previous`, then publishes these Events. The metrics show its conditions.
+    /// Writes a status if it differs from `previous`, and then publishes these Events. The metrics then show its conditions.
     pub async fn publish_status<T: Indexed>(
         &self,
         object: &Declared<T>,
@@ -82,12 +82,12 @@ impl KubeApi {
         Ok(())
     }
 
-    /// An object is gone: the metrics no longer show it.
+    /// Removes an object that does not exist any more from the metrics.
     pub fn forget_status<T: Document>(&self, name: &Name) {
         self.metrics.forget::<T>(name);
     }
 
-    /// On the object of this uid alone.
+    /// Applies a status, only to the object with this uid.
     async fn apply_status<T: Document>(
         &self,
         meta: &Meta,
@@ -103,7 +103,7 @@ impl KubeApi {
         self.write(self.objects::<T>(namespace).patch_status(name, &parameters, &Patch::Apply(body))).await
     }
 
-    /// Publishes an Event. A failure is only logged: no pass waits for it.
+    /// Publishes an Event. A failure is only logged: the pass continues.
     pub async fn publish<T: Document>(&self, meta: &Meta, event: &ObjectEvent) {
         if let Err(error) = self.write(self.recorder.publish(&to_kube(event), &reference::<T>(meta))).await {
             tracing::warn!(object = %meta.name, event = event.reason.as_str(), %error, "publishing an Event failed");
@@ -113,9 +113,9 @@ impl KubeApi {
 
 fn to_kube(event: &ObjectEvent) -> Event {
     let mut note = event.note.clone();
-    // The API server takes 1,024 bytes.
+    // The API server accepts at most 1,024 bytes.
     note.truncate(note.floor_char_boundary(1000));
-    // With it, two Events of one reason about different Secrets are not taken for a repetition.
+    // With the Secret, two Events with the same reason about different Secrets do not count as a repetition.
     let secondary = event.secret.as_ref().map(|secret| ObjectReference {
         api_version: Some("v1".into()),
         kind: Some("Secret".into()),

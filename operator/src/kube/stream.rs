@@ -1,4 +1,4 @@
-//! The events of one watch, in the form that the index takes.
+//! The events of one watch, in the form for the index.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::kube::object::resource;
 use crate::state::declared::{Declared, Document};
 use crate::state::name::Name;
 
-/// One object of a watch.
+/// An object in a watch.
 #[derive(Debug)]
 pub(super) enum Seen {
     Tenant(Arc<Declared<Tenant>>),
     Webhook(Arc<Declared<Webhook>>),
-    /// Of all other kinds only the metadata is watched.
+    /// The metadata of an object of another kind.
     Meta(Box<ObjectMeta>),
 }
 
@@ -38,7 +38,7 @@ impl From<Arc<Declared<Webhook>>> for Seen {
 }
 
 impl Seen {
-    /// Its name; in the namespace "" for what has none, as namespaces themselves.
+    /// The object's name. For objects without a namespace, such as namespaces, the namespace is "".
     pub(super) fn name(&self) -> Option<Name> {
         match self {
             Self::Tenant(tenant) => Some(tenant.meta.name.clone()),
@@ -50,10 +50,10 @@ impl Seen {
     }
 }
 
-/// Ends never; an error is followed by a new list, after a backoff.
+/// The events of a watch. The stream never ends: after an error and a pause, it begins with a new list.
 pub(super) type Events = BoxStream<'static, watcher::Result<Event<Seen>>>;
 
-/// The Tenants or Webhooks of a namespace; `None`: of all.
+/// Watches the Tenants or Webhooks of a namespace; `None`: of all namespaces.
 pub(super) fn objects<T: Document>(client: &Client, namespace: Option<&str>) -> Events
 where
     Seen: From<Arc<Declared<T>>>,
@@ -66,7 +66,7 @@ where
     events(watcher(api, watcher::Config::default()), |object| Declared::<T>::read(object).map(Seen::from))
 }
 
-/// The metadata of what has these labels in a namespace; `None`: in all.
+/// Watches the metadata of objects with these labels in a namespace; `None`: in all namespaces.
 pub(super) fn metadata<K>(client: &Client, namespace: Option<&str>, selector: &str) -> Events
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
@@ -84,7 +84,7 @@ where
     events(watcher(api, config), |object| Some(Seen::Meta(Box::new(object.metadata))))
 }
 
-/// The metadata of all objects of a kind.
+/// Watches the metadata of all objects of a kind.
 pub(super) fn all_metadata<K>(client: &Client) -> Events
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
@@ -93,7 +93,7 @@ where
     events(watcher(api, watcher::Config::default()), |object| Some(Seen::Meta(Box::new(object.metadata))))
 }
 
-/// Objects that `read` finds no name for are left out.
+/// The events of a watch. Objects that `read` does not accept are left out.
 fn events<K: Send + 'static>(
     stream: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
     read: impl Fn(K) -> Option<Seen> + Send + 'static,

@@ -1,7 +1,7 @@
-//! The watches: one per kind and namespace, each feeding the index in `state::cluster`.
+//! The watches: one per kind and namespace. Each updates the index in `state::cluster`.
 //!
-//! Secrets and ConfigMaps are watched by label and as metadata only: their values never come over a watch, and those of
-//! others cost nothing.
+//! Secrets and ConfigMaps are watched by label, and only their metadata: no watch transfers their values, and Secrets
+//! of other programs cost nothing.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,41 +25,42 @@ use crate::state::name::Name;
 use crate::state::own_secrets::OwnSecret;
 use crate::state::{State, labels};
 
-/// How often the API server is asked for CRDs that are not installed yet.
+/// How often the operator checks whether missing CRDs are installed.
 const KINDS_EVERY: Duration = Duration::from_secs(2);
 
-/// What one watch is about.
+/// The objects of one watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subject {
     Tenants,
     Webhooks,
     Values(ValueKind),
-    /// Secrets we made in tenants' namespaces.
+    /// Secrets that the operator created in tenants' namespaces.
     Generated,
-    /// Secrets we made for the data plane.
+    /// Secrets that the operator created for the data plane.
     Runtimes,
     Namespaces,
 }
 
 impl Subject {
-    /// Whether work may begin without having seen these: they say when to reconcile, what they hold is read by name.
+    /// Whether work may begin before this watch has its first list. Such objects only show when to reconcile; their
+    /// content is read by name.
     const fn may_be_missing(self) -> bool {
         matches!(self, Self::Values(_) | Self::Generated)
     }
 }
 
-/// Where watches take what they see.
+/// Where the watches report what they see.
 #[derive(Clone, Debug)]
 pub struct Sink {
     /// The index.
     pub state: Arc<State>,
-    /// Counts failures.
+    /// The metrics, which count failures.
     pub metrics: Arc<Metrics>,
     /// The namespace of the data plane's Secrets.
     pub release_namespace: String,
 }
 
-/// Watches for ever. `namespaces` empty: all of them.
+/// Runs all watches, without end. `namespaces`: the namespaces to watch; empty: all.
 pub async fn watch_all(sink: Sink, client: Client, namespaces: &[String]) {
     let mut watches: Vec<Watch> = match namespaces {
         [] => of_scope(&client, None),
@@ -77,7 +78,7 @@ pub async fn watch_all(sink: Sink, client: Client, namespaces: &[String]) {
     futures_util::future::join_all(watches.into_iter().map(|watch| watch.follow(&sink))).await;
 }
 
-/// The watches of one namespace; `None`: of all.
+/// The watches of one namespace; `None`: of all namespaces.
 fn of_scope(client: &Client, scope: Option<&str>) -> Vec<Watch> {
     let marked = format!("{}=true", labels::WATCH);
     let ours = format!("{}={},{}", labels::MANAGED_BY, labels::OPERATOR, labels::TENANT_UID);
@@ -92,12 +93,12 @@ fn of_scope(client: &Client, scope: Option<&str>) -> Vec<Watch> {
     ]
 }
 
-/// One watch, and how far it is.
+/// One watch and its progress.
 struct Watch {
     subject: Subject,
     scope: Option<String>,
     events: Events,
-    /// The names of a list that is under way.
+    /// The names in the current list so far.
     listed: HashSet<Name>,
     is_complete: bool,
 }
@@ -129,7 +130,7 @@ impl Watch {
 
     fn failed(&mut self, error: watcher::Error, sink: &Sink) {
         sink.metrics.watch_failed();
-        // A watched namespace may be gone, and our Role with it: the others must not wait for it.
+        // A watched namespace may have been deleted with the operator's Role in it. Other namespaces must not wait for it.
         if is_forbidden(&error) && self.subject.may_be_missing() {
             self.complete(sink);
         }
@@ -226,12 +227,12 @@ fn whole(cluster: &mut Cluster, subject: Subject, listed: &Listed) -> Vec<Key> {
         Subject::Values(kind) => cluster.values_listed(kind, listed),
         Subject::Generated => cluster.own_listed(listed, |secret| !secret.is_runtime),
         Subject::Runtimes => cluster.own_listed(listed, |secret| secret.is_runtime),
-        // A namespace that was deleted while nothing watched holds no objects any more.
+        // If a namespace was deleted while no watch ran, it has no objects any more.
         Subject::Namespaces => Vec::new(),
     }
 }
 
-/// Waits until the CRDs are there; the operator and they may be installed in any order.
+/// Waits until the CRDs exist. The operator and the CRDs may be installed in any order.
 pub async fn wait_for_kinds(client: &Client, namespaces: &[String]) {
     let missing = |resource: ApiResource| async move {
         let api: Api<DynamicObject> = match namespaces.first() {

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::state::name::Name;
 
-/// A complete list of a watch: what is not in it no longer exists.
+/// A complete list from a watch. An object that is not in it does not exist any more.
 #[derive(Debug)]
 pub struct Listed {
-    /// The namespace that was listed; `None`: all.
+    /// The namespace of the list; `None`: all namespaces.
     pub namespace: Option<String>,
-    /// The names in it.
+    /// The names in the list.
     pub names: HashSet<Name>,
 }
 
@@ -29,7 +29,7 @@ impl<T> ByName<T> {
         Some(&self.0.get(&name.namespace)?.get(&name.name)?.1)
     }
 
-    /// Puts an object in its place; returns the one before.
+    /// Inserts an object. Returns the object that had this name before.
     pub fn insert(&mut self, name: Name, object: T) -> Option<T> {
         let namespace = self.0.entry(name.namespace.clone()).or_default();
         Some(namespace.insert(name.name.clone(), (name, object))?.1)
@@ -55,17 +55,17 @@ impl<T> ByName<T> {
         self.0.get(namespace).into_iter().flat_map(|namespace| namespace.values().map(|(name, _)| name))
     }
 
-    /// Whether there is none.
+    /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.0.values().map(BTreeMap::len).sum()
     }
 
-    /// What is known and was not in a whole list.
+    /// The names of known objects in the list's namespace that the list does not contain.
     pub fn missing_from(&self, listed: &Listed) -> Vec<Name> {
         let missing = |name: &&Name| !listed.names.contains(*name);
         match &listed.namespace {

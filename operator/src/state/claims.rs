@@ -1,4 +1,4 @@
-//! What each Tenant claims for itself alone, and which others claim it: the index behind `docket_crds::duplicates`.
+//! The values that only one Tenant may have, and the Tenants that claim each: the index behind `docket_crds::duplicates`.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -38,7 +38,7 @@ impl Claims {
         }
     }
 
-    /// The Tenants that claim something `name` claims, with itself.
+    /// The Tenants that claim at least one value that `name` claims, including `name` itself.
     pub(super) fn rivals(&self, name: &Name) -> BTreeSet<Name> {
         let claims = self.of.get(name).into_iter().flatten();
         claims.filter_map(|claim| self.holders.get(claim)).flatten().cloned().collect()

@@ -1,7 +1,7 @@
-//! What the watches have seen: objects by name, and which Tenants and Webhooks a change concerns.
+//! The objects that the watches have seen, by name, and which Tenants and Webhooks a change concerns.
 //!
-//! The watches feed it, the drivers query it. Every look-up is by key: with fifty thousand Webhooks nothing here
-//! iterates over all of them.
+//! The watches update it, the drivers query it. Every look-up is by key: even with fifty thousand Webhooks, nothing
+//! here iterates over all Webhooks.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -21,22 +21,22 @@ use crate::state::references::{References, Referrer, of_tenant, of_webhook};
 /// An object to reconcile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    /// A Tenant, or what is left of it after its deletion.
+    /// A Tenant; or what remains of the Tenant after its deletion.
     Tenant(Name),
     /// A Webhook.
     Webhook(Name),
 }
 
-/// What the operator needs to know of a namespace.
+/// The part of a namespace that the operator uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamespaceState {
-    /// Its labels.
+    /// The namespace's labels.
     pub labels: BTreeMap<String, String>,
-    /// It is being deleted.
+    /// Whether the namespace is being deleted.
     pub terminating: bool,
 }
 
-/// The state of all watches.
+/// The objects of all watches.
 #[derive(Debug, Default)]
 pub struct Cluster {
     tenants: ByName<Arc<Declared<Tenant>>>,
@@ -44,12 +44,12 @@ pub struct Cluster {
     webhooks_of: HashMap<Name, BTreeSet<Name>>,
     claims: Claims,
     references: References,
-    /// Labelled Secrets and ConfigMaps of users: their resource versions.
+    /// The resource versions of users' labelled Secrets and ConfigMaps.
     values: HashMap<ValueKind, ByName<String>>,
     own: OwnSecrets,
-    /// `None`: namespaces are not watched.
+    /// The namespaces; `None`: they are not watched.
     namespaces: Option<HashMap<String, NamespaceState>>,
-    /// By the Webhook's uid.
+    /// The outcomes by the Webhook's uid.
     outcomes: HashMap<String, WebhookOutcome>,
 }
 
@@ -64,7 +64,7 @@ impl Cluster {
         self.webhooks.get(name).cloned()
     }
 
-    /// Whether the Webhook of this name and uid exists and can't be read at all.
+    /// Whether a Webhook with this name and uid exists but can't be read at all.
     pub fn is_unreadable_webhook(&self, name: &Name, uid: &str) -> bool {
         let webhook = self.webhooks.get(name);
         webhook.is_some_and(|webhook| webhook.meta.uid == uid && webhook.document.is_err())
@@ -76,15 +76,15 @@ impl Cluster {
         names.filter_map(|name| self.webhook(name)).collect()
     }
 
-    /// What a Tenant claims for itself alone, whether it can be read or not.
+    /// The values that a Tenant claims for itself alone, even if the Tenant can't be read.
     pub fn claims(&self, tenant: &Name) -> Vec<(ReasonCode, String)> {
         self.claims.of(tenant).to_vec()
     }
 
-    /// The Tenants that claim something `tenant` claims too, with itself, the oldest first.
+    /// The Tenants that claim at least one value that `tenant` claims, including itself, the oldest first.
     ///
-    /// The API server records creation by the second. Of two in one second the accepted one stays ahead: a newcomer
-    /// must not take by its uid what another Tenant is already served with.
+    /// The API server records creation times in whole seconds. Of two Tenants within one second, the accepted one
+    /// stays first: a new Tenant must not take, by its uid, a value with which another Tenant is already served.
     pub fn rivals(&self, tenant: &Name) -> Vec<Arc<Declared<Tenant>>> {
         let mut found: Vec<_> =
             self.claims.rivals(tenant).iter().filter_map(|name| self.tenant(name)).collect();
@@ -92,12 +92,12 @@ impl Cluster {
         found
     }
 
-    /// The Secrets that we made for the tenants of this name.
+    /// The Secrets that the operator created for Tenants of this name.
     pub fn own_secrets(&self, tenant: &Name) -> Vec<OwnSecret> {
         self.own.of_tenant(tenant)
     }
 
-    /// A namespace; `None` when it is not watched or does not exist.
+    /// A namespace; `None`: it does not exist, or namespaces are not watched.
     pub fn namespace(&self, name: &str) -> Option<&NamespaceState> {
         self.namespaces.as_ref()?.get(name)
     }
@@ -107,12 +107,12 @@ impl Cluster {
         self.namespaces.is_some()
     }
 
-    /// What the tenant's compilation said about a webhook.
+    /// The outcome of the tenant's compilation for a webhook.
     pub fn outcome(&self, webhook_uid: &str) -> Option<&WebhookOutcome> {
         self.outcomes.get(webhook_uid)
     }
 
-    /// All Tenants and Webhooks: for a process that becomes the leader.
+    /// All Tenants and Webhooks, for a process that becomes the leader.
     pub fn everything(&self) -> Vec<Key> {
         let tenants = self.tenants.names().chain(self.own.tenants());
         let tenants: BTreeSet<_> = tenants.cloned().map(Key::Tenant).collect();
@@ -120,7 +120,7 @@ impl Cluster {
         tenants.into_iter().chain(webhooks).collect()
     }
 
-    /// Whether the status is about the object as it is now; also of one that is gone.
+    /// Whether the object's status describes its present form. True for an object that does not exist any more.
     pub fn is_reported(&self, key: &Key) -> bool {
         fn of<T: Document>(
             declared: Option<&Arc<Declared<T>>>,
@@ -161,12 +161,12 @@ impl Cluster {
         self.tenants.names().filter(has).cloned().map(Key::Tenant).collect()
     }
 
-    /// How many Tenants and Webhooks there are.
+    /// The numbers of Tenants and of Webhooks.
     pub fn counts(&self) -> (usize, usize) {
         (self.tenants.len(), self.webhooks.len())
     }
 
-    /// A Tenant is new or changed.
+    /// Records a new or changed Tenant.
     pub fn tenant_applied(&mut self, tenant: Arc<Declared<Tenant>>) -> Vec<Key> {
         let name = tenant.meta.name.clone();
         let before = self.tenants.insert(name.clone(), tenant.clone());
@@ -179,7 +179,7 @@ impl Cluster {
                 self.claims.set(&name, claimed(document));
                 self.references.set(Referrer::Tenant(name.clone()), of_tenant(document));
             }
-            // A Tenant that can't be read keeps its claims, because it stays served.
+            // A Tenant that can't be read keeps its claims, because it is still served.
             Err(_) => {
                 let mut claims = self.claims.of(&name).to_vec();
                 claims.extend(
@@ -200,7 +200,7 @@ impl Cluster {
         keys
     }
 
-    /// A Tenant is gone.
+    /// Removes a Tenant that was deleted.
     pub fn tenant_deleted(&mut self, name: &Name) -> Vec<Key> {
         if self.tenants.remove(name).is_none() {
             return Vec::new();
@@ -214,7 +214,8 @@ impl Cluster {
         concerned.into_iter().map(Key::Tenant).chain(webhooks).collect()
     }
 
-    /// Another Tenant of the same name has not decided anything about these Webhooks.
+    /// Removes the outcomes of the Webhooks of a deleted Tenant: another Tenant of the same name has decided nothing
+    /// about them.
     fn forget_outcomes(&mut self, tenant: &Name) {
         for webhook in self.webhooks_of(tenant) {
             self.outcomes.remove(&webhook.meta.uid);
@@ -225,7 +226,7 @@ impl Cluster {
         self.webhooks_of.get(tenant).into_iter().flatten().cloned().map(Key::Webhook).collect()
     }
 
-    /// A Webhook is new or changed.
+    /// Records a new or changed Webhook.
     pub fn webhook_applied(&mut self, webhook: Arc<Declared<Webhook>>) -> Vec<Key> {
         let name = webhook.meta.name.clone();
         let before = self.webhooks.insert(name.clone(), webhook.clone());
@@ -252,7 +253,7 @@ impl Cluster {
         keys
     }
 
-    /// A Webhook is gone.
+    /// Removes a Webhook that was deleted.
     pub fn webhook_deleted(&mut self, name: &Name) -> Vec<Key> {
         let Some(before) = self.webhooks.remove(name) else {
             return Vec::new();
@@ -272,13 +273,13 @@ impl Cluster {
         Some(Key::Tenant(tenant.clone()))
     }
 
-    /// A labelled Secret or ConfigMap of a user is new or changed.
+    /// Records a new or changed labelled Secret or ConfigMap of a user.
     pub fn value_applied(&mut self, kind: ValueKind, name: Name, resource_version: String) -> Vec<Key> {
         let before = self.values.entry(kind).or_default().insert(name.clone(), resource_version.clone());
         if before == Some(resource_version) { Vec::new() } else { self.referrers(kind, &name) }
     }
 
-    /// A labelled Secret or ConfigMap of a user is gone, or has lost its label.
+    /// Removes a Secret or ConfigMap of a user that was deleted or has lost its label.
     pub fn value_deleted(&mut self, kind: ValueKind, name: &Name) -> Vec<Key> {
         self.values.entry(kind).or_default().remove(name);
         self.referrers(kind, name)
@@ -292,27 +293,27 @@ impl Cluster {
         tenants.collect::<BTreeSet<_>>().into_iter().map(Key::Tenant).collect()
     }
 
-    /// A Secret of ours is new or changed.
+    /// Records a new or changed Secret of the operator.
     pub fn own_applied(&mut self, secret: OwnSecret) -> Vec<Key> {
         self.own.applied(secret).into_iter().map(Key::Tenant).collect()
     }
 
-    /// A Secret of ours is gone.
+    /// Removes a Secret of the operator that was deleted.
     pub fn own_deleted(&mut self, name: &Name) -> Vec<Key> {
         self.own.deleted(name).into_iter().map(Key::Tenant).collect()
     }
 
-    /// We wrote a Secret ourselves: when the watch reports it, that is no news.
+    /// Records a Secret that the operator has just written, so that the watch's report about it causes no pass.
     pub fn own_written(&mut self, secret: OwnSecret) {
         self.own.written(secret);
     }
 
-    /// Namespaces are watched from now on.
+    /// Records that namespaces are watched from now on.
     pub fn watch_namespaces(&mut self) {
         self.namespaces.get_or_insert_default();
     }
 
-    /// A namespace is new or changed. It concerns the Tenants in it, and those that Webhooks in it name.
+    /// Records a new or changed namespace. It concerns the Tenants in it, and the Tenants that Webhooks in it name.
     pub fn namespace_applied(&mut self, name: &str, namespace: NamespaceState) -> Vec<Key> {
         let before = self.namespaces.get_or_insert_default().insert(name.to_owned(), namespace.clone());
         if before.is_none_or(|before| before == namespace) {
@@ -324,35 +325,35 @@ impl Cluster {
         named.chain(own).collect::<BTreeSet<_>>().into_iter().map(Key::Tenant).collect()
     }
 
-    /// A namespace is gone.
+    /// Removes a namespace that was deleted.
     pub fn namespace_deleted(&mut self, name: &str) {
         self.namespaces.get_or_insert_default().remove(name);
     }
 
-    /// A list of Tenants is whole.
+    /// Ends a list of Tenants.
     pub fn tenants_listed(&mut self, listed: &Listed) -> Vec<Key> {
         let gone = self.tenants.missing_from(listed);
         gone.iter().flat_map(|name| self.tenant_deleted(name)).collect()
     }
 
-    /// A list of Webhooks is whole.
+    /// Ends a list of Webhooks.
     pub fn webhooks_listed(&mut self, listed: &Listed) -> Vec<Key> {
         let gone = self.webhooks.missing_from(listed);
         gone.iter().flat_map(|name| self.webhook_deleted(name)).collect()
     }
 
-    /// A list of users' Secrets or ConfigMaps is whole.
+    /// Ends a list of users' Secrets or ConfigMaps.
     pub fn values_listed(&mut self, kind: ValueKind, listed: &Listed) -> Vec<Key> {
         let gone = self.values.entry(kind).or_default().missing_from(listed);
         gone.iter().flat_map(|name| self.value_deleted(kind, name)).collect()
     }
 
-    /// A list of Secrets of ours is whole; `belongs` says of which of our two sorts.
+    /// Ends a list of the operator's Secrets. `belongs`: whether a Secret is of the sort in this list.
     pub fn own_listed(&mut self, listed: &Listed, belongs: impl Fn(&OwnSecret) -> bool) -> Vec<Key> {
         self.own.listed(listed, belongs).into_iter().map(Key::Tenant).collect()
     }
 
-    /// What a tenant's compilation said about its webhooks. Returns those whose status may have to change.
+    /// Records the outcomes of a tenant's compilation for its webhooks. Returns the webhooks whose status may have to change.
     pub fn set_outcomes(&mut self, outcomes: Vec<WebhookOutcome>) -> Vec<Key> {
         let mut keys = Vec::new();
         for outcome in outcomes {
@@ -364,8 +365,8 @@ impl Cluster {
         keys
     }
 
-    /// The API server accepted a status of ours: replaces the object with that version, unless a user has changed it
-    /// meanwhile. The watch has to report such a change, or it would not be reconciled.
+    /// Replaces an object after the API server accepted a status from the operator, unless a user has changed the
+    /// object meanwhile. The watch must report such a change, or the object would not be reconciled.
     pub fn written<T: Indexed>(&mut self, object: Arc<Declared<T>>, seen: &Meta) {
         let objects = T::index(self);
         let known = objects.get(&object.meta.name);
@@ -376,7 +377,7 @@ impl Cluster {
     }
 }
 
-/// A kind that [`Cluster`] knows by name.
+/// A kind of objects in [`Cluster`].
 pub trait Indexed: Document {
     /// The objects of this kind.
     #[doc(hidden)]

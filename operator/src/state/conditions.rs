@@ -1,7 +1,7 @@
 //! The conditions of a status.
 //!
-//! A condition's time moves only when its status does, `Ready` takes the reason of the first condition that is not as
-//! it should be, and `Reconciling` and `Stalled` are there only while they are true, as kstatus wants it.
+//! The time of a condition changes only when its status does. `Ready` has the reason of the first condition that is
+//! not as it should be. `Reconciling` and `Stalled` exist only while they are true, as kstatus requires.
 
 use docket_crds::Reason;
 use docket_crds::conditions::{ConditionType, EventReason, ReasonCode, Remedy};
@@ -13,35 +13,35 @@ use crate::state::object_event::ObjectEvent;
 docket_crds::words! {
     /// The status of a condition.
     pub enum Truth {
-        /// As it should be; for `Reconciling` and `Stalled`: it is so.
+        /// The condition is as it should be. `Reconciling` or `Stalled`: the condition holds.
         True,
-        /// Not so.
+        /// The condition does not hold.
         False,
-        /// Not known.
+        /// It is not known whether the condition holds.
         Unknown,
     }
 }
 
-/// A condition before it is written.
+/// A condition with its content, but without its times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Its type.
+    /// The type of the condition.
     pub kind: ConditionType,
     /// The status.
     pub truth: Truth,
-    /// Why.
+    /// The reason.
     pub reason: ReasonCode,
-    /// For people. Without counts and times, so that it stays the same while nothing changes.
+    /// The message for people. It contains no counts and times, so that it stays the same while nothing changes.
     pub message: String,
 }
 
 impl Verdict {
-    /// Puts the parts together.
+    /// A verdict from its parts.
     pub fn new(kind: ConditionType, truth: Truth, reason: ReasonCode, message: impl Into<String>) -> Self {
         Self { kind, truth, reason, message: message.into() }
     }
 
-    /// The verdict on what these reasons are about: `good` when there is none.
+    /// The verdict of a condition with these reasons. Without reasons, it is `good`.
     pub fn of_reasons(kind: ConditionType, reasons: &[&Reason], good: (ReasonCode, &str)) -> Self {
         match reasons {
             [] => Self::new(kind, Truth::True, good.0, good.1),
@@ -57,20 +57,20 @@ impl Verdict {
     }
 }
 
-/// All that a status says: `Ready`, the conditions behind it, and whether the operator or a user has to act.
+/// Everything that a status says: `Ready`, the other conditions, and whether the operator or a user must act.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// `Ready`.
+    /// The condition `Ready`.
     pub ready: Verdict,
     verdicts: Vec<Verdict>,
-    /// `Reconciling` or `Stalled`.
+    /// The condition `Reconciling` or `Stalled`, if one holds.
     progress: Option<Verdict>,
 }
 
 impl Summary {
-    /// `Ready` repeats the first verdict that is not well, except those on the receiver and on limits, with which the object is
-    /// served all the same.
-    /// `good`: what `Ready` says when all is well. `chosen`: what a user has set on purpose, if nothing else is wrong.
+    /// Summarises verdicts. `Ready` repeats the first verdict that is not well, except verdicts on the receiver and
+    /// on limits: the object is served all the same. `good`: the message of `Ready` if all verdicts are well.
+    /// `chosen`: a state that a user has set on purpose, which `Ready` shows if nothing is wrong.
     pub fn of(verdicts: Vec<Verdict>, good: &str, chosen: Option<Verdict>) -> Self {
         let counts = |kind| !matches!(kind, ConditionType::DeliveryHealthy | ConditionType::WithinLimits);
         let failing = verdicts.iter().find(|verdict| verdict.truth != Truth::True && counts(verdict.kind));
@@ -95,14 +95,14 @@ impl Summary {
         self.verdicts.iter().any(|verdict| verdict.kind == kind)
     }
 
-    /// The conditions: `Ready` first, `Reconciling` or `Stalled` last.
+    /// The conditions in order: `Ready` first, `Reconciling` or `Stalled` last.
     pub fn conditions(&self, previous: &[Condition], generation: i64, now: Timestamp) -> Vec<Condition> {
         let verdicts = [&self.ready].into_iter().chain(&self.verdicts).chain(&self.progress);
         conditions(previous, verdicts, generation, now)
     }
 }
 
-/// The conditions of a status. Those of `previous` that no verdict is about are gone.
+/// The conditions of a status. Conditions of `previous` without a verdict are removed.
 fn conditions<'a>(
     previous: &[Condition],
     verdicts: impl IntoIterator<Item = &'a Verdict>,
@@ -125,24 +125,24 @@ fn conditions<'a>(
     verdicts.into_iter().map(condition).collect()
 }
 
-/// The API server keeps whole seconds; with more, what we compare would always differ.
+/// The time in whole seconds, as the API server stores it. With fractions, every comparison would find a difference.
 fn now_in_seconds(now: Timestamp) -> Time {
     Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
 }
 
-/// A message has at most 32,768 characters.
+/// Cuts a message to 4,096 characters. The API server accepts at most 32,768.
 fn cut(message: &str) -> String {
     message.chars().take(4096).collect()
 }
 
-/// The conditions of a paused object: `Ready` says so, all others stay as they were.
+/// The conditions of a paused object: `Ready` says so, and all other conditions stay.
 pub fn paused(previous: &[Condition], generation: i64, now: Timestamp) -> Vec<Condition> {
     let message = "the annotation docket.dev/reconcile is \"disabled\": the operator changes nothing until you remove it";
     let verdict = Verdict::new(ConditionType::Ready, Truth::Unknown, ReasonCode::Paused, message);
     with_ready(previous, &[verdict], generation, now)
 }
 
-/// Another `Ready`, with `Reconciling` or `Stalled` if that is among the verdicts; all else as it was.
+/// The conditions with a new `Ready`, and with `Reconciling` or `Stalled` if it is among the verdicts. All others stay.
 pub fn with_ready(
     previous: &[Condition],
     verdicts: &[Verdict],
@@ -162,15 +162,15 @@ pub fn find(conditions: &[Condition], kind: ConditionType) -> Option<&Condition>
     conditions.iter().find(|condition| condition.type_ == kind.as_str())
 }
 
-/// What a status says of this generation; `None`: nothing, or nothing that this version knows.
+/// The verdict that a status contains for this generation; `None`: there is none, or this version does not know its words.
 pub fn reported(conditions: &[Condition], kind: ConditionType, generation: i64) -> Option<Verdict> {
     let found = find(conditions, kind).filter(|found| found.observed_generation == Some(generation))?;
     let truth = found.status.parse::<Truth>().ok()?;
     Some(Verdict { kind, truth, reason: found.reason.parse().ok()?, message: found.message.clone() })
 }
 
-/// The Event to publish when a condition changed its status or reason; `None` when it did not. `good`: also for a first
-/// condition that is well.
+/// The Event to publish if a condition has changed its status or reason, else `None`. With `good`, also for a
+/// condition that is well from the first.
 pub fn event_of(
     kind: ConditionType,
     before: &[Condition],
@@ -184,7 +184,7 @@ pub fn event_of(
     {
         return None;
     }
-    // A status that a newer version wrote can have a reason that this one does not know.
+    // The status may come from a newer version, with a reason that this version does not know.
     let code = now.reason.parse().unwrap_or(ReasonCode::Ready);
     let warning = now.status == "False" && code.remedy() != Remedy::Chosen;
     let (reason, note) = (EventReason::Condition(code), now.message.clone());

@@ -1,4 +1,4 @@
-//! When each tenant's database is checked although nothing about it changed.
+//! When to check each tenant's database although nothing about it changed.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,18 +10,18 @@ use tokio::time::Instant;
 pub struct DatabaseChecks(HashMap<String, Instant>);
 
 impl DatabaseChecks {
-    /// Whether a check is due. A database that was not checked since this process started is taken to be well, so its
-    /// first check is `interval` away.
+    /// Whether a check is due. A database that was not checked since this process started counts as well, so its
+    /// first check is due after `interval`.
     pub fn is_due(&mut self, uid: &str, now: Instant, interval: Duration) -> bool {
         *self.0.entry(uid.to_owned()).or_insert_with(|| now + interval) <= now
     }
 
-    /// A check ended now; the next one is due after `next`.
+    /// Records that a check ended now. The next check is due after `next`.
     pub fn checked(&mut self, uid: &str, now: Instant, next: Duration) {
         self.0.insert(uid.to_owned(), now + next);
     }
 
-    /// The Tenant is gone.
+    /// Removes a Tenant that does not exist any more.
     pub fn forget(&mut self, uid: &str) {
         self.0.remove(uid);
     }

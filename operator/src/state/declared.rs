@@ -1,8 +1,8 @@
-//! A Tenant or Webhook as the API server has it, whether it can be read or not.
+//! A Tenant or Webhook as the API server has it, even if it can't be read.
 //!
-//! Objects are watched without a type, so that one that breaks the CRD's rules (it was stored before the rules were
-//! tightened) stays one object among many: it is known by its metadata, its violations become a condition, and the
-//! watch continues.
+//! Objects are watched without a type. So an object that breaks the CRD's rules (because it was stored before the
+//! rules were tightened) affects no others: the operator uses its metadata, its violations become a condition, and
+//! the watch continues.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ use crate::state::name::Name;
 pub trait Document: DeserializeOwned + Send + Sync + 'static {
     /// The kind's name.
     const KIND: &'static str;
-    /// Its name in URLs.
+    /// The kind's name in URLs.
     const PLURAL: &'static str;
-    /// Its status.
+    /// The type of the kind's status.
     type Status: ObjectStatus;
 
-    /// Reads a document, or returns everything that is wrong with it.
+    /// Reads a document. Errors: all its violations.
     fn from_json(document: Value) -> Result<Self, Vec<Violation>>;
 }
 
@@ -70,33 +70,33 @@ impl Document for Webhook {
     }
 }
 
-/// The metadata that the operator uses.
+/// The part of an object's metadata that the operator uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
     /// Namespace and name.
     pub name: Name,
     /// Identifies the object; an object of the same name with another uid is another object.
     pub uid: String,
-    /// Counts the changes of the spec.
+    /// The number of changes of the spec.
     pub generation: i64,
-    /// Of this version of the object.
+    /// The version of the object to which this metadata belongs.
     pub resource_version: String,
-    /// When the object was created: the older of two Tenants keeps what both claim.
+    /// When the object was created. The older of two Tenants keeps values that both claim.
     pub created: Timestamp,
-    /// Since when the object is being deleted.
+    /// The time since when the object is being deleted; `None`: it is not being deleted.
     pub deleting: Option<Timestamp>,
     /// The finalizers.
     pub finalizers: Vec<String>,
-    /// [`RECONCILE`] says `disabled`.
+    /// Whether the annotation [`RECONCILE`] is `disabled`.
     pub paused: bool,
-    /// [`REQUESTED_AT`].
+    /// The value of the annotation [`REQUESTED_AT`].
     pub requested_at: Option<String>,
-    /// [`ADOPT_DATABASE`].
+    /// The value of the annotation [`ADOPT_DATABASE`].
     pub adopt_database: Option<String>,
 }
 
 impl Meta {
-    /// `None` for an object without name, namespace or uid, which an API server does not send.
+    /// Reads metadata. `None`: it lacks a name, namespace or uid, which an API server never sends.
     pub fn of(meta: &ObjectMeta) -> Option<Self> {
         let annotation = |name: &str| meta.annotations.as_ref()?.get(name).cloned();
         Some(Self {
@@ -113,35 +113,35 @@ impl Meta {
         })
     }
 
-    /// Whether our finalizer is on it.
+    /// Whether the object has the operator's finalizer.
     pub fn has_finalizer(&self) -> bool {
         self.finalizers.iter().any(|finalizer| finalizer == FINALIZER)
     }
 
-    /// Whether something changed that the operator acts on. Its own status writes change only the resource version.
+    /// Whether something changed that the operator acts on. The operator's own status writes change only the resource version.
     pub fn differs_from(&self, last: &Self) -> bool {
         let of_interest = |meta: &Self| Self { resource_version: String::new(), ..meta.clone() };
         of_interest(self) != of_interest(last)
     }
 }
 
-/// An object of one of our kinds.
+/// A Tenant or Webhook.
 #[derive(Clone, Debug)]
 pub struct Declared<T> {
-    /// Its metadata.
+    /// The object's metadata.
     pub meta: Meta,
-    /// What it declares, perhaps against the rules; or why it cannot be read at all.
+    /// The declared content, which may break rules; or why it can't be read at all.
     pub document: Result<T, Vec<Violation>>,
-    /// The Tenant that a Webhook names, also when the rest of it can't be read.
+    /// The Tenant that a Webhook names, even if the rest of the Webhook can't be read.
     pub tenant_ref: Option<Name>,
-    /// Of a Tenant that cannot be read: what it claims all the same, as [`claimed_by`] has it.
+    /// The claims of a Tenant that can't be read; see [`claimed_by`].
     pub claims: Vec<(ReasonCode, String)>,
-    /// Its status as JSON text, the smallest form: there are tens of thousands.
+    /// The object's status as JSON text, which takes the least memory: there are tens of thousands of objects.
     status: Box<str>,
 }
 
 impl<T: Document> Declared<T> {
-    /// Reads what the watch sent; `None` as in [`Meta::of`].
+    /// Reads an object from a watch; `None` as in [`Meta::of`].
     pub fn read(mut object: DynamicObject) -> Option<Arc<Self>> {
         let meta = Meta::of(&object.metadata)?;
         let status = object.data.get("status").map(Value::to_string).unwrap_or_default();
@@ -154,7 +154,7 @@ impl<T: Document> Declared<T> {
         Some(Arc::new(Self { meta, document, tenant_ref, claims, status: status.into() }))
     }
 
-    /// The status it has; the default where it has none or one that is not ours.
+    /// The object's status; the default if the object has no value, or a value that can't be read.
     pub fn status(&self) -> T::Status {
         serde_json::from_str(&self.status).unwrap_or_default()
     }
@@ -169,8 +169,8 @@ fn document<T: Document>(meta: &Meta, spec: Value) -> Result<T, Vec<Violation>> 
     });
     match T::from_json(document.clone()) {
         Ok(read) => Ok(read),
-        // A spec that breaks rules but not types is compiled all the same: the compile step reports the violations, and
-        // what is switched off counts.
+        // A spec that breaks rules, but has the right types, is compiled all the same. The compile step reports the
+        // violations, and what the spec switches off takes effect.
         Err(violations) => serde_json::from_value(document).map_err(|_| violations),
     }
 }

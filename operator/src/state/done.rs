@@ -1,14 +1,15 @@
-//! How a pass over an object ended.
+//! The end of a pass over an object.
 
 use std::time::Duration;
 
 /// How a pass over an object ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// Well, or in a way that only a change can fix: the next pass is after this time; `None`: when it changes.
+    /// The pass succeeded, or failed in a way that only a change can fix. The next pass is due after this time;
+    /// `None`: when the object changes.
     After(Option<Duration>),
-    /// It failed and may succeed by itself.
+    /// The pass failed, and may succeed when it is repeated.
     Failed,
-    /// This process may not write now; it does not count as a failure.
+    /// This process may not write now. The pass does not count as failed.
     Withheld,
 }

@@ -28,7 +28,7 @@ pub(crate) fn declared() -> Arc<Declared<Tenant>> {
     with(json!({}))
 }
 
-/// The example with some fields of another value, by JSON merge.
+/// The example with changed fields, by JSON merge patch.
 pub(crate) fn with(patch: Value) -> Arc<Declared<Tenant>> {
     let mut document = document();
     merge(&mut document, patch);

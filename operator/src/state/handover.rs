@@ -1,4 +1,4 @@
-//! What was handed over to the data plane of each tenant, and which parts of it every pod serves.
+//! Records which configurations of each tenant were handed over to the data plane, and which parts of them every pod serves.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,14 +10,14 @@ use crate::state::declared::Meta;
 use crate::state::name::Name;
 use crate::state::pods::{Pods, Programmed, programmed};
 
-/// How many revisions of a tenant are remembered; a pod that serves an older one is late.
+/// The number of revisions of a tenant that are remembered. A pod that serves an older revision is late.
 const REMEMBERED: usize = 8;
 
 /// All tenants, and the pods that serve them.
 #[derive(Debug, Default)]
 pub struct Handovers {
     pods: Arc<Pods>,
-    /// By the Tenant's uid.
+    /// The handovers by the Tenant's uid.
     tenants: HashMap<String, Handover>,
 }
 
@@ -25,27 +25,28 @@ pub struct Handovers {
 struct Handover {
     tenant: Name,
     handed: HandedOver,
-    /// As reported in the statuses of the Tenant and its Webhooks.
+    /// The verdicts in the statuses of the Tenant and its Webhooks.
     verdicts: Vec<Programmed>,
 }
 
-/// The tenants with another verdict.
+/// The tenants whose verdicts have changed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct News {
-    /// Those that were not served by every pod: a user may wait for it.
+    /// Tenants that were not served by every pod before: a user may wait for this.
     pub awaited: Vec<Name>,
-    /// The others.
+    /// All other tenants.
     pub others: Vec<Name>,
 }
 
 impl Handovers {
-    /// The pods.
+    /// The live pods.
     pub fn pods(&self) -> Arc<Pods> {
         self.pods.clone()
     }
 
-    /// `stored` was handed over of a tenant before this pass, `now` in it. Returns what was handed over so far, and the
-    /// pods to compare it with; from now on a change of that comparison is news.
+    /// Records the configurations of a tenant that were handed over: `stored` before this pass, `now` in it. Returns
+    /// everything that was handed over, and the pods to compare it with. From now on, a change of this comparison is
+    /// news.
     pub fn hand_over(
         &mut self,
         meta: &Meta,
@@ -67,7 +68,7 @@ impl Handovers {
         (handover.handed.clone(), self.pods.clone())
     }
 
-    /// These are the pods now. Returns the tenants for which that changes a verdict.
+    /// Records the live pods. Returns the tenants whose verdicts this changes.
     pub fn set_pods(&mut self, pods: Pods) -> News {
         let mut news = News::default();
         if *self.pods == pods {
@@ -88,7 +89,7 @@ impl Handovers {
         news
     }
 
-    /// What the pods report can't be read now: what was read last stays known.
+    /// Records that the pods' reports can't be read now. The last reports stay.
     pub fn lose_pods(&mut self) {
         let last = match &*self.pods {
             Pods::Seen(last) => Some(last.clone()),
@@ -98,38 +99,38 @@ impl Handovers {
         self.pods = Arc::new(Pods::Unavailable(last));
     }
 
-    /// A Tenant is gone.
+    /// Removes a Tenant that does not exist any more.
     pub fn forget(&mut self, tenant_uid: &str) {
         self.tenants.remove(tenant_uid);
     }
 }
 
-/// What was handed over of one tenant: the last revisions, and since which of them each part is as it is now. So the
-/// change of one Webhook makes only that Webhook unprogrammed until pods serve it.
+/// The handed-over configuration of one tenant: its last revisions, and for each part the revision since which it is
+/// unchanged. So after a change of one Webhook, only this Webhook is not programmed until pods serve it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HandedOver {
-    /// The newest at the end.
+    /// The revisions, the newest at the end.
     revisions: VecDeque<String>,
-    /// How many there were before these.
+    /// The number of earlier revisions, which are forgotten.
     forgotten: usize,
     /// The tenant without its webhooks.
     tenant: Part,
-    /// By uid.
+    /// The webhooks by uid.
     webhooks: HashMap<String, Part>,
 }
 
-/// A digest of a part, and the first revision, counted from 0, since which it is that.
+/// A digest of a part, and the number (from 0) of the first revision with this digest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Part {
     digest: u64,
     since: usize,
-    /// What the pods report could not be read since.
+    /// Whether the pods' reports could not be read since the part changed.
     is_unread: bool,
 }
 
 impl HandedOver {
-    /// Records the revision that was handed over last; the same one again changes nothing. `is_unread`: what the pods report
-    /// can't be read now.
+    /// Records the revision that was handed over last. The same revision again changes nothing. `is_unread`: the
+    /// pods' reports can't be read now.
     pub fn note(&mut self, runtime: &Runtime, is_unread: bool) {
         if self.revisions.back() == Some(&runtime.revision) {
             return;
@@ -156,23 +157,23 @@ impl HandedOver {
         self.webhooks = webhooks.map(|(json, uid)| (uid.clone(), part(json, before.get(&uid)))).collect();
     }
 
-    /// What the pods report can be read again.
+    /// Records that the pods' reports can be read again.
     fn read(&mut self) {
         self.webhooks.values_mut().chain([&mut self.tenant]).for_each(|part| part.is_unread = false);
     }
 
-    /// What is known of the tenant itself.
+    /// Whether every pod serves the tenant itself.
     pub fn tenant(&self, pods: &Pods, tenant_uid: &str) -> Programmed {
         self.of(pods, tenant_uid, self.tenant.since, self.tenant.is_unread)
     }
 
-    /// What is known of one of its Webhooks; `None`: it was not handed over.
+    /// Whether every pod serves one of its Webhooks; `None`: the Webhook was not handed over.
     pub fn webhook(&self, pods: &Pods, tenant_uid: &str, webhook_uid: &str) -> Option<Programmed> {
         let part = self.webhooks.get(webhook_uid)?;
         Some(self.of(pods, tenant_uid, part.since, part.is_unread))
     }
 
-    /// The distinct verdicts on its parts.
+    /// The different verdicts on its parts.
     pub fn verdicts(&self, pods: &Pods, tenant_uid: &str) -> Vec<Programmed> {
         let parts = self.webhooks.values().chain([&self.tenant]);
         let mut parts: Vec<_> = parts.map(|part| (part.since.max(self.forgotten), part.is_unread)).collect();
@@ -267,7 +268,7 @@ mod tests {
         assert_eq!(handed.revisions.len(), REMEMBERED);
     }
 
-    /// Ten minutes of polls that fail, with passes in between.
+    /// Reads fail for ten minutes, with passes in between.
     #[test]
     fn redis_away_is_no_news_of_anything() {
         let object = json!({"metadata": {"name": "t", "namespace": "a", "uid": "u"}});
@@ -288,7 +289,7 @@ mod tests {
             let (same, away) = handovers.hand_over(&meta, Some(&runtime), Some(&runtime));
             assert_eq!(same.verdicts(&away, "u"), handed.verdicts(&seen, "u"));
         }
-        // A user's change of a webhook meanwhile: of it nothing is known, of the tenant all is as it was.
+        // Meanwhile a user changes a webhook. Its verdict is unknown; the tenant's verdict stays.
         let changed = self::runtime("s", &[("one", "b")]);
         let (handed, away) = handovers.hand_over(&meta, Some(&runtime), Some(&changed));
         assert_eq!(truth(handed.webhook(&away, "u", "one").unwrap()), Truth::Unknown);

@@ -1,6 +1,6 @@
-//! How deliveries to each Webhook go, and what of it a status reports.
+//! The health of deliveries to each Webhook, and which part of it a status reports.
 //!
-//! What is reported is always one reading as a whole, so counts never contradict the condition beside them.
+//! A report is always one reading as a whole, so its counts never contradict the condition beside them.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -8,29 +8,30 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How often counts are reported that moved while nothing else did; and how long a receiver that fails again and again has
-/// to be better before that is reported.
+/// The shortest time between two reports in which only counts differ. Also how long a receiver that fails again and
+/// again must be better before this is reported.
 pub const REPORTED_EVERY: Duration = Duration::from_secs(600);
 
-/// What the data plane counts of a Webhook.
+/// The data plane's counts for a Webhook.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Deliveries that wait for an attempt.
+    /// The number of deliveries that wait for an attempt.
     pub pending: i64,
-    /// Of these, those that wait for another attempt after a failure.
+    /// The number of pending deliveries that wait for another attempt after a failure.
     pub retrying: i64,
-    /// Deliveries that were given up.
+    /// The number of open dead letters.
     pub dead_letter: i64,
-    /// Deliveries were given up since the receiver last accepted one.
+    /// Whether deliveries became dead letters since the receiver last accepted one.
     pub failing: bool,
     /// When the receiver last accepted a delivery, in milliseconds since 1970.
     pub last_success_at_ms: Option<i64>,
-    /// The tenant has no such customer.
+    /// Whether the tenant lacks the Webhook's customer.
     pub lacks_customer: bool,
 }
 
 impl Health {
-    /// What the condition is made of, from well to bad; whether a delivery ever succeeded; and whether the customer is unknown.
+    /// The facts behind the condition: how bad the health is (0 is good), whether a delivery ever succeeded, and
+    /// whether the customer is unknown.
     const fn state(&self) -> (u8, bool, bool) {
         let bad = if self.retrying > 0 {
             1
@@ -43,42 +44,44 @@ impl Health {
     }
 }
 
-/// What a status reports of a Webhook.
+/// The health of a Webhook that its status reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reported {
-    /// The reading.
+    /// The reading that is reported.
     pub health: Health,
-    /// This process has read no other: a status that has the condition of this reading keeps its counts.
+    /// Whether this is the first reading of this process. If so, and if the status has the same condition already,
+    /// the status keeps its counts.
     pub is_first: bool,
 }
 
-/// What is reported of all Webhooks, by uid.
+/// The reported health of all Webhooks, by uid.
 #[derive(Debug, Default)]
 pub struct Healths(HashMap<String, Entry>);
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     reported: Reported,
-    /// When that was.
+    /// When the reading was reported.
     since: Instant,
-    /// When it last became better.
+    /// When the reported health last became better.
     recovered: Option<Instant>,
-    /// It became worse soon after that.
+    /// Whether it became worse again soon after that.
     has_relapsed: bool,
-    /// Since when the readings are better than what is reported.
+    /// The time since when readings are better than the reported reading.
     better_since: Option<Instant>,
 }
 
 impl Healths {
-    /// What a status reports of a Webhook; `None`: the data plane has not reported any.
+    /// The health of a Webhook that its status reports; `None`: the data plane has not reported any.
     pub fn get(&self, webhook_uid: &str) -> Option<Reported> {
         self.0.get(webhook_uid).map(|entry| entry.reported)
     }
 
-    /// Takes readings in place of those before. Returns the Webhooks of which another one is to be reported.
+    /// Replaces the readings. Returns the Webhooks whose report changes.
     ///
-    /// Worse is reported at once, and so is better; but of a receiver that became worse within `every` after it was better, only
-    /// once it was better for `every`. Of counts alone, at most once in `every`.
+    /// A reading that is worse or better is reported without delay. But if the receiver became worse within `every`
+    /// after it had become better, it must be better for `every` before this is reported. A reading in which only
+    /// counts differ is reported at most once in `every`.
     pub fn replace(&mut self, read: HashMap<String, Health>, now: Instant, every: Duration) -> Vec<String> {
         let mut before = std::mem::take(&mut self.0);
         let mut news = Vec::new();
@@ -102,7 +105,8 @@ impl Healths {
 }
 
 impl Entry {
-    /// After a start the counts of many are due; each at a time of its own, one to two intervals later.
+    /// The first reading. After a start, the counts of many Webhooks are due, so each has a random time, one to two
+    /// intervals later.
     fn first(uid: &str, health: Health, now: Instant, every: Duration) -> Self {
         let mut hasher = DefaultHasher::new();
         uid.hash(&mut hasher);
@@ -117,7 +121,7 @@ impl Entry {
         }
     }
 
-    /// Whether this reading is to be reported.
+    /// Whether this reading must be reported.
     fn read(&mut self, health: Health, now: Instant, every: Duration) -> bool {
         let (before, after) = (self.reported.health.state(), health.state());
         let is_old = |since: Instant| now.saturating_duration_since(since) >= every;
@@ -162,7 +166,7 @@ mod tests {
             Self { healths: Healths::default(), start: Instant::now(), second: 0 }
         }
 
-        /// Reads this so many seconds later; whether it is to be reported.
+        /// Takes a reading this many seconds later. Returns whether it must be reported.
         fn reads(&mut self, seconds: u64, health: Health) -> bool {
             self.second += seconds;
             let now = self.start + Duration::from_secs(self.second);
@@ -189,7 +193,7 @@ mod tests {
         for poll in 0..4 * 60 * 24 {
             reports += usize::from(watched.reads(15, well(poll % 7, poll)));
         }
-        // The first one, whose counts are not written, and then one in ten minutes.
+        // The first reading, whose counts are not written, and then one report in ten minutes.
         assert!((140..=145).contains(&reports), "{reports} in a day");
         let mut still = Watched::new();
         let reports: usize = (0..4 * 60 * 24).map(|_| usize::from(still.reads(15, well(1, 1)))).sum();
@@ -223,7 +227,7 @@ mod tests {
             }
             assert!(watched.reported() == retrying(1) || poll == 1, "{poll}");
         }
-        // Worse, better, worse; then its counts, which do not move.
+        // The health becomes worse, better, worse. Its counts do not change.
         assert_eq!(reports, [0, 1, 2]);
         assert!(!watched.reads(15, well(0, 5000)) && !watched.reads(570, well(0, 5001)));
         assert!(watched.reads(15, well(0, 5002)), "well for ten minutes");

@@ -1,4 +1,4 @@
-//! Which Tenant has which API key. A key identifies the Tenant of a request, so it can belong to one Tenant only.
+//! Which Tenant has which API key. A key identifies the Tenant of a request, so only one Tenant can have it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::state::declared::Meta;
 use crate::state::name::Name;
 
-/// In the order of creation.
+/// A Tenant that has a key. Holders are ordered by creation time.
 type Holder = (Timestamp, String, Name);
 
 /// The API keys of all Tenants, by their digests.
@@ -19,8 +19,8 @@ pub struct ApiKeyClaims {
 }
 
 impl ApiKeyClaims {
-    /// A Tenant has these keys from now on. Returns those that an earlier Tenant has, and the Tenants that the change
-    /// concerns.
+    /// Records the keys of a Tenant. Returns those of its keys that an earlier Tenant has, and the Tenants that the
+    /// change concerns.
     pub fn set(&mut self, meta: &Meta, keys: HashSet<ApiKeyDigest>) -> (HashSet<ApiKeyDigest>, Vec<Name>) {
         let own: Holder = (meta.created, meta.uid.clone(), meta.name.clone());
         let before = self.of.remove(&meta.uid).unwrap_or_default();
@@ -39,7 +39,7 @@ impl ApiKeyClaims {
         (taken, concerned.into_iter().collect())
     }
 
-    /// A Tenant is gone. Returns the Tenants that have one of its keys as well.
+    /// Removes a Tenant that does not exist any more. Returns the Tenants that have one of its keys too.
     pub fn forget(&mut self, uid: &str) -> Vec<Name> {
         let keys = self.of.remove(uid).unwrap_or_default();
         keys.iter().for_each(|key| self.give_up(key, uid));

@@ -1,18 +1,20 @@
-//! Labels, annotations and the finalizer: those of objects we make, and those that users set.
+//! Labels, annotations and the finalizer: the operator's labels on objects that it creates, and labels that users set.
 
-/// On a Secret or ConfigMap of a user, with the value `true`: a change of it counts at once, not at the next resync.
+/// The label on a user's Secret or ConfigMap, with the value `true`: its changes take effect immediately, not at the
+/// next resync.
 pub const WATCH: &str = "docket.dev/watch";
 /// Kubernetes' label for the program that manages an object.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
-/// Our value of [`MANAGED_BY`].
+/// The operator's value of [`MANAGED_BY`].
 pub const OPERATOR: &str = "docket-operator";
-/// The uid of the Tenant a Secret was made for.
+/// The label with the uid of the Tenant for which a Secret was created.
 pub const TENANT_UID: &str = "docket.dev/tenant-uid";
-/// Annotation: the Tenant a Secret was made for, as `namespace/name`. Names can be longer than a label's value.
+/// Annotation: the Tenant for which a Secret was created, as `namespace/name`. It is not a label, because names can
+/// be longer than a label's value.
 pub const TENANT: &str = "docket.dev/tenant";
-/// Annotation: the `rotationGeneration` or `passwordRotationGeneration` a value was made for.
+/// Annotation: the `rotationGeneration` or `passwordRotationGeneration` for which a value was generated.
 pub const ROTATION: &str = "docket.dev/rotation-generation";
-/// Annotation: the customer whose Webhook a signing secret was made for.
+/// Annotation: the customer of the Webhook for which a signing secret was generated.
 pub const CUSTOMER: &str = "docket.dev/customer-code";
 /// Annotation: since when no Webhook asks for a signing secret. It is kept for a while, in case the Webhook is created again.
 pub const UNUSED_SINCE: &str = "docket.dev/unused-since";
@@ -20,9 +22,9 @@ pub const UNUSED_SINCE: &str = "docket.dev/unused-since";
 pub const WEBHOOK: &str = "docket.dev/webhook";
 /// Pauses the operator for an object: annotation with the value `disabled`.
 pub const RECONCILE: &str = "docket.dev/reconcile";
-/// Requests a reconciliation: annotation with any new value, echoed in `status.lastHandledReconcileAt`.
+/// Annotation: requests a reconciliation by any new value, which `status.lastHandledReconcileAt` then repeats.
 pub const REQUESTED_AT: &str = "docket.dev/requestedAt";
-/// Takes over the database of an earlier Tenant of this name: annotation with the database's name.
+/// Annotation: takes over the database of an earlier Tenant of this name, if its value is the database's name.
 pub const ADOPT_DATABASE: &str = "docket.dev/adopt-database";
 /// The finalizer of Tenants whose database is dropped with them.
 pub const FINALIZER: &str = "docket.dev/tenant-cleanup";

@@ -1,4 +1,4 @@
-//! Namespace and name: how objects refer to each other.
+//! Namespace and name, by which objects refer to each other.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use std::fmt;
 pub struct Name {
     /// The namespace.
     pub namespace: String,
-    /// The name in it.
+    /// The name in the namespace.
     pub name: String,
 }
 
 impl Name {
-    /// Both as text.
+    /// A name from two texts.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }

@@ -7,14 +7,14 @@ use crate::state::name::Name;
 /// A Kubernetes Event about a Tenant or Webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectEvent {
-    /// Why it is published.
+    /// The reason of the Event.
     pub reason: EventReason,
-    /// What was done, in `PascalCase`.
+    /// The action of the Event, in `PascalCase`.
     pub action: &'static str,
-    /// For people, without secrets.
+    /// The note for people, without secrets.
     pub note: String,
-    /// Whether it is of type `Warning`.
+    /// Whether the Event has the type `Warning`.
     pub warning: bool,
-    /// The Secret it is about as well.
+    /// The Secret that the Event is also about.
     pub secret: Option<Name>,
 }

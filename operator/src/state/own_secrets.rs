@@ -1,4 +1,4 @@
-//! The Secrets that the operator made: for the data plane, and in tenants' namespaces.
+//! The Secrets that the operator created: for the data plane, and in tenants' namespaces.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,20 +10,20 @@ use crate::state::by_name::{ByName, Listed};
 use crate::state::labels;
 use crate::state::name::Name;
 
-/// A Secret of ours, known by its metadata.
+/// A Secret of the operator, with a part of its metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnSecret {
     /// Namespace and name.
     pub name: Name,
-    /// Its uid.
+    /// The Secret's uid.
     pub uid: String,
-    /// The Tenant it was made for.
+    /// The Tenant for which it was created.
     pub tenant: Name,
-    /// That Tenant's uid.
+    /// The uid of that Tenant.
     pub tenant_uid: String,
-    /// Of this version.
+    /// The Secret's resource version.
     pub resource_version: String,
-    /// It is for the data plane; the others are for the tenant.
+    /// Whether the Secret is for the data plane. Other Secrets are for the tenant.
     pub is_runtime: bool,
     /// It holds the signing secret of a Webhook.
     pub signs: bool,
@@ -32,8 +32,8 @@ pub struct OwnSecret {
 }
 
 impl OwnSecret {
-    /// Reads it from an object's metadata; `None` when it does not say which Tenant it is for, or says so in a place where
-    /// we make none for that one: anybody can write our labels on a Secret of his own.
+    /// Reads an object's metadata. `None`: it does not name its Tenant, or names one for which the operator creates
+    /// no Secret in this place: anyone can write the operator's labels on a Secret of their own.
     pub fn of(meta: &ObjectMeta, release_namespace: &str) -> Option<Self> {
         let name = Name::new(meta.namespace.clone()?, meta.name.clone()?);
         let (namespace, tenant) = meta.annotations.as_ref()?.get(labels::TENANT)?.split_once('/')?;
@@ -59,17 +59,17 @@ impl OwnSecret {
     }
 }
 
-/// All of them. Methods return the Tenants that a change concerns.
+/// All Secrets of the operator. Methods return the Tenants that a change concerns.
 #[derive(Debug, Default)]
 pub(super) struct OwnSecrets {
     secrets: ByName<OwnSecret>,
     of: HashMap<Name, BTreeSet<Name>>,
-    /// The versions we wrote ourselves, which are no news.
+    /// The versions that the operator wrote itself. The watch's report about them is no change.
     written: HashMap<Name, String>,
 }
 
 impl OwnSecrets {
-    /// The Tenants, also those that are gone, that have some.
+    /// The Tenants that have such Secrets, including Tenants that do not exist any more.
     pub(super) fn tenants(&self) -> impl Iterator<Item = &Name> {
         self.of.keys()
     }
@@ -98,7 +98,8 @@ impl OwnSecrets {
         self.secrets.insert(secret.name.clone(), secret)
     }
 
-    /// After a removal of our own the Tenant has one pass that finds nothing to do.
+    /// Removes a deleted Secret. If the operator deleted it itself, this causes one pass over the Tenant that finds
+    /// nothing to do.
     pub(super) fn deleted(&mut self, name: &Name) -> Option<Name> {
         let secret = self.secrets.remove(name)?;
         self.written.remove(name);

@@ -1,4 +1,4 @@
-//! The live pods of the data plane, and whether all of them serve a revision.
+//! The live pods of the data plane, and whether all live pods serve a revision.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -9,37 +9,37 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::state::conditions::{Truth, Verdict, reported};
 
-/// How soon a deletion checks again whether pods still serve the Tenant.
+/// How soon the deletion of a Tenant checks again whether pods still serve it.
 pub const CHECK_AGAIN: Duration = Duration::from_secs(1);
-/// How many pods a message names.
+/// The number of pods that a message names.
 const NAMED: usize = 3;
 
-/// The revision of each tenant that each live pod serves, by pod and tenant uid.
+/// The revision of each tenant that each live pod serves, by pod and then by tenant uid.
 pub type Served = BTreeMap<String, HashMap<String, String>>;
 
-/// What is known of the pods.
+/// The operator's knowledge of the pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Pods {
-    /// They are not observed.
+    /// The pods are not observed.
     #[default]
     NotObserved,
-    /// What they report can't be read now. What was read last; `None`: nothing since this process started.
+    /// The pods' reports can't be read now. Contains the last reports; `None`: none were read since this process started.
     Unavailable(Option<Served>),
-    /// The live pods.
+    /// The live pods and what they serve.
     Seen(Served),
 }
 
 /// Whether every pod serves a part of a tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Programmed {
-    /// As the pods report it.
+    /// The verdict from the pods' reports.
     Known(Verdict),
-    /// Nothing was read since this process started, so what the status says of this generation stays.
+    /// No reports were read since this process started, so the verdict in the status for this generation stays.
     AsReported,
 }
 
 impl Programmed {
-    /// The verdict for a status whose conditions were `previous`.
+    /// The verdict for a status with the conditions `previous`.
     pub fn verdict(&self, previous: &[Condition], generation: i64) -> Verdict {
         match self {
             Self::Known(verdict) => verdict.clone(),
@@ -49,14 +49,14 @@ impl Programmed {
         }
     }
 
-    /// Whether a user may wait for it: it is not known to be served.
+    /// Whether a user may wait for the part: it is not known to be served.
     pub fn is_awaited(&self) -> bool {
         matches!(self, Self::Known(verdict) if verdict.truth != Truth::True)
     }
 }
 
-/// What is known of a part of a tenant that is in these revisions as it is now. `is_unread`: it changed since the pods could
-/// last be read.
+/// Whether every pod serves a part of a tenant. `revisions`: those that contain the part in its present form.
+/// `is_unread`: the part changed since the pods' reports were last read.
 pub fn programmed(pods: &Pods, tenant_uid: &str, revisions: &[&str], is_unread: bool) -> Programmed {
     match pods {
         Pods::NotObserved => Programmed::Known(good(
@@ -98,7 +98,7 @@ fn served_by(pods: &Served, tenant_uid: &str, revisions: &[&str]) -> Verdict {
     pending(format!("not served yet by {names}{more}"))
 }
 
-/// Whether no pod that lives serves a tenant any more.
+/// Whether no live pod serves a tenant any more.
 pub fn is_unserved(pods: &Pods, tenant_uid: &str) -> bool {
     match pods {
         Pods::NotObserved => true,

@@ -1,12 +1,12 @@
-//! How many watches have their first list. Passes begin when all have it, and `/readyz` reports it.
+//! Counts the watches that have their first list. Passes begin when all have it, and `/readyz` reports it.
 
 use tokio::sync::watch;
 
-/// How far the watches are.
+/// The progress of the watches.
 #[derive(Debug, Default)]
 pub struct Progress(watch::Sender<Listed>);
 
-/// `wanted` is 0 until the watches are known.
+/// `wanted` is the number of watches; 0 until it is known.
 #[derive(Clone, Copy, Debug, Default)]
 struct Listed {
     listed: usize,
@@ -20,12 +20,12 @@ impl Listed {
 }
 
 impl Progress {
-    /// There are this many watches.
+    /// Sets the number of watches.
     pub fn expect(&self, watches: usize) {
         self.0.send_modify(|listed| listed.wanted = watches);
     }
 
-    /// One more watch has its first list.
+    /// Records that one more watch has its first list.
     pub fn listed(&self) {
         self.0.send_modify(|listed| listed.listed += 1);
     }
@@ -35,9 +35,9 @@ impl Progress {
         self.0.borrow().is_complete()
     }
 
-    /// Returns once every watch has its first list.
+    /// Waits until every watch has its first list.
     pub async fn complete(&self) {
-        // The sender lives as long as `self`, so this returns only when it is so.
+        // The sender lives as long as `self`, so this returns only when the lists are complete.
         let _ = self.0.subscribe().wait_for(|listed| listed.is_complete()).await;
     }
 }

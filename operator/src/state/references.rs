@@ -51,17 +51,17 @@ impl References {
     }
 }
 
-/// What a Tenant refers to.
+/// The Secrets and ConfigMaps to which a Tenant refers.
 pub(crate) fn of_tenant(tenant: &Tenant) -> BTreeSet<Value> {
     keys_of_tenant(tenant).map(|(value, _)| value).collect()
 }
 
-/// What a Webhook refers to.
+/// The Secrets and ConfigMaps to which a Webhook refers.
 pub(crate) fn of_webhook(webhook: &Webhook) -> BTreeSet<Value> {
     keys_of_webhook(webhook).map(|(value, _)| value).collect()
 }
 
-/// The keys that a Tenant refers to.
+/// The keys of Secrets to which a Tenant refers.
 pub(crate) fn keys_of_tenant(tenant: &Tenant) -> impl Iterator<Item = (Value, &str)> {
     let keys = tenant.spec.api_keys.iter().filter_map(|key| key.secret_key_ref.as_ref());
     let database = tenant.spec.database.external.iter().map(|external| &external.secret_key_ref);
@@ -69,7 +69,7 @@ pub(crate) fn keys_of_tenant(tenant: &Tenant) -> impl Iterator<Item = (Value, &s
     keys.chain(database).map(move |secret| (named(&secret.name), secret.key.as_str()))
 }
 
-/// The keys that a Webhook refers to.
+/// The keys of Secrets and ConfigMaps to which a Webhook refers.
 pub(crate) fn keys_of_webhook(webhook: &Webhook) -> impl Iterator<Item = (Value, &str)> {
     let named = |kind, name: &str| (kind, Name::new(&webhook.metadata.namespace, name));
     let secrets = webhook.spec.secret_ref.iter().flat_map(move |secret| {

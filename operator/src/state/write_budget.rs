@@ -1,4 +1,4 @@
-//! How many writes to the API server no user waits for.
+//! The budget of writes to the API server that no user waits for.
 
 use std::time::Duration;
 
@@ -6,16 +6,17 @@ use docket_program::leaky_bucket::{LeakyBucket, Rate};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How many writes a second leave room for passes that no user's change caused.
+/// The number of writes per second. Passes that no user waits for may begin only while all writes stay below it.
 pub const WRITES_PER_SECOND: u32 = 100;
-/// How far the writes of users' changes hold those passes back, and how many of them may follow a quiet time at once.
+/// How long the writes for users can hold back other passes at most. After a quiet time, other passes may send the
+/// writes of this time together.
 const SLACK: Duration = Duration::from_secs(1);
 /// The bucket of all writes. Passes that no user waits for fill its first half only.
 const RATE: Rate =
     Rate { every: Duration::from_millis(1_000 / WRITES_PER_SECOND as u64), burst: 2 * WRITES_PER_SECOND };
 
-/// What is left for passes that no user's change caused: after a failover, a resync, news of pods and of deliveries. All
-/// writes are counted; those of users' changes never wait.
+/// The budget for passes that no user's change caused: after a failover, a resync, or news of pods and deliveries.
+/// All writes are counted, but writes for users' changes never wait.
 #[derive(Debug, Default)]
 pub struct WriteBudget(Mutex<Option<Begun>>);
 
@@ -27,14 +28,14 @@ struct Begun {
 }
 
 impl WriteBudget {
-    /// A write is sent.
+    /// Records that a write is sent.
     pub fn spend(&self, now: Instant) {
         let mut begun = self.0.lock();
         let Begun { at, writes } = begun.get_or_insert(Begun { at: now, writes: LeakyBucket::default() });
         writes.add_up_to(RATE, now.saturating_duration_since(*at));
     }
 
-    /// When such a pass may begin; `None`: now.
+    /// When a pass that no user waits for may begin; `None`: now.
     pub fn closed_until(&self, now: Instant) -> Option<Instant> {
         let Begun { at, writes } = (*self.0.lock())?;
         let level = writes.level(now.saturating_duration_since(at));

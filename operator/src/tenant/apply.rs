@@ -1,4 +1,4 @@
-//! I/O: hands what was compiled over to the data plane.
+//! I/O: hands the compiled configuration over to the data plane.
 //!
 //! The runtime Secret comes after all that it refers to. The marks of unused signing secrets come last: nothing depends on them.
 
@@ -20,22 +20,22 @@ use crate::tenant::fetch::Fetched;
 use crate::tenant::kept::{self, KeptStep};
 use crate::tenant::{generated, stored};
 
-/// A Tenant whose runtime Secret is as compiled, or refused by the API server.
+/// A Tenant after its runtime Secret was written, or refused by the API server.
 #[derive(Debug)]
 pub struct Applied<'a> {
-    /// What was applied.
+    /// The compiled Tenant.
     pub compiled: Compiled<'a>,
-    /// Why the API server refuses the runtime Secret: too many webhooks for one Secret, above all.
+    /// Why the API server refuses the runtime Secret: mostly because it has too many webhooks.
     pub refused: Option<String>,
 }
 
 impl Applied<'_> {
-    /// The configuration that the data plane had before this pass, which may be the first one of this process.
+    /// The configuration that the data plane had before this pass, perhaps from an earlier process.
     pub fn stored(&self) -> Option<&Runtime> {
         self.compiled.provisioned.stored().and_then(|stored| stored.runtime.as_ref())
     }
 
-    /// The configuration that the data plane was handed, in this pass or before.
+    /// The configuration that the data plane has now, from this pass or an earlier one.
     pub fn handed_over(&self) -> Option<&Runtime> {
         self.compiled.runtime.as_ref().map(|(runtime, _)| runtime).filter(|_| self.refused.is_none())
     }
@@ -153,7 +153,7 @@ async fn write_runtime(context: &Context, compiled: &Compiled<'_>) -> Result<(),
     Ok(())
 }
 
-/// Whether there was a runtime Secret once and the signing keys in it are gone.
+/// Whether a runtime Secret existed before, and its signing keys are lost.
 fn lost_signing_keys(fetched: &Fetched) -> bool {
     let known = fetched.stored.as_ref().is_some_and(|stored| !stored.memory.signing_keys.is_empty());
     let programmed = conditions::find(&fetched.subject.previous.conditions, ConditionType::Programmed);

@@ -1,4 +1,5 @@
-//! Pure: all that was fetched and provisioned becomes what the data plane serves, and what is to be reported.
+//! Pure: compiles what was fetched and provisioned into the configuration for the data plane, and into what the
+//! statuses report.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -21,9 +22,9 @@ use crate::tenant::room::ROOM;
 use crate::tenant::signing::KnownKey;
 use crate::tenant::stored::Memory;
 
-/// The most bytes of a tenant's configuration. A Secret has room for 1,048,576, with what the operator remembers.
+/// The limit for a tenant's configuration, in bytes. A Secret has room for 1,048,576 bytes, including the operator's own data.
 const LARGEST: usize = 1_000_000;
-/// The bytes that a webhook on hold takes beside its key: its uid, twice, and what is around them.
+/// The bytes that a webhook on hold takes beside its key: its uid, twice, and the JSON around them.
 const HELD: usize = 90;
 /// The most bytes of the names of Webhooks that are missing. The Secret has room for them beside the configuration.
 const MISSING: usize = 24 * 1024;
@@ -33,18 +34,18 @@ const MARK: usize = 40;
 /// The result of compiling a Tenant.
 #[derive(Debug)]
 pub struct Compiled<'a> {
-    /// What it was made from.
+    /// The provisioned Tenant that was compiled.
     pub provisioned: Provisioned<'a>,
     /// The runtime Secret's content; `None`: there is nothing to serve.
     pub runtime: Option<(Runtime, Memory)>,
-    /// Everything that is wrong with the Tenant, whether it is served or not.
+    /// All problems of the Tenant, even if it is served.
     pub reasons: Vec<Reason>,
-    /// Each Webhook that names the tenant.
+    /// The outcome for each Webhook that names the tenant.
     pub webhooks: Vec<WebhookOutcome>,
 }
 
-/// Compiles a Tenant. One that can't be read changes nothing of what is served, and reports nothing about its Webhooks.
-/// `claim`: claims API keys for it, and returns those that an earlier Tenant has.
+/// Compiles a Tenant. If the Tenant can't be read, the served configuration stays, and nothing is reported about its
+/// Webhooks. `claim` records the Tenant's API keys, and returns the keys that belong to an earlier Tenant.
 pub fn compile<'a>(
     provisioned: Provisioned<'a>,
     settings: &Settings,
@@ -85,7 +86,7 @@ fn of_readable<'a>(
     let generated = generated(&provisioned, previous.as_ref());
     let created: HashMap<&str, i64> =
         readable.iter().map(|(one, _)| (one.meta.uid.as_str(), one.meta.created.as_second())).collect();
-    // One that can't be read was there before.
+    // A Webhook that can't be read was served before, so it counts as the oldest.
     let created_at = |uid: &str| created.get(uid).copied().unwrap_or_default();
     let unreadable = fetched.unreadable();
     let inputs = Inputs {
@@ -141,7 +142,7 @@ fn of_readable<'a>(
     Compiled { provisioned, runtime, reasons, webhooks }
 }
 
-/// What could not be made, then what could not be compiled, then why it is refused; each once.
+/// The reasons, each once: what could not be provisioned, what could not be compiled, and why the Tenant is refused.
 fn reasons(provisioned: &Provisioned<'_>, compiled: &compile::Compilation) -> Vec<Reason> {
     let mut reasons = provisioned.reasons.clone();
     for reason in compiled.config.as_ref().err().into_iter().flatten().chain(&compiled.degraded) {
@@ -157,7 +158,7 @@ fn reasons(provisioned: &Provisioned<'_>, compiled: &compile::Compilation) -> Ve
     reasons
 }
 
-/// That a key has not been made says less than why it could not be.
+/// Whether another reason about the same field says more: that a key is not generated yet says less than why it could not be.
 fn is_explained(reason: &Reason, others: &[Reason]) -> bool {
     reason.code == ReasonCode::Pending && others.iter().any(|other| other.field == reason.field)
 }
@@ -172,17 +173,17 @@ fn generated(provisioned: &Provisioned<'_>, previous: Option<&TenantConfig>) -> 
     let served = previous.and_then(|previous| previous.database.as_ref());
     let url = match (&provisioned.database, served) {
         (ProvisionedDatabase::Ready(_, url), _) => Some(url),
-        // The password before this one no longer works, and the schema stays as it is.
+        // The previous password does not work any more, and the schema is unchanged.
         (ProvisionedDatabase::Failed(_, Some(url)), Some(served)) if url.is_same_database(served) => {
             Some(url)
         }
-        // A database that was made before stays served; `DatabaseReady` reports that it could not be checked.
+        // A database that was provisioned before is still served. `DatabaseReady` reports that it could not be checked.
         (ProvisionedDatabase::Failed(..) | ProvisionedDatabase::NotTried, served) => served,
     };
     let api_keys = provisioned.api_keys.iter().map(|(name, value)| (name.clone(), text(value))).collect();
     let signing_keys: Vec<SigningKey> =
         signing_keys(provisioned).iter().map(|known| known.key.clone()).collect();
-    // One that could not be checked stays, as its role does.
+    // If the watcher could not be checked, the last watcher stays, because its role stays.
     let watcher = provisioned.watcher.clone().or_else(|| previous?.watcher.clone());
     let webhook_secrets = provisioned.webhook_secrets.clone();
     let database = GeneratedDatabase::Ensured(url.cloned());
@@ -211,7 +212,7 @@ fn serves(config: &TenantConfig, webhook_uid: &str) -> bool {
     config.webhooks.iter().any(|webhook| webhook.uid == webhook_uid)
 }
 
-/// Webhooks that were served and whose object is there but can't be read.
+/// The Webhooks that were served and whose objects exist but can't be read.
 fn unreadable_webhooks(
     config: &TenantConfig,
     previous: &TenantConfig,
@@ -221,9 +222,10 @@ fn unreadable_webhooks(
     gone.filter(|webhook| fetched.unreadable_webhooks.contains(&webhook.uid)).cloned().collect()
 }
 
-/// Leaves out the webhooks that do not fit into one Secret, so that it can always be written: keys and tenants that are
-/// switched off must not stay served because of them. The tenant's own stay before those of other namespaces, and older
-/// ones before younger ones. `held`: the room to leave for webhooks on hold. Returns the uids of those left out.
+/// Leaves out webhooks that do not fit into one Secret, so that the Secret can always be written: otherwise keys and
+/// tenants that are switched off would stay served. Webhooks of the tenant's own namespace stay before those of other
+/// namespaces, and older ones before newer ones. `held`: the bytes to leave for webhooks on hold. Returns the uids of
+/// the webhooks that were left out.
 fn shortened(config: &mut TenantConfig, held: usize, created_at: &dyn Fn(&str) -> i64) -> HashSet<String> {
     let alone = TenantConfig { webhooks: Vec::new(), ..config.clone() };
     let mut room = LARGEST.saturating_sub(size(serde_json::to_vec(&alone)) + held);
@@ -281,7 +283,7 @@ fn held(
     let forbidden = |meta: &Meta| {
         let outcome = outcomes.iter().find(|outcome| outcome.uid == meta.uid);
         let strange = [ReasonCode::RefNotPermitted, ReasonCode::TooManyWebhooks];
-        // One that can't be read has no outcome.
+        // A Webhook that can't be read has no outcome.
         !compile::allows(tenant, &meta.name.namespace, &|namespace| fetched.labels(namespace))
             || outcome
                 .is_some_and(|outcome| outcome.reasons.iter().any(|reason| strange.contains(&reason.code)))
@@ -351,20 +353,20 @@ fn faults(fetched: &Fetched, tenant: &Tenant, outcomes: &[WebhookOutcome]) -> Ve
     declared.into_iter().map(|declared| (declared.meta.uid.clone(), texts(declared))).collect()
 }
 
-/// Only of Webhooks that are served or on hold, and as far as the Secret has room.
+/// Adds the faults of Webhooks that are served or on hold, as far as the Secret has room.
 fn with_faults(runtime: Runtime, faults: Vec<(String, Vec<String>)>) -> Runtime {
     let concerned = |uid: &String| runtime.held_webhooks.contains(uid) || serves(&runtime.config, uid);
     let of = |(uid, texts): &(String, Vec<String>)| !texts.is_empty() && concerned(uid);
     let faults: Vec<_> = faults.into_iter().filter(of).collect();
     if faults.is_empty() {
-        // Nothing is measured for a tenant without any.
+        // Without faults, the size of the configuration need not be computed.
         return runtime;
     }
     let room = LARGEST.saturating_sub(size(serde_json::to_vec(&runtime)));
     runtime.with_faults(faults, room)
 }
 
-/// The key of a webhook, or its name if it can't be read.
+/// The key of a webhook; its name if the webhook can't be read.
 fn held_key(declared: &Declared<Webhook>) -> String {
     let name = declared.meta.name.to_string();
     match &declared.document {
@@ -373,7 +375,7 @@ fn held_key(declared: &Declared<Webhook>) -> String {
     }
 }
 
-/// What looks like a mistake in the secret and the authorities that a Webhook names.
+/// Possible mistakes in the secret and the authorities of a Webhook.
 fn warnings(webhook: &Webhook, namespace: &str, fetched: &Fetched) -> Vec<String> {
     let of_secret = webhook.spec.secret_ref.as_ref().and_then(|secret| {
         let name = Name::new(namespace, &secret.name);
@@ -402,7 +404,8 @@ fn outcome(
         let name = Name::new(&declared.meta.name.namespace, &secret.name);
         fetched.version(ValueKind::Secret, &name).map(str::to_owned)
     });
-    // A Webhook with a reason may be one of any number; the bundles of the others have a limit together.
+    // There may be any number of Webhooks with reasons, so their bundles are not read. The bundles of other Webhooks
+    // have a limit together.
     let warnings = match &declared.document {
         Ok(webhook) if reasons.is_empty() => warnings(webhook, &declared.meta.name.namespace, fetched),
         Ok(_) | Err(_) => Vec::new(),
@@ -422,7 +425,7 @@ fn outcome(
 }
 
 impl Compiled<'_> {
-    /// Removes API keys that another Tenant has, and says so.
+    /// Removes API keys that belong to another Tenant, and adds a reason for each.
     fn without_keys(&mut self, tenant: &Tenant, taken: &HashSet<ApiKeyDigest>) {
         let Some((runtime, _)) = self.runtime.as_mut().filter(|_| !taken.is_empty()) else {
             return;

@@ -1,7 +1,7 @@
-//! I/O: creates or repairs the tenant's database, or finds that it needs neither.
+//! I/O: creates or repairs the tenant's database, or finds that neither is needed.
 //!
-//! A check costs a login, so it is done when something about the database changed, when the last check failed, when a
-//! user asks for it, and now and then; not for every change of a Webhook.
+//! A check costs a login. So the database is checked when something about it changed, when the last check failed,
+//! when a user requests it, and from time to time; but not for every change of a Webhook.
 
 use std::sync::Arc;
 
@@ -23,16 +23,17 @@ use crate::tenant::validate::Valid;
 /// The state of the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProvisionedDatabase {
-    /// It has the declared state, at this URL.
+    /// The database has the declared state, at this URL.
     Ready(EnsuredDatabase, DatabaseUrl),
-    /// It could not be brought to the declared state. With the URL that its role logs in with, if only the schema differs.
+    /// The database could not be brought to the declared state. If only the schema differs, contains the URL with
+    /// which its role logs in.
     Failed(DatabaseError, Option<DatabaseUrl>),
-    /// Something else has to be fixed first, and is reported elsewhere.
+    /// Another problem must be fixed first, which another condition reports.
     NotTried,
 }
 
 impl ProvisionedDatabase {
-    /// The last known state: nothing was checked.
+    /// The last known state, without a check.
     pub fn unchanged(fetched: &Fetched) -> Self {
         let known = fetched.stored.as_ref().and_then(|stored| stored.memory.database.clone());
         let url = fetched.stored.as_ref().and_then(|stored| stored.config()?.database.clone());
@@ -48,30 +49,30 @@ impl ProvisionedDatabase {
 pub struct CheckedDatabase {
     /// The state of the database.
     pub database: ProvisionedDatabase,
-    /// Whether this pass checked it; otherwise its last known state is reported.
+    /// Whether this pass checked the database. If not, its last known state is reported.
     pub check: Check,
 }
 
 /// Whether a pass checked a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// It did.
+    /// The pass checked the database.
     Done,
-    /// There was no need.
+    /// No check was needed.
     NotDue,
-    /// Its server is away for all its databases, which is no news of this one.
+    /// The server is away for all its databases, which says nothing about this database.
     ServerAway,
 }
 
-/// The declared database.
+/// The declared database, managed or external.
 enum Want<'a> {
     Managed(WantedDatabase<'a>),
     External(WantedExternalDatabase<'a>),
 }
 
-/// What the operator knows of a database from elsewhere than its declaration.
+/// Facts about a database that are not in its declaration.
 struct Surroundings<'a> {
-    /// `namespace/name` of the Tenant.
+    /// The Tenant's `namespace/name`.
     tenant: String,
     installation: String,
     server: Option<String>,
@@ -80,8 +81,8 @@ struct Surroundings<'a> {
     known: Option<(&'a DatabaseUrl, i64)>,
 }
 
-/// Brings the database to its declared state. `password`: of a managed one, once its Secret is there. `check`: whether it
-/// is checked although nothing about it changed.
+/// Brings the database to its declared state. `password`: the password of a managed database, once its Secret exists.
+/// `check`: whether to check the database although nothing about it changed.
 pub async fn provision_database(
     context: &Context,
     valid: Valid<'_>,
@@ -114,8 +115,8 @@ pub async fn provision_database(
         let database = ProvisionedDatabase::Ready(ensured.clone(), url.clone());
         return CheckedDatabase { database, check: Check::NotDue };
     }
-    // It is taken over from another Tenant once. An annotation that stays must not take it again from the Tenant that
-    // took it since.
+    // A database is taken over from another Tenant only once. If the annotation stays, it must not take the database
+    // again from a Tenant that took it over since.
     if let Want::External(external) = &mut want {
         external.adopt &= ensured.is_none();
     }
@@ -136,13 +137,13 @@ pub async fn provision_database(
     }
 }
 
-/// Whether the status says nothing bad of the database.
+/// Whether the status reports no problem of the database.
 pub fn was_well(previous: &TenantStatus) -> bool {
     let reported = conditions::find(&previous.conditions, ConditionType::DatabaseReady);
     reported.is_none_or(|reported| reported.status == "True")
 }
 
-/// Whether the last check found another schema than the one before.
+/// Whether the last check found a schema of another version.
 fn is_schema_wrong(tenant: &Declared<Tenant>) -> bool {
     let status = tenant.status();
     let found = conditions::find(&status.conditions, ConditionType::DatabaseReady);
@@ -176,8 +177,8 @@ async fn ensure(context: &Context, want: Want<'_>, fingerprint: String) -> Provi
     }
 }
 
-/// The server of a managed database: the one that is declared, or else the one where it was made. So a Tenant that names
-/// none stays where it is, whatever servers are added before or behind.
+/// The server of a managed database: the declared one, else the one where the database was created. So a Tenant that
+/// declares no server stays where it is, even if servers are added in front.
 pub fn server_of(tenant: &Declared<Tenant>) -> Option<String> {
     let declared = tenant.document.as_ref().ok().and_then(|document| document.spec.database.managed.as_ref());
     let made = || tenant.status().database.and_then(|database| database.server);
@@ -207,7 +208,7 @@ fn want<'a>(
     }
     let secret = &tenant.spec.database.external.as_ref()?.secret_key_ref;
     let name = Name::new(&meta.name.namespace, &secret.name);
-    // The compile step reports a Secret that is missing or holds no URL.
+    // The compile step reports a Secret that is missing or contains no URL.
     let url = fetched.value(ValueKind::Secret, &name, &secret.key).ok()?;
     let url = DatabaseUrl::parse(text(url).trim_end_matches(['\r', '\n'])).ok()?;
     let adopt = adopts(&database_of(&url));
@@ -218,7 +219,7 @@ fn text(bytes: &SecretBytes) -> &str {
     std::str::from_utf8(bytes.expose()).unwrap_or_default()
 }
 
-/// A digest of everything that a database is provisioned from; stored beside the secrets in the runtime Secret.
+/// A digest of everything from which a database is provisioned. It is stored in the runtime Secret, beside the secrets.
 fn fingerprint(uid: &str, want: &Want<'_>, server_mark: Option<&str>) -> String {
     use secrecy::ExposeSecret;
     let schema = docket_schema::MIGRATIONS.len();

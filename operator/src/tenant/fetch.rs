@@ -1,4 +1,4 @@
-//! I/O: reads the objects that a Tenant and its Webhooks refer to, and those that were made for it before.
+//! I/O: reads the objects to which a Tenant and its Webhooks refer, and the objects that were generated for it before.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
@@ -21,30 +21,30 @@ use crate::tenant::stored::Stored;
 use crate::tenant::subject::Subject;
 use crate::tenant::{generated, kept};
 
-/// How many reads of one tenant are under way at once.
+/// The number of reads for one tenant at a time.
 const AT_ONCE: usize = 8;
 
-/// A Tenant and all that was read for it.
+/// A Tenant and everything that was read for it.
 #[derive(Debug)]
 pub struct Fetched {
     /// The Tenant with its surroundings.
     pub subject: Subject,
-    /// The Webhooks that the Tenant takes and has room for, in the order of their places.
+    /// The Webhooks that the Tenant takes and whose values fit into the memory limit, in the Tenant's order.
     pub placed: Vec<Arc<Declared<Webhook>>>,
-    /// The uids of Webhooks that have a place and no room: not all was read that they refer to.
+    /// The uids of Webhooks that the Tenant takes, but for which not all values were read, because of the memory limit.
     pub without_room: HashSet<String>,
     values: HashMap<Value, Option<ObjectData>>,
-    /// Secrets that we make, by name; `None`: not there.
+    /// The operator's Secrets, by name; `None`: the Secret does not exist.
     secrets: HashMap<Name, Option<Secret>>,
-    /// The runtime Secret; `None`: not there.
+    /// The runtime Secret; `None`: it does not exist.
     pub stored: Option<Stored>,
-    /// The uids of Webhooks that were served and whose object is there but can't be read.
+    /// The uids of Webhooks that were served and whose objects exist but can't be read.
     pub unreadable_webhooks: BTreeSet<String>,
     labels: HashMap<String, BTreeMap<String, String>>,
 }
 
 impl Fetched {
-    /// What the watches have of it, before anything was read.
+    /// The Tenant with only what the watches know: nothing was read.
     pub fn nothing_of(subject: Subject) -> Self {
         let labels = subject.labels.clone();
         Self {
@@ -59,37 +59,37 @@ impl Fetched {
         }
     }
 
-    /// A Secret that we make.
+    /// A Secret that the operator generates.
     pub fn secret(&self, name: &Name) -> Option<&Secret> {
         self.secrets.get(name)?.as_ref()
     }
 
-    /// The labels of a namespace; none when it is not there.
+    /// The labels of a namespace; empty if it does not exist.
     pub fn labels(&self, namespace: &str) -> BTreeMap<String, String> {
         self.labels.get(namespace).cloned().unwrap_or_default()
     }
 
-    /// The version of an object that was referred to.
+    /// The resource version of an object to which the Tenant or a Webhook refers.
     pub fn version(&self, kind: ValueKind, name: &Name) -> Option<&str> {
         let values = self.values.get(&(kind, name.clone()))?.as_ref()?;
         Some(&values.resource_version)
     }
 
-    /// The Webhooks that stay served although their objects can't be read, as they were served.
+    /// The configurations of Webhooks that stay served although their objects can't be read.
     pub fn unreadable(&self) -> Vec<&WebhookConfig> {
         let served = self.stored.as_ref().and_then(Stored::config);
         let served = served.into_iter().flat_map(|config| &config.webhooks);
         served.filter(|webhook| self.unreadable_webhooks.contains(&webhook.uid)).collect()
     }
 
-    /// A value that was referred to.
+    /// A value to which the Tenant or a Webhook refers.
     pub fn value(&self, kind: ValueKind, name: &Name, key: &str) -> Result<&SecretBytes, Missing> {
         let values =
             self.values.get(&(kind, name.clone())).and_then(Option::as_ref).ok_or(Missing::NotFound)?;
         values.entries.get(key).ok_or(Missing::KeyNotFound)?.as_ref().map_err(|missing| *missing)
     }
 
-    /// Reads the values and the Secrets that we make, in the order of the Webhooks' places and no further than there is room.
+    /// Reads the values and the operator's Secrets, in the order of the Webhooks, up to the memory limit [`ROOM`].
     async fn read_all(&mut self, kube: &KubeApi, tenant: &Tenant) -> Result<(), CallError> {
         let secrets = self.made(tenant).into_iter().map(|name| async move {
             let _turn = kube.users_turn().await;
@@ -121,7 +121,8 @@ impl Fetched {
         generated::names(tenant).into_iter().chain(of_webhooks).collect()
     }
 
-    /// How many bytes were read for a Webhook, also if another one has them, too; `None`: not all of it was read.
+    /// The number of bytes that were read for a Webhook, including values that other Webhooks use too; `None`: not
+    /// everything was read.
     fn size(&self, webhook: &Declared<Webhook>) -> Option<usize> {
         let Ok(document) = &webhook.document else {
             return Some(0);
@@ -145,7 +146,7 @@ impl Fetched {
     }
 }
 
-/// Reads some at once, in order, until what is there of them takes the room of the Webhooks.
+/// Reads several objects at a time, in order, until their size exceeds [`ROOM`].
 async fn read<K: Eq + Hash, V>(
     reads: impl Iterator<Item = impl Future<Output = Result<(K, Option<V>), CallError>>>,
     size: impl Fn(&V) -> usize,
@@ -167,8 +168,9 @@ impl compile::Values for Fetched {
     }
 }
 
-/// Reads all of it, of Webhooks only what the Tenant takes and has room for. What is not there, or may not be read, is part of
-/// the result; only a failing call is an error.
+/// Reads everything that a Tenant needs, and of its Webhooks only those that the Tenant takes and that fit into the
+/// memory limit. An object that does not exist, or may not be read, is part of the result. Only a call that fails is
+/// an error.
 pub async fn fetch(
     kube: &KubeApi,
     state: &State,
@@ -198,7 +200,8 @@ pub async fn fetch(
     Ok(fetched)
 }
 
-/// Such a Webhook may no longer say which Tenant it names.
+/// The served Webhooks whose objects can't be read. Such an object may not say any more which Tenant it names, so
+/// they come from the stored configuration.
 fn unreadable_webhooks(state: &State, stored: Option<&Stored>) -> BTreeSet<String> {
     let served = stored.and_then(Stored::config).map(|config| config.webhooks.as_slice()).unwrap_or_default();
     let cluster = state.cluster();

@@ -1,8 +1,8 @@
-//! Secrets with generated values: API keys, Webhooks' signing secrets and the database's password. Pure; `provision` writes
-//! what is planned here.
+//! Secrets with generated values: API keys, Webhooks' signing secrets and the database's password. Pure: `provision`
+//! writes what this file plans.
 //!
-//! A value is generated once and stays valid until the rotation generation is raised, or the Secret is deleted, which is
-//! a rotation too.
+//! A value is generated once. It stays valid until its rotation generation is raised or its Secret is deleted, which
+//! is a rotation too.
 
 use std::collections::BTreeMap;
 
@@ -26,32 +26,33 @@ use crate::tenant::signing::Random;
 pub const API_KEY: &str = "api-key";
 /// The key of a database's Secret that holds the role's password.
 pub const PASSWORD: &str = "password";
-/// Beside the password, for people.
+/// The key of the user's name beside the password, for people.
 const USERNAME: &str = "username";
 const DATABASE: &str = "database";
 
 const VALUE_BYTES: usize = 32;
-/// The most bytes that others may put beside a generated value; more are not kept when it is written again.
+/// The limit for what others may put beside a generated value, in bytes. From a larger Secret, the operator keeps none
+/// of these values when it writes the Secret again.
 const LARGEST: usize = 64 * 1024;
-/// The most bytes of a value of ours in a Secret that is larger.
+/// The longest generated value that is kept from a Secret above this limit, in bytes.
 const LARGEST_VALUE: usize = 1024;
 
-/// A Secret with a generated value that a Tenant declares, or a Webhook of it.
+/// The plan for a Secret with a generated value, which a Tenant or one of its Webhooks declares.
 #[derive(Clone, Debug)]
 pub struct GeneratedSecret {
-    /// Its name, in the tenant's namespace.
+    /// The Secret's name, in the tenant's namespace.
     pub name: Name,
     /// The key of the generated value.
     pub key: &'static str,
-    /// Beside it, for people.
+    /// Further keys and values beside the generated value, for people.
     beside: Vec<(&'static str, String)>,
-    /// Raised to have a new value.
+    /// The rotation generation. If it is raised, a new value is generated.
     rotation: i64,
-    /// Which value: `API key "primary"`.
+    /// A name of the value for messages, such as `API key "primary"`.
     pub noun: String,
-    /// Where it is declared.
+    /// The field that declares it.
     field: String,
-    /// It is known to have existed.
+    /// Whether the Secret is known to have existed.
     made_before: bool,
     /// The Webhook that asks for it; `None`: the Tenant does.
     webhook: Option<OfWebhook>,
@@ -60,35 +61,36 @@ pub struct GeneratedSecret {
 #[derive(Clone, Debug)]
 struct OfWebhook {
     meta: Meta,
-    /// Its customer. The secret of another customer's Webhook that had its name does not sign for it.
+    /// The Webhook's customer. A secret that was generated for another customer's Webhook of this name does not sign
+    /// for this Webhook.
     customer: String,
-    /// Whether it has a next value as well.
+    /// Whether the Secret also has a next value.
     next: bool,
 }
 
-/// What to do about it.
+/// What to do with a Secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecretStep {
-    /// It is as it should be.
+    /// Nothing: the Secret is as it should be.
     Keep,
-    /// It is not there.
+    /// Create the Secret.
     Create,
-    /// It has another value or other metadata; guarded by its resource version.
+    /// Replace the Secret, because its value or metadata differ. The write is guarded by its resource version.
     Replace,
 }
 
-/// A Secret with its value, and how to get there.
+/// A Secret as it should be, and the step that brings it there.
 #[derive(Clone, Debug)]
 pub struct PlannedSecret {
-    /// As it should be.
+    /// The Secret as it should be.
     pub secret: Secret,
-    /// What to do.
+    /// The step.
     pub step: SecretStep,
     /// The value.
     pub value: SecretBytes,
-    /// The value that takes its place, of a Webhook that asks for one.
+    /// The next value, if the Webhook asks for one.
     pub next: Option<SecretBytes>,
-    /// What to publish about it.
+    /// The Event to publish about the Secret.
     pub event: Option<ObjectEvent>,
     /// What to write first: what the Secret held for a Webhook of another customer or Tenant.
     pub set_aside: Option<Secret>,
@@ -116,7 +118,7 @@ pub fn of_api_key(
     })
 }
 
-/// The Secret of a Webhook's generated signing secret; `None` for a Webhook in another namespace than its Tenant.
+/// The Secret of a Webhook's generated signing secret; `None`: the Webhook is in another namespace than its Tenant.
 pub fn of_webhook(tenant: &Meta, declared: &Declared<Webhook>, made_before: bool) -> Option<GeneratedSecret> {
     let webhook = declared.document.as_ref().ok()?;
     let generate = webhook.spec.generate_secret.as_ref()?;
@@ -139,7 +141,7 @@ pub fn of_webhook(tenant: &Meta, declared: &Declared<Webhook>, made_before: bool
 /// The name of the Secret that is generated for a valid Webhook of a Tenant in `namespace`.
 pub fn webhook_name(namespace: &str, webhook: &Webhook) -> Option<Name> {
     let name = webhook.generated_secret().filter(|_| webhook.metadata.namespace == namespace)?;
-    // The name becomes a part of a request's path.
+    // The Webhook must be valid, because the name becomes a part of a request's path.
     webhook.validate().is_empty().then(|| Name::new(namespace, name))
 }
 
@@ -175,13 +177,14 @@ pub fn database_name(tenant: &Tenant) -> Name {
     Name::new(&tenant.metadata.namespace, format!("{}-database", tenant.metadata.name))
 }
 
-/// The value under this key of a Secret, if it has the form of a generated one.
+/// The value under this key of a Secret, if it has the form of a generated value.
 pub fn value_at<'a>(found: &'a Secret, key: &str) -> Option<&'a str> {
     let value = std::str::from_utf8(&found.data.as_ref()?.get(key)?.0).ok()?;
     ApiKeyDigest::of(value).ok().map(|_| value)
 }
 
-/// A Secret of such a name, without what others put into it if that is much. Users may write to it, and many are kept at once.
+/// A Secret with such a name, without what others put into it if that is large. Users may write to it, and the
+/// operator keeps many in memory.
 pub fn slim(mut secret: Secret) -> Secret {
     let ours = [API_KEY, SIGNING_SECRET, NEXT_SECRET, PASSWORD, USERNAME, DATABASE];
     let is_large = size(&secret) > LARGEST;
@@ -194,7 +197,7 @@ pub fn slim(mut secret: Secret) -> Secret {
     secret
 }
 
-/// How many bytes users may have made a Secret take.
+/// The size of the parts of a Secret that users can write, in bytes.
 pub fn size(secret: &Secret) -> usize {
     let meta = &secret.metadata;
     let texts = meta.labels.iter().chain(&meta.annotations).flatten();
@@ -203,7 +206,8 @@ pub fn size(secret: &Secret) -> usize {
 }
 
 impl GeneratedSecret {
-    /// The value in a Secret of ours that still stands: of this rotation and in its form.
+    /// The value in a Secret of the operator, if the Secret is for this owner and customer, and the value has the
+    /// form of a generated one.
     pub fn value(&self, found: &Secret, owner: &Meta) -> Option<SecretBytes> {
         if !is_ours(found, owner) || !self.is_of_customer(found) {
             return None;
@@ -211,7 +215,7 @@ impl GeneratedSecret {
         value_at(found, self.key).map(|value| SecretBytes::from(value.as_bytes().to_vec()))
     }
 
-    /// The next value of a Webhook's Secret, whether it still asks for one or not.
+    /// The next value in a Webhook's Secret, even if the Webhook does not ask for one any more.
     pub fn next(&self, found: &Secret) -> Option<SecretBytes> {
         self.webhook.as_ref().filter(|_| self.is_of_customer(found))?;
         value_at(found, NEXT_SECRET).map(|value| SecretBytes::from(value.as_bytes().to_vec()))
@@ -409,8 +413,9 @@ impl GeneratedSecret {
     }
 }
 
-/// Whether the operator created it for this Tenant, or for an earlier one of the same name: then it was restored from a
-/// backup with the Tenant, and its value stays valid. A user with the right to write it can read it, too.
+/// Whether the operator created the Secret for this Tenant, or for an earlier Tenant of the same name. The second
+/// means that the Secret was restored from a backup with the Tenant, so its value stays valid. A user with the right
+/// to write such a Secret can also read it.
 fn is_ours(found: &Secret, owner: &Meta) -> bool {
     let meta = &found.metadata;
     let label = |key: &str| meta.labels.as_ref()?.get(key).map(String::as_str);
@@ -445,7 +450,7 @@ fn rotation_of(found: &Secret) -> Option<i64> {
     found.metadata.annotations.as_ref()?.get(labels::ROTATION)?.parse().ok()
 }
 
-/// A new random value: 64 hexadecimal digits.
+/// Generates a random value: 64 hexadecimal digits.
 pub fn make(random: Random<'_>) -> SecretBytes {
     let mut bytes = [0; VALUE_BYTES];
     random(&mut bytes);

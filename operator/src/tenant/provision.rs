@@ -1,7 +1,7 @@
-//! I/O: makes what a Tenant declares and the data plane needs: keys, passwords, the database.
+//! I/O: creates what a Tenant declares and the data plane needs: keys, passwords, the database.
 //!
-//! What a later step refers to is there before it. Values are made up once, under a guard, before anything depends on
-//! them.
+//! A later step refers only to things that exist. Values are generated once, with a guarded write, before anything
+//! depends on them.
 
 use std::collections::BTreeMap;
 
@@ -22,35 +22,36 @@ use crate::tenant::stored::Stored;
 use crate::tenant::validate::{Refused, Valid};
 use crate::tenant::watcher::watcher;
 
-/// A Tenant with all that was made for it, in this pass or before.
+/// A Tenant with everything that was created for it, in this pass or before.
 #[derive(Debug)]
 pub struct Provisioned<'a> {
-    /// All that was read for it.
+    /// Everything that was read for the Tenant.
     pub fetched: &'a Fetched,
-    /// What it declares; `None`: it can't be read.
+    /// The declared Tenant; `None`: it can't be read.
     pub tenant: Option<&'a Tenant>,
-    /// Why nothing new is made for it, if so.
+    /// The reasons for which nothing new is created for the Tenant; empty: the Tenant is not refused.
     pub refused: Vec<Reason>,
-    /// The subdomains that an earlier Tenant has.
+    /// The subdomains that belong to an earlier Tenant.
     pub lost_subdomains: Vec<String>,
     /// Generated API keys, by name.
     pub api_keys: Vec<(String, SecretBytes)>,
-    /// Generated signing secrets by the uids of their Webhooks, or why one is not made.
+    /// Generated signing secrets by the uids of their Webhooks, or why one could not be generated.
     pub webhook_secrets: BTreeMap<String, Result<SigningSecrets, Reason>>,
-    /// The keys of session tokens; `None`: they are not rotated.
+    /// The keys for session tokens; `None`: this pass does not rotate them.
     pub signing: Option<Rotated>,
     /// The database.
     pub database: ProvisionedDatabase,
-    /// The watcher of the server of a managed database; `None`: not known.
+    /// The URL of the watcher of a managed database's server; `None`: unknown.
     pub watcher: Option<DatabaseUrl>,
-    /// Whether the database was checked in this pass.
+    /// Whether this pass checked the database.
     pub check: Check,
-    /// What could not be made.
+    /// The reasons for which objects could not be created.
     pub reasons: Vec<Reason>,
 }
 
 /// Adds the finalizer before there is a database to drop, and removes it when there is none to drop any more. Returns
-/// whether it wrote: then the watch brings the object back, with the version that the next writes are guarded by.
+/// whether it wrote. Then the pass must end: the watch reports the object again, with the version that guards the
+/// next writes.
 pub async fn finalizer(context: &Context, fetched: &Fetched) -> Result<bool, CallError> {
     let meta = fetched.subject.meta();
     let Ok(document) = &fetched.subject.tenant.document else {
@@ -65,8 +66,8 @@ pub async fn finalizer(context: &Context, fetched: &Fetched) -> Result<bool, Cal
     Ok(true)
 }
 
-/// Makes everything that a valid Tenant declares. `check_database`: whether the database is checked although nothing about
-/// it changed.
+/// Creates everything that a valid Tenant declares. `check_database`: whether to check the database although nothing
+/// about it changed.
 pub async fn provision<'a>(
     context: &Context,
     valid: Valid<'a>,
@@ -112,7 +113,7 @@ pub async fn provision<'a>(
     })
 }
 
-/// The value of a generated Secret, made if need be; `None` with a reason when the Secret is another's.
+/// The value of a generated Secret, which is created if needed. `None`, with a reason: the Secret belongs to another owner.
 async fn value(
     context: &Context,
     fetched: &Fetched,
@@ -132,7 +133,7 @@ async fn value(
     }
 }
 
-/// The signing secrets that Webhooks have generated, made if need be.
+/// The generated signing secrets of Webhooks, which are created if needed.
 async fn webhook_secrets(
     context: &Context,
     fetched: &Fetched,
@@ -158,7 +159,7 @@ async fn webhook_secrets(
     Ok(made)
 }
 
-/// Whether the webhook is served with a secret in the form of a generated one.
+/// Whether the webhook is served with a secret in the form of a generated value.
 fn was_generated(fetched: &Fetched, uid: &str) -> bool {
     let served =
         fetched.stored.as_ref().and_then(Stored::config).into_iter().flat_map(|config| &config.webhooks);
@@ -198,7 +199,7 @@ fn signing(context: &Context, tenant: &Tenant, fetched: &Fetched) -> Rotated {
 }
 
 impl<'a> Provisioned<'a> {
-    /// Nothing new is made for a Tenant that is refused; what it has stays.
+    /// The state of a Tenant that is refused: nothing new is created, and what it has stays.
     pub fn unchanged(refused: Refused<'a>) -> Self {
         let Refused { fetched, tenant, reasons, lost_subdomains } = refused;
         let keys = tenant.into_iter().flat_map(|tenant| {
@@ -230,7 +231,7 @@ impl<'a> Provisioned<'a> {
         }
     }
 
-    /// What was stored in an earlier pass.
+    /// The runtime Secret from an earlier pass.
     pub fn stored(&self) -> Option<&'a Stored> {
         self.fetched.stored.as_ref()
     }

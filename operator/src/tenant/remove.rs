@@ -1,8 +1,9 @@
-//! I/O: removes a Tenant. The operator waits until no pod serves it, then drops its database, if that was declared, then
-//! removes the finalizer.
+//! I/O: removes a Tenant. The operator waits until no pod serves it, then drops its database if the Tenant declares
+//! so, then removes the finalizer.
 //!
-//! Nothing here waits for something that may never come: an unavailable database server is retried, and the
-//! condition says how to give up; in a namespace that is being deleted the database stays, and an Event reports it.
+//! Nothing here waits for something that may never happen. If the database server is unavailable, the operator
+//! retries, and the condition says how to give up. In a namespace that is being deleted, the database stays, and an
+//! Event reports it.
 
 use docket_crds::conditions::{EventReason, Occurrence};
 use docket_crds::tenant::DeletionPolicy;
@@ -23,23 +24,23 @@ use crate::state::pods::{CHECK_AGAIN, is_unserved};
 use crate::tenant::database::server_of;
 use crate::tenant::status;
 
-/// How long pods get to let go of a database before it is dropped under them.
+/// How long the operator waits for pods to stop using a database before it drops the database all the same.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(30);
 
-/// Removes what is left of a Tenant whose object is gone.
+/// Removes what remains of a Tenant whose object does not exist any more.
 pub async fn gone(context: &Context, state: &State, name: &Name) -> Result<Done, CallError> {
     context.kube.forget_status::<Tenant>(name);
     if !context.settings.watches(&name.namespace) {
         return Ok(Done::After(None));
     }
     let own = state.cluster().own_secrets(name);
-    // The others go with their owner.
+    // Kubernetes removes other Secrets with their owner.
     leftovers(context, state, own.iter().filter(|secret| secret.is_runtime)).await?;
     Ok(Done::After(None))
 }
 
-/// Removes what earlier Tenants of the same name have left. Also when nothing else is done about this one: what is left
-/// must not stay served beside it, or instead of it.
+/// Removes what earlier Tenants of the same name have left, even if nothing else is done about this Tenant. Otherwise
+/// the data plane would serve it beside this Tenant, or instead of this Tenant.
 pub async fn earlier(context: &Context, state: &State, tenant: &Declared<Tenant>) -> Result<(), CallError> {
     let own = state.cluster().own_secrets(&tenant.meta.name);
     let earlier = own.iter().filter(|secret| secret.is_runtime && secret.tenant_uid != tenant.meta.uid);
@@ -52,7 +53,8 @@ async fn leftovers(
     secrets: impl Iterator<Item = &OwnSecret>,
 ) -> Result<(), CallError> {
     for secret in secrets {
-        // What the watch has may be old: after a change of leaders, older than what the leader before has made.
+        // The watch may be behind: after a change of leaders, it may not have a Secret yet that the previous leader
+        // created. So the API server is asked.
         if !context.kube.exists::<Tenant>(&secret.tenant, &secret.tenant_uid).await? {
             state.forget(&secret.tenant_uid);
             context.kube.delete_secret(&secret.name, &secret.uid).await?;
@@ -61,7 +63,7 @@ async fn leftovers(
     Ok(())
 }
 
-/// A pass over a Tenant that is being deleted.
+/// Makes a pass over a Tenant that is being deleted.
 pub async fn delete(context: &Context, state: &State, tenant: &Declared<Tenant>) -> Result<Done, CallError> {
     let meta = &tenant.meta;
     state.forget(&meta.uid);
@@ -112,7 +114,8 @@ pub async fn delete(context: &Context, state: &State, tenant: &Declared<Tenant>)
     }
 }
 
-/// In the log as well: a namespace that is being deleted takes no Events, and the object itself is about to go.
+/// Reports an occurrence as an Event and in the log: a namespace that is being deleted accepts no Events, and the
+/// object itself is about to disappear.
 async fn report(context: &Context, tenant: &Declared<Tenant>, occurrence: Occurrence, note: String) {
     let managed = tenant.document.as_ref().ok().and_then(|document| document.spec.database.managed.as_ref());
     let (database, server) = (managed.map(|managed| managed.name.as_str()), server_of(tenant));
@@ -123,7 +126,7 @@ async fn report(context: &Context, tenant: &Declared<Tenant>, occurrence: Occurr
 }
 
 async fn drop_database(context: &Context, tenant: &Declared<Tenant>) -> Result<Dropped, DatabaseError> {
-    // What can't be read has no policy that we could follow.
+    // A Tenant that can't be read has no policy that the operator could follow.
     let managed = tenant.document.as_ref().ok().and_then(|document| document.spec.database.managed.as_ref());
     match managed {
         Some(managed) if managed.deletion_policy == DeletionPolicy::Delete => {

@@ -1,4 +1,4 @@
-//! Pure: which Webhooks of a Tenant are read for, so that no number and no size of what others write fills the operator's memory.
+//! Pure: decides which Webhooks of a Tenant are read, so that nothing that others write can fill the operator's memory.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use crate::state::declared::Declared;
 use crate::state::references::{Value, keys_of_tenant, keys_of_webhook};
 use crate::tenant::subject::Subject;
 
-/// The most bytes that are read for the Webhooks of one Tenant: twice as many as its configuration may have.
+/// The limit for what is read for the Webhooks of one Tenant, in bytes: twice the limit of its configuration.
 pub(super) const ROOM: usize = 2_000_000;
 
-/// The Webhooks that the Tenant allows and takes, in the order of their places. `unreadable`: those that stay served and have a
-/// place as well.
+/// The Webhooks that the Tenant allows and takes, in its order. `unreadable`: Webhooks that stay served, which count
+/// for the limits too.
 pub(super) fn placed(
     subject: &Subject,
     tenant: &Tenant,
@@ -33,7 +33,7 @@ pub(super) fn placed(
         namespace: &webhook.meta.name.namespace,
         created_at: webhook.meta.created.as_second(),
     });
-    // One that can't be read was there before.
+    // A Webhook that can't be read was served before, so it counts as the oldest.
     let unreadable = unreadable.iter().map(|webhook| Candidate {
         uid: &webhook.uid,
         namespace: &webhook.namespace,
@@ -44,7 +44,7 @@ pub(super) fn placed(
     taken.into_iter().filter_map(|uid| by_uid.get(uid).map(|webhook| Arc::clone(webhook))).collect()
 }
 
-/// The keys that are read of each object, the Tenant's own objects first, then those of its Webhooks in their order.
+/// The keys to read of each object: first the Tenant's objects, then the objects of its Webhooks in order.
 pub(super) fn wanted(tenant: &Tenant, webhooks: &[Arc<Declared<Webhook>>]) -> Vec<(Value, BTreeSet<String>)> {
     let of_webhooks = webhooks.iter().filter_map(|webhook| webhook.document.as_ref().ok());
     let mut wanted: Vec<(Value, BTreeSet<String>)> = Vec::new();
@@ -59,7 +59,8 @@ pub(super) fn wanted(tenant: &Tenant, webhooks: &[Arc<Declared<Webhook>>]) -> Ve
     wanted
 }
 
-/// The uids of the Webhooks that have no room any more. `size`: how many bytes were read for one; `None`: not all of it was.
+/// The uids of the Webhooks whose values exceed the limit. `size`: the number of bytes that were read for a Webhook;
+/// `None`: not everything was read.
 pub(super) fn without_room(
     webhooks: &[Arc<Declared<Webhook>>],
     size: impl Fn(&Declared<Webhook>) -> Option<usize>,

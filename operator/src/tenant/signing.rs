@@ -1,20 +1,21 @@
-//! The keys of session tokens and their rotation. Pure.
+//! The keys for session tokens and their rotation. Pure.
 //!
-//! A new key is distributed before it signs, and an old one verifies until the last token it signed has expired:
+//! A new key is distributed before it signs. An old key verifies until the last token that it signed has expired:
 //! `made -> (distributed) -> signs -> verifies only -> gone`.
 
 use docket_crds::{SecretBytes, SigningKey};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// How long a key is known to the data plane before it signs. Pods take seconds; this is for one that was cut off.
+/// How long the data plane has a key before it signs. Pods need seconds; this allows for a pod that was cut off.
 const DISTRIBUTION: SignedDuration = SignedDuration::from_mins(10);
-/// The longest a token is good for (24 h, whatever `lifetimeMinutes` was when it was signed), and some leeway.
+/// How long an old key verifies: the longest validity of a token (24 h, whatever `lifetimeMinutes` was when it was
+/// signed), and some minutes.
 const OVERLAP: SignedDuration = SignedDuration::from_mins(24 * 60 + 5);
 const KEY_BYTES: usize = 32;
 const KID_BYTES: usize = 8;
 
-/// Fills a slice with random bytes fit for keys.
+/// Fills a slice with random bytes for keys.
 pub type Random<'a> = &'a mut (dyn FnMut(&mut [u8]) + Send);
 
 /// A signing key and how far it is.
@@ -30,16 +31,16 @@ pub struct KnownKey {
     pub(crate) signs_since: Option<Timestamp>,
 }
 
-/// The keys from now on, the signing one first, and when the next step is due.
+/// The keys after a rotation, the signing key first, and when the next step is due.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rotated {
-    /// Never empty.
+    /// The keys, at least one.
     pub keys: Vec<KnownKey>,
     /// When the next step is due.
     pub next: Timestamp,
 }
 
-/// Takes the step that is due. `distributed`: no pod is known to serve something older than these keys.
+/// Takes the step that is due. `distributed`: no pod is known to serve older keys than these.
 pub fn rotate(
     mut keys: Vec<KnownKey>,
     rotation_days: u32,
@@ -48,7 +49,7 @@ pub fn rotate(
     random: Random<'_>,
 ) -> Rotated {
     if keys.iter().all(|key| key.signs_since.is_none()) {
-        // No token of an earlier key exists, so there is nothing to wait for.
+        // There are no tokens of an earlier key, so the new key need not wait.
         match keys.first_mut() {
             Some(key) => key.signs_since = Some(now),
             None => keys.push(make(now, Some(now), random)),
@@ -60,7 +61,7 @@ pub fn rotate(
     {
         next.signs_since = Some(now);
     }
-    // The newest signer first, then what is being distributed, then those that only verify.
+    // The newest signing key comes first, then keys that are being distributed, then keys that only verify.
     keys.sort_by_key(|key| std::cmp::Reverse(key.signs_since));
     let signs_since = keys[0].signs_since.unwrap_or(now);
     let ends = signs_since + SignedDuration::from_hours(24 * i64::from(rotation_days));

@@ -1,4 +1,4 @@
-//! Pure: what a Tenant's status says, and which Events go with it.
+//! Pure: the content of a Tenant's status, and the Events to publish with it.
 
 use std::collections::BTreeSet;
 
@@ -22,14 +22,14 @@ use crate::tenant::generated;
 /// Whether the data plane serves a Tenant and each of its Webhooks.
 #[derive(Debug)]
 pub struct Served {
-    /// `Programmed` of the Tenant; `None`: there is nothing to serve.
+    /// The Tenant's `Programmed`; `None`: there is nothing to serve.
     pub tenant: Option<Programmed>,
-    /// What came of each Webhook.
+    /// The outcome of each Webhook.
     pub webhooks: Vec<WebhookOutcome>,
 }
 
 impl Served {
-    /// Compares what pods serve with what they were `handed`; `None`: nothing.
+    /// Compares what pods serve with what was `handed` over to them; `None`: nothing was handed over.
     pub fn of(applied: &Applied<'_>, handed: Option<&(HandedOver, std::sync::Arc<Pods>)>) -> Self {
         let mut webhooks = applied.compiled.webhooks.clone();
         let Some((handed, pods)) = handed else {
@@ -51,7 +51,7 @@ impl Served {
     }
 }
 
-/// Whether a webhook is in the stored configuration as it is in the compiled one.
+/// Whether the stored and the compiled configuration contain the same form of a webhook.
 fn is_as_stored(compiled: &Compiled<'_>, webhook_uid: &str) -> bool {
     let of =
         |config: &TenantConfig| config.webhooks.iter().find(|webhook| webhook.uid == webhook_uid).cloned();
@@ -60,7 +60,8 @@ fn is_as_stored(compiled: &Compiled<'_>, webhook_uid: &str) -> bool {
     stored.is_some() && stored == now
 }
 
-/// The status after a pass. `programmed`: as in [`Served`]. `at_limit`: as in [`State::at_limit`](crate::state::State::at_limit).
+/// The status after a pass. `programmed` is as in [`Served`], `at_limit` as in
+/// [`State::at_limit`](crate::state::State::at_limit).
 pub fn status(
     applied: &Applied<'_>,
     programmed: Option<Programmed>,
@@ -133,7 +134,7 @@ fn summary(
     summary
 }
 
-/// `WithinLimits`. Until the limits that were reached have been read, what the status says of them stays.
+/// The condition `WithinLimits`. Until the reached limits have been read, the previous condition about them stays.
 fn within_limits(
     reasons: &[Reason],
     config: Option<&TenantConfig>,
@@ -195,7 +196,7 @@ pub fn not_dropped(
     }
 }
 
-/// The status after the API server refused a write; the conditions of the pass before stay.
+/// The status after the API server refused a write. The previous pass's other conditions stay.
 pub fn refused(meta: &Meta, error: &CallError, previous: &TenantStatus, now: Timestamp) -> TenantStatus {
     let verdict = |kind, truth| Verdict::new(kind, truth, ReasonCode::ApiRefused, error.to_string());
     let verdicts =
@@ -216,7 +217,7 @@ fn of_database(database: &ProvisionedDatabase, generation: i64, previous: &Tenan
             "the database has the schema of this version".to_owned(),
         ),
         ProvisionedDatabase::Failed(error @ DatabaseError::ServerAway { .. }, _) => {
-            // Nothing was seen of this database, so nothing else is said of it than before.
+            // This pass could not check the database, so the previous condition stays.
             conditions::reported(&previous.conditions, ConditionType::DatabaseReady, generation)
                 .unwrap_or_else(|| verdict(Truth::False, reason_of(error), error.to_string()))
         }
@@ -229,7 +230,7 @@ fn of_database(database: &ProvisionedDatabase, generation: i64, previous: &Tenan
     }
 }
 
-/// The reason of `DatabaseReady`.
+/// The reason of `DatabaseReady` for an error.
 pub fn reason_of(error: &DatabaseError) -> ReasonCode {
     match error {
         DatabaseError::Unreachable { .. }
@@ -285,7 +286,7 @@ fn api_keys(tenant: &Tenant, config: Option<&TenantConfig>) -> Vec<ApiKeyStatus>
             secret_name: Some(secret),
         }
     });
-    // The API server refuses a status with two entries of one name; `Accepted` reports such a spec as invalid.
+    // The API server refuses a status with two entries of the same name. `Accepted` reports such a spec as invalid.
     let mut named = Vec::<ApiKeyStatus>::new();
     for key in keys {
         if named.iter().all(|other| other.name != key.name) {

@@ -1,7 +1,7 @@
-//! The runtime Secret: what the data plane serves, and the operator's only memory.
+//! The runtime Secret: the configuration for the data plane, and the operator's only memory.
 //!
-//! Beside the configuration it keeps when signing keys were made, and for what a database was last ensured. It is one
-//! object, so that the two can't fall apart at a crash, and the data plane passes over the second key.
+//! Beside the configuration it stores when signing keys were generated, and the state of the database when it was
+//! last ensured. Both are in one object, so that a crash can't separate them. The data plane ignores the second key.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::state::labels;
 use crate::state::name::Name;
 use crate::tenant::signing::KnownKey;
 
-/// The key with what only the operator reads.
+/// The key for what only the operator reads.
 const MEMORY_KEY: &str = "operator.json";
 
 /// What the operator remembers of a tenant.
@@ -50,12 +50,12 @@ pub struct EnsuredDatabase {
     pub schema_version: i64,
 }
 
-/// A runtime Secret as it was found.
+/// A runtime Secret as it was read.
 #[derive(Clone, Debug)]
 pub struct Stored {
-    /// `None`: damaged, or not written yet.
+    /// The configuration; `None`: it is damaged, or not written yet.
     pub runtime: Option<Runtime>,
-    /// Empty where it is damaged.
+    /// The memory; empty if it is damaged.
     pub memory: Memory,
     /// Whether labels, type and owner are as they should be.
     sound: bool,
@@ -65,7 +65,7 @@ impl Stored {
     /// Reads the Secret of the tenant with this uid.
     pub fn read(secret: &Secret, release_namespace: &str, tenant: &Name, uid: &str) -> Self {
         let entry = |key: &str| secret.data.as_ref()?.get(key).map(|value| value.0.as_slice());
-        // A parser's own words could repeat a secret, so they are dropped.
+        // The parser's message could quote a secret, so it is dropped.
         let runtime = entry(runtime::KEY).and_then(|json| serde_json::from_slice::<Runtime>(json).ok());
         let memory = entry(MEMORY_KEY).and_then(|json| serde_json::from_slice(json).ok()).unwrap_or_default();
         let wanted = metadata(release_namespace, tenant, uid);
@@ -80,12 +80,12 @@ impl Stored {
         Self { runtime: runtime.filter(|runtime| runtime.config.uid == uid), memory, sound }
     }
 
-    /// What is being served.
+    /// The configuration that is served.
     pub fn config(&self) -> Option<&TenantConfig> {
         self.runtime.as_ref().map(|runtime| &*runtime.config)
     }
 
-    /// Whether there is nothing to write.
+    /// Whether the Secret already has this content, so that nothing must be written.
     pub fn is(&self, runtime: &Runtime, memory: &Memory) -> bool {
         self.sound && self.runtime.as_ref() == Some(runtime) && self.memory == *memory
     }

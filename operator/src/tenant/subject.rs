@@ -1,4 +1,4 @@
-//! A Tenant with its surroundings, as the watches have them. Pure.
+//! A Tenant with its surroundings, from the watches. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -10,35 +10,35 @@ use crate::state::cluster::Cluster;
 use crate::state::declared::{Declared, Meta};
 use crate::state::own_secrets::OwnSecret;
 
-/// A Tenant with its surroundings.
+/// A Tenant with the objects around it.
 #[derive(Debug)]
 pub struct Subject {
     /// The Tenant.
     pub tenant: Arc<Declared<Tenant>>,
-    /// Its status before this pass.
+    /// The Tenant's status before this pass.
     pub previous: TenantStatus,
-    /// The Webhooks that name it.
+    /// The Webhooks that name the Tenant.
     pub webhooks: Vec<Arc<Declared<Webhook>>>,
-    /// The Tenants that claim something it claims too and came before it, the first one ahead.
+    /// The earlier Tenants that claim a value that this Tenant claims too, the earliest Tenant first.
     pub ahead: Vec<Rival>,
-    /// The Secrets that were made for it and for others of its name.
+    /// The Secrets that were created for this Tenant and for others of its name.
     pub own_secrets: Vec<OwnSecret>,
-    /// Labels of the namespaces of those Webhooks, as far as they are watched.
+    /// The labels of these Webhooks' namespaces, as far as namespaces are watched.
     pub labels: HashMap<String, BTreeMap<String, String>>,
     watches_namespaces: bool,
 }
 
-/// A Tenant that came before another one and claims something that it claims too.
+/// An earlier Tenant that claims a value that this Tenant claims too.
 #[derive(Debug)]
 pub struct Rival {
     /// The Tenant.
     pub tenant: Arc<Declared<Tenant>>,
-    /// What it claims, whether it can be read or not.
+    /// The Tenant's claims, even if the Tenant can't be read.
     pub claims: Vec<(ReasonCode, String)>,
 }
 
 impl Subject {
-    /// Gathers it.
+    /// Collects the subject from the index.
     pub fn of(cluster: &Cluster, tenant: Arc<Declared<Tenant>>) -> Self {
         let name = &tenant.meta.name;
         let webhooks = cluster.webhooks_of(name);
@@ -68,7 +68,7 @@ impl Subject {
         &self.tenant.meta
     }
 
-    /// Namespaces whose labels decide something and are not known.
+    /// The namespaces whose labels decide something and are unknown.
     pub fn unknown_namespaces(&self) -> BTreeSet<&str> {
         let Ok(tenant) = &self.tenant.document else {
             return BTreeSet::new();

@@ -95,7 +95,7 @@ fn compiled_at(now: Timestamp, fetched: &Fetched, database: ProvisionedDatabase)
     compile(provisioned, &settings, now, |_| HashSet::new())
 }
 
-/// The content of the runtime Secret, if there is one.
+/// The content that the runtime Secret would get, if any.
 fn runtime_of(fetched: &Fetched, database: ProvisionedDatabase) -> Option<(Runtime, Memory)> {
     compiled(fetched, database).runtime
 }
@@ -148,7 +148,7 @@ fn stores_that_are_away_for_ten_minutes_and_a_restart_meanwhile_cost_no_write() 
     let before = status(&applied(well), Some(seen), Some(&BTreeSet::new()), NOW);
     assert!(before.conditions.iter().all(|condition| condition.status == "True"), "{before:?}");
     for second in (0..=600).step_by(15) {
-        // The process of the second half has read nothing of Redis.
+        // The process of the second half has read nothing from Redis.
         let is_restarted = second > 300;
         let pods = Pods::Unavailable((!is_restarted).then(|| served.clone()));
         let at_limit = (!is_restarted).then(BTreeSet::new);
@@ -337,7 +337,7 @@ fn forbidden_webhook_leaves_no_trace_in_the_tenants_secret() {
     assert_eq!(result.webhooks[0].reasons[0].code, ReasonCode::RefNotPermitted);
 }
 
-/// What is queued for it waits, although it has another uid.
+/// The queued deliveries wait, although the new Webhook has another uid.
 #[test]
 fn forbidden_webhook_is_on_hold_if_one_of_its_name_was_served_or_on_hold() {
     let all = examples::with(json!({"spec": {"webhooks": {"allowedNamespaces": {"from": "All"}}}}));

@@ -1,4 +1,4 @@
-//! Pure: whether a Tenant may be acted on as declared.
+//! Pure: decides whether the operator may act on a Tenant as declared.
 
 use docket_crds::compile::{claimed, taken};
 use docket_crds::{Reason, ReasonCode, Tenant, duplicates};
@@ -6,7 +6,7 @@ use docket_crds::{Reason, ReasonCode, Tenant, duplicates};
 use crate::tenant::fetch::Fetched;
 use crate::tenant::subject::Subject;
 
-/// A Tenant that breaks no rule and claims nothing that an earlier one has.
+/// A Tenant that breaks no rule and claims nothing that belongs to an earlier Tenant.
 #[derive(Clone, Copy, Debug)]
 pub struct Valid<'a> {
     fetched: &'a Fetched,
@@ -14,31 +14,31 @@ pub struct Valid<'a> {
 }
 
 impl<'a> Valid<'a> {
-    /// All that was read for it.
+    /// Everything that was read for the Tenant.
     pub const fn fetched(self) -> &'a Fetched {
         self.fetched
     }
 
-    /// What it declares.
+    /// The declared Tenant.
     pub const fn tenant(self) -> &'a Tenant {
         self.tenant
     }
 }
 
-/// A Tenant that nothing new is made for; what was served before stays.
+/// A Tenant for which nothing new is created. The configuration that was served before stays.
 #[derive(Clone, Debug)]
 pub struct Refused<'a> {
-    /// All that was read for it.
+    /// Everything that was read for the Tenant.
     pub fetched: &'a Fetched,
-    /// What it declares, if it can be read: what is switched off there counts.
+    /// The declared Tenant, if it can be read: what it switches off takes effect.
     pub tenant: Option<&'a Tenant>,
-    /// Why; never empty.
+    /// The reasons; never empty.
     pub reasons: Vec<Reason>,
-    /// The subdomains that an earlier Tenant has.
+    /// The subdomains that belong to an earlier Tenant.
     pub lost_subdomains: Vec<String>,
 }
 
-/// Checks the rules of the CRD, which an object may have been stored without, and those between tenants.
+/// Checks the rules of the CRD (an object may have been stored before they existed) and the rules between tenants.
 pub fn validate(fetched: &Fetched) -> Result<Valid<'_>, Refused<'_>> {
     let subject = &fetched.subject;
     let tenant = match &subject.tenant.document {
@@ -63,7 +63,7 @@ pub fn validate(fetched: &Fetched) -> Result<Valid<'_>, Refused<'_>> {
     }
 }
 
-/// What earlier tenants have, those that can be read first.
+/// The conflicts with earlier tenants; conflicts with readable tenants come first.
 fn conflicts(subject: &Subject, tenant: &Tenant) -> Vec<Reason> {
     let readable = subject.ahead.iter().filter_map(|rival| rival.tenant.document.as_ref().ok());
     let documents: Vec<&Tenant> = readable.chain([tenant]).collect();

@@ -1,4 +1,4 @@
-//! I/O: the watcher of the server that has a tenant's managed database.
+//! I/O: the watcher of the server with a tenant's managed database.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,15 @@ use crate::state::labels;
 use crate::state::name::Name;
 use crate::tenant::generated::{PASSWORD, make, value_at};
 
-/// The URL of the watcher of this server (`None`: the first one), for the data plane. `None`: there is none, which is logged;
-/// the tenant is served all the same.
+/// The URL, for the data plane, of the watcher of this server; without a name, of the first server. `None`: there is
+/// no watcher; this is logged, and the tenant is served all the same.
 pub async fn watcher(context: &Context, server: Option<&str>) -> Option<DatabaseUrl> {
     let installation = context.kube.installation();
     context.databases.watcher(server, &installation, async |server| password(context, server).await).await
 }
 
-/// The password of a server's watcher, from its Secret in the release namespace, which is made if need be. The data plane may
-/// read that namespace's Secrets, and gets the password as a part of each tenant's runtime Secret anyway.
+/// The password of a server's watcher, from its Secret in the release namespace, which is created if needed. The data
+/// plane may read that namespace's Secrets, and gets the password anyway in each tenant's runtime Secret.
 async fn password(context: &Context, server: &str) -> Result<SecretString, CallError> {
     let name = Name::new(context.kube.release_namespace(), format!("docket-watcher-{server}"));
     let found = context.kube.secret(&name).await?;
@@ -35,7 +35,7 @@ async fn password(context: &Context, server: &str) -> Result<SecretString, CallE
         context.kube.apply_secret(&made).await?;
     } else {
         match context.kube.create_secret(&made).await {
-            // Another pass or another replica was faster.
+            // Another pass or another replica has created it first.
             Err(CallError::Api(ApiServerError::Conflict)) => {}
             result => result?,
         }

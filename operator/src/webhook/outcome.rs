@@ -1,4 +1,4 @@
-//! Pure: what came of a Webhook, by its Tenant's pass, or why there was none for it.
+//! Pure: the outcome of a Webhook from its Tenant's pass, or why there is none.
 
 use docket_crds::compile::unreachable_tenant;
 use docket_crds::{Reason, ReasonCode, Webhook, WebhookStatus};
@@ -7,8 +7,7 @@ use crate::state::cluster::Cluster;
 use crate::state::declared::Declared;
 use crate::state::outcome::WebhookOutcome;
 
-/// What there is to report; `None` while there was no pass of its Tenant over this generation, and where all was
-/// reported.
+/// The outcome to report. `None`: there was no pass of its Tenant over this generation yet, or everything is reported already.
 pub fn outcome(
     cluster: &Cluster,
     webhook: &Declared<Webhook>,
@@ -30,7 +29,7 @@ pub fn outcome(
             Some(of_reasons(webhook, vec![lost_tenant(document, Lost::Deleting)], false))
         }
         Some(tenant) if tenant.meta.paused || tenant.document.is_err() => {
-            // There is no pass of its Tenant, so what was reported of this generation stays.
+            // There is no pass of its Tenant, so the last report about this generation stays.
             if current.is_some() || previous.observed_generation == Some(webhook.meta.generation) {
                 return current.filter(|_| tenant.document.is_ok()).cloned();
             }
@@ -56,15 +55,15 @@ fn of_reasons(webhook: &Declared<Webhook>, reasons: Vec<Reason>, served: bool) -
     }
 }
 
-/// Why an existing Tenant serves no webhook.
+/// Why an existing Tenant does not serve the webhook.
 #[derive(Clone, Copy, Debug)]
 enum Lost {
     Deleting,
     NotReady,
 }
 
-/// Why a webhook's Tenant does nothing for it. Across namespaces it is the same as for a Tenant that does not exist: a
-/// webhook must not learn there that it does.
+/// The reason if a webhook's Tenant does nothing for it. In another namespace than the Tenant's, it is the same as if
+/// the Tenant did not exist, so that it does not reveal that the Tenant exists.
 fn lost_tenant(webhook: &Webhook, lost: Lost) -> Reason {
     if webhook.tenant_namespace() != webhook.metadata.namespace {
         return unreachable_tenant(webhook);

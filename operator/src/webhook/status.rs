@@ -1,4 +1,4 @@
-//! Pure: what a Webhook's status says.
+//! Pure: the content of a Webhook's status.
 
 use docket_crds::conditions::{ConditionType, ReasonCode};
 use docket_crds::status::DeliveryStatus;
@@ -12,18 +12,18 @@ use crate::state::health::{Health, Reported};
 use crate::state::object_event::ObjectEvent;
 use crate::state::outcome::WebhookOutcome;
 
-/// What is known after a pass.
+/// The facts for the status after a pass.
 #[derive(Debug)]
 pub struct WebhookFacts<'a> {
-    /// The object.
+    /// The Webhook's metadata.
     pub meta: &'a Meta,
-    /// What came of it in its Tenant's pass.
+    /// The outcome from its Tenant's pass.
     pub outcome: &'a WebhookOutcome,
-    /// How deliveries go; `None`: the data plane has not reported it.
+    /// The health of its deliveries; `None`: the data plane has not reported it.
     pub health: Option<Reported>,
-    /// Whether what the data plane reports can be read.
+    /// Whether the data plane's reports can be read.
     pub observed: bool,
-    /// Its target is a private address, by its digits.
+    /// Whether its target URL has a private address as its host.
     pub is_private: bool,
 }
 
@@ -33,7 +33,7 @@ pub fn status(facts: &WebhookFacts<'_>, previous: &WebhookStatus, now: Timestamp
     let of_type = |kind: ConditionType| -> Vec<&Reason> {
         outcome.reasons.iter().filter(|reason| reason.code.condition() == kind).collect()
     };
-    // What the data plane is allowed to reach is its own setting, so this is no reason to refuse it.
+    // The data plane has its own setting for addresses that it may reach, so a private address is only worth a note.
     let valid = match is_private {
         false => "valid, and its Tenant allows it",
         true => {
@@ -79,7 +79,7 @@ pub fn status(facts: &WebhookFacts<'_>, previous: &WebhookStatus, now: Timestamp
     let mut conditions = summary.conditions(&previous.conditions, meta.generation, now);
     let deliveries = deliveries(health.as_ref(), previous, &conditions);
     if health.is_none() && !summary.has(ConditionType::DeliveryHealthy) {
-        // Not reported now: the condition of before stays in its place.
+        // The health is not reported now, so the previous condition stays, in its place.
         let last = [ConditionType::Reconciling, ConditionType::Stalled].map(ConditionType::as_str);
         let place = conditions.iter().position(|one| last.contains(&one.type_.as_str()));
         let place = place.unwrap_or(conditions.len());
@@ -146,7 +146,7 @@ fn delivery_healthy(health: &Health, has_succeeded: bool) -> Verdict {
     }
 }
 
-/// When the receiver last accepted a delivery. The data plane reports the latest deliveries only, so the earlier status
+/// When the receiver last accepted a delivery. The data plane reports only recent deliveries, so the previous status
 /// still counts.
 fn last_success(health: Option<Health>, previous: &WebhookStatus) -> Option<Time> {
     let now = health.and_then(|health| Timestamp::from_second(health.last_success_at_ms? / 1000).ok());
@@ -154,7 +154,7 @@ fn last_success(health: Option<Health>, previous: &WebhookStatus) -> Option<Time
     now.max(before.map(|before| before.0)).map(Time)
 }
 
-/// The counts that belong to `conditions`. After a start those of before stay, unless the condition is another one now.
+/// The counts that belong to `conditions`. After a start, the previous counts stay, unless the condition has changed.
 fn deliveries(
     reported: Option<&Reported>,
     previous: &WebhookStatus,

@@ -1,5 +1,5 @@
-//! Which object is next, and when: each at most once at a time, users' changes first, then what is due at a time, then what
-//! no user waits for; failures with a backoff.
+//! The queue of objects to reconcile. An object runs at most once at a time. Users' changes come first, then
+//! scheduled objects, then objects that no user waits for. Failures have a backoff.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::Hash;
@@ -26,11 +26,11 @@ pub struct Queue<K> {
 
 #[derive(Debug)]
 struct Inner<K> {
-    /// A user waits for it: as soon as possible.
+    /// Objects that a user waits for, in order of arrival.
     changed: VecDeque<K>,
-    /// No user waits for it, in the order of its numbers.
+    /// Objects that no user waits for, in the order of their numbers.
     routine: BTreeMap<u64, K>,
-    /// In time order; the number keeps two of one instant apart.
+    /// Scheduled objects in order of time. The number separates two with the same time.
     scheduled: BTreeMap<(Instant, u64), K>,
     entries: HashMap<K, Entry>,
     count: u64,
@@ -40,7 +40,7 @@ struct Inner<K> {
 struct Entry {
     place: Place,
     failures: u32,
-    /// Since when it waits to be taken.
+    /// The time since when the object is due.
     since: Instant,
 }
 
@@ -51,7 +51,7 @@ enum Place {
     Routine(u64),
     Scheduled(Instant, u64),
     Running,
-    /// Changed while it was running.
+    /// The object runs, and has changed meanwhile.
     RunningChanged(Urgency),
 }
 
@@ -60,9 +60,9 @@ enum Place {
 pub struct Turn<K> {
     /// The object.
     pub key: K,
-    /// How long it has been due.
+    /// How long the object has been due.
     pub waited: Duration,
-    /// Whether a user waits for it.
+    /// Whether a user waits for the object.
     pub urgency: Urgency,
 }
 
@@ -86,7 +86,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.wake.notify_one();
     }
 
-    /// It is due after `delay`, unless it is planned earlier.
+    /// The object is due after `delay`, unless it is scheduled earlier.
     #[cfg(test)]
     fn after(&self, key: K, delay: Duration) {
         let now = Instant::now();
@@ -94,15 +94,15 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.wake.notify_one();
     }
 
-    /// Waits for the next object that is due; give it back with [`Queue::done`]. `closed_until`: when what no user waits for
-    /// may begin, by the time now; `None`: now.
+    /// Waits for the next object that is due. Give it back with [`Queue::done`]. `closed_until` returns when objects
+    /// that no user waits for may begin; `None`: now.
     pub async fn take(&self, closed_until: impl Fn(Instant) -> Option<Instant>) -> Turn<K> {
         loop {
             let next = {
                 let (mut inner, now) = (self.inner.lock(), Instant::now());
                 match inner.take(now, closed_until(now)) {
                     Ok(turn) => {
-                        // More may be due than there was a notification for.
+                        // Further objects may be due without a notification of their own.
                         self.wake.notify_one();
                         return turn;
                     }
@@ -119,13 +119,13 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// The pass over the object ended.
+    /// Ends the pass over an object.
     pub fn done(&self, key: K, done: Done) {
         self.inner.lock().done(key, done, Instant::now());
         self.wake.notify_one();
     }
 
-    /// What failed is due: its cause may be gone.
+    /// Makes all failed objects due, because the cause of their failures may have ended.
     pub fn retry(&self) {
         self.inner.lock().retry(Instant::now());
         self.wake.notify_one();
@@ -143,7 +143,7 @@ impl<K: Clone + Eq + Hash> Inner<K> {
         for key in failed.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
             let failures = self.entry(&key, now).failures;
             self.changed(key.clone(), Urgency::Routine, now);
-            // It is still the same failure, should it fail again.
+            // The number of failures stays, because the cause may be the same if it fails again.
             self.entry(&key, now).failures = failures;
         }
     }
@@ -243,7 +243,7 @@ impl<K: Clone + Eq + Hash> Inner<K> {
     }
 }
 
-/// How long to wait after so many failures in a row.
+/// The delay after this number of failures in a row.
 pub fn delay_after(failures: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(16);
     (FIRST_DELAY * (1 << doublings)).min(LONGEST_DELAY)
@@ -281,7 +281,7 @@ mod tests {
             self.inner.done(key, done, self.now);
         }
 
-        /// The next key, and after how many seconds it is due.
+        /// The next object, and after how many seconds it is due.
         fn next(&mut self) -> Option<(&'static str, u64)> {
             let begun = self.now;
             loop {

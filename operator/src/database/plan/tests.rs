@@ -4,7 +4,7 @@ use super::*;
 const ROLE: &str = "acme_app";
 const OURS: &str = "docket.dev/tenant-uid=u1 tenant=a/acme installation=i1";
 
-/// Of a Tenant of this name in this installation.
+/// The mark of a Tenant `uid` with the name and installation of these tests.
 fn mark(uid: &str) -> String {
     OURS.replace("u1", uid)
 }
