@@ -1,5 +1,5 @@
-//! Throw-away servers and databases for the suites of all crates. The programs under test, and what takes HTTP or
-//! Kubernetes, are in `docket-tests`, so that a suite that needs neither links neither.
+//! Throw-away servers and databases for the suites of all crates. The crate `docket-tests` has the programs under
+//! test and everything that needs HTTP or Kubernetes, so a suite that needs neither links neither.
 
 pub mod memory_group;
 pub mod ports;

@@ -1,4 +1,4 @@
-//! A control group with a limit of memory, as a container has one.
+//! A control group that limits the memory of a process, as a container's does.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,17 +6,19 @@ use std::process::Command;
 
 use crate::ports::free_port;
 
-/// Set where `tests/run` has found and counted that this machine has no control groups of memory that a test can make.
+/// The environment variable by which `tests/run` says that a test can make no control group with a memory limit on
+/// this machine.
 const WITHOUT: &str = "DOCKET_TEST_WITHOUT_MEMORY_GROUPS";
 
-/// A control group, removed when it is dropped; by then its processes must have ended.
+/// A control group. It is removed when it is dropped; all its processes must have ended by then.
 #[derive(Debug)]
 pub struct MemoryGroup {
     folder: PathBuf,
 }
 
 impl MemoryGroup {
-    /// With a limit of this many bytes, without swap. `None` where the machine has none; `tests/run` counts that.
+    /// Makes a group with a limit of `bytes` bytes and without swap. `None`: no such group can be made on this
+    /// machine, and `tests/run` has counted the test as skipped.
     pub fn new(bytes: u64) -> Option<Self> {
         let name = format!("docket-test-{}-{}", std::process::id(), free_port());
         let versions = [
@@ -30,7 +32,7 @@ impl MemoryGroup {
             }
             let group = Self { folder };
             if std::fs::write(group.folder.join(limit), bytes.to_string()).is_ok() {
-                // Where the kernel does not count swap, there is no such file.
+                // The file is absent where the kernel does not count swap.
                 let _ = std::fs::write(group.folder.join(swap_limit), swap.to_string());
                 return Some(group);
             }

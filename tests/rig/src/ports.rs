@@ -3,11 +3,11 @@
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A port of the loopback interface that is free right now. Not one that the system hands out by itself, which it
-/// might do again before this one is used.
+/// A port of the loopback interface that is free now, from 10,000 to 29,999. The system assigns higher ports by itself,
+/// so it does not assign this port to another program before the caller uses it.
 pub fn free_port() -> u16 {
     static TRIED: AtomicU32 = AtomicU32::new(0);
-    // Processes that run side by side begin at different places.
+    // Processes that run at the same time begin at different ports.
     let place = std::process::id().wrapping_mul(251);
     for _ in 0..10_000 {
         let number = place.wrapping_add(TRIED.fetch_add(1, Ordering::Relaxed));

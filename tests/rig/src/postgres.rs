@@ -1,7 +1,8 @@
-//! A throw-away PostgreSQL: one server per test process, one database per test; and dedicated servers, which may crash.
+//! A throw-away PostgreSQL: one server for each test process and one database for each test. A test that crashes its
+//! server has a dedicated one.
 //!
-//! A guard process owns the server: it waits on a pipe that only this process holds open, so the server
-//! and its files go away however this process ends, also by SIGKILL.
+//! A guard process owns the server: it waits on a pipe that only this process holds open. So the server and its files
+//! are removed however this process ends, also by SIGKILL.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::Ipv4Addr;
@@ -17,9 +18,9 @@ use tokio_postgres::{Client, NoTls};
 use crate::ports::free_port;
 use crate::scratch::Folder;
 
-/// What the guard runs: `$1` pg_ctl, `$2` the folder.
+/// The script that the guard runs: `$1` is the path of `pg_ctl`, `$2` the folder.
 ///
-/// `cat` ends when the test process does. The data is of no use then, so the server need not write it out.
+/// `cat` ends when the test process ends. The data is of no use then, so the server is stopped without writing it out.
 const GUARD: &str = r#"
 "$1" start --silent --wait --pgdata "$2/data" --log "$2/log" >>"$2/log" 2>&1 && echo ready
 exec >&-
@@ -28,37 +29,38 @@ cat >/dev/null
 rm -rf "$2"
 "#;
 
-/// Another process may take the port between our check and the server's start.
+/// The number of attempts to start the server: another process may take the port after this process has checked it.
 const STARTS: u32 = 5;
 
-/// A server and its files. Dropped, both go away.
+/// A server and its files. Dropping it ends the server and removes the files.
 pub struct PostgresServer {
     port: u16,
     password: String,
     folder: PathBuf,
     account: Account,
-    /// Holds the pipe's end; dropped with the process.
+    /// The guard, which ends when its pipe is closed: with this value or with the process.
     _guard: Child,
 }
 
 impl PostgresServer {
-    /// A dedicated server, which keeps acknowledged writes when its processes are killed.
+    /// Starts a dedicated server, which keeps acknowledged writes when its processes are killed.
     pub async fn start() -> Self {
         Self::start_with("").await
     }
 
-    /// As [`start`](Self::start), with more lines of its configuration, which win over the rig's own, such as `fsync = on`.
+    /// Like [`start`](Self::start), with further lines of configuration, such as `fsync = on`. They override the
+    /// lines of this crate.
     pub async fn start_with(settings: &'static str) -> Self {
         let start = || (1..=STARTS).find_map(|_| start(settings)).expect("a free port for PostgreSQL");
         tokio::task::spawn_blocking(start).await.expect("PostgreSQL starts, see above")
     }
 
-    /// A new, empty database; returns its URL.
+    /// Creates an empty database; returns its URL.
     pub async fn database(&self) -> String {
         self.copy("template1").await
     }
 
-    /// A copy of the database of this name, which no connection may use meanwhile; returns its URL.
+    /// Copies the database `template`, to which no connection may be open meanwhile; returns the URL of the copy.
     async fn copy(&self, template: &str) -> String {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("docket_{}", COUNT.fetch_add(1, Ordering::Relaxed));
@@ -68,7 +70,8 @@ impl PostgresServer {
         self.url(&name)
     }
 
-    /// Makes the role `watcher`, which may log in and has no other right, with the password `secret-of-watcher`; returns its URL.
+    /// Creates the role `watcher` with the password `secret-of-watcher`, which may log in and has no other right;
+    /// returns its URL.
     pub async fn watcher(&self) -> String {
         let client = client(&self.url("postgres")).await;
         let sql = "CREATE ROLE watcher LOGIN NOINHERIT PASSWORD 'secret-of-watcher'";
@@ -76,12 +79,12 @@ impl PostgresServer {
         format!("postgres://watcher:secret-of-watcher@{}:{}/postgres", Ipv4Addr::LOCALHOST, self.port)
     }
 
-    /// Ends it as a crash would: without a word, and without writing anything out.
+    /// Ends the server as a crash would: nothing is written out, and clients get no message.
     pub fn crash(&self) {
         self.pg_ctl(&["stop", "--mode", "immediate"]);
     }
 
-    /// Starts it again after [`crash`](Self::crash), on the same port; returns when it has recovered.
+    /// Starts the server after [`crash`](Self::crash), on the same port; returns when it has recovered.
     pub fn start_again(&self) {
         self.pg_ctl(&["start", "--wait", "--log", "log"]);
     }
@@ -89,30 +92,30 @@ impl PostgresServer {
     fn pg_ctl(&self, arguments: &[&str]) {
         let mut command = self.account.command(&programs().join("pg_ctl"), &self.folder);
         command.args(arguments).args(["--silent", "--pgdata", "data"]);
-        // The server would keep a pipe of ours open for as long as it runs.
+        // The server would inherit a pipe of this process and keep it open for as long as it runs.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let log = || std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
         assert!(command.status().expect("it is a program").success(), "{arguments:?}: {}", log());
     }
 
-    /// The URL of a database by its name.
+    /// The URL of the database with this name.
     pub fn url(&self, database: &str) -> String {
         format!("postgres://postgres:{}@{}:{}/{database}", self.password, Ipv4Addr::LOCALHOST, self.port)
     }
 }
 
-/// A new, empty database; returns its URL. The first call of a process starts the server, which takes some seconds.
+/// Creates an empty database; returns its URL. The first call of a process starts the server, which takes some seconds.
 pub async fn database() -> String {
     tokio::task::spawn_blocking(server).await.expect("PostgreSQL starts, see above").database().await
 }
 
-/// A copy of a [`database`] that is no longer in use; returns its URL.
+/// Copies a [`database`] to which no connection is open; returns the URL of the copy.
 pub async fn copy(url: &str) -> String {
     let (_, name) = url.rsplit_once('/').expect("the URL of a database");
     server().copy(name).await
 }
 
-/// A direct connection, past the code under test.
+/// Connects to the server directly, past the code under test.
 pub async fn client(url: &str) -> Client {
     let (client, connection) =
         tokio_postgres::connect(url, NoTls).await.expect("the test's PostgreSQL answers");
@@ -122,12 +125,13 @@ pub async fn client(url: &str) -> Client {
 
 fn server() -> &'static PostgresServer {
     static SERVER: OnceLock<PostgresServer> = OnceLock::new();
-    // A commit that is not written out at once is lost only with the server's processes, which no test of this server kills.
+    // Only the death of the server's processes loses a commit that is not written out, and no test kills the
+    // processes of this server.
     let settings = "synchronous_commit = off\n";
     SERVER.get_or_init(|| (1..=STARTS).find_map(|_| start(settings)).expect("a free port for PostgreSQL"))
 }
 
-/// `None`: the port was taken in the meantime.
+/// Starts a server; `None`: another process took the port in the meantime.
 fn start(settings: &str) -> Option<PostgresServer> {
     let programs = programs();
     let folder = Folder::new("postgres");
@@ -141,7 +145,7 @@ fn start(settings: &str) -> Option<PostgresServer> {
     configure(&path, port, settings);
     let mut guard = account.command(Path::new("/bin/sh"), &path);
     guard.args(["-c", GUARD, "docket-postgres-guard"]).arg(programs.join("pg_ctl")).arg(&path);
-    // Its own group: Ctrl-C on the tests ends the guard through the pipe, in order.
+    // The guard has a process group of its own: Ctrl-C on the tests ends the guard by its pipe, so it still stops the server.
     guard.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
     let mut guard = guard.spawn().expect("there is a shell");
     let stdout = guard.stdout.take().expect("it is piped");
@@ -173,7 +177,7 @@ fn initialise(programs: &Path, account: &Account, folder: &Path, password: &str)
 fn configure(folder: &Path, port: u16, settings: &str) {
     let path = folder.join("data/postgresql.conf");
     let defaults = std::fs::read_to_string(&path).expect("initdb has written it");
-    // fsync off: a test never pulls the machine's plug, and these files are removed anyway.
+    // `fsync` is off: no test cuts the machine's power, and the guard removes these files anyway.
     let ours = format!(
         "\nlisten_addresses = '{}'\nport = {port}\nunix_socket_directories = ''\nmax_connections = 300\n\
          fsync = off\nfull_page_writes = off\n{settings}",
@@ -182,7 +186,7 @@ fn configure(folder: &Path, port: u16, settings: &str) {
     std::fs::write(&path, defaults + &ours).expect("the file is ours");
 }
 
-/// Where the server's programs are: on the PATH, or the newest of Debian's.
+/// The folder of the server's programs: one on the PATH, otherwise the newest version of Debian's packages.
 fn programs() -> PathBuf {
     let on_path = std::env::var_os("PATH").unwrap_or_default();
     let mut debian: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
@@ -199,13 +203,13 @@ fn programs() -> PathBuf {
         .expect("PostgreSQL's server is not installed; `tests/run` installs it")
 }
 
-/// The account that runs the server. It refuses to run as root, so root runs it as another account.
+/// The account that runs the server. PostgreSQL refuses to run as root, so root runs it as another account.
 struct Account {
     other: Option<(u32, u32)>,
 }
 
 impl Account {
-    /// `ours` is a file that this process has made.
+    /// Chooses the account by the owner of `ours`, a file that this process has made.
     fn beside(ours: &Path) -> Self {
         let our_uid = std::fs::metadata(ours).expect("the folder is new").uid();
         let other = (our_uid == 0).then(|| {

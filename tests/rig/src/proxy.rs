@@ -1,4 +1,5 @@
-//! A wire to a server that can be cut and restored, go silent, or be cut at a chosen question to PostgreSQL.
+//! A proxy between a program and a server. It can be cut and restored, fall silent, or be cut at a chosen question to
+//! PostgreSQL.
 
 mod hostile;
 
@@ -9,10 +10,10 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Forwards connections to one server. Its threads end with their connections.
+/// Forwards connections to one server. Each of its threads ends with its connection.
 #[derive(Debug)]
 pub struct Proxy {
-    /// Where it listens.
+    /// The address on which the proxy listens.
     pub address: SocketAddr,
     state: Arc<State>,
 }
@@ -23,33 +24,33 @@ struct State {
     cut_at: Mutex<Option<Question>>,
     refusing: AtomicBool,
     silent: AtomicBool,
-    /// In place of the server a hostile one responds.
+    /// How a hostile PostgreSQL responds in place of the server; `None`: the server responds.
     hostile: Mutex<Option<Manner>>,
-    /// The connections that it had.
+    /// The number of connections that the hostile PostgreSQL had.
     met: AtomicUsize,
     open: Mutex<Vec<TcpStream>>,
 }
 
-/// The question at which the wire is cut.
+/// The question at which the proxy is cut.
 #[derive(Debug, Clone, Copy)]
 enum Question {
-    /// The one of this number, from 1, of those that were asked since it was set.
+    /// The question with this number; numbers begin at 1 when the question is chosen.
     Number(i64),
-    /// The next end of a transaction.
+    /// The next COMMIT.
     Commit,
 }
 
-/// Passes on what one side of a connection sends, until its end.
+/// Forwards what both sides of a connection send, until the connection ends.
 type Forward = fn(client: TcpStream, server: TcpStream, state: &Arc<State>);
 
 impl Proxy {
-    /// A wire to this server that passes on bytes, whatever they mean.
+    /// A proxy to `server` that forwards bytes, whatever they mean.
     pub fn to(server: SocketAddr) -> Self {
         Self::forwarding(server, forward_bytes)
     }
 
-    /// A wire to a PostgreSQL without TLS. It counts the questions of all connections: queries, rounds of the extended
-    /// protocol, responses of a login.
+    /// A proxy to a PostgreSQL without TLS. It counts the questions of all connections: queries, rounds of the
+    /// extended protocol, and the client's messages of a login.
     pub fn to_postgres(server: SocketAddr) -> Self {
         Self::forwarding(server, forward_messages)
     }
@@ -70,37 +71,37 @@ impl Proxy {
         Self { address, state }
     }
 
-    /// Ends all connections, and new ones at once.
+    /// Ends all connections, and ends new connections as soon as they are opened.
     pub fn cut(&self) {
         self.state.cut();
     }
 
-    /// Forgets what was counted, and cuts everything once the server has responded to question `at`, without passing the
-    /// response on. For the server that is the same as a cut before question `at + 1`.
+    /// Counts questions from zero, and cuts the proxy once the server has responded to question `at`, without
+    /// forwarding the response. For the server this is the same as a cut before question `at + 1`.
     pub fn cut_at_question(&self, at: i64) {
         self.state.asked.store(0, Ordering::SeqCst);
         self.state.set_cut_at(Some(Question::Number(at)));
     }
 
-    /// Cuts everything once the server has responded to the next COMMIT, without passing the response on.
+    /// Cuts the proxy once the server has responded to the next COMMIT, without forwarding the response.
     pub fn cut_at_commit(&self) {
         self.state.set_cut_at(Some(Question::Commit));
     }
 
-    /// Forwards again; returns whether the wire was cut.
+    /// Forwards again; returns whether the proxy was cut.
     pub fn restore(&self) -> bool {
         self.state.set_cut_at(None);
         self.state.refusing.swap(false, Ordering::SeqCst)
     }
 
-    /// Ends all connections; new ones meet a hostile PostgreSQL instead of the server, or with `None` the server again.
+    /// Ends all connections. A hostile PostgreSQL responds to new ones; with `None` the server does again.
     pub fn turn_hostile(&self, manner: Option<Manner>) {
         *self.state.hostile.lock().expect("no thread panics") = manner;
         self.cut();
         self.restore();
     }
 
-    /// From now on nothing of the server's is passed on, and connections stay open.
+    /// Forwards nothing that the server sends from now on; connections stay open.
     pub fn fall_silent(&self) {
         self.state.silent.store(true, Ordering::SeqCst);
     }
@@ -115,7 +116,7 @@ impl State {
         *self.cut_at.lock().expect("no thread panics")
     }
 
-    /// Counts a message if it is a question; returns whether the wire is cut at it.
+    /// Counts a message if it is a question; returns whether the proxy is cut at this message.
     fn counts_and_cuts_at(&self, message: &[u8]) -> bool {
         if !matches!(message[0], b'Q' | b'S' | b'p') {
             return false;
@@ -147,7 +148,7 @@ fn connect(client: TcpStream, server: SocketAddr, state: &Arc<State>, forward: F
         let _ = end.set_nodelay(true);
         state.open.lock().expect("no thread panics").push(handle(end));
     }
-    // A cut in the meantime did not find this connection.
+    // A cut after the check in `forwarding` did not see this connection, so it is ended here.
     if state.refusing.load(Ordering::SeqCst) {
         let _ = client.shutdown(Shutdown::Both);
         return;
@@ -175,12 +176,12 @@ fn copy(mut from: TcpStream, mut to: TcpStream, is_silent: impl Fn() -> bool) {
     let _ = to.shutdown(Shutdown::Both);
 }
 
-/// Which response of a connection is not passed on.
+/// The response of a connection that is not forwarded to the client.
 #[derive(Clone, Copy)]
 enum Withheld {
-    /// The next one of a login.
+    /// The server's next response to a login.
     Login,
-    /// The one that ends with the server's message of this number, from 1, that it is ready for the next question.
+    /// The response that ends with the server's ReadyForQuery message of this number, from 1.
     Ready(i64),
 }
 
@@ -192,17 +193,17 @@ fn forward_messages(client: TcpStream, server: TcpStream, state: &Arc<State>) {
     forward_questions(client, server, state, &withheld);
 }
 
-/// From the client: counts, and decides to cut.
+/// Forwards the client's messages, counts its questions, and chooses the response that is withheld.
 fn forward_questions(
     mut client: TcpStream,
     mut server: TcpStream,
     state: &State,
     withheld: &Mutex<Option<Withheld>>,
 ) -> Option<()> {
-    // The first message has no type.
+    // The first message of a connection has no type byte.
     let first = message(&mut client, false)?;
     server.write_all(&first).ok()?;
-    // A login ends with the first time that the server is ready.
+    // The server sends its first ReadyForQuery message at the end of the login.
     let mut ready = 1;
     loop {
         let Some(message) = message(&mut client, true) else {
@@ -219,7 +220,7 @@ fn forward_questions(
     }
 }
 
-/// From the server; a response at which the wire is cut is read to its end, and not passed on.
+/// Forwards the server's messages. A response at which the proxy is cut is read to its end and not forwarded.
 fn forward_responses(
     mut server: TcpStream,
     mut client: TcpStream,
@@ -233,7 +234,7 @@ fn forward_responses(
             return None;
         };
         let mut withheld = withheld.lock().expect("no thread panics");
-        // Restored meanwhile: the question was one whose response no client waits for, such as the end of a statement.
+        // The proxy was restored meanwhile: no client waits for the withheld response, such as one to the end of a statement.
         if state.cut_at().is_none() {
             *withheld = None;
         }

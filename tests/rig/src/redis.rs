@@ -1,7 +1,7 @@
-//! Throw-away Redis: one server, one under a Sentinel's watch, or a Cluster, each with its own guard.
+//! Throw-away Redis: a single server, a primary that Sentinels watch, or a Cluster. Each server has its own guard.
 //!
-//! A guard process owns each server: it waits on a pipe that only this process holds open, so the server and its files
-//! go away however this process ends, also by SIGKILL.
+//! A guard process owns each server: it waits on a pipe that only this process holds open. So the server and its
+//! files are removed however this process ends, also by SIGKILL.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -12,24 +12,24 @@ use std::time::{Duration, Instant};
 use crate::ports::free_port;
 use crate::scratch::Folder;
 
-/// What the guard runs: `$1` the folder. The server's id is in `$1/pid`, which is rewritten when it is started again.
+/// The script that the guard runs: `$1` is the folder. `$1/pid` has the server's process id and is rewritten at each start.
 ///
-/// `cat` ends when the test process does, or drops the server.
+/// `cat` ends when the test process ends or drops the server.
 const GUARD: &str = r#"
 cat >/dev/null
 kill -9 "$(cat "$1/pid")" 2>/dev/null
 rm -rf "$1"
 "#;
 
-/// A server is there within this, on a busy machine too.
+/// The time within which a server must be ready, on a busy machine too.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Another process may take the port between our check and the server's start.
+/// The number of attempts to start the server: another process may take the port after this process has checked it.
 const STARTS: u32 = 5;
 
-/// One server process, and its files. Dropped, both go away.
+/// A server process and its files. Dropping it ends the process and removes the files.
 #[derive(Debug)]
 pub struct RedisServer {
-    /// Where it listens, on the loopback address.
+    /// The port of the loopback address on which the server listens.
     pub port: u16,
     folder: PathBuf,
     password: Option<String>,
@@ -46,12 +46,12 @@ enum Mode {
 }
 
 impl RedisServer {
-    /// A server that keeps nothing on disk unless its settings say so. `settings`: lines of its configuration.
+    /// Starts a server that keeps nothing on disk unless its settings say so. `settings`: lines of its configuration.
     pub fn start(settings: &[&str]) -> Self {
         Self::launch(Mode::Data, None, settings)
     }
 
-    /// As [`start`](Self::start), with a password.
+    /// Like [`start`](Self::start), with a password.
     pub fn start_with_password(password: &str, settings: &[&str]) -> Self {
         Self::launch(Mode::Data, Some(password), settings)
     }
@@ -62,7 +62,8 @@ impl RedisServer {
             let path = folder.path().to_owned();
             let mut guard = Command::new("/bin/sh");
             guard.args(["-c", GUARD, "docket-redis-guard"]).arg(&path);
-            // Its own group: Ctrl-C on the tests ends the guard through the pipe, in order.
+            // The guard has a process group of its own: Ctrl-C on the tests ends the guard by its pipe, so it still
+            // kills the server.
             guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
             let guard = guard.spawn().expect("there is a shell");
             // The guard removes the folder.
@@ -96,7 +97,7 @@ impl RedisServer {
         fs::write(self.folder.join("redis.conf"), lines.join("\n") + "\n").expect("the folder is new");
     }
 
-    /// Starts the process; returns whether it stayed.
+    /// Starts the process; returns `false` if it ended before it responded.
     fn run(&mut self) -> bool {
         let log = fs::File::create(self.folder.join("log")).expect("the folder is ours");
         let mut command = Command::new("redis-server");
@@ -112,7 +113,7 @@ impl RedisServer {
             if process.try_wait().expect("it is our child").is_some() {
                 return false;
             }
-            // The port may also be open because another program, or our own check of it, has it for a moment.
+            // An open port is not enough: another program, or the check in `free_port`, may have the port open for a moment.
             if self.cli(&["INFO", "server"]).contains(&format!("process_id:{}\r", process.id())) {
                 self.process = Some(process);
                 wait_for("Redis to load what it has", || !self.cli(&["PING"]).contains("LOADING"));
@@ -120,13 +121,13 @@ impl RedisServer {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        // It may be there still; the panic must not leave it behind.
+        // The process may still run; the panic must not leave it behind.
         let _ = process.kill();
         let _ = process.wait();
         panic!("Redis does not listen:\n{}", fs::read_to_string(self.folder.join("log")).unwrap_or_default())
     }
 
-    /// The URL of this one server.
+    /// The URL of this server alone.
     pub fn url(&self) -> String {
         let password = self.password.as_ref().map(|password| format!(":{password}@")).unwrap_or_default();
         format!("redis://{password}127.0.0.1:{}", self.port)
@@ -151,24 +152,24 @@ impl RedisServer {
         }
     }
 
-    /// Starts it again after [`kill`](Self::kill), on the same port with the content of its disk.
+    /// Starts the process after [`kill`](Self::kill), on the same port and with the content of its disk.
     pub fn restart(&mut self) {
         self.kill();
-        // The port may not be free at once.
+        // The system may free the port a moment later.
         wait_for("Redis to start again", || self.run());
     }
 
-    /// Writes all it has to its disk, in the foreground.
+    /// Writes all data to the server's disk; returns when it is written.
     pub fn save(&self) {
         assert_eq!(self.cli(&["SAVE"]), "OK");
     }
 
-    /// A copy of the content of its disk.
+    /// The content of the snapshot on the server's disk.
     pub fn dump(&self) -> Vec<u8> {
         fs::read(self.folder.join("dump.rdb")).expect("it was saved")
     }
 
-    /// Kills it and starts it again with `dump`, as after the loss of its disk.
+    /// Kills the process and starts it with the snapshot `dump`, as after the loss of its disk.
     pub fn restart_with(&mut self, dump: &[u8]) {
         self.kill();
         fs::write(self.folder.join("dump.rdb"), dump).expect("the folder is ours");
@@ -180,7 +181,7 @@ impl RedisServer {
         self.signal("-STOP");
     }
 
-    /// Resumes it.
+    /// Resumes a process that was paused by [`freeze`](Self::freeze).
     pub fn thaw(&self) {
         self.signal("-CONT");
     }
@@ -196,22 +197,23 @@ impl Drop for RedisServer {
     fn drop(&mut self) {
         self.kill();
         drop(self.guard.stdin.take());
-        // It removes the folder; nothing is lost if it can't.
+        // The guard removes the folder; a folder that stays does no harm.
         let _ = self.guard.wait();
     }
 }
 
-/// A primary, its replica, and Sentinels that watch them.
+/// A primary, its replica, and the Sentinels that watch both.
 #[derive(Debug)]
 pub struct Sentinels {
-    /// The first one is the primary at the start.
+    /// The primary and the replica, in this order at the start.
     pub servers: [RedisServer; 2],
     /// The Sentinels.
     pub sentinels: Vec<RedisServer>,
 }
 
 impl Sentinels {
-    /// Three Sentinels, of which two must agree that the primary is down, after three seconds.
+    /// Starts a primary, a replica and three Sentinels. Two Sentinels must agree that the primary is down, which
+    /// takes three seconds.
     pub fn start(password: &str) -> Self {
         let primary = RedisServer::start_with_password(password, &[]);
         let follow = format!("replicaof 127.0.0.1 {}", primary.port);
@@ -240,7 +242,7 @@ impl Sentinels {
         Self { servers: [primary, replica], sentinels }
     }
 
-    /// Its URL.
+    /// The URL of the watched primary by its Sentinels.
     pub fn url(&self) -> String {
         let hosts: Vec<String> = self.sentinels.iter().map(|one| format!("127.0.0.1:{}", one.port)).collect();
         let password = self.servers[0].password.as_deref().unwrap_or_default();
@@ -248,18 +250,18 @@ impl Sentinels {
     }
 }
 
-/// Three primaries without replicas.
+/// A Redis Cluster of three primaries without replicas.
 #[derive(Debug)]
 pub struct RedisCluster {
-    /// The nodes.
+    /// The three primaries.
     pub nodes: Vec<RedisServer>,
 }
 
 impl RedisCluster {
-    /// All slots are served when this returns.
+    /// Starts the Cluster; returns when all slots are served.
     pub fn start() -> Self {
         let settings = ["cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-node-timeout 2000"];
-        // The bus port is another free one: the usual one, ten thousand above, may be taken or be none.
+        // Each bus port is a further free port: the default one, 10,000 above the port, may be taken or be above 65,535.
         let nodes: Vec<RedisServer> = (0..3)
             .map(|_| {
                 let bus = format!("cluster-port {}", free_port());
@@ -278,14 +280,14 @@ impl RedisCluster {
         Self { nodes }
     }
 
-    /// Its URL.
+    /// The URL of the Cluster by all its nodes.
     pub fn url(&self) -> String {
         let hosts: Vec<String> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
         format!("redis+cluster://{}", hosts.join(","))
     }
 }
 
-/// Waits for a condition; panics when it takes too long.
+/// Waits until `done` returns true; panics after 30 seconds.
 pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !done() {

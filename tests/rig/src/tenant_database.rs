@@ -1,7 +1,7 @@
-//! A tenant's database for one test, on SQLite or on PostgreSQL, and rows for it.
+//! A tenant's database for one test, on SQLite or PostgreSQL, and functions that add rows to it.
 //!
-//! A case is a function that takes a [`TenantDatabase`]; [`on_both_databases!`](crate::on_both_databases) makes two tests
-//! of it. Times are numbers that the cases choose.
+//! A case is a function that takes a [`TenantDatabase`]. [`on_both_databases!`](crate::on_both_databases) makes two
+//! tests of a case, one for each kind of database. Times are numbers that the cases choose.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,14 +21,14 @@ use serde_json::{Value, json};
 use crate::postgres;
 use crate::scratch::Folder;
 
-/// Some day, in milliseconds since 1970.
+/// An arbitrary time, in milliseconds since 1970.
 pub const T0: i64 = 1_800_000_000_000;
-/// The customer that a new database has.
+/// The code of the customer that each new database has.
 pub const CUSTOMER: &str = "SMITH";
-/// The webhook that deliveries are for, unless a case says otherwise.
+/// The key of the webhook that deliveries are for, unless a case says otherwise.
 pub const WEBHOOK: &str = "smith/orders/SMITH";
 
-/// Makes two tests of each case: on a SQLite file, and on a real PostgreSQL.
+/// Makes two tests of each case: one on a SQLite file, and one on a real PostgreSQL.
 #[macro_export]
 macro_rules! on_both_databases {
     ($($case:ident),* $(,)?) => {
@@ -47,7 +47,7 @@ macro_rules! on_both_databases {
     };
 }
 
-/// The table of each family's invoice headers.
+/// The table of invoice headers for each family of invoices.
 pub const INVOICE_TABLES: [(InvoiceFamily, &str); 4] = [
     (InvoiceFamily::Court, "court_invoice"),
     (InvoiceFamily::Delivery, "delivery_invoice"),
@@ -55,11 +55,11 @@ pub const INVOICE_TABLES: [(InvoiceFamily, &str); 4] = [
     (InvoiceFamily::PhotoCopy, "photo_copy_invoice"),
 ];
 
-/// A database for one test, with its schema and one customer.
+/// A database for one test, with the schema and one customer.
 pub struct TenantDatabase {
-    /// Opened with room for eight connections.
+    /// The database, opened with up to eight connections.
     pub database: Database,
-    /// Where it is.
+    /// Where the database is.
     pub place: Place,
 }
 
@@ -67,22 +67,22 @@ pub struct TenantDatabase {
 pub enum Place {
     /// A SQLite file in this folder.
     File(Folder),
-    /// A database of PostgreSQL at this URL.
+    /// A PostgreSQL database at this URL.
     Url(String),
 }
 
 impl TenantDatabase {
-    /// On a SQLite file.
+    /// Creates a database in a SQLite file.
     pub async fn sqlite() -> Self {
         Self::at(Place::File(Folder::new("store"))).await
     }
 
-    /// On the process's PostgreSQL.
+    /// Creates a database on the PostgreSQL of this test process.
     pub async fn postgres() -> Self {
         Self::at(Place::Url(postgres::database().await)).await
     }
 
-    /// Migrates the database at this place and adds the customer.
+    /// Opens the database at `place`, migrates it and adds the customer.
     pub async fn at(place: Place) -> Self {
         let rig = Self { database: place.open(8), place };
         rig.database.migrate(&Clock::System).await.expect("an empty database takes the schema");
@@ -90,22 +90,22 @@ impl TenantDatabase {
         rig
     }
 
-    /// The same database as another process, or this one after a restart, would open it.
+    /// Opens the same database once more, as another process would, or this process after a restart.
     pub fn opened_again(&self) -> Database {
         self.place.open(8)
     }
 
-    /// With room for this many connections where that can be chosen.
+    /// Opens the same database with up to `connections` connections; SQLite has no such limit.
     pub fn opened_with(&self, connections: usize) -> Database {
         self.place.open(connections)
     }
 
-    /// In one transaction, which is committed.
+    /// Runs `work` in one transaction and commits it; panics on an error.
     pub async fn write<T>(&self, work: impl AsyncFnOnce(&mut Transaction) -> Result<T, StoreError>) -> T {
         self.try_write(work).await.expect("the write is accepted")
     }
 
-    /// Like [`write`](Self::write), with the error.
+    /// Like [`write`](Self::write), but returns the error.
     pub async fn try_write<T>(
         &self,
         work: impl AsyncFnOnce(&mut Transaction) -> Result<T, StoreError>,
@@ -121,14 +121,14 @@ impl TenantDatabase {
         self.database.reader().await.expect("a connection")
     }
 
-    /// Runs statements that are separated by semicolons, each in its own transaction.
+    /// Runs statements that are separated by semicolons, each in a transaction of its own.
     pub async fn run(&self, sql: &str) {
         for statement in sql.split(';').filter(|statement| !statement.trim().is_empty()) {
             self.write(async |t| t.execute(statement, Vec::new()).await).await;
         }
     }
 
-    /// Adds a work order of the customer to the back office.
+    /// Adds a work order of the customer, as the back office does.
     pub async fn add_work_order(&self, number: &str) {
         let sql = format!(
             "INSERT INTO work_order (number, work_order_type, customer_code, created_at_ms) \
@@ -137,7 +137,7 @@ impl TenantDatabase {
         self.run(&sql).await;
     }
 
-    /// The only number that `sql` selects, as a connection of a new process sees it.
+    /// The number that `sql` selects, read by a connection of a newly opened database.
     pub async fn number(&self, sql: &str) -> i64 {
         let mut reader = self.opened_again().reader().await.expect("a connection");
         reader
@@ -149,7 +149,7 @@ impl TenantDatabase {
             .expect("a number")
     }
 
-    /// Stores an event; each has its own id.
+    /// Stores an event with an id of its own.
     pub async fn event(&self, subject: &str) -> EventId {
         let body = format!("{{\"subject\":\"{subject}\"}}").into_bytes();
         let events = self.number("SELECT count(*) FROM event").await;
@@ -165,7 +165,7 @@ impl TenantDatabase {
         id
     }
 
-    /// Deliveries 0, 1, … of a new event, due at `due_ms`.
+    /// Stores an event and deliveries of it with the ids 0, 1, …, which are due at `due_ms`.
     pub async fn queued(&self, count: u16, due_ms: i64) -> Vec<DeliveryId> {
         let event = self.event("web order").await;
         let ids: Vec<DeliveryId> = (0..count).map(delivery_id).collect();
@@ -179,24 +179,25 @@ impl TenantDatabase {
         ids
     }
 
-    /// One delivery of a new event, due at [`T0`].
+    /// Stores an event and one delivery of it, which is due at [`T0`].
     pub async fn one_queued(&self) -> DeliveryId {
         self.queued(1, T0).await[0]
     }
 
-    /// A delivery as it is stored.
+    /// The delivery, as the store reads it.
     pub async fn delivery(&self, id: DeliveryId) -> rows::ListedDelivery {
         let mut reader = self.reader().await;
         rows::find(&mut reader, id).await.expect("a statement").expect("the delivery is there")
     }
 
-    /// The attempts of a delivery.
+    /// The attempts of the delivery.
     pub async fn attempts(&self, id: DeliveryId) -> Vec<rows::StoredAttempt> {
         let found = rows::find_with_attempts(&mut self.reader().await, id).await.expect("a statement");
         found.expect("the delivery is there").1
     }
 
-    /// Whose lease a delivery has, which is what [`begin`](Self::begin) calls its token, and when it expires.
+    /// The process that leases the delivery (the `token` of [`begin`](Self::begin)), and when the lease expires, in
+    /// milliseconds since 1970.
     pub async fn lease(&self, id: DeliveryId) -> (Option<String>, Option<i64>) {
         let sql = "SELECT lease_token, lease_until_ms FROM delivery WHERE id = $1";
         let mut reader = self.reader().await;
@@ -207,7 +208,7 @@ impl TenantDatabase {
         (token.map(process), row.get(1).expect("a number"))
     }
 
-    /// All that is stored of a delivery, to compare.
+    /// Everything that is stored of a delivery, as a text that a case can compare.
     pub async fn picture(&self, id: DeliveryId) -> String {
         let attempts: Vec<_> = self
             .attempts(id)
@@ -220,7 +221,7 @@ impl TenantDatabase {
         format!("{:?} {:?} {attempts:?}", self.delivery(id).await, self.lease(id).await)
     }
 
-    /// Sets the status alone, without the other traces of an attempt.
+    /// Sets the status of a delivery without the other traces that an attempt leaves.
     pub async fn set_status(&self, id: DeliveryId, status: Status) {
         let which = format!("id = '{id}'");
         let unfinished =
@@ -235,8 +236,8 @@ impl TenantDatabase {
         assert_eq!(self.delivery(id).await.status, status);
     }
 
-    /// Begins attempts in one transaction, as the claims of a worker whose process is `token` do that come one after the
-    /// other: the first ends those whose lease has expired, and the next begins them.
+    /// Begins attempts as two claims of the worker process `token` do, in one transaction: the first claim ends
+    /// attempts whose lease has expired, and the second begins new ones.
     pub async fn begin(
         &self,
         ids: &[DeliveryId],
@@ -252,7 +253,7 @@ impl TenantDatabase {
         .await
     }
 
-    /// Stores how an attempt ended that was [begun](Self::begin) with this token. `false`: the lease was lost.
+    /// Stores the end of an attempt that was [begun](Self::begin) with `token`. `false`: the lease was lost.
     pub async fn finish(
         &self,
         started: &rows::Started,
@@ -266,12 +267,12 @@ impl TenantDatabase {
     }
 }
 
-/// The columns that both tables of deliveries have, but for the status.
+/// The columns that `delivery_queue` and `delivery_history` share, without the status.
 const COLUMNS: &str = "id, event_id, webhook, webhook_name, attempt_count, due_at_ms, started_at_ms, failure_class, http_status, \
                        idempotency_key, resend_of, requested_by, resend_id, created_at_ms";
 
-/// The statements that move unfinished deliveries to the finished ones, as they are. `finished_at_ms` and `which`, the
-/// condition, are SQL about `delivery_queue`.
+/// The statements that move unfinished deliveries to the history and set their status. `finished_at_ms` and the
+/// condition `which` are SQL about `delivery_queue`.
 pub fn ended_sql(status: Status, finished_at_ms: &str, which: &str) -> String {
     format!(
         "INSERT INTO delivery_history ({COLUMNS}, status, finished_at_ms) \
@@ -280,7 +281,7 @@ pub fn ended_sql(status: Status, finished_at_ms: &str, which: &str) -> String {
     )
 }
 
-/// The statements that move finished deliveries to the unfinished ones. `which`, the condition, is SQL about
+/// The statements that move finished deliveries to the queue and set their status. The condition `which` is SQL about
 /// `delivery_history`.
 pub fn reopened_sql(status: Status, which: &str) -> String {
     format!(
@@ -289,20 +290,20 @@ pub fn reopened_sql(status: Status, which: &str) -> String {
     )
 }
 
-/// The statements that move hand-offs to the queue, as they are.
+/// The statements that move hand-offs to the queue unchanged.
 pub const QUEUE_HAND_OFFS_SQL: &str = "INSERT INTO delivery_queue (id, event_id, webhook, webhook_name, status, attempt_count, \
      due_at_ms, lease_token, lease_until_ms, started_at_ms, created_at_ms) \
      SELECT id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, lease_token, lease_until_ms, \
      started_at_ms, created_at_ms FROM delivery_unfinished WHERE id NOT IN (SELECT id FROM delivery_queue); \
      DELETE FROM hand_off;";
 
-/// The lease of the process `token`.
+/// A lease of `time_ms` milliseconds for the process `token`.
 pub fn lease(token: &str, time_ms: i64) -> rows::Lease {
     let owner = Owner { process: token.into(), incarnation: "1".into() };
     rows::Lease::new(&owner, 0, Duration::from_millis(u64::try_from(time_ms).expect("a time")))
 }
 
-/// The attempts of these deliveries to [`WEBHOOK`] that have this lease.
+/// The attempts of the deliveries `ids` to [`WEBHOOK`] under this lease.
 pub fn held<'a>(lease: &'a rows::Lease, ids: &[DeliveryId]) -> Vec<rows::Held<'a>> {
     ids.iter().map(|id| rows::Held { id: *id, webhook: WEBHOOK, lease }).collect()
 }
@@ -312,13 +313,13 @@ pub fn end(started: &rows::Started, token: &str, outcome: &Outcome) -> rows::End
     lease(token, 0).end(started.clone(), outcome.clone())
 }
 
-/// The time of so many milliseconds since 1970.
+/// The time `ms` milliseconds after the beginning of 1970.
 pub fn at(ms: i64) -> Timestamp {
     Timestamp::from_millisecond(ms).expect("in range")
 }
 
 impl Place {
-    /// Opens it with room for this many connections, where that can be chosen.
+    /// Opens the database with up to `connections` connections; SQLite has no such limit.
     pub fn open(&self, connections: usize) -> Database {
         match self {
             Self::File(_) => Database::Sqlite(docket_store::sqlite::Sqlite::new(self.file())),
@@ -337,19 +338,19 @@ impl Place {
     }
 }
 
-/// Ids in the order of their numbers.
+/// The delivery id with this number. Ids sort like their numbers.
 pub fn delivery_id(number: u16) -> DeliveryId {
     let [high, low] = number.to_be_bytes();
     DeliveryId::new(at(T0), [0, 0, 0, 0, 0, 0, 0, 0, high, low])
 }
 
-/// Ids in the order of their numbers.
+/// The event id with this number. Ids sort like their numbers.
 pub fn event_id(number: u16) -> EventId {
     let [high, low] = number.to_be_bytes();
     EventId::new(at(T0), [0, 0, 0, 0, 0, 0, 0, 0, high, low])
 }
 
-/// A delivery of this event to [`WEBHOOK`].
+/// A new delivery of `event` to [`WEBHOOK`].
 pub fn new_delivery(id: DeliveryId, event: &EventId) -> rows::NewDelivery {
     rows::NewDelivery {
         id,
@@ -364,15 +365,15 @@ pub fn new_delivery(id: DeliveryId, event: &EventId) -> rows::NewDelivery {
     }
 }
 
-/// The statement that adds the header of an invoice of the work order `WO1`.
+/// The statement that adds the header of an invoice for the work order `WO1`.
 pub fn insert_invoice_sql(table: &str, number: &str, created_at_ms: i64) -> String {
     format!(
         "INSERT INTO {table} (invoice_number, work_order, created_at_ms) VALUES ('{number}', 'WO1', {created_at_ms})"
     )
 }
 
-/// A tenant's configuration, compiled, with so many webhooks of a customer for `invoice.created`: for tests
-/// through the library.
+/// The compiled configuration of a tenant, with `webhooks` webhooks of one customer for `invoice.created`. For tests
+/// that call the library.
 pub fn tenant_config(uid: &str, client_code: &str, customer: &str, webhooks: usize) -> Value {
     let webhook = |number: usize| {
         json!({"uid": format!("hook-{number}"), "namespace": "default", "name": format!("hook-{number}"), "displayName": null,

@@ -1,24 +1,24 @@
-//! A PostgreSQL that takes every password and then does harm, at the level of the wire.
+//! A hostile PostgreSQL at the level of the wire protocol: it accepts every password and then does harm.
 
 use std::io::{Read, Result, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// What it does to its clients.
+/// The harm that a hostile server does to its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// Answers each question with a byte a second, without end.
+    /// Responds to each question with one byte a second, without end.
     Drip,
-    /// Refuses logins and questions with an SQLSTATE of one letter, and a text that is short or has 1 MiB.
+    /// Refuses logins and questions with an SQLSTATE of one character and a message of 10 bytes or 1 MiB.
     Shout,
 }
 
 const READY: &[u8] = b"Z\0\0\0\x05I";
 const LOGGED_IN: &[u8] = b"R\0\0\0\x08\0\0\0\0";
-/// Clients ask for TLS, or for encryption by Kerberos, before they say who they are.
+/// The codes of the requests for TLS and for encryption by Kerberos, which a client sends before it says who it is.
 const WISHES: [u32; 2] = [80_877_103, 80_877_104];
 
-/// Until the client ends the connection. `number`: of the connection.
+/// Serves one connection until the client ends it. `number`: the number of the connection.
 pub(super) fn serve(mut client: TcpStream, manner: Manner, number: usize) {
     let _ = match manner {
         Manner::Drip => drip(&mut client),
@@ -52,7 +52,7 @@ fn shout(client: &mut TcpStream, number: usize) -> Result<()> {
     }
 }
 
-/// Refuses encryption, and reads who the client is.
+/// Refuses encryption and reads the startup message, which says who the client is.
 fn greet(client: &mut TcpStream) -> Result<()> {
     loop {
         let mut head = [0; 8];
@@ -71,7 +71,7 @@ fn number(bytes: &[u8]) -> u32 {
     u32::from_be_bytes(bytes.try_into().expect("four bytes"))
 }
 
-/// Waits for a question; an error when there is none any more.
+/// Waits for a question. Errors: the client has closed the connection.
 fn asked(client: &mut TcpStream) -> Result<()> {
     match client.read(&mut [0; 65_536])? {
         0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
