@@ -1,5 +1,5 @@
-//! `tests/bench/cluster`: what the operator and the data plane hold and write at rest, on a real API server, PostgreSQL and
-//! Redis.
+//! `tests/bench/cluster`: the memory and the writes of the operator and the data plane at rest, on a real API server,
+//! PostgreSQL and Redis.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use docket_tests::operator::{Release, tenant_yaml, webhook_yaml};
 use docket_tests::server::{Home, Server};
 use serde_json::Value;
 
-/// What is looked at after everything is Ready, and for as long again.
+/// The time after everything is Ready until the measurement begins, and the length of the measurement.
 const REST: Duration = Duration::from_secs(90);
 
 fn resident(process: u32) -> f64 {
@@ -21,7 +21,7 @@ fn resident(process: u32) -> f64 {
     kib / 1024.0
 }
 
-/// Objects whose condition Ready is True.
+/// The number of objects of this kind whose condition Ready is True.
 fn ready(release: &Release, kind: &str) -> usize {
     let list: Value = serde_json::from_str(&release.kubectl(&["get", kind, "--output=json"])).expect("JSON");
     let is_ready = |object: &&Value| {

@@ -1,7 +1,7 @@
-//! `tests/bench/invoices`: a scan with a history against one without, in the same run.
+//! `tests/bench/invoices`: the scan for invoices in a database with a history, against one without, in the same run.
 //!
-//! Each round inserts 100 new invoices into both databases, and looks for them in one and then in the other; then
-//! once more, when there is nothing new. A round's order alternates, so that neither is always the warm one.
+//! Each round inserts 100 new invoices into both databases. Then it scans one database twice, and then the other: the
+//! second scan finds nothing new. The order of the databases alternates, so that neither is always the warm one.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use docket_store::stores::Store;
 
 const ROUNDS: usize = 41;
 const NEW: usize = 100;
-/// Old invoices per work order, as they have in a long life.
+/// The number of old invoices for each work order.
 const PER_WORK_ORDER: usize = 2;
 
 struct Subject {
@@ -68,7 +68,7 @@ impl Subject {
         }
     }
 
-    /// In pieces: a statement has ten seconds.
+    /// Inserts invoices 50,000 at a time, because a statement may take ten seconds at most.
     async fn insert(&self, from: usize, count: usize, orders: usize, detected: &str) {
         for from in (from..from + count).step_by(50_000) {
             let to = (from + 50_000).min(from + count) - 1;
@@ -88,7 +88,7 @@ impl Subject {
         transaction.commit().await.expect("commits");
     }
 
-    /// One look at all families; returns how many were found, and the time.
+    /// Scans all families once; returns the number of invoices that were found, and the time.
     async fn scan(&self) -> (usize, Duration) {
         let (begun, mut found) = (Instant::now(), 0);
         for family in InvoiceFamily::ALL {

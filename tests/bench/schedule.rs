@@ -1,4 +1,4 @@
-//! `tests/bench/schedule`: what the schedule on Redis costs.
+//! `tests/bench/schedule`: the CPU, commands and memory that the schedule costs Redis.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ const TENANTS: u32 = 1_000;
 const ROUNDS: u32 = 500;
 const LEASE: Duration = Duration::from_secs(600);
 
-/// As long as they are on a cluster.
+/// A uid that is as long as one on a cluster.
 fn uid(kind: u32, number: u32) -> String {
     format!("{kind:08x}-0000-4000-8000-{number:012x}")
 }
@@ -30,7 +30,7 @@ fn memory(server: &RedisServer) -> u64 {
     used.expect("it counts").trim().parse().expect("a number")
 }
 
-/// What Redis has used: seconds of the CPU, and commands.
+/// The CPU seconds and the number of commands that Redis has used.
 fn used(server: &RedisServer) -> (f64, u64) {
     let info = server.cli(&["INFO", "everything"]);
     let seconds = |name| info.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
@@ -41,7 +41,7 @@ fn used(server: &RedisServer) -> (f64, u64) {
     (cpu, info.lines().filter_map(calls).sum())
 }
 
-/// Runs `work`, which returns how many entries it had, and prints what each cost.
+/// Runs `work`, which returns the number of its entries, and prints the time, CPU and commands of each entry.
 async fn measure<T>(server: &RedisServer, what: &str, work: impl Future<Output = (usize, T)>) -> T {
     let (cpu, commands) = used(server);
     let begun = Instant::now();
@@ -73,7 +73,7 @@ async fn settle(server: &RedisServer, schedule: &Schedule, what: &str, rounds: V
     measure(server, &format!("settle of {what}"), work).await;
 }
 
-/// Claims and settles what is due, so many at a time.
+/// Claims due deliveries, up to `slots` at a time, and settles them.
 async fn work_off(server: &RedisServer, schedule: &Schedule, slots: usize) {
     let work = async {
         let mut rounds = Vec::new();
@@ -88,7 +88,7 @@ async fn work_off(server: &RedisServer, schedule: &Schedule, slots: usize) {
     settle(server, schedule, &slots.to_string(), rounds).await;
 }
 
-/// Hands off deliveries of one tenant at a time, and settles them.
+/// Hands off `count` deliveries of one tenant at a time, and settles them.
 async fn hand_off(server: &RedisServer, schedule: &Schedule, count: u32, webhooks: u32) {
     let slots = count as usize;
     let of_round = |round| {
@@ -114,7 +114,7 @@ async fn main() {
     let server = RedisServer::start(&[]);
     let connection =
         RedisConnection::new(RedisUrl::parse(&server.url()).expect("a URL"), None).expect("no TLS");
-    // None is full at first.
+    // Webhooks begin with shares that are large enough, so none is full at first.
     let shares = Shares { per_webhook: ShareLimits { start: 64, ..SHARES.per_webhook }, ..SHARES };
     let schedule =
         Schedule::on_redis(connection, &Keys::new(None).expect("one"), Owner::new("docket-worker-0"), shares);

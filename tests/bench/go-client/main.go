@@ -1,4 +1,4 @@
-// POSTs many bodies to one URL, all at once, with Go's default client: what a sender without any care of its own does.
+// POSTs many bodies to one URL at the same time with Go's default client, as a simple sender does.
 // Prints how many had a 2xx response, and the seconds from the first POST to the last response.
 //
 //	go-client CA-FILE URL COUNT
@@ -31,7 +31,7 @@ func main() {
 	if err != nil {
 		panic(err)
 	}
-	// All but the roots is the default, HTTP/1.1 as Docket speaks.
+	// Everything but the roots has its default. Docket speaks HTTP/1.1, so this client does too.
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{RootCAs: roots}
 	transport.ForceAttemptHTTP2 = false

@@ -1,5 +1,5 @@
-//! Apache as Debian configures it with `libapache2-mod-php`: the MPM prefork, where a process serves one connection until it closes. It
-//! passes each request on to the receiver.
+//! Apache with the MPM prefork, configured as by Debian's `libapache2-mod-php`: each process serves one connection
+//! until the connection closes. Apache passes each request on to the receiver.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 
 use docket_rig::scratch::Folder;
 
-/// A running Apache. Dropped, it ends.
+/// A running Apache. Dropping it ends Apache.
 pub(crate) struct Apache {
     pub(crate) port: u16,
     program: Child,
     folder: Folder,
 }
 
-/// Debian's own values, which its `mpm_prefork.conf` and `apache2.conf` have.
+/// Debian's defaults, from its `mpm_prefork.conf` and `apache2.conf`.
 const DEFAULTS: &str = "StartServers 5\nMinSpareServers 5\nMaxSpareServers 10\nMaxConnectionsPerChild 0\n\
                         Timeout 300\nKeepAlive On\nMaxKeepAliveRequests 100\nKeepAliveTimeout 5\n";
 
 impl Apache {
-    /// Serves TLS with this certificate and key, and passes requests on to `receiver`, a port.
+    /// Starts Apache, which serves TLS with this certificate and key. `receiver`: the port to which it passes requests on.
     pub(crate) fn start(certificate_pem: &str, key_pem: &str, receiver: u16, workers: usize) -> Self {
         let folder = Folder::new("apache");
         let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -49,7 +49,7 @@ impl Apache {
         fs::write(path("configuration"), configuration).expect("the folder is ours");
         let mut command = Command::new("apache2");
         command.args(["-f", &path("configuration"), "-DFOREGROUND"]).stdin(Stdio::null());
-        // When prefork ends, it sends SIGTERM to its process group, which would be ours.
+        // Prefork sends SIGTERM to its process group when it ends, and must not end the benchmark with it.
         command.process_group(0);
         let program = command.spawn().expect("apache2 starts; tests/bench/run installs it");
         let apache = Self { port, program, folder };
@@ -65,7 +65,7 @@ impl Apache {
 
 impl Drop for Apache {
     fn drop(&mut self) {
-        // SIGTERM, so that it ends its own processes.
+        // SIGTERM lets Apache end its own processes.
         let _ = Command::new("kill").arg(self.program.id().to_string()).status();
         let _ = self.program.wait();
     }

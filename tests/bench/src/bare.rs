@@ -1,6 +1,6 @@
-//! The bare forwarder, against which everything is compared: it takes the same request, gives it a number, sends its body
-//! over the same HTTPS stack with kept connections, and answers when the receiver has answered. It checks and stores
-//! nothing. With a database it also answers reads of orders, by the query that Docket asks.
+//! The bare forwarder, to which Docket is compared. It takes the same request, gives it a number and sends its body
+//! over the same HTTPS stack with kept connections. It responds when the receiver has responded, and checks and
+//! stores nothing. With a database it also serves reads of orders, by the query that Docket uses.
 
 use std::convert::Infallible;
 use std::io;
@@ -44,7 +44,7 @@ pub(crate) struct BareArguments {
     database: Option<String>,
 }
 
-/// Connections to the database: as many as Docket has to one tenant's.
+/// The number of connections to the database: as many as Docket has to a tenant's.
 const DATABASE_CONNECTIONS: usize = 8;
 
 struct Forwarder {
@@ -56,7 +56,7 @@ struct Forwarder {
     database: Vec<(Client, Statement)>,
 }
 
-/// Serves until it is killed.
+/// Serves requests until the process is killed.
 pub(crate) async fn run(arguments: BareArguments) {
     let BareArguments { target, ca_file, listen, management, database } = arguments;
     let mut roots = RootCertStore::empty();
@@ -93,7 +93,7 @@ async fn accept(listener: TcpListener, forwarder: Arc<Forwarder>) {
         tokio::spawn(async move {
             let service = service_fn(|request| answer(request, &forwarder));
             let http = hyper::server::conn::http1::Builder::new();
-            // The generator closes its connections when it has done.
+            // An error here is the end of a connection that the load generator has closed.
             let _ = http.serve_connection(TokioIo::new(stream), service).await;
         });
     }
@@ -125,7 +125,7 @@ async fn answer(
 }
 
 impl Forwarder {
-    /// An order as JSON.
+    /// Responds with an order as JSON.
     async fn read(&self, order: &str) -> Response<Full<Bytes>> {
         let number = self.count.fetch_add(1, Ordering::Relaxed) as usize;
         let (client, statement) = &self.database[number % self.database.len()];
@@ -147,7 +147,7 @@ impl Forwarder {
             Some(sender) => sender,
             None => self.connect().await?,
         };
-        // It may not have seen yet that the response before has ended.
+        // The sender may not have noticed yet that the previous response has ended.
         sender.ready().await.map_err(io::Error::other)?;
         let request = Request::post(self.target.path())
             .header("host", self.target.authority().expect("checked at the start").as_str())

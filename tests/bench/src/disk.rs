@@ -1,4 +1,4 @@
-//! How long the disk takes for a write while a scenario runs.
+//! The time that the disk takes for a write while a scenario runs.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt as _;
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use crate::figures::Figure;
 use crate::measure::percentile;
 
-/// As much as PostgreSQL writes for a small commit.
+/// The number of bytes of a write: as many as PostgreSQL writes for a small commit.
 const BYTES: usize = 8 << 10;
-/// The file has so many times as many bytes.
+/// The length of the file, in writes.
 const PLACES: u64 = 1_024;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Writes to a file of its own, and waits for the disk each time.
+/// A thread that writes to a file of its own, and waits for the disk after each write.
 pub(crate) struct Disk {
     is_ended: Arc<AtomicBool>,
     writer: JoinHandle<Vec<Duration>>,

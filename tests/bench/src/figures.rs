@@ -1,10 +1,10 @@
-//! Figures, what they must reach, and how they are shown.
+//! Figures, their goals, and how a table or JSON shows them.
 
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-/// What a figure must reach.
+/// The bound that a figure must reach.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Goal {
     AtLeast(f64),
@@ -37,7 +37,7 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    /// A figure for which nothing is demanded.
+    /// A figure without a goal.
     pub(crate) fn new(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
         Self { name: name.into(), value, unit, goal: None }
     }
@@ -53,7 +53,7 @@ impl Figure {
     }
 }
 
-/// The median of each figure over rounds, which have the same figures.
+/// The median of each figure over all rounds. Every round has the same figures in the same order.
 pub(crate) fn medians(rounds: Vec<Vec<Figure>>) -> Vec<Figure> {
     let mut rounds = rounds.into_iter();
     let mut figures = rounds.next().unwrap_or_default();
@@ -67,7 +67,7 @@ pub(crate) fn medians(rounds: Vec<Vec<Figure>>) -> Vec<Figure> {
     figures
 }
 
-/// What a scenario has measured in one shape.
+/// The figures of a scenario in one shape.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) scenario: String,
@@ -83,7 +83,7 @@ pub(crate) fn json(measured: &[Measured]) -> Value {
             json!({
                 "scenario": measured.scenario, "shape": measured.shape,
                 "figure": figure.name, "unit": figure.unit,
-                // JSON has no word for what is not a number.
+                // JSON has no NaN and no infinity; such a value becomes null.
                 "value": figure.value.is_finite().then_some(figure.value),
                 "goal": figure.goal.map(Goal::text), "met": figure.goal.map(|goal| goal.is_met(figure.value)),
             })
@@ -93,7 +93,7 @@ pub(crate) fn json(measured: &[Measured]) -> Value {
     measured.iter().flat_map(of).collect()
 }
 
-/// The figures of one scenario as a table, with a column for each shape that it was measured in.
+/// The figures of one scenario as a table, with a column for each measured shape.
 pub(crate) fn table(shapes: &[Measured]) -> String {
     let Some(first) = shapes.first() else { return String::new() };
     let mut text = format!("{:<72}", first.scenario);
@@ -112,7 +112,7 @@ pub(crate) fn table(shapes: &[Measured]) -> String {
     text
 }
 
-/// A value, and whether it is what it must be.
+/// A value with its unit, and a mark that says whether the value reaches its goal.
 fn cell(figure: &Figure) -> String {
     let mark = match figure.goal.map(|goal| goal.is_met(figure.value)) {
         None => ' ',
@@ -122,7 +122,7 @@ fn cell(figure: &Figure) -> String {
     format!("{} {:<2} {mark}", number(figure.value), figure.unit)
 }
 
-/// Three digits that count, and all digits before the point.
+/// A number with three significant digits, and all digits before the point.
 fn number(value: f64) -> String {
     if !value.is_finite() {
         return "none".to_owned();

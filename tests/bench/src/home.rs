@@ -1,4 +1,4 @@
-//! The files of the processes under test: tenants with people and webhooks, and the receiver of all webhooks.
+//! The files that the processes under test read: tenants, people and webhooks. The receiver of all webhooks is here too.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -22,29 +22,29 @@ const CONTACT: &str = "ada@quillfeather.example";
 const ADMINISTRATOR: &str = "alex.admin";
 const PASSWORD: &str = "a-password-for-the-benchmark";
 
-/// Connections of the load generator, unless a scenario says otherwise.
+/// The number of connections of the load generator, unless a scenario says otherwise.
 pub(crate) const CONNECTIONS: usize = 64;
-/// Saves before a measurement, which are not counted.
+/// The number of saves before a measurement; the figures do not count them.
 pub(crate) const WARM_UP: usize = 200;
-/// Without a further arrival for so long, what is missing is lost. Longer than a lease, and than a sweep takes.
+/// The time without a further arrival after which missing deliveries count as lost. Longer than a lease and than a sweep takes.
 const GIVE_UP: Duration = Duration::from_secs(100);
-/// Sign-ins at the same time: as many as there are cores.
+/// The number of sign-ins at the same time: one for each core.
 const SIGN_INS: usize = 2;
 
-/// Files, and the receiver. Dropped, both go away.
+/// The files, and the receiver. Dropping it removes the files and ends the receiver.
 pub(crate) struct Home {
     pub(crate) receiver: Receiver,
-    /// How many tenants there are.
+    /// The number of tenants.
     pub(crate) tenants: usize,
     docket: PathBuf,
     folder: Folder,
-    /// The targets of the webhooks of each tenant.
+    /// The target URLs of the webhooks, by tenant.
     targets: Vec<Vec<String>>,
 }
 
 impl Home {
-    /// One tenant for each of `tenants`, which lists the behaviours of the endpoints of its webhooks. `database`: what the
-    /// specification of a tenant says about its database, and the Secret that this takes.
+    /// Creates one tenant for each element of `tenants`, which lists the behaviours of its webhooks' endpoints.
+    /// `database` returns the `database` section of a tenant's specification, and the Secret that the section names.
     pub(crate) fn new(
         docket: &Path,
         tenants: &[Vec<Behaviour>],
@@ -62,7 +62,7 @@ impl Home {
         home
     }
 
-    /// The target of a webhook.
+    /// The target URL of a webhook.
     pub(crate) fn target(&self, tenant: usize, webhook: usize) -> String {
         self.targets[tenant][webhook].clone()
     }
@@ -97,7 +97,8 @@ impl Home {
         std::fs::write(self.file("config/all.yaml"), yaml).expect("the folder is ours");
     }
 
-    /// Gives a tenant its database, with a contact and an administrator. `way`: as the server will use it.
+    /// Creates a tenant's database with a contact and an administrator. `way`: the arguments for the database that
+    /// the server will use.
     pub(crate) fn add_people(&self, tenant: usize, way: &[&str]) {
         let code = format!("T{tenant}");
         let run =
@@ -118,21 +119,21 @@ impl Home {
         command.args(words).args(self.folders());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("docket starts");
-        // A command that reads no input closes it.
+        // The write fails if the command reads no input.
         let _ = writeln!(child.stdin.take().expect("it is piped"), "{input}");
         let output = child.wait_with_output().expect("its output");
         assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Starts a process with this command, which reads these files. Does not wait.
+    /// Starts a process with this command, which reads these files. Does not wait until the process is ready.
     pub(crate) fn start(&self, command: Vec<String>) -> Process {
-        // As the chart sets the log.
+        // The log has the level and the format that the chart sets.
         let fixed = ["--log=info", "--log-format=json", "--allow-egress=127.0.0.1/32"].map(str::to_owned);
         let arguments = command.into_iter().chain(self.folders()).chain(fixed).collect();
         Process::start(&self.docket, arguments, self.file("log"))
     }
 
-    /// The bare forwarder, ready. `more`: further flags.
+    /// Starts the bare forwarder; returns when it is ready. `more`: further flags.
     pub(crate) async fn bare(&self, more: &[String]) -> Process {
         let program = std::env::current_exe().expect("a program has a path");
         std::fs::write(self.file("ca.pem"), &self.receiver.ca_pem).expect("the folder is ours");
@@ -150,7 +151,7 @@ impl Home {
         [flag("config-dir", "config"), flag("data-dir", "data")]
     }
 
-    /// The contact of each tenant, signed in.
+    /// Signs the contact of each tenant in; returns a client for each tenant, in the order of tenants.
     pub(crate) async fn clients(&self, fleet: &Fleet) -> Vec<Client> {
         let mut signing_in = JoinSet::new();
         for first in 0..SIGN_INS {
@@ -169,32 +170,31 @@ impl Home {
         clients
     }
 
-    /// The administrator of the first tenant, signed in.
+    /// Signs the administrator of the first tenant in.
     pub(crate) async fn administrator(&self, fleet: &Fleet) -> Reader {
         let token = token(fleet.apis[0], &sign_in(0, "/Employee/SignIn", ADMINISTRATOR)).await;
         Reader { api: fleet.apis[0], connection: None, bearer: format!("Bearer {token}") }
     }
 
-    /// The contact of the first tenant, signed in.
+    /// Signs the contact of the first tenant in.
     pub(crate) async fn contact(&self, fleet: &Fleet) -> Reader {
         let token = token(fleet.apis[0], &sign_in(0, "/Auth/Token", CONTACT)).await;
         Reader { api: fleet.apis[0], connection: None, bearer: format!("Bearer {token}") }
     }
 
-    /// A client that signs the contact of the first tenant in, again and again.
+    /// A client that signs the contact of the first tenant in with each request.
     pub(crate) fn sign_ins(&self) -> Client {
         let request = sign_in(0, "/Auth/Token", CONTACT).into();
         Client { tenant: 0, request, number: |_| Some(0) }
     }
 
-    /// A client that guesses the password of a user that the tenant does not have.
+    /// A client that guesses the password of a user whom the tenant does not have.
     pub(crate) fn guesses(&self, tenant: usize) -> Client {
         let request = sign_in(tenant, "/Auth/Token", "absent@example.com").into();
         Client { tenant: tenant as u32, request, number: |_| None }
     }
 
-    /// Waits until so many POSTs came to prompt endpoints, or until it is clear that they never will; returns those that
-    /// came.
+    /// Waits until `count` POSTs have come to prompt endpoints, or none has come for [`GIVE_UP`]; returns those POSTs.
     pub(crate) async fn received(&self, count: usize) -> Vec<Arrival> {
         let (mut seen, mut since) = (0, Instant::now());
         while self.receiver.answered() < count && since.elapsed() < GIVE_UP {
@@ -207,7 +207,7 @@ impl Home {
         self.receiver.take()
     }
 
-    /// Waits at most so long until so many POSTs came to prompt endpoints; returns those that came.
+    /// Waits until `count` POSTs have come to prompt endpoints, or until `limit` has passed; returns those POSTs.
     pub(crate) async fn received_within(&self, count: usize, limit: Duration) -> Vec<Arrival> {
         let begun = Instant::now();
         while self.receiver.answered() < count && begun.elapsed() < limit {
@@ -228,8 +228,8 @@ impl Home {
         self.receiver.take().into_iter().filter(is_meant).collect()
     }
 
-    /// Saves and deliveries that are not counted: connections are open then, and plans are made. Each save has so many
-    /// deliveries to prompt endpoints.
+    /// Runs saves and deliveries that the figures do not count, so that connections are open and statements are
+    /// planned. Each save has `deliveries` deliveries to prompt endpoints.
     pub(crate) async fn warm_up(&self, apis: &[SocketAddr], clients: &[Client], deliveries: usize) {
         let (apis, clients) = (apis.to_vec(), clients.to_vec());
         let load = Load { apis, clients, connections: CONNECTIONS, messages: WARM_UP, pace: None };
@@ -242,15 +242,15 @@ impl Home {
     }
 }
 
-/// Processes under test that are ready.
+/// The processes under test, which are ready.
 pub(crate) struct Fleet {
     pub(crate) processes: Vec<Process>,
-    /// Where requests go.
+    /// The addresses that serve requests.
     pub(crate) apis: Vec<SocketAddr>,
 }
 
 impl Fleet {
-    /// Waits until all are ready. The first so many serve requests.
+    /// Waits until all processes are ready. The first `apis` processes serve requests.
     pub(crate) async fn ready(mut processes: Vec<Process>, apis: usize) -> Self {
         for process in &mut processes {
             process.ready().await;
@@ -259,27 +259,27 @@ impl Fleet {
         Self { processes, apis }
     }
 
-    /// From now on, the most memory that they have had is what they have now.
+    /// Sets the peak memory of each process to what the process has now.
     pub(crate) fn forget_peak_memory(&self) {
         self.processes.iter().for_each(|process| process::forget_peak_memory(process.id()));
     }
 
-    /// The most memory that one of them has had, in MB.
+    /// The largest peak memory of a process, in MB.
     pub(crate) fn peak_memory(&self) -> f64 {
         self.processes.iter().map(|process| process::peak_memory(process.id())).fold(0.0, f64::max)
     }
 
-    /// SIGKILL to all.
+    /// Kills all processes with SIGKILL.
     pub(crate) fn kill(&mut self) {
         self.processes.iter_mut().for_each(Process::kill);
     }
 
-    /// Starts all again, and does not wait.
+    /// Starts all processes again. Does not wait until they are ready.
     pub(crate) fn start_again(&mut self) {
         self.processes.iter_mut().for_each(Process::start_again);
     }
 
-    /// SIGTERM to all; returns when they have ended.
+    /// Sends SIGTERM to all processes; returns when they have ended.
     pub(crate) async fn terminate(mut self) {
         for process in &mut self.processes {
             process.terminate().await;
@@ -287,7 +287,7 @@ impl Fleet {
     }
 }
 
-/// A signed-in person who reads over one connection.
+/// A signed-in person who sends GET requests over one connection.
 pub(crate) struct Reader {
     api: SocketAddr,
     connection: Option<Connection>,
@@ -295,12 +295,12 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// The request for a path.
+    /// The bytes of a GET request for `path`.
     pub(crate) fn request(&self, path: &str) -> Vec<u8> {
         request("GET", path, &[("x-api-key", &api_key(0)), ("authorization", &self.bearer)], "")
     }
 
-    /// GETs a path; returns status and body. While no process listens, it asks again.
+    /// GETs a path; returns status and body. Repeats the request while no process listens, for up to [`GIVE_UP`].
     pub(crate) async fn get(&mut self, path: &str) -> (u16, Vec<u8>) {
         let (request, begun) = (self.request(path), Instant::now());
         loop {
@@ -332,11 +332,11 @@ impl Reader {
         Ok(answer)
     }
 
-    /// How many deliveries a search of the log finds; at most `most` are counted, of a hundred.
+    /// The number of deliveries that a search of the log finds, up to `most`, which is at most 100.
     pub(crate) async fn deliveries(&mut self, filter: &str, most: usize) -> usize {
         let path = format!("/WebhookLogs/Search?pageSize={most}&{filter}");
         let (mut answer, begun) = (self.get(&path).await, Instant::now());
-        // A process that has just started may not have its database yet.
+        // A process that has just started may respond 503 until its database is open.
         while answer.0 == 503 && begun.elapsed() < GIVE_UP {
             tokio::time::sleep(Duration::from_millis(100)).await;
             answer = self.get(&path).await;
@@ -347,7 +347,7 @@ impl Reader {
         page["items"].as_array().expect("a list").len()
     }
 
-    /// Waits until no delivery is still to be made, at most so long; returns whether that is so.
+    /// Waits until no delivery is pending or failed, or until `limit` has passed; returns whether no delivery is.
     pub(crate) async fn settled(&mut self, limit: Duration) -> bool {
         let begun = Instant::now();
         loop {
@@ -362,7 +362,7 @@ impl Reader {
     }
 }
 
-/// Stops a scenario that measures something else than it should.
+/// Panics if a save failed, because the scenario would measure something else than it should.
 pub(crate) fn check(saves: &Saves) {
     let Saves { done, refused, broken, unanswered, refusal } = saves;
     assert!(

@@ -1,5 +1,5 @@
-//! A client of one kept HTTP/1.1 connection. It shares the cores with what it measures, so it does no more than it must:
-//! requests are bytes that were made beforehand, and a response is its status and its body.
+//! A client with one kept HTTP/1.1 connection. The client shares the cores with the processes that it measures, so it
+//! does no more than it must: requests are bytes that were made beforehand, and a response is a status and a body.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -33,7 +33,7 @@ impl Connection {
         Ok(Self { stream, buffer: Vec::with_capacity(4096) })
     }
 
-    /// Sends a whole request and reads the whole response. After an error the connection is of no more use.
+    /// Sends a whole request and reads the whole response. A connection that had an error must not be used again.
     pub(crate) async fn call(&mut self, request: &[u8]) -> io::Result<Response<'_>> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
@@ -58,12 +58,12 @@ impl Connection {
     }
 }
 
-/// Where `what` begins.
+/// The position at which `what` begins in `bytes`.
 pub(crate) fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
 }
 
-/// Status and length of the body.
+/// The status, and the length of the body.
 fn read_head(head: &[u8]) -> Option<(u16, usize)> {
     let status = number(head.get(9..12)?)? as u16;
     let mut lines = head.split(|byte| *byte == b'\n');
@@ -78,7 +78,7 @@ fn number(digits: &[u8]) -> Option<usize> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// A request as bytes.
+/// The bytes of a request.
 pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Vec<u8> {
     let mut text = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n");
     for (name, value) in headers {

@@ -1,5 +1,5 @@
-//! The load generator: saves over kept connections, on a thread of its own. A connection sends the next save when it has
-//! the response to the last one, or at a pace that does not wait for responses.
+//! The load generator: saves over kept connections, on a thread of its own. A connection sends the next save as soon
+//! as it has the response to the last one. With a pace, saves begin at fixed times and do not wait for responses.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -13,35 +13,35 @@ use tokio::task::LocalSet;
 
 use crate::http::Connection;
 
-/// No load lasts longer than this.
+/// The longest time that a load runs.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
 
-/// Who saves.
+/// A person whose saves the generator sends.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     /// The tenant's number, as in the paths of the receiver.
     pub(crate) tenant: u32,
-    /// The whole request.
+    /// The bytes of the whole request.
     pub(crate) request: Arc<[u8]>,
-    /// Finds the number of the order in the body of a response with the status 200.
+    /// Finds the order's number in the body of a response with status 200.
     pub(crate) number: fn(&[u8]) -> Option<u64>,
 }
 
-/// What to do.
+/// A number of saves, and how they are sent.
 #[derive(Debug, Clone)]
 pub(crate) struct Load {
-    /// Where the API is. Connections are spread over all.
+    /// The addresses of the API. Connections are spread over all addresses.
     pub(crate) apis: Vec<SocketAddr>,
-    /// Save number n is of client n modulo their count.
+    /// The clients in turn: save number n is sent for client n modulo their number.
     pub(crate) clients: Vec<Client>,
     pub(crate) connections: usize,
-    /// How many saves in all.
+    /// The number of saves in all.
     pub(crate) messages: usize,
-    /// Saves per second, begun whether or not the earlier ones have been answered; `None`: as fast as responses come.
+    /// The saves per second, which begin whether or not earlier saves have a response; `None`: as fast as responses come.
     pub(crate) pace: Option<f64>,
 }
 
-/// A save that was answered with 200.
+/// A save whose response had status 200.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Saved {
     pub(crate) tenant: u32,
@@ -50,21 +50,21 @@ pub(crate) struct Saved {
     pub(crate) took: Duration,
 }
 
-/// What came of a load.
+/// The result of a load.
 #[derive(Debug, Default)]
 pub(crate) struct Saves {
     pub(crate) done: Vec<Saved>,
-    /// Answered with something else than 200.
+    /// The number of saves whose response had another status than 200, or no order.
     pub(crate) refused: usize,
-    /// Not answered, because the connection broke.
+    /// The number of saves that had no response because the connection broke.
     pub(crate) broken: usize,
-    /// Begun, and neither of these when time was up.
+    /// The number of saves that had begun and had no response when [`LIMIT`] had passed.
     pub(crate) unanswered: usize,
-    /// The first answer that was not 200.
+    /// The first response that was not a success: its status and body.
     pub(crate) refusal: Option<String>,
 }
 
-/// A load under way.
+/// A load that runs.
 pub(crate) struct Running {
     result: oneshot::Receiver<Saves>,
     progress: Arc<Progress>,
@@ -77,24 +77,24 @@ struct Progress {
 }
 
 impl Running {
-    /// How many saves were answered with 200 so far.
+    /// The number of saves whose response had status 200 so far.
     pub(crate) fn answered(&self) -> usize {
         self.progress.answered.load(Ordering::Relaxed)
     }
 
-    /// Waits for the last response.
+    /// Waits for the last response; returns the result.
     pub(crate) async fn end(self) -> Saves {
         self.result.await.expect("the generator does not panic")
     }
 
-    /// Begins no more saves.
+    /// Stops the load: no more saves begin.
     pub(crate) fn halt(&self) {
         self.progress.stop.store(true, Ordering::Relaxed);
     }
 }
 
 impl Load {
-    /// Starts it.
+    /// Starts the load on a thread of its own.
     pub(crate) fn start(self) -> Running {
         let (send, result) = oneshot::channel();
         let progress = Arc::<Progress>::default();
@@ -103,14 +103,14 @@ impl Load {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.expect("a runtime");
             let saves = LocalSet::new().block_on(&runtime, generate(self, own));
-            // The scenario may have failed in the meantime.
+            // The receiver of the result is gone if the scenario has failed in the meantime.
             let _ = send.send(saves);
         };
         std::thread::Builder::new().name("generator".to_owned()).spawn(generate).expect("a thread");
         Running { result, progress }
     }
 
-    /// Runs it to its end.
+    /// Runs the load to its end.
     pub(crate) async fn run(self) -> Saves {
         self.start().end().await
     }
@@ -132,14 +132,14 @@ async fn generate(load: Load, progress: Arc<Progress>) -> Saves {
             Some(rate) => paced(&generator, rate).await,
         }
     };
-    // The counts show whether time was up.
+    // The counts show whether the time limit ended the load.
     let _ = tokio::time::timeout(LIMIT, work).await;
     let mut saves = generator.saves.take();
     saves.unanswered = generator.begun.get() - saves.done.len() - saves.refused - saves.broken;
     saves
 }
 
-/// Each connection sends its next save when it has a response.
+/// Sends saves over each connection: the next save as soon as the last save has its response.
 async fn closed(generator: &Rc<Generator>) {
     let mut tasks = Vec::new();
     for number in 0..generator.load.connections {
@@ -156,7 +156,7 @@ async fn closed(generator: &Rc<Generator>) {
     }
 }
 
-/// Saves begin at their times; each takes a connection that is idle, or a new one.
+/// Begins saves at fixed times. Each save takes an idle connection, or opens a new one.
 async fn paced(generator: &Rc<Generator>, rate: f64) {
     let idle = Rc::new(RefCell::new(Vec::new()));
     for number in 0..generator.load.connections {
@@ -180,14 +180,14 @@ async fn paced(generator: &Rc<Generator>, rate: f64) {
 }
 
 impl Generator {
-    /// The number of the next save; `None`: no more.
+    /// The number of the next save; `None`: the load is complete or was stopped.
     fn next(&self) -> Option<usize> {
         let message = self.begun.get();
         let more = message < self.load.messages && !self.progress.stop.load(Ordering::Relaxed);
         more.then(|| self.begun.replace(message + 1))
     }
 
-    /// A connection, as soon as a process listens.
+    /// Opens a connection as soon as a process listens.
     async fn open(&self, number: usize) -> Connection {
         loop {
             match Connection::open(self.load.apis[number % self.load.apis.len()]).await {
@@ -197,7 +197,7 @@ impl Generator {
         }
     }
 
-    /// One save; returns the connection if it can be used again.
+    /// Sends one save; returns its connection if that can be used again.
     async fn save(
         &self,
         message: usize,

@@ -72,7 +72,8 @@ struct RunArguments {
 
 fn main() {
     match Arguments::parse().command {
-        // The bare forwarder has the runtime that Docket has; the rest leaves the cores to what is measured.
+        // The bare forwarder runs on many threads, as Docket does. The rest runs on one thread and leaves the cores
+        // to the measured processes.
         Commands::Bare(arguments) => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
             runtime.expect("a runtime").block_on(bare::run(arguments));
@@ -80,7 +81,7 @@ fn main() {
         Commands::Run(arguments) => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let complete = LocalSet::new().block_on(&runtime.expect("a runtime"), async {
-                // What is dropped takes its processes and files with it.
+                // The end of a branch drops its processes and files, which ends and removes them.
                 tokio::select! {
                     complete = run(arguments) => complete,
                     () = ended() => {
@@ -94,7 +95,7 @@ fn main() {
     }
 }
 
-/// Returns on Ctrl-C and SIGTERM.
+/// Waits for SIGINT (Ctrl-C) or SIGTERM.
 async fn ended() {
     let signal = |kind| signal(kind).expect("signals can be handled");
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
@@ -104,7 +105,7 @@ async fn ended() {
     }
 }
 
-/// Returns whether every scenario came to its end.
+/// Runs all chosen scenarios; returns whether every one of them came to its end.
 async fn run(arguments: RunArguments) -> bool {
     let beside = || std::env::current_exe().expect("a program has a path").with_file_name("docket");
     let docket = arguments.docket.unwrap_or_else(beside);
@@ -132,7 +133,7 @@ async fn run(arguments: RunArguments) -> bool {
                     load_average()
                 );
                 let bench = Rc::clone(&bench);
-                // A scenario that fails has said why, and the next one runs all the same.
+                // A scenario that fails has printed why, and the next scenario runs all the same.
                 let running = tokio::task::spawn_local(async move { scenario.run(&bench, shape).await });
                 match running.await {
                     Ok(figures) => rounds.push(figures),
@@ -150,7 +151,7 @@ async fn run(arguments: RunArguments) -> bool {
             });
         }
         println!("{}", table(&measured[first..]));
-        // What was measured stays, however the run ends.
+        // The file is written after each scenario, so that figures stay when the run is ended.
         if let Some(file) = &arguments.json {
             let all = serde_json::json!({"machine": machine, "figures": json(&measured)});
             let text = serde_json::to_string_pretty(&all).expect("it is JSON");
@@ -161,7 +162,7 @@ async fn run(arguments: RunArguments) -> bool {
     complete
 }
 
-/// What the figures were measured on.
+/// The machine that the figures were measured on, and the revision of the program.
 fn machine(revision: Option<String>) -> serde_json::Value {
     let read = |file| std::fs::read_to_string(file).unwrap_or_default();
     let memory = read("/proc/meminfo").lines().next().map(str::to_owned);
@@ -171,7 +172,8 @@ fn machine(revision: Option<String>) -> serde_json::Value {
     })
 }
 
-/// How many processes wanted a core in the last minute: what other programs take is missing in the figures.
+/// The average number of processes that wanted a core in the last minute. Other programs' share of the CPU is missing
+/// in the figures.
 fn load_average() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().unwrap_or_default().to_owned()

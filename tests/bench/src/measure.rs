@@ -1,4 +1,4 @@
-//! What saves and arrivals say together.
+//! Figures that come from saves and arrivals together.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -6,23 +6,23 @@ use std::time::{Duration, Instant};
 use crate::load::Saved;
 use crate::receiver::Arrival;
 
-/// What became of acknowledged saves.
+/// The deliveries of acknowledged saves.
 #[derive(Debug)]
 pub(crate) struct Delivered {
-    /// Deliveries of acknowledged saves that never came.
+    /// The number of deliveries of acknowledged saves that never came.
     pub(crate) lost: usize,
-    /// POSTs of a delivery after its first.
+    /// The number of POSTs of a delivery after its first POST.
     pub(crate) duplicates: usize,
-    /// Deliveries of saves that were not acknowledged. Their answers broke off.
+    /// The number of deliveries of saves that were not acknowledged, because the response broke off.
     pub(crate) unacknowledged: usize,
-    /// From the moment at which the save began to the delivery's first POST; in ascending order.
+    /// The times from the beginning of a save to the first POST of its delivery, in ascending order.
     pub(crate) end_to_end: Vec<Duration>,
-    /// From the beginning of the first save to the first POST of the last delivery.
+    /// The time from the beginning of the first save to the first POST of the last delivery.
     pub(crate) whole: Duration,
 }
 
 impl Delivered {
-    /// Each of `webhooks` webhooks must get each save.
+    /// Matches arrivals to saves. Each of the tenant's `webhooks` webhooks must get each save.
     pub(crate) fn of(saves: &[Saved], arrivals: &[Arrival], webhooks: u32) -> Self {
         let mut first: HashMap<(u32, u64, u32), Instant> = HashMap::with_capacity(arrivals.len());
         for arrival in arrivals {
@@ -47,7 +47,7 @@ impl Delivered {
         Self { lost, duplicates, unacknowledged: first.len(), end_to_end, whole }
     }
 
-    /// Deliveries per second.
+    /// The number of deliveries per second.
     pub(crate) fn rate(&self) -> f64 {
         self.end_to_end.len() as f64 / self.whole.as_secs_f64()
     }
@@ -60,7 +60,7 @@ pub(crate) fn save_times(saves: &[Saved]) -> Vec<Duration> {
     times
 }
 
-/// The smallest of the sorted times that is not exceeded by so many percent of them, in ms; not a number without any.
+/// The smallest time that `percent` percent of the sorted times do not exceed, in ms; NaN without times.
 pub(crate) fn percentile(sorted: &[Duration], percent: f64) -> f64 {
     let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).map_or(f64::NAN, |time| time.as_secs_f64() * 1_000.0)

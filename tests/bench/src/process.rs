@@ -1,4 +1,4 @@
-//! A child process of the benchmark, and what Linux says that processes used.
+//! A child process of the benchmark, and the memory and CPU time of processes, as Linux counts them.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -10,24 +10,25 @@ use docket_rig::ports::free_port;
 
 use crate::http::{Connection, request};
 
-/// A process is ready within this, also with a thousand tenants.
+/// The time within which a process must be ready, also with a thousand tenants.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Linux counts CPU time for programs in hundredths of a second.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// A program that can be killed and started again, on the same ports. Killed when dropped.
+/// A program that can be killed and started again on the same ports. Dropping it kills it.
 pub(crate) struct Process {
     program: PathBuf,
     arguments: Vec<String>,
     log: PathBuf,
     child: Option<Child>,
-    /// Where it serves requests.
+    /// The address on which the program serves requests.
     pub(crate) api: SocketAddr,
     management: SocketAddr,
 }
 
 impl Process {
-    /// Starts it with these arguments, and where to listen; its output is appended to `log`. Does not wait.
+    /// Starts the program with these arguments and the addresses to listen on; its output is appended to `log`. Does
+    /// not wait until it is ready.
     pub(crate) fn start(program: &Path, arguments: Vec<String>, log: PathBuf) -> Self {
         let local = || SocketAddr::from(([127, 0, 0, 1], free_port()));
         let (api, management) = (local(), local());
@@ -37,7 +38,7 @@ impl Process {
         process
     }
 
-    /// Starts it again, after [`kill`](Self::kill) or [`terminate`](Self::terminate). Does not wait.
+    /// Starts the program again, after [`kill`](Self::kill) or [`terminate`](Self::terminate). Does not wait until it is ready.
     pub(crate) fn start_again(&mut self) {
         let append = || {
             let log = fs::OpenOptions::new().create(true).append(true).open(&self.log);
@@ -50,7 +51,7 @@ impl Process {
         self.child = Some(command.spawn().expect("the program starts"));
     }
 
-    /// Waits until it is ready.
+    /// Waits until the program is ready.
     pub(crate) async fn ready(&mut self) {
         let begun = Instant::now();
         let readiness = request("GET", "/readyz", &[("connection", "close")], "");
@@ -81,7 +82,7 @@ impl Process {
         self.child.as_ref().expect("it runs").id()
     }
 
-    /// SIGKILL; returns when it is gone.
+    /// Kills the program with SIGKILL; returns when it is gone.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().expect("it is our child");
@@ -89,7 +90,7 @@ impl Process {
         }
     }
 
-    /// SIGTERM; returns when it has ended by itself.
+    /// Sends SIGTERM; returns when the program has ended, and kills it after [`PATIENCE`].
     pub(crate) async fn terminate(&mut self) {
         let Some(mut child) = self.child.take() else { return };
         let id = child.id().to_string();
@@ -111,12 +112,12 @@ impl Drop for Process {
     }
 }
 
-/// CPU seconds of a process so far.
+/// The CPU seconds of a process so far.
 pub(crate) fn cpu(id: u32) -> f64 {
     stat(id).map_or(0.0, |stat| stat.own)
 }
 
-/// CPU seconds so far of a process, its running children, and its children that have ended.
+/// The CPU seconds so far of a process, its running children, and its children that have ended.
 pub(crate) fn cpu_with_children(id: u32) -> f64 {
     let ids = fs::read_dir("/proc")
         .expect("there is a /proc")
@@ -125,19 +126,19 @@ pub(crate) fn cpu_with_children(id: u32) -> f64 {
     children + stat(id).map_or(0.0, |stat| stat.own + stat.ended_children)
 }
 
-/// The parent of a process.
+/// The process id of a process' parent.
 pub(crate) fn parent(id: u32) -> u32 {
     stat(id).expect("it runs").parent
 }
 
-/// The most memory that a process has had since [`forget_peak_memory`], else since its start, in MB of 1,048,576 bytes.
+/// The peak memory of a process since [`forget_peak_memory`], otherwise since its start, in MB of 1,048,576 bytes.
 pub(crate) fn peak_memory(id: u32) -> f64 {
     status(id, "VmHWM:") / 1_024.0
 }
 
-/// From now on, the most memory that a process has had is what it has now.
+/// Sets the peak memory of a process to what the process has now.
 pub(crate) fn forget_peak_memory(id: u32) {
-    // What 5 means stands in proc(5).
+    // The value 5 resets the peak, see proc(5).
     fs::write(format!("/proc/{id}/clear_refs"), "5").expect("it runs, as this user");
 }
 
@@ -158,7 +159,7 @@ struct Stat {
     ended_children: f64,
 }
 
-/// `None`: it has ended.
+/// The parent and CPU times of a process; `None`: the process has ended.
 fn stat(id: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     // The name of the program may contain anything; the state follows its last parenthesis.

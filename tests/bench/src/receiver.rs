@@ -1,5 +1,5 @@
-//! The receiver of all webhooks: HTTPS with an authority of its own. It notes when each POST came and which order it is
-//! about, and does with it what the path says: `/<tenant>/<webhook>/<behaviour>`.
+//! The receiver of all webhooks: HTTPS with a certificate of its own authority. It notes the time and the order of
+//! each POST, and then does what the path says: `/<tenant>/<webhook>/<behaviour>`.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -21,16 +21,16 @@ use tokio_rustls::TlsAcceptor;
 use crate::apache::Apache;
 use crate::order;
 
-/// How long a slow endpoint takes.
+/// The time that a slow endpoint takes to respond.
 pub(crate) const SLOW: Duration = Duration::from_secs(20);
 
-/// How long a worker of [`Behaviour::Few`] waits for the next request, as those of Apache do by default.
+/// The time that a worker of [`Behaviour::Few`] waits for the next request, as a worker of Apache does by default.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
-/// What a path does with a POST.
+/// What an endpoint does with a POST.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behaviour {
-    /// Responds 200 at once, or after the time of [`Receiver::take_longer`].
+    /// Responds 200 at once, or after the time that [`Receiver::take_longer`] sets.
     Prompt,
     /// Responds 200 after [`SLOW`].
     Slow,
@@ -38,10 +38,10 @@ pub(crate) enum Behaviour {
     Silent,
     /// Responds 200 at once until [`Receiver::hang`], then never.
     Hanging,
-    /// Responds 200 after `takes_ms`, with as many workers: each serves one connection until it closes, or is idle for
-    /// [`KEEP_ALIVE`].
+    /// Responds 200 after `takes_ms` milliseconds, with `workers` workers. A worker serves one connection until the
+    /// connection closes or is idle for [`KEEP_ALIVE`].
     Few { workers: u16, takes_ms: u16 },
-    /// As [`Few`](Self::Few), behind Apache's prefork.
+    /// Like [`Few`](Self::Few), behind Apache's prefork with `workers` processes.
     Apache { workers: u16, takes_ms: u16 },
 }
 
@@ -59,7 +59,7 @@ impl Behaviour {
     }
 }
 
-/// A POST to a prompt endpoint, read to its end.
+/// A POST to a prompt endpoint, whose body was read to its end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
     pub(crate) tenant: u32,
@@ -87,7 +87,7 @@ impl Shared {
     }
 }
 
-/// A POST that waits for its response, until this is dropped.
+/// A POST that waits for its response. Dropping it ends the wait.
 struct Waiting<'a>(&'a Shared);
 
 impl<'a> Waiting<'a> {
@@ -104,7 +104,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// The running receiver, on a thread of its own until the program ends.
+/// The receiver, which runs on a thread of its own until the program ends.
 pub(crate) struct Receiver {
     pub(crate) port: u16,
     pub(crate) ca_pem: String,
@@ -123,7 +123,8 @@ impl Receiver {
         let serve = async move {
             let socket = TcpSocket::new_v4().expect("a socket");
             socket.bind(([127, 0, 0, 1], 0).into()).expect("a free port");
-            // With Tokio's 128, Linux drops connections that come while both cores are busy; their POSTs are a second late.
+            // With Tokio's backlog of 128, Linux drops connections that come while both cores are busy; their POSTs
+            // come a second late.
             let listener = socket.listen(1_024).expect("it is bound");
             let port = listener.local_addr().expect("it is bound").port();
             say.send((port, tokio::runtime::Handle::current())).expect("it waits");
@@ -139,12 +140,12 @@ impl Receiver {
         Self { port, ca_pem, shared, certificate, runtime, apaches: Mutex::default() }
     }
 
-    /// The target of a webhook. One with few workers starts to listen.
+    /// The target URL of a webhook. For a behaviour with few workers, an endpoint on a port of its own starts to listen.
     pub(crate) fn url(&self, tenant: usize, webhook: usize, behaviour: Behaviour) -> String {
         let port = match behaviour {
             Behaviour::Few { workers, takes_ms } => self.listen(usize::from(workers), takes_ms),
             Behaviour::Apache { workers, takes_ms } => {
-                // Its own workers are the few.
+                // Apache has the few workers, so the endpoint behind it has enough.
                 let behind = self.listen(1_000, takes_ms);
                 let Certificate { leaf_pem, key_pem, .. } = &self.certificate;
                 let apache = Apache::start(leaf_pem, key_pem, behind, usize::from(workers));
@@ -157,7 +158,7 @@ impl Receiver {
         format!("https://127.0.0.1:{port}/{tenant}/{webhook}/{}", behaviour.word())
     }
 
-    /// Listens on another port, with so many workers, each of which takes so long to respond.
+    /// Starts `workers` workers on a port of their own; each takes `takes_ms` milliseconds to respond. Returns the port.
     fn listen(&self, workers: usize, takes_ms: u16) -> u16 {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         listener.set_nonblocking(true).expect("a socket");
@@ -174,7 +175,7 @@ impl Receiver {
         port
     }
 
-    /// How many POSTs to prompt endpoints came since the last [`take`](Self::take).
+    /// The number of POSTs to prompt endpoints since the last [`take`](Self::take).
     pub(crate) fn answered(&self) -> usize {
         self.shared.answered.load(Ordering::Relaxed)
     }
@@ -185,43 +186,43 @@ impl Receiver {
         arrivals.iter().filter(|arrival| is_meant(arrival)).count()
     }
 
-    /// How many POSTs to all other endpoints came since the start.
+    /// The number of POSTs to all other endpoints since the start.
     pub(crate) fn stuck(&self) -> usize {
         self.shared.stuck.load(Ordering::Relaxed)
     }
 
-    /// The most POSTs that waited for a response at once since the start.
+    /// The largest number of POSTs that waited for a response at the same time since the start.
     pub(crate) fn most_waiting(&self) -> usize {
         self.shared.most_waiting.load(Ordering::Relaxed)
     }
 
-    /// How many POSTs slow endpoints have responded to since the start.
+    /// The number of POSTs to which slow endpoints have responded since the start.
     pub(crate) fn late(&self) -> usize {
         self.shared.late.load(Ordering::Relaxed)
     }
 
-    /// Hanging endpoints respond no more.
+    /// Makes hanging endpoints stop responding.
     pub(crate) fn hang(&self) {
         self.shared.is_hanging.store(true, Ordering::Relaxed);
     }
 
-    /// TLS handshakes since the start.
+    /// The number of TLS handshakes since the start.
     pub(crate) fn handshakes(&self) -> usize {
         self.shared.handshakes.load(Ordering::Relaxed)
     }
 
-    /// From now on prompt endpoints take so long to respond, in whole milliseconds.
+    /// Sets the time that prompt endpoints take to respond, in whole milliseconds.
     pub(crate) fn take_longer(&self, time: Duration) {
         let milliseconds = u64::try_from(time.as_millis()).expect("short");
         self.shared.prompt_takes_ms.store(milliseconds, Ordering::Relaxed);
     }
 
-    /// How long prompt endpoints take to respond.
+    /// The time that prompt endpoints take to respond.
     pub(crate) fn takes(&self) -> Duration {
         self.shared.takes()
     }
 
-    /// What came to prompt endpoints since the last call; counts from zero again.
+    /// The POSTs to prompt endpoints since the last call, with which counting begins at zero again.
     pub(crate) fn take(&self) -> Vec<Arrival> {
         let mut arrivals = self.shared.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
         self.shared.answered.store(0, Ordering::Relaxed);
@@ -229,7 +230,7 @@ impl Receiver {
     }
 }
 
-/// What the receivers show, and the authority that issued it.
+/// The certificate of all receivers, and the authority that issued it.
 struct Certificate {
     ca_pem: String,
     leaf_pem: String,
@@ -237,7 +238,7 @@ struct Certificate {
     config: Arc<ServerConfig>,
 }
 
-/// An authority, and a server with a certificate of it.
+/// Creates an authority and a server's certificate that it issues.
 fn certificate() -> Certificate {
     let mut authority = CertificateParams::new(Vec::new()).expect("no names");
     authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -264,7 +265,7 @@ fn certificate() -> Certificate {
     }
 }
 
-/// One worker: serves a connection until it closes, then the next one.
+/// Runs one worker, which serves a connection until it closes, and then the next connection.
 async fn work(listener: Arc<TcpListener>, tls: TlsAcceptor, shared: Arc<Shared>, takes: Duration) {
     while let Ok((stream, _)) = listener.accept().await {
         let _ = stream.set_nodelay(true);
@@ -275,7 +276,7 @@ async fn work(listener: Arc<TcpListener>, tls: TlsAcceptor, shared: Arc<Shared>,
             response
         });
         let mut http = hyper::server::conn::http1::Builder::new();
-        // Of the next request too: the time that an idle connection is kept.
+        // hyper's time limit for a request's head covers the wait for the next request too, so an idle connection is closed.
         http.timer(TokioTimer::new()).header_read_timeout(KEEP_ALIVE);
         let _ = http.serve_connection(TokioIo::new(stream), service).await;
     }
@@ -283,7 +284,7 @@ async fn work(listener: Arc<TcpListener>, tls: TlsAcceptor, shared: Arc<Shared>,
 
 async fn accept(listener: TcpListener, tls: TlsAcceptor, shared: Arc<Shared>) {
     loop {
-        // An error here is one client's, or too many open files, which the counts will show.
+        // An error here concerns one client, or is too many open files, which the counts will show.
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(1)).await;
             continue;
@@ -295,7 +296,7 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, shared: Arc<Shared>) {
             shared.handshakes.fetch_add(1, Ordering::Relaxed);
             let service = service_fn(|request| receive(request, &shared));
             let http = hyper::server::conn::http1::Builder::new();
-            // A sender that is killed closes its connections.
+            // An error here is the end of a connection whose sender was killed.
             let _ = http.serve_connection(TokioIo::new(stream), service).await;
         });
     }
@@ -339,7 +340,7 @@ async fn receive(request: Request<Incoming>, shared: &Shared) -> Result<Response
     Ok(Response::new(Empty::new()))
 }
 
-/// Tenant, webhook and behaviour of a path.
+/// The tenant, the webhook and the behaviour in a path.
 fn place(path: &str) -> Option<(u32, u32, Behaviour)> {
     let mut parts = path.strip_prefix('/')?.splitn(3, '/');
     let (tenant, webhook, word) = (parts.next()?, parts.next()?, parts.next()?);

@@ -1,4 +1,4 @@
-//! What is measured: one file per scenario, each with a function that returns its figures.
+//! The scenarios: one file for each, with a function that returns its figures.
 
 mod beside;
 mod burst;
@@ -25,12 +25,12 @@ use clap::ValueEnum;
 use crate::figures::Figure;
 use crate::stage::Shape;
 
-/// What all scenarios know.
+/// The arguments of all scenarios.
 #[derive(Debug)]
 pub(crate) struct Bench {
     /// The program to measure.
     pub(crate) docket: PathBuf,
-    /// How much of it.
+    /// The sizes of the scenarios.
     pub(crate) sizes: Sizes,
 }
 
@@ -106,17 +106,17 @@ pub(crate) enum Scenario {
 }
 
 impl Scenario {
-    /// Its name on the command line.
+    /// The scenario's name on the command line.
     pub(crate) fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// Whether it is run without being named.
+    /// Whether the scenario runs when the command line names none.
     pub(crate) fn is_short(self) -> bool {
         !matches!(self, Self::Idle | Self::History | Self::Portal | Self::Retention)
     }
 
-    /// The shapes that it is measured in, unless one is asked for.
+    /// The shapes in which the scenario is measured, unless the command line names one.
     pub(crate) fn shapes(self) -> &'static [Shape] {
         match self {
             // `docket dev` is one process.
@@ -128,7 +128,7 @@ impl Scenario {
         }
     }
 
-    /// Runs it once.
+    /// Runs the scenario once.
     pub(crate) async fn run(self, bench: &Bench, shape: Shape) -> Vec<Figure> {
         match self {
             Self::Burst => burst::run(bench, shape).await,

@@ -1,4 +1,4 @@
-//! The statements that know tables of a tenant's database. When the tables change, only this file does.
+//! The SQL statements about tables of a tenant's database. A change of the tables changes only this file.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use tokio_postgres::Client as Sql;
 use crate::order;
 use crate::stage::Stage;
 
-/// Finished deliveries that are made by one statement.
+/// The number of finished deliveries that one statement adds.
 const BATCH: i64 = 50_000;
 
-/// What the bare handler of a read asks for: the order with the id `$1`, as `GET /Orders/Get` does.
+/// The query of the bare handler: the order with the id `$1`, as `GET /Orders/Get` reads it.
 pub(crate) const READ_ORDER: &str = "SELECT id, order_type, customer_code, status, finalized, body, case_number, caption, client_matter_number, \
      search_text, version, created_at_ms, updated_at_ms, exported_at_ms FROM web_order WHERE id = $1";
 
-/// How many orders the first tenant has.
+/// The number of orders of the first tenant.
 pub(crate) async fn orders(stage: &Stage) -> i64 {
     number(stage, "SELECT count(*) FROM web_order").await
 }
 
-/// How many deliveries of the first tenant have an attempt under way.
+/// The number of deliveries of the first tenant that have an attempt under way.
 pub(crate) async fn in_flight(stage: &Stage) -> i64 {
     let statement =
         "SELECT count(*) FROM delivery WHERE lease_token IS NOT NULL AND status IN ('Pending', 'Failed')";
@@ -30,14 +30,14 @@ async fn number(stage: &Stage, statement: &str) -> i64 {
     stage.sql(0).await.query_one(statement, &[]).await.expect("the tables are as they were").get(0)
 }
 
-/// What stays of messages after their deliveries, in bytes of tables and of their indexes.
+/// The bytes of the tables, and of their indexes, that keep messages after their deliveries.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
     pub(crate) tables: f64,
     pub(crate) indexes: f64,
 }
 
-/// How much the orders, events and finished deliveries of the first tenant take.
+/// The sizes of the first tenant's tables of orders, events, finished deliveries and their attempts.
 pub(crate) async fn sizes(stage: &Stage) -> Sizes {
     let statement = "SELECT sum(pg_table_size(oid))::double precision, sum(pg_indexes_size(oid))::double precision \
                      FROM pg_class WHERE relname IN ('web_order', 'event', 'delivery_history', 'attempt_history')";
@@ -45,14 +45,15 @@ pub(crate) async fn sizes(stage: &Stage) -> Sizes {
     Sizes { tables: row.get(0), indexes: row.get(1) }
 }
 
-/// Gives the first tenant a history: so many orders with one finished delivery each, created between `oldest` and
-/// `newest` ago at equal distances. One of a thousand was given up. There is a delivery already, whose webhook they have.
+/// Gives the first tenant a history of `count` orders with one finished delivery each. They were created at equal
+/// distances between `oldest` and `newest` ago. Every thousandth delivery is a dead letter. The history copies the
+/// webhook of a delivery, which must exist.
 pub(crate) async fn add_history(stage: &Stage, count: i64, oldest: Duration, newest: Duration) {
     let sql = stage.sql(0).await;
     let row = sql.query_one("SELECT webhook, webhook_name FROM delivery LIMIT 1", &[]).await;
     let (webhook, name): (String, String) = row.map(|row| (row.get(0), row.get(1))).expect("a delivery");
     stage.relax().await;
-    // Rows that fit together need no check.
+    // The inserted rows fit together, so foreign keys need no check.
     run(&sql, "SET session_replication_role = replica").await;
     run(&sql, &times(count, oldest, newest)).await;
     for first in (1..=count).step_by(BATCH as usize) {
@@ -63,7 +64,7 @@ pub(crate) async fn add_history(stage: &Stage, count: i64, oldest: Duration, new
     stage.harden().await;
 }
 
-/// Has one of so many deliveries of the history given up.
+/// Turns one in `share` deliveries of the history into a dead letter.
 pub(crate) async fn give_up(stage: &Stage, share: i64) {
     let sql = stage.sql(0).await;
     let dead = format!(
@@ -74,7 +75,7 @@ pub(crate) async fn give_up(stage: &Stage, share: i64) {
     run(&sql, "VACUUM ANALYZE").await;
 }
 
-/// When the n-th one of the history was created, in milliseconds.
+/// The SQL function `pg_temp.at`, which returns the creation time of the n-th delivery, in milliseconds since 1970.
 fn times(count: i64, oldest: Duration, newest: Duration) -> String {
     let step = (oldest - newest).as_millis() as f64 / count as f64;
     format!(
@@ -87,7 +88,7 @@ fn times(count: i64, oldest: Duration, newest: Duration) -> String {
 fn history(first: i64, last: i64, webhook: &str, name: &str) -> String {
     let from = format!("FROM generate_series({first}::bigint, {last}) n");
     let order = "'H' || lpad(n::text, 8, '0')";
-    // As Docket makes them, ids begin with a time.
+    // Ids begin with a time, as Docket's ids do.
     let event = "'evt_' || lpad(to_hex(pg_temp.at(n)), 12, '0') || substr(md5('e' || n), 1, 20)";
     let delivery = "regexp_replace(lpad(to_hex(pg_temp.at(n)), 12, '0') || '7' || substr(md5('d' || n), 1, 3) || '8' \
                     || substr(md5('d' || n), 4, 15), '(.{8})(.{4})(.{4})(.{4})(.{12})', '\\1-\\2-\\3-\\4-\\5')";
@@ -99,7 +100,7 @@ fn history(first: i64, last: i64, webhook: &str, name: &str) -> String {
     let dead = |yes: &str, no: &str| format!("CASE WHEN n % 1000 = 0 THEN {yes} ELSE {no} END");
     let (status, attempts) = (dead("'DeadLetter'", "'Succeeded'"), dead("5", "1"));
     let (class, http) = (dead("'ServerError'", "NULL"), dead("500", "200"));
-    // The attempt that succeeded; those that failed have rows of their own.
+    // The attempt that succeeded has columns here; failed attempts have rows of their own.
     let (started, address) = (dead("NULL", "pg_temp.at(n)"), dead("NULL", "'127.0.0.1:443'"));
     format!(
         "BEGIN; \
@@ -121,7 +122,7 @@ fn history(first: i64, last: i64, webhook: &str, name: &str) -> String {
     )
 }
 
-/// How many deliveries of the first tenant ended longer ago than this.
+/// The number of deliveries of the first tenant that ended longer ago than `ago`.
 pub(crate) async fn ended_before(stage: &Stage, ago: Duration) -> i64 {
     let statement = format!(
         "SELECT count(*) FROM delivery WHERE finished_at_ms < extract(epoch FROM now()) * 1000 - {}",

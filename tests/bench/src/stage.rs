@@ -1,4 +1,4 @@
-//! Where a scenario of `docket serve` plays: its files, PostgreSQL, Redis, and the processes under test.
+//! The stage of a scenario with `docket serve`: its files, PostgreSQL, Redis, and the processes under test.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,10 +14,10 @@ use crate::home::{Fleet, Home, secret};
 use crate::process::{self, Process};
 use crate::receiver::Behaviour;
 
-/// What is committed is on the disk. All that is not named here has PostgreSQL's own default.
+/// PostgreSQL's settings: a committed transaction is on the disk. Settings that are not named here have PostgreSQL's default.
 const POSTGRES: &str = "fsync = on\nfull_page_writes = on\nsynchronous_commit = on\nshared_buffers = 512MB\n\
                         max_connections = 400\n";
-/// As [`POSTGRES`], and it counts what each statement costs.
+/// Like [`POSTGRES`], with counts of what each statement costs.
 const POSTGRES_WITH_STATEMENTS: &str = "fsync = on\nfull_page_writes = on\nsynchronous_commit = on\n\
                                         shared_buffers = 512MB\nmax_connections = 400\n\
                                         shared_preload_libraries = 'pg_stat_statements'\n";
@@ -42,7 +42,7 @@ impl Shape {
         }
     }
 
-    /// How many of the processes make attempts.
+    /// The number of processes that make attempts.
     pub(crate) fn workers(self) -> usize {
         self.processes().iter().filter(|process| process.roles.contains("worker")).count()
     }
@@ -55,22 +55,22 @@ impl Shape {
     }
 }
 
-/// A process to start.
+/// The roles and connections of a process to start.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Role {
     pub(crate) roles: &'static str,
-    /// To PostgreSQL.
+    /// The number of connections to PostgreSQL.
     pub(crate) connections: u16,
-    /// Of these, to one tenant.
+    /// The number of these connections that one tenant may use.
     pub(crate) per_tenant: u16,
 }
 
-/// As the chart sets them.
+/// The processes with the numbers of connections that the chart sets.
 pub(crate) const API: Role = Role { roles: "api", connections: 30, per_tenant: 8 };
 pub(crate) const WORKER: Role = Role { roles: "worker", connections: 30, per_tenant: 8 };
 pub(crate) const DETECTOR: Role = Role { roles: "detector", connections: 10, per_tenant: 2 };
 
-/// Everything but the processes under test. Dropped, all of it goes away.
+/// Everything but the processes under test. Dropping it ends the servers and removes the files.
 pub(crate) struct Stage {
     pub(crate) home: Home,
     pub(crate) redis: RedisServer,
@@ -81,12 +81,12 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// One tenant for each of `tenants`, which lists the behaviours of the endpoints of its webhooks.
+    /// Creates one tenant for each element of `tenants`, which lists the behaviours of its webhooks' endpoints.
     pub(crate) async fn new(docket: &Path, tenants: &[Vec<Behaviour>]) -> Self {
         Self::on(docket, tenants, PostgresServer::start_with(POSTGRES).await).await
     }
 
-    /// As [`new`](Self::new), on a PostgreSQL that counts what each statement costs.
+    /// Like [`new`](Self::new), on a PostgreSQL that counts what each statement costs.
     pub(crate) async fn with_statements(docket: &Path, tenants: &[Vec<Behaviour>]) -> Self {
         Self::on(docket, tenants, PostgresServer::start_with(POSTGRES_WITH_STATEMENTS).await).await
     }
@@ -103,14 +103,14 @@ impl Stage {
             (place, secret(&name, "url", &postgres.url(&database(tenant))))
         });
         std::fs::write(home.file("redis-url"), redis.url()).expect("the folder is ours");
-        // As the operator makes it on a cluster.
+        // On a cluster the operator makes this role.
         std::fs::write(home.file("watcher-url"), postgres.watcher().await).expect("the folder is ours");
         let stage = Self { home, redis, postgres, admin, redis_id, postgres_id };
         stage.make_databases(tenants.len()).await;
         stage
     }
 
-    /// All but the first one are copies of it.
+    /// Creates the tenants' databases. All further databases are copies of the first.
     async fn make_databases(&self, count: usize) {
         self.run(&format!("CREATE DATABASE {}", database(0))).await;
         self.home.add_people(0, &["--postgresql"]);
@@ -124,13 +124,13 @@ impl Stage {
         self.harden().await;
     }
 
-    /// From now on PostgreSQL does not wait for the disk: for what comes before a measurement.
+    /// Makes PostgreSQL not wait for the disk, for the time before a measurement.
     pub(crate) async fn relax(&self) {
         self.run("ALTER SYSTEM SET fsync = off").await;
         self.run("SELECT pg_reload_conf()").await;
     }
 
-    /// PostgreSQL waits for the disk again, and all that it has not waited for is written.
+    /// Makes PostgreSQL wait for the disk again, and writes everything that it did not wait for.
     pub(crate) async fn harden(&self) {
         self.run("CHECKPOINT").await;
         let sync = tokio::task::spawn_blocking(|| Command::new("sync").status());
@@ -147,12 +147,12 @@ impl Stage {
         self.admin.batch_execute(statement).await.expect("the server is ours");
     }
 
-    /// The processes of a shape, ready. `more`: further flags.
+    /// Starts the processes of a shape; returns when they are ready. `more`: further flags.
     pub(crate) async fn serve(&self, shape: Shape, more: &[&str]) -> Fleet {
         self.serve_roles(shape.processes(), more).await
     }
 
-    /// These processes, ready. Those that serve requests come first.
+    /// Starts one process for each role; returns when they are ready. Processes that serve requests must come first.
     pub(crate) async fn serve_roles(&self, roles: &[Role], more: &[&str]) -> Fleet {
         let mut processes = Vec::new();
         for (number, role) in roles.iter().enumerate() {
@@ -175,7 +175,7 @@ impl Stage {
         self.home.start(command)
     }
 
-    /// What all processes and stores have used so far.
+    /// The CPU and Redis' counters that all processes and stores have used so far.
     pub(crate) fn used(&self, processes: &[Process]) -> Used {
         let info = self.redis.cli(&["INFO"]);
         let of = |name| field(&info, name).unwrap_or(0.0);
@@ -189,7 +189,7 @@ impl Stage {
         }
     }
 
-    /// What PostgreSQL has counted for the database of a tenant: complete once the connections to it are closed.
+    /// PostgreSQL's counters for the database of a tenant, which are complete once all connections to it are closed.
     pub(crate) async fn counted(&self, tenant: usize) -> Counted {
         let statement = "SELECT (blks_hit + blks_read)::double precision, xact_commit::double precision \
                          FROM pg_stat_database WHERE datname = $1";
@@ -197,21 +197,21 @@ impl Stage {
         Counted { buffers: row.get(0), commits: row.get(1) }
     }
 
-    /// How many connections were opened to all tenants' databases so far.
+    /// The number of connections to all tenants' databases that were opened so far.
     pub(crate) async fn logins(&self) -> f64 {
         let statement =
             "SELECT sum(sessions)::double precision FROM pg_stat_database WHERE datname LIKE 'tenant_%'";
         self.admin.query_one(statement, &[]).await.expect("a row").get(0)
     }
 
-    /// How many bytes PostgreSQL has written to its log so far.
+    /// The number of bytes of WAL that PostgreSQL has written so far.
     pub(crate) async fn wal(&self) -> f64 {
         let statement = "SELECT (pg_current_wal_lsn() - '0/0')::double precision";
         self.admin.query_one(statement, &[]).await.expect("a row").get(0)
     }
 
-    /// What the first tenant's statements and Redis' commands have cost so far, and what its tables take, per message of so
-    /// many.
+    /// The cost of the first tenant's statements and of Redis' commands so far, and the size of the tenant's tables,
+    /// as a text. Each number is divided by `messages`.
     pub(crate) async fn profile(&self, messages: f64) -> String {
         let statement = "SELECT calls / $1::double precision, mean_exec_time, total_exec_time / $1::double precision, \
                          (shared_blks_hit + shared_blks_read)::double precision / calls, query \
@@ -250,24 +250,24 @@ impl Stage {
         text
     }
 
-    /// A connection to the database of a tenant, past the processes under test.
+    /// A connection to a tenant's database, past the processes under test.
     pub(crate) async fn sql(&self, tenant: usize) -> Sql {
         postgres::client(&self.url(tenant)).await
     }
 
-    /// The URL of the database of a tenant.
+    /// The URL of a tenant's database.
     pub(crate) fn url(&self, tenant: usize) -> String {
         self.postgres.url(&database(tenant))
     }
 }
 
-/// CPU seconds, and Redis' own counters, since their processes started.
+/// The CPU seconds of the processes, and Redis' own counters, since their start.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Used {
     pub(crate) server: f64,
     pub(crate) postgres: f64,
     pub(crate) redis: f64,
-    /// Of this process, which has the load generator and the receiver.
+    /// The CPU seconds of this process, which has the load generator and the receiver.
     pub(crate) bench: f64,
     pub(crate) redis_calls: f64,
     pub(crate) redis_bytes: f64,
@@ -285,7 +285,7 @@ impl Used {
         }
     }
 
-    /// The CPU of each for one of so many, such as "CPU per message".
+    /// The CPU of each part divided by `count`; `what` is the figure's name, such as "CPU per message".
     pub(crate) fn cpu_figures(&self, what: &str, count: usize) -> [Figure; 4] {
         let parts = [
             ("server", self.server),
@@ -309,7 +309,7 @@ fn database(tenant: usize) -> String {
     format!("tenant_{tenant}")
 }
 
-/// A number of Redis' INFO.
+/// A number in the output of Redis' INFO.
 fn field(info: &str, name: &str) -> Option<f64> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.trim().parse().ok())
 }

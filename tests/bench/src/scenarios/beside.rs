@@ -10,11 +10,11 @@ use crate::measure::{Delivered, percentile};
 use crate::receiver::Behaviour;
 use crate::stage::{Shape, Stage};
 
-/// What the healthy tenant saves, in one burst.
+/// The number of saves of the healthy tenant, in one burst.
 const MESSAGES: usize = 1_000;
-/// Saves per second of a tenant with ten endpoints, which is not all that the machine can do.
+/// The saves per second of a tenant with ten endpoints; the machine can do more.
 const PACE: f64 = 50.0;
-/// By then the slow endpoints have all that they will get at once.
+/// The time after which the slow endpoints have all the attempts that they get at the same time.
 const STUCK: Duration = Duration::from_secs(3);
 
 pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
@@ -33,7 +33,8 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
     figures
 }
 
-/// A healthy tenant beside so many tenants with one slow endpoint each, to which so many deliveries are queued in all.
+/// Measures a healthy tenant beside `tenants` tenants with one slow endpoint each, to which `stuck` deliveries are
+/// queued in all.
 async fn beside(bench: &Bench, shape: Shape, tenants: usize, stuck: usize, name: &str) -> Figure {
     let mut all = vec![vec![Behaviour::Prompt]];
     all.extend(vec![vec![Behaviour::Slow]; tenants]);
@@ -60,7 +61,7 @@ async fn beside(bench: &Bench, shape: Shape, tenants: usize, stuck: usize, name:
     figure(name, &delivered)
 }
 
-/// A tenant with ten endpoints, of which the last behaves like this: the other nine.
+/// Measures nine prompt endpoints of a tenant whose tenth endpoint behaves as `last`.
 async fn own(bench: &Bench, shape: Shape, last: Behaviour, pace: Option<f64>, name: &str) -> Figure {
     let mut webhooks = vec![Behaviour::Prompt; 9];
     webhooks.push(last);
@@ -77,7 +78,7 @@ async fn own(bench: &Bench, shape: Shape, last: Behaviour, pace: Option<f64>, na
     figure(name, &delivered)
 }
 
-/// Not a number if one was lost.
+/// The p99 from save to delivery; NaN if a delivery was lost.
 fn figure(name: &str, delivered: &Delivered) -> Figure {
     let p99 = if delivered.lost == 0 { percentile(&delivered.end_to_end, 99.0) } else { f64::NAN };
     Figure::new(name, p99, "ms")

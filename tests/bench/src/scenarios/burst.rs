@@ -1,4 +1,4 @@
-//! Many saves as fast as the connections take the responses, beside the bare forwarder in the same run.
+//! Many saves, as fast as the connections have responses, beside the bare forwarder in the same run.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::receiver::Behaviour;
 use crate::sql;
 use crate::stage::{Shape, Stage};
 
-/// After the last arrival, what an attempt leaves is stored within this.
+/// The time after the last arrival within which the ends of all attempts are stored.
 const SETTLED: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
@@ -52,23 +52,23 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
     figures
 }
 
-/// What a burst did and cost.
+/// The results and costs of a burst.
 pub(super) struct Burst {
     pub(super) saves: Saves,
     pub(super) delivered: Delivered,
-    /// Buffers of PostgreSQL that were read per message.
+    /// The buffers that PostgreSQL read per message.
     pub(super) buffers: f64,
-    /// All costs.
+    /// The figures of all costs.
     pub(super) costs: Vec<Figure>,
 }
 
-/// A burst against new processes of a shape on a stage whose first tenant has one webhook.
+/// Runs a burst against new processes of a shape. The stage's first tenant has one webhook.
 pub(super) async fn burst(stage: &Stage, shape: Shape, messages: usize) -> Burst {
     let fleet = stage.serve(shape, &[]).await;
     burst_on(stage, fleet, messages).await
 }
 
-/// As [`burst`], against these processes, which are ended.
+/// Like [`burst`], but against the processes of `fleet`, which are ended.
 pub(super) async fn burst_on(stage: &Stage, fleet: Fleet, messages: usize) -> Burst {
     let sizes = sql::sizes(stage).await;
     let counted = stage.counted(0).await;
@@ -87,7 +87,7 @@ pub(super) async fn burst_on(stage: &Stage, fleet: Fleet, messages: usize) -> Bu
     fleet.terminate().await;
     let now = stage.counted(0).await;
     let grown = sql::sizes(stage).await;
-    // PostgreSQL's own counts are complete only now, and have the warm-up in them.
+    // PostgreSQL's own counts are complete only after the processes have ended. They include the warm-up.
     let all = (messages + WARM_UP) as f64;
     let buffers = (now.buffers - counted.buffers) / all;
     let delivered = Delivered::of(&saves.done, &arrivals, 1);
@@ -110,7 +110,7 @@ pub(super) async fn burst_on(stage: &Stage, fleet: Fleet, messages: usize) -> Bu
     Burst { saves, delivered, buffers, costs }
 }
 
-/// The same burst through the bare forwarder: deliveries per second, and its CPU per message in ms.
+/// Runs the same burst through the bare forwarder; returns deliveries per second and CPU milliseconds per message.
 pub(super) async fn bare(stage: &Stage, messages: usize) -> (f64, f64) {
     let bare = stage.home.bare(&[]).await;
     let clients = vec![order::client(0, "none", "none")];

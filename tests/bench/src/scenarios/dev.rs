@@ -37,7 +37,7 @@ pub(super) async fn run(bench: &Bench) -> Vec<Figure> {
     ]
 }
 
-/// Twenty `kill -9` in twenty seconds.
+/// Kills `docket dev` with SIGKILL twenty times in twenty seconds.
 pub(super) async fn kills(bench: &Bench) -> Vec<Figure> {
     let home = home(bench);
     let fleet = serve(&home).await;

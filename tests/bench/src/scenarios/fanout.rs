@@ -1,4 +1,4 @@
-//! One tenant with ten webhooks, all of which get each order.
+//! One tenant with ten webhooks, each of which gets each order.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::stage::{Shape, Stage};
 
 const WEBHOOKS: usize = 10;
 const MESSAGES: usize = 1_000;
-/// Lone messages, so far apart that each has the machine to itself.
+/// The number of lone messages, and their pace: each has the machine to itself.
 const LONE: usize = 100;
 const LONE_RATE: f64 = 10.0;
 

@@ -25,9 +25,10 @@ const RECEIVERS: [Behaviour; 10] = [
     Behaviour::Apache { workers: 150, takes_ms: 50 },
 ];
 const BURSTS: [usize; 2] = [200, 1_000];
-/// From the first save on. The first retry is due 60 s after its attempt has failed, so what comes before this is a first attempt.
+/// The time since the first save in which a POST is a first attempt: the first retry is due 60 s after its attempt has failed.
 const FIRST_ATTEMPTS: Duration = Duration::from_secs(59);
-/// The receiver closes an idle connection after 5 s. Each client begins without any.
+/// The time after which the receiver has closed all idle connections, which it does after 5 s. So no client begins
+/// with an open one.
 const REST: Duration = Duration::from_secs(6);
 
 pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
@@ -40,7 +41,8 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
     for (behaviour, client) in RECEIVERS.into_iter().zip(clients) {
         let url = stage.home.target(client.tenant as usize, 0);
         for messages in BURSTS {
-            // Not counted: prefork starts its processes as they are needed, so that the client that comes first waits for them.
+            // This run is not counted. Prefork starts its processes when they are needed, so the first client would
+            // wait for them.
             post(&go, &stage.home, &url, messages).await;
             stage.home.receiver.take();
             tokio::time::sleep(REST).await;
@@ -83,7 +85,7 @@ fn name(behaviour: Behaviour) -> String {
     }
 }
 
-/// Builds the client, beside the files of the scenario.
+/// Builds Go's client into the folder of the scenario; returns its path.
 fn go_client(home: &Home) -> std::path::PathBuf {
     let (program, sources) = (home.file("go-client"), concat!(env!("CARGO_MANIFEST_DIR"), "/go-client"));
     let mut command = Command::new("go");
@@ -93,7 +95,7 @@ fn go_client(home: &Home) -> std::path::PathBuf {
     program
 }
 
-/// How many POSTs of Go's client succeeded, and in how many seconds all had ended.
+/// Sends `count` POSTs with Go's client; returns the number that succeeded, and the seconds until all had ended.
 async fn post(program: &std::path::Path, home: &Home, url: &str, count: usize) -> (usize, f64) {
     let mut command = Command::new(program);
     command.arg(home.file("ca.pem")).args([url, &count.to_string()]);

@@ -11,9 +11,9 @@ use crate::stage::{Shape, Stage};
 
 const RATE: f64 = 200.0;
 const MESSAGES: usize = 3_000;
-/// When Redis is emptied.
+/// The time after the start of the load at which Redis is emptied.
 const AFTER: Duration = Duration::from_secs(4);
-/// What takes longer than this is not normal.
+/// The longest time of a save and of a delivery that counts as normal.
 const NORMAL: Duration = Duration::from_millis(100);
 
 pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
@@ -34,7 +34,7 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
         let save = saves.done.iter().find(|save| save.order == order);
         save.is_some_and(|save| save.took > NORMAL || at - save.begun > NORMAL)
     };
-    // Before that moment nothing that happens is Redis' fault.
+    // Delays before Redis was emptied are not its fault.
     let after = arrivals.iter().filter(|arrival| arrival.at > emptied);
     let last = after.filter(|arrival| late(arrival.at, arrival.order)).map(|arrival| arrival.at).max();
     let normal = last.map_or(Duration::ZERO, |last| last - emptied);

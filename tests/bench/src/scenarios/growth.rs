@@ -1,4 +1,4 @@
-//! A burst ten times as long: neither the rate nor the cost may depend on what has piled up.
+//! A burst ten times as long: neither the rate nor the cost may depend on the rows that are stored.
 
 use super::{Bench, burst};
 use crate::figures::Figure;
@@ -20,7 +20,7 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
         Figure::new("rate of the short burst", short.delivered.rate(), "/s"),
         Figure::new("rate of the long burst", long.delivered.rate(), "/s"),
         Figure::new("buffers read per message in the short burst", short.buffers, ""),
-        // The same, to what a tree's further level adds.
+        // The goal allows 15 % more, because a larger index may have a further level.
         Figure::new("buffers read per message in the long burst", long.buffers, "")
             .at_most(short.buffers * 1.15),
         Figure::new("lost", lost as f64, "").at_most(0.0),

@@ -1,4 +1,4 @@
-//! A tenant with a long history: the burst, each documented search, and what a process asks at rest.
+//! A tenant with a long history: the burst, each documented search, and the statements of a process at rest.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::sql;
 use crate::stage::{Shape, Stage};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// A search is made so often, but not for longer than this.
+/// The number of times that a search is made, and the time after which it is not repeated.
 const SEARCHES: usize = 100;
 const SEARCHING: Duration = Duration::from_secs(4);
 
@@ -45,7 +45,7 @@ const ORDERS: [&str; 9] = [
     "text=v",
 ];
 
-/// Filters together: what takes long to find returns a short page in time.
+/// Filters that match little together: such a search must return a short page in time.
 const DELIVERIES_TOGETHER: [&str; 3] = [
     "status=DeadLetter&failureClass=ServerError&event=order.created",
     "status=DeadLetter&failureClass=TimeoutFirstByte",
@@ -88,7 +88,7 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
     for filter in DELIVERIES.iter().chain(&[time.as_str()]) {
         figures.push(search(&mut administrator, "/WebhookLogs/Search", filter, "").await);
     }
-    // The one with a webhook has it already.
+    // The filter with a webhook is skipped, because `also` has a webhook.
     let also = format!("&webhook=default/t0-w0&{time}");
     for filter in DELIVERIES[1..].iter().filter(|filter| !filter.starts_with("webhook")) {
         figures.push(search(&mut administrator, "/WebhookLogs/Search", filter, &also).await);
@@ -108,8 +108,7 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
     figures
 }
 
-/// The slowest statement about deliveries, while so little is saved that what a process does on its own is all there is:
-/// health, sweep, detector.
+/// Measures the slowest statement at rest. Saves are so few that the statements of health, sweep and detector decide.
 async fn at_rest(stage: &Stage, load: Load) -> Figure {
     let sql = stage.sql(0).await;
     let prepare = "CREATE EXTENSION IF NOT EXISTS pg_stat_statements; SELECT pg_stat_statements_reset()";
@@ -124,7 +123,7 @@ async fn at_rest(stage: &Stage, load: Load) -> Figure {
     Figure::new("slowest statement at rest (health, sweep), mean", row.get(0), "ms").at_most(5.0)
 }
 
-/// The p99 of a search. `also`: a webhook and a time, or nothing.
+/// The p99 of a search. `also`: further filters by webhook and time, or an empty text.
 async fn search(reader: &mut Reader, path: &str, filter: &str, also: &str) -> Figure {
     let (begun, mut times, mut failed) = (Instant::now(), Vec::new(), None);
     while times.len() < SEARCHES && (times.len() < 2 || begun.elapsed() < SEARCHING) {
@@ -141,16 +140,16 @@ async fn search(reader: &mut Reader, path: &str, filter: &str, also: &str) -> Fi
     };
     let also = if also.is_empty() { "" } else { ", of a webhook and a day" };
     let refused = failed.map(|status| format!(" ({status})")).unwrap_or_default();
-    // What is not answered with 200 meets no goal.
+    // A search that had another status than 200 must not reach its goal.
     let p99 = if failed.is_some() { f64::NAN } else { percentile(&times, 99.0) };
     Figure::new(format!("{path} {filter}{also}{refused}, p99"), p99, "ms").at_most(50.0)
 }
 
-/// A day in the middle of the history, as two dates.
+/// The rest of a day of the history, as its first and last time.
 async fn days_ago(reader: &mut Reader) -> (String, String) {
     let (_, body) = reader.get("/WebhookLogs/Search?webOrderId=H00000500&pageSize=1").await;
     let page: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
-    // The five hundredth is from the first day of the history; any day of it will do.
+    // The five hundredth order is from the first day of the history; any day of the history would do.
     let created = page["items"][0]["createdAt"].as_str().expect("a time").to_owned();
     let (date, _) = created.split_once('T').expect("a date and a time");
     (created.clone(), format!("{date}T23:59:59Z"))

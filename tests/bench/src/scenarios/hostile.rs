@@ -1,5 +1,5 @@
-//! A healthy tenant, first alone and then beside a guest that guesses passwords, sends bodies of a megabyte and floods its own
-//! queue.
+//! A healthy tenant, first alone and then beside a guest that guesses passwords, sends bodies of 1 MiB and floods its
+//! own queue.
 
 use super::Bench;
 use crate::disk::Disk;
@@ -10,10 +10,10 @@ use crate::measure::{Delivered, percentile, save_times};
 use crate::receiver::Behaviour;
 use crate::stage::{Shape, Stage};
 
-/// The healthy tenant's saves, per second and in all.
+/// The healthy tenant's saves per second, and their number.
 const RATE: f64 = 100.0;
 const MESSAGES: usize = 1_500;
-/// What the guest does per second: it is to be noticed, and to leave the cores that all share some time.
+/// The guest's requests per second of each kind: enough to be noticed, and few enough to leave time on the shared cores.
 const GUESSES: f64 = 100.0;
 const BODIES: f64 = 20.0;
 const FLOOD: f64 = 200.0;
@@ -65,7 +65,7 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
     ]
 }
 
-/// The save of a client with a body that is as long as a body may be, and no order.
+/// A client's save with a body of 1 MiB, which is the longest that is accepted, and which is no order.
 fn with_large_body(save: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(save);
     let head = text.split("content-length:").next().unwrap_or_default();

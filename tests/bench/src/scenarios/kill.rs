@@ -1,4 +1,4 @@
-//! `kill -9` of the processes under load.
+//! The processes are killed with SIGKILL under load.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -15,15 +15,15 @@ use crate::sql;
 use crate::stage::{Shape, Stage};
 
 const MESSAGES: usize = 5_000;
-/// How often the processes are killed between a commit and its hint.
+/// The number of kills between a commit and its hint.
 const HINTS: usize = 20;
-/// How often they are killed in a crash loop, and the time between two kills.
+/// The number of kills in a crash loop, and the time between two kills.
 const KILLS: u32 = 20;
 const BETWEEN: Duration = Duration::from_secs(1);
-/// What waits for all delays of a delivery that the contract sets is delivered within this.
+/// The time within which a delivery is made that waits for all retry delays of the contract.
 const SETTLED: Duration = Duration::from_secs(300);
 
-/// In the middle of a burst, once.
+/// Kills all processes once, in the middle of a burst.
 pub(super) async fn middle(bench: &Bench, shape: Shape) -> Vec<Figure> {
     let stage = Stage::new(&bench.docket, &[vec![Behaviour::Prompt]]).await;
     let mut fleet = stage.serve(shape, &[]).await;
@@ -64,7 +64,7 @@ pub(super) async fn middle(bench: &Bench, shape: Shape) -> Vec<Figure> {
     ]
 }
 
-/// Between a commit and its hint in Redis: the way to Redis is cut, so that no hint arrives, then all are killed.
+/// Kills all processes between a commit and its hint in Redis. The connection to Redis is cut first, so that no hint arrives.
 pub(super) async fn hint(bench: &Bench, shape: Shape) -> Vec<Figure> {
     let stage = Stage::new(&bench.docket, &[vec![Behaviour::Prompt]]).await;
     let wire = Proxy::to(([127, 0, 0, 1], stage.redis.port).into());
@@ -111,14 +111,14 @@ pub(super) async fn hint(bench: &Bench, shape: Shape) -> Vec<Figure> {
     ]
 }
 
-/// Twenty times in twenty seconds, under saves.
+/// Kills all processes twenty times in twenty seconds while saves run.
 pub(super) async fn often(bench: &Bench, shape: Shape) -> Vec<Figure> {
     let stage = Stage::new(&bench.docket, &[vec![Behaviour::Prompt]]).await;
     let fleet = stage.serve(shape, &[]).await;
     crash_loop(&stage.home, fleet).await
 }
 
-/// The same for `docket dev`, or any other processes on these files.
+/// Does the same with the processes of `fleet`, such as `docket dev`.
 pub(super) async fn crash_loop(home: &Home, mut fleet: Fleet) -> Vec<Figure> {
     let clients = home.clients(&fleet).await;
     let mut reader = home.administrator(&fleet).await;

@@ -1,4 +1,4 @@
-//! The pages of the portal beside a long history, of which first few and then many deliveries were given up.
+//! The pages of the portal beside a long history, in which first few and then many deliveries are dead letters.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::sql;
 use crate::stage::{Role, Stage};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// A page is opened so often, but not for longer than this.
+/// The number of times that a page is opened, and the time after which it is not opened again.
 const VIEWS: usize = 100;
 const VIEWING: Duration = Duration::from_secs(5);
 const PROCESS: Role = Role { roles: "api,portal,worker,detector", connections: 32, per_tenant: 8 };
@@ -48,7 +48,7 @@ pub(super) async fn run(bench: &Bench) -> Vec<Figure> {
     let fleet = stage.serve_roles(&[PROCESS], &[]).await;
     let (apis, clients) = (fleet.apis.clone(), stage.home.clients(&fleet).await);
     Load { apis, clients, connections: 1, messages: 10, pace: None }.run().await;
-    // The history takes the webhook of what was delivered.
+    // The history copies the webhook of a delivery, so one must have succeeded before.
     let mut administrator = stage.home.administrator(&fleet).await;
     while administrator.deliveries("status=Succeeded", 100).await < 10 {
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -82,7 +82,7 @@ async fn view(reader: &mut Reader, page: &str, given_up: &str) -> Figure {
     times.sort_unstable();
     let page = if page.starts_with("/portal/logs/") { "a delivery" } else { page };
     let refused = failed.map(|status| format!(" ({status})")).unwrap_or_default();
-    // What is not answered with 200 meets no goal.
+    // A page that had another status than 200 must not reach its goal.
     let p99 = if failed.is_some() { f64::NAN } else { percentile(&times, 99.0) };
     Figure::new(format!("{page}, {given_up}{refused}, p99"), p99, "ms").at_most(100.0)
 }

@@ -18,7 +18,7 @@ pub(super) async fn run(bench: &Bench) -> Vec<Figure> {
         let goal = *first.get_or_insert(rate) * 0.9;
         let figure = Figure::new(format!("{of}: deliveries per second"), rate, "/s");
         figures.push(if apis + workers > 2 { figure.at_least(goal) } else { figure });
-        // The goals of the costs are for one process.
+        // The goals for costs hold for one process, so these figures have none.
         figures.extend(
             burst
                 .costs

@@ -1,4 +1,4 @@
-//! Reads beside a bare handler with the same query, and the issue of tokens beside Argon2id alone.
+//! Reads of orders beside a bare handler with the same query, and token requests beside Argon2id alone.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -14,19 +14,19 @@ use crate::order;
 use crate::receiver::Behaviour;
 use crate::stage::{Shape, Stage};
 
-/// How long each part is measured.
+/// The length of each measurement.
 const MEASURED: Duration = Duration::from_secs(5);
-/// Saves per second while tokens are issued.
+/// The saves per second while tokens are requested.
 const SAVES: f64 = 100.0;
-/// The parameters of Docket's passwords: memory in KiB, passes, lanes.
+/// The Argon2id parameters of Docket's passwords: memory in KiB, passes, lanes.
 const ARGON2: (u32, u32, u32) = (19_456, 2, 1);
 
-/// Authorized `GET /Orders/Get`.
+/// Measures authorized `GET /Orders/Get`.
 pub(super) async fn get(bench: &Bench, shape: Shape) -> Vec<Figure> {
     let stage = Stage::new(&bench.docket, &[vec![Behaviour::Prompt]]).await;
     let fleet = stage.serve(shape, &[]).await;
     let clients = stage.home.clients(&fleet).await;
-    // These saves make the orders that are read.
+    // These saves create the orders that are read.
     stage.home.warm_up(&fleet.apis, &clients, 1).await;
     let reader = stage.home.contact(&fleet).await;
     let client = |order: usize| {
@@ -72,7 +72,7 @@ pub(super) async fn get(bench: &Bench, shape: Shape) -> Vec<Figure> {
     figures
 }
 
-/// `POST /Auth/Token`.
+/// Measures `POST /Auth/Token`.
 pub(super) async fn tokens(bench: &Bench, shape: Shape) -> Vec<Figure> {
     let stage = Stage::new(&bench.docket, &[vec![Behaviour::Prompt]]).await;
     let fleet = stage.serve(shape, &[]).await;
@@ -112,7 +112,7 @@ pub(super) async fn tokens(bench: &Bench, shape: Shape) -> Vec<Figure> {
     ]
 }
 
-/// Runs a load for a while; returns responses per second, and all of them.
+/// Runs a load for [`MEASURED`]; returns successful responses per second, and the result.
 async fn measured(load: Load) -> (f64, Saves) {
     let (begun, running) = (Instant::now(), load.start());
     tokio::time::sleep(MEASURED).await;
@@ -121,7 +121,7 @@ async fn measured(load: Load) -> (f64, Saves) {
     (saves.done.len() as f64 / begun.elapsed().as_secs_f64(), saves)
 }
 
-/// Hashes per second with nothing else to do.
+/// Measures Argon2id on all cores, with nothing else to do; returns hashes per second.
 fn argon2id() -> f64 {
     let (memory, passes, lanes) = ARGON2;
     let params = Params::new(memory, passes, lanes, None).expect("they are in range");

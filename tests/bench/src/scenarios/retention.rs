@@ -11,9 +11,9 @@ use crate::sql;
 use crate::stage::{Shape, Stage};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// A process begins to delete so long after its start.
+/// The time after its start at which a process begins to delete.
 const FIRST: Duration = Duration::from_secs(60);
-/// How long it is watched then.
+/// The length of the measurement while a process deletes.
 const WATCHED: Duration = Duration::from_secs(60);
 
 pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {

@@ -1,5 +1,5 @@
-//! Endpoints that accept and never respond, from a cold start: what a healthy tenant, a healthy webhook of the same tenant
-//! and a slow endpoint notice of them.
+//! Endpoints that accept connections and never respond, from a cold start. The figures are of a healthy tenant, a
+//! healthy webhook of the same tenant, and a slow endpoint beside them.
 
 use std::time::{Duration, Instant};
 
@@ -13,24 +13,25 @@ use crate::measure::{Delivered, percentile};
 use crate::receiver::{Arrival, Behaviour};
 use crate::stage::{API, Shape, Stage};
 
-/// Tenants with silent endpoints, the webhooks of each, and the deliveries that are queued for each webhook.
+/// The number of tenants with silent endpoints, of webhooks per tenant, and of queued deliveries per tenant and webhook.
 const TENANTS: usize = 20;
 const WEBHOOKS: usize = 50;
 const QUEUED: usize = 4;
-/// Deliveries that are queued for the slow endpoint: more than it gets while the scenario runs.
+/// The number of deliveries that are queued for the slow endpoint: more than are sent while the scenario runs.
 const QUEUED_SLOW: usize = 40;
-/// Saves per second of a healthy tenant, and how many there are: a minute of them, in which attempts at silent endpoints
-/// end by their time limit and are followed by others.
+/// A healthy tenant's saves per second, and their number. They take a minute, in which attempts at silent endpoints
+/// time out and others follow.
 const RATE: f64 = 100.0;
 const MESSAGES: usize = 6_000;
-/// Half of a worker's slots: as many attempts may be slow. `SLOTS` in `dataplane/src/app.rs` has all of them.
+/// Half of a worker's slots, which is the largest number of attempts that may be slow. `SLOTS` in
+/// `dataplane/src/app.rs` is the number of all slots.
 const SLOW_SLOTS: usize = 512;
-/// What two places at an endpoint that takes 20 s complete in a minute, less one that has just begun.
+/// The deliveries in a minute by two places at an endpoint that takes 20 s, without the delivery that has just begun.
 const SLOW_IN_A_MINUTE: usize = 5;
-/// What has not come so long after the last save is not waited for.
+/// The time after the last save within which a delivery must come.
 const LATE: Duration = Duration::from_secs(5);
-/// Saves of the tenant whose endpoint hangs: before, as fast as responses come, so that it has many places; and after, at
-/// the rate above.
+/// The saves of the tenant whose endpoint hangs. Those before come as fast as responses do, so that the endpoint has
+/// many places; those after come at [`RATE`].
 const BEFORE: usize = 2_000;
 const AFTER: usize = 800;
 
@@ -44,8 +45,8 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
     figures
 }
 
-/// The first two tenants are healthy, the third one has the slow endpoint, all others have silent ones. Of the first
-/// tenant's webhook the schedule knows that it is quick; of the second one's it knows nothing.
+/// Measures two healthy tenants beside a third tenant with the slow endpoint and others with silent ones. The
+/// schedule knows that the first tenant's webhook is quick, and knows nothing about the second tenant's.
 async fn beside(bench: &Bench, shape: Shape) -> Vec<Figure> {
     let mut tenants = vec![vec![Behaviour::Prompt], vec![Behaviour::Prompt], vec![Behaviour::Slow]];
     tenants.extend(vec![vec![Behaviour::Silent; WEBHOOKS]; TENANTS]);
@@ -90,8 +91,8 @@ async fn beside(bench: &Bench, shape: Shape) -> Vec<Figure> {
     figures
 }
 
-/// Shows the schedule the first tenant's webhook, then queues deliveries while no worker runs; returns the clients of the
-/// healthy tenants.
+/// Lets the schedule learn the first tenant's webhook, then queues deliveries while no worker runs. Returns the
+/// clients of the healthy tenants.
 async fn queue(stage: &Stage, shape: Shape) -> Vec<Client> {
     let fleet = stage.serve(shape, &[]).await;
     let mut clients = stage.home.clients(&fleet).await;
@@ -109,7 +110,7 @@ async fn queue(stage: &Stage, shape: Shape) -> Vec<Client> {
     clients
 }
 
-/// A tenant with two webhooks, of which the second one may hang while it has many places.
+/// Measures the first webhook of a tenant whose second webhook may hang while it has many places.
 async fn own(bench: &Bench, shape: Shape, hangs: bool, name: &str) -> Figure {
     let stage = Stage::new(&bench.docket, &[vec![Behaviour::Prompt, Behaviour::Hanging]]).await;
     let fleet = stage.serve(shape, &[]).await;
@@ -141,7 +142,7 @@ async fn own(bench: &Bench, shape: Shape, hangs: bool, name: &str) -> Figure {
     end_to_end(name, &Delivered::of(&after, &arrivals, 1), 99.0)
 }
 
-/// Not a number if one was lost.
+/// A percentile of the times from save to delivery; NaN if a delivery was lost.
 fn end_to_end(name: &str, delivered: &Delivered, percent: f64) -> Figure {
     let time = if delivered.lost == 0 { percentile(&delivered.end_to_end, percent) } else { f64::NAN };
     Figure::new(name, time, "ms")

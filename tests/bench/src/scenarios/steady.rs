@@ -1,4 +1,4 @@
-//! A steady trickle: what one order takes when nothing waits.
+//! A steady load of few saves: the time that one order takes when nothing waits.
 
 use super::Bench;
 use crate::engine;

@@ -25,10 +25,11 @@ const SECONDS: usize = 30;
 const IDLE: usize = 1_000;
 const IDLE_FOR: Duration = Duration::from_secs(120);
 const ALONE_FOR: Duration = Duration::from_secs(60);
-/// Tenants are at rest when so few connections to their databases were opened within this time. At first autovacuum analyzes
-/// each database once, which it begins a minute or two after they were made, and the server looks at what that has written.
+/// Tenants are at rest when at most this number of connections to their databases was opened within this time. A
+/// minute or two after the databases were made, autovacuum analyzes each once, and the server notices that and opens
+/// connections.
 const REST: (f64, Duration) = (IDLE as f64 / 100.0, Duration::from_secs(150));
-/// It does not take longer than this.
+/// The longest time until tenants are at rest.
 const LONGEST_REST: Duration = Duration::from_secs(900);
 
 /// Tenants of which each saves an order per second.
@@ -140,7 +141,7 @@ async fn rest(stage: &Stage) {
     }
 }
 
-/// Of the same processes with one tenant, in MB.
+/// The memory of the same processes with one tenant, in MB.
 async fn resident(bench: &Bench, shape: Shape) -> f64 {
     let stage = Stage::new(&bench.docket, &[vec![Behaviour::Prompt]]).await;
     let fleet = stage.serve(shape, &[]).await;
