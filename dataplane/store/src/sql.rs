@@ -280,7 +280,7 @@ impl Search {
         (self.sql, self.params)
     }
 
-    /// Adds `text` with its values. Its numbers are raised by the number of values before.
+    /// Adds `text` with its values. The parameter numbers in `text` are raised by the number of earlier values.
     fn push(&mut self, text: &str, values: impl IntoIterator<Item = Param>) {
         self.sql.push_str(&numbered(text, self.params.len()));
         self.params.extend(values);
