@@ -67,7 +67,7 @@ pub struct Audit {
 
 struct Row {
     record: AuditRecord,
-    _place: Place,
+    _place: QueuePermit,
 }
 
 /// How many entries wait to be stored.
@@ -78,13 +78,13 @@ struct Waiting {
 }
 
 /// The place of an entry that waits. Dropped, it is free.
-struct Place {
+struct QueuePermit {
     waiting: Arc<Mutex<Waiting>>,
     tenant_uid: Arc<str>,
     event: AuditEvent,
 }
 
-impl Place {
+impl QueuePermit {
     /// `None`: too many wait.
     fn take(waiting: &Arc<Mutex<Waiting>>, tenant_uid: &Arc<str>, event: AuditEvent) -> Option<Self> {
         waiting.lock().add(tenant_uid, event).then(|| {
@@ -94,7 +94,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for QueuePermit {
     fn drop(&mut self) {
         self.waiting.lock().remove(&self.tenant_uid, self.event);
     }
@@ -155,7 +155,7 @@ impl Audit {
     /// Writes an entry to the stream, and stores it soon.
     pub fn record(self: &Arc<Self>, tenant: &Arc<ServedTenant>, record: AuditRecord) {
         self.write(Some(tenant), &record);
-        let Some(place) = Place::take(&self.waiting, &tenant.uid, record.event) else {
+        let Some(place) = QueuePermit::take(&self.waiting, &tenant.uid, record.event) else {
             return self.metrics.audit_lost(Lost::Row, 1);
         };
         if let Some(turn) = self.groups.add(tenant, Row { record, _place: place }) {

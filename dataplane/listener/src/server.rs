@@ -116,7 +116,7 @@ pub async fn serve(listener: TcpListener, router: Router, clients: Clients, shut
         };
         let (proxies, peers) = (Arc::clone(&clients.proxies), Arc::clone(&peers));
         let (router, shutdown, refusals) = (router.clone(), shutdown.clone(), Arc::clone(&refusals));
-        let place = Place(Arc::new((place, of_peer)));
+        let place = ConnectionPermit(Arc::new((place, of_peer)));
         let accepted = Accepted { stream, address, place, handle, idle };
         connections.spawn(async move {
             let served = connection(accepted, &proxies, &peers, router, shutdown).await;
@@ -143,7 +143,7 @@ fn bound_buffers(listener: &TcpListener) {
 
 /// A place of a connection. Its requests hold the place too, because they continue after their client disconnects.
 #[derive(Clone)]
-pub struct Place(#[expect(dead_code, reason = "it is only held")] Arc<(Taken, Option<OfPeer>)>);
+pub struct ConnectionPermit(#[expect(dead_code, reason = "it is only held")] Arc<(Taken, Option<OfPeer>)>);
 
 type Taken = Result<OwnedSemaphorePermit, AcquireError>;
 
@@ -211,7 +211,7 @@ impl Drop for OfPeer {
 struct Accepted {
     stream: TcpStream,
     address: IpAddr,
-    place: Place,
+    place: ConnectionPermit,
     handle: Handle,
     /// See [`Clients::idle`].
     idle: Duration,

@@ -27,7 +27,7 @@ struct State {
     limits: HashMap<Arc<str>, TenantShares>,
     tenants: BTreeMap<Arc<str>, TenantQueue>,
     /// Where each entry is.
-    entries: HashMap<(Arc<str>, DeliveryId), Place>,
+    entries: HashMap<(Arc<str>, DeliveryId), ScheduleEntry>,
     /// Claims by the time they expire.
     claims: BTreeSet<(i64, Arc<str>, DeliveryId)>,
     /// The tenant that was served last in each class of webhooks: not quick, quick.
@@ -54,7 +54,7 @@ struct WebhookQueue {
 
 /// Where an entry is.
 #[derive(Debug)]
-struct Place {
+struct ScheduleEntry {
     webhook: Arc<str>,
     at_ms: i64,
     /// The fence of the claim that holds it.
@@ -116,7 +116,7 @@ impl State {
             }
             None if is_full => return Some(tenant),
             None => {
-                let entry = Place { webhook: Arc::clone(&webhook), at_ms, claimed: None };
+                let entry = ScheduleEntry { webhook: Arc::clone(&webhook), at_ms, claimed: None };
                 self.entries.insert((Arc::clone(&tenant), id), entry);
             }
         }
@@ -180,7 +180,8 @@ impl State {
             queue.in_flight += 1;
         }
         self.fences += 1;
-        let place = Place { webhook: Arc::clone(webhook), at_ms: until_ms, claimed: Some(self.fences) };
+        let place =
+            ScheduleEntry { webhook: Arc::clone(webhook), at_ms: until_ms, claimed: Some(self.fences) };
         self.entries.insert((Arc::clone(tenant), *id), place);
         self.claims.insert((until_ms, Arc::clone(tenant), *id));
         Claim { entry, fence: self.fences, quick, overdue }

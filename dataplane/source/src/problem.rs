@@ -7,13 +7,13 @@ use docket_crds::Violation;
 
 /// The place of a document. Places are ordered by file name, then position.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct YamlPosition {
     pub(crate) file: PathBuf,
     /// The document's number in the file, from 1; empty documents do not count.
     pub(crate) document: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for YamlPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, document {}", self.file.display(), self.document)
     }
@@ -41,7 +41,7 @@ impl ConfigProblem {
     }
 
     /// A problem of a document of a file.
-    pub(crate) fn at(place: &Place, object: Option<String>, violation: Violation) -> Self {
+    pub(crate) fn at(place: &YamlPosition, object: Option<String>, violation: Violation) -> Self {
         let Violation { field, message } = violation;
         let field = (!field.is_empty()).then_some(field);
         Self { file: Some(place.file.clone()), document: Some(place.document), object, field, message }

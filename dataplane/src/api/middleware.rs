@@ -8,7 +8,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use docket_crds::Limit;
 use docket_listener::protection;
-use docket_listener::server::Place;
+use docket_listener::server::ConnectionPermit;
 use docket_program::random;
 use http::{HeaderName, HeaderValue, header};
 use tracing::Instrument;
@@ -54,7 +54,7 @@ pub async fn answer(State(responses): State<Responses>, mut request: Request, ne
     let span = tracing::info_span!("request", request.id = id);
     // In its own task: a client that disconnects cancels no write half-way and gets no free guess at a password, and a
     // panic ends one request, not the connection.
-    let place = request.extensions().get::<Place>().cloned();
+    let place = request.extensions().get::<ConnectionPermit>().cloned();
     let of_tenant = OfTenant::default();
     request.extensions_mut().insert(of_tenant.clone());
     let handled = async move {

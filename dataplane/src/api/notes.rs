@@ -22,7 +22,7 @@ use super::writes::{Call, Done};
 use crate::actions::add_note::{Note, add_note};
 use crate::http::body::Json;
 use crate::http::error::{ApiError, ProblemBody};
-use crate::http::fields::{Kind, Place, Sent};
+use crate::http::fields::{Kind, RequestPart, Sent};
 use crate::http::kinds::{LineItem, MilestoneCode, WorkOrderKeyText, of_order};
 use crate::http::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
 use crate::http::request::{Query, request};
@@ -52,7 +52,7 @@ impl Kind for NoteText {
         }
     }
 
-    fn schema(_: Place) -> RefOr<Schema> {
+    fn schema(_: RequestPart) -> RefOr<Schema> {
         ReportText::schema(&mut Components::new())
     }
 }
@@ -113,7 +113,7 @@ impl Kind for NoteCursor {
         })
     }
 
-    fn schema(place: Place) -> RefOr<Schema> {
+    fn schema(place: RequestPart) -> RefOr<Schema> {
         <Cursor as Kind>::schema(place)
     }
 }

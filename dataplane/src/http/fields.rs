@@ -20,12 +20,12 @@ pub trait Kind {
     fn read(sent: Sent) -> Result<Self::Value, String>;
 
     /// What [`read`](Self::read) accepts, as far as JSON Schema can say it.
-    fn schema(place: Place) -> RefOr<Schema>;
+    fn schema(place: RequestPart) -> RefOr<Schema>;
 }
 
 /// Where the fields of a request are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum RequestPart {
     /// The fields of the JSON object in the body.
     Body,
     /// The parameters of the query string.
@@ -62,13 +62,13 @@ impl Sent<'_> {
 /// The fields of a request, taken out one by one. [`finish`](Self::finish) refuses those that are left.
 pub struct Fields<'a> {
     values: BTreeMap<Cow<'a, str>, Sent<'a>>,
-    place: Place,
+    place: RequestPart,
     taken: Vec<&'static str>,
     problems: Problems,
 }
 
 impl<'a> Fields<'a> {
-    fn new(place: Place) -> Self {
+    fn new(place: RequestPart) -> Self {
         Self { values: BTreeMap::new(), place, taken: Vec::new(), problems: Problems::default() }
     }
 
@@ -77,7 +77,7 @@ impl<'a> Fields<'a> {
         match Json::parse(body) {
             Ok(Json::Object(object)) => {
                 let values = object.into_iter().map(|(name, json)| (name, Sent::Json(json))).collect();
-                Ok(Self { values, ..Self::new(Place::Body) })
+                Ok(Self { values, ..Self::new(RequestPart::Body) })
             }
             Ok(_) => Err(ApiError::field("body", "must be an object")),
             Err(problem) => Err(ApiError::Invalid(problem.into())),
@@ -91,7 +91,7 @@ impl<'a> Fields<'a> {
 
     /// The names and values of a query string or of a form, each name given at most once.
     pub fn of_pairs(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
-        let mut fields = Self::new(Place::Query);
+        let mut fields = Self::new(RequestPart::Query);
         for (name, value) in pairs {
             // The parser replaces bytes that are not UTF-8 by U+FFFD.
             if value.contains('\u{fffd}') || value.chars().any(char::is_control) {
@@ -175,8 +175,8 @@ impl<'a> Fields<'a> {
     /// Refuses every field that was not taken, together with everything else that is wrong.
     pub fn finish(mut self) -> Result<(), ApiError> {
         let (field, owner) = match self.place {
-            Place::Body => ("field", "object"),
-            Place::Query => ("parameter", "route"),
+            RequestPart::Body => ("field", "object"),
+            RequestPart::Query => ("parameter", "route"),
         };
         for name in std::mem::take(&mut self.values).into_keys() {
             self.problem(&name, unknown(field, owner, &name, &self.taken));

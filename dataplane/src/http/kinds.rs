@@ -11,7 +11,7 @@ use secrecy::SecretString;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{Ref, RefOr, Schema};
 
-use super::fields::{Kind, Place, Sent};
+use super::fields::{Kind, RequestPart, Sent};
 use crate::access::passwords::MAX_PASSWORD_CHARS;
 
 /// A work order's number.
@@ -34,11 +34,11 @@ pub type MilestoneCode = Whole<0, 999_999_999>;
 pub struct Line<const MAX: usize>;
 
 impl<const MAX: usize> Line<MAX> {
-    fn described(place: Place) -> ObjectBuilder {
+    fn described(place: RequestPart) -> ObjectBuilder {
         // A query string can't hold U+FFFD: bytes that are not UTF-8 become that.
         let pattern = match place {
-            Place::Body => r"^[^\x00-\x1f\x7f-\x9f]*$",
-            Place::Query => r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$",
+            RequestPart::Body => r"^[^\x00-\x1f\x7f-\x9f]*$",
+            RequestPart::Query => r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$",
         };
         text(1, MAX).pattern(Some(pattern))
     }
@@ -55,7 +55,7 @@ impl<const MAX: usize> Kind for Line<MAX> {
         sent.text(MAX)
     }
 
-    fn schema(place: Place) -> RefOr<Schema> {
+    fn schema(place: RequestPart) -> RefOr<Schema> {
         Self::described(place).into()
     }
 }
@@ -83,7 +83,7 @@ impl Kind for ClientCodeText {
         }
     }
 
-    fn schema(_: Place) -> RefOr<Schema> {
+    fn schema(_: RequestPart) -> RefOr<Schema> {
         text(0, 256).pattern(Some(r"^[^\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]*$")).into()
     }
 }
@@ -99,7 +99,7 @@ impl Kind for Password {
         sent.text(MAX_PASSWORD_CHARS).map(SecretString::from)
     }
 
-    fn schema(place: Place) -> RefOr<Schema> {
+    fn schema(place: RequestPart) -> RefOr<Schema> {
         let format = SchemaFormat::KnownFormat(KnownFormat::Password);
         Line::<MAX_PASSWORD_CHARS>::described(place).format(Some(format)).into()
     }
@@ -123,7 +123,7 @@ impl<const MIN: i64, const MAX: i64> Kind for Whole<MIN, MAX> {
         number.ok_or_else(|| format!("must be a whole number from {MIN} to {MAX}"))
     }
 
-    fn schema(_: Place) -> RefOr<Schema> {
+    fn schema(_: RequestPart) -> RefOr<Schema> {
         let number = ObjectBuilder::new().schema_type(Type::Integer);
         let number = number.format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)));
         number.minimum(Some(MIN as isize)).maximum(Some(MAX as isize)).into()
@@ -146,7 +146,7 @@ impl Kind for bool {
         }
     }
 
-    fn schema(_: Place) -> RefOr<Schema> {
+    fn schema(_: RequestPart) -> RefOr<Schema> {
         ObjectBuilder::new().schema_type(Type::Boolean).into()
     }
 }
@@ -163,7 +163,7 @@ impl Kind for OrderType {
         word(sent)
     }
 
-    fn schema(_: Place) -> RefOr<Schema> {
+    fn schema(_: RequestPart) -> RefOr<Schema> {
         Ref::from_schema_name("OrderType").into()
     }
 }
@@ -190,7 +190,7 @@ impl Kind for WebOrderIdText {
         sent.text(32)
     }
 
-    fn schema(_: Place) -> RefOr<Schema> {
+    fn schema(_: RequestPart) -> RefOr<Schema> {
         text(1, 32).pattern(Some("^[A-Za-z0-9]+$")).into()
     }
 }
@@ -208,7 +208,7 @@ impl Kind for DeliveryIdText {
         id.ok_or_else(|| "must be the deliveryId of a response".to_owned())
     }
 
-    fn schema(_: Place) -> RefOr<Schema> {
+    fn schema(_: RequestPart) -> RefOr<Schema> {
         text(36, 36).pattern(Some("^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")).into()
     }
 }
@@ -229,7 +229,7 @@ impl Kind for ResendIdText {
         }
     }
 
-    fn schema(_: Place) -> RefOr<Schema> {
+    fn schema(_: RequestPart) -> RefOr<Schema> {
         text(32, 32).pattern(Some("^[0-9a-f]{32}$")).into()
     }
 }

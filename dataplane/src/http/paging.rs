@@ -4,7 +4,7 @@ use utoipa::openapi::schema::{ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::fields::{Kind, Place, Sent};
+use super::fields::{Kind, RequestPart, Sent};
 use super::kinds::Whole;
 
 /// `pageSize`.
@@ -33,7 +33,7 @@ impl Kind for Cursor {
         Self::read_as(sent, |at_ms, id| Some((at_ms, id)))
     }
 
-    fn schema(_: Place) -> RefOr<Schema> {
+    fn schema(_: RequestPart) -> RefOr<Schema> {
         Ref::from_schema_name(Self::name()).into()
     }
 }

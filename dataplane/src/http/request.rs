@@ -10,7 +10,7 @@ use utoipa::openapi::{RefOr, Required, Schema};
 
 use super::body::LIMIT;
 use super::error::ApiError;
-use super::fields::{Fields, Place};
+use super::fields::{Fields, RequestPart};
 
 /// A request with a list of fields. `request!` implements it.
 pub trait FromFields: Sized {
@@ -66,7 +66,7 @@ pub struct Described {
     /// Whether it must be sent.
     pub required: bool,
     /// Its kind.
-    pub schema: fn(Place) -> RefOr<Schema>,
+    pub schema: fn(RequestPart) -> RefOr<Schema>,
     /// What it is if it is not sent.
     pub default: Option<Value>,
     /// A value to try.
@@ -75,7 +75,7 @@ pub struct Described {
 
 impl Described {
     /// The schema of its values, with its default.
-    fn schema(&self, place: Place) -> RefOr<Schema> {
+    fn schema(&self, place: RequestPart) -> RefOr<Schema> {
         match (self.schema)(place) {
             RefOr::T(Schema::Object(mut object)) => {
                 object.default = self.default.clone();
@@ -86,7 +86,7 @@ impl Described {
     }
 
     fn property(self) -> RefOr<Schema> {
-        match self.schema(Place::Body) {
+        match self.schema(RequestPart::Body) {
             RefOr::T(Schema::Object(mut object)) => {
                 if let (false, SchemaType::Type(kind)) = (self.required, &object.schema_type) {
                     object.schema_type = SchemaType::Array(vec![kind.clone(), Type::Null]);
@@ -111,7 +111,7 @@ impl Described {
             .parameter_in(ParameterIn::Query)
             .description(Some(self.about.trim()))
             .required(if self.required { Required::True } else { Required::False })
-            .schema(Some(self.schema(Place::Query)))
+            .schema(Some(self.schema(RequestPart::Query)))
             .example(self.example)
             .build()
     }

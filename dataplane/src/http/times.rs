@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use utoipa::openapi::schema::{ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{RefOr, Schema};
 
-use super::fields::{Kind, Place, Sent};
+use super::fields::{Kind, RequestPart, Sent};
 
 /// A date, which is its first moment in UTC, or a time with an offset.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl Kind for DateOrTime {
     }
 
     /// One text with a pattern, and no choice between two formats: few generators can put a choice into a query string.
-    fn schema(_: Place) -> RefOr<Schema> {
+    fn schema(_: RequestPart) -> RefOr<Schema> {
         let text = ObjectBuilder::new().schema_type(Type::String).max_length(Some(moment::MAX_CHARS));
         let text = text.format(Some(SchemaFormat::Custom("date-or-time".to_owned())));
         text.pattern(Some(moment::PATTERN)).examples(["2026-11-01", "2026-11-01T09:30:00-08:00"]).into()

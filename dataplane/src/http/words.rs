@@ -29,7 +29,7 @@ macro_rules! word_schema {
                 $crate::http::kinds::word(sent)
             }
 
-            fn schema(_: $crate::http::fields::Place) -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+            fn schema(_: $crate::http::fields::RequestPart) -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
                 utoipa::openapi::Ref::from_schema_name(stringify!($name)).into()
             }
         }

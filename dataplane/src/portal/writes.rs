@@ -35,13 +35,13 @@ pub type Writes = Option<Arc<Writer>>;
 /// Declares webhooks.
 #[derive(Debug)]
 pub struct Writer {
-    place: Place,
+    place: WriteBackend,
     /// Additions to a tenant, by its uid: one at a time, so that the tenant's limits hold.
     additions: KeyedLock,
 }
 
 #[derive(Debug)]
-enum Place {
+enum WriteBackend {
     /// Of `docket dev`.
     Folder(Documents),
     /// Where the operator runs.
@@ -127,17 +127,17 @@ pub enum NotWritten {
 impl Writer {
     /// Into a folder.
     pub fn folder(documents: Documents) -> Self {
-        Self { place: Place::Folder(documents), additions: KeyedLock::default() }
+        Self { place: WriteBackend::Folder(documents), additions: KeyedLock::default() }
     }
 
     /// Into a cluster.
     pub fn cluster(objects: Objects) -> Self {
-        Self { place: Place::Cluster(objects), additions: KeyedLock::default() }
+        Self { place: WriteBackend::Cluster(objects), additions: KeyedLock::default() }
     }
 
     /// Whether it writes into a folder.
     pub const fn is_folder(&self) -> bool {
-        matches!(self.place, Place::Folder(_))
+        matches!(self.place, WriteBackend::Folder(_))
     }
 
     /// Locks additions of webhooks to the tenant with this uid, in this process, until the guard is dropped. A form that is sent twice
@@ -155,41 +155,43 @@ impl Writer {
     /// Whether it may be used now.
     pub fn is_open(&self) -> bool {
         match &self.place {
-            Place::Folder(_) => true,
-            Place::Cluster(objects) => objects.is_held(),
+            WriteBackend::Folder(_) => true,
+            WriteBackend::Cluster(objects) => objects.is_held(),
         }
     }
 
     /// Looks again and again whether it may be used, until the future is dropped.
     pub async fn keep_trying(&self) {
         match &self.place {
-            Place::Folder(_) => {}
-            Place::Cluster(objects) => objects.keep_trying().await,
+            WriteBackend::Folder(_) => {}
+            WriteBackend::Cluster(objects) => objects.keep_trying().await,
         }
     }
 
     /// Finds what declares a webhook.
     pub async fn find(&self, namespace: &str, name: &str) -> Result<Found, NotWritten> {
         match &self.place {
-            Place::Folder(documents) => Ok(documents.find(namespace, name)?),
-            Place::Cluster(objects) => objects.find(namespace, name).await,
+            WriteBackend::Folder(documents) => Ok(documents.find(namespace, name)?),
+            WriteBackend::Cluster(objects) => objects.find(namespace, name).await,
         }
     }
 
     /// Declares a new webhook.
     pub async fn create(&self, webhook: &Declared) -> Result<(), NotWritten> {
         match &self.place {
-            Place::Folder(documents) => documents.write(webhook, None),
-            Place::Cluster(objects) => objects.create(webhook).await,
+            WriteBackend::Folder(documents) => documents.write(webhook, None),
+            WriteBackend::Cluster(objects) => objects.create(webhook).await,
         }
     }
 
     /// Changes a webhook that was read, if it still is in this version.
     pub async fn write(&self, before: &Stored, change: Change<'_>, version: &str) -> Result<(), NotWritten> {
         match (&self.place, change) {
-            (Place::Folder(documents), Change::Replace(after)) => documents.write(after, Some(version)),
-            (Place::Folder(documents), Change::Remove) => documents.remove(&before.declared, version),
-            (Place::Cluster(objects), change) => objects.write(before, change, version).await,
+            (WriteBackend::Folder(documents), Change::Replace(after)) => {
+                documents.write(after, Some(version))
+            }
+            (WriteBackend::Folder(documents), Change::Remove) => documents.remove(&before.declared, version),
+            (WriteBackend::Cluster(objects), change) => objects.write(before, change, version).await,
         }
     }
 }

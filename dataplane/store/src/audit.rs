@@ -7,7 +7,7 @@ use docket_domain::audit::{AuditEvent, AuditRecord, Origin};
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
 use crate::sql::{Param, Row, Rows, Search, params};
-use crate::walk::{Page, Place};
+use crate::walk::{Page, RowPosition};
 
 static INSERT: Rows = Rows::new(
     "INSERT INTO audit (at_ms, id, event, actor, subject, address, request_id, count) \
@@ -37,8 +37,8 @@ pub struct AuditFilter {
     pub from_ms: Option<i64>,
     /// Recorded before this time, in milliseconds since 1970.
     pub to_ms: Option<i64>,
-    /// Only entries after this place: the `next` of the previous page.
-    pub after: Option<Place>,
+    /// Only after this place, which a page before ended at.
+    pub after: Option<RowPosition>,
 }
 
 /// Returns a page of at most `page_size` entries (1 or more), newest first.

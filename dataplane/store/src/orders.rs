@@ -10,7 +10,7 @@ use docket_schema::postgres::LONGEST_ANSWER;
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
 use crate::sql::{Param, Rows, Search, Statement, containing, params};
-use crate::walk::{Page, Place, Walk, in_order_of};
+use crate::walk::{Page, RowPosition, Walk, in_order_of};
 
 docket_crds::words! {
     /// The state of a web order.
@@ -252,8 +252,8 @@ pub struct OrderFilter {
     pub external_reference: Option<String>,
     /// A part of the search text, as people type it.
     pub text: Option<String>,
-    /// Only orders after this place in the order of the search.
-    pub after: Option<Place>,
+    /// After this order, in the order of the search.
+    pub after: Option<RowPosition>,
 }
 
 /// The newest matching orders, at most `page_size`, newest first. New orders do not change the pages.

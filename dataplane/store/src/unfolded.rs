@@ -6,18 +6,18 @@ use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
 use crate::sql::params;
 
-/// The columns of a table with a text, and with the search text made from it.
-struct Place {
+/// Where a table has a text, and the searched text that is made of it.
+struct SearchColumn {
     table: &'static str,
     id: &'static str,
     of: &'static str,
     searched: &'static str,
 }
 
-/// The text of an order was made from several fields, and an older version stored it in lower case.
-const PLACES: [Place; 2] = [
-    Place { table: "web_order", id: "id", of: "search_text", searched: "search_text" },
-    Place { table: "work_order", id: "number", of: "servee", searched: "servee_key" },
+/// What is searched for an order was made of several texts, and was in lower case.
+const PLACES: [SearchColumn; 2] = [
+    SearchColumn { table: "web_order", id: "id", of: "search_text", searched: "search_text" },
+    SearchColumn { table: "work_order", id: "number", of: "servee", searched: "servee_key" },
 ];
 
 /// Whether there may be rows to fold.
@@ -31,8 +31,9 @@ pub async fn fold(transaction: &mut Transaction, most: i64) -> Result<bool, Stor
     let sql = "SELECT of_table, after_id FROM unfolded ORDER BY of_table LIMIT 1";
     let Some(row) = transaction.query_opt(sql, Vec::new()).await? else { return Ok(false) };
     let (table, after): (String, String) = (row.get(0)?, row.get(1)?);
-    let Some(Place { table, id, of, searched }) = PLACES.iter().find(|place| place.table == table) else {
-        // A later version has added this table.
+    let Some(SearchColumn { table, id, of, searched }) = PLACES.iter().find(|place| place.table == table)
+    else {
+        // Of a later version.
         return Ok(false);
     };
     let sql = format!("SELECT {id}, {of}, {searched} FROM {table} WHERE {id} > $1 ORDER BY {id} LIMIT $2");

@@ -21,16 +21,16 @@ const LARGEST_WINDOW: i64 = 50_000;
 const RARE: i64 = 10_000;
 
 /// The place of a row in the order of a search: its time in milliseconds since 1970, and its id.
-pub type Place = (i64, String);
+pub type RowPosition = (i64, String);
 
 /// A page of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page<T> {
     /// The items that were found, newest first; at most as many as the caller asked for.
     pub items: Vec<T>,
-    /// Where the search continues; `None`: there are no more items. If the search ran out of time, the page may have
-    /// fewer items than the caller asked for, even none.
-    pub next: Option<Place>,
+    /// Where the search continues; `None`: there is no more. A search whose time was up may have found fewer items than were
+    /// asked for, even none.
+    pub next: Option<RowPosition>,
 }
 
 /// The condition that a column has the value `$1`, for an index that begins with the column. PostgreSQL uses this
@@ -46,9 +46,9 @@ pub(crate) struct Walk<'a> {
     pub(crate) table: &'static str,
     /// The number of items on a page, at least 1.
     pub(crate) page_size: i64,
-    /// The place of the last row on the previous page.
-    pub(crate) after: Option<&'a Place>,
-    /// Whether an index finds the matching rows, or all rows match. Then one statement is enough.
+    /// The place of the last row that was seen.
+    pub(crate) after: Option<&'a RowPosition>,
+    /// Whether an index finds what matches, or everything matches, so that one statement is enough.
     pub(crate) is_indexed: bool,
     /// For each condition on a value that may be rare and has an index: searches for all rows with this value,
     /// whenever they were created.
@@ -70,7 +70,7 @@ impl Walk<'_> {
         rows: impl Fn() -> Search,
         matching: impl Fn(Option<Search>) -> Search,
         item: impl Fn(&Row) -> Result<T, StoreError>,
-        place_of: impl Fn(&T) -> Place,
+        place_of: impl Fn(&T) -> RowPosition,
     ) -> Result<Page<T>, StoreError> {
         let until = clock.elapsed() + SEARCH_TIME;
         let (mut items, mut after, mut window) = (Vec::new(), self.after.cloned(), FIRST_WINDOW);
@@ -124,18 +124,18 @@ impl Walk<'_> {
         &self,
         connection: &mut Connection,
         mut rows: Search,
-        after: Option<&Place>,
+        after: Option<&RowPosition>,
         window: i64,
-    ) -> Result<Option<Place>, StoreError> {
+    ) -> Result<Option<RowPosition>, StoreError> {
         self.limit(&mut rows, after, None);
         let (sql, params) = rows.end(&format!("{} LIMIT 1 OFFSET $1", self.order()), [(window - 1).into()]);
         let row = connection.query_opt(&sql, params).await?;
         row.map(|row| Ok((row.get(0)?, row.get(1)?))).transpose()
     }
 
-    /// Limits a search to rows after the first place, up to the second.
-    fn limit(&self, search: &mut Search, after: Option<&Place>, end: Option<&Place>) {
-        let values = |(at_ms, id): &Place| [Param::from(*at_ms), Param::from(id)];
+    /// Only rows after the first place, up to the second.
+    fn limit(&self, search: &mut Search, after: Option<&RowPosition>, end: Option<&RowPosition>) {
+        let values = |(at_ms, id): &RowPosition| [Param::from(*at_ms), Param::from(id)];
         let table = self.table;
         for (place, comparison) in [(after, "<"), (end, ">=")] {
             if let Some(place) = place {
@@ -187,7 +187,7 @@ mod tests {
 
     async fn page(
         connection: &mut Connection,
-        after: Option<&Place>,
+        after: Option<&RowPosition>,
         page_size: i64,
         takes: Duration,
     ) -> Page<String> {

@@ -38,14 +38,14 @@ struct Inner<K> {
 
 #[derive(Debug)]
 struct Entry {
-    place: Place,
+    place: QueueState,
     failures: u32,
     /// The time since when the object is due.
     since: Instant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum QueueState {
     Idle,
     Changed,
     Routine(u64),
@@ -134,7 +134,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
 impl<K: Clone + Eq + Hash> Inner<K> {
     fn entry(&mut self, key: &K, now: Instant) -> &mut Entry {
-        let idle = || Entry { place: Place::Idle, failures: 0, since: now };
+        let idle = || Entry { place: QueueState::Idle, failures: 0, since: now };
         self.entries.entry(key.clone()).or_insert_with(idle)
     }
 
@@ -154,19 +154,20 @@ impl<K: Clone + Eq + Hash> Inner<K> {
         let entry = self.entry(&key, now);
         entry.failures = 0;
         let place = match (entry.place, urgency) {
-            (Place::Running | Place::RunningChanged(Urgency::Routine), _) => {
-                entry.place = Place::RunningChanged(urgency);
+            (QueueState::Running | QueueState::RunningChanged(Urgency::Routine), _) => {
+                entry.place = QueueState::RunningChanged(urgency);
                 return;
             }
-            (Place::Changed | Place::RunningChanged(_), _) | (Place::Routine(_), Urgency::Routine) => return,
-            (_, Urgency::Awaited) => Place::Changed,
-            (_, Urgency::Routine) => Place::Routine(number),
+            (QueueState::Changed | QueueState::RunningChanged(_), _)
+            | (QueueState::Routine(_), Urgency::Routine) => return,
+            (_, Urgency::Awaited) => QueueState::Changed,
+            (_, Urgency::Routine) => QueueState::Routine(number),
         };
         let before = std::mem::replace(&mut entry.place, place);
         entry.since = now;
         match before {
-            Place::Scheduled(at, number) => drop(self.scheduled.remove(&(at, number))),
-            Place::Routine(number) => drop(self.routine.remove(&number)),
+            QueueState::Scheduled(at, number) => drop(self.scheduled.remove(&(at, number))),
+            QueueState::Routine(number) => drop(self.routine.remove(&number)),
             _ => {}
         }
         match urgency {
@@ -180,11 +181,11 @@ impl<K: Clone + Eq + Hash> Inner<K> {
         self.count += 1;
         let entry = self.entry(&key, now);
         let before = match entry.place {
-            Place::Idle => None,
-            Place::Scheduled(planned, number) if at < planned => Some((planned, number)),
+            QueueState::Idle => None,
+            QueueState::Scheduled(planned, number) if at < planned => Some((planned, number)),
             _ => return,
         };
-        entry.place = Place::Scheduled(at, number);
+        entry.place = QueueState::Scheduled(at, number);
         entry.since = at;
         if let Some(before) = before {
             self.scheduled.remove(&before);
@@ -195,7 +196,7 @@ impl<K: Clone + Eq + Hash> Inner<K> {
     fn take(&mut self, now: Instant, closed_until: Option<Instant>) -> Result<Turn<K>, Option<Instant>> {
         let (key, urgency) = self.next(now, closed_until)?;
         let entry = self.entry(&key, now);
-        entry.place = Place::Running;
+        entry.place = QueueState::Running;
         let waited = now.saturating_duration_since(entry.since);
         Ok(Turn { key, waited, urgency })
     }
@@ -220,10 +221,10 @@ impl<K: Clone + Eq + Hash> Inner<K> {
     fn done(&mut self, key: K, done: Done, now: Instant) {
         let entry = self.entry(&key, now);
         let changed = match entry.place {
-            Place::RunningChanged(urgency) => Some(urgency),
+            QueueState::RunningChanged(urgency) => Some(urgency),
             _ => None,
         };
-        entry.place = Place::Idle;
+        entry.place = QueueState::Idle;
         let delay = match done {
             Done::After(delay) => {
                 entry.failures = 0;

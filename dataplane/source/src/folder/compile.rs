@@ -18,7 +18,7 @@ use super::keys::{self, Keeping, Keys, Random, Webhooks};
 use super::object::{Kind, Name};
 use super::objects::{Entry, Objects};
 use crate::declaration::DeclaredTenant;
-use crate::problem::{ConfigProblem, Place};
+use crate::problem::{ConfigProblem, YamlPosition};
 
 pub(super) struct Compiler<'a> {
     data_dir: &'a Path,
@@ -31,8 +31,8 @@ pub(super) struct Compiler<'a> {
     incomplete: bool,
     /// The webhooks that have a good version, by file and position, with their uids.
     webhooks: Vec<(String, Webhook)>,
-    /// The name and the place of each of `webhooks`.
-    places: Vec<(&'a Name, &'a Place)>,
+    /// Name and place of each of them.
+    places: Vec<(&'a Name, &'a YamlPosition)>,
     /// When the next signing secret ends that no webhook asks for, of the tenants that were compiled.
     next_end: Cell<Option<Timestamp>>,
 }
@@ -145,7 +145,7 @@ impl<'a> Compiler<'a> {
         entries.filter(|(_, entry)| entry.now.is_none()).map(|(name, _)| uid(name)).collect()
     }
 
-    fn problems(&self, name: &Name, place: &Place, compiled: &Compilation) -> Vec<ConfigProblem> {
+    fn problems(&self, name: &Name, place: &YamlPosition, compiled: &Compilation) -> Vec<ConfigProblem> {
         let refused = compiled.config.as_ref().err().into_iter().flatten();
         let of_tenant = refused.chain(&compiled.degraded);
         let of_tenant = of_tenant.map(|reason| problem(place, Kind::Tenant, name, reason.clone()));
@@ -216,7 +216,7 @@ fn printed_keys(config: &TenantConfig, keys: &Keys) -> Vec<(String, String)> {
     generated.map(|(name, key)| (name.clone(), key.clone())).collect()
 }
 
-fn problem(place: &Place, kind: Kind, name: &Name, reason: Reason) -> ConfigProblem {
+fn problem(place: &YamlPosition, kind: Kind, name: &Name, reason: Reason) -> ConfigProblem {
     let advice = match reason.code {
         ReasonCode::SecretNotFound => "; add a document of kind Secret with this name",
         ReasonCode::ConfigMapNotFound => "; add a document of kind ConfigMap with this name",

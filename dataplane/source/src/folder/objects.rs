@@ -10,12 +10,12 @@ use serde_json::Value;
 
 use super::object::{Data, Identity, Kind, Name, Object};
 use super::{documents, files};
-use crate::problem::{ConfigProblem, Place};
+use crate::problem::{ConfigProblem, YamlPosition};
 
 /// An object of the folder.
 #[derive(Clone, Debug)]
 pub(super) struct Entry<T> {
-    pub(super) place: Place,
+    pub(super) place: YamlPosition,
     /// The last version that was good.
     good: Option<Arc<T>>,
     /// The version that counts now; `None`: the object is broken and was never good.
@@ -48,8 +48,8 @@ impl<T> Entries<T> {
 }
 
 impl<T: Object> Entries<T> {
-    /// Adds a document, and returns its violations.
-    fn add(&mut self, last: &Self, name: &Name, place: &Place, document: Value) -> Vec<Violation> {
+    /// Adds a document, and returns what is wrong with it.
+    fn add(&mut self, last: &Self, name: &Name, place: &YamlPosition, document: Value) -> Vec<Violation> {
         if let Some(first) = self.0.get(name) {
             let message = format!("is declared already in {}; remove one of the two", first.place);
             return vec![Violation::new("", message)];
@@ -109,7 +109,7 @@ impl<'a> Reading<'a> {
                 let mut understood = true;
                 for (index, document) in documents.into_iter().enumerate() {
                     understood &=
-                        self.document(Place { file: path.to_owned(), document: index + 1 }, document);
+                        self.document(YamlPosition { file: path.to_owned(), document: index + 1 }, document);
                 }
                 understood
             }
@@ -124,7 +124,7 @@ impl<'a> Reading<'a> {
         understood
     }
 
-    fn document(&mut self, place: Place, document: Value) -> bool {
+    fn document(&mut self, place: YamlPosition, document: Value) -> bool {
         let (kind, name) = match Identity::of(&document) {
             Identity::Known(kind, name) => (kind, name),
             Identity::Foreign(violation) => {

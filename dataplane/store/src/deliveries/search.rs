@@ -10,7 +10,7 @@ use crate::error::StoreError;
 use crate::events::About;
 use crate::marks::{self, OPEN};
 use crate::sql::{Param, Row, Search, params};
-use crate::walk::{Page, Place, Walk, in_order_of};
+use crate::walk::{Page, RowPosition, Walk, in_order_of};
 
 /// A delivery and its event, without the payload, as the logs and the CLI list it.
 #[derive(Debug, Clone)]
@@ -183,8 +183,8 @@ pub struct DeliveryFilter {
     pub about: Option<String>,
     /// Only deliveries of this customer's events.
     pub customer_code: Option<String>,
-    /// Only deliveries after this place in the order of the search.
-    pub after: Option<Place>,
+    /// After this delivery, in the order of the search.
+    pub after: Option<RowPosition>,
 }
 
 /// The newest matching deliveries, at most `page_size`, newest first. New deliveries do not change the pages.

@@ -113,14 +113,14 @@ pub(super) struct Opened {
     pub(super) client: ClientWrapper,
     /// Why the connection ended, if the server sent more than Docket reads.
     pub(super) excess: ExcessFound,
-    place: Place,
-    /// Until when the connection stays with its tenant, even while others wait.
+    place: BudgetPermit,
+    /// How long it stays with its tenant, also while others wait.
     kept_until: Instant,
 }
 
 impl Opened {
     /// Opening it took so long.
-    pub(super) fn new(client: ClientWrapper, excess: ExcessFound, place: Place, took: Duration) -> Self {
+    pub(super) fn new(client: ClientWrapper, excess: ExcessFound, place: BudgetPermit, took: Duration) -> Self {
         let (least, most) = KEPT;
         Self {
             client,
@@ -136,19 +136,19 @@ impl Opened {
     }
 
     /// Closes the connection and keeps the place.
-    pub(super) fn close(self) -> Place {
+    pub(super) fn close(self) -> BudgetPermit {
         self.place
     }
 }
 
-/// A tenant's right to have one connection open.
-pub(super) struct Place {
+/// The right of a tenant to have a connection open.
+pub(super) struct BudgetPermit {
     shared: Arc<Shared>,
     pool: PoolId,
 }
 
-impl Place {
-    /// Gives the place to another tenant.
+impl BudgetPermit {
+    /// The same place, which is another tenant's from now on.
     fn pass_to(mut self, pool: PoolId) -> Self {
         let mut state = self.shared.state.lock();
         state.remove_place(self.pool);
@@ -159,7 +159,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for BudgetPermit {
     fn drop(&mut self) {
         let mut state = self.shared.state.lock();
         state.remove_place(self.pool);
@@ -181,7 +181,7 @@ pub(super) enum Grant {
     /// An open connection.
     Connection(Opened),
     /// The right to open one.
-    Place(Place),
+    Place(BudgetPermit),
 }
 
 impl Shared {
@@ -489,7 +489,7 @@ impl Budget {
             if state.free > 0 {
                 state.free -= 1;
                 state.add_place(pool);
-                return Some(Grant::Place(Place { shared: Arc::clone(&self.shared), pool }));
+                return Some(Grant::Place(BudgetPermit { shared: Arc::clone(&self.shared), pool }));
             }
             if state.is_neediest(pool)
                 && let Some((number, rule)) = state.of_another(pool, Duration::ZERO)

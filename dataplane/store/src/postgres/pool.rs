@@ -12,7 +12,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::budget::{Budget, Grant, Opened, Place, PoolId};
+use super::budget::{Budget, BudgetPermit, Grant, Opened, PoolId};
 use super::counts::{Server, Wait};
 use super::error::{is_away, is_response, unavailable};
 use crate::error::{AtConnectionLimit, StoreError};
@@ -247,7 +247,7 @@ impl Pool {
         self.is_known.load(Ordering::Relaxed) && !self.is_away.load(Ordering::Relaxed)
     }
 
-    async fn open(&self, place: Place, until: Instant) -> Result<Opened, StoreError> {
+    async fn open(&self, place: BudgetPermit, until: Instant) -> Result<Opened, StoreError> {
         self.waited_us.store(0, Ordering::Relaxed);
         self.budget.counts().wait_for(self.budget.openings(), Wait::Opening);
         let opening = timeout_at(until, self.budget.openings().acquire()).await;
