@@ -28,7 +28,7 @@ use crate::state::declared::Document;
 use crate::state::done::Done;
 use crate::state::name::Name;
 use crate::state::{Change, State, Urgency};
-use crate::work::queue::{Queue, Turn};
+use crate::work::queue::{DueKey, Queue};
 use crate::{tenant, webhook};
 
 /// The loop and its queues.
@@ -127,7 +127,7 @@ async fn worker<T: Document>(
             work.leadership.wait().await;
             work.queue::<T>().take(|now| work.state.writes.closed_until(now)).await
         };
-        let Turn { key: name, waited, urgency } = tokio::select! {
+        let DueKey { key: name, waited, urgency } = tokio::select! {
             biased;
             () = stop.cancelled() => return,
             next = ready => next,

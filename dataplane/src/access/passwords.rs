@@ -188,7 +188,7 @@ impl Passwords {
     }
 
     /// Waits for a turn to check a password against the hash `stored`; without a usable one, to do as much work for nothing.
-    pub async fn turn(&self, guests: Guests, stored: Option<String>) -> Result<Turn, Busy> {
+    pub async fn turn(&self, guests: Guests, stored: Option<String>) -> Result<CheckPermit, Busy> {
         let stored = stored.and_then(|stored| self.usable(&stored));
         let dearest = match &stored {
             // It may have been stored since the costs were read.
@@ -201,7 +201,11 @@ impl Passwords {
         let kib = stored.as_ref().map_or(0, |stored| stored.cost.kib).max(dearest.kib);
         let share = self.kib.take(guests, kib).await?;
         let (all, spare) = (Arc::clone(&self.kib), Arc::clone(&self.spare));
-        Ok(Turn { stored, dearest, memory: Memory { share: Some(share), blocks: Vec::new(), all, spare } })
+        Ok(CheckPermit {
+            stored,
+            dearest,
+            memory: Memory { share: Some(share), blocks: Vec::new(), all, spare },
+        })
     }
 }
 
@@ -214,7 +218,7 @@ struct Stored {
 }
 
 /// The right to check one password.
-pub struct Turn {
+pub struct CheckPermit {
     stored: Option<Stored>,
     dearest: Cost,
     memory: Memory,
@@ -265,7 +269,7 @@ impl Drop for Memory {
     }
 }
 
-impl Turn {
+impl CheckPermit {
     /// Whether `password` matches the stored hash. If not, or without a usable hash, the work of the tenant's dearest hash is done in
     /// all and its result dropped, so that the time does not reveal which hash there is, if any.
     ///
@@ -355,7 +359,7 @@ mod tests {
         Guests { tenant: tenant.to_owned(), are_known }
     }
 
-    async fn turn(passwords: &Passwords, stored: Option<String>) -> Turn {
+    async fn turn(passwords: &Passwords, stored: Option<String>) -> CheckPermit {
         passwords.turn(guests("a", true), stored).await.expect("free")
     }
 

@@ -57,7 +57,7 @@ enum QueueState {
 
 /// An object whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn<K> {
+pub struct DueKey<K> {
     /// The object.
     pub key: K,
     /// How long the object has been due.
@@ -94,9 +94,9 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.wake.notify_one();
     }
 
-    /// Waits for the next object that is due. Give it back with [`Queue::done`]. `closed_until` returns when objects
-    /// that no user waits for may begin; `None`: now.
-    pub async fn take(&self, closed_until: impl Fn(Instant) -> Option<Instant>) -> Turn<K> {
+    /// Waits for the next object that is due; give it back with [`Queue::done`]. `closed_until`: when what no user waits for
+    /// may begin, by the time now; `None`: now.
+    pub async fn take(&self, closed_until: impl Fn(Instant) -> Option<Instant>) -> DueKey<K> {
         loop {
             let next = {
                 let (mut inner, now) = (self.inner.lock(), Instant::now());
@@ -193,12 +193,12 @@ impl<K: Clone + Eq + Hash> Inner<K> {
         self.scheduled.insert((at, number), key);
     }
 
-    fn take(&mut self, now: Instant, closed_until: Option<Instant>) -> Result<Turn<K>, Option<Instant>> {
+    fn take(&mut self, now: Instant, closed_until: Option<Instant>) -> Result<DueKey<K>, Option<Instant>> {
         let (key, urgency) = self.next(now, closed_until)?;
         let entry = self.entry(&key, now);
         entry.place = QueueState::Running;
         let waited = now.saturating_duration_since(entry.since);
-        Ok(Turn { key, waited, urgency })
+        Ok(DueKey { key, waited, urgency })
     }
 
     fn next(&mut self, now: Instant, closed_until: Option<Instant>) -> Result<(K, Urgency), Option<Instant>> {

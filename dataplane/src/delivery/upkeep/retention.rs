@@ -58,13 +58,13 @@ pub struct Retention {
 
 /// How long a tenant's turn lasts, and how hard it works, by [`Clock::elapsed`].
 #[derive(Clone, Copy)]
-struct Turn {
+struct RetentionTime {
     /// Until then it rests after each batch.
     calm_until: Duration,
     end: Duration,
 }
 
-impl Turn {
+impl RetentionTime {
     /// How many rows to delete in a transaction that begins now, and how long to rest for each second that it takes.
     fn pace(self, now: Duration) -> (i64, u32) {
         let (calm, hurried) = BATCHES;
@@ -201,7 +201,7 @@ impl Retention {
         let visit = tenant.store.visit();
         let (state, now) = (database.state(), self.clock.elapsed());
         let mut memory = self.lock().remove(&tenant.uid).unwrap_or_default();
-        let turn = Turn { calm_until, end: now + TURN };
+        let turn = RetentionTime { calm_until, end: now + TURN };
         let deleted = async {
             let deleted = self.delete_old(&tenant, turn).await?;
             Ok((deleted, self.delete_old_audit(&tenant, turn).await?))
@@ -242,7 +242,11 @@ impl Retention {
     }
 
     /// Returns how many deliveries were deleted, and when the oldest of what is left becomes old; `None`: the time was up before.
-    async fn delete_old(&self, tenant: &ServedTenant, turn: Turn) -> Result<(u64, Option<i64>), StoreError> {
+    async fn delete_old(
+        &self,
+        tenant: &ServedTenant,
+        turn: RetentionTime,
+    ) -> Result<(u64, Option<i64>), StoreError> {
         let database = tenant.store.ready(&self.clock).await?;
         let mut deleted = 0;
         loop {
@@ -275,7 +279,7 @@ impl Retention {
     }
 
     /// Returns whether all old entries were deleted before the time was up.
-    async fn delete_old_audit(&self, tenant: &ServedTenant, turn: Turn) -> Result<bool, StoreError> {
+    async fn delete_old_audit(&self, tenant: &ServedTenant, turn: RetentionTime) -> Result<bool, StoreError> {
         let database = tenant.store.ready(&self.clock).await?;
         let mut transaction = database.begin(&self.clock).await?;
         let mut deletions = vec![(None, transaction.now_ms() - millis(self.keep_audit))];
@@ -306,7 +310,7 @@ impl Retention {
 
     /// Rests after a batch that began then, so many times as long as it took, at most until the turn ends. Returns whether there is
     /// time left.
-    async fn rest(&self, turn: Turn, began: Duration, times: u32) -> bool {
+    async fn rest(&self, turn: RetentionTime, began: Duration, times: u32) -> bool {
         let now = self.clock.elapsed();
         let time = ((now - began) * times).min(turn.end.saturating_sub(now));
         self.clock.sleep(time).await;

@@ -296,13 +296,13 @@ async fn database_that_never_ends_keeps_no_other_from_its_turn_and_no_round_from
 #[tokio::test]
 async fn batches_rest_at_first_and_are_larger_later() {
     let time = Duration::from_secs;
-    let turn = Turn { calm_until: time(600), end: time(630) };
+    let turn = RetentionTime { calm_until: time(600), end: time(630) };
     assert_eq!(turn.pace(time(600) - Duration::from_millis(1)), (50, 3));
     assert_eq!(turn.pace(time(600)), (200, 0));
 
     let rig = Rig::new("rest", &[], 0).await;
     let began = rig.retention.clock.elapsed();
-    let turn = Turn { calm_until: began + time(20), end: began + time(30) };
+    let turn = RetentionTime { calm_until: began + time(20), end: began + time(30) };
     rig.time.advance(time(2));
     let mut rest = std::pin::pin!(rig.retention.rest(turn, began, 3));
     for _ in 0..6 {
