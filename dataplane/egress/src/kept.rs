@@ -17,9 +17,9 @@ pub const MAX_PER_TARGET: usize = 256;
 /// The limit of all idle connections. Each takes 35 KiB, most of it hyper's buffers, and two file descriptors.
 const MAX_KEPT: usize = 512;
 
-/// Idle connections with limits of number and time. At a limit of number, the connection that was unused for longest is closed.
-pub(crate) struct Kept<C> {
-    /// The connections by number. Numbers are given in order, so the connection that was unused for longest is the first.
+/// Idle connections, within their bounds and times. Where a bound is reached, the connection that was unused for longest is closed.
+pub(crate) struct IdleConnections<C> {
+    /// Numbered in the order in which they came: the one that was unused for longest is the first.
     idle: BTreeMap<u64, Idle<C>>,
     /// The numbers of each target of each receiver, in the same order. Targets and receivers without connections are
     /// not in the map.
@@ -33,14 +33,14 @@ struct Idle<C> {
     since: Instant,
 }
 
-impl<C> Default for Kept<C> {
+impl<C> Default for IdleConnections<C> {
     fn default() -> Self {
         Self { idle: BTreeMap::new(), by_receiver: HashMap::new(), next: 0 }
     }
 }
 
-impl<C> Kept<C> {
-    /// Adds a connection. Returns the connection that it replaces if a limit is reached.
+impl<C> IdleConnections<C> {
+    /// Adds a connection. Returns the one that it replaces, if there is no room for both.
     pub(crate) fn push(&mut self, target: Arc<Target>, connection: C, now: Instant) -> Option<C> {
         let numbers = self.numbers(&target).filter(|numbers| numbers.len() >= MAX_PER_TARGET);
         let oldest = match numbers {
@@ -123,9 +123,9 @@ mod tests {
         Arc::new(Target::of(&url, &crate::Trust::public()).expect("a target"))
     }
 
-    /// Idle connections at `now`, for tests; numbers stand for the connections.
-    fn kept(connections: impl IntoIterator<Item = (usize, usize)>, now: Instant) -> Kept<usize> {
-        let mut kept = Kept::default();
+    /// Numbers stand for the connections.
+    fn kept(connections: impl IntoIterator<Item = (usize, usize)>, now: Instant) -> IdleConnections<usize> {
+        let mut kept = IdleConnections::default();
         for (number, connection) in connections {
             kept.push(target(number), connection, now);
         }
@@ -185,7 +185,7 @@ mod tests {
     fn connections_of_all_urls_of_a_receiver_expire_together() {
         let trust = crate::Trust::public();
         let at = |url: &str| Arc::new(Target::of(&url.parse().expect("a url"), &trust).expect("a target"));
-        let (mut kept, start) = (Kept::default(), Instant::now());
+        let (mut kept, start) = (IdleConnections::default(), Instant::now());
         let limit = Duration::from_millis(100);
         for (url, connection, after) in [
             ("https://a.example/one", 1, Duration::ZERO),

@@ -24,8 +24,8 @@ pub struct Trust {
     pub(crate) id: u64,
 }
 
-/// A trust with its id. It exists as long as a webhook uses it.
-type Kept = (Weak<ClientConfig>, u64);
+/// A trust as long as it is used somewhere, with its id.
+type WeakTrust = (Weak<ClientConfig>, u64);
 
 impl Trust {
     /// Trusts the public authorities (Mozilla's list, compiled in). One instance for the whole process.
@@ -39,7 +39,7 @@ impl Trust {
     /// Kubernetes. It is also stricter: no public authority can vouch for a receiver with a private CA. To trust
     /// both, put both into the bundle, which is in PEM as [`pem`] reads it.
     pub fn with_bundle(bundle: impl AsRef<[u8]>) -> Result<Self, BadBundle> {
-        static BUNDLES: Mutex<BTreeMap<[u8; 32], Kept>> = Mutex::new(BTreeMap::new());
+        static BUNDLES: Mutex<BTreeMap<[u8; 32], WeakTrust>> = Mutex::new(BTreeMap::new());
         let bundle = bundle.as_ref();
         let digest = Sha256::digest(bundle).into();
         let mut bundles = BUNDLES.lock();

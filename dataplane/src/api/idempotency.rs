@@ -1,7 +1,7 @@
 //! `Idempotency-Key`: under the same key a write is performed once, and repeats of the request get its response.
 
 use axum::response::Response;
-use docket_store::idempotency::{self, Kept, ToKeep};
+use docket_store::idempotency::{self, KeptAnswer, ToKeep};
 use http::header::IF_MATCH;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Deserialize;
@@ -51,7 +51,7 @@ impl IdempotencyKey {
 
     /// The response of a write, to be kept in the write's own transaction.
     pub fn to_keep(&self, caller: &Principal, body: &str) -> ToKeep {
-        let kept = Kept {
+        let kept = KeptAnswer {
             route: self.route.clone(),
             request_digest: self.digest.clone(),
             status: i64::from(StatusCode::OK.as_u16()),
@@ -89,7 +89,7 @@ struct Versioned {
     version: Option<i64>,
 }
 
-fn replayed(kept: Kept) -> Response {
+fn replayed(kept: KeptAnswer) -> Response {
     let version = serde_json::from_str::<Versioned>(&kept.body).ok().and_then(|read| read.version);
     let mut response = json_response(kept.body);
     if let Some(version) = version {

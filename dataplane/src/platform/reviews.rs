@@ -88,9 +88,9 @@ enum Verdict {
 
 /// Answers that are kept for a while, by a digest of token and right.
 #[derive(Default)]
-struct Kept(HashMap<[u8; 32], (Duration, Verdict)>);
+struct ReviewCache(HashMap<[u8; 32], (Duration, Verdict)>);
 
-impl Kept {
+impl ReviewCache {
     fn get(&self, key: &[u8; 32], now: Duration) -> Option<Verdict> {
         let (at, verdict) = self.0.get(key)?;
         (now < *at + KEPT_FOR).then(|| verdict.clone())
@@ -112,7 +112,7 @@ pub struct Reviews {
     tokens: Api<TokenReview>,
     rights: Api<SubjectAccessReview>,
     clock: Clock,
-    kept: Mutex<Kept>,
+    kept: Mutex<ReviewCache>,
     places: FairShare<Source>,
     turns: FairShare<Source>,
 }
@@ -252,7 +252,7 @@ mod tests {
     fn an_answer_counts_for_ten_seconds_and_for_one_token_and_right() {
         let right = Right { verb: "list", resource: "webhooks", namespace: "a".into(), name: "b".into() };
         let asked = key("token", &right);
-        let mut kept = Kept::default();
+        let mut kept = ReviewCache::default();
         kept.put(asked, Duration::ZERO, Verdict::Refused);
         assert_eq!(kept.get(&asked, Duration::from_millis(9_999)), Some(Verdict::Refused));
         assert_eq!(kept.get(&asked, KEPT_FOR), None);
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn the_kept_answers_are_bounded() {
-        let mut kept = Kept::default();
+        let mut kept = ReviewCache::default();
         let key = |number: usize| {
             let mut key = [0; 32];
             key[..8].copy_from_slice(&number.to_be_bytes());

@@ -6,8 +6,8 @@ use crate::sql::{Param, Rows, Statement, params};
 
 /// The kept response to an earlier request.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Kept {
-    /// The route of the request.
+pub struct KeptAnswer {
+    /// The route it was sent to.
     pub route: String,
     /// SHA-256 of the request's body, in hexadecimal.
     pub request_digest: String,
@@ -17,13 +17,22 @@ pub struct Kept {
     pub body: String,
 }
 
-/// The response that is kept for this caller and key.
-pub async fn find(connection: &mut Connection, caller: &str, key: &str) -> Result<Option<Kept>, StoreError> {
+/// The answer kept for this caller and key.
+pub async fn find(
+    connection: &mut Connection,
+    caller: &str,
+    key: &str,
+) -> Result<Option<KeptAnswer>, StoreError> {
     let sql = "SELECT route, request_digest, answer_status, answer_body FROM idempotency \
                WHERE caller = $1 AND key = $2";
     let row = connection.query_opt(sql, params![caller, key]).await?;
     row.map(|row| {
-        Ok(Kept { route: row.get(0)?, request_digest: row.get(1)?, status: row.get(2)?, body: row.get(3)? })
+        Ok(KeptAnswer {
+            route: row.get(0)?,
+            request_digest: row.get(1)?,
+            status: row.get(2)?,
+            body: row.get(3)?,
+        })
     })
     .transpose()
 }
@@ -35,8 +44,8 @@ pub struct ToKeep {
     pub caller: String,
     /// The request's Idempotency-Key.
     pub key: String,
-    /// The response.
-    pub kept: Kept,
+    /// The answer.
+    pub kept: KeptAnswer,
 }
 
 static INSERT: Rows = Rows::new(
@@ -53,7 +62,7 @@ pub async fn keep(transaction: &mut Transaction, to_keep: &ToKeep, now_ms: i64) 
 /// The statement that keeps responses.
 pub(crate) fn inserts<'a>(answers: impl IntoIterator<Item = &'a ToKeep>, now_ms: i64) -> Option<Statement> {
     INSERT.statement(answers.into_iter().map(|ToKeep { caller, key, kept }| {
-        let Kept { route, request_digest, status, body } = kept;
+        let KeptAnswer { route, request_digest, status, body } = kept;
         [
             Param::from(caller),
             key.into(),

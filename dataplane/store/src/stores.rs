@@ -161,13 +161,13 @@ pub struct Stores {
     watcher: Option<DatabaseUrl>,
     /// Where external databases may be.
     external: Arc<ExternalDatabases>,
-    by_uid: Mutex<HashMap<String, Kept>>,
-    /// The watchers by URL. Each exists as long as a database that it watches is served.
+    by_uid: Mutex<HashMap<String, CachedStore>>,
+    /// By URL. Each lives as long as a database that it watches is served.
     watchers: Mutex<HashMap<String, Weak<Watcher>>>,
 }
 
-struct Kept {
-    /// The URL of the database; `None`: it is a file.
+struct CachedStore {
+    /// `None`: a file.
     url: Option<DatabaseUrl>,
     watcher: Option<DatabaseUrl>,
     /// How many connections the tenant may have; `None`: the database is a file.
@@ -209,8 +209,9 @@ impl Stores {
         let connections = budget.as_ref().map(Budget::per_tenant);
         let watcher = url.as_ref().and_then(|url| self.watcher_of(config, url));
         let mut by_uid = self.by_uid.lock();
-        let is_kept =
-            |kept: &&Kept| (&kept.url, &kept.watcher, kept.connections) == (&url, &watcher, connections);
+        let is_kept = |kept: &&CachedStore| {
+            (&kept.url, &kept.watcher, kept.connections) == (&url, &watcher, connections)
+        };
         if let Some(kept) = by_uid.get(&config.uid).filter(is_kept) {
             return Ok(Arc::clone(&kept.store));
         }
@@ -232,7 +233,8 @@ impl Stores {
             (StoreSource::Postgres(_), ..) => bail!(NO_URL),
         };
         let store = Arc::new(Store::new(database));
-        by_uid.insert(config.uid.clone(), Kept { url, watcher, connections, store: Arc::clone(&store) });
+        by_uid
+            .insert(config.uid.clone(), CachedStore { url, watcher, connections, store: Arc::clone(&store) });
         Ok(store)
     }
 

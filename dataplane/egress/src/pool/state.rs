@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::{Borrowed, Connections, FAR, OPENINGS, Unopened};
 use crate::connection::Connection;
-use crate::kept::Kept;
+use crate::kept::IdleConnections;
 use crate::target::{Receiver, Target};
 
 /// Sends an attempt its connection, or why there is none.
@@ -19,8 +19,8 @@ type Give = oneshot::Sender<Result<Borrowed, Unopened>>;
 
 #[derive(Default)]
 pub(super) struct State {
-    pub(super) idle: Kept<Connection>,
-    /// Whether a task runs that closes idle connections when they expire.
+    pub(super) idle: IdleConnections<Connection>,
+    /// A task closes idle connections when they expire.
     pub(super) has_closer: bool,
     /// The receivers that have a connection in use, an opening or a waiting attempt, with their targets.
     receivers: HashMap<Receiver, (Busy, HashMap<Arc<Target>, Line>)>,

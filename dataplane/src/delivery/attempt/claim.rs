@@ -17,7 +17,7 @@ use super::batch::{self, Batches};
 use super::begin::Begin;
 use super::finish::{self, Finish};
 use super::hand_off::HandOff;
-use super::lease::{Kept, Leases};
+use super::lease::{Leases, RenewedLeases};
 use super::settle::{Claimed, Settle};
 use crate::delivery::admission::{self, Admission};
 use crate::delivery::outbox::Outbox;
@@ -212,7 +212,7 @@ impl Worker {
 /// Returns what reads for the metrics what a worker does.
 fn running(
     admission: Arc<Admission>,
-    leases: Arc<Kept>,
+    leases: Arc<RenewedLeases>,
     sender: Sender,
 ) -> impl Fn() -> Running + Send + Sync + 'static {
     move || Running { leases: leases.count(), connections: sender.connections(), ..admission.running() }

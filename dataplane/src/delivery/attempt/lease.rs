@@ -29,19 +29,19 @@ pub(super) struct Leases {
     owner: Owner,
     /// How many batches have got a lease.
     batches: AtomicU64,
-    kept: Arc<Kept>,
+    kept: Arc<RenewedLeases>,
     metrics: Arc<Metrics>,
 }
 
 /// A lease that is renewed until this is dropped, also by a panic: a crashed attempt can be taken over.
 pub(super) struct KeptLease {
-    kept: Arc<Kept>,
+    kept: Arc<RenewedLeases>,
     key: Key,
 }
 
 /// The leases that are renewed.
 #[derive(Default)]
-pub(super) struct Kept(Mutex<HashMap<Key, Attempt>>);
+pub(super) struct RenewedLeases(Mutex<HashMap<Key, Attempt>>);
 
 /// Tenant, delivery and [`Lease::id`], which distinguishes an attempt that lost its lease from the one that has it now.
 type Key = (Arc<str>, DeliveryId, Arc<str>);
@@ -69,7 +69,7 @@ impl Drop for KeptLease {
     }
 }
 
-impl Kept {
+impl RenewedLeases {
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Attempt>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -117,7 +117,7 @@ impl Leases {
     }
 
     /// The leases that are renewed.
-    pub(super) fn kept(&self) -> Arc<Kept> {
+    pub(super) fn kept(&self) -> Arc<RenewedLeases> {
         Arc::clone(&self.kept)
     }
 

@@ -82,7 +82,7 @@ fn key_of(end: &End) -> Option<Key<'_>> {
 }
 
 /// Rows that stay until the transaction ends: of each batch the webhooks with their names.
-type Kept = HashMap<String, HashMap<String, String>>;
+type RemainingRows = HashMap<String, HashMap<String, String>>;
 
 /// In the order of [`LOCK`], so that two transactions do not wait for each other.
 static KEEP: Rows = Rows::new(
@@ -90,7 +90,7 @@ static KEEP: Rows = Rows::new(
 );
 
 /// The name of the webhook of this end, if it is of a hand-off whose row is there.
-fn name_of<'a>(kept: &'a Kept, end: &End) -> Option<&'a str> {
+fn name_of<'a>(kept: &'a RemainingRows, end: &End) -> Option<&'a str> {
     let (batch, webhook) = key_of(end)?;
     kept.get(batch)?.get(webhook).map(String::as_str)
 }
@@ -112,7 +112,7 @@ pub(super) async fn take_out(
     let statements = keep.into_iter().chain(history::take_out(&queued));
     let (mut transaction, rows) = writer.begin_with(clock, statements).await?;
     let mut rows = rows.into_iter();
-    let mut kept = Kept::new();
+    let mut kept = RemainingRows::new();
     for row in rows.by_ref().take(usize::from(is_kept)).flatten() {
         kept.entry(row.get(0)?).or_default().insert(row.get(1)?, row.get(2)?);
     }

@@ -4,7 +4,7 @@ use docket_program::clock::Clock;
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{T0, TenantDatabase};
 use docket_store::StoreError;
-use docket_store::idempotency::{self, Kept, ToKeep};
+use docket_store::idempotency::{self, KeptAnswer, ToKeep};
 
 on_both_databases!(
     an_answer_is_kept_per_caller_and_key,
@@ -13,8 +13,8 @@ on_both_databases!(
     answers_are_forgotten_by_age,
 );
 
-fn kept(body: &str) -> Kept {
-    Kept { route: "/Orders/Save".into(), request_digest: "00ff".into(), status: 200, body: body.into() }
+fn kept(body: &str) -> KeptAnswer {
+    KeptAnswer { route: "/Orders/Save".into(), request_digest: "00ff".into(), status: 200, body: body.into() }
 }
 
 fn to_keep(caller: &str, key: &str, body: &str) -> ToKeep {
@@ -31,7 +31,7 @@ async fn keep(
     rig.try_write(async |t| idempotency::keep(t, &to_keep(caller, key, body), now_ms).await).await
 }
 
-async fn find(rig: &TenantDatabase, caller: &str, key: &str) -> Option<Kept> {
+async fn find(rig: &TenantDatabase, caller: &str, key: &str) -> Option<KeptAnswer> {
     idempotency::find(&mut rig.reader().await, caller, key).await.expect("a statement")
 }
 

@@ -12,7 +12,7 @@ use docket_rig::tenant_database::{
 };
 use docket_store::deliveries::{self, End, Lease, NewHandOff, Started, Stored};
 use docket_store::events::{About, Event};
-use docket_store::idempotency::{self, Kept, ToKeep};
+use docket_store::idempotency::{self, KeptAnswer, ToKeep};
 use docket_store::saves::{self, Save};
 use docket_store::{Database, StoreError, Transaction, orders};
 use jiff::Timestamp;
@@ -212,7 +212,7 @@ pub(super) fn save(number: u16) -> Save {
         about: About::web_order(&web_order_id),
         body: format!("{{\"number\":{number}}}").into(),
     };
-    let kept = Kept {
+    let kept = KeptAnswer {
         route: "/Orders/Save".into(),
         request_digest: "00".into(),
         status: 200,
