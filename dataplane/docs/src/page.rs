@@ -3,7 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::markdown::Rendered;
-use crate::search::{Found, MOST};
+use crate::search::{MOST, SearchHit};
 use crate::sources::{Part, name, to_root};
 
 /// The smallest number of headings for which a page has a list of headings.
@@ -40,8 +40,8 @@ pub(crate) fn article(frame: &Frame, path: &str, rendered: &Rendered) -> String 
     document(frame, Some(path), &rendered.title, "", &main)
 }
 
-/// The page with the results of a search.
-pub(crate) fn results(frame: &Frame, query: &str, found: &[Found<'_>]) -> String {
+/// The page of what a search has found.
+pub(crate) fn results(frame: &Frame, query: &str, found: &[SearchHit<'_>]) -> String {
     let main = html! {
         h1 { "Search" }
         @if query.trim().is_empty() {
@@ -51,7 +51,7 @@ pub(crate) fn results(frame: &Frame, query: &str, found: &[Found<'_>]) -> String
         } @else {
             p { @if found.len() == MOST { "The first " } (found.len()) @if found.len() == 1 { " section has" } @else { " sections have" } " all of the words." }
             ol.found {
-                @for Found { section, excerpt } in found {
+                @for SearchHit { section, excerpt } in found {
                     li {
                         a href=(section.href()) {
                             (section.page)

@@ -14,7 +14,7 @@ const EXCERPT: usize = 200;
 
 /// A section that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found<'a> {
+pub(crate) struct SearchHit<'a> {
     pub(crate) section: &'a Section,
     /// The text around the first word that was found.
     pub(crate) excerpt: String,
@@ -78,8 +78,8 @@ impl Index {
         Self { sections, words }
     }
 
-    /// The sections that have all words. Sections with the words in their heading come first.
-    pub(crate) fn find(&self, query: &str) -> Vec<Found<'_>> {
+    /// The sections that have all of the words, those first that have them in their heading.
+    pub(crate) fn find(&self, query: &str) -> Vec<SearchHit<'_>> {
         let query = query.to_lowercase();
         let words: Vec<Vec<Has>> =
             query.split_whitespace().take(MAX_WORDS).map(|word| self.having(word)).collect();
@@ -94,7 +94,7 @@ impl Index {
         found
             .into_iter()
             .take(MOST)
-            .map(|(_, section, first)| Found { section, excerpt: excerpt(&section.text, first) })
+            .map(|(_, section, first)| SearchHit { section, excerpt: excerpt(&section.text, first) })
             .collect()
     }
 

@@ -32,7 +32,7 @@ use crate::connection::Connection;
 use crate::exchange::tls_error;
 use crate::head::{Head, Recorded};
 use crate::open::open;
-use crate::resolve::{Found, Late, Resolve, ResolveError, is_localhost};
+use crate::resolve::{Late, Resolve, ResolveError, Resolved, is_localhost};
 use crate::shown;
 use crate::target::Target;
 use crate::trust::Trust;
@@ -104,15 +104,14 @@ impl Connector {
 
     async fn look_up(&self, name: &str, port: u16) -> Result<(Vec<SocketAddr>, Option<Late>), FailureClass> {
         match self.dns.lookup(name).await {
-            // `localhost` is never looked up at a name server. So a forbidden `::1` does not mean that 127.0.0.1 is
-            // forbidden too.
-            Ok(Found { addresses, late }) if is_localhost(name) => {
+            // No name server decides the addresses of `localhost`, so a forbidden `::1` says nothing about 127.0.0.1.
+            Ok(Resolved { addresses, late }) if is_localhost(name) => {
                 let (permitted, refused): (Vec<_>, Vec<_>) =
                     addresses.into_iter().partition(|ip| self.policy.permits(SocketAddr::new(*ip, port)));
                 let addresses = if permitted.is_empty() { refused } else { permitted };
                 Ok((self.checked(addresses, port)?, late))
             }
-            Ok(Found { addresses, late }) => Ok((self.checked(addresses, port)?, late)),
+            Ok(Resolved { addresses, late }) => Ok((self.checked(addresses, port)?, late)),
             Err(ResolveError::TimedOut) => Err(FailureClass::Timeout(Phase::Dns)),
             Err(ResolveError::Failed) => Err(FailureClass::Dns),
         }

@@ -69,6 +69,6 @@ pub use head::{MAX_HEADER_BYTES, MAX_HEADERS};
 pub use kept::{IDLE_LIMIT, MAX_PER_TARGET};
 pub use open::MAX_TRIED;
 pub use pool::{Connections, FAR, LONGEST_WAIT, OLDEST, OPENINGS, STARVING};
-pub use resolve::{FixedDns, Found, Late, Resolve, ResolveError, Resolving, SystemDns};
+pub use resolve::{FixedDns, Late, Resolve, ResolveError, Resolved, Resolving, SystemDns};
 pub use sender::{Post, Sender};
 pub use trust::Trust;

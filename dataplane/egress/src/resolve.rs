@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use tokio::time::timeout;
 
 /// What [`Resolve::lookup`] returns: boxed, so that a [`Sender`](crate::Sender) needs no type parameter.
-pub type Resolving<'a> = Pin<Box<dyn Future<Output = Result<Found, ResolveError>> + Send + 'a>>;
+pub type Resolving<'a> = Pin<Box<dyn Future<Output = Result<Resolved, ResolveError>> + Send + 'a>>;
 
 /// The addresses of the other family, which have not arrived yet. Empty if they do not arrive in time.
 pub type Late = Pin<Box<dyn Future<Output = Vec<IpAddr>> + Send>>;
@@ -31,14 +31,14 @@ pub trait Resolve: Send + Sync + 'static {
 }
 
 /// The addresses of a name.
-pub struct Found {
+pub struct Resolved {
     /// The addresses that came first.
     pub addresses: Vec<IpAddr>,
     /// The lookup of the other family, if no name server has answered it yet.
     pub late: Option<Late>,
 }
 
-impl From<Vec<IpAddr>> for Found {
+impl From<Vec<IpAddr>> for Resolved {
     fn from(addresses: Vec<IpAddr>) -> Self {
         Self { addresses, late: None }
     }
@@ -156,7 +156,7 @@ impl SystemDns {
         names
     }
 
-    async fn find(&self, name: &str) -> Result<Found, ResolveError> {
+    async fn find(&self, name: &str) -> Result<Resolved, ResolveError> {
         let mut failure = ResolveError::Failed;
         for name in self.candidates(name) {
             match self.find_full(name).await {
@@ -168,7 +168,7 @@ impl SystemDns {
         Err(failure)
     }
 
-    async fn find_full(&self, name: Name) -> Result<Found, ResolveError> {
+    async fn find_full(&self, name: Name) -> Result<Resolved, ResolveError> {
         let known = self.known_to_hosts(&name);
         if !known.is_empty() {
             return Ok(known.into());
@@ -191,7 +191,7 @@ impl SystemDns {
                 Err(_) => {
                     let late = timeout(late, other);
                     let late = async { late.await.map(Result::unwrap_or_default).unwrap_or_default() };
-                    Ok(Found { addresses, late: Some(Box::pin(late)) })
+                    Ok(Resolved { addresses, late: Some(Box::pin(late)) })
                 }
             },
             Err(NoAddress::NoSuchName) => match timeout(late, other).await {
@@ -298,7 +298,7 @@ impl Resolve for FixedDns {
             Some(queue) => queue.front().cloned(),
             None => None,
         };
-        Box::pin(std::future::ready(answer.map(Found::from).ok_or(ResolveError::Failed)))
+        Box::pin(std::future::ready(answer.map(Resolved::from).ok_or(ResolveError::Failed)))
     }
 }
 

@@ -20,7 +20,7 @@ use docket_store::{Connection, Database, audit};
 use jiff::Timestamp;
 
 use super::audit::{actor, entry};
-use super::tenant::{Found, IfNew, find, open};
+use super::tenant::{CliTenant, IfNew, find, open};
 use crate::actions::choice::Choice;
 use crate::actions::resend::{self, Many};
 use crate::actions::set_aside::{self, Aside};
@@ -149,7 +149,7 @@ async fn one(
     at: &TenantArguments,
     database: &Database,
     clock: &Clock,
-    found: &Found,
+    found: &CliTenant,
     id: DeliveryId,
 ) -> Result<()> {
     let notice = Notice::new(at, found)?;
@@ -171,7 +171,7 @@ async fn several(
     at: &TenantArguments,
     database: &Database,
     clock: &Clock,
-    found: &Found,
+    found: &CliTenant,
     yes: bool,
     many: &Many,
 ) -> Result<()> {
@@ -261,7 +261,7 @@ fn no_such(id: DeliveryId) -> String {
 }
 
 /// The tenant's webhooks, as they are declared.
-fn webhooks(found: &Found) -> Webhooks<'_> {
+fn webhooks(found: &CliTenant) -> Webhooks<'_> {
     static NONE: BTreeSet<EventCode> = BTreeSet::new();
     let config = found.runtime.as_ref().map(|runtime| &runtime.config);
     let served = config.map_or(&[][..], |config| &config.webhooks);
@@ -280,7 +280,7 @@ enum Notice<'a> {
 
 impl<'a> Notice<'a> {
     /// Call this before anything is written: an error after that would look as if nothing had been queued.
-    fn new(at: &'a TenantArguments, found: &'a Found) -> Result<Self> {
+    fn new(at: &'a TenantArguments, found: &'a CliTenant) -> Result<Self> {
         if !at.is_served() {
             return Ok(Self::Dev(&at.source.data_dir));
         }

@@ -29,7 +29,7 @@ pub(super) enum IfNew {
 }
 
 /// What is declared of a tenant.
-pub(super) struct Found {
+pub(super) struct CliTenant {
     /// Its configuration; `None` if it is not declared, or broken.
     pub(super) runtime: Option<Arc<Runtime>>,
     /// Its webhooks on hold.
@@ -39,7 +39,7 @@ pub(super) struct Found {
     place: String,
 }
 
-impl Found {
+impl CliTenant {
     fn new(at: &TenantArguments, place: String, declaration: Declaration) -> Self {
         let runtime = declaration.tenant(&at.tenant).map(|tenant| Arc::clone(&tenant.runtime));
         let held = match &runtime {
@@ -64,7 +64,7 @@ impl Found {
 }
 
 /// Reads what is declared of the tenant. Generates no keys.
-pub(super) async fn find(at: &TenantArguments) -> Result<Found> {
+pub(super) async fn find(at: &TenantArguments) -> Result<CliTenant> {
     let (mut source, place) = match &at.config_namespace {
         Some(namespace) => {
             let cluster = Cluster::new(namespace.clone()).await.context("--config-namespace")?;
@@ -76,7 +76,7 @@ pub(super) async fn find(at: &TenantArguments) -> Result<Found> {
             (Source::Folder(Box::new(folder)), at.source.config_dir.display().to_string())
         }
     };
-    Ok(Found::new(at, place, source.load(random::fill).await?))
+    Ok(CliTenant::new(at, place, source.load(random::fill).await?))
 }
 
 fn folder(at: &TenantArguments) -> Result<Folder> {
@@ -138,7 +138,7 @@ fn existing_file(data_dir: &Path, client_code: &str) -> Option<PathBuf> {
 fn new_file(at: &TenantArguments) -> Result<PathBuf> {
     let (config_dir, data_dir) = (at.source.config_dir.display(), &at.source.data_dir);
     let shown = data_dir.display();
-    let found = Found::new(at, config_dir.to_string(), folder(at)?.load(&mut random::fill)?);
+    let found = CliTenant::new(at, config_dir.to_string(), folder(at)?.load(&mut random::fill)?);
     let code = &found.declared(&at.tenant)?.config.client_code;
     // `docket serve` would never read the file.
     if is_external(at)? {

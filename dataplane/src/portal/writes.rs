@@ -92,7 +92,7 @@ pub enum Change<'a> {
 
 /// What declares a webhook.
 #[derive(Debug)]
-pub enum Found {
+pub enum DeclaredBy {
     /// The portal does.
     Portal(Box<Stored>),
     /// Another one does.
@@ -169,7 +169,7 @@ impl Writer {
     }
 
     /// Finds what declares a webhook.
-    pub async fn find(&self, namespace: &str, name: &str) -> Result<Found, NotWritten> {
+    pub async fn find(&self, namespace: &str, name: &str) -> Result<DeclaredBy, NotWritten> {
         match &self.place {
             WriteBackend::Folder(documents) => Ok(documents.find(namespace, name)?),
             WriteBackend::Cluster(objects) => objects.find(namespace, name).await,

@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use serde::Serialize;
 
 use crate::args::Output;
-use crate::cluster::{Before, COMPONENT, DEFINITIONS, Found};
+use crate::cluster::{Before, COMPONENT, DEFINITIONS, Installation};
 use crate::conditions;
 use crate::problem::Problem;
 use crate::show;
@@ -79,8 +79,8 @@ impl Line {
     }
 }
 
-/// Checks an installation and prints the lines. Errors: the API server could not be read at all.
-pub(crate) fn print_installed(found: &Found, output: Output) -> std::result::Result<(), Problem> {
+/// Checks an installation and prints the lines, unless the API server answers nothing.
+pub(crate) fn print_installed(found: &Installation, output: Output) -> std::result::Result<(), Problem> {
     match (&found.definitions, &found.deployments, &found.tenants, &found.webhooks) {
         (
             Err(problem @ Problem::Unavailable(_)),
@@ -92,8 +92,8 @@ pub(crate) fn print_installed(found: &Found, output: Output) -> std::result::Res
     }
 }
 
-/// Checks an installation. The lines are in the order of its parts.
-pub(crate) fn installed(found: &Found) -> Vec<Line> {
+/// What was found of an installation.
+pub(crate) fn installed(found: &Installation) -> Vec<Line> {
     let mut lines = match &found.definitions {
         Ok(all) => definitions(all),
         // Reading definitions needs a right in the whole cluster, which few users have. The Tenants and Webhooks show
@@ -388,8 +388,8 @@ mod tests {
         json!(all.iter().map(one).collect::<Vec<_>>())
     }
 
-    fn well() -> Found {
-        Found {
+    fn well() -> Installation {
+        Installation {
             release_namespace: "docket".to_owned(),
             namespace: None,
             definitions: Ok(DEFINITIONS.map(|name| definition(name, "True")).into()),
@@ -421,8 +421,8 @@ mod tests {
         }))
     }
 
-    /// The lines that are not Ok, each with its result and text.
-    fn wrong(found: &Found) -> Vec<(Result, String)> {
+    /// The lines that are not well.
+    fn wrong(found: &Installation) -> Vec<(Result, String)> {
         let lines = installed(found).into_iter().filter(|line| line.result != Result::Ok);
         lines
             .map(|line| {
@@ -441,7 +441,7 @@ mod tests {
 
     #[test]
     fn each_thing_that_is_wrong_has_a_line_with_its_fix_and_page() {
-        let change = |change: &dyn Fn(&mut Found)| {
+        let change = |change: &dyn Fn(&mut Installation)| {
             let mut found = well();
             change(&mut found);
             wrong(&found)

@@ -56,7 +56,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What `check` has read: each part, or why it can't be read.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct Installation {
     pub(crate) release_namespace: String,
     /// The namespace of the Tenants and Webhooks; `None`: all.
     pub(crate) namespace: Option<String>,
@@ -254,7 +254,7 @@ impl Cluster {
         Ok(found.into_iter().filter_map(|namespace| namespace.metadata.name).collect())
     }
 
-    pub(crate) async fn found(&self, release_namespace: &str) -> Found {
+    pub(crate) async fn found(&self, release_namespace: &str) -> Installation {
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), release_namespace);
         let (definitions, deployments, tenants, webhooks) = tokio::join!(
             self.definitions(),
@@ -262,7 +262,7 @@ impl Cluster {
             self.tenants(),
             self.webhooks()
         );
-        Found {
+        Installation {
             release_namespace: release_namespace.to_owned(),
             namespace: self.namespace.clone(),
             definitions,

@@ -24,7 +24,7 @@ use self::events::{Workloads, event};
 use self::flags::argument_shown;
 use crate::args::ReportArguments;
 use crate::check;
-use crate::cluster::{COMPONENT, Cluster, Found};
+use crate::cluster::{COMPONENT, Cluster, Installation};
 use crate::dataplane;
 use crate::problem::Problem;
 use crate::show;
@@ -114,9 +114,9 @@ async fn gathered(cluster: &Cluster, asked: &ReportArguments) -> Report {
     report
 }
 
-/// Adds the objects that can be read. If only the Tenants or only the Webhooks can be read, the files contain these.
-fn objects(report: &mut Report, found: &Found) {
-    let Found { tenants, webhooks, deployments, .. } = found;
+/// What can be read of the objects. If only the Tenants or only the Webhooks can be, the files have these.
+fn objects(report: &mut Report, found: &Installation) {
+    let Installation { tenants, webhooks, deployments, .. } = found;
     report.json("check.json", Ok(json!({"checks": check::installed(found)})));
     for (what, problem) in [("Tenants", tenants.as_ref().err()), ("Webhooks", webhooks.as_ref().err())] {
         let missing =
@@ -218,14 +218,14 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_named_and_the_rest_kept() {
         let forbidden = || Problem::NoAccess("forbidden: list".to_owned());
-        let names = |found: &Found| {
+        let names = |found: &Installation| {
             let mut report = Report::default();
             objects(&mut report, found);
             let files = report.files.into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(" ");
             let missing = report.missing.into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
             (files, missing)
         };
-        let mut found = Found {
+        let mut found = Installation {
             release_namespace: "docket".to_owned(),
             namespace: None,
             definitions: Err(forbidden()),

@@ -10,7 +10,7 @@ use docket_domain::delivery::FailureClass;
 use hickory_resolver::Hosts;
 
 use super::harness::{AMPLE, LOOPBACK, OK, Receiver, failed, post, private_ca, succeeded};
-use crate::resolve::{Found, Resolve, ResolveError, SystemDns};
+use crate::resolve::{Resolve, ResolveError, Resolved, SystemDns};
 use crate::{EgressPolicy, Sender};
 
 const A: u16 = 1;
@@ -161,7 +161,7 @@ fn v6() -> Vec<IpAddr> {
 
 async fn found(dns: &SystemDns, name: &str) -> (Result<Vec<IpAddr>, ResolveError>, Duration) {
     let started = Instant::now();
-    let found = dns.lookup(name).await.map(|Found { mut addresses, .. }| {
+    let found = dns.lookup(name).await.map(|Resolved { mut addresses, .. }| {
         addresses.sort_unstable();
         addresses
     });

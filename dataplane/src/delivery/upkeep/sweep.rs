@@ -31,7 +31,7 @@ use crate::telemetry::{Metrics, Reader, Task};
 use crate::tenancy::rounds::{Ended, Rounds};
 use crate::tenancy::{SOURCE_LAG, ServedTenant, Tenants};
 use rebuild::Rebuild;
-use scan::{Extent, Found, Scan, Sweep, Swept, UNSEEN};
+use scan::{Extent, Scan, Sweep, SweepResult, Swept, UNSEEN};
 use tenant_sweep::TenantSweep;
 
 /// Databases swept at once. An open SQLite file takes some 200 KB.
@@ -297,7 +297,7 @@ impl Sweeper {
         let uid = visit.uid;
         // After a panic the next sweep begins where this one began.
         let Ok(Swept { state, result }) = swept else { return };
-        let is_ok = !matches!(result, Ok(Found::Cut(_)) | Err(_));
+        let is_ok = !matches!(result, Ok(SweepResult::Cut(_)) | Err(_));
         self.scan.metrics.upkeep.visited(Task::Sweep, is_ok);
         let Some(tenant) = self.scan.tenants.by_uid(&uid) else { return };
         let last = self.last.entry(Arc::clone(&uid)).or_default();
@@ -306,9 +306,11 @@ impl Sweeper {
             return self.begin(tenant, None, self.extent(&uid), Duration::ZERO);
         }
         match &result {
-            Ok(Found::UpTo(_, None) | Found::Cut(_)) => {}
+            Ok(SweepResult::UpTo(_, None) | SweepResult::Cut(_)) => {}
             // With no room the schedule has as many as it may have.
-            Ok(Found::UpTo(_, Some(_)) | Found::Nothing | Found::Some) => self.rebuild.indexed(&uid),
+            Ok(SweepResult::UpTo(_, Some(_)) | SweepResult::Nothing | SweepResult::Some) => {
+                self.rebuild.indexed(&uid)
+            }
             Err(error) => {
                 let code = tenant.config.client_code.as_str();
                 if matches!(last, TenantSweep::Away) {

@@ -7,7 +7,7 @@ use super::{NO_SUCH_WEBHOOK, find, is_of};
 use crate::api::state::ApiState;
 use crate::http::error::ApiError;
 use crate::portal::session::Viewer;
-use crate::portal::writes::{Change, Declared, Found, NotWritten, Stored, Writer, Writes};
+use crate::portal::writes::{Change, Declared, DeclaredBy, NotWritten, Stored, Writer, Writes};
 
 /// Edits the webhooks of a viewer.
 pub(super) struct Editor<'a> {
@@ -38,7 +38,7 @@ impl<'a> Editor<'a> {
             return Err(NO_SUCH_WEBHOOK);
         }
         match self.writer.find(namespace, name).await {
-            Ok(Found::Portal(stored)) if is_of(self.viewer, &stored.declared) => Ok(*stored),
+            Ok(DeclaredBy::Portal(stored)) if is_of(self.viewer, &stored.declared) => Ok(*stored),
             Ok(_) | Err(NotWritten::Changed) if !is_served => Err(NO_SUCH_WEBHOOK),
             Ok(_) => {
                 Err(ApiError::Conflict("The portal does not declare this webhook; its page says who does"))

@@ -8,7 +8,7 @@ use super::is_of;
 use super::view::settings;
 use crate::http::error::ApiError;
 use crate::portal::session::Viewer;
-use crate::portal::writes::{Found, NotWritten, Writes};
+use crate::portal::writes::{DeclaredBy, NotWritten, Writes};
 use crate::portal::yaml;
 
 /// Finds who changes a webhook that is served, and what to change there.
@@ -24,17 +24,17 @@ pub(super) async fn keeper(
             match writer.find(&webhook.namespace, &webhook.name).await {
                 Ok(found) => found,
                 // The page is worth having without its forms.
-                Err(NotWritten::Away | NotWritten::Refused(_)) => Found::Other { place, object: None },
+                Err(NotWritten::Away | NotWritten::Refused(_)) => DeclaredBy::Other { place, object: None },
                 Err(error) => return Err(error.into()),
             }
         }
-        _ => Found::Other { place, object: None },
+        _ => DeclaredBy::Other { place, object: None },
     };
     Ok(match found {
-        Found::Portal(stored) if is_of(viewer, &stored.declared) => Keeper::Portal(stored.version),
+        DeclaredBy::Portal(stored) if is_of(viewer, &stored.declared) => Keeper::Portal(stored.version),
         // It was declared again since, for another tenant or customer.
-        Found::Portal(..) => return Err(NotWritten::Changed.into()),
-        Found::Other { place, object } => {
+        DeclaredBy::Portal(..) => return Err(NotWritten::Changed.into()),
+        DeclaredBy::Other { place, object } => {
             // It may have been declared again since, for another tenant or customer.
             let is_its = |object: &Value| {
                 object["spec"]["tenantRef"]["name"] == viewer.caller.tenant.config.name

@@ -20,7 +20,7 @@ use crate::api::state::ApiState;
 use crate::http::error::ApiError;
 use crate::portal::forms::Posted;
 use crate::portal::session::Viewer;
-use crate::portal::writes::{Declared, Found, NotWritten, Writes};
+use crate::portal::writes::{Declared, DeclaredBy, NotWritten, Writes};
 use crate::tenancy::ServedTenant;
 
 /// The fewest characters of a secret that a user chooses.
@@ -128,7 +128,7 @@ pub async fn create(
 /// Whether this very webhook is declared already, as the same form does.
 async fn is_declared(Editor { viewer, writer, .. }: &Editor<'_>, declared: &Declared) -> bool {
     let found = writer.find(&declared.namespace, &declared.name).await;
-    matches!(found, Ok(Found::Portal(found)) if found.declared == *declared && is_of(viewer, &found.declared))
+    matches!(found, Ok(DeclaredBy::Portal(found)) if found.declared == *declared && is_of(viewer, &found.declared))
 }
 
 /// The answer to the form of a new webhook.

@@ -10,7 +10,7 @@ use docket_source::{PORTAL_FOLDER, webhook_document};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Declared, Found, GivenSecret, NotWritten, Stored};
+use super::{Declared, DeclaredBy, GivenSecret, NotWritten, Stored};
 
 /// JSON has no such line.
 const BETWEEN: &str = "---\n";
@@ -31,13 +31,13 @@ impl Documents {
     }
 
     /// Finds what declares a webhook.
-    pub(super) fn find(&self, namespace: &str, name: &str) -> io::Result<Found> {
+    pub(super) fn find(&self, namespace: &str, name: &str) -> io::Result<DeclaredBy> {
         let own = self.read(namespace, name)?;
         if let Some(text) = &own {
             let declared = declared_in(text, namespace, name).filter(|declared| text_of(declared) == *text);
             if let Some(declared) = declared {
                 let stored = Stored { declared, version: version(text), object: None };
-                return Ok(Found::Portal(Box::new(stored)));
+                return Ok(DeclaredBy::Portal(Box::new(stored)));
             }
         }
         let (path, object) = webhook_document(self.config_dir(), namespace, name).unzip();
@@ -47,7 +47,7 @@ impl Documents {
             None => "a file of the configuration folder".to_owned(),
         };
         let by_hand = if own.is_some() { ", which was changed by hand" } else { "" };
-        Ok(Found::Other { place: place + by_hand, object })
+        Ok(DeclaredBy::Other { place: place + by_hand, object })
     }
 
     fn config_dir(&self) -> &Path {
@@ -217,11 +217,11 @@ mod tests {
         let _ = fs::remove_dir_all(&folder);
         let documents = Documents::beside(&folder);
         let found = || match documents.find("default", "orders-1").expect("readable") {
-            Found::Portal(stored) => {
+            DeclaredBy::Portal(stored) => {
                 let Stored { declared, version, .. } = *stored;
                 Some((declared, version))
             }
-            Found::Other { .. } => None,
+            DeclaredBy::Other { .. } => None,
         };
         assert_eq!(found(), None);
         documents.write(&declared(), None).expect("written");

@@ -23,7 +23,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, Config};
 use serde_json::json;
 
-use super::{Change, Declared, Found, KIND, MANAGED_BY, NotWritten, Stored};
+use super::{Change, Declared, DeclaredBy, KIND, MANAGED_BY, NotWritten, Stored};
 use failed::Failed;
 use keeper::{keeper, tool};
 
@@ -127,11 +127,11 @@ impl Objects {
     }
 
     /// Finds what declares a webhook.
-    pub(super) async fn find(&self, namespace: &str, name: &str) -> Result<Found, NotWritten> {
+    pub(super) async fn find(&self, namespace: &str, name: &str) -> Result<DeclaredBy, NotWritten> {
         let object = self.get(namespace, name).await?;
         if let Some(declared) = own(&object, namespace, name) {
             let version = version(&object.metadata);
-            return Ok(Found::Portal(Box::new(Stored { declared, version, object: Some(object) })));
+            return Ok(DeclaredBy::Portal(Box::new(Stored { declared, version, object: Some(object) })));
         }
         let place = match keeper(&object.metadata) {
             Some(keeper) => {
@@ -143,7 +143,7 @@ impl Objects {
         let object = json!({
             "apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": object.data["spec"]
         });
-        Ok(Found::Other { place, object: Some(object) })
+        Ok(DeclaredBy::Other { place, object: Some(object) })
     }
 
     pub(super) async fn create(&self, webhook: &Declared) -> Result<(), NotWritten> {

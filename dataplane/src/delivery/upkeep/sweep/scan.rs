@@ -50,7 +50,7 @@ pub(super) enum Extent {
 
 /// What a sweep found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum SweepResult {
     /// No unfinished delivery.
     Nothing,
     /// Unfinished deliveries, all of which were read.
@@ -68,7 +68,7 @@ pub(super) type Sweep = (Arc<ServedTenant>, Option<Dead>, Option<DeliveryId>, Ex
 pub(super) struct Swept {
     /// What the database looked like before, if it was read from the start and the health of webhooks was published.
     pub(super) state: Option<DatabaseState>,
-    pub(super) result: Result<Found, StoreError>,
+    pub(super) result: Result<SweepResult, StoreError>,
 }
 
 /// The dependencies of a sweep.
@@ -114,7 +114,7 @@ impl Scan {
         dead: Option<Dead>,
         after: Option<DeliveryId>,
         extent: Extent,
-    ) -> Result<Found, StoreError> {
+    ) -> Result<SweepResult, StoreError> {
         let database = tenant.store.ready(&self.clock).await?;
         let found = self.schedule(tenant, database, dead, after, extent).await?;
         if after.is_none() && extent == Extent::SomePages {
@@ -136,11 +136,11 @@ impl Scan {
         dead: Option<Dead>,
         mut after: Option<DeliveryId>,
         extent: Extent,
-    ) -> Result<Found, StoreError> {
+    ) -> Result<SweepResult, StoreError> {
         let horizon = if self.board.is_some() { SOON } else { Duration::MAX };
         let (now, missing) = tidy(database, dead.as_ref(), &self.clock).await?;
         if tenant.config.suspended {
-            return Ok(Found::Nothing);
+            return Ok(SweepResult::Nothing);
         }
         let is_declared =
             |missing: &Missing| tenant.webhook(&missing.webhook).is_some() || tenant.holds(&missing.webhook);
@@ -148,7 +148,7 @@ impl Scan {
         self.forget(database, &declared).await?;
         let mut gone = Gone { missing: self.see(database, missing, now).await?, queued: BTreeSet::new() };
         let is_whole = after.is_none();
-        let mut found = Found::Nothing;
+        let mut found = SweepResult::Nothing;
         let (mut pages, end) = (0, self.clock.elapsed() + TURN);
         while (extent == Extent::All || pages < MAX_PAGES) && self.clock.elapsed() < end {
             pages += 1;
@@ -173,7 +173,7 @@ impl Scan {
                     full.iter().for_each(|full| at_limit.reached(full, Limit::QueuedDeliveries));
                     // What has no room follows when there is some.
                     if !full.is_empty() {
-                        return Ok(Found::UpTo(after.unwrap_or_default(), first));
+                        return Ok(SweepResult::UpTo(after.unwrap_or_default(), first));
                     }
                     self.metrics.upkeep.swept(count);
                 }
@@ -182,12 +182,12 @@ impl Scan {
                     if !was_away {
                         tracing::warn!(error = %error, "scheduling swept deliveries failed; retrying");
                     }
-                    return Ok(Found::Cut(after.unwrap_or_default()));
+                    return Ok(SweepResult::Cut(after.unwrap_or_default()));
                 }
             }
-            (after, found) = (Some(last), Found::Some);
+            (after, found) = (Some(last), SweepResult::Some);
         }
-        Ok(after.map_or(found, |last| Found::UpTo(last, None)))
+        Ok(after.map_or(found, |last| SweepResult::UpTo(last, None)))
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use docket_domain::delivery::DeliveryId;
 use docket_store::{DatabaseState, StoreError};
 
-use super::scan::Found;
+use super::scan::SweepResult;
 use crate::tenancy::rounds::Lane;
 use crate::tenancy::seen::Seen;
 
@@ -84,24 +84,24 @@ impl TenantSweep {
     /// to read it while it looks like that.
     pub(super) fn then(
         self,
-        result: &Result<Found, StoreError>,
+        result: &Result<SweepResult, StoreError>,
         state: Option<DatabaseState>,
         now: Duration,
         tenant_uid: &str,
     ) -> Self {
         match (result, self) {
-            (Ok(Found::Nothing), before) => {
+            (Ok(SweepResult::Nothing), before) => {
                 let mut seen = if let Self::Idle(seen) = before { seen } else { Seen::default() };
                 seen.has_read(state, now, tenant_uid);
                 Self::Idle(seen)
             }
             // An unfinished delivery is read again: its entry in the schedule may be lost without a trace.
-            (Ok(Found::Some), _) => Self::default(),
-            (Ok(Found::UpTo(at, refused)), before) => {
+            (Ok(SweepResult::Some), _) => Self::default(),
+            (Ok(SweepResult::UpTo(at, refused)), before) => {
                 let before = if let Self::Stopped(stopped) = before { Some(stopped) } else { None };
                 Stopped::next(before, *at, *refused).map_or_else(Self::default, Self::Stopped)
             }
-            (Ok(Found::Cut(at)), _) => Self::Cut(*at),
+            (Ok(SweepResult::Cut(at)), _) => Self::Cut(*at),
             (Err(_), _) => Self::Away,
         }
     }
@@ -115,7 +115,7 @@ mod tests {
 
     const NOW: Duration = Duration::from_secs(1);
 
-    fn after(results: impl IntoIterator<Item = Result<Found, StoreError>>) -> TenantSweep {
+    fn after(results: impl IntoIterator<Item = Result<SweepResult, StoreError>>) -> TenantSweep {
         let state = Some(DatabaseState::Files(FileState::of_length(1)));
         let then = |sweep: TenantSweep, result| sweep.then(&result, state.clone(), NOW, "uid");
         results.into_iter().fold(TenantSweep::default(), then)
@@ -140,23 +140,27 @@ mod tests {
         let id = |number| DeliveryId::new(jiff::Timestamp::UNIX_EPOCH, [number; 10]);
         let away = || Err(StoreError::Unexpected("away"));
         assert_eq!(after([]).next(), (Lane::Main, None));
-        assert_eq!(after([Ok(Found::UpTo(id(1), None))]).next(), (Lane::Part, Some(id(1))));
-        assert_eq!(after([Ok(Found::UpTo(id(1), None)), Ok(Found::Some)]).next(), (Lane::Main, None));
-        assert_eq!(after([Ok(Found::Cut(id(1)))]).next(), (Lane::Main, Some(id(1))));
-        assert_eq!(after([Ok(Found::UpTo(id(1), None)), away()]).next(), (Lane::Aside, None));
-        let refused = (0..6).map(|_| Ok(Found::UpTo(id(1), Some(id(2)))));
+        assert_eq!(after([Ok(SweepResult::UpTo(id(1), None))]).next(), (Lane::Part, Some(id(1))));
+        assert_eq!(
+            after([Ok(SweepResult::UpTo(id(1), None)), Ok(SweepResult::Some)]).next(),
+            (Lane::Main, None)
+        );
+        assert_eq!(after([Ok(SweepResult::Cut(id(1)))]).next(), (Lane::Main, Some(id(1))));
+        assert_eq!(after([Ok(SweepResult::UpTo(id(1), None)), away()]).next(), (Lane::Aside, None));
+        let refused = (0..6).map(|_| Ok(SweepResult::UpTo(id(1), Some(id(2)))));
         assert_eq!(after(refused).next(), (Lane::Main, None), "it has had no room for a while");
     }
 
     #[test]
     fn database_is_current_while_sweeps_find_nothing_in_it() {
         let state = DatabaseState::Files(FileState::of_length(1));
-        let is_current =
-            |results: &[Found]| after(results.iter().map(|found| Ok(*found))).is_current(Some(&state), NOW);
+        let is_current = |results: &[SweepResult]| {
+            after(results.iter().map(|found| Ok(*found))).is_current(Some(&state), NOW)
+        };
         // Files have to look the same twice.
-        assert!(!is_current(&[Found::Nothing]));
-        assert!(is_current(&[Found::Nothing, Found::Nothing]));
-        assert!(!is_current(&[Found::Nothing, Found::Nothing, Found::Some]));
-        assert!(!is_current(&[Found::Nothing, Found::Some, Found::Nothing]));
+        assert!(!is_current(&[SweepResult::Nothing]));
+        assert!(is_current(&[SweepResult::Nothing, SweepResult::Nothing]));
+        assert!(!is_current(&[SweepResult::Nothing, SweepResult::Nothing, SweepResult::Some]));
+        assert!(!is_current(&[SweepResult::Nothing, SweepResult::Some, SweepResult::Nothing]));
     }
 }
