@@ -35,7 +35,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use self::cluster::{Cluster, Key};
+use self::cluster::{Cluster, ObjectKey};
 use self::database_checks::DatabaseChecks;
 use self::declared::Meta;
 use self::handover::{HandedOver, Handovers};
@@ -49,9 +49,9 @@ use self::write_budget::WriteBudget;
 /// An event that the loop in `work` reacts to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// These objects must be reconciled.
-    Concerns(Vec<Key>, Urgency),
-    /// The API server responds again. Objects that failed meanwhile need not wait for the end of their backoff.
+    /// These objects have to be reconciled.
+    Concerns(Vec<ObjectKey>, Urgency),
+    /// The API server is back: what failed meanwhile need not wait for its turn.
     Recovered,
 }
 
@@ -109,15 +109,15 @@ impl State {
         self.cluster.lock()
     }
 
-    /// A change concerns these objects. Users wait for it, except during the first lists: then only objects that no
-    /// operator has reported on yet are urgent.
-    pub fn changed(&self, keys: Vec<Key>) {
+    /// A change concerns these objects. Of those that the first lists bring only the ones are urgent that no operator has
+    /// reported on yet.
+    pub fn changed(&self, keys: Vec<ObjectKey>) {
         if self.progress.is_complete() { self.concerns(keys, Urgency::Awaited) } else { self.resume(keys) }
     }
 
-    /// Schedules these objects, because this process begins. Objects that no operator has reported on in their present
-    /// form come first.
-    pub fn resume(&self, keys: Vec<Key>) {
+    /// These objects have to be reconciled by a process that begins: those first that no operator has reported on as they are
+    /// now.
+    pub fn resume(&self, keys: Vec<ObjectKey>) {
         let cluster = self.cluster();
         let (reported, new) = keys.into_iter().partition(|key| cluster.is_reported(key));
         drop(cluster);
@@ -125,8 +125,8 @@ impl State {
         self.concerns(reported, Urgency::Routine);
     }
 
-    /// Schedules these objects.
-    pub fn concerns(&self, keys: Vec<Key>, urgency: Urgency) {
+    /// These objects have to be reconciled.
+    pub fn concerns(&self, keys: Vec<ObjectKey>, urgency: Urgency) {
         if !keys.is_empty() {
             self.send(Change::Concerns(keys, urgency));
         }
@@ -159,7 +159,7 @@ impl State {
         let news = self.handovers.lock().set_pods(pods);
         self.pods_are_known.send_replace(true);
         self.tenants_changed(news.awaited);
-        self.concerns(news.others.into_iter().map(Key::Tenant).collect(), Urgency::Routine);
+        self.concerns(news.others.into_iter().map(ObjectKey::Tenant).collect(), Urgency::Routine);
     }
 
     /// Records that the pods' reports can't be read now.
@@ -239,6 +239,6 @@ impl State {
     }
 
     fn tenants_changed(&self, names: Vec<Name>) {
-        self.changed(names.into_iter().map(Key::Tenant).collect());
+        self.changed(names.into_iter().map(ObjectKey::Tenant).collect());
     }
 }

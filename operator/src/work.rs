@@ -23,7 +23,7 @@ use crate::context::Context;
 use crate::kube::call_error::CallError;
 use crate::kube::lease::Leadership;
 use crate::metrics::Metrics;
-use crate::state::cluster::Key;
+use crate::state::cluster::ObjectKey;
 use crate::state::declared::Document;
 use crate::state::done::Done;
 use crate::state::name::Name;
@@ -69,10 +69,10 @@ impl Work {
         }
     }
 
-    fn changed(&self, key: Key, urgency: Urgency) {
+    fn changed(&self, key: ObjectKey, urgency: Urgency) {
         match key {
-            Key::Tenant(name) => self.tenants.changed(name, urgency),
-            Key::Webhook(name) => self.webhooks.changed(name, urgency),
+            ObjectKey::Tenant(name) => self.tenants.changed(name, urgency),
+            ObjectKey::Webhook(name) => self.webhooks.changed(name, urgency),
         }
     }
 

@@ -91,8 +91,8 @@ impl Owner {
 
 /// A tenant's key that signs tokens. `kid` selects only among the tenant's own keys.
 #[derive(Clone, Copy)]
-pub struct Key<'a> {
-    /// The key's name in a token's header.
+pub struct TokenKey<'a> {
+    /// Its name in the token's header.
     pub kid: &'a str,
     /// At least 32 random bytes.
     pub secret: &'a [u8],
@@ -139,7 +139,7 @@ pub struct InvalidToken;
 /// Issues a token for `subject` in the tenant `tenant_uid`. It is valid for `lifetime_minutes` from `now`, as long as
 /// `owner` does not change.
 pub fn issue(
-    key: Key<'_>,
+    key: TokenKey<'_>,
     tenant_uid: &str,
     (subject, owner): (TokenSubject, &Owner),
     now: Timestamp,
@@ -165,7 +165,7 @@ pub fn issue(
 /// checks whether it [belongs to](Verified::belongs_to) its owner.
 pub fn verify<'a>(
     token: &str,
-    keys: &[Key<'a>],
+    keys: &[TokenKey<'a>],
     tenant_uid: &str,
     now: Timestamp,
 ) -> Result<Verified<'a>, InvalidToken> {
@@ -270,8 +270,8 @@ mod tests {
     use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
     use serde_json::json;
 
-    const KEY: Key<'static> = Key { kid: "k1", secret: &[7; 32] };
-    const OTHER: Key<'static> = Key { kid: "k2", secret: &[8; 32] };
+    const KEY: TokenKey<'static> = TokenKey { kid: "k1", secret: &[7; 32] };
+    const OTHER: TokenKey<'static> = TokenKey { kid: "k2", secret: &[8; 32] };
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).expect("in range")
@@ -351,7 +351,7 @@ mod tests {
     fn token_of_another_tenant_or_key_is_refused() {
         assert_eq!(verify(&token(), &[KEY], "uid-b", at(1_000)), Err(InvalidToken));
         assert_eq!(verify(&token(), &[OTHER], "uid-a", at(1_000)), Err(InvalidToken));
-        let same_name = Key { kid: "k1", secret: &[9; 32] };
+        let same_name = TokenKey { kid: "k1", secret: &[9; 32] };
         assert_eq!(verify(&token(), &[same_name], "uid-a", at(1_000)), Err(InvalidToken));
     }
 

@@ -284,7 +284,7 @@ impl<'de> Visitor<'de> for Seed<'_, 'de> {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Json<'de>, A::Error> {
         let inner = self.deeper()?;
         let mut object = BTreeMap::new();
-        while let Some(Key(key)) = entries.next_key()? {
+        while let Some(JsonKey(key)) = entries.next_key()? {
             let before = self.state.path.borrow_mut().enter_key(&key);
             if object.contains_key(&key) {
                 return Err(self.state.refuse("given twice in one object".to_owned()));
@@ -300,7 +300,7 @@ impl<'de> Visitor<'de> for Seed<'_, 'de> {
 /// A key, which is borrowed unless it has escapes.
 #[derive(Deserialize)]
 #[serde(transparent)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+struct JsonKey<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[cfg(test)]
 mod tests {

@@ -8,8 +8,8 @@ use crate::time::time;
 
 /// An API key.
 #[derive(Debug, Clone)]
-pub struct Key {
-    /// The key's name.
+pub struct ApiKeyView {
+    /// Its name.
     pub name: String,
     /// The beginning of the key's digest.
     pub fingerprint: String,
@@ -22,7 +22,7 @@ pub struct Key {
 }
 
 /// The page.
-pub fn page(frame: &Frame, keys: &[Key]) -> String {
+pub fn page(frame: &Frame, keys: &[ApiKeyView]) -> String {
     let main = html! {
         h1 { "API keys" }
         p {
@@ -37,7 +37,7 @@ pub fn page(frame: &Frame, keys: &[Key]) -> String {
                     caption { "The tenant's API keys" }
                     thead { tr { @for head in ["Name", "Fingerprint", "State", "For", "Last used"] { th scope="col" { (head) } } } }
                     tbody {
-                        @for Key { name, fingerprint, active, last_used_at, is_of_this_api } in keys {
+                        @for ApiKeyView { name, fingerprint, active, last_used_at, is_of_this_api } in keys {
                             tr {
                                 th scope="row" { (name) }
                                 td { code { (fingerprint) } }
@@ -67,7 +67,7 @@ mod tests {
     fn key_for_the_older_api_is_not_accepted() {
         let key = |active, is_of_this_api| {
             let (name, fingerprint) = ("primary".to_owned(), "0011223344556677".to_owned());
-            page(&frame(), &[Key { name, fingerprint, active, last_used_at: None, is_of_this_api }])
+            page(&frame(), &[ApiKeyView { name, fingerprint, active, last_used_at: None, is_of_this_api }])
         };
         assert!(key(true, true).contains("</span>active") && !key(true, true).contains("is not accepted"));
         assert!(key(true, false).contains("is not accepted") && !key(true, false).contains("</span>active"));

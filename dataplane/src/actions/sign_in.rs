@@ -3,7 +3,7 @@
 //! Unknown user, wrong password, inactive contact, no usable hash and another tenant's client code are one refusal after
 //! the same work, so that neither the response nor its time distinguishes them.
 
-use docket_domain::token::{self, Key, Owner, TokenSubject};
+use docket_domain::token::{self, Owner, TokenKey, TokenSubject};
 use docket_listener::fair_share::Busy;
 use docket_listener::source::Source;
 use docket_program::clock::{Clock, duration};
@@ -332,7 +332,7 @@ impl SignIn<'_> {
         let tokens = &tenant.config.tokens;
         let key =
             tokens.signing_keys.first().ok_or(StoreError::Unexpected("a tenant without a signing key"))?;
-        let key = Key { kid: &key.kid, secret: key.secret.expose() };
+        let key = TokenKey { kid: &key.kid, secret: key.secret.expose() };
         let expires_in_minutes = tokens.lifetime_minutes;
         let now = self.clock.now();
         let owner = Owner::new(subject.own_customer(), password_hash.as_deref(), sign_outs);

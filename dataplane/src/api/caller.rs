@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use docket_crds::WebhookConfig;
 use docket_domain::audit::{Actor, AuditEvent, AuditRecord, Origin};
-use docket_domain::token::{self, Key, TokenSubject};
+use docket_domain::token::{self, TokenKey, TokenSubject};
 use docket_store::{Connection, StoreError, contacts, employees};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
@@ -129,12 +129,12 @@ impl Caller {
             }
         };
         OfTenant::record(parts, &tenant);
-        let keys: Vec<Key<'_>> = tenant
+        let keys: Vec<TokenKey<'_>> = tenant
             .config
             .tokens
             .signing_keys
             .iter()
-            .map(|key| Key { kid: &key.kid, secret: key.secret.expose() })
+            .map(|key| TokenKey { kid: &key.kid, secret: key.secret.expose() })
             .collect();
         let verified = token::verify(token, &keys, &tenant.config.uid, state.clock.now())
             .map_err(|_| ApiError::InvalidToken)?;

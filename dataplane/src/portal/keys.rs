@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Html;
 use docket_crds::KeyVersion;
-use docket_portal::keys::{self, Key};
+use docket_portal::keys::{self, ApiKeyView};
 use docket_store::key_uses;
 
 use super::session::Viewer;
@@ -17,7 +17,7 @@ use crate::http::times::timestamp;
 pub async fn get(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Result<Html<String>, ApiError> {
     viewer.must_be_administrator()?;
     let stored = key_uses::all(&mut viewer.caller.reader(&state).await?).await?;
-    let keys = viewer.caller.tenant.config.api_keys.iter().map(|key| Key {
+    let keys = viewer.caller.tenant.config.api_keys.iter().map(|key| ApiKeyView {
         name: key.name.clone(),
         fingerprint: key.digest.fingerprint(),
         active: key.active,

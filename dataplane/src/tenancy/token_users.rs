@@ -128,7 +128,7 @@ mod tests {
     use std::time::Duration;
 
     use docket_crds::TenantConfig;
-    use docket_domain::token::{Key, issue, verify};
+    use docket_domain::token::{TokenKey, issue, verify};
     use docket_egress::Trust;
     use docket_program::clock::ManualClock;
     use docket_store::contacts::Contact;
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use crate::tenancy::HeldWebhooks;
 
-    const KEY: Key<'static> = Key { kid: "k1", secret: &[7; 32] };
+    const KEY: TokenKey<'static> = TokenKey { kid: "k1", secret: &[7; 32] };
     const EMAIL: &str = "ada@one.example";
 
     /// A tenant with one contact, of code 11, who is signed in.

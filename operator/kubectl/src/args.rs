@@ -133,7 +133,7 @@ pub(crate) enum Command {
     RotateKey {
         /// The key, such as acme/primary.
         #[arg(value_name = "TENANT/KEY")]
-        key: Key,
+        key: ApiKeyName,
         /// Deactivate the key: requests with it get 401.
         #[arg(long)]
         finish: bool,
@@ -386,7 +386,7 @@ pub(crate) struct Object {
 
 /// An API key of a Tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Key {
+pub(crate) struct ApiKeyName {
     pub(crate) tenant: String,
     pub(crate) name: String,
 }
@@ -406,7 +406,7 @@ impl FromStr for Object {
     }
 }
 
-impl FromStr for Key {
+impl FromStr for ApiKeyName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -499,9 +499,9 @@ mod tests {
         for wrong in ["acme", "pod/acme", "tenant/", "tenant/A b"] {
             assert!(wrong.parse::<Object>().is_err(), "{wrong}");
         }
-        assert_eq!("acme/primary".parse(), Ok(Key { tenant: "acme".into(), name: "primary".into() }));
+        assert_eq!("acme/primary".parse(), Ok(ApiKeyName { tenant: "acme".into(), name: "primary".into() }));
         for wrong in ["acme", "acme/", "/primary", "a/b/c"] {
-            assert!(wrong.parse::<Key>().is_err(), "{wrong}");
+            assert!(wrong.parse::<ApiKeyName>().is_err(), "{wrong}");
         }
     }
 }

@@ -6,7 +6,7 @@ use kube::api::Patch;
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
-use crate::args::Key;
+use crate::args::ApiKeyName;
 use crate::cluster::Cluster;
 use crate::problem::Problem;
 
@@ -24,8 +24,8 @@ enum Change {
     Deactivate(usize),
 }
 
-/// Adds the second key; or, with `finish`, deactivates the first key.
-pub(crate) async fn run(cluster: &Cluster, key: &Key, finish: bool) -> Result<(), Problem> {
+/// Adds the second key, or deactivates the first.
+pub(crate) async fn run(cluster: &Cluster, key: &ApiKeyName, finish: bool) -> Result<(), Problem> {
     let tenant: TenantObject = cluster.tenant(&key.tenant).await?;
     let status = tenant.status.iter().flat_map(|status| &status.api_keys);
     let made: Vec<&str> =

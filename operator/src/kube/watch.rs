@@ -20,7 +20,7 @@ use crate::kube::object::resource;
 use crate::kube::stream::{Events, Seen, all_metadata, metadata, objects};
 use crate::metrics::Metrics;
 use crate::state::by_name::Listed;
-use crate::state::cluster::{Cluster, Key, NamespaceState};
+use crate::state::cluster::{Cluster, NamespaceState, ObjectKey};
 use crate::state::name::Name;
 use crate::state::own_secrets::OwnSecret;
 use crate::state::{State, labels};
@@ -144,7 +144,7 @@ impl Watch {
         }
     }
 
-    fn take_in(&mut self, event: Event<Seen>, sink: &Sink) -> Vec<Key> {
+    fn take_in(&mut self, event: Event<Seen>, sink: &Sink) -> Vec<ObjectKey> {
         let (subject, release) = (self.subject, sink.release_namespace.as_str());
         match event {
             Event::Init => {
@@ -172,7 +172,7 @@ fn is_forbidden(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 403)
 }
 
-fn applied(cluster: &mut Cluster, subject: Subject, release: &str, object: Seen) -> Vec<Key> {
+fn applied(cluster: &mut Cluster, subject: Subject, release: &str, object: Seen) -> Vec<ObjectKey> {
     let name = object.name();
     match object {
         Seen::Tenant(tenant) => cluster.tenant_applied(tenant),
@@ -189,7 +189,7 @@ fn meta_applied(
     release: &str,
     name: Name,
     meta: ObjectMeta,
-) -> Vec<Key> {
+) -> Vec<ObjectKey> {
     match subject {
         Subject::Values(kind) => cluster.value_applied(kind, name, meta.resource_version.unwrap_or_default()),
         Subject::Generated | Subject::Runtimes => {
@@ -204,7 +204,7 @@ fn meta_applied(
     }
 }
 
-fn deleted(cluster: &mut Cluster, subject: Subject, object: &Seen) -> Vec<Key> {
+fn deleted(cluster: &mut Cluster, subject: Subject, object: &Seen) -> Vec<ObjectKey> {
     let Some(name) = object.name() else {
         return Vec::new();
     };
@@ -220,7 +220,7 @@ fn deleted(cluster: &mut Cluster, subject: Subject, object: &Seen) -> Vec<Key> {
     }
 }
 
-fn whole(cluster: &mut Cluster, subject: Subject, listed: &Listed) -> Vec<Key> {
+fn whole(cluster: &mut Cluster, subject: Subject, listed: &Listed) -> Vec<ObjectKey> {
     match subject {
         Subject::Tenants => cluster.tenants_listed(listed),
         Subject::Webhooks => cluster.webhooks_listed(listed),

@@ -20,8 +20,8 @@ use crate::state::references::{References, Referrer, of_tenant, of_webhook};
 
 /// An object to reconcile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Key {
-    /// A Tenant; or what remains of the Tenant after its deletion.
+pub enum ObjectKey {
+    /// A Tenant, or what is left of it after its deletion.
     Tenant(Name),
     /// A Webhook.
     Webhook(Name),
@@ -112,16 +112,16 @@ impl Cluster {
         self.outcomes.get(webhook_uid)
     }
 
-    /// All Tenants and Webhooks, for a process that becomes the leader.
-    pub fn everything(&self) -> Vec<Key> {
+    /// All Tenants and Webhooks: for a process that becomes the leader.
+    pub fn everything(&self) -> Vec<ObjectKey> {
         let tenants = self.tenants.names().chain(self.own.tenants());
-        let tenants: BTreeSet<_> = tenants.cloned().map(Key::Tenant).collect();
-        let webhooks = self.webhooks.names().cloned().map(Key::Webhook);
+        let tenants: BTreeSet<_> = tenants.cloned().map(ObjectKey::Tenant).collect();
+        let webhooks = self.webhooks.names().cloned().map(ObjectKey::Webhook);
         tenants.into_iter().chain(webhooks).collect()
     }
 
-    /// Whether the object's status describes its present form. True for an object that does not exist any more.
-    pub fn is_reported(&self, key: &Key) -> bool {
+    /// Whether the status is about the object as it is now; also of one that is gone.
+    pub fn is_reported(&self, key: &ObjectKey) -> bool {
         fn of<T: Document>(
             declared: Option<&Arc<Declared<T>>>,
             generation: fn(T::Status) -> Option<i64>,
@@ -129,8 +129,8 @@ impl Cluster {
             declared.is_none_or(|declared| generation(declared.status()) == Some(declared.meta.generation))
         }
         match key {
-            Key::Tenant(name) => of(self.tenants.get(name), |status| status.observed_generation),
-            Key::Webhook(name) => of(self.webhooks.get(name), |status| status.observed_generation),
+            ObjectKey::Tenant(name) => of(self.tenants.get(name), |status| status.observed_generation),
+            ObjectKey::Webhook(name) => of(self.webhooks.get(name), |status| status.observed_generation),
         }
     }
 
@@ -141,24 +141,24 @@ impl Cluster {
     }
 
     /// The Webhooks with these uids.
-    pub fn webhooks_with_uids(&self, uids: &[String]) -> Vec<Key> {
+    pub fn webhooks_with_uids(&self, uids: &[String]) -> Vec<ObjectKey> {
         let names =
             uids.iter().filter_map(|uid| self.outcomes.get(uid).map(|outcome| outcome.webhook.clone()));
-        names.map(Key::Webhook).collect()
+        names.map(ObjectKey::Webhook).collect()
     }
 
     /// All Tenants.
-    pub fn tenants(&self) -> Vec<Key> {
-        self.tenants.names().cloned().map(Key::Tenant).collect()
+    pub fn tenants(&self) -> Vec<ObjectKey> {
+        self.tenants.names().cloned().map(ObjectKey::Tenant).collect()
     }
 
     /// The Tenants with these uids.
-    pub fn tenants_with_uids(&self, uids: &HashSet<&String>) -> Vec<Key> {
+    pub fn tenants_with_uids(&self, uids: &HashSet<&String>) -> Vec<ObjectKey> {
         if uids.is_empty() {
             return Vec::new();
         }
         let has = |name: &&Name| self.tenants.get(name).is_some_and(|tenant| uids.contains(&tenant.meta.uid));
-        self.tenants.names().filter(has).cloned().map(Key::Tenant).collect()
+        self.tenants.names().filter(has).cloned().map(ObjectKey::Tenant).collect()
     }
 
     /// The numbers of Tenants and of Webhooks.
@@ -166,8 +166,8 @@ impl Cluster {
         (self.tenants.len(), self.webhooks.len())
     }
 
-    /// Records a new or changed Tenant.
-    pub fn tenant_applied(&mut self, tenant: Arc<Declared<Tenant>>) -> Vec<Key> {
+    /// A Tenant is new or changed.
+    pub fn tenant_applied(&mut self, tenant: Arc<Declared<Tenant>>) -> Vec<ObjectKey> {
         let name = tenant.meta.name.clone();
         let before = self.tenants.insert(name.clone(), tenant.clone());
         if before.as_ref().is_some_and(|before| !tenant.meta.differs_from(&before.meta)) {
@@ -190,7 +190,7 @@ impl Cluster {
         }
         concerned.extend(self.claims.rivals(&name));
         concerned.insert(name.clone());
-        let mut keys: Vec<Key> = concerned.into_iter().map(Key::Tenant).collect();
+        let mut keys: Vec<ObjectKey> = concerned.into_iter().map(ObjectKey::Tenant).collect();
         let is_left = |meta: &Meta| (meta.uid.clone(), meta.deleting.is_some(), meta.paused);
         if before.is_none_or(|before| is_left(&before.meta) != is_left(&tenant.meta))
             || tenant.document.is_err()
@@ -200,8 +200,8 @@ impl Cluster {
         keys
     }
 
-    /// Removes a Tenant that was deleted.
-    pub fn tenant_deleted(&mut self, name: &Name) -> Vec<Key> {
+    /// A Tenant is gone.
+    pub fn tenant_deleted(&mut self, name: &Name) -> Vec<ObjectKey> {
         if self.tenants.remove(name).is_none() {
             return Vec::new();
         }
@@ -211,7 +211,7 @@ impl Cluster {
         concerned.insert(name.clone());
         self.forget_outcomes(name);
         let webhooks = self.webhook_keys(name);
-        concerned.into_iter().map(Key::Tenant).chain(webhooks).collect()
+        concerned.into_iter().map(ObjectKey::Tenant).chain(webhooks).collect()
     }
 
     /// Removes the outcomes of the Webhooks of a deleted Tenant: another Tenant of the same name has decided nothing
@@ -222,12 +222,12 @@ impl Cluster {
         }
     }
 
-    fn webhook_keys(&self, tenant: &Name) -> Vec<Key> {
-        self.webhooks_of.get(tenant).into_iter().flatten().cloned().map(Key::Webhook).collect()
+    fn webhook_keys(&self, tenant: &Name) -> Vec<ObjectKey> {
+        self.webhooks_of.get(tenant).into_iter().flatten().cloned().map(ObjectKey::Webhook).collect()
     }
 
-    /// Records a new or changed Webhook.
-    pub fn webhook_applied(&mut self, webhook: Arc<Declared<Webhook>>) -> Vec<Key> {
+    /// A Webhook is new or changed.
+    pub fn webhook_applied(&mut self, webhook: Arc<Declared<Webhook>>) -> Vec<ObjectKey> {
         let name = webhook.meta.name.clone();
         let before = self.webhooks.insert(name.clone(), webhook.clone());
         if before.as_ref().is_some_and(|before| !webhook.meta.differs_from(&before.meta)) {
@@ -242,19 +242,19 @@ impl Cluster {
         }
         if let Some(tenant) = &webhook.tenant_ref {
             self.webhooks_of.entry(tenant.clone()).or_default().insert(name.clone());
-            keys.push(Key::Tenant(tenant.clone()));
+            keys.push(ObjectKey::Tenant(tenant.clone()));
         }
         if let Ok(document) = &webhook.document {
             self.references.set(Referrer::Webhook(name.clone()), of_webhook(document));
         }
-        keys.push(Key::Webhook(name));
+        keys.push(ObjectKey::Webhook(name));
         keys.sort();
         keys.dedup();
         keys
     }
 
-    /// Removes a Webhook that was deleted.
-    pub fn webhook_deleted(&mut self, name: &Name) -> Vec<Key> {
+    /// A Webhook is gone.
+    pub fn webhook_deleted(&mut self, name: &Name) -> Vec<ObjectKey> {
         let Some(before) = self.webhooks.remove(name) else {
             return Vec::new();
         };
@@ -263,44 +263,44 @@ impl Cluster {
         self.unlink(&before).into_iter().collect()
     }
 
-    fn unlink(&mut self, webhook: &Declared<Webhook>) -> Option<Key> {
+    fn unlink(&mut self, webhook: &Declared<Webhook>) -> Option<ObjectKey> {
         let tenant = webhook.tenant_ref.as_ref()?;
         let siblings = self.webhooks_of.get_mut(tenant)?;
         siblings.remove(&webhook.meta.name);
         if siblings.is_empty() {
             self.webhooks_of.remove(tenant);
         }
-        Some(Key::Tenant(tenant.clone()))
+        Some(ObjectKey::Tenant(tenant.clone()))
     }
 
-    /// Records a new or changed labelled Secret or ConfigMap of a user.
-    pub fn value_applied(&mut self, kind: ValueKind, name: Name, resource_version: String) -> Vec<Key> {
+    /// A labelled Secret or ConfigMap of a user is new or changed.
+    pub fn value_applied(&mut self, kind: ValueKind, name: Name, resource_version: String) -> Vec<ObjectKey> {
         let before = self.values.entry(kind).or_default().insert(name.clone(), resource_version.clone());
         if before == Some(resource_version) { Vec::new() } else { self.referrers(kind, &name) }
     }
 
-    /// Removes a Secret or ConfigMap of a user that was deleted or has lost its label.
-    pub fn value_deleted(&mut self, kind: ValueKind, name: &Name) -> Vec<Key> {
+    /// A labelled Secret or ConfigMap of a user is gone, or has lost its label.
+    pub fn value_deleted(&mut self, kind: ValueKind, name: &Name) -> Vec<ObjectKey> {
         self.values.entry(kind).or_default().remove(name);
         self.referrers(kind, name)
     }
 
-    fn referrers(&self, kind: ValueKind, name: &Name) -> Vec<Key> {
+    fn referrers(&self, kind: ValueKind, name: &Name) -> Vec<ObjectKey> {
         let tenants = self.references.of(kind, name).filter_map(|referrer| match referrer {
             Referrer::Tenant(tenant) => Some(tenant.clone()),
             Referrer::Webhook(webhook) => self.webhooks.get(webhook)?.tenant_ref.clone(),
         });
-        tenants.collect::<BTreeSet<_>>().into_iter().map(Key::Tenant).collect()
+        tenants.collect::<BTreeSet<_>>().into_iter().map(ObjectKey::Tenant).collect()
     }
 
-    /// Records a new or changed Secret of the operator.
-    pub fn own_applied(&mut self, secret: OwnSecret) -> Vec<Key> {
-        self.own.applied(secret).into_iter().map(Key::Tenant).collect()
+    /// A Secret of ours is new or changed.
+    pub fn own_applied(&mut self, secret: OwnSecret) -> Vec<ObjectKey> {
+        self.own.applied(secret).into_iter().map(ObjectKey::Tenant).collect()
     }
 
-    /// Removes a Secret of the operator that was deleted.
-    pub fn own_deleted(&mut self, name: &Name) -> Vec<Key> {
-        self.own.deleted(name).into_iter().map(Key::Tenant).collect()
+    /// A Secret of ours is gone.
+    pub fn own_deleted(&mut self, name: &Name) -> Vec<ObjectKey> {
+        self.own.deleted(name).into_iter().map(ObjectKey::Tenant).collect()
     }
 
     /// Records a Secret that the operator has just written, so that the watch's report about it causes no pass.
@@ -313,8 +313,8 @@ impl Cluster {
         self.namespaces.get_or_insert_default();
     }
 
-    /// Records a new or changed namespace. It concerns the Tenants in it, and the Tenants that Webhooks in it name.
-    pub fn namespace_applied(&mut self, name: &str, namespace: NamespaceState) -> Vec<Key> {
+    /// A namespace is new or changed. It concerns the Tenants in it, and those that Webhooks in it name.
+    pub fn namespace_applied(&mut self, name: &str, namespace: NamespaceState) -> Vec<ObjectKey> {
         let before = self.namespaces.get_or_insert_default().insert(name.to_owned(), namespace.clone());
         if before.is_none_or(|before| before == namespace) {
             return Vec::new();
@@ -322,7 +322,7 @@ impl Cluster {
         let webhooks = self.webhooks.in_namespace(name);
         let named = webhooks.filter_map(|webhook| self.webhooks.get(webhook)?.tenant_ref.clone());
         let own = self.tenants.in_namespace(name).cloned();
-        named.chain(own).collect::<BTreeSet<_>>().into_iter().map(Key::Tenant).collect()
+        named.chain(own).collect::<BTreeSet<_>>().into_iter().map(ObjectKey::Tenant).collect()
     }
 
     /// Removes a namespace that was deleted.
@@ -330,35 +330,35 @@ impl Cluster {
         self.namespaces.get_or_insert_default().remove(name);
     }
 
-    /// Ends a list of Tenants.
-    pub fn tenants_listed(&mut self, listed: &Listed) -> Vec<Key> {
+    /// A list of Tenants is whole.
+    pub fn tenants_listed(&mut self, listed: &Listed) -> Vec<ObjectKey> {
         let gone = self.tenants.missing_from(listed);
         gone.iter().flat_map(|name| self.tenant_deleted(name)).collect()
     }
 
-    /// Ends a list of Webhooks.
-    pub fn webhooks_listed(&mut self, listed: &Listed) -> Vec<Key> {
+    /// A list of Webhooks is whole.
+    pub fn webhooks_listed(&mut self, listed: &Listed) -> Vec<ObjectKey> {
         let gone = self.webhooks.missing_from(listed);
         gone.iter().flat_map(|name| self.webhook_deleted(name)).collect()
     }
 
-    /// Ends a list of users' Secrets or ConfigMaps.
-    pub fn values_listed(&mut self, kind: ValueKind, listed: &Listed) -> Vec<Key> {
+    /// A list of users' Secrets or ConfigMaps is whole.
+    pub fn values_listed(&mut self, kind: ValueKind, listed: &Listed) -> Vec<ObjectKey> {
         let gone = self.values.entry(kind).or_default().missing_from(listed);
         gone.iter().flat_map(|name| self.value_deleted(kind, name)).collect()
     }
 
-    /// Ends a list of the operator's Secrets. `belongs`: whether a Secret is of the sort in this list.
-    pub fn own_listed(&mut self, listed: &Listed, belongs: impl Fn(&OwnSecret) -> bool) -> Vec<Key> {
-        self.own.listed(listed, belongs).into_iter().map(Key::Tenant).collect()
+    /// A list of Secrets of ours is whole; `belongs` says of which of our two sorts.
+    pub fn own_listed(&mut self, listed: &Listed, belongs: impl Fn(&OwnSecret) -> bool) -> Vec<ObjectKey> {
+        self.own.listed(listed, belongs).into_iter().map(ObjectKey::Tenant).collect()
     }
 
-    /// Records the outcomes of a tenant's compilation for its webhooks. Returns the webhooks whose status may have to change.
-    pub fn set_outcomes(&mut self, outcomes: Vec<WebhookOutcome>) -> Vec<Key> {
+    /// What a tenant's compilation said about its webhooks. Returns those whose status may have to change.
+    pub fn set_outcomes(&mut self, outcomes: Vec<WebhookOutcome>) -> Vec<ObjectKey> {
         let mut keys = Vec::new();
         for outcome in outcomes {
             if self.outcome(&outcome.uid) != Some(&outcome) {
-                keys.push(Key::Webhook(outcome.webhook.clone()));
+                keys.push(ObjectKey::Webhook(outcome.webhook.clone()));
                 self.outcomes.insert(outcome.uid.clone(), outcome);
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use docket_domain::token::{self, Key, Owner, TokenSubject};
+use docket_domain::token::{self, Owner, TokenKey, TokenSubject};
 use docket_tests::people::ADA;
 use docket_tests::server::{Client, api_key, eventually};
 use jiff::Timestamp;
@@ -55,7 +55,7 @@ fn now() -> i64 {
 /// A token with the tenant's own key, issued so many seconds from now.
 fn issued(signing: &Signing, seconds: i64, minutes: u32) -> String {
     let at = Timestamp::from_second(now() + seconds).expect("in range");
-    let key = Key { kid: &signing.kid, secret: &signing.secret };
+    let key = TokenKey { kid: &signing.kid, secret: &signing.secret };
     token::issue(key, &signing.uid, (ada_subject(), &signing.owner), at, minutes)
 }
 
@@ -189,7 +189,7 @@ async fn a_token_of_another_tenant_is_refused_however_it_is_labelled() {
     let (acme, blue) = (signing(&rig, "ACME"), signing(&rig, "BLUE"));
     let at = Timestamp::from_second(now()).expect("in range");
     let issue = |kid: &str, secret: &[u8], uid: &str| {
-        token::issue(Key { kid, secret }, uid, (ada_subject(), &acme.owner), at, 60)
+        token::issue(TokenKey { kid, secret }, uid, (ada_subject(), &acme.owner), at, 60)
     };
     for (what, token) in [
         ("as it is", rig.server.sign_in(&api_key('b'), ADA).await.token),
@@ -239,7 +239,7 @@ async fn a_token_lives_as_long_as_its_answer_says() {
     let lifetime = 60 * answer["expiresInMinutes"].as_i64().expect("a number");
     let token = answer["token"].as_str().expect("text");
     let signing = signing(&rig, "ACME");
-    let keys = [Key { kid: &signing.kid, secret: &signing.secret }];
+    let keys = [TokenKey { kid: &signing.kid, secret: &signing.secret }];
     let is_good = |second| {
         let at = Timestamp::from_second(second).expect("in range");
         token::verify(token, &keys, &signing.uid, at).is_ok()

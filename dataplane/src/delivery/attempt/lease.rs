@@ -36,15 +36,15 @@ pub(super) struct Leases {
 /// A lease that is renewed until this is dropped, also by a panic: a crashed attempt can be taken over.
 pub(super) struct KeptLease {
     kept: Arc<RenewedLeases>,
-    key: Key,
+    key: LeaseKey,
 }
 
 /// The leases that are renewed.
 #[derive(Default)]
-pub(super) struct RenewedLeases(Mutex<HashMap<Key, Attempt>>);
+pub(super) struct RenewedLeases(Mutex<HashMap<LeaseKey, Attempt>>);
 
 /// Tenant, delivery and [`Lease::id`], which distinguishes an attempt that lost its lease from the one that has it now.
-type Key = (Arc<str>, DeliveryId, Arc<str>);
+type LeaseKey = (Arc<str>, DeliveryId, Arc<str>);
 
 /// An attempt that is under way.
 struct Attempt {
@@ -70,7 +70,7 @@ impl Drop for KeptLease {
 }
 
 impl RenewedLeases {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Attempt>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<LeaseKey, Attempt>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -70,14 +70,14 @@ fn deliveries(row: &Row, index: usize) -> Result<BTreeMap<String, String>, Store
 }
 
 /// Batch and webhook of a row.
-type Key<'a> = (&'a str, &'a str);
+type RowKey<'a> = (&'a str, &'a str);
 
 /// The row of an attempt with this lease; `None`: the attempt was begun in the queue.
-fn key<'a>(lease: &'a Lease, webhook: &'a str) -> Option<Key<'a>> {
+fn key<'a>(lease: &'a Lease, webhook: &'a str) -> Option<RowKey<'a>> {
     lease.unstored.as_ref().map(|_| (lease.batch(), webhook))
 }
 
-fn key_of(end: &End) -> Option<Key<'_>> {
+fn key_of(end: &End) -> Option<RowKey<'_>> {
     key(end.lease.as_ref()?, &end.started.webhook)
 }
 
@@ -118,7 +118,7 @@ pub(super) async fn take_out(
     }
     let mut taken = history::taken_out(rows)?;
     // A hand-off that has not just succeeded goes through the queue.
-    let through_queue: BTreeSet<Key<'_>> = ends
+    let through_queue: BTreeSet<RowKey<'_>> = ends
         .iter()
         .filter(|end| (again || end.outcome.failure().is_some()) && name_of(&kept, end).is_some())
         .filter_map(key_of)
@@ -237,7 +237,7 @@ static QUEUE: Rows = Rows::new(
 /// Moves the hand-offs of these rows to the queue that are not finished. Returns batch and webhook of the rows that it moved.
 async fn move_to_queue(
     transaction: &mut Transaction,
-    keys: BTreeSet<Key<'_>>,
+    keys: BTreeSet<RowKey<'_>>,
 ) -> Result<Vec<(String, String)>, StoreError> {
     if keys.is_empty() {
         return Ok(Vec::new());

@@ -36,12 +36,12 @@ fn name(name: &str) -> Name {
     Name::new("tenants", name)
 }
 
-fn key(of: &str) -> Key {
-    Key::Tenant(name(of))
+fn key(of: &str) -> ObjectKey {
+    ObjectKey::Tenant(name(of))
 }
 
-fn hook(of: &str) -> Key {
-    Key::Webhook(name(of))
+fn hook(of: &str) -> ObjectKey {
+    ObjectKey::Webhook(name(of))
 }
 
 #[test]

@@ -5,14 +5,15 @@ use std::sync::LazyLock;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64URL;
 use docket_domain::token::{
-    ISSUER, Key, MAX_TOKEN_BYTES, Owner, TOKEN_TYPE, TokenSubject, claimed_tenant, issue, verify,
+    ISSUER, MAX_TOKEN_BYTES, Owner, TOKEN_TYPE, TokenKey, TokenSubject, claimed_tenant, issue, verify,
 };
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
 use serde_json::Value;
 use sha2::Sha256;
 
-const KEYS: [Key<'static>; 2] = [Key { kid: "k1", secret: &[7; 32] }, Key { kid: "k2", secret: &[8; 32] }];
+const KEYS: [TokenKey<'static>; 2] =
+    [TokenKey { kid: "k1", secret: &[7; 32] }, TokenKey { kid: "k2", secret: &[8; 32] }];
 const TENANT: &str = "uid-a";
 const NOW: i64 = 1_000_000;
 
