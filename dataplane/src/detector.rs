@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::delivery::outbox::Outbox;
 use crate::telemetry::{Metrics, Task};
 use crate::tenancy::Tenants;
-use crate::tenancy::rounds::{Ended, Lane, Rounds};
+use crate::tenancy::rounds::{EndedVisit, Lane, Rounds};
 use scan::{Memory, Scanned, Scanner};
 
 /// Databases scanned at once. Each visit uses one connection.
@@ -80,7 +80,7 @@ impl Detector {
     }
 
     /// Plans the tenant's next visit: an interval after this one began, or now if there is more.
-    fn end(&mut self, (visit, result): Ended<Option<Scanned>>) {
+    fn end(&mut self, (visit, result): EndedVisit<Option<Scanned>>) {
         let Scanner { clock, tenants, metrics, .. } = &*self.scanner;
         let (memory, result) = match result {
             Ok(None) => return,

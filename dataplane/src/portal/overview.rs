@@ -10,7 +10,7 @@ use docket_domain::delivery::Status;
 use docket_portal::day::{Day, Hour};
 use docket_portal::overview::{self, FailedAs, Failing, Problem, Webhook};
 use docket_store::health::{WebhookHealth, by_webhook_bounded};
-use docket_store::recent::{self, Ended, MAX_COUNT, MAX_DEAD, MAX_RETRIED, SAMPLE};
+use docket_store::recent::{self, EndedDelivery, MAX_COUNT, MAX_DEAD, MAX_RETRIED, SAMPLE};
 use docket_store::{Connection, StoreError};
 use jiff::Timestamp;
 
@@ -122,7 +122,7 @@ async fn day(
     Ok(Day { delivered, dead, retrying: 0, hours })
 }
 
-fn add(hour: &mut Hour, Ended { status, attempts, total_us, .. }: Ended) {
+fn add(hour: &mut Hour, EndedDelivery { status, attempts, total_us, .. }: EndedDelivery) {
     hour.deliveries += 1;
     hour.is_more = hour.deliveries as i64 == SAMPLE;
     match status {

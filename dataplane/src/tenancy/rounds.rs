@@ -172,7 +172,7 @@ pub struct Rounds<J, T> {
 }
 
 /// A visit that has ended, and what it returned, if it did not panic.
-pub type Ended<T> = (Visit, Result<T, JoinError>);
+pub type EndedVisit<T> = (Visit, Result<T, JoinError>);
 
 impl<J, T: Send + 'static> Rounds<J, T> {
     /// Creates rounds of this task without visits. At most `at_once` visits run at once, and [`ASIDE`] in addition.
@@ -195,7 +195,7 @@ impl<J, T: Send + 'static> Rounds<J, T> {
 
     /// Begins visits that are due while places are free, and waits until a visit ends. `None`: none waits or runs. Nothing is lost if the
     /// future is dropped.
-    pub async fn next<F>(&mut self, visit: impl Fn(Arc<str>, J) -> F) -> Option<Ended<T>>
+    pub async fn next<F>(&mut self, visit: impl Fn(Arc<str>, J) -> F) -> Option<EndedVisit<T>>
     where
         F: Future<Output = T> + Send + 'static,
     {
@@ -216,7 +216,7 @@ impl<J, T: Send + 'static> Rounds<J, T> {
     }
 
     /// Waits until a visit ends, and begins none. `None`: none runs. Nothing is lost if the future is dropped.
-    pub async fn join(&mut self) -> Option<Ended<T>> {
+    pub async fn join(&mut self) -> Option<EndedVisit<T>> {
         let (id, result) = match self.tasks.join_next_with_id().await? {
             Ok((id, returned)) => (id, Ok(returned)),
             Err(error) => (error.id(), Err(error)),

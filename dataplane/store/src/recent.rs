@@ -51,8 +51,8 @@ pub async fn count(
 
 /// A delivery that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ended {
-    /// The index of its hour in the given hours.
+pub struct EndedDelivery {
+    /// The place of its hour among those that were asked for.
     pub hour: usize,
     /// Succeeded or DeadLetter.
     pub status: Status,
@@ -69,7 +69,7 @@ pub async fn sample(
     connection: &mut Connection,
     webhooks: Option<&[String]>,
     hours: &[(i64, i64)],
-) -> Result<Vec<Ended>, StoreError> {
+) -> Result<Vec<EndedDelivery>, StoreError> {
     let first = 2 * hours.len() + 1;
     let own = match webhooks {
         None => String::new(),
@@ -94,7 +94,7 @@ pub async fn sample(
     let rows = connection.query(&sql, times.chain(uids).collect()).await?;
     let ended = |row: &crate::sql::Row| {
         let hour = usize::try_from(row.get::<i64>(0)?).map_err(|_| StoreError::Unexpected("an hour"))?;
-        Ok(Ended { hour, status: row.parsed(1)?, attempts: row.get(2)?, total_us: row.get(3)? })
+        Ok(EndedDelivery { hour, status: row.parsed(1)?, attempts: row.get(2)?, total_us: row.get(3)? })
     };
     rows.iter().map(ended).collect()
 }

@@ -35,11 +35,11 @@ pub(super) struct Finish {
     pub(super) settle: Arc<Settle>,
     pub(super) tasks: TaskTracker,
     /// What waits is bounded by the shares of the tenants.
-    pub(super) groups: Arc<Groups<Ended>>,
+    pub(super) groups: Arc<Groups<EndedAttempt>>,
 }
 
 /// An attempt that has ended.
-pub(super) struct Ended {
+pub(super) struct EndedAttempt {
     attempt: Attempt,
     outcome: Outcome,
     at: EndTime,
@@ -64,19 +64,19 @@ impl Finish {
     pub(super) fn finish(self: &Arc<Self>, attempt: Attempt, outcome: Outcome, claimed: Claimed) {
         let tenant = Arc::clone(&attempt.tenant);
         let at = EndTime { at: self.clock.now(), elapsed: self.clock.elapsed() };
-        let ended = Ended { attempt, outcome, at, claimed, may_be_stored: false };
+        let ended = EndedAttempt { attempt, outcome, at, claimed, may_be_stored: false };
         if let Some(turn) = self.groups.add(&tenant, ended) {
             self.tasks.spawn(groups::drive(turn, Arc::clone(self)));
         }
     }
 
     /// Stores how attempts ended, in one transaction.
-    async fn store(&self, writer: Writer, group: &[Ended]) -> Result<Vec<Stored>, StoreError> {
-        let ends: Vec<End> = group.iter().map(Ended::end).collect();
+    async fn store(&self, writer: Writer, group: &[EndedAttempt]) -> Result<Vec<Stored>, StoreError> {
+        let ends: Vec<End> = group.iter().map(EndedAttempt::end).collect();
         let again = group.iter().any(|ended| ended.may_be_stored);
         let is_a_server = writer.is_to_a_server();
         let next = |place: usize, now: Timestamp| {
-            let Ended { attempt, outcome, at, .. } = &group[place];
+            let EndedAttempt { attempt, outcome, at, .. } = &group[place];
             // By the database's clock: a file uses the machine's, a server has its own.
             let ended_at = match is_a_server {
                 false => at.at,
@@ -88,8 +88,8 @@ impl Finish {
         deliveries::finish_attempts(writer, &self.clock, &ends, again, next).await
     }
 
-    fn settled(&self, group: Vec<Ended>, stored: &[Stored]) -> Vec<ToSettle> {
-        let settle = |(ended, stored): (Ended, &Stored)| match stored {
+    fn settled(&self, group: Vec<EndedAttempt>, stored: &[Stored]) -> Vec<ToSettle> {
+        let settle = |(ended, stored): (EndedAttempt, &Stored)| match stored {
             Stored::Next(next, wait) => {
                 // Only now: an outcome that does not count must not be counted.
                 self.publish(&ended, *next);
@@ -106,8 +106,8 @@ impl Finish {
     }
 
     /// Counts the attempt, unless it is of a test event, logs it, and marks its tenant for the health report.
-    fn publish(&self, ended: &Ended, next: Next) {
-        let Ended { attempt: Attempt { tenant, started, event, .. }, outcome, .. } = ended;
+    fn publish(&self, ended: &EndedAttempt, next: Next) {
+        let EndedAttempt { attempt: Attempt { tenant, started, event, .. }, outcome, .. } = ended;
         let is_test = event.as_ref().is_some_and(|event| event.is_test);
         if !is_test {
             self.metrics.attempted(outcome, next);
@@ -133,14 +133,14 @@ impl Finish {
     }
 }
 
-impl Work<Ended> for Arc<Finish> {
+impl Work<EndedAttempt> for Arc<Finish> {
     type Connection = Writer;
 
-    async fn connect(&self, turn: &Turn<Ended>) -> Result<Writer, StoreError> {
+    async fn connect(&self, turn: &Turn<EndedAttempt>) -> Result<Writer, StoreError> {
         turn.tenant.store.writer(&self.clock).await
     }
 
-    async fn perform(&self, turn: &mut Turn<Ended>, writer: Writer) -> Result<(), StoreError> {
+    async fn perform(&self, turn: &mut Turn<EndedAttempt>, writer: Writer) -> Result<(), StoreError> {
         let stored = self.store(writer, &turn.group).await;
         if matches!(stored, Err(StoreError::Unavailable(_))) {
             turn.group.iter_mut().for_each(|ended| ended.may_be_stored = true);
@@ -151,9 +151,9 @@ impl Work<Ended> for Arc<Finish> {
         Ok(())
     }
 
-    async fn refuse(&self, turn: &mut Turn<Ended>, error: StoreError) {
+    async fn refuse(&self, turn: &mut Turn<EndedAttempt>, error: StoreError) {
         let (now, is_away) = (self.clock.elapsed(), matches!(error, StoreError::Unavailable(_)));
-        let is_young = |ended: &Ended| now < ended.at.elapsed + DATABASE_LOST;
+        let is_young = |ended: &EndedAttempt| now < ended.at.elapsed + DATABASE_LOST;
         let (again, given_up): (Vec<_>, Vec<_>) =
             turn.group.drain(..).partition(|ended| is_away && is_young(ended));
         self.settle.settle(lost(given_up, &error)).await;
@@ -165,8 +165,8 @@ impl Work<Ended> for Arc<Finish> {
     }
 }
 
-fn lost(group: Vec<Ended>, error: &StoreError) -> Vec<ToSettle> {
-    let settle = |ended: Ended| {
+fn lost(group: Vec<EndedAttempt>, error: &StoreError) -> Vec<ToSettle> {
+    let settle = |ended: EndedAttempt| {
         let id = ended.attempt.started.id;
         tracing::error!(delivery.id = %id, error = %error, "storing the outcome of an attempt failed; the attempt counts as WorkerLost");
         (ended.claimed, Some(LEASE))
@@ -174,7 +174,7 @@ fn lost(group: Vec<Ended>, error: &StoreError) -> Vec<ToSettle> {
     group.into_iter().map(settle).collect()
 }
 
-impl Ended {
+impl EndedAttempt {
     fn end(&self) -> End {
         let Self { attempt: Attempt { started, lease, .. }, outcome, .. } = self;
         lease.end(started.clone(), outcome.clone())

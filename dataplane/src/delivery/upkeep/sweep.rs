@@ -28,7 +28,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::telemetry::{Metrics, Reader, Task};
-use crate::tenancy::rounds::{Ended, Rounds};
+use crate::tenancy::rounds::{EndedVisit, Rounds};
 use crate::tenancy::{SOURCE_LAG, ServedTenant, Tenants};
 use rebuild::Rebuild;
 use scan::{Extent, Scan, Sweep, SweepResult, Swept, UNSEEN};
@@ -198,7 +198,7 @@ impl Sweeper {
     }
 
     /// Begins the sweeps that are due, and waits until one ends.
-    async fn next(&mut self) -> Option<Ended<Swept>> {
+    async fn next(&mut self) -> Option<EndedVisit<Swept>> {
         let scan = &self.scan;
         self.rounds.next(|_, sweep| scan.clone().sweep(sweep)).await
     }
@@ -293,7 +293,7 @@ impl Sweeper {
     }
 
     /// Records how a sweep ended, and plans the next one if it is to be repeated or continued.
-    fn end(&mut self, (visit, swept): Ended<Swept>) {
+    fn end(&mut self, (visit, swept): EndedVisit<Swept>) {
         let uid = visit.uid;
         // After a panic the next sweep begins where this one began.
         let Ok(Swept { state, result }) = swept else { return };

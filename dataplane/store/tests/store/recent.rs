@@ -4,7 +4,7 @@ use docket_domain::delivery::{FailureClass, Status};
 use docket_domain::failure::Cause;
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, delivery_id, ended_sql, new_delivery};
-use docket_store::recent::{self, Ended, Failures, MAX_COUNT, SAMPLE};
+use docket_store::recent::{self, EndedDelivery, Failures, MAX_COUNT, SAMPLE};
 use docket_store::{deliveries, events};
 
 on_both_databases!(
@@ -54,7 +54,7 @@ async fn ends_are_counted_and_sampled_by_hour(rig: TenantDatabase) {
     let hours = [(T0, T0 + HOUR), (T0 + HOUR, T0 + 2 * HOUR)];
     let mut sample = recent::sample(&mut reader, None, &hours).await.expect("a statement");
     sample.sort_by_key(|ended| (ended.hour, ended.status.as_str()));
-    let of = |hour, status, attempts, total_us| Ended { hour, status, attempts, total_us };
+    let of = |hour, status, attempts, total_us| EndedDelivery { hour, status, attempts, total_us };
     let [first, second, third] = sample[..] else { panic!("{sample:?}") };
     assert_eq!((first.hour, first.status), (0, Status::DeadLetter));
     assert_eq!((second.hour, second.status), (0, Status::Succeeded));
