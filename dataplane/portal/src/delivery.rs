@@ -16,8 +16,8 @@ const MAX_INDENT: usize = 16;
 
 /// An attempt. Durations are in microseconds; `None`: the phase did not succeed, was not reached, or was not needed.
 #[derive(Debug, Clone)]
-pub struct Attempt {
-    /// The number of the attempt, from 1.
+pub struct AttemptView {
+    /// From 1.
     pub number: i64,
     /// When the attempt began.
     pub started_at: Timestamp,
@@ -39,7 +39,7 @@ pub struct Attempt {
     pub phases: [Option<i64>; 5],
 }
 
-impl Attempt {
+impl AttemptView {
     fn failed(&self) -> Option<Failure<'_>> {
         let (class, detail) = (self.failure?, self.detail.as_deref());
         Some(Failure { class, cause: self.cause, http_status: code(self.http_status), detail })
@@ -67,7 +67,7 @@ pub struct Detail {
     /// What the user has just done on this page, if anything.
     pub done: Option<&'static str>,
     /// The attempts, oldest first.
-    pub attempts: Vec<Attempt>,
+    pub attempts: Vec<AttemptView>,
     /// The target URL; `None` if the webhook is not served now.
     pub url: Option<String>,
     /// The request; `None`: no request can be sent, because the event is too long or its id is invalid.
@@ -195,7 +195,7 @@ fn others((kind, number): &(&'static str, String)) -> String {
     href(Section::Logs.path(), [(parameter, number.as_str())])
 }
 
-fn timeline(frame: &Frame, attempts: &[Attempt]) -> Markup {
+fn timeline(frame: &Frame, attempts: &[AttemptView]) -> Markup {
     html! {
         @if attempts.is_empty() { p role="status" { "No attempt was made yet." } }
         @else {
@@ -241,7 +241,7 @@ fn timeline(frame: &Frame, attempts: &[Attempt]) -> Markup {
     }
 }
 
-fn outcome(attempt: &Attempt) -> Markup {
+fn outcome(attempt: &AttemptView) -> Markup {
     html! {
         @match (attempt.has_ended, attempt.failure) {
             (false, _) => { span.wait { span aria-hidden="true" { "○ " } "UnderWay" } }
@@ -336,7 +336,7 @@ mod tests {
     const HOSTILE: &str = "</pre><script>alert(1)</script><img src=x onerror=alert(2)>\" onclick=\"x";
 
     fn detail(delivery: Delivery) -> Detail {
-        let attempt = Attempt {
+        let attempt = AttemptView {
             number: 1,
             started_at: frame().now,
             has_ended: true,

@@ -7,7 +7,7 @@ use axum::extract::{Path, RawQuery, State};
 use axum::response::{Html, Redirect};
 use docket_crds::WebhookConfig;
 use docket_domain::delivery::DeliveryId;
-use docket_portal::delivery::{Attempt, Detail, Sent};
+use docket_portal::delivery::{AttemptView, Detail, Sent};
 use docket_portal::logs::{Delivery, Filters, Log, link};
 use docket_portal::{delivery, href, logs};
 use docket_store::deliveries::{ListedDelivery, StoredAttempt};
@@ -189,8 +189,8 @@ pub fn shown(listed: ListedDelivery) -> Delivery {
     }
 }
 
-fn attempt(stored: StoredAttempt) -> Attempt {
-    Attempt {
+fn attempt(stored: StoredAttempt) -> AttemptView {
+    AttemptView {
         number: stored.number,
         started_at: timestamp(stored.started_at_ms),
         has_ended: stored.finished_at_ms.is_some(),

@@ -9,8 +9,8 @@ use crate::sql::params;
 
 /// An attempt to serve.
 #[derive(Clone)]
-pub struct Attempt<'a> {
-    /// The number of the process work order.
+pub struct ServeAttempt<'a> {
+    /// The process work order.
     pub work_order: &'a str,
     /// The number of the attempt, from 1.
     pub sequence: i64,
@@ -22,9 +22,12 @@ pub struct Attempt<'a> {
     pub comments: &'a str,
 }
 
-/// Adds a failed attempt to serve.
-pub async fn process_attempt(transaction: &mut Transaction, attempt: Attempt<'_>) -> Result<(), StoreError> {
-    let Attempt { work_order, sequence, at_ms, outcome, comments } = attempt;
+/// Adds an attempt to serve, which failed.
+pub async fn process_attempt(
+    transaction: &mut Transaction,
+    attempt: ServeAttempt<'_>,
+) -> Result<(), StoreError> {
+    let ServeAttempt { work_order, sequence, at_ms, outcome, comments } = attempt;
     let sql = "INSERT INTO process_attempt (work_order, sequence, attempted_at_ms, time_zone, address, outcome, \
                comments, photo_count, server_name, server_registration, recorded_at_ms) VALUES ($1, $2, $3, \
                'America/Los_Angeles', '1200 Example Terrace, Pasadena, CA 91101', $4, $5, 1, 'Sam Sample', \

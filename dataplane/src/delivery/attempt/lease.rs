@@ -41,13 +41,13 @@ pub(super) struct KeptLease {
 
 /// The leases that are renewed.
 #[derive(Default)]
-pub(super) struct RenewedLeases(Mutex<HashMap<LeaseKey, Attempt>>);
+pub(super) struct RenewedLeases(Mutex<HashMap<LeaseKey, RenewedAttempt>>);
 
 /// Tenant, delivery and [`Lease::id`], which distinguishes an attempt that lost its lease from the one that has it now.
 type LeaseKey = (Arc<str>, DeliveryId, Arc<str>);
 
 /// An attempt that is under way.
-struct Attempt {
+struct RenewedAttempt {
     claim: Claim,
     lease: Lease,
     store: Arc<Store>,
@@ -70,7 +70,7 @@ impl Drop for KeptLease {
 }
 
 impl RenewedLeases {
-    fn lock(&self) -> MutexGuard<'_, HashMap<LeaseKey, Attempt>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<LeaseKey, RenewedAttempt>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -136,7 +136,7 @@ impl Leases {
     ) -> KeptLease {
         let key = (Arc::clone(&claim.entry.tenant), claim.entry.id, lease.id());
         let (claim, lease) = (claim.clone(), lease.clone());
-        let attempt = Attempt { claim, lease, store: Arc::clone(store), until };
+        let attempt = RenewedAttempt { claim, lease, store: Arc::clone(store), until };
         self.kept.lock().insert(key.clone(), attempt);
         KeptLease { kept: Arc::clone(&self.kept), key }
     }

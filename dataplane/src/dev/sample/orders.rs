@@ -17,7 +17,7 @@ use docket_program::random;
 use docket_store::Transaction;
 use docket_store::deliveries::{self, Lease, NewDelivery};
 use docket_store::events::{self, About, Event};
-use docket_store::samples::{self, Attempt};
+use docket_store::samples::{self, ServeAttempt};
 use jiff::Timestamp;
 
 use crate::actions::Versions;
@@ -117,7 +117,7 @@ async fn service(transaction: &mut Transaction, work_order: &str, now: Timestamp
     ];
     for (sequence, (hours, outcome, comments)) in (1..).zip(attempts) {
         let at_ms = (now - hours * HOUR).as_millisecond();
-        let attempt = Attempt { work_order, sequence, at_ms, outcome, comments };
+        let attempt = ServeAttempt { work_order, sequence, at_ms, outcome, comments };
         samples::process_attempt(transaction, attempt).await?;
     }
     Ok(())
