@@ -11,14 +11,14 @@ const REMEMBERED: usize = 10_000;
 /// of ids, because a sender chooses the length of an id. The chance that two of 10,000 ids have the same hash is
 /// about 1 in 10^11.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct IdCounts {
     hasher: RandomState,
     counts: HashMap<u64, u32>,
     oldest_first: VecDeque<u64>,
 }
 
-impl Seen {
-    /// Counts `id`, and returns its new count: 1 for the first time.
+impl IdCounts {
+    /// How often `id` was counted, with this time: 1 is the first.
     pub(crate) fn count(&mut self, id: impl Hash) -> u32 {
         let key = self.hasher.hash_one(id);
         if let Some(count) = self.counts.get_mut(&key) {
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn counts_and_forgets_the_oldest() {
-        let mut seen = Seen::default();
+        let mut seen = IdCounts::default();
         assert_eq!((seen.count("a"), seen.count("b"), seen.count("a")), (1, 1, 2));
         for other in 0..REMEMBERED - 1 {
             seen.count(other);

@@ -31,7 +31,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use crate::seen::Seen;
+use crate::seen::IdCounts;
 use crate::{Behaviour, Certificate, Forward, Forwarded, Verdict};
 
 /// The largest accepted body, in bytes; a larger one gets 413.
@@ -227,8 +227,8 @@ struct Desk {
 
 #[derive(Default)]
 struct SeenIds {
-    deliveries: Seen,
-    events: Seen,
+    deliveries: IdCounts,
+    events: IdCounts,
 }
 
 type Answer = Response<Full<Bytes>>;

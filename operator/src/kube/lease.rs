@@ -182,15 +182,15 @@ pub async fn keep(client: Client, settings: &LeaseSettings, leadership: &Leaders
     }
 }
 
-type Seen = (Lease, Instant);
+type SeenLease = (Lease, Instant);
 
 /// Reads the Lease, and takes or renews it if this replica may. Returns the Lease, and whether this replica holds it.
 async fn try_once(
     api: &Api<Lease>,
     settings: &LeaseSettings,
-    seen: Option<Seen>,
+    seen: Option<SeenLease>,
     clock: &Clock,
-) -> kube::Result<(Seen, bool)> {
+) -> kube::Result<(SeenLease, bool)> {
     let Some(lease) = api.get_opt(NAME).await? else {
         let spec = renewed(&LeaseSpec::default(), settings, Step::TakeOver, clock.now());
         let metadata = ObjectMeta { name: Some(NAME.to_owned()), ..ObjectMeta::default() };

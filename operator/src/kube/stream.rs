@@ -18,27 +18,27 @@ use crate::state::name::Name;
 
 /// An object in a watch.
 #[derive(Debug)]
-pub(super) enum Seen {
+pub(super) enum WatchedObject {
     Tenant(Arc<Declared<Tenant>>),
     Webhook(Arc<Declared<Webhook>>),
     /// The metadata of an object of another kind.
     Meta(Box<ObjectMeta>),
 }
 
-impl From<Arc<Declared<Tenant>>> for Seen {
+impl From<Arc<Declared<Tenant>>> for WatchedObject {
     fn from(tenant: Arc<Declared<Tenant>>) -> Self {
         Self::Tenant(tenant)
     }
 }
 
-impl From<Arc<Declared<Webhook>>> for Seen {
+impl From<Arc<Declared<Webhook>>> for WatchedObject {
     fn from(webhook: Arc<Declared<Webhook>>) -> Self {
         Self::Webhook(webhook)
     }
 }
 
-impl Seen {
-    /// The object's name. For objects without a namespace, such as namespaces, the namespace is "".
+impl WatchedObject {
+    /// Its name; in the namespace "" for what has none, as namespaces themselves.
     pub(super) fn name(&self) -> Option<Name> {
         match self {
             Self::Tenant(tenant) => Some(tenant.meta.name.clone()),
@@ -50,20 +50,22 @@ impl Seen {
     }
 }
 
-/// The events of a watch. The stream never ends: after an error and a pause, it begins with a new list.
-pub(super) type Events = BoxStream<'static, watcher::Result<Event<Seen>>>;
+/// Ends never; an error is followed by a new list, after a backoff.
+pub(super) type Events = BoxStream<'static, watcher::Result<Event<WatchedObject>>>;
 
 /// Watches the Tenants or Webhooks of a namespace; `None`: of all namespaces.
 pub(super) fn objects<T: Document>(client: &Client, namespace: Option<&str>) -> Events
 where
-    Seen: From<Arc<Declared<T>>>,
+    WatchedObject: From<Arc<Declared<T>>>,
 {
     let resource = resource::<T>();
     let api: Api<DynamicObject> = match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };
-    events(watcher(api, watcher::Config::default()), |object| Declared::<T>::read(object).map(Seen::from))
+    events(watcher(api, watcher::Config::default()), |object| {
+        Declared::<T>::read(object).map(WatchedObject::from)
+    })
 }
 
 /// Watches the metadata of objects with these labels in a namespace; `None`: in all namespaces.
@@ -81,7 +83,7 @@ where
         None => Api::all(client.clone()),
     };
     let config = watcher::Config::default().labels(selector);
-    events(watcher(api, config), |object| Some(Seen::Meta(Box::new(object.metadata))))
+    events(watcher(api, config), |object| Some(WatchedObject::Meta(Box::new(object.metadata))))
 }
 
 /// Watches the metadata of all objects of a kind.
@@ -90,13 +92,15 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let api: Api<PartialObjectMeta<K>> = Api::all(client.clone());
-    events(watcher(api, watcher::Config::default()), |object| Some(Seen::Meta(Box::new(object.metadata))))
+    events(watcher(api, watcher::Config::default()), |object| {
+        Some(WatchedObject::Meta(Box::new(object.metadata)))
+    })
 }
 
 /// The events of a watch. Objects that `read` does not accept are left out.
 fn events<K: Send + 'static>(
     stream: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
-    read: impl Fn(K) -> Option<Seen> + Send + 'static,
+    read: impl Fn(K) -> Option<WatchedObject> + Send + 'static,
 ) -> Events {
     let convert = move |event: watcher::Result<Event<K>>| {
         let event = match event {

@@ -17,7 +17,7 @@ use kube::runtime::watcher::Event;
 use kube::{Api, Client};
 
 use crate::kube::object::resource;
-use crate::kube::stream::{Events, Seen, all_metadata, metadata, objects};
+use crate::kube::stream::{Events, WatchedObject, all_metadata, metadata, objects};
 use crate::metrics::Metrics;
 use crate::state::by_name::Listed;
 use crate::state::cluster::{Cluster, NamespaceState, ObjectKey};
@@ -144,7 +144,7 @@ impl Watch {
         }
     }
 
-    fn take_in(&mut self, event: Event<Seen>, sink: &Sink) -> Vec<ObjectKey> {
+    fn take_in(&mut self, event: Event<WatchedObject>, sink: &Sink) -> Vec<ObjectKey> {
         let (subject, release) = (self.subject, sink.release_namespace.as_str());
         match event {
             Event::Init => {
@@ -172,12 +172,12 @@ fn is_forbidden(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 403)
 }
 
-fn applied(cluster: &mut Cluster, subject: Subject, release: &str, object: Seen) -> Vec<ObjectKey> {
+fn applied(cluster: &mut Cluster, subject: Subject, release: &str, object: WatchedObject) -> Vec<ObjectKey> {
     let name = object.name();
     match object {
-        Seen::Tenant(tenant) => cluster.tenant_applied(tenant),
-        Seen::Webhook(webhook) => cluster.webhook_applied(webhook),
-        Seen::Meta(meta) => {
+        WatchedObject::Tenant(tenant) => cluster.tenant_applied(tenant),
+        WatchedObject::Webhook(webhook) => cluster.webhook_applied(webhook),
+        WatchedObject::Meta(meta) => {
             name.map(|name| meta_applied(cluster, subject, release, name, *meta)).unwrap_or_default()
         }
     }
@@ -204,7 +204,7 @@ fn meta_applied(
     }
 }
 
-fn deleted(cluster: &mut Cluster, subject: Subject, object: &Seen) -> Vec<ObjectKey> {
+fn deleted(cluster: &mut Cluster, subject: Subject, object: &WatchedObject) -> Vec<ObjectKey> {
     let Some(name) = object.name() else {
         return Vec::new();
     };
