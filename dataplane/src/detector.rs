@@ -17,7 +17,7 @@ use crate::delivery::outbox::Outbox;
 use crate::telemetry::{Metrics, Task};
 use crate::tenancy::Tenants;
 use crate::tenancy::rounds::{EndedVisit, Lane, Rounds};
-use scan::{Memory, Scanned, Scanner};
+use scan::{DetectorState, Scanned, Scanner};
 
 /// Databases scanned at once. Each visit uses one connection.
 pub const PLACES: usize = 4;
@@ -27,7 +27,7 @@ const FOLLOW: Duration = Duration::from_secs(1);
 /// The detector; several processes may run one each on the same databases.
 pub struct Detector {
     scanner: Arc<Scanner>,
-    rounds: Rounds<Memory, Option<Scanned>>,
+    rounds: Rounds<DetectorState, Option<Scanned>>,
     interval: Duration,
 }
 
@@ -72,7 +72,7 @@ impl Detector {
     fn follow(&mut self, now: Duration) {
         let tenants = self.scanner.tenants.all();
         for tenant in &tenants {
-            self.rounds.timetable.plan(&tenant.uid, Lane::Main, now, Memory::default());
+            self.rounds.timetable.plan(&tenant.uid, Lane::Main, now, DetectorState::default());
         }
         if !tenants.is_empty() {
             self.rounds.begin_round();
@@ -85,7 +85,7 @@ impl Detector {
         let (memory, result) = match result {
             Ok(None) => return,
             Ok(Some((memory, result))) => (memory, result.map_err(|error| error.to_string())),
-            Err(panic) => (Memory::default(), Err(format!("internal error: {panic}"))),
+            Err(panic) => (DetectorState::default(), Err(format!("internal error: {panic}"))),
         };
         let later = visit.begun + self.interval;
         let (lane, due) = match result {

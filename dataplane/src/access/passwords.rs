@@ -204,7 +204,7 @@ impl Passwords {
         Ok(CheckPermit {
             stored,
             dearest,
-            memory: Memory { share: Some(share), blocks: Vec::new(), all, spare },
+            memory: HashMemory { share: Some(share), blocks: Vec::new(), all, spare },
         })
     }
 }
@@ -221,18 +221,18 @@ struct Stored {
 pub struct CheckPermit {
     stored: Option<Stored>,
     dearest: Cost,
-    memory: Memory,
+    memory: HashMemory,
 }
 
 /// What a turn may take of the memory.
-struct Memory {
+struct HashMemory {
     share: Option<Share>,
     blocks: Vec<Block>,
     all: Arc<FairShare<Guests>>,
     spare: Arc<Spare>,
 }
 
-impl Memory {
+impl HashMemory {
     /// Hashes into `out`.
     fn fill(
         &mut self,
@@ -258,7 +258,7 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for HashMemory {
     fn drop(&mut self) {
         // Before another turn may begin, which then finds it.
         if self.blocks.len() == argon2id().params().block_count() {
@@ -277,7 +277,7 @@ impl CheckPermit {
     /// and versions of before, have hashed it so. Each takes the time of one.
     pub async fn verify(mut self, password: SecretString) -> bool {
         let (stored, dearest) = (self.stored.take(), self.dearest);
-        let work = move |memory: &mut Memory| {
+        let work = move |memory: &mut HashMemory| {
             let composed = composed(&password);
             let is_other = composed.expose_secret() != password.expose_secret();
             let forms = [Some(composed), is_other.then_some(password)];
@@ -290,7 +290,7 @@ impl CheckPermit {
     /// would free it while its hash still runs.
     async fn spend<T: Send + 'static>(
         mut self,
-        work: impl FnOnce(&mut Memory) -> T + Send + 'static,
+        work: impl FnOnce(&mut HashMemory) -> T + Send + 'static,
     ) -> Option<T> {
         let task = tokio::task::spawn_blocking(move || {
             let result = work(&mut self.memory);
@@ -307,7 +307,12 @@ fn composed(password: &SecretString) -> SecretString {
 }
 
 /// Whether the password has the stored hash. If not, the work of the dearest hash is done in all.
-fn is_right(memory: &mut Memory, stored: Option<&Stored>, dearest: Cost, password: &SecretString) -> bool {
+fn is_right(
+    memory: &mut HashMemory,
+    stored: Option<&Stored>,
+    dearest: Cost,
+    password: &SecretString,
+) -> bool {
     let password = password.expose_secret().as_bytes();
     let output = stored.and_then(|stored| {
         let mut out = vec![0; stored.output.len()];
@@ -559,7 +564,7 @@ mod tests {
         let request = tokio::spawn({
             let passwords = Arc::clone(&passwords);
             async move {
-                let work = move |_: &mut Memory| {
+                let work = move |_: &mut HashMemory| {
                     begun_tx.send(()).expect("listened to");
                     wait.recv().expect("sent");
                 };

@@ -26,7 +26,7 @@ pub(super) struct Scanner {
 
 /// What the detector remembers of a tenant between visits.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
+pub(super) struct DetectorState {
     /// What the database looked like when it was last read to the end.
     seen: Seen,
     /// The number of new invoices without their work order that was logged last.
@@ -34,7 +34,7 @@ pub(super) struct Memory {
 }
 
 /// What a visit returns: what to remember, and whether there may be more invoices.
-pub(super) type Scanned = (Memory, Result<bool, StoreError>);
+pub(super) type Scanned = (DetectorState, Result<bool, StoreError>);
 
 /// What a visit left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Scanner {
     pub(super) async fn visit(
         self: Arc<Self>,
         uid: Arc<str>,
-        mut memory: Memory,
+        mut memory: DetectorState,
         shutdown: CancellationToken,
     ) -> Option<Scanned> {
         let tenant = self.tenants.by_uid(&uid)?;
@@ -67,7 +67,7 @@ impl Scanner {
     async fn scan(
         &self,
         tenant: &ServedTenant,
-        memory: &mut Memory,
+        memory: &mut DetectorState,
         shutdown: &CancellationToken,
     ) -> Result<bool, StoreError> {
         let database = tenant.store.database();
@@ -97,7 +97,7 @@ impl Scanner {
     async fn read(
         &self,
         tenant: &ServedTenant,
-        memory: &mut Memory,
+        memory: &mut DetectorState,
         shutdown: &CancellationToken,
     ) -> Result<Rest, StoreError> {
         let database = tenant.store.ready(&self.clock).await?;
@@ -150,7 +150,7 @@ impl Scanner {
 async fn warn_of_waiting(
     database: &Database,
     tenant: &ServedTenant,
-    memory: &mut Memory,
+    memory: &mut DetectorState,
 ) -> Result<(), StoreError> {
     let waiting = count_waiting(database).await?;
     if std::mem::replace(&mut memory.waiting, waiting) != waiting && waiting > 0 {

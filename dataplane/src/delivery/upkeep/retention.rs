@@ -53,7 +53,7 @@ pub struct Retention {
     board: Option<Arc<Board>>,
     metrics: Arc<Metrics>,
     /// By tenant.
-    memories: Arc<Mutex<HashMap<Arc<str>, Memory>>>,
+    memories: Arc<Mutex<HashMap<Arc<str>, RetentionState>>>,
 }
 
 /// How long a tenant's turn lasts, and how hard it works, by [`Clock::elapsed`].
@@ -85,7 +85,7 @@ fn most_of(event: &str) -> i64 {
 
 /// What is remembered of a tenant between rounds.
 #[derive(Default)]
-struct Memory {
+struct RetentionState {
     /// What the database looked like when everything old was deleted.
     seen: Seen,
     /// When the oldest of what is left becomes old, in milliseconds since 1970.
@@ -180,7 +180,7 @@ impl Retention {
         self.metrics.upkeep.round(Task::Retention, self.clock.now_ms(), took);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Memory>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, RetentionState>> {
         self.memories.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
