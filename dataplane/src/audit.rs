@@ -52,7 +52,7 @@ pub struct Audit {
     metrics: Arc<Metrics>,
     stream: Option<Stream>,
     groups: Arc<Groups<Row>>,
-    waiting: Arc<Mutex<Waiting>>,
+    waiting: Arc<Mutex<WaitingEntries>>,
     writers: Arc<Semaphore>,
     /// By the uid of a tenant; of a sign-in at a tenant that does not exist, none.
     refused: Mutex<HashMap<Option<Arc<str>>, Refusals>>,
@@ -72,21 +72,21 @@ struct Row {
 
 /// How many entries wait to be stored.
 #[derive(Default)]
-struct Waiting {
+struct WaitingEntries {
     all: usize,
     of: HashMap<(Arc<str>, AuditEvent), usize>,
 }
 
 /// The place of an entry that waits. Dropped, it is free.
 struct QueuePermit {
-    waiting: Arc<Mutex<Waiting>>,
+    waiting: Arc<Mutex<WaitingEntries>>,
     tenant_uid: Arc<str>,
     event: AuditEvent,
 }
 
 impl QueuePermit {
     /// `None`: too many wait.
-    fn take(waiting: &Arc<Mutex<Waiting>>, tenant_uid: &Arc<str>, event: AuditEvent) -> Option<Self> {
+    fn take(waiting: &Arc<Mutex<WaitingEntries>>, tenant_uid: &Arc<str>, event: AuditEvent) -> Option<Self> {
         waiting.lock().add(tenant_uid, event).then(|| {
             let (waiting, tenant_uid) = (Arc::clone(waiting), Arc::clone(tenant_uid));
             Self { waiting, tenant_uid, event }
@@ -100,7 +100,7 @@ impl Drop for QueuePermit {
     }
 }
 
-impl Waiting {
+impl WaitingEntries {
     /// Adds one, unless too many wait. Each event has places of its own, so what a user repeats takes none from the others.
     fn add(&mut self, tenant_uid: &Arc<str>, event: AuditEvent) -> bool {
         let ((of_event, of_all), key) = (MAX_WAITING, (Arc::clone(tenant_uid), event));

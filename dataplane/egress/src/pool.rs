@@ -133,14 +133,14 @@ impl Borrowed {
 }
 
 /// An attempt's place in line.
-struct Waiting {
+struct PlaceInLine {
     pool: Pool,
     target: Arc<Target>,
     ticket: u64,
     given: oneshot::Receiver<Result<Borrowed, Unopened>>,
 }
 
-impl Drop for Waiting {
+impl Drop for PlaceInLine {
     fn drop(&mut self) {
         self.pool.lock().change(&self.target, |_, line| line.waiting.remove(&self.ticket));
     }
@@ -302,8 +302,8 @@ impl Pool {
         borrowed
     }
 
-    /// Returns an idle connection, or a place in the line.
-    fn join(&self, target: &Arc<Target>, afresh: bool) -> Result<Borrowed, Waiting> {
+    /// Returns an idle connection, or a place in line.
+    fn join(&self, target: &Arc<Target>, afresh: bool) -> Result<Borrowed, PlaceInLine> {
         loop {
             let mut state = self.lock();
             let idle = state.idle.pop(target);
@@ -312,7 +312,7 @@ impl Pool {
                 let ticket = state.join(target, afresh, give);
                 drop(state);
                 drop(idle); // closing needs time, but not the lock
-                return Err(Waiting { pool: self.clone(), target: Arc::clone(target), ticket, given });
+                return Err(PlaceInLine { pool: self.clone(), target: Arc::clone(target), ticket, given });
             }
             let idle = state.change(target, |busy, line| {
                 line.in_use += 1;

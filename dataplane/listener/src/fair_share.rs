@@ -46,9 +46,9 @@ struct Guest {
     has: u32,
     /// The number of the event at which it got its last share; 0: never.
     served: u64,
-    /// The requests that wait, in order of arrival.
-    waiting: VecDeque<Waiting>,
-    /// The amount that each member of the guest has.
+    /// In the order in which they came.
+    waiting: VecDeque<ShareRequest>,
+    /// What each of its members has of this, if it has something.
     members: HashMap<u64, u32>,
 }
 
@@ -62,7 +62,7 @@ impl Guest {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct ShareRequest {
     since: u64,
     amount: u32,
     granted: oneshot::Sender<Share>,
@@ -127,7 +127,7 @@ impl<G: Hash> FairShare<G> {
             let mut shares = self.shares.lock();
             let (since, amount) = (shares.event(), amount.min(shares.largest));
             let guest = shares.guests.entry(self.hasher.hash_one(guest)).or_default();
-            guest.waiting.push_back(Waiting { since, amount, granted });
+            guest.waiting.push_back(ShareRequest { since, amount, granted });
         }
         settle(&self.shares);
         timeout(WAIT, share).await.map_err(|_| Busy)?.map_err(|_| Busy)
@@ -189,7 +189,7 @@ impl Shares {
     /// overtakes it.
     fn next(&self) -> Option<u64> {
         let first = |(id, guest): (&u64, &Guest)| {
-            let Waiting { since, amount, .. } = guest.waiting.front()?;
+            let ShareRequest { since, amount, .. } = guest.waiting.front()?;
             let may = may_have(guest.has, *amount, self.free);
             (may || guest.has == 0).then_some(((guest.has, guest.served, *since), *id, may))
         };
@@ -228,7 +228,7 @@ fn settle(shared: &Arc<Mutex<Shares>>) {
         shares.tidy();
         while let Some(guest) = shares.next() {
             let first = shares.guests.get_mut(&guest).and_then(|guest| guest.waiting.pop_front());
-            let Some(Waiting { amount, granted: to, .. }) = first else { break };
+            let Some(ShareRequest { amount, granted: to, .. }) = first else { break };
             shares.grant(guest, amount);
             granted.push((to, Share { shares: Arc::clone(shared), guest, member: None, amount }));
         }

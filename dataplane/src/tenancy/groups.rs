@@ -26,11 +26,11 @@ pub struct Groups<J> {
     tenants: Arc<Tenants>,
     metrics: Arc<Metrics>,
     /// A tenant is here as long as it has a [`Turn`].
-    waiting: Mutex<HashMap<Arc<str>, Waiting<J>>>,
+    waiting: Mutex<HashMap<Arc<str>, TenantJobs<J>>>,
 }
 
 /// The jobs of a tenant.
-struct Waiting<J> {
+struct TenantJobs<J> {
     jobs: VecDeque<J>,
     /// How many turns the tenant has.
     turns: usize,
@@ -153,7 +153,7 @@ impl<J> Groups<J> {
         jobs: impl IntoIterator<Item = J>,
     ) -> Option<Turn<J>> {
         let mut waiting = self.waiting.lock();
-        let empty = || Waiting { jobs: VecDeque::new(), turns: 0, choosing: 0 };
+        let empty = || TenantJobs { jobs: VecDeque::new(), turns: 0, choosing: 0 };
         let of_tenant = waiting.entry(Arc::clone(&tenant.uid)).or_insert_with(empty);
         of_tenant.jobs.extend(jobs);
         if of_tenant.turns == self.turns || of_tenant.choosing > 0 {
@@ -301,10 +301,10 @@ impl<J> Drop for Turn<J> {
 
 /// Ends a turn. With the last one of the tenant, returns the jobs that wait.
 fn end<J>(
-    waiting: &mut HashMap<Arc<str>, Waiting<J>>,
+    waiting: &mut HashMap<Arc<str>, TenantJobs<J>>,
     tenant_uid: &Arc<str>,
     is_choosing: bool,
-) -> Option<Waiting<J>> {
+) -> Option<TenantJobs<J>> {
     let of_tenant = waiting.get_mut(tenant_uid)?;
     of_tenant.choosing -= usize::from(is_choosing);
     of_tenant.turns -= 1;

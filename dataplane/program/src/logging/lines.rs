@@ -22,14 +22,14 @@ const ROOM: usize = 256 * 1024;
 pub(super) struct Lines(Arc<Shared>);
 
 struct Shared {
-    waiting: Mutex<Waiting>,
-    /// Notified when lines begin to wait, when [`ENOUGH`] bytes wait, and at the end.
+    waiting: Mutex<LineBuffer>,
+    /// Notified when lines wait, when there are enough of them, and at the end.
     arrived: Condvar,
     out: Mutex<Out>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct LineBuffer {
     lines: Vec<u8>,
     /// Whether each line is written at once from now on.
     ended: bool,
@@ -90,12 +90,12 @@ impl Shared {
     fn write(&self) {
         let mut waiting = self.waiting.lock();
         while !waiting.ended {
-            let empty = |waiting: &mut Waiting| waiting.lines.is_empty() && !waiting.ended;
+            let empty = |waiting: &mut LineBuffer| waiting.lines.is_empty() && !waiting.ended;
             self.arrived.wait_while(&mut waiting, empty);
             drop(waiting);
             self.flush();
             waiting = self.waiting.lock();
-            let few = |waiting: &mut Waiting| waiting.lines.len() < ENOUGH && !waiting.ended;
+            let few = |waiting: &mut LineBuffer| waiting.lines.len() < ENOUGH && !waiting.ended;
             self.arrived.wait_while_for(&mut waiting, few, DELAY);
         }
     }

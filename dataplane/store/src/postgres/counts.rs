@@ -116,13 +116,13 @@ impl Server {
     }
 }
 
-/// A request that waits for a connection. It is dropped when the request gets a connection or gives up.
-pub(super) struct Waiting<'a> {
+/// A request that waits for a connection. When it is dropped, the request has a connection or has given up.
+pub(super) struct ConnectionWait<'a> {
     counts: &'a Counts,
     since: Instant,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for ConnectionWait<'_> {
     fn drop(&mut self) {
         self.counts.waiting.fetch_sub(1, Ordering::Relaxed);
         self.counts.has_waited(self.since.elapsed());
@@ -198,9 +198,9 @@ impl Counts {
     }
 
     /// Begins to wait for a connection.
-    pub(super) fn begin(&self) -> Waiting<'_> {
+    pub(super) fn begin(&self) -> ConnectionWait<'_> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        Waiting { counts: self, since: Instant::now() }
+        ConnectionWait { counts: self, since: Instant::now() }
     }
 
     /// Counts a request that this rule makes wait.
