@@ -56,15 +56,15 @@ impl TokenSubject {
 
 /// The state of a user on which the user's tokens depend, beside their claims. When it changes, the tokens end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner {
+pub struct UserFingerprint {
     digest: [u8; 32],
     /// The customer of a contact; `None` for an employee.
     customer_code: Option<String>,
 }
 
-impl Owner {
-    /// The state of an active user. `password_hash` is the hash as it is stored, `sign_outs` counts how often the
-    /// user was signed out everywhere, and `customer_code` is the customer of a contact.
+impl UserFingerprint {
+    /// An active user with this password, as its hash is stored, who was signed out everywhere so often; of this customer, if it
+    /// is a contact.
     pub fn new(customer_code: Option<&str>, password_hash: Option<&str>, sign_outs: i64) -> Self {
         let mut digest = Sha256::new();
         for part in [customer_code, password_hash] {
@@ -122,11 +122,10 @@ pub struct Verified<'a> {
 }
 
 impl Verified<'_> {
-    /// Whether the token was issued for the user's present state.
-    pub fn belongs_to(&self, owner: &Owner) -> bool {
-        // The mark is signed, so no sender can choose it, and the time of this comparison reveals nothing useful. The
-        // mark includes the customer. The customer is compared again because the token's customer decides what the
-        // caller may see.
+    /// Whether the token was issued to the subject as it is now.
+    pub fn belongs_to(&self, owner: &UserFingerprint) -> bool {
+        // The mark is signed, so no sender can choose it, and time reveals nothing of use. It stands for the customer as well, but what a
+        // caller may see depends on the customer that the token names.
         self.mark == owner.mark(self.secret) && self.subject.own_customer() == owner.customer_code.as_deref()
     }
 }
@@ -141,7 +140,7 @@ pub struct InvalidToken;
 pub fn issue(
     key: TokenKey<'_>,
     tenant_uid: &str,
-    (subject, owner): (TokenSubject, &Owner),
+    (subject, owner): (TokenSubject, &UserFingerprint),
     now: Timestamp,
     lifetime_minutes: u32,
 ) -> String {
@@ -297,8 +296,8 @@ mod tests {
         json!({"alg": "HS256", "typ": TOKEN_TYPE, "kid": "k1"})
     }
 
-    fn owner() -> Owner {
-        Owner::new(Some("C-1001"), Some("$argon2id$…"), 0)
+    fn owner() -> UserFingerprint {
+        UserFingerprint::new(Some("C-1001"), Some("$argon2id$…"), 0)
     }
 
     fn verified(subject: TokenSubject) -> Verified<'static> {
@@ -338,12 +337,15 @@ mod tests {
             (Some("C-1001"), Some("$argon2id$…"), 1),
             (None, None, 0),
         ] {
-            let other = Owner::new(customer, hash, sign_outs);
+            let other = UserFingerprint::new(customer, hash, sign_outs);
             assert!(!token.belongs_to(&other), "{customer:?} {hash:?} {sign_outs}");
         }
-        assert_ne!(Owner::new(Some("ab"), Some("c"), 0), Owner::new(Some("a"), Some("bc"), 0));
-        assert_ne!(Owner::new(None, Some(""), 0), Owner::new(Some(""), None, 0));
-        assert_ne!(Owner::new(None, None, 1), Owner::new(None, None, 2));
+        assert_ne!(
+            UserFingerprint::new(Some("ab"), Some("c"), 0),
+            UserFingerprint::new(Some("a"), Some("bc"), 0)
+        );
+        assert_ne!(UserFingerprint::new(None, Some(""), 0), UserFingerprint::new(Some(""), None, 0));
+        assert_ne!(UserFingerprint::new(None, None, 1), UserFingerprint::new(None, None, 2));
         assert_ne!(owner().mark(KEY.secret), owner().mark(OTHER.secret));
     }
 

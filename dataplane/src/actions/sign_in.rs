@@ -3,7 +3,7 @@
 //! Unknown user, wrong password, inactive contact, no usable hash and another tenant's client code are one refusal after
 //! the same work, so that neither the response nor its time distinguishes them.
 
-use docket_domain::token::{self, Owner, TokenKey, TokenSubject};
+use docket_domain::token::{self, TokenKey, TokenSubject, UserFingerprint};
 use docket_listener::fair_share::Busy;
 use docket_listener::source::Source;
 use docket_program::clock::{Clock, duration};
@@ -335,7 +335,7 @@ impl SignIn<'_> {
         let key = TokenKey { kid: &key.kid, secret: key.secret.expose() };
         let expires_in_minutes = tokens.lifetime_minutes;
         let now = self.clock.now();
-        let owner = Owner::new(subject.own_customer(), password_hash.as_deref(), sign_outs);
+        let owner = UserFingerprint::new(subject.own_customer(), password_hash.as_deref(), sign_outs);
         let owned = (subject.clone(), &owner);
         let token = token::issue(key, &tenant.config.uid, owned, now, expires_in_minutes);
         Ok(Issued { token, expires_in_minutes, subject, name })

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use docket_domain::token::{Owner, TokenSubject, Verified};
+use docket_domain::token::{TokenSubject, UserFingerprint, Verified};
 use docket_program::clock::Clock;
 use docket_store::{Connection, StoreError, contacts, employees};
 use parking_lot::Mutex;
@@ -37,7 +37,7 @@ enum User {
 #[derive(Debug, Clone)]
 struct Copied {
     /// `None`: there is no such active user.
-    owner: Option<Owner>,
+    owner: Option<UserFingerprint>,
     at_ms: i64,
 }
 
@@ -97,11 +97,14 @@ impl TokenUsers {
 
 impl Lookup for User {
     type Key = Self;
-    type Found = Owner;
+    type Found = UserFingerprint;
     const MOST: usize = 1_000;
     const JOBS: Jobs = Jobs::ReadUser;
 
-    async fn read(mut reader: Connection, users: HashSet<Self>) -> Result<HashMap<Self, Owner>, StoreError> {
+    async fn read(
+        mut reader: Connection,
+        users: HashSet<Self>,
+    ) -> Result<HashMap<Self, UserFingerprint>, StoreError> {
         let (mut of_contacts, mut of_employees) = (Vec::new(), Vec::new());
         for user in &users {
             match user {
@@ -201,7 +204,8 @@ mod tests {
         async fn token(&self) -> String {
             let ada =
                 contacts::find(&mut self.reader().await, EMAIL).await.expect("a statement").expect("Ada");
-            let owner = Owner::new(Some(&ada.customer_code), ada.password_hash.as_deref(), ada.sign_outs);
+            let owner =
+                UserFingerprint::new(Some(&ada.customer_code), ada.password_hash.as_deref(), ada.sign_outs);
             let subject =
                 TokenSubject::Contact { contact_code: ada.code, customer_code: ada.customer_code.clone() };
             issue(KEY, "uid-a", (subject, &owner), self.clock.now(), 60)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use docket_domain::fold::{composed, decomposed};
-use docket_domain::token::Owner;
+use docket_domain::token::UserFingerprint;
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
@@ -109,8 +109,11 @@ pub async fn insert_contact(
     transaction.execute(sql, params).await.map(|_| ())
 }
 
-/// The active contacts among these, each with the state on which its tokens depend.
-pub async fn owners(connection: &mut Connection, codes: &[&str]) -> Result<Vec<(String, Owner)>, StoreError> {
+/// The active contacts among these, as owners of tokens.
+pub async fn owners(
+    connection: &mut Connection,
+    codes: &[&str],
+) -> Result<Vec<(String, UserFingerprint)>, StoreError> {
     let sql = format!(
         "SELECT code, customer_code, password_hash, sign_outs FROM contact WHERE active AND code IN ({})",
         slots(1)
@@ -119,7 +122,7 @@ pub async fn owners(connection: &mut Connection, codes: &[&str]) -> Result<Vec<(
     for chunk in codes.chunks(SLOTS) {
         for row in connection.query(&sql, filled(chunk.iter().map(|code| (*code).into()))).await? {
             let (customer, hash): (String, Option<String>) = (row.get(1)?, row.get(2)?);
-            owners.push((row.get(0)?, Owner::new(Some(&customer), hash.as_deref(), row.get(3)?)));
+            owners.push((row.get(0)?, UserFingerprint::new(Some(&customer), hash.as_deref(), row.get(3)?)));
         }
     }
     Ok(owners)

@@ -1,6 +1,6 @@
 //! The tenant's own users.
 
-use docket_domain::token::Owner;
+use docket_domain::token::UserFingerprint;
 
 use crate::connection::{Connection, Transaction};
 use crate::contacts::user_keys;
@@ -56,8 +56,11 @@ pub async fn is_administrator(connection: &mut Connection, code: &str) -> Result
     connection.query_opt(sql, params![code]).await?.map_or(Ok(false), |row| row.get(0))
 }
 
-/// The active employees among these, each with the state on which their tokens depend.
-pub async fn owners(connection: &mut Connection, codes: &[&str]) -> Result<Vec<(String, Owner)>, StoreError> {
+/// The active employees among these, as owners of tokens.
+pub async fn owners(
+    connection: &mut Connection,
+    codes: &[&str],
+) -> Result<Vec<(String, UserFingerprint)>, StoreError> {
     let sql = format!(
         "SELECT code, password_hash, sign_outs FROM employee WHERE active AND code IN ({})",
         slots(1)
@@ -66,7 +69,7 @@ pub async fn owners(connection: &mut Connection, codes: &[&str]) -> Result<Vec<(
     for chunk in codes.chunks(SLOTS) {
         for row in connection.query(&sql, filled(chunk.iter().map(|code| (*code).into()))).await? {
             let hash: Option<String> = row.get(1)?;
-            owners.push((row.get(0)?, Owner::new(None, hash.as_deref(), row.get(2)?)));
+            owners.push((row.get(0)?, UserFingerprint::new(None, hash.as_deref(), row.get(2)?)));
         }
     }
     Ok(owners)

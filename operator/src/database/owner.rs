@@ -5,9 +5,9 @@ use super::names::{Mark, identifier, literal};
 use super::observed::{Observed, TenantDatabase};
 use super::wanted::WantedDatabase;
 
-/// The owner of a database and its role.
-pub(super) enum Owner<'a> {
-    /// There is no owner: neither database nor role exists.
+/// Whose a database and its role are.
+pub(super) enum DatabaseOwner<'a> {
+    /// No one's: neither database nor role exists.
     NoOne,
     /// The Tenant with this mark.
     Tenant(Mark<'a>),
@@ -15,19 +15,19 @@ pub(super) enum Owner<'a> {
     Foreign(DatabaseError),
 }
 
-/// Finds the owner by the comments on database and role, and by the role that owns the database.
-pub(super) fn owner<'a>(observed: &'a Observed, name: &str, role: &str) -> Owner<'a> {
+/// Reads the owner from the comments and from who owns the database.
+pub(super) fn owner<'a>(observed: &'a Observed, name: &str, role: &str) -> DatabaseOwner<'a> {
     let mark_of_role = observed.role.as_ref().and_then(|role| role.comment.as_deref().and_then(Mark::read));
     let foreign = |what: &str, name: &str| {
-        Owner::Foreign(DatabaseError::NotOwned {
+        DatabaseOwner::Foreign(DatabaseError::NotOwned {
             what: format!("{what} {name:?}"),
             whose: "was not created by Docket (it has no comment of Docket's); choose another database name"
                 .to_owned(),
         })
     };
     match (&observed.database, &observed.role) {
-        (None, None) => Owner::NoOne,
-        (None, Some(_)) => mark_of_role.map_or_else(|| foreign("role", role), Owner::Tenant),
+        (None, None) => DatabaseOwner::NoOne,
+        (None, Some(_)) => mark_of_role.map_or_else(|| foreign("role", role), DatabaseOwner::Tenant),
         (Some(TenantDatabase { comment: Some(comment), owned_by_role, .. }), seen) => {
             match Mark::read(comment) {
                 None => foreign("database", name),
@@ -35,11 +35,11 @@ pub(super) fn owner<'a>(observed: &'a Observed, name: &str, role: &str) -> Owner
                 Some(_) if seen.is_some() && mark_of_role.is_none() && !owned_by_role => {
                     foreign("role", role)
                 }
-                Some(mark) => Owner::Tenant(mark),
+                Some(mark) => DatabaseOwner::Tenant(mark),
             }
         }
         (Some(TenantDatabase { comment: None, owned_by_role: true, .. }), _) => {
-            mark_of_role.map_or_else(|| foreign("database", name), Owner::Tenant)
+            mark_of_role.map_or_else(|| foreign("database", name), DatabaseOwner::Tenant)
         }
         (Some(TenantDatabase { comment: None, .. }), _) => foreign("database", name),
     }

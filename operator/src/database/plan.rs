@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::error::DatabaseError;
 use super::names::{Mark, identifier, literal};
 use super::observed::{Observed, TenantDatabase, TenantRole};
-use super::owner::{Owner, mark_of, not_owned, owned_by_another, owner};
+use super::owner::{DatabaseOwner, mark_of, not_owned, owned_by_another, owner};
 use super::step::Step;
 use super::wanted::WantedDatabase;
 
@@ -25,14 +25,14 @@ pub(super) fn next(
         return Err(DatabaseError::refused("managed databases need PostgreSQL 15 or newer"));
     }
     match owner(observed, wanted.name, role) {
-        Owner::Foreign(error) => return Err(error),
-        Owner::Tenant(mark) if mark.uid != wanted.owner_uid => {
+        DatabaseOwner::Foreign(error) => return Err(error),
+        DatabaseOwner::Tenant(mark) if mark.uid != wanted.owner_uid => {
             let is_earlier = mark.of == Some((wanted.tenant, wanted.installation));
             if !is_earlier || !wanted.adopt {
                 return Err(owned_by_another(observed, wanted, role, mark.uid, is_earlier));
             }
         }
-        Owner::NoOne | Owner::Tenant(_) => {}
+        DatabaseOwner::NoOne | DatabaseOwner::Tenant(_) => {}
     }
     let Some(seen) = &observed.role else { return create_role(observed, wanted, role).map(Some) };
     if let Some(step) = repair(observed, seen, wanted, role)? {
@@ -82,12 +82,12 @@ pub(super) fn next_of_deletion(
             Ok(NextOfDeletion::LockOut(format!("another role owns it than the Tenant's, {role:?}")))
         }
         (Some(_), _) => drop_database(observed, database, name, role),
-        (None, Owner::Tenant(mark)) if mark.uid != owner_uid => {
+        (None, DatabaseOwner::Tenant(mark)) if mark.uid != owner_uid => {
             Err(not_owned(observed, name, role, mark.uid, "it is not dropped"))
         }
-        (None, Owner::Tenant(_)) => drop_database(observed, database, name, role),
-        (None, Owner::Foreign(error)) => Err(error),
-        (None, Owner::NoOne) => Ok(NextOfDeletion::Nothing),
+        (None, DatabaseOwner::Tenant(_)) => drop_database(observed, database, name, role),
+        (None, DatabaseOwner::Foreign(error)) => Err(error),
+        (None, DatabaseOwner::NoOne) => Ok(NextOfDeletion::Nothing),
     }
 }
 

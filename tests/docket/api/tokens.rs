@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use docket_domain::token::{self, Owner, TokenKey, TokenSubject};
+use docket_domain::token::{self, TokenKey, TokenSubject, UserFingerprint};
 use docket_tests::people::ADA;
 use docket_tests::server::{Client, api_key, eventually};
 use jiff::Timestamp;
@@ -18,7 +18,7 @@ struct Signing {
     uid: String,
     kid: String,
     secret: Vec<u8>,
-    owner: Owner,
+    owner: UserFingerprint,
 }
 
 fn signing(rig: &Rig, client_code: &str) -> Signing {
@@ -36,11 +36,11 @@ fn signing(rig: &Rig, client_code: &str) -> Signing {
 }
 
 /// Ada as she is in the database of a tenant.
-fn ada(rig: &Rig, client_code: &str) -> Owner {
+fn ada(rig: &Rig, client_code: &str) -> UserFingerprint {
     let sql = "SELECT customer_code, password_hash, sign_outs FROM contact WHERE code = '11'";
     let row = rig.database(client_code).rows(sql, &[]).remove(0);
     let (customer, hash): (String, Option<String>) = (row.get(0), row.get(1));
-    Owner::new(Some(&customer), hash.as_deref(), row.get(2))
+    UserFingerprint::new(Some(&customer), hash.as_deref(), row.get(2))
 }
 
 fn ada_subject() -> TokenSubject {

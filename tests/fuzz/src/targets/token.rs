@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64URL;
 use docket_domain::token::{
-    ISSUER, MAX_TOKEN_BYTES, Owner, TOKEN_TYPE, TokenKey, TokenSubject, claimed_tenant, issue, verify,
+    ISSUER, MAX_TOKEN_BYTES, TOKEN_TYPE, TokenKey, TokenSubject, UserFingerprint, claimed_tenant, issue,
+    verify,
 };
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
@@ -21,7 +22,7 @@ const NOW: i64 = 1_000_000;
 static ISSUED: LazyLock<Vec<String>> = LazyLock::new(|| {
     let contact = TokenSubject::Contact { contact_code: "1042".into(), customer_code: "C-1001".into() };
     let employee = TokenSubject::Employee { employee_code: "E1".into(), administrator: true };
-    let owner = Owner::new(Some("C-1001"), Some("$argon2id$"), 0);
+    let owner = UserFingerprint::new(Some("C-1001"), Some("$argon2id$"), 0);
     let issued = |key| {
         [contact.clone(), employee.clone()].map(|subject| issue(key, TENANT, (subject, &owner), now(), 60))
     };
