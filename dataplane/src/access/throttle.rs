@@ -17,19 +17,19 @@ use parking_lot::Mutex;
 /// How many wrong guesses are free. Each further one doubles the wait, up to the longest. One guess is forgotten in the
 /// longest wait, so that this is also the pace of a patient guesser.
 #[derive(Debug, Clone, Copy)]
-struct Patience {
+struct GuessLimit {
     free: u32,
     longest: Duration,
 }
 
 /// The limits for one user from one source.
-const PER_USER_AND_SOURCE: Patience = Patience { free: 5, longest: Duration::from_secs(5 * 60) };
+const PER_USER_AND_SOURCE: GuessLimit = GuessLimit { free: 5, longest: Duration::from_secs(5 * 60) };
 /// The limits for one user from all sources.
-const PER_USER: Patience = Patience { free: 20, longest: Duration::from_secs(30) };
+const PER_USER: GuessLimit = GuessLimit { free: 20, longest: Duration::from_secs(30) };
 /// The limits for all users of a tenant from one source, such as an office behind one address.
-const PER_SOURCE: Patience = Patience { free: 50, longest: Duration::from_secs(60) };
+const PER_SOURCE: GuessLimit = GuessLimit { free: 50, longest: Duration::from_secs(60) };
 /// The limits for one source over all client codes that it names, real or invented: each code is a tenant of its own to the others.
-const PER_SOURCE_OF_CODES: Patience = Patience { free: 200, longest: Duration::from_secs(60) };
+const PER_SOURCE_OF_CODES: GuessLimit = GuessLimit { free: 200, longest: Duration::from_secs(60) };
 /// A count without a guess for this long is forgotten.
 const FORGET: Duration = Duration::from_secs(15 * 60);
 /// For how long a user is known at a source after a sign-in.
@@ -91,19 +91,19 @@ struct Count {
 
 impl Count {
     /// Counts a guess.
-    fn add(&mut self, patience: Patience, now: Duration) {
+    fn add(&mut self, patience: GuessLimit, now: Duration) {
         self.wrong.add(patience.longest, now);
         self.last = self.last.max(now);
     }
 
     /// Uncounts a guess, which was right.
-    fn remove(&mut self, patience: Patience) {
+    fn remove(&mut self, patience: GuessLimit) {
         self.wrong.remove(patience.longest);
     }
 
     /// When the next guess may begin; `None`: at once, also a guess that read the clock before the last one was counted. The wait
     /// begins at the last guess, so it depends on how many guesses the bucket held then.
-    fn open_at(self, patience: Patience) -> Option<Duration> {
+    fn open_at(self, patience: GuessLimit) -> Option<Duration> {
         let over = self.wrong.count(patience.longest, self.last).checked_sub(patience.free)?;
         Some(self.last + Duration::from_secs(1 << over.min(16)).min(patience.longest))
     }
@@ -130,7 +130,7 @@ struct AtSource {
 
 impl Keys {
     /// The counts that a guess moves.
-    fn counts(&self) -> impl Iterator<Item = (u64, Patience)> {
+    fn counts(&self) -> impl Iterator<Item = (u64, GuessLimit)> {
         let at_source = self.at_source.iter();
         let at_source = at_source.flat_map(|at| {
             let codes = at.codes.map(|codes| (codes, PER_SOURCE_OF_CODES));
