@@ -9,7 +9,7 @@ use docket_program::clock::{Clock, duration, millis};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::shares::{BACKLOG, Pace, ShareChanges, Shares, TenantShares};
+use super::shares::{BACKLOG, ShareChanges, Shares, TenantShares, WebhookShare};
 use super::{Claim, Ended, Entry, HandOffs, Hint, Loss, Overdue, Places, Room, ScheduleError, WebhookPlaces};
 
 /// The schedule in memory.
@@ -33,7 +33,7 @@ struct State {
     /// The tenant that was served last in each class of webhooks: not quick, quick.
     last_tenant: [Option<Arc<str>>; 2],
     /// What is known of webhooks, by tenant and webhook, that have no queue now.
-    known: BTreeMap<(Arc<str>, Arc<str>), Pace>,
+    known: BTreeMap<(Arc<str>, Arc<str>), WebhookShare>,
     fences: u64,
 }
 
@@ -49,7 +49,7 @@ struct TenantQueue {
 struct WebhookQueue {
     waiting: BTreeSet<(i64, DeliveryId)>,
     in_flight: usize,
-    pace: Pace,
+    pace: WebhookShare,
 }
 
 /// Where an entry is.
@@ -84,7 +84,7 @@ impl State {
         let queues = tenants.entry(Arc::clone(tenant)).or_default();
         queues.webhooks.entry(Arc::clone(webhook)).or_insert_with(|| {
             let pace = known.remove(&(Arc::clone(tenant), Arc::clone(webhook)));
-            let pace = pace.unwrap_or_else(|| Pace::unknown(shares.per_webhook));
+            let pace = pace.unwrap_or_else(|| WebhookShare::unknown(shares.per_webhook));
             WebhookQueue { waiting: BTreeSet::new(), in_flight: 0, pace }
         })
     }
@@ -228,8 +228,8 @@ impl State {
         }
     }
 
-    fn remember(&mut self, tenant: &Arc<str>, webhook: &Arc<str>, pace: Pace) {
-        if pace != Pace::unknown(self.shares.per_webhook) {
+    fn remember(&mut self, tenant: &Arc<str>, webhook: &Arc<str>, pace: WebhookShare) {
+        if pace != WebhookShare::unknown(self.shares.per_webhook) {
             self.known.insert((Arc::clone(tenant), Arc::clone(webhook)), pace);
         }
         if self.known.len() > self.shares.known {
@@ -445,7 +445,7 @@ impl MemorySchedule {
             let queue = queues.and_then(|queues| queues.webhooks.get(webhook.as_str()));
             let known = || state.known.get(&(tenant.into(), webhook.as_str().into())).copied();
             let pace = queue.map(|queue| queue.pace).or_else(known);
-            let pace = pace.unwrap_or_else(|| Pace::unknown(state.shares.per_webhook));
+            let pace = pace.unwrap_or_else(|| WebhookShare::unknown(state.shares.per_webhook));
             WebhookPlaces {
                 taken: queue.map_or(0, |queue| queue.in_flight),
                 all: pace.share,

@@ -76,7 +76,7 @@ impl ShareChanges {
 
 /// What is known of a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pace {
+pub(crate) struct WebhookShare {
     /// How many of its entries may be claimed at once.
     pub(crate) share: usize,
     /// Whether its endpoint answers quickly.
@@ -87,7 +87,7 @@ pub(crate) struct Pace {
     decreased_ms: Option<i64>,
 }
 
-impl Pace {
+impl WebhookShare {
     /// Of a webhook of which nothing is known.
     pub(crate) fn unknown(limits: ShareLimits) -> Self {
         Self { share: limits.start, quick: false, full: false, decreased_ms: None }
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn quick_webhook_with_a_full_share_doubles_it_up_to_the_most() {
-        let mut pace = Pace::unknown(LIMITS);
+        let mut pace = WebhookShare::unknown(LIMITS);
         let mut shares = Vec::new();
         for _ in 0..7 {
             pace.claimed(pace.share);
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn share_that_was_not_full_since_its_last_change_stays() {
-        let mut pace = Pace::unknown(LIMITS);
+        let mut pace = WebhookShare::unknown(LIMITS);
         pace.claimed(7);
         pace.ended(QUICK, 0, LIMITS);
         assert_eq!((pace.share, pace.quick), (8, true));
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn long_claims_halve_the_share_once_a_second_down_to_the_least() {
-        let mut pace = Pace { share: 30, quick: true, full: true, decreased_ms: None };
+        let mut pace = WebhookShare { share: 30, quick: true, full: true, decreased_ms: None };
         let mut shares = Vec::new();
         for now_ms in [0, 0, 999, 1_000, 2_000, 2_500, 3_000, 9_000] {
             pace.ended(LONG + MS, now_ms, LIMITS);
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn slow_webhook_gets_the_places_of_an_unknown_one_from_either_side() {
         for held in [QUICK + MS, LONG] {
-            let mut pace = Pace { share: 30, quick: true, full: true, decreased_ms: None };
+            let mut pace = WebhookShare { share: 30, quick: true, full: true, decreased_ms: None };
             let mut shares = Vec::new();
             for now_ms in [0, 1_000, 2_000] {
                 pace.ended(held, now_ms, LIMITS);
@@ -199,7 +199,7 @@ mod tests {
                 shares.push(pace.share);
             }
             assert_eq!(shares, [15, 8, 8]);
-            let mut pace = Pace { share: 2, quick: false, full: false, decreased_ms: None };
+            let mut pace = WebhookShare { share: 2, quick: false, full: false, decreased_ms: None };
             pace.ended(held, 0, LIMITS);
             assert_eq!(pace.share, 2, "it does not use what it has");
             for share in [4, 8, 8] {
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn webhook_that_recovers_grows_from_where_it_is() {
-        let mut pace = Pace { share: 4, quick: true, full: true, decreased_ms: None };
+        let mut pace = WebhookShare { share: 4, quick: true, full: true, decreased_ms: None };
         pace.ended(LONG + MS, 0, LIMITS);
         pace.ended(QUICK, 1, LIMITS);
         // The places that were full before the decrease say nothing about those of now.
