@@ -37,7 +37,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-use self::state::State;
+use self::state::PoolState;
 use crate::connection::Connection;
 use crate::target::Target;
 
@@ -83,7 +83,7 @@ pub(crate) struct Pool(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     opened: AtomicU64,
     reused: AtomicU64,
 }
@@ -375,7 +375,7 @@ impl Pool {
     }
 
     /// Keeps an idle connection until it expires.
-    fn keep(&self, mut state: MutexGuard<'_, State>, target: &Arc<Target>, connection: Connection) {
+    fn keep(&self, mut state: MutexGuard<'_, PoolState>, target: &Arc<Target>, connection: Connection) {
         let replaced = state.idle.push(Arc::clone(target), connection, Instant::now());
         let is_first = !std::mem::replace(&mut state.has_closer, true);
         drop(state);
@@ -413,7 +413,7 @@ impl Pool {
         Connections { opened, reused, ..self.lock().connections() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.0.state.lock()
     }
 }

@@ -71,7 +71,7 @@ impl<'a> Json<'a> {
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Problem> {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let text = std::str::from_utf8(bytes).map_err(|_| whole("must be UTF-8"))?;
-        let state = State {
+        let state = ParserState {
             text,
             scanned: Cell::default(),
             numbers: Cell::default(),
@@ -130,11 +130,10 @@ fn syntax(error: &serde_json::Error) -> Problem {
     whole(format!("{what} (line {} column {})", error.line(), error.column()))
 }
 
-/// The state that the visitors share: counts of what they have read, their position, and the problem behind an error
-/// that they raised.
-struct State<'de> {
+/// The state that the visitors share: what they have read, their position, and the problem behind an error that they raised.
+struct ParserState<'de> {
     text: &'de str,
-    /// How far [`State::written`] has searched the text: the position, and the count of numbers before it.
+    /// How far [`ParserState::written`] has come: the place in the text, and the numbers before it.
     scanned: Cell<(usize, usize)>,
     /// The count of numbers that the parser has read.
     numbers: Cell<usize>,
@@ -144,9 +143,9 @@ struct State<'de> {
     problem: RefCell<Option<Problem>>,
 }
 
-impl<'de> State<'de> {
-    /// The text of the number that the parser read last. It counts the numbers in the text: the parser reads them in
-    /// this order, and outside of strings only numbers have digits.
+impl<'de> ParserState<'de> {
+    /// The number that was read last, as it is written. Numbers are read in the order of the text, and outside of strings nothing
+    /// but a number has a digit.
     fn written(&self) -> &'de str {
         let bytes = self.text.as_bytes();
         let (mut at, mut before) = self.scanned.get();
@@ -206,7 +205,7 @@ fn string_length(bytes: &[u8]) -> usize {
 
 #[derive(Clone, Copy)]
 struct Seed<'a, 'de> {
-    state: &'a State<'de>,
+    state: &'a ParserState<'de>,
     depth: usize,
 }
 

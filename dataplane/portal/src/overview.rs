@@ -74,8 +74,8 @@ pub struct Failing {
 
 /// Whether a webhook needs an administrator; the worst state is first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum State {
-    /// The last delivery that ended became a dead letter.
+enum WebhookState {
+    /// The last delivery that ended was given up.
     Lost,
     /// There are dead letters, but later deliveries succeeded.
     Left,
@@ -88,13 +88,13 @@ enum State {
 }
 
 impl Webhook {
-    fn state(&self) -> State {
+    fn state(&self) -> WebhookState {
         match (self.dead_letter, self.retrying) {
-            (0, 0) if self.faults.is_empty() => State::Fine,
-            (0, 0) => State::Faulty,
-            (0, _) => State::Failing,
-            (_, 0) if self.last_success > self.last_dead_letter => State::Left,
-            _ => State::Lost,
+            (0, 0) if self.faults.is_empty() => WebhookState::Fine,
+            (0, 0) => WebhookState::Faulty,
+            (0, _) => WebhookState::Failing,
+            (_, 0) if self.last_success > self.last_dead_letter => WebhookState::Left,
+            _ => WebhookState::Lost,
         }
     }
 }
@@ -108,7 +108,7 @@ pub fn page(
     day: &Day,
 ) -> String {
     webhooks.sort_by_key(|webhook| (webhook.state(), std::cmp::Reverse(webhook.dead_letter)));
-    let wrong = webhooks.iter().filter(|webhook| webhook.state() != State::Fine).count();
+    let wrong = webhooks.iter().filter(|webhook| webhook.state() != WebhookState::Fine).count();
     let faulty: Vec<Faulty> = webhooks
         .iter()
         .filter(|webhook| !webhook.faults.is_empty())
@@ -206,7 +206,7 @@ fn failing(webhook: &str, status: Status, failing: &Failing, text: &str) -> Mark
 /// The number of webhooks that need attention and are not explained, with a link to the table of all webhooks.
 fn more(webhooks: &[Webhook], problems: &[Problem]) -> Markup {
     let is_left = |webhook: &&Webhook| {
-        !matches!(webhook.state(), State::Fine | State::Faulty)
+        !matches!(webhook.state(), WebhookState::Fine | WebhookState::Faulty)
             && problems.iter().all(|problem| problem.webhook != webhook.name)
     };
     let left: Vec<&Webhook> = webhooks.iter().filter(is_left).collect();
@@ -271,11 +271,11 @@ fn dead(webhook: &Webhook) -> Markup {
 
 fn state(webhook: &Webhook) -> Markup {
     let (class, shape, text) = match webhook.state() {
-        State::Lost => ("bad", "✕", "Deliveries are lost"),
-        State::Failing => ("wait", "↻", "Attempts fail"),
-        State::Faulty => ("wait", "○", "No failure; its declaration needs a look"),
-        State::Left => ("wait", "○", "Works again; dead letters are left"),
-        State::Fine => ("good", "✓", "No failure"),
+        WebhookState::Lost => ("bad", "✕", "Deliveries are lost"),
+        WebhookState::Failing => ("wait", "↻", "Attempts fail"),
+        WebhookState::Faulty => ("wait", "○", "No failure; its declaration needs a look"),
+        WebhookState::Left => ("wait", "○", "Works again; dead letters are left"),
+        WebhookState::Fine => ("good", "✓", "No failure"),
     };
     html! {
         span class=(class) { span aria-hidden="true" { (shape) " " } (text) }

@@ -16,12 +16,12 @@ use super::{Claim, Ended, Entry, HandOffs, Hint, Loss, Overdue, Places, Room, Sc
 #[derive(Debug)]
 pub(super) struct MemorySchedule {
     clock: Clock,
-    state: Mutex<State>,
+    state: Mutex<ScheduleState>,
     changed: Notify,
 }
 
 #[derive(Debug)]
-struct State {
+struct ScheduleState {
     shares: Shares,
     /// Of tenants that have limits of their own.
     limits: HashMap<Arc<str>, TenantShares>,
@@ -64,7 +64,7 @@ struct ScheduleEntry {
 impl MemorySchedule {
     /// Empty.
     pub(super) fn new(clock: Clock, shares: Shares) -> Self {
-        let state = State {
+        let state = ScheduleState {
             shares,
             limits: HashMap::new(),
             tenants: BTreeMap::new(),
@@ -78,7 +78,7 @@ impl MemorySchedule {
     }
 }
 
-impl State {
+impl ScheduleState {
     fn queue(&mut self, tenant: &Arc<str>, webhook: &Arc<str>) -> &mut WebhookQueue {
         let Self { tenants, known, shares, .. } = self;
         let queues = tenants.entry(Arc::clone(tenant)).or_default();

@@ -14,7 +14,7 @@ use crate::show::{self, clean, table};
 
 /// A condition; `None` in a field of it means that the operator has not said it yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-struct State {
+struct ConditionState {
     status: Option<String>,
     reason: Option<String>,
     message: Option<String>,
@@ -27,7 +27,7 @@ pub(crate) struct TenantView {
     name: String,
     client_code: String,
     suspended: bool,
-    ready: State,
+    ready: ConditionState,
     database: Option<String>,
     schema_version: Option<String>,
     api_keys: Vec<KeyView>,
@@ -50,8 +50,8 @@ struct WebhookView {
     name: String,
     customer_code: String,
     active: bool,
-    ready: State,
-    healthy: State,
+    ready: ConditionState,
+    healthy: ConditionState,
     pending: Option<i64>,
     dead_letter: Option<i64>,
     last_success_at: Option<String>,
@@ -85,10 +85,10 @@ impl TenantView {
     fn is_well(&self) -> bool {
         let is_chosen =
             |reason: &str| reason.parse::<ReasonCode>().is_ok_and(|reason| reason.remedy() == Remedy::Chosen);
-        let ready = |state: &State| {
+        let ready = |state: &ConditionState| {
             state.status.as_deref() == Some("True") || state.reason.as_deref().is_some_and(is_chosen)
         };
-        let delivers = |state: &State| state.status.as_deref() != Some("False");
+        let delivers = |state: &ConditionState| state.status.as_deref() != Some("False");
         let webhooks = || self.webhooks.iter().all(|one| ready(&one.ready) && delivers(&one.healthy));
         self.suspended || ready(&self.ready) && webhooks()
     }
@@ -147,9 +147,9 @@ fn webhook_view(webhook: &WebhookObject) -> WebhookView {
     }
 }
 
-fn state(conditions: &[Condition], of: ConditionType) -> State {
+fn state(conditions: &[Condition], of: ConditionType) -> ConditionState {
     let found = conditions.iter().find(|condition| condition.type_ == of.as_str());
-    found.map_or_else(State::default, |found| State {
+    found.map_or_else(ConditionState::default, |found| ConditionState {
         status: Some(found.status.clone()),
         reason: Some(found.reason.clone()),
         message: Some(found.message.clone()),
@@ -159,7 +159,7 @@ fn state(conditions: &[Condition], of: ConditionType) -> State {
 fn text(tenants: &[TenantView]) -> String {
     let mut text = String::new();
     for tenant in tenants {
-        let word = |state: &State| state.status.clone().unwrap_or_else(|| "–".to_owned());
+        let word = |state: &ConditionState| state.status.clone().unwrap_or_else(|| "–".to_owned());
         let TenantView { namespace, name, client_code, ready, .. } = tenant;
         text += &format!("Tenant {namespace}/{name} ({client_code})  Ready: {}", word(ready));
         text += &why(ready).map_or("\n".to_owned(), |why| format!("  {why}\n"));
@@ -205,9 +205,9 @@ fn text(tenants: &[TenantView]) -> String {
     text
 }
 
-/// The reason and the message of a condition that is not true.
-fn why(state: &State) -> Option<String> {
-    let State { status, reason, message } = state;
+/// What a condition that is not true says.
+fn why(state: &ConditionState) -> Option<String> {
+    let ConditionState { status, reason, message } = state;
     if status.as_deref() == Some("True") {
         return None;
     }

@@ -18,7 +18,7 @@ use crate::target::{Receiver, Target};
 type Give = oneshot::Sender<Result<Borrowed, Unopened>>;
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct PoolState {
     pub(super) idle: IdleConnections<Connection>,
     /// A task closes idle connections when they expire.
     pub(super) has_closer: bool,
@@ -134,8 +134,8 @@ impl Line {
     }
 }
 
-impl State {
-    /// Changes the line of a target and the state of its receiver. Removes each of them when it is empty.
+impl PoolState {
+    /// Changes the line of a target, and what is known of its receiver. Forgets either once nothing is left there.
     pub(super) fn change<T>(
         &mut self,
         target: &Arc<Target>,

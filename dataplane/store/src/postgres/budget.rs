@@ -64,9 +64,9 @@ pub struct Budget {
 
 struct Shared {
     limits: Limits,
-    state: Mutex<State>,
-    /// Permits for tenants whose database is away, and for tenants whose database has not responded yet. Each kind
-    /// has a quarter of the places, so that together they leave half to other tenants.
+    state: Mutex<BudgetState>,
+    /// For tenants whose database is away, and for those whose database is not known yet: a quarter of the places each, so
+    /// that together they leave half to the others.
     retries: Arc<Semaphore>,
     first_tries: Arc<Semaphore>,
     /// Permits for migrations, which may take long: a quarter of the places.
@@ -75,9 +75,8 @@ struct Shared {
     counts: Counts,
 }
 
-/// The state of all places. While a request is in line, no place is free, and [`Shared::release`] looks for an idle
-/// connection for it.
-struct State {
+/// While a request is in line, no place is free, and [`Shared::release`] looks for idle connections that it may have.
+struct BudgetState {
     free: usize,
     /// The idle connections, in the order in which they were given back.
     idle: BTreeMap<u64, Idle>,
@@ -186,7 +185,7 @@ pub(super) enum Grant {
 
 impl Shared {
     /// Sees to it that the requests in line get the places of idle connections that they may not have yet.
-    fn release_later(self: &Arc<Self>, state: &mut State) {
+    fn release_later(self: &Arc<Self>, state: &mut BudgetState) {
         let is_needed = !state.waiting.is_empty() && !state.idle.is_empty() && !state.is_releasing;
         // There may be no runtime, because a connection may be given back while the runtime ends.
         if let Some(runtime) = is_needed.then(|| Handle::try_current().ok()).flatten() {
@@ -250,7 +249,7 @@ fn choose(has: usize, waited: Duration, others: &[Other]) -> Option<(u64, Taken)
     others.get(others.len() / 2).map(|other| (other.number, rule))
 }
 
-impl State {
+impl BudgetState {
     fn number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number
@@ -366,7 +365,7 @@ impl Budget {
     pub fn new(limits: Limits) -> Self {
         let Limits { total, per_tenant } = limits;
         let limits = Limits { total: total.max(1), per_tenant: per_tenant.max(1) };
-        let state = State {
+        let state = BudgetState {
             free: limits.total,
             idle: BTreeMap::new(),
             idle_of: BTreeSet::new(),
