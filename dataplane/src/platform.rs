@@ -42,7 +42,7 @@ use crate::api::writes::Write;
 use crate::http::body::{Json, OfTenant, json_bytes};
 use crate::http::error::ApiError;
 use crate::http::fields::Fields;
-use crate::http::kinds::{DeliveryIdText, Line, ResendIdText, Whole};
+use crate::http::kinds::{DeliveryIdText, LineText, ResendIdText, Whole};
 use crate::http::origin::origin;
 use crate::http::request::{FromBody, FromFields, Query, request};
 use crate::http::times::DateOrTime;
@@ -97,7 +97,7 @@ request! {
     /// What to trace: one of the two.
     query TraceQuery {
         /// A web order, a work order or an invoice.
-        opt number: Line<80>;
+        opt number: LineText<80>;
         /// A delivery.
         opt delivery_id: DeliveryIdText;
     }

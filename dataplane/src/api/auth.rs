@@ -16,7 +16,7 @@ use crate::actions::sign_in::{Credentials, Issued, SignInError};
 use crate::http::body::{Json, SIGN_IN_LIMIT, json_bytes};
 use crate::http::error::{ApiError, ProblemBody};
 use crate::http::fields::Fields;
-use crate::http::kinds::{ClientCodeText, Line, Password};
+use crate::http::kinds::{ClientCodeText, LineText, Password};
 use crate::http::origin::origin;
 use crate::http::request::{FromFields, object, request};
 use crate::tenancy::ServedTenant;
@@ -29,7 +29,7 @@ request! {
         opt client_code: ClientCodeText, example "ACME";
         /// A contact's e-mail address; for /Employee/SignIn an employee's check-in name.
         // The longest e-mail address.
-        req user_id: Line<320>, example "ada@quillfeather.example";
+        req user_id: LineText<320>, example "ada@quillfeather.example";
         /// The password. The example is the password of `docket dev`'s sample users.
         req password: Password, example "docket-sample-1";
     }

@@ -28,7 +28,7 @@ use crate::actions::save_order::{Saved, save_order};
 use crate::http::body::{Json, ORDER_LIMIT};
 use crate::http::error::{ApiError, ProblemBody};
 use crate::http::if_match::{IfMatch, tagged};
-use crate::http::kinds::{Line, WebOrderIdText};
+use crate::http::kinds::{LineText, WebOrderIdText};
 use crate::http::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
 use crate::http::request::{FromBody, Query, request};
 use crate::http::times::{DateOrTime, Time, time};
@@ -72,9 +72,9 @@ request! {
         /// Created before: a date (meaning 00:00 UTC), or a time with an offset.
         opt to: DateOrTime;
         /// The caller's own key, exactly as it was saved.
-        opt external_reference: Line<64>;
+        opt external_reference: LineText<64>;
         /// Part of a case number, caption, matter number, organization, surname or fictitious name.
-        opt text: Line<100>;
+        opt text: LineText<100>;
         /// Orders per page.
         def page_size: PageSize = DEFAULT_PAGE_SIZE;
         /// The nextCursor of the previous page.

@@ -14,7 +14,7 @@ use super::caller::Caller;
 use super::state::ApiState;
 use crate::http::body::Json;
 use crate::http::error::ApiError;
-use crate::http::kinds::{Line, WorkOrderNumber};
+use crate::http::kinds::{LineText, WorkOrderNumber};
 use crate::http::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
 use crate::http::request::{Query, request};
 use crate::http::times::{DateOrTime, Time, time};
@@ -51,10 +51,10 @@ request! {
         /// Only this work order.
         opt work_order: WorkOrderNumber, example "PR1000001";
         /// Only work orders of this case.
-        opt case_number: Line<250>;
+        opt case_number: LineText<250>;
         /// Part of the name of the person to be served; case, accents and the kind of quotation mark, dash and blank do not
         /// matter.
-        opt servee: Line<100>;
+        opt servee: LineText<100>;
         /// Only work orders in this status.
         opt status: ServiceState;
         /// Created at or after: a date (meaning 00:00 UTC), or a time with an offset.

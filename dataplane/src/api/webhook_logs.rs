@@ -24,7 +24,9 @@ use super::state::ApiState;
 use crate::actions::wait;
 use crate::http::body::Json;
 use crate::http::error::{ApiError, ProblemBody};
-use crate::http::kinds::{DeliveryIdText, HttpStatus, InvoiceNumber, Line, WebhookName, WorkOrderKeyText};
+use crate::http::kinds::{
+    DeliveryIdText, HttpStatus, InvoiceNumber, LineText, WebhookName, WorkOrderKeyText,
+};
 use crate::http::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
 use crate::http::request::{Query, request};
 use crate::http::times::DateOrTime;
@@ -53,13 +55,13 @@ request! {
         opt delivery_id: DeliveryIdText, example "0193f0c2-a1b0-7c3e-9d6f-5a4b3c2d1e0f";
         /// Only deliveries of the event with this id: the header webhook-id and the `id` in the payload. Resends of an event have
         /// the same one.
-        opt event_id: Line<64>, example "evt_0193f0c2a1b07c3e9d6f5a4b3c2d1e0f";
+        opt event_id: LineText<64>, example "evt_0193f0c2a1b07c3e9d6f5a4b3c2d1e0f";
         /// Created at or after: a date (meaning 00:00 UTC), or a time with an offset.
         opt from: DateOrTime;
         /// Created before: a date (meaning 00:00 UTC), or a time with an offset.
         opt to: DateOrTime;
         /// Only deliveries about this web order.
-        opt web_order_id: Line<32>;
+        opt web_order_id: LineText<32>;
         /// Only deliveries about this work order, or about the export that created it. A facilityKey stands for its work
         /// order.
         opt work_order: WorkOrderKeyText;

@@ -15,12 +15,12 @@ const MAX_LINES: usize = 1_000;
 const MAX_NETWORKS: usize = 8;
 
 /// Who signed in, and from which network; `None`: from an unknown one, or from more than are counted.
-type Line = (Option<String>, Option<IpAddr>);
+type SignInKey = (Option<String>, Option<IpAddr>);
 
 #[derive(Debug, Default)]
 pub(super) struct SignIns {
     /// By user and network, the entry of those that came after the first; `None`: there were no more.
-    lines: HashMap<Line, Option<AuditRecord>>,
+    lines: HashMap<SignInKey, Option<AuditRecord>>,
 }
 
 impl SignIns {

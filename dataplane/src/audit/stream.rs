@@ -32,7 +32,7 @@ enum Message {
 /// A line; docs/reference/audit.md describes it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Line<'a> {
+struct AuditLine<'a> {
     time: String,
     id: &'a str,
     event: &'a str,
@@ -47,7 +47,7 @@ struct Line<'a> {
 /// One line of JSON with its end.
 fn line(tenant: Option<&str>, record: &AuditRecord) -> String {
     let AuditRecord { at_ms, id, event, actor, subject, origin, count } = record;
-    let line = Line {
+    let line = AuditLine {
         time: Timestamp::from_millisecond(*at_ms).map_or_else(|_| String::new(), moment::written),
         id,
         event: event.as_str(),

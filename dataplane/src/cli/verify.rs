@@ -33,12 +33,12 @@ pub fn run(arguments: &VerifyArguments) -> ExitCode {
     }
 }
 
-struct Line {
+struct VerifyLine {
     matches: bool,
     text: String,
 }
 
-impl Line {
+impl VerifyLine {
     fn new(header: &str, result: Result<(), impl std::fmt::Display>) -> Self {
         match result {
             Ok(()) => Self { matches: true, text: format!("√ {header} matches") },
@@ -47,7 +47,7 @@ impl Line {
     }
 }
 
-fn lines(arguments: &VerifyArguments) -> Result<Vec<Line>> {
+fn lines(arguments: &VerifyArguments) -> Result<Vec<VerifyLine>> {
     let service = header(arguments, SIGNATURE_HEADER)?;
     if service.is_some() && arguments.signature.is_some() {
         bail!("X-Service-Signature is given twice; give --signature or the --header");
@@ -63,14 +63,14 @@ fn lines(arguments: &VerifyArguments) -> Result<Vec<Line>> {
     let body = body()?;
     let now = arguments.at.unwrap_or_else(|| Clock::System.now());
     let service = service.map(|signature| {
-        Line::new("X-Service-Signature", diagnosis::service(&secrets, signature, &standard, &body))
+        VerifyLine::new("X-Service-Signature", diagnosis::service(&secrets, signature, &standard, &body))
     });
     // webhook-id and webhook-timestamp come with unsigned deliveries too.
     let standard = standard
         .signature
-        .map(|_| Line::new("webhook-signature", diagnosis::standard(&secrets, &standard, &body, now)));
-    let lines: Vec<Line> = service.into_iter().chain(standard).collect();
-    Ok(if lines.is_empty() { vec![Line { matches: false, text: MISSING.to_owned() }] } else { lines })
+        .map(|_| VerifyLine::new("webhook-signature", diagnosis::standard(&secrets, &standard, &body, now)));
+    let lines: Vec<VerifyLine> = service.into_iter().chain(standard).collect();
+    Ok(if lines.is_empty() { vec![VerifyLine { matches: false, text: MISSING.to_owned() }] } else { lines })
 }
 
 /// The one value of the header of this name.

@@ -188,7 +188,7 @@ impl<'a> Fields<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::kinds::{Line, Whole};
+    use crate::http::kinds::{LineText, Whole};
     use crate::http::paging::{Cursor, PageSize};
     use crate::http::times::DateOrTime;
 
@@ -218,8 +218,8 @@ mod tests {
     fn query_names_every_wrong_parameter() {
         let mut fields = Fields::of_query(Some("a=1&a=2&b=%ff&pageSize=0&cursor=x&from=yesterday&other=%00"));
         let _ = (
-            fields.opt::<Line<9>>("a"),
-            fields.opt::<Line<9>>("b"),
+            fields.opt::<LineText<9>>("a"),
+            fields.opt::<LineText<9>>("b"),
             fields.opt::<PageSize>("pageSize"),
             fields.opt::<Cursor>("cursor"),
             fields.opt::<DateOrTime>("from"),

@@ -15,13 +15,13 @@ use super::fields::{Kind, RequestPart, Sent};
 use crate::access::passwords::MAX_PASSWORD_CHARS;
 
 /// A work order's number.
-pub type WorkOrderNumber = Line<32>;
+pub type WorkOrderNumber = LineText<32>;
 /// A work order's number, optionally followed by `-` and a facility's code.
-pub type WorkOrderKeyText = Line<80>;
+pub type WorkOrderKeyText = LineText<80>;
 /// An invoice's number.
-pub type InvoiceNumber = Line<64>;
+pub type InvoiceNumber = LineText<64>;
 /// A webhook's uid, or its namespace/name.
-pub type WebhookName = Line<330>;
+pub type WebhookName = LineText<330>;
 /// The status of an HTTP response.
 pub type HttpStatus = Whole<100, 999>;
 /// A photocopy stop's place in its order.
@@ -31,9 +31,9 @@ pub type MilestoneCode = Whole<0, 999_999_999>;
 
 /// A text of 1 to `MAX` characters without control characters.
 #[derive(Debug)]
-pub struct Line<const MAX: usize>;
+pub struct LineText<const MAX: usize>;
 
-impl<const MAX: usize> Line<MAX> {
+impl<const MAX: usize> LineText<MAX> {
     fn described(place: RequestPart) -> ObjectBuilder {
         // A query string can't hold U+FFFD: bytes that are not UTF-8 become that.
         let pattern = match place {
@@ -48,7 +48,7 @@ fn text(min: usize, max: usize) -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String).min_length(Some(min)).max_length(Some(max))
 }
 
-impl<const MAX: usize> Kind for Line<MAX> {
+impl<const MAX: usize> Kind for LineText<MAX> {
     type Value = String;
 
     fn read(sent: Sent) -> Result<String, String> {
@@ -101,7 +101,7 @@ impl Kind for Password {
 
     fn schema(place: RequestPart) -> RefOr<Schema> {
         let format = SchemaFormat::KnownFormat(KnownFormat::Password);
-        Line::<MAX_PASSWORD_CHARS>::described(place).format(Some(format)).into()
+        LineText::<MAX_PASSWORD_CHARS>::described(place).format(Some(format)).into()
     }
 }
 

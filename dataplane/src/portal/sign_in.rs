@@ -24,7 +24,7 @@ use crate::api::state::ApiState;
 use crate::api::writes::{Done, Write};
 use crate::http::body::{SIGN_IN_LIMIT, form_bytes};
 use crate::http::error::ApiError;
-use crate::http::kinds::{Line, Password};
+use crate::http::kinds::{LineText, Password};
 use crate::http::origin::origin;
 use crate::http::request::request;
 use crate::tenancy::ServedTenant;
@@ -33,11 +33,11 @@ request! {
     /// The fields of the sign-in form.
     query SignInForm {
         /// The local path to go to afterwards.
-        opt to: Line<2048>;
+        opt to: LineText<2048>;
         /// employee or contact.
-        req kind: Line<16>;
+        req kind: LineText<16>;
         /// An employee's check-in name, or a contact's e-mail address.
-        req user_id: Line<320>;
+        req user_id: LineText<320>;
         /// The password.
         req password: Password;
     }

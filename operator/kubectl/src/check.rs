@@ -41,7 +41,7 @@ pub(crate) enum Result {
 
 /// One thing that was checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Line {
+pub(crate) struct CheckLine {
     section: &'static str,
     result: Result,
     message: String,
@@ -54,7 +54,7 @@ pub(crate) struct Line {
     unread: Option<Problem>,
 }
 
-impl Line {
+impl CheckLine {
     fn ok(section: &'static str, message: impl Into<String>) -> Self {
         Self { section, result: Result::Ok, message: message.into(), fix: None, page: None, unread: None }
     }
@@ -93,22 +93,22 @@ pub(crate) fn print_installed(found: &Installation, output: Output) -> std::resu
 }
 
 /// What was found of an installation.
-pub(crate) fn installed(found: &Installation) -> Vec<Line> {
+pub(crate) fn installed(found: &Installation) -> Vec<CheckLine> {
     let mut lines = match &found.definitions {
         Ok(all) => definitions(all),
         // Reading definitions needs a right in the whole cluster, which few users have. The Tenants and Webhooks show
         // whether their kinds exist.
         Err(problem @ Problem::NoAccess(_)) => {
-            let line = Line::unread("docket-crds", "the definitions of Docket", problem);
-            vec![Line { result: Result::Warning, unread: None, ..line }]
+            let line = CheckLine::unread("docket-crds", "the definitions of Docket", problem);
+            vec![CheckLine { result: Result::Warning, unread: None, ..line }]
         }
-        Err(problem) => vec![Line::unread("docket-crds", "the definitions of Docket", problem)],
+        Err(problem) => vec![CheckLine::unread("docket-crds", "the definitions of Docket", problem)],
     };
     lines.extend(match &found.deployments {
         Ok(all) => deployments(&found.release_namespace, all),
         Err(problem) => {
             let what = format!("the Deployments in namespace {}", found.release_namespace);
-            vec![Line::unread("docket-pods", &what, problem)]
+            vec![CheckLine::unread("docket-pods", &what, problem)]
         }
     });
     let is_there = |name: &str| {
@@ -119,33 +119,33 @@ pub(crate) fn installed(found: &Installation) -> Vec<Line> {
     if is_there(tenants_kind) {
         lines.extend(match &found.tenants {
             Ok(all) => tenants(found.namespace.as_deref(), all),
-            Err(problem) => vec![Line::unread("docket-tenants", "the Tenants", problem)],
+            Err(problem) => vec![CheckLine::unread("docket-tenants", "the Tenants", problem)],
         });
     }
     if is_there(webhooks_kind) {
         lines.extend(match &found.webhooks {
             Ok(all) => webhooks(found.namespace.as_deref(), all),
-            Err(problem) => vec![Line::unread("docket-webhooks", "the Webhooks", problem)],
+            Err(problem) => vec![CheckLine::unread("docket-webhooks", "the Webhooks", problem)],
         });
     }
     lines
 }
 
-/// Checks whether a cluster has what an installation needs.
-pub(crate) fn before(found: &Before) -> Vec<Line> {
+/// What an installation needs.
+pub(crate) fn before(found: &Before) -> Vec<CheckLine> {
     const SECTION: &str = "kubernetes";
     let (major, minor) = found.version;
     let page = || INSTALLATION.to_owned();
     let version = if found.version >= OLDEST {
-        Line::ok(SECTION, format!("the API server has version {major}.{minor}"))
+        CheckLine::ok(SECTION, format!("the API server has version {major}.{minor}"))
     } else {
         let message = format!("the API server has version {major}.{minor}");
         let fix = format!("update Kubernetes to {}.{} or newer", OLDEST.0, OLDEST.1);
-        Line::wrong(SECTION, Result::Failed, message, fix, page())
+        CheckLine::wrong(SECTION, Result::Failed, message, fix, page())
     };
     let rights = found.rights.iter().map(|(right, has)| match has {
-        true => Line::ok("rights", format!("you may {right}")),
-        false => Line::wrong(
+        true => CheckLine::ok("rights", format!("you may {right}")),
+        false => CheckLine::wrong(
             "rights",
             Result::Failed,
             format!("you may not {right}"),
@@ -154,8 +154,8 @@ pub(crate) fn before(found: &Before) -> Vec<Line> {
         ),
     });
     let definitions = match found.definitions.len() {
-        0 => Line::ok("docket-crds", "no definition of Docket is installed"),
-        _ => Line::wrong(
+        0 => CheckLine::ok("docket-crds", "no definition of Docket is installed"),
+        _ => CheckLine::wrong(
             "docket-crds",
             Result::Warning,
             "definitions of Docket are installed already".to_owned(),
@@ -166,10 +166,10 @@ pub(crate) fn before(found: &Before) -> Vec<Line> {
     [version].into_iter().chain(rights).chain([definitions]).collect()
 }
 
-fn definitions(found: &[CustomResourceDefinition]) -> Vec<Line> {
+fn definitions(found: &[CustomResourceDefinition]) -> Vec<CheckLine> {
     const SECTION: &str = "docket-crds";
     let wrong = |message: String, fix: &str| {
-        Line::wrong(SECTION, Result::Failed, message, fix.to_owned(), INSTALLATION.to_owned())
+        CheckLine::wrong(SECTION, Result::Failed, message, fix.to_owned(), INSTALLATION.to_owned())
     };
     let line = |name: &str| {
         let Some(definition) = found.iter().find(|definition| definition.name_any() == name) else {
@@ -186,7 +186,7 @@ fn definitions(found: &[CustomResourceDefinition]) -> Vec<Line> {
             conditions.iter().any(|one| one.type_ == "Established" && one.status == "True")
         });
         if served && established {
-            Line::ok(SECTION, format!("{name} is installed and served ({})", docket_crds::VERSION))
+            CheckLine::ok(SECTION, format!("{name} is installed and served ({})", docket_crds::VERSION))
         } else {
             let fix = format!("`kubectl describe crd {name}` says what the API server has against it");
             wrong(format!("{name} does not serve {}", docket_crds::VERSION), &fix)
@@ -195,7 +195,7 @@ fn definitions(found: &[CustomResourceDefinition]) -> Vec<Line> {
     DEFINITIONS.map(line).into()
 }
 
-fn deployments(namespace: &str, all: &[Deployment]) -> Vec<Line> {
+fn deployments(namespace: &str, all: &[Deployment]) -> Vec<CheckLine> {
     const SECTION: &str = "docket-pods";
     let of = |component: &str| -> Vec<&Deployment> {
         let has = |deployment: &&Deployment| {
@@ -204,7 +204,7 @@ fn deployments(namespace: &str, all: &[Deployment]) -> Vec<Line> {
         all.iter().filter(has).collect()
     };
     let line = |component: &str| match of(component)[..] {
-        [] => Line::wrong(
+        [] => CheckLine::wrong(
             SECTION,
             Result::Failed,
             format!("no Deployment of the {component} is in namespace {namespace}"),
@@ -217,19 +217,19 @@ fn deployments(namespace: &str, all: &[Deployment]) -> Vec<Line> {
             let available: i32 = all.iter().filter_map(|one| one.status.as_ref()?.available_replicas).sum();
             let message = format!("{component}: {available} of {wanted} pods are available");
             if available >= wanted && wanted > 0 {
-                return Line::ok(SECTION, message);
+                return CheckLine::ok(SECTION, message);
             }
             let result = if available > 0 { Result::Warning } else { Result::Failed };
             let fix = format!(
                 "`kubectl --namespace {namespace} get pods --selector {COMPONENT}={component}` shows them, and `kubectl describe` why one is not ready"
             );
-            Line::wrong(SECTION, result, message, fix, INSTALLATION.to_owned())
+            CheckLine::wrong(SECTION, result, message, fix, INSTALLATION.to_owned())
         }
     };
     COMPONENTS.map(line).into()
 }
 
-fn tenants(namespace: Option<&str>, all: &[TenantObject]) -> Vec<Line> {
+fn tenants(namespace: Option<&str>, all: &[TenantObject]) -> Vec<CheckLine> {
     const SECTION: &str = "docket-tenants";
     let wrong = |tenant: &TenantObject| {
         let conditions = tenant.status.as_ref().map_or(&[][..], |status| &status.conditions);
@@ -237,21 +237,21 @@ fn tenants(namespace: Option<&str>, all: &[TenantObject]) -> Vec<Line> {
         [ConditionType::Ready, ConditionType::WithinLimits]
             .map(|of| condition(SECTION, &name, conditions, of))
     };
-    let wrong: Vec<Line> = all.iter().flat_map(wrong).flatten().collect();
+    let wrong: Vec<CheckLine> = all.iter().flat_map(wrong).flatten().collect();
     match all.len() {
-        0 => vec![Line::wrong(
+        0 => vec![CheckLine::wrong(
             SECTION,
             Result::Warning,
             none("Tenant", namespace),
             "declare one in a namespace that the operator watches".to_owned(),
             A_TENANT.to_owned(),
         )],
-        count if wrong.is_empty() => vec![Line::ok(SECTION, format!("all {count} Tenants are ready"))],
+        count if wrong.is_empty() => vec![CheckLine::ok(SECTION, format!("all {count} Tenants are ready"))],
         _ => wrong,
     }
 }
 
-fn webhooks(namespace: Option<&str>, all: &[WebhookObject]) -> Vec<Line> {
+fn webhooks(namespace: Option<&str>, all: &[WebhookObject]) -> Vec<CheckLine> {
     const SECTION: &str = "docket-webhooks";
     let wrong = |webhook: &WebhookObject| {
         let conditions = webhook.status.as_ref().map_or(&[][..], |status| &status.conditions);
@@ -262,11 +262,11 @@ fn webhooks(namespace: Option<&str>, all: &[WebhookObject]) -> Vec<Line> {
             dead_letters(SECTION, &name, webhook),
         ]
     };
-    let wrong: Vec<Line> = all.iter().flat_map(wrong).flatten().collect();
+    let wrong: Vec<CheckLine> = all.iter().flat_map(wrong).flatten().collect();
     match all.len() {
-        // A Tenant needs no Webhook.
-        0 => vec![Line::ok(SECTION, none("Webhook", namespace))],
-        count if wrong.is_empty() => vec![Line::ok(SECTION, format!("all {count} Webhooks deliver"))],
+        // A Tenant needs none.
+        0 => vec![CheckLine::ok(SECTION, none("Webhook", namespace))],
+        count if wrong.is_empty() => vec![CheckLine::ok(SECTION, format!("all {count} Webhooks deliver"))],
         _ => wrong,
     }
 }
@@ -278,7 +278,7 @@ fn none(kind: &str, namespace: Option<&str>) -> String {
     }
 }
 
-fn dead_letters(section: &'static str, name: &str, webhook: &WebhookObject) -> Option<Line> {
+fn dead_letters(section: &'static str, name: &str, webhook: &WebhookObject) -> Option<CheckLine> {
     let deliveries = webhook.status.as_ref().and_then(|status| status.deliveries.as_ref());
     let dead = deliveries.map(|one| one.dead_letter).filter(|dead| *dead > 0)?;
     let fix = format!(
@@ -288,15 +288,15 @@ fn dead_letters(section: &'static str, name: &str, webhook: &WebhookObject) -> O
     );
     let letters = if dead == 1 { "dead letter" } else { "dead letters" };
     let message = format!("{name} has {dead} {letters}");
-    Some(Line::wrong(section, Result::Warning, message, fix, RESEND.to_owned()))
+    Some(CheckLine::wrong(section, Result::Warning, message, fix, RESEND.to_owned()))
 }
 
-/// The line about a condition that is not well. Only `Ready` must exist: other conditions come later, or never.
-fn condition(section: &'static str, name: &str, all: &[Condition], of: ConditionType) -> Option<Line> {
+/// What is wrong by this condition. Only `Ready` must be there: the others come later, or not at all.
+fn condition(section: &'static str, name: &str, all: &[Condition], of: ConditionType) -> Option<CheckLine> {
     let Some(condition) = all.iter().find(|condition| condition.type_ == of.as_str()) else {
         let fix = "wait a moment; if it stays so, look at the line of the operator above".to_owned();
         let message = format!("{name} was not seen by the operator");
-        let line = Line::wrong(section, Result::Warning, message, fix, conditions::PAGE.to_owned());
+        let line = CheckLine::wrong(section, Result::Warning, message, fix, conditions::PAGE.to_owned());
         return (of == ConditionType::Ready).then_some(line);
     };
     let remedy = condition.reason.parse::<ReasonCode>().map(ReasonCode::remedy);
@@ -308,11 +308,11 @@ fn condition(section: &'static str, name: &str, all: &[Condition], of: Condition
     let message = format!("{name}: {of} {} ({}): {}", condition.status, condition.reason, condition.message);
     let fix = conditions::about(&condition.reason)
         .unwrap_or_else(|| "this version does not know the reason".to_owned());
-    Some(Line::wrong(section, result, message, fix, conditions::page(&condition.reason)))
+    Some(CheckLine::wrong(section, result, message, fix, conditions::page(&condition.reason)))
 }
 
 /// Prints the lines.
-pub(crate) fn print(lines: &[Line], output: Output) -> std::result::Result<(), Problem> {
+pub(crate) fn print(lines: &[CheckLine], output: Output) -> std::result::Result<(), Problem> {
     match output {
         Output::Json => show::json(&serde_json::json!({ "checks": lines })),
         Output::Table | Output::Wide => print!("{}", text(lines)),
@@ -325,7 +325,7 @@ pub(crate) fn print(lines: &[Line], output: Output) -> std::result::Result<(), P
     }
 }
 
-fn text(lines: &[Line]) -> String {
+fn text(lines: &[CheckLine]) -> String {
     let mut text = String::new();
     let mut section = "";
     for line in lines {

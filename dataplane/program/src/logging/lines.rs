@@ -101,26 +101,26 @@ impl Shared {
     }
 }
 
-/// A writer for one line.
-pub(super) struct Line<'a> {
+/// Takes one line.
+pub(super) struct LineWriter<'a> {
     shared: &'a Shared,
     at_once: bool,
 }
 
 impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Line<'a>;
+    type Writer = LineWriter<'a>;
 
-    fn make_writer(&'a self) -> Line<'a> {
-        Line { shared: &self.0, at_once: true }
+    fn make_writer(&'a self) -> LineWriter<'a> {
+        LineWriter { shared: &self.0, at_once: true }
     }
 
     /// Warnings and errors are written at once: the process may be about to end.
-    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Line<'a> {
-        Line { shared: &self.0, at_once: *metadata.level() <= Level::WARN }
+    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> LineWriter<'a> {
+        LineWriter { shared: &self.0, at_once: *metadata.level() <= Level::WARN }
     }
 }
 
-impl Write for Line<'_> {
+impl Write for LineWriter<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.shared.take(line, self.at_once);
         Ok(line.len())

@@ -8,7 +8,7 @@ use secrecy::SecretString;
 use crate::api::webhook_logs::answers::EventWord;
 use crate::http::error::ApiError;
 use crate::http::fields::Fields;
-use crate::http::kinds::Line;
+use crate::http::kinds::LineText;
 use crate::http::request::request;
 use crate::portal::forms::FromForm;
 use crate::portal::session::Viewer;
@@ -31,15 +31,15 @@ pub struct WebhookForm {
 impl FromForm for WebhookForm {
     fn from_form(pairs: Vec<(String, String)>) -> Result<Self, ApiError> {
         let mut fields = Fields::of_pairs(pairs);
-        let mut is_set = |name| fields.opt::<Line<8>>(name).is_some();
+        let mut is_set = |name| fields.opt::<LineText<8>>(name).is_some();
         let active = is_set("active");
         let events = EventCode::ALL.into_iter().filter(|code| is_set(code.as_str())).collect();
-        let mut text = |name| fields.opt::<Line<4096>>(name).unwrap_or_default();
+        let mut text = |name| fields.opt::<LineText<4096>>(name).unwrap_or_default();
         let (display_name, target_url) = (text("displayName"), text("targetUrl"));
         let customer_code = text("customerCode");
-        let form = fields.opt::<Line<64>>("form");
-        let version = fields.opt::<Line<64>>("version");
-        let secret = fields.opt::<Line<MAX_SECRET>>("secret").map(SecretString::from);
+        let form = fields.opt::<LineText<64>>("form");
+        let version = fields.opt::<LineText<64>>("version");
+        let secret = fields.opt::<LineText<MAX_SECRET>>("secret").map(SecretString::from);
         fields.finish()?;
         let settings = Settings { display_name, customer_code, target_url, events, active };
         Ok(Self { settings, form, version, secret })
@@ -50,7 +50,7 @@ request! {
     /// The field of a form with one button.
     query VersionForm {
         /// The version that the form was made from.
-        req version: Line<64>;
+        req version: LineText<64>;
     }
 }
 
