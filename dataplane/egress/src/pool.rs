@@ -79,10 +79,10 @@ pub struct Connections {
 
 /// The connections to receivers, and the attempts that wait for a connection. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct Pool(Arc<Shared>);
+pub(crate) struct Pool(Arc<PoolInner>);
 
 #[derive(Default)]
-struct Shared {
+struct PoolInner {
     state: Mutex<PoolState>,
     opened: AtomicU64,
     reused: AtomicU64,
@@ -408,7 +408,7 @@ impl Pool {
 
     /// The numbers of connections and of waiting attempts.
     pub(crate) fn connections(&self) -> Connections {
-        let Shared { opened, reused, .. } = &*self.0;
+        let PoolInner { opened, reused, .. } = &*self.0;
         let (opened, reused) = (opened.load(Ordering::Relaxed), reused.load(Ordering::Relaxed));
         Connections { opened, reused, ..self.lock().connections() }
     }

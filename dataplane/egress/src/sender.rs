@@ -26,9 +26,9 @@ use crate::trust::Trust;
 
 /// Sends webhooks. Clones share everything, including open connections; create one per process.
 #[derive(Clone)]
-pub struct Sender(Arc<Shared>);
+pub struct Sender(Arc<SenderInner>);
 
-struct Shared {
+struct SenderInner {
     connector: Arc<Connector>,
     pool: Pool,
     attempt_timeout: Duration,
@@ -56,7 +56,7 @@ impl Sender {
     /// third of `attempt_timeout` if that is less.
     pub fn new(policy: EgressPolicy, dns: impl Resolve, attempt_timeout: Duration) -> Self {
         let connector = Arc::new(Connector::new(policy, dns, attempt_timeout));
-        Self(Arc::new(Shared { connector, pool: Pool::default(), attempt_timeout }))
+        Self(Arc::new(SenderInner { connector, pool: Pool::default(), attempt_timeout }))
     }
 
     /// The numbers of connections to receivers and of attempts that wait for one.
@@ -79,7 +79,7 @@ impl Sender {
     }
 }
 
-impl Shared {
+impl SenderInner {
     async fn attempt(
         &self,
         post: Post<'_>,

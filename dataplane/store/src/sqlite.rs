@@ -25,10 +25,10 @@ const READERS: usize = 2;
 /// One tenant's file.
 #[derive(Clone)]
 pub struct Sqlite {
-    shared: Arc<Shared>,
+    shared: Arc<SqliteInner>,
 }
 
-struct Shared {
+struct SqliteInner {
     path: PathBuf,
     writer: Lane,
     reader: Lane,
@@ -108,7 +108,7 @@ struct NoTurn;
 impl Sqlite {
     /// The database in the file at `path`. It opens and creates nothing yet.
     pub fn new(path: PathBuf) -> Self {
-        Self { shared: Arc::new(Shared { path, writer: Lane::new(1), reader: Lane::new(READERS) }) }
+        Self { shared: Arc::new(SqliteInner { path, writer: Lane::new(1), reader: Lane::new(READERS) }) }
     }
 
     /// The path of the file.
@@ -128,7 +128,7 @@ impl Sqlite {
 
     /// Whether a connection is open, in use or idle.
     pub fn is_open(&self) -> bool {
-        let Shared { writer, reader, .. } = &*self.shared;
+        let SqliteInner { writer, reader, .. } = &*self.shared;
         writer.turns.available_permits() < 1
             || reader.turns.available_permits() < READERS
             || !writer.idle.lock().is_empty()
@@ -137,7 +137,7 @@ impl Sqlite {
 
     /// Closes the connections that were idle for `unused_for`. The next call opens connections again.
     pub async fn close_idle(&self, unused_for: Duration) {
-        let Shared { writer, reader, .. } = &*self.shared;
+        let SqliteInner { writer, reader, .. } = &*self.shared;
         let mut idle = writer.take_idle_for(unused_for);
         idle.extend(reader.take_idle_for(unused_for));
         if !idle.is_empty() {
@@ -250,7 +250,7 @@ fn use_write_ahead_log(connection: &Connection) -> Result<(), StoreError> {
 /// A borrowed connection. If it is dropped inside a transaction, it is closed, which rolls the transaction back.
 pub struct SqliteConnection {
     connection: Option<Opened>,
-    shared: Arc<Shared>,
+    shared: Arc<SqliteInner>,
     writer: bool,
     in_transaction: bool,
     /// Whether a statement has failed.

@@ -19,9 +19,9 @@ const ROOM: usize = 256 * 1024;
 
 /// Takes lines, and writes them at most 50 ms later. Clones share everything.
 #[derive(Clone)]
-pub(super) struct Lines(Arc<Shared>);
+pub(super) struct Lines(Arc<LogQueue>);
 
-struct Shared {
+struct LogQueue {
     waiting: Mutex<LineBuffer>,
     /// Notified when lines wait, when there are enough of them, and at the end.
     arrived: Condvar,
@@ -46,7 +46,7 @@ impl Lines {
     pub(super) fn new(writer: impl Write + Send + 'static) -> Self {
         let out = Out { writer: Box::new(writer), lines: Vec::new() };
         let (waiting, arrived) = (Mutex::default(), Condvar::new());
-        let shared = Arc::new(Shared { waiting, arrived, out: Mutex::new(out) });
+        let shared = Arc::new(LogQueue { waiting, arrived, out: Mutex::new(out) });
         let writing = Arc::clone(&shared);
         let spawned = thread::Builder::new().name("log".to_owned()).spawn(move || writing.write());
         shared.waiting.lock().ended = spawned.is_err();
@@ -61,7 +61,7 @@ impl Lines {
     }
 }
 
-impl Shared {
+impl LogQueue {
     /// Takes a line, and writes it before it returns if that is necessary.
     fn take(&self, line: &[u8], at_once: bool) {
         let mut waiting = self.waiting.lock();
@@ -103,7 +103,7 @@ impl Shared {
 
 /// Takes one line.
 pub(super) struct LineWriter<'a> {
-    shared: &'a Shared,
+    shared: &'a LogQueue,
     at_once: bool,
 }
 

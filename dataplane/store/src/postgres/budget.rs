@@ -57,12 +57,12 @@ pub struct Limits {
 /// The connections of a process, as one tenant may use them.
 #[derive(Clone)]
 pub struct Budget {
-    shared: Arc<Shared>,
-    /// The limit of the tenant's connections.
+    shared: Arc<BudgetInner>,
+    /// To the database of one tenant.
     per_tenant: usize,
 }
 
-struct Shared {
+struct BudgetInner {
     limits: Limits,
     state: Mutex<BudgetState>,
     /// For tenants whose database is away, and for those whose database is not known yet: a quarter of the places each, so
@@ -75,7 +75,7 @@ struct Shared {
     counts: Counts,
 }
 
-/// While a request is in line, no place is free, and [`Shared::release`] looks for idle connections that it may have.
+/// While a request is in line, no place is free, and [`BudgetInner::release`] looks for idle connections that it may have.
 struct BudgetState {
     free: usize,
     /// The idle connections, in the order in which they were given back.
@@ -84,7 +84,7 @@ struct BudgetState {
     waiting: VecDeque<Waiter>,
     /// The number of places of each tenant that has any.
     places: BTreeMap<PoolId, usize>,
-    /// Whether [`Shared::release`] is running.
+    /// Whether [`BudgetInner::release`] runs.
     is_releasing: bool,
     last_number: u64,
 }
@@ -142,7 +142,7 @@ impl Opened {
 
 /// The right of a tenant to have a connection open.
 pub(super) struct BudgetPermit {
-    shared: Arc<Shared>,
+    shared: Arc<BudgetInner>,
     pool: PoolId,
 }
 
@@ -183,7 +183,7 @@ pub(super) enum Grant {
     Place(BudgetPermit),
 }
 
-impl Shared {
+impl BudgetInner {
     /// Sees to it that the requests in line get the places of idle connections that they may not have yet.
     fn release_later(self: &Arc<Self>, state: &mut BudgetState) {
         let is_needed = !state.waiting.is_empty() && !state.idle.is_empty() && !state.is_releasing;
@@ -380,7 +380,15 @@ impl Budget {
         let per_tenant = limits.per_tenant;
         let (openings, counts) = (Semaphore::new(OPENINGS), Counts::default());
         Self {
-            shared: Arc::new(Shared { limits, state, retries, first_tries, migrations, openings, counts }),
+            shared: Arc::new(BudgetInner {
+                limits,
+                state,
+                retries,
+                first_tries,
+                migrations,
+                openings,
+                counts,
+            }),
             per_tenant,
         }
     }
