@@ -20,10 +20,10 @@ use super::{
 /// A schedule has its own clock, so callers say how long to wait and never until when: the clocks of the database, the
 /// schedule and the process need not agree.
 #[derive(Debug)]
-pub struct Schedule(Kind);
+pub struct Schedule(ScheduleBackend);
 
 #[derive(Debug)]
-enum Kind {
+enum ScheduleBackend {
     Memory(Box<MemorySchedule>),
     Redis(Box<RedisSchedule>),
 }
@@ -31,13 +31,13 @@ enum Kind {
 impl Schedule {
     /// Creates an empty schedule in memory, for one process.
     pub fn in_memory(clock: Clock, shares: Shares) -> Self {
-        Self(Kind::Memory(Box::new(MemorySchedule::new(clock, shares))))
+        Self(ScheduleBackend::Memory(Box::new(MemorySchedule::new(clock, shares))))
     }
 
     /// Joins the schedule on Redis of all processes with the same keys, as this owner. Must be called on a runtime, where it
     /// listens to the changes of the other processes.
     pub fn on_redis(connection: RedisConnection, keys: &Keys, owner: Owner, shares: Shares) -> Self {
-        Self(Kind::Redis(Box::new(RedisSchedule::new(connection, keys, owner, shares))))
+        Self(ScheduleBackend::Redis(Box::new(RedisSchedule::new(connection, keys, owner, shares))))
     }
 
     /// Like [`places`](Self::places); `None`: the schedule did not respond within `time`.
@@ -53,9 +53,9 @@ macro_rules! calls {
             $(#[$about])*
             pub async fn $name(&self $(, $argument: $type)*) $(-> $result)? {
                 match &self.0 {
-                    Kind::Memory(schedule) => schedule.$name($($argument),*).await,
+                    ScheduleBackend::Memory(schedule) => schedule.$name($($argument),*).await,
                     // Boxed: else each future that calls the schedule contains the long chain of futures of a call to Redis.
-                    Kind::Redis(schedule) => {
+                    ScheduleBackend::Redis(schedule) => {
                         let call: Pin<Box<dyn Future<Output = _> + Send + '_>> =
                             Box::pin(schedule.$name($($argument),*));
                         call.await

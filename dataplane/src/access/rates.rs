@@ -40,7 +40,7 @@ pub struct Rates {
 #[derive(Debug, Default)]
 struct Buckets {
     /// The buckets that may not be empty.
-    filled: HashMap<(Arc<str>, Kind), LeakyBucket>,
+    filled: HashMap<(Arc<str>, RateKind), LeakyBucket>,
     /// Which callers of each tenant asked last.
     asked: HashMap<Arc<str>, Asked>,
     after_last_sweep: usize,
@@ -54,7 +54,7 @@ struct Asked {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Kind {
+enum RateKind {
     Requests,
     /// Of one caller, by its hash.
     RequestsOf(u64),
@@ -124,15 +124,15 @@ impl Buckets {
         now: Duration,
     ) -> Result<(), Duration> {
         let others_ask = self.ask(tenant, caller, now);
-        let bucket = self.bucket(tenant, Kind::Requests);
+        let bucket = self.bucket(tenant, RateKind::Requests);
         bucket.try_add(all, now)?;
         let is_scarce = bucket.level(now) > all.full() / 2;
-        let own = self.bucket(tenant, Kind::RequestsOf(caller));
+        let own = self.bucket(tenant, RateKind::RequestsOf(caller));
         if !others_ask || !is_scarce {
             // The caller's bucket may be full when others ask later.
             own.add_up_to(half, now);
         } else if let Err(wait) = own.try_add(half, now) {
-            self.bucket(tenant, Kind::Requests).remove(all.every);
+            self.bucket(tenant, RateKind::Requests).remove(all.every);
             return Err(wait);
         }
         self.forget_empty(now);
@@ -147,18 +147,18 @@ impl Buckets {
         strangers: Option<Rate>,
         now: Duration,
     ) -> Result<(), Duration> {
-        self.bucket(tenant, Kind::SignIns).try_add(all, now)?;
+        self.bucket(tenant, RateKind::SignIns).try_add(all, now)?;
         if let Some(rate) = strangers
-            && let Err(wait) = self.bucket(tenant, Kind::SignInsOfStrangers).try_add(rate, now)
+            && let Err(wait) = self.bucket(tenant, RateKind::SignInsOfStrangers).try_add(rate, now)
         {
-            self.bucket(tenant, Kind::SignIns).remove(all.every);
+            self.bucket(tenant, RateKind::SignIns).remove(all.every);
             return Err(wait);
         }
         self.forget_empty(now);
         Ok(())
     }
 
-    fn bucket(&mut self, tenant: &Arc<str>, kind: Kind) -> &mut LeakyBucket {
+    fn bucket(&mut self, tenant: &Arc<str>, kind: RateKind) -> &mut LeakyBucket {
         self.filled.entry((Arc::clone(tenant), kind)).or_default()
     }
 

@@ -22,12 +22,12 @@ const MOST_LEARNED: i64 = 2_000;
 
 /// Who signs in.
 #[derive(Clone, Copy)]
-enum Kind {
+enum UserKind {
     Contact,
     Employee,
 }
 
-impl Kind {
+impl UserKind {
     fn as_str(self) -> &'static str {
         match self {
             Self::Contact => "contact",
@@ -114,7 +114,7 @@ impl SignIn<'_> {
         tenant: &ServedTenant,
         credentials: Credentials,
     ) -> Result<Issued, SignInError> {
-        self.sign_in(tenant, Kind::Contact, &credentials).await
+        self.sign_in(tenant, UserKind::Contact, &credentials).await
     }
 
     /// Signs an employee in (POST /Employee/SignIn).
@@ -123,13 +123,13 @@ impl SignIn<'_> {
         tenant: &ServedTenant,
         credentials: Credentials,
     ) -> Result<Issued, SignInError> {
-        self.sign_in(tenant, Kind::Employee, &credentials).await
+        self.sign_in(tenant, UserKind::Employee, &credentials).await
     }
 
     async fn sign_in(
         self,
         tenant: &ServedTenant,
-        kind: Kind,
+        kind: UserKind,
         credentials: &Credentials,
     ) -> Result<Issued, SignInError> {
         let guess = guess(&tenant.config.uid, kind.as_str(), credentials);
@@ -144,15 +144,15 @@ impl SignIn<'_> {
     async fn attempt(
         self,
         tenant: &ServedTenant,
-        kind: Kind,
+        kind: UserKind,
         guess: &Guess,
         credentials: &Credentials,
     ) -> Result<Issued, SignInError> {
         self.wait(guess)?;
         self.limit(tenant, guess)?;
         let candidate = match kind {
-            Kind::Contact => self.find_contact(tenant, &credentials.user_id).await?,
-            Kind::Employee => self.find_employee(tenant, &credentials.user_id).await?,
+            UserKind::Contact => self.find_contact(tenant, &credentials.user_id).await?,
+            UserKind::Employee => self.find_employee(tenant, &credentials.user_id).await?,
         };
         self.check(tenant, guess, credentials, candidate).await
     }
