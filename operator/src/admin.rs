@@ -77,7 +77,7 @@ pub fn serve(
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(text_of_metrics))
-        .with_state(Arc::new(Served { state, metrics, scrapes: Anonymous::default(), pulse }))
+        .with_state(Arc::new(AdminState { state, metrics, scrapes: Anonymous::default(), pulse }))
         .layer(map_response(protected));
     let run = move || {
         runtime.block_on(async {
@@ -91,15 +91,15 @@ pub fn serve(
     Ok(bound)
 }
 
-/// The state that the routes report.
-struct Served {
+/// What the routes answer from.
+struct AdminState {
     state: Arc<state::State>,
     metrics: Arc<Metrics>,
     scrapes: Anonymous,
     pulse: Pulse,
 }
 
-async fn healthz(State(served): State<Arc<Served>>) -> (StatusCode, &'static str) {
+async fn healthz(State(served): State<Arc<AdminState>>) -> (StatusCode, &'static str) {
     if served.pulse.is_stale() {
         (StatusCode::SERVICE_UNAVAILABLE, "stuck\n")
     } else {
@@ -108,7 +108,7 @@ async fn healthz(State(served): State<Arc<Served>>) -> (StatusCode, &'static str
 }
 
 /// Ready once every watch has its first list. A replica that waits for the lease is ready, too.
-async fn readyz(State(served): State<Arc<Served>>) -> (StatusCode, &'static str) {
+async fn readyz(State(served): State<Arc<AdminState>>) -> (StatusCode, &'static str) {
     if served.state.progress.is_complete() {
         (StatusCode::OK, "ok\n")
     } else {
@@ -117,7 +117,7 @@ async fn readyz(State(served): State<Arc<Served>>) -> (StatusCode, &'static str)
 }
 
 async fn text_of_metrics(
-    State(served): State<Arc<Served>>,
+    State(served): State<Arc<AdminState>>,
     Extension(peer): Extension<Peer>,
 ) -> Result<String, (StatusCode, &'static str)> {
     let metrics = Arc::clone(&served.metrics);

@@ -17,10 +17,10 @@ pub const HEADER_TIME: Duration = Duration::from_secs(10);
 
 /// Counts the beginnings and ends of a connection's requests. The count is odd while a request is being served.
 #[derive(Debug, Default)]
-pub(crate) struct Served(AtomicU64);
+pub(crate) struct RequestCount(AtomicU64);
 
-impl Served {
-    /// Counts the beginning or the end of a request.
+impl RequestCount {
+    /// A request begins or ends.
     pub(crate) fn step(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -40,7 +40,7 @@ impl Served {
 #[derive(Debug)]
 pub(crate) struct HeadLimit<S> {
     stream: S,
-    served: Arc<Served>,
+    served: Arc<RequestCount>,
     seen: u64,
     /// The time limit for the headers; `None`: no request has begun.
     until: Option<Instant>,
@@ -49,8 +49,8 @@ pub(crate) struct HeadLimit<S> {
 }
 
 impl<S> HeadLimit<S> {
-    /// The limit for a connection that has just been accepted.
-    pub(crate) fn new(stream: S, served: Arc<Served>) -> Self {
+    /// A connection that has just been accepted.
+    pub(crate) fn new(stream: S, served: Arc<RequestCount>) -> Self {
         Self { stream, served, seen: 0, until: None, alarm: None }
     }
 }
@@ -118,9 +118,9 @@ mod tests {
     const LITTLE_LESS: Duration = Duration::from_millis(9_900);
     const LITTLE: Duration = Duration::from_millis(200);
 
-    fn connection() -> (DuplexStream, HeadLimit<DuplexStream>, Arc<Served>) {
+    fn connection() -> (DuplexStream, HeadLimit<DuplexStream>, Arc<RequestCount>) {
         let (client, server) = duplex(64);
-        let served = Arc::<Served>::default();
+        let served = Arc::<RequestCount>::default();
         (client, HeadLimit::new(server, Arc::clone(&served)), served)
     }
 

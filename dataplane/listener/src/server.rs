@@ -23,7 +23,7 @@ use tower::ServiceExt;
 use crate::client::{Proxies, ProxyHeaderError};
 use crate::fair_share::may_have;
 pub use crate::head_limit::HEADER_TIME;
-use crate::head_limit::{HeadLimit, Served};
+use crate::head_limit::{HeadLimit, RequestCount};
 use crate::pace::{Paced, SEND_BUFFER};
 use crate::refusals::{Counted, Refusals, Refused};
 use crate::source::network;
@@ -150,8 +150,8 @@ type Taken = Result<OwnedSemaphorePermit, AcquireError>;
 /// The state of a connection that other connections can see, and how they end it.
 #[derive(Debug, Clone, Default)]
 struct Handle {
-    served: Arc<Served>,
-    /// Cancelled when the connection must end to make room.
+    served: Arc<RequestCount>,
+    /// Its place is for another one.
     ended: CancellationToken,
 }
 

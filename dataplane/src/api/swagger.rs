@@ -23,14 +23,14 @@ const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-
                       frame-ancestors 'none'; base-uri 'none'";
 
 /// A document as it is sent: made and compressed once, not for each request.
-struct Served {
+struct ServedDocument {
     plain: Bytes,
     gzip: Bytes,
     tag: HeaderValue,
 }
 
-static API: LazyLock<Served> = LazyLock::new(|| Served::new(&openapi::document()));
-static EVENTS: LazyLock<Served> = LazyLock::new(|| Served::new(&openapi::events::document()));
+static API: LazyLock<ServedDocument> = LazyLock::new(|| ServedDocument::new(&openapi::document()));
+static EVENTS: LazyLock<ServedDocument> = LazyLock::new(|| ServedDocument::new(&openapi::events::document()));
 
 static CONFIG: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
     // Swagger UI shows the first; its top bar has both.
@@ -43,7 +43,7 @@ static CONFIG: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
     Arc::new(config)
 });
 
-impl Served {
+impl ServedDocument {
     fn new(document: &OpenApi) -> Self {
         let plain = serde_json::to_vec(document).expect("a document has string keys only");
         let mut gzip = GzEncoder::new(Vec::new(), Compression::best());

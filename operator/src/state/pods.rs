@@ -14,8 +14,8 @@ pub const CHECK_AGAIN: Duration = Duration::from_secs(1);
 /// The number of pods that a message names.
 const NAMED: usize = 3;
 
-/// The revision of each tenant that each live pod serves, by pod and then by tenant uid.
-pub type Served = BTreeMap<String, HashMap<String, String>>;
+/// The revision of each tenant that each live pod serves, by pod and tenant uid.
+pub type ServedRevisions = BTreeMap<String, HashMap<String, String>>;
 
 /// The operator's knowledge of the pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,10 +23,10 @@ pub enum Pods {
     /// The pods are not observed.
     #[default]
     NotObserved,
-    /// The pods' reports can't be read now. Contains the last reports; `None`: none were read since this process started.
-    Unavailable(Option<Served>),
-    /// The live pods and what they serve.
-    Seen(Served),
+    /// What they report can't be read now. What was read last; `None`: nothing since this process started.
+    Unavailable(Option<ServedRevisions>),
+    /// The live pods.
+    Seen(ServedRevisions),
 }
 
 /// Whether every pod serves a part of a tenant.
@@ -79,7 +79,7 @@ fn unavailable() -> Verdict {
     Verdict::new(ConditionType::Programmed, Truth::Unknown, ReasonCode::StoreUnavailable, message)
 }
 
-fn served_by(pods: &Served, tenant_uid: &str, revisions: &[&str]) -> Verdict {
+fn served_by(pods: &ServedRevisions, tenant_uid: &str, revisions: &[&str]) -> Verdict {
     let pending =
         |message| Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, message);
     if pods.is_empty() {

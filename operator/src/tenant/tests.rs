@@ -22,7 +22,7 @@ use crate::database::DatabaseError;
 use crate::state::cluster::Cluster;
 use crate::state::conditions::{Truth, Verdict, find};
 use crate::state::examples;
-use crate::state::pods::{Pods, Programmed, Served, programmed};
+use crate::state::pods::{Pods, Programmed, ServedRevisions, programmed};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -143,7 +143,8 @@ fn stores_that_are_away_for_ten_minutes_and_a_restart_meanwhile_cost_no_write() 
     let well = compiled(&new, ready());
     let (runtime, memory) = well.runtime.clone().unwrap();
     let revision = [runtime.revision.as_str()];
-    let served: Served = [("pod".into(), [("uid-acme".into(), runtime.revision.clone())].into())].into();
+    let served: ServedRevisions =
+        [("pod".into(), [("uid-acme".into(), runtime.revision.clone())].into())].into();
     let seen = programmed(&Pods::Seen(served.clone()), "uid-acme", &revision, false);
     let before = status(&applied(well), Some(seen), Some(&BTreeSet::new()), NOW);
     assert!(before.conditions.iter().all(|condition| condition.status == "True"), "{before:?}");
