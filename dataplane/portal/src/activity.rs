@@ -11,8 +11,8 @@ use crate::time::time;
 
 /// An entry of the audit.
 #[derive(Debug, Clone)]
-pub struct Entry {
-    /// When the event happened or began.
+pub struct ActivityEntry {
+    /// When it happened, or began to.
     pub at: Timestamp,
     /// What happened.
     pub event: AuditEvent,
@@ -34,7 +34,7 @@ pub struct Activity {
     /// The filters that are wrong, each with what would be right. If there are any, nothing is searched.
     pub wrong: Vec<(String, String)>,
     /// The entries, newest first.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ActivityEntry>,
     /// The cursor of the next page, if there is more.
     pub next: Option<String>,
 }
@@ -67,7 +67,7 @@ pub fn page(frame: &Frame, activity: &Activity) -> String {
     page::page(frame, section, "Activity", &main)
 }
 
-fn table(frame: &Frame, entries: &[Entry]) -> Markup {
+fn table(frame: &Frame, entries: &[ActivityEntry]) -> Markup {
     let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".to_owned());
     html! {
         div.wide role="region" aria-label="Entries" tabindex="0" {
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn entry_is_a_row_of_escaped_texts() {
-        let entry = Entry {
+        let entry = ActivityEntry {
             at: frame().now,
             event: AuditEvent::PayloadRead,
             actor: Some("employee <b>52".into()),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{RawQuery, State};
 use axum::response::Html;
 use docket_domain::audit::{AuditEvent, AuditRecord};
-use docket_portal::activity::{self, Activity, Entry};
+use docket_portal::activity::{self, Activity, ActivityEntry};
 use docket_portal::logs::Filters;
 use docket_store::audit::{self, AuditFilter};
 use docket_store::walk::Page;
@@ -77,8 +77,8 @@ async fn find(
     Ok(audit::search(&mut reader, &filter, search.page_size).await?)
 }
 
-fn shown(record: AuditRecord) -> Entry {
-    Entry {
+fn shown(record: AuditRecord) -> ActivityEntry {
+    ActivityEntry {
         at: timestamp(record.at_ms),
         event: record.event,
         actor: record.actor,

@@ -56,10 +56,10 @@ pub struct Reported {
 
 /// The reported health of all Webhooks, by uid.
 #[derive(Debug, Default)]
-pub struct Healths(HashMap<String, Entry>);
+pub struct Healths(HashMap<String, HealthEntry>);
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct HealthEntry {
     reported: Reported,
     /// When the reading was reported.
     since: Instant,
@@ -89,7 +89,7 @@ impl Healths {
             let entry = match before.remove(&uid) {
                 None => {
                     news.push(uid.clone());
-                    Entry::first(&uid, health, now, every)
+                    HealthEntry::first(&uid, health, now, every)
                 }
                 Some(mut entry) => {
                     if entry.read(health, now, every) {
@@ -104,9 +104,8 @@ impl Healths {
     }
 }
 
-impl Entry {
-    /// The first reading. After a start, the counts of many Webhooks are due, so each has a random time, one to two
-    /// intervals later.
+impl HealthEntry {
+    /// After a start the counts of many are due; each at a time of its own, one to two intervals later.
     fn first(uid: &str, health: Health, now: Instant, every: Duration) -> Self {
         let mut hasher = DefaultHasher::new();
         uid.hash(&mut hasher);

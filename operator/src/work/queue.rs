@@ -32,12 +32,12 @@ struct Inner<K> {
     routine: BTreeMap<u64, K>,
     /// Scheduled objects in order of time. The number separates two with the same time.
     scheduled: BTreeMap<(Instant, u64), K>,
-    entries: HashMap<K, Entry>,
+    entries: HashMap<K, QueueEntry>,
     count: u64,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct QueueEntry {
     place: QueueState,
     failures: u32,
     /// The time since when the object is due.
@@ -133,8 +133,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 }
 
 impl<K: Clone + Eq + Hash> Inner<K> {
-    fn entry(&mut self, key: &K, now: Instant) -> &mut Entry {
-        let idle = || Entry { place: QueueState::Idle, failures: 0, since: now };
+    fn entry(&mut self, key: &K, now: Instant) -> &mut QueueEntry {
+        let idle = || QueueEntry { place: QueueState::Idle, failures: 0, since: now };
         self.entries.entry(key.clone()).or_insert_with(idle)
     }
 

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 
 use super::keys::{self, Keeping, Keys, Random, Webhooks};
 use super::object::{Kind, Name};
-use super::objects::{Entry, Objects};
+use super::objects::{FolderObject, Objects};
 use crate::declaration::DeclaredTenant;
 use crate::problem::{ConfigProblem, YamlPosition};
 
@@ -83,7 +83,7 @@ impl<'a> Compiler<'a> {
     pub(super) fn tenant(
         &self,
         name: &Name,
-        entry: &Entry<docket_crds::Tenant>,
+        entry: &FolderObject<docket_crds::Tenant>,
         previous: Option<&Arc<TenantConfig>>,
         random: Random<'_>,
         problems: &mut Vec<ConfigProblem>,
@@ -164,9 +164,8 @@ impl<'a> Compiler<'a> {
         problems: &[ConfigProblem],
     ) -> DeclaredTenant {
         let entries = self.objects.webhooks.by_place().into_iter();
-        // A webhook that does not say its tenant may belong to any tenant. So it is only on hold, and no tenant sees
-        // its problems.
-        let of = |entry: &Entry<Webhook>| match &entry.now {
+        // A webhook whose tenant cannot be read may be any tenant's: then it is only on hold, and no tenant reads what is wrong with it.
+        let of = |entry: &FolderObject<Webhook>| match &entry.now {
             Some(webhook) => Some(tenant_of(webhook)),
             None => entry.tenant.clone(),
         };
@@ -199,8 +198,8 @@ fn faults(name: &Name, problems: &[ConfigProblem]) -> Vec<String> {
         .collect()
 }
 
-/// The key of a webhook; its name if the webhook can't be read.
-fn held_key(name: &Name, entry: &Entry<Webhook>) -> String {
+/// The key of a webhook, or its name if it can't be read.
+fn held_key(name: &Name, entry: &FolderObject<Webhook>) -> String {
     let key = |webhook: &Arc<Webhook>| webhook_key::of(&name.to_string(), &webhook.spec.customer_code);
     entry.now.as_ref().map_or_else(|| name.to_string(), key)
 }

@@ -14,7 +14,7 @@ use crate::problem::{ConfigProblem, YamlPosition};
 
 /// An object of the folder.
 #[derive(Clone, Debug)]
-pub(super) struct Entry<T> {
+pub(super) struct FolderObject<T> {
     pub(super) place: YamlPosition,
     /// The last version that was good.
     good: Option<Arc<T>>,
@@ -26,7 +26,7 @@ pub(super) struct Entry<T> {
 
 /// The objects of a kind.
 #[derive(Clone, Debug)]
-pub(super) struct Entries<T>(BTreeMap<Name, Entry<T>>);
+pub(super) struct Entries<T>(BTreeMap<Name, FolderObject<T>>);
 
 impl<T> Default for Entries<T> {
     fn default() -> Self {
@@ -35,12 +35,12 @@ impl<T> Default for Entries<T> {
 }
 
 impl<T> Entries<T> {
-    pub(super) fn get(&self, name: &Name) -> Option<&Entry<T>> {
+    pub(super) fn get(&self, name: &Name) -> Option<&FolderObject<T>> {
         self.0.get(name)
     }
 
-    /// The objects in the order of files and positions.
-    pub(super) fn by_place(&self) -> Vec<(&Name, &Entry<T>)> {
+    /// In the order of files and positions.
+    pub(super) fn by_place(&self) -> Vec<(&Name, &FolderObject<T>)> {
         let mut entries: Vec<_> = self.0.iter().collect();
         entries.sort_by_key(|(_, entry)| &entry.place);
         entries
@@ -63,10 +63,10 @@ impl<T: Object> Entries<T> {
         }
         let entry = if violations.is_empty() {
             let read = read.map(Arc::new);
-            Entry { place: place.clone(), good: read.clone(), now: read, tenant }
+            FolderObject { place: place.clone(), good: read.clone(), now: read, tenant }
         } else {
             let now = T::fall_back(good.as_deref(), read.as_ref()).map(Arc::new);
-            Entry { place: place.clone(), good, now, tenant }
+            FolderObject { place: place.clone(), good, now, tenant }
         };
         self.0.insert(name.clone(), entry);
         violations
