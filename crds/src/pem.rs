@@ -35,15 +35,15 @@ pub enum BadBundle {
         number: usize,
         /// The number of all blocks, including broken ones.
         count: usize,
-        /// The problem of the block.
-        problem: Problem,
+        /// What is wrong with it.
+        problem: PemProblem,
     },
 }
 
 /// The problem of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
-    /// The block ends and has no line `BEGIN` before.
+pub enum PemProblem {
+    /// It ends without a line that begins it.
     #[error("has no line -----BEGIN CERTIFICATE-----; copy it again with all its lines")]
     NoBegin,
     /// The block begins, and the text or another block follows before its end.
@@ -71,12 +71,12 @@ pub fn certificates(bundle: &[u8]) -> Result<Vec<Vec<u8>>, BadBundle> {
     certificates.and_then(|all| if all.is_empty() { Err(BadBundle::Empty) } else { Ok(all) })
 }
 
-/// Calls `add` with each certificate of a bundle, in DER. A certificate that `add` refuses is [`Problem::NotUsable`].
+/// Hands each certificate of a bundle, in DER, to `add`. One that `add` refuses is [`PemProblem::NotUsable`].
 pub fn add_each<E>(bundle: &[u8], mut add: impl FnMut(Vec<u8>) -> Result<(), E>) -> Result<(), BadBundle> {
     let certificates = certificates(bundle)?;
     let count = certificates.len();
     for (number, certificate) in (1..).zip(certificates) {
-        let refused = |_| BadBundle::Block { number, count, problem: Problem::NotUsable };
+        let refused = |_| BadBundle::Block { number, count, problem: PemProblem::NotUsable };
         add(certificate).map_err(refused)?;
     }
     Ok(())
@@ -151,8 +151,8 @@ struct Begun<'a> {
     is_sure: bool,
 }
 
-/// The certificate of each block that is labelled as a certificate.
-fn blocks(text: &str) -> Vec<Result<Vec<u8>, Problem>> {
+/// The certificate of each block that is labelled as one.
+fn blocks(text: &str) -> Vec<Result<Vec<u8>, PemProblem>> {
     let is_certificate = |label: &str| matches!(label, PLAIN | OLD | TRUSTED);
     let mut blocks = Vec::new();
     let mut begun: Option<Begun<'_>> = None;
@@ -164,7 +164,7 @@ fn blocks(text: &str) -> Vec<Result<Vec<u8>, Problem>> {
             Part::Begin(label) => {
                 let same_line = before.rsplit(['\n', '\r']).next();
                 let is_sure = same_line.is_none_or(|text| text.trim().is_empty());
-                blocks.extend(begun.take().filter(|begun| begun.is_sure).map(|_| Err(Problem::NoEnd)));
+                blocks.extend(begun.take().filter(|begun| begun.is_sure).map(|_| Err(PemProblem::NoEnd)));
                 begun = is_certificate(label).then(|| Begun { label, body: Vec::new(), is_sure });
                 before = "";
             }
@@ -173,12 +173,12 @@ fn blocks(text: &str) -> Vec<Result<Vec<u8>, Problem>> {
                     Some(begun) => {
                         let block = match is_certificate(label) {
                             true => certificate(begun.label, &begun.body.join(DASHES)),
-                            false => Err(Problem::NoEnd),
+                            false => Err(PemProblem::NoEnd),
                         };
                         blocks.extend((block.is_ok() || begun.is_sure).then_some(block));
                     }
                     None if is_certificate(label) && ends_in_base64(before) => {
-                        blocks.push(Err(Problem::NoBegin));
+                        blocks.push(Err(PemProblem::NoBegin));
                     }
                     None => {}
                 }
@@ -190,7 +190,7 @@ fn blocks(text: &str) -> Vec<Result<Vec<u8>, Problem>> {
             },
         }
     }
-    blocks.extend(begun.filter(|begun| begun.is_sure).map(|_| Err(Problem::NoEnd)));
+    blocks.extend(begun.filter(|begun| begun.is_sure).map(|_| Err(PemProblem::NoEnd)));
     blocks
 }
 
@@ -200,18 +200,18 @@ fn ends_in_base64(text: &str) -> bool {
     line.is_some_and(|line| line.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte)))
 }
 
-fn certificate(label: &str, body: &str) -> Result<Vec<u8>, Problem> {
-    // A label may end in more than five dashes.
+fn certificate(label: &str, body: &str) -> Result<Vec<u8>, PemProblem> {
+    // A label may end in more dashes than it has to.
     let encoded: String = body.trim_start_matches('-').split_ascii_whitespace().collect();
-    let mut der = BASE64.decode(encoded).map_err(|_| Problem::NotBase64)?;
+    let mut der = BASE64.decode(encoded).map_err(|_| PemProblem::NotBase64)?;
     if label == TRUSTED {
         let mut rest = Der(&der);
-        rest.take(SEQUENCE).ok_or(Problem::NotACertificate)?;
+        rest.take(SEQUENCE).ok_or(PemProblem::NotACertificate)?;
         der.truncate(der.len() - rest.0.len());
     }
     match Certificate::read(&der) {
         Some(_) => Ok(der),
-        None => Err(Problem::NotACertificate),
+        None => Err(PemProblem::NotACertificate),
     }
 }
 
@@ -289,9 +289,9 @@ mod tests {
         let followed = [&one[..], &[0x30, 2, 5, 0]].concat();
         assert_eq!(certificates(block(TRUSTED, &followed).as_bytes()), Ok(vec![one]));
         let alone = |problem| Err(BadBundle::Block { number: 1, count: 1, problem });
-        assert_eq!(certificates(block(PLAIN, &followed).as_bytes()), alone(Problem::NotACertificate));
+        assert_eq!(certificates(block(PLAIN, &followed).as_bytes()), alone(PemProblem::NotACertificate));
         for short in [&[0x30][..], &[]] {
-            assert_eq!(certificates(block(TRUSTED, short).as_bytes()), alone(Problem::NotACertificate));
+            assert_eq!(certificates(block(TRUSTED, short).as_bytes()), alone(PemProblem::NotACertificate));
         }
     }
 
@@ -301,23 +301,23 @@ mod tests {
         let no_certificate = "-----BEGIN CERTIFICATE-----\nTUlJQg==\n-----END CERTIFICATE-----\n";
         let cut = &ONE[..ONE.len() / 2];
         for (broken, problem) in [
-            (ONE.replace(begin, ""), Problem::NoBegin),
-            (ONE.replace(begin, "----BEGIN CERTIFICATE-----"), Problem::NoBegin),
-            (ONE.replace(end, ""), Problem::NoEnd),
-            (ONE.replace(end, "----END CERTIFICATE-----"), Problem::NoEnd),
-            (ONE.replace(end, "-----END PRIVATE KEY-----"), Problem::NoEnd),
-            (format!("{cut}\n"), Problem::NoEnd),
-            (ONE.replace('M', "!"), Problem::NotBase64),
-            (ONE.replace('M', "\u{a0}"), Problem::NotBase64),
-            (ONE.replace(begin, &format!("{begin}\nComment: root\n")), Problem::NotBase64),
-            (no_certificate.to_owned(), Problem::NotACertificate),
-            (no_certificate.replace("TUlJQg==", ""), Problem::NotACertificate),
+            (ONE.replace(begin, ""), PemProblem::NoBegin),
+            (ONE.replace(begin, "----BEGIN CERTIFICATE-----"), PemProblem::NoBegin),
+            (ONE.replace(end, ""), PemProblem::NoEnd),
+            (ONE.replace(end, "----END CERTIFICATE-----"), PemProblem::NoEnd),
+            (ONE.replace(end, "-----END PRIVATE KEY-----"), PemProblem::NoEnd),
+            (format!("{cut}\n"), PemProblem::NoEnd),
+            (ONE.replace('M', "!"), PemProblem::NotBase64),
+            (ONE.replace('M', "\u{a0}"), PemProblem::NotBase64),
+            (ONE.replace(begin, &format!("{begin}\nComment: root\n")), PemProblem::NotBase64),
+            (no_certificate.to_owned(), PemProblem::NotACertificate),
+            (no_certificate.replace("TUlJQg==", ""), PemProblem::NotACertificate),
         ] {
             let bad = |number, count| Err(BadBundle::Block { number, count, problem });
             assert_eq!(certificates(broken.as_bytes()), bad(1, 1), "{broken}");
             assert_eq!(certificates(format!("{ONE}{broken}{OTHER}").as_bytes()), bad(2, 3), "{broken}");
         }
-        let text = BadBundle::Block { number: 2, count: 3, problem: Problem::NoEnd }.to_string();
+        let text = BadBundle::Block { number: 2, count: 3, problem: PemProblem::NoEnd }.to_string();
         assert_eq!(
             text,
             "certificate 2 of 3 has no line -----END CERTIFICATE-----; copy it again with all its lines"
@@ -333,7 +333,7 @@ mod tests {
         let one = both().remove(0);
         for end in 0..one.len() {
             let cut = text(&[one[..end].to_vec()]);
-            let bad = BadBundle::Block { number: 1, count: 1, problem: Problem::NotACertificate };
+            let bad = BadBundle::Block { number: 1, count: 1, problem: PemProblem::NotACertificate };
             assert_eq!(certificates(cut.as_bytes()), Err(bad), "{end}");
         }
     }
@@ -346,7 +346,7 @@ mod tests {
                 format!("{ONE}{OTHER}").as_bytes(),
                 |der| if der == both()[1] { Err(()) } else { Ok(()) },
             );
-        let bad = BadBundle::Block { number: 2, count: 2, problem: Problem::NotUsable };
+        let bad = BadBundle::Block { number: 2, count: 2, problem: PemProblem::NotUsable };
         assert_eq!(refused, Err(bad));
     }
 }

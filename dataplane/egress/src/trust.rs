@@ -91,7 +91,7 @@ impl fmt::Debug for Trust {
 
 #[cfg(test)]
 mod tests {
-    use docket_crds::pem::Problem;
+    use docket_crds::pem::PemProblem;
 
     use super::*;
 
@@ -145,10 +145,10 @@ mod tests {
             ("", BadBundle::Empty),
             ("no PEM at all", BadBundle::Empty),
             ("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", BadBundle::Empty),
-            (cut, bad(1, 1, Problem::NoEnd)),
-            (garbage, bad(1, 1, Problem::NotACertificate)),
-            (&format!("{good}{garbage}"), bad(2, 2, Problem::NotACertificate)),
-            (&format!("{good}{cut}\n{good}"), bad(2, 3, Problem::NoEnd)),
+            (cut, bad(1, 1, PemProblem::NoEnd)),
+            (garbage, bad(1, 1, PemProblem::NotACertificate)),
+            (&format!("{good}{garbage}"), bad(2, 2, PemProblem::NotACertificate)),
+            (&format!("{good}{cut}\n{good}"), bad(2, 3, PemProblem::NoEnd)),
         ] {
             assert_eq!(Trust::with_bundle(pem).expect_err(pem), reason, "{pem}");
         }

@@ -39,7 +39,7 @@ pub struct Webhook {
 
 /// Why deliveries to a webhook fail.
 #[derive(Debug, Clone)]
-pub struct Problem {
+pub struct WebhookProblem {
     /// The webhook's name.
     pub webhook: String,
     /// The webhook's dead letters.
@@ -104,7 +104,7 @@ pub fn page(
     frame: &Frame,
     mut webhooks: Vec<Webhook>,
     unserved: &Unserved,
-    problems: &[Problem],
+    problems: &[WebhookProblem],
     day: &Day,
 ) -> String {
     webhooks.sort_by_key(|webhook| (webhook.state(), std::cmp::Reverse(webhook.dead_letter)));
@@ -144,9 +144,9 @@ pub fn page(
     page::page(frame, Section::Overview, "Overview", &main)
 }
 
-fn reason(problem: &Problem) -> Markup {
-    let Problem { webhook, dead, retried } = problem;
-    // Dead letters come first, because they need a remedy.
+fn reason(problem: &WebhookProblem) -> Markup {
+    let WebhookProblem { webhook, dead, retried } = problem;
+    // What is lost needs its remedy first.
     let worst = dead.classes.first().or(retried.classes.first());
     let again = if retried.count == 1 { " is tried again" } else { " are tried again" };
     html! {
@@ -203,8 +203,8 @@ fn failing(webhook: &str, status: Status, failing: &Failing, text: &str) -> Mark
     }
 }
 
-/// The number of webhooks that need attention and are not explained, with a link to the table of all webhooks.
-fn more(webhooks: &[Webhook], problems: &[Problem]) -> Markup {
+/// How many webhooks that need attention are not explained, with a link to the table that has them.
+fn more(webhooks: &[Webhook], problems: &[WebhookProblem]) -> Markup {
     let is_left = |webhook: &&Webhook| {
         !matches!(webhook.state(), WebhookState::Fine | WebhookState::Faulty)
             && problems.iter().all(|problem| problem.webhook != webhook.name)
@@ -314,12 +314,12 @@ mod tests {
         ];
         let failed_as = |class, count| FailedAs { class, http_status: None, cause: None, count };
         let dead = Failing { count: 1, classes: vec![failed_as(FailureClass::Dns, 1)], of_last: None };
-        let problem = Problem { webhook: "lost".into(), dead, retried: Failing::default() };
+        let problem = WebhookProblem { webhook: "lost".into(), dead, retried: Failing::default() };
         let classes = vec![failed_as(FailureClass::Dns, 300), failed_as(FailureClass::Connect, 200)];
         let sampled = Failing { count: 900, classes: classes.clone(), of_last: Some(500) };
         let retried = Failing { of_last: None, ..sampled.clone() };
-        let both = Problem { webhook: "left".into(), dead: sampled.clone(), retried };
-        let sampled = Problem { webhook: "left".into(), dead: Failing::default(), retried: sampled };
+        let both = WebhookProblem { webhook: "left".into(), dead: sampled.clone(), retried };
+        let sampled = WebhookProblem { webhook: "left".into(), dead: Failing::default(), retried: sampled };
         let day = Day::default();
         let text = page(&frame(), webhooks.clone(), &Unserved::default(), &[problem, both, sampled], &day);
         let more = "href=\"/docs/reference/failure-classes.html#dns\">More about Dns</a>";

@@ -8,7 +8,7 @@ use axum::response::Html;
 use docket_crds::WebhookConfig;
 use docket_domain::delivery::Status;
 use docket_portal::day::{Day, Hour};
-use docket_portal::overview::{self, FailedAs, Failing, Problem, Webhook};
+use docket_portal::overview::{self, FailedAs, Failing, Webhook, WebhookProblem};
 use docket_store::health::{WebhookHealth, by_webhook_bounded};
 use docket_store::recent::{self, EndedDelivery, MAX_COUNT, MAX_DEAD, MAX_RETRIED, SAMPLE};
 use docket_store::{Connection, StoreError};
@@ -64,7 +64,7 @@ async fn problems(
     reader: &mut Connection,
     names: &HashMap<&str, String>,
     health: &[WebhookHealth],
-) -> Result<Vec<Problem>, StoreError> {
+) -> Result<Vec<WebhookProblem>, StoreError> {
     let mut failing: Vec<&WebhookHealth> =
         health.iter().filter(|health| health.dead_letter > 0 || health.retrying > 0).collect();
     failing.sort_by_key(|health| std::cmp::Reverse((health.dead_letter, health.retrying)));
@@ -88,7 +88,7 @@ async fn problems(
             }
         };
         let WebhookHealth { dead_letter, retrying, .. } = *health;
-        Problem {
+        WebhookProblem {
             webhook: names.get(health.webhook.as_str()).cloned().unwrap_or_default(),
             dead: of(Status::DeadLetter, dead_letter, dead_letter, MAX_DEAD),
             retried: of(Status::Failed, retrying, retried, MAX_RETRIED),
