@@ -125,13 +125,13 @@ fn without_comments(text: &str) -> String {
 }
 
 /// The text between two `-----`.
-enum Part<'a> {
+enum PemDelimiter<'a> {
     Begin(&'a str),
     End(&'a str),
     Other,
 }
 
-impl<'a> Part<'a> {
+impl<'a> PemDelimiter<'a> {
     fn of(part: &'a str) -> Self {
         let label = part.trim_matches('-'); // of a line of more dashes
         match (label.strip_prefix("BEGIN "), label.strip_prefix("END ")) {
@@ -160,15 +160,15 @@ fn blocks(text: &str) -> Vec<Result<Vec<u8>, PemProblem>> {
     // The text before this part, outside of certificates. Before the first part stand no dashes.
     let mut before = parts.next().unwrap_or_default();
     for part in parts {
-        match Part::of(part) {
-            Part::Begin(label) => {
+        match PemDelimiter::of(part) {
+            PemDelimiter::Begin(label) => {
                 let same_line = before.rsplit(['\n', '\r']).next();
                 let is_sure = same_line.is_none_or(|text| text.trim().is_empty());
                 blocks.extend(begun.take().filter(|begun| begun.is_sure).map(|_| Err(PemProblem::NoEnd)));
                 begun = is_certificate(label).then(|| Begun { label, body: Vec::new(), is_sure });
                 before = "";
             }
-            Part::End(label) => {
+            PemDelimiter::End(label) => {
                 match begun.take() {
                     Some(begun) => {
                         let block = match is_certificate(label) {
@@ -184,7 +184,7 @@ fn blocks(text: &str) -> Vec<Result<Vec<u8>, PemProblem>> {
                 }
                 before = "";
             }
-            Part::Other => match &mut begun {
+            PemDelimiter::Other => match &mut begun {
                 Some(begun) => begun.body.push(part),
                 None => before = part,
             },

@@ -4,7 +4,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::markdown::Rendered;
 use crate::search::{MOST, SearchHit};
-use crate::sources::{Part, name, to_root};
+use crate::sources::{Chapter, name, to_root};
 
 /// The smallest number of headings for which a page has a list of headings.
 const LISTED_HEADINGS: usize = 3;
@@ -12,7 +12,7 @@ const LISTED_HEADINGS: usize = 3;
 /// The parts that all pages of a site share.
 #[derive(Debug)]
 pub(crate) struct Frame {
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<Chapter>,
     pub(crate) with_search: bool,
 }
 

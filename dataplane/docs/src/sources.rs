@@ -151,19 +151,19 @@ pub(crate) fn resolved(from: &str, link: &str) -> String {
 
 /// Pages that belong together in the navigation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Part {
-    /// The title of the part; empty for the first page, which stands alone.
+pub(crate) struct Chapter {
+    /// Empty: of the first page, which stands alone.
     pub(crate) title: String,
     /// The pages: title in the navigation, and file.
     pub(crate) pages: Vec<(String, String)>,
 }
 
-/// The parts of a summary: each has a heading and links.
-pub(crate) fn parts(summary: &str) -> Vec<Part> {
-    let mut parts = vec![Part { title: String::new(), pages: Vec::new() }];
+/// The parts of a summary: a heading each, and links.
+pub(crate) fn parts(summary: &str) -> Vec<Chapter> {
+    let mut parts = vec![Chapter { title: String::new(), pages: Vec::new() }];
     for line in summary.lines().skip(1) {
         if let Some(title) = line.strip_prefix("# ") {
-            parts.push(Part { title: title.to_owned(), pages: Vec::new() });
+            parts.push(Chapter { title: title.to_owned(), pages: Vec::new() });
         }
         let link = line.trim_start_matches("- ").strip_prefix('[').and_then(|link| link.strip_suffix(')'));
         if let (Some((title, path)), Some(part)) =
@@ -199,7 +199,7 @@ mod tests {
     fn a_summary_has_parts_of_pages() {
         let found =
             parts("# Summary\n\n[First](README.md)\n\n# Part\n\n- [One](one.md)\n- [Two](../two.md)\n");
-        let part = |title: &str, pages: &[(&str, &str)]| Part {
+        let part = |title: &str, pages: &[(&str, &str)]| Chapter {
             title: title.into(),
             pages: pages.iter().map(|(title, path)| ((*title).into(), (*path).into())).collect(),
         };

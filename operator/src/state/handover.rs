@@ -114,14 +114,14 @@ pub struct HandedOver {
     /// The number of earlier revisions, which are forgotten.
     forgotten: usize,
     /// The tenant without its webhooks.
-    tenant: Part,
-    /// The webhooks by uid.
-    webhooks: HashMap<String, Part>,
+    tenant: PartDigest,
+    /// By uid.
+    webhooks: HashMap<String, PartDigest>,
 }
 
 /// A digest of a part, and the number (from 0) of the first revision with this digest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Part {
+struct PartDigest {
     digest: u64,
     since: usize,
     /// Whether the pods' reports could not be read since the part changed.
@@ -141,12 +141,12 @@ impl HandedOver {
             self.forgotten += 1;
         }
         let newest = self.forgotten + self.revisions.len() - 1;
-        let part = |json: serde_json::Result<Vec<u8>>, before: Option<&Part>| {
+        let part = |json: serde_json::Result<Vec<u8>>, before: Option<&PartDigest>| {
             let mut hasher = DefaultHasher::new();
             json.expect("plain structs serialise").hash(&mut hasher);
             let digest = hasher.finish();
             let same = before.copied().filter(|before| before.digest == digest);
-            same.unwrap_or(Part { digest, since: newest, is_unread })
+            same.unwrap_or(PartDigest { digest, since: newest, is_unread })
         };
         let config = &runtime.config;
         let alone = TenantConfig { webhooks: Vec::new(), ..(**config).clone() };
