@@ -14,7 +14,7 @@ use crate::{count, counted, href, page};
 
 /// A webhook and the state of its deliveries.
 #[derive(Debug, Clone)]
-pub struct Webhook {
+pub struct OverviewWebhook {
     /// `namespace/name`.
     pub name: String,
     /// The customer whose events are sent.
@@ -87,7 +87,7 @@ enum WebhookState {
     Fine,
 }
 
-impl Webhook {
+impl OverviewWebhook {
     fn state(&self) -> WebhookState {
         match (self.dead_letter, self.retrying) {
             (0, 0) if self.faults.is_empty() => WebhookState::Fine,
@@ -102,7 +102,7 @@ impl Webhook {
 /// The page. `problems` has one entry for each webhook that the page explains, the worst first.
 pub fn page(
     frame: &Frame,
-    mut webhooks: Vec<Webhook>,
+    mut webhooks: Vec<OverviewWebhook>,
     unserved: &Unserved,
     problems: &[WebhookProblem],
     day: &Day,
@@ -204,12 +204,12 @@ fn failing(webhook: &str, status: Status, failing: &Failing, text: &str) -> Mark
 }
 
 /// How many webhooks that need attention are not explained, with a link to the table that has them.
-fn more(webhooks: &[Webhook], problems: &[WebhookProblem]) -> Markup {
-    let is_left = |webhook: &&Webhook| {
+fn more(webhooks: &[OverviewWebhook], problems: &[WebhookProblem]) -> Markup {
+    let is_left = |webhook: &&OverviewWebhook| {
         !matches!(webhook.state(), WebhookState::Fine | WebhookState::Faulty)
             && problems.iter().all(|problem| problem.webhook != webhook.name)
     };
-    let left: Vec<&Webhook> = webhooks.iter().filter(is_left).collect();
+    let left: Vec<&OverviewWebhook> = webhooks.iter().filter(is_left).collect();
     let lost = left.iter().filter(|webhook| webhook.dead_letter > 0).count();
     html! {
         @if !left.is_empty() {
@@ -224,7 +224,7 @@ fn more(webhooks: &[Webhook], problems: &[WebhookProblem]) -> Markup {
     }
 }
 
-fn table(frame: &Frame, webhooks: &[Webhook]) -> Markup {
+fn table(frame: &Frame, webhooks: &[OverviewWebhook]) -> Markup {
     html! {
         div.wide role="region" aria-label="Webhooks" tabindex="0" {
             table {
@@ -255,11 +255,11 @@ fn table(frame: &Frame, webhooks: &[Webhook]) -> Markup {
     }
 }
 
-fn log(webhook: &Webhook, name: &str, value: &str) -> String {
+fn log(webhook: &OverviewWebhook, name: &str, value: &str) -> String {
     href(Section::Logs.path(), [("webhook", webhook.name.as_str()), (name, value)])
 }
 
-fn dead(webhook: &Webhook) -> Markup {
+fn dead(webhook: &OverviewWebhook) -> Markup {
     html! {
         @if webhook.dead_letter > 0 {
             a href=(log(webhook, "deadLetter", DeadLetter::Open.as_str())) { (count(webhook.dead_letter)) }
@@ -269,7 +269,7 @@ fn dead(webhook: &Webhook) -> Markup {
     }
 }
 
-fn state(webhook: &Webhook) -> Markup {
+fn state(webhook: &OverviewWebhook) -> Markup {
     let (class, shape, text) = match webhook.state() {
         WebhookState::Lost => ("bad", "✕", "Deliveries are lost"),
         WebhookState::Failing => ("wait", "↻", "Attempts fail"),
@@ -288,9 +288,9 @@ mod tests {
     use super::*;
     use crate::logs::tests::frame;
 
-    fn webhook(name: &str, retrying: i64, dead_letter: i64, [success, dead]: [i64; 2]) -> Webhook {
+    fn webhook(name: &str, retrying: i64, dead_letter: i64, [success, dead]: [i64; 2]) -> OverviewWebhook {
         let at = |second| (second > 0).then(|| Timestamp::from_second(second).expect("in range"));
-        Webhook {
+        OverviewWebhook {
             name: name.into(),
             customer_code: "C-1".into(),
             url: "https://r.example/<b>".into(),
@@ -309,7 +309,7 @@ mod tests {
         let webhooks = vec![
             webhook("off", 0, 0, [0, 0]),
             webhook("left", 0, 9, [20, 10]),
-            Webhook { pending: 1_000_000, ..webhook("failing", 1, 0, [10, 0]) },
+            OverviewWebhook { pending: 1_000_000, ..webhook("failing", 1, 0, [10, 0]) },
             webhook("lost", 0, 1, [10, 20]),
         ];
         let failed_as = |class, count| FailedAs { class, http_status: None, cause: None, count };
@@ -367,7 +367,7 @@ mod tests {
         assert!(none(&held(0)).contains("No webhook is declared yet") && none(&held(0)).contains("<ol>"));
         assert!(!none(&more).contains("No webhook is declared yet"));
         assert!(!none(&held(1)).contains("No webhook is declared yet"));
-        let odd = Webhook { faults: vec!["spec.y: odd".into()], ..webhook("a/odd", 0, 0, [10, 0]) };
+        let odd = OverviewWebhook { faults: vec!["spec.y: odd".into()], ..webhook("a/odd", 0, 0, [10, 0]) };
         let odd = page(&frame(), vec![odd], &held(0), &[], &day);
         assert!(
             odd.contains("1 webhook needs attention.") && odd.contains("</a></strong>: spec.y: odd"),
@@ -376,7 +376,7 @@ mod tests {
         assert!(!odd.contains("And 1 more"), "{odd}");
         for (retrying, dead_letter) in [(1, 0), (0, 1), (1, 1)] {
             let failing = webhook("a/odd", retrying, dead_letter, [10, 20]);
-            let failing = Webhook { faults: vec!["spec.y: odd".into()], ..failing };
+            let failing = OverviewWebhook { faults: vec!["spec.y: odd".into()], ..failing };
             let failing = page(&frame(), vec![failing], &held(0), &[], &day);
             assert!(
                 failing.contains("</a></strong>: spec.y: odd"),

@@ -12,7 +12,7 @@ use crate::{count, counted, href};
 
 /// A webhook as it is served.
 #[derive(Debug, Clone, Default)]
-pub struct Webhook {
+pub struct ServedWebhook {
     /// `namespace/name`.
     pub full_name: String,
     /// The settings.
@@ -100,8 +100,8 @@ pub enum Shown {
 /// The sentence above the fields of a form with mistakes.
 const NOT_SAVED: &str = "Nothing was saved:";
 
-/// The page with the list of webhooks. `can_add`: whether the portal can declare webhooks here.
-pub fn list(frame: &Frame, webhooks: &[Webhook], unserved: &Unserved, can_add: bool) -> String {
+/// The list. `can_add`: whether the portal can declare webhooks here.
+pub fn list(frame: &Frame, webhooks: &[ServedWebhook], unserved: &Unserved, can_add: bool) -> String {
     let faulty: Vec<Faulty> = webhooks
         .iter()
         .filter(|webhook| !webhook.faults.is_empty())
@@ -135,8 +135,8 @@ pub fn list(frame: &Frame, webhooks: &[Webhook], unserved: &Unserved, can_add: b
     page::page(frame, Section::Webhooks, "Webhooks", &main)
 }
 
-fn row(frame: &Frame, webhook: &Webhook) -> Markup {
-    let Webhook { full_name, settings, is_signed, .. } = webhook;
+fn row(frame: &Frame, webhook: &ServedWebhook) -> Markup {
+    let ServedWebhook { full_name, settings, is_signed, .. } = webhook;
     let Settings { display_name, customer_code, target_url, events, active } = settings;
     html! {
         tr {
@@ -156,8 +156,8 @@ const fn yes(is_so: bool) -> &'static str {
     if is_so { "yes" } else { "no" }
 }
 
-fn health(webhook: &Webhook) -> Markup {
-    let Webhook { full_name, pending, retrying, dead_letter, .. } = webhook;
+fn health(webhook: &ServedWebhook) -> Markup {
+    let ServedWebhook { full_name, pending, retrying, dead_letter, .. } = webhook;
     let logs = |name, value| href(Section::Logs.path(), [("webhook", full_name.as_str()), (name, value)]);
     html! {
         @if *dead_letter > 0 {
@@ -224,11 +224,11 @@ fn fields(settings: &Settings, has_customer: bool) -> Markup {
 /// The page of a webhook. `wrong` is as in [`new`]; if there is any, `settings` could not be saved.
 pub fn detail(
     frame: &Frame,
-    webhook: &Webhook,
+    webhook: &ServedWebhook,
     keeper: &Keeper,
     unsaved: Option<(&Settings, &[(String, String)])>,
 ) -> String {
-    let Webhook { full_name, settings, is_signed, has_next_secret, .. } = webhook;
+    let ServedWebhook { full_name, settings, is_signed, has_next_secret, .. } = webhook;
     let title = if settings.display_name.is_empty() { full_name } else { &settings.display_name };
     let main = html! {
         p { a href=(Section::Webhooks.path()) { "Customer ▸ Webhooks" } }
@@ -254,8 +254,8 @@ pub fn detail(
     page::page(frame, Section::Webhooks, title, &main)
 }
 
-fn test(frame: &Frame, webhook: &Webhook) -> Markup {
-    let Webhook { full_name, settings, takes, .. } = webhook;
+fn test(frame: &Frame, webhook: &ServedWebhook) -> Markup {
+    let ServedWebhook { full_name, settings, takes, .. } = webhook;
     html! {
         h2 { "Try it" }
         @if !settings.active {
@@ -308,11 +308,11 @@ fn read_only(settings: &Settings, place: &str, what: Shows, yaml: &str) -> Marku
 
 fn forms(
     frame: &Frame,
-    webhook: &Webhook,
+    webhook: &ServedWebhook,
     version: &str,
     unsaved: Option<(&Settings, &[(String, String)])>,
 ) -> Markup {
-    let Webhook { full_name, settings, is_signed, has_next_secret, .. } = webhook;
+    let ServedWebhook { full_name, settings, is_signed, has_next_secret, .. } = webhook;
     let (shown, wrong) = unsaved.unwrap_or((settings, &[]));
     let action = |what: &str, words: &str| action(frame, full_name, version, what, words);
     html! {
@@ -446,8 +446,8 @@ mod tests {
     use super::*;
     use crate::logs::tests::frame;
 
-    fn webhook() -> Webhook {
-        Webhook {
+    fn webhook() -> ServedWebhook {
+        ServedWebhook {
             full_name: "default/orders".into(),
             settings: Settings {
                 display_name: "<b>Orders</b>".into(),
@@ -461,7 +461,7 @@ mod tests {
             dead_letter: 3,
             pending: 5,
             retrying: 2,
-            ..Webhook::default()
+            ..ServedWebhook::default()
         }
     }
 
@@ -470,7 +470,7 @@ mod tests {
         let keeper = Keeper::Other { place: "<a>".into(), what: Shows::Object, yaml: "<pre>".into() };
         let fault = || Faulty { full_name: "a/<x>".into(), faults: vec!["<y>".into(), "<x>".into()] };
         let one = Unserved { known: vec![fault()], may_be_more: false };
-        let webhook = || Webhook { faults: fault().faults, ..webhook() };
+        let webhook = || ServedWebhook { faults: fault().faults, ..webhook() };
         let own = Keeper::Portal("v".into());
         let wrong = [("<x>".to_owned(), "<y>".to_owned())];
         let unsaved =
@@ -503,12 +503,13 @@ mod tests {
     #[test]
     fn test_event_needs_an_active_webhook_and_an_event_that_is_on() {
         let own = Keeper::Portal("v7".into());
-        let button =
-            |webhook: Webhook| detail(&frame(), &webhook, &own, None).contains("Send a test event</button>");
+        let button = |webhook: ServedWebhook| {
+            detail(&frame(), &webhook, &own, None).contains("Send a test event</button>")
+        };
         assert!(button(webhook()));
-        assert!(!button(Webhook { takes: Vec::new(), ..webhook() }));
+        assert!(!button(ServedWebhook { takes: Vec::new(), ..webhook() }));
         let settings = Settings { active: false, ..webhook().settings };
-        assert!(!button(Webhook { settings, ..webhook() }));
+        assert!(!button(ServedWebhook { settings, ..webhook() }));
     }
 
     #[test]
@@ -516,11 +517,11 @@ mod tests {
         let text = list(&frame(), &[webhook()], &Unserved::default(), false);
         assert!(text.contains("/portal/logs?webhook=default%2Forders&amp;deadLetter=open"), "{text}");
         assert!(text.contains("3 dead letters") && text.contains("2 retrying") && text.contains("3 waiting"));
-        let lost = Webhook { dead_letter: 10_001, ..webhook() };
+        let lost = ServedWebhook { dead_letter: 10_001, ..webhook() };
         assert!(
             list(&frame(), &[lost], &Unserved::default(), false).contains("more than 10,000 dead letters")
         );
-        let calm = Webhook { dead_letter: 0, pending: 0, retrying: 0, ..webhook() };
+        let calm = ServedWebhook { dead_letter: 0, pending: 0, retrying: 0, ..webhook() };
         assert!(list(&frame(), &[calm], &Unserved::default(), false).contains("nothing waits"));
     }
 }

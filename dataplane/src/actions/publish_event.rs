@@ -29,12 +29,12 @@ pub struct Publication<'a> {
 #[derive(Debug, Clone)]
 pub struct Ids {
     event: EventId,
-    deliveries: Vec<(DeliveryId, Webhook)>,
+    deliveries: Vec<(DeliveryId, EventWebhook)>,
 }
 
 /// A webhook that receives an event.
 #[derive(Debug, Clone)]
-struct Webhook {
+struct EventWebhook {
     key: String,
     full_name: String,
 }
@@ -43,7 +43,7 @@ impl Ids {
     /// New ids; `None`: no webhook receives the event.
     pub fn new(tenant: &ServedTenant, customer_code: &str, code: EventCode, now: Timestamp) -> Option<Self> {
         let delivery = |webhook: &WebhookConfig| {
-            let webhook = Webhook { key: webhook.key(), full_name: webhook.full_name() };
+            let webhook = EventWebhook { key: webhook.key(), full_name: webhook.full_name() };
             (DeliveryId::new(now, random::bytes()), webhook)
         };
         let deliveries: Vec<_> = tenant.config.matching_webhooks(customer_code, code).map(delivery).collect();
@@ -61,7 +61,7 @@ impl Ids {
         let body = envelope(&self.event, now, customer_code, &payload).into();
         let (id, customer_code) = (self.event.clone(), customer_code.to_owned());
         let event = Event { id, code: payload.code(), customer_code, about, body };
-        let new = |(id, webhook): &(DeliveryId, Webhook)| NewDelivery {
+        let new = |(id, webhook): &(DeliveryId, EventWebhook)| NewDelivery {
             id: *id,
             event_id: self.event.as_str().to_owned(),
             webhook: webhook.key.clone(),

@@ -8,7 +8,7 @@ use axum::response::Html;
 use docket_crds::WebhookConfig;
 use docket_domain::delivery::Status;
 use docket_portal::day::{Day, Hour};
-use docket_portal::overview::{self, FailedAs, Failing, Webhook, WebhookProblem};
+use docket_portal::overview::{self, FailedAs, Failing, OverviewWebhook, WebhookProblem};
 use docket_store::health::{WebhookHealth, by_webhook_bounded};
 use docket_store::recent::{self, EndedDelivery, MAX_COUNT, MAX_DEAD, MAX_RETRIED, SAMPLE};
 use docket_store::{Connection, StoreError};
@@ -36,7 +36,7 @@ pub async fn get(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Result<H
     let health: Vec<WebhookHealth> =
         own.iter().map(|webhook| health.remove(&webhook.uid).unwrap_or_default()).collect();
     let mut faults = declared::faults(&mut reader, &viewer, &own).await?;
-    let webhooks = own.iter().zip(&health).map(|(webhook, health)| Webhook {
+    let webhooks = own.iter().zip(&health).map(|(webhook, health)| OverviewWebhook {
         name: webhook.full_name(),
         customer_code: webhook.customer_code.as_str().to_owned(),
         url: webhook.target_url.url().to_string(),

@@ -1,7 +1,7 @@
 //! What the pages of webhooks show.
 
 use docket_crds::{EventCode, WebhookConfig, WebhookSpec};
-use docket_portal::webhooks::{self, Keeper, Settings, Webhook};
+use docket_portal::webhooks::{self, Keeper, ServedWebhook, Settings};
 use docket_store::health;
 
 use crate::api::state::ApiState;
@@ -44,7 +44,7 @@ pub(super) async fn shown(
     state: &ApiState,
     viewer: &Viewer,
     served: &[&WebhookConfig],
-) -> Result<Vec<Webhook>, ApiError> {
+) -> Result<Vec<ServedWebhook>, ApiError> {
     let mut reader = viewer.caller.reader(state).await?;
     let healths = health::by_webhook_bounded(&mut reader).await?;
     let mut healths = viewer.caller.webhooks().health(healths);
@@ -55,7 +55,7 @@ pub(super) async fn shown(
         let mut faults = faults.remove(&webhook.uid).unwrap_or_default();
         faults.extend(tenancy::warnings(webhook));
         let takes = |code: &EventCode| viewer.caller.tenant.webhooks().takes(webhook, *code);
-        Webhook {
+        ServedWebhook {
             full_name: webhook.full_name(),
             settings: settings(webhook),
             takes: EventCode::ALL.into_iter().filter(takes).collect(),
