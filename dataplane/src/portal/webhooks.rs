@@ -26,7 +26,7 @@ use http::StatusCode;
 use super::declared;
 use super::forms::Posted;
 use super::session::Viewer;
-use super::writes::{Change, Declared, NotWritten, Writes};
+use super::writes::{Declared, NotWritten, WebhookEdit, Writes};
 use crate::api::state::ApiState;
 use crate::api::webhook_logs::test_events::send_test;
 use crate::http::error::ApiError;
@@ -97,7 +97,7 @@ pub async fn save(
         };
         return Ok((StatusCode::BAD_REQUEST, Html(page)).into_response());
     }
-    editor.write(&before, Change::Replace(&after), &version, AuditEvent::WebhookChanged).await?;
+    editor.write(&before, WebhookEdit::Replace(&after), &version, AuditEvent::WebhookChanged).await?;
     editor.until_served(&after).await;
     Ok(to_page_of(&after))
 }
@@ -114,14 +114,14 @@ pub async fn act(
     let name = (namespace, name);
     let before = editor.stored(&name).await?;
     if action == "remove" {
-        editor.write(&before, Change::Remove, &version, AuditEvent::WebhookRemoved).await?;
+        editor.write(&before, WebhookEdit::Remove, &version, AuditEvent::WebhookRemoved).await?;
         editor.until_removed(&before.declared).await;
         return Ok(Redirect::to(Section::Webhooks.path()).into_response());
     }
     let mut after = before.declared.clone();
     let serves_next = find(&viewer, &name).map(|webhook| webhook.next_secret.is_some());
     let event = change(&mut after, &action, serves_next)?;
-    editor.write(&before, Change::Replace(&after), &version, event).await?;
+    editor.write(&before, WebhookEdit::Replace(&after), &version, event).await?;
     if action == "rotate" {
         return editor.show_secret(&after).await;
     }

@@ -83,7 +83,7 @@ pub struct Stored {
 
 /// What an edit does to a webhook that was read.
 #[derive(Debug, Clone, Copy)]
-pub enum Change<'a> {
+pub enum WebhookEdit<'a> {
     /// It is declared like this from now on.
     Replace(&'a Declared),
     /// It is removed.
@@ -185,12 +185,19 @@ impl Writer {
     }
 
     /// Changes a webhook that was read, if it still is in this version.
-    pub async fn write(&self, before: &Stored, change: Change<'_>, version: &str) -> Result<(), NotWritten> {
+    pub async fn write(
+        &self,
+        before: &Stored,
+        change: WebhookEdit<'_>,
+        version: &str,
+    ) -> Result<(), NotWritten> {
         match (&self.place, change) {
-            (WriteBackend::Folder(documents), Change::Replace(after)) => {
+            (WriteBackend::Folder(documents), WebhookEdit::Replace(after)) => {
                 documents.write(after, Some(version))
             }
-            (WriteBackend::Folder(documents), Change::Remove) => documents.remove(&before.declared, version),
+            (WriteBackend::Folder(documents), WebhookEdit::Remove) => {
+                documents.remove(&before.declared, version)
+            }
             (WriteBackend::Cluster(objects), change) => objects.write(before, change, version).await,
         }
     }

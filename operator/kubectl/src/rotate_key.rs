@@ -17,7 +17,7 @@ const REFUSED: &str = "another user changed it at the same time, or its definiti
 
 /// A change of `spec.apiKeys`.
 #[derive(Debug, PartialEq, Eq)]
-enum Change {
+enum KeyChange {
     /// Add a key of this name, which the operator generates.
     Add(String),
     /// Deactivate the key at this index.
@@ -33,8 +33,8 @@ pub(crate) async fn run(cluster: &Cluster, key: &ApiKeyName, finish: bool) -> Re
     let change = plan(&tenant.spec.api_keys, &made, &key.name, finish).map_err(Problem::Found)?;
     if let Some(owner) = owner(&tenant.metadata) {
         let yaml = match &change {
-            Change::Add(name) => format!("add `- {{name: {name}, generate: {{}}}}` to spec.apiKeys"),
-            Change::Deactivate(_) => format!("set `active: false` on {}", key.name),
+            KeyChange::Add(name) => format!("add `- {{name: {name}, generate: {{}}}}` to spec.apiKeys"),
+            KeyChange::Deactivate(_) => format!("set `active: false` on {}", key.name),
         };
         return Err(Problem::Found(format!(
             "the Tenant is managed by {owner}, which would undo the change: {yaml} there"
@@ -44,13 +44,13 @@ pub(crate) async fn run(cluster: &Cluster, key: &ApiKeyName, finish: bool) -> Re
     cluster.patch::<TenantObject>(&key.tenant, &patch, REFUSED).await?;
     let (namespace, tenant) = (tenant.namespace().unwrap_or_default(), &key.tenant);
     match change {
-        Change::Add(name) => println!(
+        KeyChange::Add(name) => println!(
             "API key {name} is added. When the operator has made it, this prints it:\n  \
              kubectl --namespace {namespace} get secret {tenant}-apikey-{name} --output=go-template='{{{{index .data \"api-key\" | base64decode}}}}'\n\
              When every client uses it:\n  kubectl docket --namespace {namespace} rotate-key {tenant}/{} --finish",
             key.name
         ),
-        Change::Deactivate(_) => println!(
+        KeyChange::Deactivate(_) => println!(
             "API key {} is inactive: requests with it get 401. Remove it from spec.apiKeys when you like.",
             key.name
         ),
@@ -58,8 +58,8 @@ pub(crate) async fn run(cluster: &Cluster, key: &ApiKeyName, finish: bool) -> Re
     Ok(())
 }
 
-/// Decides on the change. `made`: the names of the keys whose values the operator has generated.
-fn plan(keys: &[ApiKeySpec], made: &[&str], name: &str, finish: bool) -> Result<Change, String> {
+/// `made`: the names of the keys whose value the operator has.
+fn plan(keys: &[ApiKeySpec], made: &[&str], name: &str, finish: bool) -> Result<KeyChange, String> {
     let Some(at) = keys.iter().position(|key| key.name == name) else {
         let names = keys.iter().map(|key| key.name.as_str()).collect::<Vec<_>>().join(", ");
         return Err(format!("the Tenant has no API key {name}; it has {names}"));
@@ -79,7 +79,7 @@ fn plan(keys: &[ApiKeySpec], made: &[&str], name: &str, finish: bool) -> Result<
                 "no other active key of the Tenant works yet, so that requests would get 401 without {name}; `kubectl docket status` shows the keys"
             ));
         }
-        return Ok(Change::Deactivate(at));
+        return Ok(KeyChange::Deactivate(at));
     }
     if keys[at].generate.is_none() {
         return Err(format!(
@@ -95,17 +95,16 @@ fn plan(keys: &[ApiKeySpec], made: &[&str], name: &str, finish: bool) -> Result<
     let base = if base.is_empty() { name } else { base };
     let mut names = (2..).map(|number| format!("{base}-{number}"));
     let free = names.find(|other| keys.iter().all(|key| key.name != *other));
-    free.map(Change::Add).ok_or_else(|| "there is no free name".to_owned())
+    free.map(KeyChange::Add).ok_or_else(|| "there is no free name".to_owned())
 }
 
-/// The patch for the change. The write fails if the object has another version than the version that was read, so that
-/// no other change is lost.
-fn patch(tenant: &TenantObject, change: &Change) -> serde_json::Result<Patch<Value>> {
+/// Only on the version that was read, so that no other change is lost.
+fn patch(tenant: &TenantObject, change: &KeyChange) -> serde_json::Result<Patch<Value>> {
     let change = match change {
-        Change::Add(name) => {
+        KeyChange::Add(name) => {
             json!({"op": "add", "path": "/spec/apiKeys/-", "value": {"name": name, "generate": {}}})
         }
-        Change::Deactivate(at) => {
+        KeyChange::Deactivate(at) => {
             json!({"op": "add", "path": format!("/spec/apiKeys/{at}/active"), "value": false})
         }
     };
@@ -170,10 +169,10 @@ mod tests {
     #[test]
     fn the_second_key_has_the_next_free_name() {
         let add = |all: &[(&str, bool, bool)], name| plan(&keys(all), &[], name, false);
-        assert_eq!(add(&[("primary", true, true)], "primary"), Ok(Change::Add("primary-2".into())));
+        assert_eq!(add(&[("primary", true, true)], "primary"), Ok(KeyChange::Add("primary-2".into())));
         let both = [("primary", true, true), ("primary-2", true, true)];
-        assert_eq!(add(&both, "primary-2"), Ok(Change::Add("primary-3".into())));
-        assert_eq!(add(&[("2", true, true)], "2"), Ok(Change::Add("2-2".into())));
+        assert_eq!(add(&both, "primary-2"), Ok(KeyChange::Add("primary-3".into())));
+        assert_eq!(add(&[("2", true, true)], "2"), Ok(KeyChange::Add("2-2".into())));
         assert!(add(&[("primary", true, false)], "primary").is_err_and(|why| why.contains("secretKeyRef")));
         assert!(add(&both, "other").is_err_and(|why| why.contains("it has primary, primary-2")));
         let eight = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| (name, true, true));
@@ -183,7 +182,7 @@ mod tests {
     #[test]
     fn the_last_active_key_is_never_deactivated() {
         let finish = |all: &[(&str, bool, bool)]| plan(&keys(all), &["x", "primary"], "primary", true);
-        assert_eq!(finish(&[("x", true, true), ("primary", true, true)]), Ok(Change::Deactivate(1)));
+        assert_eq!(finish(&[("x", true, true), ("primary", true, true)]), Ok(KeyChange::Deactivate(1)));
         assert!(
             finish(&[("primary", true, true), ("x", false, true)])
                 .is_err_and(|why| why.contains("only active"))

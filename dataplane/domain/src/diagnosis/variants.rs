@@ -135,10 +135,10 @@ pub(super) fn heads(headers: &StandardHeaders<'_>, body: &[u8]) -> Vec<String> {
     [both, timestamp.map(one), id.map(one)].into_iter().flatten().collect()
 }
 
-/// Changes a body; returns an empty body if it can't.
-type Change = fn(&[u8]) -> Vec<u8>;
+/// Makes another body of the given one, or an empty one if it can't.
+type MakeVariant = fn(&[u8]) -> Vec<u8>;
 
-const CHANGES: [(BodyFault, Change); 16] = [
+const CHANGES: [(BodyFault, MakeVariant); 16] = [
     (BodyFault::Newline, |body| without_newline(body).to_vec()),
     (BodyFault::Newline, |body| [body, b"\n"].concat()),
     (BodyFault::Newline, |body| [body, b"\r\n"].concat()),

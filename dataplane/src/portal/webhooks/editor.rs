@@ -7,7 +7,7 @@ use super::{NO_SUCH_WEBHOOK, find, is_of};
 use crate::api::state::ApiState;
 use crate::http::error::ApiError;
 use crate::portal::session::Viewer;
-use crate::portal::writes::{Change, Declared, DeclaredBy, NotWritten, Stored, Writer, Writes};
+use crate::portal::writes::{Declared, DeclaredBy, NotWritten, Stored, WebhookEdit, Writer, Writes};
 
 /// Edits the webhooks of a viewer.
 pub(super) struct Editor<'a> {
@@ -51,7 +51,7 @@ impl<'a> Editor<'a> {
     pub(super) async fn write(
         &self,
         before: &Stored,
-        change: Change<'_>,
+        change: WebhookEdit<'_>,
         version: &str,
         event: AuditEvent,
     ) -> Result<(), NotWritten> {

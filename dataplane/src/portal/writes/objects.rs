@@ -23,7 +23,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, Config};
 use serde_json::json;
 
-use super::{Change, Declared, DeclaredBy, KIND, MANAGED_BY, NotWritten, Stored};
+use super::{Declared, DeclaredBy, KIND, MANAGED_BY, NotWritten, Stored, WebhookEdit};
 use failed::Failed;
 use keeper::{keeper, tool};
 
@@ -159,7 +159,7 @@ impl Objects {
     pub(super) async fn write(
         &self,
         before: &Stored,
-        change: Change<'_>,
+        change: WebhookEdit<'_>,
         expected: &str,
     ) -> Result<(), NotWritten> {
         let Declared { namespace, name, .. } = &before.declared;
@@ -174,11 +174,11 @@ impl Objects {
                 return Err(NotWritten::Changed);
             }
             let written = match change {
-                Change::Replace(after) => {
+                WebhookEdit::Replace(after) => {
                     object.data["spec"] = json!(after.spec);
                     self.call(namespace, webhooks.replace(name, &parameters(), &object)).await.map(drop)
                 }
-                Change::Remove => {
+                WebhookEdit::Remove => {
                     let ObjectMeta { uid, resource_version, .. } = object.metadata;
                     let preconditions = Some(Preconditions { uid, resource_version });
                     let parameters = DeleteParams { preconditions, ..DeleteParams::default() };
