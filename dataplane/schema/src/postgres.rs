@@ -11,7 +11,7 @@ use tokio_postgres::{Client, Error, Transaction};
 pub use connect::{Boxed, Connected, ExcessFound, NotAllowed};
 pub use external::{AllowedDatabase, CA_FOLDER, ExternalDatabases, LARGEST_CA_FILE, PARAMETERS};
 pub use frames::{Excess, LONGEST_ANSWER, LONGEST_MESSAGE, LONGEST_ROW, MOST_MESSAGES, MOST_SETTINGS};
-pub use target::{InvalidUrl, Target};
+pub use target::{DatabaseTarget, InvalidUrl};
 pub use words::{class_of, shown, with_causes};
 
 use crate::{

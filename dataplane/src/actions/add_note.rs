@@ -29,7 +29,7 @@ pub struct Note {
 }
 
 /// The work order, stop and milestone of a note, found in the database.
-struct Target {
+struct NoteTarget {
     work_order: WorkOrder,
     stop: Option<i64>,
     milestone: Option<Milestone>,
@@ -46,7 +46,7 @@ pub async fn add_note(
     now: Timestamp,
 ) -> Result<(i64, Vec<Hint>), Refusal> {
     let key = WorkOrderKey::new(&note.work_order);
-    let Target { work_order, stop, milestone } = target(transaction, own_customer, key, note).await?;
+    let NoteTarget { work_order, stop, milestone } = target(transaction, own_customer, key, note).await?;
     let line_item = notes::next_line_item(transaction, key.number).await?;
     // The work order is locked by now: of two notes at once, the second one's previous milestone is the first one's.
     let previous = match milestone {
@@ -91,7 +91,7 @@ async fn target(
     own_customer: Option<&str>,
     key: WorkOrderKey<'_>,
     note: &Note,
-) -> Result<Target, Refusal> {
+) -> Result<NoteTarget, Refusal> {
     const NONE: Refusal = Refusal::NotFound("There is no such work order");
     let work_order = work_orders::find(connection, key.number, own_customer).await?.ok_or(NONE)?;
     if work_order.work_order_type == WorkOrderType::PhotoCopy {
@@ -101,7 +101,7 @@ async fn target(
             Some(code) => Some(milestone(connection, code).await?),
             None => None,
         };
-        return Ok(Target { work_order, stop, milestone });
+        return Ok(NoteTarget { work_order, stop, milestone });
     }
     // Only photocopy work orders have facilities.
     if key.facility_id.is_some() {
@@ -114,7 +114,7 @@ async fn target(
     if note.milestone_code.is_some() {
         return Err(invalid("milestoneCode", "only photocopy work orders have milestones; leave it out"));
     }
-    Ok(Target { work_order, stop: None, milestone: None })
+    Ok(NoteTarget { work_order, stop: None, milestone: None })
 }
 
 fn check_type(work_order: &WorkOrder, note: &Note) -> Result<(), Refusal> {

@@ -125,7 +125,7 @@ fn check_webhook(webhooks: Webhooks<'_>, listed: &ListedDelivery) -> Result<(), 
 }
 
 /// The webhook of a bulk resend.
-struct Target {
+struct ResendTarget {
     webhook: String,
     webhook_name: String,
     customer_code: String,
@@ -137,7 +137,7 @@ async fn target(
     connection: &mut Connection,
     webhooks: Webhooks<'_>,
     uid_or_name: &str,
-) -> Result<Target, Refusal> {
+) -> Result<ResendTarget, Refusal> {
     let known = match webhooks.named(uid_or_name) {
         Some(webhook) => Some((webhook.full_name(), webhook.customer_code.to_string())),
         None => resends::webhook_of_dead(connection, uid_or_name).await?,
@@ -147,7 +147,7 @@ async fn target(
     if let Some(webhook) = webhooks.get(&webhook) {
         return match webhook.active {
             false => Err(INACTIVE),
-            true => Ok(Target {
+            true => Ok(ResendTarget {
                 webhook: webhook.key(),
                 webhook_name,
                 customer_code,
@@ -158,7 +158,7 @@ async fn target(
         };
     }
     match webhooks.holds(&webhook) {
-        true => Ok(Target { webhook, webhook_name, customer_code, event_codes: None }),
+        true => Ok(ResendTarget { webhook, webhook_name, customer_code, event_codes: None }),
         false if webhooks.named(&webhook_name).is_some() => Err(OF_ANOTHER),
         false => Err(NOT_DECLARED),
     }
@@ -168,7 +168,7 @@ async fn target(
 async fn check_customer(
     connection: &mut Connection,
     webhooks: Webhooks<'_>,
-    target: &Target,
+    target: &ResendTarget,
 ) -> Result<(), Refusal> {
     if webhooks.are_of_one_customer() {
         return Ok(());
@@ -180,7 +180,7 @@ async fn check_customer(
     }
 }
 
-fn filter(choice: &Choice, target: &Target) -> DeadFilter {
+fn filter(choice: &Choice, target: &ResendTarget) -> DeadFilter {
     let filter = choice.filter(&target.webhook_name, target.customer_code.clone(), false);
     let event_codes = match (filter.event_codes, target.event_codes.clone()) {
         (Some(asked), Some(taken)) => Some(asked.into_iter().filter(|code| taken.contains(code)).collect()),

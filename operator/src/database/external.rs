@@ -1,7 +1,7 @@
 //! External databases, which a user created: migrates them, and marks them with the Tenant that uses them.
 
 use docket_crds::DatabaseUrl;
-use docket_schema::postgres::{Target, shown};
+use docket_schema::postgres::{DatabaseTarget, shown};
 
 use super::error::DatabaseError;
 use super::session::Session;
@@ -13,7 +13,7 @@ use super::wanted::WantedExternalDatabase;
 /// Errors: [`DatabaseError::NotOwned`] if another Tenant uses the database or if it is a managed one. Then it is left
 /// unchanged.
 pub async fn migrate_external(wanted: &WantedExternalDatabase<'_>) -> Result<i64, DatabaseError> {
-    let target = Target::external(wanted.url.expose(), wanted.allowed)
+    let target = DatabaseTarget::external(wanted.url.expose(), wanted.allowed)
         .map_err(|error| DatabaseError::UrlRefused { reason: error.to_string() })?;
     let mut session = Session::to(target).await?;
     refuse_managed(&session, &wanted.url).await?;
@@ -59,5 +59,5 @@ fn described(url: &DatabaseUrl) -> String {
 
 /// The name of the database in a URL; empty if the URL has none.
 pub fn database_of(url: &DatabaseUrl) -> String {
-    Target::database_name(url.expose()).unwrap_or_default()
+    DatabaseTarget::database_name(url.expose()).unwrap_or_default()
 }

@@ -10,7 +10,7 @@ use deadpool_postgres::{
     Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, Timeouts,
 };
 use docket_crds::DatabaseUrl;
-use docket_schema::postgres::{Boxed, Connected, Target};
+use docket_schema::postgres::{Boxed, Connected, DatabaseTarget};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
@@ -33,9 +33,8 @@ pub(super) struct AdminPool {
     pool: Pool,
 }
 
-/// Opens connections for the pool. It uses the same checks as all of Docket, because a tenant may change the comment
-/// on its database, which such a connection reads.
-struct Connect(Target);
+/// Connects as every part of Docket does: a tenant decides the comment on its database.
+struct Connect(DatabaseTarget);
 
 impl deadpool_postgres::Connect for Connect {
     fn connect(&self, _: &Config) -> Boxed<'_, Result<(Client, JoinHandle<()>), Error>> {
@@ -53,7 +52,7 @@ impl deadpool_postgres::Connect for Connect {
 impl AdminPool {
     /// A pool without connections. Errors: the mistake in the URL, without quoting the URL.
     pub(super) fn new(url: DatabaseUrl) -> Result<Self, String> {
-        let mut target = Target::parse(url.expose()).map_err(|error| error.to_string())?;
+        let mut target = DatabaseTarget::parse(url.expose()).map_err(|error| error.to_string())?;
         configure(&mut target);
         // Each connection is checked before use, so that a restart of the server does not fail a pass.
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Verified };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use docket_schema::postgres::{self, Connected, ExcessFound, MigrateError, Target};
+use docket_schema::postgres::{self, Connected, DatabaseTarget, ExcessFound, MigrateError};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_postgres::error::SqlState;
@@ -21,8 +21,8 @@ const LONGEST_MIGRATION: Duration = Duration::from_secs(30 * 60);
 /// Limits the migrations at a time. By default, there may be more passes at a time.
 static MIGRATIONS: Semaphore = Semaphore::const_new(4);
 
-/// Sets the options for connections to a database server.
-pub(super) fn configure(target: &mut Target) {
+/// Sets the options of every connection to a database server.
+pub(super) fn configure(target: &mut DatabaseTarget) {
     let config = &mut target.config;
     config.connect_timeout(CONNECT_TIMEOUT);
     // The second setting ends a statement, such as a long migration, if its client disconnected.
@@ -88,10 +88,10 @@ impl From<DatabaseError> for LoginError {
 impl Session {
     /// Connects by a URL that the platform wrote.
     pub(super) async fn open(url: &str) -> Result<Self, LoginError> {
-        Self::to(Target::parse(url).map_err(|error| DatabaseError::refused(error.to_string()))?).await
+        Self::to(DatabaseTarget::parse(url).map_err(|error| DatabaseError::refused(error.to_string()))?).await
     }
 
-    pub(super) async fn to(mut target: Target) -> Result<Self, LoginError> {
+    pub(super) async fn to(mut target: DatabaseTarget) -> Result<Self, LoginError> {
         configure(&mut target);
         let is_external = target.is_external();
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, target.connect()).await;

@@ -91,7 +91,7 @@ async fn a_mode_says_what_is_encrypted_and_checked() {
 
 /// Whether a connection is encrypted; an error: there is none.
 async fn encrypted(url: &str) -> Result<bool, ()> {
-    let target = docket_schema::postgres::Target::parse(url).expect("a good URL");
+    let target = docket_schema::postgres::DatabaseTarget::parse(url).expect("a good URL");
     let connected = target.connect().await.map_err(|_| ())?;
     let (client, _) = (connected.client, tokio::spawn(connected.connection));
     let sql = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";

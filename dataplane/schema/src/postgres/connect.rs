@@ -21,7 +21,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::external::ExternalDatabases;
 use super::frames::{Excess, Frames};
-use super::target::Target;
+use super::target::DatabaseTarget;
 
 /// Asks the server for TLS.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
@@ -55,7 +55,7 @@ impl ExcessFound {
 #[error("the host's address is not allowed for external databases; see --allow-external-database")]
 pub struct NotAllowed;
 
-impl Target {
+impl DatabaseTarget {
     /// Returns the hosts of the URL in its order, each as `host:port`, separated by commas.
     pub fn hosts(&self) -> String {
         let named = hosts(&self.config).into_iter().map(|(host, port)| match host.contains(':') {

@@ -29,7 +29,7 @@ use super::words::shown;
 
 /// How to connect, read from a database URL.
 #[derive(Clone)]
-pub struct Target {
+pub struct DatabaseTarget {
     /// The server, the role, the database and the session's settings.
     pub config: Config,
     /// The TLS settings of the connection.
@@ -85,8 +85,8 @@ enum Check {
     AuthorityAndName,
 }
 
-impl Target {
-    /// Reads a `postgres://` or `postgresql://` URL of the platform, and the file in its `sslrootcert`.
+impl DatabaseTarget {
+    /// Reads a `postgres://` or `postgresql://` URL of the platform, and the file that its `sslrootcert` names.
     pub fn parse(url: &str) -> Result<Self, InvalidUrl> {
         let parts = Parts::read(url)?;
         let ca = |path: &str| {
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     fn problem(url: &str) -> Option<InvalidUrl> {
-        Target::parse(url).err()
+        DatabaseTarget::parse(url).err()
     }
 
     #[test]
@@ -277,7 +277,8 @@ mod tests {
             ("?sslmode=verify-ca", SslMode::Require),
             ("?sslmode=verify-full&sslrootcert=system", SslMode::Require),
         ] {
-            let target = Target::parse(&format!("postgres://u:p%40@db.example:5433/x{query}")).unwrap();
+            let target =
+                DatabaseTarget::parse(&format!("postgres://u:p%40@db.example:5433/x{query}")).unwrap();
             assert_eq!(target.config.get_ssl_mode(), expected, "{query}");
             assert_eq!(target.config.get_password(), Some(&b"p@"[..]), "{query}");
             assert_eq!(target.config.get_ports(), [5433]);
@@ -292,7 +293,7 @@ mod tests {
             ("a.example,b.example:5433", "a.example:5432,b.example:5433"),
             ("[2a00::1]:5433", "[2a00::1]:5433"),
         ] {
-            let target = Target::parse(&format!("postgres://user:hunter2@{place}/x")).expect(place);
+            let target = DatabaseTarget::parse(&format!("postgres://user:hunter2@{place}/x")).expect(place);
             assert_eq!(target.hosts(), hosts);
         }
     }
@@ -315,9 +316,9 @@ mod tests {
         }
     }
 
-    fn external(query: &str, host: &str, ca_folder: &Path) -> Result<Target, InvalidUrl> {
+    fn external(query: &str, host: &str, ca_folder: &Path) -> Result<DatabaseTarget, InvalidUrl> {
         let databases = ExternalDatabases::new(Vec::new(), Some(ca_folder.to_owned()));
-        Target::external(&format!("postgres://u:hunter2@{host}/x{query}"), &Arc::new(databases))
+        DatabaseTarget::external(&format!("postgres://u:hunter2@{host}/x{query}"), &Arc::new(databases))
     }
 
     #[test]

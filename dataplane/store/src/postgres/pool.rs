@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::ClientWrapper;
-use docket_schema::postgres::{Connected, ExternalDatabases, InvalidUrl, Target};
+use docket_schema::postgres::{Connected, DatabaseTarget, ExternalDatabases, InvalidUrl};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -138,7 +138,7 @@ impl Pool {
 
     /// The name of the database, if the URL has one.
     pub(super) fn database_name(&self) -> Option<String> {
-        Target::database_name(self.url.expose_secret())
+        DatabaseTarget::database_name(self.url.expose_secret())
     }
 
     pub(super) fn close_idle(&self, unused_for: Duration) {
@@ -331,11 +331,11 @@ impl Pool {
     }
 }
 
-/// Reads a URL. With `external`, a tenant's owner writes it, and it must fit these limits.
-fn target(url: &str, external: Option<&Arc<ExternalDatabases>>) -> Result<Target, InvalidUrl> {
+/// Reads a URL, which a tenant's owner writes if it has `external` places.
+fn target(url: &str, external: Option<&Arc<ExternalDatabases>>) -> Result<DatabaseTarget, InvalidUrl> {
     match external {
-        Some(databases) => Target::external(url, databases),
-        None => Target::parse(url),
+        Some(databases) => DatabaseTarget::external(url, databases),
+        None => DatabaseTarget::parse(url),
     }
 }
 
@@ -347,8 +347,8 @@ fn busy() -> StoreError {
     unavailable(NoConnection::Busy(PLACE_WAIT))
 }
 
-/// Adds the settings that all of Docket's connections have.
-pub(super) fn configured(mut target: Target) -> Target {
+/// Adds the settings of all our connections.
+pub(super) fn configured(mut target: DatabaseTarget) -> DatabaseTarget {
     let config = &mut target.config;
     config.connect_timeout(WAIT);
     config.options(SESSION);

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::ClientWrapper;
-use docket_schema::postgres::{Connected, InvalidUrl, Target};
+use docket_schema::postgres::{Connected, DatabaseTarget, InvalidUrl};
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{Instant, timeout};
@@ -68,7 +68,7 @@ impl Watcher {
     ///
     /// Errors: the URL can't be used. The message never contains the URL.
     pub fn new(url: &str) -> Result<Self, InvalidUrl> {
-        Target::parse(url)?;
+        DatabaseTarget::parse(url)?;
         Ok(Self {
             url: url.into(),
             client: tokio::sync::Mutex::default(),
@@ -125,7 +125,7 @@ impl Watcher {
     }
 
     async fn connect(&self) -> Result<ClientWrapper, StoreError> {
-        let target = configured(Target::parse(self.url.expose_secret()).map_err(unavailable)?);
+        let target = configured(DatabaseTarget::parse(self.url.expose_secret()).map_err(unavailable)?);
         let Connected { client, connection, excess: _ } = target.connect().await?;
         let task = tokio::spawn(async move {
             let _ = connection.await;

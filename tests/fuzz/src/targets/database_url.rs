@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use docket_crds::DatabaseUrl;
-use docket_schema::postgres::{ExternalDatabases, Target};
+use docket_schema::postgres::{DatabaseTarget, ExternalDatabases};
 
 use super::names_secret_once;
 use crate::SECRET;
@@ -18,7 +18,7 @@ pub(crate) fn run(input: &[u8]) {
     }
     // A folder that is not there: no file is read.
     let databases = Arc::new(ExternalDatabases::new(Vec::new(), Some("/nowhere".into())));
-    match Target::external(text, &databases) {
+    match DatabaseTarget::external(text, &databases) {
         Ok(target) => {
             assert!(target.is_external());
             assert!(target.config.get_hosts().len() == 1 && target.config.get_ports().len() < 2);
@@ -29,5 +29,5 @@ pub(crate) fn run(input: &[u8]) {
             assert!(error.to_string().len() <= 4_096, "{error}");
         }
     }
-    let _ = Target::database_name(text);
+    let _ = DatabaseTarget::database_name(text);
 }
