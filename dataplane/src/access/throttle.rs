@@ -115,7 +115,7 @@ impl Count {
 }
 
 /// The entries that belong to a guess.
-struct Keys {
+struct GuessKeys {
     user: u64,
     /// `None`: a proxy has no counts, and no user is known there.
     at_source: Option<AtSource>,
@@ -128,7 +128,7 @@ struct AtSource {
     codes: Option<u64>,
 }
 
-impl Keys {
+impl GuessKeys {
     /// The counts that a guess moves.
     fn counts(&self) -> impl Iterator<Item = (u64, GuessLimit)> {
         let at_source = self.at_source.iter();
@@ -215,7 +215,7 @@ impl Throttle {
         self.entries.lock().is_known(&self.keys(guess), millis(now))
     }
 
-    fn keys(&self, guess: &Guess) -> Keys {
+    fn keys(&self, guess: &Guess) -> GuessKeys {
         let Guess { tenant, user, source, by_code } = guess;
         let source = match source {
             Source::Client(address) => Some(network(*address)),
@@ -226,17 +226,17 @@ impl Throttle {
             all: self.hasher.hash_one((2u8, tenant, source)),
             codes: by_code.then(|| self.hasher.hash_one((3u8, source))),
         });
-        Keys { user: self.hasher.hash_one((1u8, tenant, user)), at_source }
+        GuessKeys { user: self.hasher.hash_one((1u8, tenant, user)), at_source }
     }
 }
 
 impl Entries {
-    fn is_known(&self, keys: &Keys, now_ms: i64) -> bool {
+    fn is_known(&self, keys: &GuessKeys, now_ms: i64) -> bool {
         let known = keys.at_source.as_ref().and_then(|at| self.known.get(&at.user));
         known.is_some_and(|last_ms| now_ms - last_ms < KNOWN_MS)
     }
 
-    fn wait(&self, keys: &Keys, now: Duration) -> Result<(), TryLater> {
+    fn wait(&self, keys: &GuessKeys, now: Duration) -> Result<(), TryLater> {
         let is_known = self.is_known(keys, millis(now));
         let own = keys.at_source.as_ref().map(|at| at.user);
         let counts = keys.counts().filter(|(key, _)| !is_known || Some(*key) == own);

@@ -17,13 +17,13 @@ use crate::wake::last_wake;
 const POLL: Duration = Duration::from_millis(400);
 
 /// The generated keys of each tenant, by client code.
-type Keys = BTreeMap<String, Vec<(String, String)>>;
+type GeneratedKeys = BTreeMap<String, Vec<(String, String)>>;
 
 /// Serves the folder again after each edit, prints that, and wakes the sweep.
 pub(super) async fn edits(
     mut folder: Folder,
     mut activation: Activation,
-    mut keys: Keys,
+    mut keys: GeneratedKeys,
     arguments: DevArguments,
     wake: Arc<Notify>,
 ) {
@@ -43,7 +43,7 @@ pub(super) async fn edits(
 }
 
 /// The generated keys of each declared tenant.
-pub(super) fn keys_of(declaration: &Declaration) -> Keys {
+pub(super) fn keys_of(declaration: &Declaration) -> GeneratedKeys {
     let tenants = declaration.tenants.iter();
     tenants.map(|tenant| (tenant.runtime.config.client_code.to_string(), tenant.api_keys.clone())).collect()
 }
