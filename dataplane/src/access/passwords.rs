@@ -178,13 +178,13 @@ impl Passwords {
     }
 
     /// The stored hash, if it can be compared with: none of its parts is missing or wrong.
-    fn usable(&self, stored: &str) -> Option<Stored> {
+    fn usable(&self, stored: &str) -> Option<StoredHash> {
         let cost = self.cost(stored)?;
         let hash = PasswordHash::new(stored).ok()?;
         let version = hash.version.map(Version::try_from).transpose().ok()?.unwrap_or_default();
         let argon2 = Argon2::new(Algorithm::Argon2id, version, Params::try_from(&hash).ok()?);
         let salt = hash.salt.filter(|salt| salt.len() >= MIN_SALT_LEN)?.to_vec();
-        Some(Stored { argon2, salt, output: hash.hash?, cost })
+        Some(StoredHash { argon2, salt, output: hash.hash?, cost })
     }
 
     /// Waits for a turn to check a password against the hash `stored`; without a usable one, to do as much work for nothing.
@@ -210,7 +210,7 @@ impl Passwords {
 }
 
 /// A hash to compare with.
-struct Stored {
+struct StoredHash {
     argon2: Argon2<'static>,
     salt: Vec<u8>,
     output: Output,
@@ -219,7 +219,7 @@ struct Stored {
 
 /// The right to check one password.
 pub struct CheckPermit {
-    stored: Option<Stored>,
+    stored: Option<StoredHash>,
     dearest: Cost,
     memory: HashMemory,
 }
@@ -309,7 +309,7 @@ fn composed(password: &SecretString) -> SecretString {
 /// Whether the password has the stored hash. If not, the work of the dearest hash is done in all.
 fn is_right(
     memory: &mut HashMemory,
-    stored: Option<&Stored>,
+    stored: Option<&StoredHash>,
     dearest: Cost,
     password: &SecretString,
 ) -> bool {

@@ -72,7 +72,7 @@ pub struct GivenSecret {
 
 /// A webhook that the portal declares, as it was read.
 #[derive(Debug)]
-pub struct Stored {
+pub struct StoredWebhook {
     /// How it is declared.
     pub declared: Declared,
     /// Its version, which changes with each change of the declaration.
@@ -94,7 +94,7 @@ pub enum WebhookEdit<'a> {
 #[derive(Debug)]
 pub enum DeclaredBy {
     /// The portal does.
-    Portal(Box<Stored>),
+    Portal(Box<StoredWebhook>),
     /// Another one does.
     Other {
         /// Who and where, as in "a file of the configuration folder".
@@ -187,7 +187,7 @@ impl Writer {
     /// Changes a webhook that was read, if it still is in this version.
     pub async fn write(
         &self,
-        before: &Stored,
+        before: &StoredWebhook,
         change: WebhookEdit<'_>,
         version: &str,
     ) -> Result<(), NotWritten> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use docket_domain::delivery::{self, FailureClass, LEASE, Next, Outcome};
 use docket_domain::failure::Cause;
 use docket_program::clock::Clock;
-use docket_store::deliveries::{self, End, Stored};
+use docket_store::deliveries::{self, End, EndResult};
 use docket_store::{StoreError, Writer};
 use jiff::Timestamp;
 use tokio_util::task::TaskTracker;
@@ -71,7 +71,7 @@ impl Finish {
     }
 
     /// Stores how attempts ended, in one transaction.
-    async fn store(&self, writer: Writer, group: &[EndedAttempt]) -> Result<Vec<Stored>, StoreError> {
+    async fn store(&self, writer: Writer, group: &[EndedAttempt]) -> Result<Vec<EndResult>, StoreError> {
         let ends: Vec<End> = group.iter().map(EndedAttempt::end).collect();
         let again = group.iter().any(|ended| ended.may_be_stored);
         let is_a_server = writer.is_to_a_server();
@@ -88,14 +88,14 @@ impl Finish {
         deliveries::finish_attempts(writer, &self.clock, &ends, again, next).await
     }
 
-    fn settled(&self, group: Vec<EndedAttempt>, stored: &[Stored]) -> Vec<ToSettle> {
-        let settle = |(ended, stored): (EndedAttempt, &Stored)| match stored {
-            Stored::Next(next, wait) => {
+    fn settled(&self, group: Vec<EndedAttempt>, stored: &[EndResult]) -> Vec<ToSettle> {
+        let settle = |(ended, stored): (EndedAttempt, &EndResult)| match stored {
+            EndResult::Next(next, wait) => {
                 // Only now: an outcome that does not count must not be counted.
                 self.publish(&ended, *next);
                 (ended.claimed, *wait)
             }
-            Stored::LeaseLost => {
+            EndResult::LeaseLost => {
                 let started = &ended.attempt.started;
                 self.metrics.stale_finish();
                 tracing::warn!(delivery.id = %started.id, attempt = started.attempt, "the lease of the attempt was lost; its outcome does not count");

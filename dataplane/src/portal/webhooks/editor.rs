@@ -7,7 +7,7 @@ use super::{NO_SUCH_WEBHOOK, find, is_of};
 use crate::api::state::ApiState;
 use crate::http::error::ApiError;
 use crate::portal::session::Viewer;
-use crate::portal::writes::{Declared, DeclaredBy, NotWritten, Stored, WebhookEdit, Writer, Writes};
+use crate::portal::writes::{Declared, DeclaredBy, NotWritten, StoredWebhook, WebhookEdit, Writer, Writes};
 
 /// Edits the webhooks of a viewer.
 pub(super) struct Editor<'a> {
@@ -31,7 +31,7 @@ impl<'a> Editor<'a> {
     }
 
     /// Reads a webhook that the portal declares, served or not, by its namespace and name.
-    pub(super) async fn stored(&self, name: &(String, String)) -> Result<Stored, ApiError> {
+    pub(super) async fn stored(&self, name: &(String, String)) -> Result<StoredWebhook, ApiError> {
         let (is_served, config) = (find(self.viewer, name).is_some(), &self.viewer.caller.tenant.config);
         let (namespace, name) = name;
         if !is_served && (*namespace != config.namespace || !is_object_name(name)) {
@@ -50,7 +50,7 @@ impl<'a> Editor<'a> {
     /// Changes a webhook that was read, if it still is in this version, and records it.
     pub(super) async fn write(
         &self,
-        before: &Stored,
+        before: &StoredWebhook,
         change: WebhookEdit<'_>,
         version: &str,
         event: AuditEvent,

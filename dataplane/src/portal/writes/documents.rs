@@ -10,7 +10,7 @@ use docket_source::{PORTAL_FOLDER, webhook_document};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Declared, DeclaredBy, GivenSecret, NotWritten, Stored};
+use super::{Declared, DeclaredBy, GivenSecret, NotWritten, StoredWebhook};
 
 /// JSON has no such line.
 const BETWEEN: &str = "---\n";
@@ -36,7 +36,7 @@ impl Documents {
         if let Some(text) = &own {
             let declared = declared_in(text, namespace, name).filter(|declared| text_of(declared) == *text);
             if let Some(declared) = declared {
-                let stored = Stored { declared, version: version(text), object: None };
+                let stored = StoredWebhook { declared, version: version(text), object: None };
                 return Ok(DeclaredBy::Portal(Box::new(stored)));
             }
         }
@@ -218,7 +218,7 @@ mod tests {
         let documents = Documents::beside(&folder);
         let found = || match documents.find("default", "orders-1").expect("readable") {
             DeclaredBy::Portal(stored) => {
-                let Stored { declared, version, .. } = *stored;
+                let StoredWebhook { declared, version, .. } = *stored;
                 Some((declared, version))
             }
             DeclaredBy::Other { .. } => None,

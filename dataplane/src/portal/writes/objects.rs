@@ -23,7 +23,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, Config};
 use serde_json::json;
 
-use super::{Declared, DeclaredBy, KIND, MANAGED_BY, NotWritten, Stored, WebhookEdit};
+use super::{Declared, DeclaredBy, KIND, MANAGED_BY, NotWritten, StoredWebhook, WebhookEdit};
 use failed::Failed;
 use keeper::{keeper, tool};
 
@@ -131,7 +131,11 @@ impl Objects {
         let object = self.get(namespace, name).await?;
         if let Some(declared) = own(&object, namespace, name) {
             let version = version(&object.metadata);
-            return Ok(DeclaredBy::Portal(Box::new(Stored { declared, version, object: Some(object) })));
+            return Ok(DeclaredBy::Portal(Box::new(StoredWebhook {
+                declared,
+                version,
+                object: Some(object),
+            })));
         }
         let place = match keeper(&object.metadata) {
             Some(keeper) => {
@@ -158,7 +162,7 @@ impl Objects {
     /// object again, and repeats the write.
     pub(super) async fn write(
         &self,
-        before: &Stored,
+        before: &StoredWebhook,
         change: WebhookEdit<'_>,
         expected: &str,
     ) -> Result<(), NotWritten> {

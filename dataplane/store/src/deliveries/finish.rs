@@ -21,8 +21,8 @@ use crate::sql::{Param, Row, Rows, SLOTS, Statement, filled, params, slots};
 
 /// The result of storing an [`End`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stored {
-    /// The new state of the delivery; and for a retry, how long until it is due.
+pub enum EndResult {
+    /// The delivery is in this state now; `wait` is how long until it is due again.
     Next(Next, Option<Duration>),
     /// The lease had expired and another worker has the delivery. Nothing was changed.
     LeaseLost,
@@ -38,8 +38,8 @@ pub async fn finish_attempts(
     ends: &[End],
     again: bool,
     next: impl Fn(usize, Timestamp) -> Next,
-) -> Result<Vec<Stored>, StoreError> {
-    // Whether an end is final does not depend on the time, so the process's clock is good enough here.
+) -> Result<Vec<EndResult>, StoreError> {
+    // Whether a delivery ends does not depend on the time.
     let is_final = |place: usize| next(place, clock.now()).status().is_final();
     let last: Vec<&End> = (0..).zip(ends).filter(|(place, _)| is_final(*place)).map(|(_, end)| end).collect();
     let (mut transaction, taken) = first_attempt::take_out(writer, clock, ends, last, again).await?;
@@ -50,9 +50,9 @@ pub async fn finish_attempts(
     transaction.commit_after(rest).await?;
     first_attempt::count_stored(ends);
     let stored = |(next, ours): (Next, bool)| match (ours, next) {
-        (false, _) => Stored::LeaseLost,
-        (true, Next::RetryAt(at)) => Stored::Next(next, Some(wait(at, now))),
-        (true, Next::Succeeded | Next::DeadLetter) => Stored::Next(next, None),
+        (false, _) => EndResult::LeaseLost,
+        (true, Next::RetryAt(at)) => EndResult::Next(next, Some(wait(at, now))),
+        (true, Next::Succeeded | Next::DeadLetter) => EndResult::Next(next, None),
     };
     Ok(nexts.into_iter().zip(is_ours).map(stored).collect())
 }

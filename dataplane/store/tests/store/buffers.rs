@@ -7,7 +7,7 @@ use docket_domain::delivery::{self, DeliveryId, FailureClass, Outcome, Report};
 use docket_program::clock::Clock;
 use docket_rig::postgres;
 use docket_rig::tenant_database::{Place, T0, TenantDatabase, end, lease};
-use docket_store::deliveries::{self, End, Stored};
+use docket_store::deliveries::{self, End, EndResult};
 use docket_store::{Database, events};
 use tokio_postgres::Client;
 
@@ -59,7 +59,7 @@ async fn deliver(database: &Database, ids: &[DeliveryId]) {
         let writer = database.writer().await.expect("a turn");
         let stored = deliveries::finish_attempts(writer, &Clock::System, &ends, false, next).await;
         let stored = stored.expect("stored");
-        assert!(stored.iter().all(|stored| *stored != Stored::LeaseLost));
+        assert!(stored.iter().all(|stored| *stored != EndResult::LeaseLost));
     }
 }
 

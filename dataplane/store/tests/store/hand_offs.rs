@@ -6,7 +6,7 @@ use docket_domain::delivery::{DeliveryId, FailureClass, Next, Outcome, Report, S
 use docket_program::clock::Clock;
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{TenantDatabase, at, delivery_id, event_id, held};
-use docket_store::deliveries::{self, Dead, DeliveryFilter, End, Lease, NewHandOff, Started, Stored};
+use docket_store::deliveries::{self, Dead, DeliveryFilter, End, EndResult, Lease, NewHandOff, Started};
 use docket_store::saves::Save;
 use docket_store::{Database, StoreError, health, retention};
 
@@ -68,11 +68,11 @@ impl HandedOff {
 }
 
 /// What follows: a failure is retried a second later.
-async fn finish(rig: &TenantDatabase, ends: &[End], again: bool) -> Vec<Stored> {
+async fn finish(rig: &TenantDatabase, ends: &[End], again: bool) -> Vec<EndResult> {
     try_finish(&rig.database, ends, again).await.expect("statements")
 }
 
-async fn try_finish(database: &Database, ends: &[End], again: bool) -> Result<Vec<Stored>, StoreError> {
+async fn try_finish(database: &Database, ends: &[End], again: bool) -> Result<Vec<EndResult>, StoreError> {
     let next = |place: usize, _| match ends[place].outcome.failure() {
         None => Next::Succeeded,
         Some(_) => Next::RetryAt(at(ends[place].started.at_ms + 1_000)),
@@ -81,7 +81,7 @@ async fn try_finish(database: &Database, ends: &[End], again: bool) -> Result<Ve
     deliveries::finish_attempts(writer, &Clock::System, ends, again, next).await
 }
 
-const SUCCEEDED: Stored = Stored::Next(Next::Succeeded, None);
+const SUCCEEDED: EndResult = EndResult::Next(Next::Succeeded, None);
 
 /// The numbers of rows in `hand_off`, `delivery_queue` and `delivery_history`.
 async fn places(rig: &TenantDatabase) -> [i64; 3] {
@@ -146,7 +146,7 @@ async fn a_failure_moves_its_batch_to_the_queue(rig: TenantDatabase) {
     let ends = [batch.succeeded(0), batch.failed(1), batch.succeeded(2)];
     let stored = finish(&rig, &ends, false).await;
     let retry = Next::RetryAt(at(batch.started[1].at_ms + 1_000));
-    assert!(matches!(stored[1], Stored::Next(next, Some(_)) if next == retry), "{stored:?}");
+    assert!(matches!(stored[1], EndResult::Next(next, Some(_)) if next == retry), "{stored:?}");
     assert_eq!((stored[0], stored[2]), (SUCCEEDED, SUCCEEDED));
     assert_eq!(places(&rig).await, [0, 2, 2]);
     let expected =
@@ -186,7 +186,7 @@ async fn hand_offs_of_a_dead_process_are_taken_over(rig: TenantDatabase) {
     // The process was only slow. The ends that it stores now do not count any more.
     let before = rig.picture(ids[0]).await;
     for end in [batch.succeeded(1), batch.failed(1)] {
-        assert_eq!(finish(&rig, &[end], false).await, [Stored::LeaseLost]);
+        assert_eq!(finish(&rig, &[end], false).await, [EndResult::LeaseLost]);
         assert_eq!(rig.picture(ids[0]).await, before);
     }
 }

@@ -10,7 +10,7 @@ use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{
     CUSTOMER, T0, TenantDatabase, at, delivery_id, end, event_id, new_delivery,
 };
-use docket_store::deliveries::{self, End, Lease, NewHandOff, Started, Stored};
+use docket_store::deliveries::{self, End, EndResult, Lease, NewHandOff, Started};
 use docket_store::events::{About, Event};
 use docket_store::idempotency::{self, KeptAnswer, ToKeep};
 use docket_store::saves::{self, Save};
@@ -37,7 +37,7 @@ async fn finish_attempts(
     database: &Database,
     ends: &[End],
     next: impl Fn(usize, Timestamp) -> Next,
-) -> Result<Vec<Stored>, StoreError> {
+) -> Result<Vec<EndResult>, StoreError> {
     deliveries::finish_attempts(database.writer().await?, &Clock::System, ends, false, next).await
 }
 
@@ -117,8 +117,8 @@ async fn ends_of_one_call_have_each_their_own_result(rig: TenantDatabase) {
     assert_eq!(stored.len(), 90);
     for ((id, case), stored) in ids.iter().zip(&cases).zip(stored) {
         match (case, stored) {
-            (Case::Lost(_), stored) => assert_eq!(stored, Stored::LeaseLost, "{case:?}"),
-            (_, Stored::Next(next, wait)) => {
+            (Case::Lost(_), stored) => assert_eq!(stored, EndResult::LeaseLost, "{case:?}"),
+            (_, EndResult::Next(next, wait)) => {
                 assert_eq!((next, wait.is_some()), (case.next(), matches!(next, Next::RetryAt(_))));
             }
             (case, stored) => panic!("{case:?} {stored:?}"),
@@ -162,8 +162,8 @@ async fn an_end_that_was_stored_already_is_stored_once_however_often_it_comes(ri
         let nexts_stored: Vec<Option<Next>> = stored
             .iter()
             .map(|stored| match stored {
-                Stored::Next(next, _) => Some(*next),
-                Stored::LeaseLost => None,
+                EndResult::Next(next, _) => Some(*next),
+                EndResult::LeaseLost => None,
             })
             .collect();
         assert_eq!(nexts_stored, nexts.map(Some));
@@ -190,7 +190,7 @@ async fn no_ends_are_stored_without_an_error(rig: TenantDatabase) {
     };
     let ends = [end(&unknown, "mine", &succeeded())];
     let stored = finish_attempts(&rig.database, &ends, |_, _| Next::Succeeded);
-    assert_eq!(stored.await.expect("nothing is changed"), [Stored::LeaseLost]);
+    assert_eq!(stored.await.expect("nothing is changed"), [EndResult::LeaseLost]);
 }
 
 /// A save of the order `number`, with an event, two deliveries and a response to keep. The first delivery is a hand-off.
