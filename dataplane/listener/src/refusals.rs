@@ -15,8 +15,8 @@ const PAUSE: Duration = Duration::from_secs(60);
 
 /// Why a client's connection is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Refused {
-    /// The listener has no free place. The connection waits to be accepted.
+pub enum RefusalReason {
+    /// All places are taken. It waits to be accepted.
     Full,
     /// The peer has as many connections as it may have.
     Peer,
@@ -26,7 +26,7 @@ pub enum Refused {
     ProxyHeader,
 }
 
-impl Refused {
+impl RefusalReason {
     const ALL: [Self; 4] = [Self::Full, Self::Peer, Self::NotTrusted, Self::ProxyHeader];
 
     /// The reason in metrics and logs.
@@ -66,7 +66,7 @@ impl Default for Counted {
     /// Starts every reason at 0: Prometheus sees no increase in a series that begins with its first event.
     fn default() -> Self {
         let family = Family::default();
-        for reason in Refused::ALL {
+        for reason in RefusalReason::ALL {
             drop(family.get_or_create(&[("reason", reason.as_str())]));
         }
         Self(family)
@@ -80,12 +80,12 @@ impl Counted {
         registry.register(name, about, self.0.clone());
     }
 
-    fn add(&self, reason: Refused) {
+    fn add(&self, reason: RefusalReason) {
         self.0.get_or_create(&[("reason", reason.as_str())]).inc();
     }
 
     #[cfg(test)]
-    pub(crate) fn count(&self, reason: Refused) -> u64 {
+    pub(crate) fn count(&self, reason: RefusalReason) -> u64 {
         self.0.get_or_create(&[("reason", reason.as_str())]).get()
     }
 }
@@ -95,7 +95,7 @@ impl Counted {
 pub(crate) struct Refusals {
     counted: Counted,
     listener: Option<SocketAddr>,
-    logged: Mutex<HashMap<Refused, Instant>>,
+    logged: Mutex<HashMap<RefusalReason, Instant>>,
 }
 
 impl Refusals {
@@ -104,8 +104,8 @@ impl Refusals {
         Self { counted, listener, logged: Mutex::default() }
     }
 
-    /// Counts a connection. Logs what to do about the reason, unless it was logged within the last minute.
-    pub(crate) fn add(&self, reason: Refused) {
+    /// Counts a connection, and logs what to do about its reason unless that was logged within a minute.
+    pub(crate) fn add(&self, reason: RefusalReason) {
         self.counted.add(reason);
         if self.is_news(reason) {
             let listener = self.listener.map(|address| address.to_string()).unwrap_or_default();
@@ -118,7 +118,7 @@ impl Refusals {
         }
     }
 
-    fn is_news(&self, reason: Refused) -> bool {
+    fn is_news(&self, reason: RefusalReason) -> bool {
         let now = Instant::now();
         let mut logged = self.logged.lock();
         let is_news = logged.get(&reason).is_none_or(|last| now >= *last + PAUSE);
@@ -137,14 +137,15 @@ mod tests {
     async fn each_reason_is_counted_always_and_logged_once_a_minute() {
         let refusals = Refusals::new(Counted::default(), None);
         assert_eq!(
-            [Refused::Peer, Refused::Peer, Refused::Full].map(|reason| refusals.is_news(reason)),
+            [RefusalReason::Peer, RefusalReason::Peer, RefusalReason::Full]
+                .map(|reason| refusals.is_news(reason)),
             [true, false, true]
         );
         tokio::time::advance(PAUSE).await;
-        assert!(refusals.is_news(Refused::Peer));
+        assert!(refusals.is_news(RefusalReason::Peer));
         for _ in 0..3 {
-            refusals.add(Refused::NotTrusted);
+            refusals.add(RefusalReason::NotTrusted);
         }
-        assert_eq!(refusals.counted.count(Refused::NotTrusted), 3);
+        assert_eq!(refusals.counted.count(RefusalReason::NotTrusted), 3);
     }
 }

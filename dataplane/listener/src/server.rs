@@ -25,7 +25,7 @@ use crate::fair_share::may_have;
 pub use crate::head_limit::HEADER_TIME;
 use crate::head_limit::{HeadLimit, RequestCount};
 use crate::pace::{Paced, SEND_BUFFER};
-use crate::refusals::{Counted, Refusals, Refused};
+use crate::refusals::{Counted, RefusalReason, Refusals};
 use crate::source::network;
 
 /// How long an idle connection is kept, before its first request or between two. It is longer than proxies keep
@@ -83,7 +83,7 @@ pub async fn serve(listener: TcpListener, router: Router, clients: Clients, shut
         let next = async {
             let accepted = listener.accept().await;
             if places.available_permits() == 0 {
-                refusals.add(Refused::Full);
+                refusals.add(RefusalReason::Full);
                 peers.make_room();
             }
             (accepted, Arc::clone(&places).acquire_owned().await)
@@ -108,7 +108,7 @@ pub async fn serve(listener: TcpListener, router: Router, clients: Clients, shut
             true => None,
             false => match Peers::enter(&peers, address, is_trusted, &handle) {
                 None => {
-                    refusals.add(Refused::Peer);
+                    refusals.add(RefusalReason::Peer);
                     continue;
                 }
                 of_peer => of_peer,
@@ -223,16 +223,16 @@ async fn connection(
     peers: &Arc<Peers>,
     router: Router,
     shutdown: CancellationToken,
-) -> Result<(), Refused> {
+) -> Result<(), RefusalReason> {
     let _ = stream.set_nodelay(true);
     let peer = proxies.peer(address, &mut stream).await.map_err(|error| match error {
-        ProxyHeaderError::NotTrusted => Refused::NotTrusted,
-        ProxyHeaderError::Invalid => Refused::ProxyHeader,
+        ProxyHeaderError::NotTrusted => RefusalReason::NotTrusted,
+        ProxyHeaderError::Invalid => RefusalReason::ProxyHeader,
     })?;
     // Behind a proxy with PROXY headers, the peer is the client that the header names.
     let of_client = peer.proxied_for.map(|client| Peers::enter(peers, client, false, &handle));
     if let Some(None) = of_client {
-        return Err(Refused::Peer);
+        return Err(RefusalReason::Peer);
     }
     let served = Arc::clone(&handle.served);
     let stream = HeadLimit::new(Paced::new(stream), Arc::clone(&served));
@@ -439,7 +439,7 @@ mod tests {
             greet(&mut from(1, address).await).await;
             assert!(begun.elapsed() < Duration::from_secs(2), "{source}: {:?}", begun.elapsed());
         }
-        assert!([Refused::Peer, Refused::Full].iter().all(|reason| refused.count(*reason) > 0));
+        assert!([RefusalReason::Peer, RefusalReason::Full].iter().all(|reason| refused.count(*reason) > 0));
     }
 
     #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use http::request::Parts;
 
 use super::cookies::Cookies;
 use super::csrf::{check_origin, is_csrf_of};
-use super::session::{Refused, Viewer, tenant_of, to_sign_in};
+use super::session::{NoViewer, Viewer, tenant_of, to_sign_in};
 use crate::api::state::ApiState;
 use crate::http::body::LIMIT;
 use crate::http::error::ApiError;
@@ -45,9 +45,9 @@ impl FromForm for () {
 }
 
 impl<F: FromForm> FromRequest<Arc<ApiState>> for Posted<F> {
-    type Rejection = Refused;
+    type Rejection = NoViewer;
 
-    async fn from_request(request: Request, state: &Arc<ApiState>) -> Result<Self, Refused> {
+    async fn from_request(request: Request, state: &Arc<ApiState>) -> Result<Self, NoViewer> {
         let (mut parts, body) = request.into_parts();
         check_origin(&parts)?;
         let viewer = Viewer::from_request_parts(&mut parts, state).await?;
@@ -60,9 +60,9 @@ impl<F: FromForm> FromRequest<Arc<ApiState>> for Posted<F> {
 pub struct PostedByAnyone;
 
 impl FromRequest<Arc<ApiState>> for PostedByAnyone {
-    type Rejection = Refused;
+    type Rejection = NoViewer;
 
-    async fn from_request(request: Request, state: &Arc<ApiState>) -> Result<Self, Refused> {
+    async fn from_request(request: Request, state: &Arc<ApiState>) -> Result<Self, NoViewer> {
         let (parts, body) = request.into_parts();
         check_origin(&parts)?;
         let tenant = tenant_of(&parts, state)?;

@@ -76,20 +76,20 @@ impl Viewer {
 }
 
 /// Why there is no viewer.
-pub enum Refused {
+pub enum NoViewer {
     /// The user has to sign in, to come back here.
     SignIn(String),
     /// Another reason.
     Api(ApiError),
 }
 
-impl From<ApiError> for Refused {
+impl From<ApiError> for NoViewer {
     fn from(error: ApiError) -> Self {
         Self::Api(error)
     }
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for NoViewer {
     fn into_response(self) -> Response {
         match self {
             Self::SignIn(to) => Redirect::to(&to).into_response(),
@@ -99,18 +99,18 @@ impl IntoResponse for Refused {
 }
 
 /// Leads to the sign-in page, and from there back to this page; back to the first page if the request is a form.
-pub(super) fn to_sign_in(parts: &Parts) -> Refused {
+pub(super) fn to_sign_in(parts: &Parts) -> NoViewer {
     let back = match (&parts.method, parts.uri.path_and_query()) {
         (&Method::GET, Some(path)) => path.as_str(),
         _ => ROOT,
     };
-    Refused::SignIn(href(&format!("{ROOT}/sign-in"), [("to", back)]))
+    NoViewer::SignIn(href(&format!("{ROOT}/sign-in"), [("to", back)]))
 }
 
 impl FromRequestParts<Arc<ApiState>> for Viewer {
-    type Rejection = Refused;
+    type Rejection = NoViewer;
 
-    async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self, Refused> {
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self, NoViewer> {
         let tenant = tenant_of(parts, state)?;
         let Some(token) = Cookies::of(parts)?.token(&parts.headers) else { return Err(to_sign_in(parts)) };
         let caller = match Caller::of_token(Addressed::Tenant(tenant), token, parts, state).await {

@@ -13,7 +13,7 @@ use crate::http::body::LIMIT;
 use crate::http::error::ApiError;
 
 /// An error response that many operations have, as a component of its own.
-pub(super) struct Refused {
+pub(super) struct ErrorResponse {
     /// Its status.
     pub status: u16,
     /// The name of the component.
@@ -23,81 +23,85 @@ pub(super) struct Refused {
     error: fn() -> ApiError,
 }
 
-pub(super) const BAD_REQUEST: Refused = Refused {
+pub(super) const BAD_REQUEST: ErrorResponse = ErrorResponse {
     status: 400,
     name: "BadRequest",
     about: "The request is not valid; `errors` lists each field",
     error: || ApiError::field("pageSize", "must be a whole number from 1 to 100"),
 };
-pub(super) const UNAUTHORIZED: Refused = Refused {
+pub(super) const UNAUTHORIZED: ErrorResponse = ErrorResponse {
     status: 401,
     name: "Unauthorized",
     about: "Invalid API key, or no valid Bearer token",
     error: || ApiError::InvalidApiKey,
 };
-pub(super) const TENANT_NOT_FOUND: Refused = Refused {
+pub(super) const TENANT_NOT_FOUND: ErrorResponse = ErrorResponse {
     status: 404,
     name: "TenantNotFound",
     about: "Tenant not found",
     error: || ApiError::TenantNotFound,
 };
-pub(super) const METHOD_NOT_ALLOWED: Refused = Refused {
+pub(super) const METHOD_NOT_ALLOWED: ErrorResponse = ErrorResponse {
     status: 405,
     name: "MethodNotAllowed",
     about: "The path does not accept the method; see Allow",
     error: || ApiError::MethodNotAllowed,
 };
-pub(super) const INTERNAL_ERROR: Refused =
-    Refused { status: 500, name: "InternalError", about: "Internal error", error: || ApiError::Internal };
-pub(super) const UNAVAILABLE: Refused = Refused {
+pub(super) const INTERNAL_ERROR: ErrorResponse = ErrorResponse {
+    status: 500,
+    name: "InternalError",
+    about: "Internal error",
+    error: || ApiError::Internal,
+};
+pub(super) const UNAVAILABLE: ErrorResponse = ErrorResponse {
     status: 503,
     name: "Unavailable",
     about: "The tenant's database is unavailable; see Retry-After",
     error: || ApiError::Unavailable,
 };
-pub(super) const BODY_TOO_SLOW: Refused = Refused {
+pub(super) const BODY_TOO_SLOW: ErrorResponse = ErrorResponse {
     status: 408,
     name: "BodyTooSlow",
     about: "Timeout while reading the body",
     error: || ApiError::RequestTimeout,
 };
-pub(super) const BODY_TOO_LONG: Refused = Refused {
+pub(super) const BODY_TOO_LONG: ErrorResponse = ErrorResponse {
     status: 413,
     name: "BodyTooLong",
     about: "The body is too long",
     error: || ApiError::TooLarge(LIMIT),
 };
-pub(super) const UNSUPPORTED_MEDIA_TYPE: Refused = Refused {
+pub(super) const UNSUPPORTED_MEDIA_TYPE: ErrorResponse = ErrorResponse {
     status: 415,
     name: "UnsupportedMediaType",
     about: "The body is not application/json",
     error: || ApiError::UnsupportedMediaType,
 };
-pub(super) const TOO_MANY_SIGN_INS: Refused = Refused {
+pub(super) const TOO_MANY_SIGN_INS: ErrorResponse = ErrorResponse {
     status: 429,
     name: "TooManySignIns",
     about: "Too many failed sign-ins, or the tenant is at a limit; see Retry-After",
     error: || ApiError::TryLater(4),
 };
-pub(super) const AT_LIMIT: Refused = Refused {
+pub(super) const AT_LIMIT: ErrorResponse = ErrorResponse {
     status: 429,
     name: "AtLimit",
     about: "The tenant is at a limit; see Retry-After",
     error: || ApiError::OverLimit(OverLimit { limit: Limit::RequestsPerSecond, seconds: 1 }),
 };
-pub(super) const CONFLICT: Refused = Refused {
+pub(super) const CONFLICT: ErrorResponse = ErrorResponse {
     status: 409,
     name: "Conflict",
     about: "The request does not fit what is stored, or the Idempotency-Key was used for another request",
     error: || ApiError::KeyReused,
 };
-pub(super) const API_ACCESS_OFF: Refused = Refused {
+pub(super) const API_ACCESS_OFF: ErrorResponse = ErrorResponse {
     status: 403,
     name: "ApiAccessOff",
     about: "Legacy host only: the client sent the hexadecimal key as clientCode",
     error: || ApiError::ApiAccessOff("0123456789abcdef0123456789abcdef".to_owned()),
 };
-pub(super) const NOT_ADMINISTRATOR: Refused = Refused {
+pub(super) const NOT_ADMINISTRATOR: ErrorResponse = ErrorResponse {
     status: 403,
     name: "NotAdministrator",
     about: "Not an administrator of the tenant",
@@ -105,7 +109,7 @@ pub(super) const NOT_ADMINISTRATOR: Refused = Refused {
 };
 
 /// All of them.
-pub(super) const ALL: [Refused; 14] = [
+pub(super) const ALL: [ErrorResponse; 14] = [
     BAD_REQUEST,
     UNAUTHORIZED,
     API_ACCESS_OFF,
@@ -122,7 +126,7 @@ pub(super) const ALL: [Refused; 14] = [
     UNAVAILABLE,
 ];
 
-impl Refused {
+impl ErrorResponse {
     /// The body of such a response.
     pub(super) fn example(&self) -> Value {
         (self.error)().example()
