@@ -16,7 +16,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::state::declared::Document;
+use crate::state::declared::DeclaredKind;
 use crate::state::name::Name;
 
 type Labels<const N: usize> = [(&'static str, String); N];
@@ -144,8 +144,8 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Starts every series of a kind at 0: Prometheus sees no increase in a series that begins with its first event.
-    fn begin<T: Document>(&self) {
+    /// Begins every series of a kind at 0: Prometheus sees no increase in a series that begins with its first event.
+    fn begin<T: DeclaredKind>(&self) {
         drop(self.wait.get_or_create(&kind::<T>()));
         drop(self.duration.get_or_create(&kind::<T>()));
         drop(self.inflight.get_or_create(&kind::<T>()));
@@ -159,14 +159,14 @@ impl Metrics {
         }
     }
 
-    /// Records that a reconciliation began, and how long its object waited.
-    pub fn taken<T: Document>(&self, waited: Duration) {
+    /// A reconciliation begins; its object waited this long.
+    pub fn taken<T: DeclaredKind>(&self, waited: Duration) {
         self.wait.get_or_create(&kind::<T>()).observe(waited.as_secs_f64());
         self.inflight.get_or_create(&kind::<T>()).inc();
     }
 
-    /// Records that a reconciliation ended with `ok`, `failed`, `withheld` or `panicked`.
-    pub fn reconciled<T: Document>(&self, result: &'static str, took: Duration) {
+    /// A reconciliation ended with `ok`, `failed`, `withheld` or `panicked`.
+    pub fn reconciled<T: DeclaredKind>(&self, result: &'static str, took: Duration) {
         let labels = [("kind", T::KIND.to_owned()), ("result", result.to_owned())];
         self.reconciled.get_or_create(&labels).inc();
         self.duration.get_or_create(&kind::<T>()).observe(took.as_secs_f64());
@@ -225,7 +225,7 @@ impl Metrics {
     }
 
     /// Publishes an object's conditions.
-    pub fn conditions<T: Document>(&self, name: &Name, conditions: &[Condition]) {
+    pub fn conditions<T: DeclaredKind>(&self, name: &Name, conditions: &[Condition]) {
         let ready = conditions.iter().find(|condition| condition.type_ == ConditionType::Ready.as_str());
         let state = match ready.map(|ready| ready.status.as_str()) {
             Some("True") => "ready",
@@ -245,12 +245,12 @@ impl Metrics {
         self.replace::<T>(name, Some(Published { state, conditions: series.collect() }));
     }
 
-    /// Removes the series of an object.
-    pub fn forget<T: Document>(&self, name: &Name) {
+    /// Removes what is published for an object.
+    pub fn forget<T: DeclaredKind>(&self, name: &Name) {
         self.replace::<T>(name, None);
     }
 
-    fn replace<T: Document>(&self, name: &Name, now: Option<Published>) {
+    fn replace<T: DeclaredKind>(&self, name: &Name, now: Option<Published>) {
         let mut published = self.published.lock();
         let key = (T::KIND, name.clone());
         if let Some(before) = published.remove(&key) {
@@ -279,11 +279,11 @@ impl Metrics {
     }
 }
 
-fn kind<T: Document>() -> Labels<1> {
+fn kind<T: DeclaredKind>() -> Labels<1> {
     [("kind", T::KIND.to_owned())]
 }
 
-fn state<T: Document>(state: &str) -> Labels<2> {
+fn state<T: DeclaredKind>(state: &str) -> Labels<2> {
     [("kind", T::KIND.to_owned()), ("state", state.to_owned())]
 }
 

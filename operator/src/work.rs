@@ -24,7 +24,7 @@ use crate::kube::call_error::CallError;
 use crate::kube::lease::Leadership;
 use crate::metrics::Metrics;
 use crate::state::cluster::ObjectKey;
-use crate::state::declared::Document;
+use crate::state::declared::DeclaredKind;
 use crate::state::done::Done;
 use crate::state::name::Name;
 use crate::state::{Change, State, Urgency};
@@ -92,7 +92,7 @@ impl Work {
         futures_util::future::join_all(tenants.chain(webhooks).collect::<Vec<_>>()).await;
     }
 
-    fn queue<T: Document>(&self) -> &Queue<Name> {
+    fn queue<T: DeclaredKind>(&self) -> &Queue<Name> {
         if T::KIND == Tenant::KIND { &self.tenants } else { &self.webhooks }
     }
 
@@ -117,7 +117,7 @@ impl Work {
 
 type Pass = BoxFuture<'static, Result<Done, CallError>>;
 
-async fn worker<T: Document>(
+async fn worker<T: DeclaredKind>(
     work: Arc<Work>,
     stop: CancellationToken,
     reconcile: fn(Arc<Work>, Name, Urgency) -> Pass,

@@ -77,11 +77,11 @@ POST /Employee/SignIn, the webhook logs, and this documentation.";
         super::webhook_logs::answers::DeadLetterState
     ))
 )]
-struct Document;
+struct ApiDocument;
 
 /// The document of the API: what clients call.
 pub fn document() -> utoipa::openapi::OpenApi {
-    let mut document = Document::openapi();
+    let mut document = ApiDocument::openapi();
     // The tenant's host, or the base host: where the document is.
     document.servers = Some(vec![ServerBuilder::new().url("/").description(Some("This Docket")).build()]);
     document.info.contact = Some(contact());
@@ -118,7 +118,7 @@ fn contact() -> Contact {
 /// The path of each operation, and whether the legacy host serves it too.
 pub fn paths() -> Vec<(String, bool)> {
     let of_v2 = |operation: &Operation| ["Auth", "WebhookLogs"].iter().any(|tag| is_tagged(operation, tag));
-    let paths = Document::openapi().paths.paths.into_iter();
+    let paths = ApiDocument::openapi().paths.paths.into_iter();
     paths.map(|(path, item)| (path, ![&item.get, &item.post].into_iter().flatten().any(of_v2))).collect()
 }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::kube::call_error::CallError;
 use crate::kube::client::{KubeApi, MANAGER, within};
 use crate::state::cluster::Indexed;
-use crate::state::declared::{Declared, Document, Meta, ObjectStatus};
+use crate::state::declared::{Declared, DeclaredKind, Meta, ObjectStatus};
 use crate::state::labels::FINALIZER;
 use crate::state::name::Name;
 use crate::state::object_event::ObjectEvent;
@@ -18,8 +18,8 @@ use crate::state::object_event::ObjectEvent;
 /// The field manager of statuses.
 const STATUS_MANAGER: &str = "docket-operator/status";
 
-/// The API server's names of a kind.
-pub fn resource<T: Document>() -> ApiResource {
+/// How the API server calls a kind.
+pub fn resource<T: DeclaredKind>() -> ApiResource {
     ApiResource {
         group: docket_crds::GROUP.to_owned(),
         version: docket_crds::VERSION.to_owned(),
@@ -30,18 +30,18 @@ pub fn resource<T: Document>() -> ApiResource {
 }
 
 impl KubeApi {
-    fn objects<T: Document>(&self, namespace: &str) -> Api<DynamicObject> {
+    fn objects<T: DeclaredKind>(&self, namespace: &str) -> Api<DynamicObject> {
         Api::namespaced_with(self.client.clone(), namespace, &resource::<T>())
     }
 
-    /// Whether an object with this name and uid exists now.
-    pub async fn exists<T: Document>(&self, name: &Name, uid: &str) -> Result<bool, CallError> {
+    /// Whether there is an object of this name and uid at this moment.
+    pub async fn exists<T: DeclaredKind>(&self, name: &Name, uid: &str) -> Result<bool, CallError> {
         let found = within(self.objects::<T>(&name.namespace).get_metadata_opt(&name.name)).await?;
         Ok(found.is_some_and(|found| found.metadata.uid.as_deref() == Some(uid)))
     }
 
-    /// Adds the operator's finalizer to an object, or removes it, if the object still has the version of `meta`.
-    pub async fn set_finalizer<T: Document>(&self, meta: &Meta, wanted: bool) -> Result<(), CallError> {
+    /// Adds our finalizer to an object, or removes it; on the very version that `meta` is of.
+    pub async fn set_finalizer<T: DeclaredKind>(&self, meta: &Meta, wanted: bool) -> Result<(), CallError> {
         let mut finalizers: Vec<&str> = meta.finalizers.iter().map(String::as_str).collect();
         finalizers.retain(|finalizer| *finalizer != FINALIZER);
         if wanted {
@@ -82,13 +82,13 @@ impl KubeApi {
         Ok(())
     }
 
-    /// Removes an object that does not exist any more from the metrics.
-    pub fn forget_status<T: Document>(&self, name: &Name) {
+    /// An object is gone: the metrics no longer show it.
+    pub fn forget_status<T: DeclaredKind>(&self, name: &Name) {
         self.metrics.forget::<T>(name);
     }
 
-    /// Applies a status, only to the object with this uid.
-    async fn apply_status<T: Document>(
+    /// On the object of this uid alone.
+    async fn apply_status<T: DeclaredKind>(
         &self,
         meta: &Meta,
         status: &T::Status,
@@ -103,8 +103,8 @@ impl KubeApi {
         self.write(self.objects::<T>(namespace).patch_status(name, &parameters, &Patch::Apply(body))).await
     }
 
-    /// Publishes an Event. A failure is only logged: the pass continues.
-    pub async fn publish<T: Document>(&self, meta: &Meta, event: &ObjectEvent) {
+    /// Publishes an Event. A failure is only logged: no pass waits for it.
+    pub async fn publish<T: DeclaredKind>(&self, meta: &Meta, event: &ObjectEvent) {
         if let Err(error) = self.write(self.recorder.publish(&to_kube(event), &reference::<T>(meta))).await {
             tracing::warn!(object = %meta.name, event = event.reason.as_str(), %error, "publishing an Event failed");
         }
@@ -132,7 +132,7 @@ fn to_kube(event: &ObjectEvent) -> Event {
     }
 }
 
-fn reference<T: Document>(meta: &Meta) -> ObjectReference {
+fn reference<T: DeclaredKind>(meta: &Meta) -> ObjectReference {
     ObjectReference {
         api_version: Some(API_VERSION.into()),
         kind: Some(T::KIND.into()),

@@ -13,7 +13,7 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
 use crate::kube::object::resource;
-use crate::state::declared::{Declared, Document};
+use crate::state::declared::{Declared, DeclaredKind};
 use crate::state::name::Name;
 
 /// An object in a watch.
@@ -53,8 +53,8 @@ impl WatchedObject {
 /// Ends never; an error is followed by a new list, after a backoff.
 pub(super) type Events = BoxStream<'static, watcher::Result<Event<WatchedObject>>>;
 
-/// Watches the Tenants or Webhooks of a namespace; `None`: of all namespaces.
-pub(super) fn objects<T: Document>(client: &Client, namespace: Option<&str>) -> Events
+/// The Tenants or Webhooks of a namespace; `None`: of all.
+pub(super) fn objects<T: DeclaredKind>(client: &Client, namespace: Option<&str>) -> Events
 where
     WatchedObject: From<Arc<Declared<T>>>,
 {

@@ -12,7 +12,7 @@ use docket_crds::{ConditionType, ReasonCode, Tenant, ValueKind, Webhook};
 use crate::state::by_name::{ByName, Listed};
 use crate::state::claims::Claims;
 use crate::state::conditions;
-use crate::state::declared::{Declared, Document, Meta};
+use crate::state::declared::{Declared, DeclaredKind, Meta};
 use crate::state::name::Name;
 use crate::state::outcome::WebhookOutcome;
 use crate::state::own_secrets::{OwnSecret, OwnSecrets};
@@ -122,7 +122,7 @@ impl Cluster {
 
     /// Whether the status is about the object as it is now; also of one that is gone.
     pub fn is_reported(&self, key: &ObjectKey) -> bool {
-        fn of<T: Document>(
+        fn of<T: DeclaredKind>(
             declared: Option<&Arc<Declared<T>>>,
             generation: fn(T::Status) -> Option<i64>,
         ) -> bool {
@@ -377,8 +377,8 @@ impl Cluster {
     }
 }
 
-/// A kind of objects in [`Cluster`].
-pub trait Indexed: Document {
+/// A kind that [`Cluster`] knows by name.
+pub trait Indexed: DeclaredKind {
     /// The objects of this kind.
     #[doc(hidden)]
     fn index(cluster: &mut Cluster) -> &mut ByName<Arc<Declared<Self>>>;

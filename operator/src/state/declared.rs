@@ -20,7 +20,7 @@ use crate::state::labels::{ADOPT_DATABASE, FINALIZER, RECONCILE, REQUESTED_AT};
 use crate::state::name::Name;
 
 /// The kinds that users declare.
-pub trait Document: DeserializeOwned + Send + Sync + 'static {
+pub trait DeclaredKind: DeserializeOwned + Send + Sync + 'static {
     /// The kind's name.
     const KIND: &'static str;
     /// The kind's name in URLs.
@@ -50,7 +50,7 @@ impl ObjectStatus for WebhookStatus {
     }
 }
 
-impl Document for Tenant {
+impl DeclaredKind for Tenant {
     const KIND: &'static str = "Tenant";
     const PLURAL: &'static str = "tenants";
     type Status = TenantStatus;
@@ -60,7 +60,7 @@ impl Document for Tenant {
     }
 }
 
-impl Document for Webhook {
+impl DeclaredKind for Webhook {
     const KIND: &'static str = "Webhook";
     const PLURAL: &'static str = "webhooks";
     type Status = WebhookStatus;
@@ -140,8 +140,8 @@ pub struct Declared<T> {
     status: Box<str>,
 }
 
-impl<T: Document> Declared<T> {
-    /// Reads an object from a watch; `None` as in [`Meta::of`].
+impl<T: DeclaredKind> Declared<T> {
+    /// Reads what the watch sent; `None` as in [`Meta::of`].
     pub fn read(mut object: DynamicObject) -> Option<Arc<Self>> {
         let meta = Meta::of(&object.metadata)?;
         let status = object.data.get("status").map(Value::to_string).unwrap_or_default();
@@ -160,7 +160,7 @@ impl<T: Document> Declared<T> {
     }
 }
 
-fn document<T: Document>(meta: &Meta, spec: Value) -> Result<T, Vec<Violation>> {
+fn document<T: DeclaredKind>(meta: &Meta, spec: Value) -> Result<T, Vec<Violation>> {
     let Name { namespace, name } = &meta.name;
     let document = json!({
         "apiVersion": API_VERSION, "kind": T::KIND,

@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use crate::database::role_of;
-use crate::state::declared::{Declared, Document, Meta};
+use crate::state::declared::{Declared, DeclaredKind, Meta};
 use crate::state::labels;
 use crate::state::name::Name;
 use crate::state::object_event::ObjectEvent;

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use sha2::{Digest, Sha256};
 
-use crate::state::declared::Document;
+use crate::state::declared::DeclaredKind;
 use crate::state::labels;
 use crate::state::name::Name;
 

@@ -13,7 +13,7 @@ use docket_crds::{
 use crate::context::Context;
 use crate::kube::call_error::CallError;
 use crate::state::conditions;
-use crate::state::declared::{Document, Meta};
+use crate::state::declared::{DeclaredKind, Meta};
 use crate::tenant::database::{Check, CheckedDatabase, ProvisionedDatabase, provision_database, server_of};
 use crate::tenant::fetch::Fetched;
 use crate::tenant::generated::{self, GeneratedSecret, PlannedSecret, SecretStep};
@@ -168,7 +168,7 @@ fn was_generated(fetched: &Fetched, uid: &str) -> bool {
     text.is_some_and(|text| ApiKeyDigest::of(text).is_ok())
 }
 
-async fn write<T: Document>(
+async fn write<T: DeclaredKind>(
     context: &Context,
     owner: &Meta,
     planned: &PlannedSecret,

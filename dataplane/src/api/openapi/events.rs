@@ -65,11 +65,11 @@ pub const HEADERS: [(&str, bool, &str); 7] = [
     ),
     tags((name = "Events", description = "What a webhook's receiver gets: one POST for each attempt of a delivery."))
 )]
-struct Document;
+struct EventsDocument;
 
 /// The document of the events: what receivers get.
 pub fn document() -> utoipa::openapi::OpenApi {
-    let mut document = Document::openapi();
+    let mut document = EventsDocument::openapi();
     // Linters want a server, though OpenAPI has none for webhooks.
     let receiver = ServerBuilder::new().url("https://hooks.acme.example/orders");
     document.servers = Some(vec![receiver.description(Some("The URL of a webhook")).build()]);
