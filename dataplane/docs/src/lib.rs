@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::markdown::render;
 use crate::page::Frame;
-use crate::search::Index;
+use crate::search::SearchIndex;
 use crate::sources::{FILES, PAGES, STYLES, SUMMARY};
 
 pub use search::{MAX_WORDS, MOST as MOST_FOUND};
@@ -36,7 +36,7 @@ pub struct Asset<'a> {
 pub struct Site {
     /// The pages by path below [`ROOT`].
     pages: BTreeMap<String, String>,
-    index: Index,
+    index: SearchIndex,
     frame: Frame,
 }
 
@@ -50,7 +50,7 @@ impl Site {
             pages.insert(sources::name(path), page::article(&frame, path, &rendered));
             sections.extend(rendered.sections);
         }
-        Self { pages, index: Index::new(sections), frame }
+        Self { pages, index: SearchIndex::new(sections), frame }
     }
 
     /// The asset at a path below [`ROOT`]. The empty path is the first page.

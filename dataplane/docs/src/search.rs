@@ -23,7 +23,7 @@ pub(crate) struct SearchHit<'a> {
 /// The index: the sections, and where each word is. A search scans the words, each of which is in the index once,
 /// instead of the texts.
 #[derive(Debug)]
-pub(crate) struct Index {
+pub(crate) struct SearchIndex {
     pub(crate) sections: Vec<Section>,
     /// The words in lower case, each with the sections that have it (by index).
     words: BTreeMap<String, Vec<(usize, Has)>>,
@@ -57,7 +57,7 @@ impl Has {
     }
 }
 
-impl Index {
+impl SearchIndex {
     pub(crate) fn new(sections: Vec<Section>) -> Self {
         let mut words = BTreeMap::<String, Vec<(usize, Has)>>::new();
         for (at, section) in sections.iter().enumerate() {
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn all_words_must_be_there_and_headings_come_first() {
-        let index = Index::new(vec![
+        let index = SearchIndex::new(vec![
             section("Other", "how to rotate a secret"),
             section("Rotate a secret", "text"),
             section("Third", "a secret"),
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn each_word_is_looked_at_once_however_often_the_sections_have_it() {
         let texts = (0..100).map(|_| section("Same", &"the same words again ".repeat(100)));
-        let index = Index::new(texts.collect());
+        let index = SearchIndex::new(texts.collect());
         assert_eq!(index.words.len(), 5, "{:?}", index.words.keys());
         let found = index.find("words");
         assert!(found.len() == MOST && found.iter().all(|found| found.excerpt.starts_with("the same words")));
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn an_excerpt_is_around_the_first_of_the_words() {
         let text = format!("{}\n\nNeedle here {}", "\u{e4} ".repeat(300), "needle ".repeat(90));
-        let index = Index::new(vec![section("A", &text)]);
+        let index = SearchIndex::new(vec![section("A", &text)]);
         let found = index.find("needle");
         assert!(found[0].excerpt.contains("Needle here"), "{found:?}");
     }

@@ -23,7 +23,7 @@ pub type Revisions = HashMap<String, String>;
 /// The tenants that are served.
 #[derive(Default)]
 pub struct Tenants {
-    current: RwLock<Arc<Index>>,
+    current: RwLock<Arc<TenantIndex>>,
     /// Their revisions. A change is sent after the tenants were replaced.
     pub(super) revisions: watch::Sender<Revisions>,
     /// The uids of tenants that are new or have changed since the last call of `changed`.
@@ -40,14 +40,14 @@ pub struct Tenants {
 const DOUBT: Duration = Duration::from_secs(90);
 
 #[derive(Default)]
-struct Index {
+struct TenantIndex {
     by_uid: HashMap<String, Arc<ServedTenant>>,
     by_key: HashMap<ApiKeyDigest, Arc<ServedTenant>>,
     by_subdomain: HashMap<String, Arc<ServedTenant>>,
     by_client_code: HashMap<String, Arc<ServedTenant>>,
 }
 
-impl Index {
+impl TenantIndex {
     /// The index of these tenants, which replaces `before`.
     fn of(tenants: Vec<Arc<ServedTenant>>, before: &Self) -> Self {
         let mut index = Self::default();
@@ -104,7 +104,7 @@ impl Tenants {
     pub fn replace(&self, tenants: Vec<Arc<ServedTenant>>) {
         // One task replaces the tenants, so nothing comes between. Requests wait for the exchange only.
         let before = self.current();
-        let index = Arc::new(Index::of(tenants, &before));
+        let index = Arc::new(TenantIndex::of(tenants, &before));
         *self.current.write() = Arc::clone(&index);
         let mut changed = self.changed.lock();
         changed.retain(|uid| index.by_uid.contains_key(uid));
@@ -148,7 +148,7 @@ impl Tenants {
         std::mem::take(&mut *self.changed.lock())
     }
 
-    fn current(&self) -> Arc<Index> {
+    fn current(&self) -> Arc<TenantIndex> {
         Arc::clone(&self.current.read())
     }
 
