@@ -141,27 +141,29 @@ impl RedisConnection {
     async fn call<T: FromRedisValue>(&self, command: &Cmd) -> Result<Result<T, NoScript>, Error> {
         let result = async {
             match self.attempt(command).await {
-                // The server had closed an idle connection, or has become a replica: a new connection may work.
-                Err(Failure::Asked(error)) if is_worth_a_retry(&error) => self.attempt(command).await,
+                // The server had closed an idle connection, or has just become a replica: a new connection may work.
+                Err(CallFailure::Asked(error)) if is_worth_a_retry(&error) => self.attempt(command).await,
                 result => result,
             }
         };
         let result = tokio::time::timeout(CONNECT_TIMEOUT + RESPONSE_TIMEOUT, result).await;
         match result.map_err(|_| Error::Away("no response in time".to_owned()))? {
             Ok(answer) => Ok(Ok(answer)),
-            Err(Failure::Asked(error)) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+            Err(CallFailure::Asked(error))
+                if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) =>
+            {
                 Ok(Err(NoScript))
             }
-            Err(Failure::Asked(error)) if is_broken(&error) || is_busy(&error) => {
+            Err(CallFailure::Asked(error)) if is_broken(&error) || is_busy(&error) => {
                 Err(Error::Away(error.to_string()))
             }
-            Err(Failure::Asked(error)) => Err(Error::Refused(error.to_string())),
-            Err(Failure::Unconnected(error)) => Err(error),
+            Err(CallFailure::Asked(error)) => Err(Error::Refused(error.to_string())),
+            Err(CallFailure::Unconnected(error)) => Err(error),
         }
     }
 
-    async fn attempt<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Failure> {
-        let (mut live, number) = self.live().await.map_err(Failure::Unconnected)?;
+    async fn attempt<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, CallFailure> {
+        let (mut live, number) = self.live().await.map_err(CallFailure::Unconnected)?;
         let result = live.query(command).await;
         if let Err(error) = &result
             && is_broken(error)
@@ -171,7 +173,7 @@ impl RedisConnection {
                 slot.live = None;
             }
         }
-        result.map_err(Failure::Asked)
+        result.map_err(CallFailure::Asked)
     }
 
     async fn live(&self) -> Result<(Live, u64), Error> {
@@ -238,7 +240,7 @@ fn normalised(bundle: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(pem::text(&certificates).into_bytes())
 }
 
-enum Failure {
+enum CallFailure {
     Unconnected(Error),
     Asked(RedisError),
 }

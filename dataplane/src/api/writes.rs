@@ -143,10 +143,10 @@ impl Write {
         self,
         state: &ApiState,
         caller: &Principal,
-        write: impl AsyncFnOnce(Option<&IdempotencyKey>) -> Result<Response, Failure>,
+        write: impl AsyncFnOnce(Option<&IdempotencyKey>) -> Result<Response, WriteFailure>,
     ) -> Result<Response, ApiError> {
         let Some(key) = self.key else {
-            return write(None).await.map_err(Failure::into_error);
+            return write(None).await.map_err(WriteFailure::into_error);
         };
         // Boxed, since most requests have no key.
         if let Some(kept) = Box::pin(key.find(state, caller)).await? {
@@ -162,13 +162,13 @@ impl Write {
 }
 
 /// Why a write was not committed.
-enum Failure {
+enum WriteFailure {
     Api(ApiError),
     /// Another request has used the key in the meantime.
     KeyTaken,
 }
 
-impl Failure {
+impl WriteFailure {
     fn into_error(self) -> ApiError {
         match self {
             Self::Api(error) => error,
@@ -177,7 +177,7 @@ impl Failure {
     }
 }
 
-impl From<StoreError> for Failure {
+impl From<StoreError> for WriteFailure {
     fn from(error: StoreError) -> Self {
         Self::Api(error.into())
     }
@@ -188,7 +188,7 @@ async fn once<W>(
     caller: &Principal,
     key: Option<&IdempotencyKey>,
     work: W,
-) -> Result<Response, Failure>
+) -> Result<Response, WriteFailure>
 where
     W: AsyncFnOnce(&mut Transaction, Timestamp) -> Result<Done, Refusal>,
 {
@@ -199,13 +199,13 @@ where
         Err(refusal) => {
             // The connection of a refused write is sound and worth keeping; a failed rollback closes it.
             let _ = transaction.rollback().await;
-            return Err(Failure::Api(refusal.into()));
+            return Err(WriteFailure::Api(refusal.into()));
         }
     };
     audit::insert(&mut transaction, entry.as_slice()).await?;
     if let Some(key) = key {
         match idempotency::keep(&mut transaction, &key.to_keep(caller, &body), now.as_millisecond()).await {
-            Err(StoreError::Conflict) => return Err(Failure::KeyTaken),
+            Err(StoreError::Conflict) => return Err(WriteFailure::KeyTaken),
             kept => kept?,
         }
     }
@@ -231,7 +231,7 @@ async fn create(
     key: Option<&IdempotencyKey>,
     request: SaveRequest,
     answer: fn(&Saved) -> String,
-) -> Result<Response, Failure> {
+) -> Result<Response, WriteFailure> {
     let (tenant, subject) = (&caller.tenant, &caller.subject);
     let customer_code = match subject {
         // No connection is needed.
@@ -241,18 +241,18 @@ async fn create(
         _ => {
             let mut reader = Box::pin(caller.reader(state)).await?;
             let customer = customer_of_new(&mut reader, subject, request.customer_code.as_deref());
-            Box::pin(customer).await.map_err(|refusal| Failure::Api(refusal.into()))?
+            Box::pin(customer).await.map_err(|refusal| WriteFailure::Api(refusal.into()))?
         }
     };
     let new = NewOrder::new(tenant, customer_code, request, state.clock.now());
-    let new = new.map_err(|refusal| Failure::Api(refusal.into()))?;
+    let new = new.map_err(|refusal| WriteFailure::Api(refusal.into()))?;
     let to_keep = key.map(|key| {
         let (key, caller) = (key.clone(), caller.clone());
         Box::new(move |saved: &Saved| key.to_keep(&caller, &answer(saved))) as MakeToKeep
     });
     match state.create_orders.create(tenant, new, to_keep).await {
         Ok(saved) => Ok(tagged(json_response(answer(&saved)), saved.version)),
-        Err(StoreError::Conflict) if key.is_some() => Err(Failure::KeyTaken),
-        Err(error) => Err(Failure::Api(Refusal::Store(error).into())),
+        Err(StoreError::Conflict) if key.is_some() => Err(WriteFailure::KeyTaken),
+        Err(error) => Err(WriteFailure::Api(Refusal::Store(error).into())),
     }
 }
