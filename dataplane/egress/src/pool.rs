@@ -55,8 +55,8 @@ pub const OLDEST: Duration = Duration::from_secs(3);
 
 /// Why an attempt has no connection, with the report of its opening.
 pub(crate) type Unopened = (FailureClass, Report);
-/// The result of an opening: the connection, and how long its phases took.
-pub(crate) type Opened = Result<(Connection, Report), Unopened>;
+/// The end of an opening: the connection, and how long its phases took.
+pub(crate) type OpenResult = Result<(Connection, Report), Unopened>;
 
 /// The numbers of connections to receivers and of attempts that wait for one, at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -202,7 +202,7 @@ impl Opening {
     }
 
     /// Gives what was opened, or why nothing was, to the attempt that waits first. `fails`: an attempt fails with it.
-    fn end(self, opened: Opened, fails: bool) {
+    fn end(self, opened: OpenResult, fails: bool) {
         let (pool, target) = (self.pool.clone(), Arc::clone(&self.target));
         match opened {
             Ok((mut connection, report)) => {
@@ -257,7 +257,7 @@ impl Pool {
     ) -> Result<Borrowed, Unopened>
     where
         O: Fn() -> F + Clone + Send + 'static,
-        F: Future<Output = Opened> + Send + 'static,
+        F: Future<Output = OpenResult> + Send + 'static,
     {
         let since = Instant::now();
         loop {
@@ -331,7 +331,7 @@ impl Pool {
     fn open_more<O, F>(&self, target: &Arc<Target>, has_waited: bool, open: &O)
     where
         O: Fn() -> F + Clone + Send + 'static,
-        F: Future<Output = Opened> + Send + 'static,
+        F: Future<Output = OpenResult> + Send + 'static,
     {
         let may = self.lock().change(target, |_, line| {
             let may = line.may_open(has_waited);
@@ -428,7 +428,7 @@ fn is_refusal(class: FailureClass, report: &Report) -> bool {
 async fn opened<O, F>(mut opening: Opening, open: O)
 where
     O: Fn() -> F + Clone + Send + 'static,
-    F: Future<Output = Opened> + Send + 'static,
+    F: Future<Output = OpenResult> + Send + 'static,
 {
     let mut work = pin!(open());
     let opened = loop {

@@ -19,7 +19,7 @@ use crate::address::EgressPolicy;
 use crate::connector::{Connector, phase};
 use crate::exchange::{BodyEnd, Unanswered};
 use crate::location;
-use crate::pool::{Borrowed, Connections, Opened, Pool};
+use crate::pool::{Borrowed, Connections, OpenResult, Pool};
 use crate::resolve::Resolve;
 use crate::target::Target;
 use crate::trust::Trust;
@@ -159,8 +159,8 @@ impl SenderInner {
     }
 }
 
-/// One opening. It is boxed because it is large, and most attempts need none.
-type OpeningConnection = Pin<Box<dyn Future<Output = Opened> + Send>>;
+/// One opening: boxed, because it is large and most attempts need none.
+type OpeningConnection = Pin<Box<dyn Future<Output = OpenResult> + Send>>;
 
 /// An origin-form request (`POST /path?query`). The parts of the URL are ASCII here, so the conversions fail only for a
 /// path beyond 64 KiB.

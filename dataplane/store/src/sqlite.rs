@@ -54,7 +54,7 @@ impl FileState {
 /// Connections of one kind: the number that may be borrowed, and the idle connections.
 struct Lane {
     turns: Arc<Semaphore>,
-    idle: Mutex<Vec<(Opened, Instant)>>,
+    idle: Mutex<Vec<(FileConnection, Instant)>>,
 }
 
 impl Lane {
@@ -62,15 +62,15 @@ impl Lane {
         Self { turns: Arc::new(Semaphore::new(size)), idle: Mutex::new(Vec::new()) }
     }
 
-    fn put_back(&self, connection: Opened) {
+    fn put_back(&self, connection: FileConnection) {
         self.idle.lock().push((connection, Instant::now()));
     }
 
-    fn take(&self) -> Option<Opened> {
+    fn take(&self) -> Option<FileConnection> {
         self.idle.lock().pop().map(|(connection, _)| connection)
     }
 
-    fn take_idle_for(&self, time: Duration) -> Vec<Opened> {
+    fn take_idle_for(&self, time: Duration) -> Vec<FileConnection> {
         self.idle
             .lock()
             .extract_if(.., |(_, since)| since.elapsed() >= time)
@@ -79,14 +79,14 @@ impl Lane {
     }
 }
 
-/// A connection, and the file on which it was opened.
-struct Opened {
+/// A connection, and which file it was opened on.
+struct FileConnection {
     connection: Connection,
     file: (u64, u64),
 }
 
-impl Opened {
-    /// Whether the path still leads to this file. If the file was removed or replaced, writes to it would be lost.
+impl FileConnection {
+    /// Whether the path still leads to this file. Writes to one that was removed or replaced would be lost.
     fn is_current(&self, path: &Path) -> bool {
         identity(path).is_ok_and(|file| file == self.file)
     }
@@ -200,8 +200,8 @@ enum Make {
     IfMissing,
 }
 
-fn open(path: &Path, make: Make) -> Result<Opened, StoreError> {
-    // NO_MUTEX is safe: the lanes ensure that only one thread at a time uses a connection.
+fn open(path: &Path, make: Make) -> Result<FileConnection, StoreError> {
+    // One thread at a time uses a connection, which the lanes ensure.
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     if make == Make::IfMissing {
         flags |= OpenFlags::SQLITE_OPEN_CREATE;
@@ -229,7 +229,7 @@ fn open(path: &Path, make: Make) -> Result<Opened, StoreError> {
             .map_err(|error| StoreError::Unavailable(Box::new(error)))?;
     }
     let file = identity(path).map_err(|error| StoreError::Unavailable(Box::new(error)))?;
-    Ok(Opened { connection, file })
+    Ok(FileConnection { connection, file })
 }
 
 /// Switches a file to a write-ahead log, once. SQLite's busy timeout does not apply if two connections switch at the same time.
@@ -249,7 +249,7 @@ fn use_write_ahead_log(connection: &Connection) -> Result<(), StoreError> {
 
 /// A borrowed connection. If it is dropped inside a transaction, it is closed, which rolls the transaction back.
 pub struct SqliteConnection {
-    connection: Option<Opened>,
+    connection: Option<FileConnection>,
     shared: Arc<SqliteInner>,
     writer: bool,
     in_transaction: bool,

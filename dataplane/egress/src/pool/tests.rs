@@ -10,11 +10,11 @@ use crate::connection::tests::{connection, exchange};
 
 /// Openings of connections; a test decides when each ends and how.
 struct Openings {
-    begun: mpsc::UnboundedReceiver<oneshot::Sender<Opened>>,
-    begin: mpsc::UnboundedSender<oneshot::Sender<Opened>>,
+    begun: mpsc::UnboundedReceiver<oneshot::Sender<OpenResult>>,
+    begin: mpsc::UnboundedSender<oneshot::Sender<OpenResult>>,
 }
 
-type OpeningHere = Pin<Box<dyn Future<Output = Opened> + Send>>;
+type OpeningHere = Pin<Box<dyn Future<Output = OpenResult> + Send>>;
 
 impl Openings {
     fn new() -> Self {
@@ -34,8 +34,8 @@ impl Openings {
         }
     }
 
-    /// Waits for the next opening that begins.
-    async fn next(&mut self) -> oneshot::Sender<Opened> {
+    /// The next opening that begins.
+    async fn next(&mut self) -> oneshot::Sender<OpenResult> {
         self.begun.recv().await.expect("an opening")
     }
 
@@ -80,12 +80,12 @@ async fn answered() -> (Connection, TcpStream) {
     (ours, theirs)
 }
 
-fn end(opening: oneshot::Sender<Opened>, connection: Connection) {
+fn end(opening: oneshot::Sender<OpenResult>, connection: Connection) {
     let ended = opening.send(Ok((connection, Report::default())));
     assert!(ended.is_ok(), "the opening was given up");
 }
 
-fn fail(opening: oneshot::Sender<Opened>, class: FailureClass) {
+fn fail(opening: oneshot::Sender<OpenResult>, class: FailureClass) {
     assert!(opening.send(Err((class, Report::default()))).is_ok(), "the opening was given up");
 }
 

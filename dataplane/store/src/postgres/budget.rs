@@ -95,7 +95,7 @@ pub(super) struct PoolId(u64);
 
 struct Idle {
     pool: PoolId,
-    opened: Opened,
+    opened: OpenConnection,
     since: Instant,
 }
 
@@ -107,8 +107,8 @@ struct Waiter {
     grant: oneshot::Sender<Grant>,
 }
 
-/// An open connection and its place. The place becomes free when the connection is closed.
-pub(super) struct Opened {
+/// An open connection and its place, which is free again once the connection is closed.
+pub(super) struct OpenConnection {
     pub(super) client: ClientWrapper,
     /// Why the connection ended, if the server sent more than Docket reads.
     pub(super) excess: ExcessFound,
@@ -117,7 +117,7 @@ pub(super) struct Opened {
     kept_until: Instant,
 }
 
-impl Opened {
+impl OpenConnection {
     /// Opening it took so long.
     pub(super) fn new(client: ClientWrapper, excess: ExcessFound, place: BudgetPermit, took: Duration) -> Self {
         let (least, most) = KEPT;
@@ -178,7 +178,7 @@ impl Drop for BudgetPermit {
 /// The result of a request for a connection.
 pub(super) enum Grant {
     /// An open connection.
-    Connection(Opened),
+    Connection(OpenConnection),
     /// The right to open one.
     Place(BudgetPermit),
 }
@@ -255,13 +255,13 @@ impl BudgetState {
         self.last_number
     }
 
-    /// Takes the tenant's most recently used idle connection, because it is the least likely to be dead.
-    fn take_idle_of(&mut self, pool: PoolId) -> Option<Opened> {
+    /// The most recently used one, which is the least likely to be dead.
+    fn take_idle_of(&mut self, pool: PoolId) -> Option<OpenConnection> {
         let (_, number) = *self.idle_of.range((pool, 0)..=(pool, u64::MAX)).next_back()?;
         self.take_idle(number)
     }
 
-    fn take_idle(&mut self, number: u64) -> Option<Opened> {
+    fn take_idle(&mut self, number: u64) -> Option<OpenConnection> {
         let idle = self.idle.remove(&number)?;
         self.idle_of.remove(&(idle.pool, number));
         Some(idle.opened)
@@ -281,7 +281,7 @@ impl BudgetState {
         choose(self.places_of(pool), waited, &others)
     }
 
-    fn put_idle(&mut self, pool: PoolId, opened: Opened) {
+    fn put_idle(&mut self, pool: PoolId, opened: OpenConnection) {
         let number = self.number();
         self.idle.insert(number, Idle { pool, opened, since: Instant::now() });
         self.idle_of.insert((pool, number));
@@ -517,7 +517,7 @@ impl Budget {
     }
 
     /// Takes back a connection that is fit for the next request.
-    pub(super) fn put_back(&self, pool: PoolId, mut opened: Opened) {
+    pub(super) fn put_back(&self, pool: PoolId, mut opened: OpenConnection) {
         loop {
             let mut state = self.shared.state.lock();
             let next = state.next_after(pool, opened.is_kept(), &self.shared.counts);

@@ -10,7 +10,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_postgres::SimpleQueryMessage;
 use tokio_postgres::types::ToSql;
 
-use super::budget::Opened;
+use super::budget::OpenConnection;
 use super::error::unavailable;
 use super::pool::{Acquired, Limit, Pool, Retry};
 use crate::error::StoreError;
@@ -22,7 +22,7 @@ const BEGIN: &str = "BEGIN; SELECT floor(extract(epoch FROM now()) * 1000000)::b
 /// A borrowed connection. If it is dropped inside a transaction, or while a statement is running, it is closed, which
 /// rolls the transaction back.
 pub struct PostgresConnection {
-    opened: Option<Opened>,
+    opened: Option<OpenConnection>,
     pool: Arc<Pool>,
     pub(super) in_transaction: bool,
     /// Whether a statement was sent whose end was not seen.

@@ -12,7 +12,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::budget::{Budget, BudgetPermit, Grant, Opened, PoolId};
+use super::budget::{Budget, BudgetPermit, Grant, OpenConnection, PoolId};
 use super::counts::{Server, Wait};
 use super::error::{is_away, is_response, unavailable};
 use crate::error::{AtConnectionLimit, StoreError};
@@ -102,8 +102,8 @@ pub(super) enum Limit {
 
 /// An open connection, with the permits that the request holds.
 pub(super) struct Acquired {
-    pub(super) opened: Opened,
-    /// The permit for one of the tenant's connections.
+    pub(super) opened: OpenConnection,
+    /// One of the tenant's turns.
     pub(super) turn: Option<OwnedSemaphorePermit>,
     pub(super) retry: Option<Retry>,
 }
@@ -149,8 +149,8 @@ impl Pool {
         self.turns.available_permits() < self.budget.per_tenant() || self.budget.has_idle(self.id)
     }
 
-    /// Takes back a connection that is fit for the next request.
-    pub(super) fn put_back(&self, opened: Opened) {
+    /// Takes a connection back that is fit for the next request.
+    pub(super) fn put_back(&self, opened: OpenConnection) {
         self.budget.put_back(self.id, opened);
         self.came_back.notify_waiters();
     }
@@ -247,7 +247,7 @@ impl Pool {
         self.is_known.load(Ordering::Relaxed) && !self.is_away.load(Ordering::Relaxed)
     }
 
-    async fn open(&self, place: BudgetPermit, until: Instant) -> Result<Opened, StoreError> {
+    async fn open(&self, place: BudgetPermit, until: Instant) -> Result<OpenConnection, StoreError> {
         self.waited_us.store(0, Ordering::Relaxed);
         self.budget.counts().wait_for(self.budget.openings(), Wait::Opening);
         let opening = timeout_at(until, self.budget.openings().acquire()).await;
@@ -288,7 +288,7 @@ impl Pool {
         let took = begun.elapsed();
         let (least, most) = OPENING_COST;
         self.opening_cost_us.store(micros(took.clamp(least, most)), Ordering::Relaxed);
-        Ok(Opened::new(ClientWrapper::new(client, task), excess, place, took))
+        Ok(OpenConnection::new(ClientWrapper::new(client, task), excess, place, took))
     }
 
     /// Waits for the response to a statement. Records whether the server responded, and whether the tenant's database did.
