@@ -143,9 +143,11 @@ fn bound_buffers(listener: &TcpListener) {
 
 /// A place of a connection. Its requests hold the place too, because they continue after their client disconnects.
 #[derive(Clone)]
-pub struct ConnectionPermit(#[expect(dead_code, reason = "it is only held")] Arc<(Taken, Option<OfPeer>)>);
+pub struct ConnectionPermit(
+    #[expect(dead_code, reason = "it is only held")] Arc<(PermitResult, Option<OfPeer>)>,
+);
 
-type Taken = Result<OwnedSemaphorePermit, AcquireError>;
+type PermitResult = Result<OwnedSemaphorePermit, AcquireError>;
 
 /// The state of a connection that other connections can see, and how they end it.
 #[derive(Debug, Clone, Default)]

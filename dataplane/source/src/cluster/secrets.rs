@@ -92,7 +92,7 @@ impl Secrets {
         }
         let mut by_age: Vec<(&String, &Known)> = self.known.iter().collect();
         by_age.sort_by_key(|(name, known)| (known.created, *name));
-        let mut taken = Taken::default();
+        let mut taken = TakenNames::default();
         for (name, known) in by_age {
             if let Some(problem) = &known.problem {
                 let then = match known.runtime {
@@ -113,16 +113,15 @@ impl Secrets {
 
 /// The uids, codes, subdomains and keys that older Secrets use; each value is the name of the Secret.
 #[derive(Default)]
-struct Taken<'a> {
+struct TakenNames<'a> {
     uids: HashMap<&'a str, &'a str>,
     client_codes: HashMap<String, &'a str>,
     subdomains: HashMap<String, &'a str>,
     keys: HashMap<ApiKeyDigest, &'a str>,
 }
 
-impl<'a> Taken<'a> {
-    /// Returns the tenant without the subdomains and keys that an older Secret uses. `None`: an older Secret has the
-    /// tenant's uid or client code.
+impl<'a> TakenNames<'a> {
+    /// Returns a tenant without what an older Secret has, or `None` if that is the tenant itself.
     fn take(
         &mut self,
         name: &'a str,
