@@ -17,7 +17,7 @@ use docket_listener::anonymous::Anonymous;
 use docket_listener::client::Peer;
 use docket_listener::protection::protected;
 use docket_listener::server::{self, Clients};
-use docket_listener::source::Source;
+use docket_listener::source::RequestSource;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -121,6 +121,6 @@ async fn text_of_metrics(
     Extension(peer): Extension<Peer>,
 ) -> Result<String, (StatusCode, &'static str)> {
     let metrics = Arc::clone(&served.metrics);
-    let text = served.scrapes.run(Source::Client(peer.address), move || metrics.text()).await;
+    let text = served.scrapes.run(RequestSource::Client(peer.address), move || metrics.text()).await;
     text.map_err(|_| (StatusCode::SERVICE_UNAVAILABLE, "too many requests for metrics\n"))
 }

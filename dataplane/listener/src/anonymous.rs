@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::fair_share::{Busy, FairShare};
-use crate::source::Source;
+use crate::source::RequestSource;
 
 /// How many turns run at the same time. A source has at most one of them.
 pub const AT_ONCE: u32 = 2;
@@ -21,8 +21,8 @@ pub const PLACES: u32 = 32;
 /// The turns of one kind of work.
 #[derive(Debug)]
 pub struct Anonymous {
-    places: FairShare<Source>,
-    turns: FairShare<Source>,
+    places: FairShare<RequestSource>,
+    turns: FairShare<RequestSource>,
 }
 
 impl Default for Anonymous {
@@ -39,7 +39,7 @@ impl Anonymous {
     /// The source may not wait now, or got no turn within two seconds, or the work panicked.
     pub async fn run<T: Send + 'static>(
         &self,
-        source: Source,
+        source: RequestSource,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Busy> {
         let source = source.subscriber();
@@ -65,8 +65,8 @@ mod tests {
 
     use super::*;
 
-    fn client(last: u16) -> Source {
-        Source::Client(IpAddr::from([0x2001, 0xdb8, 0, last, 0, 0, 0, last]))
+    fn client(last: u16) -> RequestSource {
+        RequestSource::Client(IpAddr::from([0x2001, 0xdb8, 0, last, 0, 0, 0, last]))
     }
 
     #[tokio::test]
@@ -105,7 +105,7 @@ mod tests {
     #[tokio::test]
     async fn addresses_of_one_subscriber_are_one_source() {
         let anonymous = Anonymous::default();
-        let neighbour = Source::Client(IpAddr::from([0x2001, 0xdb8, 0, 1, 9, 9, 9, 9]));
+        let neighbour = RequestSource::Client(IpAddr::from([0x2001, 0xdb8, 0, 1, 9, 9, 9, 9]));
         let begun = Instant::now();
         for source in [client(1), neighbour] {
             assert!(anonymous.run(source, || ()).await.is_ok());

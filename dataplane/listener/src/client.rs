@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
 
 use crate::head_limit::HEADER_TIME;
-use crate::source::Source;
+use crate::source::RequestSource;
 
 /// The longest PROXY header of version 2 that is read, in bytes.
 const MAX_PROXY_HEADER: usize = 4096;
@@ -84,14 +84,15 @@ impl Proxies {
         Ok(Peer { address, proxied_for: proxied_for.map(|address| address.to_canonical()) })
     }
 
-    /// The source of a request: the nearest hop that is not a trusted proxy. A hop without a valid address ends the search.
-    pub fn source(&self, peer: Peer, headers: &HeaderMap) -> Source {
+    /// Where a request came from: the hop nearest to this process that is not a trusted proxy. A hop that is no address ends
+    /// the search.
+    pub fn source(&self, peer: Peer, headers: &HeaderMap) -> RequestSource {
         if self.proxy_protocol {
-            // A proxy with PROXY headers does not look into requests, so the client itself writes their headers.
-            return peer.proxied_for.map_or(Source::Proxy, Source::Client);
+            // Its proxy does not look into requests, so their headers are the client's own.
+            return peer.proxied_for.map_or(RequestSource::Proxy, RequestSource::Client);
         }
         if !self.is_trusted(peer.address) {
-            return Source::Client(peer.address);
+            return RequestSource::Client(peer.address);
         }
         let lines: Vec<&[u8]> = headers.get_all(&self.header).iter().map(|line| line.as_bytes()).collect();
         let lines = lines.join(&b',');
@@ -105,10 +106,10 @@ impl Proxies {
             match address.and_then(hop_address) {
                 None => break,
                 Some(address) if self.is_trusted(address) => {}
-                Some(address) => return Source::Client(address),
+                Some(address) => return RequestSource::Client(address),
             }
         }
-        Source::Proxy
+        RequestSource::Proxy
     }
 }
 
@@ -203,8 +204,8 @@ mod tests {
         let lines =
             lines.iter().map(|line| (HeaderName::from_static(header), HeaderValue::from_static(line)));
         match (Proxies { proxy_protocol: false, ..proxies(header) }).source(peer, &lines.collect()) {
-            Source::Client(address) => address.to_string(),
-            Source::Proxy => "a proxy".to_owned(),
+            RequestSource::Client(address) => address.to_string(),
+            RequestSource::Proxy => "a proxy".to_owned(),
         }
     }
 
@@ -244,7 +245,7 @@ mod tests {
         let client = "198.51.100.7".parse().expect("an address");
         assert_eq!(
             Proxies { proxy_protocol: false, ..proxies("x-forwarded-for") }.source(peer, &headers),
-            Source::Client(client)
+            RequestSource::Client(client)
         );
     }
 
@@ -253,7 +254,9 @@ mod tests {
         let forged = [(HeaderName::from_static("x-forwarded-for"), HeaderValue::from_static("198.51.100.7"))];
         let headers = forged.into_iter().collect();
         let address = "10.0.0.1".parse().expect("an address");
-        for (proxied_for, expected) in [(None, Source::Proxy), (Some(address), Source::Client(address))] {
+        for (proxied_for, expected) in
+            [(None, RequestSource::Proxy), (Some(address), RequestSource::Client(address))]
+        {
             assert_eq!(proxies("x-forwarded-for").source(Peer { address, proxied_for }, &headers), expected);
         }
     }

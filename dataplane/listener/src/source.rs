@@ -4,15 +4,15 @@ use std::net::{IpAddr, Ipv6Addr};
 
 /// The source of a request, behind proxies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Source {
+pub enum RequestSource {
     /// The address of a client.
     Client(IpAddr),
     /// A trusted proxy that did not name its client. The client may be anyone, so guesses are counted by user only.
     Proxy,
 }
 
-impl Source {
-    /// The source for limits per subscriber: for IPv6, the whole network of the address.
+impl RequestSource {
+    /// Where a subscriber's requests come from: of IPv6, all of its network.
     pub fn subscriber(self) -> Self {
         match self {
             Self::Client(address) => Self::Client(network(address)),

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use docket_listener::source::{Source, network};
+use docket_listener::source::{RequestSource, network};
 use docket_program::clock::{millis, whole_seconds};
 use docket_program::leaky_bucket::LeakyBucket;
 use parking_lot::Mutex;
@@ -50,7 +50,7 @@ pub struct Guess {
     /// The userId in the form in which it is compared.
     pub user: String,
     /// Where the request came from.
-    pub source: Source,
+    pub source: RequestSource,
     /// Whether the request names its tenant by a client code, which anyone can invent (legacy host).
     pub by_code: bool,
 }
@@ -218,8 +218,8 @@ impl Throttle {
     fn keys(&self, guess: &Guess) -> GuessKeys {
         let Guess { tenant, user, source, by_code } = guess;
         let source = match source {
-            Source::Client(address) => Some(network(*address)),
-            Source::Proxy => None,
+            RequestSource::Client(address) => Some(network(*address)),
+            RequestSource::Proxy => None,
         };
         let at_source = source.map(|source| AtSource {
             user: self.hasher.hash_one((0u8, tenant, user, source)),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     fn at(tenant: &str, user: &str, source: u8) -> Guess {
-        let source = Source::Client(IpAddr::from([192, 0, 2, source]));
+        let source = RequestSource::Client(IpAddr::from([192, 0, 2, source]));
         Guess { tenant: tenant.into(), user: user.into(), source, by_code: false }
     }
 
@@ -367,7 +367,7 @@ mod tests {
     #[test]
     fn proxy_that_names_no_client_has_no_count_of_its_own() {
         let throttle = Throttle::default();
-        let from_proxy = |n: usize| Guess { source: Source::Proxy, ..guess(&format!("u{n}"), 0) };
+        let from_proxy = |n: usize| Guess { source: RequestSource::Proxy, ..guess(&format!("u{n}"), 0) };
         assert!((0..1000).all(|n| throttle.begin(&from_proxy(n), ms(1)).is_ok()));
         let tried = (0..1000).take_while(|_| throttle.begin(&from_proxy(1), ms(2)).is_ok()).count();
         assert_eq!(tried, 19, "of one user");
@@ -458,7 +458,7 @@ mod tests {
         let from = |host: u16, user: usize| Guess {
             tenant: "a".into(),
             user: user.to_string(),
-            source: Source::Client(Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, host).into()),
+            source: RequestSource::Client(Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, host).into()),
             by_code: false,
         };
         let tried = (0..1000).take_while(|n| throttle.begin(&from(*n as u16, *n), ms(1)).is_ok()).count();
@@ -488,7 +488,7 @@ mod tests {
             let guess = Guess {
                 tenant: "a".into(),
                 user: n.to_string(),
-                source: Source::Client(IpAddr::from((0x0a00_0000 + n).to_be_bytes())),
+                source: RequestSource::Client(IpAddr::from((0x0a00_0000 + n).to_be_bytes())),
                 by_code: false,
             };
             assert_eq!(throttle.begin(&guess, ms(i64::from(n))), Ok(()));

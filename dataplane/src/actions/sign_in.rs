@@ -5,7 +5,7 @@
 
 use docket_domain::token::{self, TokenKey, TokenSubject, UserFingerprint};
 use docket_listener::fair_share::Busy;
-use docket_listener::source::Source;
+use docket_listener::source::RequestSource;
 use docket_program::clock::{Clock, duration};
 use docket_store::audit::{self, SignedIn};
 use docket_store::{StoreError, contacts, employees};
@@ -64,7 +64,7 @@ pub struct Credentials {
     /// The password.
     pub password: SecretString,
     /// Where the request came from.
-    pub source: Source,
+    pub source: RequestSource,
 }
 
 /// A token and the user it was issued to.
@@ -184,7 +184,7 @@ impl SignIn<'_> {
         for SignedIn { user, address, at_ms } in
             audit::signed_in(&mut reader, now_ms - KNOWN_MS, MOST_LEARNED).await?
         {
-            let (tenant, source) = (tenant.config.uid.clone(), Source::Client(address));
+            let (tenant, source) = (tenant.config.uid.clone(), RequestSource::Client(address));
             let guess = Guess { tenant, user, source, by_code: false };
             self.throttle.learn(&guess, duration(now_ms - at_ms), self.clock.elapsed());
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use docket_crds::AUDIENCE;
 use docket_listener::fair_share::FairShare;
-use docket_listener::source::Source;
+use docket_listener::source::RequestSource;
 use docket_program::apiserver::ApiServerError;
 use docket_program::clock::Clock;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
@@ -113,8 +113,8 @@ pub struct Reviews {
     rights: Api<SubjectAccessReview>,
     clock: Clock,
     kept: Mutex<ReviewCache>,
-    places: FairShare<Source>,
-    turns: FairShare<Source>,
+    places: FairShare<RequestSource>,
+    turns: FairShare<RequestSource>,
 }
 
 impl Reviews {
@@ -145,7 +145,7 @@ impl Reviews {
     /// # Errors
     ///
     /// The API server does not know the token, the user may not, the API server can't be asked, or there was no turn to ask it.
-    pub async fn user(&self, source: Source, token: &str, right: &Right) -> Result<String, ApiError> {
+    pub async fn user(&self, source: RequestSource, token: &str, right: &Right) -> Result<String, ApiError> {
         let key = key(token, right);
         let now = self.clock.elapsed();
         let kept = self.kept.lock().get(&key, now);
@@ -164,7 +164,7 @@ impl Reviews {
         }
     }
 
-    async fn asked(&self, source: Source, token: &str, right: &Right) -> Result<Verdict, ApiError> {
+    async fn asked(&self, source: RequestSource, token: &str, right: &Right) -> Result<Verdict, ApiError> {
         let source = source.subscriber();
         let _place = self.places.try_take(source, (), 1)?;
         let turn = self.turns.take(source, 1).await?;

@@ -90,9 +90,9 @@ pub struct Running {
 
 /// Reads what the worker of this process does, if it has one.
 #[derive(Default)]
-struct Source(OnceLock<Box<dyn Fn() -> Running + Send + Sync>>);
+struct RunningReader(OnceLock<Box<dyn Fn() -> Running + Send + Sync>>);
 
-impl fmt::Debug for Source {
+impl fmt::Debug for RunningReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Source").field(&self.0.get().is_some()).finish()
     }
@@ -127,7 +127,7 @@ pub struct DeliveryMetrics {
     opened: Counter,
     reused: Counter,
     waiting: Gauge,
-    worker: Source,
+    worker: RunningReader,
 }
 
 impl Default for DeliveryMetrics {
@@ -161,7 +161,7 @@ impl Default for DeliveryMetrics {
             opened: Counter::default(),
             reused: Counter::default(),
             waiting: Gauge::default(),
-            worker: Source::default(),
+            worker: RunningReader::default(),
         }
     }
 }

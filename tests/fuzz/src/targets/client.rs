@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use docket::http::host::{HostKind, Hosts, host};
 use docket_listener::client::{Peer, Proxies};
-use docket_listener::source::Source;
+use docket_listener::source::RequestSource;
 use http::header::{FORWARDED, HOST, HeaderName};
 use http::{HeaderMap, HeaderValue, Request};
 
@@ -57,8 +57,8 @@ fn check_forwarded(sent: &[u8]) {
         let proxies = proxies(header.clone(), false);
         let headers = HeaderMap::from_iter([(header, value.clone())]);
         let source = |address| proxies.source(Peer { address, proxied_for: None }, &headers);
-        assert_eq!(source(STRANGER), Source::Client(STRANGER));
-        if let Source::Client(address) = source(PROXY) {
+        assert_eq!(source(STRANGER), RequestSource::Client(STRANGER));
+        if let RequestSource::Client(address) = source(PROXY) {
             assert!(!proxies.is_trusted(address) && address == address.to_canonical(), "{address}");
         }
     }
