@@ -307,7 +307,7 @@ pub struct Json<T>(pub T);
 
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
-        let mut text = Text(Vec::new());
+        let mut text = ResponseText(Vec::new());
         match serde_json::to_writer(&mut text, &self.0) {
             Ok(()) => json_response(text.0),
             Err(_) => TOO_LONG.into_response(),
@@ -316,9 +316,9 @@ impl<T: Serialize> IntoResponse for Json<T> {
 }
 
 /// The text of a response, of at most [`LONGEST_RESPONSE`] bytes.
-struct Text(Vec<u8>);
+struct ResponseText(Vec<u8>);
 
-impl Write for Text {
+impl Write for ResponseText {
     fn write(&mut self, more: &[u8]) -> std::io::Result<usize> {
         match self.0.len() + more.len() > LONGEST_RESPONSE {
             true => Err(ErrorKind::FileTooLarge.into()),

@@ -65,12 +65,12 @@ pub(crate) use params;
 
 /// A statement with its values.
 pub(crate) struct Statement {
-    text: Text,
+    text: SqlText,
     params: Vec<Param>,
 }
 
-enum Text {
-    /// One text for both databases.
+enum SqlText {
+    /// For both databases.
     Both(&'static str),
     /// A text for each database.
     Each { postgres: &'static str, sqlite: &'static str },
@@ -80,24 +80,24 @@ enum Text {
 
 impl Statement {
     pub(crate) fn new(sql: &'static str, params: Vec<Param>) -> Self {
-        Self { text: Text::Both(sql), params }
+        Self { text: SqlText::Both(sql), params }
     }
 
     /// The same statement with another text for PostgreSQL.
     pub(crate) fn on_postgres(self, postgres: &'static str) -> Self {
         let sqlite = match self.text {
-            Text::Both(sqlite) | Text::Each { sqlite, .. } => sqlite,
-            Text::Rows(..) => return self,
+            SqlText::Both(sqlite) | SqlText::Each { sqlite, .. } => sqlite,
+            SqlText::Rows(..) => return self,
         };
-        Self { text: Text::Each { postgres, sqlite }, ..self }
+        Self { text: SqlText::Each { postgres, sqlite }, ..self }
     }
 
     /// The text and the values for PostgreSQL. Each column of the rows becomes an array, so that one text serves any
     /// number of rows.
     pub(crate) fn for_postgres(self) -> (&'static str, Vec<Param>) {
         match self.text {
-            Text::Both(sql) | Text::Each { postgres: sql, .. } => (sql, self.params),
-            Text::Rows(rows, columns) => {
+            SqlText::Both(sql) | SqlText::Each { postgres: sql, .. } => (sql, self.params),
+            SqlText::Rows(rows, columns) => {
                 (rows.for_postgres(), columns.into_iter().map(Param::Array).collect())
             }
         }
@@ -107,8 +107,8 @@ impl Statement {
     /// prepares few texts.
     pub(crate) fn for_sqlite(self) -> Vec<(&'static str, Vec<Param>)> {
         let (rows, columns) = match self.text {
-            Text::Both(sql) | Text::Each { sqlite: sql, .. } => return vec![(sql, self.params)],
-            Text::Rows(rows, columns) => (rows, columns),
+            SqlText::Both(sql) | SqlText::Each { sqlite: sql, .. } => return vec![(sql, self.params)],
+            SqlText::Rows(rows, columns) => (rows, columns),
         };
         let mut columns: Vec<_> = columns.into_iter().map(Vec::into_iter).collect();
         let mut pieces = Vec::new();
@@ -155,7 +155,7 @@ impl Rows {
             columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
         }
         let is_empty = columns.first().is_none_or(Vec::is_empty);
-        (!is_empty).then_some(Statement { text: Text::Rows(self, columns), params: Vec::new() })
+        (!is_empty).then_some(Statement { text: SqlText::Rows(self, columns), params: Vec::new() })
     }
 
     fn for_postgres(&'static self) -> &'static str {
