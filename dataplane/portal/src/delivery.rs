@@ -48,8 +48,8 @@ impl AttemptView {
 
 /// The request that is sent to the receiver.
 #[derive(Debug, Clone)]
-pub struct Sent {
-    /// The names and values of the headers.
+pub struct SentRequest {
+    /// Names and values.
     pub headers: Vec<(String, String)>,
     /// The body, byte for byte.
     pub body: String,
@@ -70,8 +70,8 @@ pub struct Detail {
     pub attempts: Vec<AttemptView>,
     /// The target URL; `None` if the webhook is not served now.
     pub url: Option<String>,
-    /// The request; `None`: no request can be sent, because the event is too long or its id is invalid.
-    pub sent: Option<Sent>,
+    /// What is sent; `None`: nothing is, since the event is too long or its id is invalid.
+    pub sent: Option<SentRequest>,
 }
 
 /// The page.
@@ -253,7 +253,7 @@ fn outcome(attempt: &AttemptView) -> Markup {
     }
 }
 
-fn request(url: Option<&str>, sent: &Sent) -> Markup {
+fn request(url: Option<&str>, sent: &SentRequest) -> Markup {
     html! {
         p {
             "Every attempt sends these bytes. The headers are those of a request that is sent now; "
@@ -348,7 +348,7 @@ mod tests {
             response: Some(HOSTILE.into()),
             phases: [Some(2_000), None, None, Some(30_000_000), Some(30_002_000)],
         };
-        let sent = Sent {
+        let sent = SentRequest {
             headers: vec![("x-service-event".into(), HOSTILE.into())],
             body: format!("{{\"note\":\"it's {HOSTILE}\"}}"),
         };

@@ -22,7 +22,7 @@ use super::writes::{Call, Done};
 use crate::actions::add_note::{Note, add_note};
 use crate::http::body::Json;
 use crate::http::error::{ApiError, ProblemBody};
-use crate::http::fields::{Kind, RequestPart, Sent};
+use crate::http::fields::{Kind, RequestPart, SentValue};
 use crate::http::kinds::{LineItem, MilestoneCode, WorkOrderKeyText, of_order};
 use crate::http::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
 use crate::http::request::{Query, request};
@@ -44,7 +44,7 @@ pub struct NoteText;
 impl Kind for NoteText {
     type Value = String;
 
-    fn read(sent: Sent) -> Result<String, String> {
+    fn read(sent: SentValue) -> Result<String, String> {
         let text = of_order::<ReportText>(sent)?;
         match holds_card_number(text.as_str()) {
             true => Err("must not contain a card number: notes are sent to webhooks".to_owned()),
@@ -106,7 +106,7 @@ pub struct NoteCursor;
 impl Kind for NoteCursor {
     type Value = (i64, String, i64);
 
-    fn read(sent: Sent) -> Result<Self::Value, String> {
+    fn read(sent: SentValue) -> Result<Self::Value, String> {
         Cursor::read_as(sent, |at_ms, id| {
             let (work_order, line_item) = id.split_once(':')?;
             Some((at_ms, work_order.to_owned(), line_item.parse().ok()?))

@@ -128,7 +128,7 @@ impl Bodies {
             return Err(TOO_LONG);
         }
         let share = self.on_the_way.try_take(tenant.to_owned(), user, kib(length))?;
-        Ok(response.map(|body| Body::new(Sent { body, rest: Bytes::new(), _share: share })))
+        Ok(response.map(|body| Body::new(SentResponse { body, rest: Bytes::new(), _share: share })))
     }
 }
 
@@ -164,14 +164,14 @@ impl OfTenant {
 
 /// A response with its share. It is sent in copied pieces: the memory of the whole ends with the share, whatever the
 /// connection still has to write.
-struct Sent {
+struct SentResponse {
     body: Body,
     /// Of the frame that is being sent.
     rest: Bytes,
     _share: Share,
 }
 
-impl HttpBody for Sent {
+impl HttpBody for SentResponse {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -17,7 +17,7 @@ pub trait Kind {
     type Value;
 
     /// Reads a value that is not `null`, or returns what it must be.
-    fn read(sent: Sent) -> Result<Self::Value, String>;
+    fn read(sent: SentValue) -> Result<Self::Value, String>;
 
     /// What [`read`](Self::read) accepts, as far as JSON Schema can say it.
     fn schema(place: RequestPart) -> RefOr<Schema>;
@@ -33,14 +33,14 @@ pub enum RequestPart {
 }
 
 /// One value as the client sent it.
-pub enum Sent<'a> {
+pub enum SentValue<'a> {
     /// A field of a body.
     Json(Json<'a>),
     /// A parameter of a query string: text without control characters.
     Parameter(String),
 }
 
-impl Sent<'_> {
+impl SentValue<'_> {
     /// A text of 1 to `max` characters without control characters.
     pub fn text(self, max: usize) -> Result<String, String> {
         match self {
@@ -61,7 +61,7 @@ impl Sent<'_> {
 
 /// The fields of a request, taken out one by one. [`finish`](Self::finish) refuses those that are left.
 pub struct Fields<'a> {
-    values: BTreeMap<Cow<'a, str>, Sent<'a>>,
+    values: BTreeMap<Cow<'a, str>, SentValue<'a>>,
     place: RequestPart,
     taken: Vec<&'static str>,
     problems: Problems,
@@ -76,7 +76,7 @@ impl<'a> Fields<'a> {
     pub fn of_body(body: &'a [u8]) -> Result<Self, ApiError> {
         match Json::parse(body) {
             Ok(Json::Object(object)) => {
-                let values = object.into_iter().map(|(name, json)| (name, Sent::Json(json))).collect();
+                let values = object.into_iter().map(|(name, json)| (name, SentValue::Json(json))).collect();
                 Ok(Self { values, ..Self::new(RequestPart::Body) })
             }
             Ok(_) => Err(ApiError::field("body", "must be an object")),
@@ -101,7 +101,7 @@ impl<'a> Fields<'a> {
             if fields.has(&name) {
                 fields.problem(&name, "must be given once");
             }
-            fields.values.insert(name.into(), Sent::Parameter(value));
+            fields.values.insert(name.into(), SentValue::Parameter(value));
         }
         fields
     }
@@ -136,20 +136,20 @@ impl<'a> Fields<'a> {
         self.read::<K>(name, sent)
     }
 
-    fn take(&mut self, name: &'static str) -> Option<Sent<'a>> {
+    fn take(&mut self, name: &'static str) -> Option<SentValue<'a>> {
         self.taken.push(name);
         if name == "from" {
             self.check_span();
         }
-        self.values.remove(name).filter(|sent| !matches!(sent, Sent::Json(Json::Null)))
+        self.values.remove(name).filter(|sent| !matches!(sent, SentValue::Json(Json::Null)))
     }
 
     /// Reports a `from` that is after its `to`: no such time exists, and a search would find nothing and not say why.
     fn check_span(&mut self) {
         let at = |name| match self.values.get(name) {
-            Some(Sent::Json(Json::String(text))) => moment::parse(text),
-            Some(Sent::Parameter(text)) => moment::parse(text),
-            Some(Sent::Json(_)) | None => None,
+            Some(SentValue::Json(Json::String(text))) => moment::parse(text),
+            Some(SentValue::Parameter(text)) => moment::parse(text),
+            Some(SentValue::Json(_)) | None => None,
         };
         if let (Some(from), Some(to)) = (at("from"), at("to"))
             && from > to
@@ -158,7 +158,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn read<K: Kind>(&mut self, name: &str, sent: Sent) -> Option<K::Value> {
+    fn read<K: Kind>(&mut self, name: &str, sent: SentValue) -> Option<K::Value> {
         K::read(sent).map_err(|message| self.problem(name, message)).ok()
     }
 

@@ -11,7 +11,7 @@ use secrecy::SecretString;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{Ref, RefOr, Schema};
 
-use super::fields::{Kind, RequestPart, Sent};
+use super::fields::{Kind, RequestPart, SentValue};
 use crate::access::passwords::MAX_PASSWORD_CHARS;
 
 /// A work order's number.
@@ -51,7 +51,7 @@ fn text(min: usize, max: usize) -> ObjectBuilder {
 impl<const MAX: usize> Kind for LineText<MAX> {
     type Value = String;
 
-    fn read(sent: Sent) -> Result<String, String> {
+    fn read(sent: SentValue) -> Result<String, String> {
         sent.text(MAX)
     }
 
@@ -68,16 +68,16 @@ pub struct ClientCodeText;
 impl Kind for ClientCodeText {
     type Value = String;
 
-    fn read(sent: Sent) -> Result<String, String> {
+    fn read(sent: SentValue) -> Result<String, String> {
         const MAX: usize = 256;
         match sent {
-            Sent::Json(Json::String(text))
+            SentValue::Json(Json::String(text))
                 if text.chars().count() <= MAX
                     && !text.chars().any(|c| c.is_control() && !c.is_whitespace()) =>
             {
                 Ok(text.into_owned())
             }
-            Sent::Json(_) | Sent::Parameter(_) => {
+            SentValue::Json(_) | SentValue::Parameter(_) => {
                 Err(format!("must be text of at most {MAX} characters without control characters"))
             }
         }
@@ -95,7 +95,7 @@ pub struct Password;
 impl Kind for Password {
     type Value = SecretString;
 
-    fn read(sent: Sent) -> Result<SecretString, String> {
+    fn read(sent: SentValue) -> Result<SecretString, String> {
         sent.text(MAX_PASSWORD_CHARS).map(SecretString::from)
     }
 
@@ -112,12 +112,12 @@ pub struct Whole<const MIN: i64, const MAX: i64>;
 impl<const MIN: i64, const MAX: i64> Kind for Whole<MIN, MAX> {
     type Value = i64;
 
-    fn read(sent: Sent) -> Result<i64, String> {
+    fn read(sent: SentValue) -> Result<i64, String> {
         let number = match sent {
             // 10.0 is as whole as 10 (JSON Schema).
-            Sent::Json(Json::Number(number)) => number.as_i64().or_else(|| whole(number.as_f64()?)),
-            Sent::Json(_) => None,
-            parameter @ Sent::Parameter(_) => parameter.text(20)?.parse().ok(),
+            SentValue::Json(Json::Number(number)) => number.as_i64().or_else(|| whole(number.as_f64()?)),
+            SentValue::Json(_) => None,
+            parameter @ SentValue::Parameter(_) => parameter.text(20)?.parse().ok(),
         };
         let number = number.filter(|number| (MIN..=MAX).contains(number));
         number.ok_or_else(|| format!("must be a whole number from {MIN} to {MAX}"))
@@ -139,9 +139,9 @@ fn whole(number: f64) -> Option<i64> {
 impl Kind for bool {
     type Value = Self;
 
-    fn read(sent: Sent) -> Result<Self, String> {
+    fn read(sent: SentValue) -> Result<Self, String> {
         match sent {
-            Sent::Json(Json::Bool(value)) => Ok(value),
+            SentValue::Json(Json::Bool(value)) => Ok(value),
             _ => Err("must be true or false".to_owned()),
         }
     }
@@ -152,14 +152,14 @@ impl Kind for bool {
 }
 
 /// Reads one of a few words.
-pub fn word<T: FromStr<Err = UnknownWord>>(sent: Sent) -> Result<T, String> {
+pub fn word<T: FromStr<Err = UnknownWord>>(sent: SentValue) -> Result<T, String> {
     sent.text(64)?.parse::<T>().map_err(|unknown| unknown.to_string())
 }
 
 impl Kind for OrderType {
     type Value = Self;
 
-    fn read(sent: Sent) -> Result<Self, String> {
+    fn read(sent: SentValue) -> Result<Self, String> {
         word(sent)
     }
 
@@ -169,10 +169,10 @@ impl Kind for OrderType {
 }
 
 /// Reads a value by the rules of an order's field.
-pub fn of_order<T: Field>(sent: Sent) -> Result<T, String> {
+pub fn of_order<T: Field>(sent: SentValue) -> Result<T, String> {
     let json = match sent {
-        Sent::Json(json) => json,
-        Sent::Parameter(text) => Json::String(text.into()),
+        SentValue::Json(json) => json,
+        SentValue::Parameter(text) => Json::String(text.into()),
     };
     let mut problems = Problems::default();
     let value = T::read(&json, &mut Path::root(), &mut problems);
@@ -186,7 +186,7 @@ pub struct WebOrderIdText;
 impl Kind for WebOrderIdText {
     type Value = String;
 
-    fn read(sent: Sent) -> Result<String, String> {
+    fn read(sent: SentValue) -> Result<String, String> {
         sent.text(32)
     }
 
@@ -202,7 +202,7 @@ pub struct DeliveryIdText;
 impl Kind for DeliveryIdText {
     type Value = DeliveryId;
 
-    fn read(sent: Sent) -> Result<DeliveryId, String> {
+    fn read(sent: SentValue) -> Result<DeliveryId, String> {
         let text = sent.text(36)?;
         let id = text.parse::<DeliveryId>().ok().filter(|id| id.to_string() == text);
         id.ok_or_else(|| "must be the deliveryId of a response".to_owned())
@@ -220,7 +220,7 @@ pub struct ResendIdText;
 impl Kind for ResendIdText {
     type Value = String;
 
-    fn read(sent: Sent) -> Result<String, String> {
+    fn read(sent: SentValue) -> Result<String, String> {
         let text = sent.text(32)?;
         let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         match text.len() == 32 && text.bytes().all(is_hex) {

@@ -4,7 +4,7 @@ use utoipa::openapi::schema::{ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::fields::{Kind, RequestPart, Sent};
+use super::fields::{Kind, RequestPart, SentValue};
 use super::kinds::Whole;
 
 /// `pageSize`.
@@ -20,7 +20,7 @@ pub struct Cursor;
 
 impl Cursor {
     /// Reads a cursor whose id `place_of` understands.
-    pub fn read_as<T>(sent: Sent, place_of: impl FnOnce(i64, String) -> Option<T>) -> Result<T, String> {
+    pub fn read_as<T>(sent: SentValue, place_of: impl FnOnce(i64, String) -> Option<T>) -> Result<T, String> {
         let place = decode(&sent.text(MAX_CURSOR)?).and_then(|(at_ms, id)| place_of(at_ms, id));
         place.ok_or_else(|| "must be the nextCursor of a response".to_owned())
     }
@@ -29,7 +29,7 @@ impl Cursor {
 impl Kind for Cursor {
     type Value = (i64, String);
 
-    fn read(sent: Sent) -> Result<(i64, String), String> {
+    fn read(sent: SentValue) -> Result<(i64, String), String> {
         Self::read_as(sent, |at_ms, id| Some((at_ms, id)))
     }
 

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use utoipa::openapi::schema::{ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{RefOr, Schema};
 
-use super::fields::{Kind, RequestPart, Sent};
+use super::fields::{Kind, RequestPart, SentValue};
 
 /// A date, which is its first moment in UTC, or a time with an offset.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub struct DateOrTime;
 impl Kind for DateOrTime {
     type Value = Timestamp;
 
-    fn read(sent: Sent) -> Result<Timestamp, String> {
+    fn read(sent: SentValue) -> Result<Timestamp, String> {
         let text = sent.text(moment::MAX_CHARS)?;
         moment::parse(&text).ok_or_else(|| moment::expected(&text))
     }

@@ -25,7 +25,7 @@ macro_rules! word_schema {
         impl $crate::http::fields::Kind for $name {
             type Value = $value;
 
-            fn read(sent: $crate::http::fields::Sent) -> Result<$value, String> {
+            fn read(sent: $crate::http::fields::SentValue) -> Result<$value, String> {
                 $crate::http::kinds::word(sent)
             }
 

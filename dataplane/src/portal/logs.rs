@@ -7,7 +7,7 @@ use axum::extract::{Path, RawQuery, State};
 use axum::response::{Html, Redirect};
 use docket_crds::WebhookConfig;
 use docket_domain::delivery::DeliveryId;
-use docket_portal::delivery::{AttemptView, Detail, Sent};
+use docket_portal::delivery::{AttemptView, Detail, SentRequest};
 use docket_portal::logs::{Delivery, Filters, Log, link};
 use docket_portal::{delivery, href, logs};
 use docket_store::deliveries::{ListedDelivery, StoredAttempt};
@@ -90,7 +90,7 @@ pub async fn get(
         if listed.is_test {
             mark_as_test(&mut headers);
         }
-        Sent {
+        SentRequest {
             headers: headers.iter().map(|(name, value)| (name.to_string(), text(value.as_bytes()))).collect(),
             body: text(&body),
         }

@@ -1,6 +1,6 @@
 //! Cursors of pages.
 
-use docket::http::fields::{Kind, Sent};
+use docket::http::fields::{Kind, SentValue};
 use docket::http::paging::{Cursor, cursor_of};
 
 pub(crate) fn run(input: &[u8]) {
@@ -21,5 +21,5 @@ pub(crate) fn run(input: &[u8]) {
 }
 
 fn read(text: &str) -> Result<(i64, String), String> {
-    Cursor::read(Sent::Parameter(text.to_owned()))
+    Cursor::read(SentValue::Parameter(text.to_owned()))
 }
