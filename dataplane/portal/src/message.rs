@@ -6,7 +6,7 @@ use crate::{ROOT, page};
 
 /// Why a page could not be shown.
 #[derive(Debug, Clone)]
-pub struct Message<'a> {
+pub struct ErrorMessage<'a> {
     /// The HTTP status.
     pub status: u16,
     /// The problem, and what to do.
@@ -18,8 +18,8 @@ pub struct Message<'a> {
 }
 
 /// The page.
-pub fn page(message: &Message<'_>) -> String {
-    let Message { status, detail, fields, request_id } = message;
+pub fn page(message: &ErrorMessage<'_>) -> String {
+    let ErrorMessage { status, detail, fields, request_id } = message;
     let title = match status {
         400 => "The request is not valid",
         401 => "Please sign in again",

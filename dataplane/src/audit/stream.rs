@@ -22,9 +22,9 @@ const MAX_WAITING: usize = 10_000;
 const END: Duration = Duration::from_secs(2);
 
 /// A stream that is being written by a thread of its own.
-pub struct Stream(SyncSender<Message>);
+pub struct Stream(SyncSender<StreamMessage>);
 
-enum Message {
+enum StreamMessage {
     Line(String),
     Flush(oneshot::Sender<()>),
 }
@@ -82,13 +82,13 @@ impl Stream {
 
     /// Writes a line soon. Returns `false` if too many wait.
     pub(super) fn write(&self, tenant: Option<&str>, record: &AuditRecord) -> bool {
-        self.0.try_send(Message::Line(line(tenant, record))).is_ok()
+        self.0.try_send(StreamMessage::Line(line(tenant, record))).is_ok()
     }
 
     /// Waits until what was written is out, for two seconds at most.
     pub(super) async fn flush(&self) {
         let (done, flushed) = oneshot::channel();
-        let mut message = Message::Flush(done);
+        let mut message = StreamMessage::Flush(done);
         let flush = async {
             while let Err(TrySendError::Full(back)) = self.0.try_send(message) {
                 message = back;
@@ -101,21 +101,23 @@ impl Stream {
     }
 }
 
-fn run(messages: Receiver<Message>, mut output: impl Write, metrics: &Metrics) {
+fn run(messages: Receiver<StreamMessage>, mut output: impl Write, metrics: &Metrics) {
     let mut is_failing = false;
     for message in messages {
         match message {
-            Message::Line(line) => match output.write_all(line.as_bytes()).and_then(|()| output.flush()) {
-                Ok(()) => is_failing = false,
-                Err(error) => {
-                    metrics.audit_lost(Lost::Line, 1);
-                    // Once, until it works again.
-                    if !std::mem::replace(&mut is_failing, true) {
-                        tracing::warn!(error = %error, "audit lines can't be written; check --audit-log");
+            StreamMessage::Line(line) => {
+                match output.write_all(line.as_bytes()).and_then(|()| output.flush()) {
+                    Ok(()) => is_failing = false,
+                    Err(error) => {
+                        metrics.audit_lost(Lost::Line, 1);
+                        // Once, until it works again.
+                        if !std::mem::replace(&mut is_failing, true) {
+                            tracing::warn!(error = %error, "audit lines can't be written; check --audit-log");
+                        }
                     }
                 }
-            },
-            Message::Flush(done) => drop(done.send(())),
+            }
+            StreamMessage::Flush(done) => drop(done.send(())),
         }
     }
 }

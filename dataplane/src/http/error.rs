@@ -10,7 +10,7 @@ use docket_crds::Limit;
 use docket_listener::fair_share::Busy;
 use docket_orders::blank::is_blank;
 use docket_orders::{Problem, Problems};
-use docket_portal::message::Message;
+use docket_portal::message::ErrorMessage;
 use docket_store::StoreError;
 use http::{HeaderValue, header};
 use serde::Serialize;
@@ -152,8 +152,8 @@ impl Unnumbered {
         &'a self,
         fields: &'a [(&'a str, &'a str)],
         request_id: &'a str,
-    ) -> Message<'a> {
-        Message { status: self.kind.status().as_u16(), detail: &self.detail, fields, request_id }
+    ) -> ErrorMessage<'a> {
+        ErrorMessage { status: self.kind.status().as_u16(), detail: &self.detail, fields, request_id }
     }
 
     /// The fields that are wrong, each with what would be right.

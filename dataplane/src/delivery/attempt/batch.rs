@@ -175,7 +175,7 @@ impl Batches {
             return None;
         }
         let Some(body) = event.body.clone() else { return unsent(FailureClass::EventTooLong) };
-        let message = send::Message {
+        let message = send::OutgoingDelivery {
             webhook,
             trust: tenant.trust(webhook),
             delivery: started.id,

@@ -20,7 +20,7 @@ const TEST: HeaderName = HeaderName::from_static(sample::TEST_HEADER);
 const HEADERS: usize = 13;
 
 /// One delivery to send.
-pub(super) struct Message<'a> {
+pub(super) struct OutgoingDelivery<'a> {
     /// The receiver: target URL and secret.
     pub(super) webhook: &'a WebhookConfig,
     /// The certificates to trust.
@@ -40,8 +40,8 @@ pub(super) struct Message<'a> {
 }
 
 /// Makes one attempt.
-pub(super) async fn send(sender: &Sender, message: Message<'_>, now: Timestamp) -> Outcome {
-    let Message { webhook, trust, delivery, event_id, code, body, is_test, attempt } = message;
+pub(super) async fn send(sender: &Sender, message: OutgoingDelivery<'_>, now: Timestamp) -> Outcome {
+    let OutgoingDelivery { webhook, trust, delivery, event_id, code, body, is_test, attempt } = message;
     let mut headers = headers(&webhook.secrets(), (delivery, event_id, code), &body, now);
     if is_test {
         mark_as_test(&mut headers);
