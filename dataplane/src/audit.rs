@@ -26,7 +26,7 @@ use tokio_util::task::TaskTracker;
 use crate::telemetry::{Jobs, Lost, Metrics};
 use crate::tenancy::groups::{self, Groups, Turn, Work};
 use crate::tenancy::{ServedTenant, Tenants};
-use reads::{Read, Reads};
+use reads::{AuditedRead, Reads};
 use refusals::{Refusal, Refusals};
 use sign_ins::SignIns;
 pub use stream::Stream;
@@ -180,7 +180,7 @@ impl Audit {
 
     /// Like [`record`](Self::record), once in five minutes for each user, network and subject.
     pub fn record_read(self: &Arc<Self>, tenant: &Arc<ServedTenant>, mut record: AuditRecord) {
-        let read = Read {
+        let read = AuditedRead {
             tenant_uid: Arc::clone(&tenant.uid),
             actor: record.actor.clone(),
             subject: record.subject.clone(),

@@ -161,7 +161,7 @@ pub async fn get(
     Administrator(caller): Administrator,
     Query(DeliveryQuery { delivery_id: id }): Query<DeliveryQuery>,
 ) -> Result<Json<DeliveryAnswer>, ApiError> {
-    let Read { listed, attempts, later, payload } = read(&state, &caller, id).await?;
+    let ReadDelivery { listed, attempts, later, payload } = read(&state, &caller, id).await?;
     let all: Vec<ListedDelivery> = std::iter::once(&listed).chain(&later).cloned().collect();
     let mut waits = waits(&state, &caller, &all).await?.into_iter();
     let waits_for = waits.next().flatten();
@@ -172,7 +172,7 @@ pub async fn get(
 }
 
 /// A delivery, its attempts and its payload.
-pub struct Read {
+pub struct ReadDelivery {
     /// The delivery.
     pub listed: ListedDelivery,
     /// The attempts, oldest first.
@@ -184,7 +184,7 @@ pub struct Read {
 }
 
 /// Reads a delivery with its payload, and records that the caller did, once in five minutes.
-pub async fn read(state: &ApiState, caller: &Principal, id: DeliveryId) -> Result<Read, ApiError> {
+pub async fn read(state: &ApiState, caller: &Principal, id: DeliveryId) -> Result<ReadDelivery, ApiError> {
     let mut reader = caller.reader(state).await?;
     let found = deliveries::find_with_attempts(&mut reader, id).await?;
     let found = found.filter(|(listed, _)| caller.concerns(&listed.customer_code));
@@ -195,5 +195,5 @@ pub async fn read(state: &ApiState, caller: &Principal, id: DeliveryId) -> Resul
     state.audit.record_read(&caller.tenant, entry);
     let code = caller.tenant.config.client_code.as_str();
     tracing::info!(tenant.code = code, caller = caller.name(), delivery.id = %id, "delivery read");
-    Ok(Read { listed, attempts, later, payload })
+    Ok(ReadDelivery { listed, attempts, later, payload })
 }

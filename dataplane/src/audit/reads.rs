@@ -15,7 +15,7 @@ const MAX_NETWORKS: usize = 8;
 
 /// Who read what.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Read {
+pub(super) struct AuditedRead {
     pub(super) tenant_uid: Arc<str>,
     pub(super) actor: Option<String>,
     pub(super) subject: Option<String>,
@@ -25,13 +25,13 @@ pub(super) struct Read {
 pub(super) struct Reads {
     began_ms: i64,
     /// From which networks.
-    seen: HashMap<Read, Vec<Option<IpAddr>>>,
+    seen: HashMap<AuditedRead, Vec<Option<IpAddr>>>,
 }
 
 impl Reads {
     /// Whether this read is the first of its window, which has to be recorded.
     /// The address is removed if it is one of more than are distinguished.
-    pub(super) fn is_first(&mut self, read: Read, address: &mut Option<IpAddr>, now_ms: i64) -> bool {
+    pub(super) fn is_first(&mut self, read: AuditedRead, address: &mut Option<IpAddr>, now_ms: i64) -> bool {
         if self.seen.len() >= MAX_READS || now_ms.abs_diff(self.began_ms) >= WINDOW_MS.unsigned_abs() {
             *self = Self { began_ms: now_ms, seen: HashMap::new() };
         }
@@ -51,9 +51,9 @@ impl Reads {
 mod tests {
     use super::*;
 
-    fn read(number: usize) -> Read {
+    fn read(number: usize) -> AuditedRead {
         let (tenant_uid, actor) = ("t".into(), Some("employee 1".to_owned()));
-        Read { tenant_uid, actor, subject: Some(number.to_string()) }
+        AuditedRead { tenant_uid, actor, subject: Some(number.to_string()) }
     }
 
     #[test]
@@ -67,8 +67,12 @@ mod tests {
     #[test]
     fn another_delivery_or_user_is_another_read() {
         let mut reads = Reads::default();
-        let others =
-            [read(1), read(2), Read { actor: None, ..read(1) }, Read { tenant_uid: "u".into(), ..read(1) }];
+        let others = [
+            read(1),
+            read(2),
+            AuditedRead { actor: None, ..read(1) },
+            AuditedRead { tenant_uid: "u".into(), ..read(1) },
+        ];
         for other in others {
             assert!(reads.is_first(other, &mut None, WINDOW_MS));
         }

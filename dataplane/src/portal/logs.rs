@@ -19,7 +19,7 @@ use super::session::Viewer;
 use crate::actions::set_aside::Aside;
 use crate::api::state::ApiState;
 use crate::api::webhook_logs::set_aside::one;
-use crate::api::webhook_logs::{self, DeliverySearch, Read, resends};
+use crate::api::webhook_logs::{self, DeliverySearch, ReadDelivery, resends};
 use crate::api::writes::Write;
 use crate::delivery::attempt::send::{headers, mark_as_test};
 use crate::http::error::ApiError;
@@ -76,7 +76,8 @@ pub async fn get(
 ) -> Result<Html<String>, ApiError> {
     let Path(text) = id.map_err(|_| NO_SUCH_DELIVERY)?;
     let id = text.parse::<DeliveryId>().ok().filter(|id| id.to_string() == text).ok_or(NO_SUCH_DELIVERY)?;
-    let Read { listed, attempts, later, payload } = webhook_logs::read(&state, &viewer.caller, id).await?;
+    let ReadDelivery { listed, attempts, later, payload } =
+        webhook_logs::read(&state, &viewer.caller, id).await?;
     let waits_for =
         webhook_logs::waits(&state, &viewer.caller, std::slice::from_ref(&listed)).await?.pop().flatten();
     // Another customer's webhook may have its name now.
