@@ -16,8 +16,8 @@ pub struct ServedWebhook {
     /// `namespace/name`.
     pub full_name: String,
     /// The settings.
-    pub settings: Settings,
-    /// The events that it subscribes to and that are active in the catalogue.
+    pub settings: FormSettings,
+    /// Those of its events that are on in the catalogue.
     pub takes: Vec<EventCode>,
     /// Whether its deliveries are signed.
     pub is_signed: bool,
@@ -37,7 +37,7 @@ pub struct ServedWebhook {
 
 /// The fields of a webhook's form.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct FormSettings {
     /// The name for people.
     pub display_name: String,
     /// The customer whose events are sent.
@@ -137,7 +137,7 @@ pub fn list(frame: &Frame, webhooks: &[ServedWebhook], unserved: &Unserved, can_
 
 fn row(frame: &Frame, webhook: &ServedWebhook) -> Markup {
     let ServedWebhook { full_name, settings, is_signed, .. } = webhook;
-    let Settings { display_name, customer_code, target_url, events, active } = settings;
+    let FormSettings { display_name, customer_code, target_url, events, active } = settings;
     html! {
         tr {
             th scope="row" { a href=(webhook_link(full_name)) { (if display_name.is_empty() { full_name } else { display_name }) } }
@@ -175,7 +175,7 @@ fn health(webhook: &ServedWebhook) -> Markup {
 pub fn new(
     frame: &Frame,
     form: &str,
-    settings: &Settings,
+    settings: &FormSettings,
     wrong: &[(String, String)],
     may_give: bool,
 ) -> String {
@@ -199,9 +199,9 @@ pub fn new(
     page::page(frame, Section::Webhooks, "Add a webhook", &main)
 }
 
-/// The fields of a form. `has_customer`: whether the customer can be chosen.
-fn fields(settings: &Settings, has_customer: bool) -> Markup {
-    let Settings { display_name, customer_code, target_url, events, active } = settings;
+/// The fields of a form, with the customer if it can be chosen.
+fn fields(settings: &FormSettings, has_customer: bool) -> Markup {
+    let FormSettings { display_name, customer_code, target_url, events, active } = settings;
     html! {
         label { "Name" input name="displayName" value=(display_name) maxlength="128"; }
         @if has_customer {
@@ -226,7 +226,7 @@ pub fn detail(
     frame: &Frame,
     webhook: &ServedWebhook,
     keeper: &Keeper,
-    unsaved: Option<(&Settings, &[(String, String)])>,
+    unsaved: Option<(&FormSettings, &[(String, String)])>,
 ) -> String {
     let ServedWebhook { full_name, settings, is_signed, has_next_secret, .. } = webhook;
     let title = if settings.display_name.is_empty() { full_name } else { &settings.display_name };
@@ -279,7 +279,7 @@ fn test(frame: &Frame, webhook: &ServedWebhook) -> Markup {
     }
 }
 
-fn read_only(settings: &Settings, place: &str, what: Shows, yaml: &str) -> Markup {
+fn read_only(settings: &FormSettings, place: &str, what: Shows, yaml: &str) -> Markup {
     let (title, said) = match what {
         Shows::Document => ("The document", "The whole document, as the file has it now, without comments."),
         Shows::Object => (
@@ -310,7 +310,7 @@ fn forms(
     frame: &Frame,
     webhook: &ServedWebhook,
     version: &str,
-    unsaved: Option<(&Settings, &[(String, String)])>,
+    unsaved: Option<(&FormSettings, &[(String, String)])>,
 ) -> Markup {
     let ServedWebhook { full_name, settings, is_signed, has_next_secret, .. } = webhook;
     let (shown, wrong) = unsaved.unwrap_or((settings, &[]));
@@ -341,9 +341,9 @@ fn forms(
 pub fn unserved(
     frame: &Frame,
     Faulty { full_name, faults }: &Faulty,
-    settings: &Settings,
+    settings: &FormSettings,
     version: &str,
-    unsaved: Option<(&Settings, &[(String, String)])>,
+    unsaved: Option<(&FormSettings, &[(String, String)])>,
 ) -> String {
     let title = if settings.display_name.is_empty() { full_name } else { &settings.display_name };
     let (shown, wrong) = unsaved.unwrap_or((settings, &[]));
@@ -369,7 +369,7 @@ fn settings_form(
     frame: &Frame,
     full_name: &str,
     version: &str,
-    shown: &Settings,
+    shown: &FormSettings,
     wrong: &[(String, String)],
 ) -> Markup {
     html! {
@@ -449,7 +449,7 @@ mod tests {
     fn webhook() -> ServedWebhook {
         ServedWebhook {
             full_name: "default/orders".into(),
-            settings: Settings {
+            settings: FormSettings {
                 display_name: "<b>Orders</b>".into(),
                 customer_code: "<i>C-1".into(),
                 target_url: "https://h.example/?a=<u>".into(),
@@ -508,7 +508,7 @@ mod tests {
         };
         assert!(button(webhook()));
         assert!(!button(ServedWebhook { takes: Vec::new(), ..webhook() }));
-        let settings = Settings { active: false, ..webhook().settings };
+        let settings = FormSettings { active: false, ..webhook().settings };
         assert!(!button(ServedWebhook { settings, ..webhook() }));
     }
 

@@ -49,8 +49,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub type Secrets = Arc<dyn Fn(&str) -> Vec<Vec<u8>> + Send + Sync>;
 
 /// The settings of a receiver.
-pub struct Settings {
-    /// The address to listen at. Port 0 chooses a free port; see [`Receiver::address`].
+pub struct ReceiverSettings {
+    /// Where to listen; port 0 chooses a free one, see [`Receiver::address`].
     pub listen: SocketAddr,
     /// The certificate for senders.
     pub certificate: Certificate,
@@ -62,7 +62,7 @@ pub struct Settings {
     pub forward: Option<Forward>,
 }
 
-impl fmt::Debug for Settings {
+impl fmt::Debug for ReceiverSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { listen, certificate, secrets: _, behaviour, forward } = self;
         f.debug_struct("Settings")
@@ -132,10 +132,10 @@ impl Receiver {
     /// Listens, and calls `on_received` for every POST just before the response. `on_received` must not block.
     /// Requests that are no deliveries (another method, a body too long or cut off) are answered and not reported.
     pub async fn start(
-        settings: Settings,
+        settings: ReceiverSettings,
         on_received: impl Fn(&Received) + Send + Sync + 'static,
     ) -> anyhow::Result<Self> {
-        let Settings { listen, certificate, secrets, behaviour, forward } = settings;
+        let ReceiverSettings { listen, certificate, secrets, behaviour, forward } = settings;
         behaviour.fail.map_or(Ok(()), |fail| fail.check())?;
         let acceptor = TlsAcceptor::from(certificate.server_config().context("the receiver's certificate")?);
         let listener = TcpListener::bind(listen).await.map_err(|error| cannot_listen(listen, error))?;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use docket_domain::delivery::ATTEMPT_TIMEOUT;
 use docket_program::clock::Clock;
 use docket_program::signals::Signals;
-use docket_receiver::{Behaviour, Certificate, Forward, Receiver, Settings};
+use docket_receiver::{Behaviour, Certificate, Forward, Receiver, ReceiverSettings};
 
 use super::{ca_file, http, secret_file};
 use crate::args::{ListenArguments, ListenOutput};
@@ -25,7 +25,7 @@ pub async fn run(arguments: ListenArguments) -> Result<()> {
     let client = http::client(ATTEMPT_TIMEOUT, &trust)?;
     let forward = arguments.forward_to.map(|url| Forward { client, url });
     let output = arguments.output;
-    let settings = Settings {
+    let settings = ReceiverSettings {
         listen: arguments.listen,
         certificate,
         secrets: Arc::new(move |_| secret.clone()),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use anyhow::{Context, Result};
 use docket_egress::Trust;
 use docket_program::clock::Clock;
-use docket_receiver::{Behaviour, Certificate, Receiver, Settings};
+use docket_receiver::{Behaviour, Certificate, Receiver, ReceiverSettings};
 
 use crate::args::DevArguments;
 use crate::tenancy::{LocalReceiver, Tenants};
@@ -28,7 +28,7 @@ pub(super) async fn start(
     // Known once the receiver listens: with port 0 the system chooses.
     let port = Arc::new(AtomicU16::new(0));
     let its_port = Arc::clone(&port);
-    let settings = Settings {
+    let settings = ReceiverSettings {
         listen: arguments.receiver,
         certificate,
         secrets: Arc::new(move |path| secrets_of(&known, its_port.load(Ordering::Acquire), path)),

@@ -19,7 +19,7 @@ use docket_crds::{WebhookConfig, WebhookSpec};
 use docket_domain::audit::AuditEvent;
 use docket_portal::logs::link;
 use docket_portal::page::{Section, webhook_link};
-use docket_portal::webhooks::{self, Keeper, Settings};
+use docket_portal::webhooks::{self, FormSettings, Keeper};
 use docket_program::random;
 use http::StatusCode;
 
@@ -83,7 +83,7 @@ pub async fn save(
     let version = version.ok_or_else(|| ApiError::field("version", "required"))?;
     let before = editor.stored(&name).await?;
     let WebhookSpec { customer_code, secret_ref, generate_secret, .. } = before.declared.spec.clone();
-    let settings = Settings { customer_code, ..settings };
+    let settings = FormSettings { customer_code, ..settings };
     let spec = WebhookSpec { secret_ref, generate_secret, ..spec(&viewer, &settings) };
     let after = Declared { spec, ..before.declared.clone() };
     let wrong = wrong(&after);

@@ -35,7 +35,7 @@ impl Bench {
             notify.notify_one();
             if path == "/open" { vec![] } else { vec![SECRET.to_vec()] }
         });
-        let settings = Settings {
+        let settings = ReceiverSettings {
             listen: ([127, 0, 0, 1], 0).into(),
             certificate,
             secrets,
@@ -241,7 +241,7 @@ async fn error_explains_a_port_in_use_and_an_invalid_status() {
     let start = |listen, status| {
         let fail = Some(Fail { status, times: None });
         let behaviour = Behaviour { fail, delay: Duration::ZERO };
-        let settings = Settings {
+        let settings = ReceiverSettings {
             listen,
             certificate: certificate(),
             secrets: Arc::new(|_| vec![]),

@@ -2,7 +2,7 @@
 
 use docket_crds::webhook::{GenerateSecret, TenantRef};
 use docket_crds::{EventCode, TargetUrl, WebhookSpec};
-use docket_portal::webhooks::Settings;
+use docket_portal::webhooks::FormSettings;
 use secrecy::SecretString;
 
 use crate::api::webhook_logs::answers::EventWord;
@@ -19,7 +19,7 @@ const MAX_SECRET: usize = 256;
 
 /// The fields of the form of a webhook.
 pub struct WebhookForm {
-    pub(super) settings: Settings,
+    pub(super) settings: FormSettings,
     /// The id of the form of a new webhook: sent again, it adds no second one.
     pub(super) form: Option<String>,
     /// The version that the form was made from; `None`: of a new webhook.
@@ -41,7 +41,7 @@ impl FromForm for WebhookForm {
         let version = fields.opt::<LineText<64>>("version");
         let secret = fields.opt::<LineText<MAX_SECRET>>("secret").map(SecretString::from);
         fields.finish()?;
-        let settings = Settings { display_name, customer_code, target_url, events, active };
+        let settings = FormSettings { display_name, customer_code, target_url, events, active };
         Ok(Self { settings, form, version, secret })
     }
 }
@@ -63,8 +63,8 @@ request! {
 }
 
 /// The declaration that a form with these settings makes, with a generated secret.
-pub(super) fn spec(viewer: &Viewer, settings: &Settings) -> WebhookSpec {
-    let Settings { display_name, customer_code, target_url, events, active } = settings.clone();
+pub(super) fn spec(viewer: &Viewer, settings: &FormSettings) -> WebhookSpec {
+    let FormSettings { display_name, customer_code, target_url, events, active } = settings.clone();
     // As it will be served, so that the change can be recognised: https://h.example becomes https://h.example/.
     let target_url = target_url.parse::<TargetUrl>().map_or(target_url, |parsed| parsed.url().to_string());
     WebhookSpec {

@@ -1,7 +1,7 @@
 //! Who changes a webhook: the portal, or another one, whose YAML the page shows.
 
 use docket_crds::WebhookConfig;
-use docket_portal::webhooks::{self, Keeper, Settings, Shows};
+use docket_portal::webhooks::{self, FormSettings, Keeper, Shows};
 use serde_json::{Value, json};
 
 use super::is_of;
@@ -52,7 +52,7 @@ pub(super) async fn keeper(
 }
 
 /// The fields that can be changed, as YAML: what is served names neither Secrets nor certificates, so it makes no whole object.
-fn fields(Settings { display_name, target_url, events, active, .. }: &Settings) -> String {
+fn fields(FormSettings { display_name, target_url, events, active, .. }: &FormSettings) -> String {
     let mut spec = json!({"targetURL": target_url, "events": events, "active": active});
     if !display_name.is_empty() {
         spec["displayName"] = display_name.as_str().into();
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn fields_are_no_object_and_name_what_they_leave_out() {
-        let text = fields(&Settings {
+        let text = fields(&FormSettings {
             display_name: "Orders".to_owned(),
             customer_code: "C-1".to_owned(),
             target_url: "https://h.example/".to_owned(),

@@ -6,7 +6,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::{Html, IntoResponse, Response};
 use docket_domain::audit::AuditEvent;
-use docket_portal::webhooks::{self, Settings};
+use docket_portal::webhooks::{self, FormSettings};
 use docket_program::random;
 use docket_store::contacts;
 use http::StatusCode;
@@ -42,7 +42,7 @@ pub async fn form(
 ) -> Result<Html<String>, ApiError> {
     let may_give = Editor::new(&state, &viewer, &writes)?.writer.is_folder();
     let customer_code = viewer.caller.customer.clone().unwrap_or_default();
-    let settings = Settings { active: true, customer_code, ..Settings::default() };
+    let settings = FormSettings { active: true, customer_code, ..FormSettings::default() };
     Ok(Html(webhooks::new(&viewer.frame(&state), &form_id(&state), &settings, &[], may_give)))
 }
 
@@ -74,7 +74,7 @@ pub async fn create(
     let editor = Editor::new(&state, &viewer, &writes)?;
     // A contact's customer is the user's own, whatever the form says.
     let customer_code = viewer.caller.customer.clone().unwrap_or(settings.customer_code);
-    let settings = Settings { customer_code, ..settings };
+    let settings = FormSettings { customer_code, ..settings };
     // Until the new one is served, and counts.
     let _locked = editor.writer.lock_additions(&viewer.caller.tenant.uid).await?;
     let config = &viewer.caller.tenant.config;

@@ -1,7 +1,7 @@
 //! What the pages of webhooks show.
 
 use docket_crds::{EventCode, WebhookConfig, WebhookSpec};
-use docket_portal::webhooks::{self, Keeper, ServedWebhook, Settings};
+use docket_portal::webhooks::{self, FormSettings, Keeper, ServedWebhook};
 use docket_store::health;
 
 use crate::api::state::ApiState;
@@ -18,11 +18,11 @@ pub(super) fn unserved(
     viewer: &Viewer,
     declared: &Declared,
     version: &str,
-    unsaved: Option<(&Settings, &[(String, String)])>,
+    unsaved: Option<(&FormSettings, &[(String, String)])>,
 ) -> String {
     let WebhookSpec { display_name, customer_code, target_url, events, active, .. } = declared.spec.clone();
     let display_name = display_name.unwrap_or_default();
-    let settings = Settings { display_name, customer_code, target_url, events, active };
+    let settings = FormSettings { display_name, customer_code, target_url, events, active };
     let faulty = declared::of_unserved(viewer, &declared.full_name());
     webhooks::unserved(&viewer.frame(state), &faulty, &settings, version, unsaved)
 }
@@ -33,7 +33,7 @@ pub(super) async fn served(
     viewer: &Viewer,
     webhook: &WebhookConfig,
     keeper: &Keeper,
-    unsaved: Option<(&Settings, &[(String, String)])>,
+    unsaved: Option<(&FormSettings, &[(String, String)])>,
 ) -> Result<String, ApiError> {
     let webhook = shown(state, viewer, &[webhook]).await?.pop().ok_or(ApiError::Internal)?;
     Ok(webhooks::detail(&viewer.frame(state), &webhook, keeper, unsaved))
@@ -72,8 +72,8 @@ pub(super) async fn shown(
 }
 
 /// The settings with which a webhook is served.
-pub(super) fn settings(webhook: &WebhookConfig) -> Settings {
-    Settings {
+pub(super) fn settings(webhook: &WebhookConfig) -> FormSettings {
+    FormSettings {
         display_name: webhook.display_name.clone().unwrap_or_default(),
         customer_code: webhook.customer_code.to_string(),
         target_url: webhook.target_url.url().to_string(),
