@@ -77,7 +77,7 @@ impl Right {
 
 /// What the API server said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Verdict {
+enum ReviewVerdict {
     /// It does not know the token.
     Unknown,
     /// This user may not.
@@ -88,15 +88,15 @@ enum Verdict {
 
 /// Answers that are kept for a while, by a digest of token and right.
 #[derive(Default)]
-struct ReviewCache(HashMap<[u8; 32], (Duration, Verdict)>);
+struct ReviewCache(HashMap<[u8; 32], (Duration, ReviewVerdict)>);
 
 impl ReviewCache {
-    fn get(&self, key: &[u8; 32], now: Duration) -> Option<Verdict> {
+    fn get(&self, key: &[u8; 32], now: Duration) -> Option<ReviewVerdict> {
         let (at, verdict) = self.0.get(key)?;
         (now < *at + KEPT_FOR).then(|| verdict.clone())
     }
 
-    fn put(&mut self, key: [u8; 32], now: Duration, verdict: Verdict) {
+    fn put(&mut self, key: [u8; 32], now: Duration, verdict: ReviewVerdict) {
         if self.0.len() >= MOST_KEPT {
             self.0.retain(|_, (at, _)| now < *at + KEPT_FOR);
         }
@@ -158,21 +158,26 @@ impl Reviews {
             }
         };
         match verdict {
-            Verdict::Unknown => Err(ApiError::UnknownClusterUser),
-            Verdict::Refused => Err(ApiError::NoClusterRight(right.text())),
-            Verdict::Allowed(name) => Ok(name),
+            ReviewVerdict::Unknown => Err(ApiError::UnknownClusterUser),
+            ReviewVerdict::Refused => Err(ApiError::NoClusterRight(right.text())),
+            ReviewVerdict::Allowed(name) => Ok(name),
         }
     }
 
-    async fn asked(&self, source: RequestSource, token: &str, right: &Right) -> Result<Verdict, ApiError> {
+    async fn asked(
+        &self,
+        source: RequestSource,
+        token: &str,
+        right: &Right,
+    ) -> Result<ReviewVerdict, ApiError> {
         let source = source.subscriber();
         let _place = self.places.try_take(source, (), 1)?;
         let turn = self.turns.take(source, 1).await?;
         let reviewed = timeout(TIMEOUT, self.review(token, right));
         let why = match reviewed.await {
-            Ok(Ok(Verdict::Unknown)) => {
+            Ok(Ok(ReviewVerdict::Unknown)) => {
                 turn.keep_for(PAUSE);
-                return Ok(Verdict::Unknown);
+                return Ok(ReviewVerdict::Unknown);
             }
             Ok(Ok(verdict)) => return Ok(verdict),
             Ok(Err(error)) => ApiServerError::of(&error).to_string(),
@@ -197,21 +202,21 @@ impl Reviews {
         Ok(status.user.filter(|_| counts))
     }
 
-    async fn review(&self, token: &str, right: &Right) -> Result<Verdict, kube::Error> {
+    async fn review(&self, token: &str, right: &Right) -> Result<ReviewVerdict, kube::Error> {
         // A token that was made for us is worth nothing at the API server; a login's own is one of the API server.
         let ours = self.reviewed(token, Some(vec![AUDIENCE.to_owned()])).await?;
         let user = match ours {
             Some(user) => Some(user),
             None => self.reviewed(token, None).await?,
         };
-        let Some(user) = user else { return Ok(Verdict::Unknown) };
+        let Some(user) = user else { return Ok(ReviewVerdict::Unknown) };
         let Some(name) = user.username.as_deref().filter(|name| !name.is_empty()).map(shown) else {
-            return Ok(Verdict::Unknown);
+            return Ok(ReviewVerdict::Unknown);
         };
         let review = SubjectAccessReview { spec: spec_of(user, right), ..SubjectAccessReview::default() };
         let status = self.rights.create(&PostParams::default(), &review).await?.status;
         let allowed = status.is_some_and(|status| status.allowed && status.denied != Some(true));
-        Ok(if allowed { Verdict::Allowed(name) } else { Verdict::Refused })
+        Ok(if allowed { ReviewVerdict::Allowed(name) } else { ReviewVerdict::Refused })
     }
 }
 
@@ -253,8 +258,8 @@ mod tests {
         let right = Right { verb: "list", resource: "webhooks", namespace: "a".into(), name: "b".into() };
         let asked = key("token", &right);
         let mut kept = ReviewCache::default();
-        kept.put(asked, Duration::ZERO, Verdict::Refused);
-        assert_eq!(kept.get(&asked, Duration::from_millis(9_999)), Some(Verdict::Refused));
+        kept.put(asked, Duration::ZERO, ReviewVerdict::Refused);
+        assert_eq!(kept.get(&asked, Duration::from_millis(9_999)), Some(ReviewVerdict::Refused));
         assert_eq!(kept.get(&asked, KEPT_FOR), None);
         for other in [
             key("other", &right),
@@ -275,7 +280,7 @@ mod tests {
             key
         };
         for number in 0..3 * MOST_KEPT {
-            kept.put(key(number), Duration::ZERO, Verdict::Unknown);
+            kept.put(key(number), Duration::ZERO, ReviewVerdict::Unknown);
             assert!(kept.0.len() <= MOST_KEPT);
         }
         assert!(kept.get(&key(3 * MOST_KEPT - 1), Duration::ZERO).is_some());

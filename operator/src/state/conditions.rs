@@ -24,8 +24,8 @@ docket_crds::words! {
 
 /// A condition with its content, but without its times.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// The type of the condition.
+pub struct NewCondition {
+    /// Its type.
     pub kind: ConditionType,
     /// The status.
     pub truth: Truth,
@@ -35,8 +35,8 @@ pub struct Verdict {
     pub message: String,
 }
 
-impl Verdict {
-    /// A verdict from its parts.
+impl NewCondition {
+    /// Puts the parts together.
     pub fn new(kind: ConditionType, truth: Truth, reason: ReasonCode, message: impl Into<String>) -> Self {
         Self { kind, truth, reason, message: message.into() }
     }
@@ -60,18 +60,18 @@ impl Verdict {
 /// Everything that a status says: `Ready`, the other conditions, and whether the operator or a user must act.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// The condition `Ready`.
-    pub ready: Verdict,
-    verdicts: Vec<Verdict>,
-    /// The condition `Reconciling` or `Stalled`, if one holds.
-    progress: Option<Verdict>,
+    /// `Ready`.
+    pub ready: NewCondition,
+    verdicts: Vec<NewCondition>,
+    /// `Reconciling` or `Stalled`.
+    progress: Option<NewCondition>,
 }
 
 impl Summary {
-    /// Summarises verdicts. `Ready` repeats the first verdict that is not well, except verdicts on the receiver and
-    /// on limits: the object is served all the same. `good`: the message of `Ready` if all verdicts are well.
-    /// `chosen`: a state that a user has set on purpose, which `Ready` shows if nothing is wrong.
-    pub fn of(verdicts: Vec<Verdict>, good: &str, chosen: Option<Verdict>) -> Self {
+    /// `Ready` repeats the first verdict that is not well, except those on the receiver and on limits, with which the object is
+    /// served all the same.
+    /// `good`: what `Ready` says when all is well. `chosen`: what a user has set on purpose, if nothing else is wrong.
+    pub fn of(verdicts: Vec<NewCondition>, good: &str, chosen: Option<NewCondition>) -> Self {
         let counts = |kind| !matches!(kind, ConditionType::DeliveryHealthy | ConditionType::WithinLimits);
         let failing = verdicts.iter().find(|verdict| verdict.truth != Truth::True && counts(verdict.kind));
         let (ready, progress) = match (failing, chosen) {
@@ -81,11 +81,14 @@ impl Summary {
                     Remedy::Retry => Some(ConditionType::Reconciling),
                     Remedy::Change | Remedy::Nothing => Some(ConditionType::Stalled),
                 };
-                let ready = Verdict { kind: ConditionType::Ready, truth: Truth::False, ..failing.clone() };
-                (ready, kind.map(|kind| Verdict { kind, truth: Truth::True, ..failing.clone() }))
+                let ready =
+                    NewCondition { kind: ConditionType::Ready, truth: Truth::False, ..failing.clone() };
+                (ready, kind.map(|kind| NewCondition { kind, truth: Truth::True, ..failing.clone() }))
             }
             (None, Some(chosen)) => (chosen, None),
-            (None, None) => (Verdict::new(ConditionType::Ready, Truth::True, ReasonCode::Ready, good), None),
+            (None, None) => {
+                (NewCondition::new(ConditionType::Ready, Truth::True, ReasonCode::Ready, good), None)
+            }
         };
         Self { ready, verdicts, progress }
     }
@@ -105,11 +108,11 @@ impl Summary {
 /// The conditions of a status. Conditions of `previous` without a verdict are removed.
 fn conditions<'a>(
     previous: &[Condition],
-    verdicts: impl IntoIterator<Item = &'a Verdict>,
+    verdicts: impl IntoIterator<Item = &'a NewCondition>,
     generation: i64,
     now: Timestamp,
 ) -> Vec<Condition> {
-    let condition = |verdict: &Verdict| {
+    let condition = |verdict: &NewCondition| {
         let status = verdict.truth.as_str();
         let last = find(previous, verdict.kind).filter(|last| last.status == status);
         Condition {
@@ -138,14 +141,14 @@ fn cut(message: &str) -> String {
 /// The conditions of a paused object: `Ready` says so, and all other conditions stay.
 pub fn paused(previous: &[Condition], generation: i64, now: Timestamp) -> Vec<Condition> {
     let message = "the annotation docket.dev/reconcile is \"disabled\": the operator changes nothing until you remove it";
-    let verdict = Verdict::new(ConditionType::Ready, Truth::Unknown, ReasonCode::Paused, message);
+    let verdict = NewCondition::new(ConditionType::Ready, Truth::Unknown, ReasonCode::Paused, message);
     with_ready(previous, &[verdict], generation, now)
 }
 
 /// The conditions with a new `Ready`, and with `Reconciling` or `Stalled` if it is among the verdicts. All others stay.
 pub fn with_ready(
     previous: &[Condition],
-    verdicts: &[Verdict],
+    verdicts: &[NewCondition],
     generation: i64,
     now: Timestamp,
 ) -> Vec<Condition> {
@@ -162,11 +165,11 @@ pub fn find(conditions: &[Condition], kind: ConditionType) -> Option<&Condition>
     conditions.iter().find(|condition| condition.type_ == kind.as_str())
 }
 
-/// The verdict that a status contains for this generation; `None`: there is none, or this version does not know its words.
-pub fn reported(conditions: &[Condition], kind: ConditionType, generation: i64) -> Option<Verdict> {
+/// What a status says of this generation; `None`: nothing, or nothing that this version knows.
+pub fn reported(conditions: &[Condition], kind: ConditionType, generation: i64) -> Option<NewCondition> {
     let found = find(conditions, kind).filter(|found| found.observed_generation == Some(generation))?;
     let truth = found.status.parse::<Truth>().ok()?;
-    Some(Verdict { kind, truth, reason: found.reason.parse().ok()?, message: found.message.clone() })
+    Some(NewCondition { kind, truth, reason: found.reason.parse().ok()?, message: found.message.clone() })
 }
 
 /// The Event to publish if a condition has changed its status or reason, else `None`. With `good`, also for a
@@ -199,8 +202,8 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn accepted(truth: Truth, reason: ReasonCode) -> Verdict {
-        Verdict::new(ConditionType::Accepted, truth, reason, "why")
+    fn accepted(truth: Truth, reason: ReasonCode) -> NewCondition {
+        NewCondition::new(ConditionType::Accepted, truth, reason, "why")
     }
 
     fn listed(summary: &Summary) -> Vec<(&'static str, &'static str)> {
@@ -222,8 +225,8 @@ mod tests {
     fn ready_has_the_first_failing_reason_and_stalled_or_reconciling() {
         let verdicts = vec![
             accepted(Truth::True, ReasonCode::Accepted),
-            Verdict::new(ConditionType::DatabaseReady, Truth::False, ReasonCode::Unreachable, ""),
-            Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, ""),
+            NewCondition::new(ConditionType::DatabaseReady, Truth::False, ReasonCode::Unreachable, ""),
+            NewCondition::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, ""),
         ];
         assert_eq!(
             listed(&Summary::of(verdicts, "", None)),
@@ -242,9 +245,9 @@ mod tests {
     #[test]
     fn ready_ignores_the_receiver_and_yields_to_a_choice() {
         let verdicts =
-            vec![Verdict::new(ConditionType::DeliveryHealthy, Truth::False, ReasonCode::Retrying, "")];
+            vec![NewCondition::new(ConditionType::DeliveryHealthy, Truth::False, ReasonCode::Retrying, "")];
         assert_eq!(Summary::of(verdicts.clone(), "", None).ready.truth, Truth::True);
-        let chosen = Verdict::new(ConditionType::Ready, Truth::False, ReasonCode::Suspended, "");
+        let chosen = NewCondition::new(ConditionType::Ready, Truth::False, ReasonCode::Suspended, "");
         assert_eq!(listed(&Summary::of(verdicts, "", Some(chosen)))[0], ("Ready", "Suspended"));
     }
 

@@ -7,7 +7,7 @@ use docket_crds::conditions::{ConditionType, ReasonCode};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::state::conditions::{Truth, Verdict, reported};
+use crate::state::conditions::{NewCondition, Truth, reported};
 
 /// How soon the deletion of a Tenant checks again whether pods still serve it.
 pub const CHECK_AGAIN: Duration = Duration::from_secs(1);
@@ -32,15 +32,15 @@ pub enum Pods {
 /// Whether every pod serves a part of a tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Programmed {
-    /// The verdict from the pods' reports.
-    Known(Verdict),
-    /// No reports were read since this process started, so the verdict in the status for this generation stays.
+    /// As the pods report it.
+    Known(NewCondition),
+    /// Nothing was read since this process started, so what the status says of this generation stays.
     AsReported,
 }
 
 impl Programmed {
-    /// The verdict for a status with the conditions `previous`.
-    pub fn verdict(&self, previous: &[Condition], generation: i64) -> Verdict {
+    /// The verdict for a status whose conditions were `previous`.
+    pub fn verdict(&self, previous: &[Condition], generation: i64) -> NewCondition {
         match self {
             Self::Known(verdict) => verdict.clone(),
             Self::AsReported => {
@@ -70,18 +70,18 @@ pub fn programmed(pods: &Pods, tenant_uid: &str, revisions: &[&str], is_unread: 
     }
 }
 
-fn good(message: &str) -> Verdict {
-    Verdict::new(ConditionType::Programmed, Truth::True, ReasonCode::Programmed, message)
+fn good(message: &str) -> NewCondition {
+    NewCondition::new(ConditionType::Programmed, Truth::True, ReasonCode::Programmed, message)
 }
 
-fn unavailable() -> Verdict {
+fn unavailable() -> NewCondition {
     let message = "handed over to the data plane; reading from Redis what its pods serve failed";
-    Verdict::new(ConditionType::Programmed, Truth::Unknown, ReasonCode::StoreUnavailable, message)
+    NewCondition::new(ConditionType::Programmed, Truth::Unknown, ReasonCode::StoreUnavailable, message)
 }
 
-fn served_by(pods: &ServedRevisions, tenant_uid: &str, revisions: &[&str]) -> Verdict {
+fn served_by(pods: &ServedRevisions, tenant_uid: &str, revisions: &[&str]) -> NewCondition {
     let pending =
-        |message| Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, message);
+        |message| NewCondition::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, message);
     if pods.is_empty() {
         return pending("no pod of the data plane is alive".to_owned());
     }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use crate::database::{DatabaseError, role_of};
 use crate::kube::call_error::CallError;
-use crate::state::conditions::{self, Summary, Truth, Verdict};
+use crate::state::conditions::{self, NewCondition, Summary, Truth};
 use crate::state::declared::Meta;
 use crate::state::handover::HandedOver;
 use crate::state::object_event::ObjectEvent;
@@ -39,7 +39,12 @@ impl Served {
         let unwritten = applied.refused.as_ref().map(|why| {
             let message = format!("writing its runtime Secret failed: {why}");
             let truth = Truth::False;
-            Programmed::Known(Verdict::new(ConditionType::Programmed, truth, ReasonCode::Pending, message))
+            Programmed::Known(NewCondition::new(
+                ConditionType::Programmed,
+                truth,
+                ReasonCode::Pending,
+                message,
+            ))
         });
         for outcome in &mut webhooks {
             outcome.programmed = match &unwritten {
@@ -96,21 +101,21 @@ pub fn status(
 fn summary(
     tenant: Option<&Tenant>,
     reasons: &[Reason],
-    database: Verdict,
-    programmed: Option<Verdict>,
-    within_limits: Option<Verdict>,
+    database: NewCondition,
+    programmed: Option<NewCondition>,
+    within_limits: Option<NewCondition>,
     is_served: bool,
 ) -> Summary {
     let of_type = |kind: ConditionType| -> Vec<&Reason> {
         reasons.iter().filter(|reason| reason.code.condition() == kind).collect()
     };
-    let mut verdicts = vec![Verdict::of_reasons(
+    let mut verdicts = vec![NewCondition::of_reasons(
         ConditionType::Accepted,
         &of_type(ConditionType::Accepted),
         (ReasonCode::Accepted, "valid, and no other Tenant has what it claims"),
     )];
     if tenant.is_some() {
-        verdicts.push(Verdict::of_reasons(
+        verdicts.push(NewCondition::of_reasons(
             ConditionType::ResolvedRefs,
             &of_type(ConditionType::ResolvedRefs),
             (ReasonCode::ResolvedRefs, "every referenced Secret exists and is usable"),
@@ -118,13 +123,13 @@ fn summary(
         verdicts.push(database);
         verdicts.push(programmed.unwrap_or_else(|| {
             let message = "not served; see the other conditions";
-            Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, message)
+            NewCondition::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, message)
         }));
     }
     verdicts.extend(within_limits);
     let suspended = tenant.filter(|tenant| tenant.spec.suspend).map(|_| {
         let message = "spec.suspend is true: API keys get 401 and no new deliveries are created";
-        Verdict::new(ConditionType::Ready, Truth::False, ReasonCode::Suspended, message)
+        NewCondition::new(ConditionType::Ready, Truth::False, ReasonCode::Suspended, message)
     });
     let mut summary = Summary::of(verdicts, "the tenant is served as declared", suspended);
     let ready = &mut summary.ready;
@@ -141,7 +146,7 @@ fn within_limits(
     at_limit: Option<&BTreeSet<Limit>>,
     previous: &TenantStatus,
     generation: i64,
-) -> Verdict {
+) -> NewCondition {
     let kind = ConditionType::WithinLimits;
     let above: Vec<_> = reasons.iter().filter(|reason| reason.code.condition() == kind).collect();
     if above.is_empty() && at_limit.is_none() {
@@ -161,7 +166,7 @@ fn within_limits(
     let reached: Vec<Reason> = at_limit.into_iter().flatten().map(reached).collect();
     let all: Vec<&Reason> = above.into_iter().chain(&reached).collect();
     let good = (ReasonCode::WithinLimits, "what the Tenant declares in spec.limits holds");
-    Verdict::of_reasons(kind, &all, good)
+    NewCondition::of_reasons(kind, &all, good)
 }
 
 /// The Events to publish with a status.
@@ -187,7 +192,7 @@ pub fn not_dropped(
         "the database is not dropped yet: {error}; to give up and keep it, set \
          spec.database.managed.deletionPolicy to Retain"
     );
-    let verdict = Verdict::new(ConditionType::DatabaseReady, Truth::False, reason_of(error), message);
+    let verdict = NewCondition::new(ConditionType::DatabaseReady, Truth::False, reason_of(error), message);
     let summary = Summary::of(vec![verdict], "", None);
     TenantStatus {
         observed_generation: Some(meta.generation),
@@ -198,7 +203,7 @@ pub fn not_dropped(
 
 /// The status after the API server refused a write. The previous pass's other conditions stay.
 pub fn refused(meta: &Meta, error: &CallError, previous: &TenantStatus, now: Timestamp) -> TenantStatus {
-    let verdict = |kind, truth| Verdict::new(kind, truth, ReasonCode::ApiRefused, error.to_string());
+    let verdict = |kind, truth| NewCondition::new(kind, truth, ReasonCode::ApiRefused, error.to_string());
     let verdicts =
         [verdict(ConditionType::Ready, Truth::False), verdict(ConditionType::Reconciling, Truth::True)];
     TenantStatus {
@@ -208,8 +213,9 @@ pub fn refused(meta: &Meta, error: &CallError, previous: &TenantStatus, now: Tim
     }
 }
 
-fn of_database(database: &ProvisionedDatabase, generation: i64, previous: &TenantStatus) -> Verdict {
-    let verdict = |truth, reason, message| Verdict::new(ConditionType::DatabaseReady, truth, reason, message);
+fn of_database(database: &ProvisionedDatabase, generation: i64, previous: &TenantStatus) -> NewCondition {
+    let verdict =
+        |truth, reason, message| NewCondition::new(ConditionType::DatabaseReady, truth, reason, message);
     match database {
         ProvisionedDatabase::Ready(..) => verdict(
             Truth::True,

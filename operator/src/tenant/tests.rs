@@ -20,7 +20,7 @@ use super::*;
 use crate::context::Settings;
 use crate::database::DatabaseError;
 use crate::state::cluster::Cluster;
-use crate::state::conditions::{Truth, Verdict, find};
+use crate::state::conditions::{NewCondition, Truth, find};
 use crate::state::examples;
 use crate::state::pods::{Pods, Programmed, ServedRevisions, programmed};
 
@@ -457,7 +457,7 @@ fn unreadable_tenant_keeps_its_claims() {
 #[test]
 fn ready_has_the_reason_of_the_first_condition_that_fails() {
     let read = fetched(examples::declared(), Vec::new());
-    let pending = Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, "late");
+    let pending = NewCondition::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, "late");
     let nothing = Compiled { runtime: None, reasons: Vec::new(), ..compiled(&read, failed(None)) };
     let reported = status(&applied(nothing), Some(Programmed::Known(pending)), Some(&BTreeSet::new()), NOW);
     let reason = |kind| find(&reported.conditions, kind).map(|condition| condition.reason.as_str());

@@ -6,7 +6,7 @@ use docket_crds::{Reason, WebhookStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use crate::state::conditions::{self, Summary, Truth, Verdict};
+use crate::state::conditions::{self, NewCondition, Summary, Truth};
 use crate::state::declared::Meta;
 use crate::state::health::{Health, Reported};
 use crate::state::object_event::ObjectEvent;
@@ -41,14 +41,15 @@ pub fn status(facts: &WebhookFacts<'_>, previous: &WebhookStatus, now: Timestamp
              if its --allow-egress includes it"
         }
     };
-    let mut accepted = Verdict::of_reasons(
+    let mut accepted = NewCondition::of_reasons(
         ConditionType::Accepted,
         &of_type(ConditionType::Accepted),
         (ReasonCode::Accepted, valid),
     );
     if outcome.tenant_suspended && accepted.truth == Truth::True {
         let message = "its Tenant has spec.suspend: true, so no new deliveries are created";
-        accepted = Verdict::new(ConditionType::Accepted, Truth::False, ReasonCode::TenantSuspended, message);
+        accepted =
+            NewCondition::new(ConditionType::Accepted, Truth::False, ReasonCode::TenantSuspended, message);
     }
     let is_accepted = accepted.truth == Truth::True;
     let mut verdicts = vec![accepted];
@@ -58,7 +59,7 @@ pub fn status(facts: &WebhookFacts<'_>, previous: &WebhookStatus, now: Timestamp
             None => usable.to_owned(),
             Some(warning) => format!("{usable}; {warning}"),
         };
-        verdicts.push(Verdict::of_reasons(
+        verdicts.push(NewCondition::of_reasons(
             ConditionType::ResolvedRefs,
             &of_type(ConditionType::ResolvedRefs),
             (ReasonCode::ResolvedRefs, &usable),
@@ -108,9 +109,9 @@ pub fn paused(meta: &Meta, previous: &WebhookStatus, now: Timestamp) -> WebhookS
     WebhookStatus { conditions, ..previous.clone() }
 }
 
-fn programmed(outcome: &WebhookOutcome, previous: &WebhookStatus, generation: i64) -> Verdict {
+fn programmed(outcome: &WebhookOutcome, previous: &WebhookStatus, generation: i64) -> NewCondition {
     let pending =
-        |message| Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, message);
+        |message| NewCondition::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, message);
     match &outcome.programmed {
         _ if !outcome.served && !outcome.reasons.is_empty() => {
             pending("not served; see the other conditions")
@@ -121,7 +122,7 @@ fn programmed(outcome: &WebhookOutcome, previous: &WebhookStatus, generation: i6
 }
 
 /// Whether the receiver accepts deliveries.
-fn delivery_healthy(health: &Health, has_succeeded: bool) -> Verdict {
+fn delivery_healthy(health: &Health, has_succeeded: bool) -> NewCondition {
     let customer = match health.lacks_customer {
         true => {
             "; spec.customerCode: the tenant has no customer with this code, so no new event is sent; add the customer, or declare \
@@ -130,7 +131,7 @@ fn delivery_healthy(health: &Health, has_succeeded: bool) -> Verdict {
         false => "",
     };
     let verdict = |truth, reason, message: &str| {
-        Verdict::new(ConditionType::DeliveryHealthy, truth, reason, format!("{message}{customer}"))
+        NewCondition::new(ConditionType::DeliveryHealthy, truth, reason, format!("{message}{customer}"))
     };
     if health.retrying > 0 {
         let message = "the last attempt of one or more deliveries failed; they are retried";
