@@ -50,28 +50,28 @@ pub fn taken(tenant: &Tenant, held: &[(ReasonCode, String)], holder: (&str, &str
     taken.map(|claim| claim.refused_for(holder)).collect()
 }
 
-struct Claim<'a> {
+struct ClaimedValue<'a> {
     code: ReasonCode,
     field: String,
     noun: &'static str,
     value: &'a str,
 }
 
-fn claims(tenant: &Tenant) -> impl Iterator<Item = Claim<'_>> {
+fn claims(tenant: &Tenant) -> impl Iterator<Item = ClaimedValue<'_>> {
     let spec = &tenant.spec;
-    let code = Claim {
+    let code = ClaimedValue {
         code: ReasonCode::ClientCodeConflict,
         field: "spec.clientCode".to_owned(),
         noun: "clientCode",
         value: &spec.client_code,
     };
-    let subdomains = spec.subdomains.iter().enumerate().map(|(index, value)| Claim {
+    let subdomains = spec.subdomains.iter().enumerate().map(|(index, value)| ClaimedValue {
         code: ReasonCode::SubdomainConflict,
         field: format!("spec.subdomains[{index}]"),
         noun: "subdomain",
         value,
     });
-    let database = spec.database.managed.iter().map(|managed| Claim {
+    let database = spec.database.managed.iter().map(|managed| ClaimedValue {
         code: ReasonCode::DatabaseNameConflict,
         field: "spec.database.managed.name".to_owned(),
         noun: "database",
@@ -80,7 +80,7 @@ fn claims(tenant: &Tenant) -> impl Iterator<Item = Claim<'_>> {
     [code].into_iter().chain(subdomains).chain(database)
 }
 
-impl Claim<'_> {
+impl ClaimedValue<'_> {
     fn key(&self) -> (ReasonCode, String) {
         (self.code, self.value.to_ascii_lowercase())
     }

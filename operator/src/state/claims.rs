@@ -6,20 +6,20 @@ use docket_crds::ReasonCode;
 
 use crate::state::name::Name;
 
-pub(crate) type Claim = (ReasonCode, String);
+pub(crate) type ClaimKey = (ReasonCode, String);
 
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    holders: HashMap<Claim, BTreeSet<Name>>,
-    of: HashMap<Name, Vec<Claim>>,
+    holders: HashMap<ClaimKey, BTreeSet<Name>>,
+    of: HashMap<Name, Vec<ClaimKey>>,
 }
 
 impl Claims {
-    pub(super) fn of(&self, name: &Name) -> &[Claim] {
+    pub(super) fn of(&self, name: &Name) -> &[ClaimKey] {
         self.of.get(name).map(Vec::as_slice).unwrap_or_default()
     }
 
-    pub(super) fn set(&mut self, name: &Name, claims: Vec<Claim>) {
+    pub(super) fn set(&mut self, name: &Name, claims: Vec<ClaimKey>) {
         self.remove(name);
         for claim in &claims {
             self.holders.entry(claim.clone()).or_default().insert(name.clone());
