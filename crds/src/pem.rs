@@ -142,8 +142,8 @@ impl<'a> PemDelimiter<'a> {
     }
 }
 
-/// A block of a certificate whose end has not been read yet.
-struct Begun<'a> {
+/// A block of a certificate that has begun.
+struct OpenBlock<'a> {
     label: &'a str,
     body: Vec<&'a str>,
     /// Whether the label begins a line. A label elsewhere may be part of a sentence. It begins a block only if a
@@ -155,7 +155,7 @@ struct Begun<'a> {
 fn blocks(text: &str) -> Vec<Result<Vec<u8>, PemProblem>> {
     let is_certificate = |label: &str| matches!(label, PLAIN | OLD | TRUSTED);
     let mut blocks = Vec::new();
-    let mut begun: Option<Begun<'_>> = None;
+    let mut begun: Option<OpenBlock<'_>> = None;
     let mut parts = text.split(DASHES);
     // The text before this part, outside of certificates. Before the first part stand no dashes.
     let mut before = parts.next().unwrap_or_default();
@@ -165,7 +165,7 @@ fn blocks(text: &str) -> Vec<Result<Vec<u8>, PemProblem>> {
                 let same_line = before.rsplit(['\n', '\r']).next();
                 let is_sure = same_line.is_none_or(|text| text.trim().is_empty());
                 blocks.extend(begun.take().filter(|begun| begun.is_sure).map(|_| Err(PemProblem::NoEnd)));
-                begun = is_certificate(label).then(|| Begun { label, body: Vec::new(), is_sure });
+                begun = is_certificate(label).then(|| OpenBlock { label, body: Vec::new(), is_sure });
                 before = "";
             }
             PemDelimiter::End(label) => {

@@ -18,11 +18,11 @@ const RATE: Rate =
 /// The budget for passes that no user's change caused: after a failover, a resync, or news of pods and deliveries.
 /// All writes are counted, but writes for users' changes never wait.
 #[derive(Debug, Default)]
-pub struct WriteBudget(Mutex<Option<Begun>>);
+pub struct WriteBudget(Mutex<Option<WritePeriod>>);
 
 /// The time of the first write, and the writes since then.
 #[derive(Debug, Clone, Copy)]
-struct Begun {
+struct WritePeriod {
     at: Instant,
     writes: LeakyBucket,
 }
@@ -31,13 +31,14 @@ impl WriteBudget {
     /// Records that a write is sent.
     pub fn spend(&self, now: Instant) {
         let mut begun = self.0.lock();
-        let Begun { at, writes } = begun.get_or_insert(Begun { at: now, writes: LeakyBucket::default() });
+        let WritePeriod { at, writes } =
+            begun.get_or_insert(WritePeriod { at: now, writes: LeakyBucket::default() });
         writes.add_up_to(RATE, now.saturating_duration_since(*at));
     }
 
     /// When a pass that no user waits for may begin; `None`: now.
     pub fn closed_until(&self, now: Instant) -> Option<Instant> {
-        let Begun { at, writes } = (*self.0.lock())?;
+        let WritePeriod { at, writes } = (*self.0.lock())?;
         let level = writes.level(now.saturating_duration_since(at));
         (level > SLACK).then(|| now + (level - SLACK))
     }
