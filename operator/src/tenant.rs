@@ -41,7 +41,7 @@ use crate::state::name::Name;
 use crate::state::{State, Urgency};
 use crate::tenant::apply::{Applied, apply};
 use crate::tenant::compile::compile;
-use crate::tenant::database::{Check, ProvisionedDatabase, was_well};
+use crate::tenant::database::{DatabaseCheck, ProvisionedDatabase, was_well};
 use crate::tenant::fetch::fetch;
 use crate::tenant::provision::{Provisioned, finalizer, provision};
 use crate::tenant::status::Served;
@@ -121,9 +121,9 @@ fn check_database(context: &Context, state: &State, meta: &Meta, previous: &Tena
 }
 
 fn record_check(context: &Context, state: &State, meta: &Meta, provisioned: &Provisioned<'_>) {
-    if provisioned.check != Check::NotDue {
+    if provisioned.check != DatabaseCheck::NotDue {
         let next = match provisioned.database {
-            ProvisionedDatabase::Ready(..) if provisioned.check == Check::Done => {
+            ProvisionedDatabase::Ready(..) if provisioned.check == DatabaseCheck::Done => {
                 context.settings.resync_of(&meta.uid)
             }
             _ => Duration::ZERO,
@@ -164,7 +164,7 @@ fn done(context: &Context, applied: &Applied<'_>) -> Done {
     let provisioned = &applied.compiled.provisioned;
     let database_may_recover = match &provisioned.database {
         ProvisionedDatabase::Failed(error, _) => status::reason_of(error).remedy() == Remedy::Retry,
-        ProvisionedDatabase::Ready(..) => provisioned.check == Check::ServerAway,
+        ProvisionedDatabase::Ready(..) => provisioned.check == DatabaseCheck::ServerAway,
         ProvisionedDatabase::NotTried => false,
     };
     if applied.refused.is_some() || database_may_recover {

@@ -49,14 +49,14 @@ impl ProvisionedDatabase {
 pub struct CheckedDatabase {
     /// The state of the database.
     pub database: ProvisionedDatabase,
-    /// Whether this pass checked the database. If not, its last known state is reported.
-    pub check: Check,
+    /// Whether this pass checked it; otherwise its last known state is reported.
+    pub check: DatabaseCheck,
 }
 
 /// Whether a pass checked a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Check {
-    /// The pass checked the database.
+pub enum DatabaseCheck {
+    /// It did.
     Done,
     /// No check was needed.
     NotDue,
@@ -103,7 +103,7 @@ pub async fn provision_database(
         known: url.zip(known.map(|known| known.schema_version)).filter(|_| !is_schema_wrong(declared)),
     };
     let Some(mut want) = want(valid, &surroundings, &context.settings.external_databases) else {
-        return CheckedDatabase { database: ProvisionedDatabase::NotTried, check: Check::NotDue };
+        return CheckedDatabase { database: ProvisionedDatabase::NotTried, check: DatabaseCheck::NotDue };
     };
     let mark = match &want {
         Want::Managed(wanted) => context.databases.mark(wanted.server).await,
@@ -113,7 +113,7 @@ pub async fn provision_database(
     let ensured = known.filter(|known| known.fingerprint == fingerprint);
     if let (Some(ensured), Some(url), false) = (ensured, url, check) {
         let database = ProvisionedDatabase::Ready(ensured.clone(), url.clone());
-        return CheckedDatabase { database, check: Check::NotDue };
+        return CheckedDatabase { database, check: DatabaseCheck::NotDue };
     }
     // A database is taken over from another Tenant only once. If the annotation stays, it must not take the database
     // again from a Tenant that took it over since.
@@ -125,11 +125,11 @@ pub async fn provision_database(
         tracing::warn!(tenant = %meta.name, %error, "database reconciliation failed");
     }
     let check = match &database {
-        ProvisionedDatabase::Failed(DatabaseError::ServerAway { .. }, _) => Check::ServerAway,
-        _ => Check::Done,
+        ProvisionedDatabase::Failed(DatabaseError::ServerAway { .. }, _) => DatabaseCheck::ServerAway,
+        _ => DatabaseCheck::Done,
     };
     match (check, ensured, url) {
-        (Check::ServerAway, Some(ensured), Some(url)) if was_well(&fetched.subject.previous) => {
+        (DatabaseCheck::ServerAway, Some(ensured), Some(url)) if was_well(&fetched.subject.previous) => {
             let database = ProvisionedDatabase::Ready(ensured.clone(), url.clone());
             CheckedDatabase { database, check }
         }

@@ -14,7 +14,9 @@ use crate::context::Context;
 use crate::kube::call_error::CallError;
 use crate::state::conditions;
 use crate::state::declared::{DeclaredKind, Meta};
-use crate::tenant::database::{Check, CheckedDatabase, ProvisionedDatabase, provision_database, server_of};
+use crate::tenant::database::{
+    CheckedDatabase, DatabaseCheck, ProvisionedDatabase, provision_database, server_of,
+};
 use crate::tenant::fetch::Fetched;
 use crate::tenant::generated::{self, GeneratedSecret, PlannedSecret, SecretStep};
 use crate::tenant::signing::{Rotated, rotate};
@@ -43,9 +45,9 @@ pub struct Provisioned<'a> {
     pub database: ProvisionedDatabase,
     /// The URL of the watcher of a managed database's server; `None`: unknown.
     pub watcher: Option<DatabaseUrl>,
-    /// Whether this pass checked the database.
-    pub check: Check,
-    /// The reasons for which objects could not be created.
+    /// Whether the database was checked in this pass.
+    pub check: DatabaseCheck,
+    /// What could not be made.
     pub reasons: Vec<Reason>,
 }
 
@@ -226,7 +228,7 @@ impl<'a> Provisioned<'a> {
             signing: None,
             database: ProvisionedDatabase::unchanged(fetched),
             watcher: None,
-            check: Check::NotDue,
+            check: DatabaseCheck::NotDue,
             reasons: Vec::new(),
         }
     }

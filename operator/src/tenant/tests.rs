@@ -80,7 +80,7 @@ fn compiled_at(now: Timestamp, fetched: &Fetched, database: ProvisionedDatabase)
         signing: Some(rotate(Vec::new(), 90, true, NOW, &mut |bytes| bytes.fill(1))),
         database,
         watcher: None,
-        check: Check::Done,
+        check: DatabaseCheck::Done,
         reasons: Vec::new(),
     };
     let settings = Settings {

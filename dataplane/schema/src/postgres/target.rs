@@ -79,7 +79,7 @@ pub enum InvalidUrl {
 
 /// How much of a server's certificate is checked, by `sslmode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Check {
+enum CertificateCheck {
     Nothing,
     Authority,
     AuthorityAndName,
@@ -126,7 +126,7 @@ struct Parts {
     config: Config,
     /// The names of its parameters.
     names: Vec<String>,
-    check: Check,
+    check: CertificateCheck,
     authorities: Option<String>,
 }
 
@@ -153,15 +153,15 @@ impl Parts {
         url.set_query(Some(rest.as_str()).filter(|rest| !rest.is_empty()));
         let mut config: Config = url.as_str().parse().map_err(|_| InvalidUrl::NotPostgres)?;
         let (mode, check) = match (mode.as_str(), &authorities) {
-            ("disable", _) => (SslMode::Disable, Check::Nothing),
-            ("prefer", _) => (SslMode::Prefer, Check::Nothing),
-            ("require", None) => (SslMode::Require, Check::Nothing),
-            ("require" | "verify-ca", _) => (SslMode::Require, Check::Authority),
-            ("verify-full", _) => (SslMode::Require, Check::AuthorityAndName),
+            ("disable", _) => (SslMode::Disable, CertificateCheck::Nothing),
+            ("prefer", _) => (SslMode::Prefer, CertificateCheck::Nothing),
+            ("require", None) => (SslMode::Require, CertificateCheck::Nothing),
+            ("require" | "verify-ca", _) => (SslMode::Require, CertificateCheck::Authority),
+            ("verify-full", _) => (SslMode::Require, CertificateCheck::AuthorityAndName),
             _ => return Err(InvalidUrl::SslMode),
         };
         config.ssl_mode(mode);
-        let authorities = authorities.filter(|path| check != Check::Nothing && path != "system");
+        let authorities = authorities.filter(|path| check != CertificateCheck::Nothing && path != "system");
         Ok(Self { config, names, check, authorities })
     }
 
@@ -180,7 +180,7 @@ impl Parts {
     }
 }
 
-fn client_config(check: Check, roots: RootCertStore) -> ClientConfig {
+fn client_config(check: CertificateCheck, roots: RootCertStore) -> ClientConfig {
     let provider = Arc::new(ring::default_provider());
     let authority = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
         .build()
@@ -206,7 +206,7 @@ fn authorities(bundle: &[u8]) -> Result<RootCertStore, BadBundle> {
 /// always checked.
 #[derive(Debug)]
 struct Verifier {
-    check: Check,
+    check: CertificateCheck,
     authority: Arc<WebPkiServerVerifier>,
     provider: Arc<CryptoProvider>,
 }
@@ -220,7 +220,7 @@ impl ServerCertVerifier for Verifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        if self.check == Check::Nothing {
+        if self.check == CertificateCheck::Nothing {
             return Ok(ServerCertVerified::assertion());
         }
         let verified =
@@ -229,7 +229,7 @@ impl ServerCertVerifier for Verifier {
             // rustls checks the name last, so everything else is right.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) if self.check == Check::Authority => Ok(ServerCertVerified::assertion()),
+            )) if self.check == CertificateCheck::Authority => Ok(ServerCertVerified::assertion()),
             verified => verified,
         }
     }
