@@ -247,7 +247,7 @@ impl Desk {
             Err(refusal) => return refusal,
         };
         let received = self.judge(head, body);
-        let mut report = Report { desk: self, started, received };
+        let mut report = RequestReport { desk: self, started, received };
         let answer = self.answer_to(&mut report.received).await;
         sleep(self.behaviour.delay).await;
         report.received.answered = Some(answer.status().as_u16());
@@ -312,14 +312,14 @@ impl Desk {
     }
 }
 
-/// Reports the delivery when it is dropped, because `answer` is cancelled if the sender disconnects during the delay.
-struct Report<'a> {
+/// Reports when dropped, because a sender that hangs up during the delay cancels `answer`.
+struct RequestReport<'a> {
     desk: &'a Desk,
     started: Instant,
     received: Received,
 }
 
-impl Drop for Report<'_> {
+impl Drop for RequestReport<'_> {
     fn drop(&mut self) {
         self.received.took = self.started.elapsed();
         (self.desk.on_received)(&self.received);

@@ -36,12 +36,12 @@ const COMPONENTS: [&str; 4] = ["operator", "api", "worker", "detector"];
 const MAX_PODS: usize = 20;
 /// The files of a report, and a list of the missing parts.
 #[derive(Default)]
-struct Report {
+struct ReportFiles {
     files: Vec<(String, Vec<u8>)>,
     missing: Vec<(String, Problem)>,
 }
 
-impl Report {
+impl ReportFiles {
     fn json(&mut self, name: &str, value: Result<Value, Problem>) {
         self.add(name, value.map(|value| show::json_text(&value).into_bytes()));
     }
@@ -90,8 +90,8 @@ fn created(path: &Path) -> Result<File, Problem> {
         .map_err(|error| Problem::Found(format!("{} can't be created: {error}", path.display())))
 }
 
-async fn gathered(cluster: &Cluster, asked: &ReportArguments) -> Report {
-    let (release, mut report) = (&asked.reach.release_namespace, Report::default());
+async fn gathered(cluster: &Cluster, asked: &ReportArguments) -> ReportFiles {
+    let (release, mut report) = (&asked.reach.release_namespace, ReportFiles::default());
     let version = cluster
         .version()
         .await
@@ -115,7 +115,7 @@ async fn gathered(cluster: &Cluster, asked: &ReportArguments) -> Report {
 }
 
 /// What can be read of the objects. If only the Tenants or only the Webhooks can be, the files have these.
-fn objects(report: &mut Report, found: &Installation) {
+fn objects(report: &mut ReportFiles, found: &Installation) {
     let Installation { tenants, webhooks, deployments, .. } = found;
     report.json("check.json", Ok(json!({"checks": check::installed(found)})));
     for (what, problem) in [("Tenants", tenants.as_ref().err()), ("Webhooks", webhooks.as_ref().err())] {
@@ -165,8 +165,8 @@ fn deployment(deployment: &Deployment) -> Value {
     })
 }
 
-/// Adds the Events of both namespaces, or of the namespace that can be read.
-async fn events(cluster: &Cluster, workloads: &Workloads<'_>, report: &mut Report) {
+/// The Events of both namespaces, or of the one that can be read.
+async fn events(cluster: &Cluster, workloads: &Workloads<'_>, report: &mut ReportFiles) {
     let (own, release) = (cluster.namespace(), workloads.namespace);
     let mut found = vec![(own, cluster.events(own).await)];
     let has_release = own.map_or(found[0].1.is_ok(), |own| own == release);
@@ -191,7 +191,7 @@ async fn events(cluster: &Cluster, workloads: &Workloads<'_>, report: &mut Repor
     }
 }
 
-async fn logs(cluster: &Cluster, release: &str, pods: &[Pod], report: &mut Report) {
+async fn logs(cluster: &Cluster, release: &str, pods: &[Pod], report: &mut ReportFiles) {
     let component = |pod: &Pod| pod.labels().get(COMPONENT).cloned();
     let of_docket = pods.iter().filter_map(|pod| Some((pod.name_any(), component(pod)?)));
     for (pod, component) in of_docket.filter(|(_, one)| COMPONENTS.contains(&one.as_str())).take(MAX_PODS) {
@@ -219,7 +219,7 @@ mod tests {
     fn what_cannot_be_read_is_named_and_the_rest_kept() {
         let forbidden = || Problem::NoAccess("forbidden: list".to_owned());
         let names = |found: &Installation| {
-            let mut report = Report::default();
+            let mut report = ReportFiles::default();
             objects(&mut report, found);
             let files = report.files.into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(" ");
             let missing = report.missing.into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
