@@ -31,7 +31,7 @@ pub(crate) use first_attempt::{HandOffs, inserts as first_attempts, queue as que
 pub use first_attempt::{NewHandOff, delete_undelivered_events};
 pub use lease::{Dead, give_back, queue_unfinished, renew};
 pub use missing::{
-    MOST_COUNTED, Missing, begin_to_end, count_queued, end_without_webhook, forget_missing, missing,
+    MOST_COUNTED, MissingWebhook, begin_to_end, count_queued, end_without_webhook, forget_missing, missing,
     note_missing,
 };
 pub(crate) use queue::inserts;

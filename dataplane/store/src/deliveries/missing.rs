@@ -10,8 +10,8 @@ use crate::sql::{Param, Row, Rows, SLOTS, filled, params, slots};
 
 /// A webhook that was missing at a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missing {
-    /// The webhook's key.
+pub struct MissingWebhook {
+    /// Its key.
     pub webhook: String,
     /// When the webhook was first found missing, in milliseconds since 1970.
     pub since_ms: i64,
@@ -21,7 +21,7 @@ pub struct Missing {
     pub is_ending: bool,
 }
 
-impl Missing {
+impl MissingWebhook {
     fn read(row: &Row) -> Result<Self, StoreError> {
         let (webhook, since_ms) = (row.id(0)?, row.get(1)?);
         Ok(Self { webhook, since_ms, seen_ms: row.get(2)?, is_ending: row.get(3)? })
@@ -32,10 +32,10 @@ impl Missing {
 /// no delivery is queued for it.
 const MOST: i64 = 10_000;
 
-/// The webhooks that are recorded as missing.
-pub async fn missing(connection: &mut Connection) -> Result<Vec<Missing>, StoreError> {
+/// The webhooks that are known to be missing.
+pub async fn missing(connection: &mut Connection) -> Result<Vec<MissingWebhook>, StoreError> {
     let sql = "SELECT webhook, since_ms, seen_ms, is_ending FROM missing_webhook ORDER BY webhook LIMIT $1";
-    connection.query(sql, params![MOST]).await?.iter().map(Missing::read).collect()
+    connection.query(sql, params![MOST]).await?.iter().map(MissingWebhook::read).collect()
 }
 
 static LOCK: Rows =
@@ -57,14 +57,14 @@ pub async fn note_missing<'a>(
     webhooks: impl IntoIterator<Item = &'a str>,
     now_ms: i64,
     seen_ms: i64,
-) -> Result<Vec<Missing>, StoreError> {
+) -> Result<Vec<MissingWebhook>, StoreError> {
     let webhooks: BTreeSet<&str> = webhooks.into_iter().collect();
     let rows =
         |last: i64| webhooks.iter().map(move |webhook| [Param::from(*webhook), now_ms.into(), last.into()]);
     transaction.lock_all(LOCK.statement(webhooks.iter().map(|webhook| [Param::from(*webhook)]))).await?;
     transaction.all(BEGIN_AGAIN.statement(rows(seen_ms))).await?;
     let noted = transaction.all(NOTE.statement(rows(now_ms))).await?;
-    noted.iter().flatten().map(Missing::read).collect()
+    noted.iter().flatten().map(MissingWebhook::read).collect()
 }
 
 static FORGET: Rows = Rows::new("DELETE FROM missing_webhook WHERE webhook {$1 text}");

@@ -10,7 +10,7 @@ use docket_crds::{Limit, webhook_key};
 use docket_domain::delivery::{DeliveryId, Due};
 use docket_program::clock::{Clock, millis};
 use docket_schedule::Schedule;
-use docket_store::deliveries::{self, Dead, MOST_COUNTED, Missing};
+use docket_store::deliveries::{self, Dead, MOST_COUNTED, MissingWebhook};
 use docket_store::{Database, DatabaseState, StoreError, idempotency, unfolded};
 use jiff::Timestamp;
 
@@ -142,8 +142,9 @@ impl Scan {
         if tenant.config.suspended {
             return Ok(SweepResult::Nothing);
         }
-        let is_declared =
-            |missing: &Missing| tenant.webhook(&missing.webhook).is_some() || tenant.holds(&missing.webhook);
+        let is_declared = |missing: &MissingWebhook| {
+            tenant.webhook(&missing.webhook).is_some() || tenant.holds(&missing.webhook)
+        };
         let (declared, missing): (Vec<_>, Vec<_>) = missing.into_iter().partition(is_declared);
         self.forget(database, &declared).await?;
         let mut gone = Gone { missing: self.see(database, missing, now).await?, queued: BTreeSet::new() };
@@ -194,14 +195,14 @@ impl Scan {
 /// What a sweep knows of the webhooks that are neither served nor on hold.
 struct Gone {
     /// Those that it has seen missing, by key.
-    missing: BTreeMap<String, Missing>,
+    missing: BTreeMap<String, MissingWebhook>,
     /// Those with queued deliveries.
     queued: BTreeSet<String>,
 }
 
 impl Gone {
     /// Those for which a sweep of the whole queue found nothing.
-    fn without_deliveries(self) -> Vec<Missing> {
+    fn without_deliveries(self) -> Vec<MissingWebhook> {
         let Self { missing, queued } = self;
         missing.into_values().filter(|missing| !queued.contains(&missing.webhook)).collect()
     }
@@ -272,9 +273,9 @@ impl Scan {
     async fn see(
         &self,
         database: &Database,
-        missing: Vec<Missing>,
+        missing: Vec<MissingWebhook>,
         now: Timestamp,
-    ) -> Result<BTreeMap<String, Missing>, StoreError> {
+    ) -> Result<BTreeMap<String, MissingWebhook>, StoreError> {
         if !self.tenants.is_current() {
             return Ok(BTreeMap::new());
         }
@@ -293,7 +294,7 @@ impl Scan {
         database: &Database,
         webhooks: BTreeSet<&str>,
         now: Timestamp,
-    ) -> Result<BTreeMap<String, Missing>, StoreError> {
+    ) -> Result<BTreeMap<String, MissingWebhook>, StoreError> {
         if webhooks.is_empty() {
             return Ok(BTreeMap::new());
         }
@@ -330,7 +331,7 @@ impl Scan {
         gone.queued.extend(webhooks.iter().map(|webhook| (*webhook).to_owned()));
         let now_ms = now.as_millisecond();
         let before_ms = now_ms - millis(self.grace);
-        let over: BTreeMap<&str, &Missing> = gone
+        let over: BTreeMap<&str, &MissingWebhook> = gone
             .missing
             .values()
             .filter(|missing| webhooks.contains(missing.webhook.as_str()) && missing.since_ms <= before_ms)
@@ -374,7 +375,7 @@ impl Scan {
     }
 
     /// Forgets that these webhooks were missing.
-    async fn forget(&self, database: &Database, missing: &[Missing]) -> Result<(), StoreError> {
+    async fn forget(&self, database: &Database, missing: &[MissingWebhook]) -> Result<(), StoreError> {
         if missing.is_empty() {
             return Ok(());
         }
@@ -391,7 +392,7 @@ async fn tidy(
     database: &Database,
     dead: Option<&Dead>,
     clock: &Clock,
-) -> Result<(Timestamp, Vec<Missing>), StoreError> {
+) -> Result<(Timestamp, Vec<MissingWebhook>), StoreError> {
     let mut transaction = database.begin(clock).await?;
     let now = transaction.now();
     let missing = deliveries::missing(&mut transaction).await?;
