@@ -100,7 +100,7 @@ pub enum SignInError {
 }
 
 /// A user that may sign in if the password is right.
-struct Candidate {
+struct SignInCandidate {
     subject: TokenSubject,
     name: String,
     password_hash: Option<String>,
@@ -223,10 +223,10 @@ impl SignIn<'_> {
         self,
         tenant: &ServedTenant,
         user_id: &str,
-    ) -> Result<Option<Candidate>, StoreError> {
+    ) -> Result<Option<SignInCandidate>, StoreError> {
         let mut reader = tenant.store.ready(self.clock).await?.reader().await?;
         let contact = contacts::find(&mut reader, user_id).await?.filter(|contact| contact.active);
-        Ok(contact.map(|contact| Candidate {
+        Ok(contact.map(|contact| SignInCandidate {
             subject: TokenSubject::Contact {
                 contact_code: contact.code,
                 customer_code: contact.customer_code,
@@ -241,10 +241,10 @@ impl SignIn<'_> {
         self,
         tenant: &ServedTenant,
         user_id: &str,
-    ) -> Result<Option<Candidate>, StoreError> {
+    ) -> Result<Option<SignInCandidate>, StoreError> {
         let mut reader = tenant.store.ready(self.clock).await?.reader().await?;
         let employee = employees::find(&mut reader, user_id).await?.filter(|employee| employee.active);
-        Ok(employee.map(|employee| Candidate {
+        Ok(employee.map(|employee| SignInCandidate {
             subject: TokenSubject::Employee {
                 employee_code: employee.code,
                 administrator: employee.administrator,
@@ -315,7 +315,7 @@ impl SignIn<'_> {
         tenant: &ServedTenant,
         guess: &Guess,
         Credentials { client_code, password, .. }: &Credentials,
-        candidate: Option<Candidate>,
+        candidate: Option<SignInCandidate>,
     ) -> Result<Issued, SignInError> {
         let right_tenant =
             client_code.as_ref().is_none_or(|code| tenant.config.client_code.matches(code.trim()));
@@ -326,7 +326,8 @@ impl SignIn<'_> {
             self.warn_of_unusable(tenant, stored);
         }
         let right = self.verify(guess, tenant.config.uid.clone(), stored, password.clone()).await?;
-        let Some(Candidate { subject, name, password_hash, sign_outs }) = candidate.filter(|_| right) else {
+        let Some(SignInCandidate { subject, name, password_hash, sign_outs }) = candidate.filter(|_| right)
+        else {
             return Err(SignInError::UnknownUser);
         };
         let tokens = &tenant.config.tokens;
