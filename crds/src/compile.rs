@@ -270,8 +270,8 @@ pub struct Candidate<'a> {
 
 /// Which of the allowed Webhooks a Tenant takes.
 #[derive(Debug, Default)]
-pub struct Places<'a> {
-    /// The uids of the Webhooks that the Tenant takes, in order.
+pub struct WebhookSelection<'a> {
+    /// The uids of those that it takes, in order.
     pub taken: Vec<&'a str>,
     /// The Webhooks beyond the Tenant's limits, by uid, with the reason.
     pub beyond: HashMap<&'a str, Reason>,
@@ -297,11 +297,11 @@ pub fn places<'a>(
     tenant: &Tenant,
     limits: &Limits,
     candidates: impl Iterator<Item = Candidate<'a>>,
-) -> Places<'a> {
+) -> WebhookSelection<'a> {
     let is_foreign = |candidate: &Candidate<'_>| candidate.namespace != tenant.metadata.namespace;
     let mut all: Vec<Candidate<'a>> = candidates.collect();
     all.sort_by_key(|candidate| (is_foreign(candidate), candidate.created_at, candidate.uid));
-    let (mut places, mut taken_foreign) = (Places::default(), 0);
+    let (mut places, mut taken_foreign) = (WebhookSelection::default(), 0);
     for candidate in all {
         let (uid, is_foreign) = (candidate.uid, is_foreign(&candidate));
         if is_foreign && taken_foreign == limits.foreign_webhooks {
