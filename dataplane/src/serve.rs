@@ -22,7 +22,7 @@ use docket_program::{logging, memory, random};
 use docket_redis::RedisConnection;
 use docket_schedule::{SHARES, Schedule};
 use docket_source::{Cluster, Folder, Source};
-use docket_store::postgres::{Budget, Limits};
+use docket_store::postgres::{Budget, ConnectionLimits};
 use docket_store::stores::{StoreSource, Stores};
 use sha2::{Digest, Sha256};
 use tokio::sync::{Notify, oneshot};
@@ -90,7 +90,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     let schedule = Schedule::on_redis(connection.clone(), &keys, owner.clone(), SHARES);
     let app = App::new(Clock::System, schedule, owner, [CONFIGURATION, REDIS]);
     let mut app = app.audited(&arguments.audit)?;
-    let budget = Budget::new(Limits {
+    let budget = Budget::new(ConnectionLimits {
         total: arguments.database_connections.into(),
         per_tenant: arguments.database_connections_per_tenant.into(),
     });

@@ -9,7 +9,7 @@ use docket_program::clock::Clock;
 use docket_program::random;
 use docket_source::{Cluster, Declaration, Folder, Source};
 use docket_store::Database;
-use docket_store::postgres::{Budget, Limits, Postgres};
+use docket_store::postgres::{Budget, ConnectionLimits, Postgres};
 use docket_store::sqlite::Sqlite;
 use docket_store::stores::file_of;
 
@@ -99,7 +99,7 @@ async fn served_database(at: &TenantArguments) -> Result<(Database, String)> {
     let found = find(at).await?;
     let config = &found.declared(&at.tenant)?.config;
     let url = config.database.as_ref().context("the tenant's configuration names no database")?;
-    let budget = Budget::new(Limits { total: CONNECTIONS, per_tenant: CONNECTIONS });
+    let budget = Budget::new(ConnectionLimits { total: CONNECTIONS, per_tenant: CONNECTIONS });
     let postgres = match config.database_is_external {
         true => Postgres::external(
             url.expose(),

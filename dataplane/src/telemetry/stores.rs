@@ -114,7 +114,7 @@ fn encode_connections(encoder: &mut DescriptorEncoder<'_>, budget: &Budget) -> f
 
 #[cfg(test)]
 mod tests {
-    use docket_store::postgres::Limits;
+    use docket_store::postgres::ConnectionLimits;
     use prometheus_client::encoding::text::encode;
 
     use super::*;
@@ -137,7 +137,8 @@ mod tests {
 
     #[test]
     fn what_was_tried_is_up_or_not() {
-        let (stores, budget) = (StoreMetrics::default(), Budget::new(Limits { total: 4, per_tenant: 2 }));
+        let (stores, budget) =
+            (StoreMetrics::default(), Budget::new(ConnectionLimits { total: 4, per_tenant: 2 }));
         stores.redis(|| Some(true));
         stores.postgres(budget.clone());
         let server = budget.counts().add_server("db-0.example:5432".into(), false);
@@ -153,7 +154,7 @@ mod tests {
     #[test]
     fn every_series_of_connections_is_there_before_its_first_event() {
         let stores = StoreMetrics::default();
-        stores.postgres(Budget::new(Limits { total: 4, per_tenant: 2 }));
+        stores.postgres(Budget::new(ConnectionLimits { total: 4, per_tenant: 2 }));
         let text = text(&stores);
         for series in [
             "docket_database_connections{state=\"open\"} 0",

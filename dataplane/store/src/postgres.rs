@@ -12,7 +12,7 @@ mod error;
 mod pool;
 mod watcher;
 
-pub use budget::{Budget, Limits};
+pub use budget::{Budget, ConnectionLimits};
 pub use connection::PostgresConnection;
 pub use counts::{Counts, Server, Taken, Wait, WaitTimes};
 pub use docket_schema::postgres::{AllowedDatabase, CA_FOLDER, ExternalDatabases};
@@ -53,7 +53,7 @@ impl Postgres {
     ///
     /// Errors: the URL can't be used. The message never contains the URL.
     pub fn new(url: &str, connections: usize) -> Result<Self, InvalidUrl> {
-        Self::within(url, &Budget::new(Limits { total: connections, per_tenant: connections }))
+        Self::within(url, &Budget::new(ConnectionLimits { total: connections, per_tenant: connections }))
     }
 
     /// The database at `url`, with a share of the process's connections. It opens none yet.

@@ -25,7 +25,7 @@ use docket_domain::status;
 use docket_operator::metrics::Store;
 use docket_operator::state::name::Name;
 use docket_schema::MIGRATIONS;
-use docket_store::postgres::{Budget, Limits};
+use docket_store::postgres::{Budget, ConnectionLimits};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::json;
 
@@ -55,7 +55,7 @@ fn metrics_page() -> String {
             docket.upkeep.round(task, 0, Duration::ZERO);
         }
     }
-    let budget = Budget::new(Limits { total: 1, per_tenant: 1 });
+    let budget = Budget::new(ConnectionLimits { total: 1, per_tenant: 1 });
     budget.counts().add_server("postgresql.example:5432".into(), false).responded(true);
     docket.stores.postgres(budget);
     docket.stores.redis(|| Some(true));

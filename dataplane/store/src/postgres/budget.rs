@@ -47,8 +47,8 @@ const RELEASE_EVERY: Duration = Duration::from_millis(5);
 
 /// The limits of connections.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// The limit for all tenants together, at least 1.
+pub struct ConnectionLimits {
+    /// In all, at least 1.
     pub total: usize,
     /// The limit for one tenant's database, at least 1.
     pub per_tenant: usize,
@@ -63,7 +63,7 @@ pub struct Budget {
 }
 
 struct BudgetInner {
-    limits: Limits,
+    limits: ConnectionLimits,
     state: Mutex<BudgetState>,
     /// For tenants whose database is away, and for those whose database is not known yet: a quarter of the places each, so
     /// that together they leave half to the others.
@@ -361,10 +361,10 @@ impl BudgetState {
 }
 
 impl Budget {
-    /// A budget with these limits. No connection is open yet.
-    pub fn new(limits: Limits) -> Self {
-        let Limits { total, per_tenant } = limits;
-        let limits = Limits { total: total.max(1), per_tenant: per_tenant.max(1) };
+    /// No connection is open yet.
+    pub fn new(limits: ConnectionLimits) -> Self {
+        let ConnectionLimits { total, per_tenant } = limits;
+        let limits = ConnectionLimits { total: total.max(1), per_tenant: per_tenant.max(1) };
         let state = BudgetState {
             free: limits.total,
             idle: BTreeMap::new(),
@@ -562,7 +562,7 @@ mod tests {
         (ours, theirs): (usize, usize),
         waiting: &[(PoolId, u64)],
     ) -> (Option<PoolId>, Vec<&'static str>) {
-        let budget = Budget::new(Limits { total: 1, per_tenant: 1 });
+        let budget = Budget::new(ConnectionLimits { total: 1, per_tenant: 1 });
         let mut state = budget.shared.state.lock();
         (0..ours).for_each(|_| state.add_place(OURS));
         (0..theirs).for_each(|_| state.add_place(OTHER));

@@ -9,7 +9,7 @@ use docket_crds::{DatabaseUrl, TenantConfig};
 use docket_program::clock::Clock;
 use docket_rig::postgres;
 use docket_rig::tenant_database::{CUSTOMER, TenantDatabase, tenant_config};
-use docket_store::postgres::{Budget, Limits, Postgres};
+use docket_store::postgres::{Budget, ConnectionLimits, Postgres};
 use docket_store::stores::{Store, StoreSource, Stores};
 use docket_store::{Database, StoreError, contacts};
 use tokio::task::JoinSet;
@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 const PATIENCE: Duration = Duration::from_millis(100);
 
 fn budget(total: usize, per_tenant: usize) -> Budget {
-    Budget::new(Limits { total, per_tenant })
+    Budget::new(ConnectionLimits { total, per_tenant })
 }
 
 fn open(url: &str, budget: &Budget) -> Database {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use docket_crds::{DatabaseUrl, TenantConfig};
 use docket_rig::postgres::{self, PostgresServer};
 use docket_rig::tenant_database::{CUSTOMER, tenant_config};
-use docket_store::postgres::{Budget, Counters, Limits, Watcher};
+use docket_store::postgres::{Budget, ConnectionLimits, Counters, Watcher};
 use docket_store::stores::{StoreSource, Stores};
 use tokio_postgres::Client;
 
@@ -191,7 +191,7 @@ async fn databases_of_a_server_share_its_watcher_and_others_have_none() {
         (config.database, config.watcher) = (Some(parse(url)), watcher.map(parse));
         config
     };
-    let budget = Budget::new(Limits { total: 2, per_tenant: 2 });
+    let budget = Budget::new(ConnectionLimits { total: 2, per_tenant: 2 });
     let stores = Arc::new(Stores::new(StoreSource::Postgres(budget)));
     let (server, _) = urls[0].rsplit_once('/').expect("a path");
     let watcher = format!("{server}/postgres");
