@@ -26,7 +26,7 @@ use jiff::Timestamp;
 
 use crate::error::StoreError;
 use crate::sql::params;
-use pool::{Limit, Pool};
+use pool::{Pool, StatementLimit};
 
 /// How long a migration waits while another process migrates the same database.
 const MIGRATION_LOCK: Duration = Duration::from_secs(5);
@@ -108,8 +108,8 @@ impl Postgres {
     /// database. Each statement still has its limit.
     pub(super) async fn patient_connection(&self) -> Result<PostgresConnection, StoreError> {
         let mut connection = self.connection().await?;
-        connection.limit = Limit::Patient;
-        // Other requests may now try whether the database responds.
+        connection.limit = StatementLimit::Patient;
+        // Other requests may try the database meanwhile.
         connection.retry = None;
         Ok(connection)
     }
@@ -144,7 +144,7 @@ impl Postgres {
         let lock_timeout = MIGRATION_LOCK.as_millis();
         let limits = format!("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = {lock_timeout}");
         connection.batch(&limits).await?;
-        connection.limit = Limit::Migration;
+        connection.limit = StatementLimit::Migration;
         let lock = params![docket_schema::ADVISORY_LOCK];
         connection.query("SELECT pg_advisory_xact_lock($1)", lock).await?;
         connection.batch(LOCK_TIMEOUT).await?;

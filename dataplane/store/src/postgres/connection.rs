@@ -12,7 +12,7 @@ use tokio_postgres::types::ToSql;
 
 use super::budget::OpenConnection;
 use super::error::unavailable;
-use super::pool::{Acquired, Limit, Pool, Retry};
+use super::pool::{Acquired, Pool, Retry, StatementLimit};
 use crate::error::StoreError;
 use crate::sql::{Param, Row, Statement};
 
@@ -32,8 +32,8 @@ pub struct PostgresConnection {
     /// Whether no other work may use the session: its settings were changed, or a statement did not fit the tables,
     /// which may have been changed after it was prepared.
     pub(super) for_no_other: bool,
-    /// The time limit of statements.
-    pub(super) limit: Limit,
+    /// How long statements may take.
+    pub(super) limit: StatementLimit,
     _turn: Option<OwnedSemaphorePermit>,
     /// The permits of the request that tries whether the database responds, until it has responded.
     pub(super) retry: Option<Retry>,
@@ -50,7 +50,7 @@ impl PostgresConnection {
             under_way: false,
             not_done: 0,
             for_no_other: false,
-            limit: Limit::Request,
+            limit: StatementLimit::Request,
             retry,
             _turn: turn,
             migration: None,

@@ -91,8 +91,8 @@ pub(super) struct NoResponse;
 
 /// The time limit of a statement, if the server ignores its own `statement_timeout`.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Limit {
-    /// The limit is [`NO_RESPONSE`]. After [`SLOW`], the database counts as away until it responds.
+pub(super) enum StatementLimit {
+    /// The server has [`NO_RESPONSE`], and counts as away while it takes longer than [`SLOW`].
     Request,
     /// The limit is [`NO_RESPONSE`]. The duration says nothing about the database.
     Patient,
@@ -294,7 +294,7 @@ impl Pool {
     /// Waits for the response to a statement. Records whether the server responded, and whether the tenant's database did.
     pub(super) async fn response<T>(
         &self,
-        limit: Limit,
+        limit: StatementLimit,
         statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<Result<T, StoreError>, NoResponse> {
         let response = self.within(limit, statement).await;
@@ -308,14 +308,16 @@ impl Pool {
     /// Waits for the response to a statement. Records whether the tenant's database responded in time.
     async fn within<T>(
         &self,
-        limit: Limit,
+        limit: StatementLimit,
         statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<Result<T, tokio_postgres::Error>, NoResponse> {
         let mut statement = pin!(statement);
         match limit {
-            Limit::Request => {}
-            Limit::Patient => return timeout(NO_RESPONSE, &mut statement).await.map_err(|_| NoResponse),
-            Limit::Migration => return Ok(statement.await),
+            StatementLimit::Request => {}
+            StatementLimit::Patient => {
+                return timeout(NO_RESPONSE, &mut statement).await.map_err(|_| NoResponse);
+            }
+            StatementLimit::Migration => return Ok(statement.await),
         }
         let response = match timeout(SLOW, &mut statement).await {
             Ok(response) => response,
