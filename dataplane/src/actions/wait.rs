@@ -54,7 +54,7 @@ impl fmt::Display for Wait {
 }
 
 /// What is known of the tenant.
-pub struct Tenant<'a> {
+pub struct TenantState<'a> {
     /// Whether it is suspended.
     pub is_suspended: bool,
     /// All its webhooks; `None`: what is declared is not known.
@@ -65,7 +65,7 @@ pub struct Tenant<'a> {
 pub async fn waits(
     reader: &mut Connection,
     now_ms: i64,
-    tenant: &Tenant<'_>,
+    tenant: &TenantState<'_>,
     listed: &[ListedDelivery],
     places: impl AsyncFnOnce(&[String]) -> Option<Places>,
 ) -> Result<Vec<Option<Wait>>, StoreError> {
@@ -88,7 +88,7 @@ pub async fn waits(
 }
 
 /// What a delivery to this webhook waits for. `places` are those of the webhooks `keys`.
-fn of(tenant: &Tenant<'_>, webhook: &str, keys: &[String], places: Option<&Places>) -> Wait {
+fn of(tenant: &TenantState<'_>, webhook: &str, keys: &[String], places: Option<&Places>) -> Wait {
     if tenant.is_suspended {
         return Wait::Suspended;
     }
@@ -126,8 +126,10 @@ mod tests {
         let served = [serde_json::from_value(webhook).expect("a webhook")];
         let (events, held) =
             (BTreeSet::new(), HeldWebhooks::These([("held".to_owned(), "a/held".to_owned())].into()));
-        let tenant =
-            |is_suspended| Tenant { is_suspended, webhooks: Some(Webhooks::new(&served, &events, &held)) };
+        let tenant = |is_suspended| TenantState {
+            is_suspended,
+            webhooks: Some(Webhooks::new(&served, &events, &held)),
+        };
         let keys = ["a/gone/C-1", "a/held/C-1", "a/w/C-1"].map(str::to_owned);
         let said =
             |webhook: &str, is_suspended: bool, of_tenant: usize, own: Option<(usize, usize, bool)>| {

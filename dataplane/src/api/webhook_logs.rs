@@ -106,7 +106,8 @@ pub async fn waits(
     listed: &[ListedDelivery],
 ) -> Result<Vec<Option<String>>, ApiError> {
     let ServedTenant { config, uid, .. } = &*caller.tenant;
-    let tenant = wait::Tenant { is_suspended: config.suspended, webhooks: Some(caller.tenant.webhooks()) };
+    let tenant =
+        wait::TenantState { is_suspended: config.suspended, webhooks: Some(caller.tenant.webhooks()) };
     let schedule = &state.outbox.schedule;
     let places = async |webhooks: &[String]| schedule.places_within(uid, webhooks, PATIENCE).await;
     let mut reader = caller.reader(state).await?;

@@ -137,7 +137,7 @@ async fn waits(
     let found = find(at).await.ok().filter(|found| found.runtime.is_some());
     let config = found.as_ref().and_then(|found| Some(&found.runtime.as_ref()?.config));
     let is_suspended = config.is_some_and(|config| config.suspended);
-    let tenant = wait::Tenant { is_suspended, webhooks: found.as_ref().map(webhooks) };
+    let tenant = wait::TenantState { is_suspended, webhooks: found.as_ref().map(webhooks) };
     let places = async |keys: &[String]| {
         let Ok(Notice::Serve(schedule, uid)) = Notice::new(at, found.as_ref()?) else { return None };
         schedule.places_within(uid, keys, PATIENCE).await
