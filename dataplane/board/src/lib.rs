@@ -59,13 +59,13 @@ static PUT_HEALTH: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str
 pub struct Board {
     connection: RedisConnection,
     keys: Keys,
-    announced: Mutex<HashMap<String, Announced>>,
+    announced: Mutex<HashMap<String, LastAnnouncement>>,
     read: Mutex<HashMap<String, (String, PodServed)>>,
 }
 
 /// A pod's last announcement, and the version that Redis gave it.
 #[derive(Debug)]
-struct Announced {
+struct LastAnnouncement {
     roles: String,
     served: String,
     version: String,
@@ -132,7 +132,7 @@ impl Board {
             }
         }
         let version = ANNOUNCE.run(&self.connection, &self.keys.pods(), &[pod, "", &roles, &served]).await?;
-        self.announced.lock().insert(pod.to_owned(), Announced { roles, served, version });
+        self.announced.lock().insert(pod.to_owned(), LastAnnouncement { roles, served, version });
         Ok(())
     }
 
