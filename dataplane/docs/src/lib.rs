@@ -91,7 +91,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::markdown::Section;
+    use crate::markdown::PageSection;
 
     #[test]
     fn every_page_of_the_folder_is_in_the_summary_and_on_the_site() {
@@ -120,7 +120,7 @@ mod tests {
     fn every_link_leads_to_a_page_and_a_heading_of_it_or_into_the_repository() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let site = Site::new(true);
-        let anchors: BTreeSet<String> = site.index.sections.iter().map(Section::href).collect();
+        let anchors: BTreeSet<String> = site.index.sections.iter().map(PageSection::href).collect();
         for (path, text) in PAGES {
             for link in render(path, text).links {
                 let (target, anchor) = link.split_once('#').unwrap_or((&link, ""));

@@ -14,15 +14,15 @@ pub(crate) struct Rendered {
     pub(crate) title: String,
     /// The HTML.
     pub(crate) html: String,
-    /// The text below each heading, including the page's first heading.
-    pub(crate) sections: Vec<Section>,
-    /// The files of the repository to which its links lead, with anchors.
+    /// The text below each heading, the page's first one included.
+    pub(crate) sections: Vec<PageSection>,
+    /// The files of the repository that its links lead to, with anchors.
     pub(crate) links: Vec<String>,
 }
 
 /// A heading with the text below it, up to the next heading.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Section {
+pub(crate) struct PageSection {
     /// The title of the page.
     pub(crate) page: String,
     /// The name of the page.
@@ -34,8 +34,8 @@ pub(crate) struct Section {
     pub(crate) text: String,
 }
 
-impl Section {
-    /// The section's address, from the root of the site.
+impl PageSection {
+    /// Its address, from the root of the site.
     pub(crate) fn href(&self) -> String {
         format!("{}#{}", self.name, self.anchor)
     }
@@ -55,7 +55,7 @@ pub(crate) fn render(path: &str, text: &str) -> Rendered {
                 if rendered.title.is_empty() {
                     rendered.title.clone_from(&heading);
                 }
-                rendered.sections.push(Section {
+                rendered.sections.push(PageSection {
                     page: rendered.title.clone(),
                     name: name(path),
                     heading,

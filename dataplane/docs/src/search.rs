@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::markdown::Section;
+use crate::markdown::PageSection;
 
 /// The largest number of results of a search.
 pub const MOST: usize = 30;
@@ -15,8 +15,8 @@ const EXCERPT: usize = 200;
 /// A section that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SearchHit<'a> {
-    pub(crate) section: &'a Section,
-    /// The text around the first word that was found.
+    pub(crate) section: &'a PageSection,
+    /// The text around the first of the words.
     pub(crate) excerpt: String,
 }
 
@@ -24,8 +24,8 @@ pub(crate) struct SearchHit<'a> {
 /// instead of the texts.
 #[derive(Debug)]
 pub(crate) struct SearchIndex {
-    pub(crate) sections: Vec<Section>,
-    /// The words in lower case, each with the sections that have it (by index).
+    pub(crate) sections: Vec<PageSection>,
+    /// In lower case, each with the sections that have it, by their place.
     words: BTreeMap<String, Vec<(usize, Has)>>,
 }
 
@@ -58,7 +58,7 @@ impl Has {
 }
 
 impl SearchIndex {
-    pub(crate) fn new(sections: Vec<Section>) -> Self {
+    pub(crate) fn new(sections: Vec<PageSection>) -> Self {
         let mut words = BTreeMap::<String, Vec<(usize, Has)>>::new();
         for (at, section) in sections.iter().enumerate() {
             let mut add = |(word, has): (&str, Has)| {
@@ -89,7 +89,7 @@ impl SearchIndex {
             let first = of_section(at).find_map(|has| has.text).unwrap_or_default();
             is_found.then(|| (of_section(at).filter(|has| has.heading).count(), section, first))
         });
-        let mut found: Vec<(usize, &Section, usize)> = found.collect();
+        let mut found: Vec<(usize, &PageSection, usize)> = found.collect();
         found.sort_by_key(|(in_heading, ..)| Reverse(*in_heading));
         found
             .into_iter()
@@ -134,8 +134,8 @@ fn excerpt(text: &str, at: usize) -> String {
 mod tests {
     use super::*;
 
-    fn section(heading: &str, text: &str) -> Section {
-        Section {
+    fn section(heading: &str, text: &str) -> PageSection {
+        PageSection {
             page: "Page".into(),
             name: "page.html".into(),
             heading: heading.into(),
