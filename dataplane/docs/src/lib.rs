@@ -11,7 +11,7 @@ mod sources;
 use std::collections::BTreeMap;
 
 use crate::markdown::render;
-use crate::page::Frame;
+use crate::page::SiteFrame;
 use crate::search::SearchIndex;
 use crate::sources::{FILES, PAGES, STYLES, SUMMARY};
 
@@ -37,13 +37,13 @@ pub struct Site {
     /// The pages by path below [`ROOT`].
     pages: BTreeMap<String, String>,
     index: SearchIndex,
-    frame: Frame,
+    frame: SiteFrame,
 }
 
 impl Site {
     /// The site with a search, as the program serves it; or without one, as files.
     pub fn new(with_search: bool) -> Self {
-        let frame = Frame { parts: sources::parts(SUMMARY), with_search };
+        let frame = SiteFrame { parts: sources::parts(SUMMARY), with_search };
         let (mut pages, mut sections) = (BTreeMap::new(), Vec::new());
         for (path, text) in PAGES {
             let rendered = render(path, text);

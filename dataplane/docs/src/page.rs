@@ -11,13 +11,13 @@ const LISTED_HEADINGS: usize = 3;
 
 /// The parts that all pages of a site share.
 #[derive(Debug)]
-pub(crate) struct Frame {
+pub(crate) struct SiteFrame {
     pub(crate) parts: Vec<Chapter>,
     pub(crate) with_search: bool,
 }
 
 /// The page of a file of the repository.
-pub(crate) fn article(frame: &Frame, path: &str, rendered: &Rendered) -> String {
+pub(crate) fn article(frame: &SiteFrame, path: &str, rendered: &Rendered) -> String {
     let root = to_root(path);
     let headings: Vec<_> = rendered.sections.iter().filter(|section| section.level == 2).collect();
     let all: Vec<&(String, String)> = frame.parts.iter().flat_map(|part| &part.pages).collect();
@@ -41,7 +41,7 @@ pub(crate) fn article(frame: &Frame, path: &str, rendered: &Rendered) -> String 
 }
 
 /// The page of what a search has found.
-pub(crate) fn results(frame: &Frame, query: &str, found: &[SearchHit<'_>]) -> String {
+pub(crate) fn results(frame: &SiteFrame, query: &str, found: &[SearchHit<'_>]) -> String {
     let main = html! {
         h1 { "Search" }
         @if query.trim().is_empty() {
@@ -66,7 +66,7 @@ pub(crate) fn results(frame: &Frame, query: &str, found: &[SearchHit<'_>]) -> St
     document(frame, None, "Search", query, &main)
 }
 
-fn document(frame: &Frame, path: Option<&str>, title: &str, query: &str, main: &Markup) -> String {
+fn document(frame: &SiteFrame, path: Option<&str>, title: &str, query: &str, main: &Markup) -> String {
     let root = path.map(to_root).unwrap_or_default();
     let page = html! {
         (DOCTYPE)
@@ -99,7 +99,7 @@ fn document(frame: &Frame, path: Option<&str>, title: &str, query: &str, main: &
     page.into_string()
 }
 
-fn navigation(frame: &Frame, path: Option<&str>, root: &str) -> Markup {
+fn navigation(frame: &SiteFrame, path: Option<&str>, root: &str) -> Markup {
     html! {
         nav.pages aria-label="Pages" {
             @for part in &frame.parts {
