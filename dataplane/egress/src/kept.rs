@@ -20,14 +20,13 @@ const MAX_KEPT: usize = 512;
 /// Idle connections, within their bounds and times. Where a bound is reached, the connection that was unused for longest is closed.
 pub(crate) struct IdleConnections<C> {
     /// Numbered in the order in which they came: the one that was unused for longest is the first.
-    idle: BTreeMap<u64, Idle<C>>,
-    /// The numbers of each target of each receiver, in the same order. Targets and receivers without connections are
-    /// not in the map.
+    idle: BTreeMap<u64, IdleConnection<C>>,
+    /// The numbers of each target of a receiver, in the same order. A target or a receiver that has none is not in it.
     by_receiver: HashMap<Receiver, HashMap<Arc<Target>, VecDeque<u64>>>,
     next: u64,
 }
 
-struct Idle<C> {
+struct IdleConnection<C> {
     target: Arc<Target>,
     connection: C,
     since: Instant,
@@ -51,7 +50,7 @@ impl<C> IdleConnections<C> {
         let replaced = oldest.and_then(|number| self.remove(number));
         let targets = self.by_receiver.entry(target.receiver.clone()).or_default();
         targets.entry(Arc::clone(&target)).or_default().push_back(self.next);
-        self.idle.insert(self.next, Idle { target, connection, since: now });
+        self.idle.insert(self.next, IdleConnection { target, connection, since: now });
         self.next += 1;
         replaced
     }
@@ -97,7 +96,7 @@ impl<C> IdleConnections<C> {
 
     /// Removes a connection.
     fn remove(&mut self, number: u64) -> Option<C> {
-        let Idle { target, connection, .. } = self.idle.remove(&number)?;
+        let IdleConnection { target, connection, .. } = self.idle.remove(&number)?;
         if let Entry::Occupied(mut targets) = self.by_receiver.entry(target.receiver.clone())
             && let Entry::Occupied(mut numbers) = targets.get_mut().entry(target)
         {
