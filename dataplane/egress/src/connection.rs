@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use crate::exchange::Exchange;
 
-/// An open connection to a receiver. Dropping it closes the socket immediately.
-pub(crate) struct Connection {
+/// An open connection to a receiver. Dropping it closes the socket at once.
+pub(crate) struct ReceiverConnection {
     pub(crate) remote: SocketAddr,
     pub(crate) exchange: Exchange,
     pub(crate) opened_at: Instant,
@@ -21,8 +21,8 @@ pub(crate) struct Connection {
     pub(crate) socket: TcpStream,
 }
 
-impl Connection {
-    /// A connection over `stream`, whose bytes go through `socket`. `remote` is the receiver's address.
+impl ReceiverConnection {
+    /// A connection over `stream`, whose bytes go through `socket`.
     pub(crate) async fn start<S>(
         stream: S,
         socket: TcpStream,
@@ -62,15 +62,15 @@ pub(crate) mod tests {
     use super::*;
     use crate::exchange::Unanswered;
 
-    /// An open connection, and the receiver's end of it.
-    pub(crate) async fn connection() -> (Connection, TcpStream) {
+    /// An open connection, and the receiver's side of it.
+    pub(crate) async fn connection() -> (ReceiverConnection, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let remote = listener.local_addr().expect("an address");
         let connecting = TcpSocket::new_v4().expect("a socket").connect(remote);
         let (ours, theirs) = tokio::join!(connecting, listener.accept());
         let ours = ours.expect("a connection");
         let socket = ours.as_fd().try_clone_to_owned().expect("a descriptor").into();
-        let connection = Connection::start(ours, socket, remote).await.expect("a connection");
+        let connection = ReceiverConnection::start(ours, socket, remote).await.expect("a connection");
         (connection, theirs.expect("a connection").0)
     }
 
@@ -78,8 +78,8 @@ pub(crate) mod tests {
         Request::post("/").header("host", "a.example").body(Full::from("body")).expect("a request")
     }
 
-    /// Sends one request on the connection, and responds to it.
-    pub(crate) async fn exchange(connection: &mut Connection, theirs: &mut TcpStream) {
+    /// One request and its answer.
+    pub(crate) async fn exchange(connection: &mut ReceiverConnection, theirs: &mut TcpStream) {
         let receiver = async {
             let read = theirs.read(&mut [0; 4_096]).await.expect("a request");
             theirs.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.expect("an open connection");
@@ -90,8 +90,8 @@ pub(crate) mod tests {
         assert!(connection.exchange.is_reusable() && connection.is_open());
     }
 
-    /// Waits until the connection notices that the receiver closed it or sent something.
-    pub(crate) async fn closed(connection: &mut Connection) {
+    /// Waits until what the receiver did has arrived.
+    pub(crate) async fn closed(connection: &mut ReceiverConnection) {
         let closed = async {
             while connection.is_open() {
                 tokio::time::sleep(Duration::from_millis(1)).await;

@@ -28,7 +28,7 @@ use url::Host;
 
 use crate::address::EgressPolicy;
 use crate::cause;
-use crate::connection::Connection;
+use crate::connection::ReceiverConnection;
 use crate::exchange::tls_error;
 use crate::head::{Head, Recorded};
 use crate::open::open;
@@ -68,7 +68,7 @@ impl Connector {
         trust: &Trust,
         deadline: Instant,
         report: &mut Report,
-    ) -> Result<Connection, FailureClass> {
+    ) -> Result<ReceiverConnection, FailureClass> {
         let server_name = target.server_name()?;
         let times = &mut report.times;
 
@@ -99,7 +99,7 @@ impl Connector {
         let handshake = handshake(trust, server_name, tcp, &mut report.explanation);
         let until = soon(self.handshake_limit, deadline);
         let tls = phase(Phase::Tls, until, &mut times.tls, handshake).await?;
-        Connection::start(tls, socket, remote).await
+        ReceiverConnection::start(tls, socket, remote).await
     }
 
     async fn look_up(&self, name: &str, port: u16) -> Result<(Vec<SocketAddr>, Option<Late>), FailureClass> {

@@ -38,7 +38,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use self::state::PoolState;
-use crate::connection::Connection;
+use crate::connection::ReceiverConnection;
 use crate::target::Target;
 
 /// The limit of openings per target at a time, while attempts have not waited for [`LONGEST_WAIT`].
@@ -56,7 +56,7 @@ pub const OLDEST: Duration = Duration::from_secs(3);
 /// Why an attempt has no connection, with the report of its opening.
 pub(crate) type Unopened = (FailureClass, Report);
 /// The end of an opening: the connection, and how long its phases took.
-pub(crate) type OpenResult = Result<(Connection, Report), Unopened>;
+pub(crate) type OpenResult = Result<(ReceiverConnection, Report), Unopened>;
 
 /// The numbers of connections to receivers and of attempts that wait for one, at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -90,8 +90,8 @@ struct PoolInner {
 
 /// A connection in use. Dropping it closes the connection.
 pub(crate) struct Borrowed {
-    pub(crate) connection: Connection,
-    /// How long the phases of the opening took; `None`: an earlier attempt used the connection.
+    pub(crate) connection: ReceiverConnection,
+    /// How long the phases of opening it took; `None`: an earlier attempt used it.
     pub(crate) opened: Option<Report>,
     /// Whether the opening took longer than [`STARVING`].
     starved: bool,
@@ -375,7 +375,12 @@ impl Pool {
     }
 
     /// Keeps an idle connection until it expires.
-    fn keep(&self, mut state: MutexGuard<'_, PoolState>, target: &Arc<Target>, connection: Connection) {
+    fn keep(
+        &self,
+        mut state: MutexGuard<'_, PoolState>,
+        target: &Arc<Target>,
+        connection: ReceiverConnection,
+    ) {
         let replaced = state.idle.push(Arc::clone(target), connection, Instant::now());
         let is_first = !std::mem::replace(&mut state.has_closer, true);
         drop(state);
@@ -402,7 +407,7 @@ impl Pool {
     }
 
     #[cfg(test)]
-    pub(crate) fn keep_idle(&self, target: &Arc<Target>, connection: Connection) {
+    pub(crate) fn keep_idle(&self, target: &Arc<Target>, connection: ReceiverConnection) {
         self.keep(self.lock(), target, connection);
     }
 

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::{Borrowed, Connections, FAR, OPENINGS, Unopened};
-use crate::connection::Connection;
+use crate::connection::ReceiverConnection;
 use crate::kept::IdleConnections;
 use crate::target::{Receiver, Target};
 
@@ -19,7 +19,7 @@ type Give = oneshot::Sender<Result<Borrowed, Unopened>>;
 
 #[derive(Default)]
 pub(super) struct PoolState {
-    pub(super) idle: IdleConnections<Connection>,
+    pub(super) idle: IdleConnections<ReceiverConnection>,
     /// A task closes idle connections when they expire.
     pub(super) has_closer: bool,
     /// The receivers that have a connection in use, an opening or a waiting attempt, with their targets.
@@ -92,7 +92,7 @@ pub(super) struct Waiter {
 
 impl Busy {
     /// Counts a connection as in use.
-    pub(super) fn begin(&mut self, connection: &Connection) {
+    pub(super) fn begin(&mut self, connection: &ReceiverConnection) {
         self.in_use += 1;
         self.quickest = Some(self.quickest.map_or(connection.took, |quickest| quickest.min(connection.took)));
     }

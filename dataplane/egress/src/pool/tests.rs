@@ -73,14 +73,14 @@ fn later() -> Instant {
     Instant::now() + Duration::from_secs(30)
 }
 
-/// A connection that has responded to a request, and the receiver's end of it.
-async fn answered() -> (Connection, TcpStream) {
+/// A connection that has answered a request, and the receiver's side of it.
+async fn answered() -> (ReceiverConnection, TcpStream) {
     let (mut ours, mut theirs) = connection().await;
     exchange(&mut ours, &mut theirs).await;
     (ours, theirs)
 }
 
-fn end(opening: oneshot::Sender<OpenResult>, connection: Connection) {
+fn end(opening: oneshot::Sender<OpenResult>, connection: ReceiverConnection) {
     let ended = opening.send(Ok((connection, Report::default())));
     assert!(ended.is_ok(), "the opening was given up");
 }
