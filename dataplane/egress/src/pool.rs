@@ -79,7 +79,7 @@ pub struct Connections {
 
 /// The connections to receivers, and the attempts that wait for a connection. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct Pool(Arc<PoolInner>);
+pub(crate) struct ReceiverPool(Arc<PoolInner>);
 
 #[derive(Default)]
 struct PoolInner {
@@ -100,7 +100,7 @@ pub(crate) struct Borrowed {
 
 /// Counts a connection as in use, until it is dropped.
 struct Seat {
-    pool: Pool,
+    pool: ReceiverPool,
     target: Arc<Target>,
 }
 
@@ -134,7 +134,7 @@ impl Borrowed {
 
 /// An attempt's place in line.
 struct PlaceInLine {
-    pool: Pool,
+    pool: ReceiverPool,
     target: Arc<Target>,
     ticket: u64,
     given: oneshot::Receiver<Result<Borrowed, Unopened>>,
@@ -148,7 +148,7 @@ impl Drop for PlaceInLine {
 
 /// A connection that is being opened.
 struct Opening {
-    pool: Pool,
+    pool: ReceiverPool,
     target: Arc<Target>,
     since: Instant,
     /// Whether it has taken longer than [`STARVING`].
@@ -238,8 +238,8 @@ impl Opening {
     }
 }
 
-impl Pool {
-    /// Returns an open connection to `target`, at the latest at `until`. `open` opens one; each call runs in a task of its own.
+impl ReceiverPool {
+    /// Returns an open connection to `target`. Waits for one until `until` at the latest. `open` opens one, in a task of its own.
     ///
     /// With `afresh`, it takes no connection that another attempt has used: a receiver that closes connections
     /// without notice may have failed the attempt before. Instead it closes an idle connection, because the new one

@@ -19,7 +19,7 @@ use crate::address::EgressPolicy;
 use crate::connector::{Connector, phase};
 use crate::exchange::{BodyEnd, Unanswered};
 use crate::location;
-use crate::pool::{Borrowed, Connections, OpenResult, Pool};
+use crate::pool::{Borrowed, Connections, OpenResult, ReceiverPool};
 use crate::resolve::Resolve;
 use crate::target::Target;
 use crate::trust::Trust;
@@ -30,7 +30,7 @@ pub struct Sender(Arc<SenderInner>);
 
 struct SenderInner {
     connector: Arc<Connector>,
-    pool: Pool,
+    pool: ReceiverPool,
     attempt_timeout: Duration,
 }
 
@@ -56,7 +56,7 @@ impl Sender {
     /// third of `attempt_timeout` if that is less.
     pub fn new(policy: EgressPolicy, dns: impl Resolve, attempt_timeout: Duration) -> Self {
         let connector = Arc::new(Connector::new(policy, dns, attempt_timeout));
-        Self(Arc::new(SenderInner { connector, pool: Pool::default(), attempt_timeout }))
+        Self(Arc::new(SenderInner { connector, pool: ReceiverPool::default(), attempt_timeout }))
     }
 
     /// The numbers of connections to receivers and of attempts that wait for one.

@@ -92,7 +92,7 @@ fn fail(opening: oneshot::Sender<OpenResult>, class: FailureClass) {
 /// An attempt that waits for a connection.
 type Attempt<'a> = Pin<Box<dyn Future<Output = Result<Borrowed, Unopened>> + 'a>>;
 
-fn attempt<'a>(pool: &'a Pool, target: &'a Arc<Target>, openings: &Openings) -> Attempt<'a> {
+fn attempt<'a>(pool: &'a ReceiverPool, target: &'a Arc<Target>, openings: &Openings) -> Attempt<'a> {
     Box::pin(pool.take(target, false, later(), openings.open()))
 }
 
@@ -108,8 +108,8 @@ fn connected(end: Result<Borrowed, Unopened>) -> Borrowed {
     end.unwrap_or_else(|(class, _)| panic!("{class}"))
 }
 
-/// Lets an attempt open the first connection of its target.
-async fn first(pool: &Pool, target: &Arc<Target>, openings: &mut Openings) -> (Borrowed, TcpStream) {
+/// An attempt that has the first connection of its target.
+async fn first(pool: &ReceiverPool, target: &Arc<Target>, openings: &mut Openings) -> (Borrowed, TcpStream) {
     let mut attempt = [attempt(pool, target, openings)];
     wait(&mut attempt).await;
     let (ours, theirs) = answered().await;
@@ -120,7 +120,7 @@ async fn first(pool: &Pool, target: &Arc<Target>, openings: &mut Openings) -> (B
 
 #[tokio::test]
 async fn four_connections_to_a_target_are_opened_at_a_time() {
-    let (pool, target, other) = (Pool::default(), target(), at("https://a.example/other"));
+    let (pool, target, other) = (ReceiverPool::default(), target(), at("https://a.example/other"));
     let mut openings = Openings::new();
     let mut six: Vec<_> = (0..6).map(|_| attempt(&pool, &target, &openings)).collect();
     wait(&mut six).await;
@@ -140,7 +140,7 @@ async fn four_connections_to_a_target_are_opened_at_a_time() {
 
 #[tokio::test]
 async fn connection_that_comes_back_goes_to_the_first_attempt_although_its_own_is_being_opened() {
-    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (pool, target, mut openings) = (ReceiverPool::default(), target(), Openings::new());
     let (borrowed, _theirs) = first(&pool, &target, &mut openings).await;
     let mut gives_up = [attempt(&pool, &target, &openings)];
     wait(&mut gives_up).await;
@@ -159,7 +159,7 @@ async fn connection_that_comes_back_goes_to_the_first_attempt_although_its_own_i
 
 #[tokio::test(start_paused = true)]
 async fn line_without_a_connection_opens_one_for_each_attempt_after_100_ms() {
-    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (pool, target, mut openings) = (ReceiverPool::default(), target(), Openings::new());
     let mut six: Vec<_> = (0..6).map(|_| attempt(&pool, &target, &openings)).collect();
     wait(&mut six).await;
     let mut hanging = Vec::new();
@@ -175,7 +175,7 @@ async fn line_without_a_connection_opens_one_for_each_attempt_after_100_ms() {
 
 #[tokio::test(start_paused = true)]
 async fn line_opens_no_more_connections_than_are_in_use_after_100_ms() {
-    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (pool, target, mut openings) = (ReceiverPool::default(), target(), Openings::new());
     let mut in_use = vec![first(&pool, &target, &mut openings).await];
     let mut many: Vec<_> = (0..20).map(|_| attempt(&pool, &target, &openings)).collect();
     wait(&mut many).await;
@@ -201,7 +201,7 @@ async fn line_opens_no_more_connections_than_are_in_use_after_100_ms() {
 
 #[tokio::test(start_paused = true)]
 async fn opening_that_no_attempt_waits_for_is_given_up_after_100_ms() {
-    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (pool, target, mut openings) = (ReceiverPool::default(), target(), Openings::new());
     let (borrowed, _theirs) = first(&pool, &target, &mut openings).await;
     let mut second = attempt(&pool, &target, &openings);
     wait(std::slice::from_mut(&mut second)).await;
@@ -220,7 +220,7 @@ async fn opening_that_no_attempt_waits_for_is_given_up_after_100_ms() {
 /// Another process may wait for the receiver's workers, because an opening of this process found no free worker.
 #[tokio::test(start_paused = true)]
 async fn connections_are_not_kept_after_an_opening_was_given_up() {
-    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (pool, target, mut openings) = (ReceiverPool::default(), target(), Openings::new());
     let (borrowed, _theirs) = first(&pool, &target, &mut openings).await;
     let mut second = attempt(&pool, &target, &openings);
     wait(std::slice::from_mut(&mut second)).await;
@@ -245,7 +245,7 @@ async fn connections_are_not_kept_after_an_opening_was_given_up() {
 #[tokio::test(start_paused = true)]
 async fn opening_at_a_receiver_far_away_is_not_given_up() {
     let far = Duration::from_millis(560);
-    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (pool, target, mut openings) = (ReceiverPool::default(), target(), Openings::new());
     // Before the clock is looked at: it jumps to the next timer while a real connection is made.
     let ((one, _theirs), (other, _others)) = (answered().await, answered().await);
     let mut attempts = [attempt(&pool, &target, &openings)];
@@ -277,7 +277,7 @@ async fn opening_at_a_receiver_far_away_is_not_given_up() {
 /// As servers do that take only so many connections, or whose queue of connections is full.
 #[tokio::test(start_paused = true)]
 async fn opening_that_is_refused_fails_no_attempt_while_the_receiver_is_busy() {
-    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (pool, target, mut openings) = (ReceiverPool::default(), target(), Openings::new());
     let (busy, _theirs) = first(&pool, &target, &mut openings).await;
     let mut waits = [attempt(&pool, &target, &openings)];
     wait(&mut waits).await;
@@ -301,7 +301,7 @@ async fn opening_that_is_refused_fails_no_attempt_while_the_receiver_is_busy() {
 
 #[tokio::test]
 async fn connection_that_is_opened_after_its_attempt_has_another_is_kept() {
-    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (pool, target, mut openings) = (ReceiverPool::default(), target(), Openings::new());
     let (borrowed, _theirs) = first(&pool, &target, &mut openings).await;
     let mut second = attempt(&pool, &target, &openings);
     wait(std::slice::from_mut(&mut second)).await;
@@ -318,7 +318,7 @@ async fn connection_that_is_opened_after_its_attempt_has_another_is_kept() {
 
 #[tokio::test]
 async fn connections_and_attempts_that_wait_are_counted() {
-    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (pool, target, mut openings) = (ReceiverPool::default(), target(), Openings::new());
     let mut waits = [attempt(&pool, &target, &openings)];
     wait(&mut waits).await;
     let opening = openings.next().await;
@@ -339,7 +339,8 @@ async fn connections_and_attempts_that_wait_are_counted() {
 
 #[tokio::test(start_paused = true)]
 async fn opening_that_starves_closes_the_connections_to_its_receiver() {
-    let (pool, one, two) = (Pool::default(), at("https://a.example/one"), at("https://a.example/two"));
+    let (pool, one, two) =
+        (ReceiverPool::default(), at("https://a.example/one"), at("https://a.example/two"));
     let (elsewhere, mut openings) = (at("https://b.example/"), Openings::new());
     let (old, _theirs) = first(&pool, &one, &mut openings).await;
     let mut waits = [attempt(&pool, &two, &openings)];
@@ -368,7 +369,7 @@ async fn opening_that_starves_closes_the_connections_to_its_receiver() {
 
 #[tokio::test(start_paused = true)]
 async fn old_connection_is_closed_after_its_answer() {
-    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (pool, target, mut openings) = (ReceiverPool::default(), target(), Openings::new());
     let (young, _theirs) = first(&pool, &target, &mut openings).await;
     tokio::time::advance(OLDEST - Duration::from_millis(1)).await;
     young.give_back(true);
@@ -381,7 +382,7 @@ async fn old_connection_is_closed_after_its_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn connection_is_handed_on_while_it_is_young() {
-    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (pool, target, mut openings) = (ReceiverPool::default(), target(), Openings::new());
     let other = at("https://a.example/two");
     let mut waits = [attempt(&pool, &other, &openings)];
     wait(&mut waits).await;
@@ -397,7 +398,7 @@ async fn connection_is_handed_on_while_it_is_young() {
 
 #[tokio::test(start_paused = true)]
 async fn receiver_without_keep_alive_gets_as_many_openings_as_it_needs() {
-    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (pool, target, mut openings) = (ReceiverPool::default(), target(), Openings::new());
     let (hangs, _theirs) = first(&pool, &target, &mut openings).await;
     let mut many: Vec<_> = (0..40).map(|_| attempt(&pool, &target, &openings)).collect();
     wait(&mut many).await;
@@ -422,7 +423,7 @@ async fn receiver_without_keep_alive_gets_as_many_openings_as_it_needs() {
 
 #[tokio::test(start_paused = true)]
 async fn opening_that_times_out_fails_no_attempt_while_the_receiver_is_busy() {
-    let (pool, target, other) = (Pool::default(), target(), at("https://a.example/other"));
+    let (pool, target, other) = (ReceiverPool::default(), target(), at("https://a.example/other"));
     let mut openings = Openings::new();
     let (busy, _theirs) = first(&pool, &other, &mut openings).await;
     let mut waits = attempt(&pool, &target, &openings);
@@ -447,7 +448,7 @@ async fn opening_that_times_out_fails_no_attempt_while_the_receiver_is_busy() {
 
 #[tokio::test]
 async fn retry_takes_no_connection_that_was_used_and_closes_one() {
-    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (pool, target, mut openings) = (ReceiverPool::default(), target(), Openings::new());
     let (busy, _theirs) = first(&pool, &target, &mut openings).await;
     let (idle, _theirs) = answered().await;
     pool.keep_idle(&target, idle);
@@ -472,7 +473,7 @@ async fn retry_takes_no_connection_that_was_used_and_closes_one() {
 
 #[tokio::test(start_paused = true)]
 async fn idle_connection_is_closed_once_it_expires() {
-    let (pool, target) = (Pool::default(), target());
+    let (pool, target) = (ReceiverPool::default(), target());
     for _ in 0..2 {
         pool.keep_idle(&target, answered().await.0);
         tokio::time::advance(crate::IDLE_LIMIT / 2).await;
@@ -488,7 +489,7 @@ async fn idle_connection_is_closed_once_it_expires() {
 
 #[tokio::test]
 async fn connection_that_closes_before_the_attempt_wakes_is_not_used() {
-    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (pool, target, mut openings) = (ReceiverPool::default(), target(), Openings::new());
     let (borrowed, theirs) = first(&pool, &target, &mut openings).await;
     let mut second = attempt(&pool, &target, &openings);
     wait(std::slice::from_mut(&mut second)).await;
@@ -507,7 +508,7 @@ async fn connection_that_closes_before_the_attempt_wakes_is_not_used() {
 
 #[tokio::test(start_paused = true)]
 async fn attempt_waits_no_longer_than_its_own_time() {
-    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (pool, target, mut openings) = (ReceiverPool::default(), target(), Openings::new());
     let (begun, short) = (Instant::now(), Duration::from_millis(250));
     let end = pool.take(&target, false, begun + short, openings.open()).await;
     let end = end.err().map(|(class, report)| (class, report.explanation.cause));
@@ -519,7 +520,7 @@ async fn attempt_waits_no_longer_than_its_own_time() {
 #[tokio::test]
 async fn attempt_that_gets_no_connection_says_whether_the_receiver_served_others_meanwhile() {
     for answers in [true, false] {
-        let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+        let (pool, target, mut openings) = (ReceiverPool::default(), target(), Openings::new());
         let (other, _theirs) = first(&pool, &at("https://a.example/other"), &mut openings).await;
         let until = Instant::now() + Duration::from_millis(100);
         let (waiting, line) = (pool.clone(), Arc::clone(&target));
@@ -543,7 +544,7 @@ async fn attempt_that_gets_no_connection_says_whether_the_receiver_served_others
 
 #[tokio::test(start_paused = true)]
 async fn attempts_that_end_leave_nothing_in_line() {
-    let (pool, target, mut openings) = (Pool::default(), target(), Openings::new());
+    let (pool, target, mut openings) = (ReceiverPool::default(), target(), Openings::new());
     let mut many: Vec<_> = (0..100).map(|_| attempt(&pool, &target, &openings)).collect();
     wait(&mut many).await;
     let mut four = Vec::new();
