@@ -22,9 +22,9 @@ pub(super) struct PoolState {
     pub(super) idle: IdleConnections<ReceiverConnection>,
     /// A task closes idle connections when they expire.
     pub(super) has_closer: bool,
-    /// The receivers that have a connection in use, an opening or a waiting attempt, with their targets.
-    receivers: HashMap<Receiver, (Busy, HashMap<Arc<Target>, Line>)>,
-    /// The sums over all receivers.
+    /// The receivers that have an attempt or an opening.
+    receivers: HashMap<Receiver, (ReceiverLoad, HashMap<Arc<Target>, Line>)>,
+    /// Over all receivers.
     totals: Totals,
     next_ticket: u64,
 }
@@ -39,8 +39,8 @@ struct Totals {
 }
 
 impl Totals {
-    /// The part of the totals that a change of this line can change.
-    fn of(busy: &Busy, line: &Line) -> Self {
+    /// What changes when a line changes.
+    fn of(busy: &ReceiverLoad, line: &Line) -> Self {
         let (in_use, starving) = (busy.in_use, busy.starving);
         Self { in_use, opening: line.opening, starving, waiting: line.waiting.len() }
     }
@@ -55,8 +55,8 @@ impl Totals {
 
 /// How busy a receiver is, over all its URLs.
 #[derive(Default)]
-pub(super) struct Busy {
-    /// The number of connections in use.
+pub(super) struct ReceiverLoad {
+    /// Connections in use.
     pub(super) in_use: usize,
     /// The number of openings that have taken longer than [`STARVING`](super::STARVING).
     pub(super) starving: usize,
@@ -90,7 +90,7 @@ pub(super) struct Waiter {
     give: Give,
 }
 
-impl Busy {
+impl ReceiverLoad {
     /// Counts a connection as in use.
     pub(super) fn begin(&mut self, connection: &ReceiverConnection) {
         self.in_use += 1;
@@ -139,7 +139,7 @@ impl PoolState {
     pub(super) fn change<T>(
         &mut self,
         target: &Arc<Target>,
-        change: impl FnOnce(&mut Busy, &mut Line) -> T,
+        change: impl FnOnce(&mut ReceiverLoad, &mut Line) -> T,
     ) -> T {
         let Self { receivers, totals, .. } = self;
         let mut receiver = match receivers.entry(target.receiver.clone()) {
