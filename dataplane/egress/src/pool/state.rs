@@ -80,12 +80,12 @@ pub(super) struct Line {
     /// Of the last opening, if it failed and no attempt with it.
     pub(super) failed: Option<FailureClass>,
     /// Those that have no connection yet, by ticket, in the order in which they came.
-    pub(super) waiting: BTreeMap<u64, Waiter>,
+    pub(super) waiting: BTreeMap<u64, WaitingAttempt>,
 }
 
 /// An attempt that waits.
-pub(super) struct Waiter {
-    /// Whether the attempt takes only a new connection.
+pub(super) struct WaitingAttempt {
+    /// It takes no connection that another attempt has used.
     afresh: bool,
     give: Give,
 }
@@ -177,7 +177,7 @@ impl PoolState {
     pub(super) fn join(&mut self, target: &Arc<Target>, afresh: bool, give: Give) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
-        self.change(target, |_, line| line.waiting.insert(ticket, Waiter { afresh, give }));
+        self.change(target, |_, line| line.waiting.insert(ticket, WaitingAttempt { afresh, give }));
         ticket
     }
 }
