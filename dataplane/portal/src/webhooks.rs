@@ -83,8 +83,8 @@ pub const LEFT_OUT: &str = "A part of the object, to change line by line. Left o
 
 /// Whether a secret is shown. Each is shown once.
 #[derive(Debug, Clone)]
-pub enum Shown {
-    /// The secret is shown now.
+pub enum SecretDisplay {
+    /// Now.
     Now {
         /// The secret as text; its bytes sign.
         secret: String,
@@ -407,24 +407,24 @@ fn hidden(frame: &Frame, version: &str) -> Markup {
     html! { (page::csrf(frame)) input type="hidden" name="version" value=(version); }
 }
 
-/// The page after a form that generated a secret, the current one or the next.
-pub fn secret(frame: &Frame, full_name: &str, is_next: bool, shown: &Shown) -> String {
+/// The answer to the form that made a secret: the current one or the next.
+pub fn secret(frame: &Frame, full_name: &str, is_next: bool, shown: &SecretDisplay) -> String {
     let title = if is_next { "The next secret" } else { "The secret" };
     let main = html! {
         h1 { (title) }
         @match shown {
-          Shown::Now { secret, whsec } => {
+          SecretDisplay::Now { secret, whsec } => {
             p { strong { "It is shown this once." } " Give it to the author of the receiver over a safe channel." }
             dl {
                 dt { "For X-Service-Signature" } dd { code { (secret) } }
                 dt { "For Standard Webhooks libraries" } dd { code { (whsec) } }
             }
           }
-          Shown::Before => {
+          SecretDisplay::Before => {
             p.wrong role="alert" { "The secret of " code { (full_name) } " was shown before, in the first answer to this form, and is not shown again." }
             p { "If you don't have it, make a next secret on the webhook's page, which is shown, and make that the current one." }
           }
-          Shown::NotYet => {
+          SecretDisplay::NotYet => {
             p.wrong role="alert" { "The change is saved as " code { (full_name) } ", but is not in effect yet, so the secret can't be shown." }
             @if is_next {
                 p { "When the webhook's page shows a next secret, drop it, and make another one, which is shown." }

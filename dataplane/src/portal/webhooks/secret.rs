@@ -4,7 +4,7 @@ use axum::response::{Html, IntoResponse, Response};
 use docket_crds::SecretBytes;
 use docket_domain::audit::AuditEvent;
 use docket_domain::signature;
-use docket_portal::webhooks::{self, Shown};
+use docket_portal::webhooks::{self, SecretDisplay};
 use docket_store::shown_secrets;
 use sha2::{Digest, Sha256};
 
@@ -20,14 +20,14 @@ impl Editor<'_> {
         let made = webhook.and_then(|webhook| if is_next { webhook.next_secret } else { webhook.secret });
         let shown = match made {
             Some(secret) => self.shown(declared, &secret).await?,
-            None => Shown::NotYet,
+            None => SecretDisplay::NotYet,
         };
         let page = webhooks::secret(&self.viewer.frame(self.state), &declared.full_name(), is_next, &shown);
         Ok(Html(page).into_response())
     }
 
     /// Marks the secret as shown, and shows it unless it was marked before.
-    async fn shown(&self, declared: &Declared, secret: &SecretBytes) -> Result<Shown, ApiError> {
+    async fn shown(&self, declared: &Declared, secret: &SecretBytes) -> Result<SecretDisplay, ApiError> {
         let bytes = secret.expose();
         let mut transaction = self.viewer.caller.tenant.store.begin(&self.state.clock).await?;
         let now_ms = transaction.now_ms();
@@ -35,10 +35,10 @@ impl Editor<'_> {
         let is_first = shown_secrets::mark(&mut transaction, &digest, now_ms).await?;
         transaction.commit().await?;
         if !is_first {
-            return Ok(Shown::Before);
+            return Ok(SecretDisplay::Before);
         }
         self.record(AuditEvent::SecretShown, declared);
         let secret = String::from_utf8_lossy(bytes).into_owned();
-        Ok(Shown::Now { secret, whsec: signature::whsec(bytes) })
+        Ok(SecretDisplay::Now { secret, whsec: signature::whsec(bytes) })
     }
 }
