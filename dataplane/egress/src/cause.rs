@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use rustls::pki_types::{ServerName, UnixTime};
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
 
-use crate::shown::{End, MAX_NAMES, Shown};
+use crate::shown::{ChainEnd, MAX_NAMES, Shown};
 
 /// Why a handshake failed. `error` is `None` if the connection ended. `first` contains the first bytes that the receiver sent.
 pub(crate) fn of_handshake(error: Option<&Error>, shown: &Shown, first: &[u8]) -> Explanation {
@@ -63,9 +63,9 @@ fn of_certificate(error: &CertificateError, shown: &Shown) -> Explanation {
             return Explanation::with(Some(Cause::CertificateForOtherName), &shown.names.join(", "));
         }
         CertificateError::UnknownIssuer => match shown.end {
-            Some(End::SelfSigned) => Cause::SelfSigned,
-            Some(End::NotSent) => Cause::IssuerNotSent,
-            Some(End::Root) | None => Cause::UnknownAuthority,
+            Some(ChainEnd::SelfSigned) => Cause::SelfSigned,
+            Some(ChainEnd::NotSent) => Cause::IssuerNotSent,
+            Some(ChainEnd::Root) | None => Cause::UnknownAuthority,
         },
         CertificateError::UnsupportedSignatureAlgorithmContext { .. }
         | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
@@ -199,9 +199,9 @@ mod tests {
             assert_eq!(certificate(expired.clone(), &shown), (Some(cause), at.clone()));
         }
         for (end, cause) in [
-            (Some(End::SelfSigned), Cause::SelfSigned),
-            (Some(End::NotSent), Cause::IssuerNotSent),
-            (Some(End::Root), Cause::UnknownAuthority),
+            (Some(ChainEnd::SelfSigned), Cause::SelfSigned),
+            (Some(ChainEnd::NotSent), Cause::IssuerNotSent),
+            (Some(ChainEnd::Root), Cause::UnknownAuthority),
             (None, Cause::UnknownAuthority),
         ] {
             assert_eq!(certificate(CertificateError::UnknownIssuer, &shown(end)), (Some(cause), None));

@@ -28,9 +28,9 @@ tokio::task_local! {
 /// What the receiver showed in a handshake.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Shown {
-    /// Where the receiver's chain of certificates ends; `None`: it sent no certificate that can be read.
-    pub(crate) end: Option<End>,
-    /// The first DNS names of the receiver's certificate.
+    /// Where the chain that it sent ends; `None`: it sent none that can be read.
+    pub(crate) end: Option<ChainEnd>,
+    /// The first DNS names of its certificate.
     pub(crate) names: Vec<String>,
     /// The receiver's certificate, in DER.
     pub(crate) own: Vec<u8>,
@@ -51,7 +51,7 @@ impl Shown {
 
 /// Where a chain of certificates ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum ChainEnd {
     /// The receiver's own certificate is its issuer.
     SelfSigned,
     /// The chain ends at a certificate that is its own issuer.
@@ -74,21 +74,25 @@ fn note(change: impl FnOnce(&mut Shown)) {
     let _ = SHOWN.try_with(|shown| change(&mut shown.borrow_mut()));
 }
 
-/// Follows the issuers through a chain to its end.
-fn end(chain: &[CertificateDer<'_>]) -> Option<End> {
+/// Follows the issuers through a chain.
+fn end(chain: &[CertificateDer<'_>]) -> Option<ChainEnd> {
     let read: Vec<EndEntityCert<'_>> =
         chain.iter().take(MAX_CHAIN).filter_map(|der| EndEntityCert::try_from(der).ok()).collect();
     let mut current = read.first()?;
     for _ in &read {
         if current.issuer() == current.subject() {
-            return Some(if std::ptr::eq(current, &raw const read[0]) { End::SelfSigned } else { End::Root });
+            return Some(if std::ptr::eq(current, &raw const read[0]) {
+                ChainEnd::SelfSigned
+            } else {
+                ChainEnd::Root
+            });
         }
         match read.iter().find(|other| other.subject() == current.issuer()) {
             Some(issuer) => current = issuer,
-            None => return Some(End::NotSent),
+            None => return Some(ChainEnd::NotSent),
         }
     }
-    Some(End::Root) // the issuers form a circle
+    Some(ChainEnd::Root) // a circle of issuers
 }
 
 fn names(certificate: &CertificateDer<'_>) -> Vec<String> {
@@ -204,11 +208,11 @@ mod tests {
         let ends = |chain: &[&CertificateDer<'static>]| {
             end(&chain.iter().map(|der| (*der).clone()).collect::<Vec<_>>())
         };
-        assert_eq!(ends(&[leaf]), Some(End::NotSent));
-        assert_eq!(ends(&[leaf, middle]), Some(End::NotSent));
-        assert_eq!(ends(&[leaf, root]), Some(End::NotSent), "a root that did not issue it");
-        assert_eq!(ends(&[leaf, root, middle]), Some(End::Root), "in any order");
-        assert_eq!(ends(&[root]), Some(End::SelfSigned));
+        assert_eq!(ends(&[leaf]), Some(ChainEnd::NotSent));
+        assert_eq!(ends(&[leaf, middle]), Some(ChainEnd::NotSent));
+        assert_eq!(ends(&[leaf, root]), Some(ChainEnd::NotSent), "a root that did not issue it");
+        assert_eq!(ends(&[leaf, root, middle]), Some(ChainEnd::Root), "in any order");
+        assert_eq!(ends(&[root]), Some(ChainEnd::SelfSigned));
         assert_eq!(ends(&[]), None);
         assert_eq!(end(&[CertificateDer::from(vec![1, 2, 3])]), None);
         assert_eq!(names(leaf), ["leaf.test"]);
