@@ -102,19 +102,19 @@ fn names(certificate: &CertificateDer<'_>) -> Vec<String> {
 
 /// rustls' verifier for the given roots. Without roots, every certificate has an unknown issuer.
 #[derive(Debug)]
-pub(crate) struct Verifier {
+pub(crate) struct RootsVerifier {
     webpki: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
 }
 
-impl Verifier {
+impl RootsVerifier {
     pub(crate) fn new(roots: RootCertStore, provider: Arc<CryptoProvider>) -> Self {
         let webpki = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build();
         Self { webpki: webpki.ok(), provider }
     }
 }
 
-impl ServerCertVerifier for Verifier {
+impl ServerCertVerifier for RootsVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,

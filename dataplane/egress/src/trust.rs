@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use rustls::{ClientConfig, RootCertStore};
 use sha2::{Digest, Sha256};
 
-use crate::shown::{NoClientCertificate, Verifier};
+use crate::shown::{NoClientCertificate, RootsVerifier};
 
 /// The certificate authorities that a receiver's certificate may come from. Verification cannot be switched off.
 ///
@@ -71,7 +71,7 @@ impl Trust {
     fn of(roots: RootCertStore) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let verifier = Arc::new(Verifier::new(roots, provider.clone()));
+        let verifier = Arc::new(RootsVerifier::new(roots, provider.clone()));
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("ring has cipher suites for TLS 1.2 and 1.3")
