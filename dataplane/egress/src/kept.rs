@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::target::{Receiver, Target};
+use crate::target::{HostPort, Target};
 
 /// How long an idle connection is kept. Receivers close idle connections after 5 s by default (Node.js, Apache,
 /// uvicorn). A POST that crosses with such a close is a failed attempt, so Docket closes well before.
@@ -22,7 +22,7 @@ pub(crate) struct IdleConnections<C> {
     /// Numbered in the order in which they came: the one that was unused for longest is the first.
     idle: BTreeMap<u64, IdleConnection<C>>,
     /// The numbers of each target of a receiver, in the same order. A target or a receiver that has none is not in it.
-    by_receiver: HashMap<Receiver, HashMap<Arc<Target>, VecDeque<u64>>>,
+    by_receiver: HashMap<HostPort, HashMap<Arc<Target>, VecDeque<u64>>>,
     next: u64,
 }
 
@@ -81,8 +81,8 @@ impl<C> IdleConnections<C> {
         expired
     }
 
-    /// Removes the connections to a receiver, whatever their URLs, that were idle for `limit`.
-    pub(crate) fn expired_at(&mut self, receiver: &Receiver, limit: Duration, now: Instant) -> Vec<C> {
+    /// Removes the connections to a receiver, those of all its URLs, that have been here for `limit`.
+    pub(crate) fn expired_at(&mut self, receiver: &HostPort, limit: Duration, now: Instant) -> Vec<C> {
         let numbers = self.by_receiver.get(receiver).into_iter().flat_map(HashMap::values).flatten();
         let since = |number: &&u64| now.duration_since(self.idle[*number].since) >= limit;
         let expired: Vec<u64> = numbers.filter(since).copied().collect();

@@ -12,14 +12,14 @@ use crate::trust::Trust;
 /// targets on the same host do not, so that an endpoint that hangs does not use up the connections of others.
 #[derive(PartialEq, Eq, Hash)]
 pub(crate) struct Target {
-    pub(crate) receiver: Receiver,
+    pub(crate) receiver: HostPort,
     path: String,
     trust: u64,
 }
 
 /// A host and port, which may serve several URLs with the same workers.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Receiver {
+pub(crate) struct HostPort {
     pub(crate) host: Host<String>,
     pub(crate) port: u16,
 }
@@ -35,7 +35,7 @@ impl Target {
             return Err(FailureClass::Dns);
         };
         let path = url[Position::BeforePath..Position::AfterQuery].to_owned();
-        Ok(Self { receiver: Receiver { host: host.to_owned(), port }, path, trust: trust.id })
+        Ok(Self { receiver: HostPort { host: host.to_owned(), port }, path, trust: trust.id })
     }
 
     /// The name that the certificate must be for: the URL's host, not its resolved address.

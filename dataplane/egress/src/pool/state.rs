@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::{Borrowed, Connections, FAR, OPENINGS, Unopened};
 use crate::connection::ReceiverConnection;
 use crate::kept::IdleConnections;
-use crate::target::{Receiver, Target};
+use crate::target::{HostPort, Target};
 
 /// Sends an attempt its connection, or why there is none.
 type Give = oneshot::Sender<Result<Borrowed, Unopened>>;
@@ -23,7 +23,7 @@ pub(super) struct PoolState {
     /// A task closes idle connections when they expire.
     pub(super) has_closer: bool,
     /// The receivers that have an attempt or an opening.
-    receivers: HashMap<Receiver, (ReceiverLoad, HashMap<Arc<Target>, Line>)>,
+    receivers: HashMap<HostPort, (ReceiverLoad, HashMap<Arc<Target>, Line>)>,
     /// Over all receivers.
     totals: Totals,
     next_ticket: u64,
