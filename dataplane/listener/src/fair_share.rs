@@ -26,13 +26,13 @@ pub fn may_have(own: u32, wanted: u32, free: u32) -> bool {
 /// requests does not delay other guests.
 #[derive(Debug)]
 pub struct FairShare<G> {
-    shares: Arc<Mutex<Shares>>,
+    shares: Arc<Mutex<FreeShares>>,
     hasher: RandomState,
     guests: PhantomData<fn(G)>,
 }
 
 #[derive(Debug)]
-struct Shares {
+struct FreeShares {
     free: u32,
     largest: u32,
     /// The guests that have a share or wait for one, each by a keyed hash.
@@ -71,7 +71,7 @@ struct ShareRequest {
 /// A share of the amount, until it is dropped.
 #[derive(Debug)]
 pub struct Share {
-    shares: Arc<Mutex<Shares>>,
+    shares: Arc<Mutex<FreeShares>>,
     guest: u64,
     member: Option<u64>,
     amount: u32,
@@ -111,7 +111,7 @@ impl<G: Hash> FairShare<G> {
     /// Shares of `amount` in all, but of `largest` at least. No share is larger than `largest`.
     pub fn new(amount: u32, largest: u32) -> Self {
         let free = amount.max(largest);
-        let shares = Shares { free, largest, guests: HashMap::new(), events: 0 };
+        let shares = FreeShares { free, largest, guests: HashMap::new(), events: 0 };
         Self { shares: Arc::new(Mutex::new(shares)), hasher: RandomState::new(), guests: PhantomData }
     }
 
@@ -162,8 +162,8 @@ impl<G: Hash> FairShare<G> {
     }
 }
 
-/// A guest that waits. If it gives up, guests behind it may get their shares.
-struct Leaves<'a>(&'a Arc<Mutex<Shares>>);
+/// A guest that waits. When it gives up, those behind it may have their shares.
+struct Leaves<'a>(&'a Arc<Mutex<FreeShares>>);
 
 impl Drop for Leaves<'_> {
     fn drop(&mut self) {
@@ -171,7 +171,7 @@ impl Drop for Leaves<'_> {
     }
 }
 
-impl Shares {
+impl FreeShares {
     fn event(&mut self) -> u64 {
         self.events += 1;
         self.events
@@ -205,7 +205,7 @@ impl Shares {
     }
 }
 
-fn give_back(shares: &Arc<Mutex<Shares>>, (guest, member): (u64, Option<u64>), amount: u32) {
+fn give_back(shares: &Arc<Mutex<FreeShares>>, (guest, member): (u64, Option<u64>), amount: u32) {
     {
         let mut shares = shares.lock();
         shares.free += amount;
@@ -220,8 +220,8 @@ fn give_back(shares: &Arc<Mutex<Shares>>, (guest, member): (u64, Option<u64>), a
     settle(shares);
 }
 
-/// Gives waiting guests the shares that they may have now.
-fn settle(shared: &Arc<Mutex<Shares>>) {
+/// Gives those who wait what they may have now.
+fn settle(shared: &Arc<Mutex<FreeShares>>) {
     let mut granted = Vec::new();
     {
         let mut shares = shared.lock();
