@@ -27,7 +27,7 @@ use crate::telemetry::{Jobs, Lost, Metrics};
 use crate::tenancy::groups::{self, Groups, Turn, Work};
 use crate::tenancy::{ServedTenant, Tenants};
 use reads::{AuditedRead, Reads};
-use refusals::{Refusal, Refusals};
+use refusals::{Refusal, RefusedSignIns};
 use sign_ins::SignIns;
 pub use stream::Stream;
 
@@ -55,7 +55,7 @@ pub struct Audit {
     waiting: Arc<Mutex<WaitingEntries>>,
     writers: Arc<Semaphore>,
     /// By the uid of a tenant; of a sign-in at a tenant that does not exist, none.
-    refused: Mutex<HashMap<Option<Arc<str>>, Refusals>>,
+    refused: Mutex<HashMap<Option<Arc<str>>, RefusedSignIns>>,
     /// By the uid of a tenant.
     signed_in: Mutex<HashMap<Arc<str>, SignIns>>,
     /// Finds the tenant when a window ends: until then nothing keeps the database of one that is gone open.

@@ -25,13 +25,13 @@ struct Count {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Refusals {
+pub(super) struct RefusedSignIns {
     lines: HashMap<Refusal, Count>,
     addresses: HashMap<Refusal, Count>,
     others: Option<Count>,
 }
 
-impl Refusals {
+impl RefusedSignIns {
     /// Counts one more.
     pub(super) fn add(&mut self, refusal: Refusal, now_ms: i64) {
         let new = Count { first_ms: now_ms, count: 0 };
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn refusals_are_counted_by_source_and_name() {
-        let mut refusals = Refusals::default();
+        let mut refusals = RefusedSignIns::default();
         for (now_ms, source, name) in [(1, 1, 1), (2, 1, 1), (3, 1, 2), (4, 2, 1), (5, 1, 1)] {
             refusals.add(refusal(source, name), now_ms);
         }
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn flood_of_names_is_few_lines_and_no_refusal_is_lost() {
-        let mut refusals = Refusals::default();
+        let mut refusals = RefusedSignIns::default();
         for name in 0..10_000 {
             refusals.add(refusal(1, name), 7);
             refusals.add(refusal(1, 3), 7);
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn junk_hides_no_address_but_those_of_a_network_of_attackers() {
-        let mut refusals = Refusals::default();
+        let mut refusals = RefusedSignIns::default();
         for name in 0..1_000 {
             refusals.add(refusal(1, name), 7);
         }
@@ -113,6 +113,6 @@ mod tests {
 
     #[test]
     fn without_a_refusal_there_is_no_line() {
-        assert_eq!(Refusals::default().lines(), []);
+        assert_eq!(RefusedSignIns::default().lines(), []);
     }
 }
