@@ -27,7 +27,7 @@ use crate::telemetry::{Jobs, Lost, Metrics};
 use crate::tenancy::groups::{self, Groups, Turn, Work};
 use crate::tenancy::{ServedTenant, Tenants};
 use reads::{AuditedRead, Reads};
-use refusals::{Refusal, RefusedSignIns};
+use refusals::{RefusedSignIn, RefusedSignIns};
 use sign_ins::SignIns;
 pub use stream::Stream;
 
@@ -210,7 +210,7 @@ impl Audit {
         let uid = tenant.map(|tenant| Arc::clone(&tenant.uid));
         let mut refused = self.refused.lock();
         let is_first = !refused.contains_key(&uid);
-        refused.entry(uid).or_default().add(Refusal { address, name }, self.clock.now_ms());
+        refused.entry(uid).or_default().add(RefusedSignIn { address, name }, self.clock.now_ms());
         drop(refused);
         if is_first {
             self.tasks.spawn(Arc::clone(self).end_window(tenant.map(|tenant| Arc::clone(&tenant.uid))));
@@ -240,7 +240,7 @@ impl Audit {
     async fn end_window(self: Arc<Self>, tenant_uid: Option<Arc<str>>) {
         self.closing.run_until_cancelled(self.clock.sleep(WINDOW)).await;
         let refused = self.refused.lock().remove(&tenant_uid).unwrap_or_default();
-        let records = refused.lines().into_iter().map(|(Refusal { address, name }, at_ms, count)| {
+        let records = refused.lines().into_iter().map(|(RefusedSignIn { address, name }, at_ms, count)| {
             let record = AuditRecord::new(AuditEvent::SignInRefused, at_ms, random::bytes());
             let record = record.at(Origin { address, request_id: None }).times(count);
             match name {

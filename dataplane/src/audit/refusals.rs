@@ -10,7 +10,7 @@ pub(super) const MAX_LINES: usize = 20;
 
 /// A sign-in that was refused.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub(super) struct Refusal {
+pub(super) struct RefusedSignIn {
     /// The client's address, if it is known.
     pub(super) address: Option<IpAddr>,
     /// The digest of the name that was sent; `None`: the tenant has no key.
@@ -26,16 +26,16 @@ struct Count {
 
 #[derive(Debug, Default)]
 pub(super) struct RefusedSignIns {
-    lines: HashMap<Refusal, Count>,
-    addresses: HashMap<Refusal, Count>,
+    lines: HashMap<RefusedSignIn, Count>,
+    addresses: HashMap<RefusedSignIn, Count>,
     others: Option<Count>,
 }
 
 impl RefusedSignIns {
     /// Counts one more.
-    pub(super) fn add(&mut self, refusal: Refusal, now_ms: i64) {
+    pub(super) fn add(&mut self, refusal: RefusedSignIn, now_ms: i64) {
         let new = Count { first_ms: now_ms, count: 0 };
-        let address = Refusal { address: refusal.address, name: None };
+        let address = RefusedSignIn { address: refusal.address, name: None };
         let line = match line(&mut self.lines, refusal, new) {
             Some(line) => line,
             None => line(&mut self.addresses, address, new).unwrap_or_else(|| self.others.get_or_insert(new)),
@@ -45,8 +45,8 @@ impl RefusedSignIns {
 
     /// The lines in the order of their first refusals, each with the time of the first and the count. Those that are beyond the
     /// bound have no name, and beyond the next one no address either.
-    pub(super) fn lines(self) -> Vec<(Refusal, i64, i64)> {
-        let others = self.others.map(|count| (Refusal::default(), count));
+    pub(super) fn lines(self) -> Vec<(RefusedSignIn, i64, i64)> {
+        let others = self.others.map(|count| (RefusedSignIn::default(), count));
         let lines = self.lines.into_iter().chain(self.addresses).chain(others);
         let mut lines: Vec<_> =
             lines.map(|(refusal, Count { first_ms, count })| (refusal, first_ms, count)).collect();
@@ -56,7 +56,7 @@ impl RefusedSignIns {
 }
 
 /// The line of a refusal; `None`: it would be one too many.
-fn line(lines: &mut HashMap<Refusal, Count>, refusal: Refusal, new: Count) -> Option<&mut Count> {
+fn line(lines: &mut HashMap<RefusedSignIn, Count>, refusal: RefusedSignIn, new: Count) -> Option<&mut Count> {
     if lines.len() >= MAX_LINES && !lines.contains_key(&refusal) {
         return None;
     }
@@ -67,8 +67,8 @@ fn line(lines: &mut HashMap<Refusal, Count>, refusal: Refusal, new: Count) -> Op
 mod tests {
     use super::*;
 
-    fn refusal(source: u8, name: usize) -> Refusal {
-        Refusal { address: Some(IpAddr::from([192, 0, 2, source])), name: Some(name.to_string()) }
+    fn refusal(source: u8, name: usize) -> RefusedSignIn {
+        RefusedSignIn { address: Some(IpAddr::from([192, 0, 2, source])), name: Some(name.to_string()) }
     }
 
     #[test]
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(lines.len(), MAX_LINES + 1, "one is of the address alone");
         assert_eq!(lines.iter().map(|(_, _, count)| count).sum::<i64>(), 20_000);
         assert!(lines.contains(&(refusal(1, 3), 7, 10_001)));
-        let address = Refusal { name: None, ..refusal(1, 0) };
+        let address = RefusedSignIn { name: None, ..refusal(1, 0) };
         assert!(lines.contains(&(address, 7, 10_000 - MAX_LINES as i64)));
     }
 
@@ -107,8 +107,8 @@ mod tests {
         }
         let lines = refusals.lines();
         assert_eq!(lines.len(), 2 * MAX_LINES + 1);
-        assert!(lines.contains(&(Refusal { name: None, ..refusal(2, 0) }, 8, 1)));
-        assert!(lines.contains(&(Refusal::default(), 8, 98 - (MAX_LINES as i64 - 1))));
+        assert!(lines.contains(&(RefusedSignIn { name: None, ..refusal(2, 0) }, 8, 1)));
+        assert!(lines.contains(&(RefusedSignIn::default(), 8, 98 - (MAX_LINES as i64 - 1))));
     }
 
     #[test]
