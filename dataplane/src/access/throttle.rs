@@ -74,7 +74,7 @@ pub struct Throttle {
 /// By a keyed hash: long userIds take no space, and no client can choose two that collide.
 #[derive(Debug, Default)]
 struct Entries {
-    counts: HashMap<u64, Count>,
+    counts: HashMap<u64, GuessCount>,
     /// When a user last signed in from a source.
     known: HashMap<u64, i64>,
     /// When a tenant's audit was last asked.
@@ -83,13 +83,13 @@ struct Entries {
 
 /// Wrong guesses. The bucket loses one of them in the longest wait.
 #[derive(Debug, Clone, Copy, Default)]
-struct Count {
+struct GuessCount {
     wrong: LeakyBucket,
     /// The latest time of a guess that was counted.
     last: Duration,
 }
 
-impl Count {
+impl GuessCount {
     /// Counts a guess.
     fn add(&mut self, patience: GuessLimit, now: Duration) {
         self.wrong.add(patience.longest, now);
@@ -156,7 +156,7 @@ impl Throttle {
         for (key, patience) in keys.counts() {
             let count = entries.counts.entry(key).or_default();
             if count.is_forgotten(now) {
-                *count = Count::default();
+                *count = GuessCount::default();
             }
             count.add(patience, now);
         }

@@ -19,22 +19,22 @@ pub(super) struct RefusedSignIn {
 
 /// When the first one was, and how many there are.
 #[derive(Debug, Clone, Copy)]
-struct Count {
+struct RefusalCount {
     first_ms: i64,
     count: i64,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct RefusedSignIns {
-    lines: HashMap<RefusedSignIn, Count>,
-    addresses: HashMap<RefusedSignIn, Count>,
-    others: Option<Count>,
+    lines: HashMap<RefusedSignIn, RefusalCount>,
+    addresses: HashMap<RefusedSignIn, RefusalCount>,
+    others: Option<RefusalCount>,
 }
 
 impl RefusedSignIns {
     /// Counts one more.
     pub(super) fn add(&mut self, refusal: RefusedSignIn, now_ms: i64) {
-        let new = Count { first_ms: now_ms, count: 0 };
+        let new = RefusalCount { first_ms: now_ms, count: 0 };
         let address = RefusedSignIn { address: refusal.address, name: None };
         let line = match line(&mut self.lines, refusal, new) {
             Some(line) => line,
@@ -49,14 +49,18 @@ impl RefusedSignIns {
         let others = self.others.map(|count| (RefusedSignIn::default(), count));
         let lines = self.lines.into_iter().chain(self.addresses).chain(others);
         let mut lines: Vec<_> =
-            lines.map(|(refusal, Count { first_ms, count })| (refusal, first_ms, count)).collect();
+            lines.map(|(refusal, RefusalCount { first_ms, count })| (refusal, first_ms, count)).collect();
         lines.sort_by_key(|(_, first_ms, _)| *first_ms);
         lines
     }
 }
 
 /// The line of a refusal; `None`: it would be one too many.
-fn line(lines: &mut HashMap<RefusedSignIn, Count>, refusal: RefusedSignIn, new: Count) -> Option<&mut Count> {
+fn line(
+    lines: &mut HashMap<RefusedSignIn, RefusalCount>,
+    refusal: RefusedSignIn,
+    new: RefusalCount,
+) -> Option<&mut RefusalCount> {
     if lines.len() >= MAX_LINES && !lines.contains_key(&refusal) {
         return None;
     }
