@@ -39,7 +39,7 @@ use crate::api::webhook_logs::resends::answers::ResendState;
 use crate::api::webhook_logs::test_events::send_test;
 use crate::api::webhook_logs::{DeliverySearch, find, resends, set_aside, waits};
 use crate::api::writes::Write;
-use crate::http::body::{Json, OfTenant, json_bytes};
+use crate::http::body::{JsonResponse, OfTenant, json_bytes};
 use crate::http::error::ApiError;
 use crate::http::fields::Fields;
 use crate::http::kinds::{DeliveryIdText, LineText, ResendIdText, Whole};
@@ -250,7 +250,7 @@ async fn of_tenant(
     State(platform): State<Arc<Platform>>,
     Path(object): ObjectPath,
     parts: Parts,
-) -> Result<Json<DeliveryPage>, ApiError> {
+) -> Result<JsonResponse<DeliveryPage>, ApiError> {
     let principal = platform.principal(&parts, "list", &Object::new(TENANTS, object)).await?;
     let search = DeliverySearch::read(Fields::of_query(parts.uri.query()))?;
     listed(&platform, &principal, search).await
@@ -261,7 +261,7 @@ async fn of_webhook(
     State(platform): State<Arc<Platform>>,
     Path(object): ObjectPath,
     parts: Parts,
-) -> Result<Json<DeliveryPage>, ApiError> {
+) -> Result<JsonResponse<DeliveryPage>, ApiError> {
     let object = Object::new(WEBHOOKS, object);
     let principal = platform.principal(&parts, "list", &object).await?;
     let fields = Fields::of_query(parts.uri.query());
@@ -276,10 +276,10 @@ async fn listed(
     platform: &Platform,
     principal: &Principal,
     search: DeliverySearch,
-) -> Result<Json<DeliveryPage>, ApiError> {
+) -> Result<JsonResponse<DeliveryPage>, ApiError> {
     let (items, next_cursor) = find(&platform.api, principal, search).await?;
     let waits = waits(&platform.api, principal, &items).await?;
-    Ok(Json(DeliveryPage::new(items, waits, next_cursor)))
+    Ok(JsonResponse(DeliveryPage::new(items, waits, next_cursor)))
 }
 
 /// GET …/tenants/{name}/trace: an order with its deliveries and their attempts, or one delivery with its order.
@@ -287,7 +287,7 @@ async fn trace(
     state: State<Arc<Platform>>,
     Path(object): ObjectPath,
     parts: Parts,
-) -> Result<Json<Trace>, ApiError> {
+) -> Result<JsonResponse<Trace>, ApiError> {
     traced(state, Object::new(TENANTS, object), parts).await
 }
 
@@ -296,7 +296,7 @@ async fn trace_of_webhook(
     state: State<Arc<Platform>>,
     Path(object): ObjectPath,
     parts: Parts,
-) -> Result<Json<Trace>, ApiError> {
+) -> Result<JsonResponse<Trace>, ApiError> {
     traced(state, Object::new(WEBHOOKS, object), parts).await
 }
 
@@ -304,7 +304,7 @@ async fn traced(
     State(platform): State<Arc<Platform>>,
     object: Object,
     mut parts: Parts,
-) -> Result<Json<Trace>, ApiError> {
+) -> Result<JsonResponse<Trace>, ApiError> {
     let principal = platform.principal(&parts, "get", &object).await?;
     let webhook = (object.resource == WEBHOOKS).then(|| object.full_name());
     let Query(query) = Query::<TraceQuery>::from_request_parts(&mut parts, &()).await?;
@@ -353,7 +353,7 @@ async fn traced(
         TracedDelivery::new(listed, attempts, later.into_iter().map(&mut waiting).collect())
     });
     let deliveries = deliveries.collect();
-    Ok(Json(Trace { order, deliveries, more }))
+    Ok(JsonResponse(Trace { order, deliveries, more }))
 }
 
 /// The web order that a number or a delivery is about; `None`: there is none, as for invoices of the back office.
@@ -383,12 +383,12 @@ async fn test(
     State(platform): State<Arc<Platform>>,
     Path(object): ObjectPath,
     request: Request,
-) -> Result<Json<TestAnswer>, ApiError> {
+) -> Result<JsonResponse<TestAnswer>, ApiError> {
     let object = Object::new(WEBHOOKS, object);
     let (principal, body) = asked(&platform, "test", &object, request).await?;
     let TestOfWebhook { event } = TestOfWebhook::from_body(&body)?;
     let id = send_test(&platform.api, &principal, &object.full_name(), event).await?;
-    Ok(Json(TestAnswer { delivery_id: id.to_string() }))
+    Ok(JsonResponse(TestAnswer { delivery_id: id.to_string() }))
 }
 
 /// POST …/webhooks/{name}/preview: what a resend would queue.
@@ -486,11 +486,11 @@ async fn resend_progress(
     State(platform): State<Arc<Platform>>,
     Path(object): ObjectPath,
     mut parts: Parts,
-) -> Result<Json<ResendState>, ApiError> {
+) -> Result<JsonResponse<ResendState>, ApiError> {
     let object = Object::new(WEBHOOKS, object);
     let principal = platform.principal(&parts, "list", &object).await?;
     let Query(ResendQuery { resend_id }) = Query::from_request_parts(&mut parts, &()).await?;
-    Ok(Json(resend_of(&platform, &principal, &object, &resend_id).await?.into()))
+    Ok(JsonResponse(resend_of(&platform, &principal, &object, &resend_id).await?.into()))
 }
 
 /// POST …/webhooks/{name}/stop: withdraws what a bulk resend has not sent yet.

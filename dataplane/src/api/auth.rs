@@ -13,7 +13,7 @@ use utoipa::openapi::schema::{AdditionalProperties, Schema};
 use super::state::ApiState;
 use super::tenant::{Addressed, AtTenant};
 use crate::actions::sign_in::{Credentials, Issued, SignInError};
-use crate::http::body::{Json, SIGN_IN_LIMIT, json_bytes};
+use crate::http::body::{JsonResponse, SIGN_IN_LIMIT, json_bytes};
 use crate::http::error::{ApiError, ProblemBody};
 use crate::http::fields::Fields;
 use crate::http::kinds::{ClientCodeText, LineText, Password};
@@ -130,7 +130,7 @@ pub struct EmployeeTokenResponse {
 pub async fn create_token(
     State(state): State<Arc<ApiState>>,
     call: SignInCall<Addressed>,
-) -> Result<Json<TokenResponse>, ApiError> {
+) -> Result<JsonResponse<TokenResponse>, ApiError> {
     if let Addressed::Legacy = call.addressed {
         // The likeliest mistake there: a client of v2 with the older address.
         return Err(match legacy_tenant(&state, &call.credentials) {
@@ -141,7 +141,14 @@ pub async fn create_token(
     let SignedIn { token, expires_in_minutes, customer_code, contact_code, contact } =
         sign_in_contact(&state, call).await?;
     let token_type = "Bearer";
-    Ok(Json(TokenResponse { token, token_type, expires_in_minutes, customer_code, contact_code, contact }))
+    Ok(JsonResponse(TokenResponse {
+        token,
+        token_type,
+        expires_in_minutes,
+        customer_code,
+        contact_code,
+        contact,
+    }))
 }
 
 /// Issues a token to a contact, in the older form of the response.
@@ -155,10 +162,16 @@ pub async fn create_token(
 pub async fn create_session(
     State(state): State<Arc<ApiState>>,
     SessionCall(call): SessionCall,
-) -> Result<Json<SessionResponse>, ApiError> {
+) -> Result<JsonResponse<SessionResponse>, ApiError> {
     let SignedIn { token: session_guid, expires_in_minutes, customer_code, contact_code, contact } =
         sign_in_contact(&state, call).await?;
-    Ok(Json(SessionResponse { session_guid, expires_in_minutes, customer_code, contact_code, contact }))
+    Ok(JsonResponse(SessionResponse {
+        session_guid,
+        expires_in_minutes,
+        customer_code,
+        contact_code,
+        contact,
+    }))
 }
 
 /// Issues a token to an employee, who signs in with the back office's check-in credentials.
@@ -173,14 +186,14 @@ pub async fn create_session(
 pub async fn employee_sign_in(
     State(state): State<Arc<ApiState>>,
     SignInCall { addressed: AtTenant(tenant), credentials, origin }: SignInCall<AtTenant>,
-) -> Result<Json<EmployeeTokenResponse>, ApiError> {
+) -> Result<JsonResponse<EmployeeTokenResponse>, ApiError> {
     let user_id = credentials.user_id.clone();
     let issued = state.sign_in().employee(&tenant, credentials).await;
     audit(&state, Some(&tenant), origin, ("employee", &user_id), &issued);
     let Issued { token, expires_in_minutes, subject, name } =
         issued.map_err(|error| ApiError::from_sign_in(error, user_id))?;
     let TokenSubject::Employee { employee_code, .. } = subject else { return Err(ApiError::Internal) };
-    Ok(Json(EmployeeTokenResponse {
+    Ok(JsonResponse(EmployeeTokenResponse {
         token,
         token_type: "Bearer",
         expires_in_minutes,

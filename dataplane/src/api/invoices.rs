@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::caller::Caller;
 use super::state::ApiState;
-use crate::http::body::Json;
+use crate::http::body::JsonResponse;
 use crate::http::error::ApiError;
 use crate::http::kinds::{InvoiceNumber, WorkOrderNumber};
 use crate::http::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
@@ -116,7 +116,7 @@ pub async fn search(
     State(state): State<Arc<ApiState>>,
     caller: Caller,
     Query(search): Query<InvoiceSearch>,
-) -> Result<Json<InvoicePage>, ApiError> {
+) -> Result<JsonResponse<InvoicePage>, ApiError> {
     let InvoiceSearch { work_order, order_type, invoice_number, from, to, page_size, cursor } = search;
     let filter = InvoiceFilter {
         customer_code: caller.subject.own_customer().map(str::to_owned),
@@ -131,5 +131,5 @@ pub async fn search(
     let found = invoices::search(&mut reader, &filter, page_size + 1).await?;
     caller.searched("invoices");
     let (found, next_cursor) = page(found, page_size, |last| (last.created_at_ms, last.id()));
-    Ok(Json(InvoicePage { items: found.into_iter().map(Into::into).collect(), next_cursor }))
+    Ok(JsonResponse(InvoicePage { items: found.into_iter().map(Into::into).collect(), next_cursor }))
 }

@@ -20,7 +20,7 @@ use super::idempotency::IdempotencyKey;
 use super::state::ApiState;
 use super::writes::{Call, Done};
 use crate::actions::add_note::{Note, add_note};
-use crate::http::body::Json;
+use crate::http::body::JsonResponse;
 use crate::http::error::{ApiError, ProblemBody};
 use crate::http::fields::{Kind, RequestPart, SentValue};
 use crate::http::kinds::{LineItem, MilestoneCode, WorkOrderKeyText, of_order};
@@ -222,7 +222,7 @@ pub async fn search(
     State(state): State<Arc<ApiState>>,
     caller: Caller,
     Query(search): Query<NoteSearch>,
-) -> Result<Json<NotePage>, ApiError> {
+) -> Result<JsonResponse<NotePage>, ApiError> {
     let NoteSearch { work_order, facility_line_item, from, to, page_size, cursor } = search;
     let key = work_order.as_deref().map(WorkOrderKey::new);
     let filter = NoteFilter {
@@ -240,5 +240,5 @@ pub async fn search(
     let (notes, next_cursor) = page(found, page_size, |last| {
         (last.created_at_ms, format!("{}:{}", last.work_order, last.line_item))
     });
-    Ok(Json(NotePage { items: notes.into_iter().map(Into::into).collect(), next_cursor }))
+    Ok(JsonResponse(NotePage { items: notes.into_iter().map(Into::into).collect(), next_cursor }))
 }

@@ -25,7 +25,7 @@ use super::writes::{Call, Done, body_of};
 use crate::actions::Versions;
 use crate::actions::export_order::{Exported, export_order, work_orders_of};
 use crate::actions::save_order::{Saved, save_order};
-use crate::http::body::{Json, ORDER_LIMIT};
+use crate::http::body::{JsonResponse, ORDER_LIMIT};
 use crate::http::error::{ApiError, ProblemBody};
 use crate::http::if_match::{IfMatch, tagged};
 use crate::http::kinds::{LineText, WebOrderIdText};
@@ -265,7 +265,7 @@ pub async fn get(
     let summary = head.into();
     let answer =
         OrderAnswer { summary, finalized, order, work_order_id, court_work_order, process_work_orders };
-    Ok(tagged(Json(answer).into_response(), version))
+    Ok(tagged(JsonResponse(answer).into_response(), version))
 }
 
 /// The same order with its body and its work orders.
@@ -298,7 +298,7 @@ pub async fn search(
     State(state): State<Arc<ApiState>>,
     caller: Caller,
     Query(search): Query<OrderSearch>,
-) -> Result<Json<OrderPage>, ApiError> {
+) -> Result<JsonResponse<OrderPage>, ApiError> {
     let OrderSearch { order_type, status, from, to, external_reference, text, page_size, cursor } = search;
     let filter = OrderFilter {
         customer_code: caller.subject.own_customer().map(str::to_owned),
@@ -313,5 +313,8 @@ pub async fn search(
     let mut reader = caller.reader(&state).await?;
     let Page { items, next } = orders::search(&mut reader, &state.clock, &filter, page_size).await?;
     caller.searched("orders");
-    Ok(Json(OrderPage { items: items.into_iter().map(Into::into).collect(), next_cursor: cursor_of(next) }))
+    Ok(JsonResponse(OrderPage {
+        items: items.into_iter().map(Into::into).collect(),
+        next_cursor: cursor_of(next),
+    }))
 }

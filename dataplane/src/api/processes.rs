@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use super::caller::Caller;
 use super::state::ApiState;
-use crate::http::body::Json;
+use crate::http::body::JsonResponse;
 use crate::http::error::ApiError;
 use crate::http::kinds::{LineText, WorkOrderNumber};
 use crate::http::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
@@ -273,7 +273,7 @@ pub async fn search(
     State(state): State<Arc<ApiState>>,
     caller: Caller,
     Query(search): Query<ProcessSearch>,
-) -> Result<Json<ProcessPage>, ApiError> {
+) -> Result<JsonResponse<ProcessPage>, ApiError> {
     let ProcessSearch { work_order, case_number, servee, status, from, to, page_size, cursor } = search;
     let filter = ProcessFilter {
         customer_code: caller.subject.own_customer().map(str::to_owned),
@@ -295,5 +295,5 @@ pub async fn search(
         let its = attempts.remove(&process.work_order).unwrap_or_default();
         item(process, its)
     });
-    Ok(Json(ProcessPage { items: items.collect(), next_cursor }))
+    Ok(JsonResponse(ProcessPage { items: items.collect(), next_cursor }))
 }

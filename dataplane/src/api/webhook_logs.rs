@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 use super::caller::{Administrator, Principal};
 use super::state::ApiState;
 use crate::actions::wait;
-use crate::http::body::Json;
+use crate::http::body::JsonResponse;
 use crate::http::error::{ApiError, ProblemBody};
 use crate::http::kinds::{
     DeliveryIdText, HttpStatus, InvoiceNumber, LineText, WebhookName, WorkOrderKeyText,
@@ -93,10 +93,10 @@ pub async fn search(
     State(state): State<Arc<ApiState>>,
     Administrator(caller): Administrator,
     Query(search): Query<DeliverySearch>,
-) -> Result<Json<DeliveryPage>, ApiError> {
+) -> Result<JsonResponse<DeliveryPage>, ApiError> {
     let (items, next_cursor) = find(&state, &caller, search).await?;
     let waits = waits(&state, &caller, &items).await?;
-    Ok(Json(DeliveryPage::new(items, waits, next_cursor)))
+    Ok(JsonResponse(DeliveryPage::new(items, waits, next_cursor)))
 }
 
 /// What each of these deliveries waits for, if it is due: completes "waits for".
@@ -161,7 +161,7 @@ pub async fn get(
     State(state): State<Arc<ApiState>>,
     Administrator(caller): Administrator,
     Query(DeliveryQuery { delivery_id: id }): Query<DeliveryQuery>,
-) -> Result<Json<DeliveryAnswer>, ApiError> {
+) -> Result<JsonResponse<DeliveryAnswer>, ApiError> {
     let ReadDelivery { listed, attempts, later, payload } = read(&state, &caller, id).await?;
     let all: Vec<ListedDelivery> = std::iter::once(&listed).chain(&later).cloned().collect();
     let mut waits = waits(&state, &caller, &all).await?.into_iter();
@@ -169,7 +169,7 @@ pub async fn get(
     let later = later.into_iter().zip(waits).collect();
     // What another program has stored may be no JSON.
     let payload = payload.and_then(|body| RawValue::from_string(String::from_utf8(body.into()).ok()?).ok());
-    Ok(Json(DeliveryAnswer::new((listed, waits_for), attempts, later, payload)))
+    Ok(JsonResponse(DeliveryAnswer::new((listed, waits_for), attempts, later, payload)))
 }
 
 /// A delivery, its attempts and its payload.

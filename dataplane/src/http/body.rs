@@ -303,9 +303,9 @@ fn parts_of(text: &str) -> impl Iterator<Item = &str> {
 
 /// A response of this as JSON. What a database holds may be longer as JSON than it is there, six times at most.
 #[derive(Debug)]
-pub struct Json<T>(pub T);
+pub struct JsonResponse<T>(pub T);
 
-impl<T: Serialize> IntoResponse for Json<T> {
+impl<T: Serialize> IntoResponse for JsonResponse<T> {
     fn into_response(self) -> Response {
         let mut text = ResponseText(Vec::new());
         match serde_json::to_writer(&mut text, &self.0) {
@@ -446,7 +446,7 @@ mod tests {
     #[tokio::test]
     async fn response_that_is_too_long_is_refused_before_it_is_whole() {
         let bodies = Bodies::new(64 << 20);
-        let status = |length| Json("\u{1}".repeat(length)).into_response().status();
+        let status = |length| JsonResponse("\u{1}".repeat(length)).into_response().status();
         assert_eq!((status(LONGEST_RESPONSE / 6), status(LONGEST_RESPONSE / 6 + 1)), (OK, BAD_REQUEST));
         let page =
             |length| send(&bodies, "a", "ada", Response::new(Body::from("x".repeat(length)))).map(drop);

@@ -19,7 +19,7 @@ use crate::api::caller::{Administrator, Principal};
 use crate::api::idempotency::IdempotencyKey;
 use crate::api::state::ApiState;
 use crate::api::writes::{Call, Done, Write};
-use crate::http::body::Json;
+use crate::http::body::JsonResponse;
 use crate::http::error::{ApiError, ProblemBody};
 use crate::http::paging::page;
 use crate::http::request::Query;
@@ -110,7 +110,7 @@ pub async fn many(
 pub async fn preview(state: &ApiState, caller: &Principal, many: Many) -> Result<Response, ApiError> {
     let mut reader = caller.reader(state).await?;
     let (extent, total) = resend::preview(&mut reader, caller.webhooks(), &many).await?;
-    Ok(Json(PreviewAnswer::new(&many, extent, total)).into_response())
+    Ok(JsonResponse(PreviewAnswer::new(&many, extent, total)).into_response())
 }
 
 /// Stops a bulk resend.
@@ -166,10 +166,10 @@ pub async fn list(
     State(state): State<Arc<ApiState>>,
     Administrator(caller): Administrator,
     Query(ResendSearch { resend_id: id, page_size, cursor }): Query<ResendSearch>,
-) -> Result<Json<ResendPage>, ApiError> {
+) -> Result<JsonResponse<ResendPage>, ApiError> {
     let mut reader = caller.reader(&state).await?;
     let found = resend::progress(&mut reader, None, id.as_deref(), cursor.as_ref(), page_size + 1).await?;
     let (found, next_cursor) =
         page(found, page_size, |last| (last.resend.created_at_ms, last.resend.id.clone()));
-    Ok(Json(ResendPage { items: found.into_iter().map(Into::into).collect(), next_cursor }))
+    Ok(JsonResponse(ResendPage { items: found.into_iter().map(Into::into).collect(), next_cursor }))
 }

@@ -18,7 +18,7 @@ use crate::api::caller::{Administrator, Principal};
 use crate::api::idempotency::IdempotencyKey;
 use crate::api::state::ApiState;
 use crate::api::writes::{Call, Done, Write};
-use crate::http::body::Json;
+use crate::http::body::JsonResponse;
 use crate::http::error::{ApiError, ProblemBody};
 use crate::http::fields::Fields;
 use crate::http::kinds::{DeliveryIdText, WebhookName, Whole};
@@ -197,7 +197,8 @@ pub async fn preview(
     let [oldest, newest, ended_before] =
         [extent.oldest_ms, extent.newest_ms, seen.ended_before_ms].map(|at_ms| at_ms.map(time));
     let count = extent.count;
-    Ok(Json(SetAsidePreview { preview: true, total, count, oldest, newest, ended_before }).into_response())
+    Ok(JsonResponse(SetAsidePreview { preview: true, total, count, oldest, newest, ended_before })
+        .into_response())
 }
 
 /// Sets a dead letter aside, or undoes that. Returns the response, and how many were changed, unless the response is that of an
