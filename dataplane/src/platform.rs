@@ -41,7 +41,7 @@ use crate::api::webhook_logs::{DeliverySearch, find, resends, set_aside, waits};
 use crate::api::writes::Write;
 use crate::http::body::{JsonResponse, OfTenant, json_bytes};
 use crate::http::error::ApiError;
-use crate::http::fields::Fields;
+use crate::http::fields::RequestFields;
 use crate::http::kinds::{DeliveryIdText, LineText, ResendIdText, Whole};
 use crate::http::origin::origin;
 use crate::http::request::{FromBody, FromFields, Query, request};
@@ -252,7 +252,7 @@ async fn of_tenant(
     parts: Parts,
 ) -> Result<JsonResponse<DeliveryPage>, ApiError> {
     let principal = platform.principal(&parts, "list", &Object::new(TENANTS, object)).await?;
-    let search = DeliverySearch::read(Fields::of_query(parts.uri.query()))?;
+    let search = DeliverySearch::read(RequestFields::of_query(parts.uri.query()))?;
     listed(&platform, &principal, search).await
 }
 
@@ -264,7 +264,7 @@ async fn of_webhook(
 ) -> Result<JsonResponse<DeliveryPage>, ApiError> {
     let object = Object::new(WEBHOOKS, object);
     let principal = platform.principal(&parts, "list", &object).await?;
-    let fields = Fields::of_query(parts.uri.query());
+    let fields = RequestFields::of_query(parts.uri.query());
     if fields.has("webhook") {
         return Err(ApiError::field("webhook", "the path names the webhook"));
     }

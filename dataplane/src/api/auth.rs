@@ -15,7 +15,7 @@ use super::tenant::{Addressed, AtTenant};
 use crate::actions::sign_in::{Credentials, Issued, SignInError};
 use crate::http::body::{JsonResponse, SIGN_IN_LIMIT, json_bytes};
 use crate::http::error::{ApiError, ProblemBody};
-use crate::http::fields::Fields;
+use crate::http::fields::RequestFields;
 use crate::http::kinds::{ClientCodeText, LineText, Password};
 use crate::http::origin::origin;
 use crate::http::request::{FromFields, object, request};
@@ -287,13 +287,13 @@ where
     async fn read(
         request: Request,
         state: &Arc<ApiState>,
-        read: fn(Fields) -> Result<SessionTokenRequest, ApiError>,
+        read: fn(RequestFields) -> Result<SessionTokenRequest, ApiError>,
     ) -> Result<Self, ApiError> {
         let (mut parts, body) = request.into_parts();
         let (source, origin) = origin(&parts, &state.proxies)?;
         let addressed = A::from_request_parts(&mut parts, state).await?;
         let body = json_bytes(&parts.headers, body, SIGN_IN_LIMIT).await?;
-        let SessionTokenRequest { client_code, user_id, password } = read(Fields::of_body(&body)?)?;
+        let SessionTokenRequest { client_code, user_id, password } = read(RequestFields::of_body(&body)?)?;
         // Forms and typed clients send an empty text for none.
         let client_code = client_code.filter(|code| !code.trim().is_empty());
         let credentials = Credentials { client_code, by_code: false, user_id, password, source };

@@ -60,14 +60,14 @@ impl SentValue<'_> {
 }
 
 /// The fields of a request, taken out one by one. [`finish`](Self::finish) refuses those that are left.
-pub struct Fields<'a> {
+pub struct RequestFields<'a> {
     values: BTreeMap<Cow<'a, str>, SentValue<'a>>,
     place: RequestPart,
     taken: Vec<&'static str>,
     problems: Problems,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> RequestFields<'a> {
     fn new(place: RequestPart) -> Self {
         Self { values: BTreeMap::new(), place, taken: Vec::new(), problems: Problems::default() }
     }
@@ -192,7 +192,7 @@ mod tests {
     use crate::http::paging::{Cursor, PageSize};
     use crate::http::times::DateOrTime;
 
-    fn refused(fields: Fields) -> Vec<String> {
+    fn refused(fields: RequestFields) -> Vec<String> {
         let Err(ApiError::Invalid(problems)) = fields.finish() else { panic!("not refused") };
         problems.into_iter().map(|problem| problem.field).collect()
     }
@@ -201,7 +201,7 @@ mod tests {
     fn body_fields_of_each_kind_are_read_or_named() {
         let body =
             br#"{"a": 10.0, "b": 11, "c": true, "d": "true", "e": "2026-11-21", "f": "soon", "g": null}"#;
-        let mut fields = Fields::of_body(body).expect("an object");
+        let mut fields = RequestFields::of_body(body).expect("an object");
         let milliseconds = |time: jiff::Timestamp| time.as_millisecond();
         assert_eq!((fields.opt::<Whole<1, 10>>("a"), fields.opt::<Whole<1, 10>>("b")), (Some(10), None));
         assert_eq!((fields.opt::<bool>("c"), fields.opt::<bool>("d")), (Some(true), None));
@@ -216,7 +216,8 @@ mod tests {
 
     #[test]
     fn query_names_every_wrong_parameter() {
-        let mut fields = Fields::of_query(Some("a=1&a=2&b=%ff&pageSize=0&cursor=x&from=yesterday&other=%00"));
+        let mut fields =
+            RequestFields::of_query(Some("a=1&a=2&b=%ff&pageSize=0&cursor=x&from=yesterday&other=%00"));
         let _ = (
             fields.opt::<LineText<9>>("a"),
             fields.opt::<LineText<9>>("b"),
@@ -237,7 +238,7 @@ mod tests {
             ("from=2026-11-22&to=soon", &["to"]),
             ("from=2026-11-22", &[]),
         ] {
-            let mut fields = Fields::of_query(Some(query));
+            let mut fields = RequestFields::of_query(Some(query));
             let _ = (fields.opt::<DateOrTime>("from"), fields.opt::<DateOrTime>("to"));
             match wrong {
                 [] => assert!(fields.finish().is_ok(), "{query}"),
@@ -245,14 +246,14 @@ mod tests {
             }
         }
         let mut fields =
-            Fields::of_body(br#"{"from": "2026-11-22", "to": "2026-11-21"}"#).expect("an object");
+            RequestFields::of_body(br#"{"from": "2026-11-22", "to": "2026-11-21"}"#).expect("an object");
         let _ = (fields.opt::<DateOrTime>("from"), fields.opt::<DateOrTime>("to"));
         assert_eq!(refused(fields), ["from"]);
     }
 
     #[test]
     fn unknown_name_that_differs_in_case_only_gets_the_right_one() {
-        let mut fields = Fields::of_query(Some("PageSize=5&page_size=5&size=5"));
+        let mut fields = RequestFields::of_query(Some("PageSize=5&page_size=5&size=5"));
         let _ = fields.def::<PageSize>("pageSize");
         let Err(ApiError::Invalid(problems)) = fields.finish() else { panic!("not refused") };
         let messages: Vec<String> = problems.into_iter().map(|problem| problem.to_string()).collect();
@@ -268,8 +269,9 @@ mod tests {
 
     #[test]
     fn query_times_are_dates_or_times_with_an_offset() {
-        let mut fields =
-            Fields::of_query(Some("a=1970-01-02&b=1970-01-01T01:00:00%2B01:00&c=1970-01-01t00:00:01z"));
+        let mut fields = RequestFields::of_query(Some(
+            "a=1970-01-02&b=1970-01-01T01:00:00%2B01:00&c=1970-01-01t00:00:01z",
+        ));
         let mut read = |name| fields.opt::<DateOrTime>(name).map(jiff::Timestamp::as_millisecond);
         assert_eq!([read("a"), read("b"), read("c")], [Some(86_400_000), Some(0), Some(1_000)]);
         assert!(fields.finish().is_ok());

@@ -10,7 +10,7 @@ use utoipa::openapi::{RefOr, Required, Schema};
 
 use super::body::LIMIT;
 use super::error::ApiError;
-use super::fields::{Fields, RequestPart};
+use super::fields::{RequestFields, RequestPart};
 
 /// A request with a list of fields. `request!` implements it.
 pub trait FromFields: Sized {
@@ -18,10 +18,10 @@ pub trait FromFields: Sized {
     fn list() -> Vec<Described>;
 
     /// Takes the fields. Returns `None` if a required one is absent or wrong.
-    fn take(fields: &mut Fields) -> Option<Self>;
+    fn take(fields: &mut RequestFields) -> Option<Self>;
 
     /// Reads the whole of `fields`, or refuses it with everything that is wrong.
-    fn read(mut fields: Fields) -> Result<Self, ApiError> {
+    fn read(mut fields: RequestFields) -> Result<Self, ApiError> {
         let request = Self::take(&mut fields);
         fields.finish()?;
         // `finish` has refused a required field that is absent or wrong.
@@ -29,7 +29,7 @@ pub trait FromFields: Sized {
     }
 
     /// Like [`read`](Self::read), and ignores fields that are not of the list.
-    fn read_known(mut fields: Fields) -> Result<Self, ApiError> {
+    fn read_known(mut fields: RequestFields) -> Result<Self, ApiError> {
         let request = Self::take(&mut fields);
         fields.ignore_rest();
         fields.finish()?;
@@ -53,7 +53,7 @@ impl<Q: FromFields, S: Sync> FromRequestParts<S> for Query<Q> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        Q::read(Fields::of_query(parts.uri.query())).map(Self)
+        Q::read(RequestFields::of_query(parts.uri.query())).map(Self)
     }
 }
 
@@ -154,7 +154,7 @@ macro_rules! request {
 
         impl $crate::http::request::FromBody for $name {
             fn from_body(body: &[u8]) -> Result<Self, $crate::http::error::ApiError> {
-                <Self as $crate::http::request::FromFields>::read($crate::http::fields::Fields::of_body(body)?)
+                <Self as $crate::http::request::FromFields>::read($crate::http::fields::RequestFields::of_body(body)?)
             }
         }
 
@@ -197,7 +197,7 @@ macro_rules! request {
                 } ),* ]
             }
 
-            fn take(fields: &mut $crate::http::fields::Fields) -> Option<Self> {
+            fn take(fields: &mut $crate::http::fields::RequestFields) -> Option<Self> {
                 $( let $field = fields.$need::<$kind>(docket_orders::camel!($field)); )*
                 Some(Self { $( $field: request!(@value $need $field $($default)?) ),* })
             }

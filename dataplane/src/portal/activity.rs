@@ -17,7 +17,7 @@ use super::logs::status_of;
 use super::session::Viewer;
 use crate::api::state::ApiState;
 use crate::http::error::ApiError;
-use crate::http::fields::Fields;
+use crate::http::fields::RequestFields;
 use crate::http::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
 use crate::http::request::{FromFields, request};
 use crate::http::times::{DateOrTime, timestamp};
@@ -53,7 +53,7 @@ pub async fn search(
 ) -> Result<(StatusCode, Html<String>), ApiError> {
     viewer.must_be_administrator()?;
     let filters = filled_in(&query.unwrap_or_default());
-    let (found, wrong) = match ActivitySearch::read(Fields::of_pairs(filters.clone())) {
+    let (found, wrong) = match ActivitySearch::read(RequestFields::of_pairs(filters.clone())) {
         Ok(search) => (find(&state, &viewer, search).await?, Vec::new()),
         Err(error) => (Page { items: Vec::new(), next: None }, error.wrong_fields()?),
     };

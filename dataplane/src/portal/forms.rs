@@ -13,7 +13,7 @@ use super::session::{NoViewer, Viewer, tenant_of, to_sign_in};
 use crate::api::state::ApiState;
 use crate::http::body::LIMIT;
 use crate::http::error::ApiError;
-use crate::http::fields::Fields;
+use crate::http::fields::RequestFields;
 use crate::http::request::FromFields;
 use crate::tenancy::ServedTenant;
 
@@ -33,14 +33,14 @@ pub trait FromForm: Sized {
 
 impl<F: FromFields> FromForm for F {
     fn from_form(pairs: Vec<(String, String)>) -> Result<Self, ApiError> {
-        F::read(Fields::of_pairs(pairs))
+        F::read(RequestFields::of_pairs(pairs))
     }
 }
 
 /// A form without fields of its own.
 impl FromForm for () {
     fn from_form(pairs: Vec<(String, String)>) -> Result<(), ApiError> {
-        Fields::of_pairs(pairs).finish()
+        RequestFields::of_pairs(pairs).finish()
     }
 }
 

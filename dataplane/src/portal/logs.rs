@@ -23,7 +23,7 @@ use crate::api::webhook_logs::{self, DeliverySearch, ReadDelivery, resends};
 use crate::api::writes::Write;
 use crate::delivery::attempt::send::{headers, mark_as_test};
 use crate::http::error::ApiError;
-use crate::http::fields::Fields;
+use crate::http::fields::RequestFields;
 use crate::http::kinds::DeliveryIdText;
 use crate::http::request::{FromFields, request};
 use crate::http::times::timestamp;
@@ -45,7 +45,7 @@ pub async fn search(
     RawQuery(query): RawQuery,
 ) -> Result<(StatusCode, Html<String>), ApiError> {
     let filters = filled_in(&query.unwrap_or_default());
-    let ((found, next), wrong) = match DeliverySearch::read(Fields::of_pairs(filters.clone())) {
+    let ((found, next), wrong) = match DeliverySearch::read(RequestFields::of_pairs(filters.clone())) {
         Ok(search) => (webhook_logs::find(&state, &viewer.caller, search).await?, Vec::new()),
         Err(error) => (<_>::default(), error.wrong_fields()?),
     };

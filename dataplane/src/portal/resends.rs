@@ -24,7 +24,7 @@ use crate::api::webhook_logs::resends::{many, stop_one};
 use crate::api::webhook_logs::set_aside::many as set_many_aside;
 use crate::api::writes::Write;
 use crate::http::error::ApiError;
-use crate::http::fields::Fields;
+use crate::http::fields::RequestFields;
 use crate::http::paging::page;
 use crate::http::request::FromFields;
 use crate::http::times::timestamp;
@@ -43,14 +43,14 @@ pub async fn list(
     let place = choice.iter().position(|(name, _)| name == PROBE);
     let probe = place.map(|place| choice.remove(place).1);
     let done = done(&mut choice);
-    let fields = Fields::of_pairs(choice.clone());
+    let fields = RequestFields::of_pairs(choice.clone());
     let is_of_page =
         |(name, _): &(String, String)| ResendSearch::list().iter().any(|field| field.name == *name);
     let (many, fields, mut wrong) = match choice.iter().all(is_of_page) {
         true => (None, fields, Vec::new()),
         false => match ResendMany::read(fields) {
-            Ok(many) => (Some(Many::from(many)), Fields::of_query(None), Vec::new()),
-            Err(error) => (None, Fields::of_query(None), error.wrong_fields()?),
+            Ok(many) => (Some(Many::from(many)), RequestFields::of_query(None), Vec::new()),
+            Err(error) => (None, RequestFields::of_query(None), error.wrong_fields()?),
         },
     };
     let ResendSearch { resend_id: id, page_size, cursor } = ResendSearch::read(fields)?;

@@ -20,7 +20,7 @@ use crate::api::state::ApiState;
 use crate::api::writes::{Call, Done, Write};
 use crate::http::body::JsonResponse;
 use crate::http::error::{ApiError, ProblemBody};
-use crate::http::fields::Fields;
+use crate::http::fields::RequestFields;
 use crate::http::kinds::{DeliveryIdText, WebhookName, Whole};
 use crate::http::request::{FromBody, FromFields, request};
 use crate::http::times::{DateOrTime, Time, time};
@@ -37,7 +37,7 @@ pub enum SetAsideRequest {
 
 impl FromBody for SetAsideRequest {
     fn from_body(body: &[u8]) -> Result<Self, ApiError> {
-        let fields = Fields::of_body(body)?;
+        let fields = RequestFields::of_body(body)?;
         match fields.has("deliveryId") {
             true => SetAsideOne::read(fields).map(Self::One),
             false => SetAsideMany::read(fields).map(Self::Many),

@@ -7,7 +7,7 @@ use secrecy::SecretString;
 
 use crate::api::webhook_logs::answers::EventWord;
 use crate::http::error::ApiError;
-use crate::http::fields::Fields;
+use crate::http::fields::RequestFields;
 use crate::http::kinds::LineText;
 use crate::http::request::request;
 use crate::portal::forms::FromForm;
@@ -30,7 +30,7 @@ pub struct WebhookForm {
 
 impl FromForm for WebhookForm {
     fn from_form(pairs: Vec<(String, String)>) -> Result<Self, ApiError> {
-        let mut fields = Fields::of_pairs(pairs);
+        let mut fields = RequestFields::of_pairs(pairs);
         let mut is_set = |name| fields.opt::<LineText<8>>(name).is_some();
         let active = is_set("active");
         let events = EventCode::ALL.into_iter().filter(|code| is_set(code.as_str())).collect();

@@ -6,7 +6,7 @@ use docket::api::orders::{OrderQuery, OrderSearch};
 use docket::api::processes::ProcessSearch;
 use docket::api::webhook_logs::resends::requests::ResendSearch;
 use docket::api::webhook_logs::{DeliveryQuery, DeliverySearch};
-use docket::http::fields::Fields;
+use docket::http::fields::RequestFields;
 use docket::http::request::FromFields;
 
 use super::check_refusal;
@@ -39,5 +39,5 @@ pub(crate) fn run(query: &[u8]) {
 }
 
 fn read<Q: FromFields>(query: &str) -> Option<Q> {
-    Q::read(Fields::of_query(Some(query))).inspect_err(check_refusal).ok()
+    Q::read(RequestFields::of_query(Some(query))).inspect_err(check_refusal).ok()
 }

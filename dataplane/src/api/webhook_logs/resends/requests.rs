@@ -8,7 +8,7 @@ use crate::actions::choice::Choice;
 use crate::actions::resend::Many;
 use crate::api::webhook_logs::answers::EventWord;
 use crate::http::error::ApiError;
-use crate::http::fields::Fields;
+use crate::http::fields::RequestFields;
 use crate::http::kinds::{DeliveryIdText, ResendIdText, WebhookName, Whole};
 use crate::http::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize};
 use crate::http::request::{FromBody, FromFields, request};
@@ -26,7 +26,7 @@ pub enum ResendRequest {
 
 impl FromBody for ResendRequest {
     fn from_body(body: &[u8]) -> Result<Self, ApiError> {
-        let fields = Fields::of_body(body)?;
+        let fields = RequestFields::of_body(body)?;
         match fields.has("deliveryId") {
             true => ResendOne::read(fields).map(Self::One),
             false => ResendMany::read(fields).map(Self::Many),
