@@ -161,13 +161,13 @@ impl Rows {
     fn for_postgres(&'static self) -> &'static str {
         self.postgres.get_or_init(|| {
             self.text(|list| match list {
-                List::Rows(types) => {
+                SqlList::Rows(types) => {
                     let arrays: Vec<String> =
                         (1..).zip(types).map(|(number, of)| format!("${number}::{of}[]")).collect();
                     format!("SELECT * FROM unnest({})", arrays.join(", "))
                 }
-                List::Values(number, of) => format!("= ANY (${number}::{of}[])"),
-                List::Lock(lock) => lock.to_owned(),
+                SqlList::Values(number, of) => format!("= ANY (${number}::{of}[])"),
+                SqlList::Lock(lock) => lock.to_owned(),
             })
         })
     }
@@ -178,28 +178,28 @@ impl Rows {
         };
         self.sqlite[place].get_or_init(|| {
             self.text(|found| match found {
-                List::Rows(_) => {
+                SqlList::Rows(_) => {
                     let numbers = |before| (1..=columns).map(move |number| format!("${}", before + number));
                     let row = |before| format!("({})", numbers(before).collect::<Vec<_>>().join(", "));
                     format!("VALUES {}", list(&row))
                 }
-                List::Values(number, _) => {
+                SqlList::Values(number, _) => {
                     format!("IN ({})", list(&|before| format!("${}", before + number)))
                 }
-                List::Lock(_) => String::new(),
+                SqlList::Lock(_) => String::new(),
             })
         })
     }
 
-    fn text(&self, list: impl Fn(List<'_>) -> String) -> String {
+    fn text(&self, list: impl Fn(SqlList<'_>) -> String) -> String {
         let mut pieces = self.template.split('{');
         let mut text = pieces.next().unwrap_or_default().to_owned();
         for piece in pieces {
             let (inner, after) = piece.split_once('}').expect("a brace is closed");
             let found = match inner.strip_prefix('$').and_then(|value| value.split_once(' ')) {
-                Some((number, of)) => List::Values(number.parse().expect("a number"), of),
-                None if inner.starts_with("for ") => List::Lock(inner),
-                None => List::Rows(inner.split(", ").collect()),
+                Some((number, of)) => SqlList::Values(number.parse().expect("a number"), of),
+                None if inner.starts_with("for ") => SqlList::Lock(inner),
+                None => SqlList::Rows(inner.split(", ").collect()),
             };
             text.push_str(&list(found));
             text.push_str(after);
@@ -208,8 +208,8 @@ impl Rows {
     }
 }
 
-/// The content of braces.
-enum List<'a> {
+/// What stands in braces.
+enum SqlList<'a> {
     /// The types of a row.
     Rows(Vec<&'a str>),
     /// The number of a row's value, from 1, and its type.
