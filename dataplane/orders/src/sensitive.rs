@@ -21,13 +21,15 @@ pub fn holds_full_ssn(text: &str) -> bool {
         let Some(form) = form(&groups[first..]) else { return false };
         let before = &text[..groups[first].start];
         match form {
-            Form::Separated => {
+            DigitGrouping::Separated => {
                 let before = Before::new(before, LIST_REACH);
                 before.ssn_name().is_some() || !before.names_parcel()
             }
-            // Reference numbers look the same, so only the name before the number decides.
-            Form::Row => Before::new(before, 2 * REACH).ssn_name().is_some(),
-            Form::Other => !groups[first].joined && Before::new(before, 2 * REACH).ends_with_ssn_name(),
+            // Reference numbers look the same.
+            DigitGrouping::Row => Before::new(before, 2 * REACH).ssn_name().is_some(),
+            DigitGrouping::Other => {
+                !groups[first].joined && Before::new(before, 2 * REACH).ends_with_ssn_name()
+            }
         }
     })
 }
@@ -109,7 +111,7 @@ fn groups<'a>(text: &'a str, marks: &str) -> Vec<Group<'a>> {
 }
 
 /// How nine digits are grouped.
-enum Form {
+enum DigitGrouping {
     /// Three, two and four.
     Separated,
     /// All nine in a row.
@@ -118,8 +120,8 @@ enum Form {
     Other,
 }
 
-/// The form of the number at the start of `groups`; `None` if it can't be a social security number.
-fn form(groups: &[Group<'_>]) -> Option<Form> {
+/// The form of the number at the start of `groups`, if it is one that may be a social security number.
+fn form(groups: &[Group<'_>]) -> Option<DigitGrouping> {
     let (mut digits, mut lengths) = (String::new(), Vec::new());
     for (place, Group { digits: group, joined, .. }) in groups.iter().enumerate() {
         if (place > 0 && !joined) || digits.len() + group.len() > 9 {
@@ -129,9 +131,9 @@ fn form(groups: &[Group<'_>]) -> Option<Form> {
         lengths.push(group.len());
         if digits.len() == 9 {
             let form = match &*lengths {
-                [3, 2, 4] => Form::Separated,
-                [9] => Form::Row,
-                _ => Form::Other,
+                [3, 2, 4] => DigitGrouping::Separated,
+                [9] => DigitGrouping::Row,
+                _ => DigitGrouping::Other,
             };
             return may_be_ssn(&digits).then_some(form);
         }
