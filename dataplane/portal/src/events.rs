@@ -8,8 +8,8 @@ use crate::page::{self, Frame, Section, webhook_link};
 
 /// An event of the catalogue.
 #[derive(Debug, Clone)]
-pub struct Event {
-    /// The event's code.
+pub struct EventView {
+    /// Its code.
     pub code: EventCode,
     /// Whether the event is active in the tenant's catalogue.
     pub is_on: bool,
@@ -20,14 +20,14 @@ pub struct Event {
 }
 
 /// The page.
-pub fn page(frame: &Frame, events: &[Event]) -> String {
+pub fn page(frame: &Frame, events: &[EventView]) -> String {
     let main = html! {
         h1 { "Event catalogue" }
         p {
             "What a webhook can subscribe to. The ids in the samples begin with " code { (TEST_ID_PREFIX) }
             ", as in a test event, which the page of a webhook sends."
         }
-        @for Event { code, is_on, sample, webhooks } in events {
+        @for EventView { code, is_on, sample, webhooks } in events {
             section aria-labelledby=(code.as_str()) {
                 h2 id=(code.as_str()) { (code.as_str()) }
                 p { (code.about()) }
@@ -58,7 +58,8 @@ mod tests {
 
     #[test]
     fn catalogue_says_what_is_off_and_who_gets_an_event() {
-        let event = |code, is_on, webhooks| Event { code, is_on, sample: r#"{"a":"<b>"}"#.into(), webhooks };
+        let event =
+            |code, is_on, webhooks| EventView { code, is_on, sample: r#"{"a":"<b>"}"#.into(), webhooks };
         let text = page(
             &frame(),
             &[

@@ -7,7 +7,7 @@ use axum::response::Html;
 use docket_crds::EventCode;
 use docket_domain::event::{EventId, envelope};
 use docket_domain::sample;
-use docket_portal::events::{self, Event};
+use docket_portal::events::{self, EventView};
 use jiff::Timestamp;
 
 use super::session::Viewer;
@@ -23,14 +23,14 @@ pub async fn get(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Result<H
     let event = |code| {
         let gets = |webhook: &&_| tenant.webhooks().takes(webhook, code);
         let active = viewer.caller.webhooks().served().filter(|webhook| webhook.active);
-        Event {
+        EventView {
             code,
             is_on: tenant.config.active_events.contains(&code),
             sample: sample_of(code, state.clock.now()),
             webhooks: active.filter(gets).map(|webhook| webhook.full_name()).collect(),
         }
     };
-    let events: Vec<Event> = EventCode::ALL.into_iter().map(event).collect();
+    let events: Vec<EventView> = EventCode::ALL.into_iter().map(event).collect();
     Ok(Html(events::page(&viewer.frame(&state), &events)))
 }
 
