@@ -39,8 +39,8 @@ pub struct SetAside {
 
 /// A bulk resend and its progress.
 #[derive(Debug, Clone)]
-pub struct Resend {
-    /// The id of the bulk resend.
+pub struct ResendView {
+    /// Its id.
     pub id: String,
     /// The webhook's namespace/name.
     pub webhook: String,
@@ -58,7 +58,7 @@ pub struct Resend {
     pub states: [i64; 5],
 }
 
-impl Resend {
+impl ResendView {
     fn is_under_way(&self) -> bool {
         self.stopped.is_none() && self.states[0] > 0
     }
@@ -82,7 +82,7 @@ pub struct Resends {
     /// The names of the tenant's webhooks.
     pub webhooks: Vec<String>,
     /// The bulk resends, newest first.
-    pub resends: Vec<Resend>,
+    pub resends: Vec<ResendView>,
     /// The cursor of the next page, if there is more.
     pub next: Option<String>,
 }
@@ -202,7 +202,7 @@ fn set_aside(frame: &Frame, choice: &Filters, aside: SetAside) -> Markup {
     }
 }
 
-fn table(frame: &Frame, resends: &[Resend]) -> Markup {
+fn table(frame: &Frame, resends: &[ResendView]) -> Markup {
     html! {
         div.wide role="region" aria-label="Bulk resends" tabindex="0" {
             table {
@@ -232,7 +232,7 @@ fn table(frame: &Frame, resends: &[Resend]) -> Markup {
     }
 }
 
-fn state(frame: &Frame, resend: &Resend) -> Markup {
+fn state(frame: &Frame, resend: &ResendView) -> Markup {
     html! {
         @if let Some((by, at)) = &resend.stopped { "Stopped by " (by) " " (time(*at, frame.now)) }
         @else if resend.is_under_way() {
@@ -252,7 +252,7 @@ mod tests {
     use crate::logs::tests::frame;
 
     fn resends(states: [i64; 5], stopped: bool, preview: Option<Preview>) -> String {
-        let resend = Resend {
+        let resend = ResendView {
             id: "0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a".into(),
             webhook: "default/<b>orders".into(),
             per_second: 10,

@@ -8,7 +8,7 @@ use docket_domain::delivery::DeliveryId;
 use docket_portal::href;
 use docket_portal::logs::Filters;
 use docket_portal::page::Section;
-use docket_portal::resends::{self, Preview, Resend, Resends, SetAside};
+use docket_portal::resends::{self, Preview, ResendView, Resends, SetAside};
 use docket_store::{Connection, deliveries};
 use http::StatusCode;
 
@@ -210,9 +210,9 @@ pub async fn stop(
     Ok(Redirect::to(Section::Resends.path()))
 }
 
-fn shown(progress: Progress) -> Resend {
+fn shown(progress: Progress) -> ResendView {
     let Progress { resend, pending, failed, succeeded, dead_letter } = progress;
-    Resend {
+    ResendView {
         id: resend.id,
         webhook: resend.webhook_name,
         per_second: resend.per_second,
