@@ -6,7 +6,7 @@ use crate::{ROOT, page};
 
 /// A sign-in page.
 #[derive(Debug, Clone, Default)]
-pub struct SignIn {
+pub struct SignInPage {
     /// The tenant's name.
     pub tenant: String,
     /// The local path to go to afterwards.
@@ -22,8 +22,8 @@ pub struct SignIn {
 }
 
 /// The page.
-pub fn page(sign_in: &SignIn) -> String {
-    let SignIn { tenant, to, user_id, is_contact, refusal, csrf } = sign_in;
+pub fn page(sign_in: &SignInPage) -> String {
+    let SignInPage { tenant, to, user_id, is_contact, refusal, csrf } = sign_in;
     let main = html! {
         h1 { "Sign in to " (tenant) }
         @if let Some(refusal) = refusal { p.wrong role="alert" { (refusal) } }

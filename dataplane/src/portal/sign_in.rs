@@ -8,7 +8,7 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use docket_domain::audit::AuditEvent;
 use docket_domain::token::TokenSubject;
 use docket_portal::ROOT;
-use docket_portal::sign_in::{self, SignIn};
+use docket_portal::sign_in::{self, SignInPage};
 use docket_store::{Transaction, contacts, employees};
 use http::header::SET_COOKIE;
 use http::request::Parts;
@@ -64,7 +64,7 @@ pub async fn page(
     let to = filled_in(&query.unwrap_or_default()).into_iter().find(|(name, _)| name == "to");
     let to = local(to.map(|(_, to)| to));
     let csrf = cookies.token(&headers).map(csrf_of);
-    Html(sign_in::page(&SignIn { tenant: name_of(&tenant), to, csrf, ..SignIn::default() }))
+    Html(sign_in::page(&SignInPage { tenant: name_of(&tenant), to, csrf, ..SignInPage::default() }))
 }
 
 /// POST /portal/sign-in.
@@ -95,7 +95,7 @@ pub async fn sign_in(State(state): State<Arc<ApiState>>, request: Request) -> Re
             let (tenant, is_contact) = (name_of(&tenant), kind == "contact");
             let refusal = Some(format!("No {kind} has this user id and password."));
             let csrf = None;
-            let text = sign_in::page(&SignIn { tenant, to, user_id, is_contact, refusal, csrf });
+            let text = sign_in::page(&SignInPage { tenant, to, user_id, is_contact, refusal, csrf });
             Ok((StatusCode::UNAUTHORIZED, Html(text)).into_response())
         }
         Err(error) => Err(ApiError::from_sign_in(error, user_id)),
