@@ -22,18 +22,18 @@ pub fn metrics(program: &'static str) -> Registry {
     let build = Family::<[(&'static str, &'static str); 2], Gauge>::default();
     build.get_or_create(&[("program", program), ("version", VERSION)]).set(1);
     registry.register("docket_build_info", "1, with the program and its version", build);
-    registry.register_collector(Box::new(Process { started: started() }));
+    registry.register_collector(Box::new(ThisProcess { started: started() }));
     registry
 }
 
 /// The metrics of this process.
 #[derive(Debug)]
-struct Process {
-    /// The start of the process in seconds since 1970; `None` if unknown.
+struct ThisProcess {
+    /// In seconds since 1970, if that is known.
     started: Option<f64>,
 }
 
-impl Collector for Process {
+impl Collector for ThisProcess {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let encoder = &mut encoder;
         let stat = own_stat();
