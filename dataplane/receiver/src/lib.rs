@@ -42,5 +42,5 @@ pub use behaviour::{Behaviour, Fail};
 pub use certificate::Certificate;
 pub use forward::{Forward, Forwarded, NoAnswer};
 pub use line::{json, line};
-pub use server::{MAX_BODY_BYTES, Received, Receiver, ReceiverSettings, Secrets};
+pub use server::{MAX_BODY_BYTES, Received, Receiver, ReceiverSettings, SecretsByPath};
 pub use verdict::Verdict;

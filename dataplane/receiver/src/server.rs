@@ -45,8 +45,8 @@ const STOP_GRACE: Duration = Duration::from_secs(1);
 /// The pause before the next attempt to accept while no file descriptor is free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Returns the candidate secrets for a path. Without any, deliveries to the path are expected unsigned. It must not block.
-pub type Secrets = Arc<dyn Fn(&str) -> Vec<Vec<u8>> + Send + Sync>;
+/// The candidate secrets for a path; an empty list: deliveries to it are expected unsigned. It must not block.
+pub type SecretsByPath = Arc<dyn Fn(&str) -> Vec<Vec<u8>> + Send + Sync>;
 
 /// The settings of a receiver.
 pub struct ReceiverSettings {
@@ -55,7 +55,7 @@ pub struct ReceiverSettings {
     /// The certificate for senders.
     pub certificate: Certificate,
     /// The secrets to verify with.
-    pub secrets: Secrets,
+    pub secrets: SecretsByPath,
     /// The failures and delays to simulate.
     pub behaviour: Behaviour,
     /// The receiver to which each POST is forwarded, whatever its signature. Its response becomes this receiver's response.
@@ -217,7 +217,7 @@ async fn serve(socket: TcpStream, tls: TlsAcceptor, desk: Arc<Desk>, mut stop: w
 
 /// The state that all connections share.
 struct Desk {
-    secrets: Secrets,
+    secrets: SecretsByPath,
     behaviour: Behaviour,
     forward: Option<Forward>,
     on_received: Box<dyn Fn(&Received) + Send + Sync>,

@@ -31,7 +31,7 @@ impl Bench {
         let (sender, reports) = mpsc::unbounded_channel();
         let judging = Arc::new(Notify::new());
         let notify = judging.clone();
-        let secrets: Secrets = Arc::new(move |path| {
+        let secrets: SecretsByPath = Arc::new(move |path| {
             notify.notify_one();
             if path == "/open" { vec![] } else { vec![SECRET.to_vec()] }
         });
