@@ -231,10 +231,10 @@ struct SeenIds {
     events: IdCounts,
 }
 
-type Answer = Response<Full<Bytes>>;
+type HttpAnswer = Response<Full<Bytes>>;
 
 impl Desk {
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    async fn answer(&self, request: Request<Incoming>) -> HttpAnswer {
         let started = Instant::now();
         if request.method() != Method::POST {
             let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "a webhook is a POST\n");
@@ -254,8 +254,8 @@ impl Desk {
         answer
     }
 
-    /// Responds to a delivery. A simulated failure replaces the response, but the delivery is forwarded nevertheless.
-    async fn answer_to(&self, received: &mut Received) -> Answer {
+    /// A simulated failure replaces an answer, and does not keep the delivery from being passed on.
+    async fn answer_to(&self, received: &mut Received) -> HttpAnswer {
         let nth = self.requests.fetch_add(1, Ordering::Relaxed);
         let mut answer = match &self.forward {
             Some(forward) => {
@@ -331,7 +331,7 @@ struct Envelope {
     id: String,
 }
 
-async fn read(body: Incoming) -> Result<Bytes, Answer> {
+async fn read(body: Incoming) -> Result<Bytes, HttpAnswer> {
     match timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
@@ -342,7 +342,7 @@ async fn read(body: Incoming) -> Result<Bytes, Answer> {
     }
 }
 
-fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
+fn text(status: StatusCode, text: impl Into<Bytes>) -> HttpAnswer {
     let mut answer = Response::new(Full::new(text.into()));
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
