@@ -45,7 +45,7 @@ pub struct RedisConnection(Arc<Inner>);
 struct Inner {
     target: RedisUrl,
     tls: TlsCertificates,
-    slot: Mutex<Slot>,
+    slot: Mutex<ConnectionSlot>,
     /// The number of connections that were made.
     made: watch::Sender<u64>,
     /// The Cluster node that the next subscription uses.
@@ -59,7 +59,7 @@ const AWAY: u8 = 1;
 const UP: u8 = 2;
 
 #[derive(Default)]
-struct Slot {
+struct ConnectionSlot {
     live: Option<(Live, u64)>,
     /// When the last attempt to connect ended, and why.
     failed: Option<(Instant, Error)>,
