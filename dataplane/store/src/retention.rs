@@ -1,7 +1,7 @@
 //! Deletes old rows: finished deliveries with their attempts, and rows that only they needed.
 
 use crate::connection::Transaction;
-use crate::deliveries::{self, HandOffs};
+use crate::deliveries::{self, HandOffSelection};
 use crate::error::StoreError;
 use crate::events;
 use crate::sql::{Param, Rows, params};
@@ -15,7 +15,7 @@ pub async fn delete_finished(
     limit: i64,
 ) -> Result<u64, StoreError> {
     // What their rows say is finished must be known before it is deleted.
-    deliveries::queue_first_attempts(transaction, HandOffs::Expired).await?;
+    deliveries::queue_first_attempts(transaction, HandOffSelection::Expired).await?;
     // A delivery that is being resent stays until the resend has ended: a stopped resend leaves its dead letter.
     let sql = "SELECT d.id, d.event_id FROM delivery_history d WHERE d.finished_at_ms < $1 \
                AND NOT EXISTS (SELECT 1 FROM delivery_queue r \

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use super::LATE_END_MS;
 use super::attempt::{End, Started, measured};
-use super::first_attempt::{self, HandOffs};
+use super::first_attempt::{self, HandOffSelection};
 use super::history::{self, Finished, Unfinished};
 use crate::connection::Transaction;
 use crate::database::Writer;
@@ -192,7 +192,7 @@ pub async fn end_lost_attempts(
     now: Timestamp,
 ) -> Result<(u64, u64), StoreError> {
     // Some may be first attempts of the process that saved them.
-    first_attempt::queue(transaction, HandOffs::With(ids)).await?;
+    first_attempt::queue(transaction, HandOffSelection::With(ids)).await?;
     let now_ms = now.as_millisecond();
     let condition = |place: usize| {
         format!("FROM delivery_queue WHERE lease_until_ms <= $1 AND id IN ({}) ORDER BY id", slots(place))

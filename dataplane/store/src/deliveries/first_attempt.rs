@@ -162,7 +162,7 @@ pub(super) fn count_stored(ends: &[End]) {
 
 /// Which hand-offs are to be queued.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum HandOffs<'a> {
+pub(crate) enum HandOffSelection<'a> {
     /// All.
     All,
     /// Those that share a row with one of these deliveries.
@@ -173,19 +173,22 @@ pub(crate) enum HandOffs<'a> {
 
 /// Moves hand-offs to the queue that are not finished. Those under way keep their lease there; until this transaction ends, their
 /// outcomes can't be stored.
-pub(crate) async fn queue(transaction: &mut Transaction, which: HandOffs<'_>) -> Result<(), StoreError> {
+pub(crate) async fn queue(
+    transaction: &mut Transaction,
+    which: HandOffSelection<'_>,
+) -> Result<(), StoreError> {
     let (sql, params) = match which {
-        HandOffs::All => ("SELECT batch, webhook FROM hand_off", Vec::new()),
-        HandOffs::Expired => {
+        HandOffSelection::All => ("SELECT batch, webhook FROM hand_off", Vec::new()),
+        HandOffSelection::Expired => {
             ("SELECT batch, webhook FROM hand_off WHERE lease_until_ms <= $1", params![transaction.now_ms()])
         }
         // Deliveries only here: an answer of the database is bounded.
-        HandOffs::With(_) => ("SELECT batch, webhook, deliveries FROM hand_off", Vec::new()),
+        HandOffSelection::With(_) => ("SELECT batch, webhook, deliveries FROM hand_off", Vec::new()),
     };
     let rows = transaction.query(sql, params).await?;
     let mut keys: Vec<(String, String)> = Vec::new();
     for row in rows {
-        if let HandOffs::With(ids) = which
+        if let HandOffSelection::With(ids) = which
             && !has_one_of(&row, ids)
         {
             continue;

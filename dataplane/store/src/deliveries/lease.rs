@@ -3,7 +3,7 @@
 use docket_program::owner::Owner;
 
 use super::attempt::Held;
-use super::first_attempt::{self, HandOffs};
+use super::first_attempt::{self, HandOffSelection};
 use crate::connection::Transaction;
 use crate::error::StoreError;
 use crate::sql::{SLOTS, filled, params, slots};
@@ -52,7 +52,7 @@ pub enum Dead {
 /// fifth attempt has no late end. Writes nothing if there is nothing to move and no such lease.
 pub async fn queue_unfinished(transaction: &mut Transaction, dead: Option<&Dead>) -> Result<u64, StoreError> {
     const RELEASE: &str = "UPDATE delivery_queue SET lease_until_ms = 0 WHERE lease_until_ms > 0";
-    first_attempt::queue(transaction, HandOffs::All).await?;
+    first_attempt::queue(transaction, HandOffSelection::All).await?;
     match dead {
         None => Ok(0),
         Some(Dead::All) => transaction.execute(RELEASE, Vec::new()).await,
