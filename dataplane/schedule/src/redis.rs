@@ -211,9 +211,9 @@ fn tenants(names: Vec<String>) -> impl Iterator<Item = Arc<str>> {
 }
 
 /// What `claim.lua` returns of each claim.
-type Claimed = (String, String, String, u64, bool, i64);
+type ClaimReply = (String, String, String, u64, bool, i64);
 
-fn claim((tenant, webhook, id, fence, quick, overdue_ms): Claimed) -> Option<Claim> {
+fn claim((tenant, webhook, id, fence, quick, overdue_ms): ClaimReply) -> Option<Claim> {
     // `put` and `claim` wrote all of it.
     let entry = Entry { tenant: tenant.into(), webhook: webhook.into(), id: id.parse().ok()? };
     Some(Claim { entry, fence, quick, overdue: duration(overdue_ms) })
@@ -265,7 +265,7 @@ impl RedisSchedule {
         let counts = [room.slots, room.slow, room.without_claim];
         let [slots, slow, without_claim] = counts.map(|count| Argument::count(count.min(CHUNK)));
         let arguments = [slots, slow, without_claim, Argument::millis(lease)];
-        let claimed: Vec<Claimed> = self.run(&self.scripts.claim, self.arguments(arguments)).await?;
+        let claimed: Vec<ClaimReply> = self.run(&self.scripts.claim, self.arguments(arguments)).await?;
         Ok(claimed.into_iter().filter_map(claim).collect())
     }
 
