@@ -14,15 +14,15 @@ use crate::problem::ConfigProblem;
 /// The Secrets by name.
 #[derive(Debug, Default)]
 pub(super) struct Secrets {
-    known: BTreeMap<String, Known>,
-    /// The Secrets of the current list so far; `None`: no list is being read.
-    listed: Option<BTreeMap<String, Known>>,
-    /// Whether the last list was empty although Secrets were known. Such a list ends no tenant.
+    known: BTreeMap<String, KnownSecret>,
+    /// The Secrets of the list so far; `None`: no list is under way.
+    listed: Option<BTreeMap<String, KnownSecret>>,
+    /// Whether the last list was empty although Secrets were known. It ends no tenant.
     is_emptied: bool,
 }
 
 #[derive(Debug, Clone)]
-struct Known {
+struct KnownSecret {
     uid: String,
     created: Timestamp,
     /// The last good version of the tenant.
@@ -65,17 +65,17 @@ impl Secrets {
         }
     }
 
-    /// Reads a Secret. If it was deleted and created again, it has no last good version: it may be another tenant's.
-    fn read(&self, secret: &Secret) -> Known {
+    /// A Secret that was deleted and recreated has no last good version: it may be another tenant's.
+    fn read(&self, secret: &Secret) -> KnownSecret {
         let uid = secret.metadata.uid.clone().unwrap_or_default();
         let created =
             secret.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
         match runtime(secret) {
-            Ok(runtime) => Known { uid, created, runtime: Some(Arc::new(runtime)), problem: None },
+            Ok(runtime) => KnownSecret { uid, created, runtime: Some(Arc::new(runtime)), problem: None },
             Err(problem) => {
                 let last = self.known.get(&name(secret)).filter(|known| known.uid == uid);
                 let runtime = last.and_then(|known| known.runtime.clone());
-                Known { uid, created, runtime, problem: Some(problem) }
+                KnownSecret { uid, created, runtime, problem: Some(problem) }
             }
         }
     }
@@ -90,7 +90,7 @@ impl Secrets {
                 self.known.len()
             )));
         }
-        let mut by_age: Vec<(&String, &Known)> = self.known.iter().collect();
+        let mut by_age: Vec<(&String, &KnownSecret)> = self.known.iter().collect();
         by_age.sort_by_key(|(name, known)| (known.created, *name));
         let mut taken = TakenNames::default();
         for (name, known) in by_age {

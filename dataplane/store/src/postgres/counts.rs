@@ -73,7 +73,7 @@ pub struct Counts {
     /// The number of waits in each bucket. The last bucket is for times above all bounds.
     times: [AtomicU64; BOUNDS.len() + 1],
     times_us: AtomicU64,
-    servers: Mutex<BTreeMap<ServerName, Known>>,
+    servers: Mutex<BTreeMap<ServerName, KnownServer>>,
 }
 
 /// The hosts of a server. Servers of the platform are ordered before external ones.
@@ -85,7 +85,7 @@ struct ServerName {
 
 /// A server and the number of tenants that use it.
 #[derive(Debug)]
-struct Known {
+struct KnownServer {
     server: Arc<Server>,
     users: usize,
 }
@@ -159,7 +159,7 @@ impl Counts {
     /// their servers are.
     pub fn servers(&self, most: usize) -> Vec<(String, bool)> {
         let (mut shown, mut single) = (BTreeMap::new(), 0);
-        for Known { server, .. } in self.servers.lock().values() {
+        for KnownServer { server, .. } in self.servers.lock().values() {
             let Some(is_up) = server.is_up() else { continue };
             let name = match server.name.is_external {
                 true => EXTERNAL,
@@ -181,7 +181,7 @@ impl Counts {
         let mut servers = self.servers.lock();
         let known = servers.entry(name.clone()).or_insert_with(|| {
             let server = Server { name, state: AtomicU8::new(NOT_TRIED) };
-            Known { server: Arc::new(server), users: 0 }
+            KnownServer { server: Arc::new(server), users: 0 }
         });
         known.users += 1;
         Arc::clone(&known.server)
