@@ -14,7 +14,7 @@ use docket_crds::{
 };
 use jiff::Timestamp;
 
-use super::keys::{self, Keeping, Keys, Random, Webhooks};
+use super::keys::{self, Keeping, Keys, Random, WebhookSecrets};
 use super::object::{Kind, Name};
 use super::objects::{FolderObject, Objects};
 use crate::declaration::DeclaredTenant;
@@ -90,7 +90,7 @@ impl<'a> Compiler<'a> {
     ) -> Option<DeclaredTenant> {
         let tenant = entry.now.as_deref()?;
         let unreadable = self.unreadable_webhooks();
-        let webhooks = Webhooks {
+        let webhooks = WebhookSecrets {
             generate: self.generated_secrets(name),
             may_have: &|uid| self.incomplete || unreadable.contains(uid),
         };

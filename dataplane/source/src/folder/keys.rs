@@ -83,8 +83,8 @@ pub(super) struct Keeping {
 }
 
 /// The webhooks of a tenant, as far as their secrets are concerned.
-pub(super) struct Webhooks<'a> {
-    /// The settings of each webhook with `generateSecret`, and its customer, by uid.
+pub(super) struct WebhookSecrets<'a> {
+    /// What those with `generateSecret` ask for, and their customers, by uid.
     pub(super) generate: BTreeMap<&'a str, (&'a GenerateSecret, &'a str)>,
     /// Whether the webhook with this uid keeps its secret although it is not in `generate`, because it can't be read.
     pub(super) may_have: &'a dyn Fn(&str) -> bool,
@@ -103,7 +103,7 @@ pub(super) fn ensure(
     keep: bool,
     name: &Name,
     tenant: &Tenant,
-    webhooks: &Webhooks<'_>,
+    webhooks: &WebhookSecrets<'_>,
     keeping: Keeping,
     random: Random<'_>,
 ) -> anyhow::Result<Keys> {
@@ -166,7 +166,7 @@ impl Keys {
     }
 
     /// Sets the signing secrets aside that no webhook asks for any more.
-    fn set_aside(&mut self, webhooks: &Webhooks<'_>) {
+    fn set_aside(&mut self, webhooks: &WebhookSecrets<'_>) {
         let is_unused = |uid: &str, made: &WebhookSecret| match webhooks.generate.get(uid) {
             Some((_, customer)) => made.customer != *customer,
             None => !(webhooks.may_have)(uid),
@@ -186,7 +186,7 @@ impl Keys {
 
     /// Generates the signing secrets that are missing or of an earlier generation. A webhook that was put back gets the one that was
     /// set aside for it.
-    fn generate_secrets(&mut self, webhooks: &Webhooks<'_>, random: Random<'_>) {
+    fn generate_secrets(&mut self, webhooks: &WebhookSecrets<'_>, random: Random<'_>) {
         for (uid, (wanted, customer)) in &webhooks.generate {
             let generation = wanted.rotation_generation;
             let unused = self.unused_secrets.remove(&webhook_key::of(uid, customer));
