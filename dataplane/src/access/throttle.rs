@@ -67,13 +67,13 @@ pub struct TryLater {
 /// ([`Clock::elapsed`](docket_program::clock::Clock::elapsed)), so that no one waits longer when the machine's clock is set back.
 #[derive(Debug, Default)]
 pub struct Throttle {
-    entries: Mutex<Entries>,
+    entries: Mutex<GuessEntries>,
     hasher: RandomState,
 }
 
 /// By a keyed hash: long userIds take no space, and no client can choose two that collide.
 #[derive(Debug, Default)]
-struct Entries {
+struct GuessEntries {
     counts: HashMap<u64, GuessCount>,
     /// When a user last signed in from a source.
     known: HashMap<u64, i64>,
@@ -230,7 +230,7 @@ impl Throttle {
     }
 }
 
-impl Entries {
+impl GuessEntries {
     fn is_known(&self, keys: &GuessKeys, now_ms: i64) -> bool {
         let known = keys.at_source.as_ref().and_then(|at| self.known.get(&at.user));
         known.is_some_and(|last_ms| now_ms - last_ms < KNOWN_MS)
