@@ -32,7 +32,7 @@ use crate::app::{App, bind};
 use crate::args::{ProxyArguments, Role, ServeArguments, Switch};
 use crate::listeners::Serves;
 use crate::platform::reviews::Reviews;
-use crate::portal::{Cookies, Objects, Portal, Writer, Writes};
+use crate::portal::{Cookies, Portal, WebhookObjects, Writer, Writes};
 use crate::readiness::Readiness;
 use crate::redis;
 use crate::tenancy::Activation;
@@ -182,7 +182,7 @@ async fn writes(arguments: &ServeArguments) -> Result<Writes> {
         arguments.roles.contains(&Role::Portal),
         "--portal-account needs a process with the role portal; add it to --roles"
     );
-    let objects = Objects::new(account.clone(), namespace.clone(), Clock::System).await;
+    let objects = WebhookObjects::new(account.clone(), namespace.clone(), Clock::System).await;
     Ok(Some(Arc::new(Writer::cluster(objects.context("--portal-account")?))))
 }
 

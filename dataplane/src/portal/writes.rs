@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 pub use documents::Documents;
 use keyed_lock::KeyedLock;
-pub use objects::Objects;
+pub use objects::WebhookObjects;
 
 use crate::http::error::ApiError;
 
@@ -45,7 +45,7 @@ enum WriteBackend {
     /// Of `docket dev`.
     Folder(Documents),
     /// Where the operator runs.
-    Cluster(Objects),
+    Cluster(WebhookObjects),
 }
 
 /// A webhook as the portal declares it.
@@ -131,7 +131,7 @@ impl Writer {
     }
 
     /// Into a cluster.
-    pub fn cluster(objects: Objects) -> Self {
+    pub fn cluster(objects: WebhookObjects) -> Self {
         Self { place: WriteBackend::Cluster(objects), additions: KeyedLock::default() }
     }
 

@@ -40,7 +40,7 @@ const REFUSAL: &str =
     "the portal writes only Webhooks with its label app.kubernetes.io/managed-by=docket-portal";
 
 /// The API server, as the portal's service account.
-pub struct Objects {
+pub struct WebhookObjects {
     client: Client,
     clock: Clock,
     /// Where the policy is tried.
@@ -50,13 +50,13 @@ pub struct Objects {
     turns: FairShare<String>,
 }
 
-impl std::fmt::Debug for Objects {
+impl std::fmt::Debug for WebhookObjects {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Objects").field("is_held", &self.is_held).finish_non_exhaustive()
     }
 }
 
-impl Objects {
+impl WebhookObjects {
     /// Connects by the file that KUBECONFIG names, else by `~/.kube/config`, else as a pod of the cluster, to act as the service
     /// account of this name (`system:serviceaccount:…`). Sends no request yet. The policy is tried in `namespace`.
     ///
@@ -289,7 +289,7 @@ mod tests {
         let client = Client::try_from(Config::new(server.parse().expect("a URL"))).expect("a client");
         let spec = object(json!({})).data["spec"].clone();
         let webhook = Declared::of_spec("a", "b", &spec, None).expect("the portal's");
-        let objects = Objects {
+        let objects = WebhookObjects {
             client,
             clock: Clock::System,
             namespace: "a".into(),
