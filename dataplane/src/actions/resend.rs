@@ -266,7 +266,7 @@ fn new_deliveries(resend: &Resend, many: &Many, dead: &[Dead], now: Timestamp) -
 
 /// The result of stopping a bulk resend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stopped {
+pub struct StoppedResend {
     /// Deliveries that were withdrawn; their dead letters can be resent.
     pub taken_back: i64,
     /// Deliveries that were attempted before or are being attempted.
@@ -281,14 +281,14 @@ pub async fn stop(
     id: &str,
     stopped_by: &str,
     now: Timestamp,
-) -> Result<Stopped, Refusal> {
+) -> Result<StoppedResend, Refusal> {
     if resends::search(transaction, webhooks, Some(id), None, 1).await?.is_empty() {
         return Err(NO_SUCH_RESEND);
     }
     let taken_back = resends::stop(transaction, id, stopped_by, now.as_millisecond()).await?;
     let taken_back = taken_back.ok_or(NO_SUCH_RESEND)?;
     let left = resends::statuses(transaction, &[id.to_owned()]).await?;
-    Ok(Stopped { taken_back, gone: left.iter().map(|(_, _, count)| count).sum() })
+    Ok(StoppedResend { taken_back, gone: left.iter().map(|(_, _, count)| count).sum() })
 }
 
 /// The progress of a bulk resend.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use docket::actions::choice::Choice;
-use docket::actions::resend::{self, Many, Progress, Stopped};
+use docket::actions::resend::{self, Many, Progress, StoppedResend};
 use docket::actions::set_aside::{self, Aside};
 use docket::actions::{By, Refusal};
 use docket::tenancy::{HeldWebhooks, Webhooks};
@@ -68,7 +68,7 @@ async fn resend(rig: &TenantDatabase, many: &Many, now_ms: i64) -> (Resend, Exte
     try_resend(&rig.database, many, now_ms).await.expect("the resend is accepted")
 }
 
-async fn stop(rig: &TenantDatabase, id: &str, by: &str, now_ms: i64) -> Result<Stopped, Refusal> {
+async fn stop(rig: &TenantDatabase, id: &str, by: &str, now_ms: i64) -> Result<StoppedResend, Refusal> {
     let mut transaction = rig.database.begin(&Clock::System).await?;
     let stopped = resend::stop(&mut transaction, None, id, by, at(now_ms)).await?;
     transaction.commit().await?;
@@ -304,14 +304,14 @@ async fn a_stop_cancels_deliveries_without_an_attempt(rig: TenantDatabase) {
     assert_eq!(rig.begin(&begun, "mine", now + 1000, now + 5000).await.len(), 3);
     assert_eq!(
         stop(&rig, &made.id, "employee 7", now + 1000).await.expect("stops"),
-        Stopped { taken_back: 37, gone: 3 }
+        StoppedResend { taken_back: 37, gone: 3 }
     );
     let left = rig.number("SELECT count(*) FROM delivery WHERE status <> 'DeadLetter'").await;
     assert_eq!((left, rig.number("SELECT count(*) FROM delivery").await), (3, 43));
     // Not even the one that stopped it changes by a second stop.
     assert_eq!(
         stop(&rig, &made.id, "employee 8", now + 2000).await.expect("stops"),
-        Stopped { taken_back: 0, gone: 3 }
+        StoppedResend { taken_back: 0, gone: 3 }
     );
     let found =
         resend::progress(&mut rig.reader().await, None, Some(&made.id), None, 10).await.expect("a page");

@@ -7,7 +7,7 @@ use docket_store::deliveries::{ListedDelivery, StoredAttempt};
 use docket_store::resends::{Extent, Resend};
 
 use super::super::table::{table, time};
-use crate::actions::resend::{Many, Progress, Stopped, remedy};
+use crate::actions::resend::{Many, Progress, StoppedResend, remedy};
 use crate::actions::set_aside::Aside;
 use crate::actions::wait::Wait;
 
@@ -154,8 +154,8 @@ fn extent_of(webhook: &str, many: &Many, extent: Extent) -> String {
     )
 }
 
-pub(super) fn stopped(id: &str, stopped: Stopped) -> String {
-    let Stopped { taken_back, gone } = stopped;
+pub(super) fn stopped(id: &str, stopped: StoppedResend) -> String {
+    let StoppedResend { taken_back, gone } = stopped;
     format!("Resend {id} stopped: {taken_back} deliveries withdrawn, {gone} attempted before.\n")
 }
 

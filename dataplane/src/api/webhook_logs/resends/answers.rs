@@ -4,7 +4,7 @@ use docket_store::resends::{Extent, Resend};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::actions::resend::{Many, Progress, Resent, Stopped};
+use crate::actions::resend::{Many, Progress, Resent, StoppedResend};
 use crate::http::times::{Time, time};
 
 /// The response of POST /WebhookLogs/Resend: one of three.
@@ -118,8 +118,8 @@ pub struct StopAnswer {
 
 impl StopAnswer {
     /// The response for a bulk resend that was just stopped.
-    pub fn new(resend_id: &str, stopped: Stopped) -> Self {
-        let Stopped { taken_back, gone } = stopped;
+    pub fn new(resend_id: &str, stopped: StoppedResend) -> Self {
+        let StoppedResend { taken_back, gone } = stopped;
         Self { resend_id: resend_id.to_owned(), taken_back, gone }
     }
 }
