@@ -10,7 +10,7 @@ use crate::tenancy::Webhooks;
 
 /// What a delivery waits for that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
+pub enum DeliveryWait {
     /// Its attempt has begun.
     Attempt,
     /// The tenant is suspended.
@@ -35,7 +35,7 @@ pub enum Wait {
 }
 
 /// Completes "waits for".
-impl fmt::Display for Wait {
+impl fmt::Display for DeliveryWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Attempt => f.write_str("the end of the attempt that is under way"),
@@ -68,7 +68,7 @@ pub async fn waits(
     tenant: &TenantState<'_>,
     listed: &[ListedDelivery],
     places: impl AsyncFnOnce(&[String]) -> Option<Places>,
-) -> Result<Vec<Option<Wait>>, StoreError> {
+) -> Result<Vec<Option<DeliveryWait>>, StoreError> {
     let is_due = |listed: &&ListedDelivery| !listed.status.is_final() && listed.due_at_ms <= now_ms;
     let due: Vec<&ListedDelivery> = listed.iter().filter(is_due).collect();
     if due.is_empty() {
@@ -81,32 +81,32 @@ pub async fn waits(
     keys.dedup();
     let places = places(&keys).await;
     let wait = |listed: &ListedDelivery| match begun.contains(&listed.id) {
-        true => Wait::Attempt,
+        true => DeliveryWait::Attempt,
         false => of(tenant, &listed.webhook, &keys, places.as_ref()),
     };
     Ok(listed.iter().map(|listed| is_due(&listed).then(|| wait(listed))).collect())
 }
 
 /// What a delivery to this webhook waits for. `places` are those of the webhooks `keys`.
-fn of(tenant: &TenantState<'_>, webhook: &str, keys: &[String], places: Option<&Places>) -> Wait {
+fn of(tenant: &TenantState<'_>, webhook: &str, keys: &[String], places: Option<&Places>) -> DeliveryWait {
     if tenant.is_suspended {
-        return Wait::Suspended;
+        return DeliveryWait::Suspended;
     }
     if let Some(webhooks) = &tenant.webhooks
         && webhooks.get(webhook).is_none()
     {
-        return if webhooks.holds(webhook) { Wait::NotServed } else { Wait::Gone };
+        return if webhooks.holds(webhook) { DeliveryWait::NotServed } else { DeliveryWait::Gone };
     }
     let own = keys.iter().position(|key| key == webhook);
     let Some((places, own)) = places.and_then(|places| Some((places, places.webhooks.get(own?)?))) else {
-        return Wait::PlaceOrWorker;
+        return DeliveryWait::PlaceOrWorker;
     };
     if own.taken >= own.all {
-        Wait::Place { all: own.all, is_reduced: own.is_reduced }
+        DeliveryWait::Place { all: own.all, is_reduced: own.is_reduced }
     } else if places.taken >= places.all {
-        Wait::PlaceOfTenant(places.all)
+        DeliveryWait::PlaceOfTenant(places.all)
     } else {
-        Wait::Worker
+        DeliveryWait::Worker
     }
 }
 

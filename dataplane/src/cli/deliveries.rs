@@ -24,7 +24,7 @@ use super::tenant::{CliTenant, IfNew, find, open};
 use crate::actions::choice::Choice;
 use crate::actions::resend::{self, Many};
 use crate::actions::set_aside::{self, Aside};
-use crate::actions::wait::{self, Wait};
+use crate::actions::wait::{self, DeliveryWait};
 use crate::actions::{By, Refusal};
 use crate::args::{DeliveriesCommand, ManyArguments, TenantArguments};
 use crate::tenancy::Webhooks;
@@ -129,7 +129,7 @@ async fn waits(
     clock: &Clock,
     reader: &mut Connection,
     listed: &[ListedDelivery],
-) -> Result<Vec<Option<Wait>>> {
+) -> Result<Vec<Option<DeliveryWait>>> {
     if listed.iter().all(|listed| listed.status.is_final()) {
         return Ok(vec![None; listed.len()]);
     }

@@ -9,9 +9,9 @@ use docket_store::resends::{Extent, Resend};
 use super::super::table::{table, time};
 use crate::actions::resend::{Many, Progress, StoppedResend, remedy};
 use crate::actions::set_aside::Aside;
-use crate::actions::wait::Wait;
+use crate::actions::wait::DeliveryWait;
 
-pub(super) fn deliveries(listed: &[ListedDelivery], waits: &[Option<Wait>]) -> String {
+pub(super) fn deliveries(listed: &[ListedDelivery], waits: &[Option<DeliveryWait>]) -> String {
     if listed.is_empty() {
         return "No deliveries.\n".to_owned();
     }
@@ -159,14 +159,14 @@ pub(super) fn stopped(id: &str, stopped: StoppedResend) -> String {
     format!("Resend {id} stopped: {taken_back} deliveries withdrawn, {gone} attempted before.\n")
 }
 
-fn waits_for(wait: Wait) -> String {
+fn waits_for(wait: DeliveryWait) -> String {
     format!("waits for {wait}")
 }
 
 /// A delivery with what it waits for, its attempts, oldest first, and its resends, newest first.
 pub(super) fn details(
     listed: &ListedDelivery,
-    wait: Option<Wait>,
+    wait: Option<DeliveryWait>,
     attempts: &[StoredAttempt],
     later: &[ListedDelivery],
 ) -> String {
