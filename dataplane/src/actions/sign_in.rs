@@ -7,7 +7,7 @@ use docket_domain::token::{self, TokenKey, TokenSubject, UserFingerprint};
 use docket_listener::fair_share::Busy;
 use docket_listener::source::RequestSource;
 use docket_program::clock::{Clock, duration};
-use docket_store::audit::{self, SignedIn};
+use docket_store::audit::{self, SignedInUser};
 use docket_store::{StoreError, contacts, employees};
 use secrecy::SecretString;
 
@@ -181,7 +181,7 @@ impl SignIn<'_> {
     async fn learn(self, tenant: &ServedTenant) -> Result<(), StoreError> {
         let now_ms = self.clock.now_ms();
         let mut reader = tenant.store.ready(self.clock).await?.patient_reader().await?;
-        for SignedIn { user, address, at_ms } in
+        for SignedInUser { user, address, at_ms } in
             audit::signed_in(&mut reader, now_ms - KNOWN_MS, MOST_LEARNED).await?
         {
             let (tenant, source) = (tenant.config.uid.clone(), RequestSource::Client(address));

@@ -82,8 +82,8 @@ fn record(row: &Row) -> Result<AuditRecord, StoreError> {
 
 /// A user who signed in, and the client's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SignedIn {
-    /// The user's kind and key, such as `contact ada@quillfeather.example`.
+pub struct SignedInUser {
+    /// Its kind and key, such as `contact ada@quillfeather.example`.
     pub user: String,
     /// The client's address.
     pub address: IpAddr,
@@ -97,7 +97,7 @@ pub async fn signed_in(
     connection: &mut Connection,
     from_ms: i64,
     limit: i64,
-) -> Result<Vec<SignedIn>, StoreError> {
+) -> Result<Vec<SignedInUser>, StoreError> {
     let sql = "WITH found AS (SELECT actor, address, max(at_ms) AS at_ms, \
                  row_number() OVER (PARTITION BY actor ORDER BY max(at_ms) DESC) AS place FROM audit \
                  WHERE event = $1 AND at_ms >= $2 AND address IS NOT NULL GROUP BY actor, address), \
@@ -113,7 +113,7 @@ pub async fn signed_in(
     for row in &rows {
         // Another program may have stored a text that is not an address.
         if let Ok(address) = row.get::<String>(1)?.parse() {
-            found.push(SignedIn { user: row.get(0)?, address, at_ms: row.get(2)? });
+            found.push(SignedInUser { user: row.get(0)?, address, at_ms: row.get(2)? });
         }
     }
     Ok(found)
