@@ -18,7 +18,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-pub use delivery::{Call, DeliveryMetrics, Jobs, LeasePart, Running};
+pub use delivery::{DeliveryMetrics, Jobs, LeasePart, Running, ScheduleCall};
 pub use stores::StoreMetrics;
 pub use upkeep::{Task, UpkeepMetrics};
 

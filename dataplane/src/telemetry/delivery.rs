@@ -55,7 +55,7 @@ docket_crds::words! {
 
 /// A call that failed because the schedule was not available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
+pub enum ScheduleCall {
     /// Claims deliveries that are due.
     Claim,
     /// Ends claims.
@@ -347,11 +347,11 @@ impl DeliveryMetrics {
     }
 
     /// Counts a call that failed because the schedule was not available.
-    pub fn schedule_failed(&self, call: Call) {
+    pub fn schedule_failed(&self, call: ScheduleCall) {
         let [claim, settle] = &self.schedule_failures.series;
         match call {
-            Call::Claim => claim.inc(),
-            Call::Settle => settle.inc(),
+            ScheduleCall::Claim => claim.inc(),
+            ScheduleCall::Settle => settle.inc(),
         };
     }
 
@@ -514,7 +514,7 @@ mod tests {
         let longest = Some(Duration::from_millis(1_500));
         metrics.delivery.due(Some(&Overdue { entries: 3, held: 2, longest, next: None }));
         metrics.delivery.shares_changed(ShareChanges { grown: 1, shrunk: 2 });
-        metrics.delivery.schedule_failed(Call::Claim);
+        metrics.delivery.schedule_failed(ScheduleCall::Claim);
         metrics.delivery.renewals_failed(LeasePart::Row, 4);
         metrics.delivery.save_waited(Duration::from_millis(250), false);
         assert_has(

@@ -23,7 +23,7 @@ use crate::delivery::admission::{self, Admission};
 use crate::delivery::outbox::Outbox;
 use crate::delivery::upkeep::overdue;
 use crate::delivery::upkeep::report::Active;
-use crate::telemetry::{Call, Jobs, Metrics, Running};
+use crate::telemetry::{Jobs, Metrics, Running, ScheduleCall};
 use crate::tenancy::Tenants;
 use crate::tenancy::groups::Groups;
 
@@ -161,7 +161,7 @@ impl Worker {
         // Taken before the claim, which needs time too: no lease may be assumed to last longer than it does.
         let until = self.clock.elapsed() + LEASE;
         let claims = self.outbox.schedule.claim(reserved.room(), LEASE).await;
-        let claims = claims.inspect_err(|_| self.metrics.delivery.schedule_failed(Call::Claim))?;
+        let claims = claims.inspect_err(|_| self.metrics.delivery.schedule_failed(ScheduleCall::Claim))?;
         if reserved.room().slots > 0 {
             self.metrics.delivery.claimed(&claims);
         }

@@ -8,7 +8,7 @@ use docket_schedule::{Claim, Ended, Entry, Hint};
 use super::lease::KeptLease;
 use crate::delivery::admission::{SavePermit, Slot};
 use crate::delivery::outbox::Outbox;
-use crate::telemetry::{Call, Metrics};
+use crate::telemetry::{Metrics, ScheduleCall};
 use crate::tenancy::Tenants;
 
 /// When a delivery is due again whose webhook or tenant this process may not know yet.
@@ -51,7 +51,7 @@ impl Settle {
         match self.outbox.schedule.settle(ended).await {
             Ok(changes) => self.metrics.delivery.shares_changed(changes),
             Err(error) => {
-                self.metrics.delivery.schedule_failed(Call::Settle);
+                self.metrics.delivery.schedule_failed(ScheduleCall::Settle);
                 tracing::warn!(error = %error, "settling claims failed; the claims expire by themselves");
             }
         }
