@@ -51,7 +51,7 @@ pub struct Audit {
     clock: Clock,
     metrics: Arc<Metrics>,
     stream: Option<Stream>,
-    groups: Arc<Groups<Row>>,
+    groups: Arc<Groups<AuditRow>>,
     waiting: Arc<Mutex<WaitingEntries>>,
     writers: Arc<Semaphore>,
     /// By the uid of a tenant; of a sign-in at a tenant that does not exist, none.
@@ -65,7 +65,7 @@ pub struct Audit {
     closing: CancellationToken,
 }
 
-struct Row {
+struct AuditRow {
     record: AuditRecord,
     _place: QueuePermit,
 }
@@ -158,7 +158,7 @@ impl Audit {
         let Some(place) = QueuePermit::take(&self.waiting, &tenant.uid, record.event) else {
             return self.metrics.audit_lost(Lost::Row, 1);
         };
-        if let Some(turn) = self.groups.add(tenant, Row { record, _place: place }) {
+        if let Some(turn) = self.groups.add(tenant, AuditRow { record, _place: place }) {
             self.tasks.spawn(groups::drive(turn, Arc::clone(self)));
         }
     }
@@ -284,18 +284,22 @@ impl Audit {
     }
 }
 
-impl Work<Row> for Arc<Audit> {
+impl Work<AuditRow> for Arc<Audit> {
     /// One of the writers.
     type Connection = OwnedSemaphorePermit;
     /// The entries of a database that refuses all of them would wait for minutes.
     const ONE_BY_ONE: bool = false;
 
-    async fn connect(&self, _: &Turn<Row>) -> Result<OwnedSemaphorePermit, StoreError> {
+    async fn connect(&self, _: &Turn<AuditRow>) -> Result<OwnedSemaphorePermit, StoreError> {
         self.closing.run_until_cancelled(self.clock.sleep(GATHER)).await;
         Ok(Arc::clone(&self.writers).acquire_owned().await.expect("it is never closed"))
     }
 
-    async fn perform(&self, turn: &mut Turn<Row>, _writer: OwnedSemaphorePermit) -> Result<(), StoreError> {
+    async fn perform(
+        &self,
+        turn: &mut Turn<AuditRow>,
+        _writer: OwnedSemaphorePermit,
+    ) -> Result<(), StoreError> {
         let records: Vec<AuditRecord> = turn.group.iter().map(|row| row.record.clone()).collect();
         let insert = async {
             let mut transaction = turn.tenant.store.begin(&self.clock).await?;
@@ -308,7 +312,7 @@ impl Work<Row> for Arc<Audit> {
         Ok(())
     }
 
-    async fn refuse(&self, turn: &mut Turn<Row>, error: StoreError) {
+    async fn refuse(&self, turn: &mut Turn<AuditRow>, error: StoreError) {
         let (code, count) = (turn.tenant.config.client_code.as_str(), turn.group.len());
         self.metrics.audit_lost(Lost::Row, count as u64);
         tracing::warn!(tenant.code = code, count, error = %error, "audit entries were not stored");
