@@ -42,9 +42,11 @@ pub async fn contact(command: ContactCommand) -> Result<()> {
             (at, customer, email, name, code, webhooks)
         }
         ContactCommand::SetPassword { at, email } => {
-            return set_password(&at, User::Contact(&email), &clock).await;
+            return set_password(&at, NamedUser::Contact(&email), &clock).await;
         }
-        ContactCommand::SignOut { at, email } => return sign_out(&at, User::Contact(&email), &clock).await,
+        ContactCommand::SignOut { at, email } => {
+            return sign_out(&at, NamedUser::Contact(&email), &clock).await;
+        }
     };
     let database = open(&at, &clock, IfNew::Create).await?;
     let mut reader = database.reader().await?;
@@ -87,9 +89,11 @@ pub async fn employee(command: EmployeeCommand) -> Result<()> {
     let (at, user, name, administrator) = match command {
         EmployeeCommand::Add { at, user, name, administrator } => (at, user, name, administrator),
         EmployeeCommand::SetPassword { at, user } => {
-            return set_password(&at, User::Employee(&user), &clock).await;
+            return set_password(&at, NamedUser::Employee(&user), &clock).await;
         }
-        EmployeeCommand::SignOut { at, user } => return sign_out(&at, User::Employee(&user), &clock).await,
+        EmployeeCommand::SignOut { at, user } => {
+            return sign_out(&at, NamedUser::Employee(&user), &clock).await;
+        }
     };
     let database = open(&at, &clock, IfNew::Create).await?;
     let password_hash = Some(passwords::hash(&read_password()?, random::bytes()));
@@ -111,12 +115,12 @@ pub async fn employee(command: EmployeeCommand) -> Result<()> {
 
 /// A user, by what signs in.
 #[derive(Clone, Copy)]
-enum User<'a> {
+enum NamedUser<'a> {
     Contact(&'a str),
     Employee(&'a str),
 }
 
-impl User<'_> {
+impl NamedUser<'_> {
     const fn noun(self) -> &'static str {
         match self {
             Self::Contact(_) => "contact",
@@ -157,7 +161,7 @@ impl User<'_> {
     }
 }
 
-async fn set_password(at: &TenantArguments, user: User<'_>, clock: &Clock) -> Result<()> {
+async fn set_password(at: &TenantArguments, user: NamedUser<'_>, clock: &Clock) -> Result<()> {
     let database = open(at, clock, IfNew::Refuse).await?;
     // No one types a password in vain.
     if !user.exists(&mut database.reader().await?).await? {
@@ -173,7 +177,7 @@ async fn set_password(at: &TenantArguments, user: User<'_>, clock: &Clock) -> Re
     Ok(())
 }
 
-async fn sign_out(at: &TenantArguments, user: User<'_>, clock: &Clock) -> Result<()> {
+async fn sign_out(at: &TenantArguments, user: NamedUser<'_>, clock: &Clock) -> Result<()> {
     let mut transaction = open(at, clock, IfNew::Refuse).await?.begin(clock).await?;
     let code = user.sign_out(&mut transaction).await?.ok_or_else(|| user.unknown())?;
     record(&mut transaction, AuditEvent::SignedOut, user.noun(), &code).await?;
