@@ -23,13 +23,13 @@ const STORE_TIME: Duration = Duration::from_secs(5);
 const AT_ONCE: usize = 4;
 
 /// Of a key: the uid of its tenant, and when it was used, in milliseconds since 1970.
-type Used = (Arc<str>, i64);
+type KeyUse = (Arc<str>, i64);
 
 /// The uses that this process has seen and not stored yet, at most one of each key that is served.
 #[derive(Debug)]
 pub struct KeyUses {
     clock: Clock,
-    noted: Mutex<HashMap<ApiKeyDigest, Used>>,
+    noted: Mutex<HashMap<ApiKeyDigest, KeyUse>>,
 }
 
 impl KeyUses {
