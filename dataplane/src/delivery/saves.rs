@@ -30,7 +30,7 @@ const TURNS: usize = 2;
 pub struct CreateOrders {
     clock: Clock,
     /// What waits is bounded by the clients, each of which waits for one order.
-    groups: Arc<Groups<Job>>,
+    groups: Arc<Groups<SaveJob>>,
     outbox: Arc<Outbox>,
     /// Set where the process has a worker.
     hand_off: Arc<OnceLock<Arc<HandOff>>>,
@@ -39,7 +39,7 @@ pub struct CreateOrders {
 /// Makes the answer to keep under a request's Idempotency-Key.
 pub type MakeToKeep = Box<dyn Fn(&Saved) -> ToKeep + Send + Sync>;
 
-struct Job {
+struct SaveJob {
     tenant: Arc<ServedTenant>,
     new: NewOrder,
     to_keep: Option<MakeToKeep>,
@@ -51,7 +51,7 @@ struct Job {
 }
 
 /// How many deliveries the next group makes.
-fn deliveries(turn: &Turn<Job>) -> usize {
+fn deliveries(turn: &Turn<SaveJob>) -> usize {
     turn.look_at_group(|jobs| jobs.map(|job| job.deliveries).sum())
 }
 
@@ -80,7 +80,7 @@ impl CreateOrders {
     ) -> Result<Saved, StoreError> {
         let (result, created) = oneshot::channel();
         let (deliveries, since) = (new.deliveries().count(), self.clock.elapsed());
-        let job = Job { tenant: Arc::clone(tenant), new, to_keep, deliveries, since, result };
+        let job = SaveJob { tenant: Arc::clone(tenant), new, to_keep, deliveries, since, result };
         if let Some(turn) = self.groups.add(tenant, job) {
             tokio::spawn(groups::drive(turn, Arc::clone(self)));
         }
@@ -89,7 +89,7 @@ impl CreateOrders {
 
     /// Waits for save permits for the next group. `None`: the process has no worker, the first of the jobs has waited long enough, or the turn
     /// does jobs one by one.
-    async fn permits(&self, turn: &Turn<Job>) -> Option<SavePermits> {
+    async fn permits(&self, turn: &Turn<SaveJob>) -> Option<SavePermits> {
         let hand_off = self.hand_off.get()?;
         turn.gather().await;
         let since = turn.look_at_group(|jobs| jobs.next().map(|job| job.since))?;
@@ -97,8 +97,8 @@ impl CreateOrders {
     }
 
     /// Announces the deliveries of a group. Claims those that this process may POST at once.
-    async fn announce(&self, group: &[Job], permits: Option<SavePermits>) -> Announced {
-        let hint = |job: &Job, (id, webhook): (DeliveryId, &str)| {
+    async fn announce(&self, group: &[SaveJob], permits: Option<SavePermits>) -> Announced {
+        let hint = |job: &SaveJob, (id, webhook): (DeliveryId, &str)| {
             let entry = Entry { tenant: Arc::clone(&job.tenant.uid), webhook: webhook.into(), id };
             Hint { entry, wait: Duration::ZERO }
         };
@@ -116,17 +116,21 @@ impl CreateOrders {
     }
 }
 
-impl Work<Job> for Arc<CreateOrders> {
+impl Work<SaveJob> for Arc<CreateOrders> {
     /// With save permits for the deliveries of the group.
     type Connection = (Writer, Option<SavePermits>);
 
-    async fn connect(&self, turn: &Turn<Job>) -> Result<(Writer, Option<SavePermits>), StoreError> {
+    async fn connect(&self, turn: &Turn<SaveJob>) -> Result<(Writer, Option<SavePermits>), StoreError> {
         // Before the writer, which the outcomes of attempts need to free permits.
         let permits = self.permits(turn).await;
         Ok((turn.tenant.store.writer(&self.clock).await?, permits))
     }
 
-    fn take(&self, turn: &mut Turn<Job>, (_, permits): &mut (Writer, Option<SavePermits>)) -> Vec<Job> {
+    fn take(
+        &self,
+        turn: &mut Turn<SaveJob>,
+        (_, permits): &mut (Writer, Option<SavePermits>),
+    ) -> Vec<SaveJob> {
         let Some(permits) = permits else { return turn.take_jobs() };
         permits.grow(deliveries(turn));
         turn.take_jobs_within(permits.count(), |job| job.deliveries)
@@ -134,7 +138,7 @@ impl Work<Job> for Arc<CreateOrders> {
 
     async fn perform(
         &self,
-        Turn { group, .. }: &mut Turn<Job>,
+        Turn { group, .. }: &mut Turn<SaveJob>,
         (writer, permits): (Writer, Option<SavePermits>),
     ) -> Result<(), StoreError> {
         let begin = saves::begin(writer, &self.clock, group.len());
@@ -158,7 +162,7 @@ impl Work<Job> for Arc<CreateOrders> {
         Ok(())
     }
 
-    async fn refuse(&self, turn: &mut Turn<Job>, error: StoreError) {
+    async fn refuse(&self, turn: &mut Turn<SaveJob>, error: StoreError) {
         groups::refuse_all(turn.group.drain(..).map(|job| job.result), error);
     }
 }
@@ -172,7 +176,7 @@ struct Created {
 }
 
 /// Begins the POSTs of a committed group, answers, and notifies the schedule of the other deliveries.
-fn finish(group: Vec<Job>, created: Created, (ticket, handed): Announced) {
+fn finish(group: Vec<SaveJob>, created: Created, (ticket, handed): Announced) {
     let Created { at_ms, saved, saves } = created;
     if let Some(handed) = handed {
         handed.start(group.iter().map(|job| &job.tenant).zip(&saves), at_ms);
@@ -189,7 +193,7 @@ fn finish(group: Vec<Job>, created: Created, (ticket, handed): Announced) {
 async fn commit(
     transaction: Transaction,
     first: i64,
-    group: &[Job],
+    group: &[SaveJob],
     handed: Option<&HandedOff>,
 ) -> Result<Created, StoreError> {
     let now = transaction.now();

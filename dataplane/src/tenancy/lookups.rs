@@ -37,10 +37,10 @@ pub trait Lookup: Sized + 'static {
 /// Lookups of all tenants.
 pub struct Lookups<L: Lookup> {
     clock: Clock,
-    groups: Arc<Groups<Job<L>>>,
+    groups: Arc<Groups<LookupJob<L>>>,
 }
 
-struct Job<L: Lookup> {
+struct LookupJob<L: Lookup> {
     key: L::Key,
     result: oneshot::Sender<Result<Read<L::Found>, StoreError>>,
 }
@@ -71,35 +71,35 @@ impl<L: Lookup> Lookups<L> {
         key: L::Key,
     ) -> Result<Read<L::Found>, StoreError> {
         let (result, read) = oneshot::channel();
-        if let Some(turn) = self.groups.add(tenant, Job { key, result }) {
+        if let Some(turn) = self.groups.add(tenant, LookupJob { key, result }) {
             tokio::spawn(groups::drive(turn, Arc::clone(self)));
         }
         read.await.unwrap_or(Err(StoreError::Unexpected("a read panicked")))
     }
 }
 
-impl<L: Lookup> Work<Job<L>> for Arc<Lookups<L>> {
+impl<L: Lookup> Work<LookupJob<L>> for Arc<Lookups<L>> {
     type Connection = Connection;
 
-    async fn connect(&self, turn: &Turn<Job<L>>) -> Result<Connection, StoreError> {
+    async fn connect(&self, turn: &Turn<LookupJob<L>>) -> Result<Connection, StoreError> {
         turn.tenant.store.reader(&self.clock).await
     }
 
-    async fn perform(&self, turn: &mut Turn<Job<L>>, reader: Connection) -> Result<(), StoreError> {
+    async fn perform(&self, turn: &mut Turn<LookupJob<L>>, reader: Connection) -> Result<(), StoreError> {
         // The others' clients have gone.
         turn.group.retain(|job| !job.result.is_closed());
         let at_ms = self.clock.now_ms();
         let keys = turn.group.iter().map(|job| job.key.clone()).collect();
         let late = |_| Err(StoreError::Unavailable("the read took too long".into()));
         let rows = tokio::time::timeout(READ_TIME, L::read(reader, keys)).await.unwrap_or_else(late)?;
-        for Job { key, result } in turn.group.drain(..) {
+        for LookupJob { key, result } in turn.group.drain(..) {
             // A client that has disconnected waits for nothing: a result that can't be sent is dropped.
             let _ = result.send(Ok(Read { found: rows.get(&key).cloned(), at_ms }));
         }
         Ok(())
     }
 
-    async fn refuse(&self, turn: &mut Turn<Job<L>>, error: StoreError) {
+    async fn refuse(&self, turn: &mut Turn<LookupJob<L>>, error: StoreError) {
         // What waited for a database that was not available waits for no other try.
         let is_away = matches!(error, StoreError::Unavailable(_));
         let others = if is_away { turn.take_all() } else { Vec::new() };
