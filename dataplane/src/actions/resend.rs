@@ -9,7 +9,7 @@ use docket_domain::delivery::{DeliveryId, Status};
 use docket_domain::resend::{MAX_COUNT, settled};
 use docket_program::random;
 use docket_store::deliveries::{self, Due, ListedDelivery, NewDelivery};
-use docket_store::resends::{self, Dead, DeadFilter, Extent, Resend};
+use docket_store::resends::{self, Dead, DeadFilter, DeadLetterRange, Resend};
 use docket_store::{Connection, StoreError, Transaction, dead_letters, events};
 use jiff::Timestamp;
 
@@ -195,7 +195,7 @@ pub async fn preview(
     connection: &mut Connection,
     webhooks: Webhooks<'_>,
     many: &Many,
-) -> Result<(Extent, i64), Refusal> {
+) -> Result<(DeadLetterRange, i64), Refusal> {
     let target = target(connection, webhooks, &many.choice.webhook).await?;
     let filter = filter(&many.choice, &target);
     let found = resends::extent(connection, &filter, MAX_COUNT + 1).await?;
@@ -213,7 +213,7 @@ pub async fn resend_many(
     many: &Many,
     requested_by: &str,
     now: Timestamp,
-) -> Result<(Resend, Extent, Vec<Due>), Refusal> {
+) -> Result<(Resend, DeadLetterRange, Vec<Due>), Refusal> {
     let target = target(transaction, webhooks, &many.choice.webhook).await?;
     dead_letters::lock(transaction, &target.webhook).await?;
     let dead = resends::dead_letters(transaction, &filter(&many.choice, &target)).await?;
@@ -239,7 +239,7 @@ pub async fn resend_many(
     let inserted: HashSet<DeliveryId> = inserted.into_iter().collect();
     let made = dead.into_iter().zip(new).filter(|(_, new)| inserted.contains(&new.id));
     let (dead, new): (Vec<Dead>, Vec<NewDelivery>) = made.unzip();
-    let extent = Extent::of(&dead);
+    let extent = DeadLetterRange::of(&dead);
     resend.count = extent.count;
     resends::insert(transaction, &resend).await?;
     let due = |new: NewDelivery| Due { id: new.id, webhook: new.webhook, at_ms: new.due_at_ms.unwrap_or(0) };

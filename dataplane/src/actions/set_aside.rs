@@ -5,7 +5,7 @@
 use docket_domain::audit::AuditEvent;
 use docket_domain::delivery::{DeliveryId, Status};
 use docket_domain::resend::MAX_COUNT;
-use docket_store::resends::{self, DeadFilter, Extent};
+use docket_store::resends::{self, DeadFilter, DeadLetterRange};
 use docket_store::{Connection, Transaction, dead_letters};
 use jiff::Timestamp;
 
@@ -84,7 +84,7 @@ pub async fn preview(
     by: By<'_>,
     choice: &Choice,
     aside: Aside,
-) -> Result<(Extent, i64), Refusal> {
+) -> Result<(DeadLetterRange, i64), Refusal> {
     let (filter, _) = filter(connection, by, choice, aside).await?;
     Ok(resends::extent(connection, &filter, MAX_COUNT + 1).await?)
 }

@@ -48,8 +48,8 @@ pub struct Dead {
 
 /// The number of chosen dead letters, and when the first and the last of them were created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Extent {
-    /// The number of dead letters.
+pub struct DeadLetterRange {
+    /// How many.
     pub count: i64,
     /// When the oldest was created, in milliseconds since 1970; `None`: there are none.
     pub oldest_ms: Option<i64>,
@@ -57,8 +57,8 @@ pub struct Extent {
     pub newest_ms: Option<i64>,
 }
 
-impl Extent {
-    /// The extent of these dead letters.
+impl DeadLetterRange {
+    /// Of these.
     pub fn of(dead: &[Dead]) -> Self {
         let times = || dead.iter().map(|dead| dead.created_at_ms);
         Self { count: dead.len() as i64, oldest_ms: times().min(), newest_ms: times().max() }
@@ -132,7 +132,7 @@ pub async fn extent(
     connection: &mut Connection,
     filter: &DeadFilter,
     most: i64,
-) -> Result<(Extent, i64), StoreError> {
+) -> Result<(DeadLetterRange, i64), StoreError> {
     let limit = filter.limit;
     let counted = DeadFilter { limit: limit.max(most), ..filter.clone() };
     let webhooks = names(connection, &filter.webhook).await?;
@@ -144,7 +144,7 @@ pub async fn extent(
     );
     let rows = connection.query(&sql, params).await?;
     let row = rows.first().ok_or(StoreError::Unexpected("a count without a row"))?;
-    Ok((Extent { count: row.get(0)?, oldest_ms: row.get(1)?, newest_ms: row.get(2)? }, row.get(3)?))
+    Ok((DeadLetterRange { count: row.get(0)?, oldest_ms: row.get(1)?, newest_ms: row.get(2)? }, row.get(3)?))
 }
 
 /// The `namespace/name` and the customer of a webhook that has dead letters. `name` is its name, its key or, in older

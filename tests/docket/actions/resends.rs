@@ -16,7 +16,7 @@ use docket_rig::tenant_database::{
     CUSTOMER, Place, T0, TenantDatabase, WEBHOOK, delivery_id, ended_sql, event_id, new_delivery,
 };
 use docket_store::deliveries::{self, Due, NewDelivery};
-use docket_store::resends::{self, DeadFilter, Extent, Resend};
+use docket_store::resends::{self, DeadFilter, DeadLetterRange, Resend};
 use docket_store::{Database, StoreError, Transaction};
 use jiff::Timestamp;
 
@@ -54,7 +54,7 @@ async fn try_resend(
     database: &Database,
     many: &Many,
     now_ms: i64,
-) -> Result<(Resend, Extent, Vec<Due>), Refusal> {
+) -> Result<(Resend, DeadLetterRange, Vec<Due>), Refusal> {
     let mut transaction = database.begin(&Clock::System).await?;
     let held = no_unknown_webhooks();
     let active_events = BTreeSet::new();
@@ -64,7 +64,7 @@ async fn try_resend(
     Ok(done)
 }
 
-async fn resend(rig: &TenantDatabase, many: &Many, now_ms: i64) -> (Resend, Extent, Vec<Due>) {
+async fn resend(rig: &TenantDatabase, many: &Many, now_ms: i64) -> (Resend, DeadLetterRange, Vec<Due>) {
     try_resend(&rig.database, many, now_ms).await.expect("the resend is accepted")
 }
 
@@ -114,11 +114,11 @@ async fn chosen(rig: &TenantDatabase, change: impl FnOnce(&mut DeadFilter)) -> V
     let mut reader = rig.reader().await;
     let dead = resends::dead_letters(&mut reader, &filter).await.expect("a statement");
     let (extent, total) = resends::extent(&mut reader, &filter, 1).await.expect("a statement");
-    assert_eq!(extent, Extent::of(&dead), "a preview counts what is chosen");
+    assert_eq!(extent, DeadLetterRange::of(&dead), "a preview counts what is chosen");
     assert_eq!(total, dead.len() as i64);
     let few = DeadFilter { limit: dead.len().min(2) as i64, ..filter };
     let (extent, most) = resends::extent(&mut reader, &few, 3).await.expect("a statement");
-    assert_eq!(extent, Extent::of(&dead[..dead.len().min(2)]), "the oldest");
+    assert_eq!(extent, DeadLetterRange::of(&dead[..dead.len().min(2)]), "the oldest");
     let (all, _) =
         resends::extent(&mut reader, &DeadFilter { limit: 100, ..few }, 1).await.expect("a statement");
     assert_eq!(most, all.count.min(3), "and no more are counted");
@@ -165,7 +165,7 @@ async fn of_each_event_only_the_latest_delivery_is_sent_again(rig: TenantDatabas
 async fn many_are_due_one_after_the_other(rig: TenantDatabase) {
     dead_letters(&rig, 60).await;
     let (resend, extent, dues) = resend(&rig, &many(4), T0 + 100_000).await;
-    assert_eq!(extent, Extent { count: 60, oldest_ms: Some(T0), newest_ms: Some(T0 + 59_000) });
+    assert_eq!(extent, DeadLetterRange { count: 60, oldest_ms: Some(T0), newest_ms: Some(T0 + 59_000) });
     assert_eq!((resend.count, dues.len()), (60, 60));
     for (number, due) in (0..).zip(&dues) {
         let row = rig.delivery(due.id).await;
@@ -191,7 +191,10 @@ async fn a_preview_says_what_a_resend_does_and_writes_nothing(rig: TenantDatabas
     let (preview, total) =
         resend::preview(&mut rig.reader().await, webhooks, &asked).await.expect("a preview");
     assert_eq!(total, 15, "without the limit");
-    assert_eq!(preview, Extent { count: 12, oldest_ms: Some(T0 + 5_000), newest_ms: Some(T0 + 16_000) });
+    assert_eq!(
+        preview,
+        DeadLetterRange { count: 12, oldest_ms: Some(T0 + 5_000), newest_ms: Some(T0 + 16_000) }
+    );
     assert_eq!(rig.number("SELECT count(*) FROM delivery WHERE status <> 'DeadLetter'").await, 0);
     assert_eq!(rig.number("SELECT count(*) FROM resend").await, 0);
     assert_eq!(resend(&rig, &asked, T0 + 100_000).await.1, preview);

@@ -4,7 +4,7 @@ use docket_domain::delivery::MAX_ATTEMPTS;
 use docket_domain::failure::{Cause, Failure};
 use docket_domain::resend::MAX_COUNT;
 use docket_store::deliveries::{ListedDelivery, StoredAttempt};
-use docket_store::resends::{Extent, Resend};
+use docket_store::resends::{DeadLetterRange, Resend};
 
 use super::super::table::{table, time};
 use crate::actions::resend::{Many, Progress, StoppedResend, remedy};
@@ -77,7 +77,7 @@ pub(super) fn resends(progress: &[Progress]) -> String {
     table(head, rows)
 }
 
-pub(super) fn preview(many: &Many, extent: Extent, total: i64) -> String {
+pub(super) fn preview(many: &Many, extent: DeadLetterRange, total: i64) -> String {
     let mut what = extent_of(&many.choice.webhook, many, extent);
     if total > extent.count {
         what.push_str(&format!("\nThere are {}; resend the others with further requests.", counted(total)));
@@ -88,7 +88,7 @@ pub(super) fn preview(many: &Many, extent: Extent, total: i64) -> String {
     }
 }
 
-pub(super) fn preview_aside(webhook: &str, aside: Aside, extent: Extent, total: i64) -> String {
+pub(super) fn preview_aside(webhook: &str, aside: Aside, extent: DeadLetterRange, total: i64) -> String {
     let (which, done, to_do) = match aside {
         Aside::Set => ("", "Nothing was set aside", "set them aside"),
         Aside::Undo => (" that are set aside", "Nothing was changed", "make them count again"),
@@ -132,7 +132,13 @@ fn counted(total: i64) -> String {
     if total > MAX_COUNT { format!("more than {MAX_COUNT}") } else { total.to_string() }
 }
 
-pub(super) fn started(tenant: &str, server: &str, many: &Many, resend: &Resend, extent: Extent) -> String {
+pub(super) fn started(
+    tenant: &str,
+    server: &str,
+    many: &Many,
+    resend: &Resend,
+    extent: DeadLetterRange,
+) -> String {
     let id = &resend.id;
     format!(
         "Resend {id}: {}\nA running `{server}` sends them. To stop it: docket deliveries stop --tenant {tenant} {id}\n",
@@ -140,7 +146,7 @@ pub(super) fn started(tenant: &str, server: &str, many: &Many, resend: &Resend, 
     )
 }
 
-fn extent_of(webhook: &str, many: &Many, extent: Extent) -> String {
+fn extent_of(webhook: &str, many: &Many, extent: DeadLetterRange) -> String {
     let (Some(oldest), Some(newest)) = (extent.oldest_ms, extent.newest_ms) else {
         return format!("no dead letters of {webhook} to resend.");
     };

@@ -165,7 +165,7 @@ async fn what_cannot_be_sent_again_takes_no_place_of_a_limit(rig: TenantDatabase
         let found = resends::dead_letters(&mut reader, &sendable).await.expect("a statement");
         assert_eq!(found.iter().map(|dead| &*dead.id).collect::<Vec<_>>(), [good.to_string()], "{spoiled:?}");
         let (extent, total) = resends::extent(&mut reader, &sendable, 10).await.expect("a statement");
-        assert_eq!((extent, total), (resends::Extent::of(&found), 2), "{spoiled:?}");
+        assert_eq!((extent, total), (resends::DeadLetterRange::of(&found), 2), "{spoiled:?}");
         let (_, all) = resends::extent(&mut reader, &filter(false), 10).await.expect("a statement");
         assert_eq!(all, 3, "it still counts, and can be set aside: {spoiled:?}");
     }

@@ -1,6 +1,6 @@
 //! Responses of the routes around resends. Those of writes are kept for repeats under the same Idempotency-Key.
 
-use docket_store::resends::{Extent, Resend};
+use docket_store::resends::{DeadLetterRange, Resend};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -50,7 +50,7 @@ pub struct ResendManyAnswer {
 
 impl ResendManyAnswer {
     /// The response for a bulk resend that was just created.
-    pub fn new(many: &Many, resend: &Resend, extent: Extent) -> Self {
+    pub fn new(many: &Many, resend: &Resend, extent: DeadLetterRange) -> Self {
         Self { resend_id: resend.id.clone(), extent: ExtentAnswer::new(many, extent) }
     }
 }
@@ -72,7 +72,7 @@ pub struct PreviewAnswer {
 
 impl PreviewAnswer {
     /// The response for a preview of this request.
-    pub fn new(many: &Many, extent: Extent, total: i64) -> Self {
+    pub fn new(many: &Many, extent: DeadLetterRange, total: i64) -> Self {
         Self { preview: true, total, extent: ExtentAnswer::new(many, extent) }
     }
 }
@@ -94,7 +94,7 @@ pub struct ExtentAnswer {
 }
 
 impl ExtentAnswer {
-    fn new(many: &Many, extent: Extent) -> Self {
+    fn new(many: &Many, extent: DeadLetterRange) -> Self {
         Self {
             count: extent.count,
             oldest: extent.oldest_ms.map(time),
