@@ -40,7 +40,7 @@ docket_crds::words! {
 }
 
 /// What the page says of a type.
-struct Described {
+struct TypeDescription {
     status: StatusCode,
     cause: &'static str,
     remedy: &'static str,
@@ -57,7 +57,7 @@ impl ProblemType {
         format!("{ROOT}reference/problems.html#{self}")
     }
 
-    fn described(self) -> Described {
+    fn described(self) -> TypeDescription {
         let (status, cause, remedy) = match self {
             Self::InvalidFields => (
                 StatusCode::BAD_REQUEST,
@@ -195,7 +195,7 @@ impl ProblemType {
                 "Try again. If the change may have been made, first check whether it was.",
             ),
         };
-        Described { status, cause, remedy }
+        TypeDescription { status, cause, remedy }
     }
 }
 
@@ -208,7 +208,7 @@ pub fn page() -> String {
                     This page is generated: `UPDATE_DOCS=1 cargo test -p docket-tests --test docket story::reference`.\n"
         .to_owned();
     for one in ProblemType::ALL {
-        let Described { status, cause, remedy } = one.described();
+        let TypeDescription { status, cause, remedy } = one.described();
         // A String takes every write.
         let _ = write!(page, "\n## {one}\n\n{}. {cause}\n\n{remedy}\n", status.as_u16());
     }

@@ -15,7 +15,7 @@ use super::fields::{RequestFields, RequestPart};
 /// A request with a list of fields. `request!` implements it.
 pub trait FromFields: Sized {
     /// The fields, in the order of the list.
-    fn list() -> Vec<Described>;
+    fn list() -> Vec<DescribedField>;
 
     /// Takes the fields. Returns `None` if a required one is absent or wrong.
     fn take(fields: &mut RequestFields) -> Option<Self>;
@@ -58,7 +58,7 @@ impl<Q: FromFields, S: Sync> FromRequestParts<S> for Query<Q> {
 }
 
 /// One field of a request, for the OpenAPI document.
-pub struct Described {
+pub struct DescribedField {
     /// Its name in JSON and in query strings.
     pub name: &'static str,
     /// Its description.
@@ -73,7 +73,7 @@ pub struct Described {
     pub example: Option<Value>,
 }
 
-impl Described {
+impl DescribedField {
     /// The schema of its values, with its default.
     fn schema(&self, place: RequestPart) -> RefOr<Schema> {
         match (self.schema)(place) {
@@ -134,7 +134,7 @@ pub fn object<R: FromFields>(about: &str) -> RefOr<Schema> {
 
 /// The parameters of a query that takes exactly these fields.
 pub fn parameters<R: FromFields>() -> Vec<Parameter> {
-    R::list().into_iter().map(Described::parameter).collect()
+    R::list().into_iter().map(DescribedField::parameter).collect()
 }
 
 /// Makes a request from the list of its fields: a `body`, or the `query` of a route. Each field is `req` (required),
@@ -186,8 +186,8 @@ macro_rules! request {
         }
 
         impl $crate::http::request::FromFields for $name {
-            fn list() -> Vec<$crate::http::request::Described> {
-                vec![ $( $crate::http::request::Described {
+            fn list() -> Vec<$crate::http::request::DescribedField> {
+                vec![ $( $crate::http::request::DescribedField {
                     name: docket_orders::camel!($field),
                     about: concat!($($doc),*),
                     required: request!(@required $need),
