@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::app::{App, bind};
 use crate::args::DevArguments;
 use crate::listeners::Serves;
-use crate::portal::{Cookies, Documents, Portal, Writer};
+use crate::portal::{Cookies, Documents, Portal, WebhookWriter};
 
 /// What a new process waits for, as /readyz reports it.
 const SCHEDULE: &str = "the schedule";
@@ -76,7 +76,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     let shutdown = CancellationToken::new();
     let wake = Arc::new(Notify::new());
     let management = app.start_management(&state, management_listener, None);
-    let writes = Some(Arc::new(Writer::folder(Documents::beside(&arguments.source.config_dir))));
+    let writes = Some(Arc::new(WebhookWriter::folder(Documents::beside(&arguments.source.config_dir))));
     let portal = Portal { cookies: Cookies::of_dev(arguments.listen), writes };
     let serves = Serves { api: true, docs: true, portal: Some(portal) };
     app.start_api(&state, (api_listener, serves), memory_limit, &shutdown);

@@ -31,7 +31,7 @@ use crate::api::middleware::{self, Pages};
 use crate::api::state::ApiState;
 use crate::http::error::{ApiError, Unnumbered};
 pub use cookies::Cookies;
-pub use writes::{Documents, WebhookObjects, Writer, Writes};
+pub use writes::{Documents, WebhookObjects, WebhookWriter, Writes};
 
 /// No inline code, nothing from elsewhere, no frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \

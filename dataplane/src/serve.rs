@@ -32,7 +32,7 @@ use crate::app::{App, bind};
 use crate::args::{ProxyArguments, Role, ServeArguments, Switch};
 use crate::listeners::Serves;
 use crate::platform::reviews::Reviews;
-use crate::portal::{Cookies, Portal, WebhookObjects, Writer, Writes};
+use crate::portal::{Cookies, Portal, WebhookObjects, WebhookWriter, Writes};
 use crate::readiness::Readiness;
 use crate::redis;
 use crate::tenancy::Activation;
@@ -183,7 +183,7 @@ async fn writes(arguments: &ServeArguments) -> Result<Writes> {
         "--portal-account needs a process with the role portal; add it to --roles"
     );
     let objects = WebhookObjects::new(account.clone(), namespace.clone(), Clock::System).await;
-    Ok(Some(Arc::new(Writer::cluster(objects.context("--portal-account")?))))
+    Ok(Some(Arc::new(WebhookWriter::cluster(objects.context("--portal-account")?))))
 }
 
 /// This process. The one that listened on the management port of this host before is dead.

@@ -30,11 +30,11 @@ const KIND: &str = "Webhook";
 const MAX_WAIT: Duration = Duration::from_secs(25);
 
 /// Where the portal declares webhooks; `None`: it only shows them.
-pub type Writes = Option<Arc<Writer>>;
+pub type Writes = Option<Arc<WebhookWriter>>;
 
 /// Declares webhooks.
 #[derive(Debug)]
-pub struct Writer {
+pub struct WebhookWriter {
     place: WriteBackend,
     /// Additions to a tenant, by its uid: one at a time, so that the tenant's limits hold.
     additions: KeyedLock,
@@ -124,7 +124,7 @@ pub enum NotWritten {
     Io(#[from] std::io::Error),
 }
 
-impl Writer {
+impl WebhookWriter {
     /// Into a folder.
     pub fn folder(documents: Documents) -> Self {
         Self { place: WriteBackend::Folder(documents), additions: KeyedLock::default() }

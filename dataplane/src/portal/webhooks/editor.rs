@@ -7,14 +7,16 @@ use super::{NO_SUCH_WEBHOOK, find, is_of};
 use crate::api::state::ApiState;
 use crate::http::error::ApiError;
 use crate::portal::session::Viewer;
-use crate::portal::writes::{Declared, DeclaredBy, NotWritten, StoredWebhook, WebhookEdit, Writer, Writes};
+use crate::portal::writes::{
+    Declared, DeclaredBy, NotWritten, StoredWebhook, WebhookEdit, WebhookWriter, Writes,
+};
 
 /// Edits the webhooks of a viewer.
 pub(super) struct Editor<'a> {
     pub(super) state: &'a ApiState,
     pub(super) viewer: &'a Viewer,
     /// Where webhooks are declared. It was open when the editor was made.
-    pub(super) writer: &'a Writer,
+    pub(super) writer: &'a WebhookWriter,
 }
 
 impl<'a> Editor<'a> {
