@@ -19,10 +19,10 @@ type IsUp = dyn Fn() -> Option<bool> + Send + Sync;
 
 /// The metrics of the stores that this process uses. A process that has its databases in files publishes none of them.
 #[derive(Clone, Default)]
-pub struct StoreMetrics(Arc<Stores>);
+pub struct StoreMetrics(Arc<StoreMetricsInner>);
 
 #[derive(Default)]
-struct Stores {
+struct StoreMetricsInner {
     redis: OnceLock<Box<IsUp>>,
     postgres: OnceLock<Budget>,
 }
