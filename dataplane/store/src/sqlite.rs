@@ -30,8 +30,8 @@ pub struct Sqlite {
 
 struct SqliteInner {
     path: PathBuf,
-    writer: Lane,
-    reader: Lane,
+    writer: SqlitePool,
+    reader: SqlitePool,
 }
 
 /// When the file and its log were last written, and how long they are. The same state means the same content, except
@@ -51,13 +51,13 @@ impl FileState {
     }
 }
 
-/// Connections of one kind: the number that may be borrowed, and the idle connections.
-struct Lane {
+/// Connections of one kind: how many may be on loan, and those that are idle.
+struct SqlitePool {
     turns: Arc<Semaphore>,
     idle: Mutex<Vec<(FileConnection, Instant)>>,
 }
 
-impl Lane {
+impl SqlitePool {
     fn new(size: usize) -> Self {
         Self { turns: Arc::new(Semaphore::new(size)), idle: Mutex::new(Vec::new()) }
     }
@@ -108,7 +108,13 @@ struct NoTurn;
 impl Sqlite {
     /// The database in the file at `path`. It opens and creates nothing yet.
     pub fn new(path: PathBuf) -> Self {
-        Self { shared: Arc::new(SqliteInner { path, writer: Lane::new(1), reader: Lane::new(READERS) }) }
+        Self {
+            shared: Arc::new(SqliteInner {
+                path,
+                writer: SqlitePool::new(1),
+                reader: SqlitePool::new(READERS),
+            }),
+        }
     }
 
     /// The path of the file.
