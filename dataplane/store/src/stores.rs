@@ -45,13 +45,12 @@ struct Visits {
     left_open: bool,
 }
 
-/// A visit of a reader to the database. Visits at the same time count as one. If it is dropped, it leaves connections
-/// open for the next visit.
-pub struct Visit<'a>(&'a Store);
+/// A look into a database. Readers that meet count as one. Dropped, it leaves connections open for the next one.
+pub struct StoreVisit<'a>(&'a Store);
 
-impl Visit<'_> {
-    /// Ends the visit. The last visit closes the connections, if none were open before the first: open files of
-    /// hundreds of idle tenants would cost tens of megabytes.
+impl StoreVisit<'_> {
+    /// Ends it. The last one closes the connections, if there were none before the first: hundreds of idle tenants' open files
+    /// would cost tens of megabytes.
     pub async fn end(self) {
         let store = self.0;
         drop(self);
@@ -65,7 +64,7 @@ impl Visit<'_> {
     }
 }
 
-impl Drop for Visit<'_> {
+impl Drop for StoreVisit<'_> {
     fn drop(&mut self) {
         let mut visits = self.0.visits.lock();
         visits.count -= 1;
@@ -88,14 +87,14 @@ impl Store {
         }
     }
 
-    /// Begins a visit of a reader, which leaves the database as it was: with open connections or without.
-    pub fn visit(&self) -> Visit<'_> {
+    /// Begins a look into the database by a reader that leaves it as it found it: open or closed.
+    pub fn visit(&self) -> StoreVisit<'_> {
         let mut visits = self.visits.lock();
         if visits.count == 0 {
             visits.was_open = !visits.left_open && self.database.is_open();
         }
         visits.count += 1;
-        Visit(self)
+        StoreVisit(self)
     }
 
     /// Returns the database with its schema. After an error, the next call migrates again. A migration that takes
