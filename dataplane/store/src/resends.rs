@@ -37,8 +37,8 @@ pub struct DeadFilter {
 
 /// A dead letter to resend.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dead {
-    /// The id of the delivery.
+pub struct DeadLetter {
+    /// The delivery.
     pub id: String,
     /// The id of its event.
     pub event_id: String,
@@ -59,20 +59,23 @@ pub struct DeadLetterRange {
 
 impl DeadLetterRange {
     /// Of these.
-    pub fn of(dead: &[Dead]) -> Self {
+    pub fn of(dead: &[DeadLetter]) -> Self {
         let times = || dead.iter().map(|dead| dead.created_at_ms);
         Self { count: dead.len() as i64, oldest_ms: times().min(), newest_ms: times().max() }
     }
 }
 
-/// The chosen dead letters of a webhook, oldest first, without dead letters of test events. Of each event, only the
-/// latest delivery to the webhook counts. So a dead letter that was already resent is not sent a third time.
-pub async fn dead_letters(connection: &mut Connection, filter: &DeadFilter) -> Result<Vec<Dead>, StoreError> {
+/// The dead letters of a webhook, oldest first, without those of test events. Of each event only the latest delivery to this webhook counts: one that
+/// was resent since is not sent a third time.
+pub async fn dead_letters(
+    connection: &mut Connection,
+    filter: &DeadFilter,
+) -> Result<Vec<DeadLetter>, StoreError> {
     let webhooks = names(connection, &filter.webhook).await?;
     let (sql, params) = dead("SELECT d.id, d.event_id, d.created_at_ms", filter, &webhooks);
     let rows = connection.query(&sql, params).await?;
     rows.iter()
-        .map(|row| Ok(Dead { id: row.get(0)?, event_id: row.event_id(1)?, created_at_ms: row.get(2)? }))
+        .map(|row| Ok(DeadLetter { id: row.get(0)?, event_id: row.event_id(1)?, created_at_ms: row.get(2)? }))
         .collect()
 }
 

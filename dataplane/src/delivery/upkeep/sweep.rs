@@ -23,7 +23,7 @@ use docket_program::clock::Clock;
 use docket_program::owner::Owner;
 use docket_schedule::{Loss, SHARES, Schedule, TenantShares};
 use docket_store::DatabaseState;
-use docket_store::deliveries::Dead;
+use docket_store::deliveries::EndedLeases;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -165,7 +165,7 @@ impl Sweeper {
         };
         for uid in &abandoned {
             if let Some(tenant) = self.scan.tenants.by_uid(uid) {
-                let dead = Some(Dead::Predecessors(self.owner.clone()));
+                let dead = Some(EndedLeases::Predecessors(self.owner.clone()));
                 self.begin(tenant, dead, Extent::All, Duration::ZERO);
             }
         }
@@ -182,7 +182,7 @@ impl Sweeper {
     /// their deliveries are due at once. An unavailable database is swept next time.
     pub async fn take_over(&mut self) {
         self.limit_all().await;
-        self.begin_all(Some(&Dead::All), Duration::ZERO, false);
+        self.begin_all(Some(&EndedLeases::All), Duration::ZERO, false);
         self.end_begun().await;
     }
 
@@ -227,7 +227,7 @@ impl Sweeper {
 
     /// Sweeps every tenant. Starts them evenly over `spread`, so that a thousand databases do not get connections at
     /// once. `written`: something was written just now, which a sweep that is running may not have seen.
-    fn begin_all(&mut self, dead: Option<&Dead>, spread: Duration, written: bool) {
+    fn begin_all(&mut self, dead: Option<&EndedLeases>, spread: Duration, written: bool) {
         self.last.retain(|uid, _| self.scan.tenants.by_uid(uid).is_some());
         let tenants = self.scan.tenants.all();
         let pause = spread / u32::try_from(tenants.len().max(1)).unwrap_or(u32::MAX);
@@ -274,7 +274,13 @@ impl Sweeper {
     }
 
     /// Plans a sweep of a tenant that has none, to begin after this time, unless there is nothing to find.
-    fn begin(&mut self, tenant: Arc<ServedTenant>, dead: Option<Dead>, extent: Extent, wait: Duration) {
+    fn begin(
+        &mut self,
+        tenant: Arc<ServedTenant>,
+        dead: Option<EndedLeases>,
+        extent: Extent,
+        wait: Duration,
+    ) {
         let (uid, now) = (Arc::clone(&tenant.uid), self.scan.clock.elapsed());
         let state = tenant.store.database().state();
         let last = self.last.entry(Arc::clone(&uid)).or_default();

@@ -40,8 +40,8 @@ pub async fn give_back(transaction: &mut Transaction, held: &Held<'_>) -> Result
 
 /// Which processes are dead, so that their leases end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Dead {
-    /// All processes: no other process delivers from this database, and this process has just started.
+pub enum EndedLeases {
+    /// Everybody's: no other process delivers from this database, and this one has just started.
     All,
     /// Earlier incarnations of this process.
     Predecessors(Owner),
@@ -50,13 +50,16 @@ pub enum Dead {
 /// Moves all unfinished deliveries to the queue; until this transaction ends, the outcomes of those that it moves can't be stored.
 /// Ends the leases of holders that are dead for certain, so that their attempts are taken over at once, and returns how many; even a
 /// fifth attempt has no late end. Writes nothing if there is nothing to move and no such lease.
-pub async fn queue_unfinished(transaction: &mut Transaction, dead: Option<&Dead>) -> Result<u64, StoreError> {
+pub async fn queue_unfinished(
+    transaction: &mut Transaction,
+    dead: Option<&EndedLeases>,
+) -> Result<u64, StoreError> {
     const RELEASE: &str = "UPDATE delivery_queue SET lease_until_ms = 0 WHERE lease_until_ms > 0";
     first_attempt::queue(transaction, HandOffSelection::All).await?;
     match dead {
         None => Ok(0),
-        Some(Dead::All) => transaction.execute(RELEASE, Vec::new()).await,
-        Some(Dead::Predecessors(Owner { process, incarnation })) => {
+        Some(EndedLeases::All) => transaction.execute(RELEASE, Vec::new()).await,
+        Some(EndedLeases::Predecessors(Owner { process, incarnation })) => {
             let sql = format!("{RELEASE} AND lease_token LIKE $1 AND lease_token NOT LIKE $2");
             let params = params![format!("{process}.%"), format!("{process}.{incarnation}.%")];
             transaction.execute(&sql, params).await

@@ -6,7 +6,7 @@ use docket_domain::delivery::{DeliveryId, FailureClass, MAX_ATTEMPTS, Next, Outc
 use docket_program::owner::Owner;
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, at, delivery_id, held, lease, new_delivery};
-use docket_store::deliveries::{self, Dead, LATE_END_MS, Lease};
+use docket_store::deliveries::{self, EndedLeases, LATE_END_MS, Lease};
 use docket_store::events;
 
 on_both_databases!(
@@ -231,9 +231,9 @@ async fn a_dead_process_leaves_its_leases(rig: TenantDatabase) {
     let ids = rig.queued(4, T0).await;
     rig.begin(&ids[..3], "dead", T0, T0 + 100).await;
     rig.set_status(ids[2], Status::Succeeded).await;
-    assert_eq!(rig.write(async |t| deliveries::queue_unfinished(t, Some(&Dead::All)).await).await, 2);
+    assert_eq!(rig.write(async |t| deliveries::queue_unfinished(t, Some(&EndedLeases::All)).await).await, 2);
     assert_eq!(
-        rig.write(async |t| deliveries::queue_unfinished(t, Some(&Dead::All)).await).await,
+        rig.write(async |t| deliveries::queue_unfinished(t, Some(&EndedLeases::All)).await).await,
         0,
         "they have ended already"
     );
@@ -255,7 +255,7 @@ async fn a_process_releases_the_leases_of_its_earlier_lives_only(rig: TenantData
         let begun = rig.write(async |t| deliveries::begin_attempts(t, &[*id], &lease, T0).await).await;
         assert_eq!(begun.len(), 1);
     }
-    let dead = Dead::Predecessors(owner("0a", "2"));
+    let dead = EndedLeases::Predecessors(owner("0a", "2"));
     assert_eq!(rig.write(async |t| deliveries::queue_unfinished(t, Some(&dead)).await).await, 2);
     let mut until = Vec::new();
     for id in &ids {
@@ -272,7 +272,7 @@ async fn a_released_fifth_attempt_is_a_dead_letter_at_once(rig: TenantDatabase) 
         rig.begin(&[id], "dead", T0 + attempt, T0 + attempt + 1).await;
     }
     assert_eq!(end_lost(&rig, &[id], T0 + 7).await, (0, 0));
-    assert_eq!(rig.write(async |t| deliveries::queue_unfinished(t, Some(&Dead::All)).await).await, 1);
+    assert_eq!(rig.write(async |t| deliveries::queue_unfinished(t, Some(&EndedLeases::All)).await).await, 1);
     assert_eq!(end_lost(&rig, &[id], T0 + 7).await, (1, 1));
 }
 

@@ -6,7 +6,9 @@ use docket_domain::delivery::{DeliveryId, FailureClass, Next, Outcome, Report, S
 use docket_program::clock::Clock;
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{TenantDatabase, at, delivery_id, event_id, held};
-use docket_store::deliveries::{self, Dead, DeliveryFilter, End, EndResult, Lease, NewHandOff, Started};
+use docket_store::deliveries::{
+    self, DeliveryFilter, End, EndResult, EndedLeases, Lease, NewHandOff, Started,
+};
 use docket_store::saves::Save;
 use docket_store::{Database, StoreError, health, retention};
 
@@ -173,7 +175,7 @@ async fn a_success_after_the_move_counts(rig: TenantDatabase) {
 async fn hand_offs_of_a_dead_process_are_taken_over(rig: TenantDatabase) {
     let batch = handed_off(&rig, 1..=3).await;
     assert_eq!(finish(&rig, &[batch.succeeded(0)], false).await, [SUCCEEDED]);
-    let released = rig.write(async |t| deliveries::queue_unfinished(t, Some(&Dead::All)).await);
+    let released = rig.write(async |t| deliveries::queue_unfinished(t, Some(&EndedLeases::All)).await);
     assert_eq!(released.await, 2);
     let due = deliveries::unfinished(&mut rig.reader().await, None, 10).await.expect("a statement");
     let ids: Vec<DeliveryId> = due.iter().map(|due| due.id).collect();

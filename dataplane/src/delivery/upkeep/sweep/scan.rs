@@ -10,7 +10,7 @@ use docket_crds::{Limit, webhook_key};
 use docket_domain::delivery::{DeliveryId, Due};
 use docket_program::clock::{Clock, millis};
 use docket_schedule::Schedule;
-use docket_store::deliveries::{self, Dead, MOST_COUNTED, MissingWebhook};
+use docket_store::deliveries::{self, EndedLeases, MOST_COUNTED, MissingWebhook};
 use docket_store::{Database, DatabaseState, StoreError, idempotency, unfolded};
 use jiff::Timestamp;
 
@@ -62,7 +62,7 @@ pub(super) enum SweepResult {
 }
 
 /// A sweep that waits: its tenant, whose leases end, the delivery after which it begins, and how much it may schedule.
-pub(super) type Sweep = (Arc<ServedTenant>, Option<Dead>, Option<DeliveryId>, Extent);
+pub(super) type Sweep = (Arc<ServedTenant>, Option<EndedLeases>, Option<DeliveryId>, Extent);
 
 /// A sweep that has ended.
 pub(super) struct Swept {
@@ -111,7 +111,7 @@ impl Scan {
     async fn run(
         &self,
         tenant: &ServedTenant,
-        dead: Option<Dead>,
+        dead: Option<EndedLeases>,
         after: Option<DeliveryId>,
         extent: Extent,
     ) -> Result<SweepResult, StoreError> {
@@ -133,7 +133,7 @@ impl Scan {
         &self,
         tenant: &ServedTenant,
         database: &Database,
-        dead: Option<Dead>,
+        dead: Option<EndedLeases>,
         mut after: Option<DeliveryId>,
         extent: Extent,
     ) -> Result<SweepResult, StoreError> {
@@ -390,7 +390,7 @@ impl Scan {
 /// leases of dead holders. Returns the time by the database's clock, and the webhooks that were missing before.
 async fn tidy(
     database: &Database,
-    dead: Option<&Dead>,
+    dead: Option<&EndedLeases>,
     clock: &Clock,
 ) -> Result<(Timestamp, Vec<MissingWebhook>), StoreError> {
     let mut transaction = database.begin(clock).await?;
