@@ -8,7 +8,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-type Labels<const N: usize> = [(&'static str, &'static str); N];
+type StaticLabels<const N: usize> = [(&'static str, &'static str); N];
 
 docket_crds::words! {
     /// A task of upkeep.
@@ -36,9 +36,9 @@ impl Task {
 /// The metrics of upkeep. A task has series only in a process that runs it.
 #[derive(Debug)]
 pub struct UpkeepMetrics {
-    last_rounds: Family<Labels<1>, Gauge>,
-    round_seconds: Family<Labels<1>, Histogram, fn() -> Histogram>,
-    visits: Family<Labels<2>, Counter>,
+    last_rounds: Family<StaticLabels<1>, Gauge>,
+    round_seconds: Family<StaticLabels<1>, Histogram, fn() -> Histogram>,
+    visits: Family<StaticLabels<2>, Counter>,
     swept: Counter,
     deleted_deliveries: Counter,
     deleted_audit_entries: Counter,
