@@ -168,13 +168,13 @@ request! {
 
 /// An object of the cluster, by the kind's resource.
 #[derive(Debug, Clone)]
-struct Object {
+struct ObjectName {
     resource: &'static str,
     namespace: String,
     name: String,
 }
 
-impl Object {
+impl ObjectName {
     fn new(resource: &'static str, (namespace, name): (String, String)) -> Self {
         Self { resource, namespace, name }
     }
@@ -190,9 +190,9 @@ impl Platform {
         &self,
         parts: &Parts,
         verb: &'static str,
-        object: &Object,
+        object: &ObjectName,
     ) -> Result<Principal, ApiError> {
-        let Object { resource, namespace, name } = object;
+        let ObjectName { resource, namespace, name } = object;
         let valid = is_object_name(namespace) && is_object_name(name);
         let token = bearer(parts).map_err(|_| ApiError::UnknownClusterUser)?;
         if !valid {
@@ -251,7 +251,7 @@ async fn of_tenant(
     Path(object): ObjectPath,
     parts: Parts,
 ) -> Result<JsonResponse<DeliveryPage>, ApiError> {
-    let principal = platform.principal(&parts, "list", &Object::new(TENANTS, object)).await?;
+    let principal = platform.principal(&parts, "list", &ObjectName::new(TENANTS, object)).await?;
     let search = DeliverySearch::read(RequestFields::of_query(parts.uri.query()))?;
     listed(&platform, &principal, search).await
 }
@@ -262,7 +262,7 @@ async fn of_webhook(
     Path(object): ObjectPath,
     parts: Parts,
 ) -> Result<JsonResponse<DeliveryPage>, ApiError> {
-    let object = Object::new(WEBHOOKS, object);
+    let object = ObjectName::new(WEBHOOKS, object);
     let principal = platform.principal(&parts, "list", &object).await?;
     let fields = RequestFields::of_query(parts.uri.query());
     if fields.has("webhook") {
@@ -288,7 +288,7 @@ async fn trace(
     Path(object): ObjectPath,
     parts: Parts,
 ) -> Result<JsonResponse<Trace>, ApiError> {
-    traced(state, Object::new(TENANTS, object), parts).await
+    traced(state, ObjectName::new(TENANTS, object), parts).await
 }
 
 /// GET …/webhooks/{name}/trace: the same, of the deliveries to one webhook alone.
@@ -297,12 +297,12 @@ async fn trace_of_webhook(
     Path(object): ObjectPath,
     parts: Parts,
 ) -> Result<JsonResponse<Trace>, ApiError> {
-    traced(state, Object::new(WEBHOOKS, object), parts).await
+    traced(state, ObjectName::new(WEBHOOKS, object), parts).await
 }
 
 async fn traced(
     State(platform): State<Arc<Platform>>,
-    object: Object,
+    object: ObjectName,
     mut parts: Parts,
 ) -> Result<JsonResponse<Trace>, ApiError> {
     let principal = platform.principal(&parts, "get", &object).await?;
@@ -384,7 +384,7 @@ async fn test(
     Path(object): ObjectPath,
     request: Request,
 ) -> Result<JsonResponse<TestAnswer>, ApiError> {
-    let object = Object::new(WEBHOOKS, object);
+    let object = ObjectName::new(WEBHOOKS, object);
     let (principal, body) = asked(&platform, "test", &object, request).await?;
     let TestOfWebhook { event } = TestOfWebhook::from_body(&body)?;
     let id = send_test(&platform.api, &principal, &object.full_name(), event).await?;
@@ -397,7 +397,8 @@ async fn preview(
     Path(object): ObjectPath,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let (principal, many) = dead_letters(&platform, "list", Object::new(WEBHOOKS, object), request).await?;
+    let (principal, many) =
+        dead_letters(&platform, "list", ObjectName::new(WEBHOOKS, object), request).await?;
     resends::preview(&platform.api, &principal, many).await
 }
 
@@ -407,7 +408,8 @@ async fn resend(
     Path(object): ObjectPath,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let (principal, many) = dead_letters(&platform, "resend", Object::new(WEBHOOKS, object), request).await?;
+    let (principal, many) =
+        dead_letters(&platform, "resend", ObjectName::new(WEBHOOKS, object), request).await?;
     resends::many(&platform.api, &principal, many, Write::each_time()).await.map(|(response, _)| response)
 }
 
@@ -415,7 +417,7 @@ async fn resend(
 async fn asked(
     platform: &Platform,
     verb: &'static str,
-    object: &Object,
+    object: &ObjectName,
     request: Request,
 ) -> Result<(Principal, Bytes), ApiError> {
     let (parts, body) = request.into_parts();
@@ -427,7 +429,7 @@ async fn asked(
 async fn dead_letters(
     platform: &Platform,
     verb: &'static str,
-    object: Object,
+    object: ObjectName,
     request: Request,
 ) -> Result<(Principal, Many), ApiError> {
     let (principal, body) = asked(platform, verb, &object, request).await?;
@@ -450,7 +452,7 @@ async fn set_or_undo(
     request: Request,
     aside: Aside,
 ) -> Result<Response, ApiError> {
-    let object = Object::new(WEBHOOKS, object);
+    let object = ObjectName::new(WEBHOOKS, object);
     let (principal, choice) = choice(&platform, "resend", object, request).await?;
     let written = set_aside::many(&platform.api, &principal, choice, aside, Write::each_time()).await;
     written.map(|(response, _)| response)
@@ -463,7 +465,7 @@ async fn preview_aside(
     request: Request,
     aside: Aside,
 ) -> Result<Response, ApiError> {
-    let object = Object::new(WEBHOOKS, object);
+    let object = ObjectName::new(WEBHOOKS, object);
     let (principal, choice) = choice(&platform, "list", object, request).await?;
     set_aside::preview(&platform.api, &principal, &choice, aside).await
 }
@@ -471,7 +473,7 @@ async fn preview_aside(
 async fn choice(
     platform: &Platform,
     verb: &'static str,
-    object: Object,
+    object: ObjectName,
     request: Request,
 ) -> Result<(Principal, Choice), ApiError> {
     let (principal, body) = asked(platform, verb, &object, request).await?;
@@ -487,7 +489,7 @@ async fn resend_progress(
     Path(object): ObjectPath,
     mut parts: Parts,
 ) -> Result<JsonResponse<ResendState>, ApiError> {
-    let object = Object::new(WEBHOOKS, object);
+    let object = ObjectName::new(WEBHOOKS, object);
     let principal = platform.principal(&parts, "list", &object).await?;
     let Query(ResendQuery { resend_id }) = Query::from_request_parts(&mut parts, &()).await?;
     Ok(JsonResponse(resend_of(&platform, &principal, &object, &resend_id).await?.into()))
@@ -499,7 +501,7 @@ async fn stop(
     Path(object): ObjectPath,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let object = Object::new(WEBHOOKS, object);
+    let object = ObjectName::new(WEBHOOKS, object);
     let (principal, body) = asked(&platform, "resend", &object, request).await?;
     let ResendToStop { resend_id } = ResendToStop::from_body(&body)?;
     resend_of(&platform, &principal, &object, &resend_id).await?;
@@ -510,7 +512,7 @@ async fn stop(
 async fn resend_of(
     platform: &Platform,
     principal: &Principal,
-    object: &Object,
+    object: &ObjectName,
     id: &str,
 ) -> Result<Progress, ApiError> {
     let mut reader = principal.reader(&platform.api).await?;
