@@ -18,7 +18,7 @@ use utoipa::openapi::{RefOr, Schema};
 use super::caller::Caller;
 use super::idempotency::IdempotencyKey;
 use super::state::ApiState;
-use super::writes::{Call, Done};
+use super::writes::{Call, WriteDone};
 use crate::actions::add_note::{Note, add_note};
 use crate::http::body::JsonResponse;
 use crate::http::error::{ApiError, ProblemBody};
@@ -206,7 +206,7 @@ pub async fn add(
     let add = async |transaction: &mut Transaction, now| {
         let (customer, author) = (caller.subject.own_customer(), caller.name());
         let (line_item, hints) = add_note(transaction, &caller.tenant, customer, &author, &note, now).await?;
-        Ok(Done::new(&NoteAnswer { line_item }).hint(hints))
+        Ok(WriteDone::new(&NoteAnswer { line_item }).hint(hints))
     };
     write.perform(&state, &caller, add).await
 }

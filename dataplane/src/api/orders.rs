@@ -21,7 +21,7 @@ use utoipa::openapi::{Ref, RefOr, Schema};
 use super::caller::Caller;
 use super::idempotency::IdempotencyKey;
 use super::state::ApiState;
-use super::writes::{Call, Done, body_of};
+use super::writes::{Call, WriteDone, body_of};
 use crate::actions::Versions;
 use crate::actions::export_order::{Exported, export_order, work_orders_of};
 use crate::actions::save_order::{Saved, save_order};
@@ -196,7 +196,7 @@ pub async fn save(
     let save = async move |transaction: &mut Transaction, now| {
         let (saved, hints) = save_order(transaction, tenant, subject, request, &versions, now).await?;
         let version = saved.version;
-        Ok(Done::new(&SaveAnswer::from(saved)).version(version).hint(hints))
+        Ok(WriteDone::new(&SaveAnswer::from(saved)).version(version).hint(hints))
     };
     // Boxed, as most saves create an order, for which a future of a fraction of this size is enough.
     Box::pin(write.perform(&state, &caller, save)).await
@@ -222,7 +222,7 @@ pub async fn export(
         let order = (request.web_order_id.as_str(), request.order_type);
         let (exported, hints) = export_order(transaction, tenant, subject, order, &versions, now).await?;
         let version = exported.version;
-        Ok(Done::new(&ExportAnswer::from(exported)).version(version).hint(hints))
+        Ok(WriteDone::new(&ExportAnswer::from(exported)).version(version).hint(hints))
     };
     write.perform(&state, &caller, export).await
 }

@@ -70,7 +70,7 @@ pub fn body_of(answer: &impl Serialize) -> String {
 }
 
 /// What a write did. Its transaction is not committed yet.
-pub struct Done {
+pub struct WriteDone {
     body: String,
     /// Of the web order that the response is about.
     version: Option<i64>,
@@ -79,7 +79,7 @@ pub struct Done {
     entry: Option<AuditRecord>,
 }
 
-impl Done {
+impl WriteDone {
     /// A write that succeeded, with this response.
     pub fn new(answer: &impl Serialize) -> Self {
         Self { body: body_of(answer), version: None, hints: Vec::new(), log: None, entry: None }
@@ -122,7 +122,7 @@ impl Write {
     /// the response of the one or the other.
     pub async fn perform<W>(self, state: &ApiState, caller: &Principal, work: W) -> Result<Response, ApiError>
     where
-        W: AsyncFnOnce(&mut Transaction, Timestamp) -> Result<Done, Refusal>,
+        W: AsyncFnOnce(&mut Transaction, Timestamp) -> Result<WriteDone, Refusal>,
     {
         self.unless_kept(state, caller, async |key| once(state, caller, key, work).await).await
     }
@@ -190,11 +190,11 @@ async fn once<W>(
     work: W,
 ) -> Result<Response, WriteFailure>
 where
-    W: AsyncFnOnce(&mut Transaction, Timestamp) -> Result<Done, Refusal>,
+    W: AsyncFnOnce(&mut Transaction, Timestamp) -> Result<WriteDone, Refusal>,
 {
     let mut transaction = caller.tenant.store.begin(&state.clock).await?;
     let now = transaction.now();
-    let Done { body, version, hints, log, entry } = match work(&mut transaction, now).await {
+    let WriteDone { body, version, hints, log, entry } = match work(&mut transaction, now).await {
         Ok(done) => done,
         Err(refusal) => {
             // The connection of a refused write is sound and worth keeping; a failed rollback closes it.

@@ -21,7 +21,7 @@ use super::session::{name_of, tenant_of};
 use crate::actions::sign_in::{Credentials, Issued, SignInError};
 use crate::api::auth::audit;
 use crate::api::state::ApiState;
-use crate::api::writes::{Done, Write};
+use crate::api::writes::{Write, WriteDone};
 use crate::http::body::{SIGN_IN_LIMIT, form_bytes};
 use crate::http::error::ApiError;
 use crate::http::kinds::{LineText, Password};
@@ -129,7 +129,7 @@ pub async fn sign_out_everywhere(
                 ("employee", employee_code)
             }
         };
-        Ok(Done::new(&()).record(caller.entry(&state, AuditEvent::SignedOut).about(kind, code)))
+        Ok(WriteDone::new(&()).record(caller.entry(&state, AuditEvent::SignedOut).about(kind, code)))
     };
     Write::each_time().perform(&state, caller, end).await?;
     signed_out(cookies)

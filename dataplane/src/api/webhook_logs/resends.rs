@@ -18,7 +18,7 @@ use crate::actions::resend::{self, Many, Resent, resend_many, resend_one};
 use crate::api::caller::{Administrator, Principal};
 use crate::api::idempotency::IdempotencyKey;
 use crate::api::state::ApiState;
-use crate::api::writes::{Call, Done, Write};
+use crate::api::writes::{Call, Write, WriteDone};
 use crate::http::body::JsonResponse;
 use crate::http::error::{ApiError, ProblemBody};
 use crate::http::paging::page;
@@ -62,7 +62,7 @@ pub async fn one(
     let resend = async |transaction: &mut Transaction, now| {
         let name = caller.name();
         let (resent, due) = resend_one(transaction, caller.by(&name), id, now).await?;
-        let done = Done::new(&ResentAnswer::from(&resent)).hint(tenant.hints([due], now));
+        let done = WriteDone::new(&ResentAnswer::from(&resent)).hint(tenant.hints([due], now));
         let Resent { id, resend_of } = resent;
         made = Some(id);
         let entry = caller.entry(state, AuditEvent::DeliveryResent).about("delivery", &resend_of.to_string());
@@ -91,7 +91,7 @@ pub async fn many(
         first = dues.first().map(|due| due.id);
         let Resend { id, webhook_name, count, .. } = resend;
         let entry = caller.entry(state, AuditEvent::ResendStarted).about("resend", &id).times(count);
-        Ok(Done::new(&answer).hint(tenant.hints(dues, now)).record(entry).log(move |caller| {
+        Ok(WriteDone::new(&answer).hint(tenant.hints(dues, now)).record(entry).log(move |caller| {
             tracing::info!(
                 tenant.code = caller.tenant.config.client_code.as_str(),
                 caller = caller.name(),
@@ -141,7 +141,7 @@ pub async fn stop_one(
             resend::stop(transaction, caller.concern().as_deref(), &id, &caller.name(), now).await?;
         let (resend, taken_back) = (id.clone(), stopped.taken_back);
         let entry = caller.entry(state, AuditEvent::ResendStopped).about("resend", &id).times(taken_back);
-        Ok(Done::new(&StopAnswer::new(&id, stopped)).record(entry).log(move |caller| {
+        Ok(WriteDone::new(&StopAnswer::new(&id, stopped)).record(entry).log(move |caller| {
             tracing::info!(
                 tenant.code = caller.tenant.config.client_code.as_str(),
                 caller = caller.name(),

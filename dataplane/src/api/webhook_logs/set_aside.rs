@@ -17,7 +17,7 @@ use crate::actions::set_aside::{self, Aside};
 use crate::api::caller::{Administrator, Principal};
 use crate::api::idempotency::IdempotencyKey;
 use crate::api::state::ApiState;
-use crate::api::writes::{Call, Done, Write};
+use crate::api::writes::{Call, Write, WriteDone};
 use crate::http::body::JsonResponse;
 use crate::http::error::{ApiError, ProblemBody};
 use crate::http::fields::RequestFields;
@@ -246,8 +246,8 @@ fn done(
     aside: Aside,
     count: i64,
     (kind, id): (&'static str, String),
-) -> Done {
-    let done = Done::new(&SetAsideDone { changed: count });
+) -> WriteDone {
+    let done = WriteDone::new(&SetAsideDone { changed: count });
     if count == 0 {
         return done;
     }

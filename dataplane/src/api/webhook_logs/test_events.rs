@@ -8,7 +8,7 @@ use docket_store::Transaction;
 use crate::actions::test_event;
 use crate::api::caller::Principal;
 use crate::api::state::ApiState;
-use crate::api::writes::{Done, Write};
+use crate::api::writes::{Write, WriteDone};
 use crate::http::error::ApiError;
 
 /// Sends a test event to a webhook, by uid or `namespace/name`: of this code, or of the first that the webhook takes.
@@ -25,7 +25,7 @@ pub async fn send_test(
             test_event::send_test(transaction, caller.webhooks(), webhook, code, &by, now).await?;
         made = Some(id);
         let entry = caller.entry(state, AuditEvent::TestSent).about("delivery", &id.to_string());
-        Ok(Done::new(&()).hint(tenant.hints([due], now)).record(entry).log(move |caller| {
+        Ok(WriteDone::new(&()).hint(tenant.hints([due], now)).record(entry).log(move |caller| {
             let (code, name) = (caller.tenant.config.client_code.as_str(), caller.name());
             tracing::info!(tenant.code = code, caller = name, delivery.id = %id, "test event sent");
         }))
