@@ -21,7 +21,7 @@ use docket_program::signals::Signals;
 use docket_program::{logging, memory, random};
 use docket_redis::RedisConnection;
 use docket_schedule::{SHARES, Schedule};
-use docket_source::{Cluster, Folder, Source};
+use docket_source::{ClusterSource, Folder, Source};
 use docket_store::postgres::{Budget, ConnectionLimits};
 use docket_store::stores::{StoreSource, Stores};
 use sha2::{Digest, Sha256};
@@ -236,7 +236,7 @@ async fn open(arguments: &ServeArguments) -> Result<Source> {
             file.is_none(),
             "--tenant-limits is for --config-dir; with --config-namespace give it to the operator"
         );
-        let cluster = Cluster::new(namespace.clone()).await.context("--config-namespace")?;
+        let cluster = ClusterSource::new(namespace.clone()).await.context("--config-namespace")?;
         return Ok(Source::Cluster(Box::new(cluster)));
     }
     let config_dir = source.config_dir.clone().context("--config-dir or --config-namespace is missing")?;

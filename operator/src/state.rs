@@ -35,7 +35,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use self::cluster::{Cluster, ObjectKey};
+use self::cluster::{ClusterState, ObjectKey};
 use self::database_checks::DatabaseChecks;
 use self::declared::Meta;
 use self::handover::{HandedOver, Handovers};
@@ -74,7 +74,7 @@ pub struct State {
     pub progress: Progress,
     /// The budget for writes that no user waits for.
     pub writes: WriteBudget,
-    cluster: Mutex<Cluster>,
+    cluster: Mutex<ClusterState>,
     keys: Mutex<ApiKeyClaims>,
     handovers: Mutex<Handovers>,
     healths: Mutex<Healths>,
@@ -104,8 +104,8 @@ impl State {
         (state, receiver)
     }
 
-    /// The objects that the watches have seen.
-    pub fn cluster(&self) -> MutexGuard<'_, Cluster> {
+    /// What the watches have seen.
+    pub fn cluster(&self) -> MutexGuard<'_, ClusterState> {
         self.cluster.lock()
     }
 

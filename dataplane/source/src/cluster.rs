@@ -37,19 +37,20 @@ const LIST: Duration = Duration::from_secs(15);
 
 /// The API server, and the namespace of the Secrets.
 #[derive(Clone)]
-pub struct Cluster {
+pub struct ClusterSource {
     secrets: Api<Secret>,
     namespace: String,
 }
 
-impl std::fmt::Debug for Cluster {
+impl std::fmt::Debug for ClusterSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Cluster").field("namespace", &self.namespace).finish_non_exhaustive()
     }
 }
 
-impl Cluster {
-    /// Connects by the file in KUBECONFIG, else by `~/.kube/config`, else as a pod of the cluster. It sends no request yet.
+impl ClusterSource {
+    /// Connects by the file that KUBECONFIG names, else by `~/.kube/config`, else as a pod of the cluster. Sends no request
+    /// yet.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! The sources of tenants: a folder or a cluster, which declare tenants in the same form.
 //!
 //! - [`Folder`] reads YAML files: the source of `docket dev`, and of `docket serve` without a cluster.
-//! - [`Cluster`] watches the operator's runtime Secrets in one namespace: the source of `docket serve` in a cluster.
-//! - Both return a [`Declaration`]: the tenants to serve, and a [`ConfigProblem`] for everything that is not served as written.
+//! - [`ClusterSource`] watches the operator's runtime Secrets in one namespace: the source of `docket serve` in a cluster.
+//! - Both yield a [`Declaration`]: the tenants to serve, and the [`ConfigProblem`]s of those that are not served as written.
 //! - [`Source`] is either of them.
 //!
 //! Both keep good versions. If a document or Secret can't be read any more, its tenant's last good version stays. If a
@@ -36,7 +36,7 @@ mod folder;
 mod problem;
 mod source;
 
-pub use cluster::Cluster;
+pub use cluster::ClusterSource;
 pub use declaration::{Declaration, DeclaredTenant};
 pub use folder::{Folder, PORTAL_FOLDER, webhook_document};
 pub use problem::ConfigProblem;

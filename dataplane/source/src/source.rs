@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use crate::cluster::Cluster;
+use crate::cluster::ClusterSource;
 use crate::declaration::Declaration;
 use crate::folder::Folder;
 
@@ -12,7 +12,7 @@ pub enum Source {
     /// YAML files.
     Folder(Box<Folder>),
     /// The operator's runtime Secrets.
-    Cluster(Box<Cluster>),
+    Cluster(Box<ClusterSource>),
 }
 
 impl Source {

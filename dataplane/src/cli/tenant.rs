@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use docket_crds::Runtime;
 use docket_program::clock::Clock;
 use docket_program::random;
-use docket_source::{Cluster, Declaration, Folder, Source};
+use docket_source::{ClusterSource, Declaration, Folder, Source};
 use docket_store::Database;
 use docket_store::postgres::{Budget, ConnectionLimits, Postgres};
 use docket_store::sqlite::Sqlite;
@@ -67,7 +67,7 @@ impl CliTenant {
 pub(super) async fn find(at: &TenantArguments) -> Result<CliTenant> {
     let (mut source, place) = match &at.config_namespace {
         Some(namespace) => {
-            let cluster = Cluster::new(namespace.clone()).await.context("--config-namespace")?;
+            let cluster = ClusterSource::new(namespace.clone()).await.context("--config-namespace")?;
             (Source::Cluster(Box::new(cluster)), format!("namespace {namespace}"))
         }
         None => {

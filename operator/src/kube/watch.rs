@@ -20,7 +20,7 @@ use crate::kube::object::resource;
 use crate::kube::stream::{Events, WatchedObject, all_metadata, metadata, objects};
 use crate::metrics::Metrics;
 use crate::state::by_name::Listed;
-use crate::state::cluster::{Cluster, NamespaceState, ObjectKey};
+use crate::state::cluster::{ClusterState, NamespaceState, ObjectKey};
 use crate::state::name::Name;
 use crate::state::own_secrets::OwnSecret;
 use crate::state::{State, labels};
@@ -172,7 +172,12 @@ fn is_forbidden(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 403)
 }
 
-fn applied(cluster: &mut Cluster, subject: Subject, release: &str, object: WatchedObject) -> Vec<ObjectKey> {
+fn applied(
+    cluster: &mut ClusterState,
+    subject: Subject,
+    release: &str,
+    object: WatchedObject,
+) -> Vec<ObjectKey> {
     let name = object.name();
     match object {
         WatchedObject::Tenant(tenant) => cluster.tenant_applied(tenant),
@@ -184,7 +189,7 @@ fn applied(cluster: &mut Cluster, subject: Subject, release: &str, object: Watch
 }
 
 fn meta_applied(
-    cluster: &mut Cluster,
+    cluster: &mut ClusterState,
     subject: Subject,
     release: &str,
     name: Name,
@@ -204,7 +209,7 @@ fn meta_applied(
     }
 }
 
-fn deleted(cluster: &mut Cluster, subject: Subject, object: &WatchedObject) -> Vec<ObjectKey> {
+fn deleted(cluster: &mut ClusterState, subject: Subject, object: &WatchedObject) -> Vec<ObjectKey> {
     let Some(name) = object.name() else {
         return Vec::new();
     };
@@ -220,7 +225,7 @@ fn deleted(cluster: &mut Cluster, subject: Subject, object: &WatchedObject) -> V
     }
 }
 
-fn whole(cluster: &mut Cluster, subject: Subject, listed: &Listed) -> Vec<ObjectKey> {
+fn whole(cluster: &mut ClusterState, subject: Subject, listed: &Listed) -> Vec<ObjectKey> {
     match subject {
         Subject::Tenants => cluster.tenants_listed(listed),
         Subject::Webhooks => cluster.webhooks_listed(listed),

@@ -38,7 +38,7 @@ pub struct NamespaceState {
 
 /// The objects of all watches.
 #[derive(Debug, Default)]
-pub struct Cluster {
+pub struct ClusterState {
     tenants: ByName<Arc<Declared<Tenant>>>,
     webhooks: ByName<Arc<Declared<Webhook>>>,
     webhooks_of: HashMap<Name, BTreeSet<Name>>,
@@ -53,7 +53,7 @@ pub struct Cluster {
     outcomes: HashMap<String, WebhookOutcome>,
 }
 
-impl Cluster {
+impl ClusterState {
     /// The Tenant of this name.
     pub fn tenant(&self, name: &Name) -> Option<Arc<Declared<Tenant>>> {
         self.tenants.get(name).cloned()
@@ -377,21 +377,21 @@ impl Cluster {
     }
 }
 
-/// A kind that [`Cluster`] knows by name.
+/// A kind that [`ClusterState`] knows by name.
 pub trait Indexed: DeclaredKind {
     /// The objects of this kind.
     #[doc(hidden)]
-    fn index(cluster: &mut Cluster) -> &mut ByName<Arc<Declared<Self>>>;
+    fn index(cluster: &mut ClusterState) -> &mut ByName<Arc<Declared<Self>>>;
 }
 
 impl Indexed for Tenant {
-    fn index(cluster: &mut Cluster) -> &mut ByName<Arc<Declared<Self>>> {
+    fn index(cluster: &mut ClusterState) -> &mut ByName<Arc<Declared<Self>>> {
         &mut cluster.tenants
     }
 }
 
 impl Indexed for Webhook {
-    fn index(cluster: &mut Cluster) -> &mut ByName<Arc<Declared<Self>>> {
+    fn index(cluster: &mut ClusterState) -> &mut ByName<Arc<Declared<Self>>> {
         &mut cluster.webhooks
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use docket_crds::tenant::NamespacesFrom;
 use docket_crds::{ReasonCode, Tenant, TenantStatus, Webhook};
 
-use crate::state::cluster::Cluster;
+use crate::state::cluster::ClusterState;
 use crate::state::declared::{Declared, Meta};
 use crate::state::own_secrets::OwnSecret;
 
@@ -38,8 +38,8 @@ pub struct Rival {
 }
 
 impl Subject {
-    /// Collects the subject from the index.
-    pub fn of(cluster: &Cluster, tenant: Arc<Declared<Tenant>>) -> Self {
+    /// Gathers it.
+    pub fn of(cluster: &ClusterState, tenant: Arc<Declared<Tenant>>) -> Self {
         let name = &tenant.meta.name;
         let webhooks = cluster.webhooks_of(name);
         let namespaces = webhooks.iter().map(|webhook| webhook.meta.name.namespace.as_str());

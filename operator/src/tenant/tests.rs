@@ -19,7 +19,7 @@ use super::subject::Subject;
 use super::*;
 use crate::context::Settings;
 use crate::database::DatabaseError;
-use crate::state::cluster::Cluster;
+use crate::state::cluster::ClusterState;
 use crate::state::conditions::{NewCondition, Truth, find};
 use crate::state::examples;
 use crate::state::pods::{Pods, Programmed, ServedRevisions, programmed};
@@ -42,7 +42,7 @@ fn webhook(uid: &str, namespace: &str, spec: Value) -> Arc<Declared<Webhook>> {
 
 /// A Tenant for which nothing was read.
 fn fetched(tenant: Arc<Declared<Tenant>>, webhooks: Vec<Arc<Declared<Webhook>>>) -> Fetched {
-    let mut cluster = Cluster::default();
+    let mut cluster = ClusterState::default();
     cluster.tenant_applied(tenant.clone());
     for webhook in webhooks {
         cluster.webhook_applied(webhook);
@@ -408,7 +408,7 @@ fn missing_webhooks_have_little_room_and_wait_while_their_tenant_is_suspended() 
 
 #[test]
 fn conflict_makes_nothing_new_and_gives_the_lost_subdomain_up() {
-    let mut cluster = Cluster::default();
+    let mut cluster = ClusterState::default();
     let older = examples::with(json!({
         "metadata": {"name": "older", "uid": "0", "creationTimestamp": "2025-01-01T00:00:00Z"},
         "spec": {"clientCode": "OLD", "subdomains": ["x"], "database": {"managed": {"name": "old"}}}
@@ -430,7 +430,7 @@ fn conflict_makes_nothing_new_and_gives_the_lost_subdomain_up() {
 
 #[test]
 fn unreadable_tenant_keeps_its_claims() {
-    let mut cluster = Cluster::default();
+    let mut cluster = ClusterState::default();
     let older = examples::with(json!({
         "metadata": {"name": "older", "uid": "0", "creationTimestamp": "2025-01-01T00:00:00Z"},
         "spec": {"clientCode": "OLD", "subdomains": ["x"], "apiKeys": "all"}

@@ -3,13 +3,13 @@
 use docket_crds::compile::unreachable_tenant;
 use docket_crds::{Reason, ReasonCode, Webhook, WebhookStatus};
 
-use crate::state::cluster::Cluster;
+use crate::state::cluster::ClusterState;
 use crate::state::declared::Declared;
 use crate::state::outcome::WebhookOutcome;
 
 /// The outcome to report. `None`: there was no pass of its Tenant over this generation yet, or everything is reported already.
 pub fn outcome(
-    cluster: &Cluster,
+    cluster: &ClusterState,
     webhook: &Declared<Webhook>,
     previous: &WebhookStatus,
 ) -> Option<WebhookOutcome> {

@@ -46,7 +46,7 @@ fn hook(of: &str) -> ObjectKey {
 
 #[test]
 fn own_status_write_concerns_no_object() {
-    let mut cluster = Cluster::default();
+    let mut cluster = ClusterState::default();
     assert_eq!(cluster.tenant_applied(tenant("a", "A", "1", 1)), [key("a")]);
     assert_eq!(cluster.tenant_applied(tenant("a", "A", "1", 1)), []);
     assert_eq!(cluster.tenant_applied(tenant("a", "A", "1", 2)), [key("a")]);
@@ -54,7 +54,7 @@ fn own_status_write_concerns_no_object() {
 
 #[test]
 fn webhook_change_concerns_its_tenant_alone() {
-    let mut cluster = Cluster::default();
+    let mut cluster = ClusterState::default();
     cluster.tenant_applied(tenant("a", "A", "1", 1));
     cluster.tenant_applied(tenant("b", "B", "2", 1));
     assert_eq!(cluster.webhook_applied(webhook("w", 1, json!({}))), [key("a"), hook("w")]);
@@ -68,7 +68,7 @@ fn webhook_change_concerns_its_tenant_alone() {
 
 #[test]
 fn tenant_deletion_concerns_its_webhooks_and_rivals() {
-    let mut cluster = Cluster::default();
+    let mut cluster = ClusterState::default();
     cluster.tenant_applied(tenant("a", "ACME", "1", 1));
     assert_eq!(cluster.tenant_applied(tenant("b", "acme", "2", 1)), [key("a"), key("b")]);
     cluster.webhook_applied(webhook("w", 1, json!({})));
@@ -79,7 +79,7 @@ fn tenant_deletion_concerns_its_webhooks_and_rivals() {
 
 #[test]
 fn rivals_are_sorted_by_age_then_acceptance() {
-    let mut cluster = Cluster::default();
+    let mut cluster = ClusterState::default();
     let accepted = json!({"conditions": [{"type": "Accepted", "status": "True", "reason": "Accepted", "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
     let code = json!({"clientCode": "ACME", "database": {"managed": {"name": "d"}}});
@@ -87,7 +87,7 @@ fn rivals_are_sorted_by_age_then_acceptance() {
         let meta = json!({"name": name, "uid": uid, "creationTimestamp": created});
         examples::with(json!({"metadata": meta, "spec": code, "status": status}))
     };
-    let order = |cluster: &Cluster| -> Vec<String> {
+    let order = |cluster: &ClusterState| -> Vec<String> {
         let rivals = cluster.rivals(&name("a"));
         rivals.iter().map(|rival| rival.meta.name.name.clone()).collect()
     };
@@ -100,11 +100,11 @@ fn rivals_are_sorted_by_age_then_acceptance() {
 
 #[test]
 fn secret_change_concerns_the_objects_that_name_it() {
-    let mut cluster = Cluster::default();
+    let mut cluster = ClusterState::default();
     cluster.tenant_applied(tenant("a", "A", "1", 1));
     cluster.tenant_applied(tenant("b", "B", "2", 1));
     cluster.webhook_applied(webhook("w", 1, json!({"tenantRef": {"name": "b"}})));
-    let applied = |cluster: &mut Cluster, secret: &str, version: &str| {
+    let applied = |cluster: &mut ClusterState, secret: &str, version: &str| {
         cluster.value_applied(ValueKind::Secret, name(secret), version.into())
     };
     assert_eq!(applied(&mut cluster, "sign", "1"), [key("b")]);
@@ -119,7 +119,7 @@ fn secret_change_concerns_the_objects_that_name_it() {
 
 #[test]
 fn object_missing_from_a_list_is_deleted() {
-    let mut cluster = Cluster::default();
+    let mut cluster = ClusterState::default();
     cluster.tenant_applied(tenant("a", "A", "1", 1));
     cluster.tenant_applied(tenant("b", "B", "2", 1));
     let listed = Listed { namespace: None, names: HashSet::from([name("b")]) };
@@ -141,7 +141,7 @@ fn own_secret_writes_concern_no_object_and_those_of_others_do() {
         signs: false,
         unused_since: None,
     };
-    let mut cluster = Cluster::default();
+    let mut cluster = ClusterState::default();
     cluster.own_written(secret("5"));
     assert_eq!(cluster.own_applied(secret("5")), []);
     assert_eq!(cluster.own_applied(secret("6")), [key("a")]);
@@ -153,7 +153,7 @@ fn own_secret_writes_concern_no_object_and_those_of_others_do() {
 
 #[test]
 fn namespace_labels_concern_the_tenants_named_from_it() {
-    let mut cluster = Cluster::default();
+    let mut cluster = ClusterState::default();
     cluster.tenant_applied(tenant("a", "A", "1", 1));
     cluster.webhook_applied(webhook("w", 1, json!({})));
     let labelled = |team: &str| NamespaceState {
@@ -211,7 +211,7 @@ fn signing_secret_is_known_with_its_mark() {
 
 #[test]
 fn user_change_during_our_status_write_still_concerns_the_object() {
-    let mut cluster = Cluster::default();
+    let mut cluster = ClusterState::default();
     let seen = tenant("a", "A", "1", 1);
     cluster.tenant_applied(seen.clone());
     cluster.written(tenant("a", "A", "1", 2), &seen.meta);
