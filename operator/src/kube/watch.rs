@@ -30,7 +30,7 @@ const KINDS_EVERY: Duration = Duration::from_secs(2);
 
 /// The objects of one watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Subject {
+enum WatchSubject {
     Tenants,
     Webhooks,
     Values(ValueKind),
@@ -41,9 +41,8 @@ enum Subject {
     Namespaces,
 }
 
-impl Subject {
-    /// Whether work may begin before this watch has its first list. Such objects only show when to reconcile; their
-    /// content is read by name.
+impl WatchSubject {
+    /// Whether work may begin without having seen these: they say when to reconcile, what they hold is read by name.
     const fn may_be_missing(self) -> bool {
         matches!(self, Self::Values(_) | Self::Generated)
     }
@@ -69,10 +68,10 @@ pub async fn watch_all(sink: Sink, client: Client, namespaces: &[String]) {
     let release = Some(sink.release_namespace.as_str());
     let ours = format!("{}={}", runtime::LABEL, runtime::LABEL_VALUE);
     let runtimes = metadata::<core::Secret>(&client, release, &ours);
-    watches.push(Watch::new(Subject::Runtimes, release, runtimes));
+    watches.push(Watch::new(WatchSubject::Runtimes, release, runtimes));
     if namespaces.is_empty() {
         sink.state.cluster().watch_namespaces();
-        watches.push(Watch::new(Subject::Namespaces, None, all_metadata::<core::Namespace>(&client)));
+        watches.push(Watch::new(WatchSubject::Namespaces, None, all_metadata::<core::Namespace>(&client)));
     }
     sink.state.progress.expect(watches.len());
     futures_util::future::join_all(watches.into_iter().map(|watch| watch.follow(&sink))).await;
@@ -82,20 +81,21 @@ pub async fn watch_all(sink: Sink, client: Client, namespaces: &[String]) {
 fn of_scope(client: &Client, scope: Option<&str>) -> Vec<Watch> {
     let marked = format!("{}=true", labels::WATCH);
     let ours = format!("{}={},{}", labels::MANAGED_BY, labels::OPERATOR, labels::TENANT_UID);
-    let (secret, config_map) = (Subject::Values(ValueKind::Secret), Subject::Values(ValueKind::ConfigMap));
+    let (secret, config_map) =
+        (WatchSubject::Values(ValueKind::Secret), WatchSubject::Values(ValueKind::ConfigMap));
     let watch = |subject, events| Watch::new(subject, scope, events);
     vec![
-        watch(Subject::Tenants, objects::<Tenant>(client, scope)),
-        watch(Subject::Webhooks, objects::<Webhook>(client, scope)),
+        watch(WatchSubject::Tenants, objects::<Tenant>(client, scope)),
+        watch(WatchSubject::Webhooks, objects::<Webhook>(client, scope)),
         watch(secret, metadata::<core::Secret>(client, scope, &marked)),
         watch(config_map, metadata::<core::ConfigMap>(client, scope, &marked)),
-        watch(Subject::Generated, metadata::<core::Secret>(client, scope, &ours)),
+        watch(WatchSubject::Generated, metadata::<core::Secret>(client, scope, &ours)),
     ]
 }
 
 /// One watch and its progress.
 struct Watch {
-    subject: Subject,
+    subject: WatchSubject,
     scope: Option<String>,
     events: Events,
     /// The names in the current list so far.
@@ -104,7 +104,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(subject: Subject, scope: Option<&str>, events: Events) -> Self {
+    fn new(subject: WatchSubject, scope: Option<&str>, events: Events) -> Self {
         let (scope, listed) = (scope.map(str::to_owned), HashSet::new());
         Self { subject, scope, events, listed, is_complete: false }
     }
@@ -174,7 +174,7 @@ fn is_forbidden(error: &watcher::Error) -> bool {
 
 fn applied(
     cluster: &mut ClusterState,
-    subject: Subject,
+    subject: WatchSubject,
     release: &str,
     object: WatchedObject,
 ) -> Vec<ObjectKey> {
@@ -190,50 +190,52 @@ fn applied(
 
 fn meta_applied(
     cluster: &mut ClusterState,
-    subject: Subject,
+    subject: WatchSubject,
     release: &str,
     name: Name,
     meta: ObjectMeta,
 ) -> Vec<ObjectKey> {
     match subject {
-        Subject::Values(kind) => cluster.value_applied(kind, name, meta.resource_version.unwrap_or_default()),
-        Subject::Generated | Subject::Runtimes => {
+        WatchSubject::Values(kind) => {
+            cluster.value_applied(kind, name, meta.resource_version.unwrap_or_default())
+        }
+        WatchSubject::Generated | WatchSubject::Runtimes => {
             OwnSecret::of(&meta, release).map(|secret| cluster.own_applied(secret)).unwrap_or_default()
         }
-        Subject::Namespaces => {
+        WatchSubject::Namespaces => {
             let terminating = meta.deletion_timestamp.is_some();
             let labels = meta.labels.unwrap_or_default();
             cluster.namespace_applied(&name.name, NamespaceState { labels, terminating })
         }
-        Subject::Tenants | Subject::Webhooks => Vec::new(),
+        WatchSubject::Tenants | WatchSubject::Webhooks => Vec::new(),
     }
 }
 
-fn deleted(cluster: &mut ClusterState, subject: Subject, object: &WatchedObject) -> Vec<ObjectKey> {
+fn deleted(cluster: &mut ClusterState, subject: WatchSubject, object: &WatchedObject) -> Vec<ObjectKey> {
     let Some(name) = object.name() else {
         return Vec::new();
     };
     match subject {
-        Subject::Tenants => cluster.tenant_deleted(&name),
-        Subject::Webhooks => cluster.webhook_deleted(&name),
-        Subject::Values(kind) => cluster.value_deleted(kind, &name),
-        Subject::Generated | Subject::Runtimes => cluster.own_deleted(&name),
-        Subject::Namespaces => {
+        WatchSubject::Tenants => cluster.tenant_deleted(&name),
+        WatchSubject::Webhooks => cluster.webhook_deleted(&name),
+        WatchSubject::Values(kind) => cluster.value_deleted(kind, &name),
+        WatchSubject::Generated | WatchSubject::Runtimes => cluster.own_deleted(&name),
+        WatchSubject::Namespaces => {
             cluster.namespace_deleted(&name.name);
             Vec::new()
         }
     }
 }
 
-fn whole(cluster: &mut ClusterState, subject: Subject, listed: &Listed) -> Vec<ObjectKey> {
+fn whole(cluster: &mut ClusterState, subject: WatchSubject, listed: &Listed) -> Vec<ObjectKey> {
     match subject {
-        Subject::Tenants => cluster.tenants_listed(listed),
-        Subject::Webhooks => cluster.webhooks_listed(listed),
-        Subject::Values(kind) => cluster.values_listed(kind, listed),
-        Subject::Generated => cluster.own_listed(listed, |secret| !secret.is_runtime),
-        Subject::Runtimes => cluster.own_listed(listed, |secret| secret.is_runtime),
-        // If a namespace was deleted while no watch ran, it has no objects any more.
-        Subject::Namespaces => Vec::new(),
+        WatchSubject::Tenants => cluster.tenants_listed(listed),
+        WatchSubject::Webhooks => cluster.webhooks_listed(listed),
+        WatchSubject::Values(kind) => cluster.values_listed(kind, listed),
+        WatchSubject::Generated => cluster.own_listed(listed, |secret| !secret.is_runtime),
+        WatchSubject::Runtimes => cluster.own_listed(listed, |secret| secret.is_runtime),
+        // A namespace that was deleted while nothing watched holds no objects any more.
+        WatchSubject::Namespaces => Vec::new(),
     }
 }
 
