@@ -9,7 +9,7 @@ use docket_domain::delivery::{DeliveryId, Status};
 use docket_domain::resend::{MAX_COUNT, settled};
 use docket_program::random;
 use docket_store::deliveries::{self, Due, ListedDelivery, NewDelivery};
-use docket_store::resends::{self, DeadFilter, DeadLetter, DeadLetterRange, Resend};
+use docket_store::resends::{self, DeadDelivery, DeadFilter, DeadLetterRange, Resend};
 use docket_store::{Connection, StoreError, Transaction, dead_letters, events};
 use jiff::Timestamp;
 
@@ -238,7 +238,7 @@ pub async fn resend_many(
     let inserted = deliveries::insert_many(transaction, &new, now.as_millisecond()).await?;
     let inserted: HashSet<DeliveryId> = inserted.into_iter().collect();
     let made = dead.into_iter().zip(new).filter(|(_, new)| inserted.contains(&new.id));
-    let (dead, new): (Vec<DeadLetter>, Vec<NewDelivery>) = made.unzip();
+    let (dead, new): (Vec<DeadDelivery>, Vec<NewDelivery>) = made.unzip();
     let extent = DeadLetterRange::of(&dead);
     resend.count = extent.count;
     resends::insert(transaction, &resend).await?;
@@ -246,7 +246,7 @@ pub async fn resend_many(
     Ok((resend, extent, new.into_iter().map(due).collect()))
 }
 
-fn new_deliveries(resend: &Resend, many: &Many, dead: &[DeadLetter], now: Timestamp) -> Vec<NewDelivery> {
+fn new_deliveries(resend: &Resend, many: &Many, dead: &[DeadDelivery], now: Timestamp) -> Vec<NewDelivery> {
     (0..)
         .zip(dead)
         .map(|(place, dead)| NewDelivery {

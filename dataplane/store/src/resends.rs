@@ -37,7 +37,7 @@ pub struct DeadFilter {
 
 /// A dead letter to resend.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeadLetter {
+pub struct DeadDelivery {
     /// The delivery.
     pub id: String,
     /// The id of its event.
@@ -59,7 +59,7 @@ pub struct DeadLetterRange {
 
 impl DeadLetterRange {
     /// Of these.
-    pub fn of(dead: &[DeadLetter]) -> Self {
+    pub fn of(dead: &[DeadDelivery]) -> Self {
         let times = || dead.iter().map(|dead| dead.created_at_ms);
         Self { count: dead.len() as i64, oldest_ms: times().min(), newest_ms: times().max() }
     }
@@ -70,12 +70,14 @@ impl DeadLetterRange {
 pub async fn dead_letters(
     connection: &mut Connection,
     filter: &DeadFilter,
-) -> Result<Vec<DeadLetter>, StoreError> {
+) -> Result<Vec<DeadDelivery>, StoreError> {
     let webhooks = names(connection, &filter.webhook).await?;
     let (sql, params) = dead("SELECT d.id, d.event_id, d.created_at_ms", filter, &webhooks);
     let rows = connection.query(&sql, params).await?;
     rows.iter()
-        .map(|row| Ok(DeadLetter { id: row.get(0)?, event_id: row.event_id(1)?, created_at_ms: row.get(2)? }))
+        .map(|row| {
+            Ok(DeadDelivery { id: row.get(0)?, event_id: row.event_id(1)?, created_at_ms: row.get(2)? })
+        })
         .collect()
 }
 
