@@ -67,7 +67,7 @@ pub struct Audit {
 
 struct AuditRow {
     record: AuditRecord,
-    _place: QueuePermit,
+    _permit: QueuePermit,
 }
 
 /// How many entries wait to be stored.
@@ -77,7 +77,7 @@ struct WaitingEntries {
     of: HashMap<(Arc<str>, AuditEvent), usize>,
 }
 
-/// The place of an entry that waits. Dropped, it is free.
+/// The permit of an entry that waits. Dropping it frees the permit.
 struct QueuePermit {
     waiting: Arc<Mutex<WaitingEntries>>,
     tenant_uid: Arc<str>,
@@ -155,10 +155,10 @@ impl Audit {
     /// Writes an entry to the stream, and stores it soon.
     pub fn record(self: &Arc<Self>, tenant: &Arc<ServedTenant>, record: AuditRecord) {
         self.write(Some(tenant), &record);
-        let Some(place) = QueuePermit::take(&self.waiting, &tenant.uid, record.event) else {
+        let Some(permit) = QueuePermit::take(&self.waiting, &tenant.uid, record.event) else {
             return self.metrics.audit_lost(Lost::Row, 1);
         };
-        if let Some(turn) = self.groups.add(tenant, AuditRow { record, _place: place }) {
+        if let Some(turn) = self.groups.add(tenant, AuditRow { record, _permit: permit }) {
             self.tasks.spawn(groups::drive(turn, Arc::clone(self)));
         }
     }

@@ -88,7 +88,7 @@ pub async fn serve(listener: TcpListener, router: Router, clients: Clients, shut
             }
             (accepted, Arc::clone(&places).acquire_owned().await)
         };
-        let (accepted, place) = tokio::select! {
+        let (accepted, permit) = tokio::select! {
             next = next => next,
             () = shutdown.cancelled() => break,
         };
@@ -116,8 +116,8 @@ pub async fn serve(listener: TcpListener, router: Router, clients: Clients, shut
         };
         let (proxies, peers) = (Arc::clone(&clients.proxies), Arc::clone(&peers));
         let (router, shutdown, refusals) = (router.clone(), shutdown.clone(), Arc::clone(&refusals));
-        let place = ConnectionPermit(Arc::new((place, of_peer)));
-        let accepted = Accepted { stream, address, place, handle, idle };
+        let permit = ConnectionPermit(Arc::new((permit, of_peer)));
+        let accepted = Accepted { stream, address, permit, handle, idle };
         connections.spawn(async move {
             let served = connection(accepted, &proxies, &peers, router, shutdown).await;
             if let Err(reason) = served {
@@ -141,7 +141,7 @@ fn bound_buffers(listener: &TcpListener) {
     let _ = listener.set_recv_buffer_size(RECEIVE_BUFFER);
 }
 
-/// A place of a connection. Its requests hold the place too, because they continue after their client disconnects.
+/// The permit of a connection. Its requests hold it too: they go on when their client disconnects.
 #[derive(Clone)]
 pub struct ConnectionPermit(
     #[expect(dead_code, reason = "it is only held")] Arc<(PermitResult, Option<OfPeer>)>,
@@ -213,14 +213,14 @@ impl Drop for OfPeer {
 struct Accepted {
     stream: TcpStream,
     address: IpAddr,
-    place: ConnectionPermit,
+    permit: ConnectionPermit,
     handle: Handle,
     /// See [`Clients::idle`].
     idle: Duration,
 }
 
 async fn connection(
-    Accepted { mut stream, address, place, handle, idle }: Accepted,
+    Accepted { mut stream, address, permit, handle, idle }: Accepted,
     proxies: &Proxies,
     peers: &Arc<Peers>,
     router: Router,
@@ -241,11 +241,11 @@ async fn connection(
     let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         // The request is counted before the future, because hyper may read again before it first polls the future.
         served.step();
-        let (router, served, place) = (router.clone(), Arc::clone(&served), place.clone());
+        let (router, served, permit) = (router.clone(), Arc::clone(&served), permit.clone());
         async move {
             let mut request = request.map(axum::body::Body::new);
             request.extensions_mut().insert(peer);
-            request.extensions_mut().insert(place);
+            request.extensions_mut().insert(permit);
             let response = router.oneshot(request).await;
             served.step();
             Ok::<_, Infallible>(response.unwrap_or_else(|never| match never {}))
@@ -305,9 +305,9 @@ mod tests {
         let places = Arc::new(Semaphore::new(16));
         let peers = Arc::new(Peers { places: Arc::clone(&places), open: Mutex::default() });
         let enter = |last: u8| {
-            let place = Arc::clone(&places).try_acquire_owned().ok()?;
+            let permit = Arc::clone(&places).try_acquire_owned().ok()?;
             let address = IpAddr::from([192, 0, 2, last]);
-            Some((place, Peers::enter(&peers, address, false, &Handle::default())?))
+            Some((permit, Peers::enter(&peers, address, false, &Handle::default())?))
         };
         let kept: Vec<Vec<_>> = (1..=4).map(|peer| std::iter::from_fn(|| enter(peer)).collect()).collect();
         assert_eq!(kept.iter().map(Vec::len).collect::<Vec<_>>(), [8, 4, 2, 1]);

@@ -65,7 +65,7 @@ pub struct ReceiverSettings {
 impl fmt::Debug for ReceiverSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { listen, certificate, secrets: _, behaviour, forward } = self;
-        f.debug_struct("Settings")
+        f.debug_struct("ReceiverSettings")
             .field("listen", listen)
             .field("certificate", certificate)
             .field("behaviour", behaviour)

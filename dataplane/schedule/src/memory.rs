@@ -180,17 +180,17 @@ impl ScheduleState {
             queue.in_flight += 1;
         }
         self.fences += 1;
-        let place =
+        let scheduled =
             ScheduleEntry { webhook: Arc::clone(webhook), at_ms: until_ms, claimed: Some(self.fences) };
-        self.entries.insert((Arc::clone(tenant), *id), place);
+        self.entries.insert((Arc::clone(tenant), *id), scheduled);
         self.claims.insert((until_ms, Arc::clone(tenant), *id));
         Claim { entry, fence: self.fences, quick, overdue }
     }
 
     /// Whether the claim holds its entry: it has not expired.
     fn holds(&self, Claim { entry, fence, .. }: &Claim) -> bool {
-        let place = self.entries.get(&(Arc::clone(&entry.tenant), entry.id));
-        place.is_some_and(|place| place.claimed == Some(*fence))
+        let scheduled = self.entries.get(&(Arc::clone(&entry.tenant), entry.id));
+        scheduled.is_some_and(|scheduled| scheduled.claimed == Some(*fence))
     }
 
     /// Puts the entry of a claim back among the waiting, or removes it, as it does over the tenant's limit unless it is due
@@ -384,8 +384,8 @@ impl MemorySchedule {
             if !state.holds(claim) {
                 continue;
             }
-            if let Some(place) = state.entries.get_mut(&(Arc::clone(tenant), *id)) {
-                let before = std::mem::replace(&mut place.at_ms, until_ms);
+            if let Some(scheduled) = state.entries.get_mut(&(Arc::clone(tenant), *id)) {
+                let before = std::mem::replace(&mut scheduled.at_ms, until_ms);
                 state.claims.remove(&(before, Arc::clone(tenant), *id));
                 state.claims.insert((until_ms, Arc::clone(tenant), *id));
             }

@@ -282,8 +282,8 @@ impl RedisSchedule {
             let arguments = [slots, slow, without_claim, Argument::millis(lease)];
             let arguments =
                 self.arguments(arguments.into_iter().chain(chunk.iter().flat_map(Argument::entry)));
-            type HandedOff = (Vec<(usize, u64, bool)>, Vec<String>, Vec<String>, usize);
-            let (claimed, full, busy, quick_waiting): HandedOff =
+            type HandOffReply = (Vec<(usize, u64, bool)>, Vec<String>, Vec<String>, usize);
+            let (claimed, full, busy, quick_waiting): HandOffReply =
                 match self.run(&self.scripts.hand_off, arguments).await {
                     Ok(handed_off) => handed_off,
                     Err(error) if result.claims.is_empty() => return Err(error),

@@ -44,7 +44,7 @@ pub struct ClusterSource {
 
 impl std::fmt::Debug for ClusterSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cluster").field("namespace", &self.namespace).finish_non_exhaustive()
+        f.debug_struct("ClusterSource").field("namespace", &self.namespace).finish_non_exhaustive()
     }
 }
 

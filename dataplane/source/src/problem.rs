@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use docket_crds::Violation;
 
-/// The place of a document. Places are ordered by file name, then position.
+/// The position of a document; ordered by file name, then number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct YamlPosition {
     pub(crate) file: PathBuf,
@@ -41,10 +41,10 @@ impl ConfigProblem {
     }
 
     /// A problem of a document of a file.
-    pub(crate) fn at(place: &YamlPosition, object: Option<String>, violation: Violation) -> Self {
+    pub(crate) fn at(position: &YamlPosition, object: Option<String>, violation: Violation) -> Self {
         let Violation { field, message } = violation;
         let field = (!field.is_empty()).then_some(field);
-        Self { file: Some(place.file.clone()), document: Some(place.document), object, field, message }
+        Self { file: Some(position.file.clone()), document: Some(position.document), object, field, message }
     }
 
     /// A problem of a Secret in a cluster.

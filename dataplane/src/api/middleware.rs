@@ -54,11 +54,11 @@ pub async fn answer(State(responses): State<Responses>, mut request: Request, ne
     let span = tracing::info_span!("request", request.id = id);
     // In its own task: a client that disconnects cancels no write half-way and gets no free guess at a password, and a
     // panic ends one request, not the connection.
-    let place = request.extensions().get::<ConnectionPermit>().cloned();
+    let permit = request.extensions().get::<ConnectionPermit>().cloned();
     let of_tenant = OfTenant::default();
     request.extensions_mut().insert(of_tenant.clone());
     let handled = async move {
-        let _place = place;
+        let _permit = permit;
         next.run(request).await
     };
     let handled = tokio::spawn(handled.instrument(span)).await;

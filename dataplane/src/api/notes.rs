@@ -113,8 +113,8 @@ impl Kind for NoteCursor {
         })
     }
 
-    fn schema(place: RequestPart) -> RefOr<Schema> {
-        <Cursor as Kind>::schema(place)
+    fn schema(part: RequestPart) -> RefOr<Schema> {
+        <Cursor as Kind>::schema(part)
     }
 }
 

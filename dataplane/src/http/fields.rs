@@ -20,7 +20,7 @@ pub trait Kind {
     fn read(sent: SentValue) -> Result<Self::Value, String>;
 
     /// What [`read`](Self::read) accepts, as far as JSON Schema can say it.
-    fn schema(place: RequestPart) -> RefOr<Schema>;
+    fn schema(part: RequestPart) -> RefOr<Schema>;
 }
 
 /// Where the fields of a request are.
@@ -62,14 +62,14 @@ impl SentValue<'_> {
 /// The fields of a request, taken out one by one. [`finish`](Self::finish) refuses those that are left.
 pub struct RequestFields<'a> {
     values: BTreeMap<Cow<'a, str>, SentValue<'a>>,
-    place: RequestPart,
+    part: RequestPart,
     taken: Vec<&'static str>,
     problems: Problems,
 }
 
 impl<'a> RequestFields<'a> {
-    fn new(place: RequestPart) -> Self {
-        Self { values: BTreeMap::new(), place, taken: Vec::new(), problems: Problems::default() }
+    fn new(part: RequestPart) -> Self {
+        Self { values: BTreeMap::new(), part, taken: Vec::new(), problems: Problems::default() }
     }
 
     /// The fields of a body, which must be a JSON object.
@@ -174,7 +174,7 @@ impl<'a> RequestFields<'a> {
 
     /// Refuses every field that was not taken, together with everything else that is wrong.
     pub fn finish(mut self) -> Result<(), ApiError> {
-        let (field, owner) = match self.place {
+        let (field, owner) = match self.part {
             RequestPart::Body => ("field", "object"),
             RequestPart::Query => ("parameter", "route"),
         };

@@ -34,9 +34,9 @@ pub type MilestoneCode = Whole<0, 999_999_999>;
 pub struct LineText<const MAX: usize>;
 
 impl<const MAX: usize> LineText<MAX> {
-    fn described(place: RequestPart) -> ObjectBuilder {
+    fn described(part: RequestPart) -> ObjectBuilder {
         // A query string can't hold U+FFFD: bytes that are not UTF-8 become that.
-        let pattern = match place {
+        let pattern = match part {
             RequestPart::Body => r"^[^\x00-\x1f\x7f-\x9f]*$",
             RequestPart::Query => r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$",
         };
@@ -55,8 +55,8 @@ impl<const MAX: usize> Kind for LineText<MAX> {
         sent.text(MAX)
     }
 
-    fn schema(place: RequestPart) -> RefOr<Schema> {
-        Self::described(place).into()
+    fn schema(part: RequestPart) -> RefOr<Schema> {
+        Self::described(part).into()
     }
 }
 
@@ -99,9 +99,9 @@ impl Kind for Password {
         sent.text(MAX_PASSWORD_CHARS).map(SecretString::from)
     }
 
-    fn schema(place: RequestPart) -> RefOr<Schema> {
+    fn schema(part: RequestPart) -> RefOr<Schema> {
         let format = SchemaFormat::KnownFormat(KnownFormat::Password);
-        LineText::<MAX_PASSWORD_CHARS>::described(place).format(Some(format)).into()
+        LineText::<MAX_PASSWORD_CHARS>::described(part).format(Some(format)).into()
     }
 }
 

@@ -75,8 +75,8 @@ pub struct DescribedField {
 
 impl DescribedField {
     /// The schema of its values, with its default.
-    fn schema(&self, place: RequestPart) -> RefOr<Schema> {
-        match (self.schema)(place) {
+    fn schema(&self, part: RequestPart) -> RefOr<Schema> {
+        match (self.schema)(part) {
             RefOr::T(Schema::Object(mut object)) => {
                 object.default = self.default.clone();
                 object.into()

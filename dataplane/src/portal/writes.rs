@@ -35,7 +35,7 @@ pub type Writes = Option<Arc<WebhookWriter>>;
 /// Declares webhooks.
 #[derive(Debug)]
 pub struct WebhookWriter {
-    place: WriteBackend,
+    backend: WriteBackend,
     /// Additions to a tenant, by its uid: one at a time, so that the tenant's limits hold.
     additions: KeyedLock,
 }
@@ -127,17 +127,17 @@ pub enum NotWritten {
 impl WebhookWriter {
     /// Into a folder.
     pub fn folder(documents: Documents) -> Self {
-        Self { place: WriteBackend::Folder(documents), additions: KeyedLock::default() }
+        Self { backend: WriteBackend::Folder(documents), additions: KeyedLock::default() }
     }
 
     /// Into a cluster.
     pub fn cluster(objects: WebhookObjects) -> Self {
-        Self { place: WriteBackend::Cluster(objects), additions: KeyedLock::default() }
+        Self { backend: WriteBackend::Cluster(objects), additions: KeyedLock::default() }
     }
 
     /// Whether it writes into a folder.
     pub const fn is_folder(&self) -> bool {
-        matches!(self.place, WriteBackend::Folder(_))
+        matches!(self.backend, WriteBackend::Folder(_))
     }
 
     /// Locks additions of webhooks to the tenant with this uid, in this process, until the guard is dropped. A form that is sent twice
@@ -154,7 +154,7 @@ impl WebhookWriter {
 
     /// Whether it may be used now.
     pub fn is_open(&self) -> bool {
-        match &self.place {
+        match &self.backend {
             WriteBackend::Folder(_) => true,
             WriteBackend::Cluster(objects) => objects.is_held(),
         }
@@ -162,7 +162,7 @@ impl WebhookWriter {
 
     /// Looks again and again whether it may be used, until the future is dropped.
     pub async fn keep_trying(&self) {
-        match &self.place {
+        match &self.backend {
             WriteBackend::Folder(_) => {}
             WriteBackend::Cluster(objects) => objects.keep_trying().await,
         }
@@ -170,7 +170,7 @@ impl WebhookWriter {
 
     /// Finds what declares a webhook.
     pub async fn find(&self, namespace: &str, name: &str) -> Result<DeclaredBy, NotWritten> {
-        match &self.place {
+        match &self.backend {
             WriteBackend::Folder(documents) => Ok(documents.find(namespace, name)?),
             WriteBackend::Cluster(objects) => objects.find(namespace, name).await,
         }
@@ -178,7 +178,7 @@ impl WebhookWriter {
 
     /// Declares a new webhook.
     pub async fn create(&self, webhook: &Declared) -> Result<(), NotWritten> {
-        match &self.place {
+        match &self.backend {
             WriteBackend::Folder(documents) => documents.write(webhook, None),
             WriteBackend::Cluster(objects) => objects.create(webhook).await,
         }
@@ -191,7 +191,7 @@ impl WebhookWriter {
         change: WebhookEdit<'_>,
         version: &str,
     ) -> Result<(), NotWritten> {
-        match (&self.place, change) {
+        match (&self.backend, change) {
             (WriteBackend::Folder(documents), WebhookEdit::Replace(after)) => {
                 documents.write(after, Some(version))
             }

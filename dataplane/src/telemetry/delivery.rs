@@ -94,7 +94,7 @@ struct RunningReader(OnceLock<Box<dyn Fn() -> Running + Send + Sync>>);
 
 impl fmt::Debug for RunningReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Source").field(&self.0.get().is_some()).finish()
+        f.debug_tuple("RunningReader").field(&self.0.get().is_some()).finish()
     }
 }
 

@@ -38,7 +38,7 @@ struct Inner<K> {
 
 #[derive(Debug)]
 struct QueueEntry {
-    place: QueueState,
+    state: QueueState,
     failures: u32,
     /// The time since when the object is due.
     since: Instant,
@@ -134,7 +134,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
 impl<K: Clone + Eq + Hash> Inner<K> {
     fn entry(&mut self, key: &K, now: Instant) -> &mut QueueEntry {
-        let idle = || QueueEntry { place: QueueState::Idle, failures: 0, since: now };
+        let idle = || QueueEntry { state: QueueState::Idle, failures: 0, since: now };
         self.entries.entry(key.clone()).or_insert_with(idle)
     }
 
@@ -153,9 +153,9 @@ impl<K: Clone + Eq + Hash> Inner<K> {
         self.count += 1;
         let entry = self.entry(&key, now);
         entry.failures = 0;
-        let place = match (entry.place, urgency) {
+        let state = match (entry.state, urgency) {
             (QueueState::Running | QueueState::RunningChanged(Urgency::Routine), _) => {
-                entry.place = QueueState::RunningChanged(urgency);
+                entry.state = QueueState::RunningChanged(urgency);
                 return;
             }
             (QueueState::Changed | QueueState::RunningChanged(_), _)
@@ -163,7 +163,7 @@ impl<K: Clone + Eq + Hash> Inner<K> {
             (_, Urgency::Awaited) => QueueState::Changed,
             (_, Urgency::Routine) => QueueState::Routine(number),
         };
-        let before = std::mem::replace(&mut entry.place, place);
+        let before = std::mem::replace(&mut entry.state, state);
         entry.since = now;
         match before {
             QueueState::Scheduled(at, number) => drop(self.scheduled.remove(&(at, number))),
@@ -180,12 +180,12 @@ impl<K: Clone + Eq + Hash> Inner<K> {
         let number = self.count;
         self.count += 1;
         let entry = self.entry(&key, now);
-        let before = match entry.place {
+        let before = match entry.state {
             QueueState::Idle => None,
             QueueState::Scheduled(planned, number) if at < planned => Some((planned, number)),
             _ => return,
         };
-        entry.place = QueueState::Scheduled(at, number);
+        entry.state = QueueState::Scheduled(at, number);
         entry.since = at;
         if let Some(before) = before {
             self.scheduled.remove(&before);
@@ -196,7 +196,7 @@ impl<K: Clone + Eq + Hash> Inner<K> {
     fn take(&mut self, now: Instant, closed_until: Option<Instant>) -> Result<DueKey<K>, Option<Instant>> {
         let (key, urgency) = self.next(now, closed_until)?;
         let entry = self.entry(&key, now);
-        entry.place = QueueState::Running;
+        entry.state = QueueState::Running;
         let waited = now.saturating_duration_since(entry.since);
         Ok(DueKey { key, waited, urgency })
     }
@@ -220,11 +220,11 @@ impl<K: Clone + Eq + Hash> Inner<K> {
 
     fn done(&mut self, key: K, done: Done, now: Instant) {
         let entry = self.entry(&key, now);
-        let changed = match entry.place {
+        let changed = match entry.state {
             QueueState::RunningChanged(urgency) => Some(urgency),
             _ => None,
         };
-        entry.place = QueueState::Idle;
+        entry.state = QueueState::Idle;
         let delay = match done {
             Done::After(delay) => {
                 entry.failures = 0;

@@ -32,7 +32,7 @@ pub(super) struct Compiler<'a> {
     /// The webhooks that have a good version, by file and position, with their uids.
     webhooks: Vec<(String, Webhook)>,
     /// Name and place of each of them.
-    places: Vec<(&'a Name, &'a YamlPosition)>,
+    positions: Vec<(&'a Name, &'a YamlPosition)>,
     /// When the next signing secret ends that no webhook asks for, of the tenants that were compiled.
     next_end: Cell<Option<Timestamp>>,
 }
@@ -49,8 +49,9 @@ impl<'a> Compiler<'a> {
     ) -> Self {
         let entries = objects.webhooks.by_place();
         let good = entries.into_iter().filter_map(|(name, entry)| Some((name, entry, entry.now.as_deref()?)));
-        let (webhooks, places) =
-            good.map(|(name, entry, webhook)| ((uid(name), webhook.clone()), (name, &entry.place))).unzip();
+        let (webhooks, positions) = good
+            .map(|(name, entry, webhook)| ((uid(name), webhook.clone()), (name, &entry.position)))
+            .unzip();
         Self {
             data_dir,
             keeps_keys,
@@ -60,7 +61,7 @@ impl<'a> Compiler<'a> {
             objects,
             incomplete,
             webhooks,
-            places,
+            positions,
             next_end: Cell::new(None),
         }
     }
@@ -72,10 +73,10 @@ impl<'a> Compiler<'a> {
 
     /// Problems of webhooks whose tenant is not declared.
     pub(super) fn strays(&self) -> impl Iterator<Item = ConfigProblem> {
-        let all = self.webhooks.iter().zip(&self.places);
+        let all = self.webhooks.iter().zip(&self.positions);
         let strays = all.filter(|((_, webhook), _)| self.objects.tenants.get(&tenant_of(webhook)).is_none());
-        strays.map(|((_, webhook), (name, place))| {
-            problem(place, Kind::Webhook, name, unreachable_tenant(webhook))
+        strays.map(|((_, webhook), (name, position))| {
+            problem(position, Kind::Webhook, name, unreachable_tenant(webhook))
         })
     }
 
@@ -99,7 +100,7 @@ impl<'a> Compiler<'a> {
             Ok(keys) => keys,
             Err(error) => {
                 let violation = Violation::new("", format!("{error:#}"));
-                problems.push(ConfigProblem::at(&entry.place, Some(Kind::Tenant.of(name)), violation));
+                problems.push(ConfigProblem::at(&entry.position, Some(Kind::Tenant.of(name)), violation));
                 return previous.map(|config| self.declared(name, Arc::clone(config), Vec::new(), problems));
             }
         };
@@ -123,7 +124,7 @@ impl<'a> Compiler<'a> {
         if let Some(previous) = previous {
             compiled = compiled.or_last_good(&inputs, previous);
         }
-        problems.extend(self.problems(name, &entry.place, &compiled));
+        problems.extend(self.problems(name, &entry.position, &compiled));
         let config = compiled.config.ok()?;
         let printed = printed_keys(&config, &keys);
         Some(self.declared(name, config.into(), printed, problems))
@@ -145,13 +146,13 @@ impl<'a> Compiler<'a> {
         entries.filter(|(_, entry)| entry.now.is_none()).map(|(name, _)| uid(name)).collect()
     }
 
-    fn problems(&self, name: &Name, place: &YamlPosition, compiled: &Compilation) -> Vec<ConfigProblem> {
+    fn problems(&self, name: &Name, position: &YamlPosition, compiled: &Compilation) -> Vec<ConfigProblem> {
         let refused = compiled.config.as_ref().err().into_iter().flatten();
         let of_tenant = refused.chain(&compiled.degraded);
-        let of_tenant = of_tenant.map(|reason| problem(place, Kind::Tenant, name, reason.clone()));
+        let of_tenant = of_tenant.map(|reason| problem(position, Kind::Tenant, name, reason.clone()));
         let of_webhooks = compiled.webhooks.iter().flat_map(|(index, reasons)| {
-            let (name, place) = self.places[*index];
-            reasons.iter().map(|reason| problem(place, Kind::Webhook, name, reason.clone()))
+            let (name, position) = self.positions[*index];
+            reasons.iter().map(|reason| problem(position, Kind::Webhook, name, reason.clone()))
         });
         of_tenant.chain(of_webhooks).collect()
     }
@@ -215,7 +216,7 @@ fn printed_keys(config: &TenantConfig, keys: &Keys) -> Vec<(String, String)> {
     generated.map(|(name, key)| (name.clone(), key.clone())).collect()
 }
 
-fn problem(place: &YamlPosition, kind: Kind, name: &Name, reason: Reason) -> ConfigProblem {
+fn problem(position: &YamlPosition, kind: Kind, name: &Name, reason: Reason) -> ConfigProblem {
     let advice = match reason.code {
         ReasonCode::SecretNotFound => "; add a document of kind Secret with this name",
         ReasonCode::ConfigMapNotFound => "; add a document of kind ConfigMap with this name",
@@ -259,7 +260,7 @@ fn problem(place: &YamlPosition, kind: Kind, name: &Name, reason: Reason) -> Con
         | ReasonCode::LimitReached => "",
     };
     let violation = Violation::new(reason.field, reason.message + advice);
-    ConfigProblem::at(place, Some(kind.of(name)), violation)
+    ConfigProblem::at(position, Some(kind.of(name)), violation)
 }
 
 impl Values for Compiler<'_> {

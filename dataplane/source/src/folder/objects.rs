@@ -15,7 +15,7 @@ use crate::problem::{ConfigProblem, YamlPosition};
 /// An object of the folder.
 #[derive(Clone, Debug)]
 pub(super) struct FolderObject<T> {
-    pub(super) place: YamlPosition,
+    pub(super) position: YamlPosition,
     /// The last version that was good.
     good: Option<Arc<T>>,
     /// The version that counts now; `None`: the object is broken and was never good.
@@ -42,16 +42,16 @@ impl<T> Entries<T> {
     /// In the order of files and positions.
     pub(super) fn by_place(&self) -> Vec<(&Name, &FolderObject<T>)> {
         let mut entries: Vec<_> = self.0.iter().collect();
-        entries.sort_by_key(|(_, entry)| &entry.place);
+        entries.sort_by_key(|(_, entry)| &entry.position);
         entries
     }
 }
 
 impl<T: Object> Entries<T> {
     /// Adds a document, and returns what is wrong with it.
-    fn add(&mut self, last: &Self, name: &Name, place: &YamlPosition, document: Value) -> Vec<Violation> {
+    fn add(&mut self, last: &Self, name: &Name, position: &YamlPosition, document: Value) -> Vec<Violation> {
         if let Some(first) = self.0.get(name) {
-            let message = format!("is declared already in {}; remove one of the two", first.place);
+            let message = format!("is declared already in {}; remove one of the two", first.position);
             return vec![Violation::new("", message)];
         }
         let good = last.get(name).and_then(|entry| entry.good.clone());
@@ -63,10 +63,10 @@ impl<T: Object> Entries<T> {
         }
         let entry = if violations.is_empty() {
             let read = read.map(Arc::new);
-            FolderObject { place: place.clone(), good: read.clone(), now: read, tenant }
+            FolderObject { position: position.clone(), good: read.clone(), now: read, tenant }
         } else {
             let now = T::fall_back(good.as_deref(), read.as_ref()).map(Arc::new);
-            FolderObject { place: place.clone(), good, now, tenant }
+            FolderObject { position: position.clone(), good, now, tenant }
         };
         self.0.insert(name.clone(), entry);
         violations
@@ -74,7 +74,7 @@ impl<T: Object> Entries<T> {
 
     /// Keeps objects that were declared in a file that is not understood now, unless they are declared elsewhere.
     fn keep(&mut self, last: &Self, unclear: &BTreeSet<PathBuf>) {
-        for (name, entry) in last.0.iter().filter(|(_, entry)| unclear.contains(&entry.place.file)) {
+        for (name, entry) in last.0.iter().filter(|(_, entry)| unclear.contains(&entry.position.file)) {
             self.0.entry(name.clone()).or_insert_with(|| entry.clone());
         }
     }
@@ -124,29 +124,29 @@ impl<'a> Reading<'a> {
         understood
     }
 
-    fn document(&mut self, place: YamlPosition, document: Value) -> bool {
+    fn document(&mut self, position: YamlPosition, document: Value) -> bool {
         let (kind, name) = match Identity::of(&document) {
             Identity::Known(kind, name) => (kind, name),
             Identity::Foreign(violation) => {
-                self.problems.push(ConfigProblem::at(&place, None, violation));
+                self.problems.push(ConfigProblem::at(&position, None, violation));
                 return true;
             }
             Identity::Unclear(violation) => {
-                self.problems.push(ConfigProblem::at(&place, None, violation));
+                self.problems.push(ConfigProblem::at(&position, None, violation));
                 return false;
             }
         };
         let (objects, last) = (&mut self.objects, self.last);
         let violations = match kind {
-            Kind::Tenant => objects.tenants.add(&last.tenants, &name, &place, document),
-            Kind::Webhook => objects.webhooks.add(&last.webhooks, &name, &place, document),
-            Kind::Secret => objects.secrets.add(&last.secrets, &name, &place, document),
-            Kind::ConfigMap => objects.config_maps.add(&last.config_maps, &name, &place, document),
+            Kind::Tenant => objects.tenants.add(&last.tenants, &name, &position, document),
+            Kind::Webhook => objects.webhooks.add(&last.webhooks, &name, &position, document),
+            Kind::Secret => objects.secrets.add(&last.secrets, &name, &position, document),
+            Kind::ConfigMap => objects.config_maps.add(&last.config_maps, &name, &position, document),
         };
         let object = kind.of(&name);
         let problems = violations
             .into_iter()
-            .map(|violation| ConfigProblem::at(&place, Some(object.clone()), violation));
+            .map(|violation| ConfigProblem::at(&position, Some(object.clone()), violation));
         self.problems.extend(problems);
         true
     }
@@ -196,7 +196,7 @@ fn settle_conflicts(tenants: &mut Entries<Tenant>, last: &Entries<Tenant>) -> Ve
         let object = Kind::Tenant.of(name);
         problems.extend(found.into_iter().map(|reason| {
             ConfigProblem::at(
-                &entry.place,
+                &entry.position,
                 Some(object.clone()),
                 Violation::new(reason.field, reason.message),
             )

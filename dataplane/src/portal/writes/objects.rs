@@ -52,7 +52,7 @@ pub struct WebhookObjects {
 
 impl std::fmt::Debug for WebhookObjects {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Objects").field("is_held", &self.is_held).finish_non_exhaustive()
+        f.debug_struct("WebhookObjects").field("is_held", &self.is_held).finish_non_exhaustive()
     }
 }
 

@@ -112,19 +112,24 @@ pub(super) struct OpenConnection {
     pub(super) client: ClientWrapper,
     /// Why the connection ended, if the server sent more than Docket reads.
     pub(super) excess: ExcessFound,
-    place: BudgetPermit,
+    permit: BudgetPermit,
     /// How long it stays with its tenant, also while others wait.
     kept_until: Instant,
 }
 
 impl OpenConnection {
     /// Opening it took so long.
-    pub(super) fn new(client: ClientWrapper, excess: ExcessFound, place: BudgetPermit, took: Duration) -> Self {
+    pub(super) fn new(
+        client: ClientWrapper,
+        excess: ExcessFound,
+        permit: BudgetPermit,
+        took: Duration,
+    ) -> Self {
         let (least, most) = KEPT;
         Self {
             client,
             excess,
-            place,
+            permit,
             kept_until: Instant::now() + (took * KEPT_PER_OPENING).clamp(least, most),
         }
     }
@@ -136,7 +141,7 @@ impl OpenConnection {
 
     /// Closes the connection and keeps the place.
     pub(super) fn close(self) -> BudgetPermit {
-        self.place
+        self.permit
     }
 }
 
@@ -168,8 +173,8 @@ impl Drop for BudgetPermit {
                 let pool = waiter.pool;
                 state.add_place(pool);
                 drop(state);
-                // If the request has just given up, its grant drops the place again, and the next request in line gets it.
-                let _ = waiter.grant.send(Grant::Place(Self { shared: Arc::clone(&self.shared), pool }));
+                // A request that has just given up drops the place again, for the next in line.
+                let _ = waiter.grant.send(Grant::Permit(Self { shared: Arc::clone(&self.shared), pool }));
             }
         }
     }
@@ -180,7 +185,7 @@ pub(super) enum Grant {
     /// An open connection.
     Connection(OpenConnection),
     /// The right to open one.
-    Place(BudgetPermit),
+    Permit(BudgetPermit),
 }
 
 impl BudgetInner {
@@ -496,7 +501,7 @@ impl Budget {
             if state.free > 0 {
                 state.free -= 1;
                 state.add_place(pool);
-                return Some(Grant::Place(BudgetPermit { shared: Arc::clone(&self.shared), pool }));
+                return Some(Grant::Permit(BudgetPermit { shared: Arc::clone(&self.shared), pool }));
             }
             if state.is_neediest(pool)
                 && let Some((number, rule)) = state.of_another(pool, Duration::ZERO)
@@ -504,7 +509,7 @@ impl Budget {
             {
                 drop(state);
                 self.shared.counts.take(rule);
-                return Some(Grant::Place(opened.close().pass_to(pool)));
+                return Some(Grant::Permit(opened.close().pass_to(pool)));
             }
             self.shared.counts.wait(Wait::ProcessLimit);
             let (grant, waited_for) = oneshot::channel();
@@ -528,12 +533,12 @@ impl Budget {
             drop(state);
             let grant = match waiter.pool == pool {
                 true => Grant::Connection(opened),
-                false => Grant::Place(opened.close().pass_to(waiter.pool)),
+                false => Grant::Permit(opened.close().pass_to(waiter.pool)),
             };
             match waiter.grant.send(grant) {
                 // The request has given up meanwhile, and the connection came back.
                 Err(Grant::Connection(still)) => opened = still,
-                Ok(()) | Err(Grant::Place(_)) => return,
+                Ok(()) | Err(Grant::Permit(_)) => return,
             }
         }
     }

@@ -186,7 +186,7 @@ impl Pool {
         let opened = match grant {
             Some(Grant::Connection(opened)) if !opened.client.is_closed() => opened,
             Some(Grant::Connection(opened)) => self.open(opened.close(), until).await?,
-            Some(Grant::Place(place)) => self.open(place, until).await?,
+            Some(Grant::Permit(permit)) => self.open(permit, until).await?,
             None => return Err(busy()),
         };
         Ok(Acquired { opened, turn, retry })
@@ -247,7 +247,7 @@ impl Pool {
         self.is_known.load(Ordering::Relaxed) && !self.is_away.load(Ordering::Relaxed)
     }
 
-    async fn open(&self, place: BudgetPermit, until: Instant) -> Result<OpenConnection, StoreError> {
+    async fn open(&self, permit: BudgetPermit, until: Instant) -> Result<OpenConnection, StoreError> {
         self.waited_us.store(0, Ordering::Relaxed);
         self.budget.counts().wait_for(self.budget.openings(), Wait::Opening);
         let opening = timeout_at(until, self.budget.openings().acquire()).await;
@@ -288,7 +288,7 @@ impl Pool {
         let took = begun.elapsed();
         let (least, most) = OPENING_COST;
         self.opening_cost_us.store(micros(took.clamp(least, most)), Ordering::Relaxed);
-        Ok(OpenConnection::new(ClientWrapper::new(client, task), excess, place, took))
+        Ok(OpenConnection::new(ClientWrapper::new(client, task), excess, permit, took))
     }
 
     /// Waits for the response to a statement. Records whether the server responded, and whether the tenant's database did.
