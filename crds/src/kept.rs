@@ -9,6 +9,10 @@ use std::time::Duration;
 /// finds the webhook missing, and again after a time without workers. Dead letters are resent with the same secret.
 pub const LONGER: Duration = Duration::from_secs(24 * 3600);
 
+/// The most signing secrets of removed webhooks that are kept for a tenant; of more, the oldest end early. Users of a portal can add and
+/// remove webhooks all day.
+pub const MOST: usize = 100;
+
 /// A clock that is set back by fewer seconds does not change a mark.
 const CLOCK_ERROR: i64 = 3600;
 

@@ -94,8 +94,22 @@ impl OwnSecrets {
     }
 
     fn insert(&mut self, secret: OwnSecret) -> Option<OwnSecret> {
-        self.of.entry(secret.tenant.clone()).or_default().insert(secret.name.clone());
-        self.secrets.insert(secret.name.clone(), secret)
+        let (name, tenant) = (secret.name.clone(), secret.tenant.clone());
+        let before = self.secrets.insert(name.clone(), secret);
+        if let Some(before) = before.as_ref().filter(|before| before.tenant != tenant) {
+            self.forget(&before.tenant, &name);
+        }
+        self.of.entry(tenant).or_default().insert(name);
+        before
+    }
+
+    fn forget(&mut self, tenant: &Name, name: &Name) {
+        if let Some(siblings) = self.of.get_mut(tenant) {
+            siblings.remove(name);
+            if siblings.is_empty() {
+                self.of.remove(tenant);
+            }
+        }
     }
 
     /// Removes a deleted Secret. If the operator deleted it itself, this causes one pass over the Tenant that finds
@@ -103,12 +117,7 @@ impl OwnSecrets {
     pub(super) fn deleted(&mut self, name: &Name) -> Option<Name> {
         let secret = self.secrets.remove(name)?;
         self.written.remove(name);
-        if let Some(siblings) = self.of.get_mut(&secret.tenant) {
-            siblings.remove(name);
-            if siblings.is_empty() {
-                self.of.remove(&secret.tenant);
-            }
-        }
+        self.forget(&secret.tenant, name);
         Some(secret.tenant)
     }
 

@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 
 use docket_crds::conditions::{EventReason, Occurrence};
+use docket_crds::kept::MOST;
 use docket_crds::{ConditionType, Runtime, Tenant, runtime};
 use docket_program::apiserver::ApiServerError;
 use jiff::Timestamp;
@@ -63,34 +64,51 @@ fn own_secrets<'a>(compiled: &'a Compiled<'_>) -> Option<(&'a Tenant, impl Itera
     Some((tenant, own))
 }
 
+/// The names of the Secrets that a valid Tenant and its Webhooks have.
+fn wanted(context: &Context, compiled: &Compiled<'_>, tenant: &Tenant) -> HashSet<Name> {
+    let fetched = compiled.provisioned.fetched;
+    let runtime = runtime::secret_name(&fetched.subject.meta().uid);
+    let mut wanted: HashSet<Name> = generated::names(tenant).into_iter().collect();
+    wanted.insert(Name::new(context.kube.release_namespace(), runtime));
+    wanted.extend(webhooks_secrets(fetched));
+    wanted
+}
+
 /// Removes keys and passwords that a valid Tenant no longer has generated.
 async fn remove_orphans(context: &Context, compiled: &Compiled<'_>) -> Result<(), CallError> {
     let Some((tenant, own)) = own_secrets(compiled) else { return Ok(()) };
-    let mut wanted = generated::names(tenant);
-    let uid = &compiled.provisioned.fetched.subject.meta().uid;
-    wanted.push(Name::new(context.kube.release_namespace(), runtime::secret_name(uid)));
+    let wanted = wanted(context, compiled, tenant);
     for orphan in own.filter(|secret| !secret.signs && !wanted.contains(&secret.name)) {
         context.kube.delete_secret(&orphan.name, &orphan.uid).await?;
     }
     Ok(())
 }
 
-/// Marks the signing secrets that no Webhook of a valid Tenant asks for any more, and deletes those whose time has passed.
+/// Marks the signing secrets that no Webhook of a valid Tenant asks for any more, and deletes those whose time has passed, or of too
+/// many the oldest.
 async fn keep_unused(context: &Context, compiled: &Compiled<'_>) -> Result<(), CallError> {
     let Some((tenant, own)) = own_secrets(compiled) else { return Ok(()) };
-    let wanted: HashSet<Name> = webhooks_secrets(compiled.provisioned.fetched).into_iter().collect();
+    let wanted = wanted(context, compiled, tenant);
     let (now, grace) = (context.clock.now(), context.settings.webhook_grace);
-    for secret in own.filter(|secret| secret.signs) {
-        // Deliveries of a suspended tenant wait without a limit.
-        let counts = !wanted.contains(&secret.name) && !tenant.spec.suspend;
-        match kept::step(secret.unused_since, counts, grace, now) {
+    let (mut unused, used): (Vec<&OwnSecret>, Vec<&OwnSecret>) =
+        own.filter(|secret| secret.signs).partition(|secret| !wanted.contains(&secret.name));
+    unused.sort_by_key(|secret| std::cmp::Reverse(secret.unused_since.unwrap_or(now)));
+    // Deliveries of a suspended tenant wait without a limit.
+    let counts = !tenant.spec.suspend;
+    let steps = unused.into_iter().enumerate().map(|(number, secret)| match number < MOST {
+        true => (secret, kept::step(secret.unused_since, counts, grace, now)),
+        false => (secret, KeptStep::Delete),
+    });
+    let used = used.into_iter().map(|secret| (secret, kept::step(secret.unused_since, false, grace, now)));
+    for (secret, step) in steps.chain(used) {
+        match step {
             KeptStep::Keep => {}
             KeptStep::Mark(since) => mark(context, secret, since).await?,
             KeptStep::Delete => {
                 tracing::info!(
                     tenant = %secret.tenant,
                     secret = %secret.name,
-                    "deleting a signing secret that no Webhook has asked for in its time"
+                    "deleting a signing secret that no Webhook has asked for in its time, or the oldest of too many"
                 );
                 context.kube.delete_unchanged_secret(secret).await?;
             }
@@ -107,7 +125,8 @@ async fn mark(context: &Context, secret: &OwnSecret, since: Option<Timestamp>) -
     // An earlier step of this pass may have written it.
     let Some(marked) = found.and_then(|found| kept::marked(found, since)) else { return Ok(()) };
     match context.kube.replace_secret(&marked).await {
-        Err(CallError::Api(ApiServerError::NotFound)) => return Ok(()),
+        // Kubernetes has removed the owner that is gone, or the Secret: that change brings another pass.
+        Err(CallError::Api(ApiServerError::NotFound | ApiServerError::Conflict)) => return Ok(()),
         written => written?,
     }
     if since.is_some() {

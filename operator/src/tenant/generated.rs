@@ -230,6 +230,13 @@ impl GeneratedSecret {
         self.webhook.as_ref().is_some_and(|webhook| webhook.next)
     }
 
+    /// Whether it belongs to this Webhook's object and not to an earlier one of the name; what is generated for the Tenant always does.
+    fn is_owned(&self, found: &Secret) -> bool {
+        self.webhook.as_ref().is_none_or(|webhook| {
+            found.metadata.owner_references.iter().flatten().any(|owner| owner.uid == webhook.meta.uid)
+        })
+    }
+
     fn is_of_this_rotation(&self, found: &Secret) -> bool {
         rotation_of(found).is_some_and(|made| made >= self.rotation)
     }
@@ -298,8 +305,10 @@ impl GeneratedSecret {
         });
         let next = self.wants_next().then(|| next.unwrap_or_else(|| make(random)));
         let mut planned = self.planned(found, value, next, event.or(made_next), owner);
-        // A generation that was lowered is no reason to write. When it is raised again, as far as it was, the value stays.
-        if let Some(made) = rotation_of(source).filter(|made| *made > self.rotation) {
+        // A generation that was lowered is no reason to write. When it is raised again, as far as it was, the value stays. A Webhook that
+        // was created again counts from its own generation: else raising that would rotate nothing.
+        if let Some(made) = rotation_of(source).filter(|made| *made > self.rotation && self.is_owned(source))
+        {
             let annotations = planned.secret.metadata.annotations.get_or_insert_default();
             annotations.insert(labels::ROTATION.to_owned(), made.to_string());
         }
@@ -684,6 +693,21 @@ mod tests {
         let recreated = plan(0, kept::marked(made.clone(), Some(NOW)).as_ref()).secret;
         assert_eq!(plan(2, Some(&recreated)).step, SecretStep::Keep);
         assert_eq!(plan(3, Some(&recreated)).value.expose(), "03".repeat(32).as_bytes());
+    }
+
+    #[test]
+    fn recreated_webhook_rotates_by_its_own_generation() {
+        let tenant = declared().meta.clone();
+        let plan = |uid: &str, spec: &str, found: Option<&Secret>, byte: u8| {
+            plan_for(&tenant, &generating(uid, "C-1", spec), found, None, byte)
+        };
+        let made = plan("1", "rotationGeneration: 1", None, 1).secret;
+        let again = plan("2", "", Some(&made), 2);
+        assert_eq!(again.value.expose(), "01".repeat(32).as_bytes());
+        let begun = plan("2", "next: true", Some(&again.secret), 3);
+        let promoted = plan("2", "rotationGeneration: 1", Some(&begun.secret), 4);
+        assert_eq!(promoted.value.expose(), "03".repeat(32).as_bytes());
+        assert_eq!(promoted.event.unwrap().reason.as_str(), "SecretRotated");
     }
 
     #[test]

@@ -196,7 +196,12 @@ impl Keys {
                     "the generated signing secret that was kept for the webhook signs again"
                 );
             }
-            let made = self.webhook_secrets.remove(*uid).or(unused.map(|unused| unused.secret));
+            // A webhook that was put back counts from its own generation: else raising that would rotate nothing.
+            let kept = unused.map(|UnusedSecret { secret, .. }| WebhookSecret {
+                generation: secret.generation.min(generation),
+                ..secret
+            });
+            let made = self.webhook_secrets.remove(*uid).or(kept);
             let mut made = match made {
                 Some(made) if made.generation >= generation => made,
                 last => {
@@ -211,12 +216,18 @@ impl Keys {
         }
     }
 
-    /// Ends the signing secrets that no webhook has asked for, for long enough.
+    /// Ends the signing secrets that no webhook has asked for, for long enough; of too many, the oldest.
     fn end_unused(&mut self, keeping: Keeping, is_suspended: bool) {
         self.unused_secrets.retain(|_, unused| {
             unused.since = keeping.mark(unused.since, !is_suspended);
             keeping.end(unused.since).is_none_or(|end| end > keeping.now)
         });
+        let surplus = self.unused_secrets.len().saturating_sub(kept::MOST);
+        let mut by_age: Vec<_> =
+            self.unused_secrets.iter().map(|(key, unused)| (unused.since, key)).collect();
+        by_age.sort_by_key(|(since, _)| since.unwrap_or(keeping.now));
+        let oldest: Vec<String> = by_age.into_iter().take(surplus).map(|(_, key)| key.clone()).collect();
+        oldest.iter().for_each(|key| drop(self.unused_secrets.remove(key)));
     }
 
     /// When the next of these secrets ends.

@@ -714,6 +714,37 @@ fn generated_signing_secret_is_kept_while_deliveries_may_wait_for_the_webhook() 
     assert_eq!(signing_secrets(&case.load()), first[1..]);
 }
 
+/// From its own generation: the documents of Git don't know how often someone has rotated by hand.
+#[test]
+fn webhook_that_was_put_back_rotates_by_its_own_generation() {
+    let rotated = generating("w", "rotationGeneration: 1");
+    let mut case = Case::with(&[("a.yaml", &tenant("acme", "")), ("w.yaml", &rotated)]);
+    let first = signing_secret(&case.load());
+    case.write("w.yaml", "");
+    case.load();
+    case.write("w.yaml", &generating("w", "next: true"));
+    let both = signing_secrets(&case.load());
+    assert_eq!(both[0], first);
+    case.write("w.yaml", &rotated);
+    assert_eq!(signing_secrets(&case.load()), both[1..]);
+}
+
+/// Users of the portal can add and remove webhooks all day.
+#[test]
+fn of_too_many_kept_signing_secrets_the_oldest_end() {
+    let mut case = Case::with(&[("a.yaml", &tenant("acme", "")), ("w.yaml", &generating("w", ""))]);
+    let first = signing_secret(&case.load());
+    for number in 0..=docket_crds::kept::MOST {
+        case.clock.advance(Duration::from_secs(1));
+        case.write("w.yaml", &generating(&format!("w{number}"), ""));
+        case.load();
+    }
+    let kept = stored(&case).matches("\"since\"").count();
+    assert_eq!(kept, docket_crds::kept::MOST);
+    case.write("w.yaml", &generating("w", ""));
+    assert_ne!(signing_secret(&case.load()), first);
+}
+
 #[test]
 fn kept_signing_secret_ends_by_itself_and_costs_no_write_before() {
     let mut case = Case::with(&[("a.yaml", &tenant("acme", "")), ("w.yaml", &generating("w", ""))]);

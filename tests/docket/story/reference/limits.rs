@@ -216,7 +216,11 @@ pub(super) fn of_all() -> String {
             ("Bulk resends", days(retention::KEEP_RESENDS)),
             (
                 "The generated secret of a webhook that is not declared any more",
-                format!("{} h longer than `--webhook-grace`", docket_crds::kept::LONGER.as_secs() / 3600),
+                format!(
+                    "{} h longer than `--webhook-grace`; for a tenant at most {}",
+                    docket_crds::kept::LONGER.as_secs() / 3600,
+                    docket_crds::kept::MOST
+                ),
             ),
             ("Audit entries, by default (`--audit-retention`)", days(retention::KEEP_AUDIT)),
             ("Sign-ins in the audit of a database", count(retention::MAX_SIGN_INS.unsigned_abs() as usize)),
