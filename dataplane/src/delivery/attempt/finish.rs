@@ -137,7 +137,11 @@ impl Work<EndedAttempt> for Arc<Finish> {
     type Connection = Writer;
 
     async fn connect(&self, turn: &Turn<EndedAttempt>) -> Result<Writer, StoreError> {
-        turn.tenant.store.writer(&self.clock).await
+        // Whatever keeps it from connecting, the outcomes are known, and are tried again.
+        turn.tenant.store.writer(&self.clock).await.map_err(|error| match error {
+            StoreError::Unavailable(_) => error,
+            other => StoreError::Unavailable(other.into()),
+        })
     }
 
     async fn perform(&self, turn: &mut Turn<EndedAttempt>, writer: Writer) -> Result<(), StoreError> {

@@ -301,16 +301,18 @@ impl Sweeper {
     /// Records how a sweep ended, and plans the next one if it is to be repeated or continued.
     fn end(&mut self, (visit, swept): EndedVisit<Swept>) {
         let uid = visit.uid;
-        // After a panic the next sweep begins where this one began.
-        let Ok(Swept { state, result }) = swept else { return };
-        let is_ok = !matches!(result, Ok(SweepResult::Cut(_)) | Err(_));
-        self.scan.metrics.upkeep.visited(Task::Sweep, is_ok);
+        if let Ok(Swept { result, .. }) = &swept {
+            let is_ok = !matches!(result, Ok(SweepResult::Cut(_)) | Err(_));
+            self.scan.metrics.upkeep.visited(Task::Sweep, is_ok);
+        }
         let Some(tenant) = self.scan.tenants.by_uid(&uid) else { return };
         let last = self.last.entry(Arc::clone(&uid)).or_default();
         if visit.again {
             last.start_over();
             return self.begin(tenant, None, self.extent(&uid), Duration::ZERO);
         }
+        // After a panic the next sweep begins where this one began.
+        let Ok(Swept { state, result }) = swept else { return };
         match &result {
             Ok(SweepResult::UpTo(_, None) | SweepResult::Cut(_)) => {}
             // With no room the schedule has as many as it may have.
