@@ -13,6 +13,8 @@ pub mod lookups;
 pub mod rounds;
 pub mod seen;
 mod tenants;
+#[cfg(test)]
+mod testing;
 pub mod token_users;
 
 pub use tenants::{

@@ -313,26 +313,15 @@ fn end<J>(
 
 #[cfg(test)]
 mod tests {
-    use docket_crds::TenantConfig;
-    use docket_egress::Trust;
-    use docket_store::Database;
     use docket_store::sqlite::Sqlite;
     use docket_store::stores::Store;
-    use serde_json::json;
 
     use super::*;
-    use crate::tenancy::HeldWebhooks;
+    use crate::tenancy::testing;
 
     /// A tenant with a database of its own, which is never opened.
     fn tenant(uid: &str) -> Arc<ServedTenant> {
-        let config: TenantConfig = serde_json::from_value(json!({
-            "uid": uid, "namespace": "default", "name": "acme", "clientCode": "ACME", "subdomains": [], "apiKeys": [],
-            "tokens": {"lifetimeMinutes": 60, "signingKeys": []}, "database": null, "suspended": false,
-            "activeEvents": [], "webhooks": []
-        }))
-        .expect("a configuration");
-        let store = Arc::new(Store::new(Database::Sqlite(Sqlite::new("/never/opened".into()))));
-        Arc::new(ServedTenant::new(config, store, HeldWebhooks::AllUnknown, &Trust::none(), None))
+        testing::tenant(uid, Sqlite::new("/never/opened".into()))
     }
 
     fn groups<J>(most: usize, turns: usize) -> Arc<Groups<J>> {

@@ -112,15 +112,10 @@ mod tests {
     use std::path::PathBuf;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use docket_crds::TenantConfig;
-    use docket_egress::Trust;
-    use docket_store::Database;
     use docket_store::sqlite::Sqlite;
-    use docket_store::stores::Store;
-    use serde_json::json;
 
     use super::*;
-    use crate::tenancy::HeldWebhooks;
+    use crate::tenancy::testing;
 
     /// Finds even numbers.
     struct Even;
@@ -151,18 +146,6 @@ mod tests {
         }
     }
 
-    fn tenant(store: Sqlite) -> Arc<ServedTenant> {
-        let config: TenantConfig = serde_json::from_value(json!({
-            "uid": "uid-a", "namespace": "default", "name": "acme", "clientCode": "ACME", "subdomains": [], "apiKeys": [],
-            "tokens": {"lifetimeMinutes": 60, "signingKeys": []}, "database": null, "suspended": false,
-            "activeEvents": [], "webhooks": []
-        }))
-        .expect("a configuration");
-        let store = Arc::new(Store::new(Database::Sqlite(store)));
-        let held = HeldWebhooks::These(Default::default());
-        Arc::new(ServedTenant::new(config, store, held, &Trust::none(), None))
-    }
-
     /// A tenant with a database of its own.
     struct Rig {
         tenant: Arc<ServedTenant>,
@@ -174,7 +157,7 @@ mod tests {
         fn new(name: &str) -> Self {
             let folder = std::env::temp_dir().join(format!("docket-lookups-{name}-{}", std::process::id()));
             std::fs::create_dir_all(&folder).expect("writable");
-            let tenant = tenant(Sqlite::new(folder.join("tenant.db")));
+            let tenant = testing::tenant("uid-a", Sqlite::new(folder.join("tenant.db")));
             Self { tenant, lookups: Lookups::new(Clock::System, &Arc::default(), &Arc::default()), folder }
         }
 
@@ -211,7 +194,7 @@ mod tests {
 
     #[tokio::test]
     async fn all_that_wait_hear_that_the_database_cannot_be_read() {
-        let tenant = tenant(Sqlite::new("/no/such/folder.db".into()));
+        let tenant = testing::tenant("uid-a", Sqlite::new("/no/such/folder.db".into()));
         let lookups = Lookups::<Even>::new(Clock::System, &Arc::default(), &Arc::default());
         let (first, second) = tokio::join!(lookups.read(&tenant, 2), lookups.read(&tenant, 4));
         assert!(matches!(

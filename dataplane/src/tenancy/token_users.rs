@@ -130,18 +130,14 @@ mod tests {
     use std::path::PathBuf;
     use std::time::Duration;
 
-    use docket_crds::TenantConfig;
     use docket_domain::token::{TokenKey, issue, verify};
-    use docket_egress::Trust;
     use docket_program::clock::ManualClock;
+    use docket_store::Connection;
     use docket_store::contacts::Contact;
     use docket_store::sqlite::Sqlite;
-    use docket_store::stores::Store;
-    use docket_store::{Connection, Database};
-    use serde_json::json;
 
     use super::*;
-    use crate::tenancy::HeldWebhooks;
+    use crate::tenancy::testing;
 
     const KEY: TokenKey<'static> = TokenKey { kid: "k1", secret: &[7; 32] };
     const EMAIL: &str = "ada@one.example";
@@ -167,15 +163,7 @@ mod tests {
             let folder =
                 std::env::temp_dir().join(format!("docket-token-users-{name}-{}", std::process::id()));
             std::fs::create_dir_all(&folder).expect("writable");
-            let config: TenantConfig = serde_json::from_value(json!({
-                "uid": "uid-a", "namespace": "default", "name": "acme", "clientCode": "ACME", "subdomains": [], "apiKeys": [],
-                "tokens": {"lifetimeMinutes": 60, "signingKeys": []}, "database": null, "suspended": false,
-                "activeEvents": [], "webhooks": []
-            }))
-            .expect("a configuration");
-            let store = Arc::new(Store::new(Database::Sqlite(Sqlite::new(folder.join("tenant.db")))));
-            let held = HeldWebhooks::These(Default::default());
-            let tenant = Arc::new(ServedTenant::new(config, store, held, &Trust::none(), None));
+            let tenant = testing::tenant("uid-a", Sqlite::new(folder.join("tenant.db")));
             let time = ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time"));
             let clock = Clock::Manual(time.clone());
             let users = TokenUsers::new(clock.clone(), &Arc::default(), &Arc::default());
