@@ -45,13 +45,14 @@ impl Applied<'_> {
 /// Removes Secrets that are no longer generated, then writes the runtime Secret if it differs. Signing secrets that no Webhook asks
 /// for stay for a while.
 pub async fn apply<'a>(context: &Context, compiled: Compiled<'a>) -> Result<Applied<'a>, CallError> {
-    remove_orphans(context, &compiled).await?;
+    let wanted = wanted(context, &compiled);
+    remove_orphans(context, &compiled, &wanted).await?;
     let refused = match write_runtime(context, &compiled).await {
         Ok(()) => None,
         Err(CallError::Api(ApiServerError::Refused(why))) => Some(why),
         Err(error) => return Err(error),
     };
-    keep_unused(context, &compiled).await?;
+    keep_unused(context, &compiled, &wanted).await?;
     Ok(Applied { compiled, refused })
 }
 
@@ -64,20 +65,24 @@ fn own_secrets<'a>(compiled: &'a Compiled<'_>) -> Option<(&'a Tenant, impl Itera
     Some((tenant, own))
 }
 
-/// The names of the Secrets that a valid Tenant and its Webhooks have.
-fn wanted(context: &Context, compiled: &Compiled<'_>, tenant: &Tenant) -> HashSet<Name> {
+/// The names of the Secrets that a Tenant and its Webhooks have.
+fn wanted(context: &Context, compiled: &Compiled<'_>) -> HashSet<Name> {
     let fetched = compiled.provisioned.fetched;
     let runtime = runtime::secret_name(&fetched.subject.meta().uid);
-    let mut wanted: HashSet<Name> = generated::names(tenant).into_iter().collect();
+    let mut wanted: HashSet<Name> =
+        compiled.provisioned.tenant.into_iter().flat_map(generated::names).collect();
     wanted.insert(Name::new(context.kube.release_namespace(), runtime));
     wanted.extend(webhooks_secrets(fetched));
     wanted
 }
 
 /// Removes keys and passwords that a valid Tenant no longer has generated.
-async fn remove_orphans(context: &Context, compiled: &Compiled<'_>) -> Result<(), CallError> {
-    let Some((tenant, own)) = own_secrets(compiled) else { return Ok(()) };
-    let wanted = wanted(context, compiled, tenant);
+async fn remove_orphans(
+    context: &Context,
+    compiled: &Compiled<'_>,
+    wanted: &HashSet<Name>,
+) -> Result<(), CallError> {
+    let Some((_, own)) = own_secrets(compiled) else { return Ok(()) };
     for orphan in own.filter(|secret| !secret.signs && !wanted.contains(&secret.name)) {
         context.kube.delete_secret(&orphan.name, &orphan.uid).await?;
     }
@@ -86,9 +91,12 @@ async fn remove_orphans(context: &Context, compiled: &Compiled<'_>) -> Result<()
 
 /// Marks the signing secrets that no Webhook of a valid Tenant asks for any more, and deletes those whose time has passed, or of too
 /// many the oldest.
-async fn keep_unused(context: &Context, compiled: &Compiled<'_>) -> Result<(), CallError> {
+async fn keep_unused(
+    context: &Context,
+    compiled: &Compiled<'_>,
+    wanted: &HashSet<Name>,
+) -> Result<(), CallError> {
     let Some((tenant, own)) = own_secrets(compiled) else { return Ok(()) };
-    let wanted = wanted(context, compiled, tenant);
     let (now, grace) = (context.clock.now(), context.settings.webhook_grace);
     let (mut unused, used): (Vec<&OwnSecret>, Vec<&OwnSecret>) =
         own.filter(|secret| secret.signs).partition(|secret| !wanted.contains(&secret.name));
