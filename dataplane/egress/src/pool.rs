@@ -222,16 +222,16 @@ impl Opening {
                 pool.hand_over(&target, Borrowed { connection, opened: Some(report), starved, seat });
             }
             Err((class, report)) => {
-                let fails = pool.lock().change(&target, |_, line| {
+                let attempt = pool.lock().change(&target, |_, line| {
                     line.opened = 0;
-                    if !fails {
-                        line.failed = Some(class);
-                        return None;
+                    if fails {
+                        return line.first(true);
                     }
-                    line.first(true)
+                    line.failed = Some(class);
+                    None
                 });
-                if let Some(fails) = fails {
-                    let _ = fails.send(Err((class, report))); // the attempt may have ended meanwhile
+                if let Some(attempt) = attempt {
+                    let _ = attempt.send(Err((class, report))); // the attempt may have ended meanwhile
                 }
             }
         }
