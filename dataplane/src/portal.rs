@@ -20,10 +20,11 @@ mod yaml;
 
 use std::sync::Arc;
 
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use axum::{Extension, Router};
+use docket_portal::page::Frame;
 use docket_portal::{ICON, ROOT, SCRIPT, STYLES, message};
 use http::{HeaderValue, header};
 
@@ -111,6 +112,7 @@ pub fn router(state: &Arc<ApiState>, Portal { cookies, writes }: Portal) -> Rout
         .route("/portal/icon.svg", get(async || asset("image/svg+xml", ICON)));
     pages
         .merge(assets)
+        .route_layer(from_fn(session::framed))
         .route_layer(from_fn_with_state(Arc::clone(state), middleware::only_v2))
         .route_layer(Extension(cookies))
         .route_layer(Extension(writes))
@@ -124,7 +126,8 @@ fn asset(kind: &'static str, text: &'static str) -> Response {
 /// Makes a page of an error, and adds the policy of pages.
 fn finished(mut response: Response, request_id: &str) -> Response {
     if let Some(problem) = response.extensions_mut().remove::<Unnumbered>() {
-        let text = message::page(&problem.message(&problem.fields(), request_id));
+        let frame = response.extensions_mut().remove::<Frame>();
+        let text = message::page(&problem.message(&problem.fields(), request_id), frame.as_ref());
         let (mut parts, _) = response.into_parts();
         parts.headers.remove(header::CONTENT_LENGTH);
         parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));

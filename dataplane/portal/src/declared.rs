@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 
-use crate::page::webhook_link;
+use crate::page::Frame;
 
 /// How many webhooks a page lists.
 const LISTED: usize = 20;
@@ -38,7 +38,7 @@ pub fn unserved(unserved: &Unserved) -> Markup {
     let Unserved { known, may_be_more } = unserved;
     html! {
         @if !unserved.is_none() {
-            div.wrong {
+            div.look {
                 p { strong {
                     @match (known.len(), may_be_more) {
                         (_, true) => "Some webhooks may be declared and not served.",
@@ -47,24 +47,24 @@ pub fn unserved(unserved: &Unserved) -> Markup {
                     }
                 } }
                 (list(known, |name| html! { (name) }))
-                p { "What is queued for them waits until they are served. Who runs Docket finds more in the conditions of the Webhook objects, or in the log of docket dev." }
+                p { "What is queued for them waits until they are served. Ask the people who run Docket: the conditions of the Webhook objects and the log say more." }
             }
         }
     }
 }
 
 /// Names the served webhooks whose declarations look like a mistake, or are not served as they are written now.
-pub fn faulty(webhooks: &[Faulty]) -> Markup {
+pub(crate) fn faulty(frame: &Frame, webhooks: &[Faulty]) -> Markup {
     html! {
         @if !webhooks.is_empty() {
-            div.wrong {
+            div.look {
                 p { strong {
                     @match webhooks.len() {
                         1 => "The declaration of 1 webhook needs a look.",
                         count => { "The declarations of " (count) " webhooks need a look." }
                     }
                 } }
-                (list(webhooks, |name| html! { a href=(webhook_link(name)) { (name) } }))
+                (list(webhooks, |name| frame.webhook(name)))
             }
         }
     }
@@ -74,7 +74,7 @@ pub fn faulty(webhooks: &[Faulty]) -> Markup {
 pub fn of_one(faults: &[String]) -> Markup {
     html! {
         @if !faults.is_empty() {
-            div.wrong {
+            div.look {
                 p { strong { "Its declaration needs a look." } }
                 ul { @for fault in faults { li { (fault) } } }
             }
@@ -88,7 +88,7 @@ fn list(webhooks: &[Faulty], shown: impl Fn(&str) -> Markup) -> Markup {
         ul {
             @for Faulty { full_name, faults } in webhooks.iter().take(LISTED) {
                 li {
-                    @if full_name.is_empty() { "One whose name is not known" } @else { strong { (shown(full_name)) } }
+                    @if full_name.is_empty() { "A webhook whose name is not known" } @else { strong { (shown(full_name)) } }
                     @match &faults[..] {
                         [] => {}
                         [fault] => { ": " (fault) }

@@ -2,9 +2,10 @@
 
 use docket_crds::EventCode;
 use docket_domain::sample::TEST_ID_PREFIX;
-use maud::html;
+use maud::{Markup, html};
 
-use crate::page::{self, Frame, Section, webhook_link};
+use crate::page::{self, Frame, Section};
+use crate::parts::{self, Head, Tone};
 
 /// An event of the catalogue.
 #[derive(Debug, Clone)]
@@ -21,34 +22,43 @@ pub struct EventView {
 
 /// The page.
 pub fn page(frame: &Frame, events: &[EventView]) -> String {
+    let below = html! {
+        "What a webhook can subscribe to. The ids in the samples begin with " code { (TEST_ID_PREFIX) }
+        ", as in a test event, which the page of a webhook sends."
+    };
     let main = html! {
-        h1 { "Event catalogue" }
-        p {
-            "What a webhook can subscribe to. The ids in the samples begin with " code { (TEST_ID_PREFIX) }
-            ", as in a test event, which the page of a webhook sends."
-        }
-        @for EventView { code, is_on, sample, webhooks } in events {
-            section aria-labelledby=(code.as_str()) {
-                h2 id=(code.as_str()) { (code.as_str()) }
-                p { (code.about()) }
-                @if !is_on {
-                    p.wait { span aria-hidden="true" { "○ " } "Switched off for this tenant: it is not published. The platform can switch it on." }
-                } @else if webhooks.is_empty() {
-                    p.hint { "No active webhook subscribes to it." }
-                } @else {
-                    p {
-                        "Sent to "
-                        @for (place, name) in webhooks.iter().enumerate() { @if place > 0 { ", " } a href=(webhook_link(name)) { (name) } }
-                    }
-                }
-                details {
-                    summary { "Sample of " (code.as_str()) }
-                    pre { (crate::delivery::pretty(sample)) }
-                }
-            }
-        }
+        (parts::head(&Head { title: html! { "Event catalogue" }, below: Some(below), ..Head::default() }))
+        @for event in events { (card(frame, event)) }
     };
     page::page(frame, Section::Events, "Event catalogue", &main)
+}
+
+fn card(frame: &Frame, event: &EventView) -> Markup {
+    let EventView { code, is_on, sample, webhooks } = event;
+    let state = match (is_on, webhooks.len()) {
+        (false, _) => parts::badge(Tone::Mute, "Switched off"),
+        (true, 0) => parts::badge(Tone::Mute, "No webhook"),
+        (true, count) => parts::badge(Tone::Good, crate::counted(count as i64, "webhook")),
+    };
+    let body = parts::inside(&html! {
+        p { (code.about()) " " a href={ "/docs/reference/events.html#" (code.as_str().replace('.', "")) } { "Its fields" } }
+        @if !is_on {
+            p.quiet { "Switched off for this tenant: it is not published. The platform can switch it on." }
+        } @else if webhooks.is_empty() {
+            p.quiet { "No active webhook subscribes to it." }
+        } @else {
+            details {
+                summary { "Who gets it" }
+                ul { @for name in webhooks { li { (frame.webhook(name)) } } }
+            }
+        }
+        details {
+            summary { "Sample of " (code.as_str()) }
+            pre id={ "sample-" (code.as_str()) } { (crate::delivery::pretty(sample)) }
+            p { button.tiny type="button" data-copy={ "sample-" (code.as_str()) } hidden { "Copy the sample" } }
+        }
+    });
+    parts::card(code.as_str(), code.as_str(), &state, &body)
 }
 
 #[cfg(test)]
@@ -71,7 +81,7 @@ mod tests {
         assert_eq!(text.matches("Switched off for this tenant").count(), 1);
         assert_eq!(text.matches("No active webhook subscribes").count(), 1);
         assert!(
-            text.contains("default/&lt;i&gt;</a>") && !text.contains("<i>") && !text.contains("<b>"),
+            text.contains("default/&lt;i&gt;") && !text.contains("<i>") && !text.contains("<b>"),
             "{text}"
         );
     }

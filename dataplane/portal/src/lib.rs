@@ -1,10 +1,10 @@
 //! The pages of the administration portal: functions from plain values to HTML.
 //!
 //! No text is trusted: every text from receivers, users and orders is escaped. There is no inline script or style,
-//! and everything works with links and forms alone. The script only adds copying, relative times and live updates.
+//! and everything works with links and forms alone. The script only adds copying, the reader's time zone,
+//! relative times and live updates.
 
 pub mod activity;
-pub mod day;
 pub mod declared;
 pub mod delivery;
 pub mod events;
@@ -13,6 +13,8 @@ pub mod logs;
 pub mod message;
 pub mod overview;
 pub mod page;
+mod parts;
+pub mod period;
 pub mod resends;
 pub mod sign_in;
 mod time;

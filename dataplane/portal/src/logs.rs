@@ -269,14 +269,17 @@ impl Delivery {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::page::Role;
 
     pub(crate) fn frame() -> Frame {
         Frame {
             tenant: "Acme".into(),
-            user: "employee 52".into(),
+            user: "Nora Boss".into(),
+            role: Role::Administrator,
             csrf: "c0ffee".into(),
             now: Timestamp::from_second(1_800_000_100).expect("in range"),
-            is_of_tenant: true,
+            attention: 0,
+            webhooks: Vec::new(),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Pages with a message instead of content: errors, missing rights, a database that does not respond.
 
-use maud::html;
+use maud::{Markup, html};
 
+use crate::page::{Frame, Role};
 use crate::{ROOT, page};
 
 /// Why a page could not be shown.
@@ -17,27 +18,55 @@ pub struct ErrorMessage<'a> {
     pub request_id: &'a str,
 }
 
-/// The page.
-pub fn page(message: &ErrorMessage<'_>) -> String {
+/// The page, with the navigation of the user if one has signed in.
+pub fn page(message: &ErrorMessage<'_>, frame: Option<&Frame>) -> String {
     let ErrorMessage { status, detail, fields, request_id } = message;
-    let title = match status {
+    let title = title(*status);
+    let main = html! {
+        h1 { (title) }
+        section.card aria-label=(title) {
+            div.in {
+                p { (detail) }
+                @if !fields.is_empty() {
+                    ul { @for (field, wrong) in *fields { li { code { (field) } ": " (wrong) } } }
+                }
+                (next(*status, frame))
+                p.hint { "If you ask for help, quote the request: " code { (request_id) } }
+            }
+        }
+    };
+    match frame {
+        Some(frame) => page::page(frame, None, title, &main),
+        None => page::bare(title, &main),
+    }
+}
+
+const fn title(status: u16) -> &'static str {
+    match status {
         400 => "The request is not valid",
         401 => "Please sign in again",
         403 => "You may not see this",
         404 => "There is no such page",
-        409 => "This can not be done now",
+        409 => "This cannot be done now",
         429 => "Too many requests",
         503 => "Not available right now",
         _ => "This did not work",
-    };
-    let main = html! {
-        h1 { (title) }
-        p { (detail) }
-        @if !fields.is_empty() {
-            ul { @for (field, wrong) in *fields { li { code { (field) } ": " (wrong) } } }
+    }
+}
+
+/// Whom to ask, and where to go.
+fn next(status: u16, frame: Option<&Frame>) -> Markup {
+    let has_right = frame.is_some_and(|frame| frame.role != Role::None);
+    html! {
+        @match status {
+            403 => p { "An administrator of the tenant can give you the right, and "
+                a href="/docs/run/people.html" { "the people who run Docket can name an administrator" } "." },
+            429 | 503 => p { "Nothing is lost. Open the page again in a minute; if it stays so, ask the people who run Docket." },
+            _ => {},
         }
-        p { a href=(ROOT) { "Go to the portal's first page" } " or " a href={ (ROOT) "/sign-in" } { "sign in as another user" } }
-        p.hint { "Request " code { (request_id) } }
-    };
-    page::bare(title, &main)
+        p.row {
+            @if has_right { a.button href=(ROOT) { "Go to the overview" } }
+            @else { a.button href={ (ROOT) "/sign-in" } { @if frame.is_some() { "Sign in as another user" } @else { "Sign in" } } }
+        }
+    }
 }

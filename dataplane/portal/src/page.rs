@@ -1,4 +1,4 @@
-//! The parts that all pages have: the head, the header with the navigation, and one main part.
+//! The parts that all pages have: the head, the navigation, the box with a question, and one main part.
 
 use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
@@ -6,16 +6,16 @@ use maud::{DOCTYPE, Markup, html};
 use crate::ROOT;
 
 docket_crds::words! {
-    /// A part of the portal that the navigation leads to, in the order of the links. The word is the text of the link.
+    /// A part of the portal, in the order of the navigation. The word is the text of the link.
     pub enum Section {
         /// What is wrong.
         Overview,
         /// The tenant's webhooks.
-        Webhooks = "Customer ▸ Webhooks",
+        Webhooks,
         /// Deliveries and their attempts.
         Logs = "Webhook Logs",
         /// Bulk resends.
-        Resends = "Bulk resend",
+        Resends,
         /// The event catalogue.
         Events = "Event catalogue",
         /// Why a signature does not match.
@@ -46,6 +46,15 @@ impl Section {
             Self::Activity => "/portal/activity",
         }
     }
+
+    /// The heading of the group of links that begins with this section.
+    const fn group(self) -> Option<&'static str> {
+        match self {
+            Self::Events => Some("Receivers"),
+            Self::Keys => Some("Tenant"),
+            _ => None,
+        }
+    }
 }
 
 /// The path of a webhook's page.
@@ -53,55 +62,165 @@ pub fn webhook_link(full_name: &str) -> String {
     format!("{}/{full_name}", Section::Webhooks.path())
 }
 
+/// The names of a served webhook.
+#[derive(Debug, Clone)]
+pub struct WebhookName {
+    /// `namespace/name`.
+    pub full_name: String,
+    /// The name for people; [`full_name`](Self::full_name) if it has none.
+    pub name: String,
+}
+
+/// What a user may see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Role {
+    /// All of the tenant.
+    Administrator,
+    /// The webhooks of this customer, which its contact manages.
+    Contact(String),
+    /// Nothing: the user has no right to webhooks.
+    None,
+}
+
 /// Everything around the main part of a page for a user who has signed in.
 #[derive(Debug, Clone)]
 pub struct Frame {
     /// The tenant's name.
     pub tenant: String,
-    /// The user, such as `employee 99`.
+    /// The user's name.
     pub user: String,
+    /// What the user may see.
+    pub role: Role,
     /// The token that each form of this session carries.
     pub csrf: String,
     /// The time at which the page is made, for relative times.
     pub now: Timestamp,
+    /// The number of webhooks that lose deliveries or whose attempts fail.
+    pub attention: usize,
+    /// The served webhooks that the user may see, in the order of their names for people.
+    pub webhooks: Vec<WebhookName>,
+}
+
+impl Frame {
     /// Whether the user may see what concerns the whole tenant.
-    pub is_of_tenant: bool,
+    pub fn is_of_tenant(&self) -> bool {
+        self.role == Role::Administrator
+    }
+
+    /// The name for people of a webhook, which may be served no longer.
+    pub fn name_of<'a>(&'a self, full_name: &'a str) -> &'a str {
+        self.webhooks
+            .iter()
+            .find(|webhook| webhook.full_name == full_name)
+            .map_or(full_name, |webhook| &webhook.name)
+    }
+
+    /// A link to the page of a webhook if it is served, with its name for people.
+    pub(crate) fn webhook(&self, full_name: &str) -> Markup {
+        html! {
+            @match self.webhooks.iter().find(|webhook| webhook.full_name == full_name) {
+                Some(webhook) => a href=(webhook_link(full_name)) title=(full_name) { (webhook.name) },
+                None => { (full_name) " (not served)" },
+            }
+        }
+    }
+
+    /// The links of the navigation; `current`: the section of the page.
+    fn navigation(&self, current: Option<Section>) -> Markup {
+        let sections =
+            Section::ALL.into_iter().filter(|section| self.is_of_tenant() || !section.is_of_tenant());
+        html! {
+            nav.portal aria-label="Portal" {
+                @if self.role != Role::None {
+                    @for section in sections {
+                        @if let Some(group) = section.group() { p.group { (group) } }
+                        @let attention = (section == Section::Overview && self.attention > 0).then_some(self.attention);
+                        @let label = attention.map(|count| format!("Overview, webhooks that need attention: {count}"));
+                        a href=(section.path()) aria-current=[(current == Some(section)).then_some("page")] aria-label=[label] {
+                            span { (section.as_str()) }
+                            @if let Some(count) = attention { span.count { (count) } }
+                        }
+                    }
+                }
+                a href="/docs/webhooks/portal.html" { span { "Help" } }
+            }
+        }
+    }
+
+    /// Who has signed in, and how to sign out.
+    fn user(&self) -> Markup {
+        html! {
+            form.me method="post" action={ (ROOT) "/sign-out" } {
+                (csrf(self))
+                strong { (self.user) }
+                @match &self.role {
+                    Role::Administrator => span.quiet { "Administrator" },
+                    Role::Contact(customer) => span.quiet { "Contact of " (customer) },
+                    Role::None => {},
+                }
+                button.plain type="submit" { "Sign out" }
+                details {
+                    summary { "Other devices" }
+                    p { "Ends all of your sessions and tokens, those of the API too." }
+                    button.tiny type="submit" formaction={ (ROOT) "/sign-out-everywhere" } { "Sign out everywhere" }
+                }
+            }
+        }
+    }
 }
 
 /// A whole page for a user who has signed in, in this section.
-pub fn page(frame: &Frame, section: Section, title: &str, main: &Markup) -> String {
-    let bar = html! {
-        form.user method="post" action={ (ROOT) "/sign-out" } {
-            (csrf(frame))
-            details {
-                summary { "Signed in as " (frame.user) }
-                p { "Ends all of your sessions and tokens, those of the API too." }
-                button type="submit" formaction={ (ROOT) "/sign-out-everywhere" } { "Sign out everywhere" }
-            }
-            button type="submit" { "Sign out" }
+pub fn page(frame: &Frame, section: impl Into<Option<Section>>, title: &str, main: &Markup) -> String {
+    let section = section.into();
+    let brand = html! {
+        a.brand href=(ROOT) {
+            span.logo aria-hidden="true" { (frame.tenant.chars().find(|first| first.is_alphanumeric()).unwrap_or('·')) }
+            span { (frame.tenant) }
         }
-        nav aria-label="Portal" {
-            ul {
-                @for other in Section::ALL.into_iter().filter(|section| frame.is_of_tenant || !section.is_of_tenant()) {
-                    li { a href=(other.path()) aria-current=[(other == section).then_some("page")] { (other.as_str()) } }
-                }
-                li { a href="/docs/webhooks/portal.html" { "Help" } }
+    };
+    let body = html! {
+        body.signed-in {
+            a.skip href="#main" { "Skip to the content" }
+            header.side { (brand) (frame.navigation(section)) (frame.user()) }
+            details.menu {
+                summary { (frame.tenant) " · " (section.map_or(title, |section| section.as_str())) }
+                (frame.navigation(section))
+                (frame.user())
+            }
+            main #main tabindex="-1" {
+                @if frame.role != Role::None { (top()) }
+                (main)
             }
         }
     };
-    document(&format!("{title} · {}", frame.tenant), Some((&frame.tenant, &bar)), main)
+    document(&format!("{title} · {}", frame.tenant), &body)
+}
+
+/// The zone in which the page shows times.
+fn top() -> Markup {
+    html! {
+        div.top {
+            span.quiet.small { "Times in " span #zone { "UTC" } }
+        }
+    }
 }
 
 /// A whole page for anyone.
 pub fn bare(title: &str, main: &Markup) -> String {
-    document(title, None, main)
+    let body = html! {
+        body {
+            a.skip href="#main" { "Skip to the content" }
+            main.alone #main tabindex="-1" { (main) }
+        }
+    };
+    document(title, &body)
 }
 
 /// The switch of live updates, which only the script shows.
 pub fn live(is_on: bool) -> Markup {
     html! {
         p.row {
-            label hidden { input #live type="checkbox" checked[is_on]; " Update every 5 seconds" }
+            label.check hidden { input #live type="checkbox" checked[is_on]; " Update every 5 seconds" }
             span #live-state role="status" {}
         }
     }
@@ -124,7 +243,7 @@ pub fn csrf(frame: &Frame) -> Markup {
     html! { input type="hidden" name="csrf" value=(frame.csrf); }
 }
 
-fn document(title: &str, bar: Option<(&str, &Markup)>, main: &Markup) -> String {
+fn document(title: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -137,14 +256,7 @@ fn document(title: &str, bar: Option<(&str, &Markup)>, main: &Markup) -> String 
                 link rel="icon" type="image/svg+xml" href={ (ROOT) "/icon.svg" };
                 script src={ (ROOT) "/portal.js" } defer {}
             }
-            body {
-                a.skip href="#main" { "Skip to the content" }
-                header {
-                    a.brand href=(ROOT) { "Docket" @if let Some((tenant, _)) = bar { " · " (tenant) } }
-                    @if let Some((_, bar)) = bar { (bar) }
-                }
-                main #main tabindex="-1" { (main) }
-            }
+            (body)
         }
     };
     page.into_string()
@@ -157,10 +269,12 @@ mod tests {
     fn frame() -> Frame {
         Frame {
             tenant: "Acme <b>".into(),
-            user: "employee 99".into(),
+            user: "Nora Boss".into(),
+            role: Role::Administrator,
             csrf: "c0ffee".into(),
             now: Timestamp::UNIX_EPOCH,
-            is_of_tenant: true,
+            attention: 0,
+            webhooks: Vec::new(),
         }
     }
 

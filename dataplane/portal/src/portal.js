@@ -1,5 +1,5 @@
 "use strict";
-// Adds copying, relative times and live updates. Every page works without it.
+// Adds copying, the reader's own time zone, relative times and live updates. Every page works without it.
 const relative = (at) => {
   const seconds = Math.trunc((at - Date.now()) / 1000);
   const size = Math.abs(seconds);
@@ -14,20 +14,45 @@ const tick = () => {
     shown.textContent = relative(Number(shown.dataset.relative));
   }
 };
-for (const button of document.querySelectorAll("[data-copy]")) {
-  button.hidden = false;
-  button.addEventListener("click", async () => {
-    const text = document.getElementById(button.dataset.copy).textContent;
-    const label = button.textContent;
-    try {
-      await navigator.clipboard.writeText(text);
-      button.textContent = "Copied";
-    } catch {
-      button.textContent = "Select the text and copy it";
-    }
-    setTimeout(() => { button.textContent = label; }, 2000);
-  });
-}
+// A time says its zone only once, at the top of the page; the whole time in UTC is its title.
+const local = (at) => {
+  const now = new Date();
+  const day = at.toDateString() === now.toDateString() ? {}
+    : { day: "numeric", month: "short", ...(at.getFullYear() === now.getFullYear() ? {} : { year: "numeric" }) };
+  return at.toLocaleString("en", { ...day, hour: "numeric", minute: "2-digit", second: "2-digit" });
+};
+const localize = () => {
+  for (const shown of document.querySelectorAll("time:not([title])")) {
+    shown.title = shown.textContent;
+    shown.textContent = local(new Date(shown.dateTime));
+  }
+  for (const shown of document.querySelectorAll("text[data-at]")) {
+    const hours = ["hour", "day"].includes(shown.dataset.form);
+    const form = hours ? { hour: "numeric", minute: "2-digit" } : { day: "numeric", month: "short" };
+    shown.textContent = new Date(Number(shown.dataset.at)).toLocaleString("en", form);
+  }
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const place = document.getElementById("zone");
+  if (place && zone) place.textContent = zone.split("/").pop().replaceAll("_", " ");
+};
+const copiers = () => {
+  for (const button of document.querySelectorAll("[data-copy][hidden]")) {
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      const from = button.dataset.copy ? document.getElementById(button.dataset.copy) : button.previousElementSibling;
+      const label = button.textContent;
+      try {
+        await navigator.clipboard.writeText(from.textContent);
+        button.textContent = "Copied";
+      } catch {
+        button.textContent = "Select the text and copy it";
+      }
+      setTimeout(() => { button.textContent = label; }, 2000);
+    });
+  }
+};
+const prepare = () => { localize(); tick(); copiers(); };
+prepare();
 // A form is sent once, however often its button is pressed.
 addEventListener("submit", (event) => {
   if (event.target.method !== "post") return;
@@ -56,7 +81,7 @@ const refresh = async () => {
   say("");
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const fresh = page.querySelector("[data-live]");
-  if (fresh) live.replaceChildren(...fresh.childNodes);
+  if (fresh) { live.replaceChildren(...fresh.childNodes); prepare(); }
   // What has ended does not change any more.
   if (!page.getElementById("live")) { box.checked = false; box.closest("label").hidden = true; }
 };

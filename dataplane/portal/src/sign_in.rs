@@ -15,6 +15,8 @@ pub struct SignInPage {
     pub user_id: String,
     /// Whether the previous sign-in was a contact's.
     pub is_contact: bool,
+    /// Whether a session has ended, which is why the user is here.
+    pub has_ended: bool,
     /// Why the previous sign-in was refused.
     pub refusal: Option<String>,
     /// The token for forms, if the browser has a session already.
@@ -23,22 +25,26 @@ pub struct SignInPage {
 
 /// The page.
 pub fn page(sign_in: &SignInPage) -> String {
-    let SignInPage { tenant, to, user_id, is_contact, refusal, csrf } = sign_in;
+    let SignInPage { tenant, to, user_id, is_contact, has_ended, refusal, csrf } = sign_in;
     let main = html! {
         h1 { "Sign in to " (tenant) }
+        @if *has_ended { p.look role="status" { "Your session has ended. Sign in to continue where you were." } }
         @if let Some(refusal) = refusal { p.wrong role="alert" { (refusal) } }
-        form.fields method="post" action={ (ROOT) "/sign-in" } {
-            input type="hidden" name="to" value=(to);
-            fieldset {
-                legend { "I am" }
-                label { input type="radio" name="kind" value="employee" checked[!is_contact]; " an employee" }
-                label { input type="radio" name="kind" value="contact" checked[*is_contact]; " a customer's contact" }
+        div.card {
+            form.fields.in method="post" action={ (ROOT) "/sign-in" } {
+                input type="hidden" name="to" value=(to);
+                fieldset {
+                    legend { "I am" }
+                    label.check { input type="radio" name="kind" value="employee" checked[!is_contact]; " an employee" }
+                    label.check { input type="radio" name="kind" value="contact" checked[*is_contact]; " a customer's contact" }
+                }
+                label { "User id" input name="userId" value=(user_id) autocomplete="username" maxlength="320" autofocus required aria-describedby="user-id-hint"; }
+                p.hint #user-id-hint { "The check-in name of an employee, or the e-mail address of a contact." }
+                label { "Password" input name="password" type="password" autocomplete="current-password" required; }
+                button.primary type="submit" { "Sign in" }
             }
-            label { "User id" input name="userId" value=(user_id) autocomplete="username" maxlength="320" required; }
-            label { "Password" input name="password" type="password" autocomplete="current-password" required; }
-            p.hint { "The check-in name or e-mail address and the password that the API takes." }
-            button.primary type="submit" { "Sign in" }
         }
+        p.hint { "The API takes the same user id and password. If you have lost the password, ask an administrator of " (tenant) "." }
         @if let Some(csrf) = csrf {
             form method="post" action={ (ROOT) "/sign-out" } {
                 input type="hidden" name="csrf" value=(csrf);

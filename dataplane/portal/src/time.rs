@@ -3,12 +3,17 @@
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-/// A time in UTC, and beside it how far it is in the past or future.
-pub(crate) fn time(at: Timestamp, now: Timestamp) -> Markup {
+/// A time in UTC. The script shows it in the reader's zone, with this text as its title.
+pub(crate) fn at(at: Timestamp) -> Markup {
+    html! { time datetime=(at.to_string()) { (at.strftime("%Y-%m-%d %H:%M:%S UTC")) } }
+}
+
+/// A time as [`at`] shows it, and beside it how far it is in the past or future.
+pub(crate) fn time(then: Timestamp, now: Timestamp) -> Markup {
     html! {
-        time datetime=(at.to_string()) { (at.strftime("%Y-%m-%d %H:%M:%S UTC")) }
+        (at(then))
         " "
-        span.beside data-relative=(at.as_millisecond()) { (relative(at, now)) }
+        span.beside data-relative=(then.as_millisecond()) { (relative(then, now)) }
     }
 }
 

@@ -112,7 +112,7 @@ pub fn list(frame: &Frame, webhooks: &[ServedWebhook], unserved: &Unserved, can_
         @if can_add { p { a.button href={ (Section::Webhooks.path()) "/new" } { "Add a webhook" } } }
         @else { p.hint { "Webhooks are declared as objects here: the portal shows them, with the YAML to change." } }
         (declared::unserved(unserved))
-        (declared::faulty(&faulty))
+        (declared::faulty(frame, &faulty))
         @if webhooks.is_empty() && unserved.is_none() {
             p role="status" {
                 "No webhook yet. A webhook sends the events of one customer to a receiver of theirs. "
@@ -186,7 +186,7 @@ pub fn new(
         form.fields method="post" action={ (Section::Webhooks.path()) "/new" } {
             (page::csrf(frame))
             input type="hidden" name="form" value=(form);
-            (fields(settings, frame.is_of_tenant))
+            (fields(settings, frame.is_of_tenant()))
             @if may_give {
                 label { "Secret (optional)" input name="secret" minlength="16" maxlength="256" autocomplete="off" spellcheck="false"; }
                 p.hint { "Leave it empty: then Docket makes the secret that signs deliveries, and shows it once." }
@@ -493,10 +493,10 @@ mod tests {
     fn only_the_keeper_has_forms() {
         let other = Keeper::Other { place: "a file".into(), what: Shows::Document, yaml: String::new() };
         let given = detail(&frame(), &webhook(), &other, None);
-        assert_eq!(given.matches("<form").count(), 2, "to sign out, and to send a test event");
+        assert_eq!(given.matches("<form").count(), 3, "to sign out, twice, and to send a test event");
         let own = detail(&frame(), &webhook(), &Keeper::Portal("v7".into()), None);
         assert_eq!(own.matches("name=\"version\" value=\"v7\"").count(), 4);
-        assert_eq!(own.matches("name=\"csrf\"").count(), 6);
+        assert_eq!(own.matches("name=\"csrf\"").count(), 7);
         assert!(own.contains("Make a next secret") && !own.contains("Make the next secret the current one"));
     }
 

@@ -154,23 +154,37 @@ impl Caller {
 }
 
 /// A user who may see webhooks: an administrator of the tenant, or a contact that manages those of its customer.
-pub struct WebhookManager(pub Caller);
+pub struct WebhookManager {
+    /// The user. The concern of a contact is its own customer.
+    pub caller: Caller,
+    /// The user's name for people.
+    pub name: String,
+    /// The name of a contact's customer; `None`: the user is an administrator.
+    pub customer_name: Option<String>,
+}
 
 impl WebhookManager {
-    /// The caller, if it is one. A contact's concern is its own customer from here on.
+    /// The caller, if it is a webhook manager.
     pub async fn of_caller(mut caller: Caller, state: &ApiState) -> Result<Self, ApiError> {
-        let TokenSubject::Contact { contact_code, customer_code } = &caller.subject else {
-            let Administrator(caller) = Administrator::of_caller(caller, state).await?;
-            return Ok(Self(caller));
-        };
         // A token outlives the right, so the database has the last word.
         let mut reader = caller.reader(state).await?;
-        if !contacts::manages_webhooks(&mut reader, contact_code, customer_code).await? {
-            return Err(ApiError::NotAdministrator);
-        }
+        let TokenSubject::Contact { contact_code, customer_code } = &caller.subject else {
+            let name = administrator(&mut reader, &caller).await?;
+            return Ok(Self { caller, name, customer_name: None });
+        };
+        let names = contacts::manager(&mut reader, contact_code, customer_code).await?;
+        let [name, customer_name] = names.ok_or(ApiError::NotAdministrator)?;
         caller.principal.customer = Some(customer_code.clone());
-        Ok(Self(caller))
+        Ok(Self { caller, name, customer_name: Some(customer_name) })
     }
+}
+
+/// The name of a caller that was an administrator of the tenant at sign-in and still is.
+async fn administrator(reader: &mut Connection, caller: &Caller) -> Result<String, ApiError> {
+    let TokenSubject::Employee { administrator: true, employee_code } = &caller.subject else {
+        return Err(ApiError::NotAdministrator);
+    };
+    employees::administrator(reader, employee_code).await?.ok_or(ApiError::NotAdministrator)
 }
 
 impl AsRef<Self> for Caller {
@@ -201,14 +215,9 @@ impl FromRequestParts<Arc<ApiState>> for Administrator {
 impl Administrator {
     /// The caller, if it is an administrator.
     pub async fn of_caller(caller: Caller, state: &ApiState) -> Result<Self, ApiError> {
-        let TokenSubject::Employee { administrator: true, employee_code } = &caller.subject else {
-            return Err(ApiError::NotAdministrator);
-        };
         // A token outlives the right, so the database has the last word.
-        match employees::is_administrator(&mut caller.reader(state).await?, employee_code).await? {
-            true => Ok(Self(caller)),
-            false => Err(ApiError::NotAdministrator),
-        }
+        administrator(&mut caller.reader(state).await?, &caller).await?;
+        Ok(Self(caller))
     }
 }
 

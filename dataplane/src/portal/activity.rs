@@ -59,7 +59,7 @@ pub async fn search(
     };
     let (status, entries) = (status_of(&wrong), found.items.into_iter().map(shown).collect());
     let activity = Activity { filters: Filters(filters), wrong, entries, next: cursor_of(found.next) };
-    Ok((status, Html(activity::page(&viewer.frame(&state), &activity))))
+    Ok((status, Html(activity::page(viewer.frame(), &activity))))
 }
 
 async fn find(

@@ -31,7 +31,7 @@ pub async fn get(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Result<H
         }
     };
     let events: Vec<EventView> = EventCode::ALL.into_iter().map(event).collect();
-    Ok(Html(events::page(&viewer.frame(&state), &events)))
+    Ok(Html(events::page(viewer.frame(), &events)))
 }
 
 fn sample_of(code: EventCode, now: Timestamp) -> String {

@@ -67,7 +67,7 @@ impl FromRequest<Arc<ApiState>> for PostedByAnyone {
         check_origin(&parts)?;
         let tenant = tenant_of(&parts, state)?;
         if Cookies::of(&parts)?.token(&parts.headers).is_none() {
-            return Err(to_sign_in(&parts));
+            return Err(to_sign_in(&parts, false));
         }
         pairs_of_session(&parts, body, &tenant, state).await?;
         Ok(Self)

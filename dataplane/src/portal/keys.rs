@@ -28,5 +28,5 @@ pub async fn get(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Result<H
             .map(timestamp),
         is_of_this_api: key.version == KeyVersion::V2,
     });
-    Ok(Html(keys::page(&viewer.frame(&state), &keys.collect::<Vec<_>>())))
+    Ok(Html(keys::page(viewer.frame(), &keys.collect::<Vec<_>>())))
 }

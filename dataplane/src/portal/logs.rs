@@ -59,7 +59,7 @@ pub async fn search(
         deliveries: found.map(|(listed, waits_for)| Delivery { waits_for, ..shown(listed) }).collect(),
         next,
     };
-    Ok((status, Html(logs::page(&viewer.frame(&state), &log))))
+    Ok((status, Html(logs::page(viewer.frame(), &log))))
 }
 
 /// The status of a page whose form has these wrong fields.
@@ -105,7 +105,7 @@ pub async fn get(
         url: webhook.map(|webhook| webhook.target_url.url().to_string()),
         sent,
     };
-    Ok(Html(delivery::page(&viewer.frame(&state), &detail)))
+    Ok(Html(delivery::page(viewer.frame(), &detail)))
 }
 
 /// POST /portal/logs/resend: leads to the new delivery.

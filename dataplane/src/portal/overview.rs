@@ -3,18 +3,19 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::response::Html;
 use docket_crds::WebhookConfig;
 use docket_domain::delivery::Status;
-use docket_portal::day::{Day, Hour};
-use docket_portal::overview::{self, FailedAs, Failing, OverviewWebhook, WebhookProblem};
+use docket_portal::overview::{self, FailedAs, Failing, LastFailed, OverviewWebhook, WebhookProblem};
+use docket_portal::period::{Period, Range, Span};
 use docket_store::health::{WebhookHealth, by_webhook_bounded};
 use docket_store::recent::{self, EndedDelivery, MAX_COUNT, MAX_DEAD, MAX_RETRIED, SAMPLE};
 use docket_store::{Connection, StoreError};
 use jiff::Timestamp;
 
 use super::declared;
+use super::forms::filled_in;
 use super::session::Viewer;
 use crate::api::state::ApiState;
 use crate::http::error::ApiError;
@@ -22,13 +23,23 @@ use crate::http::times::timestamp;
 
 const _: () = assert!(MAX_COUNT == docket_portal::MAX_COUNT);
 
-const HOUR_MS: i64 = 3_600_000;
-const HOURS: i64 = 24;
+const MINUTE_MS: i64 = 60_000;
 /// The most webhooks whose failures are explained: those with the most dead letters first.
 const EXPLAINED: usize = 10;
 
+/// The parameter with the period of the figures.
+const RANGE: &str = "range";
+
 /// GET /portal. Of what the database has, only the tenant's own webhooks are shown.
-pub async fn get(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Result<Html<String>, ApiError> {
+pub async fn get(
+    State(state): State<Arc<ApiState>>,
+    viewer: Viewer,
+    RawQuery(query): RawQuery,
+) -> Result<Html<String>, ApiError> {
+    let query = filled_in(&query.unwrap_or_default());
+    let range = query.iter().find(|(name, _)| name == RANGE).map(|(_, word)| word.parse());
+    let wrong = |_| ApiError::field(RANGE, "must be hour, day, week or month");
+    let range = range.unwrap_or(Ok(Range::default())).map_err(wrong)?;
     let mut reader = viewer.caller.reader(&state).await?;
     let found = by_webhook_bounded(&mut reader).await?;
     let mut health = viewer.caller.webhooks().health(found);
@@ -52,11 +63,13 @@ pub async fn get(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Result<H
     let keys: Vec<String> = own.iter().map(|webhook| webhook.key()).collect();
     let names = keys.iter().map(String::as_str).zip(own.iter().map(|webhook| webhook.full_name())).collect();
     let problems = problems(&mut reader, &names, &health).await?;
-    let retrying = health.iter().map(|health| health.retrying).sum();
     let only = viewer.caller.customer.as_ref().map(|_| &keys[..]);
-    let day = Day { retrying, ..day(&mut reader, &keys, only, state.clock.now()).await? };
+    let retrying: i64 = health.iter().map(|health| health.retrying).sum();
+    let waiting = health.iter().map(|health| health.pending).sum::<i64>() - retrying;
+    let figures = period(&mut reader, &keys, only, range, state.clock.now()).await?;
+    let period = Period { retrying, waiting, ..figures };
     let unserved = declared::unserved(&viewer);
-    Ok(Html(overview::page(&viewer.frame(&state), webhooks, &unserved, &problems, &day)))
+    Ok(Html(overview::page(viewer.frame(), webhooks, &unserved, &problems, &period)))
 }
 
 /// Why deliveries fail: of the webhooks with dead letters first, then of those whose deliveries are tried again.
@@ -71,6 +84,7 @@ async fn problems(
     failing.truncate(EXPLAINED);
     let keys: Vec<String> = failing.iter().map(|health| health.webhook.clone()).collect();
     let failures = recent::failures(reader, &keys).await?;
+    let last = recent::last_failures(reader, &keys).await?;
     let retried: i64 = failing.iter().map(|health| health.retrying).sum();
     let problem = |health: &WebhookHealth| {
         let of = |status, count, all, looked_at| {
@@ -92,44 +106,53 @@ async fn problems(
             webhook: names.get(health.webhook.as_str()).cloned().unwrap_or_default(),
             dead: of(Status::DeadLetter, dead_letter, dead_letter, MAX_DEAD),
             retried: of(Status::Failed, retrying, retried, MAX_RETRIED),
+            last: last.iter().find(|last| last.webhook == health.webhook).map(|last| LastFailed {
+                id: last.id.clone(),
+                said: last.response.clone(),
+                since: timestamp(last.since_ms),
+                next_attempt_at: last.next_attempt_at_ms.map(timestamp),
+            }),
         }
     };
     Ok(failing.into_iter().map(problem).collect())
 }
 
 /// The charts are made of deliveries to `only` these webhooks, if they are given.
-async fn day(
+async fn period(
     reader: &mut Connection,
     keys: &[String],
     only: Option<&[String]>,
+    range: Range,
     now: Timestamp,
-) -> Result<Day, StoreError> {
+) -> Result<Period, StoreError> {
     let now_ms = now.as_millisecond();
-    let from_ms = now_ms - HOURS * HOUR_MS;
+    let (count, minutes) = range.spans();
+    let length_ms = minutes * MINUTE_MS;
+    let from_ms = now_ms - count * length_ms;
     let delivered = recent::count(reader, keys, Status::Succeeded, from_ms).await?;
     let dead = recent::count(reader, keys, Status::DeadLetter, from_ms).await?;
-    // Whole hours, of which the last one has just begun.
-    let last = now_ms - now_ms.rem_euclid(HOUR_MS);
-    let spans = (0..HOURS).rev().map(|back| (last - back * HOUR_MS, last - (back - 1) * HOUR_MS));
-    let spans: Vec<(i64, i64)> = spans.collect();
-    let mut hours: Vec<Hour> =
-        spans.iter().map(|(from, _)| Hour { from: timestamp(*from), ..Hour::default() }).collect();
-    for ended in recent::sample(reader, only, &spans).await? {
-        if let Some(hour) = hours.get_mut(ended.hour) {
-            add(hour, ended);
+    // Whole spans, of which the last one has just begun.
+    let last = now_ms - now_ms.rem_euclid(length_ms);
+    let times = (0..count).rev().map(|back| (last - back * length_ms, last - (back - 1) * length_ms));
+    let times: Vec<(i64, i64)> = times.collect();
+    let mut spans: Vec<Span> =
+        times.iter().map(|(from, _)| Span { from: timestamp(*from), ..Span::default() }).collect();
+    for ended in recent::sample(reader, only, &times).await? {
+        if let Some(span) = spans.get_mut(ended.span) {
+            add(span, ended);
         }
     }
-    Ok(Day { delivered, dead, retrying: 0, hours })
+    Ok(Period { range, delivered, dead, spans, ..Period::default() })
 }
 
-fn add(hour: &mut Hour, EndedDelivery { status, attempts, total_us, .. }: EndedDelivery) {
-    hour.deliveries += 1;
-    hour.is_more = hour.deliveries as i64 == SAMPLE;
+fn add(span: &mut Span, EndedDelivery { status, attempts, total_us, .. }: EndedDelivery) {
+    span.deliveries += 1;
+    span.is_more = span.deliveries as i64 == SAMPLE;
     match status {
-        Status::Succeeded => hour.succeeded += 1,
-        _ => hour.dead += 1,
+        Status::Succeeded => span.succeeded += 1,
+        _ => span.dead += 1,
     }
     // A delivery whose webhook is gone may end without an attempt.
-    hour.repeated += usize::try_from(attempts - 1).unwrap_or(0);
-    hour.times_us.extend(total_us);
+    span.repeated += usize::try_from(attempts - 1).unwrap_or(0);
+    span.times_us.extend(total_us);
 }

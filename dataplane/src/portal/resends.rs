@@ -100,7 +100,7 @@ pub async fn list(
         resends: found.into_iter().map(shown).collect(),
         next,
     };
-    Ok((status_of(&resends.wrong), Html(resends::page(&viewer.frame(&state), &resends))))
+    Ok((status_of(&resends.wrong), Html(resends::page(viewer.frame(), &resends))))
 }
 
 /// POST /portal/resends.

@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, Request};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
+use docket_crds::WebhookConfig;
 use docket_listener::fair_share::Share;
-use docket_portal::page::Frame;
+use docket_portal::page::{Frame, Role, WebhookName};
 use docket_portal::{ROOT, href};
+use docket_store::health::by_webhook_bounded;
 use http::Method;
 use http::request::Parts;
+use parking_lot::Mutex;
 
 use super::cookies::Cookies;
 use super::csrf::csrf_of;
@@ -43,7 +47,7 @@ pub(super) fn name_of(tenant: &ServedTenant) -> String {
 pub struct Viewer {
     /// The user, as the API knows it.
     pub caller: Caller,
-    csrf: String,
+    frame: Frame,
     /// Of the form that the user has sent.
     _body: Option<Share>,
 }
@@ -56,14 +60,8 @@ impl Viewer {
     }
 
     /// What is around the user's pages.
-    pub fn frame(&self, state: &ApiState) -> Frame {
-        Frame {
-            tenant: name_of(&self.caller.tenant),
-            user: self.caller.name(),
-            csrf: self.csrf.clone(),
-            now: state.clock.now(),
-            is_of_tenant: self.caller.customer.is_none(),
-        }
+    pub const fn frame(&self) -> &Frame {
+        &self.frame
     }
 
     /// Refuses a page that concerns the whole tenant to a contact, which manages its customer's webhooks.
@@ -98,13 +96,18 @@ impl IntoResponse for NoViewer {
     }
 }
 
+/// The parameter of the sign-in page that says that a session has ended.
+pub(super) const ENDED: &str = "ended";
+
 /// Leads to the sign-in page, and from there back to this page; back to the first page if the request is a form.
-pub(super) fn to_sign_in(parts: &Parts) -> NoViewer {
+/// `has_ended`: there was a session.
+pub(super) fn to_sign_in(parts: &Parts, has_ended: bool) -> NoViewer {
     let back = match (&parts.method, parts.uri.path_and_query()) {
         (&Method::GET, Some(path)) => path.as_str(),
         _ => ROOT,
     };
-    NoViewer::SignIn(href(&format!("{ROOT}/sign-in"), [("to", back)]))
+    let ended = if has_ended { "yes" } else { "" };
+    NoViewer::SignIn(href(&format!("{ROOT}/sign-in"), [("to", back), (ENDED, ended)]))
 }
 
 impl FromRequestParts<Arc<ApiState>> for Viewer {
@@ -112,13 +115,70 @@ impl FromRequestParts<Arc<ApiState>> for Viewer {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self, NoViewer> {
         let tenant = tenant_of(parts, state)?;
-        let Some(token) = Cookies::of(parts)?.token(&parts.headers) else { return Err(to_sign_in(parts)) };
+        let Some(token) = Cookies::of(parts)?.token(&parts.headers) else {
+            return Err(to_sign_in(parts, false));
+        };
         let caller = match Caller::of_token(Addressed::Tenant(tenant), token, parts, state).await {
-            Err(ApiError::InvalidToken) => return Err(to_sign_in(parts)),
+            Err(ApiError::InvalidToken) => return Err(to_sign_in(parts, true)),
             caller => caller?,
         };
-        let csrf = csrf_of(token);
-        let WebhookManager(caller) = WebhookManager::of_caller(caller, state).await?;
-        Ok(Self { caller, csrf, _body: None })
+        let tenant = name_of(&caller.tenant);
+        let (user, csrf, now) = (caller.name(), csrf_of(token), state.clock.now());
+        let mut frame =
+            Frame { tenant, user, role: Role::None, csrf, now, attention: 0, webhooks: Vec::new() };
+        // Before the first check that may refuse the user, who then sees the reason and how to sign out.
+        let seen = parts.extensions.get::<Seen>().cloned().unwrap_or_default();
+        seen.set(&frame);
+        let WebhookManager { caller, name, customer_name } = WebhookManager::of_caller(caller, state).await?;
+        frame.user = name;
+        frame.role = customer_name.map_or(Role::Administrator, Role::Contact);
+        frame.webhooks = names(&caller);
+        // The answer to a form is seldom a page.
+        if parts.method == Method::GET {
+            frame.attention = attention(&caller, state).await?;
+        }
+        seen.set(&frame);
+        Ok(Self { caller, frame, _body: None })
     }
+}
+
+/// The names of the served webhooks, in their order for people.
+fn names(caller: &Caller) -> Vec<WebhookName> {
+    let name = |webhook: &WebhookConfig| {
+        let full_name = webhook.full_name();
+        let name = webhook.display_name.clone().filter(|name| !name.trim().is_empty());
+        WebhookName { name: name.unwrap_or_else(|| full_name.clone()), full_name }
+    };
+    let mut names: Vec<WebhookName> = caller.webhooks().served().map(name).collect();
+    names.sort_by_cached_key(|webhook| (webhook.name.to_lowercase(), webhook.full_name.clone()));
+    names
+}
+
+/// The number of served webhooks that lose deliveries or whose attempts fail.
+async fn attention(caller: &Caller, state: &ApiState) -> Result<usize, ApiError> {
+    let found = by_webhook_bounded(&mut caller.reader(state).await?).await?;
+    let health = caller.webhooks().health(found);
+    let served = caller.webhooks().served().filter_map(|webhook| health.get(&webhook.uid));
+    Ok(served.filter(|health| health.dead_letter > 0 || health.retrying > 0).count())
+}
+
+/// What is around the page of a request, as far as its user is known: the page of an error has it too.
+#[derive(Debug, Clone, Default)]
+struct Seen(Arc<Mutex<Option<Frame>>>);
+
+impl Seen {
+    fn set(&self, frame: &Frame) {
+        *self.0.lock() = Some(frame.clone());
+    }
+}
+
+/// Runs a request, and hands what is around its page to the page of its error.
+pub(super) async fn framed(mut request: Request, next: Next) -> Response {
+    let seen = Seen::default();
+    request.extensions_mut().insert(seen.clone());
+    let mut response = next.run(request).await;
+    if let Some(frame) = seen.0.lock().take() {
+        response.extensions_mut().insert(frame);
+    }
+    response
 }

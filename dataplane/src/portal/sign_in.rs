@@ -17,7 +17,7 @@ use http::{HeaderMap, StatusCode};
 use super::cookies::Cookies;
 use super::csrf::{check_origin, csrf_of};
 use super::forms::{FromForm, Posted, PostedByAnyone, filled_in, pairs_of};
-use super::session::{name_of, tenant_of};
+use super::session::{ENDED, name_of, tenant_of};
 use crate::actions::sign_in::{Credentials, Issued, SignInError};
 use crate::api::auth::audit;
 use crate::api::state::ApiState;
@@ -61,10 +61,18 @@ pub async fn page(
     headers: HeaderMap,
     RawQuery(query): RawQuery,
 ) -> Html<String> {
-    let to = filled_in(&query.unwrap_or_default()).into_iter().find(|(name, _)| name == "to");
-    let to = local(to.map(|(_, to)| to));
-    let csrf = cookies.token(&headers).map(csrf_of);
-    Html(sign_in::page(&SignInPage { tenant: name_of(&tenant), to, csrf, ..SignInPage::default() }))
+    let query = filled_in(&query.unwrap_or_default());
+    let value = |wanted| query.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
+    let (to, has_ended) = (local(value("to")), value(ENDED).is_some());
+    // A session that has ended leaves its cookie behind.
+    let csrf = cookies.token(&headers).filter(|_| !has_ended).map(csrf_of);
+    Html(sign_in::page(&SignInPage {
+        tenant: name_of(&tenant),
+        to,
+        has_ended,
+        csrf,
+        ..SignInPage::default()
+    }))
 }
 
 /// POST /portal/sign-in.
@@ -94,8 +102,9 @@ pub async fn sign_in(State(state): State<Arc<ApiState>>, request: Request) -> Re
         Err(SignInError::UnknownUser) => {
             let (tenant, is_contact) = (name_of(&tenant), kind == "contact");
             let refusal = Some(format!("No {kind} has this user id and password."));
-            let csrf = None;
-            let text = sign_in::page(&SignInPage { tenant, to, user_id, is_contact, refusal, csrf });
+            let (has_ended, csrf) = (false, None);
+            let page = SignInPage { tenant, to, user_id, is_contact, has_ended, refusal, csrf };
+            let text = sign_in::page(&page);
             Ok((StatusCode::UNAUTHORIZED, Html(text)).into_response())
         }
         Err(error) => Err(ApiError::from_sign_in(error, user_id)),

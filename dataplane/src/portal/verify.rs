@@ -32,8 +32,8 @@ impl FromForm for Pasted {
 }
 
 /// GET /portal/verify.
-pub async fn form(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Html<String> {
-    shown(&state, &viewer, Filters::default(), None)
+pub async fn form(viewer: Viewer) -> Html<String> {
+    shown(&viewer, Filters::default(), None)
 }
 
 /// POST /portal/verify.
@@ -54,13 +54,13 @@ pub async fn check(
         findings(&secrets, &pasted, now)
     })
     .await;
-    Ok(shown(&state, &viewer, sent, Some(findings.map_err(|_| ApiError::Internal)?)))
+    Ok(shown(&viewer, sent, Some(findings.map_err(|_| ApiError::Internal)?)))
 }
 
-fn shown(state: &ApiState, viewer: &Viewer, sent: Filters, findings: Option<Vec<Finding>>) -> Html<String> {
+fn shown(viewer: &Viewer, sent: Filters, findings: Option<Vec<Finding>>) -> Html<String> {
     let signed = viewer.caller.webhooks().served().filter(|webhook| webhook.secret.is_some());
     let webhooks = signed.map(WebhookConfig::full_name).collect();
-    Html(verify::page(&viewer.frame(state), &Verify { sent, webhooks, findings }))
+    Html(verify::page(viewer.frame(), &Verify { sent, webhooks, findings }))
 }
 
 fn findings(secrets: &[Vec<u8>], sent: &Filters, now: Timestamp) -> Vec<Finding> {

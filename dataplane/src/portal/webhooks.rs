@@ -51,7 +51,7 @@ pub async fn list(
     let shown = view::shown(&state, &viewer, &all).await?;
     let unserved = declared::unserved(&viewer);
     let can_add = Editor::new(&state, &viewer, &writes).is_ok();
-    Ok(Html(webhooks::list(&viewer.frame(&state), &shown, &unserved, can_add)))
+    Ok(Html(webhooks::list(viewer.frame(), &shown, &unserved, can_add)))
 }
 
 /// GET /portal/webhooks/{namespace}/{name}.
@@ -65,7 +65,7 @@ pub async fn get(
     let Some(webhook) = find(&viewer, &name) else {
         let editor = Editor::new(&state, &viewer, &writes).map_err(|_| NO_SUCH_WEBHOOK)?;
         let stored = editor.stored(&name).await?;
-        return Ok(Html(view::unserved(&state, &viewer, &stored.declared, &stored.version, None)));
+        return Ok(Html(view::unserved(&viewer, &stored.declared, &stored.version, None)));
     };
     let keeper = keeper(&writes, &viewer, webhook).await?;
     Ok(Html(view::served(&state, &viewer, webhook, &keeper, None).await?))
@@ -93,7 +93,7 @@ pub async fn save(
             Some(webhook) => {
                 view::served(&state, &viewer, webhook, &Keeper::Portal(version), unsaved).await?
             }
-            None => view::unserved(&state, &viewer, &before.declared, &version, unsaved),
+            None => view::unserved(&viewer, &before.declared, &version, unsaved),
         };
         return Ok((StatusCode::BAD_REQUEST, Html(page)).into_response());
     }

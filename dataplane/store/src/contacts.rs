@@ -171,14 +171,17 @@ pub async fn set_password(
     row.map(|row| row.get(0)).transpose()
 }
 
-/// Whether the contact with this code is active, belongs to this customer, and may manage its webhooks.
-pub async fn manages_webhooks(
+/// The names of the contact with this code and of its customer; `None`: the contact is inactive, belongs to another
+/// customer, or may not manage webhooks.
+pub async fn manager(
     connection: &mut Connection,
     code: &str,
     customer_code: &str,
-) -> Result<bool, StoreError> {
-    let sql = "SELECT 1 FROM contact WHERE code = $1 AND customer_code = $2 AND active AND manages_webhooks";
-    Ok(connection.query_opt(sql, params![code, customer_code]).await?.is_some())
+) -> Result<Option<[String; 2]>, StoreError> {
+    let sql = "SELECT c.name, k.name FROM contact c JOIN customer k ON k.code = c.customer_code \
+               WHERE c.code = $1 AND c.customer_code = $2 AND c.active AND c.manages_webhooks";
+    let row = connection.query_opt(sql, params![code, customer_code]).await?;
+    row.map(|row| Ok([row.get(0)?, row.get(1)?])).transpose()
 }
 
 /// The contact with this e-mail address.

@@ -50,10 +50,10 @@ pub async fn insert(
     transaction.execute(sql, params).await.map(|_| ())
 }
 
-/// Whether the employee with this code is an active administrator right now.
-pub async fn is_administrator(connection: &mut Connection, code: &str) -> Result<bool, StoreError> {
-    let sql = "SELECT administrator AND active FROM employee WHERE code = $1";
-    connection.query_opt(sql, params![code]).await?.map_or(Ok(false), |row| row.get(0))
+/// The name of the employee with this code; `None`: the employee is no active administrator right now.
+pub async fn administrator(connection: &mut Connection, code: &str) -> Result<Option<String>, StoreError> {
+    let sql = "SELECT name FROM employee WHERE code = $1 AND administrator AND active";
+    connection.query_opt(sql, params![code]).await?.map(|row| row.get(0)).transpose()
 }
 
 /// The active employees among these, as owners of tokens.

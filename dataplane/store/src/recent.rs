@@ -11,7 +11,7 @@ use crate::sql::{Param, SLOTS, filled, params, slots};
 
 /// The highest exact count.
 pub const MAX_COUNT: i64 = 10_000;
-/// The largest number of deliveries of one hour in a [`sample`].
+/// The largest number of deliveries of one period in a [`sample`].
 pub const SAMPLE: i64 = 200;
 /// The largest number of dead letters of one webhook that [`failures`] reads.
 pub const MAX_DEAD: i64 = 500;
@@ -52,8 +52,8 @@ pub async fn count(
 /// A delivery that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndedDelivery {
-    /// The place of its hour among those that were asked for.
-    pub hour: usize,
+    /// The place of its period among those that were asked for.
+    pub span: usize,
     /// Succeeded or DeadLetter.
     pub status: Status,
     /// The number of attempts.
@@ -68,9 +68,9 @@ pub struct EndedDelivery {
 pub async fn sample(
     connection: &mut Connection,
     webhooks: Option<&[String]>,
-    hours: &[(i64, i64)],
+    spans: &[(i64, i64)],
 ) -> Result<Vec<EndedDelivery>, StoreError> {
-    let first = 2 * hours.len() + 1;
+    let first = 2 * spans.len() + 1;
     let own = match webhooks {
         None => String::new(),
         // The empty text is no key, so an empty list of webhooks finds no delivery.
@@ -85,16 +85,16 @@ pub async fn sample(
         format!(
             "SELECT CAST({place} AS BIGINT), status, attempt_count, total_us FROM (SELECT d.status, d.attempt_count, d.total_us \
              FROM delivery_history d WHERE d.finished_at_ms >= ${from} AND d.finished_at_ms < ${to}{own} AND {NO_TEST} \
-             ORDER BY d.finished_at_ms DESC LIMIT {SAMPLE}) AS hour"
+             ORDER BY d.finished_at_ms DESC LIMIT {SAMPLE}) AS span"
         )
     };
-    let sql = hours.iter().enumerate().map(one).collect::<Vec<_>>().join(" UNION ALL ");
-    let times = hours.iter().flat_map(|(from, to)| [Param::from(*from), Param::from(*to)]);
+    let sql = spans.iter().enumerate().map(one).collect::<Vec<_>>().join(" UNION ALL ");
+    let times = spans.iter().flat_map(|(from, to)| [Param::from(*from), Param::from(*to)]);
     let uids = webhooks.unwrap_or_default().iter().map(Param::from);
     let rows = connection.query(&sql, times.chain(uids).collect()).await?;
     let ended = |row: &crate::sql::Row| {
-        let hour = usize::try_from(row.get::<i64>(0)?).map_err(|_| StoreError::Unexpected("an hour"))?;
-        Ok(EndedDelivery { hour, status: row.parsed(1)?, attempts: row.get(2)?, total_us: row.get(3)? })
+        let span = usize::try_from(row.get::<i64>(0)?).map_err(|_| StoreError::Unexpected("a period"))?;
+        Ok(EndedDelivery { span, status: row.parsed(1)?, attempts: row.get(2)?, total_us: row.get(3)? })
     };
     rows.iter().map(ended).collect()
 }
@@ -156,5 +156,65 @@ pub async fn failures(connection: &mut Connection, webhooks: &[String]) -> Resul
     }
     failures
         .sort_by_key(|failures| (failures.status != Status::DeadLetter, std::cmp::Reverse(failures.count)));
+    Ok(failures)
+}
+
+/// The last failure of a webhook's deliveries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastFailure {
+    /// The webhook's key.
+    pub webhook: String,
+    /// The delivery: an open dead letter if there is any, else a delivery that will be retried.
+    pub id: String,
+    /// The first 200 characters of the response to its last attempt; `None`: there was no response, or it had no body.
+    pub response: Option<String>,
+    /// When the first open dead letter ended, or the first delivery that will be retried was queued, in milliseconds
+    /// since 1970.
+    pub since_ms: i64,
+    /// When the first delivery that will be retried is due, in milliseconds since 1970; `None`: it is a dead letter.
+    pub next_attempt_at_ms: Option<i64>,
+}
+
+/// The last failure of each of these webhooks (given by key) whose deliveries fail. Of the deliveries that will be
+/// retried, it reads 500 for each webhook.
+pub async fn last_failures(
+    connection: &mut Connection,
+    webhooks: &[String],
+) -> Result<Vec<LastFailure>, StoreError> {
+    let said = "(SELECT substr(a.response_body, 1, 200) FROM attempt_history a WHERE a.delivery_id = last.id \
+                ORDER BY a.attempt_no DESC LIMIT 1)";
+    let dead = |place: usize| {
+        format!(
+            "SELECT last.webhook, last.id, {said}, (SELECT d.finished_at_ms FROM delivery_history d \
+             WHERE d.webhook = ${place} AND {OPEN} AND d.finished_at_ms IS NOT NULL AND {NO_TEST} \
+             ORDER BY d.finished_at_ms LIMIT 1), CAST(NULL AS BIGINT) \
+             FROM (SELECT d.webhook, d.id FROM delivery_history d WHERE d.webhook = ${place} AND {OPEN} \
+             AND d.finished_at_ms IS NOT NULL AND {NO_TEST} ORDER BY d.finished_at_ms DESC LIMIT 1) AS last"
+        )
+    };
+    let retried = |place: usize| {
+        format!(
+            "SELECT last.webhook, last.id, {said}, last.since, last.due FROM (SELECT min(some.webhook) AS webhook, \
+             max(some.id) AS id, min(some.created_at_ms) AS since, min(some.due_at_ms) AS due FROM (SELECT d.webhook, d.id, \
+             d.created_at_ms, d.due_at_ms FROM delivery_queue d WHERE d.status = 'Failed' AND d.webhook = ${place} \
+             AND {NO_TEST} LIMIT 500) AS some) AS last WHERE last.id IS NOT NULL"
+        )
+    };
+    let union = |one: &dyn Fn(usize) -> String| (1..=SLOTS).map(one).collect::<Vec<_>>().join(" UNION ALL ");
+    let mut failures: Vec<LastFailure> = Vec::new();
+    for sql in [union(&dead), union(&retried)] {
+        for chunk in webhooks.chunks(SLOTS) {
+            for row in connection.query(&sql, filled(chunk.iter().map(Param::from))).await? {
+                let (webhook, id, response): (String, String, Option<String>) =
+                    (row.get(0)?, row.get(1)?, row.get(2)?);
+                let response = response.filter(|text| !text.trim().is_empty());
+                let (since_ms, next_attempt_at_ms) = (row.get(3)?, row.get(4)?);
+                // A dead letter comes first.
+                if failures.iter().all(|other| other.webhook != webhook) {
+                    failures.push(LastFailure { webhook, id, response, since_ms, next_attempt_at_ms });
+                }
+            }
+        }
+    }
     Ok(failures)
 }

@@ -43,7 +43,7 @@ pub async fn form(
     let may_give = Editor::new(&state, &viewer, &writes)?.writer.is_folder();
     let customer_code = viewer.caller.customer.clone().unwrap_or_default();
     let settings = FormSettings { active: true, customer_code, ..FormSettings::default() };
-    Ok(Html(webhooks::new(&viewer.frame(&state), &form_id(&state), &settings, &[], may_give)))
+    Ok(Html(webhooks::new(viewer.frame(), &form_id(&state), &settings, &[], may_give)))
 }
 
 /// The id of a form of a new webhook: when it was made, in milliseconds since 1970, and what no other form has.
@@ -113,8 +113,8 @@ pub async fn create(
     let tenant = state.tenants.by_uid(&viewer.caller.tenant.uid).ok_or(ApiError::TenantNotFound)?;
     wrong.extend(no_place(&tenant, &viewer, &declared).map(|what| (String::new(), what)));
     if !wrong.is_empty() {
-        let (frame, may_give) = (viewer.frame(&state), editor.writer.is_folder());
-        let page = webhooks::new(&frame, &form, &settings, &wrong, may_give);
+        let (frame, may_give) = (viewer.frame(), editor.writer.is_folder());
+        let page = webhooks::new(frame, &form, &settings, &wrong, may_give);
         return Ok((StatusCode::BAD_REQUEST, Html(page)).into_response());
     }
     match editor.writer.create(&declared).await {

@@ -22,7 +22,7 @@ impl Editor<'_> {
             Some(secret) => self.shown(declared, &secret).await?,
             None => SecretDisplay::NotYet,
         };
-        let page = webhooks::secret(&self.viewer.frame(self.state), &declared.full_name(), is_next, &shown);
+        let page = webhooks::secret(self.viewer.frame(), &declared.full_name(), is_next, &shown);
         Ok(Html(page).into_response())
     }
 

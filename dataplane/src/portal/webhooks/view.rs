@@ -14,7 +14,6 @@ use crate::tenancy;
 
 /// The page of a webhook that is declared and not served.
 pub(super) fn unserved(
-    state: &ApiState,
     viewer: &Viewer,
     declared: &Declared,
     version: &str,
@@ -24,7 +23,7 @@ pub(super) fn unserved(
     let display_name = display_name.unwrap_or_default();
     let settings = FormSettings { display_name, customer_code, target_url, events, active };
     let faulty = declared::of_unserved(viewer, &declared.full_name());
-    webhooks::unserved(&viewer.frame(state), &faulty, &settings, version, unsaved)
+    webhooks::unserved(viewer.frame(), &faulty, &settings, version, unsaved)
 }
 
 /// The page of a webhook that is served.
@@ -36,7 +35,7 @@ pub(super) async fn served(
     unsaved: Option<(&FormSettings, &[(String, String)])>,
 ) -> Result<String, ApiError> {
     let webhook = shown(state, viewer, &[webhook]).await?.pop().ok_or(ApiError::Internal)?;
-    Ok(webhooks::detail(&viewer.frame(state), &webhook, keeper, unsaved))
+    Ok(webhooks::detail(viewer.frame(), &webhook, keeper, unsaved))
 }
 
 /// What pages show of webhooks that are served, in the same order.

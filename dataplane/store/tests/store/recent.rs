@@ -53,11 +53,11 @@ async fn ends_are_counted_and_sampled_by_hour(rig: TenantDatabase) {
     assert_eq!(recent::count(&mut reader, &hooks[..1], Status::Succeeded, 0).await.expect("a statement"), 0);
     let hours = [(T0, T0 + HOUR), (T0 + HOUR, T0 + 2 * HOUR)];
     let mut sample = recent::sample(&mut reader, None, &hours).await.expect("a statement");
-    sample.sort_by_key(|ended| (ended.hour, ended.status.as_str()));
-    let of = |hour, status, attempts, total_us| EndedDelivery { hour, status, attempts, total_us };
+    sample.sort_by_key(|ended| (ended.span, ended.status.as_str()));
+    let of = |span, status, attempts, total_us| EndedDelivery { span, status, attempts, total_us };
     let [first, second, third] = sample[..] else { panic!("{sample:?}") };
-    assert_eq!((first.hour, first.status), (0, Status::DeadLetter));
-    assert_eq!((second.hour, second.status), (0, Status::Succeeded));
+    assert_eq!((first.span, first.status), (0, Status::DeadLetter));
+    assert_eq!((second.span, second.status), (0, Status::Succeeded));
     assert_eq!(third, of(1, Status::Succeeded, 2, Some(7)));
     for (uids, found) in [(&hooks[..], 3), (&hooks[..1], 0), (&[][..], 0)] {
         let sample = recent::sample(&mut reader, Some(uids), &hours).await.expect("a statement");
