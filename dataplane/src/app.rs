@@ -29,7 +29,7 @@ use crate::access::throttle::Throttle;
 use crate::api::state::ApiState;
 use crate::args::{AuditArguments, DeliveryArguments, HostArguments};
 use crate::audit::{Audit, Stream};
-use crate::delivery::attempt::{HandOff, Worker, WorkerSettings};
+use crate::delivery::attempt::{Worker, WorkerSettings};
 use crate::delivery::outbox::Outbox;
 use crate::delivery::saves::CreateOrders;
 use crate::delivery::upkeep::report::{self, Active};
@@ -77,7 +77,7 @@ pub struct App {
     /// This process, as the owner of leases.
     owner: Owner,
     /// Set when the worker starts.
-    hand_off: Arc<OnceLock<Arc<HandOff>>>,
+    worker: Arc<OnceLock<Arc<Worker>>>,
     /// Maximum number of open files and sockets of the process.
     descriptors: u64,
     /// The parts that run.
@@ -112,7 +112,7 @@ impl App {
         Self {
             audit: Audit::new(clock.clone(), Arc::clone(&metrics), Arc::clone(&tenants), None),
             owner,
-            hand_off: Arc::default(),
+            worker: Arc::default(),
             clock,
             tenants,
             outbox,
@@ -159,7 +159,7 @@ impl App {
                 self.clock.clone(),
                 &self.tenants,
                 Arc::clone(&self.outbox),
-                Arc::clone(&self.hand_off),
+                Arc::clone(&self.worker),
                 &self.metrics,
             ),
             outbox: Arc::clone(&self.outbox),
@@ -244,9 +244,9 @@ impl App {
             self.owner.clone(),
             Arc::clone(&self.metrics),
         );
-        let active = worker.active();
+        let active = Arc::clone(&worker.active);
         // A process has one worker.
-        let _ = self.hand_off.set(worker.hand_off());
+        let _ = self.worker.set(Arc::clone(&worker));
         self.running.spawn(worker.run(shutdown.clone()));
         let (clock, tenants) = (self.clock.clone(), Arc::clone(&self.tenants));
         let retention = Retention::new(clock, tenants, settings.delivery_retention)

@@ -1,5 +1,5 @@
-//! Creates web orders: those of a tenant that wait at the same time in one transaction, and POSTs their events from memory
-//! where it can.
+//! Creates web orders: the orders of a tenant that wait at the same time share one transaction. Their deliveries are handed off to the
+//! worker of this process where it has room, and the schedule gets the others.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use docket_store::{StoreError, Transaction, Writer};
 use tokio::sync::oneshot;
 
 use super::SavePermits;
-use super::attempt::{HandOff, HandedOff};
+use super::attempt::{HandedOff, Worker};
 use super::outbox::{Outbox, Ticket};
 use crate::actions::save_order::{NewOrder, Saved};
 use crate::telemetry::{Jobs, Metrics};
@@ -29,11 +29,11 @@ const TURNS: usize = 2;
 /// Creates web orders.
 pub struct CreateOrders {
     clock: Clock,
-    /// What waits is bounded by the clients, each of which waits for one order.
+    /// The orders that wait, bounded by the clients: each waits for one order.
     groups: Arc<Groups<SaveJob>>,
     outbox: Arc<Outbox>,
-    /// Set where the process has a worker.
-    hand_off: Arc<OnceLock<Arc<HandOff>>>,
+    /// The worker of this process; not set: it has none.
+    worker: Arc<OnceLock<Arc<Worker>>>,
 }
 
 /// Makes the answer to keep under a request's Idempotency-Key.
@@ -43,14 +43,14 @@ struct SaveJob {
     tenant: Arc<ServedTenant>,
     new: NewOrder,
     to_keep: Option<MakeToKeep>,
-    /// How many deliveries it makes.
+    /// The number of its deliveries.
     deliveries: usize,
-    /// When it came, by [`Clock::elapsed`].
+    /// When the order came, by [`Clock::elapsed`].
     since: Duration,
     result: oneshot::Sender<Result<Saved, StoreError>>,
 }
 
-/// How many deliveries the next group makes.
+/// Returns the number of deliveries that the next group makes.
 fn deliveries(turn: &Turn<SaveJob>) -> usize {
     turn.look_at_group(|jobs| jobs.map(|job| job.deliveries).sum())
 }
@@ -59,16 +59,16 @@ fn deliveries(turn: &Turn<SaveJob>) -> usize {
 type Announced = (Ticket, Option<HandedOff>);
 
 impl CreateOrders {
-    /// Uses `hand_off` once it is set.
+    /// Hands deliveries off to `worker` once it is set.
     pub fn new(
         clock: Clock,
         tenants: &Arc<Tenants>,
         outbox: Arc<Outbox>,
-        hand_off: Arc<OnceLock<Arc<HandOff>>>,
+        worker: Arc<OnceLock<Arc<Worker>>>,
         metrics: &Arc<Metrics>,
     ) -> Arc<Self> {
         let groups = Groups::new(Jobs::Save, GROUP, TURNS, tenants, metrics);
-        Arc::new(Self { clock, groups, outbox, hand_off })
+        Arc::new(Self { clock, groups, outbox, worker })
     }
 
     /// Creates an order, durably. [`StoreError::Conflict`]: another request has kept an answer under the same key.
@@ -90,10 +90,10 @@ impl CreateOrders {
     /// Waits for save permits for the next group. `None`: the process has no worker, the first of the jobs has waited long enough, or the turn
     /// does jobs one by one.
     async fn permits(&self, turn: &Turn<SaveJob>) -> Option<SavePermits> {
-        let hand_off = self.hand_off.get()?;
+        let worker = self.worker.get()?;
         turn.gather().await;
         let since = turn.look_at_group(|jobs| jobs.next().map(|job| job.since))?;
-        hand_off.permits(&turn.tenant, since, deliveries(turn)).await
+        worker.permits(&turn.tenant, since, deliveries(turn)).await
     }
 
     /// Announces the deliveries of a group. Claims those that this process may POST at once.
@@ -106,9 +106,9 @@ impl CreateOrders {
             .iter()
             .flat_map(|job| job.new.deliveries().map(move |delivery| hint(job, delivery)))
             .collect();
-        match self.hand_off.get() {
-            Some(hand_off) if !hints.is_empty() => {
-                let (ticket, handed) = hand_off.claim(hints, permits).await;
+        match self.worker.get() {
+            Some(worker) if !hints.is_empty() => {
+                let (ticket, handed) = worker.hand_off(hints, permits).await;
                 (ticket, Some(handed))
             }
             _ => (self.outbox.before(hints).await, None),
@@ -117,11 +117,11 @@ impl CreateOrders {
 }
 
 impl Work<SaveJob> for Arc<CreateOrders> {
-    /// With save permits for the deliveries of the group.
+    /// The permits are for the deliveries of the group.
     type Connection = (Writer, Option<SavePermits>);
 
     async fn connect(&self, turn: &Turn<SaveJob>) -> Result<(Writer, Option<SavePermits>), StoreError> {
-        // Before the writer, which the outcomes of attempts need to free permits.
+        // Before the writer: permits are free again when outcomes of attempts are stored, which needs writers.
         let permits = self.permits(turn).await;
         Ok((turn.tenant.store.writer(&self.clock).await?, permits))
     }
@@ -150,7 +150,7 @@ impl Work<SaveJob> for Arc<CreateOrders> {
         };
         match created {
             Ok(created) => finish(std::mem::take(group), created, (ticket, handed)),
-            // Committed or not: the rows decide when the claims expire.
+            // The transaction may be committed: the rows decide when the claims expire.
             Err(error @ StoreError::Unavailable(_)) if is_begun => return Err(error),
             Err(error) => {
                 if let Some(handed) = handed {
@@ -175,14 +175,14 @@ struct Created {
     saves: Vec<Save>,
 }
 
-/// Begins the POSTs of a committed group, answers, and notifies the schedule of the other deliveries.
+/// Begins the POSTs of a committed group, returns the orders to their clients, and notifies the schedule of the other deliveries.
 fn finish(group: Vec<SaveJob>, created: Created, (ticket, handed): Announced) {
     let Created { at_ms, saved, saves } = created;
     if let Some(handed) = handed {
         handed.start(group.iter().map(|job| &job.tenant).zip(&saves), at_ms);
     }
     for (job, saved) in group.into_iter().zip(saved) {
-        // A client that has gone does not mind.
+        // A client may have gone.
         let _ = job.result.send(Ok(saved));
     }
     if !ticket.is_empty() {
@@ -190,6 +190,7 @@ fn finish(group: Vec<SaveJob>, created: Created, (ticket, handed): Announced) {
     }
 }
 
+/// Stores a group of orders. The deliveries that `handed` has claimed are stored with their first attempt leased, the others are queued.
 async fn commit(
     transaction: Transaction,
     first: i64,

@@ -1,28 +1,21 @@
-//! From claims to their settlement: begins the attempts of a tenant's claims in groups, makes each, settles all. A hand-off comes
-//! with its attempts begun.
+//! The steps in their order: begins the attempts of a tenant's claims in groups, makes each, and settles all claims. A hand-off comes with
+//! its attempts begun.
 
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
 use docket_domain::delivery::{self, CLAIM_LIMIT, DeliveryId, FailureClass, Outcome};
-use docket_egress::Sender;
-use docket_program::clock::Clock;
 use docket_store::deliveries::{self, Held};
 use docket_store::{StoreError, Writer};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::begin::{Attempt, Begin, Begun};
-use super::finish::Finish;
-use super::lease::Leases;
-use super::send;
-use super::settle::{Claimed, Settle, ToSettle, UNKNOWN_AGAIN};
-use crate::tenancy::groups::{self, Groups, Turn, Work};
-use crate::tenancy::{ServedTenant, Tenants};
+use super::begin::{Attempt, Begun};
+use super::settle::{Claimed, ToSettle, UNKNOWN_AGAIN};
+use super::{Worker, send};
+use crate::tenancy::ServedTenant;
+use crate::tenancy::groups::{self, Turn, Work};
 
-/// When deliveries are due again whose database is unavailable.
+/// The wait until deliveries are due again whose database is unavailable.
 const DATABASE_AWAY: Duration = Duration::from_secs(2);
 
 /// The most attempts that one transaction begins.
@@ -30,36 +23,28 @@ pub(super) const GROUP: usize = CLAIM_LIMIT;
 /// The most such transactions of a tenant at the same time.
 pub(super) const TURNS: usize = 2;
 
-/// What each batch works with: the steps from a claim to its settlement.
-pub(super) struct Batches {
-    pub(super) clock: Clock,
-    pub(super) tenants: Arc<Tenants>,
-    pub(super) leases: Arc<Leases>,
-    pub(super) begin: Begin,
-    /// What waits is bounded by the slots.
-    pub(super) to_begin: Arc<Groups<ToBegin>>,
-    pub(super) sender: Sender,
-    pub(super) finish: Arc<Finish>,
-    pub(super) settle: Arc<Settle>,
-    pub(super) tasks: TaskTracker,
-    /// No POST begins any more.
-    pub(super) stopping: CancellationToken,
-}
-
 /// A claim whose attempt is to be begun.
 pub(super) struct ToBegin {
     claimed: Claimed,
-    /// When the claim ends, by [`Clock::elapsed`], unless its lease is renewed. After that it waits no longer.
+    /// When the claim ends, by [`Clock::elapsed`](docket_program::clock::Clock::elapsed), unless its lease is renewed. After that it waits
+    /// no longer.
     until: Duration,
 }
 
-impl Batches {
-    /// Takes one tenant's claims, which last until `until` by [`Clock::elapsed`], to their settlement.
-    pub(super) async fn run(self: Arc<Self>, tenant_uid: Arc<str>, claimed: Vec<Claimed>, until: Duration) {
+impl Worker {
+    /// Takes one tenant's claims to their settlement. The claims last until `until`, by
+    /// [`Clock::elapsed`](docket_program::clock::Clock::elapsed).
+    pub(super) async fn run_batch(
+        self: Arc<Self>,
+        tenant_uid: Arc<str>,
+        claimed: Vec<Claimed>,
+        until: Duration,
+    ) {
         let Some(tenant) = self.served(&tenant_uid) else {
-            return self.settle.put_on_hold(claimed).await;
+            return self.put_on_hold(claimed).await;
         };
-        // Their leases are kept from here on, because the wait for a database may outlast a lease.
+        // The leases of the claims are renewed from here on, because the wait for a database may outlast a lease. A group has a lease of its
+        // own, which replaces this one.
         let lease = self.leases.new_lease();
         let keep = |mut claimed: Claimed| {
             claimed.lease = Some(self.leases.keep(&claimed.claim, &lease, &tenant.store, until));
@@ -86,19 +71,19 @@ impl Batches {
         let (group, on_hold): (Vec<_>, Vec<_>) = group.into_iter().partition(is_served);
         let (group, late): (Vec<_>, Vec<_>) = group.into_iter().partition(|one| now < one.until);
         if !on_hold.is_empty() || !late.is_empty() {
-            let settle = Arc::clone(&self.settle);
+            let worker = Arc::clone(self);
             let on_hold: Vec<Claimed> = on_hold.into_iter().map(|one| one.claimed).collect();
             let late = begin_again(tenant, late, &"they waited for as long as a lease lasts");
             self.tasks.spawn(async move {
-                settle.settle(late).await;
-                settle.put_on_hold(on_hold).await;
+                worker.settle(late).await;
+                worker.put_on_hold(on_hold).await;
             });
         }
         group
     }
 
     /// Starts a task for each attempt that was begun. Returns the other claims, with the time until they are due again.
-    fn start(self: &Arc<Self>, group: Vec<ToBegin>, begun: Begun) -> Vec<ToSettle> {
+    fn start_attempts(self: &Arc<Self>, group: Vec<ToBegin>, begun: Begun) -> Vec<ToSettle> {
         let Begun { mut attempts, due_again } = begun;
         let mut ended = Vec::new();
         for ToBegin { claimed, .. } in group {
@@ -111,20 +96,15 @@ impl Batches {
         ended
     }
 
-    /// The worker does not stop before this is dropped.
-    pub(super) fn running(&self) -> TaskTrackerToken {
-        self.tasks.token()
-    }
-
     /// Makes one attempt in a task of its own, from the POST to its settled claim.
     pub(super) fn make(self: &Arc<Self>, attempt: Attempt, claimed: Claimed) {
         self.tasks.spawn(Arc::clone(self).attempt(attempt, claimed));
     }
 
-    /// Gives an attempt back, in a task of its own, whose lease may be over before its POST has begun.
+    /// Gives an attempt back, in a task of its own, whose lease may have ended before its POST has begun.
     pub(super) fn decline(self: &Arc<Self>, attempt: Attempt, claimed: Claimed) {
-        let batches = Arc::clone(self);
-        self.tasks.spawn(async move { batches.give_back(&attempt, claimed, Some(Duration::ZERO)).await });
+        let worker = Arc::clone(self);
+        self.tasks.spawn(async move { worker.give_back(&attempt, claimed, Some(Duration::ZERO)).await });
     }
 
     async fn attempt(self: Arc<Self>, attempt: Attempt, mut claimed: Claimed) {
@@ -142,10 +122,11 @@ impl Batches {
         // An unavailable database must not keep other tenants from their attempts. The share of this tenant stays used
         // until its claim is settled.
         claimed.slot = None;
-        self.finish.finish(attempt, outcome, claimed);
+        self.finish(attempt, outcome, claimed);
     }
 
-    /// Gives an attempt back whose POST has not begun; it is due `again` then. If that fails, its worker counts as lost.
+    /// Gives an attempt back whose POST has not begun: it does not count, and its delivery is due after `again`. If that fails, the attempt
+    /// counts as `WorkerLost`.
     async fn give_back(&self, attempt: &Attempt, claimed: Claimed, again: Option<Duration>) {
         let Attempt { tenant, started, lease, .. } = attempt;
         let given_back = async {
@@ -161,10 +142,10 @@ impl Batches {
                 Some(delivery::LEASE)
             }
         };
-        self.settle.settle(vec![(claimed, again)]).await;
+        self.settle(vec![(claimed, again)]).await;
     }
 
-    /// `None`: the webhook is not served any more, so the attempt is not made.
+    /// Makes the POST of an attempt. `None`: the webhook is not served any more, so the attempt is not made.
     async fn send(&self, attempt: &Attempt) -> Option<Outcome> {
         let Attempt { tenant, started, event, .. } = attempt;
         let unsent = |class| Some(Outcome::Failed(class, delivery::Report::default()));
@@ -189,9 +170,9 @@ impl Batches {
     }
 }
 
-impl Work<ToBegin> for Arc<Batches> {
+impl Work<ToBegin> for Arc<Worker> {
     type Connection = Writer;
-    /// All are due again soon, and each may be in another group then.
+    /// The deliveries of a group that failed are due again soon, and each may be in another group then.
     const ONE_BY_ONE: bool = false;
 
     async fn connect(&self, turn: &Turn<ToBegin>) -> Result<Writer, StoreError> {
@@ -208,24 +189,20 @@ impl Work<ToBegin> for Arc<Batches> {
         for ToBegin { claimed: Claimed { claim, lease: kept, .. }, until } in &mut turn.group {
             *kept = Some(self.leases.keep(claim, &lease, &turn.tenant.store, *until));
         }
-        let begun = self.begin.begin(&turn.tenant, writer, &ids(&turn.group), &lease).await?;
-        let ended = self.start(std::mem::take(&mut turn.group), begun);
-        self.settle.settle(ended).await;
+        let ids: Vec<DeliveryId> = turn.group.iter().map(|one| one.claimed.claim.entry.id).collect();
+        let begun = self.begin(&turn.tenant, writer, &ids, &lease).await?;
+        let ended = self.start_attempts(std::mem::take(&mut turn.group), begun);
+        self.settle(ended).await;
         Ok(())
     }
 
     async fn refuse(&self, turn: &mut Turn<ToBegin>, error: StoreError) {
         let group = self.that_may_begin(&turn.tenant, std::mem::take(&mut turn.group));
-        let ended = begin_again(&turn.tenant, group, &error);
-        self.settle.settle(ended).await;
+        self.settle(begin_again(&turn.tenant, group, &error)).await;
     }
 }
 
-fn ids(group: &[ToBegin]) -> Vec<DeliveryId> {
-    group.iter().map(|one| one.claimed.claim.entry.id).collect()
-}
-
-/// The claims of a group whose attempts could not be begun.
+/// Returns the claims of a group whose attempts could not be begun, with the time until they are due again. Logs why.
 fn begin_again(tenant: &ServedTenant, group: Vec<ToBegin>, why: &dyn Display) -> Vec<ToSettle> {
     if !group.is_empty() {
         let code = tenant.config.client_code.as_str();

@@ -1,32 +1,25 @@
-//! The first step: counts the attempts and leases their rows, in one transaction and before any POST.
+//! The step before the POST: counts the attempts and leases their rows, in one transaction.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use docket_domain::delivery::DeliveryId;
-use docket_program::clock::{Clock, duration};
+use docket_program::clock::duration;
 use docket_store::deliveries::{self, Lease, Started};
 use docket_store::events::{self, ToSend};
 use docket_store::{StoreError, Transaction, Writer};
 
-use crate::telemetry::Metrics;
+use super::Worker;
 use crate::tenancy::ServedTenant;
-
-/// Begins attempts.
-pub(super) struct Begin {
-    pub(super) clock: Clock,
-    pub(super) backoff_base: Duration,
-    pub(super) metrics: Arc<Metrics>,
-}
 
 /// An attempt that is counted and whose row is leased.
 pub(super) struct Attempt {
     pub(super) tenant: Arc<ServedTenant>,
     pub(super) started: Started,
-    /// Only its holder may finish the attempt.
+    /// The lease on its row: only the holder may finish the attempt.
     pub(super) lease: Lease,
-    /// `None`: its id is invalid, or it is gone, since the owner of a database may change what the row refers to.
+    /// What it sends. `None`: the event's id is invalid, or the event is gone, since the owner of a database may change both.
     pub(super) event: Option<ToSend>,
 }
 
@@ -38,7 +31,7 @@ pub(super) struct Begun {
     pub(super) due_again: HashMap<DeliveryId, Duration>,
 }
 
-impl Begin {
+impl Worker {
     /// Counts an attempt of each of these deliveries, except of those that are finished, leased by another worker or out of attempts.
     pub(super) async fn begin(
         &self,
@@ -67,8 +60,8 @@ impl Begin {
         Ok(Begun { attempts: started.into_iter().map(attempt).collect(), due_again })
     }
 
-    /// Ends those attempts of the refused deliveries whose worker was lost. Returns how many they were, and how many of
-    /// their deliveries are dead letters now.
+    /// Ends the attempts of refused deliveries whose worker was lost. Returns the number of these attempts, and of the deliveries that
+    /// are dead letters now.
     async fn end_lost(
         &self,
         transaction: &mut Transaction,
@@ -79,7 +72,8 @@ impl Begin {
             return Ok((0, 0));
         }
         let now = transaction.now();
-        let ended = deliveries::end_lost_attempts(transaction, refused, self.backoff_base, now).await?;
+        let ended =
+            deliveries::end_lost_attempts(transaction, refused, self.settings.backoff_base, now).await?;
         let now_ms = now.as_millisecond();
         let left = deliveries::due_again(transaction, refused).await?;
         due_again.extend(left.into_iter().map(|due| (due.id, duration(due.at_ms - now_ms))));

@@ -1,22 +1,18 @@
-//! The step after the POST: asks the domain for the transition and stores the outcomes of attempts, those of a tenant in
-//! groups.
+//! The step after the POST: asks the domain for the transition and stores the outcomes of attempts, in groups of one tenant.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use docket_domain::delivery::{self, FailureClass, LEASE, Next, Outcome};
 use docket_domain::failure::Cause;
-use docket_program::clock::Clock;
 use docket_store::deliveries::{self, End, EndResult};
 use docket_store::{StoreError, Writer};
 use jiff::Timestamp;
-use tokio_util::task::TaskTracker;
 
+use super::Worker;
 use super::begin::Attempt;
-use super::settle::{Claimed, Settle, ToSettle};
-use crate::delivery::upkeep::report::Active;
-use crate::telemetry::Metrics;
-use crate::tenancy::groups::{self, Groups, Turn, Work};
+use super::settle::{Claimed, ToSettle};
+use crate::tenancy::groups::{self, Turn, Work};
 
 /// How long to retry while the database is unavailable; then the outcome is lost.
 const DATABASE_LOST: Duration = Duration::from_secs(5 * 60);
@@ -26,68 +22,61 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 /// The most outcomes in one transaction.
 pub(super) const GROUP: usize = 128;
 
-/// Finishes attempts.
-pub(super) struct Finish {
-    pub(super) clock: Clock,
-    pub(super) backoff_base: Duration,
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) active: Arc<Active>,
-    pub(super) settle: Arc<Settle>,
-    pub(super) tasks: TaskTracker,
-    /// What waits is bounded by the shares of the tenants.
-    pub(super) groups: Arc<Groups<EndedAttempt>>,
-}
-
 /// An attempt that has ended.
 pub(super) struct EndedAttempt {
     attempt: Attempt,
     outcome: Outcome,
-    at: EndTime,
+    /// When it ended, by the process's clock.
+    at: Timestamp,
+    /// The same by [`Clock::elapsed`](docket_program::clock::Clock::elapsed).
+    elapsed: Duration,
     claimed: Claimed,
     /// Whether an earlier commit without a response may have stored it.
     may_be_stored: bool,
 }
 
-/// When an attempt ended, by the wall clock and by the steady one.
-#[derive(Clone, Copy)]
-struct EndTime {
-    at: Timestamp,
-    elapsed: Duration,
-}
-
-impl Finish {
+impl Worker {
     /// Stores the outcome of an attempt with others of its tenant, and settles its claim.
     ///
-    /// Retries while the database is unavailable: the outcome is known and must not be lost, and the lease keeps other
-    /// workers off. If the database stays unavailable or the lease is lost, the outcome does not count, and the attempt
-    /// becomes one whose worker was lost.
+    /// Retries for five minutes while the database is unavailable: the outcome is known and must not be lost, and the lease keeps other
+    /// workers off. If the database stays unavailable or the lease is lost, the outcome does not count, and the attempt fails as
+    /// `WorkerLost`.
     pub(super) fn finish(self: &Arc<Self>, attempt: Attempt, outcome: Outcome, claimed: Claimed) {
         let tenant = Arc::clone(&attempt.tenant);
-        let at = EndTime { at: self.clock.now(), elapsed: self.clock.elapsed() };
-        let ended = EndedAttempt { attempt, outcome, at, claimed, may_be_stored: false };
-        if let Some(turn) = self.groups.add(&tenant, ended) {
+        let (at, elapsed) = (self.clock.now(), self.clock.elapsed());
+        let ended = EndedAttempt { attempt, outcome, at, elapsed, claimed, may_be_stored: false };
+        if let Some(turn) = self.to_finish.add(&tenant, ended) {
             self.tasks.spawn(groups::drive(turn, Arc::clone(self)));
         }
     }
 
     /// Stores how attempts ended, in one transaction.
-    async fn store(&self, writer: Writer, group: &[EndedAttempt]) -> Result<Vec<EndResult>, StoreError> {
-        let ends: Vec<End> = group.iter().map(EndedAttempt::end).collect();
+    async fn store_outcomes(
+        &self,
+        writer: Writer,
+        group: &[EndedAttempt],
+    ) -> Result<Vec<EndResult>, StoreError> {
+        let end = |EndedAttempt { attempt, outcome, .. }: &EndedAttempt| {
+            attempt.lease.end(attempt.started.clone(), outcome.clone())
+        };
+        let ends: Vec<End> = group.iter().map(end).collect();
         let again = group.iter().any(|ended| ended.may_be_stored);
         let is_a_server = writer.is_to_a_server();
         let next = |place: usize, now: Timestamp| {
-            let EndedAttempt { attempt, outcome, at, .. } = &group[place];
+            let EndedAttempt { attempt, outcome, at, elapsed, .. } = &group[place];
             // By the database's clock: a file uses the machine's, a server has its own.
             let ended_at = match is_a_server {
-                false => at.at,
-                true => now - self.clock.elapsed().saturating_sub(at.elapsed),
+                false => *at,
+                true => now - self.clock.elapsed().saturating_sub(*elapsed),
             };
             let started = &attempt.started;
-            delivery::after_attempt(started.id, outcome, started.attempt, ended_at, self.backoff_base)
+            let base = self.settings.backoff_base;
+            delivery::after_attempt(started.id, outcome, started.attempt, ended_at, base)
         };
         deliveries::finish_attempts(writer, &self.clock, &ends, again, next).await
     }
 
+    /// Publishes the outcomes that are stored. Returns the claims to settle.
     fn settled(&self, group: Vec<EndedAttempt>, stored: &[EndResult]) -> Vec<ToSettle> {
         let settle = |(ended, stored): (EndedAttempt, &EndResult)| match stored {
             EndResult::Next(next, wait) => {
@@ -133,7 +122,7 @@ impl Finish {
     }
 }
 
-impl Work<EndedAttempt> for Arc<Finish> {
+impl Work<EndedAttempt> for Arc<Worker> {
     type Connection = Writer;
 
     async fn connect(&self, turn: &Turn<EndedAttempt>) -> Result<Writer, StoreError> {
@@ -145,22 +134,22 @@ impl Work<EndedAttempt> for Arc<Finish> {
     }
 
     async fn perform(&self, turn: &mut Turn<EndedAttempt>, writer: Writer) -> Result<(), StoreError> {
-        let stored = self.store(writer, &turn.group).await;
+        let stored = self.store_outcomes(writer, &turn.group).await;
         if matches!(stored, Err(StoreError::Unavailable(_))) {
             turn.group.iter_mut().for_each(|ended| ended.may_be_stored = true);
         }
         let stored = stored?;
         let settled = self.settled(std::mem::take(&mut turn.group), &stored);
-        self.settle.settle(settled).await;
+        self.settle(settled).await;
         Ok(())
     }
 
     async fn refuse(&self, turn: &mut Turn<EndedAttempt>, error: StoreError) {
         let (now, is_away) = (self.clock.elapsed(), matches!(error, StoreError::Unavailable(_)));
-        let is_young = |ended: &EndedAttempt| now < ended.at.elapsed + DATABASE_LOST;
+        let is_young = |ended: &EndedAttempt| now < ended.elapsed + DATABASE_LOST;
         let (again, given_up): (Vec<_>, Vec<_>) =
             turn.group.drain(..).partition(|ended| is_away && is_young(ended));
-        self.settle.settle(lost(given_up, &error)).await;
+        self.settle(lost(given_up, &error)).await;
         if !again.is_empty() {
             tracing::warn!(count = again.len(), error = %error, "storing the outcomes of attempts failed; retrying");
             turn.put_back(again);
@@ -169,6 +158,7 @@ impl Work<EndedAttempt> for Arc<Finish> {
     }
 }
 
+/// Logs attempts whose outcomes can't be stored. Returns the claims to settle.
 fn lost(group: Vec<EndedAttempt>, error: &StoreError) -> Vec<ToSettle> {
     let settle = |ended: EndedAttempt| {
         let id = ended.attempt.started.id;
@@ -176,11 +166,4 @@ fn lost(group: Vec<EndedAttempt>, error: &StoreError) -> Vec<ToSettle> {
         (ended.claimed, Some(LEASE))
     };
     group.into_iter().map(settle).collect()
-}
-
-impl EndedAttempt {
-    fn end(&self) -> End {
-        let Self { attempt: Attempt { started, lease, .. }, outcome, .. } = self;
-        lease.end(started.clone(), outcome.clone())
-    }
 }

@@ -9,52 +9,39 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docket_domain::delivery::{DeliveryId, LEASE};
-use docket_program::clock::Clock;
 use docket_schedule::Hint;
 use docket_store::deliveries::{Lease, Started};
 use docket_store::events::ToSend;
 use docket_store::saves::Save;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::batch::Batches;
+use super::Worker;
 use super::begin::Attempt;
-use super::lease::Leases;
-use super::settle::{Claimed, Settle};
-use crate::delivery::admission::{Admission, SavePermits};
-use crate::delivery::outbox::{Outbox, Ticket};
+use super::settle::Claimed;
+use crate::delivery::admission::SavePermits;
+use crate::delivery::outbox::Ticket;
 use crate::delivery::upkeep::sweep;
-use crate::telemetry::Metrics;
 use crate::tenancy::ServedTenant;
 
-/// The number of slots that a group reserves if it has fewer save permits: it reserves them before the schedule says how many deliveries
-/// are claimed, and must not keep them from other tenants.
+/// The number of slots that a group reserves if it has fewer save permits. It reserves them before the schedule says how many deliveries
+/// are claimed, and must not keep them from other tenants. Claims beyond the permits count against none: their group has waited for 0.25 s
+/// already, and the places of the tenant in the schedule limit them.
 const WITHOUT_PERMITS: usize = 64;
-
-/// Takes deliveries that are about to be committed.
-pub struct HandOff {
-    pub(super) clock: Clock,
-    pub(super) outbox: Arc<Outbox>,
-    pub(super) admission: Arc<Admission>,
-    pub(super) leases: Arc<Leases>,
-    pub(super) batches: Arc<Batches>,
-    pub(super) settle: Arc<Settle>,
-    pub(super) metrics: Arc<Metrics>,
-}
 
 /// The deliveries of one transaction that are handed off.
 pub struct HandedOff {
-    hand_off: Arc<HandOff>,
+    worker: Arc<Worker>,
     claimed: HashMap<DeliveryId, Claimed>,
     lease: Lease,
-    /// When the claims end, by [`Clock::elapsed`].
+    /// When the claims end, by [`Clock::elapsed`](docket_program::clock::Clock::elapsed).
     until: Duration,
-    /// A worker that stops waits for this too: until these deliveries begin, or are given back.
+    /// Makes a worker that stops wait until these deliveries begin, or are given back.
     _running: TaskTrackerToken,
 }
 
-impl HandOff {
-    /// Waits for save permits for a group with so many deliveries, or for half of the tenant's permits. `None`: they were not free until
-    /// 0.25 s after `since`, by [`Clock::elapsed`].
+impl Worker {
+    /// Waits for save permits for the deliveries of a group, or for half of the tenant's permits. `None`: they were not free until 0.25 s
+    /// after `since`, by [`Clock::elapsed`](docket_program::clock::Clock::elapsed).
     pub async fn permits(
         &self,
         tenant: &ServedTenant,
@@ -68,14 +55,15 @@ impl HandOff {
         permits
     }
 
-    /// Announces the deliveries of a group, and claims those that this process may attempt now. If there are more claims than permits, the
-    /// others have none. If the schedule does not respond, there are no claims. The ticket is for the deliveries without a claim.
-    pub async fn claim(
+    /// Announces the deliveries of a group, and claims the deliveries that this process may attempt now. If there are more claims than
+    /// permits, the others have none. If the schedule does not respond, there are no claims. The ticket is for the deliveries without a
+    /// claim.
+    pub async fn hand_off(
         self: &Arc<Self>,
         hints: Vec<Hint>,
         permits: Option<SavePermits>,
     ) -> (Ticket, HandedOff) {
-        let running = self.batches.running();
+        let running = self.tasks.token();
         let until = self.clock.elapsed() + LEASE;
         let most = permits.as_ref().map_or(0, SavePermits::count).max(WITHOUT_PERMITS);
         let mut reserved = self.admission.claim(hints.len().min(most));
@@ -86,38 +74,37 @@ impl HandOff {
         let mut claimed = HashMap::with_capacity(claims.len());
         for claim in claims {
             if let Some(slot) = reserved.take(claim.quick) {
-                let (id, permit) = (claim.entry.id, permits.next());
-                claimed.insert(id, Claimed { claim, permit, slot: Some(slot), lease: None, held: None });
+                claimed.insert(claim.entry.id, Claimed::new(claim, slot, permits.next()));
             }
         }
         let lease = self.leases.new_lease().of_first_attempts(claimed.len());
-        (ticket, HandedOff { hand_off: Arc::clone(self), claimed, lease, until, _running: running })
+        (ticket, HandedOff { worker: Arc::clone(self), claimed, lease, until, _running: running })
     }
 }
 
 impl HandedOff {
-    /// The lease of this delivery; `None`: it is not handed off.
+    /// Returns the lease of this delivery; `None`: it is not handed off.
     pub fn lease_of(&self, id: DeliveryId) -> Option<&Lease> {
         self.claimed.contains_key(&id).then_some(&self.lease)
     }
 
-    /// Begins the POSTs of all hand-offs of committed saves, each of which has its tenant as it was when the request came. `at_ms` is
-    /// the time of the transaction. If the commit took longer than the lease, another worker may have them already: they are given
-    /// back.
+    /// Begins the POSTs of all hand-offs of committed saves. Each save has its tenant as it was when the request came. `at_ms` is the time
+    /// of the transaction. If the commit took longer than the lease, another worker may have the deliveries already: they are given back.
     pub fn start<'a>(
         mut self,
         saves: impl Iterator<Item = (&'a Arc<ServedTenant>, &'a Save)> + Clone,
         at_ms: i64,
     ) {
-        let HandOff { clock, leases, batches, metrics, .. } = &*self.hand_off;
-        let has_expired = clock.elapsed() >= self.until;
+        let worker = &self.worker;
+        let has_expired = worker.clock.elapsed() >= self.until;
         if !has_expired {
-            metrics.delivery.handed_off(saves.clone().map(|(_, save)| save.hand_offs.len()).sum());
+            worker.metrics.delivery.handed_off(saves.clone().map(|(_, save)| save.hand_offs.len()).sum());
         }
         for (tenant, save) in saves {
             for (event, hand_off) in save.handed_off() {
                 let Some(mut claimed) = self.claimed.remove(&hand_off.id) else { continue };
-                claimed.lease = Some(leases.keep(&claimed.claim, &self.lease, &tenant.store, self.until));
+                let kept = worker.leases.keep(&claimed.claim, &self.lease, &tenant.store, self.until);
+                claimed.lease = Some(kept);
                 let (event_id, webhook) = (event.id.as_str().to_owned(), hand_off.webhook.clone());
                 let started = Started { id: hand_off.id, event_id, webhook, attempt: 1, at_ms };
                 let event = ToSend {
@@ -129,16 +116,16 @@ impl HandedOff {
                 let (tenant, lease) = (Arc::clone(tenant), self.lease.clone());
                 let attempt = Attempt { tenant, started, lease, event: Some(event) };
                 match has_expired {
-                    true => batches.decline(attempt, claimed),
-                    false => batches.make(attempt, claimed),
+                    true => worker.decline(attempt, claimed),
+                    false => worker.make(attempt, claimed),
                 }
             }
         }
     }
 
-    /// Ends the claims of deliveries that were not stored for certain.
+    /// Ends the claims: the deliveries were certainly not stored.
     pub async fn rolled_back(self) {
         let ended = self.claimed.into_values().map(|claimed| (claimed, None)).collect();
-        self.hand_off.settle.settle(ended).await;
+        self.worker.settle(ended).await;
     }
 }

@@ -1,17 +1,15 @@
 //! The last step: ends claims in the schedule.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use docket_schedule::{Claim, Ended, Entry, Hint};
 
+use super::Worker;
 use super::lease::KeptLease;
 use crate::delivery::admission::{SavePermit, Slot};
-use crate::delivery::outbox::Outbox;
-use crate::telemetry::{Metrics, ScheduleCall};
-use crate::tenancy::Tenants;
+use crate::telemetry::ScheduleCall;
 
-/// When a delivery is due again whose webhook or tenant this process may not know yet.
+/// The wait until a delivery is due again whose webhook or tenant this process may not know yet.
 pub(super) const UNKNOWN_AGAIN: Duration = Duration::from_secs(30);
 
 /// A claim, and what it uses until it is settled.
@@ -27,17 +25,17 @@ pub(super) struct Claimed {
     pub(super) held: Option<Duration>,
 }
 
-/// A claim to settle, and when its entry is due again; `None`: never, the entry is removed.
+/// A claim to settle, and how long until its entry is due again; `None`: never, the entry is removed.
 pub(super) type ToSettle = (Claimed, Option<Duration>);
 
-/// Settles claims.
-pub(super) struct Settle {
-    pub(super) tenants: Arc<Tenants>,
-    pub(super) outbox: Arc<Outbox>,
-    pub(super) metrics: Arc<Metrics>,
+impl Claimed {
+    /// A claim with the slot of its attempt.
+    pub(super) fn new(claim: Claim, slot: Slot, permit: Option<SavePermit>) -> Self {
+        Self { claim, permit, slot: Some(slot), lease: None, held: None }
+    }
 }
 
-impl Settle {
+impl Worker {
     /// Ends claims. Before it calls the schedule it drops their leases, so that no settled claim is renewed, and frees
     /// their slots, so that the worker that the schedule wakes finds them free. Their permits are free when the schedule has responded,
     /// so that it has places for the deliveries of the saves that wait for these permits.

@@ -8,7 +8,8 @@ use docket_domain::delivery::{BACKOFF_BASE, DeliveryId, FailureClass, POLL_INTER
 use docket_domain::event::{OrderSaved, Payload};
 use docket_egress::{EgressPolicy, FixedDns, Sender, Trust};
 use docket_orders::SaveRequest;
-use docket_program::clock::ManualClock;
+use docket_program::clock::{Clock, ManualClock};
+use docket_program::owner::Owner;
 use docket_schedule::{Ended, Entry, Hint, Room, SHARES, Schedule};
 use docket_store::deliveries::{self, ListedDelivery, NewDelivery, NewHandOff};
 use docket_store::events::About;
@@ -23,10 +24,11 @@ use tokio_util::sync::DropGuard;
 use super::*;
 use crate::actions::publish_event::{Publication, publish_event};
 use crate::actions::save_order::NewOrder;
-use crate::delivery::attempt::HandedOff;
+use crate::delivery::attempt::{HandedOff, WorkerSettings};
+use crate::delivery::outbox::Outbox;
 use crate::delivery::saves::CreateOrders;
 use crate::delivery::upkeep::sweep::Sweeper;
-use crate::tenancy::{HeldWebhooks, ServedTenant};
+use crate::tenancy::{HeldWebhooks, ServedTenant, Tenants};
 
 struct Rig {
     time: ManualClock,
@@ -34,10 +36,7 @@ struct Rig {
     tenants: Arc<Tenants>,
     schedule: Arc<Schedule>,
     clock: Clock,
-    /// Until it runs.
-    worker: Option<Worker>,
-    /// Those of the worker.
-    tasks: TaskTracker,
+    worker: Arc<Worker>,
     /// Hands off to the worker.
     create_orders: Arc<CreateOrders>,
     folder: std::path::PathBuf,
@@ -55,7 +54,7 @@ impl Drop for Rig {
 impl Rig {
     /// A running worker for one tenant with one webhook.
     async fn start(name: &str) -> Self {
-        let mut rig = Self::standing(name).await;
+        let rig = Self::standing(name).await;
         rig.run();
         rig
     }
@@ -78,22 +77,20 @@ impl Rig {
         let clock = Clock::Manual(time.clone());
         let schedule = Arc::new(Schedule::in_memory(clock.clone(), SHARES));
         let worker = worker(&clock, &tenants, &schedule, 8);
-        let hand_off = Arc::new(OnceLock::from(worker.hand_off()));
+        let hand_off = Arc::new(OnceLock::from(Arc::clone(&worker)));
         let outbox = Outbox::new(Arc::clone(&schedule), Arc::clone(&tenants), Arc::default());
         let create_orders = CreateOrders::new(clock.clone(), &tenants, outbox, hand_off, &Arc::default());
         let mut transaction = tenant.store.begin(&clock).await.expect("a schema");
         contacts::insert_customer(&mut transaction, "C-1", "One", 0).await.expect("inserts");
         transaction.commit().await.expect("commits");
-        let tasks = worker.tasks.clone();
-        let (worker, stop) = (Some(worker), CancellationToken::new());
+        let stop = CancellationToken::new();
         let _stop = stop.clone().drop_guard();
-        Self { time, tenant, tenants, schedule, clock, worker, tasks, create_orders, folder, stop, _stop }
+        Self { time, tenant, tenants, schedule, clock, worker, create_orders, folder, stop, _stop }
     }
 
     /// Starts the worker.
-    fn run(&mut self) {
-        let worker = self.worker.take().expect("it does not run yet");
-        tokio::spawn(worker.run(self.stop.clone()));
+    fn run(&self) {
+        tokio::spawn(Arc::clone(&self.worker).run(self.stop.clone()));
     }
 
     fn new_order(&self) -> NewOrder {
@@ -119,8 +116,7 @@ impl Rig {
             let entry = Entry { tenant: "uid-1".into(), webhook: webhook.into(), id };
             Hint { entry, wait: Duration::ZERO }
         };
-        let hand_off = self.worker.as_ref().expect("it does not run yet").hand_off();
-        let (_, handed) = hand_off.claim(new.deliveries().map(hint).collect(), None).await;
+        let (_, handed) = self.worker.hand_off(new.deliveries().map(hint).collect(), None).await;
         let writer = self.tenant.store.writer(&self.clock).await.expect("a connection");
         let (transaction, number) = saves::begin(writer, &self.clock, 1).await.expect("begins");
         let (order, published) = new.rows(number, transaction.now());
@@ -141,8 +137,7 @@ impl Rig {
             let id = DeliveryId::new(self.clock.now(), [number; 10]);
             Hint { entry: Entry { tenant: "uid-1".into(), webhook: "hook".into(), id }, wait: Duration::ZERO }
         };
-        let hand_off = self.worker.as_ref().expect("it does not run yet").hand_off();
-        hand_off.claim((0..count).map(hint).collect(), None).await.1
+        self.worker.hand_off((0..count).map(hint).collect(), None).await.1
     }
 
     /// As when the worker that makes an attempt dies: the row says that this is attempt `attempt`, whose lease ends now.
@@ -211,7 +206,7 @@ impl Rig {
                 .pop()
                 .is_some_and(|attempt| attempt.number == attempts && attempt.finished_at_ms.is_some());
             // The last step of its task tells the schedule.
-            if listed.attempt_count == attempts && ended && self.tasks.is_empty() {
+            if listed.attempt_count == attempts && ended && self.worker.tasks.is_empty() {
                 return listed;
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -220,7 +215,7 @@ impl Rig {
     }
 }
 
-fn worker(clock: &Clock, tenants: &Arc<Tenants>, schedule: &Arc<Schedule>, slots: usize) -> Worker {
+fn worker(clock: &Clock, tenants: &Arc<Tenants>, schedule: &Arc<Schedule>, slots: usize) -> Arc<Worker> {
     let sender = Sender::new(EgressPolicy::default(), FixedDns::new(), Duration::from_secs(1));
     let settings = WorkerSettings {
         poll_interval: POLL_INTERVAL,
@@ -270,7 +265,7 @@ async fn retries_follow_failures_after_60_120_240_and_480_seconds() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn webhook_that_is_put_on_hold_while_its_attempt_waits_to_begin_gets_none() {
-    let mut rig = Rig::standing("held").await;
+    let rig = Rig::standing("held").await;
     let id = rig.publish("order").await;
     let writer = rig.tenant.store.begin(&rig.clock).await.expect("a transaction");
     rig.run();
@@ -283,7 +278,7 @@ async fn webhook_that_is_put_on_hold_while_its_attempt_waits_to_begin_gets_none(
     let store = Arc::clone(&rig.tenant.store);
     rig.tenants.replace(vec![Arc::new(ServedTenant::new(config, store, held, &Trust::public(), None))]);
     drop(writer);
-    while !rig.tasks.is_empty() {
+    while !rig.worker.tasks.is_empty() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let listed = rig.delivery(id).await;
@@ -425,7 +420,7 @@ async fn second_lost_attempt_waits_for_the_backoff() {
 /// Its tenant's own program may have written it.
 #[tokio::test(flavor = "multi_thread")]
 async fn event_that_is_longer_than_any_of_docket_is_a_dead_letter_at_once() {
-    let mut rig = Rig::standing("long").await;
+    let rig = Rig::standing("long").await;
     let (long, other) = (rig.publish("long").await, rig.publish("other").await);
     let mut transaction = rig.tenant.store.database().begin(&rig.clock).await.expect("begins");
     let sql = "UPDATE event SET body = zeroblob(65537) WHERE web_order_id = 'long'";
@@ -440,7 +435,7 @@ async fn event_that_is_longer_than_any_of_docket_is_a_dead_letter_at_once() {
 /// Its tenant's own program may have written it.
 #[tokio::test(flavor = "multi_thread")]
 async fn event_whose_id_no_header_can_carry_is_a_dead_letter_at_once() {
-    let mut rig = Rig::standing("odd").await;
+    let rig = Rig::standing("odd").await;
     let other = rig.publish("other").await;
     let mut odd = Vec::new();
     for id in ["evt_x\nINJECTED", "evt_é", &"x".repeat(400), ""] {
@@ -485,7 +480,7 @@ async fn saved_order_is_posted_without_a_claim() {
 /// Half of the eight slots are for webhooks of which nothing is known.
 #[tokio::test(flavor = "multi_thread")]
 async fn saved_order_without_a_free_slot_is_queued_and_claimed_later() {
-    let mut rig = Rig::standing("full").await;
+    let rig = Rig::standing("full").await;
     let taken = rig.take_places(4).await;
     let id = rig.save().await;
     rig.has_due().await;
@@ -500,10 +495,9 @@ async fn saved_order_without_a_free_slot_is_queued_and_claimed_later() {
 #[tokio::test(flavor = "multi_thread")]
 async fn save_waits_for_a_permit_of_its_tenant_for_a_tenth_of_a_second() {
     let rig = Rig::standing("permits").await;
-    let hand_off = rig.worker.as_ref().expect("it does not run yet").hand_off();
     let most = usize::try_from(rig.tenant.config.limits.attempts_in_flight).expect("a small number");
     let all = async || {
-        let permits = hand_off.permits(&rig.tenant, rig.clock.elapsed(), most).await;
+        let permits = rig.worker.permits(&rig.tenant, rig.clock.elapsed(), most).await;
         let mut permits = permits.expect("half of them are free");
         while permits.count() < most {
             // One may be of a claim that is not settled yet.
@@ -534,7 +528,7 @@ async fn save_waits_for_a_permit_of_its_tenant_for_a_tenth_of_a_second() {
 #[tokio::test(flavor = "multi_thread")]
 async fn hand_off_whose_post_has_not_begun_is_given_back_uncounted() {
     let rig = Rig::standing("stopping").await;
-    rig.worker.as_ref().expect("it does not run yet").batches.stopping.cancel();
+    rig.worker.stopping.cancel();
     let id = rig.save().await;
     rig.has_due().await;
     let listed = rig.delivery(id).await;
@@ -550,15 +544,15 @@ async fn hand_off_whose_post_has_not_begun_is_given_back_uncounted() {
 /// As after a commit that took longer than the lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn hand_off_whose_lease_ends_before_its_post_is_given_back_uncounted() {
-    let mut rig = Rig::standing("slow-commit").await;
+    let rig = Rig::standing("slow-commit").await;
     let (save, handed) = rig.stored().await;
     rig.time.advance(LEASE);
     let id = save.hand_offs[0].id;
     handed.start([(&rig.tenant, &save)].into_iter(), rig.clock.now_ms());
     // Its tasks are the give-backs; the claim in the schedule has expired already.
-    rig.tasks.close();
-    rig.tasks.wait().await;
-    rig.tasks.reopen();
+    rig.worker.tasks.close();
+    rig.worker.tasks.wait().await;
+    rig.worker.tasks.reopen();
     let listed = rig.delivery(id).await;
     assert_eq!((listed.status, listed.attempt_count), (Status::Pending, 0));
     rig.run();
@@ -567,10 +561,9 @@ async fn hand_off_whose_lease_ends_before_its_post_is_given_back_uncounted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn worker_that_has_ended_takes_nothing_over() {
-    let mut rig = Rig::standing("ended").await;
-    let worker = rig.worker.take().expect("it does not run yet");
+    let rig = Rig::standing("ended").await;
     rig.stop.cancel();
-    worker.run(rig.stop.clone()).await;
+    Arc::clone(&rig.worker).run(rig.stop.clone()).await;
     let id = rig.save().await;
     rig.has_due().await;
     let listed = rig.delivery(id).await;
