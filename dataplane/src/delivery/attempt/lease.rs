@@ -2,8 +2,8 @@
 //! are renewed while an attempt runs.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use docket_domain::delivery::{DeliveryId, LEASE};
@@ -13,6 +13,7 @@ use docket_schedule::{Claim, LOOK_EVERY, Schedule};
 use docket_store::StoreError;
 use docket_store::deliveries::{self, Held, Lease};
 use docket_store::stores::Store;
+use parking_lot::Mutex;
 
 use crate::telemetry::{LeasePart, Metrics};
 use crate::tenancy::Tenants;
@@ -27,7 +28,7 @@ pub(super) struct Leases {
     schedule: Arc<Schedule>,
     /// This process.
     owner: Owner,
-    /// How many batches have got a lease.
+    /// The number of batches that have got a lease.
     batches: AtomicU64,
     kept: Arc<RenewedLeases>,
     metrics: Arc<Metrics>,
@@ -55,34 +56,30 @@ struct RenewedAttempt {
     until: Duration,
 }
 
-/// Leases of one tenant, which are renewed together.
+/// The leases of one tenant that are renewed together.
 struct Renewal {
     store: Arc<Store>,
     claims: Vec<Claim>,
-    /// Of each claim.
+    /// The lease of each claim.
     leases: Vec<Lease>,
 }
 
 impl Drop for KeptLease {
     fn drop(&mut self) {
-        self.kept.lock().remove(&self.key);
+        self.kept.0.lock().remove(&self.key);
     }
 }
 
 impl RenewedLeases {
-    fn lock(&self) -> MutexGuard<'_, HashMap<LeaseKey, RenewedAttempt>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// How many leases there are.
+    /// Returns the number of leases.
     pub(super) fn count(&self) -> usize {
-        self.lock().len()
+        self.0.lock().len()
     }
 
     /// Takes the leases that end before `before`, with their attempts, and marks them as renewed until `until`.
     fn take_ending(&self, before: Duration, until: Duration) -> HashMap<Arc<str>, Renewal> {
         let mut renewals = HashMap::new();
-        let mut attempts = self.lock();
+        let mut attempts = self.0.lock();
         for ((tenant, ..), attempt) in attempts.iter_mut().filter(|(_, attempt)| attempt.until < before) {
             attempt.until = until;
             let store = &attempt.store;
@@ -94,9 +91,9 @@ impl RenewedLeases {
         renewals
     }
 
-    /// Marks leases as not renewed, so that the next round tries again.
+    /// Marks leases as not renewed, so that the next round renews them.
     fn mark_ending(&self, claims: Vec<Claim>, leases: Vec<Lease>) {
-        let mut attempts = self.lock();
+        let mut attempts = self.0.lock();
         for (Claim { entry, .. }, lease) in claims.into_iter().zip(leases) {
             if let Some(attempt) = attempts.get_mut(&(entry.tenant, entry.id, lease.id())) {
                 attempt.until = Duration::ZERO;
@@ -106,6 +103,7 @@ impl RenewedLeases {
 }
 
 impl Leases {
+    /// Keeps no lease yet.
     pub(super) fn new(
         clock: Clock,
         tenants: Arc<Tenants>,
@@ -121,7 +119,7 @@ impl Leases {
         Arc::clone(&self.kept)
     }
 
-    /// A lease for the attempts of one batch, which no batch of any process had before.
+    /// Returns a lease for the attempts of one batch, which no batch of any process had before.
     pub(super) fn new_lease(&self) -> Lease {
         Lease::new(&self.owner, self.batches.fetch_add(1, Ordering::Relaxed), LEASE)
     }
@@ -137,7 +135,7 @@ impl Leases {
         let key = (Arc::clone(&claim.entry.tenant), claim.entry.id, lease.id());
         let (claim, lease) = (claim.clone(), lease.clone());
         let attempt = RenewedAttempt { claim, lease, store: Arc::clone(store), until };
-        self.kept.lock().insert(key.clone(), attempt);
+        self.kept.0.lock().insert(key.clone(), attempt);
         KeptLease { kept: Arc::clone(&self.kept), key }
     }
 
@@ -147,12 +145,13 @@ impl Leases {
             self.clock.sleep(LEASE / 4).await;
             let now = self.clock.elapsed();
             for (tenant_uid, renewal) in self.kept.take_ending(now + LEASE * 2 / 3, now + LEASE) {
-                // A task for each tenant: one whose database hangs must not cost the others their leases.
+                // A task for each tenant: a database that hangs must not cost other tenants their leases.
                 tokio::spawn(Arc::clone(&self).renew(tenant_uid, renewal));
             }
         }
     }
 
+    /// Renews leases of a tenant: their rows in one transaction, and their claims in the schedule.
     async fn renew(self: Arc<Self>, tenant_uid: Arc<str>, renewal: Renewal) {
         let Renewal { store, claims, leases } = renewal;
         // The tenant as it is served now: its URL or its password may have changed since the attempt began.
@@ -163,7 +162,7 @@ impl Leases {
             .zip(&leases)
             .map(|(Claim { entry, .. }, lease)| Held { id: entry.id, webhook: &entry.webhook, lease })
             .collect();
-        // The order in which outcomes lock the rows.
+        // Outcomes lock the rows in this order. In another order, the two transactions could wait for each other.
         held.sort_by_key(|held| held.id);
         let rows = async {
             let mut transaction = store.begin(&self.clock).await?;
@@ -171,7 +170,7 @@ impl Leases {
             deliveries::renew(&mut transaction, &held, until_ms).await?;
             transaction.commit().await
         };
-        // Concurrently: a Redis that hangs must not cost the rows their leases, which are what counts.
+        // Concurrently: while Redis hangs, the rows must not lose their leases, which decide.
         let (rows, claimed) = tokio::join!(rows, self.schedule.renew(&claims, LEASE));
         if let Err::<(), StoreError>(error) = &rows {
             self.metrics.delivery.renewals_failed(LeasePart::Row, claims.len());

@@ -2,13 +2,14 @@
 //! sweep.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use docket_board::{Board, ReportedHealth};
 use docket_crds::WebhookConfig;
 use docket_program::clock::Clock;
 use docket_store::{Connection, StoreError, contacts, health};
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::telemetry::{Metrics, Task};
@@ -34,14 +35,14 @@ pub struct Active(Mutex<BTreeSet<String>>);
 impl Active {
     /// Records that an attempt of this tenant has ended.
     pub fn note(&self, tenant_uid: &str) {
-        let mut uids = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut uids = self.0.lock();
         if !uids.contains(tenant_uid) {
             uids.insert(tenant_uid.to_owned());
         }
     }
 
     fn take(&self) -> BTreeSet<String> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.0.lock())
     }
 }
 

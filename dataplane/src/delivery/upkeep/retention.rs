@@ -2,13 +2,14 @@
 //! builds the indexes that a migration of PostgreSQL left to be built.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use docket_board::Board;
 use docket_domain::audit::AuditEvent;
 use docket_program::clock::{Clock, millis};
 use docket_store::{StoreError, audit, retention};
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::telemetry::{Metrics, Reader, Task};
@@ -158,7 +159,7 @@ impl Retention {
         let now = self.clock.elapsed();
         let (end, calm_until) = (now + ROUNDS.0, now + self.pause() / 6);
         let mut rounds = Rounds::new(Task::Retention, self.clock.clone(), Arc::clone(&self.metrics), AT_ONCE);
-        self.lock().retain(|uid, _| self.tenants.by_uid(uid).is_some());
+        self.memories.lock().retain(|uid, _| self.tenants.by_uid(uid).is_some());
         for tenant in self.tenants.all().into_iter().filter(|tenant| tenant.store.database().is_made()) {
             if self.has_nothing_old(&tenant) {
                 self.metrics.unchanged(Reader::Retention);
@@ -180,13 +181,9 @@ impl Retention {
         self.metrics.upkeep.round(Task::Retention, self.clock.now_ms(), took);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, RetentionState>> {
-        self.memories.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether nothing was written since the last round, and nothing became old.
     fn has_nothing_old(&self, tenant: &ServedTenant) -> bool {
-        let memories = self.lock();
+        let memories = self.memories.lock();
         memories.get(&tenant.uid).is_some_and(|memory| {
             let state = tenant.store.database().state();
             memory.seen.is_current(state.as_ref(), self.clock.elapsed())
@@ -200,7 +197,7 @@ impl Retention {
         let database = tenant.store.database();
         let visit = tenant.store.visit();
         let (state, now) = (database.state(), self.clock.elapsed());
-        let mut memory = self.lock().remove(&tenant.uid).unwrap_or_default();
+        let mut memory = self.memories.lock().remove(&tenant.uid).unwrap_or_default();
         let turn = RetentionTime { calm_until, end: now + TURN };
         let deleted = async {
             let deleted = self.delete_old(&tenant, turn).await?;
@@ -221,7 +218,7 @@ impl Retention {
                 {
                     memory.seen.has_read(state, now, &tenant.uid);
                     memory.next_ms = next_ms;
-                    self.lock().insert(Arc::clone(&tenant.uid), memory);
+                    self.memories.lock().insert(Arc::clone(&tenant.uid), memory);
                 }
             }
             Err(error) => {
