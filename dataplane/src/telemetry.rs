@@ -1,5 +1,40 @@
 //! Metrics. No label ever holds a key, a password, a token, a payload or personal data.
 
+/// Declares a struct of metrics from a table with the lines `field: type, "name", "help";`. Registers the metrics in this order. A metric
+/// that does not begin as the default of its type has `= value` after it. The fields below `beside` are no metrics.
+macro_rules! metrics {
+    (@new) => { Default::default() };
+    (@new $new:expr) => { $new };
+    (
+        $(#[$about:meta])*
+        pub struct $Metrics:ident {
+            $($metric:ident: $kind:ty $(= $new:expr)?, $name:literal, $help:literal;)*
+        } beside {
+            $($(#[$note:meta])* $field:ident: $type:ty,)*
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Debug)]
+        pub struct $Metrics {
+            $($metric: $kind,)*
+            $($(#[$note])* $field: $type,)*
+        }
+
+        impl Default for $Metrics {
+            fn default() -> Self {
+                Self { $($metric: metrics!(@new $($new)?),)* $($field: Default::default(),)* }
+            }
+        }
+
+        impl $Metrics {
+            /// Adds the metrics to those of the process.
+            pub(super) fn register(&self, registry: &mut Registry) {
+                $(registry.register($name, $help, self.$metric.clone());)*
+            }
+        }
+    };
+}
+
 mod delivery;
 mod stores;
 mod upkeep;

@@ -10,17 +10,19 @@ use std::time::Duration;
 use docket_egress::Connections;
 use docket_schedule::{Claim, Overdue, ShareChanges};
 use parking_lot::Mutex;
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
 type Label = [(&'static str, &'static str); 1];
 
 /// A metric with one label whose values are known. Every series begins at 0, and none is looked up when it changes.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Labelled<M, const N: usize> {
     family: Family<Label, M, fn() -> M>,
     /// A series for each value, in their order.
@@ -32,6 +34,16 @@ impl<M: Clone, const N: usize> Labelled<M, N> {
         let family: Family<Label, M, fn() -> M> = Family::new_with_constructor(make);
         let series = values.map(|value| family.get_or_create_owned(&[(label, value)]));
         Self { family, series }
+    }
+}
+
+impl<M: EncodeMetric + TypedMetric, const N: usize> EncodeMetric for Labelled<M, N> {
+    fn encode(&self, encoder: MetricEncoder<'_>) -> fmt::Result {
+        self.family.encode(encoder)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        self.family.metric_type()
     }
 }
 
@@ -53,7 +65,7 @@ docket_crds::words! {
     }
 }
 
-/// A call that failed because the schedule was not available.
+/// A call that failed because the schedule was not available. The series are in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScheduleCall {
     /// Claims deliveries that are due.
@@ -62,7 +74,7 @@ pub enum ScheduleCall {
     Settle,
 }
 
-/// A part of a lease that is renewed.
+/// A part of a lease that is renewed. The series are in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeasePart {
     /// The row in the tenant's database.
@@ -98,209 +110,62 @@ impl fmt::Debug for RunningReader {
     }
 }
 
-/// The metrics of what delivers in this process.
-#[derive(Debug)]
-pub struct DeliveryMetrics {
-    in_flight: Labelled<Gauge, 2>,
-    slots: Gauge,
-    starting: Gauge,
-    claimed: Labelled<Counter, 2>,
-    claim_size: Histogram,
-    claim_lag: Histogram,
-    schedule_failures: Labelled<Counter, 2>,
-    due: Family<Label, Gauge>,
-    oldest_due: Family<[(&'static str, &'static str); 0], Gauge<f64, AtomicU64>>,
-    group_size: Labelled<Histogram, 6>,
-    save_wait: Histogram,
-    save_waits_given_up: Counter,
-    share_changes: Labelled<Counter, 2>,
-    left_alone: Gauge,
-    /// Until when the circuit breaker of the schedule is open.
-    breaker_open_until: Mutex<Option<Instant>>,
-    not_announced: Counter,
-    pending: Gauge,
-    given_up: Counter,
-    leases: Gauge,
-    renewals_failed: Labelled<Counter, 2>,
-    connections: Labelled<Gauge, 3>,
-    starving: Gauge,
-    opened: Counter,
-    reused: Counter,
-    waiting: Gauge,
-    worker: RunningReader,
-}
-
-impl Default for DeliveryMetrics {
-    fn default() -> Self {
-        Self {
-            in_flight: Labelled::new("class", ["quick", "slow"], Gauge::default),
-            slots: Gauge::default(),
-            starting: Gauge::default(),
-            claimed: Labelled::new("way", ["hand_off", "queue"], Counter::default),
-            claim_size: Histogram::new([0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 25.0]),
-            // The last bucket ends after more than an hour.
-            claim_lag: Histogram::new(exponential_buckets(0.001, 2.0, 23)),
-            schedule_failures: Labelled::new("call", ["claim", "settle"], Counter::default),
-            due: Family::default(),
-            oldest_due: Family::default(),
-            group_size: Labelled::new("kind", Jobs::WORDS, || {
-                Histogram::new(exponential_buckets(1.0, 2.0, 11))
-            }),
-            save_wait: Histogram::new(exponential_buckets(0.001, 2.0, 10)),
-            save_waits_given_up: Counter::default(),
-            share_changes: Labelled::new("change", ["grown", "shrunk"], Counter::default),
-            left_alone: Gauge::default(),
-            breaker_open_until: Mutex::default(),
-            not_announced: Counter::default(),
-            pending: Gauge::default(),
-            given_up: Counter::default(),
-            leases: Gauge::default(),
-            renewals_failed: Labelled::new("of", ["row", "claim"], Counter::default),
-            connections: Labelled::new("state", ["in_use", "idle", "opening"], Gauge::default),
-            starving: Gauge::default(),
-            opened: Counter::default(),
-            reused: Counter::default(),
-            waiting: Gauge::default(),
-            worker: RunningReader::default(),
-        }
-    }
-}
-
-/// Registration, in the order of the page `docs/reference/metrics.md`.
-impl DeliveryMetrics {
-    pub(super) fn register(&self, registry: &mut Registry) {
-        self.register_attempts(registry);
-        self.register_schedule(registry);
-        self.register_saves(registry);
-        self.register_connections(registry);
-    }
-
-    fn register_attempts(&self, registry: &mut Registry) {
-        registry.register(
-            "attempts_in_flight",
-            "Attempts from their claim to the end of their POST, by class: an attempt is quick if its webhook is known to answer quickly and it has taken less than a second",
-            self.in_flight.family.clone(),
-        );
-        registry.register(
-            "worker_slots",
-            "Slots of this process for attempts; slow attempts use at most half of them",
-            self.slots.clone(),
-        );
-        registry.register(
-            "attempts_starting",
-            "Attempts to webhooks that are not known to answer quickly, in the first 50 ms after their claim; few of them start at a time",
-            self.starting.clone(),
-        );
-        registry.register(
-            "deliveries_claimed",
-            "Deliveries that this process claimed, by way: hand_off at the save by the same process, or queue from the schedule",
-            self.claimed.family.clone(),
-        );
-        registry.register(
-            "claim_size",
-            "Deliveries that one call claimed from the schedule",
-            self.claim_size.clone(),
-        );
-        registry.register(
-            "claim_lag_seconds",
-            "Time from the due time of a delivery, or from when it came into the schedule if that was later, to its claim",
-            self.claim_lag.clone(),
-        );
-        registry.register("leases", "Leases of attempts that this process keeps", self.leases.clone());
-        registry.register(
-            "lease_renewals_failed",
-            "Renewals of leases that failed and are tried again, by what was not available: the row in the database or the claim in the schedule",
-            self.renewals_failed.family.clone(),
-        );
-    }
-
-    fn register_schedule(&self, registry: &mut Registry) {
-        registry.register(
-            "deliveries_due",
-            "Deliveries of all tenants that are due and not claimed, as far as they are in the schedule, by what they wait for: a worker, or a place since their webhook or tenant has all attempts at a time that it may have. Every worker counts them every 5 s, in Redis at most those of 1,000 webhooks at once, and publishes the same sum; there is no series while the schedule is not available",
-            self.due.clone(),
-        );
-        registry.register(
-            "oldest_due_seconds",
-            "Time for which the oldest delivery that waits for a worker in docket_deliveries_due had been due when it was counted, or in the schedule if it came there late; 0 if there was none",
-            self.oldest_due.clone(),
-        );
-        registry.register(
-            "webhook_share_changes",
-            "Changes of the share of a webhook, which is the number of its attempts at a time: grown if it answers quickly, shrunk if it does not",
-            self.share_changes.family.clone(),
-        );
-        registry.register(
-            "schedule_failures",
-            "Calls that failed because the schedule was not available: claims of deliveries, and settlements of claims",
-            self.schedule_failures.family.clone(),
-        );
-        registry.register(
-            "schedule_left_alone",
-            "1 if saves do without the schedule because it did not respond within half a second, else 0",
-            self.left_alone.clone(),
-        );
-        registry.register(
-            "deliveries_not_announced",
-            "New deliveries that the schedule did not know before their commit, because it was not available or they were too many for one call",
-            self.not_announced.clone(),
-        );
-        registry.register(
-            "notifications_pending",
-            "Committed deliveries that the schedule does not know yet because it was not available; this process notifies it again",
-            self.pending.clone(),
-        );
-        registry.register(
-            "notifications_given_up",
-            "Committed deliveries that the schedule was not notified of within 30 s, or that were too many to wait; a sweep finds them",
-            self.given_up.clone(),
-        );
-    }
-
-    fn register_saves(&self, registry: &mut Registry) {
-        registry.register(
-            "group_size",
-            "Jobs of one tenant that were done together in one transaction or query, by kind",
-            self.group_size.family.clone(),
-        );
-        registry.register(
-            "save_wait_seconds",
-            "Time that a group of new orders waited for save permits of its deliveries",
-            self.save_wait.clone(),
-        );
-        registry.register(
-            "save_waits_given_up",
-            "Groups of new orders that got too few save permits for their deliveries within a quarter of a second, and were saved without",
-            self.save_waits_given_up.clone(),
-        );
-    }
-
-    fn register_connections(&self, registry: &mut Registry) {
-        registry.register(
-            "receiver_connections",
-            "Connections to receivers, by state",
-            self.connections.family.clone(),
-        );
-        registry.register(
-            "receiver_openings_starving",
-            "Connections to receivers that have been opening for longer than half a second; kept connections to the same receiver are closed meanwhile",
-            self.starving.clone(),
-        );
-        registry.register(
-            "receiver_connections_opened",
-            "Connections to receivers that were opened",
-            self.opened.clone(),
-        );
-        registry.register(
-            "receiver_connections_reused",
-            "Attempts that got a connection to their receiver that was open before",
-            self.reused.clone(),
-        );
-        registry.register(
-            "attempts_waiting_for_connection",
-            "Attempts that wait for a connection to their receiver",
-            self.waiting.clone(),
-        );
+metrics! {
+    /// The metrics of what delivers in this process, in the order of the page `docs/reference/metrics.md`.
+    pub struct DeliveryMetrics {
+        in_flight: Labelled<Gauge, 2> = Labelled::new("class", ["quick", "slow"], Gauge::default),
+            "attempts_in_flight", "Attempts from their claim to the end of their POST, by class: an attempt is quick if its webhook is known to answer quickly and it has taken less than a second";
+        slots: Gauge,
+            "worker_slots", "Slots of this process for attempts; slow attempts use at most half of them";
+        starting: Gauge,
+            "attempts_starting", "Attempts to webhooks that are not known to answer quickly, in the first 50 ms after their claim; few of them start at a time";
+        claimed: Labelled<Counter, 2> = Labelled::new("way", ["hand_off", "queue"], Counter::default),
+            "deliveries_claimed", "Deliveries that this process claimed, by way: hand_off at the save by the same process, or queue from the schedule";
+        claim_size: Histogram = Histogram::new([0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 25.0]),
+            "claim_size", "Deliveries that one call claimed from the schedule";
+        // The last bucket ends after more than an hour.
+        claim_lag: Histogram = Histogram::new(exponential_buckets(0.001, 2.0, 23)),
+            "claim_lag_seconds", "Time from the due time of a delivery, or from when it came into the schedule if that was later, to its claim";
+        leases: Gauge,
+            "leases", "Leases of attempts that this process keeps";
+        renewals_failed: Labelled<Counter, 2> = Labelled::new("of", ["row", "claim"], Counter::default),
+            "lease_renewals_failed", "Renewals of leases that failed and are tried again, by what was not available: the row in the database or the claim in the schedule";
+        due: Family<Label, Gauge>,
+            "deliveries_due", "Deliveries of all tenants that are due and not claimed, as far as they are in the schedule, by what they wait for: a worker, or a place since their webhook or tenant has all attempts at a time that it may have. Every worker counts them every 5 s, in Redis at most those of 1,000 webhooks at once, and publishes the same sum; there is no series while the schedule is not available";
+        oldest_due: Family<[(&'static str, &'static str); 0], Gauge<f64, AtomicU64>>,
+            "oldest_due_seconds", "Time for which the oldest delivery that waits for a worker in docket_deliveries_due had been due when it was counted, or in the schedule if it came there late; 0 if there was none";
+        share_changes: Labelled<Counter, 2> = Labelled::new("change", ["grown", "shrunk"], Counter::default),
+            "webhook_share_changes", "Changes of the share of a webhook, which is the number of its attempts at a time: grown if it answers quickly, shrunk if it does not";
+        schedule_failures: Labelled<Counter, 2> = Labelled::new("call", ["claim", "settle"], Counter::default),
+            "schedule_failures", "Calls that failed because the schedule was not available: claims of deliveries, and settlements of claims";
+        left_alone: Gauge,
+            "schedule_left_alone", "1 if saves do without the schedule because it did not respond within half a second, else 0";
+        not_announced: Counter,
+            "deliveries_not_announced", "New deliveries that the schedule did not know before their commit, because it was not available or they were too many for one call";
+        pending: Gauge,
+            "notifications_pending", "Committed deliveries that the schedule does not know yet because it was not available; this process notifies it again";
+        given_up: Counter,
+            "notifications_given_up", "Committed deliveries that the schedule was not notified of within 30 s, or that were too many to wait; a sweep finds them";
+        group_size: Labelled<Histogram, 6> = Labelled::new("kind", Jobs::WORDS, || Histogram::new(exponential_buckets(1.0, 2.0, 11))),
+            "group_size", "Jobs of one tenant that were done together in one transaction or query, by kind";
+        save_wait: Histogram = Histogram::new(exponential_buckets(0.001, 2.0, 10)),
+            "save_wait_seconds", "Time that a group of new orders waited for save permits of its deliveries";
+        save_waits_given_up: Counter,
+            "save_waits_given_up", "Groups of new orders that got too few save permits for their deliveries within a quarter of a second, and were saved without";
+        connections: Labelled<Gauge, 3> = Labelled::new("state", ["in_use", "idle", "opening"], Gauge::default),
+            "receiver_connections", "Connections to receivers, by state";
+        starving: Gauge,
+            "receiver_openings_starving", "Connections to receivers that have been opening for longer than half a second; kept connections to the same receiver are closed meanwhile";
+        opened: Counter,
+            "receiver_connections_opened", "Connections to receivers that were opened";
+        reused: Counter,
+            "receiver_connections_reused", "Attempts that got a connection to their receiver that was open before";
+        waiting: Gauge,
+            "attempts_waiting_for_connection", "Attempts that wait for a connection to their receiver";
+    } beside {
+        /// Until when the circuit breaker of the schedule is open.
+        breaker_open_until: Mutex<Option<Instant>>,
+        worker: RunningReader,
     }
 }
 
@@ -348,11 +213,7 @@ impl DeliveryMetrics {
 
     /// Counts a call that failed because the schedule was not available.
     pub fn schedule_failed(&self, call: ScheduleCall) {
-        let [claim, settle] = &self.schedule_failures.series;
-        match call {
-            ScheduleCall::Claim => claim.inc(),
-            ScheduleCall::Settle => settle.inc(),
-        };
+        self.schedule_failures.series[call as usize].inc();
     }
 
     /// Sets which deliveries of all tenants are due and not claimed. `None`: that is not known, and nothing is said.
@@ -391,11 +252,7 @@ impl DeliveryMetrics {
 
     /// Counts leases that were not renewed.
     pub fn renewals_failed(&self, of: LeasePart, count: usize) {
-        let [row, claim] = &self.renewals_failed.series;
-        match of {
-            LeasePart::Row => row.inc_by(count as u64),
-            LeasePart::Claim => claim.inc_by(count as u64),
-        };
+        self.renewals_failed.series[of as usize].inc_by(count as u64);
     }
 
     /// Reads what is not counted when it happens.

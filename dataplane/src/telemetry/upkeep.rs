@@ -33,71 +33,30 @@ impl Task {
     }
 }
 
-/// The metrics of upkeep. A task has series only in a process that runs it.
-#[derive(Debug)]
-pub struct UpkeepMetrics {
-    last_rounds: Family<StaticLabels<1>, Gauge>,
-    round_seconds: Family<StaticLabels<1>, Histogram, fn() -> Histogram>,
-    visits: Family<StaticLabels<2>, Counter>,
-    swept: Counter,
-    deleted_deliveries: Counter,
-    deleted_audit_entries: Counter,
-}
-
 /// Returns an empty histogram of rounds. A sweep is spread over half of its interval, and retention may take an hour.
 fn round_seconds() -> Histogram {
     Histogram::new([0.1, 1.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0])
 }
 
-impl Default for UpkeepMetrics {
-    fn default() -> Self {
-        Self {
-            last_rounds: Family::default(),
-            round_seconds: Family::new_with_constructor(round_seconds),
-            visits: Family::default(),
-            swept: Counter::default(),
-            deleted_deliveries: Counter::default(),
-            deleted_audit_entries: Counter::default(),
-        }
-    }
+metrics! {
+    /// The metrics of upkeep. A task has series only in a process that runs it.
+    pub struct UpkeepMetrics {
+        last_rounds: Family<StaticLabels<1>, Gauge>,
+            "upkeep_last_round_timestamp_seconds", "Time when the last complete round over the tenants ended, in seconds since 1970, by task; sweep and retention take turns between processes";
+        round_seconds: Family<StaticLabels<1>, Histogram, fn() -> Histogram> = Family::new_with_constructor(round_seconds),
+            "upkeep_round_seconds", "Time of a complete round over the tenants, by task; a round of the detector takes about --invoice-scan-interval";
+        visits: Family<StaticLabels<2>, Counter>,
+            "upkeep_tenants", "Visits of tenants' databases, by task and result: ok or failed";
+        swept: Counter,
+            "deliveries_swept", "Unfinished deliveries that a sweep gave to the schedule, which may have had them";
+        deleted_deliveries: Counter,
+            "deliveries_deleted", "Finished deliveries that were deleted because they were old";
+        deleted_audit_entries: Counter,
+            "audit_entries_deleted", "Audit entries that were deleted because they were old or too many";
+    } beside {}
 }
 
 impl UpkeepMetrics {
-    /// Adds the metrics to those of the process.
-    pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "upkeep_last_round_timestamp_seconds",
-            "Time when the last complete round over the tenants ended, in seconds since 1970, by task; sweep and retention take turns \
-             between processes",
-            self.last_rounds.clone(),
-        );
-        registry.register(
-            "upkeep_round_seconds",
-            "Time of a complete round over the tenants, by task; a round of the detector takes about --invoice-scan-interval",
-            self.round_seconds.clone(),
-        );
-        registry.register(
-            "upkeep_tenants",
-            "Visits of tenants' databases, by task and result: ok or failed",
-            self.visits.clone(),
-        );
-        registry.register(
-            "deliveries_swept",
-            "Unfinished deliveries that a sweep gave to the schedule, which may have had them",
-            self.swept.clone(),
-        );
-        registry.register(
-            "deliveries_deleted",
-            "Finished deliveries that were deleted because they were old",
-            self.deleted_deliveries.clone(),
-        );
-        registry.register(
-            "audit_entries_deleted",
-            "Audit entries that were deleted because they were old or too many",
-            self.deleted_audit_entries.clone(),
-        );
-    }
-
     /// Begins the series of a task, which this process runs, at 0. The time of its last round follows after its first round.
     pub fn runs(&self, task: Task) {
         for result in ["ok", "failed"] {
