@@ -117,7 +117,8 @@ impl Outbox {
                 error = failed,
                 "schedule not notified of new deliveries; retrying, then a sweep finds them"
             );
-            tokio::spawn(Arc::clone(self).retry());
+            let outbox = Arc::clone(self);
+            tokio::spawn(run_to_its_end(move || Arc::clone(&outbox).retry()));
         }
     }
 
@@ -174,6 +175,12 @@ impl Outbox {
     }
 }
 
+/// Runs a task to its end, and starts it again after each panic: while hints are pending, no call starts another retry. The retry begins
+/// with a pause, so that it panics at most twice a second.
+async fn run_to_its_end<F: Future<Output = ()> + Send + 'static>(task: impl Fn() -> F) {
+    while tokio::spawn(task()).await.is_err_and(|error| error.is_panic()) {}
+}
+
 /// The circuit breaker: while the schedule hangs, one save a second waits for it, and the others do without it. A save holds a connection to
 /// its database meanwhile, so that saves of some tenants would keep all connections from the others.
 #[derive(Default)]
@@ -209,6 +216,7 @@ impl Breaker {
 #[cfg(test)]
 mod tests {
     use std::future::{pending, ready};
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use docket_domain::delivery::DeliveryId;
     use docket_program::clock::{Clock, ManualClock};
@@ -328,6 +336,18 @@ mod tests {
         assert_eq!(rig.pending(), (0, MAX_PENDING + 4));
         Arc::clone(&rig.outbox).retry().await;
         assert!(rig.outbox.keep(hints(1)), "the task has ended");
+    }
+
+    #[tokio::test]
+    async fn task_that_panics_runs_again_until_it_ends() {
+        let runs = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&runs);
+        run_to_its_end(move || {
+            let run = counted.fetch_add(1, Ordering::Relaxed);
+            async move { assert_eq!(run, 2, "it panics twice") }
+        })
+        .await;
+        assert_eq!(runs.load(Ordering::Relaxed), 3);
     }
 
     #[tokio::test(start_paused = true)]
