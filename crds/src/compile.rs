@@ -172,7 +172,7 @@ fn compile_tenant(
         return Err(reasons);
     };
     Ok(TenantConfig {
-        uid: inputs.uid.to_owned(),
+        uid: inputs.uid.into(),
         namespace: metadata.namespace.clone(),
         name: metadata.name.clone(),
         display_name: spec.display_name.clone(),

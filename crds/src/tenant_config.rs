@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest, Sha256};
@@ -16,7 +17,7 @@ use crate::{
 #[serde(rename_all = "camelCase")]
 pub struct TenantConfig {
     /// The uid of the Tenant object. Another uid is another tenant, even with the same name.
-    pub uid: String,
+    pub uid: Arc<str>,
     /// The Tenant's namespace.
     pub namespace: String,
     /// The Tenant's name.

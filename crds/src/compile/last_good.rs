@@ -16,7 +16,7 @@ impl Compilation {
     /// another uid belongs to another tenant and changes nothing.
     #[must_use]
     pub fn or_last_good(mut self, inputs: &Inputs<'_>, previous: &TenantConfig) -> Self {
-        if previous.uid != inputs.uid {
+        if *previous.uid != *inputs.uid {
             return self;
         }
         let mut config = match self.config {

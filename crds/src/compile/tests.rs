@@ -122,10 +122,7 @@ fn left_out(case: &Case) -> Vec<String> {
 fn minimal_tenant_is_served_from_a_file() {
     let compiled = tenant(json!({})).compile();
     let config = config(&compiled);
-    assert_eq!(
-        (config.uid.as_str(), config.namespace.as_str(), config.name.as_str()),
-        ("uid-1", "tenants", "acme")
-    );
+    assert_eq!((&*config.uid, config.namespace.as_str(), config.name.as_str()), ("uid-1", "tenants", "acme"));
     assert_eq!(config.client_code.as_str(), "ACME");
     assert_eq!(config.database, None);
     assert_eq!(config.tokens.lifetime_minutes, 60);

@@ -184,7 +184,7 @@ impl SignIn<'_> {
         for SignedInUser { user, address, at_ms } in
             audit::signed_in(&mut reader, now_ms - KNOWN_MS, MOST_LEARNED).await?
         {
-            let (tenant, source) = (tenant.config.uid.clone(), RequestSource::Client(address));
+            let (tenant, source) = (tenant.uid.to_string(), RequestSource::Client(address));
             let guess = Guess { tenant, user, source, by_code: false };
             self.throttle.learn(&guess, duration(now_ms - at_ms), self.clock.elapsed());
         }
@@ -325,7 +325,7 @@ impl SignIn<'_> {
         if let Some(stored) = &stored {
             self.warn_of_unusable(tenant, stored);
         }
-        let right = self.verify(guess, tenant.config.uid.clone(), stored, password.clone()).await?;
+        let right = self.verify(guess, tenant.uid.to_string(), stored, password.clone()).await?;
         let Some(SignInCandidate { subject, name, password_hash, sign_outs }) = candidate.filter(|_| right)
         else {
             return Err(SignInError::UnknownUser);

@@ -160,7 +160,7 @@ pub struct Stores {
     watcher: Option<DatabaseUrl>,
     /// Where external databases may be.
     external: Arc<ExternalDatabases>,
-    by_uid: Mutex<HashMap<String, CachedStore>>,
+    by_uid: Mutex<HashMap<Arc<str>, CachedStore>>,
     /// By URL. Each lives as long as a database that it watches is served.
     watchers: Mutex<HashMap<String, Weak<Watcher>>>,
 }
@@ -232,8 +232,8 @@ impl Stores {
             (StoreSource::Postgres(_), ..) => bail!(NO_URL),
         };
         let store = Arc::new(Store::new(database));
-        by_uid
-            .insert(config.uid.clone(), CachedStore { url, watcher, connections, store: Arc::clone(&store) });
+        let kept = CachedStore { url, watcher, connections, store: Arc::clone(&store) };
+        by_uid.insert(Arc::clone(&config.uid), kept);
         Ok(store)
     }
 
@@ -279,7 +279,7 @@ impl Stores {
 
     /// Drops the databases of all tenants but these. Each is closed once it is idle.
     pub fn retain(&self, uids: &HashSet<&str>) {
-        self.by_uid.lock().retain(|uid, _| uids.contains(uid.as_str()));
+        self.by_uid.lock().retain(|uid, _| uids.contains(&**uid));
     }
 
     /// Closes the connections that were idle for `unused_for`. The next call opens connections again.

@@ -77,7 +77,7 @@ impl Stored {
         let sound = has(&wanted.labels, &secret.metadata.labels)
             && has(&wanted.annotations, &secret.metadata.annotations)
             && secret.type_.as_deref() == Some(runtime::SECRET_TYPE);
-        Self { runtime: runtime.filter(|runtime| runtime.config.uid == uid), memory, sound }
+        Self { runtime: runtime.filter(|runtime| *runtime.config.uid == *uid), memory, sound }
     }
 
     /// The configuration that is served.

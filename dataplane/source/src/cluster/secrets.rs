@@ -130,7 +130,7 @@ impl<'a> TakenNames<'a> {
     ) -> Option<Arc<Runtime>> {
         let config = &runtime.config;
         let code = config.client_code.as_str().to_ascii_lowercase();
-        let whole = self.uids.get(config.uid.as_str()).map(|other| ("uid", other));
+        let whole = self.uids.get(&*config.uid).map(|other| ("uid", other));
         let whole = whole.or_else(|| self.client_codes.get(&code).map(|other| ("clientCode", other)));
         if let Some((what, other)) = whole {
             let message = format!("its {what} is already used by Secret {other}; its tenant is not served");

@@ -101,7 +101,7 @@ impl Worker {
         if !is_test {
             self.metrics.attempted(outcome, next);
         }
-        self.active.note(&tenant.config.uid);
+        self.active.note(&tenant.uid);
         let class = outcome.failure().map_or("Succeeded", FailureClass::as_str);
         let report = outcome.report();
         let name = tenant.webhook(&started.webhook).map_or("", |webhook| webhook.name.as_str());

@@ -30,18 +30,15 @@ const TURN: Duration = Duration::from_millis(4_500);
 
 /// The tenants with attempts since the last report.
 #[derive(Debug, Default)]
-pub struct Active(Mutex<BTreeSet<String>>);
+pub struct Active(Mutex<BTreeSet<Arc<str>>>);
 
 impl Active {
     /// Records that an attempt of this tenant has ended.
-    pub fn note(&self, tenant_uid: &str) {
-        let mut uids = self.0.lock();
-        if !uids.contains(tenant_uid) {
-            uids.insert(tenant_uid.to_owned());
-        }
+    pub fn note(&self, tenant_uid: &Arc<str>) {
+        self.0.lock().insert(Arc::clone(tenant_uid));
     }
 
-    fn take(&self) -> BTreeSet<String> {
+    fn take(&self) -> BTreeSet<Arc<str>> {
         std::mem::take(&mut *self.0.lock())
     }
 }
@@ -77,7 +74,7 @@ pub async fn run(
 
 /// Publishes the health of a tenant's webhooks, unless another worker has just done so.
 async fn report(tenant: Arc<ServedTenant>, active: Arc<Active>, board: Arc<Board>, metrics: Arc<Metrics>) {
-    match board.turn(&format!("health:{}", tenant.config.uid), TURN).await {
+    match board.turn(&format!("health:{}", tenant.uid), TURN).await {
         Ok(true) => metrics.upkeep.visited(Task::Report, publish(&tenant, &board).await),
         // The other worker reported perhaps before our attempts, or Redis is unavailable: retry later.
         Ok(false) | Err(_) => active.note(&tenant.uid),

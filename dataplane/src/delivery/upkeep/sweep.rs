@@ -211,10 +211,10 @@ impl Sweeper {
     }
 
     /// Gives the schedule the limits of tenants whose configuration changed.
-    async fn limit_changed(&self, uids: &BTreeSet<String>) {
-        let of = |uid: &String| {
+    async fn limit_changed(&self, uids: &BTreeSet<Arc<str>>) {
+        let of = |uid: &Arc<str>| {
             let shares = self.scan.tenants.by_uid(uid).map_or(SHARES.per_tenant, |tenant| shares(&tenant));
-            (uid.as_str().into(), shares)
+            (Arc::clone(uid), shares)
         };
         self.limit(uids.iter().map(of).collect(), false).await;
     }
@@ -243,7 +243,7 @@ impl Sweeper {
 
     /// Sweeps tenants whose configuration changed: a tenant that was suspended, or a webhook that was on hold, may have
     /// deliveries that are not in the schedule.
-    fn begin_changed(&mut self, uids: &BTreeSet<String>) {
+    fn begin_changed(&mut self, uids: &BTreeSet<Arc<str>>) {
         for uid in uids {
             if let Some(tenant) = self.scan.tenants.by_uid(uid)
                 && !self.rounds.timetable.repeat(uid)
@@ -261,7 +261,7 @@ impl Sweeper {
             // What running and earlier sweeps scheduled is lost too.
             self.rounds.clear();
             self.last.retain(|_, last| matches!(last, TenantSweep::Away));
-            self.rebuild.start(tenants.all().iter().map(|tenant| tenant.config.uid.clone()));
+            self.rebuild.start(tenants.all().iter().map(|tenant| Arc::clone(&tenant.uid)));
         } else if now < self.rebuild_at {
             return;
         }

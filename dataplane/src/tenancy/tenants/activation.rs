@@ -59,9 +59,9 @@ impl Activation {
         let completeness_changed = std::mem::replace(&mut self.incomplete, incomplete) != incomplete;
         let (mut serving, mut revisions) = (Vec::with_capacity(tenants.len()), Revisions::new());
         for DeclaredTenant { runtime, .. } in tenants {
-            let (uid, code) = (runtime.config.uid.clone(), runtime.config.client_code.clone());
+            let (uid, code) = (Arc::clone(&runtime.config.uid), runtime.config.client_code.clone());
             let before = self.tenants.by_uid(&uid);
-            let revision = self.tenants.revisions.borrow().get(&uid).cloned();
+            let revision = self.tenants.revisions.borrow().get(&*uid).cloned();
             let unchanged = !completeness_changed && revision.as_ref() == Some(&runtime.revision);
             let tenant = match before.clone().filter(|_| unchanged) {
                 Some(tenant) => Ok(tenant),
@@ -70,19 +70,19 @@ impl Activation {
             match tenant {
                 Ok(tenant) => {
                     serving.push(tenant);
-                    revisions.insert(uid, runtime.revision.clone());
+                    revisions.insert(uid.to_string(), runtime.revision.clone());
                 }
                 Err(error) => {
                     let then =
                         if before.is_some() { "keeps its last good configuration" } else { "is not served" };
                     problems.push(format!("Tenant {code} {then}: {error:#}"));
                     serving.extend(before);
-                    revisions.extend(revision.map(|revision| (uid, revision)));
+                    revisions.extend(revision.map(|revision| (uid.to_string(), revision)));
                 }
             }
         }
         self.metrics.configured(serving.len(), problems.len());
-        self.stores.retain(&serving.iter().map(|tenant| tenant.config.uid.as_str()).collect::<HashSet<_>>());
+        self.stores.retain(&serving.iter().map(|tenant| &*tenant.uid).collect::<HashSet<_>>());
         self.tenants.replace(serving);
         self.report(problems);
         self.tenants.revisions.send_if_modified(|before| {

@@ -27,7 +27,7 @@ pub struct Tenants {
     /// Their revisions. A change is sent after the tenants were replaced.
     pub(super) revisions: watch::Sender<Revisions>,
     /// The uids of tenants that are new or have changed since the last call of `changed`.
-    changed: Mutex<BTreeSet<String>>,
+    changed: Mutex<BTreeSet<Arc<str>>>,
     has_changed: Notify,
     /// The last time that the source of tenants could not be read.
     doubted: Mutex<Option<Instant>>,
@@ -41,7 +41,7 @@ const DOUBT: Duration = Duration::from_secs(90);
 
 #[derive(Default)]
 struct TenantIndex {
-    by_uid: HashMap<String, Arc<ServedTenant>>,
+    by_uid: HashMap<Arc<str>, Arc<ServedTenant>>,
     by_key: HashMap<ApiKeyDigest, Arc<ServedTenant>>,
     by_subdomain: HashMap<String, Arc<ServedTenant>>,
     by_client_code: HashMap<String, Arc<ServedTenant>>,
@@ -54,8 +54,7 @@ impl TenantIndex {
         // A folder does not check keys across tenants. A tenant keeps its key, whichever file comes first: another one
         // must not take over its requests.
         for tenant in &tenants {
-            let keeps =
-                |digest| before.by_key.get(digest).is_some_and(|was| was.config.uid == tenant.config.uid);
+            let keeps = |digest| before.by_key.get(digest).is_some_and(|was| was.uid == tenant.uid);
             let kept = working_keys(tenant).filter(|key| keeps(&key.digest));
             index.by_key.extend(kept.map(|key| (key.digest, Arc::clone(tenant))));
         }
@@ -69,7 +68,7 @@ impl TenantIndex {
         let config = &tenant.config;
         for key in working_keys(&tenant) {
             let holder = self.by_key.entry(key.digest).or_insert_with(|| Arc::clone(&tenant));
-            if holder.config.uid != config.uid {
+            if holder.uid != tenant.uid {
                 let (code, other) = (config.client_code.as_str(), holder.config.client_code.as_str());
                 let name = &key.name;
                 tracing::warn!(
@@ -84,7 +83,7 @@ impl TenantIndex {
             }
         }
         self.by_client_code.insert(config.client_code.as_str().to_ascii_lowercase(), Arc::clone(&tenant));
-        self.by_uid.insert(config.uid.clone(), Arc::clone(&tenant));
+        self.by_uid.insert(Arc::clone(&tenant.uid), Arc::clone(&tenant));
     }
 }
 
@@ -111,7 +110,7 @@ impl Tenants {
         let new_or_changed = index.by_uid.iter().filter(|(uid, tenant)| {
             before.by_uid.get(*uid).is_none_or(|before| !Arc::ptr_eq(before, tenant))
         });
-        changed.extend(new_or_changed.map(|(uid, _)| uid.clone()));
+        changed.extend(new_or_changed.map(|(uid, _)| Arc::clone(uid)));
         self.has_changed.notify_one();
     }
 
@@ -133,7 +132,7 @@ impl Tenants {
 
     /// Returns the uids of tenants that are new or have changed since the last call. Waits until there are some. For one
     /// caller.
-    pub async fn changed(&self) -> BTreeSet<String> {
+    pub async fn changed(&self) -> BTreeSet<Arc<str>> {
         loop {
             let changed = self.take_changed();
             if !changed.is_empty() {
@@ -144,7 +143,7 @@ impl Tenants {
     }
 
     /// Like [`changed`](Self::changed), without waiting.
-    pub fn take_changed(&self) -> BTreeSet<String> {
+    pub fn take_changed(&self) -> BTreeSet<Arc<str>> {
         std::mem::take(&mut *self.changed.lock())
     }
 

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 /// A tenant that is served.
 pub struct ServedTenant {
-    /// Its uid.
+    /// The uid of its configuration.
     pub uid: Arc<str>,
     /// Its configuration.
     pub config: Arc<TenantConfig>,
@@ -49,7 +49,7 @@ impl ServedTenant {
             };
             trusts.extend(trust.map(|trust| (webhook.uid.clone(), trust)));
         }
-        let uid = config.uid.as_str().into();
+        let uid = Arc::clone(&config.uid);
         let (faults, unknown_customers) = (BTreeMap::new(), Mutex::default());
         Self { uid, config, store, held, faults, unknown_customers, trusts, public: public.clone() }
     }

@@ -53,7 +53,7 @@ fn list(secrets: &mut Secrets, listed: &[Secret]) {
 }
 
 fn uids(secrets: &Secrets) -> Vec<String> {
-    secrets.declaration().tenants.iter().map(|served| served.runtime.config.uid.clone()).collect()
+    secrets.declaration().tenants.iter().map(|served| served.runtime.config.uid.to_string()).collect()
 }
 
 #[test]

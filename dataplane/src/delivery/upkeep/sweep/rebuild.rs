@@ -1,17 +1,18 @@
 //! Which tenants are not in the schedule yet since it was lost.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// The rebuild of a lost schedule.
 #[derive(Debug, Default)]
 pub(super) struct Rebuild {
     /// The tenants to index; `None`: nothing was lost, or the rebuild is complete.
-    missing: Option<HashSet<String>>,
+    missing: Option<HashSet<Arc<str>>>,
 }
 
 impl Rebuild {
     /// Begins with all of these tenants missing.
-    pub(super) fn start(&mut self, uids: impl Iterator<Item = String>) {
+    pub(super) fn start(&mut self, uids: impl Iterator<Item = Arc<str>>) {
         self.missing = Some(uids.collect());
     }
 
@@ -21,7 +22,7 @@ impl Rebuild {
     }
 
     /// The tenants that are still missing.
-    pub(super) fn missing(&self) -> impl Iterator<Item = &String> {
+    pub(super) fn missing(&self) -> impl Iterator<Item = &Arc<str>> {
         self.missing.iter().flatten()
     }
 
@@ -58,7 +59,7 @@ mod tests {
     fn rebuild_is_ready_once_every_served_tenant_is_indexed() {
         let mut rebuild = Rebuild::default();
         assert!(!rebuild.is_running() && !rebuild.is_ready(|_| true), "nothing was lost");
-        rebuild.start(["a", "b", "gone"].map(str::to_owned).into_iter());
+        rebuild.start(["a", "b", "gone"].map(Arc::<str>::from).into_iter());
         rebuild.indexed("a");
         assert!(!rebuild.misses("a") && rebuild.misses("b"));
         assert!(!rebuild.is_ready(|uid| uid != "gone"));
