@@ -14,7 +14,7 @@ pub mod rounds;
 pub mod seen;
 mod tenants;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub mod token_users;
 
 pub use tenants::{

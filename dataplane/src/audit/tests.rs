@@ -1,19 +1,15 @@
 //! The audit with a manual clock, on a file.
 
-use std::path::PathBuf;
-
 use docket_crds::TenantConfig;
 use docket_domain::audit::Actor;
-use docket_egress::Trust;
 use docket_program::clock::ManualClock;
-use docket_store::Database;
+use docket_rig::scratch::Folder;
 use docket_store::audit::AuditFilter;
 use docket_store::sqlite::Sqlite;
-use docket_store::stores::Store;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::tenancy::{HeldWebhooks, Tenants};
+use crate::tenancy::{Tenants, testing};
 
 const NAME: &str = "zoe@canary.example";
 
@@ -22,33 +18,20 @@ struct Rig {
     metrics: Arc<Metrics>,
     audit: Arc<Audit>,
     tenant: Arc<ServedTenant>,
-    folder: PathBuf,
-}
-
-impl Drop for Rig {
-    fn drop(&mut self) {
-        // A temporary folder: leftovers do no harm.
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
+    folder: Folder,
 }
 
 impl Rig {
     fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("docket-audit-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("writable");
+        let folder = Folder::new(name);
         let key = json!({"kid": "k1", "secret": "07".repeat(32)});
-        let config: TenantConfig = serde_json::from_value(json!({
-            "uid": "uid-a", "namespace": "default", "name": "acme", "clientCode": "ACME", "subdomains": [], "apiKeys": [],
-            "tokens": {"lifetimeMinutes": 60, "signingKeys": [key]}, "database": null, "suspended": false,
-            "activeEvents": [], "webhooks": []
-        }))
-        .expect("a configuration");
-        let store = Arc::new(Store::new(Database::Sqlite(Sqlite::new(folder.join("tenant.db")))));
-        let held = HeldWebhooks::These(Default::default());
-        let tenant = Arc::new(ServedTenant::new(config, store, held, &Trust::none(), None));
+        let tokens = json!({"lifetimeMinutes": 60, "signingKeys": [key]});
+        let tokens = serde_json::from_value(tokens).expect("keys of tokens");
+        let config = TenantConfig { tokens, ..testing::config("uid-a") };
+        let tenant = testing::served(config, Sqlite::new(folder.path().join("tenant.db")));
         let time = ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time"));
         let metrics = Arc::<Metrics>::default();
-        let stream = Stream::open(&folder.join("audit.log"), Arc::clone(&metrics)).expect("a file");
+        let stream = Stream::open(&folder.path().join("audit.log"), Arc::clone(&metrics)).expect("a file");
         let tenants = Arc::<Tenants>::default();
         tenants.replace(vec![Arc::clone(&tenant)]);
         let audit = Audit::new(Clock::Manual(time.clone()), Arc::clone(&metrics), tenants, Some(stream));
@@ -90,7 +73,7 @@ impl Rig {
     }
 
     fn stream(&self) -> String {
-        std::fs::read_to_string(self.folder.join("audit.log")).expect("a stream")
+        std::fs::read_to_string(self.folder.path().join("audit.log")).expect("a stream")
     }
 
     fn lines(&self) -> Vec<Value> {
@@ -226,7 +209,7 @@ async fn entries_beyond_the_bound_are_counted_and_are_in_the_stream() {
 #[tokio::test]
 async fn database_that_is_away_loses_rows_and_no_line() {
     let rig = Rig::new("away");
-    std::fs::write(rig.folder.join("tenant.db"), "no database").expect("writable");
+    std::fs::write(rig.folder.path().join("tenant.db"), "no database").expect("writable");
     rig.signed_in();
     rig.signed_in();
     rig.audit.close().await;

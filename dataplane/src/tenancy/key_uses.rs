@@ -101,33 +101,18 @@ impl KeyUses {
 
 #[cfg(test)]
 mod tests {
-    use docket_egress::Trust;
-    use docket_store::Database;
+    use docket_rig::scratch::Folder;
     use docket_store::sqlite::Sqlite;
-    use docket_store::stores::Store;
-    use serde_json::json;
 
     use super::*;
-    use crate::tenancy::HeldWebhooks;
-
-    fn tenant(folder: &std::path::Path, uid: &str) -> Arc<ServedTenant> {
-        let config = json!({
-            "uid": uid, "namespace": "default", "name": uid, "displayName": null, "clientCode": uid, "subdomains": [],
-            "suspended": false, "apiKeys": [], "tokens": {"lifetimeMinutes": 60, "signingKeys": []}, "database": null,
-            "activeEvents": [], "webhooks": [],
-        });
-        let config: docket_crds::TenantConfig = serde_json::from_value(config).expect("a configuration");
-        let store = Store::new(Database::Sqlite(Sqlite::new(folder.join(uid))));
-        let held = HeldWebhooks::These(Default::default());
-        Arc::new(ServedTenant::new(config, Arc::new(store), held, &Trust::public(), None))
-    }
+    use crate::tenancy::testing;
 
     #[tokio::test]
     async fn databases_that_hang_delay_the_end_of_a_process_once_and_not_each() {
-        let folder = std::env::temp_dir().join(format!("docket-key-uses-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("writable");
+        let folder = Folder::new("key-uses");
         let (clock, tenants) = (Clock::System, Arc::new(Tenants::default()));
-        let served = ["ONE", "TWO", "THREE"].map(|uid| tenant(&folder, uid));
+        let served =
+            ["ONE", "TWO", "THREE"].map(|uid| testing::tenant(uid, Sqlite::new(folder.path().join(uid))));
         tenants.replace(served.to_vec());
         let (uses, mut held) = (KeyUses::new(clock.clone()), Vec::new());
         for (number, tenant) in served.iter().enumerate() {
@@ -142,7 +127,5 @@ mod tests {
         Arc::clone(&uses).run(tenants, Arc::default(), shutdown).await;
         assert!(begun.elapsed() <= STORE_TIME, "{:?}", begun.elapsed());
         drop(held);
-        // A temporary folder: leftovers do no harm.
-        let _ = std::fs::remove_dir_all(&folder);
     }
 }

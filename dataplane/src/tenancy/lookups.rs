@@ -109,9 +109,9 @@ impl<L: Lookup> Work<LookupJob<L>> for Arc<Lookups<L>> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use docket_rig::scratch::Folder;
     use docket_store::sqlite::Sqlite;
 
     use super::*;
@@ -150,26 +150,19 @@ mod tests {
     struct Rig {
         tenant: Arc<ServedTenant>,
         lookups: Arc<Lookups<Even>>,
-        folder: PathBuf,
+        _folder: Folder,
     }
 
     impl Rig {
         fn new(name: &str) -> Self {
-            let folder = std::env::temp_dir().join(format!("docket-lookups-{name}-{}", std::process::id()));
-            std::fs::create_dir_all(&folder).expect("writable");
-            let tenant = testing::tenant("uid-a", Sqlite::new(folder.join("tenant.db")));
-            Self { tenant, lookups: Lookups::new(Clock::System, &Arc::default(), &Arc::default()), folder }
+            let folder = Folder::new(name);
+            let tenant = testing::tenant("uid-a", Sqlite::new(folder.path().join("tenant.db")));
+            let lookups = Lookups::new(Clock::System, &Arc::default(), &Arc::default());
+            Self { tenant, lookups, _folder: folder }
         }
 
         async fn read(&self, key: u32) -> Result<Option<String>, StoreError> {
             Ok(self.lookups.read(&self.tenant, key).await?.found)
-        }
-    }
-
-    impl Drop for Rig {
-        fn drop(&mut self) {
-            // A temporary folder: leftovers do no harm.
-            let _ = std::fs::remove_dir_all(&self.folder);
         }
     }
 

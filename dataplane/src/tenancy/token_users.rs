@@ -127,11 +127,11 @@ impl Lookup for User {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
     use std::time::Duration;
 
     use docket_domain::token::{TokenKey, issue, verify};
     use docket_program::clock::ManualClock;
+    use docket_rig::scratch::Folder;
     use docket_store::Connection;
     use docket_store::contacts::Contact;
     use docket_store::sqlite::Sqlite;
@@ -148,22 +148,13 @@ mod tests {
         clock: Clock,
         tenant: Arc<ServedTenant>,
         users: TokenUsers,
-        folder: PathBuf,
-    }
-
-    impl Drop for Rig {
-        fn drop(&mut self) {
-            // A temporary folder: leftovers do no harm.
-            let _ = std::fs::remove_dir_all(&self.folder);
-        }
+        folder: Folder,
     }
 
     impl Rig {
         async fn new(name: &str) -> Self {
-            let folder =
-                std::env::temp_dir().join(format!("docket-token-users-{name}-{}", std::process::id()));
-            std::fs::create_dir_all(&folder).expect("writable");
-            let tenant = testing::tenant("uid-a", Sqlite::new(folder.join("tenant.db")));
+            let folder = Folder::new(name);
+            let tenant = testing::tenant("uid-a", Sqlite::new(folder.path().join("tenant.db")));
             let time = ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time"));
             let clock = Clock::Manual(time.clone());
             let users = TokenUsers::new(clock.clone(), &Arc::default(), &Arc::default());
@@ -248,7 +239,7 @@ mod tests {
         let token = rig.token().await;
         rig.assert_takes(&token, true, "it is copied now").await;
         rig.tenant.store.database().close_idle(Duration::ZERO).await;
-        let file = rig.folder.join("tenant.db");
+        let file = rig.folder.path().join("tenant.db");
         for ending in ["db-wal", "db-shm"] {
             let _ = std::fs::remove_file(file.with_extension(ending));
         }

@@ -3,21 +3,21 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use docket_crds::TenantConfig;
+use docket_crds::{EventCode, TenantConfig};
 use docket_domain::delivery::{BACKOFF_BASE, DeliveryId, FailureClass, POLL_INTERVAL, Status};
 use docket_domain::event::{OrderSaved, Payload};
 use docket_egress::{EgressPolicy, FixedDns, Sender, Trust};
 use docket_orders::SaveRequest;
 use docket_program::clock::{Clock, ManualClock};
 use docket_program::owner::Owner;
+use docket_rig::scratch::Folder;
 use docket_schedule::{Ended, Entry, Hint, Room, SHARES, Schedule};
 use docket_store::deliveries::{self, ListedDelivery, NewDelivery, NewHandOff};
 use docket_store::events::About;
 use docket_store::orders::{self, OrderFilter};
 use docket_store::saves::{self, Save};
 use docket_store::sqlite::Sqlite;
-use docket_store::stores::Store;
-use docket_store::{Database, contacts, unfolded};
+use docket_store::{contacts, unfolded};
 use serde_json::json;
 use tokio_util::sync::DropGuard;
 
@@ -28,7 +28,7 @@ use crate::delivery::attempt::{HandedOff, WorkerSettings};
 use crate::delivery::outbox::Outbox;
 use crate::delivery::saves::CreateOrders;
 use crate::delivery::upkeep::sweep::Sweeper;
-use crate::tenancy::{HeldWebhooks, ServedTenant, Tenants};
+use crate::tenancy::{HeldWebhooks, ServedTenant, Tenants, testing};
 
 struct Rig {
     time: ManualClock,
@@ -39,16 +39,9 @@ struct Rig {
     worker: Arc<Worker>,
     /// Hands off to the worker.
     create_orders: Arc<CreateOrders>,
-    folder: std::path::PathBuf,
     stop: CancellationToken,
     _stop: DropGuard,
-}
-
-impl Drop for Rig {
-    fn drop(&mut self) {
-        // A temporary folder: leftovers do no harm.
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
+    _folder: Folder,
 }
 
 impl Rig {
@@ -61,16 +54,8 @@ impl Rig {
 
     /// The same with a worker that claims nothing: it makes the attempts that are handed off to it.
     async fn standing(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("docket-worker-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("writable");
-        let store = Arc::new(Store::new(Database::Sqlite(Sqlite::new(folder.join("tenant.db")))));
-        let tenant = Arc::new(ServedTenant::new(
-            config(),
-            store,
-            HeldWebhooks::These(Default::default()),
-            &Trust::public(),
-            None,
-        ));
+        let folder = Folder::new(name);
+        let tenant = testing::served(config(), Sqlite::new(folder.path().join("tenant.db")));
         let tenants = Arc::new(Tenants::default());
         tenants.replace(vec![Arc::clone(&tenant)]);
         let time = ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time"));
@@ -84,8 +69,8 @@ impl Rig {
         contacts::insert_customer(&mut transaction, "C-1", "One", 0).await.expect("inserts");
         transaction.commit().await.expect("commits");
         let stop = CancellationToken::new();
-        let _stop = stop.clone().drop_guard();
-        Self { time, tenant, tenants, schedule, clock, worker, create_orders, folder, stop, _stop }
+        let (_stop, _folder) = (stop.clone().drop_guard(), folder);
+        Self { time, tenant, tenants, schedule, clock, worker, create_orders, stop, _stop, _folder }
     }
 
     /// Starts the worker.
@@ -229,16 +214,17 @@ fn worker(clock: &Clock, tenants: &Arc<Tenants>, schedule: &Arc<Schedule>, slots
 }
 
 fn config() -> TenantConfig {
-    serde_json::from_value(json!({
-        "uid": "uid-1", "namespace": "default", "name": "acme", "displayName": null, "clientCode": "ACME",
-        "subdomains": [], "suspended": false, "apiKeys": [],
-        "tokens": {"lifetimeMinutes": 60, "signingKeys": [{"kid": "k", "secret": "00".repeat(32)}]},
-        "database": null, "activeEvents": ["order.created"],
-        "webhooks": [{"uid": "hook", "namespace": "default", "name": "hook", "displayName": null,
-            "customerCode": "C-1", "targetUrl": "https://10.0.0.1/hook", "secret": null, "caBundle": null,
-            "events": ["order.created"], "active": true}],
-    }))
-    .expect("a configuration")
+    let hook = json!({"uid": "hook", "namespace": "default", "name": "hook", "displayName": null,
+        "customerCode": "C-1", "targetUrl": "https://10.0.0.1/hook", "secret": null, "caBundle": null,
+        "events": ["order.created"], "active": true});
+    let webhooks = vec![serde_json::from_value(hook).expect("a webhook")];
+    TenantConfig { active_events: [EventCode::OrderCreated].into(), webhooks, ..testing::config("uid-1") }
+}
+
+/// Serves the tenant without webhooks; those in `held` are on hold.
+fn serve_without_webhooks(rig: &Rig, held: HeldWebhooks) {
+    let (config, store) = (TenantConfig { webhooks: Vec::new(), ..config() }, Arc::clone(&rig.tenant.store));
+    rig.tenants.replace(vec![Arc::new(ServedTenant::new(config, store, held, &Trust::none(), None))]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -274,9 +260,7 @@ async fn webhook_that_is_put_on_hold_while_its_attempt_waits_to_begin_gets_none(
     }
     // Claimed. It can't begin while another transaction is open.
     let held = HeldWebhooks::These([("hook".to_owned(), "default/hook".to_owned())].into());
-    let config = TenantConfig { webhooks: Vec::new(), ..config() };
-    let store = Arc::clone(&rig.tenant.store);
-    rig.tenants.replace(vec![Arc::new(ServedTenant::new(config, store, held, &Trust::public(), None))]);
+    serve_without_webhooks(&rig, held);
     drop(writer);
     while !rig.worker.tasks.is_empty() {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -301,10 +285,7 @@ async fn write(rig: &Rig, sql: &str) {
 async fn grace_of_a_missing_webhook_begins_again_after_a_time_without_sweeps() {
     let rig = Rig::standing("unseen").await;
     let id = rig.publish("order").await;
-    let held = HeldWebhooks::These(Default::default());
-    let config = TenantConfig { webhooks: Vec::new(), ..config() };
-    let store = Arc::clone(&rig.tenant.store);
-    rig.tenants.replace(vec![Arc::new(ServedTenant::new(config, store, held, &Trust::public(), None))]);
+    serve_without_webhooks(&rig, HeldWebhooks::These(Default::default()));
     let missing = async || {
         let mut reader = rig.tenant.store.database().reader().await.expect("a reader");
         let now_ms = rig.clock.now_ms();

@@ -1,17 +1,16 @@
 //! Retention with a manual clock.
 
-use docket_crds::TenantConfig;
+use std::ops::Range;
+
 use docket_domain::audit::{AuditEvent, AuditRecord};
-use docket_egress::Trust;
 use docket_program::clock::ManualClock;
+use docket_rig::scratch::Folder;
 use docket_store::Database;
 use docket_store::sqlite::Sqlite;
-use docket_store::stores::Store;
 use futures_util::FutureExt;
-use serde_json::json;
 
 use super::*;
-use crate::tenancy::HeldWebhooks;
+use crate::tenancy::testing;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -20,29 +19,16 @@ struct Rig {
     retention: Retention,
     tenants: Vec<Arc<ServedTenant>>,
     metrics: Arc<Metrics>,
-    folder: std::path::PathBuf,
-}
-
-impl Drop for Rig {
-    fn drop(&mut self) {
-        // A temporary folder: leftovers do no harm.
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
+    folder: Folder,
 }
 
 impl Rig {
     /// Tenants `A`, `B`, …, each with `count` deliveries that ended at the start of the clock.
     async fn new(name: &str, tenants: &[&str], count: usize) -> Self {
-        let folder = std::env::temp_dir().join(format!("docket-retention-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("writable");
+        let folder = Folder::new(name);
         let time = ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time"));
         let clock = Clock::Manual(time.clone());
-        let tenant = |code: &&str| {
-            let database = Database::Sqlite(Sqlite::new(folder.join(code)));
-            let held = HeldWebhooks::These(Default::default());
-            let store = Arc::new(Store::new(database));
-            Arc::new(ServedTenant::new(config(code), store, held, &Trust::none(), None))
-        };
+        let tenant = |uid: &&str| testing::tenant(uid, Sqlite::new(folder.path().join(uid)));
         let tenants: Vec<Arc<ServedTenant>> = tenants.iter().map(tenant).collect();
         for tenant in &tenants {
             fill(tenant, &clock, count).await;
@@ -66,40 +52,26 @@ impl Rig {
     }
 }
 
-fn config(code: &str) -> TenantConfig {
-    serde_json::from_value(json!({
-        "uid": code, "namespace": "default", "name": code.to_lowercase(), "clientCode": code, "subdomains": [],
-        "apiKeys": [], "tokens": {"lifetimeMinutes": 60, "signingKeys": []}, "database": null, "suspended": false,
-        "activeEvents": [], "webhooks": []
-    }))
-    .expect("a configuration")
-}
-
 async fn fill(tenant: &ServedTenant, clock: &Clock, count: usize) {
     let mut transaction = tenant.store.begin(clock).await.expect("a schema");
     let sql = "INSERT INTO event (id, code, customer_code, body, occurred_at_ms) \
                VALUES ('e', 'order.created', 'C-1', X'7B7D', 0)";
     transaction.execute(sql, Vec::new()).await.expect("inserts");
+    transaction.commit().await.expect("commits");
+    fill_more(tenant, clock, 0..count).await;
+}
+
+/// Deliveries with these numbers, which end now.
+async fn fill_more(tenant: &ServedTenant, clock: &Clock, numbers: Range<usize>) {
+    let mut transaction = tenant.store.begin(clock).await.expect("a schema");
     let now_ms = clock.now_ms();
-    for number in 0..count {
+    for number in numbers {
         let sql = format!(
             "INSERT INTO delivery_history (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms, \
              finished_at_ms) VALUES ('{number}', 'e', 'w', 'w', 'Succeeded', 1, 0, 0, {now_ms})"
         );
         transaction.execute(&sql, Vec::new()).await.expect("inserts");
     }
-    transaction.commit().await.expect("commits");
-}
-
-/// One more delivery, which ends now.
-async fn fill_more(tenant: &ServedTenant, clock: &Clock) {
-    let mut transaction = tenant.store.begin(clock).await.expect("a schema");
-    let sql = format!(
-        "INSERT INTO delivery_history (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms, \
-         finished_at_ms) VALUES ('more', 'e', 'w', 'w', 'Succeeded', 1, 0, 0, {})",
-        clock.now_ms()
-    );
-    transaction.execute(&sql, Vec::new()).await.expect("inserts");
     transaction.commit().await.expect("commits");
 }
 
@@ -151,7 +123,7 @@ async fn database_without_anything_old_is_passed_over_until_something_is() {
     assert_eq!(passed(), 3, "the full round");
     rig.retention.round().await;
     assert_eq!(passed(), 4);
-    fill_more(&rig.tenants[0], &rig.retention.clock).await;
+    fill_more(&rig.tenants[0], &rig.retention.clock, 1..2).await;
     rig.close().await;
     rig.retention.round().await;
     assert_eq!(passed(), 4, "it was written");
@@ -166,7 +138,8 @@ async fn unavailable_database_does_not_stop_the_others() {
     if let Database::Sqlite(sqlite) = rig.tenants[1].store.database() {
         sqlite.close_idle(Duration::ZERO).await;
     }
-    std::fs::write(rig.folder.join("B"), "no database, but long enough to be looked at").expect("writable");
+    std::fs::write(rig.folder.path().join("B"), "no database, but long enough to be looked at")
+        .expect("writable");
     rig.time.advance(31 * DAY);
     rig.retention.round().await;
     assert_eq!((rig.left(0).await, rig.left(2).await), (0, 0));
@@ -178,9 +151,9 @@ async fn missing_database_is_not_created() {
     if let Database::Sqlite(sqlite) = rig.tenants[0].store.database() {
         sqlite.close_idle(Duration::ZERO).await;
     }
-    std::fs::remove_file(rig.folder.join("A")).expect("removable");
+    std::fs::remove_file(rig.folder.path().join("A")).expect("removable");
     rig.retention.round().await;
-    assert!(!rig.folder.join("A").exists());
+    assert!(!rig.folder.path().join("A").exists());
 }
 
 /// The pause between rounds is a tenth of the retention, and an hour at most.
