@@ -25,7 +25,7 @@ pub use permits::SavePermits;
 pub(super) use starts::START;
 use starts::{STARTS, Starts};
 
-/// A quick attempt that has its slot for so long is slow, whether it waits for its database or for its receiver.
+/// A quick attempt that has had its slot for this time is slow, whether it waits for its database or for its receiver.
 const SLOW: Duration = Duration::from_secs(1);
 
 /// The limit of attempts per slot, which also counts attempts that have left their slots. Each attempt takes some 100 KB.
@@ -46,21 +46,22 @@ pub(super) struct Admission {
 struct Used {
     /// Start time of each quick attempt, by the number of the attempt.
     quick: BTreeMap<u64, Duration>,
-    /// How many attempts are slow.
+    /// The number of slow attempts.
     slow: usize,
-    /// How many slots are reserved, and how many of these are for slow attempts.
+    /// The number of reserved slots.
     reserved: usize,
+    /// The number of reserved slots for slow attempts.
     reserved_slow: usize,
     starts: Starts,
     last_number: u64,
     is_closed: bool,
 }
 
-/// Room for claims that are being made, since the schedule decides how many there are. The rest is free again when this is dropped.
+/// Room for claims that are being made: the schedule decides how many there are. Room that is left is free again when this is dropped.
 pub(super) struct Reservation {
     admission: Arc<Admission>,
     left: Room,
-    /// When it was made.
+    /// When the reservation was made, by [`Clock::elapsed`].
     at: Duration,
 }
 
@@ -71,7 +72,7 @@ pub(super) struct Slot {
 }
 
 impl Admission {
-    /// Admits attempts to this number of slots.
+    /// Creates an admission with this number of slots.
     pub(super) fn new(clock: Clock, slots: usize) -> Arc<Self> {
         let (used, freed, permits) = (Mutex::default(), Notify::new(), Permits::default());
         Arc::new(Self { clock, slots, used, freed, permits })
@@ -140,6 +141,7 @@ impl Reservation {
 }
 
 impl Used {
+    /// Returns the room for at most `most` claims in this number of slots.
     fn room(&mut self, slots: usize, most: usize, now: Duration) -> Room {
         self.slow_down(now);
         if self.is_closed {
@@ -185,7 +187,7 @@ impl Drop for Slot {
     }
 }
 
-/// Returns the room beside so many attempts if at most half of the slots may be slow.
+/// Returns the room beside these numbers of attempts if at most half of the slots may be slow.
 fn room(slots: usize, quick: usize, slow: usize) -> Room {
     let half = slots / 2;
     let free = slots
@@ -194,8 +196,8 @@ fn room(slots: usize, quick: usize, slow: usize) -> Room {
     Room { slots: free, slow: half.saturating_sub(slow).min(free), without_claim: half / 8 }
 }
 
-/// Returns the part of a room that has at most `most` slots, and at most `most_slow` slow ones. The last slow slots are those for tenants
-/// without a claim.
+/// Returns the part of a room with at most `most` slots, of which at most `most_slow` are slow. The last slow slots are for tenants without
+/// a claim.
 fn at_most(Room { slots, slow, without_claim }: Room, most: usize, most_slow: usize) -> Room {
     let (slots, for_all) = (slots.min(most), slow.saturating_sub(without_claim));
     let slow = slow.min(slots).min(most_slow);

@@ -26,12 +26,12 @@ use crate::tenancy::Tenants;
 const TIMEOUT: Duration = Duration::from_millis(500);
 /// How long the circuit breaker stays open after a call without a response.
 const OPEN: Duration = Duration::from_secs(1);
-/// The most entries of one announcement: some 50 ms of Redis. The schedule first hears of the others after their commit.
+/// The most entries of one announcement: some 50 ms of Redis. The schedule is notified of the others only after their commit.
 const MOST_ANNOUNCED: usize = 2_500;
 /// How often and for how long a failed notification is retried; then the sweep finds the rows.
 const RETRY_EVERY: Duration = Duration::from_millis(500);
 const RETRY_FOR: Duration = Duration::from_secs(30);
-/// How many hints wait for a retry at most: some megabytes.
+/// The most hints that wait for a retry: some megabytes.
 const MAX_PENDING: usize = 10_000;
 
 /// Notifies the schedule of deliveries before and after their commit; one per process.
@@ -41,11 +41,11 @@ pub struct Outbox {
     tenants: Arc<Tenants>,
     metrics: Arc<Metrics>,
     breaker: Breaker,
-    /// Hints to retry, each with the time of its first failure, oldest first. While there are some, one task retries.
+    /// Hints to retry, each with the time of its first failure, oldest first. While hints are pending, one task retries.
     pending: Mutex<VecDeque<(Instant, Hint)>>,
 }
 
-/// Deliveries that are announced, and not committed yet. To drop the ticket loses nothing, whatever became of the commit.
+/// Deliveries that are announced, and not committed yet. A dropped ticket loses nothing, also if the commit succeeded.
 #[must_use = "the deliveries of committed rows are due only after one lease"]
 pub struct Ticket {
     outbox: Arc<Outbox>,
@@ -65,7 +65,7 @@ impl Ticket {
 }
 
 impl Outbox {
-    /// Creates the outbox of this schedule. `tenants` records which of them are at a limit.
+    /// Creates the outbox of this schedule. `tenants` records which tenants are at a limit.
     pub fn new(schedule: Arc<Schedule>, tenants: Arc<Tenants>, metrics: Arc<Metrics>) -> Arc<Self> {
         let breaker = Breaker { metrics: Arc::clone(&metrics), open_until: Mutex::default() };
         Arc::new(Self { schedule, tenants, metrics, breaker, pending: Mutex::default() })
@@ -86,6 +86,7 @@ impl Outbox {
         (Ticket { outbox: Arc::clone(self), hints }, handed_off)
     }
 
+    /// Calls the schedule with at most [`MOST_ANNOUNCED`] of the hints, unless the circuit breaker is open.
     async fn announce(&self, hints: &[Hint], room: Room) -> HandOffs {
         if hints.is_empty() {
             return HandOffs::default();
@@ -205,7 +206,7 @@ impl Breaker {
             }
         }
         let response = timeout(TIMEOUT, call).await;
-        // A failure takes no time.
+        // A failure opens nothing: it takes no time.
         let open_until = response.is_err().then(|| Instant::now() + OPEN);
         *self.open_until.lock() = open_until;
         self.metrics.delivery.breaker_open(open_until);

@@ -12,7 +12,8 @@ use tokio::sync::oneshot;
 use crate::telemetry::{Jobs, Metrics};
 use crate::tenancy::{ServedTenant, Tenants};
 
-/// A group is gathered when the other tasks have run so often without adding a job. Threads run them, so once is too few.
+/// A group is gathered when the other tasks have run this number of times without adding a job. Several threads run the tasks, so once is
+/// too few.
 const QUIET: u32 = 4;
 
 /// Jobs of one kind that wait, by tenant. A tenant without jobs costs nothing.
@@ -25,20 +26,20 @@ pub struct Groups<J> {
     turns: usize,
     tenants: Arc<Tenants>,
     metrics: Arc<Metrics>,
-    /// A tenant is here as long as it has a [`Turn`].
+    /// The tenants that have a [`Turn`].
     waiting: Mutex<HashMap<Arc<str>, TenantJobs<J>>>,
 }
 
 /// The jobs of a tenant.
 struct TenantJobs<J> {
     jobs: VecDeque<J>,
-    /// How many turns the tenant has.
+    /// The number of turns of the tenant.
     turns: usize,
-    /// How many of them are about to take jobs: all that come until then.
+    /// The number of turns that are about to take jobs: they also get the jobs that come until then.
     choosing: usize,
 }
 
-/// How the jobs of one kind are done. [`drive`] calls the methods in the order in which they are written here.
+/// The work on jobs of one kind. [`drive`] calls the methods in the order in which they are written here.
 pub trait Work<J: Send>: Send + Sync {
     /// What a group needs: a reader or a writer of its tenant's database.
     type Connection: Send;
@@ -53,8 +54,8 @@ pub trait Work<J: Send>: Send + Sync {
         turn.take_jobs()
     }
 
-    /// Does the jobs of `turn.group`, and takes them out. An error leaves them there; except for [`StoreError::Unavailable`], it says that
-    /// nothing of them is stored.
+    /// Does the jobs of `turn.group`, and takes them out. After an error they are still there. Every error but [`StoreError::Unavailable`]
+    /// means that nothing of them is stored.
     fn perform(
         &self,
         turn: &mut Turn<J>,
@@ -76,13 +77,13 @@ pub async fn drive<J: Send, W: Work<J>>(mut turn: Turn<J>, work: W) {
         if is_connected {
             turn.gather().await;
         }
-        // What it waited for is of the database that the tenant had before.
+        // The connection is to the database that the tenant had before.
         if turn.look_at_tenant() {
             continue;
         }
         turn.group = match &mut connected {
             Ok(connection) => work.take(&mut turn, connection),
-            // None of them would get a connection sooner.
+            // The jobs that wait would get a connection no sooner.
             Err(_) => turn.take_all(),
         };
         if turn.group.is_empty() {
@@ -102,13 +103,14 @@ pub async fn drive<J: Send, W: Work<J>>(mut turn: Turn<J>, work: W) {
                 work.refuse(&mut turn, error).await;
                 turn.failures += 1;
             }
-            // One of them may be the cause: they are done one by one.
+            // One job may be the cause: the jobs are done one by one.
             Err(_) => turn.apart.extend(turn.group.drain(..)),
         }
     }
 }
 
-/// Answers requests with this error. There are several only if the database is not available.
+/// Answers requests with this error. Of several requests, all but the first get it as [`StoreError::Unavailable`]: a group is refused as a
+/// whole only if its database is not available.
 pub fn refuse_all<T>(
     requests: impl IntoIterator<Item = oneshot::Sender<Result<T, StoreError>>>,
     mut error: StoreError,
@@ -120,13 +122,13 @@ pub fn refuse_all<T>(
     };
     for request in requests {
         let again = if is_at_limit { AtConnectionLimit.into() } else { text.clone().into() };
-        // A client that has gone does not mind.
+        // A client may have gone.
         let _ = request.send(Err(std::mem::replace(&mut error, StoreError::Unavailable(again))));
     }
 }
 
 impl<J> Groups<J> {
-    /// Of at most `most` jobs, of which a tenant has at most `turns` done at the same time.
+    /// Creates groups of at most `most` jobs. At most `turns` groups of a tenant are done at the same time.
     pub fn new(
         kind: Jobs,
         most: usize,
@@ -183,9 +185,9 @@ pub struct Turn<J> {
     pub group: Vec<J>,
     /// Jobs that are done one by one, before those that wait.
     apart: VecDeque<J>,
-    /// How many groups in a row were refused.
+    /// The number of groups in a row that were refused.
     failures: u32,
-    /// Whether it is about to take jobs.
+    /// Whether the turn is about to take jobs.
     is_choosing: bool,
     ended: bool,
 }
@@ -246,7 +248,8 @@ impl<J> Turn<J> {
         self.take(|_| most)
     }
 
-    /// Takes jobs like [`Self::take_jobs`], but after the first job only as many as have `room` together with it, by their sizes.
+    /// Takes jobs like [`Self::take_jobs`], but only the first jobs whose sizes together are at most `room`; one job in any case. `of` is the
+    /// size of a job.
     pub fn take_jobs_within(&mut self, room: usize, of: impl Fn(&J) -> usize) -> Vec<J> {
         let mut left = room;
         let mut fits = |job: &J| {
@@ -265,6 +268,7 @@ impl<J> Turn<J> {
         all
     }
 
+    /// Takes a job that is done alone, or else the first of the jobs that wait: `most` says how many.
     fn take(&mut self, most: impl FnOnce(&VecDeque<J>) -> usize) -> Vec<J> {
         if let Some(job) = self.apart.pop_front() {
             return vec![job];

@@ -1,5 +1,5 @@
-//! When API keys were last used: noted with each request, in memory, and stored in the tenants' databases every five minutes. What
-//! a process noted since is lost if it is killed.
+//! The last uses of API keys: noted with each request, in memory, and stored in the tenants' databases every five minutes. Uses that are
+//! not stored yet are lost if the process is killed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::tenancy::{ServedTenant, Tenants};
 
 /// How often the uses are stored. An idle tenant has none, and costs no connection.
 const EVERY: Duration = Duration::from_secs(300);
-/// How long storing those of a tenant may take, and those of all when the process ends.
+/// The longest time to store the uses of a tenant, and to store all uses when the process ends.
 const STORE_TIME: Duration = Duration::from_secs(5);
-/// Tenants whose uses are stored at once: one whose database is slow does not hold up the others.
+/// The tenants whose uses are stored at once: a slow database does not delay the others.
 const AT_ONCE: usize = 4;
 
-/// Of a key: the uid of its tenant, and when it was used, in milliseconds since 1970.
+/// The use of a key: the uid of its tenant, and the time in milliseconds since 1970.
 type KeyUse = (Arc<str>, i64);
 
 /// The uses that this process has seen and not stored yet, at most one of each key that is served.
@@ -33,7 +33,7 @@ pub struct KeyUses {
 }
 
 impl KeyUses {
-    /// None yet.
+    /// Creates an empty list of uses.
     pub fn new(clock: Clock) -> Arc<Self> {
         Arc::new(Self { clock, noted: Mutex::default() })
     }
@@ -44,12 +44,12 @@ impl KeyUses {
         self.noted.lock().insert(key, (Arc::clone(&tenant.uid), now_ms));
     }
 
-    /// The last use of a key that is not stored yet, in milliseconds since 1970.
+    /// Returns the last use of a key that is not stored yet, in milliseconds since 1970.
     pub fn noted(&self, key: &ApiKeyDigest) -> Option<i64> {
         self.noted.lock().get(key).map(|(_, at_ms)| *at_ms)
     }
 
-    /// Stores them every five minutes, and once more at the end.
+    /// Stores the uses every five minutes, and once more at the end.
     pub async fn run(
         self: Arc<Self>,
         tenants: Arc<Tenants>,
@@ -65,11 +65,11 @@ impl KeyUses {
                 self.clock.elapsed().saturating_sub(begun),
             );
         }
-        // What is not stored by then is lost.
+        // Uses that are not stored by then are lost.
         let _ = tokio::time::timeout(STORE_TIME, self.store(&tenants, &metrics)).await;
     }
 
-    /// Stores those of each tenant. What can't be stored is noted again.
+    /// Stores the uses of each tenant. Uses that can't be stored are noted again.
     async fn store(&self, tenants: &Tenants, metrics: &Metrics) {
         let mut by_tenant: HashMap<Arc<str>, Vec<(ApiKeyDigest, i64)>> = HashMap::new();
         for (key, (tenant, at_ms)) in std::mem::take(&mut *self.noted.lock()) {

@@ -55,7 +55,7 @@ pub struct Read<F> {
 }
 
 impl<L: Lookup> Lookups<L> {
-    /// By this clock.
+    /// Creates lookups without requests.
     pub fn new(clock: Clock, tenants: &Arc<Tenants>, metrics: &Arc<Metrics>) -> Arc<Self> {
         Arc::new(Self { clock, groups: Groups::new(L::JOBS, L::MOST, 1, tenants, metrics) })
     }
@@ -86,7 +86,7 @@ impl<L: Lookup> Work<LookupJob<L>> for Arc<Lookups<L>> {
     }
 
     async fn perform(&self, turn: &mut Turn<LookupJob<L>>, reader: Connection) -> Result<(), StoreError> {
-        // The others' clients have gone.
+        // The clients of the other jobs have gone.
         turn.group.retain(|job| !job.result.is_closed());
         let at_ms = self.clock.now_ms();
         let keys = turn.group.iter().map(|job| job.key.clone()).collect();
@@ -100,7 +100,7 @@ impl<L: Lookup> Work<LookupJob<L>> for Arc<Lookups<L>> {
     }
 
     async fn refuse(&self, turn: &mut Turn<LookupJob<L>>, error: StoreError) {
-        // What waited for a database that was not available waits for no other try.
+        // Requests that waited while the database was not available do not wait for another try.
         let is_away = matches!(error, StoreError::Unavailable(_));
         let others = if is_away { turn.take_all() } else { Vec::new() };
         groups::refuse_all(turn.group.drain(..).chain(others).map(|job| job.result), error);

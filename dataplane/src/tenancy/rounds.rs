@@ -89,7 +89,7 @@ impl<J> Timetable<J> {
         self.known.contains_key(uid)
     }
 
-    /// The tenants with a visit that waits or runs.
+    /// Returns the tenants with a visit that waits or runs.
     pub fn uids(&self) -> HashSet<Arc<str>> {
         self.known.keys().cloned().collect()
     }
@@ -124,7 +124,7 @@ impl<J> Timetable<J> {
         self.known.remove(&visit.uid).unwrap_or_default()
     }
 
-    /// When the next visit can begin, and its lane. `None`: not before a visit ends or is planned.
+    /// Returns when the next visit can begin, and its lane. `None`: not before a visit ends or is planned.
     pub fn next(&self) -> Option<(Duration, Lane)> {
         let first = |lane: Lane| {
             let ((due, _), _) = self.waiting[lane as usize].first_key_value()?;
@@ -138,6 +138,7 @@ impl<J> Timetable<J> {
         [Lane::Main, Lane::Aside, Lane::Part].into_iter().filter_map(first).min()
     }
 
+    /// Whether a place of this lane is free.
     fn is_free(&self, lane: Lane) -> bool {
         let [main, aside, part] = self.running.each_ref().map(BTreeSet::len);
         match lane {
@@ -147,7 +148,7 @@ impl<J> Timetable<J> {
         }
     }
 
-    /// Begins a round, unless one is under way: of each visit that waits or runs.
+    /// Begins a round of each visit that waits or runs, unless a round is under way.
     fn begin_round(&mut self, now: Duration) {
         if self.round.is_none() {
             self.round = Some((now, self.uids()));

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use docket_store::DatabaseState;
 
-/// A database is read again after so long although nothing seems to have changed: at least, and at most. The tenant decides
-/// when between the two, so that those that were read together are not read together again.
+/// The least and the most time until a database is read again although nothing seems to have changed. The uid of the tenant decides when
+/// between the two, so that databases that were read together are not read together again.
 const FULL_ROUND: (Duration, Duration) = (Duration::from_secs(30 * 60), Duration::from_secs(60 * 60));
 
 /// What a database looked like when it was last read to the end, by one reader.
@@ -17,35 +17,36 @@ pub struct Seen(Option<LastRead>);
 #[derive(Debug)]
 struct LastRead {
     state: DatabaseState,
-    /// The state means that nothing was written since.
+    /// Whether the same state means that nothing was written since.
     is_certain: bool,
     until: Duration,
 }
 
 impl Seen {
-    /// Whether nothing was written since the last read, so that there is nothing to find. `state`: what the database looks
-    /// like; `None`: unknown. `now`: the time by a monotonic clock.
+    /// Whether nothing was written since the last read, so that there is nothing to find. `state` is what the database looks like now;
+    /// `None`: unknown. `now` is the time by a monotonic clock.
     pub fn is_current(&self, state: Option<&DatabaseState>, now: Duration) -> bool {
         self.0.as_ref().is_some_and(|last| last.is_certain && state == Some(&last.state) && now < last.until)
     }
 
-    /// The database was read to the end, and nothing in it waits for anything but a write. `state`: what it looked like
-    /// before that.
+    /// Records that the database was read to the end, and that there is nothing to do until the next write. `state` is what the database
+    /// looked like before that.
     pub fn has_read(&mut self, state: Option<DatabaseState>, now: Duration, tenant_uid: &str) {
         let before = self.0.take();
         self.0 = state.map(|state| {
-            // A state that a write may leave as it is becomes certain when a second read saw it as well.
+            // A write may leave a coarse state as it is. It is certain only when two reads saw the same state.
             let is_certain = !state.is_coarse() || before.is_some_and(|before| before.state == state);
             LastRead { state, is_certain, until: now + lasts(tenant_uid) }
         });
     }
 
-    /// Something is left in it, or it could not be read.
+    /// Records that there is more to do in the database, or that it could not be read.
     pub fn forget(&mut self) {
         self.0 = None;
     }
 }
 
+/// Returns for how long a read of this tenant's database lasts.
 fn lasts(tenant_uid: &str) -> Duration {
     let (least, most) = FULL_ROUND;
     let mut hasher = DefaultHasher::new();

@@ -1,7 +1,7 @@
 //! The tenants that are served: found by API key, by subdomain, by client code or by uid.
 //!
-//! [`Activation`] replaces the whole list at once when the source declares something new. A request keeps the tenant it began
-//! with. Databases outlive a change of configuration: they are kept by uid.
+//! [`Activation`] replaces the whole list at once when the source declares a change. A request keeps the tenant that it began with.
+//! Databases outlive a change of configuration: they are kept by uid.
 
 mod activation;
 mod at_limit;

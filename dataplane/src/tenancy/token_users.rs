@@ -1,5 +1,5 @@
-//! The users that tokens belong to, as they are now: a token ends within five seconds after its user is deactivated, deleted,
-//! given another password, moved to another customer or signed out everywhere, also by plain SQL.
+//! The users of tokens, as they are now: a token ends within five seconds after its user is deactivated, deleted, given another password,
+//! moved to another customer or signed out everywhere, also by plain SQL.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::tenancy::{ServedTenant, Tenants};
 
 /// A copy is used for this long from the beginning of its query, in milliseconds.
 const FRESH_MS: i64 = 5_000;
-/// How far the clocks of two processes may differ, and the second to which a token's time is cut, in milliseconds.
+/// The most by which the clocks of two processes may differ, with the second to which a token's time is cut, in milliseconds.
 const SKEW_MS: i64 = 5_000;
 /// The most copies, of some 200 bytes each.
 const MAX_COPIES: usize = 10_000;
@@ -49,12 +49,12 @@ impl Copied {
 }
 
 impl TokenUsers {
-    /// Without copies.
+    /// Creates an empty cache.
     pub fn new(clock: Clock, tenants: &Arc<Tenants>, metrics: &Arc<Metrics>) -> Self {
         Self { reads: Lookups::new(clock.clone(), tenants, metrics), clock, copies: Mutex::default() }
     }
 
-    /// Whether a token belongs to its subject still, by a copy that is at most five seconds old.
+    /// Whether a token still belongs to its subject, by a copy that is at most five seconds old.
     ///
     /// # Errors
     ///
@@ -83,6 +83,7 @@ impl TokenUsers {
         Ok(is_current)
     }
 
+    /// Keeps a copy. Without room it drops the copies that are too old, and then all.
     fn keep(&self, key: (Arc<str>, User), copied: Copied) {
         let mut copies = self.copies.lock();
         if copies.len() >= MAX_COPIES {

@@ -25,12 +25,12 @@ pub(super) type Permits = Mutex<HashMap<(Arc<str>, usize), Arc<Semaphore>>>;
 /// The permits of a group of saves, whose deliveries are not claimed yet. They are free again when this is dropped.
 pub struct SavePermits(OwnedSemaphorePermit);
 
-/// The permit of one claim, which is free again when this is dropped: one of those that its group still has.
+/// The permit of one claim, which is free again when this is dropped. The permits of a group are one value, which each claim shares.
 pub(in crate::delivery) struct SavePermit(Arc<Mutex<OwnedSemaphorePermit>>);
 
 impl Admission {
-    /// Waits for so many permits of a tenant that has `most`, or for half of `most`. `None`: they were not free until 0.25 s after `since`,
-    /// by [`Clock::elapsed`].
+    /// Waits for a permit for each of the `deliveries` of a tenant that has `most` permits, or for half of `most`. `None`: they were not free
+    /// until 0.25 s after `since`, by [`Clock::elapsed`].
     pub(in crate::delivery) async fn save(
         &self,
         tenant_uid: &Arc<str>,
@@ -41,13 +41,14 @@ impl Admission {
         let count = u32::try_from(deliveries.min(most.div_ceil(2))).ok()?;
         let left = (since + LONGEST_WAIT).saturating_sub(self.clock.elapsed());
         tokio::select! {
-            // A save that has waited for too long takes permits that are free.
+            // Biased: a save that has waited for too long still takes permits that are free.
             biased;
             permits = self.semaphore(tenant_uid, most).acquire_many_owned(count) => permits.ok().map(SavePermits),
             () = self.clock.sleep(left) => None,
         }
     }
 
+    /// Returns the semaphore of a tenant. A tenant whose limit changes gets another one.
     fn semaphore(&self, tenant_uid: &Arc<str>, most: usize) -> Arc<Semaphore> {
         let (key, mut semaphores) = ((Arc::clone(tenant_uid), most), self.permits.lock());
         if !semaphores.contains_key(&key) {
@@ -68,7 +69,7 @@ impl SavePermits {
     pub fn grow(&mut self, wanted: usize) {
         let semaphore = self.0.semaphore();
         let more = wanted.saturating_sub(self.count()).min(semaphore.available_permits());
-        // If another group takes some of them now, this one does not grow.
+        // Another group may take permits between these two lines. Then this group does not grow.
         if let Ok(permits) = Arc::clone(semaphore).try_acquire_many_owned(u32::try_from(more).unwrap_or(0)) {
             self.0.merge(permits);
         }
@@ -99,7 +100,7 @@ impl SavePermits {
 
 impl Drop for SavePermit {
     fn drop(&mut self) {
-        // `None` after the end of the permits.
+        // `split` returns `None` if the permits have ended.
         drop(self.0.lock().split(1));
     }
 }

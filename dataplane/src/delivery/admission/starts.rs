@@ -1,5 +1,5 @@
-//! The starts of a worker: how many attempts may start at a time whose webhook is not known to answer quickly. Each opens a connection, and
-//! hundreds of these at once would take the cores from quick attempts.
+//! The starts of a worker: how many attempts may start at a time whose webhook is not known to answer quickly. Each attempt opens a
+//! connection, and hundreds of openings at once would take the cores from quick attempts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use std::time::Duration;
 /// The most attempts that start at a time: 120 a second if all take [`START`]. With twice as many, 1,000 endpoints that do not respond
 /// keep two cores busy for two seconds whenever their attempts end together.
 pub(super) const STARTS: usize = 6;
-/// How long an attempt counts as one that starts, from its claim. Not longer: a database that does not respond must not keep other
-/// attempts from starting.
+/// How long an attempt counts as starting, from its claim. Not longer: a database that does not respond must not keep other attempts from
+/// starting.
 pub(in crate::delivery) const START: Duration = Duration::from_millis(50);
 
 /// When the start of each attempt ends, by the number of the attempt.

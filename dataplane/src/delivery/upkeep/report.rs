@@ -20,9 +20,9 @@ use crate::tenancy::{ServedTenant, Tenants, UNKNOWN_CUSTOMER};
 const EVERY: Duration = Duration::from_secs(5);
 /// Time limit for reading one tenant's health.
 const READ: Duration = Duration::from_secs(30);
-/// Tenants whose health is read at once: one whose database is slow does not hold up the others.
+/// The tenants whose health is read at once: a slow database does not delay the others.
 const AT_ONCE: usize = 4;
-/// A report that takes longer leaves its place to the next tenant: however many databases hang, those of others are read.
+/// A report that takes longer leaves its place to the next tenant: however many databases hang, the others are read.
 const SLOW: Duration = Duration::from_secs(2);
 /// One worker of all reads a tenant's health in this time. It is shorter than [`EVERY`], so that the turn has expired
 /// when the same worker comes again.
@@ -38,6 +38,7 @@ impl Active {
         self.0.lock().insert(Arc::clone(tenant_uid));
     }
 
+    /// Returns the tenants, and forgets them.
     fn take(&self) -> BTreeSet<Arc<str>> {
         std::mem::take(&mut *self.0.lock())
     }
@@ -76,12 +77,12 @@ pub async fn run(
 async fn report(tenant: Arc<ServedTenant>, active: Arc<Active>, board: Arc<Board>, metrics: Arc<Metrics>) {
     match board.turn(&format!("health:{}", tenant.uid), TURN).await {
         Ok(true) => metrics.upkeep.visited(Task::Report, publish(&tenant, &board).await),
-        // The other worker reported perhaps before our attempts, or Redis is unavailable: retry later.
+        // The other worker may have reported before our attempts ended, or Redis is unavailable: retry later.
         Ok(false) | Err(_) => active.note(&tenant.uid),
     }
 }
 
-/// Customers of a tenant's webhooks that the tenant does not have.
+/// The codes of customers that webhooks of a tenant name and the tenant does not have.
 pub(super) struct UnknownCustomers(BTreeSet<String>);
 
 impl UnknownCustomers {
@@ -108,7 +109,7 @@ pub(super) async fn unknown_customers(
     Ok(customers)
 }
 
-/// Logs what [`publish`] does, for a process that is alone. A failure says nothing new of a database that was just read.
+/// Logs the unknown customers as [`publish`] does, for a process without a board. The database was just read, so a failure is no news.
 pub(super) async fn warn(tenant: &ServedTenant) {
     let read = async {
         let mut reader = tenant.store.database().patient_reader().await?;
@@ -145,7 +146,7 @@ pub(super) async fn publish(tenant: &ServedTenant, board: &Board) -> bool {
     let count = |rows: i64| u64::try_from(rows).unwrap_or(0);
     // The owner of the database may write the keys of others' webhooks there.
     let mut healths = tenant.webhooks().health(healths);
-    // One without deliveries is reported too if it lacks its customer, and once more when it no longer does.
+    // A webhook without deliveries is reported too if it lacks its customer, and once more when it no longer does.
     let idle = tenant.config.webhooks.iter().filter(|webhook| !healths.contains_key(&webhook.uid));
     let (lacking, idle): (Vec<_>, Vec<_>) = idle.partition(|webhook| customers.lacks(webhook));
     let uids: Vec<String> = idle.iter().map(|webhook| webhook.uid.clone()).collect();

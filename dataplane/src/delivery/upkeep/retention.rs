@@ -19,9 +19,9 @@ use crate::tenancy::{ServedTenant, Tenants};
 
 /// Deliveries or audit entries per transaction while saves must not be delayed, and in a hurry.
 const BATCHES: (i64, i64) = (50, 200);
-/// How long it rests after each batch, by the time that the batch took: its writes delay the commits of saves.
+/// The rest after each batch, as a multiple of the time that the batch took: its writes delay the commits of saves.
 const REST: u32 = 3;
-/// Databases at once: nothing waits for retention.
+/// The databases that are cleaned at once: nothing waits for retention.
 const AT_ONCE: usize = 1;
 /// The delay of the first round after the start, when the process is busy with other work.
 const FIRST: Duration = Duration::from_secs(60);
@@ -38,7 +38,7 @@ pub const MAX_SIGN_INS: i64 = 50_000;
 pub const MAX_REFUSED: i64 = 20_000;
 /// The most audit entries of payloads that were read that a round leaves in a database.
 pub const MAX_READS: i64 = 50_000;
-/// How long a tenant has the place before others do. The owner of a database can make it one that never ends.
+/// How long a tenant has the place before others get it. The owner of a database can make old rows faster than they are deleted.
 const TURN: Duration = Duration::from_secs(30);
 /// The longest and the shortest time between two rounds.
 const ROUNDS: (Duration, Duration) = (Duration::from_secs(3600), Duration::from_secs(1));
@@ -60,7 +60,7 @@ pub struct Retention {
 /// How long a tenant's turn lasts, and how hard it works, by [`Clock::elapsed`].
 #[derive(Clone, Copy)]
 struct RetentionTime {
-    /// Until then it rests after each batch.
+    /// Until when retention rests after each batch.
     calm_until: Duration,
     end: Duration,
 }
@@ -73,7 +73,7 @@ impl RetentionTime {
     }
 }
 
-/// The most audit entries of this event that a round leaves in a database.
+/// Returns the most audit entries of this event that a round leaves in a database.
 fn most_of(event: &str) -> i64 {
     match event.parse() {
         Ok(AuditEvent::SignedIn) => MAX_SIGN_INS,
@@ -106,7 +106,7 @@ impl Retention {
         Self { keep_audit, ..self }
     }
 
-    /// For one of several processes: one of them takes each round.
+    /// Sets the board on which several processes take turns: one of them makes each round.
     #[must_use]
     pub fn shared(self, board: Option<Arc<Board>>) -> Self {
         Self { board, ..self }
@@ -305,8 +305,8 @@ impl Retention {
         Ok(true)
     }
 
-    /// Rests after a batch that began then, so many times as long as it took, at most until the turn ends. Returns whether there is
-    /// time left.
+    /// Rests after a batch that began at `began`: `times` times as long as the batch took, at most until the turn ends. Returns whether
+    /// there is time left.
     async fn rest(&self, turn: RetentionTime, began: Duration, times: u32) -> bool {
         let now = self.clock.elapsed();
         let time = ((now - began) * times).min(turn.end.saturating_sub(now));

@@ -34,13 +34,13 @@ use rebuild::Rebuild;
 use scan::{Extent, Scan, Sweep, SweepResult, Swept, UNSEEN};
 use tenant_sweep::TenantSweep;
 
-/// Databases swept at once. An open SQLite file takes some 200 KB.
+/// The databases that are swept at once. An open SQLite file takes some 200 KB.
 const AT_ONCE: usize = 4;
 /// The same for PostgreSQL, whose connections are shared with other programs.
 const AT_ONCE_OF_A_SERVER: usize = 8;
 /// How long to wait for the sweeps of the tenants that a predecessor worked for; some of their databases may be away.
 const SUCCESSION: Duration = Duration::from_secs(5);
-/// Within how long all tenants are swept when Redis responds again.
+/// The time over which the sweeps of all tenants are spread when Redis responds again.
 const HINTS: Duration = Duration::from_secs(30);
 /// The delay between two attempts to rebuild a lost schedule.
 const REBUILD_AGAIN: Duration = Duration::from_secs(5);
@@ -58,7 +58,7 @@ pub struct Sweeper {
     rebuild_at: Duration,
 }
 
-/// What the schedule gives a tenant.
+/// Returns the limits of a tenant in the schedule.
 pub(in crate::delivery) fn shares(tenant: &ServedTenant) -> TenantShares {
     let Limits { attempts_in_flight, queued_deliveries, .. } = tenant.config.limits;
     let count = |limit: u32| usize::try_from(limit).unwrap_or(usize::MAX);
@@ -81,9 +81,8 @@ impl Sweeper {
         Self { scan, owner, rounds, last, rebuild, rebuild_at: Duration::ZERO }
     }
 
-    /// For one of several processes, which take turns. It sweeps at start unless another process has just done so,
-    /// spreads a sweep over its interval, schedules only what is due soon, and publishes the health of webhooks on the
-    /// board.
+    /// Returns a sweeper for one of several processes, which take turns. It sweeps at start unless another process has just done so,
+    /// spreads a sweep over half of its interval, schedules only what is due soon, and publishes the health of webhooks on the board.
     #[must_use]
     pub fn shared(mut self, board: Arc<Board>) -> Self {
         self.scan.board = Some(board);
@@ -93,7 +92,7 @@ impl Sweeper {
         self
     }
 
-    /// Waits so long for a webhook that is missing before it ends its deliveries.
+    /// Sets how long the deliveries of a missing webhook wait for it before they end.
     #[must_use]
     pub fn with_grace(mut self, grace: Duration) -> Self {
         self.scan.grace = grace;
@@ -153,8 +152,8 @@ impl Sweeper {
         }
     }
 
-    /// Takes over from the process that had this one's place before, if it died: ends its leases, makes its claims due, and
-    /// sweeps the tenants that it worked for, since it may have committed what it could not schedule.
+    /// Takes over from the process that had the place of this process before, if it died: ends its leases, makes its claims due, and sweeps
+    /// the tenants that it worked for, since it may have committed deliveries that it could not schedule.
     async fn succeed(&mut self) {
         let abandoned = match self.scan.schedule.abandoned().await {
             Ok(abandoned) => abandoned,
@@ -203,7 +202,7 @@ impl Sweeper {
         self.rounds.next(|_, sweep| scan.clone().sweep(sweep)).await
     }
 
-    /// Gives the schedule the limits of all tenants, in place of those that it has.
+    /// Replaces all limits that the schedule has by the limits of all tenants.
     async fn limit_all(&self) {
         let tenants = self.scan.tenants.all();
         let limits = tenants.iter().map(|tenant| (Arc::clone(&tenant.uid), shares(tenant))).collect();
@@ -219,6 +218,7 @@ impl Sweeper {
         self.limit(uids.iter().map(of).collect(), false).await;
     }
 
+    /// Gives the schedule these limits. `only`: they replace all limits that it has.
     async fn limit(&self, limits: Vec<(Arc<str>, TenantShares)>, only: bool) {
         if let Err(error) = self.scan.schedule.limit(limits, only).await {
             tracing::warn!(%error, "giving the schedule the limits of tenants failed; the next sweep does it again");

@@ -26,7 +26,7 @@ pub struct Activation {
 }
 
 impl Activation {
-    /// The tenants that are served.
+    /// Returns the tenants that are served.
     pub fn tenants(&self) -> Arc<Tenants> {
         Arc::clone(&self.tenants)
     }
@@ -100,6 +100,7 @@ impl Activation {
         self.problems = problems;
     }
 
+    /// Makes a tenant to serve. Logs and adds the faults that only this process can find.
     fn tenant(&self, runtime: &Runtime) -> anyhow::Result<ServedTenant> {
         let config = &runtime.config;
         let mut faults = runtime.faults.clone();

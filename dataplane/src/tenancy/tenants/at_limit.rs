@@ -12,13 +12,13 @@ use crate::telemetry::Metrics;
 /// The tenants that were at a limit. `docket serve` reports them to the operator, which sets the condition `WithinLimits`.
 #[derive(Default)]
 pub struct AtLimit {
-    /// Those since the last call of [`take`](Self::take), by uid: at most one per tenant and limit.
+    /// The uids and limits since the last call of [`take`](Self::take): at most one per tenant and limit.
     reached: Mutex<BTreeSet<(Arc<str>, Limit)>>,
     metrics: Arc<Metrics>,
 }
 
 impl AtLimit {
-    /// No tenant was at a limit yet. `metrics` counts each event.
+    /// Creates an empty list. `metrics` counts each event.
     pub fn new(metrics: Arc<Metrics>) -> Self {
         Self { metrics, reached: Mutex::default() }
     }
@@ -35,7 +35,7 @@ impl AtLimit {
         busy.iter().for_each(|tenant| self.reached(tenant, Limit::AttemptsInFlight));
     }
 
-    /// The tenants that were at a limit since the last call of this, by uid, and which.
+    /// Returns the uids of tenants that were at a limit since the last call, with the limit.
     pub fn take(&self) -> BTreeSet<(Arc<str>, Limit)> {
         std::mem::take(&mut *self.reached.lock())
     }

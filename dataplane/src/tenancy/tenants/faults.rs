@@ -1,4 +1,5 @@
-//! Pure: what the data plane finds wrong with a webhook that is served as it is declared. The source knows what it refuses.
+//! The faults that the data plane finds in a webhook that is served as it is declared. The source finds the faults for which it refuses a
+//! webhook.
 
 use docket_crds::WebhookConfig;
 use docket_crds::compile::ca_bundle_warning;
@@ -6,7 +7,7 @@ use docket_egress::{EgressPolicy, Trust};
 
 use super::tenant::{LocalReceiver, literal_targets};
 
-/// Why it can't work: sentences that begin with the field. `local`: the receiver of this process, if it has one.
+/// Returns why a webhook can't work: sentences that begin with the field. `local` is the receiver of this process, if it has one.
 pub(super) fn of(
     webhook: &WebhookConfig,
     policy: &EgressPolicy,
@@ -15,7 +16,7 @@ pub(super) fn of(
     out_of_reach(webhook, policy, local).into_iter().chain(unusable_bundle(webhook)).collect()
 }
 
-/// What looks like a mistake and may be meant: sentences that begin with the field.
+/// Returns what looks like a mistake and may be meant: sentences that begin with the field.
 pub fn warnings(webhook: &WebhookConfig) -> impl Iterator<Item = String> {
     let secrets = [("spec.secretRef", &webhook.secret), ("spec.secretRef.nextKey", &webhook.next_secret)];
     let secrets = secrets.into_iter().filter_map(|(field, secret)| secret.as_ref()?.warning(field));
@@ -23,7 +24,7 @@ pub fn warnings(webhook: &WebhookConfig) -> impl Iterator<Item = String> {
     secrets.chain(bundle)
 }
 
-/// A target that is written as an address and is refused at each attempt. A name is looked up later.
+/// Finds a target that is written as an address and is refused at each attempt. A name is looked up only at the attempt.
 fn out_of_reach(
     webhook: &WebhookConfig,
     policy: &EgressPolicy,
@@ -44,7 +45,7 @@ fn out_of_reach(
     ))
 }
 
-/// That the tenant has no such customer, which only its database knows.
+/// The fault that the tenant has no such customer, which only its database knows.
 pub const UNKNOWN_CUSTOMER: &str = "spec.customerCode: the tenant has no customer with this code, so no event is sent; add the customer, or declare the \
      webhook again for one that exists";
 

@@ -13,7 +13,7 @@ use super::at_limit::AtLimit;
 use super::tenant::ServedTenant;
 use crate::telemetry::Metrics;
 
-/// How far the tenants of one process may be behind those of another although no failure is known: a watch that receives
+/// The longest time by which a process may learn of a tenant later than another process although no failure is known: a watch that receives
 /// nothing is closed after 75 s.
 pub const SOURCE_LAG: Duration = Duration::from_secs(120);
 
@@ -24,19 +24,19 @@ pub type Revisions = HashMap<String, String>;
 #[derive(Default)]
 pub struct Tenants {
     current: RwLock<Arc<TenantIndex>>,
-    /// Their revisions. A change is sent after the tenants were replaced.
+    /// The revisions of the tenants. A change is sent after the tenants were replaced.
     pub(super) revisions: watch::Sender<Revisions>,
     /// The uids of tenants that are new or have changed since the last call of `changed`.
     changed: Mutex<BTreeSet<Arc<str>>>,
     has_changed: Notify,
     /// The last time that the source of tenants could not be read.
     doubted: Mutex<Option<Instant>>,
-    /// Those that were at a limit.
+    /// The tenants that were at a limit.
     pub at_limit: AtLimit,
 }
 
-/// For so long after a failure of the source, the tenants may not be those that are declared. It is longer than the time
-/// between two failures in a row: a watch is closed after 75 s of silence, retries after 5 s, and connects within 5 s.
+/// The time after a failure of the source in which the served tenants may differ from the declared ones. It is longer than the time between
+/// two failures in a row: a watch is closed after 75 s of silence, retries after 5 s, and connects within 5 s.
 const DOUBT: Duration = Duration::from_secs(90);
 
 #[derive(Default)]
@@ -48,7 +48,7 @@ struct TenantIndex {
 }
 
 impl TenantIndex {
-    /// The index of these tenants, which replaces `before`.
+    /// Creates the index of these tenants, which replaces `before`.
     fn of(tenants: Vec<Arc<ServedTenant>>, before: &Self) -> Self {
         let mut index = Self::default();
         // A folder does not check keys across tenants. A tenant keeps its key, whichever file comes first: another one
@@ -87,13 +87,13 @@ impl TenantIndex {
     }
 }
 
-/// The keys that name a tenant. Those of a suspended tenant are refused, and stay its own.
+/// Returns the keys that name a tenant. Keys of a suspended tenant are refused, and still belong to it.
 fn working_keys(tenant: &ServedTenant) -> impl Iterator<Item = &ApiKey> {
     tenant.config.api_keys.iter().filter(|key| key.active && key.version == KeyVersion::V2)
 }
 
 impl Tenants {
-    /// The same, whose limits these metrics count.
+    /// Sets the metrics that count tenants at a limit.
     #[must_use]
     pub fn counted(self, metrics: Arc<Metrics>) -> Self {
         Self { at_limit: AtLimit::new(metrics), ..self }
@@ -101,7 +101,7 @@ impl Tenants {
 
     /// Serves these tenants and no others from now on.
     pub fn replace(&self, tenants: Vec<Arc<ServedTenant>>) {
-        // One task replaces the tenants, so nothing comes between. Requests wait for the exchange only.
+        // One task replaces the tenants, so nothing changes between these lines. Requests wait only for the assignment.
         let before = self.current();
         let index = Arc::new(TenantIndex::of(tenants, &before));
         *self.current.write() = Arc::clone(&index);
@@ -114,7 +114,7 @@ impl Tenants {
         self.has_changed.notify_one();
     }
 
-    /// The revisions that are served, and each change of them.
+    /// Returns the revisions that are served, and each change of them.
     pub fn revisions(&self) -> watch::Receiver<Revisions> {
         self.revisions.subscribe()
     }
@@ -151,7 +151,7 @@ impl Tenants {
         Arc::clone(&self.current.read())
     }
 
-    /// The tenant of this API key, and the key's digest. `None`: the key is unknown, inactive or of the older API, or its tenant
+    /// Returns the tenant of this API key, and the key's digest. `None`: the key is unknown, inactive or of the older API, or its tenant
     /// is suspended.
     pub fn by_key(&self, key: &str) -> Option<(Arc<ServedTenant>, ApiKeyDigest)> {
         let digest = ApiKeyDigest::of(key).ok()?;
@@ -159,23 +159,23 @@ impl Tenants {
         tenant.filter(|tenant| !tenant.config.suspended).map(|tenant| (tenant, digest))
     }
 
-    /// The tenant of this subdomain, in lower case.
+    /// Returns the tenant of this subdomain, in lower case.
     pub fn by_subdomain(&self, label: &str) -> Option<Arc<ServedTenant>> {
         self.current().by_subdomain.get(label).cloned()
     }
 
-    /// The tenant with this client code, in any case; a suspended one is not served.
+    /// Returns the tenant with this client code, in any case; a suspended tenant is not served.
     pub fn by_client_code(&self, code: &str) -> Option<Arc<ServedTenant>> {
         let tenant = self.current().by_client_code.get(&code.to_ascii_lowercase()).cloned();
         tenant.filter(|tenant| !tenant.config.suspended)
     }
 
-    /// The tenant with this uid, suspended or not.
+    /// Returns the tenant with this uid, suspended or not.
     pub fn by_uid(&self, uid: &str) -> Option<Arc<ServedTenant>> {
         self.current().by_uid.get(uid).cloned()
     }
 
-    /// All of them, in no particular order.
+    /// Returns all tenants, in no particular order.
     pub fn all(&self) -> Vec<Arc<ServedTenant>> {
         self.current().by_uid.values().cloned().collect()
     }

@@ -30,8 +30,8 @@ pub struct ServedTenant {
 }
 
 impl ServedTenant {
-    /// A tenant with the certificates that its webhooks trust: their own CA bundle, else `local` for a webhook that sends to
-    /// that receiver, else `public`.
+    /// Creates a tenant with the certificates that its webhooks trust: their own CA bundle, else `local` for a webhook that sends to that
+    /// receiver, else `public`.
     pub fn new(
         config: impl Into<Arc<TenantConfig>>,
         store: Arc<Store>,
@@ -54,13 +54,13 @@ impl ServedTenant {
         Self { uid, config, store, held, faults, unknown_customers, trusts, public: public.clone() }
     }
 
-    /// The same with what is wrong with its webhooks, by uid.
+    /// Sets what is wrong with its webhooks, by uid.
     #[must_use]
     pub fn with_faults(self, faults: BTreeMap<String, Vec<String>>) -> Self {
         Self { faults, ..self }
     }
 
-    /// What is wrong with the declaration of the webhook with this uid, served or on hold: `field: what is wrong`.
+    /// Returns what is wrong with the declaration of the webhook with this uid, served or on hold: `field: what is wrong`.
     pub fn faults(&self, webhook_uid: &str) -> &[String] {
         self.faults.get(webhook_uid).map_or(&[], Vec::as_slice)
     }
@@ -70,12 +70,12 @@ impl ServedTenant {
         std::mem::replace(&mut *self.unknown_customers.lock(), unknown)
     }
 
-    /// Hints for the schedule about these deliveries of the tenant; `now` is the database's time.
+    /// Returns hints for the schedule about these deliveries of the tenant; `now` is the database's time.
     pub fn hints(&self, dues: impl IntoIterator<Item = Due>, now: Timestamp) -> Vec<Hint> {
         docket_schedule::hints(&self.uid, dues, now)
     }
 
-    /// The same tenant without webhooks.
+    /// Returns the same tenant without webhooks.
     pub fn without_webhooks(&self) -> Self {
         let config = TenantConfig { webhooks: Vec::new(), ..(*self.config).clone() }.into();
         let (store, held, public) = (Arc::clone(&self.store), self.held.clone(), self.public.clone());
@@ -83,40 +83,40 @@ impl ServedTenant {
         Self { uid, config, store, held, faults, unknown_customers: Mutex::default(), trusts, public }
     }
 
-    /// The webhook with this key or uid, if it is served.
+    /// Returns the webhook with this key or uid, if it is served.
     pub fn webhook(&self, key_or_uid: &str) -> Option<&WebhookConfig> {
         self.webhooks().get(key_or_uid)
     }
 
-    /// Whether a webhook, by key or uid, is on hold: it is declared and not served, so its deliveries wait for as long as it takes.
+    /// Whether a webhook, by key or uid, is on hold: it is declared and not served, so its deliveries wait until it is served.
     pub fn holds(&self, key_or_uid: &str) -> bool {
         self.webhooks().holds(key_or_uid)
     }
 
-    /// Its webhooks, and those that are on hold.
+    /// Returns its webhooks, served and on hold.
     pub fn webhooks(&self) -> Webhooks<'_> {
         let TenantConfig { webhooks, active_events, .. } = &*self.config;
         Webhooks::new(webhooks, active_events, &self.held)
     }
 
-    /// The certificates that this webhook trusts.
+    /// Returns the certificates that this webhook trusts.
     pub fn trust(&self, webhook: &WebhookConfig) -> &Trust {
         self.trusts.get(&webhook.uid).unwrap_or(&self.public)
     }
 }
 
-/// A tenant's webhooks, or those of one customer.
+/// A tenant's webhooks, or the webhooks of one customer.
 #[derive(Clone, Copy)]
 pub struct Webhooks<'a> {
     served: &'a [WebhookConfig],
     active_events: &'a BTreeSet<EventCode>,
     held: &'a HeldWebhooks,
-    /// Of this customer only.
+    /// The customer whose webhooks these are; `None`: all webhooks of the tenant.
     customer: Option<&'a str>,
 }
 
 impl<'a> Webhooks<'a> {
-    /// Those that are served, the events that are active for the tenant, and the webhooks that are on hold.
+    /// All webhooks of a tenant: served, with the events that are active for the tenant, and on hold.
     pub const fn new(
         served: &'a [WebhookConfig],
         active_events: &'a BTreeSet<EventCode>,
@@ -125,18 +125,18 @@ impl<'a> Webhooks<'a> {
         Self { served, active_events, held, customer: None }
     }
 
-    /// Only those of this customer. A webhook on hold is one of them if it is known that it is this customer's.
+    /// Returns only the webhooks of this customer. A webhook on hold is among them if it is known to be this customer's.
     #[must_use]
     pub const fn of(self, customer: &'a str) -> Self {
         Self { customer: Some(customer), ..self }
     }
 
-    /// Whether they are those of one customer, who learns nothing of another's.
+    /// Whether these are the webhooks of one customer, who learns nothing of another customer's.
     pub const fn are_of_one_customer(&self) -> bool {
         self.customer.is_some()
     }
 
-    /// Those that are served.
+    /// Returns the webhooks that are served.
     pub fn served(&self) -> impl Iterator<Item = &'a WebhookConfig> + use<'a> {
         let (served, customer) = (self.served, self.customer);
         served
@@ -144,18 +144,18 @@ impl<'a> Webhooks<'a> {
             .filter(move |webhook| customer.is_none_or(|customer| webhook.customer_code.as_str() == customer))
     }
 
-    /// The webhook with this key or uid, if it is served.
+    /// Returns the webhook with this key or uid, if it is served.
     pub fn get(&self, key_or_uid: &str) -> Option<&'a WebhookConfig> {
         self.served().find(|webhook| webhook.is(key_or_uid))
     }
 
-    /// The webhook with this `namespace/name`, key or uid, if it is served.
+    /// Returns the webhook with this `namespace/name`, key or uid, if it is served.
     pub fn named(&self, name: &str) -> Option<&'a WebhookConfig> {
         self.served().find(|webhook| webhook.is(name) || webhook.full_name() == name)
     }
 
-    /// The health of the webhooks that are declared as the tenant's, served or on hold, by uid. What a tenant's database says is no
-    /// declaration.
+    /// Returns the health of the tenant's declared webhooks, served or on hold, by uid. The tenant's database may name webhooks of others;
+    /// they are left out.
     pub fn health(&self, read: Vec<WebhookHealth>) -> HashMap<String, WebhookHealth> {
         let mut by_uid: HashMap<String, WebhookHealth> = HashMap::new();
         for health in read {
@@ -165,7 +165,7 @@ impl<'a> Webhooks<'a> {
                 Some(webhook) => Some(webhook.uid.clone()),
                 None => held().map(|(uid, _)| uid.to_owned()),
             };
-            // Rows of before keys have the uid, so that one webhook may have two.
+            // Rows of versions before keys have the uid, so one webhook may have two rows.
             if let Some(uid) = uid {
                 let sum = by_uid.entry(uid).or_default();
                 sum.add(&health);
@@ -175,13 +175,13 @@ impl<'a> Webhooks<'a> {
         by_uid
     }
 
-    /// Whether some may be declared and not served that are not known. A customer learns nothing of another's.
+    /// Whether further webhooks may be declared and not served. A customer learns nothing of another customer's.
     pub const fn are_incomplete(&self) -> bool {
         matches!(self.held, HeldWebhooks::AllUnknown) && self.customer.is_none()
     }
 
-    /// Those that are known to be declared and not served: uid and key; where the customer can't be read, `namespace/name`; empty if an
-    /// older operator did not write it.
+    /// Returns the webhooks that are known to be declared and not served: uid and key. If the customer can't be read, `namespace/name` is in
+    /// place of the key; if an older operator did not write the key, it is empty.
     pub fn held(self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let held = match self.held {
             HeldWebhooks::These(held) => Some(held),
@@ -206,7 +206,7 @@ impl<'a> Webhooks<'a> {
     }
 }
 
-/// Whether a key, or a uid, is of the webhook on hold with this uid and this key, or name.
+/// Whether `key_or_uid` names the webhook on hold with this uid; `held` is the key of that webhook, its `namespace/name`, or empty.
 fn is_of(key_or_uid: &str, uid: &str, held: &str) -> bool {
     match webhook_key::full_name(key_or_uid) {
         // A key is no name: a name has one slash.
@@ -218,8 +218,9 @@ fn is_of(key_or_uid: &str, uid: &str, held: &str) -> bool {
 /// Webhooks on hold: not served and yet not deleted. Their queued deliveries wait.
 #[derive(Debug, Clone)]
 pub enum HeldWebhooks {
-    /// These webhooks, which are declared but broken now: their keys by uid. Where the customer can't be read, it is only the
-    /// `namespace/name`, which is the webhook's of any customer. One without a name may be any: an older operator did not write it.
+    /// These webhooks, which are declared but broken now: their keys by uid. If the customer can't be read, `namespace/name` is in place of
+    /// the key, and stands for the webhook of any customer. If an older operator did not write the key, it is empty, and stands for any
+    /// webhook.
     These(BTreeMap<String, String>),
     /// All webhooks that are not served: a part of the declaration can't be read, so no webhook counts as deleted.
     AllUnknown,
@@ -228,9 +229,9 @@ pub enum HeldWebhooks {
 /// A receiver in this process, whose certificate no public CA has signed.
 #[derive(Clone)]
 pub struct LocalReceiver {
-    /// The sockets it is reached at.
+    /// The sockets at which it listens.
     pub sockets: Vec<SocketAddr>,
-    /// Trusts its certificate.
+    /// What trusts its certificate.
     pub trust: Trust,
 }
 

@@ -18,7 +18,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 pub(super) struct Stopped {
     /// The last delivery that it scheduled.
     pub(super) at: DeliveryId,
-    /// The first one that had no room.
+    /// The first delivery for which the schedule had no room.
     refused: Option<DeliveryId>,
     /// How long the next part waits.
     pub(super) pause: Duration,
@@ -40,7 +40,7 @@ impl Stopped {
 
 /// How the last sweep of a tenant ended.
 pub(super) enum TenantSweep {
-    /// All unfinished deliveries were read. If there were none: what the database looked like.
+    /// All unfinished deliveries were read. If the database had none, this has the state of the database.
     Idle(Seen),
     /// There were more deliveries than a sweep may schedule at once. A further part follows, one at a time in a process: each entry costs
     /// Redis some 20 µs.
