@@ -16,63 +16,10 @@ use docket_domain::delivery::DeliveryId;
 use docket_orders::Problems;
 use docket_store::deliveries::{self, ListedDelivery};
 use docket_store::orders::OrderHead;
-use docket_store::{StoreError, Transaction, dead_letters};
+use docket_store::{Transaction, dead_letters};
 
+use crate::refusal::{MovedOn, Refusal, Versions};
 use crate::tenancy::Webhooks;
-
-/// Why a write was refused. Nothing of it is stored.
-#[derive(Debug, thiserror::Error)]
-pub enum Refusal {
-    /// Fields of the request are wrong: each with what it must be.
-    #[error("the request is not valid")]
-    Invalid(Problems),
-    /// It does not exist for this caller. Whether another customer has it is not revealed.
-    #[error("{0}")]
-    NotFound(&'static str),
-    /// The request does not fit what is stored.
-    #[error("{0}")]
-    Conflict(&'static str),
-    /// The order has another version than the one that the change was made from.
-    #[error("the order has moved on")]
-    OrderChanged(MovedOn),
-    /// The database failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-/// The versions of which an order must be one to be changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Versions {
-    /// Any.
-    Any,
-    /// One of these.
-    These(Vec<i64>),
-}
-
-impl Versions {
-    /// Whether this is one of them.
-    pub fn allows(&self, version: i64) -> bool {
-        match self {
-            Self::Any => true,
-            Self::These(versions) => versions.contains(&version),
-        }
-    }
-}
-
-/// How a request named the version of an order that its change was made from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MovedOn {
-    /// By the field `version`, or not at all: two changes came at the same time. Its version now.
-    Version(i64),
-    /// By the header If-Match. Its version now.
-    IfMatch(i64),
-}
-
-impl From<Problems> for Refusal {
-    fn from(problems: Problems) -> Self {
-        Self::Invalid(problems)
-    }
-}
 
 /// Who resends deliveries or sets dead letters aside.
 #[derive(Clone, Copy)]

@@ -4,7 +4,7 @@
 //! * [`body`]: bodies, within bounds of size, time and memory; [`host`], [`origin`], [`if_match`]: what headers say
 //! * [`error`], [`problem_type`]: the refusals, with their status codes
 //!
-//! It knows no route and no state. It uses the actions for what they refuse, the tenants and access. The portal and the APIs use it.
+//! It knows no route, no state and no action. It uses [`refusal`](crate::refusal), tenancy and access. The portal and the APIs use it.
 
 pub mod body;
 pub mod error;

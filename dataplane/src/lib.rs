@@ -5,7 +5,7 @@
 //! * [`listeners`]: what a process serves on each port: [`api`], the API; [`portal`], the pages of the administration; [`platform`], the
 //!   API for the platform's staff, without payloads. [`mod@http`]: how all three read and refuse requests
 //! * [`delivery`]: webhooks out, from the save to the history; [`detector`]: the invoices that other programs insert
-//! * [`actions`]: what the service does, free of HTTP
+//! * [`actions`]: what the service does, free of HTTP; [`refusal`]: why it refuses
 //! * [`tenancy`]: the tenants that are served, and what is done together for one of them
 //! * [`access`]: what a caller may try, and how often
 //! * [`readiness`], [`telemetry`]: what the process reports about itself; [`audit`]: who did what
@@ -33,6 +33,7 @@ pub mod platform;
 pub mod portal;
 pub mod readiness;
 pub mod redis;
+pub mod refusal;
 pub mod serve;
 pub mod telemetry;
 pub mod tenancy;

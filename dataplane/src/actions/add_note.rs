@@ -9,8 +9,9 @@ use docket_store::work_orders::{self, WorkOrder};
 use docket_store::{Connection, Transaction};
 use jiff::Timestamp;
 
+use super::invalid;
 use super::publish_event::{Publication, publish_event};
-use super::{Refusal, invalid};
+use crate::refusal::Refusal;
 use crate::tenancy::ServedTenant;
 
 /// A note to be added, as requested.

@@ -12,8 +12,9 @@ use docket_store::work_orders::{self, NewFacility, NewServee, NewWorkOrder};
 use docket_store::{Connection, StoreError, Transaction, next_number};
 use jiff::Timestamp;
 
+use super::check_version;
 use super::publish_event::{Publication, publish_event};
-use super::{MovedOn, Refusal, Versions, check_version};
+use crate::refusal::{MovedOn, Refusal, Versions};
 use crate::tenancy::ServedTenant;
 
 /// The result of an export, of this one or of the first.

@@ -14,7 +14,8 @@ use docket_store::{Connection, StoreError, Transaction, dead_letters, events};
 use jiff::Timestamp;
 
 use super::choice::Choice;
-use super::{By, Refusal, locked};
+use super::{By, locked};
+use crate::refusal::Refusal;
 use crate::tenancy::Webhooks;
 
 const NO_SUCH_RESEND: Refusal = Refusal::NotFound("There is no such resend");

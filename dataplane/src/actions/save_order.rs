@@ -14,7 +14,8 @@ use jiff::Timestamp;
 
 use super::export_order::{Exported, NO_SUCH_ORDER, check_complete, export_stored};
 use super::publish_event::{Ids, Publication, publish_event};
-use super::{MovedOn, Refusal, Versions, check_version, invalid};
+use super::{check_version, invalid};
+use crate::refusal::{MovedOn, Refusal, Versions};
 use crate::tenancy::ServedTenant;
 
 /// What a save did.

@@ -10,7 +10,8 @@ use docket_store::{Connection, Transaction, dead_letters};
 use jiff::Timestamp;
 
 use super::choice::Choice;
-use super::{By, Refusal, locked};
+use super::{By, locked};
+use crate::refusal::Refusal;
 
 const NO_SUCH_WEBHOOK: Refusal = Refusal::NotFound(
     "There is no webhook with this namespace/name or uid, and none with dead letters had it before",

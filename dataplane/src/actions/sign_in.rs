@@ -4,7 +4,6 @@
 //! the same work, so that neither the response nor its time distinguishes them.
 
 use docket_domain::token::{self, TokenKey, TokenSubject, UserFingerprint};
-use docket_listener::fair_share::Busy;
 use docket_listener::source::RequestSource;
 use docket_program::clock::{Clock, duration};
 use docket_store::audit::{self, SignedInUser};
@@ -14,6 +13,7 @@ use secrecy::SecretString;
 use crate::access::passwords::{Guests, Passwords};
 use crate::access::rates::{OverLimit, Rates};
 use crate::access::throttle::{Guess, KNOWN_MS, Throttle, TryLater};
+use crate::refusal::SignInError;
 use crate::telemetry::Metrics;
 use crate::tenancy::{AtLimit, ServedTenant};
 
@@ -77,26 +77,6 @@ pub struct Issued {
     pub subject: TokenSubject,
     /// Display name.
     pub name: String,
-}
-
-/// Why no token was issued.
-#[derive(Debug, thiserror::Error)]
-pub enum SignInError {
-    /// The tenant has no user with this password.
-    #[error("unknown user")]
-    UnknownUser,
-    /// Too many wrong guesses.
-    #[error(transparent)]
-    TryLater(#[from] TryLater),
-    /// The tenant has too many sign-ins.
-    #[error(transparent)]
-    OverLimit(#[from] OverLimit),
-    /// Too many sign-ins at once.
-    #[error(transparent)]
-    Busy(#[from] Busy),
-    /// The database failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }
 
 /// A user that may sign in if the password is right.

@@ -11,8 +11,8 @@ use docket_store::events::{self, About, Event};
 use docket_store::{StoreError, Transaction};
 use jiff::Timestamp;
 
-use super::Refusal;
 use super::resend::{INACTIVE, NOT_DECLARED, NOT_SUBSCRIBED};
+use crate::refusal::Refusal;
 use crate::tenancy::Webhooks;
 
 const UNDER_WAY: Refusal = Refusal::Conflict(

@@ -12,13 +12,14 @@ use utoipa::openapi::schema::{AdditionalProperties, Schema};
 
 use super::state::ApiState;
 use super::tenant::{Addressed, AtTenant};
-use crate::actions::sign_in::{Credentials, Issued, SignInError};
+use crate::actions::sign_in::{Credentials, Issued};
 use crate::http::body::{JsonResponse, SIGN_IN_LIMIT, json_bytes};
 use crate::http::error::{ApiError, ProblemBody};
 use crate::http::fields::RequestFields;
 use crate::http::kinds::{ClientCodeText, LineText, Password};
 use crate::http::origin::origin;
 use crate::http::request::{FromFields, object, request};
+use crate::refusal::SignInError;
 use crate::tenancy::ServedTenant;
 
 request! {

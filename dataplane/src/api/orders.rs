@@ -22,7 +22,6 @@ use super::caller::Caller;
 use super::idempotency::IdempotencyKey;
 use super::state::ApiState;
 use super::writes::{Call, WriteDone, body_of};
-use crate::actions::Versions;
 use crate::actions::export_order::{Exported, export_order, work_orders_of};
 use crate::actions::save_order::{Saved, save_order};
 use crate::http::body::{JsonResponse, ORDER_LIMIT};
@@ -32,6 +31,7 @@ use crate::http::kinds::{LineText, WebOrderIdText};
 use crate::http::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
 use crate::http::request::{FromBody, Query, request};
 use crate::http::times::{DateOrTime, Time, time};
+use crate::refusal::Versions;
 use answers::{ExportAnswer, OrderState, SaveAnswer};
 
 impl FromBody for SaveRequest {

@@ -19,13 +19,13 @@ use serde::Serialize;
 use super::caller::{Caller, Principal};
 use super::idempotency::IdempotencyKey;
 use super::state::ApiState;
-use crate::actions::Refusal;
 use crate::actions::save_order::{NewOrder, Saved, customer_of_new};
 use crate::delivery::saves::MakeToKeep;
 use crate::http::body::json_response;
 use crate::http::error::ApiError;
 use crate::http::if_match::tagged;
 use crate::http::request::FromBody;
+use crate::refusal::Refusal;
 
 /// A request that writes. The caller is checked before the body is read.
 pub struct Call<C, B> {

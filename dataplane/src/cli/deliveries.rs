@@ -21,12 +21,13 @@ use jiff::Timestamp;
 
 use super::audit::{actor, entry};
 use super::tenant::{CliTenant, IfNew, find, open};
+use crate::actions::By;
 use crate::actions::choice::Choice;
 use crate::actions::resend::{self, Many};
 use crate::actions::set_aside::{self, Aside};
 use crate::actions::wait::{self, DeliveryWait};
-use crate::actions::{By, Refusal};
 use crate::args::{DeliveriesCommand, ManyArguments, TenantArguments};
+use crate::refusal::Refusal;
 use crate::tenancy::Webhooks;
 use crate::{redis, wake};
 

@@ -19,8 +19,7 @@ use utoipa::ToSchema;
 
 use super::problem_type::ProblemType;
 use crate::access::rates::OverLimit;
-use crate::actions::sign_in::SignInError;
-use crate::actions::{MovedOn, Refusal};
+use crate::refusal::{MovedOn, Refusal, SignInError};
 
 /// Why a request failed.
 pub enum ApiError {

@@ -12,7 +12,7 @@ use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 
-use crate::actions::Versions;
+use crate::refusal::Versions;
 
 /// The most entity tags that a header lists; further ones match nothing.
 const MOST: usize = 16;

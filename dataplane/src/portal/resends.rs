@@ -14,7 +14,6 @@ use http::StatusCode;
 
 use super::forms::{Posted, filled_in};
 use super::session::Viewer;
-use crate::actions::Refusal;
 use crate::actions::choice::Choice;
 use crate::actions::resend::{Many, Progress, preview, progress};
 use crate::actions::set_aside::{self, Aside};
@@ -29,6 +28,7 @@ use crate::http::paging::page;
 use crate::http::request::FromFields;
 use crate::http::times::timestamp;
 use crate::portal::logs::{DONE, shown as shown_delivery, status_of, word};
+use crate::refusal::Refusal;
 
 /// The parameter with the delivery that was sent first, to see whether the receiver works again.
 const PROBE: &str = "probe";

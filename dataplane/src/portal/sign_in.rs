@@ -18,7 +18,7 @@ use super::cookies::Cookies;
 use super::csrf::{check_origin, csrf_of};
 use super::forms::{FromForm, Posted, PostedByAnyone, filled_in, pairs_of};
 use super::session::{ENDED, name_of, tenant_of};
-use crate::actions::sign_in::{Credentials, Issued, SignInError};
+use crate::actions::sign_in::{Credentials, Issued};
 use crate::api::auth::audit;
 use crate::api::state::ApiState;
 use crate::api::writes::{Write, WriteDone};
@@ -27,6 +27,7 @@ use crate::http::error::ApiError;
 use crate::http::kinds::{LineText, Password};
 use crate::http::origin::origin;
 use crate::http::request::request;
+use crate::refusal::SignInError;
 use crate::tenancy::ServedTenant;
 
 request! {

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use docket::actions::By;
 use docket::actions::choice::Choice;
 use docket::actions::resend::{self, Many, Progress, StoppedResend};
 use docket::actions::set_aside::{self, Aside};
-use docket::actions::{By, Refusal};
+use docket::refusal::Refusal;
 use docket::tenancy::{HeldWebhooks, Webhooks};
 use docket_crds::EventCode;
 use docket_domain::delivery::{DeliveryId, Status};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use docket::actions::Refusal;
 use docket::actions::test_event::send_test;
+use docket::refusal::Refusal;
 use docket::tenancy::{HeldWebhooks, Webhooks};
 use docket_crds::{EventCode, WebhookConfig};
 use docket_program::clock::Clock;

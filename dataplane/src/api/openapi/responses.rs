@@ -7,10 +7,10 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response};
 
 use crate::access::rates::OverLimit;
-use crate::actions::MovedOn;
 use crate::api::idempotency;
 use crate::http::body::LIMIT;
 use crate::http::error::ApiError;
+use crate::refusal::MovedOn;
 
 /// An error response that many operations have, as a component of its own.
 pub(super) struct ErrorResponse {

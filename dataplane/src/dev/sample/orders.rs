@@ -20,10 +20,10 @@ use docket_store::events::{self, About, Event};
 use docket_store::samples::{self, ServeAttempt};
 use jiff::Timestamp;
 
-use crate::actions::Versions;
 use crate::actions::add_note::{Note, add_note};
 use crate::actions::export_order::Exported;
 use crate::actions::save_order::save_order;
+use crate::refusal::Versions;
 use crate::tenancy::ServedTenant;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
