@@ -23,7 +23,6 @@ use docket_store::deliveries::{self, DeliveryFilter, ListedDelivery};
 use docket_store::walk::Page;
 use docket_store::{Connection, StoreError, orders, work_orders};
 use http::request::Parts;
-use jiff::Timestamp;
 use serde::Serialize;
 
 use self::answers::{Trace, TracedDelivery, TracedOrder};
@@ -434,14 +433,7 @@ async fn dead_letters(
 ) -> Result<(Principal, Many), ApiError> {
     let (principal, body) = asked(platform, verb, &object, request).await?;
     let DeadLetters { event, from, to, limit, per_second } = DeadLetters::from_body(&body)?;
-    let choice = Choice {
-        webhook: object.full_name(),
-        event,
-        from_ms: from.map(Timestamp::as_millisecond),
-        to_ms: to.map(Timestamp::as_millisecond),
-        ended_before_ms: None,
-        limit,
-    };
+    let choice = Choice::new(object.full_name(), event, [from, to, None], limit);
     Ok((principal, Many { choice, per_second }))
 }
 
@@ -478,9 +470,7 @@ async fn choice(
 ) -> Result<(Principal, Choice), ApiError> {
     let (principal, body) = asked(platform, verb, &object, request).await?;
     let AsideLetters { event, from, to, ended_before, limit } = AsideLetters::from_body(&body)?;
-    let [from_ms, to_ms, ended_before_ms] =
-        [from, to, ended_before].map(|time| time.map(Timestamp::as_millisecond));
-    Ok((principal, Choice { webhook: object.full_name(), event, from_ms, to_ms, ended_before_ms, limit }))
+    Ok((principal, Choice::new(object.full_name(), event, [from, to, ended_before], limit)))
 }
 
 /// GET …/webhooks/{name}/resend: how far a bulk resend is.

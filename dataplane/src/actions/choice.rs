@@ -22,6 +22,12 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// The choice of a request: by webhook, event, the times `from`, `to` and `endedBefore`, and limit.
+    pub fn new(webhook: String, event: Option<EventCode>, times: [Option<Timestamp>; 3], limit: i64) -> Self {
+        let [from_ms, to_ms, ended_before_ms] = times.map(|time| time.map(Timestamp::as_millisecond));
+        Self { webhook, event, from_ms, to_ms, ended_before_ms, limit }
+    }
+
     /// The choice without what ends from now on, as a user sees it now.
     pub fn as_of(&self, now: Timestamp) -> Self {
         let ended_before_ms = self.ended_before_ms.or(Some(now.as_millisecond()));

@@ -58,21 +58,33 @@ impl Ids {
     /// The event and its deliveries, as they are stored.
     pub fn rows(&self, publication: Publication<'_>, now: Timestamp) -> (Event, Vec<NewDelivery>) {
         let Publication { customer_code, about, payload, idempotency_key } = publication;
-        let body = envelope(&self.event, now, customer_code, &payload).into();
-        let (id, customer_code) = (self.event.clone(), customer_code.to_owned());
-        let event = Event { id, code: payload.code(), customer_code, about, body };
+        let event = event(self.event.clone(), now, customer_code, about, &payload);
         let new = |(id, webhook): &(DeliveryId, EventWebhook)| NewDelivery {
-            id: *id,
-            event_id: self.event.as_str().to_owned(),
-            webhook: webhook.key.clone(),
-            webhook_name: webhook.full_name.clone(),
             idempotency_key: idempotency_key.clone(),
-            resend_of: None,
-            requested_by: None,
-            resend_id: None,
-            due_at_ms: None,
+            ..delivery(*id, self.event.as_str(), webhook.key.clone(), webhook.full_name.clone())
         };
         (event, self.deliveries.iter().map(new).collect())
+    }
+}
+
+/// The event with this id, published at this time, as it is stored.
+pub fn event(id: EventId, now: Timestamp, customer_code: &str, about: About, payload: &Payload) -> Event {
+    let body = envelope(&id, now, customer_code, payload).into();
+    Event { id, code: payload.code(), customer_code: customer_code.to_owned(), about, body }
+}
+
+/// A delivery of an event to the webhook with this key and name, due at once. It has no idempotency key and resends nothing.
+pub fn delivery(id: DeliveryId, event_id: &str, webhook: String, webhook_name: String) -> NewDelivery {
+    NewDelivery {
+        id,
+        event_id: event_id.to_owned(),
+        webhook,
+        webhook_name,
+        idempotency_key: None,
+        resend_of: None,
+        requested_by: None,
+        resend_id: None,
+        due_at_ms: None,
     }
 }
 

@@ -14,6 +14,7 @@ use docket_store::{Connection, StoreError, Transaction, dead_letters, events};
 use jiff::Timestamp;
 
 use super::choice::Choice;
+use super::publish_event::delivery;
 use super::{By, locked};
 use crate::refusal::Refusal;
 use crate::tenancy::Webhooks;
@@ -84,16 +85,11 @@ pub async fn resend_one(
     if deliveries::is_under_way(transaction, &listed.event_id, &listed.webhook_name).await? {
         return Err(BEING_SENT);
     }
+    let new_id = DeliveryId::new(now, random::bytes());
     let new = NewDelivery {
-        id: DeliveryId::new(now, random::bytes()),
-        event_id: listed.event_id,
-        webhook: listed.webhook,
-        webhook_name: listed.webhook_name,
-        idempotency_key: None,
         resend_of: Some(listed.id),
         requested_by: Some(by.name.to_owned()),
-        resend_id: None,
-        due_at_ms: None,
+        ..delivery(new_id, &listed.event_id, listed.webhook, listed.webhook_name)
     };
     let now_ms = now.as_millisecond();
     deliveries::insert(transaction, &new, now_ms).await?;

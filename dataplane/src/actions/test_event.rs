@@ -3,7 +3,7 @@
 
 use docket_crds::EventCode;
 use docket_domain::delivery::DeliveryId;
-use docket_domain::event::{EventId, Payload, envelope};
+use docket_domain::event::{EventId, Payload};
 use docket_domain::sample;
 use docket_program::random;
 use docket_store::deliveries::{self, Due, NewDelivery};
@@ -11,6 +11,7 @@ use docket_store::events::{self, About, Event};
 use docket_store::{StoreError, Transaction};
 use jiff::Timestamp;
 
+use super::publish_event::{delivery, event};
 use super::resend::{INACTIVE, NOT_DECLARED, NOT_SUBSCRIBED};
 use crate::refusal::Refusal;
 use crate::tenancy::Webhooks;
@@ -42,19 +43,11 @@ pub async fn send_test(
         return Err(UNDER_WAY);
     }
     let (payload, event_id) = (sample::payload(code), EventId::new(now, random::bytes()));
-    let customer_code = webhook.customer_code.to_string();
-    let body = envelope(&event_id, now, &customer_code, &payload).into();
-    let event = Event { id: event_id, code, customer_code, about: about(payload), body };
+    let event = event(event_id, now, webhook.customer_code.as_str(), about(&payload), &payload);
+    let id = DeliveryId::new(now, random::bytes());
     let new = NewDelivery {
-        id: DeliveryId::new(now, random::bytes()),
-        event_id: event.id.as_str().to_owned(),
-        webhook: webhook.key(),
-        webhook_name: webhook.full_name(),
-        idempotency_key: None,
-        resend_of: None,
         requested_by: Some(requested_by.to_owned()),
-        resend_id: None,
-        due_at_ms: None,
+        ..delivery(id, event.id.as_str(), webhook.key(), webhook.full_name())
     };
     store(transaction, &event, &new, now.as_millisecond()).await?;
     Ok((new.id, Due { id: new.id, webhook: new.webhook, at_ms: now.as_millisecond() }))
@@ -71,15 +64,15 @@ async fn store(
     deliveries::insert(transaction, new, now_ms).await.map(drop)
 }
 
-fn about(payload: Payload) -> About {
-    let work_order = |number| About { work_order: Some(number), ..About::default() };
+fn about(payload: &Payload) -> About {
+    let work_order = |number: &str| About { work_order: Some(number.to_owned()), ..About::default() };
     match payload {
         Payload::OrderCreated(saved) | Payload::OrderUpdated(saved) => About::web_order(&saved.web_order_id),
         Payload::OrderExported(exported) => About::web_order(&exported.web_order_id),
-        Payload::OrderStatusChanged(changed) => work_order(changed.work_order),
-        Payload::NoteCreated(note) => work_order(note.work_order),
+        Payload::OrderStatusChanged(changed) => work_order(&changed.work_order),
+        Payload::NoteCreated(note) => work_order(&note.work_order),
         Payload::InvoiceCreated(invoice) => {
-            About { invoice_number: Some(invoice.invoice_number), ..work_order(invoice.work_order) }
+            About { invoice_number: Some(invoice.invoice_number.clone()), ..work_order(&invoice.work_order) }
         }
     }
 }

@@ -65,17 +65,14 @@ pub struct TracedDelivery {
 impl TracedDelivery {
     /// A delivery with its attempts, oldest first, and its resends, newest first, each with what it waits for.
     pub fn new(
-        (listed, waits_for): (ListedDelivery, Option<String>),
+        delivery: (ListedDelivery, Option<String>),
         attempts: Vec<StoredAttempt>,
         later: Vec<(ListedDelivery, Option<String>)>,
     ) -> Self {
         Self {
-            remedy: remedy(&listed, later.first().map(|(newest, _)| newest.status)),
-            summary: DeliverySummary::new(listed, waits_for),
-            resends: later
-                .into_iter()
-                .map(|(resend, waits_for)| DeliverySummary::new(resend, waits_for))
-                .collect(),
+            remedy: remedy(&delivery.0, later.first().map(|(newest, _)| newest.status)),
+            summary: DeliverySummary::new(delivery),
+            resends: later.into_iter().map(DeliverySummary::new).collect(),
             attempts: attempts.into_iter().map(Into::into).collect(),
         }
     }

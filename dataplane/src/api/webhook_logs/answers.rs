@@ -130,7 +130,7 @@ pub struct DeliverySummary {
 
 impl DeliverySummary {
     /// A delivery, and what it waits for.
-    pub fn new(listed: ListedDelivery, waits_for: Option<String>) -> Self {
+    pub fn new((listed, waits_for): (ListedDelivery, Option<String>)) -> Self {
         let About { web_order_id, work_order, invoice_number } = listed.about;
         let (set_aside_by, set_aside_at) = listed.set_aside.map(|(by, at_ms)| (by, time(at_ms))).unzip();
         Self {
@@ -179,11 +179,8 @@ pub struct DeliveryPage {
 impl DeliveryPage {
     /// A page of deliveries, each with what it waits for.
     pub fn new(items: Vec<ListedDelivery>, waits: Vec<Option<String>>, next_cursor: Option<String>) -> Self {
-        let items = items.into_iter().zip(waits);
-        Self {
-            items: items.map(|(listed, waits_for)| DeliverySummary::new(listed, waits_for)).collect(),
-            next_cursor,
-        }
+        let items = items.into_iter().zip(waits).map(DeliverySummary::new).collect();
+        Self { items, next_cursor }
     }
 }
 
@@ -211,18 +208,15 @@ pub struct DeliveryAnswer {
 impl DeliveryAnswer {
     /// The response for a stored delivery, with its resends, newest first, each with what it waits for.
     pub fn new(
-        (listed, waits_for): (ListedDelivery, Option<String>),
+        delivery: (ListedDelivery, Option<String>),
         attempts: Vec<StoredAttempt>,
         later: Vec<(ListedDelivery, Option<String>)>,
         payload: Option<Box<RawValue>>,
     ) -> Self {
         Self {
-            remedy: remedy(&listed, later.first().map(|(newest, _)| newest.status)),
-            summary: DeliverySummary::new(listed, waits_for),
-            resends: later
-                .into_iter()
-                .map(|(resend, waits_for)| DeliverySummary::new(resend, waits_for))
-                .collect(),
+            remedy: remedy(&delivery.0, later.first().map(|(newest, _)| newest.status)),
+            summary: DeliverySummary::new(delivery),
+            resends: later.into_iter().map(DeliverySummary::new).collect(),
             attempts: attempts.into_iter().map(Into::into).collect(),
             payload,
         }

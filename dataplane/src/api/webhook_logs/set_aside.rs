@@ -7,7 +7,6 @@ use axum::response::{IntoResponse, Response};
 use docket_domain::delivery::DeliveryId;
 use docket_domain::resend::MAX_COUNT;
 use docket_store::Transaction;
-use jiff::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -75,14 +74,8 @@ request! {
 
 impl From<SetAsideMany> for Choice {
     fn from(request: SetAsideMany) -> Self {
-        Self {
-            webhook: request.webhook,
-            event: request.event,
-            from_ms: request.from.map(Timestamp::as_millisecond),
-            to_ms: request.to.map(Timestamp::as_millisecond),
-            ended_before_ms: request.ended_before.map(Timestamp::as_millisecond),
-            limit: request.limit,
-        }
+        let SetAsideMany { webhook, event, from, to, ended_before, limit, preview: _ } = request;
+        Self::new(webhook, event, [from, to, ended_before], limit)
     }
 }
 

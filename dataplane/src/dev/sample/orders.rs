@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use docket_domain::delivery::{
     self, BACKOFF_BASE, DeliveryId, FailureClass, MAX_ATTEMPTS, Next, Outcome, Report,
 };
-use docket_domain::event::{EventId, OrderExported, Payload, envelope};
+use docket_domain::event::{EventId, OrderExported, Payload};
 use docket_domain::invoice::InvoiceFamily;
 use docket_domain::token::TokenSubject;
 use docket_domain::work_order::WorkOrderType;
@@ -15,13 +15,14 @@ use docket_orders::{OrderType, SaveRequest};
 use docket_program::owner::Owner;
 use docket_program::random;
 use docket_store::Transaction;
-use docket_store::deliveries::{self, Lease, NewDelivery};
-use docket_store::events::{self, About, Event};
+use docket_store::deliveries::{self, Lease};
+use docket_store::events::{self, About};
 use docket_store::samples::{self, ServeAttempt};
 use jiff::Timestamp;
 
 use crate::actions::add_note::{Note, add_note};
 use crate::actions::export_order::Exported;
+use crate::actions::publish_event;
 use crate::actions::save_order::save_order;
 use crate::refusal::Versions;
 use crate::tenancy::ServedTenant;
@@ -148,22 +149,11 @@ async fn dead_letter(
     let Some(webhook) = tenant.config.webhooks.iter().find(|webhook| webhook.active) else { return Ok(()) };
     let payload = Payload::OrderExported(OrderExported::from(exported.clone()));
     let id = EventId::new(at, random::bytes());
-    let customer_code = webhook.customer_code.as_str().to_owned();
-    let body = envelope(&id, at, &customer_code, &payload).into();
     let about = About::web_order(&exported.web_order_id);
-    let event = Event { id, code: payload.code(), customer_code, about, body };
+    let event = publish_event::event(id, at, webhook.customer_code.as_str(), about, &payload);
     events::insert(transaction, &event, at.as_millisecond()).await?;
-    let new = NewDelivery {
-        id: DeliveryId::new(at, random::bytes()),
-        event_id: event.id.as_str().to_owned(),
-        webhook: webhook.key(),
-        webhook_name: webhook.full_name(),
-        idempotency_key: None,
-        resend_of: None,
-        requested_by: None,
-        resend_id: None,
-        due_at_ms: None,
-    };
+    let id = DeliveryId::new(at, random::bytes());
+    let new = publish_event::delivery(id, event.id.as_str(), webhook.key(), webhook.full_name());
     deliveries::insert(transaction, &new, at.as_millisecond()).await?;
     let answer = Report {
         http_status: Some(503),

@@ -1,7 +1,6 @@
 //! Requests of the routes around resends.
 
 use docket_domain::resend::{DEFAULT_PER_SECOND, MAX_COUNT, MAX_PER_SECOND};
-use jiff::Timestamp;
 use utoipa::ToSchema;
 
 use crate::actions::choice::Choice;
@@ -66,15 +65,8 @@ request! {
 
 impl From<ResendMany> for Many {
     fn from(request: ResendMany) -> Self {
-        let choice = Choice {
-            webhook: request.webhook,
-            event: request.event,
-            from_ms: request.from.map(Timestamp::as_millisecond),
-            to_ms: request.to.map(Timestamp::as_millisecond),
-            ended_before_ms: request.ended_before.map(Timestamp::as_millisecond),
-            limit: request.limit,
-        };
-        Self { choice, per_second: request.per_second }
+        let ResendMany { webhook, event, from, to, ended_before, limit, per_second, preview: _ } = request;
+        Self { choice: Choice::new(webhook, event, [from, to, ended_before], limit), per_second }
     }
 }
 
