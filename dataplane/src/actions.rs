@@ -24,16 +24,16 @@ use crate::tenancy::Webhooks;
 /// Who resends deliveries or sets dead letters aside.
 #[derive(Clone, Copy)]
 pub struct By<'a> {
-    /// The webhooks that are its concern.
+    /// The webhooks that this user may see.
     pub webhooks: Webhooks<'a>,
-    /// The customer whose deliveries are its concern; `None`: all.
+    /// The customer whose deliveries this user may see; `None`: all customers.
     pub customer: Option<&'a str>,
-    /// Its name.
+    /// The user's name.
     pub name: &'a str,
 }
 
-/// The delivery with this id, if it is the concern of this user. Nothing else resends dead letters of its webhook or sets them aside
-/// until the transaction ends.
+/// Returns the delivery with this id, if this user may see it. Until the transaction ends, nothing else resends dead letters of its
+/// webhook or sets them aside.
 async fn locked(
     transaction: &mut Transaction,
     by: By<'_>,
@@ -44,11 +44,11 @@ async fn locked(
     let concerns = |code: &str| by.customer.is_none_or(|customer| customer == code);
     let found = found.filter(|listed| concerns(&listed.customer_code)).ok_or(NO_SUCH_DELIVERY)?;
     dead_letters::lock(transaction, &found.webhook).await?;
-    // Again: what held the lock before may have changed it.
+    // Read again: the transaction that held the lock before may have changed the delivery.
     deliveries::find(transaction, id).await?.ok_or(NO_SUCH_DELIVERY)
 }
 
-/// Checks that the order is at the version that the change was made from.
+/// Checks that the order still has the version that the change was made from.
 fn check_version(head: &OrderHead, if_match: &Versions, version: Option<i64>) -> Result<(), Refusal> {
     if !if_match.allows(head.version) {
         return Err(Refusal::OrderChanged(MovedOn::IfMatch(head.version)));
@@ -61,7 +61,7 @@ fn check_version(head: &OrderHead, if_match: &Versions, version: Option<i64>) ->
     }
 }
 
-/// One field that is wrong.
+/// A refusal because of one wrong field.
 fn invalid(field: &str, message: &str) -> Refusal {
     Problems::from(docket_orders::Problem { field: field.to_owned(), message: message.to_owned() }).into()
 }

@@ -32,7 +32,7 @@ use state::ApiState;
 const DOCS_OFF: ApiError =
     ApiError::NotFound("The documentation is turned off here; `docket docs` writes it as files");
 
-/// The error for a path that has no route: it names the route of this host that differs from it in case, slashes or a prefix only.
+/// The error for a path that has no route. It names a route of this host that differs only in case, slashes or a prefix.
 pub(crate) fn no_such_route(state: &ApiState, parts: &Parts, paths: &[(String, bool)]) -> ApiError {
     let is_legacy = matches!(host(parts), Ok(Some(host)) if state.hosts.kind(&host) == HostKind::Legacy);
     let mut served = paths.iter().filter(|(_, on_legacy)| *on_legacy || !is_legacy);
@@ -40,9 +40,9 @@ pub(crate) fn no_such_route(state: &ApiState, parts: &Parts, paths: &[(String, b
     meant.map_or(ApiError::NoSuchRoute, |(path, _)| ApiError::MisspelledRoute(path.clone()))
 }
 
-/// Whether `sent` is `path` but for the case of letters, further slashes, and what other APIs have in front of their paths.
+/// Whether `sent` differs from `path` only in the case of letters, further slashes, and prefixes that other APIs have.
 fn is_almost(path: &str, sent: &str) -> bool {
-    /// No path of the API is nearly as long, and to compare a longer one would cost more than to refuse it.
+    /// Far longer than any path of the API. To compare a longer path would cost more than to refuse it.
     const LONGEST: usize = 64;
     if sent.len() > LONGEST {
         return false;
@@ -52,7 +52,7 @@ fn is_almost(path: &str, sent: &str) -> bool {
     steps.map(str::to_ascii_lowercase).eq(path.split('/').skip(1).map(str::to_ascii_lowercase))
 }
 
-/// The routes of `{base_url}`, and those of them that the legacy host serves too. `docs`: with the documentation.
+/// The routes of `{base_url}`; the legacy host serves some of them too. `docs` says whether the documentation is on.
 pub(crate) fn routes(state: &Arc<ApiState>, docs: bool) -> Router<Arc<ApiState>> {
     state.metrics.serves(openapi::paths().iter().map(|(path, _)| path.as_str()));
     let v2_only = Router::new()

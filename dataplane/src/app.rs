@@ -51,11 +51,11 @@ use crate::tenancy::{Activation, LocalReceiver, Tenants};
 const SLOTS: usize = 1024;
 /// Time to store the results of the last attempts, at shutdown.
 const STORE_ENDS: Duration = Duration::from_secs(10);
-/// PostgreSQL servers are asked which databases changed so many times between two reads of a database.
+/// How often a PostgreSQL server is asked which of its databases changed, between two reads of a database.
 const LOOKS: u32 = 3;
-/// The shortest and the longest time between two of these questions.
+/// The shortest and the longest time between two such questions.
 const BETWEEN_LOOKS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
-/// Diagnoses of signatures at the same time; a tenant has one.
+/// How many signatures may be diagnosed at the same time, one per tenant.
 const DIAGNOSES: u32 = 2;
 
 /// What all parts share, and the parts that run.
@@ -68,9 +68,9 @@ pub struct App {
     outbox: Arc<Outbox>,
     /// Metrics.
     pub metrics: Arc<Metrics>,
-    /// Who did what.
+    /// The audit: who did what.
     audit: Arc<Audit>,
-    /// How often tenants' clients may call.
+    /// Limits the requests and sign-ins of tenants.
     pub rates: Arc<Rates>,
     /// Whether the process is ready.
     pub readiness: Arc<Readiness>,
@@ -99,7 +99,8 @@ impl Management {
 }
 
 impl App {
-    /// Nothing runs yet, no tenant is served, and the process is not ready until it has all that is `missing`.
+    /// Creates the parts without starting any. No tenant is served, and the process is not ready until it has everything in
+    /// `missing`.
     pub fn new<const N: usize>(
         clock: Clock,
         schedule: Schedule,
@@ -124,7 +125,7 @@ impl App {
         }
     }
 
-    /// Writes the audit to a stream as well, if the arguments name one.
+    /// Has the audit written to a stream as well, if the arguments name one.
     ///
     /// # Errors
     ///
@@ -138,7 +139,8 @@ impl App {
         Ok(Self { audit, ..self })
     }
 
-    /// Returns what serves the tenants that a source declares. `local` is the receiver of this process, if it has one.
+    /// Returns the activation, which serves the tenants that a source declares. `local` is the receiver of this process, if it has
+    /// one.
     pub fn activation(
         &self,
         stores: &Arc<Stores>,
@@ -149,7 +151,7 @@ impl App {
         Activation::new(Arc::clone(stores), tenants, metrics, policy.clone(), local)
     }
 
-    /// The state of the API's handlers. Passwords that are being checked take at most a quarter of `memory`, in bytes.
+    /// The state of the API's handlers. Running password checks use at most a quarter of `memory`, in bytes.
     pub fn api_state(&self, hosts: &HostArguments, proxies: Proxies, memory: u64) -> Arc<ApiState> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Arc::new(ApiState {
@@ -166,8 +168,8 @@ impl App {
             token_users: TokenUsers::new(self.clock.clone(), &self.tenants, &self.metrics),
             orders: Lookups::new(self.clock.clone(), &self.tenants, &self.metrics),
             key_uses: KeyUses::new(self.clock.clone()),
-            // One tenant's sign-ins take at most half of the turns, and so all cores if no one else signs in, with one sign-in that
-            // is between two steps.
+            // One tenant's sign-ins get at most half of the turns, which is all cores, and one more turn for a sign-in that is
+            // between two steps.
             passwords: Passwords::new(2 * (cores + 1), memory / 4),
             diagnoses: FairShare::new(DIAGNOSES, 1),
             searches: Anonymous::default(),
@@ -183,7 +185,7 @@ impl App {
         })
     }
 
-    /// Serves /healthz, /readyz and /metrics, and tenants' metadata to users of the cluster whom `platform` reviews.
+    /// Serves /healthz, /readyz and /metrics, and tenants' metadata to those users of the cluster whose rights `platform` confirms.
     pub fn start_management(
         &self,
         state: &Arc<ApiState>,
@@ -205,7 +207,7 @@ impl App {
         memory: u64,
         shutdown: &CancellationToken,
     ) {
-        // Half of the descriptors are for clients; the other half for databases and receivers.
+        // Clients get half of the descriptors, databases and receivers the other half.
         let most = (self.descriptors / 2).min(memory / 4 / BYTES_PER_CONNECTION);
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let (proxies, refused) = (Arc::clone(&state.proxies), state.metrics.connections_refused());
@@ -221,8 +223,8 @@ impl App {
         self.running.spawn(key_uses.run(tenants, Arc::clone(&self.metrics), shutdown.clone()));
     }
 
-    /// Starts the worker, and the deletion of old deliveries and audit entries. `board` is set if other processes do the same. Returns the
-    /// tenants that have attempts under way.
+    /// Starts the worker, and the deletion of old deliveries and audit entries. `board` is set if other processes delete them too.
+    /// Returns the tenants that have attempts under way.
     pub fn start_worker(
         &mut self,
         policy: EgressPolicy,
@@ -303,14 +305,14 @@ impl App {
         });
     }
 
-    /// Asks PostgreSQL servers which databases changed, for readers that come again after `interval`.
+    /// Starts to ask PostgreSQL servers which databases changed, for readers that come again after `interval`.
     pub fn start_watching(&mut self, stores: Arc<Stores>, interval: Duration, shutdown: &CancellationToken) {
         let (least, most) = BETWEEN_LOOKS;
         let every = (interval / LOOKS).clamp(least, most);
         self.start(shutdown, async move { stores.watch(every).await });
     }
 
-    /// Closes connections to databases that nothing has used for `unused_for`, which is checked at each interval.
+    /// Starts to close connections to databases that nothing has used for `unused_for`, at each interval.
     pub fn start_closing_idle(
         &mut self,
         stores: Arc<Stores>,
@@ -344,24 +346,24 @@ impl App {
 fn raise_descriptor_limit() -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // If this is refused, the limit stays.
+    // If the system refuses, the limit stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Connections that wait to be accepted, at most, if `net.core.somaxconn` allows it, which is 4,096 by default. Linux drops what comes
-/// then, and the client tries again after a second. Tokio's own 128 are few while both cores are busy.
+/// The most connections that wait to be accepted, unless `net.core.somaxconn` (4,096 by default) is lower. Linux drops further
+/// connections, and their clients try again after a second. Tokio's default of 128 is too low while both cores are busy.
 const BACKLOG: u32 = 1_024;
 
 fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A process that follows another one may listen at once.
+    // So a new process may listen on the address of one that has just ended.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// Listens on an address, which `flag` sets.
+/// Listens on an address. `flag` is the flag that sets the address, for the message of an error.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
 //! The audit of a process: each entry is a line of the stream at once, and soon after a row of the tenant's database.
 //!
-//! No request waits for entries, and none fails because of them, except where the entry is a part of the request's own transaction:
-//! resends and commands. What can't be stored is counted, and is in the stream alone.
+//! No request waits for its entries or fails because of them. Resends and commands are the exception: their entries are stored in
+//! the transaction of the request. An entry that can't be stored is counted, and is in the stream alone.
 
 mod reads;
 mod refusals;
@@ -31,17 +31,17 @@ use refusals::{RefusedSignIn, RefusedSignIns};
 use sign_ins::SignIns;
 pub use stream::Stream;
 
-/// Entries of a tenant that come within this time are stored in one transaction.
+/// The time within which a tenant's entries are gathered, to be stored in one transaction.
 const GATHER: Duration = Duration::from_secs(1);
 /// How long storing may take.
 const STORE_TIME: Duration = Duration::from_secs(5);
-/// Tenants whose entries are stored at the same time: few of the connections that requests need.
+/// The most tenants whose entries are stored at the same time, so that requests keep most connections.
 const WRITERS: usize = 4;
-/// The longest pause before a tenant's next entries are stored, after they could not be stored.
+/// The longest pause before a tenant's next entries are stored, after storing failed.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Sign-ins of one user and network are counted for so long before they become an entry, and so are refused ones.
+/// The time in which sign-ins of one user and network are counted before they become one entry, and refused sign-ins likewise.
 const WINDOW: Duration = Duration::from_secs(60);
-/// The most entries that wait to be stored: of one event of a tenant, and of all; some 300 bytes each.
+/// The most entries that wait to be stored: for one event of a tenant, and in all. An entry takes some 300 bytes.
 const MAX_WAITING: (usize, usize) = (250, 20_000);
 /// The most entries that one transaction stores.
 const MAX_STORED: usize = 1_000;
@@ -54,11 +54,11 @@ pub struct Audit {
     groups: Arc<Groups<AuditRow>>,
     waiting: Arc<Mutex<WaitingEntries>>,
     writers: Arc<Semaphore>,
-    /// By the uid of a tenant; of a sign-in at a tenant that does not exist, none.
+    /// Refused sign-ins by the tenant's uid; `None` counts sign-ins at tenants that do not exist.
     refused: Mutex<HashMap<Option<Arc<str>>, RefusedSignIns>>,
-    /// By the uid of a tenant.
+    /// Sign-ins by the tenant's uid.
     signed_in: Mutex<HashMap<Arc<str>, SignIns>>,
-    /// Finds the tenant when a window ends: until then nothing keeps the database of one that is gone open.
+    /// Finds the tenant when a window ends. Meanwhile, nothing keeps the database of a tenant that is gone open.
     tenants: Arc<Tenants>,
     reads: Mutex<Reads>,
     tasks: TaskTracker,
@@ -77,7 +77,7 @@ struct WaitingEntries {
     of: HashMap<(Arc<str>, AuditEvent), usize>,
 }
 
-/// The permit of an entry that waits. Dropping it frees the permit.
+/// The permit of a waiting entry. Dropping it frees its place.
 struct QueuePermit {
     waiting: Arc<Mutex<WaitingEntries>>,
     tenant_uid: Arc<str>,
@@ -85,7 +85,7 @@ struct QueuePermit {
 }
 
 impl QueuePermit {
-    /// `None`: too many wait.
+    /// Takes a permit; `None` if too many entries wait.
     fn take(waiting: &Arc<Mutex<WaitingEntries>>, tenant_uid: &Arc<str>, event: AuditEvent) -> Option<Self> {
         waiting.lock().add(tenant_uid, event).then(|| {
             let (waiting, tenant_uid) = (Arc::clone(waiting), Arc::clone(tenant_uid));
@@ -101,7 +101,8 @@ impl Drop for QueuePermit {
 }
 
 impl WaitingEntries {
-    /// Adds one, unless too many wait. Each event has places of its own, so what a user repeats takes none from the others.
+    /// Counts a waiting entry, unless too many wait. Each event has places of its own, so an event that a user repeats takes none
+    /// from the others.
     fn add(&mut self, tenant_uid: &Arc<str>, event: AuditEvent) -> bool {
         let ((of_event, of_all), key) = (MAX_WAITING, (Arc::clone(tenant_uid), event));
         if self.all >= of_all || self.of.get(&key).is_some_and(|count| *count >= of_event) {
@@ -124,7 +125,7 @@ impl WaitingEntries {
 }
 
 impl Audit {
-    /// An audit that writes its stream there.
+    /// Creates an audit. It writes its entries to `stream` too, if there is one.
     pub fn new(
         clock: Clock,
         metrics: Arc<Metrics>,
@@ -152,7 +153,7 @@ impl Audit {
         AuditRecord::new(event, self.clock.now_ms(), random::bytes())
     }
 
-    /// Writes an entry to the stream, and stores it soon.
+    /// Writes an entry to the stream at once, and stores it soon.
     pub fn record(self: &Arc<Self>, tenant: &Arc<ServedTenant>, record: AuditRecord) {
         self.write(Some(tenant), &record);
         let Some(permit) = QueuePermit::take(&self.waiting, &tenant.uid, record.event) else {
@@ -163,8 +164,8 @@ impl Audit {
         }
     }
 
-    /// Like [`record`](Self::record), for a sign-in. Those that follow within a minute, of the same user and network, are one entry at
-    /// the end of that minute.
+    /// Like [`record`](Self::record), for a sign-in. If the same user signs in again from the same network within a minute, these
+    /// sign-ins become one entry at the end of the minute.
     pub fn record_sign_in(self: &Arc<Self>, tenant: &Arc<ServedTenant>, record: AuditRecord) {
         let mut signed_in = self.signed_in.lock();
         let is_first = !signed_in.contains_key(&tenant.uid);
@@ -178,7 +179,7 @@ impl Audit {
         }
     }
 
-    /// Like [`record`](Self::record), once in five minutes for each user, network and subject.
+    /// Like [`record`](Self::record), but once in five minutes for each user, network and subject.
     pub fn record_read(self: &Arc<Self>, tenant: &Arc<ServedTenant>, mut record: AuditRecord) {
         let read = AuditedRead {
             tenant_uid: Arc::clone(&tenant.uid),
@@ -191,13 +192,13 @@ impl Audit {
         }
     }
 
-    /// Writes an entry to the stream that a transaction has stored.
+    /// Writes an entry to the stream. A transaction has stored it.
     pub fn stored(&self, tenant: &Arc<ServedTenant>, record: &AuditRecord) {
         self.write(Some(tenant), record);
     }
 
-    /// Counts a refused sign-in; `kind` tells contacts from employees. The counts of a minute become entries of the tenant, if
-    /// there is one.
+    /// Counts a refused sign-in; `kind` distinguishes contacts from employees. At the end of a minute the counts become entries of
+    /// the tenant, if it exists.
     pub fn sign_in_refused(
         self: &Arc<Self>,
         tenant: Option<&Arc<ServedTenant>>,
@@ -217,11 +218,11 @@ impl Audit {
         }
     }
 
-    /// Stores what waits, and ends the stream. Later entries are stored at once.
+    /// Stores the entries that wait, and ends the stream. Later entries are stored at once.
     pub async fn close(&self) {
         self.closing.cancel();
         self.tasks.close();
-        // Entries of a database that does not respond are lost.
+        // If a database does not respond, its entries are lost.
         let _ = tokio::time::timeout(STORE_TIME, self.tasks.wait()).await;
         if let Some(stream) = &self.stream {
             stream.flush().await;
@@ -252,7 +253,7 @@ impl Audit {
         self.record_of(tenant_uid.as_deref().unwrap_or_default(), records);
     }
 
-    /// Records the sign-ins of each window of a tenant, until none came in one.
+    /// Records a tenant's sign-ins at the end of each window, until a window has none.
     async fn end_sign_ins(self: Arc<Self>, tenant_uid: Arc<str>) {
         loop {
             self.closing.run_until_cancelled(self.clock.sleep(WINDOW)).await;
@@ -261,7 +262,7 @@ impl Audit {
         }
     }
 
-    /// The entries of a window that ends now; `None`: there are none, and no next window.
+    /// The entries of a window that ends now; `None` if there are none, and then there is no next window.
     fn sign_ins_of_window(&self, tenant_uid: &Arc<str>) -> Option<Vec<AuditRecord>> {
         let mut signed_in = self.signed_in.lock();
         let records = signed_in.get_mut(tenant_uid)?.end();
@@ -272,7 +273,7 @@ impl Audit {
         Some(records)
     }
 
-    /// Records entries of a tenant. Those of one that is gone are in the stream alone.
+    /// Records entries of a tenant. If the tenant is gone, only the stream gets them.
     fn record_of(self: &Arc<Self>, tenant_uid: &str, records: Vec<AuditRecord>) {
         let tenant = self.tenants.by_uid(tenant_uid);
         for record in records {
@@ -285,9 +286,9 @@ impl Audit {
 }
 
 impl Work<AuditRow> for Arc<Audit> {
-    /// One of the writers.
+    /// The permit of a writer.
     type Connection = OwnedSemaphorePermit;
-    /// The entries of a database that refuses all of them would wait for minutes.
+    /// One by one, the entries of a database that refuses all of them would take minutes.
     const ONE_BY_ONE: bool = false;
 
     async fn connect(&self, _: &Turn<AuditRow>) -> Result<OwnedSemaphorePermit, StoreError> {

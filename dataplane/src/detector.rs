@@ -21,7 +21,7 @@ use scan::{DetectorState, Scanned, Scanner};
 
 /// Databases scanned at once. Each visit uses one connection.
 pub const PLACES: usize = 4;
-/// How often the list of tenants is read at least.
+/// The longest time between two reads of the list of tenants.
 const FOLLOW: Duration = Duration::from_secs(1);
 
 /// The detector; several processes may run one each on the same databases.
@@ -32,8 +32,8 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// Creates a detector that does nothing until [`run`](Self::run), and then scans each database at every interval. It publishes
-    /// no invoice that is older than `max_age`, if that is not zero.
+    /// Creates a detector. [`run`](Self::run) scans each database at every interval. If `max_age` is not zero, older invoices are
+    /// not published.
     pub fn new(
         clock: Clock,
         tenants: Arc<Tenants>,
@@ -46,7 +46,7 @@ impl Detector {
         Self { scanner: Arc::new(Scanner { clock, tenants, outbox, metrics, max_age }), rounds, interval }
     }
 
-    /// Detects until shutdown is requested, then waits for the batches under way.
+    /// Detects invoices until shutdown is requested, then waits for the batches under way.
     pub async fn run(mut self, shutdown: CancellationToken) {
         let (scanner, clock) = (Arc::clone(&self.scanner), self.scanner.clock.clone());
         let visit = |uid, memory| Arc::clone(&scanner).visit(uid, memory, shutdown.clone());
@@ -68,7 +68,7 @@ impl Detector {
         }
     }
 
-    /// Reads the list of tenants, but not at every step: there may be ten thousand. A new tenant is due now.
+    /// Reads the list of tenants, once a second and not at every step: there may be ten thousand. A new tenant is due now.
     fn follow(&mut self, now: Duration) {
         let tenants = self.scanner.tenants.all();
         for tenant in &tenants {
@@ -79,7 +79,7 @@ impl Detector {
         }
     }
 
-    /// Plans the tenant's next visit: an interval after this one began, or now if there is more.
+    /// Plans the tenant's next visit: an interval after this visit began, or now if there are more invoices.
     fn end(&mut self, (visit, result): EndedVisit<Option<Scanned>>) {
         let Scanner { clock, tenants, metrics, .. } = &*self.scanner;
         let (memory, result) = match result {

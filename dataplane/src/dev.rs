@@ -29,7 +29,7 @@ use crate::portal::{Cookies, Documents, Portal, WebhookWriter};
 
 /// What a new process waits for, as /readyz reports it.
 const SCHEDULE: &str = "the schedule";
-/// Database files are closed when unused for the first of these; checked at each of the second.
+/// How long a database file is unused before it is closed, and how often that is checked.
 const CLOSE_IDLE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(30));
 
 /// Runs until SIGTERM or Ctrl-C, then drains.
@@ -66,8 +66,8 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
 
     let memory_limit = memory::limit();
     let state = app.api_state(&arguments.hosts, Proxies::default(), memory_limit);
-    // The schedule is rebuilt before anything is served. We hold the lock of the data folder, so no other process delivers
-    // from it, and every lease in it belongs to a process that is gone.
+    // The schedule is rebuilt before anything is served. We hold the lock of the data folder. So no other process delivers from it,
+    // and every lease in it belongs to a process that has ended.
     let mut sweeper = app.sweeper(&arguments.deliveries);
     sweeper.take_over().await;
     app.readiness.has(SCHEDULE);

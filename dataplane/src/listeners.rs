@@ -1,5 +1,5 @@
-//! What a process serves on each listener: on one the API and the portal, on the management port probes, metrics and the platform's
-//! routes.
+//! What a process serves on each listener. The API's listener has the API and the portal; the management port has probes, metrics
+//! and the platform's routes.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub struct Serves {
     pub api: bool,
     /// With the API, its documentation: /docs/, /swagger/, /openapi.json and /openapi/events.json.
     pub docs: bool,
-    /// The portal, with this kind of cookie.
+    /// The portal.
     pub portal: Option<Portal>,
 }
 
@@ -45,7 +45,7 @@ pub fn router(state: Arc<ApiState>, serves: Serves) -> Router {
         .with_state(state)
 }
 
-/// The routes of the management port. Only those of `platform` have data of tenants.
+/// The routes of the management port. Only the routes of `platform` have data of tenants.
 pub fn management(state: Arc<ApiState>, platform: Option<Reviews>) -> Router {
     let platform = platform.map(|reviews| platform::router(&state, reviews)).unwrap_or_default();
     Router::new()

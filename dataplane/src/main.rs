@@ -11,7 +11,7 @@ fn main() -> ExitCode {
     match run() {
         Ok(code) => code,
         Err(error) => {
-            // Without a stack trace: the user can fix what fails here.
+            // No stack trace: the user can fix what fails here.
             eprintln!("Error: {error:#}");
             ExitCode::FAILURE
         }

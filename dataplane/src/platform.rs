@@ -1,9 +1,10 @@
-//! What the platform's staff may see of tenants: metadata of orders and deliveries, never a payload, a header's value, the text
-//! of a note or a receiver's response. And resends of dead letters, which can also be set aside.
+//! What the platform's staff may see of tenants: metadata of orders and deliveries, never a payload, a header's value, the text of
+//! a note or a receiver's response. The staff may also resend dead letters, and set them aside.
 //!
-//! `kubectl docket` asks on the management port with a token of the Kubernetes cluster. Each request needs a verb on the
-//! subresource `deliveries` of a Tenant or Webhook: `list` for searches and previews, `get` for one delivery or order with its
-//! attempts, `resend` for resends, to stop them and to set dead letters aside, `test` for test events. The right is checked before the object is looked up, so that no user learns which exist.
+//! `kubectl docket` sends its requests to the management port, with a token of the Kubernetes cluster. Each request needs a verb on
+//! the subresource `deliveries` of a Tenant or Webhook: `list` for searches and previews, `get` for one delivery or order with its
+//! attempts, `resend` to resend, to stop a resend and to set aside, `test` for test events. The right is checked before the object
+//! is looked up, so that no user learns which objects exist.
 
 pub mod answers;
 pub mod reviews;
@@ -49,16 +50,16 @@ use crate::tenancy::ServedTenant;
 
 /// The most bytes of a request's body.
 const LIMIT: usize = 4 * 1024;
-/// The most deliveries of a trace, the newest.
+/// The most deliveries of a trace: the newest ones.
 const MAX_TRACED: i64 = 100;
 
-/// What the routes share.
+/// The state that the routes share.
 struct Platform {
     api: Arc<ApiState>,
     reviews: Reviews,
 }
 
-/// The routes. Their answers are those of /WebhookLogs, but for payloads and receivers' responses.
+/// The routes. Their responses are those of /WebhookLogs without payloads and receivers' responses.
 pub fn router(state: &Arc<ApiState>, reviews: Reviews) -> Router {
     let platform = Arc::new(Platform { api: Arc::clone(state), reviews });
     let responses = Responses { state: Arc::clone(state), pages: None };
@@ -165,7 +166,7 @@ request! {
     }
 }
 
-/// An object of the cluster, by the kind's resource.
+/// The name of an object of the cluster, with the resource of its kind.
 #[derive(Debug, Clone)]
 struct ObjectName {
     resource: &'static str,
@@ -184,7 +185,7 @@ impl ObjectName {
 }
 
 impl Platform {
-    /// The user, if it has this right to the object, at the object's tenant.
+    /// Returns the user, if it has this right to the object, at the object's tenant.
     async fn principal(
         &self,
         parts: &Parts,
@@ -198,7 +199,7 @@ impl Platform {
             return Err(ApiError::BadRequest("The namespace or the name is not a name of an object"));
         }
         let right = Right { verb, resource, namespace: namespace.clone(), name: name.clone() };
-        // The proxies of the API's port are not before this one: what they would write, any pod could.
+        // The proxies of the API's port are not in front of this port, where any pod could send a proxy's headers.
         let (source, origin) = origin(parts, &Proxies::default())?;
         let user = self.reviews.user(source, token, &right).await?;
         let tenants = self.api.tenants.all();
@@ -217,7 +218,7 @@ impl Platform {
         let tenant = tenant.ok_or(ApiError::NotFound(missing))?;
         OfTenant::record(parts, &tenant);
         let actor = Actor::ClusterUser(user);
-        // Of the tenant's limit, as every request that reads its database.
+        // The request counts against the tenant's limit, like every request that reads its database.
         self.api
             .rates
             .request(&tenant.uid, &actor, &tenant.config.limits, self.api.clock.elapsed())
@@ -227,7 +228,7 @@ impl Platform {
     }
 }
 
-/// The tenant that serves this webhook, or else the one that has it declared.
+/// The tenant that serves this webhook, or else the tenant that declares it.
 fn of_webhook_named(tenants: Vec<Arc<ServedTenant>>, full_name: &str) -> Option<Arc<ServedTenant>> {
     let serves = |tenant: &Arc<ServedTenant>| {
         tenant.config.webhooks.iter().any(|webhook| webhook.full_name() == full_name)
@@ -255,7 +256,7 @@ async fn of_tenant(
     listed(&platform, &principal, search).await
 }
 
-/// GET …/webhooks/{name}/deliveries: the same of one webhook.
+/// GET …/webhooks/{name}/deliveries: a page of one webhook's deliveries, newest first.
 async fn of_webhook(
     State(platform): State<Arc<Platform>>,
     Path(object): ObjectPath,
@@ -290,7 +291,7 @@ async fn trace(
     traced(state, ObjectName::new(TENANTS, object), parts).await
 }
 
-/// GET …/webhooks/{name}/trace: the same, of the deliveries to one webhook alone.
+/// GET …/webhooks/{name}/trace: the same trace, with the deliveries to one webhook alone.
 async fn trace_of_webhook(
     state: State<Arc<Platform>>,
     Path(object): ObjectPath,
@@ -325,7 +326,7 @@ async fn traced(
         }
         _ => return Err(ApiError::field("number", "give either number or deliveryId")),
     };
-    // A right to one webhook is a right to the orders whose deliveries went there. An invoice may have the number of another order.
+    // A right to one webhook is a right to the orders whose deliveries went to it. An invoice may have the number of another order.
     let number = query.number.as_deref().filter(|_| webhook.is_none() && found.is_empty());
     let order = order(&mut reader, number, found.first()).await?;
     if order.is_none() && found.is_empty() {
@@ -345,7 +346,7 @@ async fn traced(
     let all = traced.iter().flat_map(|(listed, _, later)| std::iter::once(listed).chain(later));
     let all: Vec<ListedDelivery> = all.cloned().collect();
     let mut waits = waits(&platform.api, &principal, &all).await?.into_iter();
-    // In the same order.
+    // `waits` has the deliveries in the same order.
     let mut waiting = |listed| (listed, waits.next().flatten());
     let deliveries = traced.into_iter().map(|(listed, attempts, later)| {
         let listed = waiting(listed);
@@ -355,7 +356,7 @@ async fn traced(
     Ok(JsonResponse(Trace { order, deliveries, more }))
 }
 
-/// The web order that a number or a delivery is about; `None`: there is none, as for invoices of the back office.
+/// The web order that a number or a delivery is about; `None` if there is no web order, as for invoices of the back office.
 async fn order(
     reader: &mut Connection,
     number: Option<&str>,
@@ -412,7 +413,7 @@ async fn resend(
     resends::many(&platform.api, &principal, many, Write::each_time()).await.map(|(response, _)| response)
 }
 
-/// The user, if it has this right to the object, and the body of its request.
+/// Returns the user, if it has this right to the object, and the body of the request.
 async fn asked(
     platform: &Platform,
     verb: &'static str,
@@ -450,7 +451,7 @@ async fn set_or_undo(
     written.map(|(response, _)| response)
 }
 
-/// POST …/set-aside/preview and …/undo-set-aside/preview: what that would change.
+/// POST …/set-aside/preview and …/undo-set-aside/preview: what the two routes would change.
 async fn preview_aside(
     State(platform): State<Arc<Platform>>,
     Path(object): ObjectPath,
@@ -473,7 +474,7 @@ async fn choice(
     Ok((principal, Choice::new(object.full_name(), event, [from, to, ended_before], limit)))
 }
 
-/// GET …/webhooks/{name}/resend: how far a bulk resend is.
+/// GET …/webhooks/{name}/resend: the progress of a bulk resend.
 async fn resend_progress(
     State(platform): State<Arc<Platform>>,
     Path(object): ObjectPath,
@@ -498,7 +499,7 @@ async fn stop(
     resends::stop_one(&platform.api, &principal, resend_id, Write::each_time()).await
 }
 
-/// A bulk resend, if it is one to this webhook.
+/// Returns a bulk resend, if it is to this webhook.
 async fn resend_of(
     platform: &Platform,
     principal: &Principal,

@@ -1,4 +1,4 @@
-//! What a process needs before it is ready, as texts for /readyz.
+//! The parts that a process needs before it is ready, as texts for /readyz.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Redis as the arguments describe it: the connection, and the checks of its settings.
+//! Connects to Redis as the arguments say, and checks its settings.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::args::RedisArguments;
 const RETRY: Duration = Duration::from_millis(500);
 /// The pause between two checks of the settings of Redis after the start.
 const CHECK: Duration = Duration::from_secs(60);
-/// The start logs one of this many failed checks.
+/// At the start, one of this many failed checks is logged.
 const LOGGED: u32 = 20;
 
 /// Returns the connection, which opens at its first use, and the names of the keys.

@@ -1,7 +1,7 @@
 //! `docket serve`: one or more roles of the service, next to other processes on the same PostgreSQL and Redis.
 //!
-//! A process starts its roles once it has a configuration and Redis has responded. Then it works without either: the last
-//! configuration stays active, and a sweep finds what could not be scheduled.
+//! A process starts its roles once it has a configuration and Redis has responded. From then on it works without either: the last
+//! configuration stays active, and a sweep finds deliveries that could not be scheduled.
 
 mod announce;
 
@@ -41,7 +41,7 @@ use announce::Presence;
 /// What a new process waits for, as /readyz reports it.
 const CONFIGURATION: &str = "the configuration";
 const REDIS: &str = "Redis";
-/// Connections to databases are closed when unused for the first of these; checked at each of the second.
+/// How long a connection to a database is unused before it is closed, and how often that is checked.
 const CLOSE_IDLE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(5));
 
 /// Runs until SIGTERM or Ctrl-C, then drains.
@@ -168,7 +168,7 @@ fn proxies(arguments: &ProxyArguments) -> Proxies {
     Proxies { trusted: trusted_proxy, header: forwarded_header, proxy_protocol }
 }
 
-/// Where the portal declares webhooks.
+/// Returns what the portal declares webhooks with: objects of the cluster, if the arguments name an account.
 ///
 /// # Errors
 ///
@@ -186,7 +186,8 @@ async fn writes(arguments: &ServeArguments) -> Result<Writes> {
     Ok(Some(Arc::new(WebhookWriter::cluster(objects.context("--portal-account")?))))
 }
 
-/// This process. The one that listened on the management port of this host before is dead.
+/// This process as an owner of leases. It replaces the process that listened on this host's management port before, which has
+/// ended.
 fn owner(management: SocketAddr) -> Owner {
     let system = rustix::system::uname();
     let host = system.nodename().to_string_lossy();
@@ -194,8 +195,8 @@ fn owner(management: SocketAddr) -> Owner {
     Owner::new(&name[..8])
 }
 
-/// Warns of files with passwords that every user of this machine can read. In a pod there is one user, and Kubernetes chooses the
-/// modes.
+/// Warns of files with passwords that every user of this machine can read. A pod has one user, and Kubernetes chooses the modes of
+/// its files.
 fn warn_of_open_files(arguments: &ServeArguments) {
     if arguments.source.config_namespace.is_some() {
         return;
@@ -242,7 +243,7 @@ async fn open(arguments: &ServeArguments) -> Result<Source> {
     let config_dir = source.config_dir.clone().context("--config-dir or --config-namespace is missing")?;
     let folder = Folder::new(config_dir, arguments.data_dir.clone());
     let mut folder = folder.with_external_databases().with_limits(arguments.limits.read()?);
-    // Processes of other roles need not have the grace of the workers.
+    // Only workers need the grace.
     if arguments.roles.contains(&Role::Worker) {
         folder = folder.with_webhook_grace(arguments.deliveries.webhook_grace);
     }
@@ -273,7 +274,7 @@ async fn wait_until_ready(
     tokio::try_join!(configured, connected).map(|((), ())| ())
 }
 
-/// Serves what the source declares, after each change, until shutdown. Sends `first` after the first time.
+/// Serves what the source declares, and each change of it, until shutdown. Sends `first` after the first time.
 async fn follow(
     source: Source,
     mut activation: Activation,
@@ -284,7 +285,7 @@ async fn follow(
     let replace = |declaration| {
         activation.replace(declaration);
         if let Some(first) = first.take() {
-            // A process that is stopping does not wait for it any more.
+            // The receiver is gone if the process is stopping.
             let _ = first.send(());
         }
     };

@@ -104,7 +104,7 @@ fn request_seconds() -> Histogram {
 }
 
 docket_crds::words! {
-    /// What reads tenants' databases again and again.
+    /// A task that reads tenants' databases again and again.
     pub enum Reader {
         /// Finds new invoices.
         Detector = "detector",
@@ -116,11 +116,11 @@ docket_crds::words! {
 }
 
 docket_crds::words! {
-    /// What becomes of an audit entry.
+    /// A part of an audit entry that can be lost.
     pub enum Lost {
-        /// A line of the stream.
+        /// The line of the stream.
         Line = "line",
-        /// A row of the tenant's database.
+        /// The row of the tenant's database.
         Row = "row",
     }
 }
@@ -237,12 +237,12 @@ impl Metrics {
         }
     }
 
-    /// Counts audit entries that lack this.
+    /// Counts audit entries that lost this part.
     pub fn audit_lost(&self, lost: Lost, count: u64) {
         self.audit_lost.get_or_create(&[("what", lost.as_str().into())]).inc_by(count);
     }
 
-    /// Begins the series of these routes at 0, for a success and for the errors of a server.
+    /// Begins the series of these routes at 0, for a success and for a server's errors.
     pub fn serves<'a>(&self, routes: impl IntoIterator<Item = &'a str>) {
         for route in routes {
             for code in ["200", "500", "503"] {
@@ -262,7 +262,7 @@ impl Metrics {
         self.requests.get_or_create(&[route, ("code", status.to_string().into())]).inc();
     }
 
-    /// The count of the connections that were refused, or had to wait.
+    /// The counter of connections that were refused or had to wait.
     pub fn connections_refused(&self) -> Counted {
         self.connections_refused.clone()
     }
@@ -272,7 +272,7 @@ impl Metrics {
         self.sign_ins.get_or_create(&[("result", result.into())]).inc();
     }
 
-    /// Counts what was refused or has to wait because a tenant was at this limit.
+    /// Counts a request that was refused, or a delivery that has to wait, because a tenant was at this limit.
     pub fn limited(&self, limit: Limit) {
         self.tenant_limited.get_or_create(&[("limit", limit.to_string().into())]).inc();
     }
@@ -287,8 +287,8 @@ impl Metrics {
         }
     }
 
-    /// Counts deliveries that ended because their webhook is gone. A label of their own: a webhook that is removed is no receiver that
-    /// fails.
+    /// Counts deliveries that ended because their webhook is gone. They have a label of their own, because a removed webhook is no
+    /// failing receiver.
     pub fn webhook_gone(&self, count: u64) {
         let labels = [("status", FailureClass::WebhookGone.as_str().into())];
         self.deliveries.get_or_create(&labels).inc_by(count);

@@ -1,5 +1,5 @@
-//! The wake file of a data folder: a command writes it after it has queued deliveries, and a running `docket dev` sweeps at
-//! once.
+//! The wake file of a data folder. A command writes it after it has queued deliveries; a running `docket dev` sees that and sweeps
+//! at once.
 
 use std::path::Path;
 use std::time::SystemTime;

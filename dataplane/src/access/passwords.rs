@@ -1,6 +1,8 @@
-//! Passwords: Argon2id with OWASP's parameters. What all hashes at once take of the memory is bounded, even if clients
-//! disconnect, and one tenant's sign-ins take at most half of what is free or their own, and one can always begin. A refusal takes the
-//! time of the dearest hash of the tenant, so that the time does not say which hash it was, or whether there is one.
+//! Passwords: Argon2id with OWASP's parameters.
+//!
+//! All running hashes together use a bounded amount of memory, even if clients disconnect. One tenant's sign-ins get at most half
+//! of the memory that is free or theirs already, and one sign-in can always begin. A refusal takes as long as the tenant's dearest
+//! hash, so its time does not reveal which hash the user has, or whether the user exists.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,20 +17,20 @@ use secrecy::{ExposeSecret, SecretString};
 
 /// A longer password is refused before it is hashed.
 pub const MAX_PASSWORD_CHARS: usize = 256;
-/// OWASP's first choice for Argon2id takes this many KiB, and two passes in one lane.
+/// The memory of a hash in KiB, by OWASP's first choice for Argon2id, which makes two passes in one lane.
 const COST_KIB: u32 = 19 * 1024;
-/// The most that a stored hash may ask for: a program that writes to the table must not be able to make a sign-in take gigabytes, or
-/// minutes. If there is less memory for hashes, that is the most.
+/// The limits of a stored hash. Another program that writes to the table must not be able to make a sign-in take gigabytes or
+/// minutes. A process with less memory for hashes accepts fewer KiB.
 const MAX_COST_KIB: u32 = 64 * 1024;
 const MAX_PASSES: u32 = 8;
 const MAX_LANES: u32 = 4;
 /// How often the costs of a tenant's hashes are read.
 const READ_EVERY: Duration = Duration::from_secs(600);
-/// The most tenants of whose hashes something is remembered.
+/// The most tenants whose hashes are remembered. The next tenant makes the process forget all of them and read their hashes again.
 const MAX_TENANTS: usize = 10_000;
 
-/// The allocator takes so many blocks from the system and gives them back at once. Of fewer it keeps up to 19 MiB for each of many
-/// threads. What is not touched takes no memory.
+/// The least capacity of a hash's memory, in blocks of 1 KiB. The allocator gets an allocation of this size from the system and
+/// returns it at once; of smaller ones it keeps up to 19 MiB in each of many threads. Blocks that no hash touches take no memory.
 const FROM_SYSTEM: usize = 33 * 1024;
 
 fn params() -> Params {
@@ -39,7 +41,7 @@ fn argon2id() -> Argon2<'static> {
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params())
 }
 
-/// What it takes to check a hash. Its time grows with the memory and with the passes; its lanes are computed one after the other.
+/// The cost of checking a hash. The time grows with the memory and with the passes; the lanes are computed one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cost {
     kib: u32,
@@ -47,7 +49,7 @@ struct Cost {
 }
 
 impl Cost {
-    /// Of the hashes that Docket makes.
+    /// The cost of the hashes that Docket makes.
     const DEFAULT: Self = Self { kib: COST_KIB, passes: 2 };
 
     fn work(self) -> u64 {
@@ -58,7 +60,7 @@ impl Cost {
         if other.work() > self.work() { other } else { self }
     }
 
-    /// What takes as much time as this takes longer than `spent`; `None`: nothing worth mentioning.
+    /// Returns the work that is missing to this cost when `spent` is done; `None` if one hash can't do so little.
     fn beyond(self, spent: Option<Self>) -> Option<Self> {
         let left = self.work().saturating_sub(spent.map_or(0, Self::work));
         let kib = u32::try_from(left / u64::from(self.passes)).unwrap_or(self.kib);
@@ -76,7 +78,7 @@ pub struct Passwords {
     kib: Arc<FairShare<Guests>>,
     max_cost_kib: u32,
     spare: Arc<Spare>,
-    /// By the uid of a tenant.
+    /// What is remembered of each tenant's hashes, by the tenant's uid.
     tenants: Mutex<HashMap<String, Hashes>>,
 }
 
@@ -84,9 +86,9 @@ pub struct Passwords {
 #[derive(Debug)]
 struct Hashes {
     dearest: Cost,
-    /// When their costs were read.
+    /// When the costs of the tenant's hashes were read last.
     read: Option<Duration>,
-    /// Whether one was found that can't be used.
+    /// Whether a hash was found that can't be used.
     has_unusable: bool,
 }
 
@@ -96,23 +98,23 @@ impl Default for Hashes {
     }
 }
 
-/// Memory of hashes that have ended, for the next ones: new memory is filled with zeros, by the system and here again, which takes
-/// a third of a hash's time. It is given back when no one hashes or waits.
+/// Memory of finished hashes, which the next hashes use again: new memory is filled with zeros twice, by the system and by us,
+/// which takes a third of a hash's time. The memory is released when no hash runs or waits.
 type Spare = Mutex<Vec<Vec<Block>>>;
 
-/// Sign-ins that wait for each other: those at one tenant by users who are known where they are, or by others. So guesses
-/// hold up neither the tenant's own people nor another tenant.
+/// Sign-ins that share one queue: those of a tenant's known users, or of its other users. So guesses delay neither the tenant's
+/// known users nor another tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Guests {
-    /// The tenant's uid; empty for those that do not exist.
+    /// The tenant's uid; empty if no such tenant exists.
     pub tenant: String,
-    /// Whether the user has signed in from there lately.
+    /// Whether the user has signed in from the same source lately.
     pub are_known: bool,
 }
 
 impl Passwords {
-    /// With at most this many hashes at a time, of 19 MiB and some 20 ms of a core each, and at most `bytes` of memory for
-    /// them; at least one.
+    /// Creates a checker that runs at most `parallel` hashes at a time; fewer, but at least one, if `bytes` of memory hold fewer. A
+    /// hash takes 19 MiB and some 20 ms of a core.
     pub fn new(parallel: usize, bytes: u64) -> Self {
         let affordable = usize::try_from(bytes / (u64::from(COST_KIB) * 1024)).unwrap_or(usize::MAX);
         let turns = parallel.min(affordable).clamp(1, 1024);
@@ -123,7 +125,7 @@ impl Passwords {
         Self { kib, max_cost_kib, spare: Arc::default(), tenants: Mutex::default() }
     }
 
-    /// Whether the caller has to read what the tenant's hashes cost, and pass it to [`read`](Self::read): so every ten minutes.
+    /// Returns, once in ten minutes, whether the caller must read the tenant's hashes and pass them to [`read`](Self::read).
     pub fn has_to_read(&self, tenant: &str, now: Duration) -> bool {
         self.of(tenant, |hashes| {
             let is_due = hashes.read.is_none_or(|read| now.saturating_sub(read) >= READ_EVERY);
@@ -141,9 +143,9 @@ impl Passwords {
         self.of(tenant, |hashes| hashes.dearest = dearest);
     }
 
-    /// Whether this is the first hash of the tenant that looks like one and can't be used.
+    /// Whether `stored` is the first hash of the tenant that can't be used. A text that stands for no password is no hash.
     pub fn is_first_unusable(&self, tenant: &str, stored: &str) -> bool {
-        // As in other tables of passwords, these stand for a user who has none.
+        // As in other password tables, these texts stand for a user without a password.
         let is_none = stored.is_empty() || stored.starts_with(['!', '*']);
         !is_none
             && self.usable(stored).is_none()
@@ -166,7 +168,7 @@ impl Passwords {
         change(tenants.entry(tenant.to_owned()).or_default())
     }
 
-    /// What a hash with these parameters takes, if it is Argon2id and affordable.
+    /// The cost of the hash `stored`, if it is Argon2id and within the limits.
     fn cost(&self, stored: &str) -> Option<Cost> {
         let hash = PasswordHash::new(stored).ok()?;
         let params = Params::try_from(&hash).ok()?;
@@ -177,7 +179,7 @@ impl Passwords {
         (hash.algorithm == Algorithm::Argon2id.ident() && affordable).then_some(cost)
     }
 
-    /// The stored hash, if it can be compared with: none of its parts is missing or wrong.
+    /// Parses the hash `stored`; `None` if a part of it is missing or wrong.
     fn usable(&self, stored: &str) -> Option<StoredHash> {
         let cost = self.cost(stored)?;
         let hash = PasswordHash::new(stored).ok()?;
@@ -187,11 +189,12 @@ impl Passwords {
         Some(StoredHash { argon2, salt, output: hash.hash?, cost })
     }
 
-    /// Waits for a turn to check a password against the hash `stored`; without a usable one, to do as much work for nothing.
+    /// Waits for the right to check a password against the hash `stored`. Without a usable hash, the check does the same work for
+    /// nothing.
     pub async fn turn(&self, guests: Guests, stored: Option<String>) -> Result<CheckPermit, Busy> {
         let stored = stored.and_then(|stored| self.usable(&stored));
         let dearest = match &stored {
-            // It may have been stored since the costs were read.
+            // This hash may be newer than the last read of the costs.
             Some(stored) => self.of(&guests.tenant, |hashes| {
                 hashes.dearest = hashes.dearest.dearest(stored.cost);
                 hashes.dearest
@@ -224,7 +227,7 @@ pub struct CheckPermit {
     memory: HashMemory,
 }
 
-/// What a turn may take of the memory.
+/// The memory of one check, and its share of the memory of all.
 struct HashMemory {
     share: Option<Share>,
     blocks: Vec<Block>,
@@ -233,7 +236,7 @@ struct HashMemory {
 }
 
 impl HashMemory {
-    /// Hashes into `out`.
+    /// Hashes `password` into `out`.
     fn fill(
         &mut self,
         argon2: &Argon2<'_>,
@@ -251,7 +254,7 @@ impl HashMemory {
         argon2.hash_password_into_with_memory(password, salt, out, &mut self.blocks)
     }
 
-    /// Spare memory and what hashes take are never more than all turns together.
+    /// Releases spare memory that, together with the memory of running hashes, would be more than all hashes may use.
     fn keep_what_is_free(&self) {
         let most = if self.all.is_unused() { 0 } else { self.all.left() / COST_KIB };
         self.spare.lock().truncate(most as usize);
@@ -260,7 +263,7 @@ impl HashMemory {
 
 impl Drop for HashMemory {
     fn drop(&mut self) {
-        // Before another turn may begin, which then finds it.
+        // Before the share ends, so that the next check finds this memory.
         if self.blocks.len() == argon2id().params().block_count() {
             self.spare.lock().push(std::mem::take(&mut self.blocks));
         }
@@ -270,11 +273,11 @@ impl Drop for HashMemory {
 }
 
 impl CheckPermit {
-    /// Whether `password` matches the stored hash. If not, or without a usable hash, the work of the tenant's dearest hash is done in
-    /// all and its result dropped, so that the time does not reveal which hash there is, if any.
+    /// Returns whether `password` matches the stored hash. If it does not, or if no hash is usable, the check does as much work in
+    /// all as the tenant's dearest hash, so that its time does not reveal which hash the user has, if any.
     ///
-    /// A password whose accented letters are typed in two characters is looked for composed, and then as it was typed: other programs,
-    /// and versions of before, have hashed it so. Each takes the time of one.
+    /// If accented letters arrive as two characters each, the check tries the composed form and then the form as typed, which other
+    /// programs and earlier versions of Docket have hashed. Each form takes the time of one check.
     pub async fn verify(mut self, password: SecretString) -> bool {
         let (stored, dearest) = (self.stored.take(), self.dearest);
         let work = move |memory: &mut HashMemory| {
@@ -286,8 +289,8 @@ impl CheckPermit {
         self.spend(work).await.unwrap_or(false)
     }
 
-    /// Runs `work` on a thread that may block and moves the permit there. If this future held it, a client that disconnects
-    /// would free it while its hash still runs.
+    /// Runs `work` on a thread that may block, and moves the permit there. If this future held the permit, a client that
+    /// disconnects would free it while the hash still runs.
     async fn spend<T: Send + 'static>(
         mut self,
         work: impl FnOnce(&mut HashMemory) -> T + Send + 'static,
@@ -301,12 +304,12 @@ impl CheckPermit {
     }
 }
 
-/// The password in one of the ways in which Unicode writes it.
+/// The password in Unicode's composed form.
 fn composed(password: &SecretString) -> SecretString {
     SecretString::from(docket_domain::fold::composed(password.expose_secret()))
 }
 
-/// Whether the password has the stored hash. If not, the work of the dearest hash is done in all.
+/// Returns whether the password has the stored hash. If not, it does as much work in all as the dearest hash.
 fn is_right(
     memory: &mut HashMemory,
     stored: Option<&StoredHash>,
@@ -319,7 +322,7 @@ fn is_right(
         memory.fill(&stored.argon2, password, &stored.salt, &mut out).ok()?;
         Output::new(&out).ok()
     });
-    // In constant time.
+    // `Output` compares in constant time.
     let is_right = stored.zip(output).is_some_and(|(stored, output)| output == stored.output);
     let spent = stored.filter(|_| output.is_some()).map(|stored| stored.cost);
     let rest = dearest.beyond(spent).and_then(Cost::params);
@@ -333,7 +336,7 @@ fn is_right(
     is_right
 }
 
-/// The PHC string of a password, to be stored. The salt is sixteen random bytes.
+/// Hashes a password for the database, as a PHC string. The salt is sixteen random bytes.
 pub fn hash(password: &SecretString, salt: [u8; 16]) -> String {
     let (algorithm, version) = (Some(Algorithm::Argon2id.as_str()), Some(Version::V0x13.into()));
     argon2id()
@@ -383,7 +386,7 @@ mod tests {
         let passwords = Passwords::new(1, 100 * MIB);
         let (one, two) = ("pässwörd-é-1", "pa\u{308}sswo\u{308}rd-e\u{301}-1");
         let stored = hash(&secret(two), [1; 16]);
-        // As another program has hashed what was typed.
+        // The hash that another program has made of the text as typed.
         let as_typed = argon2id().hash_password_customized(two.as_bytes(), &[1; 16], None, None, params());
         let as_typed = as_typed.expect("a hash").to_string();
         for (stored, typed, is_right) in [

@@ -1,4 +1,4 @@
-//! How often a tenant's clients may call: requests and sign-ins, each process its part of what the tenant may in all.
+//! How often a tenant's clients may send requests and sign in. Each process grants its part of the tenant's limits.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -11,19 +11,19 @@ use docket_program::clock::whole_seconds;
 use docket_program::leaky_bucket::{LeakyBucket, Rate};
 use parking_lot::Mutex;
 
-/// Empty buckets are forgotten when there are twice as many buckets as after the last time, and at least this many.
+/// The least number of buckets before empty ones are forgotten, which happens whenever their number has doubled.
 const MANY: usize = 1_000;
 
-/// A caller that asked so lately counts as one that asks.
+/// A caller whose last request is not older than this counts as one of the tenant's present callers.
 const LATELY: Duration = Duration::from_secs(10);
 
-/// Refused for now: the tenant is at this limit, and may try again after this many seconds, at least 1.
+/// Refuses a call for now: the tenant is at a limit, and may try again after some seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the tenant is at its limit {limit}; try again in {seconds} s")]
 pub struct OverLimit {
     /// The limit.
     pub limit: Limit,
-    /// The value of the `Retry-After` header.
+    /// The value of the `Retry-After` header, at least 1.
     pub seconds: u64,
 }
 
@@ -31,9 +31,9 @@ pub struct OverLimit {
 #[derive(Debug)]
 pub struct Rates {
     buckets: Mutex<Buckets>,
-    /// Among how many processes each limit is divided.
+    /// The number of processes that share each limit.
     processes: AtomicU32,
-    /// Callers are known by a keyed hash.
+    /// Hashes callers with a random key, so that no client can choose two callers that collide.
     hasher: RandomState,
 }
 
@@ -41,12 +41,12 @@ pub struct Rates {
 struct Buckets {
     /// The buckets that may not be empty.
     filled: HashMap<(Arc<str>, RateKind), LeakyBucket>,
-    /// Which callers of each tenant asked last.
+    /// The last two callers of each tenant.
     asked: HashMap<Arc<str>, Asked>,
     after_last_sweep: usize,
 }
 
-/// The two callers that asked last, and when.
+/// The two callers of a tenant that asked last, each with the time.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     last: (u64, Duration),
@@ -56,10 +56,10 @@ struct Asked {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum RateKind {
     Requests,
-    /// Of one caller, by its hash.
+    /// Requests of one caller, by its hash.
     RequestsOf(u64),
     SignIns,
-    /// Of users who did not sign in from the same source lately.
+    /// Sign-ins of users who did not sign in from the same source lately.
     SignInsOfStrangers,
 }
 
@@ -75,9 +75,9 @@ impl Rates {
         self.processes.store(processes.max(1), Ordering::Relaxed);
     }
 
-    /// Counts a request of a tenant's user, or refuses it. Once more than half of the tenant's burst is used up, the user has at
-    /// most half of the tenant's limit while others ask: one program with one token does not shut them out. `now` is the time
-    /// since any moment in the past.
+    /// Counts a request of a tenant's user, or refuses it. Once more than half of the tenant's burst is used up, and while other
+    /// users ask, one user gets at most half of the tenant's limit: one program with one token does not shut the others out. `now`
+    /// is the time since any moment in the past.
     pub fn request(
         &self,
         tenant: &Arc<str>,
@@ -92,8 +92,8 @@ impl Rates {
         self.buckets.lock().request(tenant, (caller, half), all, now).map_err(over(Limit::RequestsPerSecond))
     }
 
-    /// Counts a sign-in, or refuses it. Strangers have half of the tenant's limit, so that they never take the places of users
-    /// who are `known` where they sign in.
+    /// Counts a sign-in, or refuses it. Strangers get at most half of the tenant's limit, so the other half is left to users who
+    /// are `known` where they sign in.
     pub fn sign_in(
         &self,
         tenant: &Arc<str>,
@@ -107,7 +107,7 @@ impl Rates {
         self.buckets.lock().sign_in(tenant, all, strangers, now).map_err(over(Limit::SignInsPerMinute))
     }
 
-    /// The part of this process in a limit of `count` per `time`, of which `burst` at once.
+    /// This process's part of a limit of `count` per `time`, of which `burst` may come at once.
     fn rate(&self, count: u32, time: Duration, burst: u32) -> Rate {
         let processes = self.processes.load(Ordering::Relaxed);
         Rate { every: time * processes / count.max(1), burst: (burst / processes).max(1) }
@@ -115,7 +115,7 @@ impl Rates {
 }
 
 impl Buckets {
-    /// Adds a request to the tenant's bucket and to its caller's, or to neither. Errors: how long the request has to wait.
+    /// Adds a request to the buckets of the tenant and of the caller, or to neither. The error is how long the request has to wait.
     fn request(
         &mut self,
         tenant: &Arc<str>,
@@ -139,7 +139,8 @@ impl Buckets {
         Ok(())
     }
 
-    /// Adds a sign-in to the tenant's bucket and, at a rate of strangers, to theirs, or to neither. Errors: how long the sign-in has to wait.
+    /// Adds a sign-in to the tenant's bucket and, with a rate of strangers, to the strangers' bucket, or to neither. The error is
+    /// how long the sign-in has to wait.
     fn sign_in(
         &mut self,
         tenant: &Arc<str>,
@@ -162,7 +163,7 @@ impl Buckets {
         self.filled.entry((Arc::clone(tenant), kind)).or_default()
     }
 
-    /// Notes that this caller asks. Returns whether others of its tenant do, too.
+    /// Records that this caller asks. Returns whether other callers of the tenant ask, too.
     fn ask(&mut self, tenant: &Arc<str>, caller: u64, now: Duration) -> bool {
         let new = Asked { last: (caller, now), before: None };
         let asked = self.asked.entry(Arc::clone(tenant)).or_insert(new);
@@ -205,7 +206,7 @@ mod tests {
         assert_eq!(taken(&rates, "a", &high, 1), 1_000);
     }
 
-    /// How many requests of a flood are taken at this second.
+    /// The number of requests of a flood that are accepted in this second.
     fn taken(rates: &Rates, tenant: &str, limits: &Limits, second: u64) -> usize {
         let (tenant, now) = (tenant.into(), Duration::from_secs(second));
         (0..1_000).take_while(|_| rates.request(&tenant, "ada", limits, now).is_ok()).count()
@@ -230,7 +231,7 @@ mod tests {
             (0..100).filter(|_| rates.request(&tenant, caller, &limits, now).is_ok()).count()
         };
         assert_eq!((taken("greedy", 1), taken("greedy", 2)), (20, 10), "alone");
-        // Each second the greedy one comes first.
+        // Each second the greedy caller comes first.
         let both: Vec<_> = (3..23).map(|second| (taken("greedy", second), taken("quiet", second))).collect();
         let sum = |which: fn(&(usize, usize)) -> usize| both.iter().map(which).sum::<usize>();
         let (greedy, quiet) = (sum(|(greedy, _)| *greedy), sum(|(_, quiet)| *quiet));

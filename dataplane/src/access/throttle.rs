@@ -1,9 +1,10 @@
-//! Slows down guessing of passwords: per user and source, per user, and per tenant and source. Unknown users are treated
-//! alike. No count is shared between tenants, but one: that of the client codes that a source names on the legacy host.
+//! Slows down the guessing of passwords: per user and source, per user, and per tenant and source. Unknown users are treated like
+//! known ones. Tenants share one count only: the client codes that a source names on the legacy host.
 //!
-//! A guess is counted when its check begins, so that parallel guesses gain nothing, and uncounted when it was right. A user who
-//! has signed in from a source is not held up there by guesses from elsewhere, nor by guesses at others; anyone else waits for
-//! at most a minute. Only a source that guesses at one user waits for up to five minutes, and with it this user there.
+//! A guess is counted when its check begins, so that parallel guesses gain nothing, and the count is taken back if the guess was
+//! right. A user who has signed in from a source is not delayed there by guesses from elsewhere, nor by guesses at other users;
+//! every other user waits for at most a minute. Only a source that guesses at one user waits for up to five minutes, and with it
+//! this user at this source.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -14,8 +15,8 @@ use docket_program::clock::{millis, whole_seconds};
 use docket_program::leaky_bucket::LeakyBucket;
 use parking_lot::Mutex;
 
-/// How many wrong guesses are free. Each further one doubles the wait, up to the longest. One guess is forgotten in the
-/// longest wait, so that this is also the pace of a patient guesser.
+/// How many wrong guesses are free. Each further guess doubles the wait, up to the longest. One guess is forgotten per longest
+/// wait, which is also the pace of a patient guesser.
 #[derive(Debug, Clone, Copy)]
 struct GuessLimit {
     free: u32,
@@ -28,18 +29,18 @@ const PER_USER_AND_SOURCE: GuessLimit = GuessLimit { free: 5, longest: Duration:
 const PER_USER: GuessLimit = GuessLimit { free: 20, longest: Duration::from_secs(30) };
 /// The limits for all users of a tenant from one source, such as an office behind one address.
 const PER_SOURCE: GuessLimit = GuessLimit { free: 50, longest: Duration::from_secs(60) };
-/// The limits for one source over all client codes that it names, real or invented: each code is a tenant of its own to the others.
+/// The limits for one source over all client codes that it names, real or invented. To the other limits each code is a tenant of
+/// its own.
 const PER_SOURCE_OF_CODES: GuessLimit = GuessLimit { free: 200, longest: Duration::from_secs(60) };
 /// A count without a guess for this long is forgotten.
 const FORGET: Duration = Duration::from_secs(15 * 60);
 /// For how long a user is known at a source after a sign-in.
 pub const KNOWN_MS: i64 = 7 * 24 * 3600 * 1000;
-/// The most counts, and the most known users, in memory; some 60 bytes each. When there are this many, the older half is
-/// forgotten.
+/// The most counts, and the most known users, in memory; some 60 bytes each. At this number the older half is forgotten.
 const MAX_ENTRIES: usize = 100_000;
-/// How often a tenant's audit is asked at most who signed in lately.
+/// The shortest time between two reads of a tenant's audit for who signed in lately.
 const LEARN_MS: i64 = 60 * 1000;
-/// The pause after it could not be read.
+/// The pause after the audit could not be read.
 const LEARN_AGAIN_MS: i64 = 5 * 1000;
 
 /// One guess: which user, and from where.
@@ -55,37 +56,38 @@ pub struct Guess {
     pub by_code: bool,
 }
 
-/// Refused for now: try again after this many seconds (1 to 300).
+/// Refuses a guess for now: the user may try again after some seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many failed sign-ins; try again in {seconds} s")]
 pub struct TryLater {
-    /// The value of the `Retry-After` header.
+    /// The value of the `Retry-After` header, 1 to 300.
     pub seconds: u64,
 }
 
-/// The counts. They are in memory only: a restart gives a guesser five more tries. Their time is that of a monotonic clock
-/// ([`Clock::elapsed`](docket_program::clock::Clock::elapsed)), so that no one waits longer when the machine's clock is set back.
+/// Counts wrong guesses. The counts are in memory only: a restart gives a guesser five more tries. Their times come from a
+/// monotonic clock ([`Clock::elapsed`](docket_program::clock::Clock::elapsed)), so that no user waits longer when the machine's
+/// clock is set back.
 #[derive(Debug, Default)]
 pub struct Throttle {
     entries: Mutex<GuessEntries>,
     hasher: RandomState,
 }
 
-/// By a keyed hash: long userIds take no space, and no client can choose two that collide.
+/// The counts and users, by a keyed hash: long userIds take no space, and no client can choose two that collide.
 #[derive(Debug, Default)]
 struct GuessEntries {
     counts: HashMap<u64, GuessCount>,
     /// When a user last signed in from a source.
     known: HashMap<u64, i64>,
-    /// When a tenant's audit was last asked.
+    /// When a tenant's audit was read last.
     learned: HashMap<u64, i64>,
 }
 
-/// Wrong guesses. The bucket loses one of them in the longest wait.
+/// Counts wrong guesses. The bucket loses one guess per longest wait.
 #[derive(Debug, Clone, Copy, Default)]
 struct GuessCount {
     wrong: LeakyBucket,
-    /// The latest time of a guess that was counted.
+    /// The time of the latest counted guess.
     last: Duration,
 }
 
@@ -96,13 +98,13 @@ impl GuessCount {
         self.last = self.last.max(now);
     }
 
-    /// Uncounts a guess, which was right.
+    /// Takes back a guess, which was right.
     fn remove(&mut self, patience: GuessLimit) {
         self.wrong.remove(patience.longest);
     }
 
-    /// When the next guess may begin; `None`: at once, also a guess that read the clock before the last one was counted. The wait
-    /// begins at the last guess, so it depends on how many guesses the bucket held then.
+    /// When the next guess may begin; `None`: at once, which holds also for a guess that read the clock before the last one was
+    /// counted. The wait begins at the last guess, so it depends on how many guesses the bucket held then.
     fn open_at(self, patience: GuessLimit) -> Option<Duration> {
         let over = self.wrong.count(patience.longest, self.last).checked_sub(patience.free)?;
         Some(self.last + Duration::from_secs(1 << over.min(16)).min(patience.longest))
@@ -117,19 +119,19 @@ impl GuessCount {
 /// The entries that belong to a guess.
 struct GuessKeys {
     user: u64,
-    /// `None`: a proxy has no counts, and no user is known there.
+    /// The entries at the source; `None` for a proxy, which has no counts and where no user is known.
     at_source: Option<AtSource>,
 }
 
 struct AtSource {
     user: u64,
     all: u64,
-    /// `None`: the tenant is not named by a code.
+    /// The count of client codes; `None` if the request does not name its tenant by a code.
     codes: Option<u64>,
 }
 
 impl GuessKeys {
-    /// The counts that a guess moves.
+    /// The counts that a guess raises.
     fn counts(&self) -> impl Iterator<Item = (u64, GuessLimit)> {
         let at_source = self.at_source.iter();
         let at_source = at_source.flat_map(|at| {
@@ -141,7 +143,7 @@ impl GuessKeys {
 }
 
 impl Throttle {
-    /// Refuses a guess that has to wait. Counts nothing.
+    /// Refuses a guess that has to wait, and counts nothing.
     pub fn check(&self, guess: &Guess, now: Duration) -> Result<(), TryLater> {
         self.entries.lock().wait(&self.keys(guess), now)
     }
@@ -163,8 +165,8 @@ impl Throttle {
         Ok(())
     }
 
-    /// Records that a guess was right: the user's count at the source is reset, the others are taken back, and the user is known
-    /// there.
+    /// Records that a guess was right: resets the user's count at the source, takes the guess back from the other counts, and makes
+    /// the user known at the source.
     pub fn right(&self, guess: &Guess, now: Duration) {
         let (keys, now_ms) = (self.keys(guess), millis(now));
         let mut entries = self.entries.lock();
@@ -181,7 +183,7 @@ impl Throttle {
         entries.known.insert(at.user, now_ms);
     }
 
-    /// Whether it is time to ask a tenant's audit who signed in lately, in this and other processes: once a minute.
+    /// Returns, once a minute, whether the caller may read in a tenant's audit who signed in lately, at this and other processes.
     pub fn may_learn(&self, tenant: &str, now: Duration) -> bool {
         let (tenant, now_ms) = (self.hasher.hash_one(tenant), millis(now));
         let mut entries = self.entries.lock();
@@ -193,14 +195,14 @@ impl Throttle {
         true
     }
 
-    /// The tenant's audit could not be read: it may be asked again in five seconds.
+    /// Records that the tenant's audit could not be read. It may be read again in five seconds.
     pub fn learn_later(&self, tenant: &str, now: Duration) {
         let at_ms = millis(now) - LEARN_MS + LEARN_AGAIN_MS;
         self.entries.lock().learned.insert(self.hasher.hash_one(tenant), at_ms);
     }
 
-    /// Records that the user of this guess signed in from its source, so long ago. Forgets no one else for that, and leaves half of
-    /// the room to users who sign in here: the owner of a database may write its audit.
+    /// Records that the user of this guess signed in from its source, this long ago. Forgets no other user for that, and leaves
+    /// half of the room to users who sign in here: the owner of a database may write its audit.
     pub fn learn(&self, guess: &Guess, ago: Duration, now: Duration) {
         let (keys, at_ms) = (self.keys(guess), millis(now) - millis(ago));
         let (Some(at), mut entries) = (keys.at_source, self.entries.lock()) else { return };

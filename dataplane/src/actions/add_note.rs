@@ -14,12 +14,12 @@ use super::publish_event::{Publication, publish_event};
 use crate::refusal::Refusal;
 use crate::tenancy::ServedTenant;
 
-/// A note to be added, as requested.
+/// A note to add, as requested.
 #[derive(Clone)]
 pub struct Note {
     /// `workOrder`: a number, or `<workOrder>-<facilityId>` for a photocopy stop.
     pub work_order: String,
-    /// One of the five families.
+    /// The family of the work order.
     pub work_order_type: WorkOrderType,
     /// The text.
     pub report: String,
@@ -36,8 +36,8 @@ struct NoteTarget {
     milestone: Option<Milestone>,
 }
 
-/// Adds a note with its events in one transaction. Returns the note's line item, and the hints that the caller publishes
-/// after the commit. A caller with an `own_customer` may use that customer's work orders only.
+/// Adds a note with its events. Returns the note's line item, and the hints that the caller publishes after the commit. A caller
+/// with an `own_customer` may use only this customer's work orders.
 pub async fn add_note(
     transaction: &mut Transaction,
     tenant: &ServedTenant,
@@ -49,7 +49,7 @@ pub async fn add_note(
     let key = WorkOrderKey::new(&note.work_order);
     let NoteTarget { work_order, stop, milestone } = target(transaction, own_customer, key, note).await?;
     let line_item = notes::next_line_item(transaction, key.number).await?;
-    // The work order is locked by now: of two notes at once, the second one's previous milestone is the first one's.
+    // The work order is locked by now. So if two notes come at once, the second note's previous milestone is the first note's.
     let previous = match milestone {
         Some(_) => notes::last_milestone(transaction, key.number, stop).await?,
         None => None,

@@ -9,13 +9,13 @@ use jiff::Timestamp;
 pub struct Choice {
     /// The webhook: `namespace/name`, its key, or the uid of its object.
     pub webhook: String,
-    /// Of this event only.
+    /// Only deliveries of this event.
     pub event: Option<EventCode>,
-    /// Created at or after.
+    /// Only deliveries created at or after this time.
     pub from_ms: Option<i64>,
-    /// Created before.
+    /// Only deliveries created before this time.
     pub to_ms: Option<i64>,
-    /// Ended before: those that a user has seen, and none that died since.
+    /// Only deliveries that ended before this time: those that the user has seen, and none that ended since.
     pub ended_before_ms: Option<i64>,
     /// At most this many, the oldest first: 1 to [`MAX_COUNT`](docket_domain::resend::MAX_COUNT).
     pub limit: i64,
@@ -28,14 +28,14 @@ impl Choice {
         Self { webhook, event, from_ms, to_ms, ended_before_ms, limit }
     }
 
-    /// The choice without what ends from now on, as a user sees it now.
+    /// The choice without deliveries that end from now on, as a user sees it now.
     pub fn as_of(&self, now: Timestamp) -> Self {
         let ended_before_ms = self.ended_before_ms.or(Some(now.as_millisecond()));
         Self { ended_before_ms, ..self.clone() }
     }
 
-    /// The filter of the store for this choice, once it is known which webhook is meant: those that are set aside, or those that
-    /// count.
+    /// The filter of the store for this choice, once the webhook is known: among dead letters that are set aside, or among those
+    /// that count.
     pub(super) fn filter(&self, webhook_name: &str, customer_code: String, set_aside: bool) -> DeadFilter {
         DeadFilter {
             webhook: webhook_key::of(webhook_name, &customer_code),

@@ -17,7 +17,7 @@ use super::publish_event::{Publication, publish_event};
 use crate::refusal::{MovedOn, Refusal, Versions};
 use crate::tenancy::ServedTenant;
 
-/// The result of an export, of this one or of the first.
+/// The result of the export of an order, now or earlier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exported {
     /// The type of the order.
@@ -44,12 +44,12 @@ impl From<Exported> for OrderExported {
     }
 }
 
-/// The order does not exist, or belongs to another customer: both get the same message.
+/// The refusal of an order that does not exist or belongs to another customer: the message does not reveal which.
 pub(super) const NO_SUCH_ORDER: Refusal = Refusal::NotFound("There is no such web order");
 
-/// Exports the order with this id, which must be of `order_type` if that is given. A second export returns the numbers of the
-/// first and publishes nothing, also if its `if_match` is that of the first: what it asks for has been reached (RFC 9110, section
-/// 13.1.1).
+/// Exports the order with this id, which must have the type `order_type` if one is given. A second export returns the numbers of
+/// the first and publishes nothing, also if its `if_match` names the version before the first: its purpose has been reached (RFC
+/// 9110, section 13.1.1).
 pub async fn export_order(
     transaction: &mut Transaction,
     tenant: &ServedTenant,
@@ -58,7 +58,7 @@ pub async fn export_order(
     if_match: &Versions,
     now: Timestamp,
 ) -> Result<(Exported, Vec<Hint>), Refusal> {
-    // Of two exports at once, the second one reads what the first one has written.
+    // If two exports come at once, the second reads what the first has written.
     let customer = caller.own_customer();
     orders::lock(transaction, web_order_id, customer).await?;
     let stored = orders::find(transaction, web_order_id, customer).await?.ok_or(NO_SUCH_ORDER)?;
@@ -83,7 +83,7 @@ pub async fn export_order(
     }
 }
 
-/// Exports an order that this transaction has read or written and that is not exported yet.
+/// Exports an order that this transaction has read or written, and that is not exported yet.
 pub(super) async fn export_stored(
     transaction: &mut Transaction,
     tenant: &ServedTenant,
@@ -115,7 +115,7 @@ pub(super) async fn export_stored(
     Ok((exported, hints))
 }
 
-/// Checks that an order has every field that its export needs and does not contradict itself. Drafts need not.
+/// Checks that an order has every field that its export needs and does not contradict itself. A draft may lack fields.
 pub(super) fn check_complete(order: &Order) -> Result<(), Problems> {
     order.check_export().into_iter().chain(order.check_draft()).collect::<Problems>().into_result()
 }
@@ -126,7 +126,7 @@ async fn exported(connection: &mut Connection, head: &OrderHead) -> Result<Expor
     named(head.order_type, (&head.id, head.version), numbers)
 }
 
-/// Like `exported`, for an order that may not be exported yet.
+/// The result of an earlier export; `None` if the order is not exported.
 pub async fn work_orders_of(
     connection: &mut Connection,
     head: &OrderHead,
@@ -137,7 +137,7 @@ pub async fn work_orders_of(
     }
 }
 
-/// The families of the work orders that an export creates, in their order, each with its servee.
+/// The family of each work order that an export creates, in their order, with the servee of each.
 fn families(order: &Order) -> Vec<(WorkOrderType, Option<NewServee>)> {
     fn new(servee: &Servee) -> NewServee {
         NewServee { name: servee.display_name(), address: servee.first_address() }
@@ -172,7 +172,7 @@ async fn number_work_orders(
     Ok(work_orders)
 }
 
-/// The next number of the family that the back office has not used itself.
+/// The next number of the family that the back office has not used for a work order of its own.
 async fn free_number(transaction: &mut Transaction, family: WorkOrderType) -> Result<String, StoreError> {
     loop {
         let number = format!("{}{}", family.prefix(), next_number(transaction, family.as_str()).await?);
@@ -195,7 +195,7 @@ fn facilities(order: &Order) -> Vec<NewFacility> {
         .collect()
 }
 
-/// Names the work orders by the order's type: the primary one, and those that have their own field.
+/// Names the work orders by the order's type: the primary one, and the ones with a field of their own.
 fn named(
     order_type: OrderType,
     (web_order_id, version): (&str, i64),

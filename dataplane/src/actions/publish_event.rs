@@ -14,13 +14,13 @@ use crate::tenancy::ServedTenant;
 
 /// An event to publish.
 pub struct Publication<'a> {
-    /// The customer that owns it.
+    /// The customer that owns the event.
     pub customer_code: &'a str,
-    /// The orders and invoice that it is about.
+    /// The orders and the invoice that the event is about.
     pub about: About,
-    /// Its data, and with it its code.
+    /// The event's data, which determines its code.
     pub payload: Payload,
-    /// At most one delivery per webhook and key.
+    /// A key that at most one delivery to each webhook can have.
     pub idempotency_key: Option<String>,
 }
 
@@ -107,7 +107,7 @@ pub async fn publish_event(
         if inserted.contains(&new.id) {
             dues.push(Due { id: new.id, webhook: new.webhook, at_ms: now_ms });
         } else {
-            // Queued before, perhaps by a process that ended before it could notify the schedule.
+            // This delivery was queued before, perhaps by a process that ended before it could notify the schedule.
             let key = new.idempotency_key.as_deref().unwrap_or_default();
             dues.extend(deliveries::due_by_key(transaction, &new.webhook, key).await?);
         }

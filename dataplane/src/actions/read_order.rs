@@ -1,4 +1,4 @@
-//! Reads web orders by their ids, those of a tenant that are asked for at the same time together.
+//! Reads web orders by their ids. Reads of one tenant that come at the same time share one query.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use docket_store::{Connection, StoreError};
 use crate::telemetry::Jobs;
 use crate::tenancy::lookups::Lookup;
 
-/// Web orders by their ids and the customer whose they must be, if one is named.
+/// Looks up web orders by id and, if a customer is named, by the customer that must own them.
 #[derive(Debug)]
 pub struct ById;
 

@@ -50,14 +50,14 @@ pub struct Resent {
 /// A bulk resend: which dead letters, and how fast.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Many {
-    /// Which dead letters.
+    /// The dead letters to resend.
     pub choice: Choice,
     /// Deliveries due per second, 1 to [`MAX_PER_SECOND`](docket_domain::resend::MAX_PER_SECOND).
     pub per_second: i64,
 }
 
 impl Many {
-    /// When the delivery at `place` (from 0) is due, in milliseconds after the first.
+    /// The time from the first delivery to the delivery at `place` (from 0), in milliseconds.
     fn delay_ms(&self, place: i64) -> i64 {
         place * 1000 / self.per_second
     }
@@ -68,7 +68,7 @@ impl Many {
     }
 }
 
-/// Queues the event of a delivery that has ended again.
+/// Resends a delivery that has ended.
 pub async fn resend_one(
     transaction: &mut Transaction,
     by: By<'_>,
@@ -108,8 +108,8 @@ fn check_status(status: Status) -> Result<(), Refusal> {
     }
 }
 
-/// An inactive webhook receives no new deliveries (Webhook endpoint configuration), and a resend is one. A webhook that is
-/// declared but not served right now is accepted: it may come back.
+/// Checks that the webhook may get the resend. An inactive webhook receives no new deliveries (Webhook endpoint configuration), and
+/// a resend is a new delivery. A webhook that is declared but not served right now may come back, so it is accepted.
 fn check_webhook(webhooks: Webhooks<'_>, listed: &ListedDelivery) -> Result<(), Refusal> {
     match webhooks.get(&listed.webhook) {
         Some(webhook) if !webhook.active => Err(INACTIVE),
@@ -126,7 +126,7 @@ struct ResendTarget {
     webhook: String,
     webhook_name: String,
     customer_code: String,
-    /// The events that it takes; `None` if it is not served right now.
+    /// The events that the webhook takes; `None` if the webhook is not served right now.
     event_codes: Option<Vec<EventCode>>,
 }
 
@@ -161,7 +161,8 @@ async fn target(
     }
 }
 
-/// Refuses a bulk resend that finds nothing because all dead letters of the name are of an earlier customer's webhook.
+/// Refuses a bulk resend that finds nothing because all dead letters under the webhook's name belong to an earlier customer's
+/// webhook.
 async fn check_customer(
     connection: &mut Connection,
     webhooks: Webhooks<'_>,
@@ -186,8 +187,8 @@ fn filter(choice: &Choice, target: &ResendTarget) -> DeadFilter {
     DeadFilter { event_codes, sendable: true, ..filter }
 }
 
-/// Returns what [`resend_many`] would queue, and how many dead letters there are without its limit, of which at most
-/// [`MAX_COUNT`] and one are counted. Writes nothing.
+/// Returns what [`resend_many`] would queue, and how many dead letters there are without its limit, counted up to [`MAX_COUNT`] and
+/// one. Writes nothing.
 pub async fn preview(
     connection: &mut Connection,
     webhooks: Webhooks<'_>,
@@ -202,8 +203,8 @@ pub async fn preview(
     Ok(found)
 }
 
-/// Queues the dead letters of a webhook again, oldest first, at the requested rate. Skips those that another bulk resend has
-/// queued in the meantime. Returns the bulk resend with its extent and its due times.
+/// Resends the dead letters of a webhook, oldest first, at the requested rate. Skips dead letters that another bulk resend has
+/// queued in the meantime. Returns the bulk resend, its extent, and the due times of its deliveries.
 pub async fn resend_many(
     transaction: &mut Transaction,
     webhooks: Webhooks<'_>,
@@ -251,7 +252,7 @@ fn new_deliveries(resend: &Resend, many: &Many, dead: &[DeadDelivery], now: Time
             event_id: dead.event_id.clone(),
             webhook: resend.webhook.clone(),
             webhook_name: resend.webhook_name.clone(),
-            // Two bulk resends at the same time never resend one dead letter twice.
+            // Two bulk resends at the same time must not resend a dead letter twice.
             idempotency_key: Some(format!("resend:{}", dead.id)),
             resend_of: Some(dead.id.clone()),
             requested_by: Some(resend.requested_by.clone()),
@@ -264,14 +265,14 @@ fn new_deliveries(resend: &Resend, many: &Many, dead: &[DeadDelivery], now: Time
 /// The result of stopping a bulk resend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoppedResend {
-    /// Deliveries that were withdrawn; their dead letters can be resent.
+    /// How many deliveries were withdrawn. Their dead letters can be resent.
     pub taken_back: i64,
-    /// Deliveries that were attempted before or are being attempted.
+    /// How many deliveries were attempted before, or are being attempted.
     pub gone: i64,
 }
 
-/// Withdraws the deliveries of a bulk resend that were not attempted yet, to one of these webhooks, by key, if they are given. A
-/// second stop withdraws only what a worker has given back since.
+/// Withdraws the deliveries of a bulk resend that were not attempted yet. `webhooks`, if given, are the keys of the webhooks whose
+/// resends the user may stop. A second stop withdraws only deliveries that a worker has given back since.
 pub async fn stop(
     transaction: &mut Transaction,
     webhooks: Option<&[String]>,
@@ -300,7 +301,7 @@ pub struct Progress {
     pub dead_letter: i64,
 }
 
-/// Returns bulk resends, newest first, each with its progress: to these webhooks, by key, if they are given.
+/// Returns bulk resends, newest first, each with its progress; only resends to `webhooks`, by key, if these are given.
 pub async fn progress(
     connection: &mut Connection,
     webhooks: Option<&[String]>,
@@ -323,8 +324,8 @@ pub async fn progress(
     Ok(found.into_iter().map(progress).collect())
 }
 
-/// What to do about the last failure, or what became of it since; `None` if the delivery Succeeded. `newest` is the status of
-/// its newest resend.
+/// What to do about the last failure, or what became of the delivery since; `None` if it Succeeded. `newest` is the status of its
+/// newest resend.
 pub fn remedy(listed: &ListedDelivery, newest: Option<Status>) -> Option<String> {
     let failure = listed.failure()?;
     let since = settled(newest, listed.set_aside.is_some());

@@ -25,15 +25,15 @@ pub struct Saved {
     pub order_type: OrderType,
     /// The web order.
     pub web_order_id: String,
-    /// Its status after the save.
+    /// The order's status after the save.
     pub status: OrderStatus,
-    /// Its version after the save.
+    /// The order's version after the save.
     pub version: i64,
-    /// Whether this save created it.
+    /// Whether this save created the order.
     pub created: bool,
     /// Whether anything changed. Saving the same content again changes and publishes nothing.
     pub changed: bool,
-    /// With `export`: the result of the export.
+    /// The result of the export, if the request asked for one.
     pub exported: Option<Exported>,
 }
 
@@ -72,7 +72,7 @@ pub async fn save_order(
 }
 
 impl Saved {
-    /// What a save without an export did.
+    /// The result of a save without an export.
     pub fn of(stored: &StoredOrder, created: bool, changed: bool) -> Self {
         let OrderHead { order_type, id, status, version, .. } = &stored.head;
         Self {
@@ -93,12 +93,13 @@ type Written = (StoredOrder, bool, bool, Vec<Hint>);
 pub struct NewOrder {
     customer_code: String,
     request: SaveRequest,
-    /// Of its event; `None`: no webhook receives it.
+    /// The ids of its event and deliveries; `None` if no webhook receives the event.
     ids: Option<Ids>,
 }
 
 impl NewOrder {
-    /// Checks what an export needs, if the order shall be final or exported. `now` is the time of the ids.
+    /// Creates the order. If the request makes it final or exports it, checks that it has what an export needs. `now` is the time
+    /// of the ids.
     pub fn new(
         tenant: &ServedTenant,
         customer_code: String,
@@ -186,7 +187,7 @@ async fn update(
             return Err(Refusal::Conflict("the order is cancelled and can no longer be changed"));
         }
     }
-    // Not earlier: what no version would allow is refused whatever the version is (RFC 9110, section 13.2.1).
+    // Not earlier: a request that fails at every version gets that error, whatever its version (RFC 9110, section 13.2.1).
     check_version(&before.head, if_match, request.version)?;
     let mut after = filled(before.clone(), request);
     if let Some(finalized) = request.finalize {
@@ -210,7 +211,7 @@ async fn update(
     Ok((after, false, true, hints))
 }
 
-/// The customer of a new order: a contact's own, or the one that an employee names.
+/// The customer of a new order: a contact's own, or the customer that an employee names.
 pub async fn customer_of_new(
     connection: &mut Connection,
     caller: &TokenSubject,

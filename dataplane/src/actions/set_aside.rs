@@ -1,6 +1,6 @@
-//! Sets dead letters aside, one or those of a webhook, and undoes that. For the API, the command line and the portal.
+//! Sets dead letters aside, one of them or many of a webhook, and undoes that. For the API, the command line and the portal.
 //!
-//! A dead letter that is set aside counts nowhere, and no bulk resend sends it. A resend on purpose ends the setting aside.
+//! A dead letter that is set aside counts nowhere, and no bulk resend sends it. Resending it alone ends the setting aside.
 
 use docket_domain::audit::AuditEvent;
 use docket_domain::delivery::{DeliveryId, Status};
@@ -27,12 +27,12 @@ const RESENT: Refusal = Refusal::Conflict(
 pub enum Aside {
     /// Set them aside.
     Set,
-    /// Undo that: they count again.
+    /// Undo the setting aside: they count again.
     Undo,
 }
 
 impl Aside {
-    /// How the audit records it.
+    /// The event that the audit records.
     pub fn event(self) -> AuditEvent {
         match self {
             Self::Set => AuditEvent::DeadLettersSetAside,
@@ -41,7 +41,7 @@ impl Aside {
     }
 }
 
-/// Sets a dead letter aside, or undoes that. `false`: it was so already.
+/// Sets a dead letter aside, or undoes that. Returns `false` if there was nothing to change.
 pub async fn one(
     transaction: &mut Transaction,
     by: By<'_>,
@@ -61,7 +61,7 @@ pub async fn one(
     })
 }
 
-/// The filter of the store, and the webhook's name. A webhook that is inactive or gone may have dead letters too.
+/// The filter of the store, and the webhook's name. An inactive webhook, and one that is gone, may have dead letters too.
 async fn filter(
     connection: &mut Connection,
     by: By<'_>,
@@ -78,7 +78,7 @@ async fn filter(
     Ok((filter, name))
 }
 
-/// What [`many`] would change, and how many there are without the limit, of which at most [`MAX_COUNT`] and one are counted.
+/// Returns what [`many`] would change, and how many dead letters there are without the limit, counted up to [`MAX_COUNT`] and one.
 /// Writes nothing.
 pub async fn preview(
     connection: &mut Connection,
@@ -90,7 +90,8 @@ pub async fn preview(
     Ok(resends::extent(connection, &filter, MAX_COUNT + 1).await?)
 }
 
-/// Sets the chosen dead letters of a webhook aside, or undoes that. Returns the webhook's name, and how many.
+/// Sets the chosen dead letters of a webhook aside, or undoes that. Returns the webhook's name, and how many dead letters it
+/// changed.
 pub async fn many(
     transaction: &mut Transaction,
     by: By<'_>,

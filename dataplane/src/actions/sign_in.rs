@@ -1,7 +1,7 @@
 //! Issues tokens to contacts and employees.
 //!
-//! Unknown user, wrong password, inactive contact, no usable hash and another tenant's client code are one refusal after
-//! the same work, so that neither the response nor its time distinguishes them.
+//! Five cases end in one refusal after the same work, so that neither the response nor its time distinguishes them: unknown user,
+//! wrong password, inactive contact, no usable hash, and another tenant's client code.
 
 use docket_domain::token::{self, TokenKey, TokenSubject, UserFingerprint};
 use docket_listener::source::RequestSource;
@@ -17,7 +17,8 @@ use crate::refusal::SignInError;
 use crate::telemetry::Metrics;
 use crate::tenancy::{AtLimit, ServedTenant};
 
-/// How many users and addresses are learned from a tenant's audit at most, the last ones: one tenant fills no memory with its own.
+/// The most users and addresses that are learned from a tenant's audit, the latest: one tenant does not fill the memory with its
+/// users.
 const MOST_LEARNED: i64 = 2_000;
 
 /// Who signs in.
@@ -39,11 +40,11 @@ impl UserKind {
 /// The dependencies of sign-in.
 #[derive(Clone, Copy)]
 pub struct SignIn<'a> {
-    /// The time.
+    /// The clock.
     pub clock: &'a Clock,
     /// Checks passwords.
     pub passwords: &'a Passwords,
-    /// Slows guessing down.
+    /// Slows down guessing.
     pub throttle: &'a Throttle,
     /// Limits the sign-ins of a tenant.
     pub rates: &'a Rates,
@@ -55,9 +56,9 @@ pub struct SignIn<'a> {
 
 /// The credentials that the caller sent.
 pub struct Credentials {
-    /// The client code. If sent, it must be the tenant's.
+    /// The client code. If the client sent one, it must be the tenant's.
     pub client_code: Option<String>,
-    /// Whether the tenant is that of the client code (legacy host).
+    /// Whether the client code selected the tenant (legacy host).
     pub by_code: bool,
     /// A contact's e-mail address or an employee's check-in name.
     pub user_id: String,
@@ -75,7 +76,7 @@ pub struct Issued {
     pub expires_in_minutes: u32,
     /// The user that signed in.
     pub subject: TokenSubject,
-    /// Display name.
+    /// The user's display name.
     pub name: String,
 }
 
@@ -137,8 +138,8 @@ impl SignIn<'_> {
         self.check(tenant, guess, credentials, candidate).await
     }
 
-    /// Whether a user who was refused as a stranger is known after all: the tenant's audit says who signed in lately, before this
-    /// process started or at another one.
+    /// Returns whether a user who was refused as a stranger is known after all: the tenant's audit may have a sign-in from before
+    /// this process started, or at another process.
     async fn learns(self, tenant: &ServedTenant, guess: &Guess, refusal: &SignInError) -> bool {
         let is_known = || self.throttle.is_known(guess, self.clock.elapsed());
         let is_of_strangers =
@@ -171,7 +172,7 @@ impl SignIn<'_> {
         Ok(())
     }
 
-    /// Refuses a user of a tenant that does not exist, after the same work as for one that does (legacy host).
+    /// Refuses a user of a tenant that does not exist, after the same work as for a tenant that exists (legacy host).
     pub async fn unknown_tenant(self, credentials: Credentials) -> SignInError {
         let claimed = credentials.client_code.as_deref().unwrap_or_default().trim().to_ascii_lowercase();
         let refused = async {
@@ -235,8 +236,8 @@ impl SignIn<'_> {
         }))
     }
 
-    /// Checks the password. The guess is counted when its turn to hash comes. So at most as many guesses are under way
-    /// uncounted as there are turns, and a client that signs in many times at once with the right password is not refused.
+    /// Checks the password. The guess is counted when its turn to hash comes. So the number of guesses that run uncounted is at
+    /// most the number of turns, and a client that signs in many times at once with the right password is not refused.
     async fn verify(
         self,
         guess: &Guess,
@@ -258,7 +259,7 @@ impl SignIn<'_> {
         Ok(right)
     }
 
-    /// Reads now and then what the hashes of a tenant cost, because a refusal takes as long as the dearest.
+    /// Reads the costs of a tenant's hashes every ten minutes, because a refusal takes as long as the dearest hash.
     async fn read_hashes(self, tenant: &ServedTenant) {
         let (uid, code) = (&tenant.config.uid, tenant.config.client_code.as_str());
         if !self.passwords.has_to_read(uid, self.clock.elapsed()) {
@@ -278,7 +279,7 @@ impl SignIn<'_> {
         }
     }
 
-    /// Says once for each tenant that a user has a hash that can't be used.
+    /// Warns once for each tenant that a user has a hash that can't be used.
     fn warn_of_unusable(self, tenant: &ServedTenant, stored: &str) {
         if self.passwords.is_first_unusable(&tenant.config.uid, stored) {
             let (code, usable) = (tenant.config.client_code.as_str(), self.passwords.usable_hashes());

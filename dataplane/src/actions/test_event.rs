@@ -1,5 +1,5 @@
-//! Sends a test event: one ordinary delivery, to one webhook, of an event with sample data. It is signed, retried and logged
-//! as any other, carries `X-Service-Test: true`, and counts in no health, metric or alert.
+//! Sends a test event: one ordinary delivery, to one webhook, of an event with sample data. It is signed, retried and logged like
+//! any other delivery, carries `X-Service-Test: true`, and does not affect health, metrics or alerts.
 
 use docket_crds::EventCode;
 use docket_domain::delivery::DeliveryId;
@@ -20,11 +20,12 @@ const UNDER_WAY: Refusal = Refusal::Conflict(
     "A test event is being sent to this webhook already; wait until that delivery has ended",
 );
 
-/// Queues a test event for a webhook, by uid or `namespace/name`: of this code, or of the first that the webhook takes.
+/// Queues a test event for a webhook, named by uid or `namespace/name`. The event has this code, or the first code that the webhook
+/// takes.
 ///
 /// # Errors
 ///
-/// Refused if the webhook is not served, is inactive or does not take the event, and while another test of it is under way.
+/// The webhook is not served, is inactive or does not take the event, or another test event is on its way to it.
 pub async fn send_test(
     transaction: &mut Transaction,
     webhooks: Webhooks<'_>,

@@ -1,4 +1,4 @@
-//! What deliveries wait for that are due: at most two look-ups for all of a page, and none if nothing is due.
+//! What due deliveries wait for. Two look-ups answer that for a whole page, and none is made if nothing is due.
 
 use std::fmt;
 
@@ -8,29 +8,29 @@ use docket_store::{Connection, StoreError};
 
 use crate::tenancy::Webhooks;
 
-/// What a delivery waits for that is due.
+/// What a due delivery waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryWait {
-    /// Its attempt has begun.
+    /// The end of its attempt, which has begun.
     Attempt,
-    /// The tenant is suspended.
+    /// The tenant, which is suspended.
     Suspended,
-    /// The webhook is declared, or may be, and is not served.
+    /// The webhook, which is or may be declared, and is not served.
     NotServed,
-    /// The webhook is not declared any more: it has a grace to be declared again.
+    /// The webhook, which is no longer declared. It has a grace to be declared again.
     Gone,
-    /// All places of the webhook are taken.
+    /// A place of the webhook: all are taken.
     Place {
         /// The number of places.
         all: usize,
-        /// Whether there are few because the receiver was slow.
+        /// Whether the webhook has few places because its receiver was slow.
         is_reduced: bool,
     },
-    /// All places of the tenant are taken; the number of them.
+    /// A place of the tenant: all are taken. Holds their number.
     PlaceOfTenant(usize),
-    /// There is a place.
+    /// A worker: there is a free place.
     Worker,
-    /// The schedule did not say.
+    /// A place or a worker: the schedule did not say which.
     PlaceOrWorker,
 }
 
@@ -53,15 +53,16 @@ impl fmt::Display for DeliveryWait {
     }
 }
 
-/// What is known of the tenant.
+/// The state of the tenant whose deliveries wait.
 pub struct TenantState<'a> {
     /// Whether it is suspended.
     pub is_suspended: bool,
-    /// All its webhooks; `None`: what is declared is not known.
+    /// All webhooks of the tenant; `None` if it is not known which are declared.
     pub webhooks: Option<Webhooks<'a>>,
 }
 
-/// What each of these deliveries waits for; `None`: it has ended, or is not due. `places` asks the schedule about webhooks, by key.
+/// Returns what each of these deliveries waits for; `None` if it has ended or is not due. `places` asks the schedule about
+/// webhooks, by key.
 pub async fn waits(
     reader: &mut Connection,
     now_ms: i64,
@@ -87,7 +88,7 @@ pub async fn waits(
     Ok(listed.iter().map(|listed| is_due(&listed).then(|| wait(listed))).collect())
 }
 
-/// What a delivery to this webhook waits for. `places` are those of the webhooks `keys`.
+/// What a delivery to this webhook waits for. `places` has the places of the webhooks in `keys`, in their order.
 fn of(tenant: &TenantState<'_>, webhook: &str, keys: &[String], places: Option<&Places>) -> DeliveryWait {
     if tenant.is_suspended {
         return DeliveryWait::Suspended;

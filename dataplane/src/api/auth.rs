@@ -36,7 +36,7 @@ request! {
     }
 }
 
-/// The body of POST /Session/Create: other fields are ignored.
+/// The body of POST /Session/Create, whose other fields are ignored.
 pub struct SessionRequest;
 
 impl utoipa::PartialSchema for SessionRequest {
@@ -133,7 +133,7 @@ pub async fn create_token(
     call: SignInCall<Addressed>,
 ) -> Result<JsonResponse<TokenResponse>, ApiError> {
     if let Addressed::Legacy = call.addressed {
-        // The likeliest mistake there: a client of v2 with the older address.
+        // The likeliest mistake on the legacy host: a client of v2 that has the older address.
         return Err(match legacy_tenant(&state, &call.credentials) {
             Err(off @ ApiError::ApiAccessOff(_)) => off,
             _ => ApiError::NoSuchRoute,
@@ -235,7 +235,7 @@ async fn sign_in_contact(state: &ApiState, call: SignInCall<Addressed>) -> Resul
     }
 }
 
-/// Records a sign-in, or that it was refused. One that could not be checked is neither.
+/// Records a sign-in, or its refusal. A sign-in that could not be checked is neither.
 pub fn audit(
     state: &ApiState,
     tenant: Option<&Arc<ServedTenant>>,
@@ -266,15 +266,15 @@ fn legacy_tenant(state: &ApiState, credentials: &Credentials) -> Result<Option<A
     Ok(state.tenants.by_client_code(code.trim()))
 }
 
-/// Whether this is a hexadecimal key, however it is written: like a GUID, in quotation marks, with blanks or line breaks, as a
-/// literal (`0x…`, `x'…'`), or as the list of its bytes (`0x8e, 0x68`, `\x8e\x68`).
+/// Whether `code` is a hexadecimal key in any spelling: like a GUID, in quotation marks, with blanks or line breaks, as a literal
+/// (`0x…`, `x'…'`), or as the list of its bytes (`0x8e, 0x68`, `\x8e\x68`).
 fn is_key(code: &str) -> bool {
     let is_mark = |c: char| c == 'x' || !c.is_alphanumeric();
     let digits = code.to_ascii_lowercase().replace("0x", "").replace(is_mark, "");
     docket_crds::ApiKeyDigest::of(&digits).is_ok()
 }
 
-/// A sign-in: how its tenant is identified, which is checked before the body is read, and the credentials.
+/// A sign-in: the credentials, and how the request identifies its tenant, which is checked before the body is read.
 pub struct SignInCall<A> {
     addressed: A,
     credentials: Credentials,
@@ -295,7 +295,7 @@ where
         let addressed = A::from_request_parts(&mut parts, state).await?;
         let body = json_bytes(&parts.headers, body, SIGN_IN_LIMIT).await?;
         let SessionTokenRequest { client_code, user_id, password } = read(RequestFields::of_body(&body)?)?;
-        // Forms and typed clients send an empty text for none.
+        // Forms and typed clients send an empty text if they have no code.
         let client_code = client_code.filter(|code| !code.trim().is_empty());
         let credentials = Credentials { client_code, by_code: false, user_id, password, source };
         Ok(Self { addressed, credentials, origin })

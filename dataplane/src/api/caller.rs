@@ -19,16 +19,16 @@ use crate::http::error::ApiError;
 use crate::http::origin::origin;
 use crate::tenancy::{ServedTenant, Webhooks};
 
-/// Who a request acts for, and at which tenant: what reads, writes and the audit need to know.
+/// The user for whom a request acts, and the tenant: what reads, writes and the audit need to know.
 #[derive(Clone)]
 pub struct Principal {
     /// The tenant.
     pub tenant: Arc<ServedTenant>,
-    /// Who it is.
+    /// The user.
     pub actor: Actor,
     /// Where the request came from.
     pub origin: Origin,
-    /// Only webhooks and deliveries of this customer are its concern; `None`: the tenant's.
+    /// The customer whose webhooks and deliveries the user may see; `None`: all of the tenant.
     pub customer: Option<String>,
 }
 
@@ -38,47 +38,47 @@ impl Principal {
         self.tenant.store.reader(&state.clock).await
     }
 
-    /// The webhooks that are its concern.
+    /// The webhooks that the user may see.
     pub fn webhooks(&self) -> Webhooks<'_> {
         let all = self.tenant.webhooks();
         self.customer.as_deref().map_or(all, |customer| all.of(customer))
     }
 
-    /// The keys of the webhooks that are its concern; `None`: all of the tenant.
+    /// The keys of the webhooks that the user may see; `None`: all of the tenant.
     pub fn concern(&self) -> Option<Vec<String>> {
         self.customer.as_ref()?;
         Some(self.webhooks().served().map(WebhookConfig::key).collect())
     }
 
-    /// Whether the deliveries of this customer's events are its concern.
+    /// Whether the user may see the deliveries of this customer's events.
     pub fn concerns(&self, customer_code: &str) -> bool {
         self.customer.as_deref().is_none_or(|customer| customer == customer_code)
     }
 
-    /// The caller as it resends deliveries and sets dead letters aside, under its [`name`](Self::name).
+    /// The user as the actions for resending and setting aside take it, under its [`name`](Self::name).
     pub fn by<'a>(&'a self, name: &'a str) -> By<'a> {
         By { webhooks: self.webhooks(), customer: self.customer.as_deref(), name }
     }
 
-    /// The name in logs, with kept responses, and as the author of notes. It is the same for all tokens of a user.
+    /// The name in logs, with kept responses, and as the author of notes. All tokens of a user have the same name.
     pub fn name(&self) -> String {
         self.actor.to_string()
     }
 
-    /// Logs that it searched for these, such as `orders`: who has read what, without the words of the search.
+    /// Logs that the user searched `what`, such as `orders`: who has read what, without the words of the search.
     pub fn searched(&self, what: &'static str) {
         let code = self.tenant.config.client_code.as_str();
         tracing::info!(tenant.code = code, caller = self.name(), "{what} searched");
     }
 
-    /// An entry of the audit about what is done now.
+    /// An entry of the audit about what the user does now.
     pub fn entry(&self, state: &ApiState, event: AuditEvent) -> AuditRecord {
         state.audit.entry(event).by(&self.actor).at(self.origin.clone())
     }
 }
 
-/// The tenant of the key or the host (on the legacy host, of the token) and the verified token. A handler with this argument
-/// can't forget the check.
+/// The verified user of a token, at the tenant of the key or the host (on the legacy host, of the token). A handler with this
+/// argument can't forget the check.
 #[derive(Clone)]
 pub struct Caller {
     /// The contact or employee.
@@ -113,7 +113,7 @@ impl FromRequestParts<Arc<ApiState>> for Caller {
 }
 
 impl Caller {
-    /// The caller that `token` identifies, in a request with these parts.
+    /// Verifies `token`, which came with a request that has these parts.
     pub async fn of_token(
         addressed: Addressed,
         token: &str,
@@ -213,7 +213,7 @@ impl FromRequestParts<Arc<ApiState>> for Administrator {
 }
 
 impl Administrator {
-    /// The caller, if it is an administrator.
+    /// Checks that the caller is an administrator.
     pub async fn of_caller(caller: Caller, state: &ApiState) -> Result<Self, ApiError> {
         // A token outlives the right, so the database has the last word.
         administrator(&mut caller.reader(state).await?, &caller).await?;
@@ -231,7 +231,7 @@ pub fn bearer(parts: &Parts) -> Result<&str, ApiError> {
     };
     let (scheme, token) = value.split_once(' ').unwrap_or((value, ""));
     match token.trim() {
-        // Another scheme is no Bearer token either.
+        // A token of another scheme counts as none.
         _ if !scheme.eq_ignore_ascii_case("bearer") => Err(ApiError::NoToken),
         "" => Err(ApiError::NoToken),
         token => Ok(token),

@@ -16,11 +16,11 @@ use super::state::ApiState;
 use crate::http::error::ApiError;
 use crate::http::origin::origin;
 
-/// No script, nothing from elsewhere, no frames.
+/// Allows no scripts, nothing from other sites, and no frames.
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; \
                       base-uri 'none'";
 
-/// Rendered when the first page is read, which takes a while.
+/// The site. It is rendered when the first page is read, because that takes a while.
 async fn site() -> Result<&'static Site, ApiError> {
     static SITE: OnceCell<Site> = OnceCell::const_new();
     let site = SITE.get_or_try_init(|| tokio::task::spawn_blocking(|| Site::new(true))).await;

@@ -17,14 +17,14 @@ use crate::http::body::json_response;
 use crate::http::error::ApiError;
 use crate::http::if_match::tagged;
 
-/// The header of a request that may be repeated.
+/// The header that makes a request repeatable.
 pub const HEADER: &str = "Idempotency-Key";
 /// Set to `true` on a response that was kept from an earlier request.
 pub const REPLAYED: &str = "Idempotency-Replayed";
-/// Characters of a key.
+/// The most characters of a key.
 pub const MAX_CHARS: usize = 128;
 
-/// The key of a request, and what the request was.
+/// The key of a request, with the request's route and digest.
 #[derive(Clone)]
 pub struct IdempotencyKey {
     key: String,
@@ -33,7 +33,7 @@ pub struct IdempotencyKey {
 }
 
 impl IdempotencyKey {
-    /// The key in the header, if the request has one.
+    /// Reads the key from the header, if the request has one.
     pub fn of_request(headers: &HeaderMap, route: &str, body: &[u8]) -> Result<Option<Self>, ApiError> {
         let mut sent = headers.get_all(HEADER).iter();
         let (first, second) = (sent.next(), sent.next());
@@ -49,7 +49,7 @@ impl IdempotencyKey {
         }
     }
 
-    /// The response of a write, to be kept in the write's own transaction.
+    /// The response of a write as it is kept, in the write's own transaction.
     pub fn to_keep(&self, caller: &Principal, body: &str) -> ToKeep {
         let kept = KeptAnswer {
             route: self.route.clone(),
@@ -73,7 +73,7 @@ impl IdempotencyKey {
     }
 }
 
-/// What a request asks for. Another `If-Match` makes it another request.
+/// The digest of what a request asks for. Another `If-Match` makes it another request.
 fn digest(headers: &HeaderMap, body: &[u8]) -> String {
     let mut digest = Sha256::new_with_prefix(body);
     for condition in headers.get_all(IF_MATCH) {
@@ -83,7 +83,7 @@ fn digest(headers: &HeaderMap, body: &[u8]) -> String {
     hex::encode(digest.finalize())
 }
 
-/// What a kept response about a web order has.
+/// The field of a kept response about a web order.
 #[derive(Deserialize)]
 struct Versioned {
     version: Option<i64>,

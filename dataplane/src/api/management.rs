@@ -12,7 +12,7 @@ use super::state::ApiState;
 use crate::http::error::ApiError;
 use crate::http::origin::origin;
 
-/// GET /readyz: 200 once nothing is missing, otherwise 503 with what is.
+/// GET /readyz: 200 if nothing is missing, otherwise 503 with the missing parts.
 pub async fn readyz(State(state): State<Arc<ApiState>>) -> Response {
     match state.readiness.missing().as_slice() {
         [] => "ready\n".into_response(),

@@ -1,4 +1,4 @@
-//! The middleware of every request: its id, its log line, the counters, and the headers of every response.
+//! The middleware of every request: it gives the id, writes the log line, counts, and sets headers that every response has.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,16 +26,16 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub struct Responses {
     /// The state of the handlers.
     pub state: Arc<ApiState>,
-    /// The routes whose responses are pages; `None`: no route. The error of every other route becomes problem+json.
+    /// The routes whose responses are pages, if the listener has any. The error of every other route becomes problem+json.
     pub pages: Option<Pages>,
 }
 
 /// Routes whose responses are pages.
 #[derive(Clone, Copy)]
 pub struct Pages {
-    /// What their paths begin with.
+    /// The beginning of their paths.
     pub root: &'static str,
-    /// Makes a page of an error, which names the id of the request, and adds the headers that all pages have.
+    /// Makes a page of an error, with the id of the request, and adds the headers that all pages have.
     pub finish: fn(Response, &str) -> Response,
 }
 
@@ -52,8 +52,8 @@ pub async fn answer(State(responses): State<Responses>, mut request: Request, ne
     let route = route.as_ref().map_or("unknown", MatchedPath::as_str);
     // Every line that is logged on the way has the request's id.
     let span = tracing::info_span!("request", request.id = id);
-    // In its own task: a client that disconnects cancels no write half-way and gets no free guess at a password, and a
-    // panic ends one request, not the connection.
+    // The handler runs in its own task. So a client that disconnects cancels no write half-way and gets no free guess at a
+    // password, and a panic ends one request, not the connection.
     let permit = request.extensions().get::<ConnectionPermit>().cloned();
     let of_tenant = OfTenant::default();
     request.extensions_mut().insert(of_tenant.clone());
@@ -63,17 +63,17 @@ pub async fn answer(State(responses): State<Responses>, mut request: Request, ne
     };
     let handled = tokio::spawn(handled.instrument(span)).await;
     let response = handled.unwrap_or_else(|_| {
-        // The panic hook has logged where it was. Its message is left out: it may quote the client.
+        // The panic hook has logged where the panic was. Its message is left out, because it may quote the client.
         tracing::error!(request.id = id, "request handler panicked");
         ApiError::Internal.into_response()
     });
-    // Only here is every request seen that waited for a connection, whatever it needed one for.
+    // Only here do all requests pass that waited for a connection, whatever they needed it for.
     let limit = response.extensions().get::<Unnumbered>().and_then(Unnumbered::limit);
     if let (Some(tenant), Some(Limit::DatabaseConnections)) = (of_tenant.get(), limit) {
         state.tenants.at_limit.reached(tenant, Limit::DatabaseConnections);
     }
     let mut response = responses.finished(response, route, &id);
-    // Genuine responses of writes are too short to be refused.
+    // This never refuses the response of a finished write: such responses are short.
     if let Some(tenant) = of_tenant.get() {
         let sent = state.bodies.send(tenant, of_tenant.user(), response);
         response = sent.unwrap_or_else(|error| responses.finished(error.into_response(), route, &id));
@@ -93,7 +93,7 @@ pub async fn answer(State(responses): State<Responses>, mut request: Request, ne
 }
 
 impl Responses {
-    /// Adds the body of an error, if the response is one.
+    /// If the response is an error, gives it its body.
     fn finished(&self, mut response: Response, route: &str, id: &str) -> Response {
         if let Some(pages) = self.pages.filter(|pages| route.starts_with(pages.root)) {
             return (pages.finish)(response, id);
@@ -115,7 +115,7 @@ fn finish_headers(response: &mut Response, id: &str, is_https: bool) {
     protection::protect(headers, is_https);
 }
 
-/// Refuses requests to the legacy host, which has none of these routes.
+/// Refuses requests to the legacy host, which does not have the routes of this layer.
 pub async fn only_v2(
     State(state): State<Arc<ApiState>>,
     request: Request,

@@ -1,5 +1,5 @@
 //! The OpenAPI document of the API: generated from the handlers and their types, and completed with what all operations share.
-//! [`events`] is that of the events.
+//! [`events`] has the document of the events.
 
 pub mod events;
 mod responses;
@@ -82,7 +82,7 @@ struct ApiDocument;
 /// The document of the API: what clients call.
 pub fn document() -> utoipa::openapi::OpenApi {
     let mut document = ApiDocument::openapi();
-    // The tenant's host, or the base host: where the document is.
+    // The host that served the document: the tenant's or the base host.
     document.servers = Some(vec![ServerBuilder::new().url("/").description(Some("This Docket")).build()]);
     document.info.contact = Some(contact());
     let components = document.components.get_or_insert_default();
@@ -126,8 +126,8 @@ fn is_tagged(operation: &Operation, tag: &str) -> bool {
     operation.tags.iter().flatten().any(|one| one == tag)
 }
 
-/// Leaves references alone: what stands beside one is ignored by some generators, and breaks the code that others make.
-/// The description of a reference or null moves to the choice between them.
+/// Removes everything beside a reference: some generators ignore it, and others make broken code of it. The description of a
+/// "reference or null" moves to the choice between the two.
 fn without_siblings(schema: &mut RefOr<Schema>) {
     match schema {
         RefOr::Ref(named) => *named = Ref::new(std::mem::take(&mut named.ref_location)),
@@ -153,8 +153,8 @@ fn without_siblings(schema: &mut RefOr<Schema>) {
     }
 }
 
-/// Adds the link from a response's web order id to the operation that takes it. Only a parameter can be linked: an
-/// expression inside a body is no expression.
+/// Adds the link from the web order id of a response to the operation that takes the id. A link can set a parameter only: in a
+/// body, an expression is plain text.
 fn link(document: &mut utoipa::openapi::OpenApi) {
     const ID: &str = "$response.body#/webOrderId";
     let get = LinkBuilder::new().operation_id("Orders.Get").parameter("webOrderId", ID).build();
@@ -214,7 +214,7 @@ fn complete(operation: &mut Operation, samples: &Samples) {
             };
         }
     }
-    // The contract names the statuses of this operation; the others are its default.
+    // The contract names the statuses of this operation; its `default` stands for all others.
     if id == "Auth.CreateToken" {
         let others = refused.iter().map(|one| format!("{}: {}", one.status, one.about));
         let about = others.collect::<Vec<_>>().join(". ");

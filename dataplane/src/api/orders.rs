@@ -198,7 +198,7 @@ pub async fn save(
         let version = saved.version;
         Ok(WriteDone::new(&SaveAnswer::from(saved)).version(version).hint(hints))
     };
-    // Boxed, as most saves create an order, for which a future of a fraction of this size is enough.
+    // Boxed: most saves create an order, which needs a much smaller future.
     Box::pin(write.perform(&state, &caller, save)).await
 }
 
@@ -227,7 +227,7 @@ pub async fn export(
     write.perform(&state, &caller, export).await
 }
 
-/// Nor does the caller hear whether another customer has it.
+/// The same message for an order of another customer, so that the caller does not learn that it exists.
 const NO_SUCH_ORDER: ApiError = ApiError::NotFound("There is no such web order");
 
 /// Returns one web order with its whole content.
@@ -248,7 +248,7 @@ pub async fn get(
     let ReadOrder { head, body } = read.found.ok_or(NO_SUCH_ORDER)?;
     let (head, body, exported) = match body {
         Some(body) if head.status != OrderStatus::Exported => (head, body, None),
-        // What else is read of an order is read for it alone.
+        // Other parts of an order are not read in a group.
         body => rest_of(caller.reader(&state).await?, &caller, head, body).await?,
     };
     // An audit of who has read an order, by ids only.
@@ -268,7 +268,7 @@ pub async fn get(
     Ok(tagged(JsonResponse(answer).into_response(), version))
 }
 
-/// The same order with its body and its work orders.
+/// Completes an order with its body, if that was not read yet, and with its work orders.
 async fn rest_of(
     mut reader: Connection,
     caller: &Caller,

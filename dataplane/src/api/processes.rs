@@ -142,7 +142,7 @@ pub struct PersonServed {
 }
 
 impl PersonServed {
-    /// `None` if nothing is known.
+    /// Returns `None` if nothing about the person is known.
     fn new(
         name: Option<String>,
         relationship: Option<String>,
@@ -220,7 +220,7 @@ impl From<ProcessAttempt> for AttemptItem {
     }
 }
 
-/// A day of the back office; `None` if no calendar has it.
+/// Reads a day that the back office stored; `None` if there is no such day.
 fn day(text: String) -> Option<Date> {
     text.parse().ok()
 }
@@ -234,7 +234,7 @@ fn item(process: Process, attempts: Vec<ProcessAttempt>) -> ProcessItem {
         case_number: process.case_number,
         caption: process.caption,
         servee: process.servee,
-        // Not negative, unless the back office made a work order of an order of Docket.
+        // A negative index is a work order that the back office added to an order of Docket.
         servee_index: process.servee_index.filter(|index| *index >= 0),
         servee_address: process.servee_address,
         status: process.status,

@@ -36,15 +36,15 @@ pub struct ApiState {
     pub create_orders: Arc<CreateOrders>,
     /// Checks passwords.
     pub passwords: Passwords,
-    /// Diagnoses of signatures, by tenant.
+    /// Turns to diagnose signatures, shared fairly between tenants.
     pub diagnoses: FairShare<Arc<str>>,
-    /// Searches of the documentation.
+    /// Turns to search the documentation.
     pub searches: Anonymous,
-    /// Reads of the metrics.
+    /// Turns to read the metrics.
     pub scrapes: Anonymous,
-    /// When API keys were used.
+    /// Records when API keys are used.
     pub key_uses: Arc<KeyUses>,
-    /// The users that tokens belong to.
+    /// Checks that a token's user has not changed.
     pub token_users: TokenUsers,
     /// Reads web orders by their ids.
     pub orders: Arc<Lookups<ById>>,
@@ -56,9 +56,9 @@ pub struct ApiState {
     pub throttle: Throttle,
     /// The proxies in front of the API.
     pub proxies: Arc<Proxies>,
-    /// Who did what.
+    /// The audit: who did what.
     pub audit: Arc<Audit>,
-    /// Metrics.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
     /// The host names of the API.
     pub hosts: Hosts,

@@ -18,11 +18,11 @@ use super::openapi;
 use crate::http::body::json_response;
 use crate::http::error::ApiError;
 
-/// Swagger UI has styles in its elements, and pictures in its styles.
+/// Allows what Swagger UI needs: styles in elements, and pictures in styles.
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; form-action 'self'; \
                       frame-ancestors 'none'; base-uri 'none'";
 
-/// A document as it is sent: made and compressed once, not for each request.
+/// A document as it is sent. It is made and compressed once, not for each request.
 struct ServedDocument {
     plain: Bytes,
     gzip: Bytes,
@@ -33,7 +33,7 @@ static API: LazyLock<ServedDocument> = LazyLock::new(|| ServedDocument::new(&ope
 static EVENTS: LazyLock<ServedDocument> = LazyLock::new(|| ServedDocument::new(&openapi::events::document()));
 
 static CONFIG: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
-    // Swagger UI shows the first; its top bar has both.
+    // Swagger UI opens the first document; its top bar offers both.
     let documents = [Url::new("API", "/openapi.json"), Url::new("Events", "/openapi/events.json")];
     let config = Config::new(documents)
         .try_it_out_enabled(true)
@@ -48,7 +48,7 @@ impl ServedDocument {
         let plain = serde_json::to_vec(document).expect("a document has string keys only");
         let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
         let gzip = gzip.write_all(&plain).and_then(|()| gzip.finish()).expect("a Vec takes all");
-        // Weak: it is the same with and without compression.
+        // A weak tag, because it is the same with and without compression.
         let tag = format!("W/\"{}\"", hex::encode(&Sha256::digest(&plain)[..16]));
         Self {
             plain: plain.into(),
@@ -86,13 +86,13 @@ pub async fn events_json(asked: HeaderMap) -> Response {
     EVENTS.response(&asked)
 }
 
-/// Whether two tags are of the same document, weak or not.
+/// Whether two tags name the same document, weak or not.
 fn of_same(one: &str, tag: &HeaderValue) -> bool {
     let strong = |tag: &str| tag.trim_start_matches("W/").to_owned();
     tag.to_str().is_ok_and(|tag| strong(tag) == strong(one))
 }
 
-/// Whether the client takes gzip: it names it, or `*`, and not with the weight 0.
+/// Whether the client accepts gzip: its header names gzip or `*`, with a weight above 0.
 fn takes_gzip(asked: &HeaderMap) -> bool {
     let weight = |name: &str| {
         items(asked, header::ACCEPT_ENCODING).find_map(|one| {

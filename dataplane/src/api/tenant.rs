@@ -14,13 +14,13 @@ use crate::tenancy::ServedTenant;
 
 /// How a request identifies its tenant.
 pub enum Addressed {
-    /// On the v2 API: by the API key or the subdomain.
+    /// By the API key or the subdomain, on the v2 API.
     Tenant(Arc<ServedTenant>),
     /// On the legacy host: by the `clientCode` in the body or the session's token.
     Legacy,
 }
 
-/// The proof that a request on the v2 API is for this tenant. A request to the legacy host is refused.
+/// The proof that a request on the v2 API is for this tenant. Requests to the legacy host are refused.
 pub struct AtTenant(pub Arc<ServedTenant>);
 
 impl FromRequestParts<Arc<ApiState>> for Addressed {
@@ -65,8 +65,8 @@ impl FromRequestParts<Arc<ApiState>> for AtTenant {
     }
 }
 
-/// The API key, under either of its names, or under both. A key that is sent twice under one name is refused, also as the list
-/// that a proxy makes of it, and so are two that differ.
+/// Reads the API key, under one of its two names or under both. Refuses a key that is sent twice under one name, also as the list
+/// that a proxy makes of the two, and two keys that differ.
 fn api_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     let mut keys = headers.get_all("x-api-key").iter().chain(headers.get_all("apikey"));
     let one_each = ["x-api-key", "apikey"].iter().all(|name| headers.get_all(*name).iter().count() <= 1);

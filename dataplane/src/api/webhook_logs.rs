@@ -99,7 +99,7 @@ pub async fn search(
     Ok(JsonResponse(DeliveryPage::new(items, waits, next_cursor)))
 }
 
-/// What each of these deliveries waits for, if it is due: completes "waits for".
+/// What each of these deliveries waits for, if it is due, as text that completes "waits for".
 pub async fn waits(
     state: &ApiState,
     caller: &Principal,
@@ -115,7 +115,7 @@ pub async fn waits(
     Ok(waits.into_iter().map(|wait| wait.map(|wait| wait.to_string())).collect())
 }
 
-/// A page of the deliveries that a search asks for, and the cursor of the next.
+/// Searches deliveries. Returns a page of them, and the cursor of the next page.
 pub async fn find(
     state: &ApiState,
     caller: &Principal,
@@ -167,7 +167,7 @@ pub async fn get(
     let mut waits = waits(&state, &caller, &all).await?.into_iter();
     let waits_for = waits.next().flatten();
     let later = later.into_iter().zip(waits).collect();
-    // What another program has stored may be no JSON.
+    // Another program may have stored something that is no JSON.
     let payload = payload.and_then(|body| RawValue::from_string(String::from_utf8(body.into()).ok()?).ok());
     Ok(JsonResponse(DeliveryAnswer::new((listed, waits_for), attempts, later, payload)))
 }
@@ -178,13 +178,13 @@ pub struct ReadDelivery {
     pub listed: ListedDelivery,
     /// The attempts, oldest first.
     pub attempts: Vec<StoredAttempt>,
-    /// Its resends, and theirs, newest first.
+    /// The resends of the delivery and of its resends, newest first.
     pub later: Vec<ListedDelivery>,
-    /// Exactly the bytes that are sent; `None`: nothing is, since the event is too long or its id is invalid.
+    /// Exactly the bytes that are sent; `None` if the event is too long or its id is invalid, so that nothing is sent.
     pub payload: Option<Bytes>,
 }
 
-/// Reads a delivery with its payload, and records that the caller did, once in five minutes.
+/// Reads a delivery with its payload. The audit records that the caller did, once in five minutes.
 pub async fn read(state: &ApiState, caller: &Principal, id: DeliveryId) -> Result<ReadDelivery, ApiError> {
     let mut reader = caller.reader(state).await?;
     let found = deliveries::find_with_attempts(&mut reader, id).await?;

@@ -1,4 +1,4 @@
-//! Writes: one transaction each, whose work is a closure of the handler.
+//! Writes. Each is one transaction, whose work is a closure of the handler.
 //!
 //! A client that disconnects cancels no write: [`super::middleware`] runs each request in its own task.
 
@@ -29,7 +29,7 @@ use crate::refusal::Refusal;
 
 /// A request that writes. The caller is checked before the body is read.
 pub struct Call<C, B> {
-    /// The caller, and with it the proof of what was checked.
+    /// The caller, which proves what was checked.
     pub caller: C,
     /// The body.
     pub request: B,
@@ -64,7 +64,7 @@ where
 
 type LogLine = Box<dyn FnOnce(&Principal) + Send>;
 
-/// The body of a response.
+/// The JSON text of a response.
 pub fn body_of(answer: &impl Serialize) -> String {
     serde_json::to_string(answer).expect("plain structs serialise")
 }
@@ -72,7 +72,7 @@ pub fn body_of(answer: &impl Serialize) -> String {
 /// What a write did. Its transaction is not committed yet.
 pub struct WriteDone {
     body: String,
-    /// Of the web order that the response is about.
+    /// The version of the web order that the response is about.
     version: Option<i64>,
     hints: Vec<Hint>,
     log: Option<LogLine>,
@@ -80,27 +80,27 @@ pub struct WriteDone {
 }
 
 impl WriteDone {
-    /// A write that succeeded, with this response.
+    /// Describes a write that succeeded, with this response.
     pub fn new(answer: &impl Serialize) -> Self {
         Self { body: body_of(answer), version: None, hints: Vec::new(), log: None, entry: None }
     }
 
-    /// Names the version of the web order that the response is about.
+    /// Sets the version of the web order that the response is about.
     pub fn version(self, version: i64) -> Self {
         Self { version: Some(version), ..self }
     }
 
-    /// Publishes these hints to the schedule after the commit.
+    /// Has these hints published to the schedule after the commit.
     pub fn hint(self, hints: Vec<Hint>) -> Self {
         Self { hints, ..self }
     }
 
-    /// Writes a line to the log after the commit: who did what, by ids only.
+    /// Has a line written to the log after the commit: who did what, by ids only.
     pub fn log(self, log: impl FnOnce(&Principal) + Send + 'static) -> Self {
         Self { log: Some(Box::new(log)), ..self }
     }
 
-    /// Adds an entry to the audit, in the transaction.
+    /// Has an entry added to the audit, in the transaction.
     pub fn record(self, entry: AuditRecord) -> Self {
         Self { entry: Some(entry), ..self }
     }
@@ -113,13 +113,13 @@ pub struct Write {
 }
 
 impl Write {
-    /// A write that is performed each time it is asked for, of a request with a short body.
+    /// A write without a key, of a request with a short body: a repeated request performs it again.
     pub const fn each_time() -> Self {
         Self { key: None, _body: None }
     }
 
-    /// Runs `work` in a transaction and commits it, unless the write was performed before under the same key. Returns
-    /// the response of the one or the other.
+    /// Runs `work` in a transaction and commits it. If the write was performed before under the same key, returns the response of
+    /// that time instead.
     pub async fn perform<W>(self, state: &ApiState, caller: &Principal, work: W) -> Result<Response, ApiError>
     where
         W: AsyncFnOnce(&mut Transaction, Timestamp) -> Result<WriteDone, Refusal>,
@@ -127,8 +127,8 @@ impl Write {
         self.unless_kept(state, caller, async |key| once(state, caller, key, work).await).await
     }
 
-    /// Creates a web order in one transaction with others, unless it was created before under the same key. Returns the
-    /// response of the one or the other.
+    /// Creates a web order, in one transaction with others. If it was created before under the same key, returns the response of
+    /// that time instead.
     pub async fn create_order(
         self,
         state: &ApiState,
@@ -152,8 +152,8 @@ impl Write {
         if let Some(kept) = Box::pin(key.find(state, caller)).await? {
             return Ok(kept);
         }
-        // Another request with this key may be under way. Then ours is refused, by the key itself or by what the other
-        // one has changed, and gets the other one's response.
+        // Another request with this key may be under way. Then ours is refused, by the key itself or by what the other request has
+        // changed, and gets the response of the other request.
         match write(Some(&key)).await {
             Ok(response) => Ok(response),
             Err(failure) => Box::pin(key.find(state, caller)).await?.ok_or(failure.into_error()),
@@ -197,7 +197,7 @@ where
     let WriteDone { body, version, hints, log, entry } = match work(&mut transaction, now).await {
         Ok(done) => done,
         Err(refusal) => {
-            // The connection of a refused write is sound and worth keeping; a failed rollback closes it.
+            // A refused write's connection is sound and worth keeping; a failed rollback closes it.
             let _ = transaction.rollback().await;
             return Err(WriteFailure::Api(refusal.into()));
         }
@@ -234,7 +234,7 @@ async fn create(
 ) -> Result<Response, WriteFailure> {
     let (tenant, subject) = (&caller.tenant, &caller.subject);
     let customer_code = match subject {
-        // No connection is needed.
+        // A contact's customer is known without a connection.
         TokenSubject::Contact { customer_code, .. } if request.customer_code.is_none() => {
             customer_code.clone()
         }

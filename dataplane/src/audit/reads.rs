@@ -1,4 +1,4 @@
-//! Reads of payloads that have an entry already. A page that shows a delivery reads it again every few seconds.
+//! Remembers which reads of payloads have an entry already: a page that shows a delivery reads it again every few seconds.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use docket_listener::source::network;
 
-/// A read has one entry in this time, in milliseconds.
+/// The time in which a read has one entry, in milliseconds.
 const WINDOW_MS: i64 = 5 * 60 * 1000;
-/// The most reads that are remembered. Beyond that a window ends early, so no read is left out without an entry before it.
+/// The most reads that are remembered. At one more, the window ends early, so that each read still has an entry.
 const MAX_READS: usize = 10_000;
-/// The most networks from which a user's reads of one payload have entries. The reads from others have one, without an address.
+/// The most networks that are distinguished among a user's reads of one payload. Reads from further networks have one entry,
+/// without an address.
 const MAX_NETWORKS: usize = 8;
 
 /// Who read what.
@@ -24,13 +25,13 @@ pub(super) struct AuditedRead {
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     began_ms: i64,
-    /// From which networks.
+    /// The networks from which each read came.
     seen: HashMap<AuditedRead, Vec<Option<IpAddr>>>,
 }
 
 impl Reads {
-    /// Whether this read is the first of its window, which has to be recorded.
-    /// The address is removed if it is one of more than are distinguished.
+    /// Returns whether this read is the first of its window and needs an entry. Removes the address if it is from one network too
+    /// many.
     pub(super) fn is_first(&mut self, read: AuditedRead, address: &mut Option<IpAddr>, now_ms: i64) -> bool {
         if self.seen.len() >= MAX_READS || now_ms.abs_diff(self.began_ms) >= WINDOW_MS.unsigned_abs() {
             *self = Self { began_ms: now_ms, seen: HashMap::new() };

@@ -1,11 +1,10 @@
-//! Refused sign-ins of one tenant within one window, counted by source and name. However many there are, few lines come of
-//! them.
+//! Refused sign-ins of one tenant within one window, counted by source and name. However many there are, they become few entries.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// The most lines of a window that have address and name, and the most that have an address alone. Beside these there is one for
-/// all others.
+/// The most lines of a window with address and name, and the most lines with an address alone. One further line counts all other
+/// refusals.
 pub(super) const MAX_LINES: usize = 20;
 
 /// A sign-in that was refused.
@@ -13,11 +12,11 @@ pub(super) const MAX_LINES: usize = 20;
 pub(super) struct RefusedSignIn {
     /// The client's address, if it is known.
     pub(super) address: Option<IpAddr>,
-    /// The digest of the name that was sent; `None`: the tenant has no key.
+    /// The digest of the name that the client sent; `None` if the tenant has no key.
     pub(super) name: Option<String>,
 }
 
-/// When the first one was, and how many there are.
+/// The time of the first refusal, and the number of all.
 #[derive(Debug, Clone, Copy)]
 struct RefusalCount {
     first_ms: i64,
@@ -32,7 +31,7 @@ pub(super) struct RefusedSignIns {
 }
 
 impl RefusedSignIns {
-    /// Counts one more.
+    /// Counts a refusal.
     pub(super) fn add(&mut self, refusal: RefusedSignIn, now_ms: i64) {
         let new = RefusalCount { first_ms: now_ms, count: 0 };
         let address = RefusedSignIn { address: refusal.address, name: None };
@@ -43,8 +42,8 @@ impl RefusedSignIns {
         line.count += 1;
     }
 
-    /// The lines in the order of their first refusals, each with the time of the first and the count. Those that are beyond the
-    /// bound have no name, and beyond the next one no address either.
+    /// The lines in the order of their first refusals, each with the time of the first and the count. Refusals beyond the first
+    /// bound are in lines without a name, and beyond the second bound in the line without an address.
     pub(super) fn lines(self) -> Vec<(RefusedSignIn, i64, i64)> {
         let others = self.others.map(|count| (RefusedSignIn::default(), count));
         let lines = self.lines.into_iter().chain(self.addresses).chain(others);
@@ -55,7 +54,7 @@ impl RefusedSignIns {
     }
 }
 
-/// The line of a refusal; `None`: it would be one too many.
+/// The line of a refusal; `None` if it would be one line too many.
 fn line(
     lines: &mut HashMap<RefusedSignIn, RefusalCount>,
     refusal: RefusedSignIn,

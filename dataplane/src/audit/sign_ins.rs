@@ -1,5 +1,5 @@
-//! Sign-ins of one tenant. Those of one user and network within a minute are one entry, so a user that signs in again and again makes
-//! few, from however many addresses.
+//! Sign-ins of one tenant. The sign-ins of one user and network within a minute are one entry, so a user that signs in again and
+//! again makes few entries, whatever the number of addresses.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,20 +11,20 @@ use docket_listener::source::network;
 /// The most users and networks whose sign-ins are counted in one window. Beyond that, each sign-in is an entry of its own.
 const MAX_LINES: usize = 1_000;
 
-/// The most networks of one user. The sign-ins from others are one entry, without an address.
+/// The most networks of one user that are counted separately. Sign-ins from further networks are one entry, without an address.
 const MAX_NETWORKS: usize = 8;
 
-/// Who signed in, and from which network; `None`: from an unknown one, or from more than are counted.
+/// The user and the network of a sign-in. The network is `None` if it is not known, or one of too many.
 type SignInKey = (Option<String>, Option<IpAddr>);
 
 #[derive(Debug, Default)]
 pub(super) struct SignIns {
-    /// By user and network, the entry of those that came after the first; `None`: there were no more.
+    /// The entry of the sign-ins after the first, by user and network; `None` if there were none.
     lines: HashMap<SignInKey, Option<AuditRecord>>,
 }
 
 impl SignIns {
-    /// Counts one more. Returns it if it is the first, which has to be recorded at once.
+    /// Counts a sign-in. Returns it if it is the first, which must be recorded at once.
     pub(super) fn add(&mut self, record: AuditRecord) -> Option<AuditRecord> {
         let is_full = self.lines.len() >= MAX_LINES;
         let mut record = record;
@@ -46,8 +46,8 @@ impl SignIns {
         }
     }
 
-    /// Ends a window. Returns the entries of what was counted, in the order of their first sign-ins. The sign-ins of these users are
-    /// counted in the next window from its beginning.
+    /// Ends a window. Returns the entries of the counted sign-ins, in the order of their first sign-ins. The next sign-in of one of
+    /// these users and networks is counted in the next window, without an entry at once.
     pub(super) fn end(&mut self) -> Vec<AuditRecord> {
         self.lines.retain(|_, more| more.is_some());
         let mut records: Vec<AuditRecord> = self.lines.values_mut().filter_map(Option::take).collect();

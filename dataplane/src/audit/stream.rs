@@ -16,12 +16,12 @@ use tokio::sync::oneshot;
 
 use crate::telemetry::{Lost, Metrics};
 
-/// The most lines that wait for a slow reader, of some 250 bytes each.
+/// The most lines that wait for a slow reader, some 250 bytes each.
 const MAX_WAITING: usize = 10_000;
-/// How long the last lines may take at the end.
+/// How long the last lines may take when the process ends.
 const END: Duration = Duration::from_secs(2);
 
-/// A stream that is being written by a thread of its own.
+/// A stream, which a thread of its own writes.
 pub struct Stream(SyncSender<StreamMessage>);
 
 enum StreamMessage {
@@ -44,7 +44,7 @@ struct AuditLine<'a> {
     count: i64,
 }
 
-/// One line of JSON with its end.
+/// One line of JSON, with its line break.
 fn line(tenant: Option<&str>, record: &AuditRecord) -> String {
     let AuditRecord { at_ms, id, event, actor, subject, origin, count } = record;
     let line = AuditLine {
@@ -62,7 +62,7 @@ fn line(tenant: Option<&str>, record: &AuditRecord) -> String {
 }
 
 impl Stream {
-    /// Opens a file, which lines are added to and only its owner may read; `-` is standard output.
+    /// Opens a file to add lines to. Only its owner may read it. `-` is standard output.
     ///
     /// # Errors
     ///
@@ -80,12 +80,12 @@ impl Stream {
         Ok(Self(sender))
     }
 
-    /// Writes a line soon. Returns `false` if too many wait.
+    /// Queues a line. Returns `false` if too many lines wait.
     pub(super) fn write(&self, tenant: Option<&str>, record: &AuditRecord) -> bool {
         self.0.try_send(StreamMessage::Line(line(tenant, record))).is_ok()
     }
 
-    /// Waits until what was written is out, for two seconds at most.
+    /// Waits until all queued lines are written, for two seconds at most.
     pub(super) async fn flush(&self) {
         let (done, flushed) = oneshot::channel();
         let mut message = StreamMessage::Flush(done);
@@ -96,7 +96,7 @@ impl Stream {
             }
             let _ = flushed.await;
         };
-        // A reader that stands still keeps the last lines from itself alone.
+        // If the reader stands still, only its last lines are missing.
         let _ = tokio::time::timeout(END, flush).await;
     }
 }
@@ -110,7 +110,7 @@ fn run(messages: Receiver<StreamMessage>, mut output: impl Write, metrics: &Metr
                     Ok(()) => is_failing = false,
                     Err(error) => {
                         metrics.audit_lost(Lost::Line, 1);
-                        // Once, until it works again.
+                        // One warning until writing works again.
                         if !std::mem::replace(&mut is_failing, true) {
                             tracing::warn!(error = %error, "audit lines can't be written; check --audit-log");
                         }
@@ -160,7 +160,7 @@ mod tests {
         assert!(line.len() <= 2_048 && line.matches('\n').count() == 1, "{} bytes", line.len());
     }
 
-    /// Takes nothing until its lock is free.
+    /// A writer that blocks until its lock is free.
     struct Stuck(Arc<std::sync::Mutex<Vec<u8>>>);
 
     impl Write for Stuck {
@@ -179,7 +179,7 @@ mod tests {
         let stream = Stream::to(Stuck(Arc::clone(&written)), Arc::default()).expect("a thread");
         let stuck = written.lock().expect("no panic");
         let taken = (0..3 * MAX_WAITING).filter(|_| stream.write(None, &longest())).count();
-        // One is in the writer's hands.
+        // The writing thread has taken one line out of the queue.
         assert!((MAX_WAITING..=MAX_WAITING + 1).contains(&taken), "{taken}");
         drop(stuck);
         stream.flush().await;

@@ -38,7 +38,7 @@ impl Rig {
         Self { time, metrics, audit, tenant, folder }
     }
 
-    /// With a database that is made.
+    /// Creates the database.
     async fn made(self) -> Self {
         assert_eq!(self.rows().await, []);
         self
@@ -61,7 +61,7 @@ impl Rig {
         audit::search(&mut reader, &AuditFilter::default(), 20_000).await.expect("a statement").items
     }
 
-    /// Lets time pass until so many are stored.
+    /// Lets time pass until this many entries are stored.
     async fn stores(&self, count: usize) {
         let stored = async {
             while self.rows().await.len() != count {
@@ -140,7 +140,7 @@ async fn flood_of_refused_sign_ins_is_few_entries_of_one_window() {
     let digest = name_digest(&[7; 32], "contact", NAME);
     assert_eq!((of_second.count, of_second.subject.clone()), (10_000, Some(format!("name {digest}"))));
     assert!(rows.iter().all(|row| row.actor.is_none()));
-    // A new window.
+    // A new window begins.
     rig.refused(2, NAME);
     rig.audit.close().await;
     assert_eq!(rig.rows().await.len(), 22);

@@ -24,15 +24,15 @@ pub const BATCH: usize = 100;
 pub struct Detected {
     /// Invoices that this batch marked.
     pub count: usize,
-    /// Those of them that are too old to be announced.
+    /// How many of them are too old to be announced.
     pub old: usize,
-    /// The hints about their deliveries. The outbox has notified the schedule of them.
+    /// The hints about the deliveries of the announced invoices. The outbox has notified the schedule of these deliveries.
     pub hints: Vec<Hint>,
     /// Whether there may be more new invoices.
     pub full: bool,
     /// Whether invoices stay new because another session has them.
     pub left: bool,
-    /// Why some invoices stay new. The others are announced.
+    /// The last error, if some invoices stay new because of errors. The others are announced.
     pub failed: Option<StoreError>,
 }
 
@@ -46,11 +46,11 @@ impl Detected {
     }
 }
 
-/// What became of an invoice.
+/// The result of marking an invoice.
 enum Marked {
-    /// It is published; the hints about its deliveries.
+    /// The invoice is published. Holds the hints about its deliveries.
     Announced(Vec<Hint>),
-    /// It is marked and not published.
+    /// The invoice is marked and not published.
     TooOld,
 }
 
@@ -63,9 +63,9 @@ impl Marked {
     }
 }
 
-/// Detects one batch of a family. Invoices that were created longer than `max_age` ago are marked and not announced; zero: none
-/// is too old. After an error its invoices stay new. Two detectors at once share the invoices: the
-/// second one to reach a row skips it.
+/// Detects one batch of a family. Invoices that were created longer than `max_age` ago are marked and not announced; with zero,
+/// none is too old. After an error, its invoices stay new. If two detectors run at once, they share the invoices: the second
+/// detector to reach a row skips it.
 pub async fn detect_invoices(
     database: &Database,
     tenant: &ServedTenant,
@@ -86,7 +86,7 @@ pub async fn detect_invoices(
         match announce_all(database, tenant, outbox, family, group, max_age, clock).await {
             Ok(marked) => marked.into_iter().for_each(|one| detected.add(one)),
             Err(error @ StoreError::Unavailable(_)) if group.len() == numbers.len() => return Err(error),
-            // One of the invoices failed: announce them one by one, as long as the database is available.
+            // One of the invoices failed. Announce them one by one, as long as the database is available.
             Err(_) if group.len() > 1 => groups.extend(group.chunks(1).rev()),
             Err(error) => {
                 log_failure(tenant, family, &group[0], &error);
@@ -168,7 +168,7 @@ async fn announce(
     }
 }
 
-/// By when the row says that it was created. `invoice_date` says nothing: a program may date a new invoice back.
+/// Decides by the row's time of creation. `invoice_date` proves nothing: a program may date a new invoice back.
 fn is_too_old(invoice: &Invoice, max_age: Duration, now: Timestamp) -> bool {
     max_age > Duration::ZERO && now.as_millisecond() - invoice.created_at_ms > millis(max_age)
 }

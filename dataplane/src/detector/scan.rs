@@ -20,28 +20,28 @@ pub(super) struct Scanner {
     pub(super) tenants: Arc<Tenants>,
     pub(super) outbox: Arc<Outbox>,
     pub(super) metrics: Arc<Metrics>,
-    /// Older invoices are not published; zero: all are.
+    /// Older invoices are not published; zero: all invoices are.
     pub(super) max_age: Duration,
 }
 
 /// What the detector remembers of a tenant between visits.
 #[derive(Debug, Default)]
 pub(super) struct DetectorState {
-    /// What the database looked like when it was last read to the end.
+    /// The state of the database when it was last read to the end.
     seen: Seen,
-    /// The number of new invoices without their work order that was logged last.
+    /// The last logged number of new invoices without a work order.
     waiting: i64,
 }
 
 /// What a visit returns: what to remember, and whether there may be more invoices.
 pub(super) type Scanned = (DetectorState, Result<bool, StoreError>);
 
-/// What a visit left.
+/// What a visit left in the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
-    /// Nothing that a write would not show.
+    /// Nothing. The next write changes the database's state.
     Nothing,
-    /// Invoices that another session has; it may give them back without a write.
+    /// Invoices that another session has locked, and may give back without a write.
     Taken,
     /// There may be more new invoices.
     More,
@@ -71,7 +71,7 @@ impl Scanner {
         shutdown: &CancellationToken,
     ) -> Result<bool, StoreError> {
         let database = tenant.store.database();
-        // Before it is read: what is written meanwhile changes it.
+        // Read before the database itself, so that a write during the scan counts as a change.
         let (state, now) = (database.state(), self.clock.elapsed());
         if memory.seen.is_current(state.as_ref(), now) {
             self.metrics.unchanged(Reader::Detector);

@@ -1,4 +1,4 @@
-//! What `docket dev` prints: its addresses, and commands that work as pasted.
+//! What `docket dev` prints: its addresses, and commands to paste.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -53,7 +53,7 @@ pub fn text(
     out
 }
 
-/// The text after an edit: one line, and the tenants whose keys are `changed`.
+/// The text after an edit: one line, and the tenants whose generated keys are `changed`.
 pub fn reloaded(arguments: &DevArguments, declaration: &Declaration, changed: &[&str]) -> String {
     let problems = match declaration.problems.len() {
         0 => "no problems".to_owned(),

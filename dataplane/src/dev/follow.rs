@@ -19,7 +19,7 @@ const POLL: Duration = Duration::from_millis(400);
 /// The generated keys of each tenant, by client code.
 type GeneratedKeys = BTreeMap<String, Vec<(String, String)>>;
 
-/// Serves the folder again after each edit, prints that, and wakes the sweep.
+/// After each edit of the folder, serves its new content, prints that, and wakes the sweep.
 pub(super) async fn edits(
     mut folder: Folder,
     mut activation: Activation,

@@ -1,4 +1,4 @@
-//! One `docket dev` per data folder.
+//! Ensures that one `docket dev` uses a data folder.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
@@ -7,11 +7,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-/// Locked until the process ends, however it ends.
+/// The lock of a data folder. The system releases it when the process ends, however it ends.
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "keeps the file locked")] File);
 
-/// Creates the folder if needed, readable for its owner only, and locks it.
+/// Locks the folder. Creates it if needed, readable for its owner only.
 pub fn take(data_dir: &Path) -> Result<Lock> {
     let shown = data_dir.display();
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data_dir).with_context(|| {

@@ -25,7 +25,7 @@ pub(super) async fn start(
     let certificate = Certificate::load_or_generate(&folder, clock.now().as_second())?;
     let trust = Trust::with_bundle(certificate.ca_pem()).context("the receiver's own certificate")?;
     let known = Arc::clone(tenants);
-    // Known once the receiver listens: with port 0 the system chooses.
+    // The port is known once the receiver listens: with port 0 the system chooses.
     let port = Arc::new(AtomicU16::new(0));
     let its_port = Arc::clone(&port);
     let settings = ReceiverSettings {
@@ -49,7 +49,7 @@ pub(super) async fn start(
     Ok(Some((receiver, local)))
 }
 
-/// The sockets that a receiver at this address is reached at: the loopback ones if it listens on all addresses.
+/// The sockets at which a receiver with this address is reached: the loopback sockets if it listens on all addresses.
 fn sockets(address: SocketAddr) -> Vec<SocketAddr> {
     let port = address.port();
     match address.ip() {

@@ -1,4 +1,4 @@
-//! Sample people and orders, for the shipped examples only: so that the printed commands work as pasted.
+//! Sample people and orders for the shipped examples, so that the printed commands work as pasted.
 
 mod orders;
 
@@ -19,7 +19,7 @@ pub const PASSWORD: &str = "docket-sample-1";
 /// The end of a secret that marks a tenant as a shipped example.
 const SAMPLE_SECRET_SUFFIX: &str = "-demo-secret-not-for-production";
 
-/// A sample user, as it is printed.
+/// A sample user, for the banner.
 #[derive(Debug, Clone)]
 pub struct Sample {
     /// The tenant's client code.
@@ -76,7 +76,7 @@ fn examples() -> Vec<Example> {
     ]
 }
 
-/// Adds the samples to each example that has none yet. Returns the people.
+/// Adds people and orders to each example that has none yet. Returns the people.
 pub async fn seed(tenants: &Tenants, clock: &Clock) -> Vec<Sample> {
     let mut samples = Vec::new();
     for example in examples() {

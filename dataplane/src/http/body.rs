@@ -1,5 +1,5 @@
-//! Reads the bytes of request bodies, within their limits, and makes responses of JSON text. What waits for a slow client has
-//! a share of the memory, in both directions.
+//! Reads the bytes of request bodies, within their limits, and makes responses of JSON text. In both directions, a large body has a
+//! share of the memory while it waits for its client.
 
 use std::io::{ErrorKind, Write};
 use std::pin::Pin;
@@ -22,50 +22,50 @@ use serde::Serialize;
 use super::error::ApiError;
 use crate::tenancy::ServedTenant;
 
-/// Limit of sign-in bodies: an e-mail address, a password and a short code.
+/// The most bytes of a sign-in's body: an e-mail address, a password and a short code.
 pub const SIGN_IN_LIMIT: usize = 4 * 1024;
-/// Limit of an order: one with hundreds of documents and parties is far below it.
+/// The most bytes of an order. An order with hundreds of documents and parties is far below it.
 pub const ORDER_LIMIT: usize = 1024 * 1024;
-/// Limit of other bodies: a note has at most 4,000 characters.
+/// The most bytes of other bodies: a note has at most 4,000 characters.
 pub const LIMIT: usize = 64 * 1024;
 /// Shorter bodies need no share: the bound of connections covers them.
 const SMALL: usize = 16 * 1024;
-/// What a body takes as JSON, as an order, as it is stored and as it is sent to the database, in its own lengths.
+/// How many times its own length a body takes: as JSON, as an order, as it is stored, and as it is sent to the database.
 const COPIES: usize = 8;
-/// What the largest tree of JSON takes beside its texts.
+/// The bytes that the largest tree of JSON takes beside its texts.
 const TREE: usize = 6 * 1024 * 1024;
 const JSON: &str = "application/json";
 const FORM: &str = "application/x-www-form-urlencoded";
 /// The time in which a body must arrive.
 pub const TIME: Duration = Duration::from_secs(20);
 
-/// The longest response with data of a tenant: a page of a hundred notes has somewhat less.
+/// The most bytes of a response with a tenant's data: somewhat more than a page of a hundred long notes.
 pub const LONGEST_RESPONSE: usize = 2 * 1024 * 1024;
-/// Why there is no longer one.
+/// The error instead of a longer response.
 const TOO_LONG: ApiError = ApiError::BadRequest(
     "The response would be longer than 2 MiB; ask for less, for lists with a smaller pageSize",
 );
 
-/// The memory for bodies that are longer than 16 KiB. A tenant has at most half of what is free or its own, and of that a user has
-/// at most half in responses.
+/// Shares the memory for bodies that are longer than 16 KiB. A tenant gets at most half of what is free or its own already, and in
+/// responses one user gets at most half of the tenant's part.
 #[derive(Debug)]
 pub struct Bodies {
-    /// KiB of bodies that are on their way, at the pace of their clients: requests that arrive, responses that are read.
+    /// KiB of bodies that move at the pace of their clients: requests that arrive, and responses that are read.
     on_the_way: FairShare<String>,
     /// KiB of bodies that have arrived, until their requests end.
     processed: FairShare<String>,
 }
 
-/// A body and what it takes, until its request ends.
+/// A body that has arrived, with its share of the memory until its request ends.
 pub struct Arrived {
     /// The body.
     pub bytes: Bytes,
-    /// Its share.
+    /// The share; `None` for a short body.
     pub share: Option<Share>,
 }
 
 impl Bodies {
-    /// With this many bytes in all.
+    /// Shares this many bytes.
     pub fn new(bytes: u64) -> Self {
         let half = u32::try_from(bytes / 2 / 1024).unwrap_or(u32::MAX / 2);
         Self {
@@ -86,7 +86,7 @@ impl Bodies {
         self.arrived(tenant, body, limit).await
     }
 
-    /// The same of a form.
+    /// Like [`read`](Self::read), for a form.
     pub async fn read_form(
         &self,
         tenant: &str,
@@ -99,7 +99,7 @@ impl Bodies {
     }
 
     async fn arrived(&self, tenant: &str, body: Body, limit: usize) -> Result<Arrived, ApiError> {
-        // A client that does not say how much it sends may send as much as it may.
+        // A client that does not announce a length may send up to the limit.
         let announced =
             body.size_hint().upper().and_then(|length| usize::try_from(length).ok()).unwrap_or(limit);
         if announced.min(limit) <= SMALL {
@@ -116,8 +116,8 @@ impl Bodies {
     ///
     /// # Errors
     ///
-    /// It is too long, or the tenant's clients or the user's leave too much unread. A response that waited for its share would
-    /// take the memory meanwhile.
+    /// The response is too long, or the tenant's clients or this user leave too much unread. A response does not wait for its
+    /// share, because it would take the memory meanwhile.
     pub fn send(&self, tenant: &str, user: Option<&Actor>, response: Response) -> Result<Response, ApiError> {
         let length = response.body().size_hint().lower();
         let length = usize::try_from(length).unwrap_or(usize::MAX);
@@ -132,7 +132,7 @@ impl Bodies {
     }
 }
 
-/// The uid of the tenant that a request is for, and the user that sent it, as soon as they are known.
+/// The tenant of a request, by uid, and the user that sent it, once they are known.
 #[derive(Debug, Clone, Default)]
 pub struct OfTenant(Arc<(OnceLock<Arc<str>>, OnceLock<Actor>)>);
 
@@ -151,22 +151,22 @@ impl OfTenant {
         }
     }
 
-    /// The tenant's uid; `None`: it is not known, or the request is for none.
+    /// The tenant's uid; `None` if it is not known, or the request has no tenant.
     pub fn get(&self) -> Option<&Arc<str>> {
         self.0.0.get()
     }
 
-    /// The user; `None`: it is not known, or the request needs none.
+    /// The user; `None` if it is not known, or the request needs none.
     pub fn user(&self) -> Option<&Actor> {
         self.0.1.get()
     }
 }
 
-/// A response with its share. It is sent in copied pieces: the memory of the whole ends with the share, whatever the
-/// connection still has to write.
+/// A response with its share. It is sent in copied pieces, so that the memory of the whole is free when the share ends, whatever
+/// the connection still has to write.
 struct SentResponse {
     body: Body,
-    /// Of the frame that is being sent.
+    /// The unsent rest of the present frame.
     rest: Bytes,
     _share: Share,
 }
@@ -209,7 +209,7 @@ impl HttpBody for SentResponse {
 }
 
 impl Arrived {
-    /// What is kept of the share once the body's tree of JSON is gone.
+    /// Keeps the part of the share that is needed once the body's tree of JSON is gone.
     pub fn without_tree(self) -> Option<Share> {
         self.share.map(|share| share.without(kib(TREE)))
     }
@@ -255,7 +255,7 @@ async fn bytes(body: Body, limit: usize) -> Result<Bytes, ApiError> {
     }
 }
 
-/// Copies each frame and drops it: one of a few bytes holds on to a buffer of kilobytes.
+/// Copies each frame and drops it: a frame of a few bytes would hold on to a buffer of kilobytes.
 async fn copied(mut body: Body, limit: usize) -> Result<Bytes, ApiError> {
     let mut bytes = BytesMut::new();
     while let Some(frame) = body.frame().await {
@@ -285,12 +285,12 @@ fn check_content_type(headers: &HeaderMap, kind: &str) -> Result<(), ApiError> {
     let is_kind = parts.next() == Some(kind);
     let mut charsets =
         parts.filter_map(|part| part.strip_prefix("charset=")).map(|set| set.trim_matches(['"', '\'']));
-    // .NET and others leave the hyphen out.
+    // .NET and other clients leave the hyphen out.
     let is_utf8 = charsets.all(|set| matches!(set, "utf-8" | "utf8"));
     if is_kind && is_utf8 { Ok(()) } else { Err(ApiError::UnsupportedMediaType) }
 }
 
-/// A media type and its parameters: what is between semicolons, except those in quotation marks (RFC 9110, section 5.6.4).
+/// Splits a media type from its parameters at each semicolon that is not in quotation marks (RFC 9110, section 5.6.4).
 fn parts_of(text: &str) -> impl Iterator<Item = &str> {
     let (mut quoted, mut escaped) = (false, false);
     let is_end = move |c: char| {
@@ -301,7 +301,7 @@ fn parts_of(text: &str) -> impl Iterator<Item = &str> {
     text.split(is_end).map(str::trim)
 }
 
-/// A response of this as JSON. What a database holds may be longer as JSON than it is there, six times at most.
+/// A value as a JSON response. Stored text may be up to six times longer as JSON.
 #[derive(Debug)]
 pub struct JsonResponse<T>(pub T);
 
@@ -331,7 +331,7 @@ impl Write for ResponseText {
     }
 }
 
-/// A response of this JSON text.
+/// A response with this JSON text.
 pub fn json_response(body: impl Into<Body>) -> Response {
     let kind = HeaderValue::from_static("application/json");
     ([(CONTENT_TYPE, kind)], body.into()).into_response()
@@ -442,7 +442,7 @@ mod tests {
         assert!(send(&bodies, "a", "greedy", large(&bytes)).is_ok());
     }
 
-    /// Control characters have six bytes as JSON.
+    /// A control character takes six bytes as JSON.
     #[tokio::test]
     async fn response_that_is_too_long_is_refused_before_it_is_whole() {
         let bodies = Bodies::new(64 << 20);

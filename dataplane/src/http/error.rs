@@ -1,4 +1,4 @@
-//! Errors of the API as RFC 9457 problem+json. No other file chooses a type of problem, which has the status code.
+//! Errors of the API as RFC 9457 problem+json. Only this file chooses the type of a problem, which has the status code.
 //!
 //! A 5xx has a fixed public text; its cause is logged once, here.
 
@@ -48,21 +48,21 @@ pub enum ApiError {
     ApiAccessOff(String),
     /// The route is for administrators of the tenant.
     NotAdministrator,
-    /// The bearer token is none of a user of the cluster.
+    /// The Bearer token does not belong to a user of the cluster.
     UnknownClusterUser,
-    /// The user of the cluster lacks a right; says which.
+    /// The user of the cluster lacks this right.
     NoClusterRight(String),
-    /// The cluster's API server can't say who the user is and what it may do.
+    /// The cluster's API server can't be asked who the user is and what the user may do.
     ReviewsAway,
-    /// A form of the portal that no page of the session has sent.
+    /// A form of the portal was not sent by a page of the session.
     ForeignForm,
     /// A form of the portal came from a page that was opened over plain HTTP.
     PlainHttp,
-    /// It does not exist for this caller.
+    /// What the request names does not exist for this caller.
     NotFound(&'static str),
     /// No such route.
     NoSuchRoute,
-    /// No such route, but this one is written almost like it.
+    /// No such route. Holds the route that is written almost like it.
     MisspelledRoute(String),
     /// The route does not accept this method.
     MethodNotAllowed,
@@ -76,7 +76,7 @@ pub enum ApiError {
     OrderChanged(MovedOn),
     /// The Idempotency-Key was used for another request.
     KeyReused,
-    /// The cluster does not accept what the portal declares; says why.
+    /// The cluster does not accept what the portal declares. Holds the reason.
     Refused(String),
     /// The body is longer than this many bytes.
     TooLarge(usize),
@@ -94,7 +94,7 @@ pub enum ApiError {
     Internal,
 }
 
-/// Prints the type only, never a userId or a key that was sent as client code.
+/// Prints only the type, never a userId, nor a key that was sent as client code.
 impl fmt::Debug for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ApiError({:?})", self.kind())
@@ -146,7 +146,7 @@ impl Unnumbered {
         self.limit
     }
 
-    /// What a page of the portal says.
+    /// The text of a page of the portal.
     pub(crate) fn message<'a>(
         &'a self,
         fields: &'a [(&'a str, &'a str)],
@@ -284,8 +284,7 @@ impl ApiError {
     }
 }
 
-/// The text without control characters and those of which nothing is seen: in a log or a terminal they would change how the
-/// others are shown.
+/// Removes control characters and invisible characters, which could change how a log or a terminal shows the rest of the text.
 fn visible(text: &str) -> String {
     let is_seen = |c: &char| *c == ' ' || !(c.is_control() || is_blank(*c));
     text.chars().filter(is_seen).collect()
@@ -330,7 +329,7 @@ impl IntoResponse for ApiError {
         };
         headers.extend(retry_after.map(|value| (header::RETRY_AFTER, value)));
         match &self {
-            // Only a token that was sent is wrong (RFC 6750, section 3.1).
+            // Only a token that was sent can be wrong (RFC 6750, section 3.1).
             Self::InvalidToken | Self::InvalidSession => {
                 let value = HeaderValue::from_static("Bearer error=\"invalid_token\"");
                 headers.insert(header::WWW_AUTHENTICATE, value);
@@ -402,7 +401,7 @@ impl From<Refusal> for ApiError {
             Refusal::NotFound(text) => Self::NotFound(text),
             Refusal::Conflict(text) => Self::Conflict(text),
             Refusal::OrderChanged(moved_on) => Self::OrderChanged(moved_on),
-            // At the same time another program took the number or deleted the row that this one refers to. Worth a retry.
+            // Another program took the number or deleted the row that this change refers to. A retry may succeed.
             Refusal::Store(StoreError::Conflict) => Self::Unavailable,
             Refusal::Store(error) => error.into(),
         }
@@ -410,12 +409,12 @@ impl From<Refusal> for ApiError {
 }
 
 impl ApiError {
-    /// One field that is wrong.
+    /// An error because of one wrong field.
     pub fn field(name: &str, message: &str) -> Self {
         Self::Invalid(Problem { field: name.to_owned(), message: message.to_owned() }.into())
     }
 
-    /// A refused sign-in; `user_id` is the one that was sent.
+    /// The error of a refused sign-in; `user_id` is what the client sent.
     pub fn from_sign_in(error: SignInError, user_id: String) -> Self {
         match error {
             SignInError::UnknownUser => Self::UnknownUser(user_id),

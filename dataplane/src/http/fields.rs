@@ -1,4 +1,4 @@
-//! Reads the named fields of a JSON object or a query string, and collects everything that is wrong with them.
+//! Reads the named fields of a JSON object or a query string, and collects everything wrong with them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -59,7 +59,7 @@ impl SentValue<'_> {
     }
 }
 
-/// The fields of a request, taken out one by one. [`finish`](Self::finish) refuses those that are left.
+/// The fields of a request, which the reader takes one by one. [`finish`](Self::finish) refuses the fields that are left.
 pub struct RequestFields<'a> {
     values: BTreeMap<Cow<'a, str>, SentValue<'a>>,
     part: RequestPart,
@@ -84,12 +84,12 @@ impl<'a> RequestFields<'a> {
         }
     }
 
-    /// The parameters of a query string, each given at most once.
+    /// Reads the parameters of a query string, each given at most once.
     pub fn of_query(query: Option<&str>) -> Self {
         Self::of_pairs(url::form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned())
     }
 
-    /// The names and values of a query string or of a form, each name given at most once.
+    /// Reads the names and values of a query string or of a form, each name given at most once.
     pub fn of_pairs(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut fields = Self::new(RequestPart::Query);
         for (name, value) in pairs {
@@ -111,7 +111,7 @@ impl<'a> RequestFields<'a> {
         self.values.contains_key(name)
     }
 
-    /// Takes an optional field. Absent and `null` are `None`.
+    /// Takes an optional field; `None` if it is absent or `null`.
     pub fn opt<K: Kind>(&mut self, name: &'static str) -> Option<K::Value> {
         let sent = self.take(name)?;
         self.read::<K>(name, sent)
@@ -125,7 +125,7 @@ impl<'a> RequestFields<'a> {
     /// Takes a required field.
     pub fn req<K: Kind>(&mut self, name: &'static str) -> Option<K::Value> {
         let Some(sent) = self.take(name) else {
-            // The older session shape ignores the field of that other name.
+            // POST /Session/Create ignores the misspelled field, so the error of the missing one must say it.
             let is_misspelled = self.values.keys().any(|sent| is_almost(name, sent));
             self.problem(
                 name,
@@ -144,7 +144,7 @@ impl<'a> RequestFields<'a> {
         self.values.remove(name).filter(|sent| !matches!(sent, SentValue::Json(Json::Null)))
     }
 
-    /// Reports a `from` that is after its `to`: no such time exists, and a search would find nothing and not say why.
+    /// Reports a `from` that is after `to`: a search would find nothing and not say why.
     fn check_span(&mut self) {
         let at = |name| match self.values.get(name) {
             Some(SentValue::Json(Json::String(text))) => moment::parse(text),
@@ -163,7 +163,7 @@ impl<'a> RequestFields<'a> {
     }
 
     fn problem(&mut self, name: &str, message: impl Into<String>) {
-        // A misplaced value can end up as a name; the path shows only what looks like a field's name.
+        // A secret can end up as a name by mistake, so the path shows only what looks like a field's name.
         Path::root().key(name, |at| self.problems.push(at, message));
     }
 
@@ -172,7 +172,7 @@ impl<'a> RequestFields<'a> {
         self.values.clear();
     }
 
-    /// Refuses every field that was not taken, together with everything else that is wrong.
+    /// Refuses every field that was not taken, together with everything else wrong.
     pub fn finish(mut self) -> Result<(), ApiError> {
         let (field, owner) = match self.part {
             RequestPart::Body => ("field", "object"),

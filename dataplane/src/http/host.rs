@@ -1,4 +1,4 @@
-//! The host of a request, and what it means. Forwarded headers are never read.
+//! The host of a request, and what it stands for. Forwarded headers are never read.
 
 use http::header::HOST;
 use http::request::Parts;
@@ -6,7 +6,7 @@ use http::uri::Authority;
 
 use super::error::ApiError;
 
-/// The host in lower case, without port and trailing dot. `None` for an HTTP/1.0 request without one.
+/// The host in lower case, without port and trailing dot; `None` for an HTTP/1.0 request without a host.
 pub fn host(parts: &Parts) -> Result<Option<String>, ApiError> {
     let mut sent = parts.headers.get_all(HOST).iter();
     let header = match (sent.next(), sent.next()) {
@@ -53,19 +53,19 @@ pub struct Hosts {
     pub legacy: Option<String>,
 }
 
-/// What a request's host means.
+/// What a request's host stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostKind {
     /// The base host or an unknown one: only an API key identifies the tenant.
     Base,
     /// A subdomain of the base domain, with this label.
     Subdomain(String),
-    /// The older API.
+    /// The host of the older API.
     Legacy,
 }
 
 impl Hosts {
-    /// What `host` means. Names are compared whole: `evilapi.example` is not below `api.example`.
+    /// What `host` stands for. Names are compared whole: `evilapi.example` is not below `api.example`.
     pub fn kind(&self, host: &str) -> HostKind {
         if self.legacy.as_deref() == Some(host) {
             return HostKind::Legacy;

@@ -1,4 +1,4 @@
-//! `If-Match` and `ETag`: the version of a web order in HTTP's words.
+//! `If-Match` and `ETag`: how HTTP names the version of a web order.
 
 use std::convert::Infallible;
 
@@ -14,10 +14,10 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 
 use crate::refusal::Versions;
 
-/// The most entity tags that a header lists; further ones match nothing.
+/// The most entity tags that are read; further tags match nothing.
 const MOST: usize = 16;
 
-/// The header If-Match: the versions of which the order must be one. Without it, and with `*`, it may be any.
+/// The header If-Match: the versions that the order may have. Without the header, and with `*`, any version.
 #[derive(Debug)]
 pub struct IfMatch(pub Versions);
 
@@ -35,7 +35,7 @@ impl IfMatch {
             .collect();
         match tags[..] {
             ["*"] => Versions::Any,
-            // A weak tag, and what is no tag of Docket, matches nothing (RFC 9110, section 13.1.1).
+            // Weak tags and foreign tags match nothing (RFC 9110, section 13.1.1).
             _ => Versions::These(tags.into_iter().filter_map(version_of).collect()),
         }
     }
@@ -69,7 +69,7 @@ impl IntoParams for IfMatch {
     }
 }
 
-/// The response with the ETag of an order at this version.
+/// Adds the ETag of an order at this version to the response.
 pub fn tagged(mut response: Response, version: i64) -> Response {
     let tag = HeaderValue::from_str(&format!("\"{version}\"")).expect("digits");
     response.headers_mut().insert(ETAG, tag);

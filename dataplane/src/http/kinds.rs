@@ -35,7 +35,7 @@ pub struct LineText<const MAX: usize>;
 
 impl<const MAX: usize> LineText<MAX> {
     fn described(part: RequestPart) -> ObjectBuilder {
-        // A query string can't hold U+FFFD: bytes that are not UTF-8 become that.
+        // In a query string, U+FFFD stands for bytes that are not UTF-8.
         let pattern = match part {
             RequestPart::Body => r"^[^\x00-\x1f\x7f-\x9f]*$",
             RequestPart::Query => r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$",
@@ -60,8 +60,8 @@ impl<const MAX: usize> Kind for LineText<MAX> {
     }
 }
 
-/// A client code, or what was sent by mistake instead, such as a hexadecimal key with line breaks: at most 256 characters. Blanks
-/// around it do not count, and an empty text is none.
+/// A client code, or something that was sent instead by mistake, such as a hexadecimal key with line breaks: at most 256
+/// characters. Surrounding blanks do not count, and an empty text counts as no code.
 #[derive(Debug)]
 pub struct ClientCodeText;
 
@@ -151,7 +151,7 @@ impl Kind for bool {
     }
 }
 
-/// Reads one of a few words.
+/// Reads a word of an enum.
 pub fn word<T: FromStr<Err = UnknownWord>>(sent: SentValue) -> Result<T, String> {
     sent.text(64)?.parse::<T>().map_err(|unknown| unknown.to_string())
 }
@@ -179,7 +179,7 @@ pub fn of_order<T: Field>(sent: SentValue) -> Result<T, String> {
     value.ok_or_else(|| problems.into_iter().map(|problem| problem.message).collect::<Vec<_>>().join("; "))
 }
 
-/// The id of a web order. A text that does not fit the pattern is the id of no web order.
+/// The id of a web order. A text that does not match the pattern is read, but is the id of no web order.
 #[derive(Debug)]
 pub struct WebOrderIdText;
 
@@ -195,7 +195,7 @@ impl Kind for WebOrderIdText {
     }
 }
 
-/// The id of a delivery, in the one spelling that responses have.
+/// The id of a delivery, in the spelling of responses.
 #[derive(Debug)]
 pub struct DeliveryIdText;
 

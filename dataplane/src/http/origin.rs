@@ -7,7 +7,7 @@ use http::request::Parts;
 
 use super::error::ApiError;
 
-/// The id of a request, which the middleware gives it.
+/// The id that the middleware gives a request.
 #[derive(Debug, Clone)]
 pub struct RequestId(pub String);
 

@@ -9,17 +9,17 @@ use super::kinds::Whole;
 
 /// `pageSize`.
 pub type PageSize = Whole<1, 100>;
-/// `pageSize` if the request has none.
+/// The `pageSize` of a request without one.
 pub const DEFAULT_PAGE_SIZE: i64 = 25;
 /// The longest cursor, in characters.
 const MAX_CURSOR: usize = 1024;
 
-/// `cursor`: the `nextCursor` of the page before. It is read into the place of that page's last item: a time and an id.
+/// `cursor`: the `nextCursor` of the page before. Its value is the position of that page's last item: a time and an id.
 #[derive(Debug)]
 pub struct Cursor;
 
 impl Cursor {
-    /// Reads a cursor whose id `place_of` understands.
+    /// Reads a cursor, whose time and id `place_of` turns into the value.
     pub fn read_as<T>(sent: SentValue, place_of: impl FnOnce(i64, String) -> Option<T>) -> Result<T, String> {
         let place = decode(&sent.text(MAX_CURSOR)?).and_then(|(at_ms, id)| place_of(at_ms, id));
         place.ok_or_else(|| "must be the nextCursor of a response".to_owned())
@@ -41,7 +41,7 @@ impl Kind for Cursor {
 impl PartialSchema for Cursor {
     fn schema() -> RefOr<Schema> {
         let text = ObjectBuilder::new().schema_type(Type::String).max_length(Some(MAX_CURSOR));
-        // A custom format: no pattern describes a cursor, since only one that we gave out is one.
+        // A custom format, because no pattern describes which cursors Docket has issued.
         let text = text.format(Some(SchemaFormat::Custom("docket-cursor".to_owned())));
         text.description(Some("The nextCursor of a response, unchanged.")).into()
     }
@@ -49,8 +49,8 @@ impl PartialSchema for Cursor {
 
 impl ToSchema for Cursor {}
 
-/// Splits the result of a search for `page_size + 1` items into one page and the cursor of the next, if there is one.
-/// `place_of` returns an item's place in the order of the search.
+/// Splits the result of a search for `page_size + 1` items into one page and the cursor of the next page, if there is one.
+/// `place_of` returns an item's position in the order of the search.
 pub fn page<T>(
     mut items: Vec<T>,
     page_size: i64,
@@ -68,7 +68,7 @@ pub fn cursor_of(next: Option<(i64, String)>) -> Option<String> {
     next.map(|(at_ms, id)| encode(at_ms, &id))
 }
 
-/// A place in a list, opaque to clients.
+/// Encodes a position in a list, opaque to clients.
 fn encode(at_ms: i64, id: &str) -> String {
     hex::encode(format!("{at_ms}.{id}"))
 }

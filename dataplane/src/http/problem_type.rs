@@ -1,4 +1,5 @@
-//! The types of problems: each has a heading in docs/reference/problems.md, which is made from here, and to which `type` leads.
+//! The types of problems. docs/reference/problems.md is generated from this file and has a heading for each type, to which the
+//! `type` of a response leads.
 
 use std::fmt::Write;
 
@@ -6,7 +7,7 @@ use docket_docs::ROOT;
 use http::StatusCode;
 
 docket_crds::words! {
-    /// What kind of problem a response is about; in the order of their statuses.
+    /// The type of a problem, in the order of the statuses.
     #[expect(missing_docs, reason = "`described` says what each is")]
     pub enum ProblemType {
         InvalidFields = "invalid-fields",
@@ -39,7 +40,7 @@ docket_crds::words! {
     }
 }
 
-/// What the page says of a type.
+/// The text of the page about a type.
 struct TypeDescription {
     status: StatusCode,
     cause: &'static str,
@@ -52,7 +53,7 @@ impl ProblemType {
         self.described().status
     }
 
-    /// The value of `type`: where the documentation of this very program describes it, relative to the API's own address.
+    /// The value of `type`: the heading in the documentation of this program, relative to the API's own address.
     pub fn reference(self) -> String {
         format!("{ROOT}reference/problems.html#{self}")
     }
@@ -199,7 +200,7 @@ impl ProblemType {
     }
 }
 
-/// docs/reference/problems.md.
+/// Generates docs/reference/problems.md.
 pub fn page() -> String {
     let mut page = "# Problems\n\nEvery response of the API that reports a failure is a problem of RFC 9457, \
                     `application/problem+json`. Its `type` leads to a\nheading of this page. `detail` says what is wrong in this \
@@ -209,7 +210,7 @@ pub fn page() -> String {
         .to_owned();
     for one in ProblemType::ALL {
         let TypeDescription { status, cause, remedy } = one.described();
-        // A String takes every write.
+        // Writing to a String does not fail.
         let _ = write!(page, "\n## {one}\n\n{}. {cause}\n\n{remedy}\n", status.as_u16());
     }
     page

@@ -1,5 +1,5 @@
-//! Requests, each from one list of its fields. The struct, its reading and its description in the OpenAPI document follow
-//! from the list and can't disagree.
+//! Requests. Each is generated from one list of its fields: the struct, the code that reads it, and its description in the OpenAPI
+//! document. So these can't disagree.
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
@@ -14,13 +14,13 @@ use super::fields::{RequestFields, RequestPart};
 
 /// A request with a list of fields. `request!` implements it.
 pub trait FromFields: Sized {
-    /// The fields, in the order of the list.
+    /// The descriptions of the fields, in the order of the list.
     fn list() -> Vec<DescribedField>;
 
     /// Takes the fields. Returns `None` if a required one is absent or wrong.
     fn take(fields: &mut RequestFields) -> Option<Self>;
 
-    /// Reads the whole of `fields`, or refuses it with everything that is wrong.
+    /// Reads all of `fields`, or refuses them with everything wrong.
     fn read(mut fields: RequestFields) -> Result<Self, ApiError> {
         let request = Self::take(&mut fields);
         fields.finish()?;
@@ -28,7 +28,7 @@ pub trait FromFields: Sized {
         request.ok_or(ApiError::Internal)
     }
 
-    /// Like [`read`](Self::read), and ignores fields that are not of the list.
+    /// Like [`read`](Self::read), but ignores fields that are not in the list.
     fn read_known(mut fields: RequestFields) -> Result<Self, ApiError> {
         let request = Self::take(&mut fields);
         fields.ignore_rest();
@@ -59,17 +59,17 @@ impl<Q: FromFields, S: Sync> FromRequestParts<S> for Query<Q> {
 
 /// One field of a request, for the OpenAPI document.
 pub struct DescribedField {
-    /// Its name in JSON and in query strings.
+    /// The name in JSON and in query strings.
     pub name: &'static str,
-    /// Its description.
+    /// The description.
     pub about: &'static str,
-    /// Whether it must be sent.
+    /// Whether the request must have the field.
     pub required: bool,
-    /// Its kind.
+    /// The schema of its kind.
     pub schema: fn(RequestPart) -> RefOr<Schema>,
-    /// What it is if it is not sent.
+    /// The value if the field is absent.
     pub default: Option<Value>,
-    /// A value to try.
+    /// An example.
     pub example: Option<Value>,
 }
 
@@ -95,7 +95,7 @@ impl DescribedField {
                 object.example = self.example.or(object.example);
                 RefOr::T(Schema::Object(object))
             }
-            // Beside a reference generators ignore a description; its component has one.
+            // Generators ignore a description beside a reference; the component has its own.
             RefOr::Ref(named) if self.required => RefOr::Ref(named),
             RefOr::Ref(named) => {
                 let either = OneOfBuilder::new().item(named).item(Object::with_type(Type::Null));
@@ -137,8 +137,8 @@ pub fn parameters<R: FromFields>() -> Vec<Parameter> {
     R::list().into_iter().map(DescribedField::parameter).collect()
 }
 
-/// Makes a request from the list of its fields: a `body`, or the `query` of a route. Each field is `req` (required),
-/// `opt`, or `def` (optional with a default), and has a [`Kind`](super::fields::Kind).
+/// Generates a request from the list of its fields: a `body`, or the `query` of a route. Each field is `req` (required), `opt`, or
+/// `def` (optional with a default), and has a [`Kind`](super::fields::Kind).
 macro_rules! request {
     (@type opt $kind:ty) => { Option<<$kind as $crate::http::fields::Kind>::Value> };
     (@type $need:ident $kind:ty) => { <$kind as $crate::http::fields::Kind>::Value };

@@ -8,7 +8,7 @@ use utoipa::openapi::{RefOr, Schema};
 
 use super::fields::{Kind, RequestPart, SentValue};
 
-/// A date, which is its first moment in UTC, or a time with an offset.
+/// A date, which stands for its first moment in UTC, or a time with an offset.
 #[derive(Debug)]
 pub struct DateOrTime;
 
@@ -20,7 +20,7 @@ impl Kind for DateOrTime {
         moment::parse(&text).ok_or_else(|| moment::expected(&text))
     }
 
-    /// One text with a pattern, and no choice between two formats: few generators can put a choice into a query string.
+    /// A text with a pattern. Few generators can put a choice between two formats into a query string.
     fn schema(_: RequestPart) -> RefOr<Schema> {
         let text = ObjectBuilder::new().schema_type(Type::String).max_length(Some(moment::MAX_CHARS));
         let text = text.format(Some(SchemaFormat::Custom("date-or-time".to_owned())));
@@ -38,12 +38,12 @@ impl Serialize for Time {
     }
 }
 
-/// A stored time, for a response.
+/// Makes the time of a response from a stored time in milliseconds.
 pub fn time(ms: i64) -> Time {
     Time(timestamp(ms))
 }
 
-/// A stored time.
+/// Makes a timestamp from a stored time in milliseconds.
 pub fn timestamp(ms: i64) -> Timestamp {
     Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH)
 }

@@ -1,7 +1,7 @@
-//! A text that is one of a few words, which an enum of the domain lists: how it is described and read.
+//! Texts that are one of the words of an enum: their schemas, and how they are read.
 
-/// Makes the schema of a text that is one of `$words`. With `=> $value`, the words are those of this enum, and the schema is also a
-/// [`Kind`](super::fields::Kind) that reads them.
+/// Generates the schema of a text that is one of `$words`. With `=> $value`, the words are those of this enum, and the schema is
+/// also a [`Kind`](super::fields::Kind) that reads them.
 macro_rules! word_schema {
     ($(#[$doc:meta])* $name:ident, $words:expr, $description:expr) => {
         $(#[$doc])*

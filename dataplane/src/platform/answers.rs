@@ -1,4 +1,4 @@
-//! Answers of the platform's routes that the API does not have.
+//! Responses of the platform's routes that the API does not have.
 
 use docket_domain::work_order::WorkOrderType;
 use docket_store::deliveries::{ListedDelivery, StoredAttempt};
@@ -57,7 +57,7 @@ pub struct TracedDelivery {
     summary: DeliverySummary,
     /// What to do about the last failure, or what became of it since; null if the delivery Succeeded.
     remedy: Option<String>,
-    /// Its resends, and theirs, newest first.
+    /// The resends of the delivery and of its resends, newest first.
     resends: Vec<DeliverySummary>,
     attempts: Vec<AttemptSummary>,
 }

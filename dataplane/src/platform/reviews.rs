@@ -1,4 +1,4 @@
-//! Who a user of the cluster is and what it may do, as the cluster's API server says.
+//! Asks the cluster's API server who a user of the cluster is, and what the user may do.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -19,24 +19,24 @@ use tokio::time::timeout;
 
 use crate::http::error::ApiError;
 
-/// How long an answer of the API server counts.
+/// How long an answer of the API server is used.
 const KEPT_FOR: Duration = Duration::from_secs(10);
 /// The most answers that are kept.
 const MOST_KEPT: usize = 1_024;
-/// Questions to the API server at the same time, of which one source has at most half.
+/// The most questions to the API server at the same time. One source has at most half of them.
 pub const AT_ONCE: u32 = 8;
-/// How many requests may wait for a turn or have one: a quarter of the connections of the management port, so that those that wait
-/// leave the others to probes.
+/// The most requests that have a turn or wait for one: a quarter of the connections of the management port, so that probes get the
+/// others.
 pub const PLACES: u32 = 16;
-/// How long a turn is kept after a token that the API server does not know: so guesses ask it 64 times a second at most, those of
-/// one source 32 times.
+/// How long a turn is kept after a token that the API server does not know. So guesses reach it 64 times a second at most, from one
+/// source 32 times.
 pub const PAUSE: Duration = Duration::from_millis(250);
 /// How long the reviews of one request may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest name of a user that is recorded, in characters.
 const MAX_NAME: usize = 100;
 
-/// What a user wants to do: as a rule of a Role says it, in the group of Docket's kinds.
+/// What a user wants to do, in the words of a Role's rule for the group of Docket's kinds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Right {
     /// The verb.
@@ -75,18 +75,18 @@ impl Right {
     }
 }
 
-/// What the API server said.
+/// The answer of the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ReviewVerdict {
-    /// It does not know the token.
+    /// The API server does not know the token.
     Unknown,
-    /// This user may not.
+    /// The user may not do it.
     Refused,
-    /// This user may.
+    /// The user of this name may do it.
     Allowed(String),
 }
 
-/// Answers that are kept for a while, by a digest of token and right.
+/// The answers of the last ten seconds, by a digest of token and right.
 #[derive(Default)]
 struct ReviewCache(HashMap<[u8; 32], (Duration, ReviewVerdict)>);
 
@@ -187,7 +187,7 @@ impl Reviews {
         Err(ApiError::ReviewsAway)
     }
 
-    /// The user of a token for one of these audiences, or for the API server itself.
+    /// The user of a token that is for one of these audiences, or for the API server itself if there are none.
     async fn reviewed(
         &self,
         token: &str,
@@ -196,14 +196,14 @@ impl Reviews {
         let spec = TokenReviewSpec { token: token.to_owned(), audiences: audiences.clone() };
         let review = TokenReview { spec, ..TokenReview::default() };
         let status = self.tokens.create(&PostParams::default(), &review).await?.status.unwrap_or_default();
-        // An authenticator that knows no audiences answers without them: then the token is for the API server.
+        // An authenticator that does not know audiences answers without any. Then the token is for the API server.
         let is_for = |wanted: &Vec<String>| status.audiences.iter().flatten().any(|one| wanted.contains(one));
         let counts = status.authenticated == Some(true) && audiences.as_ref().is_none_or(is_for);
         Ok(status.user.filter(|_| counts))
     }
 
     async fn review(&self, token: &str, right: &Right) -> Result<ReviewVerdict, kube::Error> {
-        // A token that was made for us is worth nothing at the API server; a login's own is one of the API server.
+        // A token for our audience is of no use at the API server. A login's own token is for the API server.
         let ours = self.reviewed(token, Some(vec![AUDIENCE.to_owned()])).await?;
         let user = match ours {
             Some(user) => Some(user),

@@ -10,7 +10,7 @@ use crate::access::rates::Rates;
 use crate::args::Role;
 use crate::tenancy::{Revisions, Tenants};
 
-/// The roles in which a process serves requests of a tenant's users, which its limits count.
+/// The roles whose processes share a tenant's limits, because they serve requests of its users.
 const CALLED: [&str; 2] = [Role::Api.as_str(), Role::Portal.as_str()];
 
 /// Returns the given name, or a name that no other process has.
@@ -22,20 +22,20 @@ pub(super) fn pod_name(given: Option<String>) -> String {
     })
 }
 
-/// This process among others.
+/// This process, as the board shows it.
 pub(super) struct Presence {
-    /// Its name.
+    /// The name of the process.
     pub(super) pod: String,
-    /// Its roles.
+    /// The roles of the process.
     pub(super) roles: Vec<&'static str>,
-    /// What it divides by the number of processes that serve requests.
+    /// The rates, which are divided by the number of processes that serve requests.
     pub(super) rates: Arc<Rates>,
-    /// What knows which tenants were at a limit.
+    /// The tenants, which record who was at a limit.
     pub(super) tenants: Arc<Tenants>,
 }
 
-/// Announces the revisions after each change and at every heartbeat, reports which tenants were at a limit, and learns how many
-/// processes serve requests; while Redis is away, the number stays. At shutdown, removes this process from the board.
+/// Announces the revisions after each change and at every heartbeat, reports which tenants were at a limit, and reads how many
+/// processes serve requests; while Redis is away, that number stays. At shutdown, removes this process from the board.
 pub(super) async fn announce(
     board: Arc<Board>,
     Presence { pod, roles, rates, tenants }: Presence,
@@ -60,7 +60,7 @@ pub(super) async fn announce(
         }
         let at_limit = tenants.at_limit.take();
         let at_limit: Vec<_> = at_limit.iter().map(|(uid, limit)| (&**uid, limit.as_str())).collect();
-        // While Redis is away, the operator learns nothing else either.
+        // If this fails, Redis is away, and the operator gets no other news either.
         let _ = board.put_at_limit(&at_limit).await;
         tokio::select! {
             () = tokio::time::sleep(HEARTBEAT) => {}

@@ -1,6 +1,6 @@
-//! Metrics of what delivers: one for each mechanism that can make a delivery or a save wait.
+//! Metrics of the delivery engine: one for each mechanism that can make a delivery or a save wait.
 //!
-//! A series is counted where something happens, or read when the metrics are asked for. No label is a tenant or a webhook.
+//! A series is counted where its event happens, or read when the metrics are requested. No label is a tenant or a webhook.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -170,7 +170,7 @@ metrics! {
 }
 
 impl DeliveryMetrics {
-    /// Has the metrics read what the worker of this process does. A process has one worker: of several, the first one counts.
+    /// Sets how the metrics read what the worker of this process does. A process has one worker; a second call changes nothing.
     pub fn watch(&self, running: impl Fn() -> Running + Send + Sync + 'static) {
         let _ = self.worker.0.set(Box::new(running));
     }
@@ -216,7 +216,7 @@ impl DeliveryMetrics {
         self.schedule_failures.series[call as usize].inc();
     }
 
-    /// Sets which deliveries of all tenants are due and not claimed. `None`: that is not known, and nothing is said.
+    /// Sets how many deliveries of all tenants are due and not claimed; `None`: that is not known, and the series end.
     pub fn due(&self, counted: Option<&Overdue>) {
         let Some(Overdue { entries, held, longest, .. }) = counted else {
             self.due.clear();
@@ -228,14 +228,14 @@ impl DeliveryMetrics {
         self.oldest_due.get_or_create(&[]).set(longest.unwrap_or_default().as_secs_f64());
     }
 
-    /// Counts jobs that are done together. Without jobs it counts nothing.
+    /// Counts a group of jobs that are done together, unless it is empty.
     pub fn grouped(&self, jobs: Jobs, count: usize) {
         if count > 0 {
             self.group_size.series[jobs as usize].observe(count as f64);
         }
     }
 
-    /// Counts the wait of a group of saves for permits. `found`: it got them.
+    /// Counts the wait of a group of saves for permits, and whether it `found` them.
     pub fn save_waited(&self, time: Duration, found: bool) {
         self.save_wait.observe(time.as_secs_f64());
         if !found {
@@ -255,7 +255,7 @@ impl DeliveryMetrics {
         self.renewals_failed.series[of as usize].inc_by(count as u64);
     }
 
-    /// Reads what is not counted when it happens.
+    /// Sets the series that are read when the metrics are requested.
     pub(super) fn read(&self) {
         let open_until = *self.breaker_open_until.lock();
         self.left_alone.set(i64::from(open_until.is_some_and(|until| Instant::now() < until)));

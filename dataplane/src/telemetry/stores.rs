@@ -1,5 +1,5 @@
-//! Metrics of stores: which of them respond, and what requests for connections to PostgreSQL wait for. The stores count by
-//! themselves; these metrics are read from them when they are asked for.
+//! Metrics of stores: which stores respond, and what requests for connections to PostgreSQL wait for. The stores count by
+//! themselves, and these metrics read the counts when the metrics are requested.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -39,13 +39,13 @@ impl StoreMetrics {
         registry.register_collector(Box::new(self.clone()));
     }
 
-    /// Publishes whether Redis responded last time, as `is_up` says; `None`: it was not asked yet.
+    /// Publishes whether the last call to Redis got a response, as `is_up` says; `None`: there was no call yet.
     pub fn redis(&self, is_up: impl Fn() -> Option<bool> + Send + Sync + 'static) {
         // A process uses one Redis.
         let _ = self.0.redis.set(Box::new(is_up));
     }
 
-    /// Publishes what this budget of connections counts, and whether its servers respond.
+    /// Publishes the counts of this budget of connections, and whether its servers respond.
     pub fn postgres(&self, budget: Budget) {
         // A process has one budget.
         let _ = self.0.postgres.set(budget);

@@ -73,7 +73,7 @@ impl UpkeepMetrics {
         self.visits.get_or_create(&[("task", task.as_str()), ("result", result)]).inc();
     }
 
-    /// Records that a complete round ended at this time, in milliseconds since 1970, and how long it took.
+    /// Records that a complete round ended at this time, in milliseconds since 1970, and its duration.
     pub fn round(&self, task: Task, now_ms: i64, took: Duration) {
         self.last_rounds.get_or_create(&[("task", task.as_str())]).set(now_ms / 1_000);
         self.round_seconds.get_or_create(&[("task", task.as_str())]).observe(took.as_secs_f64());

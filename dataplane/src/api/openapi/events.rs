@@ -1,5 +1,5 @@
-//! The OpenAPI document of the events: the request that a receiver gets for each. It is a document of its own, because generators
-//! of clients do not expect requests that clients do not send.
+//! The OpenAPI document of the events: the request that a receiver gets for each. It is a separate document, because generators of
+//! clients do not expect requests that clients do not send.
 
 use docket_crds::EventCode;
 use docket_domain::event::{
@@ -21,12 +21,12 @@ use utoipa::openapi::{
 };
 use utoipa::{OpenApi, PartialSchema, ToSchema};
 
-/// The customer of the examples.
+/// The customer code in the examples.
 const CUSTOMER: &str = "C-1001";
-/// When the events of the examples were published: 2026-11-21T05:06:07.123Z.
+/// The time of the events in the examples: 2026-11-21T05:06:07.123Z.
 const PUBLISHED: Timestamp = Timestamp::constant(1_795_237_567, 123_000_000);
 
-/// The headers of a delivery, with what each is.
+/// The headers of a delivery: name, whether it is always sent, and meaning.
 pub const HEADERS: [(&str, bool, &str); 7] = [
     (EVENT_HEADER, true, "The event code."),
     (
@@ -85,7 +85,7 @@ fn paths() -> Paths {
     all.fold(PathsBuilder::new(), |paths, code| paths.path(code.as_str(), item(code))).build()
 }
 
-/// The component that is the schema of the event's `data`.
+/// The name of the component with the schema of the event's `data`.
 fn component(code: EventCode) -> String {
     match code {
         EventCode::OrderCreated | EventCode::OrderUpdated => OrderSaved::name(),
@@ -97,7 +97,7 @@ fn component(code: EventCode) -> String {
     .into_owned()
 }
 
-/// The component that is the schema of the event's body: `OrderCreatedEvent`.
+/// The name of the component with the schema of the event's body: `OrderCreatedEvent`.
 fn envelope_component(code: EventCode) -> String {
     let words = code.as_str().split(['.', '_']);
     let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
@@ -133,7 +133,7 @@ fn item(code: EventCode) -> PathItem {
     let operation = OperationBuilder::new()
         .operation_id(Some(format!("Events.{code}")))
         .tag("Events")
-        // Its signature is in its headers.
+        // A delivery is authenticated by the signature in its headers.
         .securities(Some([]))
         .summary(Some(code.about()))
         .description(Some("Verify the signature before you use the body, and answer within 30 seconds."))

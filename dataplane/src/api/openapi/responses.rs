@@ -14,11 +14,11 @@ use crate::refusal::MovedOn;
 
 /// An error response that many operations have, as a component of its own.
 pub(super) struct ErrorResponse {
-    /// Its status.
+    /// The status.
     pub status: u16,
     /// The name of the component.
     pub name: &'static str,
-    /// When it is sent.
+    /// When Docket sends it.
     pub about: &'static str,
     error: fn() -> ApiError,
 }
@@ -108,7 +108,7 @@ pub(super) const NOT_ADMINISTRATOR: ErrorResponse = ErrorResponse {
     error: || ApiError::NotAdministrator,
 };
 
-/// All of them.
+/// All error responses that are components.
 pub(super) const ALL: [ErrorResponse; 14] = [
     BAD_REQUEST,
     UNAUTHORIZED,
@@ -127,7 +127,7 @@ pub(super) const ALL: [ErrorResponse; 14] = [
 ];
 
 impl ErrorResponse {
-    /// The body of such a response.
+    /// The body of an example.
     pub(super) fn example(&self) -> Value {
         (self.error)().example()
     }
@@ -198,7 +198,7 @@ pub(super) fn add_headers<'a>(response: &mut Response, names: impl Iterator<Item
     }
 }
 
-/// What an operation answers if there is no such thing.
+/// The example of an operation's 404.
 pub(super) fn not_found(operation_id: &str) -> Value {
     let error = match operation_id.split_once('.') {
         Some(("Orders", _)) => ApiError::NotFound("There is no such web order"),
@@ -210,7 +210,7 @@ pub(super) fn not_found(operation_id: &str) -> Value {
     error.example()
 }
 
-/// What an operation answers if the order has another version than If-Match names.
+/// The example of a 412: the order has another version than If-Match names.
 pub(super) fn precondition_failed() -> Value {
     ApiError::OrderChanged(MovedOn::IfMatch(4)).example()
 }

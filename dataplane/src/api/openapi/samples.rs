@@ -6,16 +6,16 @@ use docket_orders::openapi::STORED_ORDER;
 use serde_json::{Value, json};
 use utoipa::openapi::{Content, RefOr, Schema};
 
-/// Examples, put together from those of the fields.
+/// Examples, put together from the examples of fields.
 pub(super) struct Samples(Value);
 
 impl Samples {
-    /// The examples that follow from these components.
+    /// Creates the examples of these components.
     pub(super) fn new(schemas: &BTreeMap<String, RefOr<Schema>>) -> Self {
         Self(serde_json::to_value(schemas).expect("the schemas have string keys only"))
     }
 
-    /// The name of the component that the content has.
+    /// The name of the content's component, if it has one.
     pub(super) fn named<'a>(&self, content: &'a Content) -> Option<&'a str> {
         match &content.schema {
             Some(RefOr::Ref(named)) => named.ref_location.rsplit('/').next(),
@@ -28,8 +28,8 @@ impl Samples {
         self.named(content).map(|name| self.sample(name, &self.0[name]))
     }
 
-    /// A value that the schema takes: the example of each field that has one, `null` where that is allowed, and of the others
-    /// something of their kind.
+    /// A value that the schema accepts: the example of each field that has one, `null` where it is allowed, and otherwise some
+    /// value of the field's type.
     fn sample(&self, name: &str, schema: &Value) -> Value {
         if name == STORED_ORDER {
             let [(_, order), ..] = docket_orders::examples();

@@ -206,7 +206,7 @@ pub struct DeliveryAnswer {
 }
 
 impl DeliveryAnswer {
-    /// The response for a stored delivery, with its resends, newest first, each with what it waits for.
+    /// The response for a stored delivery and its resends, newest first, each with what it waits for.
     pub fn new(
         delivery: (ListedDelivery, Option<String>),
         attempts: Vec<StoredAttempt>,

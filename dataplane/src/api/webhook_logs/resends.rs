@@ -50,8 +50,8 @@ pub async fn resend(
     }
 }
 
-/// Resends a delivery that has ended. Returns the response and the new delivery, unless the response is that of an earlier
-/// request under the same key.
+/// Resends a delivery that has ended. Returns the response and the new delivery. If the response was kept from an earlier request
+/// under the same key, there is no new delivery.
 pub async fn one(
     state: &ApiState,
     caller: &Principal,
@@ -75,8 +75,8 @@ pub async fn one(
     Ok((response, made))
 }
 
-/// Resends the dead letters of a webhook. Returns the response and the first of the new deliveries, unless the response is that
-/// of an earlier request under the same key.
+/// Resends the dead letters of a webhook. Returns the response and the first new delivery. If the response was kept from an earlier
+/// request under the same key, there is no new delivery.
 pub async fn many(
     state: &ApiState,
     caller: &Principal,
@@ -106,7 +106,7 @@ pub async fn many(
     Ok((response, first))
 }
 
-/// Answers what [`many`] would queue.
+/// Returns what [`many`] would queue, as a response.
 pub async fn preview(state: &ApiState, caller: &Principal, many: Many) -> Result<Response, ApiError> {
     let mut reader = caller.reader(state).await?;
     let (extent, total) = resend::preview(&mut reader, caller.webhooks(), &many).await?;

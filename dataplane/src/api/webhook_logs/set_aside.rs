@@ -176,7 +176,7 @@ async fn change(
     }
 }
 
-/// Answers what [`many`] would change.
+/// Returns what [`many`] would change, as a response.
 pub async fn preview(
     state: &ApiState,
     caller: &Principal,
@@ -194,8 +194,8 @@ pub async fn preview(
         .into_response())
 }
 
-/// Sets a dead letter aside, or undoes that. Returns the response, and how many were changed, unless the response is that of an
-/// earlier request under the same key.
+/// Sets a dead letter aside, or undoes that. Returns the response, and how many dead letters this request changed: none if the
+/// response was kept from an earlier request under the same key.
 pub async fn one(
     state: &ApiState,
     caller: &Principal,
@@ -214,7 +214,7 @@ pub async fn one(
     Ok((response, changed))
 }
 
-/// Like [`one`], of a choice among the dead letters of a webhook.
+/// Like [`one`], for a choice among the dead letters of a webhook.
 pub async fn many(
     state: &ApiState,
     caller: &Principal,

@@ -11,7 +11,8 @@ use crate::api::state::ApiState;
 use crate::api::writes::{Write, WriteDone};
 use crate::http::error::ApiError;
 
-/// Sends a test event to a webhook, by uid or `namespace/name`: of this code, or of the first that the webhook takes.
+/// Sends a test event to a webhook, named by uid or `namespace/name`. The event has this code, or the first code that the webhook
+/// takes.
 pub async fn send_test(
     state: &ApiState,
     caller: &Principal,

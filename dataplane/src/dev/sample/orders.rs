@@ -1,5 +1,5 @@
 //! Sample orders with the records that a back office would have added, so that every route returns data on a first run. They
-//! publish nothing: the tenant that creates them has no webhooks. One dead letter can be resent.
+//! publish nothing, because the tenant that creates them has no webhooks. One dead letter can be resent.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 /// When the sample orders were exported.
 const EXPORTED: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 
-/// Five exported orders of `contact`'s customer: one for each family of work orders.
+/// The types of the exported sample orders: one for each family of work orders.
 const ORDERS: [OrderType; 5] = [
     OrderType::Court,
     OrderType::Process,
@@ -110,7 +110,7 @@ async fn notes(
     Ok(())
 }
 
-/// Records that a process server's program would write about the first servee.
+/// Adds the records that a process server's program would write about the first servee.
 async fn service(transaction: &mut Transaction, work_order: &str, now: Timestamp) -> Result<()> {
     let attempts = [
         (48, "NoAnswer", "No answer; lights on, a car in the drive."),
@@ -124,7 +124,7 @@ async fn service(transaction: &mut Transaction, work_order: &str, now: Timestamp
     Ok(())
 }
 
-/// One invoice of each family, published long ago.
+/// Adds one invoice of each family, published long ago.
 async fn invoices(
     transaction: &mut Transaction,
     work_orders: &[(InvoiceFamily, &str)],
@@ -139,7 +139,7 @@ async fn invoices(
     Ok(())
 }
 
-/// A delivery of an export that its receiver refused five times, created by the same steps as a real one.
+/// Adds a delivery of an export that its receiver refused five times, by the same steps as a real delivery.
 async fn dead_letter(
     transaction: &mut Transaction,
     tenant: &ServedTenant,
