@@ -67,7 +67,7 @@ pub async fn answer(State(responses): State<Responses>, mut request: Request, ne
         tracing::error!(request.id = id, "request handler panicked");
         ApiError::Internal.into_response()
     });
-    // Only here do all requests pass that waited for a connection, whatever they needed it for.
+    // Checked here, because here every request passes, whatever it needed a connection for.
     let limit = response.extensions().get::<Unnumbered>().and_then(Unnumbered::limit);
     if let (Some(tenant), Some(Limit::DatabaseConnections)) = (of_tenant.get(), limit) {
         state.tenants.at_limit.reached(tenant, Limit::DatabaseConnections);

@@ -1,11 +1,11 @@
-//! What anyone may send without credentials: each such route has a bound that the documentation names.
+//! Requests without credentials: each route that accepts them has a bound that the documentation names.
 
 use docket_tests::server::{JSON, Reply, request};
 use docket_tests::stores;
 
 use super::rig::Rig;
 
-/// Where routes are declared.
+/// The files that declare routes.
 const ROUTERS: [&str; 5] = [
     include_str!("../../../dataplane/src/api.rs"),
     include_str!("../../../dataplane/src/api/docs.rs"),
@@ -13,11 +13,11 @@ const ROUTERS: [&str; 5] = [
     include_str!("../../../dataplane/src/platform.rs"),
     include_str!("../../../dataplane/src/portal.rs"),
 ];
-/// The operator declares its own, of its management port, which any pod may reach as well.
+/// The operator declares the routes of its management port, which every pod can reach too.
 const OPERATOR: &str = include_str!("../../../operator/src/admin.rs");
 const LIMITS: &str = include_str!("../../../docs/reference/limits.md");
 
-/// The routes of a router, those of the portal with their variables.
+/// The routes of a router. A route of the portal has its variables.
 fn routes_of(router: &'static str) -> impl Iterator<Item = &'static str> {
     router.split(".route(").skip(1).map(|part| part.split('"').nth(1).expect("a path"))
 }

@@ -129,7 +129,7 @@ async fn a_key_in_the_query_does_not_authenticate() {
     refused(&reply, 401, "Invalid API key");
 }
 
-/// All of an answer that may differ between two refusals, with the userId taken out.
+/// Everything in a response that could distinguish two refusals, without the userId.
 fn comparable(reply: &Reply, user: &str) -> (Value, Vec<(String, String)>) {
     let body = problem(reply, 404);
     let detail = body["detail"].as_str().expect("text");

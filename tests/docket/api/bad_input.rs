@@ -21,7 +21,7 @@ async fn post(client: &Client, path: &str, content_type: &[&str], body: &[u8]) -
     post_bytes(client.api, path, &headers, body).await
 }
 
-/// What a body of this route must have, as far as its own tests go.
+/// A valid body of this route.
 fn good(path: &str) -> Value {
     match path {
         "/Orders/Save" => captioned("x"),

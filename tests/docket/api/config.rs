@@ -7,7 +7,7 @@ use docket_tests::server::{JSON, api_key, eventually, tenant_yaml};
 
 use super::rig::{Rig, captioned, credentials, home, save};
 
-/// An edit is served by then: it is looked for every 0.4 s and must be seen twice the same.
+/// The time until an edit is served: the folder is read every 0.4 s, and must be the same twice.
 const FOLLOWED: Duration = Duration::from_secs(3);
 
 /// What a sign-in with this tenant's key answers.
@@ -166,7 +166,7 @@ async fn a_newcomer_whose_file_comes_first_takes_no_key_over() {
     assert_eq!((id.as_str(), rig.orders()), ("W00000001", 1), "in ACME's database");
     assert!(rig.log().contains("belongs to tenant ACME already"), "{}", rig.log());
 
-    // Nor while it is suspended: its clients must not reach another tenant.
+    // A suspended tenant keeps its key: its clients must not reach another tenant.
     let acme = tenant_yaml("acme", 'a');
     rig.home.write("acme.yaml", &acme.replace("spec:\n", "spec:\n  suspend: true\n"));
     becomes(&rig, 'a', 401).await;
@@ -174,7 +174,7 @@ async fn a_newcomer_whose_file_comes_first_takes_no_key_over() {
     becomes(&rig, 'a', 200).await;
     assert_eq!(ada.get("/Orders/Search").await.status, 200);
 
-    // Once it has given the key up, the other one has it.
+    // Once `acme` has given up the key, the other tenant has it.
     std::fs::remove_file(rig.home.config().join("acme.yaml")).expect("removable");
     eventually("the other one has it", FOLLOWED, async || ada.get("/Orders/Search").await.status == 401)
         .await;

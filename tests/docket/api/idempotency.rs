@@ -85,7 +85,7 @@ async fn sixteen_at_once_under_one_key_are_one_order() {
             tokio::spawn(async move { post(&ada, "/Orders/Save", &captioned("x"), "one").await })
         })
         .collect();
-    // On PostgreSQL one that loses may have taken the first number.
+    // On PostgreSQL a request that loses may have taken the first number.
     let (mut fresh, mut orders) = (0, BTreeSet::new());
     for task in tasks {
         let reply = task.await.expect("an answer");

@@ -94,7 +94,7 @@ async fn a_repeated_export_returns_the_numbers_of_the_first_whatever_it_matched(
         let again = post(tag).await;
         assert_eq!((version(&again), again.text()), (version(&first), first.text()), "{tag}");
     }
-    // Who has an older copy did not ask for the export of this order.
+    // A client with an older copy did not ask for the export of this order.
     for tag in ["\"1\"", "\"4\"", "nope"] {
         assert_eq!(kind(&post(tag).await), (412, "precondition-failed".to_owned()), "{tag}");
     }

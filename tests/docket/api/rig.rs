@@ -1,4 +1,4 @@
-//! What a test starts from: its own `docket dev` whose tenants have people, and bytes on the wire.
+//! The rig of a test: its own `docket dev`, whose tenants have people, and requests as bytes.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,13 +18,13 @@ use tokio::net::TcpStream;
 
 /// A `docket dev` and its files.
 pub(crate) struct Rig {
-    // In the order in which they end: the process, the check of its log, the files.
+    // Dropped in this order: the process, the check of its log, the files.
     pub(crate) server: Server,
     pub(crate) log: Log,
     pub(crate) home: Home,
 }
 
-/// The log of a `docket dev`. Fails the test at its end if it holds an error: whatever a client sends, none is ours.
+/// The log of a `docket dev`. Dropping it fails the test if the log has an error: whatever a client sends, none is ours.
 pub(crate) struct Log(PathBuf);
 
 impl Log {
@@ -35,7 +35,7 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        // Gone with its folder, if the test took the rig apart.
+        // The log is gone with its folder if the test took the rig apart.
         let text = std::fs::read_to_string(&self.0).unwrap_or_default();
         if !std::thread::panicking() {
             assert!(!text.contains(" ERROR ") && !text.contains("panicked"), "an error was logged: {text}");
@@ -43,7 +43,7 @@ impl Drop for Log {
     }
 }
 
-/// Files with these tenants, each with Ada, Bea, Mo and Alex.
+/// Makes files with these tenants, each with the people Ada, Bea, Mo and Alex.
 pub(crate) fn home(tenants: &[(&str, char)], more_yaml: &str) -> Home {
     let home = Home::new();
     for (name, digit) in tenants {
@@ -56,61 +56,61 @@ pub(crate) fn home(tenants: &[(&str, char)], more_yaml: &str) -> Home {
 }
 
 impl Rig {
-    /// One tenant: `acme`, with the key `aaa…`.
+    /// Starts with one tenant: `acme`, with the key `aaa…`.
     pub(crate) async fn start() -> Self {
         Self::with("", "").await
     }
 
-    /// One tenant, more documents, and flags.
+    /// Starts with one tenant, more documents, and flags.
     pub(crate) async fn with(more_yaml: &str, flags: &str) -> Self {
         Self::on(home(&[("acme", 'a')], more_yaml), flags).await
     }
 
-    /// These tenants.
+    /// Starts with these tenants.
     pub(crate) async fn of(tenants: &[(&str, char)]) -> Self {
         Self::on(home(tenants, ""), "").await
     }
 
-    /// These files.
+    /// Starts on these files.
     pub(crate) async fn on(home: Home, flags: &str) -> Self {
         let server = Server::start(&home, Options::flags(flags)).await;
         Self { server, log: Log(home.log("err")), home }
     }
 
-    /// Kills it and starts it again.
+    /// Kills the program and starts it again.
     pub(crate) async fn restarted(self) -> Self {
         let Self { server, home, .. } = self;
         server.kill();
         Self::on(home, "").await
     }
 
-    /// Past the API: a tenant's database.
+    /// Opens a tenant's database, past the API.
     pub(crate) fn database(&self, client_code: &str) -> Database {
         self.home.open(client_code)
     }
 
-    /// Past the API: one statement on ACME's database.
+    /// Runs a statement on ACME's database, past the API.
     pub(crate) fn change(&self, sql: &str) {
         self.database("ACME").change(sql);
     }
 
-    /// Past the API: a number out of ACME's database.
+    /// Reads a number from ACME's database, past the API.
     pub(crate) fn count(&self, sql: &str) -> i64 {
         self.database("ACME").get(sql)
     }
 
-    /// Past the API: how many orders ACME has.
+    /// Counts ACME's orders, past the API.
     pub(crate) fn orders(&self) -> i64 {
         self.count("SELECT count(*) FROM web_order")
     }
 
-    /// Past the API: the codes of ACME's events, in order.
+    /// Reads the codes of ACME's events in order, past the API.
     pub(crate) fn events(&self) -> Vec<String> {
         let sql = format!("SELECT code FROM event ORDER BY {}", stores::order());
         self.database("ACME").rows(&sql, &[]).iter().map(|row| row.get(0)).collect()
     }
 
-    /// Past the API: the envelopes of ACME's events with this code, in order.
+    /// Reads the envelopes of ACME's events with this code in order, past the API.
     pub(crate) fn published(&self, code: &str) -> Vec<Value> {
         let sql = format!("SELECT body FROM event WHERE code = ?1 ORDER BY {}", stores::order());
         let rows = self.database("ACME").rows(&sql, &[code]);
@@ -138,12 +138,12 @@ impl Rig {
         self.server.send("POST", path, &[("x-api-key", &api_key('a')), JSON], &body.to_string()).await
     }
 
-    /// What it has written to its log. It writes an informational line up to 50 ms later; see [`logged`](Self::logged).
+    /// The log so far. The program writes an informational line up to 50 ms later; see [`logged`](Self::logged).
     pub(crate) fn log(&self) -> String {
         self.log.text()
     }
 
-    /// Waits for the first line of its log with this text.
+    /// Waits for the first line of the log with this text.
     pub(crate) async fn logged(&self, text: &str) -> String {
         let is_whole = |line: &&str| line.ends_with('\n') && line.contains(text);
         let line = || self.log().split_inclusive('\n').find(is_whole).map(str::to_owned);
@@ -157,13 +157,13 @@ pub(crate) fn credentials(user: &str) -> Value {
     json!({"userId": user, "password": PASSWORD})
 }
 
-/// The complete example of a type.
+/// The complete example of an order of this type.
 pub(crate) fn example(kind: OrderType) -> Value {
     let (_, text) = docket_orders::examples().into_iter().find(|(other, _)| *other == kind).expect("seven");
     serde_json::from_str(text).expect("JSON")
 }
 
-/// An object with more fields.
+/// Adds the fields of `more` to an object.
 pub(crate) fn with(mut object: Value, more: Value) -> Value {
     let fields = object.as_object_mut().expect("an object");
     fields.extend(more.as_object().expect("an object").clone());
@@ -177,12 +177,12 @@ pub(crate) async fn save(client: &Client, order: &Value) -> String {
     reply.json()["webOrderId"].as_str().expect("an id").to_owned()
 }
 
-/// A draft that a search finds by its caption.
+/// A draft with this caption, by which a search finds it.
 pub(crate) fn captioned(caption: &str) -> Value {
     json!({"orderType": "Court", "case": {"caption": caption}})
 }
 
-/// Holds an answer against RFC 9457 and this status; returns its body without what differs every time.
+/// Asserts that a response is a problem of RFC 9457 with this status. Returns its body without the fields that differ every time.
 #[track_caller]
 pub(crate) fn problem(reply: &Reply, status: u16) -> Value {
     assert_eq!(reply.status, status, "{reply:?}");
@@ -205,7 +205,7 @@ pub(crate) fn problem(reply: &Reply, status: u16) -> Value {
     body
 }
 
-/// Holds an answer against a whole problem without field errors.
+/// Asserts that a response is this problem without field errors.
 #[track_caller]
 pub(crate) fn refused(reply: &Reply, status: u16, detail: &str) {
     let body = problem(reply, status);
@@ -221,11 +221,10 @@ pub(crate) fn wrong_fields(reply: &Reply) -> Vec<String> {
     errors.iter().map(|error| error["field"].as_str().expect("a field").to_owned()).collect()
 }
 
-/// Sends these bytes on a new connection and reads until the other end closes; returns every response.
-/// Fails after 25 s.
+/// Sends these bytes on a new connection, and reads until the server closes it. Returns every response. Fails after 25 s.
 pub(crate) async fn exchange(to: SocketAddr, bytes: &[u8]) -> Vec<Reply> {
     let mut stream = connect(to).await;
-    // The other end may refuse and close before it has read everything.
+    // The server may refuse and close before it has read everything.
     let _ = stream.write_all(bytes).await;
     replies(&read_to_end(&mut stream).await)
 }
@@ -235,11 +234,11 @@ pub(crate) async fn connect(to: SocketAddr) -> TcpStream {
     TcpStream::connect(to).await.expect("it listens")
 }
 
-/// All that comes until the other end closes.
+/// Reads until the server closes the connection.
 pub(crate) async fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     let read = tokio::time::timeout(Duration::from_secs(25), stream.read_to_end(&mut bytes)).await;
-    // A reset after the answer is an end as well.
+    // A reset after the response ends it as well.
     let _ = read.expect("the other end closes within 25 s");
     bytes
 }
@@ -275,12 +274,12 @@ pub(crate) async fn post_bytes(to: SocketAddr, path: &str, headers: &[(&str, &st
     replies.remove(0)
 }
 
-/// GETs with these headers only.
+/// Sends a GET with these headers only.
 pub(crate) async fn get(to: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Reply {
     request(to, "GET", path, headers, "").await.expect("an answer")
 }
 
-/// `Bearer …`
+/// The header's value `Bearer …` of a client.
 pub(crate) fn bearer(client: &Client) -> String {
     format!("Bearer {}", client.token)
 }

@@ -52,7 +52,7 @@ fn now() -> i64 {
     Timestamp::now().as_second()
 }
 
-/// A token with the tenant's own key, issued so many seconds from now.
+/// A token that the tenant's key signs, issued this many seconds from now.
 fn issued(signing: &Signing, seconds: i64, minutes: u32) -> String {
     let at = Timestamp::from_second(now() + seconds).expect("in range");
     let key = TokenKey { kid: &signing.kid, secret: &signing.secret };

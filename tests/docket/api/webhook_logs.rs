@@ -10,20 +10,20 @@ use serde_json::{Value, json};
 
 use super::rig::{Rig, captioned, example, get, home, refused, save, with, wrong_fields};
 
-/// Nothing may be reached there, which an attempt finds out at once.
+/// A forbidden address, so that an attempt fails at once.
 const NOWHERE: &str = "https://127.0.0.1:9/";
 const FORBIDDEN: &str = "Only an administrator of the tenant may see this";
-/// Of no delivery.
+/// The id of no delivery.
 const UNKNOWN: &str = "01900000-0000-7000-8000-00000000dead";
 
-/// Webhooks `orders` of C-1 and `others` of C-2, whose deliveries are dead letters soon.
+/// Starts with the webhooks `orders` of C-1 and `others` of C-2, whose deliveries soon become dead letters.
 pub(crate) async fn dying() -> Rig {
     let webhooks =
         webhook_yaml("acme", "orders", "C-1", NOWHERE) + &webhook_yaml("acme", "others", "C-2", NOWHERE);
     Rig::with(&webhooks, "--backoff-base 1ms --poll-interval 100ms").await
 }
 
-/// Waits until so many deliveries are there and all are dead letters.
+/// Waits until there are `count` deliveries and all are dead letters.
 pub(crate) async fn all_dead(rig: &Rig, count: i64) {
     eventually("all are dead letters", Duration::from_secs(15), async || {
         rig.count("SELECT count(*) FROM delivery WHERE status = 'DeadLetter'") == count

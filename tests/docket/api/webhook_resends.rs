@@ -12,7 +12,7 @@ async fn resend(client: &Client, body: &Value) -> Reply {
     client.post("/WebhookLogs/Resend", body).await
 }
 
-/// So many dead letters of the webhook `orders`, and an administrator.
+/// Makes `count` dead letters of the webhook `orders`, and signs an administrator in.
 async fn dead(count: i64) -> (Rig, Client) {
     let rig = dying().await;
     let ada = rig.ada().await;

@@ -12,7 +12,7 @@ async fn post(client: &Client, action: &str, body: Value) -> Reply {
     client.post(&format!("/WebhookLogs/{action}"), &body).await
 }
 
-/// So many dead letters of the webhook `orders`, oldest first, and an administrator.
+/// Makes `count` dead letters of the webhook `orders`, and signs an administrator in. Returns the dead letters oldest first.
 async fn dead(count: i64) -> (Rig, Client, Vec<String>) {
     let rig = dying().await;
     let ada = rig.ada().await;

@@ -106,7 +106,7 @@ async fn retries_come_after_60_120_240_and_480_seconds_and_not_a_moment_earlier(
     export(&client).await;
     for (n, seconds) in [(1, 60), (2, 120), (3, 240), (4, 480)] {
         let due_ms = has_failed(&home, n).await;
-        // Each delivery has its own time within two seconds, so that those of a burst do not come back together.
+        // Each retry gets a random time within two seconds, so that a burst does not come back together.
         let earliest = clock.now_ms + seconds * 1_000;
         assert!((earliest..=earliest + 2_000).contains(&due_ms), "after attempt {n}");
         assert_eq!(delivery_to(&home, "failing").status, "Failed");

@@ -13,7 +13,7 @@ use crate::delivery::stage::{
 const FLAGS: &str =
     "--backoff-base 30s --poll-interval 200ms --attempt-timeout 5s --allow-egress 127.0.0.1/32";
 
-/// How many attempts a webhook has at once of which nothing is known.
+/// The attempts that a new webhook may have at once.
 const START: usize = SHARES.per_webhook.start;
 
 /// The tenants `acme` and `globex`; `acme` has these webhooks, `globex` one at `calm`.

@@ -91,8 +91,8 @@ async fn an_attempt_that_lasts_longer_than_a_lease_is_made_once() {
     assert_eq!((row.status.as_str(), row.attempts, hook.count()), ("Succeeded", 1, 1));
 }
 
-/// An attempt that was overtaken comes back while the one that overtook it is under way, and must not take its lease
-/// along. The test writes what another worker would, so that each of them is overtaken for certain.
+/// An attempt that was overtaken ends while the attempt that overtook it is under way, and must not end that attempt's lease. The
+/// test writes what another worker would write, so that each attempt is certainly overtaken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_overtaken_attempt_leaves_its_successors_lease_alone() {
     let _turn = together().await;

@@ -19,11 +19,11 @@ use crate::delivery::stage::{
 
 const KILLS: u64 = 60;
 
-/// Numbers that come again with the same seed.
+/// Random numbers that are the same for the same seed.
 struct Random(u64);
 
 impl Random {
-    /// Of the seed DOCKET_SEED at compile time, or of a new one, which is printed.
+    /// Uses the seed DOCKET_SEED of compile time, or a new seed, which is printed.
     fn new() -> Self {
         let given = option_env!("DOCKET_SEED").map(|seed| seed.parse().expect("a number"));
         let seed = given.unwrap_or_else(|| std::hash::RandomState::new().build_hasher().finish()) | 1;
@@ -41,7 +41,7 @@ impl Random {
     }
 }
 
-/// Saves orders until it is stopped; returns those that were acknowledged, and whether with their export.
+/// Saves orders until it is stopped. Returns the acknowledged orders, and whether each was exported.
 async fn save_orders(
     mut client: Client,
     api: Arc<Mutex<SocketAddr>>,
@@ -61,7 +61,7 @@ async fn save_orders(
             Ok(reply) if reply.headers.contains_key("x-request-id") => {
                 assert_eq!(reply.status, 503, "{reply:?}")
             }
-            // Another process has the port of the one that was killed.
+            // Another process has the port of the killed process.
             Ok(_) => {}
             // Killed meanwhile, or not there yet.
             Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
@@ -123,7 +123,7 @@ async fn sixty_kills_lose_nothing_repeat_nothing_and_leave_no_orphans() {
     let queued = usize::try_from(count("SELECT count(*) FROM delivery")).expect("a size");
     let rows = all_end_within(&home, queued, Duration::from_secs(60)).await;
 
-    // Every acknowledged order, and every other one that was saved, has exactly its events; each event both webhooks.
+    // Every saved order, acknowledged or not, has exactly its events, and each event a delivery to both webhooks.
     let mut statement = database.prepare("SELECT id, status FROM web_order").expect("a statement");
     let orders: HashMap<String, String> = statement
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))

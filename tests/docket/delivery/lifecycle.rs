@@ -120,7 +120,7 @@ async fn a_webhook_that_is_put_back_in_time_gets_what_was_queued() {
     eventually("it is missed no more", SOON, async || missing() == 0).await;
 }
 
-/// Its receiver has no other secret than the one that Docket generated at first.
+/// The receiver knows only the secret that Docket generated first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_generated_secret_signs_again_when_its_webhook_is_put_back() {
     let _turn = together().await;

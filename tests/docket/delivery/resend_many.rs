@@ -14,7 +14,7 @@ use crate::delivery::stage::{
 const DYING: &str =
     "--backoff-base 1ms --poll-interval 200ms --attempt-timeout 3s --allow-egress 127.0.0.1/32";
 
-/// A webhook `orders` with so many dead letters; from now on its receiver responds 200.
+/// Makes a webhook `orders` with `count` dead letters, whose receiver responds 200 from now on.
 async fn dead(count: usize) -> (Home, Server, Client, Receiver) {
     let hook = Receiver::scripted(|_| Response::Status(410)).await;
     let (home, server, client) = stage(&[Webhook::new("orders", hook.url("/"))], DYING).await;

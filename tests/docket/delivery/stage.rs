@@ -1,4 +1,4 @@
-//! What most cases need: a tenant with a customer and a contact, a running `docket dev`, and the rows of its database.
+//! The rig of most cases: a tenant with a customer and a contact, a running `docket dev`, and the rows of its database.
 
 use std::time::{Duration, Instant};
 
@@ -9,26 +9,26 @@ use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Scaled time: delays of 100, 200, 400 and 800 ms.
+/// Flags for scaled time: delays of 100, 200, 400 and 800 ms.
 pub(crate) const FAST: &str =
     "--backoff-base 50ms --poll-interval 200ms --attempt-timeout 3s --allow-egress 127.0.0.1/32";
-/// The first retry is far away.
+/// Flags with which the first retry is far away.
 pub(crate) const ONCE: &str =
     "--backoff-base 10m --poll-interval 200ms --attempt-timeout 3s --allow-egress 127.0.0.1/32";
-/// Long enough for anything that should happen soon, on a busy machine.
+/// The time in which everything that should happen soon happens, also on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(15);
 /// The one contact of [`stage`].
 pub(crate) const USER: &str = people::ADA;
 
 static TURNS: RwLock<()> = RwLock::const_new(());
 
-/// Held by a case that measures times: no other case of this suite runs meanwhile. Cases start in the order of their
-/// names, so those of other suites run before or after.
+/// Waits until no other case of this suite runs, and keeps them from running. A case that measures times holds this. Cases start in
+/// the order of their names, so cases of other suites run before or after.
 pub(crate) async fn alone() -> RwLockWriteGuard<'static, ()> {
     TURNS.write().await
 }
 
-/// Held by every other case of this suite.
+/// Waits until no case runs [`alone`]. Every other case of this suite holds this.
 pub(crate) async fn together() -> RwLockReadGuard<'static, ()> {
     TURNS.read().await
 }
@@ -44,12 +44,12 @@ pub(crate) struct Webhook {
     pub(crate) secret: Option<&'static str>,
     pub(crate) events: &'static str,
     pub(crate) active: bool,
-    /// Whether it trusts the authority of the hooks.
+    /// Whether the webhook trusts the authority of the test receivers.
     pub(crate) trusting: bool,
 }
 
 impl Webhook {
-    /// Of customer C-1 of the tenant `acme`, for all order events, signed.
+    /// Creates a webhook of customer C-1 of the tenant `acme`, for all order events, signed.
     pub(crate) fn new(name: &str, url: impl Into<String>) -> Self {
         Self {
             tenant: "acme",
@@ -79,13 +79,13 @@ impl Webhook {
         yaml
     }
 
-    /// Writes it as its own file.
+    /// Writes the webhook into a file of its own.
     pub(crate) fn write(&self, home: &Home) {
         home.write(&format!("webhook-{}.yaml", self.name), &self.yaml());
     }
 }
 
-/// The tenant `acme` with these webhooks, and its contact.
+/// Makes files with the tenant `acme`, these webhooks, and the contact.
 pub(crate) fn home(webhooks: &[Webhook]) -> Home {
     let home = Home::with(&(tenant_yaml("acme", 'a') + &receiver::ca_yaml()));
     for webhook in webhooks {
@@ -95,7 +95,7 @@ pub(crate) fn home(webhooks: &[Webhook]) -> Home {
     home
 }
 
-/// A running `docket dev` on [`home`], and its contact's client.
+/// Starts a `docket dev` on [`home`], and signs its contact in.
 pub(crate) async fn stage(webhooks: &[Webhook], flags: &str) -> (Home, Server, Client) {
     let home = home(webhooks);
     let server = Server::start(&home, Options::flags(flags)).await;
@@ -103,7 +103,7 @@ pub(crate) async fn stage(webhooks: &[Webhook], flags: &str) -> (Home, Server, C
     (home, server, client)
 }
 
-/// An order that can be exported as it is.
+/// A complete order, which can be exported.
 pub(crate) fn whole_order() -> Value {
     let address = |street: &str| json!({"address": {"street1": street, "city": "Los Angeles", "state": "CA", "postalCode": "90012"}});
     json!({"orderType": "Delivery", "itemDescription": "2 exhibit binders",
@@ -125,7 +125,7 @@ pub(crate) async fn reload(home: &Home, change: impl FnOnce()) {
     eventually("the configuration is read again", SOON, async || reads() > before).await;
 }
 
-/// Watches that something stays true for a while.
+/// Fails the test unless something stays true for this time.
 pub(crate) async fn remains(what: &str, time: Duration, mut condition: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();
     while begun.elapsed() < time {
@@ -139,7 +139,7 @@ pub(crate) async fn remains(what: &str, time: Duration, mut condition: impl Asyn
 pub(crate) struct Delivery {
     pub(crate) id: String,
     pub(crate) event: String,
-    /// Without its namespace.
+    /// The webhook's name without its namespace.
     pub(crate) webhook: String,
     pub(crate) status: String,
     pub(crate) attempts: i64,
@@ -179,7 +179,7 @@ impl Attempt {
     }
 }
 
-/// A connection of another program to the file of a tenant's database.
+/// Opens the file of a tenant's database as another program.
 pub(crate) fn open(home: &Home, client_code: &str) -> Connection {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(home.database(client_code), flags).expect("a database");
@@ -233,7 +233,7 @@ pub(crate) fn attempts_of(home: &Home, delivery: &str) -> Vec<Attempt> {
     attempts(home).into_iter().filter(|attempt| attempt.delivery == delivery).collect()
 }
 
-/// The delivery to this webhook, of which there is one.
+/// The only delivery to this webhook.
 pub(crate) fn delivery_to(home: &Home, webhook: &str) -> Delivery {
     let mut all = deliveries(home);
     all.retain(|delivery| delivery.webhook == webhook);
@@ -241,7 +241,7 @@ pub(crate) fn delivery_to(home: &Home, webhook: &str) -> Delivery {
     all.remove(0)
 }
 
-/// Waits until so many deliveries are there and all have ended; returns them.
+/// Waits until there are `count` deliveries and all have ended. Returns them.
 pub(crate) async fn all_end(home: &Home, count: usize) -> Vec<Delivery> {
     all_end_within(home, count, SOON).await
 }
@@ -256,7 +256,7 @@ pub(crate) async fn all_end_within(home: &Home, count: usize, limit: Duration) -
     ended().expect("just seen")
 }
 
-/// Queues so many deliveries of one event each, as another program would.
+/// Queues `count` deliveries, each of its own event, as another program would.
 pub(crate) fn queue(home: &Home, client_code: &str, webhook: &str, count: usize) -> Vec<String> {
     static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     let (mut ids, mut statements) = (Vec::new(), String::from("BEGIN;"));

@@ -231,7 +231,7 @@ async fn two_thousand_characters_of_an_answer_are_kept() {
         let body = match post.path.as_str() {
             "/exact" => "x".repeat(2_000),
             "/long" => "é".repeat(5_000),
-            // Four bytes each: 2,000 of them are the 8 KiB that are read.
+            // A character has four bytes, so 2,000 characters are the 8 KiB that are read.
             "/wide" => "📦".repeat(100_000),
             "/nul" => "a\0b".repeat(10),
             _ => String::new(),

@@ -62,7 +62,7 @@ async fn saves_succeed_without_redis_and_are_delivered_once_it_is_back() {
 /// No sweep comes by itself within a test.
 const NO_SWEEP: &str = "--sweep-interval 1h";
 
-/// For which server the index is complete; empty while it is not.
+/// The server for which the index is complete; empty while it is not complete.
 fn built(stage: &Stage) -> String {
     stage.redis.cli(&["HGET", "{docket}:3:state", "built"])
 }
@@ -181,7 +181,7 @@ async fn a_suspended_tenants_deliveries_leave_the_schedule_and_come_back_with_it
     assert_eq!(database.query_one(attempts, &[]).await.expect("a statement").get::<_, i64>(0), 1);
 }
 
-/// The schedule has room for 300 of them.
+/// The schedule has room for 300 of the deliveries.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deliveries_without_room_in_the_schedule_follow_before_the_next_sweep() {
     let stage = Stage::new().await;

@@ -42,7 +42,7 @@ impl Place {
         Self { cluster, namespace, proxy, kubeconfig: kubeconfig.display().to_string() }
     }
 
-    /// Writes a runtime Secret as it is.
+    /// Writes this text as a runtime Secret.
     fn write(&self, name: &str, text: &str) {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "type": runtime::SECRET_TYPE,

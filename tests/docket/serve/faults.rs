@@ -33,8 +33,8 @@ async fn number(database: &Database, sql: &str) -> i64 {
     database.query_one(sql, &[]).await.expect("a statement").get(0)
 }
 
-/// Waits until so many deliveries are there and all have succeeded; then none had a sixth attempt, and none came more
-/// often than was counted.
+/// Waits until there are `count` deliveries and all have succeeded. Then checks that none had a sixth attempt, and that none was sent
+/// more often than was counted.
 async fn all_succeed(stage: &Stage, database: &Database, count: i64) {
     const DONE: &str = "SELECT count(*) FROM delivery WHERE status = 'Succeeded'";
     eventually(&format!("{count} deliveries succeed"), 2 * SOON, async || {
@@ -57,7 +57,7 @@ async fn all_succeed(stage: &Stage, database: &Database, count: i64) {
     }
 }
 
-/// Waits until attempts of this worker alone are under way, the other one being stopped.
+/// Waits until attempts of one worker are under way, while the other worker is stopped.
 async fn under_way(database: &Database) {
     const LEASED: &str = "SELECT count(*) FROM delivery WHERE lease_token IS NOT NULL AND status = 'Pending'";
     eventually("attempts are under way", SOON, async || number(database, LEASED).await >= 5).await;
@@ -72,7 +72,7 @@ async fn a_killed_workers_deliveries_are_taken_over_within_seconds() {
     let stage = Stage::with(SLOW).await;
     let (api, victim, other) = two_workers(&stage).await;
     let database = postgres::client(&stage.database).await;
-    // It alone has something to do: the other one is frozen until there is.
+    // This worker has all the work: the other worker is stopped until attempts are under way.
     signal(other.id(), "STOP");
     save_many(&sign_in(&api).await, 30).await;
     under_way(&database).await;
@@ -98,8 +98,8 @@ async fn a_killed_workers_deliveries_are_taken_over_within_seconds() {
     assert_eq!(number(&database, &updated).await, 0, "what is finished is not written again");
 }
 
-/// Who listens where a process of the same pod did is its successor, so that process is dead: no worker waits for the end of
-/// its leases.
+/// A process that listens where an earlier process of the same pod did replaces it, so the earlier process is dead: no worker waits
+/// for the end of its leases.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restarted_process_takes_over_what_it_had_without_waiting_for_leases() {
     let stage = Stage::with(|_| Response::Hang).await;
@@ -243,7 +243,7 @@ async fn a_thousand_deliveries_to_a_hanging_endpoint_delay_no_other_tenant() {
         save(&client).await;
         let begun = std::time::Instant::now();
         stage.received(count).await;
-        // Attempts to the hanging endpoint take 3 s here: one that waited for such a one would show.
+        // Attempts to the hanging endpoint take 3 s here, so a delivery that waited for one of them would show.
         assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     }
 }
@@ -269,7 +269,8 @@ async fn a_commit_without_a_response_sends_nothing_until_another_attempt_takes_o
         stored
     };
     let mut refused = 0;
-    // Others ask at the same time, and a new connection prepares statements: so which question it is differs.
+    // Other tasks send questions at the same time, and a new connection prepares statements, so it is not known which question is
+    // cut.
     for question in 1..=30 {
         let before = settled().await;
         proxy.cut_at_question(question);

@@ -1,4 +1,4 @@
-//! A tenant that owns its database makes of its tables what it likes. It harms its own requests only.
+//! A tenant that owns its database may turn its tables into anything. It harms its own requests only.
 
 use std::time::{Duration, Instant};
 
@@ -117,7 +117,7 @@ async fn hostile_tables_cost_their_tenant_a_503_and_the_process_no_memory() {
     eventually("the tenant is back", SOON, async || guess(&api, USER).await.0 == 404).await;
 }
 
-/// A back office may write notes of any length. Each of these characters has six bytes as JSON.
+/// A back office may write notes of any length. Each control character has six bytes as JSON.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pages_of_control_characters_cost_the_process_no_memory() {
     let stage = Stage::new().await;
@@ -203,7 +203,7 @@ async fn hostile_tables_cost_detector_and_worker_no_memory_and_others_no_deliver
     let sweeps = || stage.log().matches("sweeping the tenant failed").count();
     let scans = async || detector.metric("docket_invoice_scan_failures_total").await;
     let (swept, scanned) = (sweeps(), scans().await);
-    // PostgreSQL needs seconds for each of these reads.
+    // PostgreSQL needs seconds for each of the two reads.
     eventually("both have read the tables again", 4 * SOON, async || {
         sweeps() >= swept + 2 && scans().await >= scanned + 2.0
     })
@@ -307,7 +307,7 @@ async fn health_of_foreign_webhooks_in_a_database_is_not_reported() {
     assert!(!found.contains("made-up") && !found.contains(" 777 "), "{found}");
 }
 
-/// Its own health is not read: the worker waits for that. Meanwhile others' must be.
+/// The worker waits to read the health of the hostile tenant. Meanwhile it must read the health of others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hanging_database_delays_no_report_of_the_health_of_others() {
     let database = postgres::database().await;

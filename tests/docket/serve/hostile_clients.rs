@@ -76,7 +76,7 @@ pub(super) fn large_bodies() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Sends a body in chunks of one byte, each in a segment of its own; returns the status.
+/// Sends a body in chunks of one byte, each in a separate segment. Returns the status.
 pub(super) async fn drip(from: u8, api: SocketAddr, length: usize) -> u16 {
     let sent = async {
         let mut stream = connect(from, api).await?;
@@ -164,7 +164,7 @@ impl Party<'_> {
     }
 }
 
-/// Repeats `attack` in so many tasks; counts those that were answered by a 200 or a 4xx.
+/// Repeats `attack` in parallel tasks. Counts the attacks that got a 200 or a 4xx.
 pub(super) async fn attack<A>(mut party: Party<'_>, tasks: usize, attack: impl Fn(usize) -> A)
 where
     A: Future<Output = u16> + Send + 'static,

@@ -52,13 +52,13 @@ async fn spoil(url: &str, kind: (&str, &str)) {
         let spoil = format!("ALTER TABLE {table} RENAME TO {table}_before; CREATE VIEW {table} AS {view}");
         owner.batch_execute(&spoil).await.expect("it is its owner's");
     }
-    // Connections that have prepared their statements would go on with the tables.
+    // Connections with prepared statements would continue to use the tables.
     let others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
                   WHERE datname = current_database() AND pid <> pg_backend_pid()";
     owner.batch_execute(others).await.expect("it is its owner's");
 }
 
-/// The databases of hostile tenants, whose names are those of the fields.
+/// The databases of hostile tenants. Each field has the name of its tenant.
 struct HostileDatabases {
     evil: String,
     endless: String,

@@ -13,7 +13,7 @@ use crate::serve::stage::{SOON, Stage, save, sign_in};
 /// Requests that a tenant may make per second, and at once.
 const RATE: f64 = 20.0;
 
-/// Calls as often as it can for this long; returns how many requests were taken, and the last that was refused.
+/// Sends requests as fast as it can for this time. Returns how many were accepted, and the last refusal.
 async fn flood(client: &Client, time: Duration) -> (usize, Option<Reply>) {
     let (begun, mut taken, mut refused) = (Instant::now(), 0, None);
     while begun.elapsed() < time {
@@ -27,7 +27,7 @@ async fn flood(client: &Client, time: Duration) -> (usize, Option<Reply>) {
     (taken, refused)
 }
 
-/// Whether the requests that both take in two seconds are those of one limit.
+/// Whether both clients together get as many requests accepted in two seconds as one limit allows, and each gets some.
 async fn share_a_limit(one: &Client, other: &Client) -> bool {
     let time = Duration::from_secs(2);
     let ((first, _), (second, _)) = tokio::join!(flood(one, time), flood(other, time));
@@ -116,7 +116,7 @@ async fn deliveries_of_other_processes_above_the_attempts_in_flight_wait() {
     wait_and_are_counted(&["api", "worker"]).await;
 }
 
-/// With one process for each of these roles; orders are saved by the first.
+/// Runs one process for each of these roles; the first saves the orders.
 async fn wait_and_are_counted(roles: &[&str]) {
     const HELD: Duration = Duration::from_millis(400);
     let arrivals = Arc::<Mutex<Vec<Instant>>>::default();

@@ -145,7 +145,7 @@ async fn an_invoice_goes_once_to_a_webhook_that_was_recreated() {
         client.query_one(sql, &[]).await.expect("a statement").get::<_, i64>(0) == 0
     })
     .await;
-    // What comes next is detected and sent after whatever was made of the first one.
+    // The next invoice is detected and sent after all deliveries of the first.
     let next = "INSERT INTO court_invoice (invoice_number, work_order, created_at_ms) \
                 VALUES ('I2', 'W1', (extract(epoch FROM now()) * 1000)::bigint)";
     client.batch_execute(next).await.expect("the back office's row");

@@ -62,7 +62,7 @@ async fn saves_at_once_under_one_key_are_one_order() {
     let mut exported = example(OrderType::FileAndServe);
     exported["export"] = json!(true);
     let (mut orders, mut events) = (0, 0);
-    // Drafts are stored in groups; what is exported at once has a transaction of its own.
+    // Drafts are stored in groups; an order that is exported at once has a separate transaction.
     for (key, body, published) in [("one", titled("1"), 1), ("two", titled("2"), 1), ("three", exported, 2)] {
         let replies = at_once(&client, "/Orders/Save", vec![(body, Some(key)); AT_ONCE]).await;
         let replayed = |reply: &&Reply| reply.headers.contains_key("idempotency-replayed");
@@ -77,7 +77,7 @@ async fn saves_at_once_under_one_key_are_one_order() {
     }
 }
 
-/// Keeps the saves of ACME waiting, so that those that come meanwhile form one group.
+/// Keeps the saves of ACME waiting, so that saves that come meanwhile form one group.
 async fn hold_back(stage: &Stage, requests: impl Future<Output = Vec<Reply>>) -> Vec<Reply> {
     let (holder, watcher) =
         (postgres::client(&stage.database).await, postgres::client(&stage.database).await);
@@ -115,7 +115,7 @@ async fn saves_that_wait_at_the_same_time_are_stored_in_one_transaction() {
     let replies = hold_back(&stage, at_once(&client, "/Orders/Save", bodies)).await;
     let ids: BTreeSet<String> = replies.iter().map(web_order_id).collect();
     assert_eq!(ids.len(), AT_ONCE);
-    // At most those of the first two turns, and all others.
+    // At most the transactions of the first two turns, and one for all other orders.
     let transactions = number(&stage, "SELECT count(DISTINCT xmin::text) FROM web_order").await;
     assert!((1..=3).contains(&transactions), "{transactions}");
     stage.received(AT_ONCE).await;

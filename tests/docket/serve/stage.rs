@@ -1,4 +1,4 @@
-//! What the cases need: a tenant on PostgreSQL, a Redis, and processes on both.
+//! The rig of the cases: a tenant on PostgreSQL, a Redis, and processes on both.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use docket_tests::server::{Client, Home, Server, api_key, tenant_yaml};
 use docket_tests::stores::write_secret;
 use serde_json::json;
 
-/// Scaled time.
+/// Flags for scaled time.
 const FAST: &str = "--backoff-base 50ms --poll-interval 200ms --attempt-timeout 3s --allow-egress 127.0.0.1/32 \
                     --sweep-interval 1s --invoice-scan-interval 1s --shutdown-delay 0s";
-/// Long enough for anything that should happen soon, on a busy machine.
+/// The time in which everything that should happen soon happens, also on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(15);
-/// The one contact.
+/// The only contact.
 pub(crate) const USER: &str = "ada@quillfeather.example";
 
 /// A tenant `acme` with a database, a webhook to a receiver and a contact; and a Redis.
@@ -39,12 +39,13 @@ pub(crate) fn external(name: &str, digit: char, url: &str) -> String {
     )
 }
 
-/// A wire to the server of a database, and the database's URL over it.
+/// A proxy in front of the server of a database, and the database's URL through it.
 pub(crate) fn wired(url: &str) -> (Proxy, String) {
     over(url, Proxy::to)
 }
 
-/// The same over a wire that can be cut at a question, without TLS, in which questions can't be counted.
+/// Like [`wired`], with a proxy that can cut the connection at a question. It works without TLS, in which questions can't be
+/// counted.
 pub(crate) fn wired_to_postgres(url: &str) -> (Proxy, String) {
     let (proxy, url) = over(url, Proxy::to_postgres);
     assert!(!url.contains('?'), "{url}");
@@ -63,12 +64,12 @@ impl Stage {
         Self::with(|_| Response::Status(200)).await
     }
 
-    /// With a receiver that responds like this.
+    /// Creates the stage with a receiver that responds by this script.
     pub(crate) async fn with(script: impl FnMut(&Post) -> Response + Send + 'static) -> Self {
         Self::on(postgres::database().await, script).await
     }
 
-    /// With its database here.
+    /// Creates the stage with its database at this URL.
     pub(crate) async fn on(database: String, script: impl FnMut(&Post) -> Response + Send + 'static) -> Self {
         let receiver = Receiver::verifying(script).await;
         let redis = tokio::task::spawn_blocking(|| RedisServer::start(&[])).await.expect("Redis starts");
@@ -88,7 +89,7 @@ impl Stage {
         vec!["--redis-url-file".to_owned(), self.home.log("redis-url").display().to_string()]
     }
 
-    /// The arguments of a process with these roles on the stage's folder, and with more flags.
+    /// The arguments of a process with these roles on the stage's folder, with more flags.
     pub(crate) fn arguments(&self, roles: &str, more: &str) -> Vec<String> {
         let mut arguments = vec!["serve".to_owned(), "--roles".to_owned(), roles.to_owned()];
         for (flag, folder) in [("--config-dir", self.home.config()), ("--data-dir", self.home.data())] {
@@ -99,14 +100,14 @@ impl Stage {
         arguments
     }
 
-    /// A process with these roles, ready.
+    /// Starts a process with these roles, and waits until it is ready.
     pub(crate) async fn serve(&self, roles: &str) -> Server {
         self.spawn(roles, "").ready(&self.home).await
     }
 
     pub(crate) fn spawn(&self, roles: &str, more: &str) -> Server {
         let mut arguments = self.arguments(roles, "");
-        // A flag may be given again in place of the scaled one.
+        // A flag in `more` replaces the scaled flag of the same name.
         let more: Vec<&str> = more.split_whitespace().collect();
         for pair in more.chunks(2) {
             if let Some(at) = arguments.iter().position(|argument| argument == pair[0]) {
@@ -117,7 +118,7 @@ impl Stage {
         Server::spawn_server(&self.home, &arguments, &[])
     }
 
-    /// A process with these roles, whose tenants are the runtime Secrets of a namespace.
+    /// Starts a process with these roles, whose tenants are the runtime Secrets of a namespace.
     pub(crate) fn spawn_in_cluster(&self, roles: &str, namespace: &str, kubeconfig: &str) -> Server {
         let mut arguments = vec!["serve".to_owned(), "--roles".to_owned(), roles.to_owned()];
         arguments.extend(["--config-namespace".to_owned(), namespace.to_owned()]);
@@ -126,7 +127,7 @@ impl Stage {
         Server::spawn_server(&self.home, &arguments, &[("KUBECONFIG".to_owned(), kubeconfig.to_owned())])
     }
 
-    /// A command on the tenant, in the way of `docket serve`.
+    /// Runs a command on the tenant, as a user of `docket serve` does.
     pub(crate) fn command(&self, words: &[&str], input: &str) -> Result<String, String> {
         self.command_with(words, &["--postgresql"], input)
     }
@@ -139,7 +140,7 @@ impl Stage {
         }
     }
 
-    /// A second tenant, `blue`, with a database of its own and the same contact.
+    /// Adds a second tenant, `blue`, with a separate database and the same contact.
     pub(crate) async fn add_blue(&self) {
         let database = postgres::database().await;
         self.home.write("blue.yaml", &external("blue", 'b', &database));
@@ -156,7 +157,7 @@ impl Stage {
         }
     }
 
-    /// Waits until so many deliveries have come.
+    /// Waits until the receiver has got `count` deliveries.
     pub(crate) async fn received(&self, count: usize) {
         let begun = Instant::now();
         while self.receiver.count() < count {
@@ -166,7 +167,7 @@ impl Stage {
         }
     }
 
-    /// What all processes have logged.
+    /// The log of all processes.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.home.log("err")).unwrap_or_default()
     }

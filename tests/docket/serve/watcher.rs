@@ -9,7 +9,7 @@ use tokio_postgres::Client;
 
 use crate::serve::stage::{SOON, Stage, save, sign_in};
 
-/// A tenant whose database is on a server of its own with a watcher, and a process that works for it.
+/// A tenant whose database is on a separate server with a watcher, and a process that works for the tenant.
 struct Watched {
     stage: Stage,
     server: PostgresServer,
@@ -48,7 +48,7 @@ impl Watched {
         self.process.metric(&format!("docket_unchanged_databases_total{{reader=\"{reader}\"}}")).await
     }
 
-    /// Waits until detector and sweep have passed over the database so many times without a login to it in between.
+    /// Waits until detector and sweep have skipped the database this many times, without a login to it in between.
     async fn rests(&self, times: f64) {
         let admin = postgres::client(&self.server.url("postgres")).await;
         let logins = async || {
@@ -79,11 +79,11 @@ fn invoice(number: u32) -> String {
 async fn idle_database_is_left_alone_and_its_invoices_are_found() {
     let watched = Watched::new().await;
     watched.rests(3.0).await;
-    // One that comes and goes.
+    // A program that connects, writes and disconnects.
     watched.program().await.batch_execute(&invoice(1)).await.expect("an invoice");
     watched.stage.received(1).await;
     watched.rests(2.0).await;
-    // One whose statistics are late: it begins a transaction, and stays in it, before they are reported.
+    // A program whose statistics are late: it begins a transaction, and stays in it, before they are reported.
     let program = watched.program().await;
     for statement in
         ["UPDATE work_order SET created_at_ms = 2".to_owned(), invoice(2), "BEGIN; SELECT 1".to_owned()]

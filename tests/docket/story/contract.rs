@@ -115,7 +115,7 @@ fn targets(root: &Path) -> Vec<(String, PathBuf)> {
                 targets.extend(units.into_iter().filter(|(_, file)| file.exists()));
             }
         }
-        // Those that cargo finds by itself.
+        // The targets that cargo finds by itself.
         for entry in std::fs::read_dir(folder.join("tests")).into_iter().flatten() {
             let path = entry.expect("readable").path();
             let name = path.file_stem().and_then(|name| name.to_str()).expect("a plain name").to_owned();
@@ -138,7 +138,7 @@ fn collect(file: &Path, is_root: bool, path: &str, tests: &mut Tests) {
     let folder = if is_root { file.with_file_name("") } else { file.with_extension("") };
     for module in &found.modules {
         let file = folder.join(module.replace("::", "/")).with_extension("rs");
-        // One that is elsewhere (`#[path]`) is not followed.
+        // A module that is elsewhere (`#[path]`) is not followed.
         if file.exists() {
             collect(&file, false, &format!("{path}::{module}"), tests);
         }

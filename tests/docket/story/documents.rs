@@ -67,7 +67,7 @@ fn copy(from: &Path, to: &Path) {
 /// Where documents are tried: a copy of the repository with a running `docket dev`.
 struct Place {
     scratch: Folder,
-    /// Each default port with the free one that stands for it.
+    /// Each default port, and the free port that replaces it.
     ports: [(&'static str, u16); 4],
     server: Child,
 }

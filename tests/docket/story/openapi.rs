@@ -304,7 +304,7 @@ fn suits_generators(document: &Value) {
     }
 }
 
-/// Generators of clients stumble over `webhooks`, and would make calls of them.
+/// Generators of clients would make calls of `webhooks`, or fail.
 #[tokio::test]
 async fn the_events_are_in_a_document_of_their_own_and_need_no_credential() {
     let [api, events] = both().await;
@@ -351,7 +351,7 @@ async fn every_response_declares_its_headers() {
     }
 }
 
-/// The declared headers are those that are sent.
+/// Compares the declared headers with the headers that are sent.
 #[tokio::test]
 async fn a_response_has_the_headers_that_are_declared() {
     let (running, _document, _home) = served().await;
@@ -402,7 +402,7 @@ async fn what_is_always_sent_is_required() {
     assert!(seen > 40, "{seen}");
 }
 
-/// The components that a schema refers to, and those that these do.
+/// Finds the components that a schema refers to, directly or through others.
 fn reached(document: &Value, schema: &Value, found: &mut BTreeSet<String>, at: &str) {
     let mut all = Vec::new();
     objects(schema, at, &mut all);
@@ -514,7 +514,7 @@ async fn is_small_cached_and_compressed(server: &Server, path: &str) {
     assert_eq!(get(&[("accept-encoding", "gzip;q=0")]).await.headers.get("content-encoding"), None);
 }
 
-/// The names under `keyword` of a schema of objects, and of those that it joins.
+/// The names under `keyword` of a schema of objects and of the schemas that it joins.
 fn names_of<'a>(document: &'a Value, schema: &'a Value, keyword: &str) -> BTreeSet<&'a str> {
     if let Some(reference) = schema["$ref"].as_str() {
         return names_of(document, document.pointer(&reference[1..]).expect("it resolves"), keyword);
@@ -687,7 +687,7 @@ async fn a_token_is_documented_as_the_contract_says() {
         ["string", "null"]
     );
 
-    // The examples of the document are those of a sample user: "Try it out" works as it stands.
+    // The document's examples are a sample user's credentials, so "Try it out" works unchanged.
     let example: Map<String, Value> = schemas["SessionTokenRequest"]["properties"]
         .as_object()
         .expect("fields")

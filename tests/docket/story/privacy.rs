@@ -79,7 +79,7 @@ struct Canary {
     found_by: Regex,
 }
 
-/// All that were given out.
+/// All canaries that were made.
 #[derive(Default)]
 struct Canaries {
     all: Vec<Canary>,
@@ -138,7 +138,7 @@ impl Canaries {
         Some(value)
     }
 
-    /// Whose value is in the text, apart from those of `allowed` fields.
+    /// The fields whose values are in the text, except `allowed` fields.
     fn found_in(&self, text: &str, allowed: &[&str]) -> Vec<String> {
         let watched = self.all.iter().filter(|canary| !allowed.contains(&canary.field.as_str()));
         watched

@@ -1,4 +1,4 @@
-//! Pages that are made from the program are those of this very program.
+//! Generated pages are up to date with this program.
 
 mod commands;
 mod http;
@@ -215,7 +215,7 @@ fn each_type_of_problem_leads_to_a_heading() {
     }
 }
 
-/// The numbers that a word of a cell has: one, or those of `100 to 199`.
+/// The numbers that a word of a cell stands for: one number, or a range such as `100 to 199`.
 fn numbers(text: &str) -> Option<RangeInclusive<u16>> {
     let (first, last) = text.split_once(" to ").unwrap_or((text, text));
     Some(first.parse().ok()?..=last.parse().ok()?)

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::Watched;
 
-/// What `ProcessStatus/Search` shows to whom the work order belongs: all of these, and of an order what it is known by.
+/// The fields that `ProcessStatus/Search` shows to the owner of the work order: all of these, and what identifies the order.
 const OF_PROCESS: [&str; 6] = ["comments", "address", "person served", "served on", "server", "description"];
 
 impl Watched {

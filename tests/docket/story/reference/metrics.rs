@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Labels with values of the platform's own: of them only the name is shown.
+/// Labels whose values the platform chooses. The page shows only their names.
 const OPEN: [(&str, &str); 11] = [
     ("docket_http_requests_total", "route"),
     ("docket_http_requests_total", "code"),
