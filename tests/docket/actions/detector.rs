@@ -7,19 +7,18 @@ use std::time::{Duration, Instant};
 use docket::delivery::outbox::Outbox;
 use docket::detector::{Detector, PLACES};
 use docket::telemetry::Metrics;
-use docket::tenancy::{HeldWebhooks, ServedTenant, Tenants};
-use docket_crds::TenantConfig;
-use docket_egress::Trust;
+use docket::tenancy::{ServedTenant, Tenants};
 use docket_program::clock::{Clock, ManualClock};
 use docket_rig::scratch::Folder;
 use docket_rig::tenant_database::tenant_config;
 use docket_schedule::{Room, SHARES, Schedule};
 use docket_store::Database;
 use docket_store::sqlite::Sqlite;
-use docket_store::stores::Store;
 use docket_tests::server::eventually;
 use rusqlite::Connection;
 use tokio_util::sync::CancellationToken;
+
+use super::tenant_of;
 
 const TENANTS: usize = 1_000;
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -49,10 +48,8 @@ fn insert(path: &Path, from: usize, count: usize) {
 }
 
 fn tenant(number: usize, path: &Path) -> Arc<ServedTenant> {
-    let json = tenant_config(&format!("uid-{number}"), &format!("T{number}"), "C-1", 1);
-    let config: TenantConfig = serde_json::from_value(json).expect("a configuration");
-    let store = Arc::new(Store::new(Database::Sqlite(Sqlite::new(path.to_owned()))));
-    Arc::new(ServedTenant::new(config, store, HeldWebhooks::AllUnknown, &Trust::public(), None))
+    let config = tenant_config(&format!("uid-{number}"), &format!("T{number}"), "C-1", 1);
+    Arc::new(tenant_of(config, Database::Sqlite(Sqlite::new(path.to_owned()))))
 }
 
 fn number_of(metrics: &Metrics, series: &str) -> usize {

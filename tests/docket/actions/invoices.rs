@@ -5,21 +5,20 @@ use std::time::{Duration, Instant};
 
 use docket::delivery::outbox::Outbox;
 use docket::detector::detect_invoices::{BATCH, Detected, count_waiting, detect_invoices};
-use docket::tenancy::{HeldWebhooks, ServedTenant};
-use docket_crds::TenantConfig;
+use docket::tenancy::ServedTenant;
 use docket_domain::delivery::{LEASE, Status};
 use docket_domain::invoice::InvoiceFamily;
-use docket_egress::Trust;
 use docket_program::clock::{Clock, ManualClock};
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{
     INVOICE_TABLES, Place, T0, TenantDatabase, ended_sql, insert_invoice_sql, tenant_config,
 };
 use docket_schedule::{Room, SHARES, Schedule};
-use docket_store::stores::Store;
 use docket_store::{Database, StoreError, invoices};
 use jiff::Timestamp;
 use serde_json::{Value, json};
+
+use super::tenant_of;
 
 on_both_databases!(
     each_family_is_detected_with_all_its_fields,
@@ -41,17 +40,9 @@ fn clock() -> Clock {
     Clock::Manual(ManualClock::new(Timestamp::from_millisecond(T0).expect("in range")))
 }
 
-/// A tenant with so many webhooks of the customer, over this database.
+/// A tenant on this database whose customer has this number of webhooks.
 pub(super) fn tenant(database: Database, webhooks: usize) -> ServedTenant {
-    let json = tenant_config("uid-1", "ACME", "SMITH", webhooks);
-    let config: TenantConfig = serde_json::from_value(json).expect("a configuration");
-    ServedTenant::new(
-        config,
-        Arc::new(Store::new(database)),
-        HeldWebhooks::AllUnknown,
-        &Trust::public(),
-        None,
-    )
+    tenant_of(tenant_config("uid-1", "ACME", "SMITH", webhooks), database)
 }
 
 /// The outbox of a schedule that nothing claims from.
@@ -174,7 +165,7 @@ async fn more_than_a_batch_is_reported(rig: TenantDatabase) {
     assert_eq!((second.count, second.full), (1, false));
 }
 
-/// What a scan that lost a deadlock or waited too long would see: it detects again until nothing is left.
+/// Detects again until nothing is left, as the scans after a deadlock or a timeout do.
 async fn detect_all(database: Database, family: InvoiceFamily) -> usize {
     let tenant = tenant(database.clone(), 1);
     let mut count = 0;
@@ -211,7 +202,7 @@ async fn two_detectors_at_once_detect_each_invoice_once(rig: TenantDatabase) {
     assert_eq!(rig.number("SELECT count(DISTINCT idempotency_key) FROM delivery").await, 250);
 }
 
-/// Numbers and times say nothing: what commits last may be the oldest.
+/// Numbers and times prove nothing: the invoice that is committed last may be the oldest.
 async fn an_invoice_committed_after_later_ones_is_found(rig: TenantDatabase) {
     rig.add_work_order("WO1").await;
     match &rig.place {
@@ -292,7 +283,7 @@ async fn a_batch_that_fails_leaves_its_invoices_new(rig: TenantDatabase) {
     rig.run("ALTER TABLE delivery_queue RENAME TO delivery_away").await;
     let database = rig.opened_with(2);
     let tenant = tenant(database.clone(), 1);
-    // Each of them was tried by itself, too.
+    // Each of the invoices was tried alone, too.
     let (family, outbox) = (InvoiceFamily::Court, outbox());
     let detected = detect_invoices(&database, &tenant, &outbox, family, Duration::ZERO, &clock()).await;
     let detected = detected.expect("the database is there");
@@ -360,7 +351,7 @@ async fn a_locked_row_is_passed_over_and_found_later() {
     other.batch_execute("COMMIT").await.expect("commits");
     assert_eq!(detect(&rig, InvoiceFamily::Court).await.count, 1);
     let events = payloads(&rig).await;
-    // As it is when it is marked, not as it was when it was found.
+    // The event has the invoice as it is when it is marked, not as it was when it was found.
     assert_eq!(events[1]["data"]["billToCustomerCode"], "CARRIER");
     assert_eq!(events.len(), 2);
 }

@@ -76,7 +76,7 @@ async fn stop(rig: &TenantDatabase, id: &str, by: &str, now_ms: i64) -> Result<S
     Ok(stopped)
 }
 
-/// Dead letters 0, 1, …, each of its own event, one per second.
+/// Makes the dead letters 0, 1, …, each of another event, one per second.
 async fn dead_letters(rig: &TenantDatabase, count: u16) {
     let events = rig.number("SELECT count(*) FROM event").await;
     rig.write(async |t| {
@@ -156,7 +156,7 @@ async fn of_each_event_only_the_latest_delivery_is_sent_again(rig: TenantDatabas
         deliveries::insert(t, &again(12, 2, "another"), T0 + 9000).await
     })
     .await;
-    // One is still being tried, one has died as well; the third event's newer delivery is another webhook's.
+    // One resend is still being tried, and another is a dead letter too; the third event's newer delivery is to another webhook.
     rig.set_status(delivery_id(11), Status::DeadLetter).await;
     assert_eq!(chosen(&rig, |_| {}).await, ids([2, 11]));
     rig.set_status(delivery_id(10), Status::Succeeded).await;
@@ -244,7 +244,7 @@ enum Action {
     SetManyAside,
 }
 
-/// Does it to dead letter 0 or to all; returns how many it changed.
+/// Performs the action on dead letter 0 or on all. Returns how many it changed.
 async fn act(transaction: &mut Transaction, action: Action) -> Result<i64, Refusal> {
     let (held, active_events) = (no_unknown_webhooks(), BTreeSet::new());
     let webhooks = Webhooks::new(&[], &active_events, &held);
@@ -312,7 +312,7 @@ async fn a_stop_cancels_deliveries_without_an_attempt(rig: TenantDatabase) {
     );
     let left = rig.number("SELECT count(*) FROM delivery WHERE status <> 'DeadLetter'").await;
     assert_eq!((left, rig.number("SELECT count(*) FROM delivery").await), (3, 43));
-    // Not even the one that stopped it changes by a second stop.
+    // A second stop does not even change who stopped it.
     assert_eq!(
         stop(&rig, &made.id, "employee 8", now + 2000).await.expect("stops"),
         StoppedResend { taken_back: 0, gone: 3 }

@@ -1,17 +1,16 @@
-//! The clock that the retention goes by.
+//! Retention decides by the database's clock, not by its process's.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use docket::delivery::upkeep::retention::Retention;
-use docket::tenancy::{HeldWebhooks, ServedTenant, Tenants};
-use docket_crds::TenantConfig;
+use docket::tenancy::Tenants;
 use docket_domain::delivery::Status;
-use docket_egress::Trust;
 use docket_program::clock::{Clock, ManualClock};
 use docket_rig::tenant_database::{CUSTOMER, T0, TenantDatabase, delivery_id, tenant_config};
-use docket_store::stores::Store;
 use jiff::Timestamp;
+
+use super::tenant_of;
 
 async fn finish(rig: &TenantDatabase, number: u16, finished_at_ms: i64) {
     let id = delivery_id(number);
@@ -20,14 +19,11 @@ async fn finish(rig: &TenantDatabase, number: u16, finished_at_ms: i64) {
     rig.write(async |t| t.execute(&sql, Vec::new()).await).await;
 }
 
-/// For a tenant with this database.
+/// The retention of a tenant with this database.
 fn retention(rig: &TenantDatabase, clock: Clock, keep: Duration) -> Retention {
-    let config: TenantConfig =
-        serde_json::from_value(tenant_config("uid", "ACME", CUSTOMER, 0)).expect("a configuration");
-    let store = Arc::new(Store::new(rig.opened_again()));
-    let held = HeldWebhooks::These(Default::default());
+    let tenant = tenant_of(tenant_config("uid", "ACME", CUSTOMER, 0), rig.opened_again());
     let tenants = Arc::new(Tenants::default());
-    tenants.replace(vec![Arc::new(ServedTenant::new(config, store, held, &Trust::none(), None))]);
+    tenants.replace(vec![Arc::new(tenant)]);
     Retention::new(clock, tenants, keep)
 }
 
@@ -44,7 +40,7 @@ async fn retention_builds_the_indexes_that_a_migration_left() {
     assert_eq!(rig.number(there).await, 2);
 }
 
-/// The process's clock is far ahead, as of a machine that lost its time.
+/// The process's clock is far ahead, as on a machine that has lost its time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn retention_goes_by_the_clock_of_the_database() {
     let rig = TenantDatabase::postgres().await;
