@@ -39,7 +39,7 @@ async fn a_locked_database_refuses_writes_for_as_long_and_still_reads() {
         tokio::join!(ada.post("/Orders/Save", &first), ada.post("/Orders/Save", &second), reads);
     away(&first);
     away(&second);
-    // An entry of the audit may stand before them, which waits for the lock as long as they do.
+    // An entry of the audit may be stored before them, and waits for the lock as long as they do.
     assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
     other.change("ROLLBACK");
     assert_eq!(save(&ada, &captioned("after")).await, "W00000002", "nothing of the refused ones is left");
@@ -61,7 +61,7 @@ impl Tiny {
         }
         let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         assert!(std::env::var_os(MAY_SKIP).is_some(), "can't mount: {why}; {MAY_SKIP}=1 skips this test");
-        // Past the capture of a test's output, which shows nothing of a test that passes.
+        // Writes past the capture of a test's output, which hides the output of a test that passes.
         writeln!(std::io::stderr(), "SKIPPED: a full disk: can't mount: {why}").expect("stderr is open");
         None
     }

@@ -22,7 +22,7 @@ const ROWS: &str = "
 
 async fn rig() -> Rig {
     let rig = Rig::start().await;
-    // Opened by the first request.
+    // The first request opens the database.
     rig.ada().await;
     rig.change(ROWS);
     rig
@@ -72,7 +72,7 @@ async fn a_contact_sees_its_customers_invoices_and_an_employee_all() {
     assert_eq!(found(&rig.ada().await, "").await, ["Delivery:8", "PhotoCopy:7", "Court:7"]);
     assert_eq!(found(&rig.bea().await, "").await, ["Investigation:9"]);
     assert_eq!(found(&rig.mo().await, "").await, ["Investigation:9", "Delivery:8", "PhotoCopy:7", "Court:7"]);
-    // What is another customer's is as good as not there.
+    // A search does not find another customer's invoices.
     for query in ["?workOrder=IN2", "?invoiceNumber=9", "?orderType=Investigation"] {
         assert_eq!(found(&rig.ada().await, query).await, [""; 0], "{query}");
     }

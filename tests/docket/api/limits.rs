@@ -1,4 +1,4 @@
-//! What a tenant may use, where one process decides.
+//! Limits of a tenant that one process decides alone.
 
 use docket_tests::people::{ADA, BEA, MO};
 use docket_tests::server::Home;

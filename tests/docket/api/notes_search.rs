@@ -66,7 +66,7 @@ async fn filters_and_pages() {
     let rig = Rig::start().await;
     let ada = rig.ada().await;
     let (court, photo) = (exported(&ada, OrderType::Court).await, exported(&ada, OrderType::PhotoCopy).await);
-    // Two at the same time, as a second has many.
+    // Two notes have the same time, as a second holds many.
     rig.change(&format!(
         "INSERT INTO note (work_order, line_item, facility_line_item, report, created_at_ms) VALUES
            ('{court}', 1, NULL, 'a', 86400000), ('{court}', 2, NULL, 'b', 172800000), ('{photo}', 1, 1, 'c', 172800000),
@@ -93,7 +93,7 @@ async fn filters_and_pages() {
             seen.extend(places(&page));
             let Some(cursor) = page["nextCursor"].as_str() else { break };
             query = format!("?pageSize={size}&cursor={cursor}");
-            // What is added meanwhile disturbs nothing.
+            // Notes that are added meanwhile change nothing.
             rig.change(&format!("INSERT INTO note (work_order, line_item, report, created_at_ms) SELECT '{court}', max(line_item) + 1, 'new', 999999999 FROM note"));
         }
         seen.retain(|place| all.contains(place));

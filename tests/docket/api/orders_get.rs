@@ -13,7 +13,7 @@ async fn what_was_saved_comes_back() {
         let id = save(&ada, &example(kind)).await;
         let got = ada.get(&format!("/Orders/Get?webOrderId={id}")).await;
         let mut expected = example(kind);
-        // What is to be done with an order is no part of it.
+        // `finalize` says what to do with an order, and is no part of it.
         expected.as_object_mut().expect("an object").remove("finalize");
         assert_eq!((got.status, &got.json()["order"]), (200, &expected), "{kind}");
     }

@@ -93,7 +93,7 @@ async fn the_type_of_an_order_never_changes() {
 async fn orders_that_are_read_at_the_same_time_are_each_what_was_asked_for() {
     let rig = Rig::start().await;
     let (ada, mo) = (rig.ada().await, rig.mo().await);
-    // The last one has 60 KB, too much to be read with others.
+    // The last order has 60 KB, too much to be read in a group.
     let mut saved = Vec::new();
     for count in [1, 2, 10, 40, 100] {
         let documents = vec![json!({"title": "字".repeat(200)}); count];

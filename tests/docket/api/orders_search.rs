@@ -198,7 +198,7 @@ async fn texts_are_found_in_any_case_and_script() {
         ("%F0%9F%98%80", vec![3]),
         ("%E6%BC%A2", vec![3]),
         ("%CE%95%CE%9B%CE%9B", vec![4]),
-        // As people type them.
+        // People type other spellings.
         ("arger", vec![2]),
         ("a%CC%88rger", vec![2]),
         ("%CE%95%CE%BB%CE%BB%CE%AC%CE%B4%CE%B1", vec![4]),

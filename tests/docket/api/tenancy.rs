@@ -107,7 +107,7 @@ async fn a_sign_in_reaches_only_the_tenant_of_its_key() {
     }
 }
 
-/// All that can be done to one order.
+/// Every request about one order.
 async fn attempts(client: &Client, id: &str) -> Vec<Reply> {
     let order = with(captioned("changed"), json!({"webOrderId": id}));
     vec![

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::rig::{Rig, credentials, home, problem};
 
-/// Guesses all at once, so that no time passes between them; returns the statuses in ascending order.
+/// Sends all guesses at once, so that no time passes between them. Returns the statuses in ascending order.
 async fn guess_at_once(rig: &Rig, path: &str, user: &str, count: usize) -> (Vec<u16>, Vec<Reply>) {
     let body = json!({"userId": user, "password": "not-the-password"});
     let mut replies = Vec::new();

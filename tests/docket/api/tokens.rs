@@ -1,4 +1,4 @@
-//! Bearer tokens: which are taken and which are not.
+//! Bearer tokens: which are accepted and which are not.
 
 use std::time::Duration;
 

@@ -85,7 +85,7 @@ async fn a_webhook_must_be_there_active_and_of_the_same_customer() {
         let reply = resend(&alex, &json!({"webhook": webhook})).await;
         assert!(reply.status == 409 && reply.detail().contains("not declared"), "{reply:?}");
     }
-    // Of the same name, and yet another one.
+    // The new webhook has the same name, and is another webhook.
     served(orders_of("C-2"), "another customer's").await;
     for body in [orders(), json!({"webhook": "default/orders", "preview": true})] {
         let reply = resend(&alex, &body).await;
@@ -204,7 +204,7 @@ async fn what_is_being_sent_again_is_not_doubled() {
     all_dead(&rig, 1).await;
     let alex = rig.alex().await;
     let one = json!({"deliveryId": items(&alex, "/WebhookLogs/Search").await[0]["deliveryId"]});
-    // Under way for as long as this test takes.
+    // This delivery stays under way during the test.
     rig.change(
         "INSERT INTO delivery_queue (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms)
          SELECT '0fffffff-0000-7000-8000-000000000001', event_id, webhook, webhook_name, 'Pending', 0, 99999999999999, 0

@@ -100,7 +100,7 @@ async fn one_is_set_aside_and_back_and_says_so() {
     let shown = get(&alex, &ids[0]).await;
     assert_eq!((&shown["setAsideBy"], &shown["setAsideAt"]), (&Value::Null, &Value::Null));
     assert_eq!(previewed(&alex).await, 2);
-    // A resend on purpose ends it.
+    // Resending the dead letter alone ends the setting aside.
     assert_eq!(post(&alex, "SetAside", one()).await.json(), json!({"changed": 1}));
     assert_eq!(post(&alex, "Resend", one()).await.status, 200);
     assert_eq!(get(&alex, &ids[0]).await["setAsideBy"], Value::Null);
@@ -184,7 +184,7 @@ async fn dead_letters_are_found_by_what_became_of_them() {
 #[tokio::test]
 async fn resend_that_waits_says_for_what_at_the_original_too() {
     let (rig, alex, ids) = dead(1).await;
-    // Another process has begun it.
+    // Another process has begun the resend.
     let resend = "01900000-0000-7000-8000-00000000beef";
     rig.change(&format!(
         "INSERT INTO delivery_queue (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, resend_of, created_at_ms, lease_token, lease_until_ms) \

@@ -337,7 +337,7 @@ async fn a_client_that_hangs_up_while_its_order_is_written_has_saved_it() {
     let mut stream = connect(rig.server.api).await;
     let head = format!("{head}Expect: 100-continue\r\nContent-Length: {}\r\n\r\n", order.len());
     stream.write_all(head.as_bytes()).await.expect("writable");
-    // It has begun when it asks for the body; hyper drops a request whose client is gone before that.
+    // The request has begun when the server asks for the body; hyper drops a request whose client is gone before that.
     let mut asked = *b"HTTP/1.1 100 Continue\r\n\r\n";
     stream.read_exact(&mut asked).await.expect("it asks for the body");
     stream.write_all(order.as_bytes()).await.expect("writable");
@@ -349,7 +349,7 @@ async fn a_client_that_hangs_up_while_its_order_is_written_has_saved_it() {
     assert_eq!(rig.count("SELECT count(*) FROM web_order WHERE status = 'Exported'"), 1);
 }
 
-/// How far the request is when the client hangs up decides: one whole order, or none.
+/// When the client hangs up decides whether one whole order is saved, or none.
 #[tokio::test]
 async fn a_client_that_hangs_up_after_its_request_has_saved_one_whole_order_or_none() {
     let rig = Rig::with(&webhook_yaml("acme", "orders", "C-1", "https://127.0.0.1:9/"), "").await;
@@ -368,7 +368,7 @@ async fn a_client_that_hangs_up_after_its_request_has_saved_one_whole_order_or_n
         drop(stream);
     }
     is_healthy(&rig).await;
-    // The stop waits for what is under way.
+    // The stop waits for requests under way.
     let Rig { server, home, .. } = rig;
     assert!(server.terminate().await.success());
     let rig = Rig::on(home, "").await;

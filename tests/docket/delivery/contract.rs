@@ -1,4 +1,4 @@
-//! What a receiver gets: headers, envelope, signatures; and which webhooks get nothing.
+//! The requests that a receiver gets: headers, envelope, signatures; and which webhooks get nothing.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -130,7 +130,7 @@ async fn a_photocopy_order_says_whether_it_is_finalized_and_an_update_is_an_even
     let id = &created["webOrderId"];
     let update = json!({"orderType": "PhotoCopy", "webOrderId": id, "clientMatterNumber": "4410"});
     assert_eq!(client.post("/Orders/Save", &update).await.json()["changed"], true);
-    // The same again changes nothing, and is no event.
+    // Saving the same again changes nothing, and publishes no event.
     assert_eq!(client.post("/Orders/Save", &update).await.json()["changed"], false);
     all_end(&home, 2).await;
     let mut got: Vec<_> =
@@ -155,7 +155,7 @@ async fn next_secret_signs_beside_the_current_one_until_it_takes_its_place() {
     let _turn = together().await;
     let hook = Receiver::start().await;
     let (home, _server, client) = stage(&[], ONCE).await;
-    // What the last delivery carries once this was picked up: as many signatures.
+    // Changes the secrets, and waits until a delivery has this number of signatures, one of them by `signed_by`. Returns its POST.
     let sent = async |secrets: &str, signed_by: &str, count: usize| -> Post {
         home.write("webhook-rotating.yaml", &rotating(&hook, secrets));
         let last = std::cell::RefCell::new(None);
@@ -264,7 +264,7 @@ async fn nothing_is_queued_for_webhooks_that_do_not_match() {
     let server = Server::start(&home, Options::flags(ONCE)).await;
     let client = server.sign_in(&api_key('a'), USER).await;
     let id = save(&client).await;
-    // Changes the order, and order.updated is off.
+    // The order is changed, but order.updated is off.
     let update = json!({"orderType": "Court", "webOrderId": id, "clientMatterNumber": "4410"});
     assert_eq!(client.post("/Orders/Save", &update).await.json()["changed"], true);
     all_end(&home, 1).await;

@@ -95,7 +95,7 @@ async fn a_second_signal_stops_at_once() {
     server.terminate().await;
     assert!(second.elapsed() < Duration::from_secs(3), "only after {:?}", second.elapsed());
     assert!(says("err", "Stopped at once."));
-    // What it did not wait for is taken up by the next one.
+    // The next process takes up the deliveries for which this one did not wait.
     hook.script(|_| Response::Status(200));
     let _server = Server::start(&home, Options::flags(FAST)).await;
     let row = all_end(&home, 1).await.remove(0);

@@ -42,7 +42,7 @@ async fn outcomes_that_meet_a_locked_database_are_stored_afterwards_and_not_sent
     other.execute_batch("COMMIT").expect("released");
     let rows = all_end(&home, 6).await;
     assert!(rows.iter().all(|row| row.status == "Succeeded"), "{rows:?}");
-    // The two that had failed were tried once more, the others were not.
+    // The two failed deliveries were tried once more, the others were not.
     let mut counts: Vec<i64> = rows.iter().map(|row| row.attempts).collect();
     counts.sort_unstable();
     assert_eq!((counts, hook.count()), (vec![1, 1, 1, 1, 2, 2], 8));
@@ -99,7 +99,7 @@ async fn an_overtaken_attempt_leaves_its_successors_lease_alone() {
     let mut count = 0;
     let hook = Receiver::scripted(move |_| {
         count += 1;
-        // As many as a new webhook may have at once.
+        // A new webhook may have eight attempts at once.
         let delay_ms = if count <= 8 { 3_000 } else { 0 };
         Response::after(Duration::from_millis(delay_ms), Response::Status(200))
     })

@@ -13,7 +13,7 @@ use crate::delivery::stage::{SOON, Webhook, all_end_within, alone, home, open, r
 const FLAGS: &str = "--backoff-base 50ms --poll-interval 200ms --attempt-timeout 3s \
                      --allow-egress 127.0.0.1/32 --invoice-scan-interval 200ms";
 
-/// Of customer C-1, for invoices.
+/// A webhook of customer C-1, for invoices.
 pub(crate) fn webhook(tenant: &'static str, name: &str, hook: &Receiver) -> Webhook {
     let secret = Some(if tenant == "acme" { "acme-signing" } else { "globex-signing" });
     Webhook { tenant, secret, events: "invoice.created", ..Webhook::new(name, hook.url(&format!("/{name}"))) }
@@ -161,8 +161,8 @@ async fn kills_in_the_middle_of_two_hundred_invoices_lose_and_repeat_none() {
     let server = start(&home).await;
     let rows = all_end_within(&home, 400, Duration::from_secs(30)).await;
     assert_one_each(&home, &["one", "two"], 200);
-    // Of each invoice and webhook, the deliveries that came and how often. A kill may repeat a delivery, but none beyond
-    // the attempts that were counted.
+    // For each invoice and webhook, the deliveries that came, and how often. A kill may repeat a delivery, but no more often than
+    // attempts were counted.
     let mut sent: BTreeMap<(String, String), BTreeMap<String, i64>> = BTreeMap::new();
     for (post, number) in hook.posts().iter().zip(invoice_numbers(&hook)) {
         *sent.entry((post.path.clone(), number)).or_default().entry(post.delivery()).or_default() += 1;
@@ -196,7 +196,7 @@ async fn a_row_of_a_slow_transaction_arrives_whatever_its_number_and_time() {
     remains("it is not detected", Duration::from_secs(2), async || hook.count() == 1).await;
     database.execute_batch("COMMIT").expect("commits");
     arrives(&hook, "4").await;
-    // Older than all that was ever found.
+    // This invoice is older than all that were found.
     let sql = "INSERT INTO court_invoice (invoice_number, work_order, created_at_ms) \
                VALUES ('0', 'PC1', (unixepoch() - 29 * 86400) * 1000)";
     database.execute_batch(sql).expect("an invoice");
@@ -280,7 +280,7 @@ async fn the_invoices_of_a_suspended_tenant_wait_until_it_is_resumed() {
     let suspended = yaml.replace("  clientCode: ACME\n", "  clientCode: ACME\n  suspend: true\n");
     assert_ne!(suspended, yaml);
     reload(&home, || home.write("all.yaml", &suspended)).await;
-    // A turn that began with the tenant as it was has ended by now.
+    // A scan that began with the earlier state of the tenant has ended by now.
     tokio::time::sleep(Duration::from_millis(500)).await;
     insert(&database, "court_invoice", "1");
     remains("it waits", Duration::from_secs(1), async || hook.count() == 0).await;

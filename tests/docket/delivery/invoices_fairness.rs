@@ -1,4 +1,4 @@
-//! One tenant's dead database, or its flood of invoices, delays no other tenant's; and one at rest costs nothing.
+//! A tenant's dead database or flood of invoices delays no other tenant's invoices, and a tenant at rest costs nothing.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -63,7 +63,7 @@ async fn save_orders(
             }
             // Another process has the port of the killed process.
             Ok(_) => {}
-            // Killed meanwhile, or not there yet.
+            // The process was killed meanwhile, or does not listen yet.
             Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
         }
         tokio::time::sleep(Duration::from_millis(random.below(40))).await;
@@ -165,7 +165,7 @@ async fn sixty_kills_lose_nothing_repeat_nothing_and_leave_no_orphans() {
     assert_eq!(count("SELECT count(*) FROM attempt WHERE finished_at_ms IS NULL"), 0);
     assert_eq!(count("SELECT count(*) FROM delivery WHERE lease_token IS NOT NULL"), 0);
 
-    // On the wire: no more than was counted, and no more than five.
+    // The receivers got no more attempts than were counted, and at most five.
     let mut posts: HashMap<String, Vec<Post>> = HashMap::new();
     for post in hook.posts() {
         posts.entry(post.delivery()).or_default().push(post);
@@ -194,7 +194,7 @@ async fn attempts_cut_off_by_a_kill_are_noted_and_taken_over_within_seconds() {
     let _turn = together().await;
     let hook = Receiver::scripted(|_| Response::Hang).await;
     let (home, server, client) = stage(&[Webhook::new("orders", hook.url("/"))], FAST).await;
-    // As many as a new webhook may have at once.
+    // A new webhook may have eight attempts at once.
     for _ in 0..8 {
         save(&client).await;
     }

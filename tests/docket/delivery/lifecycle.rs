@@ -104,7 +104,7 @@ async fn a_webhook_that_is_put_back_in_time_gets_what_was_queued() {
     let hook = Receiver::start().await;
     let webhook = Webhook::new("orders", hook.url("/"));
     let (home, _server, _client) = failed_once(&webhook, &hook).await;
-    // Its age is no reason to end it.
+    // The delivery's age does not end it.
     home.open("ACME").change("UPDATE delivery_queue SET created_at_ms = created_at_ms - 10800000");
     reload(&home, || std::fs::remove_file(home.config().join("webhook-orders.yaml")).expect("removable"))
         .await;
@@ -213,7 +213,7 @@ async fn a_file_that_cannot_be_read_ends_no_delivery() {
     let webhook = Webhook::new("orders", hook.url("/"));
     let (home, server, _client) = failed_once(&webhook, &hook).await;
     server.kill();
-    // What it declares, and for which tenant, is unknown.
+    // It is not known what the file declares, and for which tenant.
     home.write("webhook-orders.yaml", "kind: [");
     let _server = Server::start(&home, Options::flags(RETRY_SOON)).await;
     let due = delivery_to(&home, "orders").due_at_ms;

@@ -70,11 +70,11 @@ async fn a_milestone_is_a_second_event_with_the_previous_one() {
         (&photo, json!({"facilityLineItem": 1, "milestoneCode": 200})),
         // The same stop by its facility.
         (&by_facility, json!({"milestoneCode": 210})),
-        // Another stop has not got that far.
+        // Another stop has not reached this milestone.
         (&photo, json!({"facilityLineItem": 2, "milestoneCode": 110})),
         // Both: the stop that is supplied decides.
         (&by_facility, json!({"facilityLineItem": 1, "milestoneCode": 320})),
-        // The whole work order.
+        // A note on the whole work order.
         (&photo, json!({"milestoneCode": 410})),
         // A milestone of the whole work order counts for each stop.
         (&photo, json!({"facilityLineItem": 2, "milestoneCode": 900})),

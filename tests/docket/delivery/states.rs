@@ -99,12 +99,12 @@ async fn after_the_fifth_failure_it_is_a_dead_letter_and_no_retry_is_early() {
         assert!(gap >= delay, "retry {n} came after {gap:?}, which is before {delay:?}");
         assert!(gap < delay + Duration::from_millis(700), "retry {n} came only after {gap:?}");
     }
-    // Twice the longest delay.
+    // This is twice the longest delay.
     remains("no sixth POST", Duration::from_millis(1_600), async || hook.count() == 5).await;
     assert_eq!(delivery_to(&home, "orders").status, "DeadLetter");
 }
 
-/// The poll and its sweep are the fallback: what this process itself has put off, it knows.
+/// A process knows the retries that it has scheduled itself; the poll and its sweep are only the fallback.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deliveries_and_retries_do_not_wait_for_the_poll() {
     let _turn = together().await;

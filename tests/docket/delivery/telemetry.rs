@@ -1,4 +1,4 @@
-//! What metrics and logs say about deliveries, and what they never say.
+//! Metrics and logs about deliveries: what they contain, and what they never contain.
 
 use docket_rig::ports::free_port;
 use docket_tests::receiver::{Receiver, Response};
@@ -56,7 +56,7 @@ async fn the_log_names_each_attempt_and_holds_nothing_that_is_secret() {
         Webhook::new("echo", hook.url("/echo?signature=in-the-url")),
         Webhook::new("fine", hook.url("/fine")),
     ];
-    // All that can be logged is.
+    // Everything that can be logged is logged.
     let flags = format!("{ONCE} --log trace --log-format json");
     let (home, _server, client) = stage(&webhooks, &flags).await;
     let mut order = whole_order();

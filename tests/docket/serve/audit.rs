@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::serve::stage::{Stage, USER, save, sign_in};
 
-/// What must be in no entry: names, passwords, what an order says.
+/// Texts that no entry may contain: names, passwords, texts of orders.
 const NAME: &str = "zq-stranger@canary.example";
 const WRONG: &str = "zq-wrong-password";
 const CAPTION: &str = "Zqcaption v. Zqother";
@@ -27,7 +27,7 @@ async fn audited(stage: &Stage, more: &str) -> Server {
     stage.spawn("api", &flags).ready(&stage.home).await
 }
 
-/// The rows, each as a line of the stream would show it, by id.
+/// Reads the rows, each as the line that the stream would show, by id.
 async fn rows(stage: &Stage) -> BTreeMap<String, Value> {
     let sql = "SELECT id, at_ms, event, actor, subject, address, request_id, count FROM audit";
     let rows = postgres::client(&stage.database).await.query(sql, &[]).await.expect("a statement");
@@ -92,7 +92,7 @@ async fn each_thing_done_is_one_entry_with_who_did_it_and_from_where() {
             assert_eq!(alex.post(&format!("/WebhookLogs/{path}"), &body).await.status, 200, "{path}");
         }
     }
-    // What was refused, only looked at or changed nothing is no entry.
+    // A request that was refused, only read or changed nothing has no entry.
     assert_eq!(alex.post("/WebhookLogs/Resend", &json!({"webhook": "default/none"})).await.status, 409);
     let preview = json!({"webhook": "default/orders", "preview": true});
     assert_eq!(alex.post("/WebhookLogs/Resend", &preview).await.status, 200);
@@ -158,7 +158,7 @@ async fn each_thing_done_is_one_entry_with_who_did_it_and_from_where() {
     }
     assert_eq!(found, expected);
 
-    // The stream has what the process did, the same as the rows.
+    // The stream has the same entries of this process as the rows.
     let of_process: Vec<&Value> =
         rows.values().filter(|row| row["actor"].as_str() != Some(&command)).collect();
     assert_eq!(lines.len(), of_process.len(), "{lines:#?}");
@@ -202,7 +202,7 @@ async fn flood_of_refused_sign_ins_makes_few_entries() {
     assert!((21..=63).contains(&refused.len()), "{} entries", refused.len());
     assert_eq!(refused.iter().filter_map(|row| row["count"].as_i64()).sum::<i64>(), GUESSES);
     assert_eq!(lines.len(), refused.len());
-    // All have the address that the proxy names; the names that were too many are one entry.
+    // Each entry has the address that the proxy names; the names beyond the bound are one entry.
     assert!(refused.iter().all(|row| row["address"] == "198.51.100.7"));
     let nameless = refused.iter().filter(|row| row["subject"].is_null()).count();
     assert!((1..=3).contains(&nameless), "{nameless}");

@@ -1,4 +1,4 @@
-//! Redis is away, at start and later: saves succeed, and the entries that it missed are found.
+//! Redis is away, at the start and later: saves succeed, and sweeps find the entries that Redis missed.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use docket_tests::server::{Server, api_key, eventually, request};
 
 use crate::serve::stage::{SOON, Stage, USER, external, save, sign_in};
 
-/// A hint that Redis does not take costs no more than this.
+/// A hint to an unavailable Redis delays a save by no more than this.
 const UNHURT: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -121,7 +121,7 @@ async fn a_loss_ends_only_when_every_tenant_is_scheduled_again() {
     let other = api.sign_in(&api_key('b'), USER).await;
     save(&other).await;
     stage.received(1).await;
-    // Its failed deliveries are to be scheduled again; only the database knows them.
+    // The failed deliveries must be scheduled again; only the database knows them.
     let database = postgres::client(&url).await;
     let ended = "SELECT 1 FROM delivery WHERE status = 'Succeeded'";
     eventually("its end is stored", SOON, async || {
@@ -136,7 +136,7 @@ async fn a_loss_ends_only_when_every_tenant_is_scheduled_again() {
     save(&sign_in(&api).await).await;
     stage.received(2).await;
     stage.logs("sweeping the tenant failed; retrying").await;
-    // The rebuild has tried the missing tenant once more.
+    // The rebuild has tried the unavailable tenant once more.
     stage.logs("sweeping the tenant failed again").await;
     assert_eq!(built(&stage), "", "one tenant is missing");
     proxy.restore();
@@ -144,14 +144,14 @@ async fn a_loss_ends_only_when_every_tenant_is_scheduled_again() {
     eventually("all are scheduled", SOON, async || !built(&stage).is_empty()).await;
 }
 
-/// How many scripts Redis has run, of the schedule and of others.
+/// The number of scripts that Redis has run, for the schedule and for others.
 fn scripts(stage: &Stage) -> u64 {
     let stats = stage.redis.cli(&["INFO", "commandstats"]);
     let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
     calls.and_then(|calls| calls.split_once(',')?.0.parse().ok()).expect("a number of calls")
 }
 
-/// Of a suspended tenant nothing is due, and nothing is lost.
+/// No delivery of a suspended tenant is due, and none is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_suspended_tenants_deliveries_leave_the_schedule_and_come_back_with_it() {
     let stage = Stage::new().await;

@@ -18,7 +18,7 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 /// Between two retries of a watch.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// The whole of a test's cluster: a namespace, and a way to the API that can be cut.
+/// The cluster of a test: a namespace, and a proxy to the API that can be cut.
 pub(super) struct Place {
     cluster: &'static Cluster,
     pub(super) namespace: String,
@@ -92,7 +92,7 @@ async fn secrets_are_followed_and_an_api_server_that_is_away_changes_nothing() {
     let api = api.ready(&stage.home).await;
     assert!(knows(&api, 'a').await && !knows(&api, 'b').await);
 
-    // Added and changed, as its key shows. kubectl's own time is not part of it.
+    // The tenant is added and changed, as its key shows. kubectl's own time is not counted.
     place.serve(config("uid-b", "BLAISE", 'b', &other));
     let begun = Instant::now();
     eventually("it is added", SOON, async || knows(&api, 'b').await).await;
@@ -103,7 +103,7 @@ async fn secrets_are_followed_and_an_api_server_that_is_away_changes_nothing() {
     eventually("it is changed", SOON, async || knows(&api, 'c').await && !knows(&api, 'b').await).await;
     assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
 
-    // Broken: the last good version stays active.
+    // The Secret is broken: the last good version stays active.
     place.write(&runtime::secret_name("uid-b"), "{\"config\": \"hunter2\"}");
     stage.logs("runtime.json is not what this version's operator writes").await;
     assert!(knows(&api, 'c').await);
@@ -135,7 +135,7 @@ async fn secrets_are_followed_and_an_api_server_that_is_away_changes_nothing() {
     }
     assert!(!knows(&api, 'e').await, "the older key of two is gone");
 
-    // Removed.
+    // The tenant is removed.
     place.delete("uid-b");
     let begun = Instant::now();
     eventually("it is gone", SOON, async || !knows(&api, 'c').await).await;

@@ -25,7 +25,7 @@ async fn commands_work_on_postgresql_and_a_resend_is_sent_at_once() {
     };
     let listed = stage.command(&["deliveries", "list"], "").expect("a list");
     assert!(listed.contains(&id), "{listed}");
-    // Without Redis only the next sweep would find it.
+    // Without Redis, only the next sweep would find the resend.
     let url = stage.home.log("redis-url").display().to_string();
     let flags = ["--postgresql", "--redis-url-file", &url];
     let resent = stage.command_with(&["deliveries", "resend", &id], &flags, "").expect("a resend");
@@ -38,7 +38,7 @@ async fn commands_work_on_postgresql_and_a_resend_is_sent_at_once() {
     stage.received(3).await;
 }
 
-/// No process would read a file.
+/// No process would read a wake file.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_on_postgresql_gets_no_file() {
     let stage = Stage::new().await;

@@ -102,7 +102,7 @@ fn status_of(reply: &[u8]) -> u16 {
     String::from_utf8_lossy(reply).get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0)
 }
 
-/// How long hostile parties continue: a given time, and on a slow machine until each has done its least.
+/// How long hostile parties attack: a given time, and on a slow machine until each has done its minimum.
 pub(super) struct Siege {
     begun: Instant,
     shortest: Duration,
@@ -156,7 +156,7 @@ impl Party<'_> {
         }
     }
 
-    /// Fails the test unless it did its least.
+    /// Fails the test unless the party did its minimum.
     pub(super) fn end(self) {
         let Self { name, least, done, .. } = self;
         println!("{name}: {done}");
@@ -191,7 +191,7 @@ pub(super) async fn healthy(api: &Server, ada: &Client, mut party: Party<'_>) ->
         times.push(save(ada).await);
         party.did_one();
         if times.len() % 10 == 0 {
-            // Fails the test unless it is a 200.
+            // Fails the test unless the response is a 200.
             sign_in(api).await;
         }
     }
@@ -216,7 +216,7 @@ async fn hostile_clients_of_one_tenant_are_not_noticed_by_another() {
     let mut stalled = Vec::new();
     for _ in 0..1200 {
         let Ok(mut stream) = connect(3, api).await else { break };
-        // Closed at once, if the peer has as many connections as it may.
+        // The server closes at once if the peer has as many connections as it may.
         let _ = stream.write_all(format!("GET / HTTP/1.1\r\nX: {}", "x".repeat(30_000)).as_bytes()).await;
         stalled.push(stream);
     }
@@ -299,13 +299,13 @@ async fn responses_that_one_tenants_clients_do_not_read_take_a_bounded_part_of_t
     let (refused, unread) = unread(api, &head).await;
     let taken = resident(&server).saturating_sub(before);
     println!("{refused} of {} responses were refused; the others take {} KiB", unread.len(), taken / 1024);
-    // Half of an eighth of the memory, and what the allocator has on top.
+    // A tenant gets half of an eighth of the memory for responses; the allocator keeps some more.
     assert!(refused > 0 && taken < 64 << 20, "{taken}");
     assert_eq!(ada.get(&of_ada).await.status, 200);
     assert_eq!(guest.get("/Orders/Search").await.status, 200);
 }
 
-/// The owner of the database writes what is kept under a key.
+/// The owner of the database writes the responses that are kept under a key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn repeated_writes_whose_responses_are_not_read_take_a_bounded_part_of_the_memory() {
     let stage = Stage::new().await;

@@ -79,7 +79,7 @@ impl HostileDatabases {
         [("evil", 'c', evil), ("endless", 'd', endless), ("drip", 'e', &drip.1), ("shout", 'f', &shout.1)]
     }
 
-    /// Once some of the orders that the healthy tenant saves meanwhile have reached its receiver.
+    /// Turns the databases hostile once some orders of the healthy tenant have reached its receiver.
     async fn turn_hostile(&self, healthy: &Receiver, mut party: Party<'_>) {
         eventually("the parties are under way", 10 * ATTACK, async || {
             healthy.posts_to("/healthy").len() >= 10
@@ -267,7 +267,7 @@ async fn hostile_parties_together_are_not_noticed_by_a_healthy_tenant() {
     })
     .await;
     assert!(plane.is_ready().await, "no process ended");
-    // The last good configuration of the healthy one is still served, and a change of it is carried out.
+    // The last good configuration of the healthy tenant is still served, and a change of it takes effect.
     release.kubectl(&[
         "patch",
         "tenant",

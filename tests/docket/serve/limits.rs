@@ -1,4 +1,4 @@
-//! The limits of a tenant hold over all processes together.
+//! The limits of a tenant hold for all processes together.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -139,7 +139,7 @@ async fn wait_and_are_counted(roles: &[&str]) {
     let client = sign_in(server).await;
     for order in 0..8 {
         if order == 2 {
-            // Both are under way.
+            // Both attempts are under way.
             stage.received(2).await;
         }
         save(&client).await;

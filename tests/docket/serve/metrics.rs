@@ -1,4 +1,4 @@
-//! What a process says of itself, of its stores and of the tasks that visit all tenants.
+//! The metrics of a process, of its stores, and of the tasks that visit all tenants.
 
 use docket_rig::postgres;
 use docket_tests::receiver::Response;

@@ -31,7 +31,7 @@ async fn client_that_a_trusted_proxy_names_is_the_one_that_waits() {
     guess_until_refused(&api, "203.0.113.9, 198.51.100.7").await;
     assert_eq!(guess(&api, "198.51.100.7:4711, 127.0.0.9", 100).await, 429, "the same client");
     assert_eq!(guess(&api, "198.51.100.7, 198.51.100.8", 100).await, 404, "another one");
-    // No client is named: no source waits.
+    // The proxy names no client, so no source waits.
     for user in 200..260 {
         assert_eq!(guess(&api, "unknown", user).await, 404);
     }
@@ -56,7 +56,7 @@ async fn sign_in_after(api: &Server, start: &[u8]) -> Option<u16> {
     );
     #[expect(clippy::disallowed_methods, reason = "a test client, to loopback only")]
     let mut stream = TcpStream::connect(api.api).await.expect("it listens");
-    // Refused while it is sent, perhaps.
+    // The server may refuse while the request is being sent.
     let _ = stream.write_all(&[start, head.as_bytes(), body.as_bytes()].concat()).await;
     let mut reply = Vec::new();
     let _ = stream.read_to_end(&mut reply).await;

@@ -36,7 +36,7 @@ async fn states(stage: &Stage) -> Vec<String> {
     client.query(sql, &[]).await.expect("a statement").iter().map(|row| row.get(0)).collect()
 }
 
-/// What a version of before keys has written: the uid of an object that is not there any more.
+/// Changes rows to what a version without webhook keys wrote: the uid of an object that no longer exists.
 async fn age(stage: &Stage, sql: &str) {
     let client = postgres::client(&stage.database).await;
     client.batch_execute(sql).await.expect("statements");
@@ -56,11 +56,11 @@ async fn a_recreated_webhook_takes_over_what_is_queued_and_its_dead_letters() {
     let server = stage.spawn_in_cluster("api,worker,detector", &place.namespace, &place.kubeconfig);
     let server = server.ready(&stage.home).await;
     let client = sign_in(&server).await;
-    // One becomes a dead letter; its delays are 100, 200, 400 and 800 ms.
+    // This delivery becomes a dead letter; its delays are 100, 200, 400 and 800 ms.
     save(&client).await;
     const DEAD: &str = "DeadLetter 5 ServerError default/orders/C-1";
     eventually("it is a dead letter", SOON, async || states(&stage).await == [DEAD]).await;
-    // Another one waits; it is three hours old, and as a version of before has written it.
+    // Another delivery waits. It is three hours old, and stored as by a version without webhook keys.
     place.serve(tenant(&stage, "uid-a", None));
     eventually("the webhook is gone", SOON, async || {
         let (done, text) = deliveries(&stage, &place, &["resend", "--webhook", "default/orders", "--yes"]);
@@ -76,7 +76,7 @@ async fn a_recreated_webhook_takes_over_what_is_queued_and_its_dead_letters() {
         rows.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>()
     };
     eventually("it is missed", SOON, async || missing().await == ["default/orders/C-1"]).await;
-    // A sweep writes this before it gives what is finished its key.
+    // The sweep records the missing webhook before it gives finished rows their key.
     eventually("the rows have its key", SOON, async || {
         let mut both = states(&stage).await;
         both.sort();
@@ -99,7 +99,7 @@ async fn a_recreated_webhook_takes_over_what_is_queued_and_its_dead_letters() {
         .await;
     }
 
-    // The same again, with another uid.
+    // The same Webhook is created again, with another uid.
     stage.receiver.script(|_| Response::Status(200));
     let posts = stage.receiver.count();
     place.serve(tenant(&stage, "uid-a", Some(("w3", "C-1"))));
@@ -109,7 +109,7 @@ async fn a_recreated_webhook_takes_over_what_is_queued_and_its_dead_letters() {
     assert!(done, "{text}");
     stage.received(posts + 2).await;
 
-    // In another cluster: the tenant has another uid as well.
+    // The same Webhook in another cluster, where the tenant has another uid as well.
     age(&stage, "UPDATE delivery_history SET webhook = 'w0', resend_of = NULL, status = 'DeadLetter', created_at_ms = 1").await;
     place.delete("uid-a");
     place.serve(tenant(&stage, "uid-b", Some(("w4", "C-1"))));

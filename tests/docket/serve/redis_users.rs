@@ -50,7 +50,7 @@ async fn each_component_works_with_the_rights_of_its_user() {
                    INSERT INTO court_invoice (invoice_number, work_order, created_at_ms) VALUES ('I1', 'W1', (extract(epoch FROM now()) * 1000)::bigint)";
     database.batch_execute(invoice).await.expect("the back office's rows");
     stage.received(2).await;
-    // Its claims are released by the next one of its name.
+    // The next worker of this name releases the claims.
     drop(worker);
     save(&client).await;
     let _worker = spawn("worker").await;
@@ -74,7 +74,7 @@ async fn each_component_works_with_the_rights_of_its_user() {
         board.webhooks(std::slice::from_ref(&webhook)).await.is_ok_and(|health| health[0].is_some())
     })
     .await;
-    // Redis notes whatever it refused.
+    // Redis logs every refusal.
     assert_eq!(stage.redis.cli(&["ACL", "LOG"]), "");
 }
 

@@ -39,7 +39,7 @@ impl Watched {
         Self { stage, server, database, process }
     }
 
-    /// Another program.
+    /// Connects as another program.
     async fn program(&self) -> Client {
         postgres::client(&self.server.url(&self.database)).await
     }
@@ -134,7 +134,7 @@ async fn without_its_watcher_the_database_is_read_as_before() {
     watched.rests(2.0).await;
 }
 
-/// Its entry in the schedule may be lost without a trace.
+/// The tenant's entry in the schedule may be lost without a trace.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn database_with_an_unfinished_delivery_is_swept_although_nothing_is_written() {
     let watched = Watched::new().await;

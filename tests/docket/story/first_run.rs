@@ -80,7 +80,7 @@ async fn a_restart_keeps_keys_and_orders() {
 
     let running = Running::start(&home, receiver, "").await;
     assert_eq!(["ACME", "GLOBEX"].map(|code| running.key(code)), keys);
-    // The token of before is good, too: the key that signs tokens is kept.
+    // The earlier token is valid, too: the key that signs tokens is kept.
     let client = docket_tests::server::Client { api: running.server.api, ..client };
     let found = client.get("/Orders/Search?status=Draft").await.json();
     assert_eq!(found["items"].as_array().map(Vec::len), Some(1), "{found}");

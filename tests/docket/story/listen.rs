@@ -1,4 +1,4 @@
-//! `docket listen`: what the author of a receiver writes against.
+//! `docket listen`, with which the author of a receiver tests it.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -24,12 +24,12 @@ struct Listen {
 }
 
 impl Listen {
-    /// With this secret and more flags; its files are in `home`.
+    /// Starts it with this secret and more flags; its files are in `home`.
     async fn start(home: &Home, secret: &str, flags: &[&str]) -> Self {
         Self::start_in(home, secret, flags, None).await
     }
 
-    /// The same on a machine in this time zone.
+    /// Like [`start`](Self::start), on a machine in this time zone.
     async fn start_in(home: &Home, secret: &str, flags: &[&str], zone: Option<&str>) -> Self {
         let port = free_port();
         let (out, secret_file, certificates) =
@@ -53,7 +53,7 @@ impl Listen {
             notice().contains("--allow-egress 127.0.0.1/32")
         })
         .await;
-        // What it says to trust is where it says it is.
+        // The certificate is where the text says.
         assert!(notice().contains(listen.ca.to_str().expect("a plain path")), "{}", notice());
         listen
     }
@@ -82,7 +82,7 @@ impl Listen {
 
 impl Drop for Listen {
     fn drop(&mut self) {
-        // Already ended, if it could not start.
+        // The process has ended already if it could not start.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -146,7 +146,7 @@ async fn it_waits_before_it_answers() {
 #[tokio::test]
 async fn it_names_the_likely_cause_of_a_wrong_signature() {
     let home = Home::new();
-    // What an editor does to a file.
+    // Editors replace a file in this way.
     let listen = Listen::start(&home, &format!("{SECRET}\n"), &[]).await;
     let (_server, _) = delivering(&home, &listen).await;
     eventually("the attempt", Duration::from_secs(10), async || !listen.lines().is_empty()).await;

@@ -31,7 +31,7 @@ fn objects<'a>(value: &'a Value, at: &str, found: &mut Vec<(String, &'a Map<Stri
         Value::Object(object) => {
             found.push((at.to_owned(), object));
             for (name, value) in object {
-                // What is only an example is no part of the document's structure.
+                // An example is no part of the document's structure.
                 if !matches!(name.as_str(), "example" | "examples" | "default" | "enum" | "value") {
                     objects(value, &format!("{at}/{name}"), found);
                 }
@@ -52,7 +52,7 @@ fn all_objects(document: &Value) -> Vec<(String, &Map<String, Value>)> {
     found
 }
 
-/// What a reference is to, or the value itself.
+/// The value that a reference leads to, or the value itself.
 fn referred<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     match value.get("$ref").and_then(Value::as_str) {
         Some(reference) => {
@@ -275,8 +275,8 @@ async fn generators_can_take_every_schema() {
     }
 }
 
-/// What client generators and linters stumble over; each rule is of a tool that refused the document, or made code of it that
-/// did not compile or rejected valid data.
+/// Checks the rules of client generators and linters. Each rule comes from a tool that refused the document, or made code of it
+/// that did not compile or rejected valid data.
 fn suits_generators(document: &Value) {
     for (at, object) in all_objects(document) {
         if object.contains_key("$ref") {
@@ -367,8 +367,8 @@ async fn a_response_has_the_headers_that_are_declared() {
     assert!(refused.headers["allow"].contains("GET"), "{:?}", refused.headers);
 }
 
-/// A member that may be null is always sent, so a client need not tell absent from null. The two of a save are sent only with an
-/// export, as in the response of Export.
+/// A member that may be null is always sent, so a client need not distinguish absent from null. Two members of a save are sent only
+/// with an export, as in the response of Export.
 #[tokio::test]
 async fn what_is_always_sent_is_required() {
     let (_running, document, _home) = served().await;
@@ -378,7 +378,7 @@ async fn what_is_always_sent_is_required() {
             reached(&document, &content["schema"], &mut answers, &at);
         }
     }
-    // A stored order holds what was sent, and its parts are those of the request.
+    // A stored order has the fields of the request, and its parts are components of the request.
     let orders: Vec<&String> = answers.iter().filter(|name| name.starts_with("Stored")).collect();
     assert_eq!(orders.len(), 8, "{orders:?}");
     let mut of_orders = BTreeSet::new();
@@ -478,7 +478,7 @@ async fn every_request_and_response_has_an_example() {
         let kind = ProblemType::ALL.into_iter().find(|kind| example["type"] == kind.reference());
         let kind =
             kind.unwrap_or_else(|| panic!("{at}: docs/reference/problems.md lacks its type: {example}"));
-        // `default`, which is of every other status, has the example of a 400.
+        // `default` stands for every other status, and has the example of a 400.
         let status: u16 = if status == "default" { 400 } else { status.parse().expect("a status") };
         assert_eq!((&example["status"], kind.status().as_u16()), (&status.into(), status), "{at}: {example}");
     }
@@ -527,7 +527,7 @@ fn names_of<'a>(document: &'a Value, schema: &'a Value, keyword: &str) -> BTreeS
     own.into_iter().chain(joined.flat_map(|part| names_of(document, part, keyword))).collect()
 }
 
-/// A value that two alternatives take is valid for neither: `oneOf` means exactly one.
+/// `oneOf` means exactly one alternative, so no value may match two.
 #[tokio::test]
 async fn no_answer_fits_two_alternatives() {
     let (_running, document, _home) = served().await;
@@ -563,7 +563,7 @@ async fn every_operation_documents_its_problems() {
         if words(&operation["tags"]).contains(&"WebhookLogs") {
             needed.push("403");
         }
-        // The contract says which two this one declares.
+        // The contract names the two statuses that this operation declares.
         if path == "/Auth/Token" {
             assert_eq!(responses.keys().collect::<Vec<_>>(), ["200", "404", "default"]);
             needed = vec!["default"];
@@ -769,7 +769,7 @@ async fn every_route_is_documented_and_none_manages_webhooks() {
         .iter()
         .flat_map(|resource| actions.iter().map(move |action| format!("/{resource}/{action}")))
     {
-        // No operation takes PUT: a route answers 405, and what is no route 404.
+        // No operation accepts PUT. So a route responds 405, and a path without a route 404.
         let expected = if documented.contains(&path) { 405 } else { 404 };
         let reply = running.server.send("PUT", &path, &[], "").await;
         assert_eq!(reply.status, expected, "{path}");

@@ -69,10 +69,10 @@ const PERSONAL: [&str; 44] = [
     "specificRecords",
 ];
 
-/// What an order is known by, which Orders/Search shows.
+/// The fields that identify an order, which Orders/Search shows.
 const KNOWN_BY: [&str; 5] = ["caseNumber", "caption", "plaintiff", "defendant", "clientMatterNumber"];
 
-/// A value that stands nowhere else, with the field it was given to.
+/// A unique value, and the field that has it.
 struct Canary {
     value: String,
     field: String,
@@ -99,7 +99,7 @@ impl Canaries {
         self.all.push(Canary { value: value.to_owned(), field: field.to_owned(), found_by });
     }
 
-    /// A new one of plain text.
+    /// Makes a canary of plain text.
     fn text(&mut self, field: &str) -> String {
         let value = format!("Zq{:04}x", self.all.len());
         self.watch(field, &value);
@@ -191,7 +191,7 @@ impl Orders<'_> {
         }
     }
 
-    /// The same value with each free text replaced by one of ours.
+    /// A copy of the value with each free text replaced by a canary.
     fn replace(&mut self, field: &str, schema: &Value, value: &Value) -> Value {
         let schema = resolved(self.document, schema);
         match value {
@@ -235,7 +235,7 @@ fn kind(schema: &Value) -> &str {
     }
 }
 
-/// Each text within made wrong by `change`; what says the type stays.
+/// A copy of the value with each text made wrong by `change`; the order's type stays.
 fn spoiled(value: &Value, change: &dyn Fn(&str) -> Value) -> Value {
     match value {
         Value::Object(object) => {
@@ -449,7 +449,7 @@ impl Watched {
         for reply in [&first, &second, &export] {
             self.canaries.assert_absent(name, &format!("{reply:?}"), &[]);
         }
-        // The whole order comes back to whom it belongs, and only here.
+        // The owner gets the whole order back, and only here.
         let id = first.json()["webOrderId"].clone();
         let whole = client.get(&format!("/Orders/Get?webOrderId={}", id.as_str().expect("an id"))).await;
         assert!(self.canaries.found_in(whole.text(), &[]).len() > 20, "{name}: {whole:?}");
@@ -566,7 +566,7 @@ impl Watched {
         ["out", "err"].map(|name| std::fs::read_to_string(self.home.log(name)).unwrap_or_default()).concat()
     }
 
-    /// What webhooks got: the contract's fields.
+    /// The webhooks got the contract's fields only.
     async fn webhooks(&self) {
         eventually("all is delivered, or dead", Duration::from_secs(30), async || {
             let (_, text) =

@@ -94,7 +94,7 @@ async fn the_documentation_works_in_a_browser() {
     let said: Vec<Value> = browser.log("browser").await;
     assert!(said.iter().all(|entry| entry["level"] != "SEVERE" && entry["level"] != "WARNING"), "{said:#?}");
     let requests = browser.requests().await;
-    // Also the browser's own first page, which is within it.
+    // The browser's own first page is among them.
     let elsewhere =
         |url: &&String| (url.starts_with("http") || url.starts_with("ws")) && !url.starts_with(&own);
     assert_eq!(requests.iter().find(elsewhere), None);
