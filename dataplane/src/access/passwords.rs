@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn password_matches_in_either_way_in_which_keyboards_write_it() {
+    async fn password_with_accents_matches_composed_and_as_typed() {
         let passwords = Passwords::new(1, 100 * MIB);
         let (one, two) = ("pässwörd-é-1", "pa\u{308}sswo\u{308}rd-e\u{301}-1");
         let stored = hash(&secret(two), [1; 16]);
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn dearest_hash_is_that_of_the_tenant_and_is_read_now_and_then() {
+    async fn dearest_hash_is_per_tenant_and_is_read_every_ten_minutes() {
         let passwords = Passwords::new(6, 128 * MIB);
         let dearest = async |tenant| passwords.turn(guests(tenant, true), None).await.expect("free").dearest;
         let at = Duration::from_secs;
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn first_unusable_hash_of_a_tenant_is_known_as_such() {
+    fn unusable_hash_is_reported_once_per_tenant() {
         let passwords = Passwords::new(6, 128 * MIB);
         for stored in ["", "!", "*", "!$2b$12$aaaa", &stored(64 * 1024, 8, 4)] {
             assert!(!passwords.is_first_unusable("a", stored), "{stored}");

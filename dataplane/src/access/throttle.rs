@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn known_user_is_held_up_neither_by_guesses_at_others_nor_by_those_from_elsewhere() {
+    fn guesses_at_others_and_from_elsewhere_do_not_delay_a_known_user() {
         let throttle = Throttle::default();
         throttle.begin(&guess("ada", 1), ms(0)).expect("the first");
         throttle.right(&guess("ada", 1), ms(0));
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn learned_users_leave_half_of_the_room_to_those_who_sign_in() {
+    fn learned_users_leave_half_of_the_room_to_users_who_sign_in() {
         let throttle = Throttle::default();
         for user in 0..MAX_ENTRIES {
             throttle.learn(&guess(&user.to_string(), 1), Duration::ZERO, ms(0));
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn free_guess_does_not_wait_for_one_that_was_counted_first_and_read_the_clock_later() {
+    fn free_guess_does_not_wait_if_an_earlier_guess_read_the_clock_later() {
         let throttle = Throttle::default();
         for now in [1_001, 1_000, 1_002, 999] {
             assert_eq!(throttle.begin(&guess("u", 1), ms(now)), Ok(()), "{now}");

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gzip_is_sent_only_to_those_who_take_it() {
+    fn gzip_is_sent_only_to_clients_that_accept_it() {
         let takes = |text: &'static str| {
             takes_gzip(&HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(text))]))
         };

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn key_that_is_sent_more_than_once_is_refused_and_said_to_be() {
+    fn key_that_is_sent_more_than_once_is_refused_as_repeated() {
         let read = |sent: &[(&'static str, &'static str)]| {
             let headers = sent
                 .iter()

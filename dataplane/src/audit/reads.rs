@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn flood_of_reads_leaves_none_out_and_takes_a_bounded_place() {
+    fn flood_of_reads_is_recorded_in_bounded_memory() {
         let mut reads = Reads::default();
         for number in 0..3 * MAX_READS {
             assert!(reads.is_first(read(number), &mut None, WINDOW_MS));

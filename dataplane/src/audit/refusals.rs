@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn junk_hides_no_address_but_those_of_a_network_of_attackers() {
+    fn flood_of_names_hides_no_address_until_there_are_too_many_addresses() {
         let mut refusals = RefusedSignIns::default();
         for name in 0..1_000 {
             refusals.add(refusal(1, name), 7);

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn flood_of_users_leaves_none_out_and_takes_a_bounded_place() {
+    fn flood_of_users_is_recorded_in_bounded_memory() {
         let mut sign_ins = SignIns::default();
         for user in 0..3 * MAX_LINES {
             assert!(sign_ins.add(sign_in(1, user, 1)).is_some());

@@ -107,7 +107,7 @@ async fn entries_of_a_second_are_stored_together_and_are_in_the_stream_at_once()
 }
 
 #[tokio::test]
-async fn end_stores_what_waits() {
+async fn close_stores_waiting_entries() {
     let rig = Rig::new("end").made().await;
     rig.signed_in();
     rig.refused(1, NAME);
@@ -207,7 +207,7 @@ async fn entries_beyond_the_bound_are_counted_and_are_in_the_stream() {
 }
 
 #[tokio::test]
-async fn database_that_is_away_loses_rows_and_no_line() {
+async fn unavailable_database_loses_rows_and_no_line() {
     let rig = Rig::new("away");
     std::fs::write(rig.folder.path().join("tenant.db"), "no database").expect("writable");
     rig.signed_in();

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn from_that_is_after_to_is_refused_and_equal_ones_are_not() {
+    fn from_after_to_is_refused_and_equal_times_are_not() {
         for (query, wrong) in [
             ("from=2026-11-22&to=2026-11-21", &["from"][..]),
             ("to=2026-11-21&from=2026-11-21T00:00:00.001Z", &["from"]),

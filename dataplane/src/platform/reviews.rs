@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_counts_for_ten_seconds_and_for_one_token_and_right() {
+    fn answer_is_used_for_ten_seconds_and_for_one_token_and_right() {
         let right = Right { verb: "list", resource: "webhooks", namespace: "a".into(), name: "b".into() };
         let asked = key("token", &right);
         let mut kept = ReviewCache::default();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kept_answers_are_bounded() {
+    fn kept_answers_are_bounded() {
         let mut kept = ReviewCache::default();
         let key = |number: usize| {
             let mut key = [0; 32];
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_stays_on_its_line() {
+    fn name_stays_on_one_line() {
         assert_eq!(shown("a\nb\u{1b}c"), "a b c");
         assert_eq!(shown(&"é".repeat(500)).chars().count(), MAX_NAME);
     }

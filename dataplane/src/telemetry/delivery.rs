@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_worker_does_is_read_when_the_metrics_are_asked_for() {
+    fn work_of_the_worker_is_read_when_metrics_are_requested() {
         let metrics = Metrics::default();
         assert_has(&metrics, &["docket_worker_slots 0", "docket_attempts_in_flight{class=\"slow\"} 0"]);
         let connections = Connections { in_use: 3, idle: 2, waiting: 5, reused: 7, ..Default::default() };
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_and_what_failed_is_published() {
+    fn due_deliveries_and_failures_are_published() {
         let metrics = Metrics::default();
         assert!(!metrics.text().contains("docket_oldest_due_seconds{}"), "nothing is known");
         let longest = Some(Duration::from_millis(1_500));

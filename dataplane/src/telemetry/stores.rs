@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_tried_is_up_or_not() {
+    fn store_is_up_if_it_responded_last_time() {
         let (stores, budget) =
             (StoreMetrics::default(), Budget::new(ConnectionLimits { total: 4, per_tenant: 2 }));
         stores.redis(|| Some(true));
