@@ -297,7 +297,7 @@ async fn deliveries_are_found_by_each_work_order_of_an_export_and_by_invoice() {
         let order = found[0]["webOrderId"].as_str().expect("text");
         assert_eq!(found[0]["idempotencyKey"], format!("order.exported:{order}"));
     }
-    // As the detector of invoices stores it.
+    // Changes the event to what the detector of invoices stores.
     rig.change("UPDATE event SET code = 'invoice.created', web_order_id = NULL, work_order = 'CT7', invoice_number = 'I-7' WHERE code = 'order.created'");
     // The last two are facility keys.
     for query in ["?invoiceNumber=I-7", "?workOrder=CT7", "?workOrder=CT7:1", "?workOrder=CT7-F00213"] {

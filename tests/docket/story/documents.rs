@@ -159,7 +159,7 @@ async fn problems_of(document: &str) -> Vec<String> {
         wrong.push(format!("{output}\n{log}"));
     }
     let until = Instant::now() + PRINTED_WITHIN;
-    // In any order: deliveries of one moment have none.
+    // The lines may come in any order, as deliveries of the same moment have no order.
     let lacks =
         |text: &str| printed.iter().find(|line| first_missing(std::slice::from_ref(line), text).is_some());
     while let Some(line) = lacks(&place.printed()) {
