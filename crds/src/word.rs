@@ -23,24 +23,25 @@ pub struct UnknownWord(pub &'static [&'static str]);
 /// assert_eq!("Closed".parse(), Ok(Door::Closed));
 /// assert_eq!("closed".parse::<Door>().unwrap_err().to_string(), "must be one of Closed, wide-open");
 /// ```
-///
-/// `pub impl Door { … }` adds the same functions to an enum that is defined elsewhere because its variants have
-/// fields: `Ajar(Degree::Much) = "ajar"`.
 #[macro_export]
 macro_rules! words {
     (@text $variant:ident) => { ::core::stringify!($variant) };
     (@text $variant:ident $text:literal) => { $text };
-    ($vis:vis impl $name:ident { $($variant:ident $(($part:path))? $(= $text:literal)?),+ $(,)? }) => {
+    ($(#[$about:meta])* $vis:vis enum $name:ident { $($(#[$doc:meta])* $variant:ident $(= $text:literal)?),+ $(,)? }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        $vis enum $name { $($(#[$doc])* $variant),+ }
+
         impl $name {
             /// All variants, in the order of the declaration.
-            $vis const ALL: [Self; [$(::core::stringify!($variant)),+].len()] = [$(Self::$variant $(($part))?),+];
+            $vis const ALL: [Self; [$(::core::stringify!($variant)),+].len()] = [$(Self::$variant),+];
 
             /// The words of [`Self::ALL`], in the same order.
             $vis const WORDS: [&'static str; Self::ALL.len()] = [$($crate::words!(@text $variant $($text)?)),+];
 
             /// The word that is stored, sent and shown.
             $vis const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant $(($part))? => $crate::words!(@text $variant $($text)?)),+ }
+                match self { $(Self::$variant => $crate::words!(@text $variant $($text)?)),+ }
             }
         }
 
@@ -57,12 +58,5 @@ macro_rules! words {
                 Self::ALL.into_iter().find(|word| word.as_str() == text).ok_or($crate::UnknownWord(&Self::WORDS))
             }
         }
-    };
-    ($(#[$about:meta])* $vis:vis enum $name:ident { $($(#[$doc:meta])* $variant:ident $(= $text:literal)?),+ $(,)? }) => {
-        $(#[$about])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        $vis enum $name { $($(#[$doc])* $variant),+ }
-
-        $crate::words! { $vis impl $name { $($variant $(= $text)?),+ } }
     };
 }

@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
 use crate::failure::{Explanation, Failure};
-pub use crate::failure_class::{FailureClass, Phase, class_of_status};
+pub use crate::failure_class::{FailureClass, class_of_status};
 
 /// The number of attempts per delivery. When the last one fails, the delivery becomes a dead letter (Limits).
 pub const MAX_ATTEMPTS: u32 = 5;

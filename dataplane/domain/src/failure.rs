@@ -2,7 +2,7 @@
 //!
 //! [`Failure::remedy`] is the one place that chooses the sentence: the cause's, else the HTTP status's, else the class's.
 
-use crate::failure_class::{FailureClass, Phase};
+use crate::failure_class::FailureClass;
 use crate::status;
 
 /// The number of characters that Docket stores of what a receiver said about a failure.
@@ -126,7 +126,7 @@ impl Cause {
             | Self::ClientCertificate
             | Self::HandshakeClosed
             | Self::HandshakeRefused => FailureClass::TlsOther,
-            Self::ReceiverBusy => FailureClass::Timeout(Phase::Connect),
+            Self::ReceiverBusy => FailureClass::TimeoutConnect,
             Self::Http2Answer
             | Self::NoStatusLine
             | Self::HttpVersion
@@ -378,16 +378,16 @@ impl FailureClass {
             Self::TlsOther => {
                 "The TLS handshake failed; the receiver must speak TLS 1.2 or 1.3 and HTTP/1.1, know the host of targetURL, and not want a client certificate."
             }
-            Self::Timeout(Phase::Dns) => {
+            Self::TimeoutDns => {
                 "Looking up the name took too long; check the DNS servers of the target's domain, and whether your own network lets DNS through."
             }
-            Self::Timeout(Phase::Connect) => {
+            Self::TimeoutConnect => {
                 "The receiver did not accept a connection in time; check its firewall, its load and how many connections it serves at the same time."
             }
-            Self::Timeout(Phase::Tls) => {
+            Self::TimeoutTls => {
                 "The receiver did not finish the TLS handshake in time; check its load, and whether each of its workers is held by an open connection."
             }
-            Self::Timeout(Phase::FirstByte) => {
+            Self::TimeoutFirstByte => {
                 "The receiver did not respond in time; respond with 2xx at once and do the work afterwards."
             }
             Self::BodyTimeout => {

@@ -1,78 +1,47 @@
 //! The classes of failed attempts, and which HTTP status is of which class.
 
-/// Why an attempt failed. The client that made the attempt sets the class; error texts are never matched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum FailureClass {
-    /// The name does not resolve.
-    Dns,
-    /// The connection could not be made (unreachable, reset).
-    Connect,
-    /// The port is closed.
-    Refused,
-    /// The address is private, link-local, metadata or otherwise forbidden.
-    BlockedAddress,
-    /// The receiver's certificate is not trusted, or not for this name.
-    TlsUntrusted,
-    /// The TLS handshake failed for another reason.
-    TlsOther,
-    /// The time limit was reached before the headers of the response arrived.
-    Timeout(Phase),
-    /// The status was not 2xx and the time limit was reached while reading the body.
-    BodyTimeout,
-    /// After the request was sent, the connection broke.
-    Transport,
-    /// The receiver's response breaks a rule of HTTP/1.1.
-    NotHttp,
-    /// 3xx except 304: Docket does not follow redirects.
-    Redirect,
-    /// 4xx and 304, and 1xx as a final response.
-    ClientError,
-    /// 5xx and above.
-    ServerError,
-    /// The worker that made the attempt died, or lost its lease, before it stored the outcome.
-    WorkerLost,
-    /// The webhook was not declared for longer than its grace, so there is no receiver.
-    WebhookGone,
-    /// The stored event is longer than [`LONGEST_ENVELOPE`](crate::event::LONGEST_ENVELOPE), so another program wrote it.
-    EventTooLong,
-    /// The stored event has no id that a header can contain, or does not exist any more: another program changed it.
-    EventIdInvalid,
-}
-
-/// The phase of an attempt in which the time limit was reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Phase {
-    /// Looking up the name.
-    Dns,
-    /// Opening the connection.
-    Connect,
-    /// The TLS handshake.
-    Tls,
-    /// Sending the request and waiting for the response's headers.
-    FirstByte,
-}
-
 docket_crds::words! {
-    pub impl FailureClass {
+    /// Why an attempt failed. The client that made the attempt sets the class; error texts are never matched.
+    pub enum FailureClass {
+        /// The name does not resolve.
         Dns,
+        /// The connection could not be made (unreachable, reset).
         Connect,
+        /// The port is closed.
         Refused,
+        /// The address is private, link-local, metadata or otherwise forbidden.
         BlockedAddress,
+        /// The receiver's certificate is not trusted, or not for this name.
         TlsUntrusted,
+        /// The TLS handshake failed for another reason.
         TlsOther,
-        Timeout(Phase::Dns) = "TimeoutDns",
-        Timeout(Phase::Connect) = "TimeoutConnect",
-        Timeout(Phase::Tls) = "TimeoutTls",
-        Timeout(Phase::FirstByte) = "TimeoutFirstByte",
+        /// The time limit was reached while looking up the name.
+        TimeoutDns,
+        /// The time limit was reached while opening the connection.
+        TimeoutConnect,
+        /// The time limit was reached in the TLS handshake.
+        TimeoutTls,
+        /// The time limit was reached while sending the request or waiting for the headers of the response.
+        TimeoutFirstByte,
+        /// The status was not 2xx and the time limit was reached while reading the body.
         BodyTimeout,
+        /// After the request was sent, the connection broke.
         Transport,
+        /// The receiver's response breaks a rule of HTTP/1.1.
         NotHttp,
+        /// 3xx except 304: Docket does not follow redirects.
         Redirect,
+        /// 4xx and 304, and 1xx as a final response.
         ClientError,
+        /// 5xx and above.
         ServerError,
+        /// The worker that made the attempt died, or lost its lease, before it stored the outcome.
         WorkerLost,
+        /// The webhook was not declared for longer than its grace, so there is no receiver.
         WebhookGone,
+        /// The stored event is longer than [`LONGEST_ENVELOPE`](crate::event::LONGEST_ENVELOPE), so another program wrote it.
         EventTooLong,
+        /// The stored event has no id that a header can contain, or does not exist any more: another program changed it.
         EventIdInvalid,
     }
 }

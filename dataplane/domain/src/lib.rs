@@ -23,10 +23,10 @@
 //!
 //! ```
 //! use docket_domain::delivery::{
-//!     BACKOFF_BASE, DeliveryId, FailureClass, Next, Outcome, Phase, Report, after_attempt,
+//!     BACKOFF_BASE, DeliveryId, FailureClass, Next, Outcome, Report, after_attempt,
 //! };
 //!
-//! let outcome = Outcome::Failed(FailureClass::Timeout(Phase::FirstByte), Report::default());
+//! let outcome = Outcome::Failed(FailureClass::TimeoutFirstByte, Report::default());
 //! let ended = "2026-11-21T12:00:00Z".parse().expect("a time");
 //! let next = after_attempt(DeliveryId::default(), &outcome, 1, ended, BACKOFF_BASE);
 //! assert_eq!(next, Next::RetryAt("2026-11-21T12:01:00Z".parse().expect("a time")));

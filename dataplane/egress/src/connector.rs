@@ -17,7 +17,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use docket_domain::delivery::{FailureClass, Phase, Report};
+use docket_domain::delivery::{FailureClass, Report};
 use docket_domain::failure::Explanation;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
@@ -75,7 +75,8 @@ impl Connector {
         let (sockets, late) = match &target.receiver.host {
             Host::Domain(name) => {
                 let look_up = self.look_up(name, target.receiver.port);
-                phase(Phase::Dns, soon(self.phase_limit, deadline), &mut times.dns, look_up).await?
+                phase(FailureClass::TimeoutDns, soon(self.phase_limit, deadline), &mut times.dns, look_up)
+                    .await?
             }
             Host::Ipv4(ip) => (self.checked(vec![IpAddr::from(*ip)], target.receiver.port)?, None),
             Host::Ipv6(ip) => (self.checked(vec![IpAddr::from(*ip)], target.receiver.port)?, None),
@@ -92,13 +93,13 @@ impl Connector {
             }
         };
         let open = open(sockets, late, turn, until);
-        let (tcp, remote) = phase(Phase::Connect, until, &mut times.connect, open).await?;
+        let (tcp, remote) = phase(FailureClass::TimeoutConnect, until, &mut times.connect, open).await?;
         report.remote = Some(remote);
 
         let socket = tcp.as_fd().try_clone_to_owned().map_err(|_| FailureClass::Connect)?.into();
         let handshake = handshake(trust, server_name, tcp, &mut report.explanation);
         let until = soon(self.handshake_limit, deadline);
-        let tls = phase(Phase::Tls, until, &mut times.tls, handshake).await?;
+        let tls = phase(FailureClass::TimeoutTls, until, &mut times.tls, handshake).await?;
         ReceiverConnection::start(tls, socket, remote).await
     }
 
@@ -112,7 +113,7 @@ impl Connector {
                 Ok((self.checked(addresses, port)?, late))
             }
             Ok(Resolved { addresses, late }) => Ok((self.checked(addresses, port)?, late)),
-            Err(ResolveError::TimedOut) => Err(FailureClass::Timeout(Phase::Dns)),
+            Err(ResolveError::TimedOut) => Err(FailureClass::TimeoutDns),
             Err(ResolveError::Failed) => Err(FailureClass::Dns),
         }
     }
@@ -138,16 +139,16 @@ fn soon(limit: Duration, deadline: Instant) -> Instant {
     deadline.min(Instant::now() + limit)
 }
 
-/// Runs one phase of an attempt, with `until` as its deadline, and stores in `took` how long it took if it succeeded. A phase that
-/// was cut off has no end, and the total says how long the attempt waited.
+/// Runs one phase of an attempt. It fails with `timed_out` at `until`. If it succeeds, `took` is how long it took. A phase that was cut
+/// off has no end, and the total says how long the attempt waited.
 pub(crate) async fn phase<T, E: From<FailureClass>>(
-    phase: Phase,
+    timed_out: FailureClass,
     until: Instant,
     took: &mut Option<Duration>,
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
     let started = Instant::now();
-    let ended = timeout_at(until, work).await.unwrap_or_else(|_| Err(FailureClass::Timeout(phase).into()));
+    let ended = timeout_at(until, work).await.unwrap_or_else(|_| Err(timed_out.into()));
     *took = ended.is_ok().then(|| started.elapsed());
     ended
 }
@@ -357,7 +358,7 @@ mod tests {
             let connector = Connector::new(EgressPolicy::default(), Silent, timeout);
             let started = Instant::now();
             let end = connector.connect(&target, &trust, started + timeout, &mut Report::default()).await;
-            assert_eq!(end.err(), Some(FailureClass::Timeout(Phase::Dns)));
+            assert_eq!(end.err(), Some(FailureClass::TimeoutDns));
             let took = started.elapsed().as_millis();
             assert!((limit..limit + 5).contains(&took), "{took} ms");
         }

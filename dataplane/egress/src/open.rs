@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use docket_domain::delivery::{FailureClass, Phase};
+use docket_domain::delivery::FailureClass;
 use tokio::net::TcpStream;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
@@ -52,7 +52,7 @@ pub(crate) async fn open(
                     next_at = Instant::now();
                     class_of_connect(&error)
                 }
-                Err(_gave_way) => FailureClass::Timeout(Phase::Connect),
+                Err(_gave_way) => FailureClass::TimeoutConnect,
             },
             more = &mut late, if late_is_pending => {
                 late_is_pending = false;
@@ -63,7 +63,7 @@ pub(crate) async fn open(
                 let refused = failure == Some(FailureClass::Refused);
                 return Err(match failure {
                     Some(class) if refused || tried.is_empty() => class,
-                    _ => FailureClass::Timeout(Phase::Connect),
+                    _ => FailureClass::TimeoutConnect,
                 });
             }
             () = sleep_until(next_at), if !untried.is_empty() => {
@@ -120,7 +120,7 @@ fn in_turn(sockets: Vec<SocketAddr>, turn: usize) -> Vec<SocketAddr> {
 fn class_of_connect(error: &io::Error) -> FailureClass {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => FailureClass::Refused,
-        io::ErrorKind::TimedOut => FailureClass::Timeout(Phase::Connect),
+        io::ErrorKind::TimedOut => FailureClass::TimeoutConnect,
         _ => FailureClass::Connect,
     }
 }

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use docket_domain::delivery::{FailureClass, Phase, Report};
+use docket_domain::delivery::{FailureClass, Report};
 use docket_domain::failure::{Cause, Explanation};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
@@ -192,8 +192,8 @@ impl Opening {
     /// Whether it failed although the receiver is well, because all workers of the receiver are busy. Such a receiver leaves an opening
     /// without an answer; or it refuses one, or closes it during the handshake, as one does that has as many connections as it may.
     fn finds_no_worker(&self, (class, report): &Unopened) -> bool {
-        let may_be_full =
-            is_refusal(*class, report) || matches!(class, FailureClass::Timeout(Phase::Connect | Phase::Tls));
+        let may_be_full = is_refusal(*class, report)
+            || matches!(class, FailureClass::TimeoutConnect | FailureClass::TimeoutTls);
         may_be_full
             && self
                 .pool
@@ -278,7 +278,7 @@ impl ReceiverPool {
                         let class = cause.map(Cause::class).or(failed);
                         let report =
                             Report { explanation: Explanation { cause, detail: None }, ..Report::default() };
-                        return Err((class.unwrap_or(FailureClass::Timeout(Phase::Connect)), report));
+                        return Err((class.unwrap_or(FailureClass::TimeoutConnect), report));
                     }
                 }
             };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use docket_domain::delivery::{FailureClass, Outcome, Phase, Report, class_of_status};
+use docket_domain::delivery::{FailureClass, Outcome, Report, class_of_status};
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_LENGTH, HOST, LOCATION, USER_AGENT};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
@@ -120,7 +120,7 @@ impl SenderInner {
             *report = borrowed.opened.take().unwrap_or_default();
             report.remote = Some(borrowed.connection.remote);
             let sent = borrowed.connection.exchange.send(request);
-            match phase(Phase::FirstByte, deadline, &mut report.times.first_byte, sent).await {
+            match phase(FailureClass::TimeoutFirstByte, deadline, &mut report.times.first_byte, sent).await {
                 Ok(response) => return Ok((borrowed, response)),
                 // The receiver had closed the kept connection. Nothing was written, so the next request is still the
                 // first POST of this attempt. A request that was written in part is never sent again: the receiver

@@ -430,19 +430,19 @@ async fn opening_that_times_out_fails_no_attempt_while_the_receiver_is_busy() {
     let mut waits = attempt(&pool, &target, &openings);
     wait(std::slice::from_mut(&mut waits)).await;
     // The receiver's worker is busy with a request to another URL.
-    fail(openings.next().await, FailureClass::Timeout(Phase::Tls));
+    fail(openings.next().await, FailureClass::TimeoutTls);
     let next = openings.next().await;
     wait(std::slice::from_mut(&mut waits)).await;
     // The receiver has responded after the opening began.
     tokio::time::advance(Duration::from_millis(1)).await;
     busy.give_back(false);
-    fail(next, FailureClass::Timeout(Phase::Connect));
+    fail(next, FailureClass::TimeoutConnect);
     let last = openings.next().await;
     wait(std::slice::from_mut(&mut waits)).await;
     tokio::time::advance(Duration::from_millis(1)).await;
-    fail(last, FailureClass::Timeout(Phase::Tls));
+    fail(last, FailureClass::TimeoutTls);
     let failed = waits.await.err().map(|(class, _)| class);
-    assert_eq!(failed, Some(FailureClass::Timeout(Phase::Tls)), "nothing since");
+    assert_eq!(failed, Some(FailureClass::TimeoutTls), "nothing since");
     settle().await;
     assert!(pool.lock().is_quiet());
 }
@@ -513,7 +513,7 @@ async fn attempt_waits_no_longer_than_its_own_time() {
     let (begun, short) = (Instant::now(), Duration::from_millis(250));
     let end = pool.take(&target, false, begun + short, openings.open()).await;
     let end = end.err().map(|(class, report)| (class, report.explanation.cause));
-    assert_eq!(end, Some((FailureClass::Timeout(Phase::Connect), None)));
+    assert_eq!(end, Some((FailureClass::TimeoutConnect, None)));
     assert_eq!(begun.elapsed(), short);
     drop(openings.next().await);
 }
@@ -528,7 +528,7 @@ async fn attempt_that_gets_no_connection_says_whether_the_receiver_served_others
         let open = openings.open();
         let waits = tokio::spawn(async move { waiting.take(&line, false, until, open).await });
         // The handshake hangs, as if the receiver's process were stopped.
-        fail(openings.next().await, FailureClass::Timeout(Phase::Tls));
+        fail(openings.next().await, FailureClass::TimeoutTls);
         let next = openings.next().await;
         match answers {
             true => other.give_back(false),
@@ -536,8 +536,8 @@ async fn attempt_that_gets_no_connection_says_whether_the_receiver_served_others
         }
         let end =
             waits.await.expect("no panic").err().map(|(class, report)| (class, report.explanation.cause));
-        let busy = (FailureClass::Timeout(Phase::Connect), Some(Cause::ReceiverBusy));
-        let hangs = (FailureClass::Timeout(Phase::Tls), None);
+        let busy = (FailureClass::TimeoutConnect, Some(Cause::ReceiverBusy));
+        let hangs = (FailureClass::TimeoutTls, None);
         assert_eq!(end, Some(if answers { busy } else { hangs }));
         drop(next);
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use docket_domain::delivery::{FailureClass, Phase};
+use docket_domain::delivery::FailureClass;
 use http::HeaderMap;
 
 use super::harness::{AMPLE, Receiver, SHORT, failed, post, private_ca, succeeded};
@@ -11,7 +11,7 @@ use crate::Post;
 #[tokio::test]
 async fn silence_after_the_request_is_a_first_byte_timeout() {
     let receiver = Receiver::tls(|mut talk| async move { talk.silence().await }).await;
-    let report = failed(receiver.attempt(SHORT).await, FailureClass::Timeout(Phase::FirstByte));
+    let report = failed(receiver.attempt(SHORT).await, FailureClass::TimeoutFirstByte);
     assert!(report.times.total >= SHORT && report.http_status.is_none() && report.answer.is_none());
     assert!(
         report.times.tls.is_some() && report.times.first_byte.is_none(),
@@ -35,7 +35,7 @@ async fn receiver_that_does_not_read_is_a_first_byte_timeout() {
         Post { url: &receiver.url(), trust: &private_ca(), headers: HeaderMap::new(), body, afresh: false };
     let outcome = receiver.sender(SHORT).post(post).await;
     assert!(outcome.report().times.total < SHORT * 2);
-    failed(outcome, FailureClass::Timeout(Phase::FirstByte));
+    failed(outcome, FailureClass::TimeoutFirstByte);
     receiver.closed(1).await;
 }
 
@@ -46,7 +46,7 @@ async fn dripping_headers_are_a_first_byte_timeout() {
         talk.drip(head, Duration::from_millis(10)).await;
     });
     let receiver = receiver.await;
-    failed(receiver.attempt(SHORT).await, FailureClass::Timeout(Phase::FirstByte));
+    failed(receiver.attempt(SHORT).await, FailureClass::TimeoutFirstByte);
     receiver.closed(1).await;
 }
 
@@ -58,7 +58,7 @@ async fn endless_interim_answers_are_a_first_byte_timeout() {
         while talk.say(&flood).await {}
     });
     let receiver = receiver.await;
-    failed(receiver.attempt(SHORT).await, FailureClass::Timeout(Phase::FirstByte));
+    failed(receiver.attempt(SHORT).await, FailureClass::TimeoutFirstByte);
     receiver.closed(1).await;
 }
 

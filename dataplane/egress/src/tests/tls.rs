@@ -1,6 +1,6 @@
 //! Receivers whose TLS handshake fails.
 
-use docket_domain::delivery::{FailureClass, Phase};
+use docket_domain::delivery::FailureClass;
 use docket_domain::failure::{Cause, Explanation};
 
 use super::harness::{AMPLE, OK, Receiver, SHORT, failed, post, private_ca, server_config};
@@ -60,6 +60,6 @@ async fn receiver_that_wants_a_client_certificate_fails_as_tls_other() {
 async fn silence_in_the_handshake_ends_at_its_own_limit() {
     let receiver = Receiver::tcp(|mut talk| async move { talk.silence().await }).await;
     let outcome = post(&receiver.sender(SHORT), &receiver.url(), &private_ca(), SHORT / 3).await;
-    failed(outcome, FailureClass::Timeout(Phase::Tls));
+    failed(outcome, FailureClass::TimeoutTls);
     receiver.closed(1).await;
 }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use docket_domain::delivery::{FailureClass, Phase};
+use docket_domain::delivery::FailureClass;
 use tokio::net::TcpSocket;
 
 use super::harness::{AMPLE, LOOPBACK, OK, Receiver, SHORT, failed, post, private_ca, succeeded};
@@ -38,7 +38,7 @@ async fn full_accept_queue_is_a_connect_timeout() {
     let (address, _deaf) = deaf(SocketAddr::new(LOOPBACK, 0));
     let sender = Sender::new(EgressPolicy::new(vec![], vec![address]), FixedDns::new(), SHORT);
     let url = format!("https://{address}/").parse().expect("a url");
-    failed(post(&sender, &url, &private_ca(), SHORT / 3).await, FailureClass::Timeout(Phase::Connect));
+    failed(post(&sender, &url, &private_ca(), SHORT / 3).await, FailureClass::TimeoutConnect);
 }
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn attempts_begin_with_another_address_each_time() {
     let hangs = hangs.await;
     let dns = FixedDns::new().answer("receiver.test", [hangs.address.ip(), LOOPBACK]);
     let sender = Sender::new(EgressPolicy::new(vec![], vec![hangs.address, receiver.address]), dns, SHORT);
-    failed(post(&sender, &receiver.url(), &private_ca(), SHORT).await, FailureClass::Timeout(Phase::Tls));
+    failed(post(&sender, &receiver.url(), &private_ca(), SHORT).await, FailureClass::TimeoutTls);
     let report = succeeded(post(&sender, &receiver.url(), &private_ca(), SHORT).await);
     assert_eq!(report.remote, Some(receiver.address));
 }
@@ -109,8 +109,8 @@ async fn localhost_is_reached_at_either_address() {
     let url = format!("https://localhost:{port}/").parse().expect("a url");
     let both = vec![SocketAddr::new(LOOPBACK, port), receiver.address];
     for (allowed, class, connections) in [
-        (both, FailureClass::Timeout(Phase::Tls), 1),
-        (vec![receiver.address], FailureClass::Timeout(Phase::Tls), 2),
+        (both, FailureClass::TimeoutTls, 1),
+        (vec![receiver.address], FailureClass::TimeoutTls, 2),
         (vec![SocketAddr::new(LOOPBACK, port)], FailureClass::Refused, 2),
         (vec![], FailureClass::BlockedAddress, 2),
     ] {
