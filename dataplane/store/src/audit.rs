@@ -123,7 +123,7 @@ pub async fn signed_in(
 /// store any text as an event.
 pub async fn crowded(transaction: &mut Transaction, most: i64) -> Result<Vec<String>, StoreError> {
     let sql = "SELECT event FROM audit GROUP BY event HAVING count(*) > $1 ORDER BY event LIMIT 100";
-    transaction.query(sql, params![most]).await?.iter().map(|row| row.get(0)).collect()
+    transaction.column(sql, params![most]).await
 }
 
 /// The time of the newest of those entries of `event` that exceed the newest `most` entries, in milliseconds since
@@ -134,7 +134,7 @@ pub async fn surplus(
     most: i64,
 ) -> Result<Option<i64>, StoreError> {
     let sql = "SELECT at_ms FROM audit WHERE event = $1 ORDER BY at_ms DESC, id DESC LIMIT 1 OFFSET $2";
-    transaction.query_opt(sql, params![event, most]).await?.map(|row| row.get(0)).transpose()
+    transaction.value(sql, params![event, most]).await
 }
 
 /// Deletes the oldest entries before `before_ms`, at most `limit`; if `event` is given, only entries of this event.

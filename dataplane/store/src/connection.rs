@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::error::StoreError;
 use crate::postgres::PostgresConnection;
-use crate::sql::{Param, Row, Statement};
+use crate::sql::{Column, Param, Row, SLOTS, Statement, filled, slots};
 use crate::sqlite::SqliteConnection;
 
 /// A borrowed connection. Dropping it gives it back.
@@ -30,6 +30,42 @@ impl Connection {
             Self::Sqlite(connection) => connection.query(sql, params).await,
             Self::Postgres(connection) => connection.query(sql, params).await,
         }
+    }
+
+    /// Runs a statement about [`SLOTS`] of these values at a time; returns all rows. In the text, `{values}` stands for the list of these
+    /// values. The statement's other values, `first`, have the numbers from `$1`.
+    pub(crate) async fn query_in(
+        &mut self,
+        sql: &str,
+        first: Vec<Param>,
+        values: &[impl ToString],
+    ) -> Result<Vec<Row>, StoreError> {
+        let sql = sql.replace("{values}", &slots(first.len() + 1));
+        let mut rows = Vec::new();
+        for chunk in values.chunks(SLOTS) {
+            let mut params = first.clone();
+            params.extend(filled(chunk.iter().map(|value| value.to_string().into())));
+            rows.extend(self.query(&sql, params).await?);
+        }
+        Ok(rows)
+    }
+
+    /// Runs a statement with one column; returns its value in each row.
+    pub(crate) async fn column<T: Column>(
+        &mut self,
+        sql: &str,
+        params: Vec<Param>,
+    ) -> Result<Vec<T>, StoreError> {
+        self.query(sql, params).await?.iter().map(|row| row.get(0)).collect()
+    }
+
+    /// Like [`column`](Self::column), for at most one row.
+    pub(crate) async fn value<T: Column>(
+        &mut self,
+        sql: &str,
+        params: Vec<Param>,
+    ) -> Result<Option<T>, StoreError> {
+        self.query_opt(sql, params).await?.map(|row| row.get(0)).transpose()
     }
 
     /// Runs statements in one round trip, and returns the rows of each. After an error, some of the statements may have run.
@@ -121,6 +157,19 @@ impl Transaction {
         match &mut self.connection {
             Connection::Sqlite(_) => Ok(()),
             Connection::Postgres(connection) => connection.query(sql, params).await.map(|_| ()),
+        }
+    }
+
+    /// Locks rows by a statement for [`Connection::query_in`]; like [`lock`](Self::lock).
+    pub(crate) async fn lock_in(
+        &mut self,
+        sql: &str,
+        first: Vec<Param>,
+        values: &[impl ToString],
+    ) -> Result<(), StoreError> {
+        match &self.connection {
+            Connection::Sqlite(_) => Ok(()),
+            Connection::Postgres(_) => self.connection.query_in(sql, first, values).await.map(drop),
         }
     }
 

@@ -7,7 +7,7 @@ use docket_domain::token::UserFingerprint;
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
-use crate::sql::{SLOTS, filled, params, slots};
+use crate::sql::{Row, params};
 
 /// A customer's user, as sign-in needs it.
 #[derive(Clone)]
@@ -68,12 +68,10 @@ pub async fn unknown_customers(
     codes: &[&str],
 ) -> Result<BTreeSet<String>, StoreError> {
     let mut unknown: BTreeSet<String> = codes.iter().map(|code| (*code).to_owned()).collect();
-    let sql = format!("SELECT code FROM customer WHERE code IN ({})", slots(1));
     let codes: Vec<String> = unknown.iter().cloned().collect();
-    for chunk in codes.chunks(SLOTS) {
-        for row in connection.query(&sql, filled(chunk.iter().map(|code| code.as_str().into()))).await? {
-            unknown.remove(&row.get::<String>(0)?);
-        }
+    let sql = "SELECT code FROM customer WHERE code IN ({values})";
+    for row in connection.query_in(sql, Vec::new(), &codes).await? {
+        unknown.remove(&row.get::<String>(0)?);
     }
     Ok(unknown)
 }
@@ -114,18 +112,12 @@ pub async fn owners(
     connection: &mut Connection,
     codes: &[&str],
 ) -> Result<Vec<(String, UserFingerprint)>, StoreError> {
-    let sql = format!(
-        "SELECT code, customer_code, password_hash, sign_outs FROM contact WHERE active AND code IN ({})",
-        slots(1)
-    );
-    let mut owners = Vec::new();
-    for chunk in codes.chunks(SLOTS) {
-        for row in connection.query(&sql, filled(chunk.iter().map(|code| (*code).into()))).await? {
-            let (customer, hash): (String, Option<String>) = (row.get(1)?, row.get(2)?);
-            owners.push((row.get(0)?, UserFingerprint::new(Some(&customer), hash.as_deref(), row.get(3)?)));
-        }
-    }
-    Ok(owners)
+    let sql = "SELECT code, customer_code, password_hash, sign_outs FROM contact WHERE active AND code IN ({values})";
+    let owner = |row: &Row| {
+        let (customer, hash): (String, Option<String>) = (row.get(1)?, row.get(2)?);
+        Ok((row.get(0)?, UserFingerprint::new(Some(&customer), hash.as_deref(), row.get(3)?)))
+    };
+    connection.query_in(sql, Vec::new(), codes).await?.iter().map(owner).collect()
 }
 
 /// Returns the parameters of the Argon2id hashes of all contacts and employees, without salts and outputs; at most a hundred.
@@ -148,8 +140,7 @@ pub async fn hash_parameters(connection: &mut Connection) -> Result<Vec<String>,
 pub async fn sign_out(transaction: &mut Transaction, email: &str) -> Result<Option<String>, StoreError> {
     let [composed, decomposed, typed] = user_keys(email);
     let sql = format!("UPDATE contact SET sign_outs = sign_outs + 1 WHERE code = {CODE} RETURNING code");
-    let row = transaction.query_opt(&sql, params![composed, decomposed, typed]).await?;
-    row.map(|row| row.get(0)).transpose()
+    transaction.value(&sql, params![composed, decomposed, typed]).await
 }
 
 /// Ends the tokens of the contact with this code.
@@ -167,8 +158,7 @@ pub async fn set_password(
 ) -> Result<Option<String>, StoreError> {
     let [composed, decomposed, typed] = user_keys(email);
     let sql = format!("UPDATE contact SET password_hash = $4 WHERE code = {CODE} RETURNING code");
-    let row = transaction.query_opt(&sql, params![composed, decomposed, typed, password_hash]).await?;
-    row.map(|row| row.get(0)).transpose()
+    transaction.value(&sql, params![composed, decomposed, typed, password_hash]).await
 }
 
 /// The names of the contact with this code and of its customer; `None`: the contact is inactive, belongs to another

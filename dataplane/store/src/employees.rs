@@ -5,7 +5,7 @@ use docket_domain::token::UserFingerprint;
 use crate::connection::{Connection, Transaction};
 use crate::contacts::user_keys;
 use crate::error::StoreError;
-use crate::sql::{SLOTS, filled, params, slots};
+use crate::sql::{Row, params};
 
 /// An employee, as sign-in needs it.
 #[derive(Clone)]
@@ -53,7 +53,7 @@ pub async fn insert(
 /// The name of the employee with this code; `None`: the employee is no active administrator right now.
 pub async fn administrator(connection: &mut Connection, code: &str) -> Result<Option<String>, StoreError> {
     let sql = "SELECT name FROM employee WHERE code = $1 AND administrator AND active";
-    connection.query_opt(sql, params![code]).await?.map(|row| row.get(0)).transpose()
+    connection.value(sql, params![code]).await
 }
 
 /// The active employees among these, as owners of tokens.
@@ -61,26 +61,19 @@ pub async fn owners(
     connection: &mut Connection,
     codes: &[&str],
 ) -> Result<Vec<(String, UserFingerprint)>, StoreError> {
-    let sql = format!(
-        "SELECT code, password_hash, sign_outs FROM employee WHERE active AND code IN ({})",
-        slots(1)
-    );
-    let mut owners = Vec::new();
-    for chunk in codes.chunks(SLOTS) {
-        for row in connection.query(&sql, filled(chunk.iter().map(|code| (*code).into()))).await? {
-            let hash: Option<String> = row.get(1)?;
-            owners.push((row.get(0)?, UserFingerprint::new(None, hash.as_deref(), row.get(2)?)));
-        }
-    }
-    Ok(owners)
+    let sql = "SELECT code, password_hash, sign_outs FROM employee WHERE active AND code IN ({values})";
+    let owner = |row: &Row| {
+        let hash: Option<String> = row.get(1)?;
+        Ok((row.get(0)?, UserFingerprint::new(None, hash.as_deref(), row.get(2)?)))
+    };
+    connection.query_in(sql, Vec::new(), codes).await?.iter().map(owner).collect()
 }
 
 /// Ends the tokens of the employee with this check-in name. Returns the employee's code.
 pub async fn sign_out(transaction: &mut Transaction, user_name: &str) -> Result<Option<String>, StoreError> {
     let [composed, decomposed, typed] = user_keys(user_name);
     let sql = format!("UPDATE employee SET sign_outs = sign_outs + 1 WHERE code = {CODE} RETURNING code");
-    let row = transaction.query_opt(&sql, params![composed, decomposed, typed]).await?;
-    row.map(|row| row.get(0)).transpose()
+    transaction.value(&sql, params![composed, decomposed, typed]).await
 }
 
 /// Ends the tokens of the employee with this code.
@@ -98,8 +91,7 @@ pub async fn set_password(
 ) -> Result<Option<String>, StoreError> {
     let [composed, decomposed, typed] = user_keys(user_name);
     let sql = format!("UPDATE employee SET password_hash = $4 WHERE code = {CODE} RETURNING code");
-    let row = transaction.query_opt(&sql, params![composed, decomposed, typed, password_hash]).await?;
-    row.map(|row| row.get(0)).transpose()
+    transaction.value(&sql, params![composed, decomposed, typed, password_hash]).await
 }
 
 /// The employee with this check-in name.

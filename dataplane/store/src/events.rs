@@ -8,7 +8,7 @@ use docket_domain::event::{EventId, LONGEST_ENVELOPE};
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
-use crate::sql::{Param, Rows, SLOTS, Statement, filled, params, slots};
+use crate::sql::{Param, Rows, SLOTS, Statement, params};
 
 /// The numbers by which the deliveries of an event are found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -143,11 +143,11 @@ pub async fn to_send(
 ) -> Result<HashMap<String, ToSend>, StoreError> {
     let body = format!("CASE WHEN length(body) <= {LONGEST_ENVELOPE} THEN body END");
     let sql =
-        format!("SELECT id, code, customer_code, {body}, {IS_TEST} FROM event e WHERE id IN ({})", slots(1));
+        format!("SELECT id, code, customer_code, {body}, {IS_TEST} FROM event e WHERE id IN ({{values}})");
     let mut events = HashMap::new();
+    // Few at a time, because envelopes may be long.
     for chunk in ids.chunks(SLOTS) {
-        let rows = connection.query(&sql, filled(chunk.iter().map(Param::from))).await?;
-        for row in rows {
+        for row in connection.query_in(&sql, Vec::new(), chunk).await? {
             // Checked again here, because the owner of a database decides what its functions do.
             let body: Option<Vec<u8>> = row.get(3)?;
             let body = body.filter(|body| body.len() <= LONGEST_ENVELOPE).map(Bytes::from);

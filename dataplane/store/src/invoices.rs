@@ -78,8 +78,7 @@ pub async fn find_new(
     family: InvoiceFamily,
     limit: i64,
 ) -> Result<Vec<String>, StoreError> {
-    let rows = connection.query(&find_new_sql(family), params![limit]).await?;
-    rows.iter().map(|row| row.get(0)).collect()
+    connection.column(&find_new_sql(family), params![limit]).await
 }
 
 /// The statement of [`find_new`], public so that tests can check its plan.
@@ -139,8 +138,8 @@ pub async fn mark_detected(
 
 /// How many new invoices wait for a work order that does not exist.
 pub async fn count_without_work_order(connection: &mut Connection) -> Result<i64, StoreError> {
-    let row = connection.query_opt(&count_without_work_order_sql(), Vec::new()).await?;
-    row.ok_or(StoreError::Unexpected("no count"))?.get(0)
+    let count = connection.value(&count_without_work_order_sql(), Vec::new()).await?;
+    count.ok_or(StoreError::Unexpected("no count"))
 }
 
 /// The statement of [`count_without_work_order`], public so that tests can check its plan.

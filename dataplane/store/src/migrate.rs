@@ -49,9 +49,8 @@ impl Database {
 /// Whether the database has all migrations. It takes no lock.
 async fn is_up_to_date(database: &Postgres) -> Result<bool, StoreError> {
     let mut connection = Connection::Postgres(database.connection().await?);
-    let row = connection.query_opt(docket_schema::HAS_VERSION_TABLE, Vec::new()).await?;
-    let has_table = row.map_or(Ok(false), |row| row.get(0))?;
-    Ok(has_table && missing(&mut connection).await?.is_empty())
+    let has_table: Option<bool> = connection.value(docket_schema::HAS_VERSION_TABLE, Vec::new()).await?;
+    Ok(has_table == Some(true) && missing(&mut connection).await?.is_empty())
 }
 
 async fn missing(connection: &mut Connection) -> Result<&'static [Migration], StoreError> {

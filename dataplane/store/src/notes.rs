@@ -47,8 +47,8 @@ pub async fn next_line_item(transaction: &mut Transaction, work_order: &str) -> 
     let sql = "UPDATE work_order SET last_line_item = 1 + (SELECT max(n) FROM (SELECT last_line_item AS n \
                UNION ALL SELECT coalesce(max(line_item), 0) FROM note WHERE work_order = $1) AS given) \
                WHERE number = $1 RETURNING last_line_item";
-    let row = transaction.query_opt(sql, params![work_order]).await?;
-    row.ok_or(StoreError::Unexpected("the work order of a note"))?.get(0)
+    let line_item = transaction.value(sql, params![work_order]).await?;
+    line_item.ok_or(StoreError::Unexpected("the work order of a note"))
 }
 
 /// A note to be added.

@@ -7,7 +7,7 @@ use docket_domain::process::ServiceStatus;
 
 use crate::connection::Connection;
 use crate::error::StoreError;
-use crate::sql::{Param, Row, SLOTS, Search, containing, filled, slots};
+use crate::sql::{Row, Search, containing};
 
 /// A process work order. Dates are YYYY-MM-DD texts.
 #[derive(Clone)]
@@ -148,19 +148,13 @@ pub async fn attempts(
     connection: &mut Connection,
     work_orders: &[&str],
 ) -> Result<HashMap<String, Vec<ProcessAttempt>>, StoreError> {
-    let sql = format!(
-        "SELECT work_order, sequence, attempted_at_ms, time_zone, address, outcome, service_method, \
-         person_served_name, person_served_relationship, person_served_age, person_served_description, comments, \
-         latitude, longitude, gps_accuracy_meters, photo_count, server_name, server_registration, recorded_at_ms \
-         FROM process_attempt WHERE work_order IN ({}) ORDER BY work_order, sequence",
-        slots(1)
-    );
+    let sql = "SELECT work_order, sequence, attempted_at_ms, time_zone, address, outcome, service_method, \
+               person_served_name, person_served_relationship, person_served_age, person_served_description, comments, \
+               latitude, longitude, gps_accuracy_meters, photo_count, server_name, server_registration, recorded_at_ms \
+               FROM process_attempt WHERE work_order IN ({values}) ORDER BY work_order, sequence";
     let mut attempts: HashMap<String, Vec<ProcessAttempt>> = HashMap::new();
-    for chunk in work_orders.chunks(SLOTS) {
-        let params = filled(chunk.iter().map(|number| Param::from(*number)));
-        for row in connection.query(&sql, params).await? {
-            attempts.entry(row.get(0)?).or_default().push(attempt(&row)?);
-        }
+    for row in connection.query_in(sql, Vec::new(), work_orders).await? {
+        attempts.entry(row.get(0)?).or_default().push(attempt(&row)?);
     }
     Ok(attempts)
 }

@@ -7,7 +7,7 @@ use docket_domain::failure::Cause;
 use crate::connection::Connection;
 use crate::error::StoreError;
 use crate::marks::OPEN;
-use crate::sql::{Param, SLOTS, filled, params, slots};
+use crate::sql::{Param, Row, SLOTS, params};
 
 /// The highest exact count.
 pub const MAX_COUNT: i64 = 10_000;
@@ -36,15 +36,13 @@ pub async fn count(
     };
     let sql = format!(
         "SELECT count(*) FROM (SELECT 1 FROM delivery_history d WHERE {ended} AND d.finished_at_ms >= $1 \
-         AND d.webhook IN ({}) AND {NO_TEST} LIMIT $2) AS found",
-        slots(3)
+         AND d.webhook IN ({{values}}) AND {NO_TEST} LIMIT $2) AS found"
     );
     let mut found = 0;
     for chunk in webhooks.chunks(SLOTS) {
-        let mut values = params![from_ms, MAX_COUNT + 1 - found];
-        values.extend(filled(chunk.iter().map(Param::from)));
-        let row = connection.query_opt(&sql, values).await?;
-        found += row.map_or(Ok(0), |row| row.get::<i64>(0))?;
+        for row in connection.query_in(&sql, params![from_ms, MAX_COUNT + 1 - found], chunk).await? {
+            found += row.get::<i64>(0)?;
+        }
     }
     Ok(found)
 }
@@ -92,7 +90,7 @@ pub async fn sample(
     let times = spans.iter().flat_map(|(from, to)| [Param::from(*from), Param::from(*to)]);
     let uids = webhooks.unwrap_or_default().iter().map(Param::from);
     let rows = connection.query(&sql, times.chain(uids).collect()).await?;
-    let ended = |row: &crate::sql::Row| {
+    let ended = |row: &Row| {
         let span = usize::try_from(row.get::<i64>(0)?).map_err(|_| StoreError::Unexpected("a period"))?;
         Ok(EndedDelivery { span, status: row.parsed(1)?, attempts: row.get(2)?, total_us: row.get(3)? })
     };
@@ -133,9 +131,8 @@ pub async fn failures(connection: &mut Connection, webhooks: &[String]) -> Resul
     };
     let dead = (1..=SLOTS).map(one).collect::<Vec<_>>().join(" UNION ALL ");
     let retried = format!(
-        "SELECT {shown} FROM delivery_queue d WHERE d.status = 'Failed' AND d.webhook IN ({}) \
-         AND {NO_TEST} LIMIT {MAX_RETRIED}",
-        slots(1)
+        "SELECT {shown} FROM delivery_queue d WHERE d.status = 'Failed' AND d.webhook IN ({{values}}) \
+         AND {NO_TEST} LIMIT {MAX_RETRIED}"
     );
     let mut failures = Vec::new();
     for (status, from) in [(Status::DeadLetter, dead), (Status::Failed, retried)] {
@@ -146,12 +143,10 @@ pub async fn failures(connection: &mut Connection, webhooks: &[String]) -> Resul
              FROM ({from}) AS failed WHERE failure_class IS NOT NULL \
              GROUP BY webhook, failure_class"
         );
-        for chunk in webhooks.chunks(SLOTS) {
-            for row in connection.query(&sql, filled(chunk.iter().map(Param::from))).await? {
-                let (webhook, class, count) = (row.get(0)?, row.parsed(1)?, row.get(2)?);
-                let cause = row.get::<Option<String>>(4)?.and_then(|word| word.parse().ok());
-                failures.push(Failures { webhook, status, class, count, http_status: row.get(3)?, cause });
-            }
+        for row in connection.query_in(&sql, Vec::new(), webhooks).await? {
+            let (webhook, class, count) = (row.get(0)?, row.parsed(1)?, row.get(2)?);
+            let cause = row.get::<Option<String>>(4)?.and_then(|word| word.parse().ok());
+            failures.push(Failures { webhook, status, class, count, http_status: row.get(3)?, cause });
         }
     }
     failures
@@ -203,16 +198,13 @@ pub async fn last_failures(
     let union = |one: &dyn Fn(usize) -> String| (1..=SLOTS).map(one).collect::<Vec<_>>().join(" UNION ALL ");
     let mut failures: Vec<LastFailure> = Vec::new();
     for sql in [union(&dead), union(&retried)] {
-        for chunk in webhooks.chunks(SLOTS) {
-            for row in connection.query(&sql, filled(chunk.iter().map(Param::from))).await? {
-                let (webhook, id, response): (String, String, Option<String>) =
-                    (row.get(0)?, row.get(1)?, row.get(2)?);
-                let response = response.filter(|text| !text.trim().is_empty());
-                let (since_ms, next_attempt_at_ms) = (row.get(3)?, row.get(4)?);
-                // A dead letter comes first.
-                if failures.iter().all(|other| other.webhook != webhook) {
-                    failures.push(LastFailure { webhook, id, response, since_ms, next_attempt_at_ms });
-                }
+        for row in connection.query_in(&sql, Vec::new(), webhooks).await? {
+            let (webhook, id, since_ms, next_attempt_at_ms) =
+                (row.get::<String>(0)?, row.get(1)?, row.get(3)?, row.get(4)?);
+            let response = row.get::<Option<String>>(2)?.filter(|text| !text.trim().is_empty());
+            // A dead letter comes first.
+            if failures.iter().all(|other| other.webhook != webhook) {
+                failures.push(LastFailure { webhook, id, response, since_ms, next_attempt_at_ms });
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::deliveries::{self, search::named};
 use crate::error::StoreError;
 use crate::events::IS_TEST;
 use crate::marks::{self, OPEN, SET_ASIDE};
-use crate::sql::{Param, SLOTS, Search, filled, params, slots};
+use crate::sql::{Param, Search, params};
 
 /// The choice of dead letters to resend or to set aside. Times are inclusive at the start and exclusive at the end.
 #[derive(Debug, Clone)]
@@ -252,17 +252,9 @@ pub async fn statuses(
     connection: &mut Connection,
     ids: &[String],
 ) -> Result<Vec<(String, Status, i64)>, StoreError> {
-    let sql = format!(
-        "SELECT resend_id, status, count(*) FROM delivery WHERE resend_id IN ({}) GROUP BY resend_id, status",
-        slots(1)
-    );
-    let mut statuses = Vec::new();
-    for chunk in ids.chunks(SLOTS) {
-        for row in connection.query(&sql, filled(chunk.iter().map(Param::from))).await? {
-            statuses.push((row.get(0)?, row.parsed(1)?, row.get(2)?));
-        }
-    }
-    Ok(statuses)
+    let sql = "SELECT resend_id, status, count(*) FROM delivery WHERE resend_id IN ({values}) GROUP BY resend_id, status";
+    let rows = connection.query_in(sql, Vec::new(), ids).await?;
+    rows.iter().map(|row| Ok((row.get(0)?, row.parsed(1)?, row.get(2)?))).collect()
 }
 
 /// Deletes the deliveries of a bulk resend that no worker has attempted, and records who stopped it. Returns how many

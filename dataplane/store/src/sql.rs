@@ -403,6 +403,11 @@ impl Row {
         Ok(text)
     }
 
+    /// The number in the column at `index`, which counts something.
+    pub(crate) fn count(&self, index: usize) -> Result<u32, StoreError> {
+        u32::try_from(self.get::<i64>(index)?).map_err(|_| StoreError::Unexpected("a count"))
+    }
+
     /// The text of the column at `index`, parsed as one of Docket's words.
     pub fn parsed<T: std::str::FromStr>(&self, index: usize) -> Result<T, StoreError> {
         self.get::<String>(index)?.parse().map_err(|_| StoreError::Unexpected("a stored word is unknown"))

@@ -110,8 +110,9 @@ impl Walk<'_> {
         }
         for rare in &self.rare {
             let (sql, params) = Search::any(rare, RARE + 1).end("", []);
-            let count = connection.query_opt(&format!("SELECT count(*) FROM ({sql}) AS few"), params).await?;
-            if count.map_or(Ok(0), |row| row.get::<i64>(0))? <= RARE {
+            let count: Option<i64> =
+                connection.value(&format!("SELECT count(*) FROM ({sql}) AS few"), params).await?;
+            if count.unwrap_or(0) <= RARE {
                 // The limit is higher than the count, because rows may have been added since.
                 return Ok(Some(Search::any(rare, 2 * RARE)));
             }

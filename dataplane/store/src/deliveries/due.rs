@@ -4,7 +4,7 @@ use docket_domain::delivery::{DeliveryId, Due, MAX_ATTEMPTS};
 
 use crate::connection::Connection;
 use crate::error::StoreError;
-use crate::sql::{Row, SLOTS, filled, params, slots};
+use crate::sql::{Row, params};
 
 /// When the webhook's unfinished delivery with this idempotency key is due. `None`: there is no such delivery, or it is finished.
 pub async fn due_by_key(
@@ -39,18 +39,12 @@ pub const LATE_END_MS: i64 = 330_000;
 /// When to look again at deliveries that could not begin: when another worker's lease expires, when a fifth attempt
 /// counts as lost, or when the row is due. A delivery that is missing in the result is finished.
 pub async fn due_again(connection: &mut Connection, ids: &[DeliveryId]) -> Result<Vec<Due>, StoreError> {
-    let sql = format!(
-        "SELECT id, webhook, due_at_ms, lease_until_ms, attempt_count FROM delivery_queue WHERE id IN ({})",
-        slots(1)
-    );
-    let mut dues = Vec::new();
-    for chunk in ids.chunks(SLOTS) {
-        for row in connection.query(&sql, filled(chunk.iter().map(|id| id.to_string().into()))).await? {
-            let (due, lease): (i64, Option<i64>) = (row.get(2)?, row.get(3)?);
-            let late = if row.get::<i64>(4)? < i64::from(MAX_ATTEMPTS) { 0 } else { LATE_END_MS };
-            let at_ms = lease.map_or(due, |until_ms| until_ms + late).max(due);
-            dues.push(Due { id: row.parsed(0)?, webhook: row.id(1)?, at_ms });
-        }
-    }
-    Ok(dues)
+    let sql = "SELECT id, webhook, due_at_ms, lease_until_ms, attempt_count FROM delivery_queue WHERE id IN ({values})";
+    let again = |row: &Row| {
+        let due = due(row)?;
+        let late_ms = if row.count(4)? < MAX_ATTEMPTS { 0 } else { LATE_END_MS };
+        let free_ms = row.get::<Option<i64>>(3)?.map(|until_ms| until_ms + late_ms);
+        Ok(Due { at_ms: due.at_ms.max(free_ms.unwrap_or(due.at_ms)), ..due })
+    };
+    connection.query_in(sql, Vec::new(), ids).await?.iter().map(again).collect()
 }

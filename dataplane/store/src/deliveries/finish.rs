@@ -17,7 +17,7 @@ use super::history::{self, Finished, Unfinished};
 use crate::connection::Transaction;
 use crate::database::Writer;
 use crate::error::StoreError;
-use crate::sql::{Param, Row, Rows, SLOTS, Statement, filled, params, slots};
+use crate::sql::{Param, Row, Rows, Statement, params};
 
 /// The result of storing an [`End`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,27 +194,16 @@ pub async fn end_lost_attempts(
     // Some may be first attempts of the process that saved them.
     first_attempt::queue(transaction, HandOffSelection::With(ids)).await?;
     let now_ms = now.as_millisecond();
-    let condition = |place: usize| {
-        format!("FROM delivery_queue WHERE lease_until_ms <= $1 AND id IN ({}) ORDER BY id", slots(place))
-    };
-    let lock = format!("SELECT id {} FOR UPDATE", condition(2));
+    const LOST: &str = "FROM delivery_queue WHERE lease_until_ms <= $1 AND id IN ({values}) ORDER BY id";
+    transaction.lock_in(&format!("SELECT id {LOST} FOR UPDATE"), params![now_ms], ids).await?;
     let select = format!(
         "SELECT id, event_id, webhook, attempt_count, lost_count, lease_token, lease_until_ms, started_at_ms, \
-         EXISTS (SELECT 1 FROM test_event t WHERE t.id = event_id) {}",
-        condition(2)
+         EXISTS (SELECT 1 FROM test_event t WHERE t.id = event_id) {LOST}"
     );
     let mut lost = Vec::new();
-    for chunk in ids.chunks(SLOTS) {
-        let values = || {
-            let mut values = params![now_ms];
-            values.extend(filled(chunk.iter().map(|id| id.to_string().into())));
-            values
-        };
-        transaction.lock(&lock, values()).await?;
-        for row in transaction.query(&select, values()).await? {
-            let is_test = row.get::<bool>(8)?;
-            lost.extend(lost_attempt(&row, now, backoff_base)?.map(|(end, next)| (end, next, is_test)));
-        }
+    for row in transaction.query_in(&select, params![now_ms], ids).await? {
+        let is_test = row.get::<bool>(8)?;
+        lost.extend(lost_attempt(&row, now, backoff_base)?.map(|(end, next)| (end, next, is_test)));
     }
     let mut dead = 0;
     for (end, next, is_test) in &lost {
@@ -229,10 +218,7 @@ fn lost_attempt(
     now: Timestamp,
     backoff_base: Duration,
 ) -> Result<Option<(End, Next)>, StoreError> {
-    let number = |index| -> Result<u32, StoreError> {
-        u32::try_from(row.get::<i64>(index)?).map_err(|_| StoreError::Unexpected("a count"))
-    };
-    let (attempt, lost_before) = (number(3)?, number(4)?);
+    let (attempt, lost_before) = (row.count(3)?, row.count(4)?);
     if attempt >= MAX_ATTEMPTS && now.as_millisecond() < row.get::<i64>(6)? + LATE_END_MS {
         return Ok(None);
     }

@@ -6,7 +6,7 @@ use docket_domain::delivery::{DeliveryId, FailureClass};
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
-use crate::sql::{Param, Row, Rows, SLOTS, filled, params, slots};
+use crate::sql::{Param, Row, Rows, params};
 
 /// A webhook that was missing at a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,10 +131,9 @@ pub async fn end_without_webhook(
     const SINCE: &str = "(SELECT m.since_ms FROM missing_webhook m WHERE m.webhook = delivery_queue.webhook)";
     let condition = |place: usize| {
         format!(
-            "(lease_until_ms IS NULL OR lease_until_ms <= ${place}) AND {SINCE} <= ${} AND created_at_ms <= ${} AND id IN ({})",
+            "(lease_until_ms IS NULL OR lease_until_ms <= ${place}) AND {SINCE} <= ${} AND created_at_ms <= ${} AND id IN ({{values}})",
             place + 1,
             place + 2,
-            slots(place + 3)
         )
     };
     let lock = format!("SELECT id FROM delivery_queue WHERE {} ORDER BY id FOR UPDATE", condition(1));
@@ -153,20 +152,12 @@ pub async fn end_without_webhook(
          RETURNING EXISTS (SELECT 1 FROM test_event t WHERE t.id = event_id)",
         condition(1)
     );
-    let mut ended = 0;
-    for chunk in ids.chunks(SLOTS) {
-        let with = |first: Vec<Param>| {
-            let mut values = first;
-            values.extend(params![now_ms, since_ms, created_ms]);
-            values.extend(filled(chunk.iter().map(|id| id.to_string().into())));
-            values
-        };
-        transaction.lock(&lock, with(Vec::new())).await?;
-        transaction.execute(&attempts, with(params![now_ms, FailureClass::WorkerLost.as_str()])).await?;
-        transaction.execute(&history, with(params![FailureClass::WebhookGone.as_str(), now_ms])).await?;
-        for row in transaction.query(&queue, with(Vec::new())).await? {
-            ended += u64::from(!row.get::<bool>(0)?);
-        }
-    }
-    Ok(ended)
+    let condition_values = params![now_ms, since_ms, created_ms];
+    let after = |first: Vec<Param>| [first, condition_values.clone()].concat();
+    let (lost, gone) = (FailureClass::WorkerLost.as_str(), FailureClass::WebhookGone.as_str());
+    transaction.lock_in(&lock, condition_values.clone(), ids).await?;
+    transaction.query_in(&attempts, after(params![now_ms, lost]), ids).await?;
+    transaction.query_in(&history, after(params![gone, now_ms]), ids).await?;
+    let ended = transaction.query_in(&queue, condition_values, ids).await?;
+    ended.iter().map(|row| row.get(0).map(|is_test: bool| u64::from(!is_test))).sum()
 }

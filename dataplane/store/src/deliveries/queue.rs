@@ -7,7 +7,7 @@ use docket_domain::delivery::{DeliveryId, Status};
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
 use crate::marks;
-use crate::sql::{Param, Rows, SLOTS, Statement, filled, params, slots};
+use crate::sql::{Param, Rows, Statement, params};
 
 /// A delivery to be queued.
 #[derive(Debug, Clone)]
@@ -79,17 +79,10 @@ async fn take_back_finished(
          OR EXISTS (SELECT 1 FROM event n JOIN event e ON e.invoice_number = n.invoice_number \
          JOIN delivery_queue h ON h.event_id = e.id WHERE n.id = delivery_queue.event_id AND {same} \
          AND n.customer_code = e.customer_code AND h.id <> delivery_queue.id)) \
-         AND id IN ({}) RETURNING id",
-        slots(1),
+         AND id IN ({{values}}) RETURNING id",
         same = "h.webhook_name = delivery_queue.webhook_name AND h.idempotency_key = delivery_queue.idempotency_key"
     );
-    let mut taken_back = Vec::new();
-    for chunk in ids.chunks(SLOTS) {
-        for row in transaction.query(&sql, filled(chunk.iter().map(|id| id.to_string().into()))).await? {
-            taken_back.push(row.parsed(0)?);
-        }
-    }
-    Ok(taken_back)
+    transaction.query_in(&sql, Vec::new(), ids).await?.iter().map(|row| row.parsed(0)).collect()
 }
 
 static INSERT: Rows = Rows::new(

@@ -93,7 +93,7 @@ const JOINED: &str = "d JOIN event e ON e.id = d.event_id";
 /// The keys in the history of the webhooks with this `namespace/name`, one for each customer; also their uids, which
 /// older rows have.
 pub(crate) async fn named(connection: &mut Connection, full_name: &str) -> Result<Vec<String>, StoreError> {
-    connection.query(NAMED, params![full_name]).await?.iter().map(|row| row.get(0)).collect()
+    connection.column(NAMED, params![full_name]).await
 }
 
 /// The SELECT of deliveries `from` a table or view.
