@@ -7,7 +7,7 @@ use docket_domain::token::UserFingerprint;
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
-use crate::sql::{Row, params};
+use crate::sql::{Row, params, read};
 
 /// A customer's user, as sign-in needs it.
 #[derive(Clone)]
@@ -181,16 +181,10 @@ pub async fn find(connection: &mut Connection, user_id: &str) -> Result<Option<C
         "SELECT code, customer_code, name, password_hash, active, sign_outs, manages_webhooks FROM contact WHERE code = {CODE}"
     );
     let row = connection.query_opt(&sql, params![composed, decomposed, typed]).await?;
-    row.map(|row| {
-        Ok(Contact {
-            code: row.get(0)?,
-            customer_code: row.get(1)?,
-            name: row.get(2)?,
-            password_hash: row.get(3)?,
-            active: row.get(4)?,
-            sign_outs: row.get(5)?,
-            manages_webhooks: row.get(6)?,
-        })
-    })
-    .transpose()
+    let contact = |row: Row| {
+        Ok(read!(row => Contact {
+            code, customer_code, name, password_hash, active, sign_outs, manages_webhooks,
+        }))
+    };
+    row.map(contact).transpose()
 }

@@ -5,7 +5,7 @@ use docket_domain::token::UserFingerprint;
 use crate::connection::{Connection, Transaction};
 use crate::contacts::user_keys;
 use crate::error::StoreError;
-use crate::sql::{Row, params};
+use crate::sql::{Row, params, read};
 
 /// An employee, as sign-in needs it.
 #[derive(Clone)]
@@ -101,15 +101,7 @@ pub async fn find(connection: &mut Connection, user_id: &str) -> Result<Option<E
         "SELECT code, name, password_hash, administrator, active, sign_outs FROM employee WHERE code = {CODE}"
     );
     let row = connection.query_opt(&sql, params![composed, decomposed, typed]).await?;
-    row.map(|row| {
-        Ok(Employee {
-            code: row.get(0)?,
-            name: row.get(1)?,
-            password_hash: row.get(2)?,
-            administrator: row.get(3)?,
-            active: row.get(4)?,
-            sign_outs: row.get(5)?,
-        })
-    })
-    .transpose()
+    let employee =
+        |row: Row| Ok(read!(row => Employee { code, name, password_hash, administrator, active, sign_outs }));
+    row.map(employee).transpose()
 }

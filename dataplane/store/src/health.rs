@@ -4,6 +4,7 @@ use crate::connection::Connection;
 use crate::error::StoreError;
 use crate::marks::OPEN;
 use crate::recent::MAX_COUNT;
+use crate::sql::{Row, read};
 
 /// The deliveries of one webhook.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -80,16 +81,10 @@ pub async fn by_webhook_bounded(connection: &mut Connection) -> Result<Vec<Webho
 
 async fn read(connection: &mut Connection, bound: &str) -> Result<Vec<WebhookHealth>, StoreError> {
     let rows = connection.query(&sql(bound), Vec::new()).await?;
-    rows.iter()
-        .map(|row| {
-            Ok(WebhookHealth {
-                webhook: row.get(0)?,
-                pending: row.get(1)?,
-                retrying: row.get(2)?,
-                dead_letter: row.get(3)?,
-                last_success_at_ms: row.get(4)?,
-                last_dead_letter_at_ms: row.get(5)?,
-            })
-        })
-        .collect()
+    let health = |row: &Row| {
+        Ok(read!(row => WebhookHealth {
+            webhook, pending, retrying, dead_letter, last_success_at_ms, last_dead_letter_at_ms,
+        }))
+    };
+    rows.iter().map(health).collect()
 }

@@ -2,7 +2,7 @@
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
-use crate::sql::{Param, Rows, Statement, params};
+use crate::sql::{Param, Rows, Statement, params, read};
 
 /// The kept response to an earlier request.
 #[derive(Clone, PartialEq, Eq)]
@@ -26,15 +26,7 @@ pub async fn find(
     let sql = "SELECT route, request_digest, answer_status, answer_body FROM idempotency \
                WHERE caller = $1 AND key = $2";
     let row = connection.query_opt(sql, params![caller, key]).await?;
-    row.map(|row| {
-        Ok(KeptAnswer {
-            route: row.get(0)?,
-            request_digest: row.get(1)?,
-            status: row.get(2)?,
-            body: row.get(3)?,
-        })
-    })
-    .transpose()
+    row.map(|row| Ok(read!(row => KeptAnswer { route, request_digest, status, body }))).transpose()
 }
 
 /// A response to keep.

@@ -10,7 +10,7 @@ use crate::connection::{Connection, Transaction};
 use crate::database::Database;
 use crate::error::StoreError;
 use crate::postgres::Postgres;
-use crate::sql::{Row, params};
+use crate::sql::{params, read};
 
 impl Database {
     /// Applies the migrations that the database lacks, in one transaction. Repeated or concurrent calls do no harm. A
@@ -55,10 +55,7 @@ async fn is_up_to_date(database: &Postgres) -> Result<bool, StoreError> {
 
 async fn missing(connection: &mut Connection) -> Result<&'static [Migration], StoreError> {
     let row = connection.query_opt(docket_schema::CURRENT_VERSION, Vec::new()).await?;
-    let applied = applied(&row.ok_or(StoreError::Unexpected("no schema version"))?)?;
+    let row = row.ok_or(StoreError::Unexpected("no schema version"))?;
+    let applied = read!(row => AppliedMigrations { version, needed });
     applied.missing().map_err(|error| StoreError::Unavailable(Box::new(error)))
-}
-
-fn applied(row: &Row) -> Result<AppliedMigrations, StoreError> {
-    Ok(AppliedMigrations { version: row.get(0)?, needed: row.get(1)? })
 }

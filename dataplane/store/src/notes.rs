@@ -2,7 +2,7 @@
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
-use crate::sql::{Row, Search, params};
+use crate::sql::{Row, Search, params, read};
 
 /// A milestone that a photocopy stop can reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub async fn milestone(connection: &mut Connection, code: i64) -> Result<Option<
 }
 
 fn to_milestone(row: &Row) -> Result<Milestone, StoreError> {
-    Ok(Milestone { code: row.get(0)?, title: row.get(1)?, active: row.get(2)? })
+    Ok(read!(row => Milestone { code, title, active }))
 }
 
 /// The milestone of the last status line. With a stop, only status lines of the stop or of the whole work order
@@ -146,21 +146,11 @@ pub async fn search(
     let order = "ORDER BY n.created_at_ms DESC, n.work_order DESC, n.line_item DESC LIMIT $1";
     let (sql, params) = search.end(order, [limit.into()]);
     let rows = connection.query(&sql, params).await?;
-    rows.iter()
-        .map(|row| {
-            Ok(StoredNote {
-                work_order: row.get(0)?,
-                work_order_type: row.get(1)?,
-                web_order_id: row.get(2)?,
-                customer_code: row.get(3)?,
-                line_item: row.get(4)?,
-                facility_line_item: row.get(5)?,
-                report: row.get(6)?,
-                milestone_code: row.get(7)?,
-                milestone: row.get(8)?,
-                author: row.get(9)?,
-                created_at_ms: row.get(10)?,
-            })
-        })
-        .collect()
+    let note = |row: &Row| {
+        Ok(read!(row => StoredNote {
+            work_order, work_order_type, web_order_id, customer_code, line_item, facility_line_item, report,
+            milestone_code, milestone, author, created_at_ms,
+        }))
+    };
+    rows.iter().map(note).collect()
 }

@@ -9,7 +9,7 @@ use docket_schema::postgres::LONGEST_ANSWER;
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
-use crate::sql::{Param, Rows, Search, Statement, containing, params};
+use crate::sql::{Param, Row, Rows, Search, Statement, containing, params, read};
 use crate::walk::{Page, RowPosition, Walk, in_order_of};
 
 docket_crds::words! {
@@ -76,21 +76,11 @@ macro_rules! head {
 }
 const HEAD: &str = head!();
 
-fn head(row: &super::sql::Row) -> Result<OrderHead, StoreError> {
-    Ok(OrderHead {
-        id: row.get(0)?,
-        order_type: row.parsed(1)?,
-        customer_code: row.get(2)?,
-        status: row.parsed(3)?,
-        finalized: row.get(4)?,
-        case_number: row.get(5)?,
-        caption: row.get(6)?,
-        client_matter_number: row.get(7)?,
-        created_at_ms: row.get(8)?,
-        updated_at_ms: row.get(9)?,
-        exported_at_ms: row.get(10)?,
-        version: row.get(11)?,
-    })
+fn head(row: &Row) -> Result<OrderHead, StoreError> {
+    Ok(read!(row => OrderHead {
+        id, order_type: parsed, customer_code, status: parsed, finalized, case_number, caption, client_matter_number,
+        created_at_ms, updated_at_ms, exported_at_ms, version,
+    }))
 }
 
 static INSERT: Rows = Rows::new(
@@ -165,7 +155,7 @@ pub async fn find(
          WHERE id = $1 AND customer_code = coalesce($2, customer_code)"
     );
     let row = connection.query_opt(&sql, params![id, customer_code]).await?;
-    let stored = |row: super::sql::Row| {
+    let stored = |row: Row| {
         let (body, search_text, external_reference) = (row.get(12)?, row.get(13)?, row.get(14)?);
         Ok(StoredOrder { head: head(&row)?, body, search_text, external_reference })
     };
@@ -215,7 +205,7 @@ pub async fn read<'a>(
     }
     let statements = of_customers.into_values().map(|orders| READ_OF_CUSTOMER.statement(orders));
     let rows = connection.all(statements.chain([READ.statement(of_all)]).flatten()).await?;
-    let read = |row: super::sql::Row| {
+    let read = |row: Row| {
         // Checked again here, because the owner of a database decides what its functions do.
         let body = row.get::<Option<String>>(12)?.filter(|body| body.len() <= LONGEST_READ);
         Ok(ReadOrder { head: head(&row)?, body })

@@ -7,7 +7,7 @@ use docket_domain::process::ServiceStatus;
 
 use crate::connection::Connection;
 use crate::error::StoreError;
-use crate::sql::{Row, Search, containing};
+use crate::sql::{Row, Search, containing, read};
 
 /// A process work order. Dates are YYYY-MM-DD texts.
 #[derive(Clone)]
@@ -120,27 +120,11 @@ pub async fn search(
 }
 
 fn process(row: &Row) -> Result<Process, StoreError> {
-    Ok(Process {
-        work_order: row.get(0)?,
-        web_order_id: row.get(1)?,
-        customer_code: row.get(2)?,
-        case_number: row.get(3)?,
-        caption: row.get(4)?,
-        servee: row.get(5)?,
-        status: row.get(6)?,
-        serve_result: row.get(7)?,
-        service_method: row.get(8)?,
-        served_at_ms: row.get(9)?,
-        served_on_name: row.get(10)?,
-        served_on_relationship: row.get(11)?,
-        mailed_on: row.get(12)?,
-        not_served_reason: row.get(13)?,
-        proof_signed_on: row.get(14)?,
-        proof_filed_on: row.get(15)?,
-        created_at_ms: row.get(16)?,
-        servee_index: row.get(17)?,
-        servee_address: row.get(18)?,
-    })
+    Ok(read!(row => Process {
+        work_order, web_order_id, customer_code, case_number, caption, servee, status, serve_result, service_method,
+        served_at_ms, served_on_name, served_on_relationship, mailed_on, not_served_reason, proof_signed_on,
+        proof_filed_on, created_at_ms, servee_index, servee_address,
+    }))
 }
 
 /// The attempts of each of these work orders, in order of their sequence.
@@ -160,24 +144,9 @@ pub async fn attempts(
 }
 
 fn attempt(row: &Row) -> Result<ProcessAttempt, StoreError> {
-    Ok(ProcessAttempt {
-        sequence: row.get(1)?,
-        attempted_at_ms: row.get(2)?,
-        time_zone: row.get(3)?,
-        address: row.get(4)?,
-        outcome: row.get(5)?,
-        service_method: row.get(6)?,
-        person_served_name: row.get(7)?,
-        person_served_relationship: row.get(8)?,
-        person_served_age: row.get(9)?,
-        person_served_description: row.get(10)?,
-        comments: row.get(11)?,
-        latitude: row.get(12)?,
-        longitude: row.get(13)?,
-        gps_accuracy_meters: row.get(14)?,
-        photo_count: row.get(15)?,
-        server_name: row.get(16)?,
-        server_registration: row.get(17)?,
-        recorded_at_ms: row.get(18)?,
-    })
+    Ok(read!(row, 1 => ProcessAttempt {
+        sequence, attempted_at_ms, time_zone, address, outcome, service_method, person_served_name,
+        person_served_relationship, person_served_age, person_served_description, comments, latitude, longitude,
+        gps_accuracy_meters, photo_count, server_name, server_registration, recorded_at_ms,
+    }))
 }

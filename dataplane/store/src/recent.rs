@@ -145,8 +145,8 @@ pub async fn failures(connection: &mut Connection, webhooks: &[String]) -> Resul
         );
         for row in connection.query_in(&sql, Vec::new(), webhooks).await? {
             let (webhook, class, count) = (row.get(0)?, row.parsed(1)?, row.get(2)?);
-            let cause = row.get::<Option<String>>(4)?.and_then(|word| word.parse().ok());
-            failures.push(Failures { webhook, status, class, count, http_status: row.get(3)?, cause });
+            let (http_status, cause) = (row.get(3)?, row.known(4)?);
+            failures.push(Failures { webhook, status, class, count, http_status, cause });
         }
     }
     failures

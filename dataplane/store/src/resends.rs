@@ -9,7 +9,7 @@ use crate::deliveries::{self, search::named};
 use crate::error::StoreError;
 use crate::events::IS_TEST;
 use crate::marks::{self, OPEN, SET_ASIDE};
-use crate::sql::{Param, Search, params};
+use crate::sql::{Param, Row, Search, params, read};
 
 /// The choice of dead letters to resend or to set aside. Times are inclusive at the start and exclusive at the end.
 #[derive(Debug, Clone)]
@@ -74,11 +74,7 @@ pub async fn dead_letters(
     let webhooks = names(connection, &filter.webhook).await?;
     let (sql, params) = dead("SELECT d.id, d.event_id, d.created_at_ms", filter, &webhooks);
     let rows = connection.query(&sql, params).await?;
-    rows.iter()
-        .map(|row| {
-            Ok(DeadDelivery { id: row.get(0)?, event_id: row.event_id(1)?, created_at_ms: row.get(2)? })
-        })
-        .collect()
+    rows.iter().map(|row| Ok(read!(row => DeadDelivery { id, event_id: event_id, created_at_ms }))).collect()
 }
 
 /// The values in the history's column `webhook` for the webhook with this key: the key, and uids in older rows.
@@ -227,24 +223,13 @@ pub async fn search(
     }
     let (sql, params) = search.end("ORDER BY created_at_ms DESC, id DESC LIMIT $1", [limit.into()]);
     let rows = connection.query(&sql, params).await?;
-    rows.iter()
-        .map(|row| {
-            Ok(Resend {
-                id: row.get(0)?,
-                webhook: row.get(1)?,
-                webhook_name: row.get(2)?,
-                from_ms: row.get(3)?,
-                to_ms: row.get(4)?,
-                per_second: row.get(5)?,
-                count: row.get(6)?,
-                requested_by: row.get(7)?,
-                created_at_ms: row.get(8)?,
-                stopped_by: row.get(9)?,
-                stopped_at_ms: row.get(10)?,
-                taken_back: row.get(11)?,
-            })
-        })
-        .collect()
+    let resend = |row: &Row| {
+        Ok(read!(row => Resend {
+            id, webhook, webhook_name, from_ms, to_ms, per_second, count, requested_by, created_at_ms, stopped_by,
+            stopped_at_ms, taken_back,
+        }))
+    };
+    rows.iter().map(resend).collect()
 }
 
 /// The number of deliveries of each of these bulk resends in each status.

@@ -403,6 +403,17 @@ impl Row {
         Ok(text)
     }
 
+    /// Like [`parsed`](Self::parsed); `None`: the column is NULL.
+    pub(crate) fn parsed_opt<T: std::str::FromStr>(&self, index: usize) -> Result<Option<T>, StoreError> {
+        let word = self.get::<Option<String>>(index)?.map(|word| word.parse::<T>()).transpose();
+        word.map_err(|_| StoreError::Unexpected("a stored word is unknown"))
+    }
+
+    /// Like [`parsed_opt`](Self::parsed_opt); `None` also for a word that only a newer program knows.
+    pub(crate) fn known<T: std::str::FromStr>(&self, index: usize) -> Result<Option<T>, StoreError> {
+        Ok(self.get::<Option<String>>(index)?.and_then(|word| word.parse().ok()))
+    }
+
     /// The number in the column at `index`, which counts something.
     pub(crate) fn count(&self, index: usize) -> Result<u32, StoreError> {
         u32::try_from(self.get::<i64>(index)?).map_err(|_| StoreError::Unexpected("a count"))
@@ -413,6 +424,19 @@ impl Row {
         self.get::<String>(index)?.parse().map_err(|_| StoreError::Unexpected("a stored word is unknown"))
     }
 }
+
+/// Reads the columns of a row into a struct, whose fields have the order of the columns: `read!(row => Type { a, b: method })`. This
+/// method of [`Row`] reads the column of `b`, instead of [`get`](Row::get). `read!(row, 2 => …)` begins at the column with index 2.
+macro_rules! read {
+    (@column $row:expr, $index:expr) => { $row.get($index)? };
+    (@column $row:expr, $index:expr, $method:ident) => { $row.$method($index)? };
+    ($row:expr => $type:ident { $($fields:tt)+ }) => { $crate::sql::read!($row, 0 => $type { $($fields)+ }) };
+    ($row:expr, $first:expr => $type:ident { $($field:ident $(: $method:ident)?),+ $(,)? }) => {{
+        let mut next = $first;
+        $type { $($field: { next += 1; $crate::sql::read!(@column $row, next - 1 $(, $method)?) }),+ }
+    }};
+}
+pub(crate) use read;
 
 /// A type as which a column can be read.
 pub trait Column: Sized {

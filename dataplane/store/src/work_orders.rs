@@ -6,7 +6,7 @@ use docket_domain::work_order::WorkOrderType;
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
 use crate::orders::OrderHead;
-use crate::sql::params;
+use crate::sql::{Row, params, read};
 
 /// A work order to create.
 #[derive(Clone, PartialEq, Eq)]
@@ -108,12 +108,10 @@ pub async fn find(
 ) -> Result<Option<WorkOrder>, StoreError> {
     let sql = "SELECT work_order_type, web_order_id, customer_code FROM work_order WHERE number = $1";
     let row = connection.query_opt(sql, params![number]).await?;
-    let found = row
-        .map(|row| {
-            let (work_order_type, web_order_id, customer_code) = (row.parsed(0)?, row.get(1)?, row.get(2)?);
-            Ok::<_, StoreError>(WorkOrder { work_order_type, web_order_id, customer_code })
-        })
-        .transpose()?;
+    let work_order = |row: Row| {
+        Ok::<_, StoreError>(read!(row => WorkOrder { work_order_type: parsed, web_order_id, customer_code }))
+    };
+    let found = row.map(work_order).transpose()?;
     Ok(found.filter(|found| customer_code.is_none_or(|code| found.customer_code == code)))
 }
 

@@ -4,7 +4,7 @@ use docket_domain::delivery::{DeliveryId, Due, MAX_ATTEMPTS};
 
 use crate::connection::Connection;
 use crate::error::StoreError;
-use crate::sql::{Row, params};
+use crate::sql::{Row, params, read};
 
 /// When the webhook's unfinished delivery with this idempotency key is due. `None`: there is no such delivery, or it is finished.
 pub async fn due_by_key(
@@ -17,7 +17,7 @@ pub async fn due_by_key(
 }
 
 fn due(row: &Row) -> Result<Due, StoreError> {
-    Ok(Due { id: row.parsed(0)?, webhook: row.id(1)?, at_ms: row.get(2)? })
+    Ok(read!(row => Due { id: parsed, webhook: id, at_ms }))
 }
 
 /// A page of the unfinished deliveries, by id. `after` is the last delivery of the previous page.

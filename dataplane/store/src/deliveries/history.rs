@@ -6,7 +6,7 @@ use docket_domain::delivery::{DeliveryId, FailureClass, Status};
 
 use super::attempt::{End, Started, measured};
 use crate::error::StoreError;
-use crate::sql::{Param, Row, Rows, Statement};
+use crate::sql::{Param, Row, Rows, Statement, read};
 
 /// A token belongs to only one delivery, so the two lists match each row only with its own token.
 static TAKE_OUT: Rows = Rows::new(
@@ -48,20 +48,10 @@ pub(super) struct Unfinished {
 impl Unfinished {
     /// A row of [`take_out`].
     fn taken_out(row: &Row) -> Result<Self, StoreError> {
-        Ok(Self {
-            id: row.get(0)?,
-            event_id: row.get(1)?,
-            webhook: row.get(2)?,
-            webhook_name: row.get(3)?,
-            attempt_count: row.get(4)?,
-            due_at_ms: row.get(5)?,
-            started_at_ms: row.get(6)?,
-            idempotency_key: row.get(7)?,
-            resend_of: row.get(8)?,
-            requested_by: row.get(9)?,
-            resend_id: row.get(10)?,
-            created_at_ms: row.get(11)?,
-        })
+        Ok(read!(row => Unfinished {
+            id, event_id, webhook, webhook_name, attempt_count, due_at_ms, started_at_ms, idempotency_key, resend_of,
+            requested_by, resend_id, created_at_ms,
+        }))
     }
 
     /// A delivery that was created with this attempt, its first one, begun.

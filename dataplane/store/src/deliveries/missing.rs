@@ -6,7 +6,7 @@ use docket_domain::delivery::{DeliveryId, FailureClass};
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
-use crate::sql::{Param, Row, Rows, params};
+use crate::sql::{Param, Row, Rows, params, read};
 
 /// A webhook that was missing at a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,8 +23,7 @@ pub struct MissingWebhook {
 
 impl MissingWebhook {
     fn read(row: &Row) -> Result<Self, StoreError> {
-        let (webhook, since_ms) = (row.id(0)?, row.get(1)?);
-        Ok(Self { webhook, since_ms, seen_ms: row.get(2)?, is_ending: row.get(3)? })
+        Ok(read!(row => MissingWebhook { webhook: id, since_ms, seen_ms, is_ending }))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::connection::Connection;
 use crate::error::StoreError;
 use crate::events::About;
 use crate::marks::{self, OPEN};
-use crate::sql::{Param, Row, Search, params};
+use crate::sql::{Param, Row, Search, params, read};
 use crate::walk::{Page, RowPosition, Walk, in_order_of};
 
 /// A delivery and its event, without the payload, as the logs and the CLI list it.
@@ -39,6 +39,7 @@ pub struct ListedDelivery {
     pub resent: bool,
     /// Who set the dead letter aside, and when.
     pub set_aside: Option<(String, i64)>,
+    /// `None` also for a cause that only a newer program knows: then the class says enough.
     pub failure_cause: Option<Cause>,
     pub failure_detail: Option<String>,
 }
@@ -111,7 +112,6 @@ fn table(status: Option<Status>) -> &'static str {
 }
 
 fn listed(row: &Row) -> Result<ListedDelivery, StoreError> {
-    let class = row.get::<Option<String>>(12)?.map(|word| word.parse()).transpose();
     let (customer_code, webhook, webhook_name): (String, String, String) =
         (row.get(6)?, row.get(7)?, row.get(8)?);
     // An older row has the webhook's uid in place of its key.
@@ -128,7 +128,7 @@ fn listed(row: &Row) -> Result<ListedDelivery, StoreError> {
         status: row.parsed(9)?,
         attempt_count: row.get(10)?,
         due_at_ms: row.get(11)?,
-        failure_class: class.map_err(|_| StoreError::Unexpected("failure_class"))?,
+        failure_class: row.parsed_opt(12)?,
         http_status: row.get(13)?,
         idempotency_key: row.get(14)?,
         resend_of: row.get(15)?,
@@ -139,15 +139,9 @@ fn listed(row: &Row) -> Result<ListedDelivery, StoreError> {
         is_test: row.get(20)?,
         resent: row.get(21)?,
         set_aside: row.get::<Option<String>>(22)?.zip(row.get(23)?),
-        failure_cause: cause(row.get(24)?),
+        failure_cause: row.known(24)?,
         failure_detail: row.get(25)?,
     })
-}
-
-/// The cause for a stored word. A newer program may have stored a cause that this version does not know; then the
-/// class says enough.
-fn cause(word: Option<String>) -> Option<Cause> {
-    word?.parse().ok()
 }
 
 /// The conditions of a search. Times are inclusive at the start and exclusive at the end.
@@ -429,22 +423,11 @@ pub async fn find_with_attempts(
 
 /// Reads the attempt in a row; `None`: the delivery has no attempt.
 fn attempt(row: &Row) -> Result<Option<StoredAttempt>, StoreError> {
-    let Some(number) = row.get(26)? else { return Ok(None) };
-    let class = row.get::<Option<String>>(29)?.map(|word| word.parse()).transpose();
-    Ok(Some(StoredAttempt {
-        number,
-        started_at_ms: row.get(27)?,
-        finished_at_ms: row.get(28)?,
-        failure_class: class.map_err(|_| StoreError::Unexpected("failure_class"))?,
-        http_status: row.get(30)?,
-        remote_address: row.get(31)?,
-        response_body: row.get(32)?,
-        dns_us: row.get(33)?,
-        connect_us: row.get(34)?,
-        tls_us: row.get(35)?,
-        first_byte_us: row.get(36)?,
-        total_us: row.get(37)?,
-        failure_cause: cause(row.get(38)?),
-        failure_detail: row.get(39)?,
-    }))
+    if row.get::<Option<i64>>(26)?.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(read!(row, 26 => StoredAttempt {
+        number, started_at_ms, finished_at_ms, failure_class: parsed_opt, http_status, remote_address, response_body,
+        dns_us, connect_us, tls_us, first_byte_us, total_us, failure_cause: known, failure_detail,
+    })))
 }
