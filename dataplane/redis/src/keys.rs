@@ -85,12 +85,6 @@ impl Keys {
         ]
     }
 
-    /// The last two keys of [`schedule`](Self::schedule).
-    pub fn rebuilding(&self) -> [String; 2] {
-        let [.., state, rebuilding] = self.schedule();
-        [state, rebuilding]
-    }
-
     /// The channel (not a key) on which a process announces an entry that falls due sooner than other processes look.
     /// A message is the incarnation of the process.
     pub fn changed(&self) -> String {

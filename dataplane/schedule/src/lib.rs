@@ -1,12 +1,12 @@
-//! The schedule says which deliveries are due: an index by time that can be thrown away and rebuilt.
+//! The schedule says which deliveries are due. It is an index by time that Docket can rebuild from the databases.
 //!
-//! The tenant's database decides whether an attempt may be made. A schedule only says when to look and in which order,
-//! so that no tenant and no webhook delays the others. A worker claims an entry by moving it into the future, never by
-//! taking it out: if the worker dies, the entry falls due again.
+//! The tenant's database decides whether an attempt may be made. The schedule only says when to read the delivery's row and in which
+//! order, so that no tenant and no webhook delays the others. A claim moves an entry into the future and never takes it out. So if the
+//! worker dies, the entry is due again.
 //!
-//! A webhook of which nothing is known has few places. It gets more while it answers quickly and needs them, and fewer
-//! while it does not ([`shares`]). A worker also says how many of its places webhooks may use that are not known to be
-//! quick, so that dead endpoints, however many, never fill it.
+//! A new webhook has few places. It gets more while it responds quickly and uses all of them, and fewer while it responds slowly
+//! ([`shares`]). A worker also limits how many of its slots webhooks may use that are not known to be quick. So slow endpoints never
+//! fill a worker, however many there are.
 //!
 //! ```
 //! use std::time::Duration;
@@ -49,7 +49,7 @@ pub use docket_program::owner::Owner;
 pub use schedule::Schedule;
 pub use shares::{SHARES, ShareChanges, ShareLimits, Shares, TenantShares};
 
-/// A process notifies the others of what falls due within this time. They look for the rest themselves, at least this often.
+/// How often a process looks for due entries, at least. So a process notifies the others only of entries that are due sooner.
 pub const LOOK_EVERY: Duration = Duration::from_secs(4);
 
 /// A delivery in the schedule.
@@ -63,12 +63,12 @@ pub struct Entry {
     pub id: DeliveryId,
 }
 
-/// When to look at a delivery.
+/// An entry, and when it is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hint {
-    /// The delivery.
+    /// The entry.
     pub entry: Entry,
-    /// How long from now; zero: at once.
+    /// The time from now until the entry is due; zero: it is due at once.
     pub wait: Duration,
 }
 
@@ -82,33 +82,33 @@ pub fn hints(tenant: &str, dues: impl IntoIterator<Item = Due>, now: Timestamp) 
     dues.into_iter().map(hint).collect()
 }
 
-/// An entry that one worker holds for a while.
+/// The right of one worker to attempt a delivery, for a limited time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// What was claimed.
+    /// The entry that was claimed.
     pub entry: Entry,
-    /// Keeps a late worker out: only the claim that holds the entry may settle it.
+    /// The number of the claim. A worker whose claim has expired can't settle the entry, because a later claim has a higher number.
     pub fence: u64,
-    /// Whether its webhook was known to answer quickly when it was claimed.
+    /// Whether the webhook was known to be quick when the entry was claimed.
     pub quick: bool,
-    /// For how long the entry had been due when it was claimed; zero for a [`hand_off`](Schedule::hand_off).
+    /// How long the entry had been due when it was claimed; zero for a [`hand_off`](Schedule::hand_off).
     pub overdue: Duration,
 }
 
 /// How many entries a worker has room for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Room {
-    /// The most entries of all webhooks.
+    /// The largest number of entries.
     pub slots: usize,
-    /// The most entries of webhooks that are not known to answer quickly. Each also needs one of the `slots`.
+    /// The largest number of entries whose webhooks are not known to be quick. They count among the `slots` too.
     pub slow: usize,
-    /// How many of the `slow` ones are only for tenants without a claim, so that such a tenant need not wait until the slow attempts of
-    /// others end.
+    /// The part of `slow` that is only for tenants without a claim. So such a tenant need not wait until slow attempts of other tenants
+    /// end.
     pub without_claim: usize,
 }
 
 impl Room {
-    /// What is left beside one more entry; `None`: there is no room for it. `is_new`: its tenant has no claim.
+    /// The room that is left after one more entry; `None`: there is no room for it. `is_new`: the entry's tenant has no claim.
     fn beside(self, quick: bool, is_new: bool) -> Option<Self> {
         let kept = if is_new { 0 } else { self.without_claim };
         let slow = match quick {
@@ -120,66 +120,66 @@ impl Room {
     }
 }
 
-/// What came of a [`hand_off`](Schedule::hand_off).
+/// The result of a [`hand_off`](Schedule::hand_off).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HandOffs {
     /// The claims.
     pub claims: Vec<Claim>,
-    /// The tenants of which entries were left out, because they have as many as they may.
+    /// The tenants that have as many entries as they may, so that some of their entries were left out.
     pub full: Vec<Arc<str>>,
-    /// The tenants of which entries wait, because they have as many claims as they may.
+    /// The tenants that have as many claims as they may, so that some of their entries wait.
     pub busy: Vec<Arc<str>>,
-    /// How many entries of quick webhooks were not claimed.
+    /// The number of entries of quick webhooks that were not claimed.
     pub quick_waiting: usize,
 }
 
 /// The end of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
-    /// What ended.
+    /// The claim.
     pub claim: Claim,
-    /// When the entry is due again; `None`: never, it is removed.
+    /// The time from now until the entry is due again; `None`: the entry is removed.
     pub again: Option<Duration>,
-    /// How long its attempt held the place; `None`: no attempt was made, which says nothing about the webhook.
+    /// How long the attempt took; `None`: no attempt was made, so nothing is learned about the webhook.
     pub held: Option<Duration>,
 }
 
-/// The places for attempts of a tenant and of some of its webhooks, at one moment.
+/// The places of a tenant and of some of its webhooks, at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Places {
-    /// The claims of the tenant.
+    /// The number of the tenant's claims.
     pub taken: usize,
-    /// The most that it may have.
+    /// The largest number of claims that the tenant may have.
     pub all: usize,
-    /// Those of each webhook, in the order of the question.
+    /// The places of each webhook, in the order of the arguments.
     pub webhooks: Vec<WebhookPlaces>,
 }
 
-/// The places for attempts of a webhook.
+/// The places of a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WebhookPlaces {
-    /// Its claims.
+    /// The number of the webhook's claims.
     pub taken: usize,
-    /// Its share.
+    /// The webhook's share.
     pub all: usize,
-    /// Whether its share was reduced because its attempts were not quick, and they are not quick again.
+    /// Whether the share was reduced because attempts were not quick, and no attempt has been quick since.
     pub is_reduced: bool,
 }
 
-/// The entries that are due and not claimed, of some of the webhooks, at one moment.
+/// The entries of some webhooks that are due and not claimed, at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overdue {
-    /// How many wait for a worker: of webhooks and tenants that have fewer claims than they may have.
+    /// The number of entries that wait for a worker, because webhook and tenant have a free place.
     pub entries: usize,
-    /// How many wait for a place of their webhook or tenant, which has all claims that it may have.
+    /// The number of entries that wait for a place of their webhook or tenant.
     pub held: usize,
-    /// For how long the oldest entry that waits for a worker has been due; `None`: no entry waits.
+    /// How long the oldest entry that waits for a worker has been due; `None`: no entry waits for a worker.
     pub longest: Option<Duration>,
-    /// Where the next call of [`Schedule::overdue`] continues; `None`: these were the last webhooks.
+    /// Where the next call of [`Schedule::overdue`] continues; `None`: there are no more webhooks.
     pub next: Option<String>,
 }
 
-/// The index could not be reached. Nothing is lost: the rows are the truth, and a sweep finds them.
+/// The schedule did not respond. Nothing is lost, because a sweep finds the rows of all deliveries.
 #[derive(Debug, thiserror::Error)]
 #[error("the schedule is not available: {0}")]
 pub struct ScheduleError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
@@ -187,10 +187,10 @@ pub struct ScheduleError(#[source] pub Box<dyn std::error::Error + Send + Sync>)
 /// What [`Schedule::lost`] returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
-    /// Any entry may be gone.
+    /// Any entry may be lost.
     New,
     /// Nothing was lost since the last call, but no process has [rebuilt](Schedule::rebuilt) the index yet.
     Standing,
-    /// The schedule did not respond for a while, in which hints may have been dropped.
+    /// The schedule did not respond for a while. Hints may have been dropped meanwhile.
     Hints,
 }

@@ -23,16 +23,16 @@ pub(super) struct MemorySchedule {
 #[derive(Debug)]
 struct ScheduleState {
     shares: Shares,
-    /// Of tenants that have limits of their own.
+    /// The limits of tenants that have limits of their own.
     limits: HashMap<Arc<str>, TenantShares>,
     tenants: BTreeMap<Arc<str>, TenantQueue>,
-    /// Where each entry is.
+    /// The entries by tenant and delivery.
     entries: HashMap<(Arc<str>, DeliveryId), ScheduleEntry>,
-    /// Claims by the time they expire.
+    /// The claims, by the time at which they expire.
     claims: BTreeSet<(i64, Arc<str>, DeliveryId)>,
     /// The tenant that was served last in each class of webhooks: not quick, quick.
     last_tenant: [Option<Arc<str>>; 2],
-    /// What is known of webhooks, by tenant and webhook, that have no queue now.
+    /// What is known of webhooks without a queue, by tenant and webhook.
     known: BTreeMap<(Arc<str>, Arc<str>), WebhookShare>,
     fences: u64,
 }
@@ -41,7 +41,7 @@ struct ScheduleState {
 struct TenantQueue {
     webhooks: BTreeMap<Arc<str>, WebhookQueue>,
     in_flight: usize,
-    /// The webhook that was served last in each class.
+    /// The webhook that was served last in each class of webhooks.
     last_webhook: [Option<Arc<str>>; 2],
 }
 
@@ -52,17 +52,18 @@ struct WebhookQueue {
     pace: WebhookShare,
 }
 
-/// Where an entry is.
+/// An entry that waits or is claimed.
 #[derive(Debug)]
 struct ScheduleEntry {
     webhook: Arc<str>,
+    /// When the entry is due, or its claim expires.
     at_ms: i64,
-    /// The fence of the claim that holds it.
+    /// The fence of the claim; `None`: the entry waits.
     claimed: Option<u64>,
 }
 
 impl MemorySchedule {
-    /// Empty.
+    /// Creates an empty schedule.
     pub(super) fn new(clock: Clock, shares: Shares) -> Self {
         let state = ScheduleState {
             shares,
@@ -79,6 +80,7 @@ impl MemorySchedule {
 }
 
 impl ScheduleState {
+    /// The queue of a webhook. Creates it if there is none.
     fn queue(&mut self, tenant: &Arc<str>, webhook: &Arc<str>) -> &mut WebhookQueue {
         let Self { tenants, known, shares, .. } = self;
         let queues = tenants.entry(Arc::clone(tenant)).or_default();
@@ -89,18 +91,18 @@ impl ScheduleState {
         })
     }
 
-    /// What a tenant may have.
+    /// The limits of a tenant.
     fn limits_of(&self, tenant: &str) -> TenantShares {
         self.limits.get(tenant).copied().unwrap_or(self.shares.per_tenant)
     }
 
-    /// How many entries a tenant has.
+    /// The number of a tenant's entries.
     fn size(&self, tenant: &Arc<str>) -> usize {
         let queues = self.tenants.get(tenant).into_iter().flat_map(|queues| queues.webhooks.values());
         queues.map(|queue| queue.waiting.len() + queue.in_flight).sum()
     }
 
-    /// Adds or moves an entry. Over the tenant's limit a new one is left out. Returns the tenant then.
+    /// Adds or moves an entry. If the tenant has as many entries as it may, a new entry is left out, and the tenant is returned.
     fn put(&mut self, entry: Entry, mut at_ms: i64, now_ms: i64) -> Option<Arc<str>> {
         let Entry { tenant, webhook, id } = entry;
         let is_full = self.size(&tenant) >= self.limits_of(&tenant).entries;
@@ -108,7 +110,7 @@ impl ScheduleState {
             Some(entry) if entry.claimed.is_some() => return None,
             Some(entry) => {
                 if entry.at_ms <= now_ms && at_ms <= now_ms {
-                    // What is due already keeps its place before what came later.
+                    // An entry that is due keeps its place before entries that came later.
                     at_ms = entry.at_ms;
                 }
                 let before = std::mem::replace(&mut entry.at_ms, at_ms);
@@ -124,14 +126,14 @@ impl ScheduleState {
         None
     }
 
-    /// Takes the next entry in turn of a class of webhooks. `only_new`: of tenants that have no claim.
+    /// Claims the next entry in turn of a class of webhooks. `only_new`: only of tenants without a claim.
     fn claim_next(&mut self, quick: bool, only_new: bool, now_ms: i64, until_ms: i64) -> Option<Claim> {
         let (entry, at_ms) = self.next(quick, only_new, now_ms)?;
         Some(self.hold(entry, until_ms, duration(now_ms - at_ms)))
     }
 
-    /// The next entry in turn, no longer among the waiting, and when it fell due: of the tenant after the last one served, of the
-    /// webhook after its last one served.
+    /// Takes the next entry in turn out of its queue: of the tenant after the one that was served last, and of the webhook after the
+    /// one that this tenant was served last. Returns the entry, and when it fell due.
     fn next(&mut self, quick: bool, only_new: bool, now_ms: i64) -> Option<(Entry, i64)> {
         let class = usize::from(quick);
         let is_next = |queue: &WebhookQueue| queue.pace.quick == quick && queue.is_due(now_ms);
@@ -160,7 +162,7 @@ impl ScheduleState {
         self.tenants.get(tenant).is_none_or(|queue| queue.in_flight == 0)
     }
 
-    /// Whether its webhook is quick, if a new entry could be claimed at once and would overtake no [`BACKLOG`].
+    /// Returns whether the webhook of a new entry is quick, if the entry can be claimed at once and overtakes no [`BACKLOG`].
     fn has_place(&mut self, entry: &Entry, now_ms: i64) -> Option<bool> {
         let is_busy = self.is_busy(&entry.tenant);
         let queue = self.queue(&entry.tenant, &entry.webhook);
@@ -169,7 +171,14 @@ impl ScheduleState {
         has_place.then_some(queue.pace.quick)
     }
 
-    /// Claims an entry that is not among the waiting, and that has been due for a while.
+    /// Claims a new entry if webhook, tenant and `room` have a place for it. Takes the place out of `room`.
+    fn claim_new(&mut self, entry: &Entry, room: &mut Room, now_ms: i64, until_ms: i64) -> Option<Claim> {
+        let quick = self.has_place(entry, now_ms)?;
+        *room = room.beside(quick, self.is_new(&entry.tenant))?;
+        Some(self.hold(entry.clone(), until_ms, Duration::ZERO))
+    }
+
+    /// Claims an entry that is in no queue. `overdue`: for how long it has been due.
     fn hold(&mut self, entry: Entry, until_ms: i64, overdue: Duration) -> Claim {
         let Entry { tenant, webhook, id } = &entry;
         let queue = self.queue(tenant, webhook);
@@ -187,47 +196,38 @@ impl ScheduleState {
         Claim { entry, fence: self.fences, quick, overdue }
     }
 
-    /// Whether the claim holds its entry: it has not expired.
+    /// Whether the claim holds its entry, which it does until it expires or ends.
     fn holds(&self, Claim { entry, fence, .. }: &Claim) -> bool {
         let scheduled = self.entries.get(&(Arc::clone(&entry.tenant), entry.id));
         scheduled.is_some_and(|scheduled| scheduled.claimed == Some(*fence))
     }
 
-    /// Puts the entry of a claim back among the waiting, or removes it, as it does over the tenant's limit unless it is due
-    /// now; then removes empty queues.
+    /// Ends the claim of an entry. The entry waits until `next_ms`; with `None` it is removed. An entry that is not due now is also
+    /// removed if the tenant has as many entries as it may. Removes queues that are empty then.
     fn end_claim(&mut self, tenant: &Arc<str>, id: DeliveryId, next_ms: Option<i64>, now_ms: i64) {
         let has_room = self.size(tenant) < self.limits_of(tenant).entries;
         let next_ms = next_ms.filter(|next_ms| *next_ms <= now_ms || has_room);
-        let Some(entry) = self.entries.get_mut(&(Arc::clone(tenant), id)) else { return };
-        self.claims.remove(&(entry.at_ms, Arc::clone(tenant), id));
-        let webhook = Arc::clone(&entry.webhook);
-        match next_ms {
-            Some(at_ms) => {
-                entry.at_ms = at_ms;
-                entry.claimed = None;
+        let key = (Arc::clone(tenant), id);
+        let Some(ScheduleEntry { webhook, at_ms: until_ms, .. }) = self.entries.remove(&key) else { return };
+        self.claims.remove(&(until_ms, Arc::clone(tenant), id));
+        let Some(queues) = self.tenants.get_mut(tenant) else { return };
+        let Some(queue) = queues.webhooks.get_mut(&webhook) else { return };
+        queues.in_flight -= 1;
+        queue.in_flight -= 1;
+        if let Some(at_ms) = next_ms {
+            queue.waiting.insert((at_ms, id));
+            self.entries.insert(key, ScheduleEntry { webhook, at_ms, claimed: None });
+        } else if queue.in_flight == 0 && queue.waiting.is_empty() {
+            let pace = queue.pace;
+            queues.webhooks.remove(&webhook);
+            if queues.webhooks.is_empty() {
+                self.tenants.remove(tenant);
             }
-            None => {
-                self.entries.remove(&(Arc::clone(tenant), id));
-            }
-        }
-        let Some(tenant_queue) = self.tenants.get_mut(tenant) else { return };
-        tenant_queue.in_flight -= 1;
-        let mut idle = None;
-        if let Some(queue) = tenant_queue.webhooks.get_mut(&webhook) {
-            queue.in_flight -= 1;
-            queue.waiting.extend(next_ms.map(|at_ms| (at_ms, id)));
-            if queue.in_flight == 0 && queue.waiting.is_empty() {
-                idle = tenant_queue.webhooks.remove(&webhook).map(|queue| queue.pace);
-            }
-        }
-        if tenant_queue.webhooks.is_empty() {
-            self.tenants.remove(tenant);
-        }
-        if let Some(pace) = idle {
             self.remember(tenant, &webhook, pace);
         }
     }
 
+    /// Keeps what is known of a webhook without a queue.
     fn remember(&mut self, tenant: &Arc<str>, webhook: &Arc<str>, pace: WebhookShare) {
         if pace != WebhookShare::unknown(self.shares.per_webhook) {
             self.known.insert((Arc::clone(tenant), Arc::clone(webhook)), pace);
@@ -237,6 +237,7 @@ impl ScheduleState {
         }
     }
 
+    /// Ends the claims that have expired; their entries are due since then.
     fn release_expired(&mut self, now_ms: i64) {
         while let Some((until_ms, tenant, id)) = self.claims.first().cloned()
             && until_ms <= now_ms
@@ -245,7 +246,8 @@ impl ScheduleState {
         }
     }
 
-    /// Changes the shares of the webhooks of claims that end together. Returns how many changed.
+    /// Changes the shares of the webhooks whose claims end together: of each webhook, the longest claim counts. Returns how many shares
+    /// changed.
     fn learn(&mut self, ended: &[Ended], now_ms: i64) -> ShareChanges {
         let mut longest: HashMap<(&Arc<str>, &Arc<str>), Duration> = HashMap::new();
         for Ended { claim, held, .. } in ended {
@@ -271,7 +273,7 @@ impl WebhookQueue {
     }
 }
 
-/// The first key after `last`, going round, that is `ready` with its value.
+/// The first key after `last` that is `ready` with its value. After the last key follows the first.
 fn in_turn<V>(
     map: &BTreeMap<Arc<str>, V>,
     last: Option<&Arc<str>>,
@@ -335,7 +337,7 @@ impl MemorySchedule {
     ) -> Result<HandOffs, ScheduleError> {
         let now_ms = self.clock.now_ms();
         let until_ms = now_ms + millis(lease);
-        let (mut claims, mut waits, mut quick_waiting) = (Vec::new(), false, 0);
+        let (mut claims, mut quick_waiting, mut some_wait) = (Vec::new(), 0, false);
         let (mut full, mut busy) = (BTreeSet::new(), BTreeSet::new());
         {
             let mut state = self.state.lock();
@@ -346,24 +348,17 @@ impl MemorySchedule {
                 if state.is_busy(&entry.tenant) {
                     busy.insert(Arc::clone(&entry.tenant));
                 }
-                match state
-                    .has_place(&entry, now_ms)
-                    .and_then(|quick| room.beside(quick, state.is_new(&entry.tenant)))
-                {
-                    Some(left) => {
-                        room = left;
-                        claims.push(state.hold(entry, until_ms, Duration::ZERO));
-                    }
+                match state.claim_new(&entry, &mut room, now_ms, until_ms) {
+                    Some(claim) => claims.push(claim),
                     None => {
-                        waits = true;
-                        let is_quick = state.queue(&entry.tenant, &entry.webhook).pace.quick;
-                        quick_waiting += usize::from(is_quick);
+                        some_wait = true;
+                        quick_waiting += usize::from(state.queue(&entry.tenant, &entry.webhook).pace.quick);
                         full.extend(state.put(entry, until_ms, now_ms));
                     }
                 }
             }
         }
-        if waits {
+        if some_wait {
             self.changed.notify_one();
         }
         let (full, busy) = (full.into_iter().collect(), busy.into_iter().collect());
@@ -414,7 +409,7 @@ impl MemorySchedule {
         Ok(changes)
     }
 
-    /// None: the index died with the process before.
+    /// Always empty: the index ended with the earlier process.
     pub(super) async fn abandoned(&self) -> Result<Vec<Arc<str>>, ScheduleError> {
         Ok(Vec::new())
     }
@@ -457,7 +452,7 @@ impl MemorySchedule {
         Ok(Places { taken, all: state.limits_of(tenant).claims, webhooks })
     }
 
-    /// All webhooks at once.
+    /// Counts the entries of all webhooks at once.
     pub(super) async fn overdue(&self, _after: &str) -> Result<Overdue, ScheduleError> {
         let now_ms = self.clock.now_ms();
         let is_due = |at_ms: &i64| *at_ms <= now_ms;

@@ -1,8 +1,8 @@
-//! The schedule on Redis, which all processes share. Each transition is one Lua script; only Redis' clock counts.
+//! The schedule on Redis, which all processes share. Each transition is one Lua script, and uses Redis' clock only.
 //!
-//! A claim costs the logarithm of what waits, however many queues are idle, not due or at their full share: those are
-//! in none of the structures that a claim reads (`docket_redis::keys`). Redis may lose everything: then
-//! [`lost`](RedisSchedule::lost) returns and a sweep puts every entry again.
+//! The time for a claim grows with the logarithm of the number of waiting entries. Queues that are idle, not due or at their full share
+//! cost nothing, because they are in none of the keys that a claim reads (`docket_redis::keys`). If Redis loses everything,
+//! [`lost`](RedisSchedule::lost) returns, and a sweep puts every entry again.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +25,7 @@ use super::{
 
 macro_rules! scripts {
     ($($name:ident),*) => {
-        /// The transitions of the queues: each is the constants, `queues.lua` and its own file.
+        /// The transitions of the queues. The text of each is the constants, `queues.lua` and its own file.
         #[derive(Debug)]
         struct Scripts { $($name: Script),* }
 
@@ -49,9 +49,9 @@ static REBUILT: LazyLock<Script> =
     LazyLock::new(|| Script::new(&[HISTORY, include_str!("redis/rebuilt.lua")]));
 static SWEEP_TURN: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("redis/sweep_turn.lua")]));
 
-/// Entries per script, or webhooks that are looked at: an entry takes 10 to 30 µs, during which Redis serves no other client.
+/// The largest number of entries or webhooks of one call: each takes 10 to 30 µs, during which Redis serves no other client.
 const CHUNK: usize = 250;
-/// How often to check that Redis has lost nothing.
+/// The pause between two checks that Redis has lost nothing.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// The schedule on Redis.
@@ -59,11 +59,10 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 pub(super) struct RedisSchedule {
     connection: RedisConnection,
     keys: [String; 15],
-    rebuilding: [String; 2],
-    /// The channel of changes.
+    /// The channel on which processes announce changes.
     channel: String,
     scripts: Scripts,
-    /// Of a tenant without limits of its own.
+    /// The limits of a tenant without limits of its own.
     per_tenant: TenantShares,
     owner: Owner,
     changed: Arc<Notify>,
@@ -73,13 +72,14 @@ pub(super) struct RedisSchedule {
     listener: AbortHandle,
 }
 
-/// When to check again that Redis has lost nothing.
+/// The checks that Redis has lost nothing.
 #[derive(Debug)]
 struct Checks {
+    /// When the next check is due.
     next: Instant,
-    /// How many checks there were: the number of a loss that the next one finds.
+    /// The number of checks so far. A loss has the number of the check that finds it.
     count: u64,
-    /// Whether one failed since hints were last known to be complete, or lost with all else.
+    /// Whether a check has failed since [`RedisSchedule::lost`] last returned [`Loss::New`] or [`Loss::Hints`].
     failed: bool,
 }
 
@@ -95,7 +95,6 @@ impl RedisSchedule {
         Self {
             connection,
             keys: keys.schedule(),
-            rebuilding: keys.rebuilding(),
             channel: keys.changed(),
             scripts: Scripts::new(shares),
             per_tenant: shares.per_tenant,
@@ -107,7 +106,7 @@ impl RedisSchedule {
         }
     }
 
-    /// The arguments that all transitions have, and these.
+    /// The arguments of a transition: the arguments that all transitions have, and its own.
     fn arguments<'a>(&'a self, own: impl IntoIterator<Item = Argument<'a>>) -> Vec<Argument<'a>> {
         let Owner { process, incarnation } = &self.owner;
         let common: [&str; 3] = [process, incarnation, &self.channel];
@@ -122,14 +121,19 @@ impl RedisSchedule {
         script.run(&self.connection, &self.keys, &arguments).await.map_err(failed)
     }
 
-    /// The tenants of abandoned claims; `release`: and makes the claims due.
+    /// The keys of the scripts about losses: the schedule's state, and the processes that rebuild.
+    fn loss_keys(&self) -> &[String] {
+        &self.keys[self.keys.len() - 2..]
+    }
+
+    /// The tenants of abandoned claims. `release`: makes the claims due.
     async fn look_for_abandoned(&self, release: bool) -> Result<HashSet<Arc<str>>, ScheduleError> {
         let (mut tenants, mut cursor) = (HashSet::new(), "0".to_owned());
         loop {
             let arguments = [Argument::Text(&cursor), Argument::Number(u64::from(release))];
             let (next, found): (String, Vec<String>) =
                 self.run(&self.scripts.abandoned, self.arguments(arguments)).await?;
-            tenants.extend(found.into_iter().map(Arc::from));
+            tenants.extend(self::tenants(found));
             if next == "0" {
                 return Ok(tenants);
             }
@@ -138,8 +142,8 @@ impl RedisSchedule {
     }
 }
 
-/// Lua that defines the numbers which `queues.lua` names. They are the same in all processes of a version. What differs
-/// between processes stays an argument, because Redis keeps every text that it gets.
+/// Lua that defines the numbers that `queues.lua` names. They are the same in all processes of a version. Values that differ between
+/// processes are arguments instead, because Redis keeps every text that it gets.
 fn constants(shares: Shares) -> String {
     let Shares { per_webhook: ShareLimits { start, most, least }, per_tenant, known } = shares;
     let TenantShares { claims, entries } = per_tenant;
@@ -158,7 +162,7 @@ enum Argument<'a> {
     Text(&'a str),
     Id(DeliveryId),
     Number(u64),
-    /// Empty.
+    /// The empty text.
     Absent,
 }
 
@@ -202,7 +206,7 @@ fn failed(error: docket_redis::Error) -> ScheduleError {
 }
 
 fn whole_millis(duration: Duration) -> u64 {
-    // Lua counts no further exactly, and the due time has 15 digits: a longer wait is for ever.
+    // The numbers of Lua are exact up to here, and a due time has 15 digits. A longer wait never ends.
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).min(100_000_000_000_000)
 }
 
@@ -210,11 +214,16 @@ fn tenants(names: Vec<String>) -> impl Iterator<Item = Arc<str>> {
     names.into_iter().map(Arc::from)
 }
 
-/// What `claim.lua` returns of each claim.
+/// The part of `claim.lua`'s reply about one claim: tenant, webhook, delivery, fence, whether the webhook is quick, and for how many
+/// milliseconds the entry had been due.
 type ClaimReply = (String, String, String, u64, bool, i64);
 
+/// `hand_off.lua`'s reply: of each claim the index of its entry, its fence and whether its webhook is quick; the tenants of entries that
+/// were left out; the tenants at their limit of claims; and how many entries of quick webhooks wait.
+type HandOffReply = (Vec<(usize, u64, bool)>, Vec<String>, Vec<String>, usize);
+
 fn claim((tenant, webhook, id, fence, quick, overdue_ms): ClaimReply) -> Option<Claim> {
-    // `put` and `claim` wrote all of it.
+    // `put` wrote the id, so it can be parsed.
     let entry = Entry { tenant: tenant.into(), webhook: webhook.into(), id: id.parse().ok()? };
     Some(Claim { entry, fence, quick, overdue: duration(overdue_ms) })
 }
@@ -277,30 +286,27 @@ impl RedisSchedule {
     ) -> Result<HandOffs, ScheduleError> {
         let mut result = HandOffs::default();
         for chunk in entries.chunks(CHUNK) {
-            let Room { slots, slow, without_claim } = room;
-            let [slots, slow, without_claim] = [slots, slow, without_claim].map(Argument::count);
-            let arguments = [slots, slow, without_claim, Argument::millis(lease)];
-            let arguments =
-                self.arguments(arguments.into_iter().chain(chunk.iter().flat_map(Argument::entry)));
-            type HandOffReply = (Vec<(usize, u64, bool)>, Vec<String>, Vec<String>, usize);
-            let (claimed, full, busy, quick_waiting): HandOffReply =
-                match self.run(&self.scripts.hand_off, arguments).await {
-                    Ok(handed_off) => handed_off,
-                    Err(error) if result.claims.is_empty() => return Err(error),
-                    // What was claimed before counts.
-                    Err(_) => break,
-                };
+            let places = [room.slots, room.slow, room.without_claim].map(Argument::count);
+            let arguments = places.into_iter().chain([Argument::millis(lease)]);
+            let arguments = self.arguments(arguments.chain(chunk.iter().flat_map(Argument::entry)));
+            let reply: Result<HandOffReply, _> = self.run(&self.scripts.hand_off, arguments).await;
+            let (claimed, full, busy, quick_waiting) = match reply {
+                Ok(reply) => reply,
+                Err(error) if result.claims.is_empty() => return Err(error),
+                // The claims of the earlier calls are made.
+                Err(_) => break,
+            };
             result.quick_waiting += quick_waiting;
             result.full.extend(tenants(full));
             result.busy.extend(tenants(busy));
             if claimed.len() < chunk.len() {
                 self.changed.notify_one();
             }
-            for (place, fence, quick) in claimed {
-                room = room.beside(quick, true).unwrap_or(Room { slots: 0, slow: 0, without_claim: 0 });
-                let entry = chunk.get(place);
+            for (index, fence, quick) in claimed {
+                room = room.beside(quick, true).unwrap_or_default();
+                let entry = chunk.get(index).cloned();
                 result.claims.extend(entry.map(|entry| Claim {
-                    entry: entry.clone(),
+                    entry,
                     fence,
                     quick,
                     overdue: Duration::ZERO,
@@ -384,20 +390,20 @@ impl RedisSchedule {
         self.changed.notified().await;
     }
 
-    /// Returns when Redis does not mark the index as complete: Redis is new, was emptied or restored, or another server
-    /// took over, which may lack entries. Until a process has [rebuilt](Self::rebuilt) it, this returns once a second. Also
-    /// returns when Redis responds again.
+    /// Returns when Redis does not mark the index as complete: Redis is new, was emptied or restored, or another server, which may lack
+    /// entries, took over. Until a process has [rebuilt](Self::rebuilt) the index, this returns once a second. Also returns when Redis
+    /// responds again after it did not.
     pub(super) async fn lost(&self) -> Loss {
         let mut checks = self.checks.lock().await;
         loop {
             tokio::time::sleep_until(checks.next).await;
             checks.next = Instant::now() + CHECK_EVERY;
             checks.count += 1;
-            // A response that does not arrive may have reported a loss: its number is not the one that we know, so the next
-            // response reports it again. A call that Redis never received changes nothing.
+            // A response that does not arrive may have reported a loss. Then Redis has another number for the loss than this process, so
+            // the next response reports it again. A call that Redis never received changes nothing.
             let known = self.loss.load(Ordering::Relaxed);
             let arguments = [self.owner.incarnation.clone(), known.to_string(), checks.count.to_string()];
-            let loss = LOST.run::<u8>(&self.connection, &self.rebuilding, &arguments).await;
+            let loss = LOST.run::<u8>(&self.connection, self.loss_keys(), &arguments).await;
             checks.failed |= loss.is_err();
             match loss {
                 Ok(1) => {
@@ -416,15 +422,15 @@ impl RedisSchedule {
         }
     }
 
-    /// Counts only if [`lost`](Self::lost) returned in this process before the sweep, and nothing was lost during it.
+    /// Marks the index complete, if [`lost`](Self::lost) returned in this process before the sweep and nothing was lost during the sweep.
     pub(super) async fn rebuilt(&self) -> Result<(), ScheduleError> {
         let arguments = [self.owner.incarnation.clone(), self.loss.load(Ordering::Relaxed).to_string()];
-        REBUILT.run(&self.connection, &self.rebuilding, &arguments).await.map_err(failed)
+        REBUILT.run(&self.connection, self.loss_keys(), &arguments).await.map_err(failed)
     }
 
     pub(super) async fn sweep_turn(&self, every: Duration) -> Result<bool, ScheduleError> {
         let turn: u8 = SWEEP_TURN
-            .run(&self.connection, &self.rebuilding[..1], &[Argument::millis(every)])
+            .run(&self.connection, &self.loss_keys()[..1], &[Argument::millis(every)])
             .await
             .map_err(failed)?;
         Ok(turn == 1)

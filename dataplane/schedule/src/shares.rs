@@ -1,73 +1,73 @@
-//! How many places a webhook and a tenant have: pure rules, which `redis/queues.lua` has as well. One contract suite
-//! proves both.
+//! The rules for how many places a webhook and a tenant have. `redis/queues.lua` has the same rules, and one contract suite
+//! tests both.
 
 use std::time::Duration;
 
 use docket_program::clock::millis;
 
-/// An attempt that holds its place no longer than this is quick.
+/// The longest quick attempt.
 pub const QUICK: Duration = Duration::from_secs(1);
-/// An attempt that holds its place for longer is long. One between the two is slow, but its receiver does its work: to look up a name that
-/// no server knows takes four seconds, and to connect to a host that does not respond five.
+/// The longest slow attempt. Attempts between [`QUICK`] and this are slow, but their receiver works. A longer attempt is of a receiver that
+/// can't be reached: looking up a name that no server knows takes four seconds, and connecting to a host that does not respond takes five.
 pub const LONG: Duration = Duration::from_millis(3_500);
-/// What has been due for so long is a backlog, which new deliveries do not overtake. Sooner it is none: a burst that had more deliveries
-/// than places must not send everything that comes after it through the queue.
+/// How long an entry has been due when it is a backlog, which new deliveries do not overtake. Entries that are due for a shorter time are
+/// no backlog: after a burst of more deliveries than places, the next deliveries need not go through the queue.
 pub const BACKLOG: Duration = Duration::from_millis(250);
-/// The pause between two decreases of one webhook's share: a burst of timeouts is one reason, not many.
+/// The pause between two decreases of one webhook's share, so that a burst of timeouts decreases it once.
 pub(crate) const DECREASE_EVERY: Duration = Duration::from_secs(1);
 
-/// How much of the work one tenant and one webhook may have at a time.
+/// The limits of each webhook and each tenant, and of what the schedule remembers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shares {
-    /// Claims of one webhook at once.
+    /// The limits of a webhook's share.
     pub per_webhook: ShareLimits,
-    /// What one tenant may have, unless it has [limits](crate::Schedule::limit) of its own.
+    /// The limits of a tenant without [limits](crate::Schedule::limit) of its own.
     pub per_tenant: TenantShares,
-    /// How many webhooks the schedule remembers. Over it an arbitrary one is unknown again, which costs nothing but the
-    /// time to grow.
+    /// The largest number of webhooks that the schedule remembers. If there are more, it forgets one of them, whose share then begins
+    /// again.
     pub known: usize,
 }
 
-/// What one tenant may have in the schedule.
+/// The limits of a tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TenantShares {
-    /// Claims at once.
+    /// The largest number of claims at a time.
     pub claims: usize,
-    /// Entries, of some 450 bytes each in Redis. More are left out until a sweep finds their rows, so that no tenant fills the
-    /// schedule, however many of its deliveries wait.
+    /// The largest number of entries. Each takes some 450 bytes in Redis. Further entries are left out until a sweep finds their rows, so
+    /// that no tenant fills the schedule.
     pub entries: usize,
 }
 
-/// The limits of a webhook's share, which follows how its endpoint answers.
+/// The limits of a webhook's share: the number of its claims at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShareLimits {
-    /// Of a webhook of which nothing is known, and of one that answers slowly.
+    /// The share of a new webhook, and of a slow webhook.
     pub start: usize,
-    /// Of one that answers quickly.
+    /// The largest share of a quick webhook.
     pub most: usize,
-    /// Of one whose attempts are long: enough to notice that it answers again.
+    /// The smallest share of a webhook whose attempts are long. It is enough to notice that the receiver responds again.
     pub least: usize,
 }
 
-/// A quick endpoint gets all the places that its attempts can use, and a dead one a small part of a worker's slots. A
-/// tenant has twice the places of its busiest webhook, so that one webhook never keeps the others waiting.
+/// The limits in production. A quick webhook gets all places that its attempts can use, and a webhook that does not respond gets a small
+/// part of a worker's slots. A tenant has twice as many places as one webhook, so that the other webhooks do not wait for one of them.
 pub const SHARES: Shares = Shares {
     per_webhook: ShareLimits { start: 8, most: 256, least: 2 },
     per_tenant: TenantShares { claims: 512, entries: 100_000 },
     known: 100_000,
 };
 
-/// How many times webhooks got more or fewer places when claims ended or were renewed.
+/// The number of shares that changed when claims ended or were renewed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ShareChanges {
-    /// How many shares grew.
+    /// The number of shares that grew.
     pub grown: u64,
-    /// How many shares shrank.
+    /// The number of shares that shrank.
     pub shrunk: u64,
 }
 
 impl ShareChanges {
-    /// Counts a webhook that had `before` places and has `after`.
+    /// Counts a share that was `before` and is `after`.
     pub(crate) fn count(&mut self, before: usize, after: usize) {
         self.grown += u64::from(after > before);
         self.shrunk += u64::from(after < before);
@@ -77,33 +77,33 @@ impl ShareChanges {
 /// What is known of a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WebhookShare {
-    /// How many of its entries may be claimed at once.
+    /// The largest number of its claims at a time.
     pub(crate) share: usize,
-    /// Whether its endpoint answers quickly.
+    /// Whether its attempts are quick.
     pub(crate) quick: bool,
-    /// Whether all its places were in use at once since the share changed last.
+    /// Whether all of its places have been in use at the same time since its share last changed.
     full: bool,
-    /// When the share decreased last.
+    /// When its share last decreased, in milliseconds since 1970; `None`: never.
     decreased_ms: Option<i64>,
 }
 
 impl WebhookShare {
-    /// Of a webhook of which nothing is known.
+    /// The share of a new webhook.
     pub(crate) fn unknown(limits: ShareLimits) -> Self {
         Self { share: limits.start, quick: false, full: false, decreased_ms: None }
     }
 
-    /// Whether the share was reduced because attempts were not quick, and they are not quick again.
+    /// Whether the share was reduced because attempts were not quick, and no attempt has been quick since.
     pub(crate) fn is_reduced(&self) -> bool {
         !self.quick && self.decreased_ms.is_some()
     }
 
-    /// An entry was claimed: now so many are.
+    /// Learns that an entry was claimed. `in_flight`: the number of claims with it.
     pub(crate) fn claimed(&mut self, in_flight: usize) {
         self.full |= in_flight >= self.share;
     }
 
-    /// The longest of the claims that ended together held its place for `held`.
+    /// Learns that claims have ended together. `held`: how long the longest attempt took.
     pub(crate) fn ended(&mut self, held: Duration, now_ms: i64, limits: ShareLimits) {
         let ShareLimits { start, most, least } = limits;
         if held <= QUICK {
@@ -117,18 +117,19 @@ impl WebhookShare {
         }
     }
 
-    /// A claim holds its place longer than [`QUICK`]. How long it will take is not known yet.
+    /// Learns that an attempt takes longer than [`QUICK`]. How long it will take is not known yet.
     pub(crate) fn renewed(&mut self, now_ms: i64, limits: ShareLimits) {
         self.shrink(now_ms, limits.start);
     }
 
+    /// Doubles the share up to `most`, if the webhook has used all of it.
     fn grow(&mut self, most: usize) {
         if self.full && self.share < most {
             self.change((self.share * 2).min(most));
         }
     }
 
-    /// An attempt was not quick.
+    /// Halves the share, but not below `least`, because an attempt was not quick.
     fn shrink(&mut self, now_ms: i64, least: usize) {
         self.quick = false;
         let pause_ms = millis(DECREASE_EVERY).unsigned_abs();
@@ -215,7 +216,7 @@ mod tests {
         let mut pace = WebhookShare { share: 4, quick: true, full: true, decreased_ms: None };
         pace.ended(LONG + MS, 0, LIMITS);
         pace.ended(QUICK, 1, LIMITS);
-        // The places that were full before the decrease say nothing about those of now.
+        // That the larger share was used up says nothing about the new one.
         assert_eq!((pace.share, pace.quick), (2, true));
         pace.claimed(2);
         pace.ended(QUICK, 2, LIMITS);

@@ -1,5 +1,6 @@
--- Own: a cursor ('0': the first call), and 1 to make the claims due that an earlier incarnation of this process holds.
--- Returns the cursor of the next call ('0': this was the last), and the tenants of such claims.
+-- Finds claims of earlier incarnations of this process.
+-- Own: a cursor ('0': the first call), and 1 to make these claims due. Returns the cursor of the next call ('0': this was the last), and
+-- the tenants of the claims.
 local found = call('ZSCAN', CLAIMS, own[1], 'COUNT', AT_ONCE)
 local keys, tenants = {}, {}
 for i = 1, #found[2], 2 do keys[#keys + 1] = found[2][i] end
@@ -9,7 +10,7 @@ for _, key in ipairs(keys) do
         local of_incarnation, of_process = holder(key)
         if of_process == process and of_incarnation ~= incarnation then
             tenants[#tenants + 1] = tenant_of(key)
-            -- As if it had expired.
+            -- The next transition ends the claim, because it has expired now.
             if own[2] == '1' then set(CLAIMS, key, number(now)) end
         end
     end

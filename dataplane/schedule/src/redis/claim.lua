@@ -1,11 +1,13 @@
--- Own: room in all, for webhooks that are not quick, of this only for tenants without a claim; the lease in milliseconds. Returns tenant, webhook, delivery and
--- fence of each claim, whether its webhook is quick (1 or 0), and for how many milliseconds the entry had been due.
+-- Claims due entries, in turn from the tenants and from each tenant's webhooks.
+-- Own: the room: in all, for webhooks that are not quick, and the part of the latter that is only for tenants without a claim; the lease in
+-- milliseconds. Returns of each claim tenant, webhook, delivery, fence, whether its webhook is quick (1 or 0), and for how many milliseconds
+-- the entry had been due.
 local slots, slow, without_claim, till = tonumber(own[1]), tonumber(own[2]), tonumber(own[3]), now + own[4]
 local claimed, is_broken = {}, false
--- How many times AT_ONCE tenants are looked at for those without a claim.
+-- How many times AT_ONCE tenants are read to find tenants without a claim.
 local MOST_PAGES = 10
 
--- Up to `limit` members of a range, in turn: first those after `last`, if there is one.
+-- Returns up to `limit` members of a range. It begins after `last`, if there is one, and continues at the beginning of the range.
 local function in_turn(key, from, to, last, limit)
     local members = range(key, last and '(' .. last or from, to, limit)
     if last and #members < limit then
@@ -14,18 +16,18 @@ local function in_turn(key, from, to, last, limit)
     return members
 end
 
--- Reads queues of a tenant, in turn, of which it will take `part` entries: their names. A round that is complete has all.
+-- Reads the names of a tenant's next queues in turn, enough to take `part` entries. The round is complete if these are all ready queues.
 local function read_round(class, tenant, part)
     local t = tenant.name
     local names = in_turn(class.READY, '[' .. t .. '\0', '(' .. t .. '\1', tenant.last, part + 1)
     tenant.names, tenant.at, tenant.is_complete = names, 0, #names <= part
-    -- The one too many was only to know that there are more.
+    -- The last name only shows that there are more.
     if not tenant.is_complete then names[#names] = nil end
     tenant.last = names[#names] or tenant.last
     tenant.page = math.ceil(part / math.max(1, #names)) + 1
 end
 
--- Moves a queue to its next entry. It leaves the round if that is not due.
+-- Moves a queue to its next entry. The queue is done if that entry is not due.
 local function advance(queue)
     if queue.at == #queue.heads and queue.has_more then
         queue.heads = range(WAITING, queue.from, '(' .. queue.name .. '\1', queue.page)
@@ -50,7 +52,7 @@ local function open(class, q, page)
     return queue
 end
 
--- The next queue in a tenant's turn from which it can take an entry; nil: there is none.
+-- Returns the tenant's next queue with an entry that can be claimed; nil: there is none.
 local function next_queue(class, tenant, part)
     if tenant.at == #tenant.names then
         if tenant.is_complete then return table.remove(tenant.again, 1) end
@@ -66,7 +68,7 @@ local function next_queue(class, tenant, part)
     return table.remove(tenant.again, 1)
 end
 
--- Claims the next entry of a tenant. Returns whether there was one.
+-- Claims the next entry of a tenant. Returns false if the tenant has none that can be claimed.
 local function take(class, tenant, part)
     local t = tenant.name
     local queue = in_flight(t) < limits_of(t) and next_queue(class, tenant, part)
@@ -89,7 +91,7 @@ local function take(class, tenant, part)
     return true
 end
 
--- Tenants in turn, of which each can take an entry; if only new ones may, those without a claim.
+-- Returns up to `places` tenants of the ring, in turn. only_new: only tenants without a claim.
 local function tenants_in_turn(class, places, only_new)
     local last = get(STATE, class.turn) or nil
     if not only_new then return in_turn(class.RING, '-', '+', last, places) end
@@ -108,7 +110,7 @@ local function tenants_in_turn(class, places, only_new)
     return found
 end
 
--- These tenants, each with the first queues of its round.
+-- Reads the next tenants in turn, each with the first queues of its round.
 local function open_ring(class, places)
     local names = tenants_in_turn(class, places, class == SLOW and places <= without_claim)
     local fields, queues, ring = {}, {}, {}
@@ -129,7 +131,7 @@ local function open_ring(class, places)
     return ring
 end
 
--- Claims entries of a class: one of each tenant, one of each webhook, and so on.
+-- Claims entries of a class: one of each tenant in turn, until there is no place or no entry left.
 local function take_in_turn(class, places)
     local ring = places > 0 and open_ring(class, places) or {}
     while #ring > 0 and places > 0 and not is_broken do

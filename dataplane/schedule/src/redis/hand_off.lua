@@ -1,6 +1,8 @@
--- Own: room in all, for webhooks that are not quick, of this only for tenants without a claim; the lease in milliseconds; then tenant, webhook, delivery. Returns
--- of each claimed entry its place among them, the fence, and whether its webhook is quick (1 or 0); the tenants of entries
--- that were left out; those at their limit of claims; and how many entries of quick webhooks wait.
+-- Claims new entries, or lets them wait for one lease.
+-- Own: the room: in all, for webhooks that are not quick, and the part of the latter that is only for tenants without a claim; the lease in
+-- milliseconds; then tenant, webhook and delivery of each entry. Returns of each claimed entry its index from 0, the fence, and whether its
+-- webhook is quick (1 or 0); the tenants of entries that were left out; the tenants at their limit of claims; and how many entries of quick
+-- webhooks wait.
 local slots, slow, without_claim, till = tonumber(own[1]), tonumber(own[2]), tonumber(own[3]), now + own[4]
 local keys, queues = {}, {}
 for i = 5, #own, 3 do
@@ -10,7 +12,7 @@ end
 load(ENTRIES, keys)
 load_queues(queues)
 
--- Whether there is a backlog, by queue.
+-- Whether a queue has a backlog, by queue.
 local overtaken, backlog_text = {}, due_text(now - backlog_ms)
 local function overtakes(q)
     if overtaken[q] == nil then

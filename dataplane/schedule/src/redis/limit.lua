@@ -1,4 +1,6 @@
--- Own: tenant, claims at once, entries.
+-- Sets the limits of tenants.
+-- Own: of each tenant its uid, the largest number of claims, and the largest number of entries. Returns 1 if an entry is due, or due earlier;
+-- otherwise 0.
 local tenants = {}
 for i = 1, #own, 3 do tenants[#tenants + 1] = own[i] end
 load(LIMITS, tenants)
@@ -8,7 +10,7 @@ for i = 1, #own, 3 do
     local limits = not is_usual and own[i + 1] .. ' ' .. own[i + 2]
     if get(LIMITS, t) ~= limits then
         set(LIMITS, t, limits)
-        -- It may have been at the lower limit.
+        -- The tenant may have been at its lower limit.
         touched_tenants[t] = true
     end
 end

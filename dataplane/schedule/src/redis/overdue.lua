@@ -1,7 +1,7 @@
--- Own: a queue ('': the first call), and how many queues to look at: those with waiting entries that follow it in the order of their
--- names. Returns how many of their entries are due and wait for a worker, for how many milliseconds the first of these has been due
--- (-1: none is), how many are due and wait for a place of their webhook or tenant, and the last queue ('': there are no more). The
--- first call counts expired claims too. Writes nothing.
+-- Counts due entries of the queues that follow a queue in the order of names. The first call counts expired claims too. Writes nothing.
+-- Own: the queue ('': the first call), and the largest number of queues with waiting entries to read. Returns how many due entries wait for
+-- a worker, for how many milliseconds the oldest of them has been due (-1: there are none), how many due entries wait for a place of their
+-- webhook or tenant, and the last queue that was read ('': there are no more).
 local from, last = own[1] == '' and '-' or '[' .. own[1] .. '\1', ''
 local entries, held, since = 0, 0, nil
 local function count_due(found, at)

@@ -1,5 +1,6 @@
--- Own: a tenant and some of its webhooks. Returns how many claims the tenant has, how many it may have, and of each webhook its
--- claims, its share, and whether that was reduced (1 or 0). Writes nothing.
+-- Reads the places of a tenant and of some of its webhooks. Writes nothing.
+-- Own: the tenant and the webhooks. Returns how many claims the tenant has and how many it may have, and of each webhook its claims, its
+-- share, and whether the share was reduced (1 or 0).
 local t, queues = own[1], {}
 for i = 2, #own do queues[i - 1] = t .. '\0' .. own[i] end
 load_queues(queues)

@@ -1,4 +1,5 @@
--- Own: tenant, webhook, delivery, milliseconds to wait. Returns the tenants of entries that were left out.
+-- Adds entries, or moves them to another time.
+-- Own: of each entry tenant, webhook, delivery, and the milliseconds until it is due. Returns the tenants of entries that were left out.
 local keys = {}
 for i = 1, #own, 4 do keys[#keys + 1] = own[i] .. '\0' .. own[i + 2] end
 load(ENTRIES, keys)
@@ -9,7 +10,7 @@ for i = 1, #own, 4 do
     if not kind then
         add(t, w, id, due)
     elseif kind == 'w' then
-        -- What is due already keeps its place before what came later.
+        -- An entry that is due keeps its place before entries that came later.
         local due_either_way = was_due <= now_text and due <= now
         local was = t .. '\0' .. was_w .. '\0' .. was_due .. '\0' .. id
         if was_w ~= w or not due_either_way then
@@ -17,12 +18,12 @@ for i = 1, #own, 4 do
             touched[t .. '\0' .. was_w] = true
             wait(t, w, id, due)
         else
-            -- Repairs the index, wherever the entry was missing.
+            -- Repairs the index, if the entry was missing in some keys.
             set(WAITING, was, 0)
             touched[t .. '\0' .. w] = true
         end
     elseif not call('ZSCORE', CLAIMS, key) then
-        -- A claim that never expires.
+        -- The claim would never expire.
         reset()
         add(t, w, id, due)
     end

@@ -1,16 +1,15 @@
--- What all transitions share: each script is this file and one of the others. docket-redis' keys.rs says what the keys
--- hold. A queue (q) is one webhook's: '<tenant>\0<webhook>'. An entry (key) is '<tenant>\0<delivery>'.
+-- The functions that all transitions share: each script is this file and one of the others. docket-redis' keys.rs describes the keys.
+-- A queue (q) has the entries of one webhook; its name is '<tenant>\0<webhook>'. The key of an entry is '<tenant>\0<delivery>'.
 --
--- Commands are most of what a transition costs. So it reads many fields with one command, changes copies, and `finish`
--- writes what has changed, with one or two commands for each key.
+-- A transition spends most of its time on commands. So it reads many fields with one command and changes copies of them. Then `finish`
+-- writes the changes, with one or two commands for each key.
 --
--- ARGV: the process and its incarnation; the channel; then the transition's own.
+-- ARGV: the process and its incarnation; the channel; then the transition's own arguments.
 --
--- redis.rs puts constants before this text: claims at once of an unknown webhook (start), at most and at least (most,
--- least); claims and entries of a tenant without limits of its own (per_tenant, most_entries); how many webhooks are known
--- (most_known); how many milliseconds a quick claim lasts at most, and a slow one (quick_ms, long_ms); the pause between
--- two decreases (pause_ms); how long an entry must have been due to be a backlog (backlog_ms); how often each process
--- looks for what is due, at least (look_ms).
+-- redis.rs puts constants before this text: the share of a new webhook, the largest and the smallest share (start, most, least); the
+-- limits of a tenant without limits of its own (per_tenant, most_entries); the largest number of known webhooks (most_known); the longest
+-- quick and the longest slow attempt in milliseconds (quick_ms, long_ms); the pause between two decreases (pause_ms); how long an entry
+-- has been due when it is a backlog (backlog_ms); how often each process looks for due entries, at least (look_ms).
 local ENTRIES, WAITING, CLAIMS, FLIGHT, SHARES, HEADS, READY, RING, READY_QUICK, RING_QUICK, TURNS, SIZES, LIMITS,
     STATE, REBUILDING =
     unpack(KEYS)
@@ -18,7 +17,7 @@ local process, incarnation, channel = unpack(ARGV)
 local own = { unpack(ARGV, 4) }
 local call = redis.call
 
--- Expired claims, and queues that fell due, per transition: Redis serves no other client while a script runs.
+-- The largest number of expired claims, and of queues that fell due, in one transition: Redis serves no other client while a script runs.
 local AT_ONCE = 500
 
 local time = call('TIME')
@@ -36,7 +35,7 @@ local function tenant_of(q)
     return string.match(q, '^[^%z]*')
 end
 
--- Due times have 15 digits, so that they compare as text.
+-- A due time as text. It has 15 digits, so that the order of texts is the order of times.
 local function due_text(due)
     return string.format('%015.0f', due)
 end
@@ -47,8 +46,8 @@ local function due_of(q, waiting)
     return string.sub(waiting, #q + 2, #q + 16)
 end
 
--- By key: the fields of hashes as they are now, as far as they were read; and what is to be written, the value of a field
--- or the score of a member. False: there is none.
+-- By key: the fields of hashes that were read or changed, as they are now; and the changes to write, which are values of fields or scores
+-- of members. False: there is no such field or member.
 local values, changes = {}, {}
 
 local function forget()
@@ -56,7 +55,7 @@ local function forget()
 end
 forget()
 
--- Reads fields of a hash that `get` will ask for.
+-- Reads fields of a hash with one command, for later calls of `get`.
 local function load(key, fields)
     local known, missing = values[key], {}
     for _, field in ipairs(fields) do
@@ -81,6 +80,7 @@ local function set(key, member, value)
     if known then known[member] = value end
 end
 
+-- Writes the changes.
 local function flush()
     for key, members in pairs(changes) do
         local is_hash = values[key] ~= nil
@@ -101,17 +101,17 @@ local function flush()
     changes = {}
 end
 
--- The two classes of webhooks: those that are not known to be quick, and the quick ones.
+-- The two classes of webhooks: webhooks that are not known to be quick, and quick webhooks.
 local SLOW = { READY = READY, RING = RING, turn = 'turn', mark = 'w' }
 local QUICK = { READY = READY_QUICK, RING = RING_QUICK, turn = 'turn-quick', mark = 'q' }
 
--- Queues and tenants that may belong elsewhere, until `finish`.
+-- Queues and tenants that `finish` puts where they belong.
 local touched, touched_tenants = {}, {}
--- What is known of webhooks, by queue; whether that became more.
+-- What is known of webhooks, by queue; whether this transition has learned of a new webhook.
 local paces, learned = {}, false
 
--- The keys contradict each other: another program wrote to them. Deletes all but the last fence, so that no old claim
--- counts again, and marks the index as lost.
+-- Deletes everything except the last fence, and marks the index as lost, because the keys contradict each other: another program wrote
+-- to them. Without the last fence, an old claim could count again.
 local function reset()
     call('DEL', ENTRIES, WAITING, CLAIMS, FLIGHT, SHARES, HEADS, READY, RING, READY_QUICK, RING_QUICK, TURNS, SIZES,
         REBUILDING)
@@ -120,7 +120,7 @@ local function reset()
     touched, touched_tenants, paces, learned = {}, {}, {}, false
 end
 
--- Reads with three commands what the following asks about queues and their tenants.
+-- Reads with three commands what `pace`, `in_flight` and `limits_of` need of these queues and their tenants.
 local function load_queues(queues)
     load(SHARES, queues)
     local fields, tenants, is_named = {}, {}, {}
@@ -136,7 +136,7 @@ local function load_queues(queues)
     load(FLIGHT, fields)
 end
 
--- How many claims at once and entries a tenant may have.
+-- Returns the largest number of claims, and of entries, that a tenant may have.
 local function limits_of(t)
     local own_limits = get(LIMITS, t)
     if not own_limits then return per_tenant, most_entries end
@@ -153,7 +153,7 @@ local function counted(key, field)
     return tonumber(get(key, field) or 0)
 end
 
--- Moves a count of a hash, which has no field for none. Returns what is left.
+-- Adds to a count of a hash, and returns the result. A count of 0 has no field.
 local function count(key, field, by)
     local left = counted(key, field) + by
     set(key, field, left > 0 and left)
@@ -164,7 +164,7 @@ local function in_flight(field)
     return counted(FLIGHT, field)
 end
 
--- What is known of a webhook. shares.rs has the same rules, and says why.
+-- What is known of a webhook. shares.rs has the same rules, and their reasons.
 local UNKNOWN = { share = start, quick = false, full = false, decreased = 0 }
 
 local function pace(q)
@@ -193,7 +193,7 @@ local function learn(q, share, quick, full, decreased)
     touched[q] = true
 end
 
--- An entry was claimed: now so many are.
+-- Learns that an entry was claimed. of_webhook: the number of the webhook's claims with it.
 local function claimed_of(q, of_webhook)
     local p = pace(q)
     if of_webhook < p.share then return end
@@ -201,10 +201,10 @@ local function claimed_of(q, of_webhook)
     if not p.full then learn(q, p.share, p.quick, true, p.decreased) end
 end
 
--- How many shares this transition has changed.
+-- The number of shares that this transition has changed.
 local grown, shrunk = 0, 0
 
--- An attempt was not quick.
+-- Halves a share, but not below `to`, because an attempt was not quick.
 local function shrink(q, to)
     local p = pace(q)
     if p.share > to and math.abs(now - p.decreased) >= pause_ms then
@@ -215,7 +215,7 @@ local function shrink(q, to)
     end
 end
 
--- An attempt ended in good time; `quick`: what its webhook is now. More places only help one that used all.
+-- Doubles a share up to `to`, if the webhook has used all of it. quick: whether the webhook is quick now.
 local function grow(q, to, quick)
     local p = pace(q)
     local share = p.full and p.share < to and math.min(p.share * 2, to) or p.share
@@ -223,12 +223,12 @@ local function grow(q, to, quick)
     if share ~= p.share or p.quick ~= quick then learn(q, share, quick, p.full and share == p.share, p.decreased) end
 end
 
--- A claim holds its place longer than a quick one. How long it will take is not known yet.
+-- Learns that an attempt takes longer than a quick one. How long it will take is not known yet.
 local function renewed(q)
     shrink(q, start)
 end
 
--- The longest of the claims that ended together held its place for so many milliseconds.
+-- Learns that claims have ended together, of which the longest attempt took `held` milliseconds.
 local function ended_after(q, held)
     if held <= quick_ms then return grow(q, most, true) end
     if held > long_ms then return shrink(q, least) end
@@ -236,7 +236,7 @@ local function ended_after(q, held)
     shrink(q, start)
 end
 
--- Forgets webhooks if too many are known.
+-- Forgets some webhooks if too many are known.
 local function forget_some()
     if not learned then return end
     learned = false
@@ -249,7 +249,8 @@ local function forget_some()
     end
 end
 
--- Puts a queue where it belongs: due, not due yet, or nowhere while its share is in flight.
+-- Puts a queue where it belongs: among the ready queues if it is due, in HEADS if it is not due yet, and nowhere while its whole share is
+-- in flight.
 local function place_queue(q)
     local head = range(WAITING, '[' .. q .. '\0', '(' .. q .. '\1', 1)[1]
     local class, other = class_of(q)
@@ -260,6 +261,7 @@ local function place_queue(q)
     set(HEADS, q, is_open and due > now_text and due)
 end
 
+-- Puts a tenant into the ring of each class in which it has a ready queue, unless it has as many claims as it may.
 local function place_tenant(t)
     for _, class in ipairs({ SLOW, QUICK }) do
         local is_ready = range(class.READY, '[' .. t .. '\0', '(' .. t .. '\1', 1)[1] ~= nil
@@ -268,7 +270,7 @@ local function place_tenant(t)
     end
 end
 
--- Writes everything.
+-- Writes everything, and puts queues and tenants where they belong.
 local function finish()
     flush()
     forget_some()
@@ -286,6 +288,7 @@ local function finish()
     flush()
 end
 
+-- Lets an entry wait in its queue.
 local function wait(t, w, id, due)
     local due = due_text(due)
     set(WAITING, t .. '\0' .. w .. '\0' .. due .. '\0' .. id, 0)
@@ -293,11 +296,10 @@ local function wait(t, w, id, due)
     touched[t .. '\0' .. w] = true
 end
 
--- Tenants at their limit of entries.
+-- The tenants at their limit of entries.
 local full = {}
 
--- Adds an entry that is not there. Over the tenant's limit it is left out: a sweep finds its row. Returns whether it was
--- added.
+-- Adds a new entry. Returns false if it leaves the entry out, because the tenant has as many as it may: a sweep finds its row later.
 local function add(t, w, id, due)
     if counted(SIZES, t) >= most_entries_of(t) then
         full[t] = true
@@ -318,8 +320,8 @@ local function holder(key)
     return string.match(get(ENTRIES, key), '^c%z[^%z]*%z%d+%z([^%z]*)%z(.*)$')
 end
 
--- The claims that still hold their entries, of those that the transition's own arguments name: tenant, delivery and fence at
--- each `step` from `at`. Each has its place among the arguments, its entry and its queue.
+-- Returns the claims among the transition's own arguments that still hold their entries. The arguments name tenant, delivery and fence of
+-- a claim at each `step` from `at`. A returned claim has its place among the arguments (at), its entry (key), webhook (w) and queue (q).
 local function named_claims(at, step)
     local keys, found, queues, is_known = {}, {}, {}, {}
     for i = at, #own, step do keys[#keys + 1] = own[i] .. '\0' .. own[i + 1] end
@@ -337,9 +339,9 @@ local function named_claims(at, step)
     return found
 end
 
--- Claims an entry of a queue until a time. Returns the fence.
+-- Claims an entry until the time `till`. Returns the fence.
 local function hold(t, w, id, q, till)
-    -- Never a fence that was given before, even if Redis was restored: a late worker must not hold another worker's claim.
+    -- The time makes the fence new even if Redis was restored: a late worker must not hold another worker's claim.
     local fence = math.max(tonumber(get(STATE, 'fence') or 0), time[1] * 1000000 + time[2]) + 1
     set(STATE, 'fence', fence)
     local key = t .. '\0' .. id
@@ -350,13 +352,13 @@ local function hold(t, w, id, q, till)
     return fence
 end
 
--- Ends the claim of an entry, which is due again at a time, or removed (nil). Over the tenant's limit it is removed too,
--- unless it is due now: a sweep finds its row.
+-- Ends the claim of an entry. The entry is due again at `due`; nil: it is removed. An entry that is not due now is also removed if the
+-- tenant has as many entries as it may: a sweep finds its row later.
 local function end_claim(key, w, due)
     local t, id = string.match(key, '^([^%z]*)%z(.*)$')
     local q = t .. '\0' .. w
     set(CLAIMS, key, false)
-    -- Only a full share delayed anything.
+    -- Only a queue or a tenant without a free place was kept from claims.
     if count(FLIGHT, q, -1) + 1 >= pace(q).share then touched[q] = true end
     if count(FLIGHT, t, -1) + 1 >= limits_of(t) then touched_tenants[t] = true end
     if due and (due <= now or counted(SIZES, t) < most_entries_of(t)) then
@@ -367,7 +369,7 @@ local function end_claim(key, w, due)
     end
 end
 
--- Applies what the passing of time changes.
+-- Ends claims that have expired, and makes queues ready that fell due.
 local function refresh()
     if call('EXISTS', FLIGHT) == 1 and call('EXISTS', CLAIMS) == 0 then reset() end
     local over = call('ZRANGEBYSCORE', CLAIMS, '-inf', number(now), 'WITHSCORES', 'LIMIT', 0, AT_ONCE)
@@ -389,7 +391,7 @@ local function names_of(set)
     return names
 end
 
--- In how many milliseconds the next claim can succeed; nil: there is nothing.
+-- Returns the milliseconds until the next claim can succeed; nil: there is no entry to wait for.
 local function next_due()
     if call('EXISTS', RING, RING_QUICK) > 0 then return 0 end
     local at
@@ -400,9 +402,9 @@ local function next_due()
     return at and math.max(0, at - now)
 end
 
--- Writes everything, and notifies the other processes if an entry is now due earlier than they know and before they look again, or
--- one of a quick webhook is due: what was due before may be of slow ones only, for which they have no room. A message that is lost,
--- or not allowed, costs the time until they look. Returns 1 if something is due, or due earlier; otherwise 0.
+-- Writes everything. Notifies the other processes if an entry is due earlier than they know and before they look again, or if an entry of
+-- a quick webhook has become due: they may have no room for the slow webhooks whose entries were due before. If a message is lost or not
+-- allowed, the other processes find the entry when they look. Returns 1 if an entry is due, or due earlier; otherwise 0.
 local function finish_and_notify()
     local before, quick_before = next_due(), call('EXISTS', RING_QUICK)
     finish()

@@ -1,5 +1,5 @@
--- ARGV: the process, and the number of the loss that it knows. If its mark is there, the process began in this history and
--- Redis has lost nothing since.
+-- Marks the index complete, if Redis has lost nothing since the process began to rebuild it: then the mark of lost.lua is still there.
+-- ARGV: the process, and the number of the loss that it knows.
 if redis.call('HGET', REBUILDING, ARGV[1]) == history .. '\0' .. ARGV[2] then
     redis.call('HSET', STATE, 'built', history)
     redis.call('DEL', REBUILDING)

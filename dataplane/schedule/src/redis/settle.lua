@@ -1,6 +1,6 @@
--- Own: tenant, delivery, fence, milliseconds until it is due again ('': it is removed), for how many milliseconds its
--- attempt held the place ('': there was none). Returns 1 if something is due, or due earlier, otherwise 0; and how many shares
--- grew and shrank.
+-- Ends claims, and changes the shares of their webhooks.
+-- Own: of each claim tenant, delivery, fence, the milliseconds until the entry is due again ('': it is removed), and how many milliseconds
+-- the attempt took ('': there was none). Returns 1 if an entry is due, or due earlier, otherwise 0; and how many shares grew and shrank.
 local longest = {}
 for _, claim in ipairs(named_claims(1, 5)) do
     local again, held = own[claim.at + 3], own[claim.at + 4]
