@@ -1,4 +1,4 @@
-//! A client's connection with a limit for the time in which the headers of a request arrive. hyper has one limit for
+//! What a client sends, with a limit for the time in which the headers of a request arrive. hyper has one limit for
 //! headers and for the pause between two requests. But this pause may be long: a proxy that reuses connections must
 //! not find them closed.
 
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// The time from a request's first byte to the end of its headers.
@@ -36,7 +36,7 @@ impl RequestCount {
     }
 }
 
-/// A connection whose reads fail with [`ErrorKind::TimedOut`] when headers take longer than [`HEADER_TIME`].
+/// The reading half of a connection. Reads fail with [`ErrorKind::TimedOut`] when headers take longer than [`HEADER_TIME`].
 #[derive(Debug)]
 pub(crate) struct HeadLimit<S> {
     stream: S,
@@ -49,7 +49,7 @@ pub(crate) struct HeadLimit<S> {
 }
 
 impl<S> HeadLimit<S> {
-    /// A connection that has just been accepted.
+    /// The reading half of a connection that has just been accepted.
     pub(crate) fn new(stream: S, served: Arc<RequestCount>) -> Self {
         Self { stream, served, seen: 0, until: None, alarm: None }
     }
@@ -79,32 +79,6 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeadLimit<S> {
             }
         }
         read
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for HeadLimit<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
     }
 }
 

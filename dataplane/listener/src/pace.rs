@@ -1,11 +1,11 @@
-//! A client's connection with a limit for slow readers: what the client does not read stays in memory.
+//! What a client is sent, with a limit for slow readers: bytes that the client does not read stay in memory.
 
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::AsyncWrite;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// The time in which a client must read [`LEAST`] bytes of a response that waits.
@@ -16,7 +16,7 @@ const LEAST: usize = 64 * 1024;
 /// so that the client's pace shows, and so that the rest stays in memory that Docket counts.
 pub(crate) const SEND_BUFFER: usize = 64 * 1024;
 
-/// A connection whose writes fail with [`ErrorKind::TimedOut`] when its client reads too slowly.
+/// The writing half of a connection. Writes fail with [`ErrorKind::TimedOut`] when the client reads too slowly.
 #[derive(Debug)]
 pub(crate) struct Paced<S> {
     stream: S,
@@ -34,7 +34,7 @@ struct Slow {
 }
 
 impl<S> Paced<S> {
-    /// A connection on which nothing has been written.
+    /// The writing half of a connection on which nothing has been written.
     pub(crate) fn new(stream: S) -> Self {
         Self { stream, slow: None }
     }
@@ -66,16 +66,6 @@ impl<S> Paced<S> {
                 slow.until.as_mut().poll(cx).map(|()| Err(ErrorKind::TimedOut.into()))
             }
         }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 

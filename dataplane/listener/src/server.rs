@@ -237,7 +237,8 @@ async fn connection(
         return Err(RefusalReason::Peer);
     }
     let served = Arc::clone(&handle.served);
-    let stream = HeadLimit::new(Paced::new(stream), Arc::clone(&served));
+    let (reading, writing) = stream.into_split();
+    let stream = tokio::io::join(HeadLimit::new(reading, Arc::clone(&served)), Paced::new(writing));
     let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         // The request is counted before the future, because hyper may read again before it first polls the future.
         served.step();
@@ -277,6 +278,8 @@ async fn connection(
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use axum::routing::get;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::time::Instant;
@@ -319,19 +322,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn served_connection_is_kept_for_its_next_request_longer_than_proxies_keep_theirs() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("an address");
-        let router = Router::new().route("/", get(|| async { "hello" }));
-        tokio::spawn(serve(listener, router, clients(1), CancellationToken::new()));
-        #[expect(clippy::disallowed_methods, reason = "a test client, to loopback only")]
-        let mut client = TcpStream::connect(address).await.expect("it listens");
+        let address = serving(hello(), clients(1)).await;
+        let mut client = from(1, address).await;
         for _ in 0..2 {
             let begun = Instant::now();
-            client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("it is open");
-            let mut answer = Vec::new();
-            while !answer.ends_with(b"hello") {
-                answer.push(client.read_u8().await.expect("an answer"));
-            }
+            greet(&mut client).await;
             assert!(begun.elapsed() < HEADER_TIME, "{:?}", begun.elapsed());
             tokio::time::advance(Duration::from_secs(61)).await;
         }
@@ -342,34 +337,36 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn connection_opened_in_advance_is_kept_as_long() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("an address");
-        let router = Router::new().route("/", get(|| async { "hello" }));
-        tokio::spawn(serve(listener, router, clients(1), CancellationToken::new()));
-        #[expect(clippy::disallowed_methods, reason = "a test client, to loopback only")]
-        let mut client = TcpStream::connect(address).await.expect("it listens");
+        let address = serving(hello(), clients(1)).await;
+        let mut client = from(1, address).await;
         let closed = tokio::time::timeout(Duration::from_secs(61), client.read_u8()).await;
         assert!(closed.is_err(), "{closed:?}");
-        client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("it is open");
-        let mut answer = Vec::new();
-        while !answer.ends_with(b"hello") {
-            answer.push(client.read_u8().await.expect("an answer"));
-        }
+        greet(&mut client).await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn idle_connection_ends_in_the_time_of_its_listener() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("an address");
         let short = Clients { idle: Duration::from_secs(5), ..clients(1) };
-        tokio::spawn(serve(listener, Router::new(), short, CancellationToken::new()));
+        let address = serving(Router::new(), short).await;
         let (begun, mut client) = (Instant::now(), from(1, address).await);
         assert_eq!(client.read(&mut [0]).await.expect("closed"), 0);
         assert_eq!(begun.elapsed().as_secs(), 5);
     }
 
+    /// Serves `router` with these limits. Returns the address.
+    async fn serving(router: Router, clients: Clients) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        tokio::spawn(serve(listener, router, clients, CancellationToken::new()));
+        address
+    }
+
+    fn hello() -> Router {
+        Router::new().route("/", get(|| async { "hello" }))
+    }
+
     /// A connection from another address of this machine.
-    async fn from(last: u8, to: std::net::SocketAddr) -> TcpStream {
+    async fn from(last: u8, to: SocketAddr) -> TcpStream {
         let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
         socket.bind(([127, 0, 0, last], 0).into()).expect("an address of this machine");
         socket.connect(to).await.expect("it listens")
@@ -377,13 +374,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn trusted_proxy_may_have_all_connections_and_its_idle_ones_make_room() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("an address");
-        let router = Router::new().route("/", get(|| async { "hello" }));
         let proxies =
             Proxies { trusted: vec!["127.0.0.2/31".parse().expect("a network")], ..Proxies::default() };
         let clients = Clients { proxies: Arc::new(proxies), ..clients(3) };
-        tokio::spawn(serve(listener, router, clients, CancellationToken::new()));
+        let address = serving(hello(), clients).await;
         let mut of_one = Vec::new();
         for _ in 0..3 {
             of_one.push(from(2, address).await);
@@ -405,10 +399,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn oldest_idle_connections_of_the_peer_with_most_make_room_for_others() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("an address");
-        let router = Router::new().route("/", get(|| async { "hello" }));
-        tokio::spawn(serve(listener, router, clients(4), CancellationToken::new()));
+        let address = serving(hello(), clients(4)).await;
         let (mut used, mut unused) = (from(2, address).await, from(2, address).await);
         greet(&mut used).await;
         let mut others = vec![from(3, address).await, from(4, address).await];
@@ -423,12 +414,8 @@ mod tests {
 
     #[tokio::test]
     async fn management_port_answers_while_half_finished_heads_want_all_its_connections() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("an address");
-        let router = Router::new().route("/", get(|| async { "hello" }));
         let refused = Counted::default();
-        let clients = Clients::of_management(refused.clone());
-        tokio::spawn(serve(listener, router, clients, CancellationToken::new()));
+        let address = serving(hello(), Clients::of_management(refused.clone())).await;
         let mut held = Vec::new();
         for source in 2..10 {
             for _ in 0..40 {
@@ -446,14 +433,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn peers_that_send_one_request_after_another_make_room_for_others() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("an address");
         let slow = async || {
             tokio::time::sleep(Duration::from_secs(2)).await;
             "hello"
         };
-        let router = Router::new().route("/", get(slow));
-        tokio::spawn(serve(listener, router, clients(4), CancellationToken::new()));
+        let address = serving(Router::new().route("/", get(slow)), clients(4)).await;
         let mut floods = JoinSet::new();
         for source in [2, 2, 3, 4] {
             let mut client = from(source, address).await;
