@@ -28,26 +28,18 @@ impl FromStr for Fail {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
-        let (status, times) = match text.split_once(':') {
-            Some((status, times)) => (status, Some(times)),
-            None => (text, None),
+        let (status, times) =
+            text.split_once(':').map_or((text, None), |(status, times)| (status, Some(times)));
+        let Ok(status @ 300..=599) = status.parse() else {
+            bail!("`{status}` is not a failing status: give one from 300 to 599, for example 500 or 503:3");
         };
-        let status = match status.parse() {
-            Ok(status @ 300..=599) => status,
-            _ => bail!(
-                "`{status}` is not a failing status: give one from 300 to 599, for example 500 or 503:3"
-            ),
+        let Some(times) = times else { return Ok(Self { status, times: None }) };
+        let Ok(times @ 1..) = times.parse() else {
+            bail!(
+                "`{times}` is not a number of requests: give 1 or more, for example {status}:3, or {status} for always"
+            );
         };
-        let times = match times.map(|times| (times, times.parse())) {
-            None => None,
-            Some((_, Ok(times))) if times > 0 => Some(times),
-            Some((times, _)) => {
-                bail!(
-                    "`{times}` is not a number of requests: give 1 or more, for example {status}:3, or {status} for always"
-                )
-            }
-        };
-        Ok(Self { status, times })
+        Ok(Self { status, times: Some(times) })
     }
 }
 

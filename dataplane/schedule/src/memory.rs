@@ -9,7 +9,7 @@ use docket_program::clock::{Clock, duration, millis};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::shares::{BACKLOG, ShareChanges, Shares, TenantShares, WebhookShare};
+use super::shares::{BACKLOG, ShareChanges, ShareLimits, Shares, TenantShares, WebhookShare};
 use super::{Claim, Ended, Entry, HandOffs, Hint, Loss, Overdue, Places, Room, ScheduleError, WebhookPlaces};
 
 /// The schedule in memory.
@@ -256,14 +256,39 @@ impl ScheduleState {
                 *longest = held.max(*longest);
             }
         }
-        let (limits, mut changes) = (self.shares.per_webhook, ShareChanges::default());
+        let mut changes = ShareChanges::default();
         for ((tenant, webhook), held) in longest {
-            let pace = &mut self.queue(tenant, webhook).pace;
-            let before = pace.share;
-            pace.ended(held, now_ms, limits);
-            changes.count(before, pace.share);
+            let ended = |pace: &mut WebhookShare, limits| pace.ended(held, now_ms, limits);
+            self.change_share(tenant, webhook, &mut changes, ended);
         }
         changes
+    }
+
+    /// Changes what is known of a webhook. Counts the change of its share.
+    fn change_share(
+        &mut self,
+        tenant: &Arc<str>,
+        webhook: &Arc<str>,
+        changes: &mut ShareChanges,
+        change: impl FnOnce(&mut WebhookShare, ShareLimits),
+    ) {
+        let limits = self.shares.per_webhook;
+        let pace = &mut self.queue(tenant, webhook).pace;
+        let before = pace.share;
+        change(pace, limits);
+        changes.count(before, pace.share);
+    }
+
+    /// Extends a claim. Returns false if it has expired or ended.
+    fn extend(&mut self, Claim { entry, fence, .. }: &Claim, until_ms: i64) -> bool {
+        let key = (Arc::clone(&entry.tenant), entry.id);
+        let scheduled = self.entries.get_mut(&key).filter(|scheduled| scheduled.claimed == Some(*fence));
+        let Some(scheduled) = scheduled else { return false };
+        let before_ms = std::mem::replace(&mut scheduled.at_ms, until_ms);
+        let (tenant, id) = key;
+        self.claims.remove(&(before_ms, Arc::clone(&tenant), id));
+        self.claims.insert((until_ms, tenant, id));
+        true
     }
 }
 
@@ -373,21 +398,13 @@ impl MemorySchedule {
         let now_ms = self.clock.now_ms();
         let until_ms = now_ms + millis(lease);
         let mut state = self.state.lock();
-        let (limits, mut changes) = (state.shares.per_webhook, ShareChanges::default());
+        let mut changes = ShareChanges::default();
         for claim in claims {
-            let Entry { tenant, webhook, id } = &claim.entry;
-            if !state.holds(claim) {
-                continue;
+            if state.extend(claim, until_ms) {
+                let Entry { tenant, webhook, .. } = &claim.entry;
+                let renewed = |pace: &mut WebhookShare, limits| pace.renewed(now_ms, limits);
+                state.change_share(tenant, webhook, &mut changes, renewed);
             }
-            if let Some(scheduled) = state.entries.get_mut(&(Arc::clone(tenant), *id)) {
-                let before = std::mem::replace(&mut scheduled.at_ms, until_ms);
-                state.claims.remove(&(before, Arc::clone(tenant), *id));
-                state.claims.insert((until_ms, Arc::clone(tenant), *id));
-            }
-            let pace = &mut state.queue(tenant, webhook).pace;
-            let before = pace.share;
-            pace.renewed(now_ms, limits);
-            changes.count(before, pace.share);
         }
         Ok(changes)
     }

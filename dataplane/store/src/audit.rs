@@ -16,14 +16,17 @@ static INSERT: Rows = Rows::new(
 
 /// Adds entries to the audit.
 pub async fn insert(transaction: &mut Transaction, records: &[AuditRecord]) -> Result<(), StoreError> {
-    let rows = records.iter().map(|record| {
-        let AuditRecord { at_ms, id, event, actor, subject, origin, count } = record;
-        let address = origin.address.map(|address| address.to_string());
-        let (actor, subject) = (actor.clone(), subject.clone());
-        let texts: [Option<String>; 4] = [actor, subject, address, origin.request_id.clone()];
-        let [actor, subject, address, request_id] = texts.map(Param::from);
-        let (id, event) = (Param::from(id), Param::from(event.as_str()));
-        [Param::from(*at_ms), id, event, actor, subject, address, request_id, Param::from(*count)]
+    let rows = records.iter().map(|AuditRecord { at_ms, id, event, actor, subject, origin, count }| {
+        [
+            Param::from(*at_ms),
+            id.into(),
+            Param::Word(event.as_str()),
+            actor.as_ref().into(),
+            subject.as_ref().into(),
+            origin.address.map(|address| address.to_string()).into(),
+            origin.request_id.as_ref().into(),
+            (*count).into(),
+        ]
     });
     transaction.all(INSERT.statement(rows)).await.map(drop)
 }
