@@ -29,6 +29,7 @@ pub use due::{LATE_END_MS, due_again, due_by_key, unfinished};
 pub use finish::{EndResult, end_lost_attempts, finish_attempt, finish_attempts};
 pub(crate) use first_attempt::{HandOffSelection, inserts as first_attempts, queue as queue_first_attempts};
 pub use first_attempt::{NewHandOff, delete_undelivered_events};
+pub(crate) use history::WITH_WEBHOOKS;
 pub use lease::{EndedLeases, give_back, queue_unfinished, renew};
 pub use missing::{
     MOST_COUNTED, MissingWebhook, begin_to_end, count_queued, end_without_webhook, forget_missing, missing,

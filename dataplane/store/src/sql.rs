@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use bytes::{Bytes, BytesMut};
 use docket_domain::event::LONGEST_EVENT_ID;
-use tokio_postgres::types::{IsNull, ToSql, Type};
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use crate::error::StoreError;
 
@@ -314,26 +314,6 @@ impl ToSql for Param {
     ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
         match self {
             Self::Null => Ok(IsNull::Yes),
-            Self::Int(value) => value.to_sql(ty, out),
-            Self::Bool(value) => value.to_sql(ty, out),
-            Self::Text(value) => value.to_sql(ty, out),
-            Self::Word(value) => value.to_sql(ty, out),
-            Self::Bytes(value) => value.as_ref().to_sql(ty, out),
-            Self::Array(values) => values.to_sql(ty, out),
-        }
-    }
-
-    fn accepts(_: &Type) -> bool {
-        true
-    }
-
-    fn to_sql_checked(
-        &self,
-        ty: &Type,
-        out: &mut BytesMut,
-    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
-        match self {
-            Self::Null => Ok(IsNull::Yes),
             Self::Int(value) => value.to_sql_checked(ty, out),
             Self::Bool(value) => value.to_sql_checked(ty, out),
             Self::Text(value) => value.to_sql_checked(ty, out),
@@ -342,6 +322,13 @@ impl ToSql for Param {
             Self::Array(values) => values.to_sql_checked(ty, out),
         }
     }
+
+    /// Each variant checks the type itself.
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
 }
 
 impl From<Param> for rusqlite::types::Value {

@@ -307,12 +307,14 @@ pub fn file_of(data_dir: &Path, client_code: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use docket_rig::scratch::Folder;
+
     use super::*;
 
     #[tokio::test]
     async fn readers_that_meet_leave_a_database_as_they_found_it() {
-        let file = std::env::temp_dir().join(format!("docket-visits-{}.db", std::process::id()));
-        let store = Store::new(Database::Sqlite(Sqlite::new(file.clone())));
+        let folder = Folder::new("visits");
+        let store = Store::new(Database::Sqlite(Sqlite::new(folder.path().join("tenant.db"))));
         let database = store.ready(&Clock::System).await.expect("a file");
         database.close_idle(Duration::ZERO).await;
         let first = store.visit();
@@ -335,6 +337,5 @@ mod tests {
         drop(database.reader().await.expect("a reader"));
         store.visit().end().await;
         assert!(database.is_open());
-        let _ = std::fs::remove_file(file);
     }
 }

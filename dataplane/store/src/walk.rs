@@ -154,9 +154,8 @@ impl Walk<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use docket_program::clock::ManualClock;
+    use docket_rig::scratch::Folder;
     use jiff::Timestamp;
 
     use super::*;
@@ -168,13 +167,9 @@ mod tests {
     const ROWS: i64 = FIRST_WINDOW + 2 * 5 * FIRST_WINDOW;
     const OF_THE_SECOND: i64 = ROWS - 6 * FIRST_WINDOW + 1;
 
-    async fn connection() -> (Connection, PathBuf) {
-        let file = std::env::temp_dir().join(format!(
-            "docket-walk-{}-{:?}.db",
-            std::process::id(),
-            std::thread::current().id()
-        ));
-        let database = Database::Sqlite(Sqlite::new(file.clone()));
+    async fn connection() -> (Connection, Folder) {
+        let folder = Folder::new("walk");
+        let database = Database::Sqlite(Sqlite::new(folder.path().join("tenant.db")));
         database.migrate(&Clock::System).await.expect("a file");
         let mut transaction = database.begin(&Clock::System).await.expect("a file");
         let create = "CREATE TABLE rows (id TEXT PRIMARY KEY, created_at_ms BIGINT, matches BOOLEAN)";
@@ -183,7 +178,7 @@ mod tests {
                       INSERT INTO rows SELECT printf('%06d', n), n / 3, n IN (1, $2) FROM row";
         transaction.execute(insert, params![ROWS, OF_THE_SECOND]).await.expect("a statement");
         transaction.commit().await.expect("committed");
-        (database.reader().await.expect("a connection"), file)
+        (database.reader().await.expect("a connection"), folder)
     }
 
     async fn page(
@@ -213,7 +208,7 @@ mod tests {
 
     #[tokio::test]
     async fn rare_rows_are_found_behind_many_windows() {
-        let (mut connection, file) = connection().await;
+        let (mut connection, _folder) = connection().await;
         let all = page(&mut connection, None, 2, Duration::ZERO).await;
         assert_eq!(all, Page { items: vec![id(OF_THE_SECOND), id(1)], next: None });
         let first = page(&mut connection, None, 1, Duration::ZERO).await;
@@ -223,12 +218,11 @@ mod tests {
         );
         let second = page(&mut connection, first.next.as_ref(), 1, Duration::ZERO).await;
         assert_eq!(second, Page { items: vec![id(1)], next: None });
-        let _ = std::fs::remove_file(file);
     }
 
     #[tokio::test]
     async fn search_whose_time_is_up_returns_what_it_found_and_continues_from_there() {
-        let (mut connection, file) = connection().await;
+        let (mut connection, _folder) = connection().await;
         let (mut next, mut pages) = (None, Vec::new());
         loop {
             let Page { items, next: place } = page(&mut connection, next.as_ref(), 9, SEARCH_TIME * 2).await;
@@ -241,6 +235,5 @@ mod tests {
         // Each statement takes longer than the whole search may, so each page is one window of the first size.
         assert_eq!(pages.len() as i64, ROWS / FIRST_WINDOW + 1);
         assert_eq!(pages.concat(), [id(OF_THE_SECOND), id(1)]);
-        let _ = std::fs::remove_file(file);
     }
 }

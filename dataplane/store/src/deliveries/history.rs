@@ -8,6 +8,12 @@ use super::attempt::{End, Started, measured};
 use crate::error::StoreError;
 use crate::sql::{Param, Row, Rows, Statement, read};
 
+/// The beginning of a statement in which `hook` has the webhooks of the history, at last NULL. It steps from one webhook to the next by
+/// the index that begins with the webhook. So a busy webhook hides no other, and deliveries that ended long ago are not read.
+pub(crate) const WITH_WEBHOOKS: &str = "WITH RECURSIVE hook (webhook) AS (SELECT min(webhook) FROM delivery_history \
+     UNION ALL SELECT (SELECT min(h.webhook) FROM delivery_history h WHERE h.webhook > hook.webhook) \
+     FROM hook WHERE hook.webhook IS NOT NULL)";
+
 /// A token belongs to only one delivery, so the two lists match each row only with its own token.
 static TAKE_OUT: Rows = Rows::new(
     "DELETE FROM delivery_queue WHERE id {$1 text} AND lease_token {$2 text} RETURNING id, event_id, webhook, \

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use docket_crds::webhook_key;
 use docket_domain::delivery::Due;
 
+use super::history::WITH_WEBHOOKS;
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
 use crate::sql::{Param, Row, Rows, params};
@@ -105,14 +106,12 @@ pub async fn rekey_queued(transaction: &mut Transaction, dues: &[Due]) -> Result
     rekey_tests(transaction, &rekeyed).await
 }
 
-/// The uids in the history that stand in place of keys. The query steps from one webhook to the next by the index
-/// that begins with the webhook. It reads at most the first 20,000 webhooks.
+/// The uids in the history that stand in place of keys. It reads at most the first 20,000 webhooks.
 pub async fn uids(connection: &mut Connection) -> Result<Vec<String>, StoreError> {
-    let sql = "WITH RECURSIVE hook (webhook) AS (SELECT min(webhook) FROM delivery_history UNION ALL \
-        SELECT (SELECT min(h.webhook) FROM delivery_history h WHERE h.webhook > hook.webhook) \
-        FROM hook WHERE hook.webhook IS NOT NULL) \
-        SELECT webhook FROM (SELECT webhook FROM hook LIMIT 20000) AS found WHERE webhook NOT LIKE '%/%/%'";
-    connection.query(sql, Vec::new()).await?.iter().map(|row| row.id(0)).collect()
+    let sql = format!(
+        "{WITH_WEBHOOKS} SELECT webhook FROM (SELECT webhook FROM hook LIMIT 20000) AS found WHERE webhook NOT LIKE '%/%/%'"
+    );
+    connection.query(&sql, Vec::new()).await?.iter().map(|row| row.id(0)).collect()
 }
 
 static FINISHED: Rows = Rows::new(concat!(

@@ -5,6 +5,7 @@ use docket_domain::delivery::{DeadLetter, DeliveryId, FailureClass, Status, clas
 use docket_domain::failure::{Cause, Failure};
 use docket_program::clock::Clock;
 
+use super::history::WITH_WEBHOOKS;
 use crate::connection::Connection;
 use crate::error::StoreError;
 use crate::events::About;
@@ -82,19 +83,17 @@ const QUEUED: &str = "(SELECT q.*, CAST(NULL AS BIGINT) AS finished_at_ms, CAST(
 const COLUMNS: &str = "d.id, d.event_id, d.webhook, d.webhook_name, d.status, d.attempt_count, d.due_at_ms, d.failure_class, \
                        d.http_status, d.idempotency_key, d.resend_of, d.requested_by, d.resend_id, d.created_at_ms, \
                        d.finished_at_ms, d.resent, d.set_aside_by, d.set_aside_at_ms";
-/// The keys (in older rows: uids) of the webhooks in the history that have this name. The query steps from one
-/// webhook to the next by the index that begins with the webhook; all deliveries to one webhook have the same name.
-const NAMED: &str = "WITH RECURSIVE hook (webhook) AS (SELECT min(webhook) FROM delivery_history UNION ALL \
-    SELECT (SELECT min(h.webhook) FROM delivery_history h WHERE h.webhook > hook.webhook) \
-    FROM hook WHERE hook.webhook IS NOT NULL) \
-    SELECT webhook FROM hook WHERE $1 = (SELECT h.webhook_name FROM delivery_history h \
-    WHERE h.webhook >= hook.webhook ORDER BY h.webhook LIMIT 1)";
 const JOINED: &str = "d JOIN event e ON e.id = d.event_id";
 
 /// The keys in the history of the webhooks with this `namespace/name`, one for each customer; also their uids, which
 /// older rows have.
 pub(crate) async fn named(connection: &mut Connection, full_name: &str) -> Result<Vec<String>, StoreError> {
-    connection.column(NAMED, params![full_name]).await
+    // All deliveries to one webhook have the same name.
+    let sql = format!(
+        "{WITH_WEBHOOKS} SELECT webhook FROM hook WHERE $1 = (SELECT h.webhook_name FROM delivery_history h \
+         WHERE h.webhook >= hook.webhook ORDER BY h.webhook LIMIT 1)"
+    );
+    connection.column(&sql, params![full_name]).await
 }
 
 /// The SELECT of deliveries `from` a table or view.
