@@ -26,13 +26,8 @@ pub struct AtConnectionLimit;
 impl StoreError {
     /// Whether the tenant's own requests used all its connections: [`AtConnectionLimit`] is among the causes.
     pub fn is_at_connection_limit(&self) -> bool {
-        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
-        while let Some(error) = cause {
-            if error.is::<AtConnectionLimit>() {
-                return true;
-            }
-            cause = error.source();
-        }
-        false
+        let this: &(dyn std::error::Error + 'static) = self;
+        let mut causes = std::iter::successors(Some(this), |error| (*error).source());
+        causes.any(|cause| cause.is::<AtConnectionLimit>())
     }
 }

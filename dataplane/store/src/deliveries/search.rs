@@ -239,25 +239,16 @@ impl DeliveryFilter {
             search.and(condition, values);
             search
         };
+        let with = |column: &str, value: &str| -> Vec<Search> {
+            let of = |table: &&str| from(&format!("{table} d"), &in_order_of(column), params![value]);
+            tables.iter().map(of).collect()
+        };
+        let of_class = |class: FailureClass| with("d.failure_class", class.as_str());
         let mut rare = Vec::new();
-        if let Some(id) = &self.event_id {
-            let of = |table: &&str| from(&format!("{table} d"), &in_order_of("d.event_id"), params![id]);
-            rare.push(tables.iter().map(of).collect());
-        }
-        if let Some(class) = failure_class {
-            let of = |table: &&str| {
-                from(&format!("{table} d"), &in_order_of("d.failure_class"), params![class.as_str()])
-            };
-            rare.push(tables.iter().map(of).collect());
-        }
+        rare.extend(self.event_id.as_ref().map(|id| with("d.event_id", id)));
+        rare.extend(failure_class.map(of_class));
         if let Some(classes) = self.http_status.and_then(classes_of) {
-            let of = |class: FailureClass| {
-                let one = |table: &&str| {
-                    from(&format!("{table} d"), &in_order_of("d.failure_class"), params![class.as_str()])
-                };
-                tables.iter().map(one).collect::<Vec<_>>()
-            };
-            rare.push(classes.into_iter().flat_map(of).collect());
+            rare.push(classes.into_iter().flat_map(of_class).collect());
         }
         // There are two indexes of dead letters, each with its own order: for open ones, and for all.
         let (dead, time) = match self.dead_letter {
