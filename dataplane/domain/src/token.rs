@@ -73,7 +73,7 @@ impl UserFingerprint {
             digest.update(length.to_be_bytes());
             digest.update(part.unwrap_or_default());
         }
-        // Without sign-outs, the digest is the one that programs without this feature compute.
+        // Without sign-outs, programs without this feature compute the same digest.
         if sign_outs != 0 {
             digest.update(sign_outs.to_be_bytes());
         }

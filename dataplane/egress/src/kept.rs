@@ -19,7 +19,7 @@ const MAX_KEPT: usize = 512;
 
 /// Idle connections, within their bounds and times. Where a bound is reached, the connection that was unused for longest is closed.
 pub(crate) struct IdleConnections<C> {
-    /// Numbered in the order in which they came: the one that was unused for longest is the first.
+    /// The connections, numbered in the order in which they came. The first has been idle for longest.
     idle: BTreeMap<u64, IdleConnection<C>>,
     /// The numbers of each target of a receiver, in the same order. A target or a receiver that has none is not in it.
     by_receiver: HashMap<HostPort, HashMap<Arc<Target>, VecDeque<u64>>>,
@@ -39,7 +39,7 @@ impl<C> Default for IdleConnections<C> {
 }
 
 impl<C> IdleConnections<C> {
-    /// Adds a connection. Returns the one that it replaces, if there is no room for both.
+    /// Adds a connection. Returns the connection that it replaces, if there is no room for both.
     pub(crate) fn push(&mut self, target: Arc<Target>, connection: C, now: Instant) -> Option<C> {
         let numbers = self.numbers(&target).filter(|numbers| numbers.len() >= MAX_PER_TARGET);
         let oldest = match numbers {
@@ -81,7 +81,7 @@ impl<C> IdleConnections<C> {
         expired
     }
 
-    /// Removes the connections to a receiver, those of all its URLs, that have been here for `limit`.
+    /// Removes the connections to a receiver, over all its URLs, that have been idle for `limit`.
     pub(crate) fn expired_at(&mut self, receiver: &HostPort, limit: Duration, now: Instant) -> Vec<C> {
         let numbers = self.by_receiver.get(receiver).into_iter().flat_map(HashMap::values).flatten();
         let since = |number: &&u64| now.duration_since(self.idle[*number].since) >= limit;

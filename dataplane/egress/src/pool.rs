@@ -1,8 +1,7 @@
 //! The pool of connections: which attempt gets a connection to a target, and when a connection is opened.
 //!
-//! An attempt takes an idle connection, or joins the line of its target. The first attempt in line gets the next
-//! connection: one that another attempt gives back, or a new one, whichever is ready first. A retry takes only a new
-//! connection.
+//! An attempt takes an idle connection, or joins the line of its target. The first attempt in line gets the next connection that is ready:
+//! another attempt gives it back, or it was opened. A retry takes only a new connection.
 //!
 //! - Openings are tasks of their own, so that an attempt never waits for its own handshake while a connection is free. An opening
 //!   costs as much CPU as seven POSTs, so at most [`OPENINGS`] run at a time. A line whose attempts have waited for [`LONGEST_WAIT`] may

@@ -28,7 +28,7 @@ tokio::task_local! {
 /// What the receiver showed in a handshake.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Shown {
-    /// Where the chain that it sent ends; `None`: it sent none that can be read.
+    /// Where the receiver's chain ends; `None`: the receiver sent no certificate that can be read.
     pub(crate) end: Option<ChainEnd>,
     /// The first DNS names of its certificate.
     pub(crate) names: Vec<String>,

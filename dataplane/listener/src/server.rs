@@ -141,7 +141,7 @@ fn bound_buffers(listener: &TcpListener) {
     let _ = listener.set_recv_buffer_size(RECEIVE_BUFFER);
 }
 
-/// The permit of a connection. Its requests hold it too: they go on when their client disconnects.
+/// The permit of a connection. Its requests hold it too, because they continue when their client disconnects.
 #[derive(Clone)]
 pub struct ConnectionPermit(
     #[expect(dead_code, reason = "it is only held")] Arc<(PermitResult, Option<OfPeer>)>,

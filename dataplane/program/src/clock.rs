@@ -92,7 +92,7 @@ pub fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
 
-/// The duration of so many milliseconds; zero if the number is negative.
+/// The duration of this number of milliseconds; zero if the number is negative.
 pub fn duration(millis: i64) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }

@@ -132,8 +132,8 @@ impl ScheduleState {
         Some(self.hold(entry, until_ms, duration(now_ms - at_ms)))
     }
 
-    /// Takes the next entry in turn out of its queue: of the tenant after the one that was served last, and of the webhook after the
-    /// one that this tenant was served last. Returns the entry, and when it fell due.
+    /// Takes the next entry in turn out of its queue. The turn is with the tenant after the last served tenant, and with its webhook after
+    /// the webhook that it was served last. Returns the entry, and when it fell due.
     fn next(&mut self, quick: bool, only_new: bool, now_ms: i64) -> Option<(Entry, i64)> {
         let class = usize::from(quick);
         let is_next = |queue: &WebhookQueue| queue.pace.quick == quick && queue.is_due(now_ms);

@@ -6,7 +6,7 @@
 //! Unfinished deliveries are in the table `delivery_queue`, which stays small, or in that of `first_attempt`, while the process that
 //! saved them makes their first attempt. Finished ones are in `delivery_history`, whose rows change only by the marks of dead letters,
 //! and when a webhook's uid is replaced by its key. The view `delivery` shows all. Attempts that failed are in `attempt_history`; the
-//! view `attempt` also shows the one that succeeded and the one that is being made.
+//! view `attempt` also shows the attempt that succeeded and the attempt in progress.
 
 mod attempt;
 mod begin;

@@ -65,8 +65,8 @@ impl DeadLetterRange {
     }
 }
 
-/// The dead letters of a webhook, oldest first, without those of test events. Of each event only the latest delivery to this webhook counts: one that
-/// was resent since is not sent a third time.
+/// The dead letters of a webhook, oldest first, without dead letters of test events. Of each event, only the latest delivery to the webhook
+/// counts. So a dead letter that was resent is not sent a third time.
 pub async fn dead_letters(
     connection: &mut Connection,
     filter: &DeadFilter,

@@ -86,7 +86,7 @@ struct FileConnection {
 }
 
 impl FileConnection {
-    /// Whether the path still leads to this file. Writes to one that was removed or replaced would be lost.
+    /// Whether the path still leads to this file. Writes to a file that was removed or replaced would be lost.
     fn is_current(&self, path: &Path) -> bool {
         identity(path).is_ok_and(|file| file == self.file)
     }

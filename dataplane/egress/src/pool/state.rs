@@ -77,9 +77,9 @@ pub(super) struct Line {
     pub(super) opened: usize,
     /// The number of connections in use.
     pub(super) in_use: usize,
-    /// Of the last opening, if it failed and no attempt with it.
+    /// The class of the last opening, if it failed and no attempt failed with it.
     pub(super) failed: Option<FailureClass>,
-    /// Those that have no connection yet, by ticket, in the order in which they came.
+    /// The attempts that have no connection yet, by ticket, in the order in which they came.
     pub(super) waiting: BTreeMap<u64, WaitingAttempt>,
 }
 

@@ -28,8 +28,8 @@ pub enum EndResult {
     LeaseLost,
 }
 
-/// Stores how attempts ended, in one transaction. `next` says what the delivery of an end, named by its place, is then, by the
-/// time of the database.
+/// Stores how attempts ended, in one transaction. `next` returns the next state of a delivery, for the index of its end and the time of the
+/// database.
 ///
 /// An end counts as stored if an earlier commit, whose response was lost, has stored it. `again`: there may be such an end.
 pub async fn finish_attempts(
@@ -72,8 +72,8 @@ pub async fn finish_attempt(
     Ok(is_ours == [true])
 }
 
-/// Stores ends, of which the final ones are in the queue no longer but in `taken`. Returns which were ours, and statements that are
-/// still to be run.
+/// Stores ends. `taken` has the deliveries of final ends, which are not in the queue any more. Returns for each end whether its lease was
+/// still held, and statements that the caller has to run.
 async fn store(
     transaction: &mut Transaction,
     ends: &[End],

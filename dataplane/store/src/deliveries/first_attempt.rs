@@ -29,7 +29,7 @@ pub struct NewHandOff {
     pub webhook: String,
     /// `namespace/name` of the webhook, for people.
     pub webhook_name: String,
-    /// Of its batch: [`Lease::of_first_attempts`].
+    /// The lease of its batch, made by [`Lease::of_first_attempts`].
     pub lease: Lease,
 }
 
@@ -81,7 +81,7 @@ fn key_of(end: &End) -> Option<RowKey<'_>> {
     key(end.lease.as_ref()?, &end.started.webhook)
 }
 
-/// Rows that stay until the transaction ends: of each batch the webhooks with their names.
+/// Rows that no other transaction can move until this one ends: of each batch the webhooks with their names.
 type RemainingRows = HashMap<String, HashMap<String, String>>;
 
 /// In the order of [`LOCK`], so that two transactions do not wait for each other.
@@ -89,7 +89,7 @@ static KEEP: Rows = Rows::new(
     "SELECT batch, webhook, webhook_name FROM hand_off WHERE batch {$1 text} ORDER BY batch, webhook {for key share}",
 );
 
-/// The name of the webhook of this end, if it is of a hand-off whose row is there.
+/// The name of the end's webhook, if the attempt is a hand-off whose row is in `kept`.
 fn name_of<'a>(kept: &'a RemainingRows, end: &End) -> Option<&'a str> {
     let (batch, webhook) = key_of(end)?;
     kept.get(batch)?.get(webhook).map(String::as_str)
@@ -140,8 +140,8 @@ pub(super) async fn take_out(
 
 static DELETE: Rows = Rows::new("DELETE FROM hand_off WHERE batch {$1 text}");
 
-/// The statement that deletes the rows of batches of which these ends are the last ones. If two transactions store ends of a batch at
-/// once, its rows stay, and the next sweep deletes them.
+/// The statement that deletes the rows of each batch whose last ends are among these. If two transactions store ends of a batch at the same
+/// time, its rows stay, and the next sweep deletes them.
 pub(super) fn deletes(ends: &[End]) -> Option<Statement> {
     let mut batches: BTreeMap<&str, (usize, &AtomicUsize)> = BTreeMap::new();
     for lease in ends.iter().filter_map(|end| end.lease.as_ref()) {
@@ -160,19 +160,19 @@ pub(super) fn count_stored(ends: &[End]) {
     }
 }
 
-/// Which hand-offs are to be queued.
+/// Which hand-offs to queue.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum HandOffSelection<'a> {
-    /// All.
+    /// All hand-offs.
     All,
-    /// Those that share a row with one of these deliveries.
+    /// Hand-offs that share a row with one of these deliveries.
     With(&'a [DeliveryId]),
-    /// Those whose lease has expired.
+    /// Hand-offs whose lease has expired.
     Expired,
 }
 
-/// Moves hand-offs to the queue that are not finished. Those under way keep their lease there; until this transaction ends, their
-/// outcomes can't be stored.
+/// Moves unfinished hand-offs to the queue. Attempts in progress keep their lease there. Their outcomes can't be stored until this
+/// transaction ends.
 pub(crate) async fn queue(
     transaction: &mut Transaction,
     which: HandOffSelection<'_>,
@@ -182,7 +182,7 @@ pub(crate) async fn queue(
         HandOffSelection::Expired => {
             ("SELECT batch, webhook FROM hand_off WHERE lease_until_ms <= $1", params![transaction.now_ms()])
         }
-        // Deliveries only here: an answer of the database is bounded.
+        // Only this case reads the deliveries, because the size of a result is limited.
         HandOffSelection::With(_) => ("SELECT batch, webhook, deliveries FROM hand_off", Vec::new()),
     };
     let rows = transaction.query(sql, params).await?;
@@ -195,7 +195,7 @@ pub(crate) async fn queue(
         }
         keys.push((row.get(0)?, row.get(1)?));
     }
-    // In the order in which outcomes lock them.
+    // In the order in which transactions that store outcomes lock the rows.
     keys.sort();
     for keys in keys.chunks(AT_ONCE) {
         let keys = keys.iter().map(|(batch, webhook)| (batch.as_str(), webhook.as_str())).collect();
@@ -204,13 +204,13 @@ pub(crate) async fn queue(
     Ok(())
 }
 
-/// Whether a row has one of these. A row that another program has spoiled has none.
+/// Whether a row has one of these deliveries. A row that another program has made unreadable has none.
 fn has_one_of(row: &Row, ids: &[DeliveryId]) -> bool {
     let is_one = |id: &String| id.parse::<DeliveryId>().is_ok_and(|id| ids.contains(&id));
     deliveries(row, 2).is_ok_and(|deliveries| deliveries.keys().any(is_one))
 }
 
-/// Moves the hand-offs to the queue that share a row with one of these attempts, as [`queue`] does.
+/// Moves hand-offs that share a row with one of these attempts to the queue, as [`queue`] does.
 pub(super) async fn queue_held(transaction: &mut Transaction, held: &[Held<'_>]) -> Result<(), StoreError> {
     let keys = held.iter().filter_map(|held| key(held.lease, held.webhook)).collect();
     move_to_queue(transaction, keys).await.map(drop)
@@ -219,7 +219,7 @@ pub(super) async fn queue_held(transaction: &mut Transaction, held: &[Held<'_>])
 /// Rows that are queued with one statement: some 5 kB each.
 const AT_ONCE: usize = 200;
 
-// These may find more rows than they are asked for: those of one pair's batch and another one's webhook.
+// These statements may also find a row with the batch of one pair and the webhook of another. Such a row moves too, which does no harm.
 static LOCK: Rows = Rows::new(
     "SELECT batch FROM hand_off WHERE batch {$1 text} AND webhook {$2 text} ORDER BY batch, webhook FOR UPDATE",
 );
@@ -237,7 +237,7 @@ static QUEUE: Rows = Rows::new(
      WHERE NOT EXISTS (SELECT 1 FROM delivery_history h WHERE h.id = moved.id)",
 );
 
-/// Moves the hand-offs of these rows to the queue that are not finished. Returns batch and webhook of the rows that it moved.
+/// Moves the unfinished hand-offs of these rows to the queue. Returns batch and webhook of the rows that it moved.
 async fn move_to_queue(
     transaction: &mut Transaction,
     keys: BTreeSet<RowKey<'_>>,
@@ -247,7 +247,7 @@ async fn move_to_queue(
     }
     let keys: Vec<[Param; 2]> =
         keys.into_iter().map(|(batch, webhook)| [batch.into(), webhook.into()]).collect();
-    // Waits, in the order of `KEEP`, for transactions that are just storing successes of them; the last statement sees these.
+    // Waits, in the order of `KEEP`, for transactions that are storing successes of these hand-offs. The last statement sees the successes.
     transaction.lock_all(LOCK.statement(keys.clone())).await?;
     let rows = transaction.all(TAKE_OUT.statement(keys)).await?;
     let (mut hand_offs, mut moved) = (Vec::new(), Vec::new());
@@ -278,13 +278,13 @@ static DELETE_UNDELIVERED: Rows = Rows::new(
      AND NOT EXISTS (SELECT 1 FROM hand_off h WHERE h.deliveries LIKE '%' || event.id || '%')",
 );
 
-/// Deletes those of these events that no delivery carries any more. One statement looks at all tables, since a delivery that ends
-/// meanwhile is in one of them at any moment: nothing else keeps the event of a finished delivery.
+/// Deletes the events among these that no delivery carries any more. One statement reads all tables, because a delivery that ends meanwhile
+/// is in one of them at any moment.
 pub async fn delete_undelivered_events(
     transaction: &mut Transaction,
     ids: &[String],
 ) -> Result<(), StoreError> {
-    // Waits for transactions that are just queueing a delivery of one of them; the DELETE then sees it.
+    // Waits for transactions that are queueing a delivery of one of the events. The DELETE then sees this delivery.
     events::lock_many(transaction, ids).await?;
     transaction.all(DELETE_UNDELIVERED.statement(ids.iter().map(|id| [Param::from(id)]))).await.map(drop)
 }

@@ -1,4 +1,4 @@
-//! Renews leases, gives them back, and ends those of dead processes. What they hold moves to the queue first.
+//! Renews leases, gives them back, and ends leases of dead processes. Hand-offs with such a lease move to the queue first.
 
 use docket_program::owner::Owner;
 
@@ -8,14 +8,14 @@ use crate::connection::Transaction;
 use crate::error::StoreError;
 use crate::sql::{SLOTS, filled, params, slots};
 
-/// Extends those of these leases that are still held, to `until_ms` in milliseconds since 1970.
+/// Extends these leases to `until_ms`, in milliseconds since 1970. A lease that is not held any more stays as it is.
 pub async fn renew(
     transaction: &mut Transaction,
     held: &[Held<'_>],
     until_ms: i64,
 ) -> Result<(), StoreError> {
     first_attempt::queue_held(transaction, held).await?;
-    // A token is of one delivery only, so each row is compared with its own.
+    // A token belongs to only one delivery, so the two lists match each row only with its own token.
     let sql = format!(
         "UPDATE delivery_queue SET lease_until_ms = $1 WHERE id IN ({}) AND lease_token IN ({})",
         slots(2),
@@ -38,18 +38,18 @@ pub async fn give_back(transaction: &mut Transaction, held: &Held<'_>) -> Result
     Ok(transaction.execute(sql, params![held.id.to_string(), held.lease.token_of(held.id)]).await? == 1)
 }
 
-/// Which processes are dead, so that their leases end.
+/// Which leases end, because their processes are dead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EndedLeases {
-    /// Everybody's: no other process delivers from this database, and this one has just started.
+    /// All leases: no other process delivers from this database, and this process has just started.
     All,
-    /// Earlier incarnations of this process.
+    /// The leases of earlier incarnations of this process.
     Predecessors(Owner),
 }
 
-/// Moves all unfinished deliveries to the queue; until this transaction ends, the outcomes of those that it moves can't be stored.
-/// Ends the leases of holders that are dead for certain, so that their attempts are taken over at once, and returns how many; even a
-/// fifth attempt has no late end. Writes nothing if there is nothing to move and no such lease.
+/// Moves all hand-offs to the queue. Their outcomes can't be stored until this transaction ends. Also ends the leases of processes that are
+/// certainly dead, so that other workers take their attempts over at once, even fifth attempts. Returns the number of these leases. Writes
+/// nothing if there is nothing to move and no such lease.
 pub async fn queue_unfinished(
     transaction: &mut Transaction,
     dead: Option<&EndedLeases>,
