@@ -227,6 +227,47 @@ async fn a_secret_of_a_user_is_never_overwritten_by_a_generated_one() {
     assert_eq!(release.secret("mine.signing-secret", "secret").as_deref(), Some("theirs"));
 }
 
+/// The operator keeps the secret of the first customer's Webhook under a name that a user has given to another Secret.
+#[tokio::test]
+async fn a_secret_of_a_user_that_has_the_name_of_a_kept_one_is_reported() {
+    const ASIDE: &str = "docket.dev/webhook";
+    let mut release = Release::new("keptname");
+    release.with_postgres().await;
+    release.flags.push("--resync=5s".into());
+    let _operator = release.start().await;
+    let webhook = |customer: &str| {
+        let webhook = webhook_yaml("moved", "keptname", "  generateSecret: {}\n");
+        webhook.replace("customerCode: C-1", &format!("customerCode: {customer}"))
+    };
+    let becomes = async |customer: &str, ready: &str| {
+        release.kubectl(&["delete", "webhook", "moved", "--ignore-not-found"]);
+        release.apply(&webhook(customer));
+        release.wait("webhook", "moved", "Ready", ready).await
+    };
+    release.apply(&tenant_yaml("keptname"));
+    becomes("C-1", "True").await;
+    becomes("C-2", "True").await;
+    let set_aside = signing_secrets(&release)
+        .into_iter()
+        .find(|name| release.object("secret", name)["metadata"]["annotations"][ASIDE].is_string());
+    let set_aside = set_aside.expect("a Secret that was set aside");
+    becomes("C-1", "True").await;
+    let first = release.secret("moved.signing-secret", "secret");
+    eventually("it is taken back", SOON, async || !signing_secrets(&release).contains(&set_aside)).await;
+    release.kubectl(&["create", "secret", "generic", &set_aside, "--from-literal=secret=theirs"]);
+
+    let message = becomes("C-2", "False SecretInvalid").await;
+    assert!(message.contains(&set_aside), "{message}");
+    assert_eq!(release.secret(&set_aside, "secret").as_deref(), Some("theirs"));
+    assert_eq!(release.secret("moved.signing-secret", "secret"), first, "nothing is lost");
+    // The rest of the Tenant does not wait for it.
+    release.apply(&webhook_yaml("beside", "keptname", "  generateSecret: {}\n"));
+    release.wait("webhook", "beside", "Ready", "True").await;
+    release.wait("tenant", "keptname", "Ready", "True").await;
+    release.kubectl(&["delete", "secret", &set_aside]);
+    release.wait("webhook", "moved", "Ready", "True").await;
+}
+
 #[tokio::test]
 async fn a_webhook_of_another_namespace_needs_the_tenants_permission() {
     let mut release = Release::new("cross");

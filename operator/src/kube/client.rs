@@ -185,21 +185,22 @@ impl KubeApi {
             .await
     }
 
-    /// Writes a Secret that nothing else depends on, in place of one of ours of its name. [`ApiServerError::Conflict`] when that one
-    /// is a user's.
-    pub async fn put_secret(&self, secret: &Secret) -> Result<(), CallError> {
+    /// Writes a Secret that nothing else depends on, in place of a Secret of the operator that has its name. Returns whether it was
+    /// written: a Secret of a user stays. [`ApiServerError::Conflict`]: the Secret of this name changed meanwhile.
+    pub async fn put_secret(&self, secret: &Secret) -> Result<bool, CallError> {
         match self.create_secret(secret).await {
             Err(CallError::Api(ApiServerError::Conflict)) => {}
-            created => return created,
+            created => return created.map(|()| true),
         }
         let (namespace, name) = (secret.metadata.namespace.as_deref(), secret.metadata.name.as_deref());
         let name = Name::new(namespace.unwrap_or_default(), name.unwrap_or_default());
-        let found = self.secret(&name).await?.map(|found| found.metadata);
-        let found = found.filter(|found| OwnSecret::of(found, &self.release_namespace).is_some());
-        let Some(found) = found else { return Err(ApiServerError::Conflict.into()) };
+        let Some(found) = self.secret(&name).await? else { return Err(ApiServerError::Conflict.into()) };
+        if OwnSecret::of(&found.metadata, &self.release_namespace).is_none() {
+            return Ok(false);
+        }
         let mut secret = secret.clone();
-        secret.metadata.resource_version = found.resource_version;
-        self.replace_secret(&secret).await
+        secret.metadata.resource_version = found.metadata.resource_version;
+        self.replace_secret(&secret).await.map(|()| true)
     }
 
     /// Writes the whole content of a Secret, whatever it was.

@@ -420,6 +420,17 @@ impl GeneratedSecret {
         );
         Reason { code: ReasonCode::SecretInvalid, field: self.field.clone(), message }
     }
+
+    /// Why the Secret stays as it is: what it holds for an earlier Webhook can't be set aside as `kept`, because a user's Secret has
+    /// that name.
+    pub fn is_not_set_aside(&self, kept: &Secret) -> Reason {
+        let name = Name::new(&self.name.namespace, kept.metadata.name.as_deref().unwrap_or_default());
+        let message = format!(
+            "Secret {name} exists and was not created by the operator, which must keep the secret of an earlier Webhook of this name \
+             there; remove it, or choose another name for the Webhook"
+        );
+        Reason { code: ReasonCode::SecretInvalid, field: self.field.clone(), message }
+    }
 }
 
 /// Whether the operator created the Secret for this Tenant, or for an earlier Tenant of the same name. The second
@@ -789,6 +800,21 @@ mod tests {
         ] {
             assert!(of(&nothing).is_none(), "{nothing:?}");
         }
+    }
+
+    #[test]
+    fn secret_of_a_user_in_the_place_of_a_kept_one_is_named() {
+        let tenant = declared().meta.clone();
+        let first = plan_for(&tenant, &generating("1", "C-1", ""), None, None, 1);
+        let two = generating("2", "C-2", "");
+        let kept = plan_for(&tenant, &two, Some(&first.secret), None, 2).set_aside.unwrap();
+        let reason = of_webhook(&tenant, &two, false).unwrap().is_not_set_aside(&kept).to_string();
+        let name = kept.metadata.name.unwrap();
+        let beginning = format!("SecretInvalid: spec.generateSecret: Secret tenants/{name} exists and ");
+        assert!(
+            reason.starts_with(&beginning) && reason.ends_with("another name for the Webhook"),
+            "{reason}"
+        );
     }
 
     #[test]

@@ -150,10 +150,13 @@ async fn webhook_secrets(
         let aside = wanted.aside(tenant).and_then(|name| fetched.secret(&name));
         let (found, now) = (fetched.secret(&wanted.name), context.clock.now());
         let value = match wanted.plan(found, aside, tenant, now, &mut { context.random }) {
-            Ok(planned) => {
-                write::<Webhook>(context, &webhook.meta, &planned).await?;
-                Ok(SigningSecrets { current: planned.value, next: planned.next })
-            }
+            Ok(planned) => match set_aside(context, &wanted, &planned).await? {
+                None => {
+                    write::<Webhook>(context, &webhook.meta, &planned).await?;
+                    Ok(SigningSecrets { current: planned.value, next: planned.next })
+                }
+                Some(reason) => Err(reason),
+            },
             Err(reason) => Err(reason),
         };
         made.insert(webhook.meta.uid.clone(), value);
@@ -170,14 +173,22 @@ fn was_generated(fetched: &Fetched, uid: &str) -> bool {
     text.is_some_and(|text| ApiKeyDigest::of(text).is_ok())
 }
 
+/// Sets aside what the Secret held for a Webhook of another customer or Tenant. Returns why it can't.
+async fn set_aside(
+    context: &Context,
+    wanted: &GeneratedSecret,
+    planned: &PlannedSecret,
+) -> Result<Option<Reason>, CallError> {
+    let Some(kept) = &planned.set_aside else { return Ok(None) };
+    let is_written = context.kube.put_secret(kept).await?;
+    Ok((!is_written).then(|| wanted.is_not_set_aside(kept)))
+}
+
 async fn write<T: DeclaredKind>(
     context: &Context,
     owner: &Meta,
     planned: &PlannedSecret,
 ) -> Result<(), CallError> {
-    if let Some(set_aside) = &planned.set_aside {
-        context.kube.put_secret(set_aside).await?;
-    }
     match planned.step {
         SecretStep::Keep => return Ok(()),
         SecretStep::Create => context.kube.create_secret(&planned.secret).await?,
