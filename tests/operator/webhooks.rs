@@ -182,10 +182,22 @@ async fn a_recreated_webhook_signs_with_the_secret_that_was_kept_for_it() {
     release.wait("webhook", "kept", "Ready", "True").await;
     let others = values();
     assert!(others.iter().all(|value| value.len() == 64 && !first.contains(value)));
+    let copy = signing_secrets(&release).into_iter().find(|name| name != NAME).expect("it was set aside");
+    let mut left = release.object("secret", &copy);
     release.kubectl(&["delete", "webhook", "kept"]);
     release.apply(&webhook("C-1"));
     release.wait("webhook", "kept", "Ready", "True").await;
     assert_eq!((values(), served()["secret"].clone()), (first.clone(), of(&first[0]).into()));
+
+    // As an operator leaves the copy that dies before it deletes it.
+    let gone = || !signing_secrets(&release).contains(&copy);
+    eventually("the copy is taken back", SOON, async || gone()).await;
+    for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields"] {
+        left["metadata"].as_object_mut().expect("an object").remove(field);
+    }
+    release.apply(&left.to_string());
+    eventually("the copy ends", SOON, async || gone()).await;
+    assert_eq!(values(), first);
 
     // A day after the grace.
     release.kubectl(&["delete", "webhook", "kept"]);

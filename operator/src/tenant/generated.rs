@@ -94,8 +94,9 @@ pub struct PlannedSecret {
     pub event: Option<ObjectEvent>,
     /// What to write first: what the Secret held for a Webhook of another customer or Tenant.
     pub set_aside: Option<Secret>,
-    /// What to delete last: the Secret that had been set aside with the value, by its name and uid.
-    pub taken: Option<(Name, String)>,
+    /// Whether to delete, last, the Secret that was set aside for the Webhook, because the Webhook's own Secret has its value or a later
+    /// value.
+    pub ends_aside: bool,
 }
 
 /// The Secret of a generated API key.
@@ -260,18 +261,20 @@ impl GeneratedSecret {
             return Err(self.not_ours());
         }
         let own = found.filter(|found| is_ours(found, owner) && self.is_of_customer(found));
-        let aside = aside.filter(|aside| own.is_none() && self.value(aside, owner).is_some());
+        let aside = aside.filter(|aside| self.value(aside, owner).is_some());
         let mut planned = match own.or(aside) {
             Some(source) => self.of_source(source, found, owner, random),
             None => self.of_new_value(found, owner, random),
         };
+        // Also where `own` is there already: an operator that died before the last write has left the copy, and after a rotation its
+        // value would come back with it as soon as someone deletes the Secret.
+        planned.ends_aside = aside.is_some();
         if own.is_some_and(|own| is_like(own, &planned.secret)) {
             planned.step = SecretStep::Keep;
         }
         if let (None, Some(found), Some(webhook)) = (own, found, &self.webhook) {
             planned.set_aside = kept::set_aside(found, &webhook.meta.name.name, now);
         }
-        planned.taken = aside.and_then(|aside| Some((self.aside(owner)?, aside.metadata.uid.clone()?)));
         Ok(planned)
     }
 
@@ -372,7 +375,7 @@ impl GeneratedSecret {
             data.remove(NEXT_SECRET);
             data.extend(next.iter().map(|next| (NEXT_SECRET.to_owned(), ByteString(next.expose().to_vec()))));
         }
-        PlannedSecret { secret, step, value, next, event, set_aside: None, taken: None }
+        PlannedSecret { secret, step, value, next, event, set_aside: None, ends_aside: false }
     }
 
     fn metadata(&self, owner: &Meta) -> ObjectMeta {
@@ -740,8 +743,7 @@ mod tests {
         let (one, two) = (generating("1", "C-1", "next: true"), generating("2", "C-2", "next: true"));
         let first = plan_for(&tenant, &one, None, None, 1);
         let second = plan_for(&tenant, &two, Some(&first.secret), None, 2);
-        let mut aside = second.set_aside.unwrap();
-        aside.metadata.uid = Some("aside".into());
+        let aside = second.set_aside.unwrap();
         let name = of_webhook(&tenant, &one, false).unwrap().aside(&tenant).unwrap();
         assert_eq!(aside.metadata.name.as_ref(), Some(&name.name));
         assert_eq!(second.value.expose(), "02".repeat(32).as_bytes());
@@ -749,7 +751,7 @@ mod tests {
         let back =
             plan_for(&tenant, &generating("3", "C-1", "next: true"), Some(&second.secret), Some(&aside), 3);
         assert_eq!((back.step, &back.value, &back.next), (SecretStep::Replace, &first.value, &first.next));
-        assert_eq!(back.taken, Some((name, "aside".into())));
+        assert!(back.ends_aside && !first.ends_aside && !second.ends_aside);
         assert_eq!(back.event.unwrap().reason.as_str(), "SecretKept");
         let kept = back.set_aside.unwrap();
         assert_eq!(kept.metadata.annotations.unwrap()[labels::CUSTOMER], "C-2");
@@ -759,7 +761,22 @@ mod tests {
         assert_eq!((alone.step, &alone.value), (SecretStep::Create, &first.value));
         assert_eq!(alone.secret.metadata.name.as_deref(), Some("orders.signing-secret"));
         let other = plan_for(&tenant, &generating("4", "C-3", ""), None, Some(&aside), 4);
-        assert_eq!((other.value.expose(), other.taken), ("04".repeat(32).as_bytes(), None));
+        assert_eq!((other.value.expose(), other.ends_aside), ("04".repeat(32).as_bytes(), false));
+    }
+
+    /// The operator may die after it has written the Webhook's own Secret, and before it deletes the copy.
+    #[test]
+    fn copy_that_outlived_its_return_ends_before_it_can_return_again() {
+        let tenant = declared().meta.clone();
+        let webhook = generating("1", "C-1", "next: true");
+        let first = plan_for(&tenant, &webhook, None, None, 1).secret;
+        let aside = plan_for(&tenant, &generating("2", "C-2", ""), Some(&first), None, 2).set_aside;
+        let back = plan_for(&tenant, &webhook, None, aside.as_ref(), 3).secret;
+        let again = plan_for(&tenant, &webhook, Some(&back), aside.as_ref(), 4);
+        assert_eq!((again.step, again.ends_aside), (SecretStep::Keep, true));
+        let rotating = generating("1", "C-1", "rotationGeneration: 1, next: true");
+        let rotated = plan_for(&tenant, &rotating, Some(&back), aside.as_ref(), 4);
+        assert_eq!((rotated.step, rotated.ends_aside), (SecretStep::Replace, true));
     }
 
     #[test]

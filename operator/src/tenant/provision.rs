@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::kube::call_error::CallError;
 use crate::state::conditions;
 use crate::state::declared::{DeclaredKind, Meta};
+use crate::state::name::Name;
 use crate::tenant::database::{
     CheckedDatabase, DatabaseCheck, ProvisionedDatabase, provision_database, server_of,
 };
@@ -147,12 +148,16 @@ async fn webhook_secrets(
         else {
             continue;
         };
-        let aside = wanted.aside(tenant).and_then(|name| fetched.secret(&name));
+        let aside = wanted.aside(tenant);
         let (found, now) = (fetched.secret(&wanted.name), context.clock.now());
-        let value = match wanted.plan(found, aside, tenant, now, &mut { context.random }) {
+        let copy = aside.as_ref().and_then(|name| fetched.secret(name));
+        let value = match wanted.plan(found, copy, tenant, now, &mut { context.random }) {
             Ok(planned) => match set_aside(context, &wanted, &planned).await? {
                 None => {
                     write::<Webhook>(context, &webhook.meta, &planned).await?;
+                    if let Some(name) = aside.filter(|_| planned.ends_aside) {
+                        end_aside(context, fetched, &name).await?;
+                    }
                     Ok(SigningSecrets { current: planned.value, next: planned.next })
                 }
                 Some(reason) => Err(reason),
@@ -184,6 +189,15 @@ async fn set_aside(
     Ok((!is_written).then(|| wanted.is_not_set_aside(kept)))
 }
 
+/// Deletes a Secret that was set aside, unless it was written since this pass began: a Tenant to which the Webhook moves may be setting
+/// its value aside again.
+async fn end_aside(context: &Context, fetched: &Fetched, name: &Name) -> Result<(), CallError> {
+    match fetched.subject.own_secrets.iter().find(|own| own.name == *name) {
+        Some(own) => context.kube.delete_unchanged_secret(own).await,
+        None => Ok(()),
+    }
+}
+
 async fn write<T: DeclaredKind>(
     context: &Context,
     owner: &Meta,
@@ -193,9 +207,6 @@ async fn write<T: DeclaredKind>(
         SecretStep::Keep => return Ok(()),
         SecretStep::Create => context.kube.create_secret(&planned.secret).await?,
         SecretStep::Replace => context.kube.replace_secret(&planned.secret).await?,
-    }
-    if let Some((name, uid)) = &planned.taken {
-        context.kube.delete_secret(name, uid).await?;
     }
     if let Some(event) = &planned.event {
         context.kube.publish::<T>(owner, event).await;
