@@ -71,7 +71,7 @@ pub enum Keeper {
 pub enum Shows {
     /// The document of its file.
     Document,
-    /// The object of the cluster, without what tools add to it.
+    /// The object of the cluster, as it may be applied again.
     Object,
     /// Only the fields that can be changed.
     Fields,
@@ -284,7 +284,7 @@ fn read_only(settings: &FormSettings, place: &str, what: Shows, yaml: &str) -> M
         Shows::Document => ("The document", "The whole document, as the file has it now, without comments."),
         Shows::Object => (
             "The object",
-            "The object without its status and without labels, annotations, owners and finalizers: keep those that yours has.",
+            "The whole object without its status. If you apply it, no label or annotation of the object gets lost.",
         ),
         Shows::Fields => (
             "The fields to change",

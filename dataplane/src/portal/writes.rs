@@ -99,7 +99,7 @@ pub enum DeclaredBy {
     Other {
         /// Who and where, as in "a file of the configuration folder".
         place: String,
-        /// The object, if it can be read here: in `docket dev` the document as it is, on a cluster without what its tools add.
+        /// The object, if it can be read here: in `docket dev` the document as it is, on a cluster as it may be applied again.
         object: Option<Value>,
     },
 }

@@ -179,8 +179,9 @@ async fn administrator_declares_webhooks_as_objects_that_the_policy_holds_to_the
 
 async fn others_objects_are_only_shown(release: &Release, browser: &Browser<'_>) {
     release.apply(
-        "apiVersion: docket.dev/v1alpha1\nkind: Webhook\nmetadata: {name: given}\nspec:\n  tenantRef: {name: desk}\n  \
-         customerCode: C-1\n  targetURL: https://hooks.example/given\n  events: [order.created]\n",
+        "apiVersion: docket.dev/v1alpha1\nkind: Webhook\nmetadata: {name: given, labels: {team: desk}, annotations: \
+         {example.com/note: stays}}\nspec:\n  tenantRef: {name: desk}\n  customerCode: C-1\n  \
+         targetURL: https://hooks.example/given\n  events: [order.created]\n",
     );
     let page = format!("/portal/webhooks/{}/given", release.tenants);
     eventually("it is served", SOON, async || browser.get(&page).await.status == 200).await;
@@ -191,6 +192,9 @@ async fn others_objects_are_only_shown(release: &Release, browser: &Browser<'_>)
         text.contains(&place) && text.contains("targetURL: &quot;https://hooks.example/given&quot;"),
         "{text}"
     );
+    // What the page shows may be applied again, and nothing is lost.
+    let kept = ["team: &quot;desk&quot;", "example.com/note: &quot;stays&quot;"];
+    assert!(kept.iter().all(|line| text.contains(line)) && !text.contains("last-applied"), "{text}");
     assert_eq!(text.matches("<form").count(), 2, "to sign out, and to send a test event: {text}");
     let csrf = hidden(&detail, "csrf");
     for action in ["remove", "rotate", "deactivate"] {

@@ -11,6 +11,9 @@ use crate::portal::session::Viewer;
 use crate::portal::writes::{DeclaredBy, NotWritten, Writes};
 use crate::portal::yaml;
 
+/// The size from which an object is not shown whole, in bytes: its annotations may have 256 KiB.
+const LARGEST: usize = 32 * 1024;
+
 /// Finds who changes a webhook that is served, and what to change there.
 pub(super) async fn keeper(
     writes: &Writes,
@@ -41,14 +44,25 @@ pub(super) async fn keeper(
                     && object["spec"]["customerCode"] == webhook.customer_code.as_str()
             };
             let is_folder = writes.as_ref().is_some_and(|writer| writer.is_folder());
-            let (what, yaml) = match object.filter(is_its) {
-                Some(object) if is_folder => (Shows::Document, yaml::of(&object)),
-                Some(object) => (Shows::Object, yaml::of(&object)),
+            // The metadata of a cluster's object is for its users alone: a contact is of a customer.
+            let is_for_viewer = is_folder || viewer.must_be_administrator().is_ok();
+            let (what, yaml) = match object.filter(|object| is_for_viewer && is_its(object)) {
+                Some(object) => whole_or_fields(&object, is_folder, webhook),
                 None => (Shows::Fields, fields(&settings(webhook))),
             };
             Keeper::Other { place, what, yaml }
         }
     })
+}
+
+/// The whole object, or of one that is too large for the page the fields that can be changed.
+fn whole_or_fields(object: &Value, is_folder: bool, webhook: &WebhookConfig) -> (Shows, String) {
+    let yaml = yaml::of(object);
+    match (yaml.len(), is_folder) {
+        (LARGEST.., _) => (Shows::Fields, fields(&settings(webhook))),
+        (_, true) => (Shows::Document, yaml),
+        (_, false) => (Shows::Object, yaml),
+    }
 }
 
 /// The fields that can be changed, as YAML: what is served names neither Secrets nor certificates, so it makes no whole object.
@@ -65,6 +79,34 @@ mod tests {
     use docket_crds::EventCode;
 
     use super::*;
+
+    #[test]
+    fn object_is_shown_whole_until_it_is_too_large() {
+        let webhook = WebhookConfig {
+            uid: "u".to_owned(),
+            namespace: "tenants".to_owned(),
+            name: "orders".to_owned(),
+            display_name: None,
+            customer_code: "C-1".parse().expect("a code"),
+            target_url: "https://h.example/".parse().expect("a URL"),
+            secret: None,
+            next_secret: None,
+            ca_bundle: None,
+            events: [EventCode::OrderCreated].into(),
+            active: true,
+        };
+        let of = |bytes: usize| json!({"metadata": {"annotations": {"note": "x".repeat(bytes)}}});
+        let (what, yaml) = whole_or_fields(&of(LARGEST / 2), false, &webhook);
+        assert!(what == Shows::Object && yaml.contains("note: \"xx"), "{yaml}");
+        assert_eq!(whole_or_fields(&of(1), true, &webhook).0, Shows::Document);
+        for is_folder in [false, true] {
+            let (what, yaml) = whole_or_fields(&of(LARGEST), is_folder, &webhook);
+            assert!(
+                what == Shows::Fields && yaml.starts_with(&format!("# {}", webhooks::LEFT_OUT)),
+                "{yaml}"
+            );
+        }
+    }
 
     #[test]
     fn fields_are_no_object_and_name_what_they_leave_out() {

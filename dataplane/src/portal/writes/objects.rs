@@ -21,7 +21,7 @@ use docket_program::random;
 use kube::api::{DeleteParams, DynamicObject, ObjectMeta, PostParams, Preconditions};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, Config};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Declared, DeclaredBy, KIND, MANAGED_BY, NotWritten, StoredWebhook, WebhookEdit};
 use failed::Failed;
@@ -35,6 +35,8 @@ const AT_ONCE: u32 = 16;
 const TRIED_EVERY: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(5));
 /// How often a write is repeated if only the object's status changed meanwhile.
 const TRIES: usize = 3;
+/// The annotation in which `kubectl apply` keeps the object as it was applied.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// What the policy, `portal-policy.yaml`, says of an object without the label.
 const REFUSAL: &str =
     "the portal writes only Webhooks with its label app.kubernetes.io/managed-by=docket-portal";
@@ -143,11 +145,7 @@ impl WebhookObjects {
             }
             None => format!("the Webhook object {name} in namespace {namespace}"),
         };
-        let metadata = json!({"name": name, "namespace": namespace});
-        let object = json!({
-            "apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": object.data["spec"]
-        });
-        Ok(DeclaredBy::Other { place, object: Some(object) })
+        Ok(DeclaredBy::Other { place, object: Some(applicable(&object, namespace, name)) })
     }
 
     pub(super) async fn create(&self, webhook: &Declared) -> Result<(), NotWritten> {
@@ -248,6 +246,31 @@ fn own(object: &DynamicObject, namespace: &str, name: &str) -> Option<Declared> 
     is_ours.then(|| Declared::of_spec(namespace, name, &object.data["spec"], None)).flatten()
 }
 
+/// The object as users may apply it again without a loss: without its status, and without what the API server and `kubectl apply` write
+/// themselves.
+fn applicable(object: &DynamicObject, namespace: &str, name: &str) -> Value {
+    let ObjectMeta { labels, annotations, finalizers, owner_references, .. } = &object.metadata;
+    let annotations: BTreeMap<&String, &String> =
+        annotations.iter().flatten().filter(|(key, _)| *key != LAST_APPLIED).collect();
+    let mut metadata = json!({"name": name, "namespace": namespace});
+    for (field, value) in [
+        ("labels", json!(labels)),
+        ("annotations", json!(annotations)),
+        ("ownerReferences", json!(owner_references)),
+        ("finalizers", json!(finalizers)),
+    ] {
+        let is_empty = match &value {
+            Value::Object(all) => all.is_empty(),
+            Value::Array(all) => all.is_empty(),
+            _ => true,
+        };
+        if !is_empty {
+            metadata[field] = value;
+        }
+    }
+    json!({"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": object.data["spec"]})
+}
+
 /// Changes with each change of the spec, and not with the status.
 fn version(metadata: &ObjectMeta) -> String {
     format!("{}.{}", metadata.uid.as_deref().unwrap_or_default(), metadata.generation.unwrap_or_default())
@@ -255,7 +278,6 @@ fn version(metadata: &ObjectMeta) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
     use tokio::io::AsyncReadExt;
     use tokio::net::TcpListener;
 
@@ -280,6 +302,30 @@ mod tests {
         let copied = json!({"labels":
             {"app.kubernetes.io/managed-by": "docket-portal", "kustomize.toolkit.fluxcd.io/name": "apps"}});
         assert_eq!(own(&object(copied), "a", "b"), None);
+    }
+
+    #[test]
+    fn applicable_object_has_all_that_an_apply_would_remove() {
+        let owner = json!({"apiVersion": "v1", "kind": "Shop", "name": "s", "uid": "u"});
+        let kept = json!({
+            "name": "b", "namespace": "a", "labels": {"team": "x"}, "annotations": {"note": "y"},
+            "ownerReferences": [owner], "finalizers": ["shop.example/orders"]
+        });
+        let mut metadata = kept.clone();
+        metadata["annotations"][LAST_APPLIED] = "{}".into();
+        for (field, value) in [("uid", json!("u")), ("resourceVersion", json!("5")), ("generation", json!(2))]
+        {
+            metadata[field] = value;
+        }
+        let mut stored = object(metadata);
+        stored.data["status"] = json!({"signed": true});
+        let shown = applicable(&stored, "a", "b");
+        let expected = json!({
+            "apiVersion": API_VERSION, "kind": KIND, "metadata": kept, "spec": stored.data["spec"]
+        });
+        assert_eq!(shown, expected);
+        let plain = applicable(&object(json!({"annotations": {LAST_APPLIED: "{}"}})), "a", "b");
+        assert_eq!(plain["metadata"], json!({"name": "b", "namespace": "a"}));
     }
 
     #[tokio::test]
