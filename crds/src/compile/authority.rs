@@ -24,14 +24,20 @@ pub(super) fn refusal(certificates: &[Vec<u8>]) -> Option<String> {
     Some(format!("certificate {number} can't be used as an authority: {why}"))
 }
 
-/// A sentence about the unusable certificates of a bundle in PEM. It begins with the field and names at most four
-/// certificates. Returns `None` if all certificates are usable, or none of them.
+/// A sentence about the certificates of a bundle in PEM that can't be used, or that may be the certificates of receivers. It begins with
+/// the field, and names at most five certificates. Returns `None` if there are none, or if no certificate can be used.
 pub fn ca_bundle_warning(bundle: &[u8]) -> Option<String> {
     let certificates = pem::certificates(bundle).ok()?;
     let (unusable, count) = (unusable(&certificates), certificates.len());
-    if unusable.is_empty() || unusable.len() == count {
+    if unusable.len() == count {
         return None;
     }
+    let texts: Vec<String> =
+        of_unusable(&unusable, count).into_iter().chain(of_doubtful(&certificates)).collect();
+    (!texts.is_empty()).then(|| format!("spec.caBundleRef: {}", texts.join("; ")))
+}
+
+fn of_unusable(unusable: &[(usize, String)], count: usize) -> Option<String> {
     let named = unusable.iter().take(MOST_NAMED);
     let mut named: Vec<String> = named
         .map(|(number, why)| format!("certificate {number} of {count} can't be used as an authority: {why}"))
@@ -39,7 +45,29 @@ pub fn ca_bundle_warning(bundle: &[u8]) -> Option<String> {
     if let Some(more) = unusable.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
         named.push(format!("nor can {more} more"));
     }
-    Some(format!("spec.caBundleRef: {}; only the others are used", named.join("; ")))
+    (!unusable.is_empty()).then(|| format!("{}; only the others are used", named.join("; ")))
+}
+
+/// About the certificates that do not say what they are: each is an old intermediate authority, or the certificate of a receiver.
+fn of_doubtful(certificates: &[Vec<u8>]) -> Option<String> {
+    let doubtful = (1..).zip(certificates).filter(|(_, der)| is_doubtful(der));
+    let doubtful: Vec<usize> = doubtful.map(|(number, _)| number).collect();
+    let count = certificates.len();
+    let which = match doubtful[..] {
+        [] => return None,
+        [number] => format!("certificate {number} of {count} does not say that it is an authority (CA:TRUE)"),
+        [first, ..] => format!(
+            "{} of {count} certificates, first certificate {first}, do not say that they are authorities (CA:TRUE)",
+            doubtful.len()
+        ),
+    };
+    Some(format!("{which}; in place of the certificate of a receiver, use that of its issuer"))
+}
+
+fn is_doubtful(der: &[u8]) -> bool {
+    Certificate::read(der).is_some_and(|Certificate { issuer, subject, key, extensions }| {
+        bad_key(key).is_none() && issuer != subject && role(extensions) == Some(Role::Unsaid)
+    })
 }
 
 /// The certificates that can't be used: each one's number, from 1, and the reason.
@@ -55,7 +83,7 @@ fn problem(der: &[u8]) -> Option<String> {
             "its key is {kind}; use an authority with RSA of 2048 to 8192 bits, P-256, P-384 or Ed25519"
         ));
     }
-    (issuer != subject && is_receiver(extensions) == Some(true))
+    (issuer != subject && role(extensions) == Some(Role::Receiver))
         .then(|| "it is the certificate of a receiver (CA:FALSE); use that of its issuer".to_owned())
 }
 
@@ -81,29 +109,42 @@ fn bad_key(key: &[u8]) -> Option<String> {
     }
 }
 
-/// Whether the extensions say CA:FALSE; `None`: they do not contain this field.
-fn is_receiver(extensions: &[u8]) -> Option<bool> {
+/// What a certificate says it is for.
+#[derive(PartialEq)]
+enum Role {
+    /// CA:TRUE.
+    Authority,
+    /// CA:FALSE.
+    Receiver,
+    /// It has no such extension, as every certificate of version 1.
+    Unsaid,
+}
+
+/// What the extensions say; `None`: they can't be read.
+fn role(extensions: &[u8]) -> Option<Role> {
     let mut extensions = Der(extensions);
-    while let Some(extension) = extensions.take(SEQUENCE) {
-        let mut extension = Der(extension);
+    while !extensions.0.is_empty() {
+        let mut extension = Der(extensions.take(SEQUENCE)?);
         if extension.take(OBJECT_ID)? == BASIC_CONSTRAINTS {
             let _critical = extension.take(BOOLEAN);
             let constraints = Der(extension.take(OCTET_STRING)?).take(SEQUENCE)?;
-            return Some(Der(constraints).take(BOOLEAN).is_none_or(|is_authority| is_authority == [0]));
+            let is_authority = Der(constraints).take(BOOLEAN).is_some_and(|value| value != [0]);
+            return Some(if is_authority { Role::Authority } else { Role::Receiver });
         }
     }
-    None
+    Some(Role::Unsaid)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // Made by openssl; the last one is signed by the authority with P-256.
+    // Made by openssl; the last two are signed by an authority with P-256, the very last without extensions.
     const P521_PEM: &str = include_str!("authority/secp521r1.pem");
     const P256_PEM: &str = include_str!("authority/prime256v1.pem");
     const RSA_1024_PEM: &str = include_str!("authority/rsa1024.pem");
     const RECEIVER_PEM: &str = include_str!("authority/leaf.pem");
+    const VERSION_1_PEM: &str = include_str!("authority/leaf_version_1.pem");
 
     fn refused(bundle: &str) -> Option<String> {
         refusal(&pem::certificates(bundle.as_bytes()).expect("certificates"))
@@ -141,6 +182,22 @@ mod tests {
         assert!(text.ends_with("; nor can 2 more; only the others are used"), "{text}");
     }
 
+    /// As `openssl x509 -req` makes them without a file of extensions.
+    #[test]
+    fn certificate_that_does_not_say_what_it_is_passes_with_a_warning() {
+        assert_eq!(refused(VERSION_1_PEM), None);
+        let warning = |bundle: String| ca_bundle_warning(bundle.as_bytes()).expect("a warning");
+        assert_eq!(
+            warning(VERSION_1_PEM.to_owned()),
+            "spec.caBundleRef: certificate 1 of 1 does not say that it is an authority (CA:TRUE); in place of the certificate of a \
+             receiver, use that of its issuer"
+        );
+        let many = warning(format!("{P256_PEM}{P521_PEM}{}", VERSION_1_PEM.repeat(6)));
+        let key = "spec.caBundleRef: certificate 2 of 8 can't be used as an authority: its key is P-521; ";
+        let rest = "only the others are used; 6 of 8 certificates, first certificate 3, do not say that they are authorities";
+        assert!(many.starts_with(key) && many.contains(rest), "{many}");
+    }
+
     /// The certificate with one byte changed: the last byte of the first `tag` after `oid`.
     fn spoiled(pem: &str, oid: &[u8], tag: &[u8]) -> Vec<u8> {
         let mut der = pem::certificates(pem.as_bytes()).expect("a certificate").remove(0);
@@ -158,6 +215,7 @@ mod tests {
             spoiled(RECEIVER_PEM, BASIC_CONSTRAINTS, &[OCTET_STRING]),
         ] {
             assert!(Certificate::read(&der).is_some());
+            assert!(!is_doubtful(&der));
             assert_eq!(refusal(&[der]), None);
         }
     }
