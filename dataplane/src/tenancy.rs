@@ -19,5 +19,5 @@ pub mod token_users;
 
 pub use tenants::{
     Activation, AtLimit, HeldWebhooks, LocalReceiver, Revisions, SOURCE_LAG, ServedTenant, Tenants,
-    UNKNOWN_CUSTOMER, Webhooks, warnings,
+    UNKNOWN_CUSTOMER, Webhooks,
 };

@@ -11,6 +11,6 @@ mod tenant;
 
 pub use activation::Activation;
 pub use at_limit::AtLimit;
-pub use faults::{UNKNOWN_CUSTOMER, warnings};
+pub use faults::UNKNOWN_CUSTOMER;
 pub use registry::{Revisions, SOURCE_LAG, Tenants};
 pub use tenant::{HeldWebhooks, LocalReceiver, ServedTenant, Webhooks};

@@ -10,7 +10,6 @@ use crate::http::times::timestamp;
 use crate::portal::declared;
 use crate::portal::session::Viewer;
 use crate::portal::writes::Declared;
-use crate::tenancy;
 
 /// The page of a webhook that is declared and not served.
 pub(super) fn unserved(
@@ -52,7 +51,7 @@ pub(super) async fn shown(
         let health = healths.remove(&webhook.uid).unwrap_or_default();
         // Why it can't work, then what may be a mistake.
         let mut faults = faults.remove(&webhook.uid).unwrap_or_default();
-        faults.extend(tenancy::warnings(webhook));
+        faults.extend_from_slice(viewer.caller.tenant.warnings(&webhook.uid));
         let takes = |code: &EventCode| viewer.caller.tenant.webhooks().takes(webhook, *code);
         ServedWebhook {
             full_name: webhook.full_name(),

@@ -1,6 +1,6 @@
 //! From the tenants that are declared to the tenants that are served, after each change.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use docket_crds::Runtime;
@@ -103,14 +103,19 @@ impl Activation {
     /// Makes a tenant to serve. Logs and adds the faults that only this process can find.
     fn tenant(&self, runtime: &Runtime) -> anyhow::Result<ServedTenant> {
         let config = &runtime.config;
-        let mut faults = runtime.faults.clone();
+        let (mut faults, mut warnings) = (runtime.faults.clone(), BTreeMap::new());
         for webhook in &config.webhooks {
             let found = faults::of(webhook, &self.policy, self.local.as_ref());
-            for fault in found.iter().cloned().chain(faults::warnings(webhook)) {
+            // Once for all pages: they decode the webhook's certificates.
+            let warned: Vec<String> = faults::warnings(webhook).collect();
+            for fault in found.iter().chain(&warned) {
                 tracing::warn!("Webhook {}: {fault}", webhook.full_name());
             }
             if !found.is_empty() {
                 faults.entry(webhook.uid.clone()).or_default().extend(found);
+            }
+            if !warned.is_empty() {
+                warnings.insert(webhook.uid.clone(), warned);
             }
         }
         let store = self.stores.of(config)?;
@@ -119,6 +124,6 @@ impl Activation {
             false => HeldWebhooks::These(runtime.held()),
         };
         let tenant = ServedTenant::new(Arc::clone(config), store, held, &self.public, self.local.as_ref());
-        Ok(tenant.with_faults(faults))
+        Ok(tenant.with_faults(faults, warnings))
     }
 }

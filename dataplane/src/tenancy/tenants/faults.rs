@@ -17,7 +17,7 @@ pub(super) fn of(
 }
 
 /// Returns what looks like a mistake and may be meant: sentences that begin with the field.
-pub fn warnings(webhook: &WebhookConfig) -> impl Iterator<Item = String> {
+pub(super) fn warnings(webhook: &WebhookConfig) -> impl Iterator<Item = String> {
     let secrets = [("spec.secretRef", &webhook.secret), ("spec.secretRef.nextKey", &webhook.next_secret)];
     let secrets = secrets.into_iter().filter_map(|(field, secret)| secret.as_ref()?.warning(field));
     let bundle = webhook.ca_bundle.as_ref().and_then(|bundle| ca_bundle_warning(bundle.as_bytes()));

@@ -23,6 +23,7 @@ pub struct ServedTenant {
     pub store: Arc<Store>,
     held: HeldWebhooks,
     faults: BTreeMap<String, Vec<String>>,
+    warnings: BTreeMap<String, Vec<String>>,
     /// Customers of webhooks that the tenant lacked when its database was last asked.
     unknown_customers: Mutex<BTreeSet<String>>,
     trusts: HashMap<String, Trust>,
@@ -50,19 +51,29 @@ impl ServedTenant {
             trusts.extend(trust.map(|trust| (webhook.uid.clone(), trust)));
         }
         let uid = Arc::clone(&config.uid);
-        let (faults, unknown_customers) = (BTreeMap::new(), Mutex::default());
-        Self { uid, config, store, held, faults, unknown_customers, trusts, public: public.clone() }
+        let (faults, warnings, unknown_customers) = (BTreeMap::new(), BTreeMap::new(), Mutex::default());
+        let public = public.clone();
+        Self { uid, config, store, held, faults, warnings, unknown_customers, trusts, public }
     }
 
-    /// Sets what is wrong with its webhooks, by uid.
+    /// Sets what is wrong with its webhooks, and what looks like a mistake, by uid.
     #[must_use]
-    pub fn with_faults(self, faults: BTreeMap<String, Vec<String>>) -> Self {
-        Self { faults, ..self }
+    pub fn with_faults(
+        self,
+        faults: BTreeMap<String, Vec<String>>,
+        warnings: BTreeMap<String, Vec<String>>,
+    ) -> Self {
+        Self { faults, warnings, ..self }
     }
 
     /// Returns what is wrong with the declaration of the webhook with this uid, served or on hold: `field: what is wrong`.
     pub fn faults(&self, webhook_uid: &str) -> &[String] {
         self.faults.get(webhook_uid).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns what looks like a mistake in the secrets and authorities of the served webhook with this uid, and may be meant.
+    pub fn warnings(&self, webhook_uid: &str) -> &[String] {
+        self.warnings.get(webhook_uid).map_or(&[], Vec::as_slice)
     }
 
     /// Records which customers of its webhooks the tenant lacks. Returns those that it lacked when this was called before.
@@ -80,7 +91,8 @@ impl ServedTenant {
         let config = TenantConfig { webhooks: Vec::new(), ..(*self.config).clone() }.into();
         let (store, held, public) = (Arc::clone(&self.store), self.held.clone(), self.public.clone());
         let (uid, faults, trusts) = (Arc::clone(&self.uid), self.faults.clone(), HashMap::new());
-        Self { uid, config, store, held, faults, unknown_customers: Mutex::default(), trusts, public }
+        let (warnings, unknown_customers) = (BTreeMap::new(), Mutex::default());
+        Self { uid, config, store, held, faults, warnings, unknown_customers, trusts, public }
     }
 
     /// Returns the webhook with this key or uid, if it is served.
