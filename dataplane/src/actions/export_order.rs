@@ -58,9 +58,10 @@ pub async fn export_order(
     if_match: &Versions,
     now: Timestamp,
 ) -> Result<(Exported, Vec<Hint>), Refusal> {
-    // If two exports come at once, the second reads what the first has written.
+    // If two exports come at once, the second reads what the first has written. An order of another customer or type is not locked: the
+    // order's own exports would wait for a refusal.
     let customer = caller.own_customer();
-    orders::lock(transaction, web_order_id, customer).await?;
+    orders::lock(transaction, web_order_id, customer, order_type).await?;
     let stored = orders::find(transaction, web_order_id, customer).await?.ok_or(NO_SUCH_ORDER)?;
     let actual = stored.head.order_type;
     if order_type.is_some_and(|order_type| order_type != actual) {

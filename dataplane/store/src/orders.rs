@@ -213,16 +213,17 @@ pub async fn read<'a>(
     rows.into_iter().flatten().map(read).collect()
 }
 
-/// Locks the order until the transaction ends: other transactions that lock it wait. If a customer is given, only an
-/// order of the customer is locked.
+/// Locks the order until the transaction ends: other transactions that lock it wait. If a customer or a type is given, only an order
+/// of the customer and of the type is locked.
 pub async fn lock(
     transaction: &mut Transaction,
     id: &str,
     customer_code: Option<&str>,
+    order_type: Option<OrderType>,
 ) -> Result<(), StoreError> {
-    let sql =
-        "SELECT id FROM web_order WHERE id = $1 AND customer_code = coalesce($2, customer_code) FOR UPDATE";
-    transaction.lock(sql, params![id, customer_code]).await
+    let sql = "SELECT id FROM web_order WHERE id = $1 AND customer_code = coalesce($2, customer_code) \
+               AND order_type = coalesce($3, order_type) FOR UPDATE";
+    transaction.lock(sql, params![id, customer_code, order_type.map(OrderType::as_str)]).await
 }
 
 /// The conditions of a search. Times are inclusive at the start and exclusive at the end.

@@ -11,7 +11,7 @@ on_both_databases!(
     an_order_comes_back_as_it_was_stored,
     every_type_and_status_survives_storage,
     an_order_of_another_customer_is_not_found,
-    an_order_of_another_customer_is_not_locked,
+    an_order_of_another_customer_or_type_is_not_locked,
     an_order_needs_its_customer,
     an_order_id_is_taken_once,
     an_update_changes_all_that_may_change,
@@ -109,19 +109,28 @@ async fn an_order_of_another_customer_is_not_found(rig: TenantDatabase) {
     assert_eq!(read.iter().map(|order| order.head.id.as_str()).collect::<Vec<_>>(), ["b"]);
 }
 
-async fn an_order_of_another_customer_is_not_locked(rig: TenantDatabase) {
-    insert(&rig, &order("a")).await;
-    for (customer, waits) in [(Some("JONES"), false), (Some(CUSTOMER), true), (None, true)] {
+async fn an_order_of_another_customer_or_type_is_not_locked(rig: TenantDatabase) {
+    let order = order("a");
+    insert(&rig, &order).await;
+    let (own, other) = (order.head.order_type, OrderType::PhotoCopy);
+    assert_ne!(own, other);
+    for (customer, order_type, waits) in [
+        (Some("JONES"), None, false),
+        (Some(CUSTOMER), None, true),
+        (None, None, true),
+        (Some(CUSTOMER), Some(own), true),
+        (Some(CUSTOMER), Some(other), false),
+    ] {
         let mut first = rig.database.begin(&Clock::System).await.expect("begins");
-        orders::lock(&mut first, "a", customer).await.expect("a statement");
+        orders::lock(&mut first, "a", customer, order_type).await.expect("a statement");
         if matches!(rig.database, docket_store::Database::Sqlite(_)) {
             // SQLite has one writer at a time and no row locks.
             return;
         }
         let mut second = rig.database.begin(&Clock::System).await.expect("begins");
-        let locked = orders::lock(&mut second, "a", None);
+        let locked = orders::lock(&mut second, "a", None, None);
         let locked = tokio::time::timeout(std::time::Duration::from_millis(200), locked).await;
-        assert_eq!(locked.is_err(), waits, "{customer:?}");
+        assert_eq!(locked.is_err(), waits, "{customer:?} {order_type:?}");
     }
 }
 
