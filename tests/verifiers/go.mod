@@ -1,5 +1,5 @@
 module docket.dev/tests/verifiers
 
-go 1.26.0
+go 1.21.0
 
 require github.com/standard-webhooks/standard-webhooks/libraries v0.0.1
