@@ -53,18 +53,23 @@ pub fn unserved(unserved: &Unserved) -> Markup {
     }
 }
 
-/// Names the served webhooks whose declarations look like a mistake, or are not served as they are written now.
-pub(crate) fn faulty(frame: &Frame, webhooks: &[Faulty]) -> Markup {
+/// Names the served webhooks whose declarations look like a mistake, or are not served as they are written now. `webhooks`: the names and
+/// problems of all webhooks, also of those without a problem.
+pub(crate) fn faulty<'a>(frame: &Frame, webhooks: impl Iterator<Item = (&'a str, &'a [String])>) -> Markup {
+    let faulty: Vec<Faulty> = webhooks
+        .filter(|(_, faults)| !faults.is_empty())
+        .map(|(name, faults)| Faulty { full_name: name.to_owned(), faults: faults.to_vec() })
+        .collect();
     html! {
-        @if !webhooks.is_empty() {
+        @if !faulty.is_empty() {
             div.look {
                 p { strong {
-                    @match webhooks.len() {
+                    @match faulty.len() {
                         1 => "The declaration of 1 webhook needs a look.",
                         count => { "The declarations of " (count) " webhooks need a look." }
                     }
                 } }
-                (list(webhooks, |name| frame.webhook(name)))
+                (list(&faulty, |name| frame.webhook(name)))
             }
         }
     }

@@ -5,7 +5,7 @@ use docket_domain::failure::{Cause, Failure};
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use crate::declared::{self, Faulty, Unserved};
+use crate::declared::{self, Unserved};
 use crate::logs::{code, link, remedy};
 use crate::page::{Frame, Section};
 use crate::parts::{self, Head, Tone};
@@ -124,11 +124,7 @@ pub fn page(
     period: &Period,
 ) -> String {
     webhooks.sort_by_key(|webhook| (webhook.state(), std::cmp::Reverse(webhook.dead_letter)));
-    let faulty: Vec<Faulty> = webhooks
-        .iter()
-        .filter(|webhook| !webhook.faults.is_empty())
-        .map(|webhook| Faulty { full_name: webhook.name.clone(), faults: webhook.faults.clone() })
-        .collect();
+    let faults = webhooks.iter().map(|webhook| (webhook.name.as_str(), &webhook.faults[..]));
     let is_new = webhooks.is_empty() && unserved.is_none();
     let title = headline(&webhooks, unserved);
     let below = html! { (period::summary(period)) };
@@ -143,7 +139,7 @@ pub fn page(
                 (parts::head(&Head { actions: Some(period::ranges(period.range)), ..head }))
                 (declared::unserved(unserved))
                 (repair(frame, &webhooks, problems))
-                (declared::faulty(frame, &faulty))
+                (declared::faulty(frame, faults))
                 (period::section(period))
                 (parts::card("webhooks", "Webhooks", &html! { a.button.tiny href=(Section::Webhooks.path()) { "All " (webhooks.len()) } }, &table(frame, &webhooks)))
             }
@@ -348,6 +344,7 @@ fn state(webhook: &OverviewWebhook) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::declared::Faulty;
     use crate::logs::tests::frame;
 
     fn webhook(name: &str, retrying: i64, dead_letter: i64, [success, dead]: [i64; 2]) -> OverviewWebhook {
@@ -432,7 +429,10 @@ mod tests {
         let more = Unserved { may_be_more: true, ..held(0) };
         let fine =
             |unserved: &Unserved| page(&frame(), vec![webhook("a", 0, 0, [10, 0])], unserved, &[], &day);
-        assert!(fine(&held(0)).contains("Everything arrives") && !fine(&held(0)).contains("declared and not served"));
+        assert!(
+            fine(&held(0)).contains("Everything arrives")
+                && !fine(&held(0)).contains("declared and not served")
+        );
         let two = fine(&held(2));
         assert!(two.contains("2 webhooks are declared and not served."), "{two}");
         assert!(two.contains("<strong>a/held-1</strong>: spec.x: &lt;bad&gt;</li>"), "{two}");

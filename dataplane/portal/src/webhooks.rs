@@ -102,17 +102,13 @@ const NOT_SAVED: &str = "Nothing was saved:";
 
 /// The list. `can_add`: whether the portal can declare webhooks here.
 pub fn list(frame: &Frame, webhooks: &[ServedWebhook], unserved: &Unserved, can_add: bool) -> String {
-    let faulty: Vec<Faulty> = webhooks
-        .iter()
-        .filter(|webhook| !webhook.faults.is_empty())
-        .map(|webhook| Faulty { full_name: webhook.full_name.clone(), faults: webhook.faults.clone() })
-        .collect();
+    let faults = webhooks.iter().map(|webhook| (webhook.full_name.as_str(), &webhook.faults[..]));
     let main = html! {
         h1 { "Customer ▸ Webhooks" }
         @if can_add { p { a.button href={ (Section::Webhooks.path()) "/new" } { "Add a webhook" } } }
         @else { p.hint { "Webhooks are declared as objects here: the portal shows them, with the YAML to change." } }
         (declared::unserved(unserved))
-        (declared::faulty(frame, &faulty))
+        (declared::faulty(frame, faults))
         @if webhooks.is_empty() && unserved.is_none() {
             p role="status" {
                 "No webhook yet. A webhook sends the events of one customer to a receiver of theirs. "
