@@ -116,7 +116,7 @@ pub use violation::Violation;
 #[cfg(feature = "kube")]
 pub use webhook::WebhookObject;
 pub use webhook::{ValueKind, Webhook, WebhookSpec};
-pub use word::UnknownWord;
+pub use word::{UnknownWord, unknown_word};
 
 /// The API group of both kinds.
 pub const GROUP: &str = "docket.dev";

@@ -55,7 +55,9 @@ docket_crds::words! {
         /// A contact was added.
         ContactAdded,
         /// An employee was added.
-        EmployeeAdded,
+        EmployeeAdded;
+        /// An event of a newer version of Docket, which has stored it: its word. This version records no such event.
+        else Unknown
     }
 }
 

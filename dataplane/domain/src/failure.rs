@@ -418,7 +418,10 @@ impl FailureClass {
                 "The stored event is longer than 64 KiB, which no event of Docket is; find the program that changed its body, restore it and resend."
             }
             Self::EventIdInvalid => {
-                "The stored event is gone, or its id is invalid, which no id of Docket is; find the program that changed it, restore it and resend."
+                "The stored event is gone, or its id or code is invalid, which none of Docket is; find the program that changed it, restore it and resend."
+            }
+            Self::Unknown(_) => {
+                "A newer version of Docket stored this class, which this process does not know; look again after the upgrade, or at the documentation of that version."
             }
         }
     }

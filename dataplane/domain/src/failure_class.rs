@@ -41,8 +41,10 @@ docket_crds::words! {
         WebhookGone,
         /// The stored event is longer than [`LONGEST_ENVELOPE`](crate::event::LONGEST_ENVELOPE), so another program wrote it.
         EventTooLong,
-        /// The stored event has no id that a header can contain, or does not exist any more: another program changed it.
-        EventIdInvalid,
+        /// The stored event has no id or code that a header can contain, or does not exist any more: another program changed it.
+        EventIdInvalid;
+        /// A class of a newer version of Docket, which has stored it: its word. This version makes no such failure.
+        else Unknown
     }
 }
 
@@ -81,5 +83,7 @@ mod tests {
             assert_eq!(class.as_str().parse(), Ok(class));
         }
         assert_eq!("dns".parse::<FailureClass>(), Err(UnknownWord(&FailureClass::WORDS)));
+        assert_eq!(FailureClass::stored("TimeoutDns"), FailureClass::TimeoutDns);
+        assert_eq!(FailureClass::stored("OfANewerVersion").to_string(), "OfANewerVersion");
     }
 }

@@ -75,7 +75,7 @@ fn record(row: &Row) -> Result<AuditRecord, StoreError> {
     Ok(AuditRecord {
         at_ms: row.get(0)?,
         id: row.get(1)?,
-        event: row.parsed(2)?,
+        event: AuditEvent::stored(&row.get::<String>(2)?),
         actor: row.get(3)?,
         subject: row.get(4)?,
         origin: Origin { address, request_id: row.get(6)? },

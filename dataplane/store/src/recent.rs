@@ -144,7 +144,8 @@ pub async fn failures(connection: &mut Connection, webhooks: &[String]) -> Resul
              GROUP BY webhook, failure_class"
         );
         for row in connection.query_in(&sql, Vec::new(), webhooks).await? {
-            let (webhook, class, count) = (row.get(0)?, row.parsed(1)?, row.get(2)?);
+            let class = FailureClass::stored(&row.get::<String>(1)?);
+            let (webhook, count) = (row.get(0)?, row.get(2)?);
             let (http_status, cause) = (row.get(3)?, row.known(4)?);
             failures.push(Failures { webhook, status, class, count, http_status, cause });
         }

@@ -1,5 +1,6 @@
 //! The values and rows of a statement, the same for both databases.
 
+use docket_domain::delivery::FailureClass;
 use std::sync::OnceLock;
 
 use bytes::{Bytes, BytesMut};
@@ -394,6 +395,11 @@ impl Row {
     pub(crate) fn parsed_opt<T: std::str::FromStr>(&self, index: usize) -> Result<Option<T>, StoreError> {
         let word = self.get::<Option<String>>(index)?.map(|word| word.parse::<T>()).transpose();
         word.map_err(|_| StoreError::Unexpected("a stored word is unknown"))
+    }
+
+    /// The class in the column at `index`, which a newer program may have stored; `None`: the column is NULL.
+    pub(crate) fn class(&self, index: usize) -> Result<Option<FailureClass>, StoreError> {
+        Ok(self.get::<Option<String>>(index)?.map(|word| FailureClass::stored(&word)))
     }
 
     /// Like [`parsed_opt`](Self::parsed_opt); `None` also for a word that only a newer program knows.

@@ -127,7 +127,7 @@ fn listed(row: &Row) -> Result<ListedDelivery, StoreError> {
         status: row.parsed(9)?,
         attempt_count: row.get(10)?,
         due_at_ms: row.get(11)?,
-        failure_class: row.parsed_opt(12)?,
+        failure_class: row.class(12)?,
         http_status: row.get(13)?,
         idempotency_key: row.get(14)?,
         resend_of: row.get(15)?,
@@ -417,7 +417,7 @@ fn attempt(row: &Row) -> Result<Option<StoredAttempt>, StoreError> {
         return Ok(None);
     }
     Ok(Some(read!(row, 26 => StoredAttempt {
-        number, started_at_ms, finished_at_ms, failure_class: parsed_opt, http_status, remote_address, response_body,
+        number, started_at_ms, finished_at_ms, failure_class: class, http_status, remote_address, response_body,
         dns_us, connect_us, tls_us, first_byte_us, total_us, failure_cause: known, failure_detail,
     })))
 }

@@ -248,6 +248,16 @@ async fn a_failure_is_retried_later(rig: TenantDatabase) {
     assert_eq!((attempt.failure_class, &attempt.failure()), (Some(class), &stored.failure()));
     let failure = stored.failure().expect("a failure");
     assert_eq!((failure.cause, failure.detail), (Some(Cause::CertificateForOtherName), Some("a.example")));
+    // A newer version beside this one stores a class that this version does not know.
+    for table in ["delivery_queue", "attempt_history"] {
+        rig.run(&format!("UPDATE {table} SET failure_class = 'OfANewerVersion'")).await;
+    }
+    let unknown = Some(FailureClass::Unknown("OfANewerVersion"));
+    assert_eq!(rig.delivery(id).await.failure_class, unknown);
+    assert_eq!(rig.attempts(id).await[0].failure_class, unknown);
+    for table in ["delivery_queue", "attempt_history"] {
+        rig.run(&format!("UPDATE {table} SET failure_class = 'TlsUntrusted'")).await;
+    }
     assert!(rig.begin(&[id], "mine", T0 + 59_999, T0 + 70_000).await.is_empty());
     let started = rig.begin(&[id], "mine", T0 + 60_000, T0 + 70_000).await;
     assert_eq!(started[0].attempt, 2);

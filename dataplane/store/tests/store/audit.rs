@@ -49,6 +49,10 @@ async fn an_entry_comes_back_as_it_was_stored(rig: TenantDatabase) {
     // Another program stores a text that is not an address.
     rig.run("UPDATE audit SET address = 'somewhere'").await;
     assert!(find(&rig, AuditFilter::default()).await.iter().all(|entry| entry.origin.address.is_none()));
+    // A newer version stores an event that this version does not know.
+    rig.run("UPDATE audit SET event = 'OfANewerVersion'").await;
+    let unknown = AuditEvent::Unknown("OfANewerVersion");
+    assert!(find(&rig, AuditFilter::default()).await.iter().all(|entry| entry.event == unknown));
 }
 
 async fn last_sign_ins_are_found_by_user_and_address(rig: TenantDatabase) {

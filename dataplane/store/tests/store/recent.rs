@@ -112,6 +112,8 @@ async fn failures_are_grouped(rig: TenantDatabase) {
     assert_eq!(common("failure_class = 'ClientError', http_status = 429").await, (class, Some(429), None));
     let mixed = format!("http_status = CASE WHEN id = '{}' THEN 401 ELSE 429 END", delivery_id(1));
     assert_eq!(common(&mixed).await, (class, None, None));
+    let class = FailureClass::Unknown("OfANewerVersion");
+    assert_eq!(common("failure_class = 'OfANewerVersion', http_status = NULL").await, (class, None, None));
 
     fn of(status: Status, class: FailureClass, count: i64) -> Failures {
         Failures { webhook: WEBHOOK.to_owned(), status, class, count, http_status: None, cause: None }
