@@ -70,7 +70,7 @@ pub struct Detail {
     pub attempts: Vec<AttemptView>,
     /// The target URL; `None` if the webhook is not served now.
     pub url: Option<String>,
-    /// What is sent; `None`: nothing is, since the event is too long or its id is invalid.
+    /// What is sent; `None`: nothing is, since the event is too long, or its id or code is invalid.
     pub sent: Option<SentRequest>,
 }
 
@@ -94,7 +94,7 @@ pub fn page(frame: &Frame, detail: &Detail) -> String {
         h2 { "Sent" }
         @match sent {
             Some(sent) => (request(url.as_deref(), sent)),
-            None => p { "Nothing is sent: another program has stored an event that is too long or whose id is invalid." },
+            None => p { "Nothing is sent: another program has stored an event that is too long or whose id or code is invalid." },
         }
         @if !event_id.is_empty() {
             p { a href=(href(Section::Logs.path(), [("eventId", event_id.as_str())])) { "All deliveries of this event" } }

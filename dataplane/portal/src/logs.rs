@@ -15,8 +15,8 @@ use crate::{href, page};
 pub struct Delivery {
     /// The delivery's id.
     pub id: String,
-    /// The event.
-    pub event: EventCode,
+    /// The code of the event; empty if another program has stored one that is invalid.
+    pub event: String,
     /// The customer that the event is about.
     pub customer_code: String,
     /// The web order, work order or invoice that the event is about, each with its kind.
@@ -286,7 +286,7 @@ pub(crate) mod tests {
     pub(crate) fn delivery() -> Delivery {
         Delivery {
             id: "0193f0c2-a1b0-7c3e-9d6f-5a4b3c2d1e0f".into(),
-            event: EventCode::ALL[0],
+            event: EventCode::ALL[0].to_string(),
             customer_code: "<i>C-1</i>".into(),
             about: vec![("web order", "<script>1</script>".into())],
             webhook: "default/<img src=x>".into(),

@@ -35,7 +35,7 @@ pub async fn run(arguments: TriggerArguments) -> Result<()> {
     let secret = secret_file.map(|path| secret_file::read(&path)).transpose()?;
     let trust = ca_file::read(ca_file.as_deref())?;
     let secrets: Vec<&[u8]> = secret.iter().map(Vec::as_slice).collect();
-    let mut headers = send::headers(&secrets, (delivery, event.as_str(), code), &body, now);
+    let mut headers = send::headers(&secrets, (delivery, event.as_str(), code.as_str()), &body, now);
     send::mark_as_test(&mut headers);
     // The user of the command names the address, so any will do; the metadata services of clouds are refused all the same.
     let everywhere = vec![

@@ -86,7 +86,7 @@ pub async fn get(
     let secrets = webhook.map(WebhookConfig::secrets).unwrap_or_default();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let sent = payload.map(|body| {
-        let event = (id, listed.event_id.as_str(), listed.event_code);
+        let event = (id, listed.event_id.as_str(), listed.event_code.as_str());
         let mut headers = headers(&secrets, event, &body, state.clock.now());
         if listed.is_test {
             mark_as_test(&mut headers);

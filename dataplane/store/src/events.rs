@@ -1,5 +1,6 @@
 //! Events: the envelope's bytes, stored once and sent to every webhook.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use bytes::Bytes;
@@ -126,8 +127,8 @@ pub(crate) const IS_TEST: &str = "EXISTS (SELECT 1 FROM test_event t WHERE t.id 
 /// The part of an event that an attempt needs.
 #[derive(Clone)]
 pub struct ToSend {
-    /// The event's code.
-    pub code: EventCode,
+    /// The event's code, also one that only a newer version knows.
+    pub code: Cow<'static, str>,
     /// The customer that owns the event.
     pub customer_code: String,
     /// The envelope; `None`: it is longer than [`LONGEST_ENVELOPE`].
@@ -136,7 +137,7 @@ pub struct ToSend {
     pub is_test: bool,
 }
 
-/// The parts that attempts need, by the event's id. An event without a valid id is missing.
+/// The parts that attempts need, by the event's id. An event without a valid id or code is missing.
 pub async fn to_send(
     connection: &mut Connection,
     ids: &[String],
@@ -151,11 +152,15 @@ pub async fn to_send(
             // Checked again here, because the owner of a database decides what its functions do.
             let body: Option<Vec<u8>> = row.get(3)?;
             let body = body.filter(|body| body.len() <= LONGEST_ENVELOPE).map(Bytes::from);
-            let (code, customer_code, is_test) = (row.parsed(1)?, row.id(2)?, row.get(4)?);
+            let (text, customer_code, is_test) = (row.event_code(1)?, row.id(2)?, row.get(4)?);
+            let code = match text.parse::<EventCode>() {
+                Ok(code) => Cow::Borrowed(code.as_str()),
+                Err(_) => Cow::Owned(text),
+            };
             events.insert(row.event_id(0)?, ToSend { code, customer_code, body, is_test });
         }
     }
-    // Invalid ids are read as the empty text.
-    events.remove("");
+    // Invalid ids and codes are read as the empty text.
+    events.retain(|id, event| !id.is_empty() && !event.code.is_empty());
     Ok(events)
 }

@@ -391,18 +391,12 @@ impl Row {
         Ok(text)
     }
 
-    /// Like [`parsed`](Self::parsed); `None`: the column is NULL.
-    pub(crate) fn parsed_opt<T: std::str::FromStr>(&self, index: usize) -> Result<Option<T>, StoreError> {
-        let word = self.get::<Option<String>>(index)?.map(|word| word.parse::<T>()).transpose();
-        word.map_err(|_| StoreError::Unexpected("a stored word is unknown"))
-    }
-
     /// The class in the column at `index`, which a newer program may have stored; `None`: the column is NULL.
     pub(crate) fn class(&self, index: usize) -> Result<Option<FailureClass>, StoreError> {
         Ok(self.get::<Option<String>>(index)?.map(|word| FailureClass::stored(&word)))
     }
 
-    /// Like [`parsed_opt`](Self::parsed_opt); `None` also for a word that only a newer program knows.
+    /// Like [`parsed`](Self::parsed); `None`: the column is NULL, or has a word that only a newer program knows.
     pub(crate) fn known<T: std::str::FromStr>(&self, index: usize) -> Result<Option<T>, StoreError> {
         Ok(self.get::<Option<String>>(index)?.and_then(|word| word.parse().ok()))
     }
@@ -410,6 +404,12 @@ impl Row {
     /// The number in the column at `index`, which counts something.
     pub(crate) fn count(&self, index: usize) -> Result<u32, StoreError> {
         u32::try_from(self.get::<i64>(index)?).map_err(|_| StoreError::Unexpected("a count"))
+    }
+
+    /// The code of an event in the column at `index`, perhaps of a newer version. It is sent in a header, so a text that no header can
+    /// carry becomes the empty text, which is no code.
+    pub(crate) fn event_code(&self, index: usize) -> Result<String, StoreError> {
+        self.event_id(index)
     }
 
     /// The text of the column at `index`, parsed as one of Docket's words.

@@ -60,7 +60,7 @@ pub struct DeliverySummary {
     #[schema(example = "evt_0193f0c2a1b07c3e9d6f5a4b3c2d1e0f")]
     event_id: String,
     #[schema(value_type = EventWord)]
-    event: &'static str,
+    event: String,
     #[schema(example = "C-1001")]
     customer_code: String,
     /// The web order that the event is about.
@@ -136,7 +136,7 @@ impl DeliverySummary {
         Self {
             delivery_id: listed.id,
             event_id: listed.event_id,
-            event: listed.event_code.as_str(),
+            event: listed.event_code,
             customer_code: listed.customer_code,
             web_order_id,
             work_order,

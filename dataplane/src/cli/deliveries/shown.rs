@@ -21,7 +21,7 @@ pub(super) fn deliveries(listed: &[ListedDelivery], waits: &[Option<DeliveryWait
         [
             delivery.id.clone(),
             time(delivery.created_at_ms),
-            delivery.event_code.to_string(),
+            delivery.event_code.clone(),
             delivery.about.shown().to_owned(),
             delivery.webhook_name.clone(),
             status(delivery),
@@ -179,7 +179,7 @@ pub(super) fn details(
     let mut out = format!(
         "Delivery {}\n  event     {} {} about {}\n  webhook   {} (customer {})\n  status    {} after {} of {MAX_ATTEMPTS} attempts\n  created   {}\n",
         listed.id,
-        listed.event_code,
+        if listed.event_code.is_empty() { "(invalid code)" } else { &listed.event_code },
         if listed.event_id.is_empty() { "(invalid id)" } else { &listed.event_id },
         listed.about.shown(),
         listed.webhook_name,

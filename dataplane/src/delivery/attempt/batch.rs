@@ -161,7 +161,7 @@ impl Worker {
             trust: tenant.trust(webhook),
             delivery: started.id,
             event_id: &started.event_id,
-            code: event.code,
+            code: &event.code,
             body,
             is_test: event.is_test,
             attempt: started.attempt,

@@ -108,7 +108,7 @@ impl Worker {
         tracing::info!(
             tenant.code = tenant.config.client_code.as_str(),
             webhook.name = name,
-            event.code = event.as_ref().map(|event| event.code.as_str()),
+            event.code = event.as_ref().map(|event| &*event.code),
             delivery.id = %started.id,
             attempt = started.attempt,
             outcome = class,

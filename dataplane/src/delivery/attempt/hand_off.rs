@@ -108,7 +108,7 @@ impl HandedOff {
                 let (event_id, webhook) = (event.id.as_str().to_owned(), hand_off.webhook.clone());
                 let started = Started { id: hand_off.id, event_id, webhook, attempt: 1, at_ms };
                 let event = ToSend {
-                    code: event.code,
+                    code: event.code.as_str().into(),
                     customer_code: event.customer_code.clone(),
                     body: Some(event.body.clone()),
                     is_test: false,

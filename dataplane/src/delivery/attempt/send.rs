@@ -1,7 +1,7 @@
 //! One POST of one delivery: the contract's headers around the stored bytes.
 
 use bytes::Bytes;
-use docket_crds::{EventCode, WebhookConfig};
+use docket_crds::WebhookConfig;
 use docket_domain::delivery::{DeliveryId, Outcome};
 use docket_domain::{sample, signature};
 use docket_egress::{Post, Sender, Trust};
@@ -29,8 +29,8 @@ pub(super) struct OutgoingDelivery<'a> {
     pub(super) delivery: DeliveryId,
     /// Its event.
     pub(super) event_id: &'a str,
-    /// The event's code.
-    pub(super) code: EventCode,
+    /// The event's code, also one that only a newer version knows.
+    pub(super) code: &'a str,
     /// The stored envelope.
     pub(super) body: Bytes,
     /// Whether the event was made to try the webhook.
@@ -54,13 +54,13 @@ pub(super) async fn send(sender: &Sender, message: OutgoingDelivery<'_>, now: Ti
 /// first.
 pub fn headers(
     secrets: &[&[u8]],
-    (delivery, event_id, code): (DeliveryId, &str, EventCode),
+    (delivery, event_id, code): (DeliveryId, &str, &str),
     body: &[u8],
     now: Timestamp,
 ) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(HEADERS);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
-    headers.insert(EVENT, HeaderValue::from_static(code.as_str()));
+    headers.insert(EVENT, value(code.to_owned()));
     headers.insert(DELIVERY_ID, value(delivery.to_string()));
     headers.insert(WEBHOOK_ID, value(event_id.to_owned()));
     headers.insert(WEBHOOK_TIMESTAMP, HeaderValue::from(now.as_second()));
@@ -80,5 +80,5 @@ pub fn mark_as_test(headers: &mut HeaderMap) {
 
 /// The value without a copy.
 fn value(text: String) -> HeaderValue {
-    HeaderValue::try_from(text).expect("ids, digits and hexadecimal are visible ASCII")
+    HeaderValue::try_from(text).expect("ids, codes, digits and hexadecimal are visible ASCII")
 }

@@ -19,7 +19,8 @@ use crate::walk::{Page, RowPosition, Walk, in_order_of};
 pub struct ListedDelivery {
     pub id: String,
     pub event_id: String,
-    pub event_code: EventCode,
+    /// Also one that only a newer version knows; empty if no header can carry it.
+    pub event_code: String,
     pub about: About,
     pub customer_code: String,
     pub webhook: String,
@@ -119,7 +120,7 @@ fn listed(row: &Row) -> Result<ListedDelivery, StoreError> {
     Ok(ListedDelivery {
         id: row.get(0)?,
         event_id: row.event_id(1)?,
-        event_code: row.parsed(2)?,
+        event_code: row.event_code(2)?,
         about: About { web_order_id: row.get(3)?, work_order: row.get(4)?, invoice_number: row.get(5)? },
         customer_code,
         webhook,

@@ -11,6 +11,7 @@ on_both_databases!(
     bodies_of_more_events_than_one_list_holds,
     bytes_come_back_as_they_are,
     no_row_gives_an_attempt_more_than_an_envelope_to_hold,
+    a_code_of_a_newer_version_is_sent_and_no_event_waits_for_another,
     an_event_id_is_taken_once
 );
 
@@ -41,8 +42,8 @@ async fn bodies_of_more_events_than_one_list_holds(rig: TenantDatabase) {
         for number in 0..count {
             let event = &events[event_id(number).as_str()];
             assert_eq!(
-                (event.code, event.body.as_deref()),
-                (EventCode::NoteCreated, Some(number.to_string().as_bytes()))
+                (&*event.code, event.body.as_deref()),
+                (EventCode::NoteCreated.as_str(), Some(number.to_string().as_bytes()))
             );
         }
     }
@@ -73,6 +74,21 @@ async fn no_row_gives_an_attempt_more_than_an_envelope_to_hold(rig: TenantDataba
     let lengths = ids.iter().map(|id| stored[id].body.as_ref().map(|body| body.len()));
     assert_eq!(lengths.collect::<Vec<_>>(), [Some(LONGEST_ENVELOPE), None, None]);
     assert_eq!(stored[&ids[2]].customer_code, "ß".repeat(290));
+}
+
+/// A newer version beside this one publishes events that this version does not know.
+async fn a_code_of_a_newer_version_is_sent_and_no_event_waits_for_another(rig: TenantDatabase) {
+    for number in 0..4 {
+        rig.write(async |t| events::insert(t, &event(number, b"{}".to_vec()), T0).await).await;
+    }
+    let long = "x".repeat(65);
+    for (number, code) in [(1, "order.archived"), (2, "order created"), (3, long.as_str())] {
+        rig.run(&format!("UPDATE event SET code = '{code}' WHERE id = '{}'", event_id(number))).await;
+    }
+    let ids: Vec<String> = (0..4).map(|number| event_id(number).as_str().to_owned()).collect();
+    let stored = events::to_send(&mut rig.reader().await, &ids).await.expect("a statement");
+    let codes: Vec<Option<&str>> = ids.iter().map(|id| stored.get(id).map(|event| &*event.code)).collect();
+    assert_eq!(codes, [Some("note.created"), Some("order.archived"), None, None]);
 }
 
 async fn an_event_id_is_taken_once(rig: TenantDatabase) {
