@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::TenantConfig;
+use crate::{EventCode, TenantConfig};
 
 /// The label that marks runtime Secrets.
 pub const LABEL: &str = "docket.dev/runtime";
@@ -19,6 +19,9 @@ pub const KEY: &str = "runtime.json";
 
 /// How many hexadecimal digits of the digest make a revision.
 const REVISION_DIGITS: usize = 16;
+
+/// The most event codes that [`unknown_events`] returns.
+const MOST_UNKNOWN: usize = 20;
 
 /// The content of a runtime Secret: a tenant as the data plane serves it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,6 +103,23 @@ impl Runtime {
 /// The name of a tenant's runtime Secret.
 pub fn secret_name(tenant_uid: &str) -> String {
     format!("docket-tenant-{tenant_uid}")
+}
+
+/// The active events in the JSON of a [`Runtime`] that this version does not know, at most 20: a newer operator wrote it. A [`Runtime`] is
+/// read without them.
+pub fn unknown_events(json: &[u8]) -> BTreeSet<String> {
+    #[derive(Deserialize)]
+    struct Outer {
+        config: Inner,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Inner {
+        active_events: Vec<String>,
+    }
+    let active = serde_json::from_slice::<Outer>(json).map(|outer| outer.config.active_events);
+    let unknown = active.unwrap_or_default().into_iter().filter(|code| code.parse::<EventCode>().is_err());
+    unknown.take(MOST_UNKNOWN).collect()
 }
 
 fn cut(text: &str) -> String {
@@ -193,6 +213,20 @@ mod tests {
         assert_eq!(older.held(), BTreeMap::from([("w".to_owned(), String::new())]));
         let shown = format!("{runtime:?}");
         assert!(!shown.contains("hunter2") && !shown.contains(&hex::encode("hunter2")), "{shown}");
+    }
+
+    #[test]
+    fn events_of_a_newer_operator_are_named() {
+        let runtime = Runtime::new(3, config(), BTreeMap::new());
+        let mut json = serde_json::to_value(&runtime).unwrap();
+        assert_eq!(unknown_events(json.to_string().as_bytes()), BTreeSet::new());
+        json["config"]["activeEvents"] = serde_json::json!(["order.created", "order.archived"]);
+        assert_eq!(
+            unknown_events(json.to_string().as_bytes()),
+            BTreeSet::from(["order.archived".to_owned()])
+        );
+        assert!(serde_json::from_value::<Runtime>(json).is_ok());
+        assert_eq!(unknown_events(b"{"), BTreeSet::new());
     }
 
     #[test]

@@ -44,12 +44,20 @@ pub struct TenantConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watcher: Option<DatabaseUrl>,
     /// The events that neither the platform nor the tenant disables.
+    #[serde(deserialize_with = "known_events")]
     pub active_events: BTreeSet<EventCode>,
     /// What the tenant may use.
     #[serde(default)]
     pub limits: Limits,
     /// The webhooks that could be resolved, including inactive ones.
     pub webhooks: Vec<WebhookConfig>,
+}
+
+/// Reads event codes and leaves out those that only a newer version knows. A newer operator writes them, and a process publishes no event
+/// that it does not know.
+fn known_events<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeSet<EventCode>, D::Error> {
+    let words = Vec::<String>::deserialize(deserializer)?;
+    Ok(words.iter().filter_map(|word| word.parse().ok()).collect())
 }
 
 impl WebhookConfig {
@@ -232,6 +240,7 @@ pub struct WebhookConfig {
     /// Certificates in PEM form to trust for this receiver.
     pub ca_bundle: Option<String>,
     /// The events that the webhook subscribes to.
+    #[serde(deserialize_with = "known_events")]
     pub events: BTreeSet<EventCode>,
     /// Whether new events are sent. Queued deliveries continue.
     pub active: bool,
@@ -322,6 +331,15 @@ mod tests {
         let config = config();
         let json = serde_json::to_string(&config).unwrap();
         assert_eq!(serde_json::from_str::<TenantConfig>(&json).unwrap(), config);
+    }
+
+    #[test]
+    fn events_of_a_newer_version_are_left_out() {
+        let config = config();
+        let mut json = serde_json::to_value(&config).unwrap();
+        json["activeEvents"].as_array_mut().unwrap().push("order.archived".into());
+        json["webhooks"][0]["events"].as_array_mut().unwrap().insert(0, "order.archived".into());
+        assert_eq!(serde_json::from_value::<TenantConfig>(json).unwrap(), config);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The known runtime Secrets, and the tenants that they declare. No I/O, no clock.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use docket_crds::ApiKeyDigest;
-use docket_crds::runtime::{KEY, Runtime};
+use docket_crds::runtime::{KEY, Runtime, unknown_events};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 
@@ -29,6 +29,8 @@ struct KnownSecret {
     runtime: Option<Arc<Runtime>>,
     /// Why the current version can't be read.
     problem: Option<String>,
+    /// The events of a newer operator that this version does not know.
+    unknown_events: BTreeSet<String>,
 }
 
 impl Secrets {
@@ -71,11 +73,13 @@ impl Secrets {
         let created =
             secret.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
         match runtime(secret) {
-            Ok(runtime) => KnownSecret { uid, created, runtime: Some(Arc::new(runtime)), problem: None },
+            Ok((runtime, unknown_events)) => {
+                KnownSecret { uid, created, runtime: Some(Arc::new(runtime)), problem: None, unknown_events }
+            }
             Err(problem) => {
                 let last = self.known.get(&name(secret)).filter(|known| known.uid == uid);
                 let runtime = last.and_then(|known| known.runtime.clone());
-                KnownSecret { uid, created, runtime, problem: Some(problem) }
+                KnownSecret { uid, created, runtime, problem: Some(problem), unknown_events: BTreeSet::new() }
             }
         }
     }
@@ -88,6 +92,14 @@ impl Secrets {
                 "the namespace has no runtime Secrets any more: the last {} stay active until a Secret appears or this \
                  process restarts",
                 self.known.len()
+            )));
+        }
+        let unknown: BTreeSet<&str> =
+            self.known.values().flat_map(|known| &known.unknown_events).map(String::as_str).collect();
+        if !unknown.is_empty() {
+            let codes = unknown.into_iter().collect::<Vec<_>>().join(", ");
+            declaration.problems.push(ConfigProblem::general(format!(
+                "the operator is newer than this process, which ignores events that it does not know: {codes}; upgrade this process"
             )));
         }
         let mut by_age: Vec<(&String, &KnownSecret)> = self.known.iter().collect();
@@ -166,14 +178,16 @@ fn name(secret: &Secret) -> String {
     secret.metadata.name.clone().unwrap_or_default()
 }
 
-/// Parses a Secret. The error says where the JSON is wrong, and quotes nothing.
-fn runtime(secret: &Secret) -> Result<Runtime, String> {
+/// Parses a Secret: the tenant, and the events of it that this version does not know. The error says where the JSON is wrong, and quotes
+/// nothing.
+fn runtime(secret: &Secret) -> Result<(Runtime, BTreeSet<String>), String> {
     let data = secret.data.as_ref().and_then(|data| data.get(KEY));
     let data = data.ok_or_else(|| format!("it has no key {KEY}"))?;
-    serde_json::from_slice(&data.0).map_err(|error| {
+    let runtime = serde_json::from_slice(&data.0).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         format!("{KEY} is not what this version's operator writes (line {line}, column {column})")
-    })
+    })?;
+    Ok((runtime, unknown_events(&data.0)))
 }
 
 #[cfg(test)]

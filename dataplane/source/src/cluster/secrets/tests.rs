@@ -106,6 +106,23 @@ fn unreadable_secret_keeps_its_last_good_version_and_is_not_quoted() {
 }
 
 #[test]
+fn events_of_a_newer_operator_are_ignored_and_reported_once() {
+    let newer = |name: &str| {
+        let runtime = Runtime::new(1, config(name, &[], &[]), BTreeMap::new());
+        let mut json = serde_json::to_value(&runtime).expect("JSON");
+        json["config"]["activeEvents"] = json!(["order.created", "order.archived"]);
+        secret(name, 0, &json.to_string())
+    };
+    let mut secrets = Secrets::default();
+    list(&mut secrets, &[newer("a"), newer("b")]);
+    let loaded = secrets.declaration();
+    assert_eq!(uids(&secrets), ["a", "b"]);
+    assert_eq!(loaded.tenants[0].runtime.config.active_events.len(), 1);
+    let problems: Vec<String> = loaded.problems.iter().map(ToString::to_string).collect();
+    assert!(problems.len() == 1 && problems[0].contains("does not know: order.archived;"), "{problems:?}");
+}
+
+#[test]
 fn older_secret_wins_what_two_declare() {
     let mut secrets = Secrets::default();
     let twin = TenantConfig { uid: "twin".into(), ..config("old", &[], &[]) };
