@@ -1,10 +1,13 @@
 //! Converts Markdown to HTML: headings get the anchors of GitHub, links lead to pages of the site, and a link to a
-//! file that is only in the repository becomes its text.
+//! file that is only in the repository becomes its text. Comments are left out, but `<!-- sample -->` marks an item as
+//! a step that only readers of the sample on their own machine need.
 
 use std::collections::HashMap;
 
-use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
+use pulldown_cmark::{CodeBlockKind, CowStr, Event, Options, Parser, Tag, TagEnd, html};
 
+use crate::code;
+use crate::samples::STEP;
 use crate::sources::{FILES, PAGES, name, place, resolved, to_root};
 
 /// The rendered content of a page, without its frame.
@@ -47,6 +50,7 @@ pub(crate) fn render(path: &str, text: &str) -> Rendered {
     let events: Vec<Event<'_>> = Parser::new_ext(text, options).collect();
     let mut rendered = Rendered::default();
     let (mut out, mut anchors, mut kept) = (Vec::with_capacity(events.len()), HashMap::new(), Vec::new());
+    let (mut steps, mut is_in_block, mut is_in_heading) = (Vec::new(), false, false);
     for (at, event) in events.iter().enumerate() {
         match event {
             Event::Start(Tag::Heading { level, .. }) => {
@@ -109,16 +113,42 @@ pub(crate) fn render(path: &str, text: &str) -> Rendered {
             Event::End(TagEnd::TableCell) if is_empty_heading(&events, at - 1) => {
                 out.push(Event::Html("</td>".into()))
             }
+            Event::Start(Tag::CodeBlock(kind)) => {
+                let info = match kind {
+                    CodeBlockKind::Fenced(info) => &**info,
+                    CodeBlockKind::Indented => "",
+                };
+                out.push(Event::Html(code::block(info, &text_of_block(&events[at..])).into()));
+                is_in_block = true;
+            }
+            Event::End(TagEnd::CodeBlock) => is_in_block = false,
+            Event::Text(_) if is_in_block => {}
+            Event::Code(text) => out.push(Event::InlineHtml(code::inline(text).into())),
+            Event::Start(Tag::Item) => {
+                steps.push(is_sample_step(&events[at..]));
+                if steps.last() == Some(&true) {
+                    out.push(Event::Html(STEP.0.into()));
+                }
+                out.push(event.clone());
+            }
+            Event::End(TagEnd::Item) => {
+                out.push(event.clone());
+                if steps.pop() == Some(true) {
+                    out.push(Event::Html(STEP.1.into()));
+                }
+            }
+            Event::Html(text) | Event::InlineHtml(text) if is_comment(text) => {}
             Event::Html(text) | Event::InlineHtml(text) => out.push(Event::Text(text.clone())),
             other => out.push(other.clone()),
         }
-        if let (Event::Text(text) | Event::Code(text), Some(section)) = (event, rendered.sections.last_mut())
-        {
-            section.text.push_str(text);
-        } else if let (Event::SoftBreak | Event::End(_), Some(section)) =
-            (event, rendered.sections.last_mut())
-        {
-            section.text.push(' ');
+        match (event, rendered.sections.last_mut()) {
+            (Event::Start(Tag::Heading { .. }), _) => is_in_heading = true,
+            (Event::End(TagEnd::Heading(_)), _) => is_in_heading = false,
+            (Event::Text(text) | Event::Code(text), Some(section)) if !is_in_heading => {
+                section.text.push_str(text)
+            }
+            (Event::SoftBreak | Event::End(_), Some(section)) if !is_in_heading => section.text.push(' '),
+            _ => {}
         }
     }
     html::push_html(&mut rendered.html, out.into_iter());
@@ -132,6 +162,25 @@ fn is_empty_heading(events: &[Event<'_>], at: usize) -> bool {
     matches!(row, Some(Event::Start(Tag::TableHead)))
         && matches!(events.get(at), Some(Event::Start(Tag::TableCell)))
         && matches!(events.get(at + 1), Some(Event::End(TagEnd::TableCell)))
+}
+
+/// The text of the block of code that begins here.
+fn text_of_block(events: &[Event<'_>]) -> String {
+    let inner = events.iter().take_while(|event| !matches!(event, Event::End(TagEnd::CodeBlock)));
+    inner.filter_map(|event| if let Event::Text(text) = event { Some(&**text) } else { None }).collect()
+}
+
+/// Whether the item that begins here is marked as a step of the sample.
+fn is_sample_step(events: &[Event<'_>]) -> bool {
+    let mut inner = events.iter().take_while(|event| !matches!(event, Event::End(TagEnd::Item)));
+    inner.any(
+        |event| matches!(event, Event::InlineHtml(text) if is_comment(text) && text.contains(" sample ")),
+    )
+}
+
+fn is_comment(html: &str) -> bool {
+    let html = html.trim();
+    html.starts_with("<!--") && html.ends_with("-->")
 }
 
 /// The text of the heading that begins here.
@@ -202,7 +251,7 @@ mod tests {
         );
         let sections: Vec<_> = rendered.sections.iter().map(|one| (&*one.anchor, one.level)).collect();
         assert_eq!(sections, [("the-api-in-short", 1), ("errors", 2), ("errors-1", 2)]);
-        assert!(rendered.sections[2].text.contains("Two."));
+        assert_eq!(rendered.sections[2].text.trim(), "Two.", "without its heading");
     }
 
     #[test]
@@ -214,5 +263,29 @@ mod tests {
         assert!(!rendered.html.contains("<script") && !rendered.html.contains("<b>"), "{}", rendered.html);
         assert!(rendered.html.contains("<table>") && rendered.html.contains("<tr><td></td><th>b</th></tr>"));
         assert!(!rendered.html.contains("style="), "{}", rendered.html);
+    }
+
+    #[test]
+    fn comments_are_left_out_and_steps_of_the_sample_marked() {
+        let text =
+            "# A\n\n<!-- Generated: `x`. -->\n\n- Run it. <!-- sample -->\n- Other\n\nEnd <!-- b -->.\n";
+        let html = render("docs/api/orders.md", text).html;
+        assert!(!html.contains("Generated") && !html.contains("-- b"), "{html}");
+        let (_, step) = html.split_once(STEP.0).expect("a step");
+        let (step, rest) = step.split_once(STEP.1).expect("its end");
+        assert!(step.contains("<li>Run it.") && rest.contains("<li>Other</li>"), "{html}");
+    }
+
+    #[test]
+    fn code_is_searched_as_it_is_written() {
+        let rendered = render(
+            "docs/api/orders.md",
+            "# A\n\n```sh\ncurl -s \"a<b\"\n```\n\nSee `DOCKET_CONFIG_DIRECTORY`.\n",
+        );
+        assert!(rendered.html.contains("<span class=\"s\">&quot;a&lt;b&quot;</span>"), "{}", rendered.html);
+        assert!(rendered.html.contains("DOCKET_<wbr>CONFIG_<wbr>DIRECTORY"), "{}", rendered.html);
+        for words in ["curl -s \"a<b\"", "DOCKET_CONFIG_DIRECTORY"] {
+            assert!(rendered.sections[0].text.contains(words), "{:?}", rendered.sections);
+        }
     }
 }

@@ -6,6 +6,9 @@ pub(crate) const SUMMARY: &str = include_str!("../../../docs/SUMMARY.md");
 pub(crate) const STYLES: &str =
     concat!(include_str!("../../portal/src/palette.css"), include_str!("docs.css"));
 
+/// The script, at `docs.js`.
+pub(crate) const SCRIPT: &str = include_str!("docs.js");
+
 /// Lists files of the repository, each with its text or its bytes.
 macro_rules! embedded {
     ($include:ident: $($path:literal),* $(,)?) => {
