@@ -7,18 +7,22 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use docket_docs::{Asset, ROOT, Site};
+use docket_docs::{Asset, ROOT, Site, SiteAddress};
+use docket_listener::protection::is_https;
 use http::request::Parts;
-use http::{HeaderValue, header};
+use http::{HeaderValue, StatusCode, header};
 use tokio::sync::OnceCell;
 
 use super::state::ApiState;
 use crate::http::error::ApiError;
+use crate::http::host::{host, port};
 use crate::http::origin::origin;
 
-/// Allows no scripts, nothing from other sites, and no frames.
-const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; \
-                      base-uri 'none'";
+/// No inline code, nothing from elsewhere, no frames.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; \
+                      frame-ancestors 'none'; base-uri 'none'";
+const HTML: &str = "text/html; charset=utf-8";
+const KEPT: &str = "public, max-age=3600";
 
 /// The site. It is rendered when the first page is read, because that takes a while.
 async fn site() -> Result<&'static Site, ApiError> {
@@ -31,7 +35,7 @@ async fn site() -> Result<&'static Site, ApiError> {
 pub(super) fn router() -> Router<Arc<ApiState>> {
     Router::new()
         .route("/docs", get(async || Redirect::permanent(ROOT)))
-        .route("/docs/", get(async || page("").await))
+        .route("/docs/", get(first))
         .route("/docs/search", get(search))
         .route("/docs/{*path}", get(file))
 }
@@ -44,19 +48,33 @@ async fn search(State(state): State<Arc<ApiState>>, parts: Parts) -> Result<Resp
     let words = words.map(|(_, words)| words.into_owned()).unwrap_or_default();
     let site = site().await?;
     let page = state.searches.run(source, move || site.search(&words)).await?;
-    Ok(response("text/html; charset=utf-8", "no-store", page.into_bytes()))
+    Ok(response(HTML, "no-store", page.into_bytes()))
+}
+
+/// GET /docs/.
+async fn first(parts: Parts) -> Result<Response, ApiError> {
+    page("", &parts).await
 }
 
 /// GET /docs/{path}.
-async fn file(path: Result<Path<String>, PathRejection>) -> Result<Response, ApiError> {
-    // A path that is not UTF-8 names no page.
-    let Path(path) = path.map_err(|_| ApiError::NoSuchRoute)?;
-    page(&path).await
+async fn file(path: Result<Path<String>, PathRejection>, parts: Parts) -> Result<Response, ApiError> {
+    // A path that is not UTF-8 names no page, and neither does this character.
+    let path = path.map_or_else(|_| char::REPLACEMENT_CHARACTER.to_string(), |Path(path)| path);
+    page(&path, &parts).await
 }
 
-async fn page(path: &str) -> Result<Response, ApiError> {
-    let Asset { kind, bytes } = site().await?.get(path).ok_or(ApiError::NoSuchRoute)?;
-    Ok(response(kind, "public, max-age=3600", bytes))
+/// The page or file at a path. A page on the API names the host of the request, if that is not the reader's own machine.
+async fn page(path: &str, parts: &Parts) -> Result<Response, ApiError> {
+    let site = site().await?;
+    let host = host(parts)?.unwrap_or_default();
+    let address = SiteAddress::new(is_https(&parts.headers), &host, port(parts));
+    if let Some(page) = address.and_then(|address| site.page_at(path, &address)) {
+        return Ok(response(HTML, KEPT, page.into_bytes()));
+    }
+    match site.get(path) {
+        Some(Asset { kind, bytes }) => Ok(response(kind, KEPT, bytes)),
+        None => Ok((StatusCode::NOT_FOUND, response(HTML, "no-store", site.missing(path))).into_response()),
+    }
 }
 
 fn response(kind: &'static str, cache: &'static str, body: impl IntoResponse) -> Response {

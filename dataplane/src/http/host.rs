@@ -27,6 +27,12 @@ pub fn host(parts: &Parts) -> Result<Option<String>, ApiError> {
     }
 }
 
+/// The port that a request names after its host.
+pub fn port(parts: &Parts) -> Option<u16> {
+    let sent = parts.headers.get(HOST).and_then(|host| Authority::try_from(host.as_bytes()).ok());
+    parts.uri.authority().cloned().or(sent)?.port_u16()
+}
+
 fn parse(host: &[u8]) -> Result<String, ApiError> {
     const WRONG: ApiError = ApiError::BadRequest("The Host header is not a host name");
     let authority = Authority::try_from(host).map_err(|_| WRONG)?;
@@ -95,6 +101,19 @@ mod tests {
             assert_eq!(of("/", &[sent.as_bytes()]), Some(Some("acme.localhost".into())), "{sent}");
         }
         assert_eq!(of("/", &[b"[::1]:8080"]), Some(Some("[::1]".into())));
+    }
+
+    #[test]
+    fn port_is_what_follows_the_host() {
+        for (uri, sent, expected) in [
+            ("/", "acme.localhost:8080", Some(8080)),
+            ("/", "[::1]:81", Some(81)),
+            ("/", "acme.localhost", None),
+            ("http://acme.localhost:82/", "acme.localhost:82", Some(82)),
+        ] {
+            let request = http::Request::builder().uri(uri).header(HOST, sent).body(()).expect("a request");
+            assert_eq!(port(&request.into_parts().0), expected, "{uri} {sent}");
+        }
     }
 
     #[test]

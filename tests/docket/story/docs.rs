@@ -11,7 +11,7 @@ use crate::api::rig::{Rig, get, refused};
 use crate::portal::browser::inspect::{complaints, wrong, wrong_in_short};
 use crate::serve::stage::Stage;
 
-const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 #[tokio::test]
 async fn the_documentation_is_served_to_everyone_on_the_hosts_of_the_api() {
@@ -25,6 +25,7 @@ async fn the_documentation_is_served_to_everyone_on_the_hosts_of_the_api() {
         ("/docs/search?q=idempotency+key", "text/html; charset=utf-8", "api/retry-safely.html#"),
         ("/docs/search", "text/html; charset=utf-8", "Give one or more words."),
         ("/docs/docs.css", "text/css; charset=utf-8", "--ground"),
+        ("/docs/docs.js", "text/javascript; charset=utf-8", "use strict"),
         ("/docs/vectors.json", "application/json", "signature"),
         ("/docs/examples/acme.yaml", "text/plain; charset=utf-8", "kind: Tenant"),
     ] {
@@ -42,9 +43,53 @@ async fn the_documentation_is_served_to_everyone_on_the_hosts_of_the_api() {
     }
     assert_eq!(at("/docs/images/overview.webp").await.headers["content-type"], "image/webp");
     let found = at("/docs/search?q=%3Cscript%3Ealert(1)%3C/script%3E").await;
-    assert!(found.text().contains("&lt;script&gt;") && !found.text().contains("<script"), "{}", found.text());
+    assert!(
+        found.text().contains("&lt;script&gt;") && !found.text().contains("<script>"),
+        "{}",
+        found.text()
+    );
     for missing in ["/docs/nothing.html", "/docs/..%2FCargo.toml", "/docs/%FF", "/docs/images/"] {
-        refused(&at(missing).await, 404, "There is no such route; see /swagger");
+        let reply = at(missing).await;
+        assert_eq!(
+            (reply.status, reply.headers["content-type"].as_str()),
+            (404, "text/html; charset=utf-8"),
+            "{missing}"
+        );
+        assert_eq!(
+            (&*reply.headers["content-security-policy"], &*reply.headers["cache-control"]),
+            (POLICY, "no-store")
+        );
+        assert!(
+            reply.text().contains("No such page") && reply.text().contains("action=\"/docs/search\""),
+            "{missing}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn pages_on_the_api_name_the_host_at_which_they_are_read() {
+    let rig = Rig::start().await;
+    let read = async |host: &str, scheme: &str| {
+        let headers = [("host", host), ("x-forwarded-proto", scheme)];
+        get(rig.server.api, "/docs/api/sign-in.html", &headers).await.text().to_owned()
+    };
+    let local = "http://acme.localhost:8080/Auth/Token";
+    for (host, scheme, expected) in [
+        ("acme.api.example.com", "https", "https://acme.api.example.com/Auth/Token"),
+        ("acme.api.example.com:8081", "http", "http://acme.api.example.com:8081/Auth/Token"),
+    ] {
+        let page = read(host, scheme).await;
+        assert!(
+            page.contains(expected) && !page.contains(local) && !page.contains("in the repository"),
+            "{page}"
+        );
+    }
+    for host in ["acme.localhost:8080", "127.0.0.1:9000", "a'b.example"] {
+        let page = read(host, "http").await;
+        assert!(
+            page.contains(local) && page.contains("in the repository") && !page.contains("b.example"),
+            "{host}: {page}"
+        );
     }
 }
 
@@ -105,11 +150,18 @@ async fn every_page_can_be_read_by_everyone_in_either_theme_at_any_width() {
         go(page).await;
         all.extend(wrong_in_short(&browser).await.into_iter().map(|line| format!("{page}: {line}")));
     }
-    for page in ["index.html", "start/embedded.html", "search?q=rotate+secret", "search?q=zzzz"] {
+    for page in
+        ["index.html", "start/embedded.html", "search?q=rotate+secret", "search?q=zzzz", "no/such-page.html"]
+    {
         go(page).await;
         all.extend(wrong(&browser).await.into_iter().map(|line| format!("{page}: {line}")));
     }
     assert!(all.is_empty(), "{} findings:\n{}", all.len(), all.join("\n"));
+    go("start/embedded.html").await;
+    let buttons = "document.querySelectorAll('.copies > pre + button.copy').length > 3";
+    assert_eq!(browser.look(buttons).await, Some(true.into()), "commands can be copied");
+    let outputs = "document.querySelectorAll('.output button').length";
+    assert_eq!(browser.look(outputs).await, Some(0.into()), "outputs have no button");
     let said = complaints(&browser).await;
     assert!(said.is_empty(), "{said:#?}");
 }

@@ -107,7 +107,9 @@ pub(super) fn of_all() -> String {
             ),
             (
                 "`/docs`, `/docs/`, `/docs/{*path}`, `/openapi.json`, `/openapi/events.json`, `/swagger`, `/swagger/`, `/swagger/{*file}`",
-                format!("{fixed}; off with `--docs off` of `docket serve`"),
+                format!(
+                    "{fixed}; of `/docs/` also a page that names the host of the request, and one for a path that has none; off with `--docs off` of `docket serve`"
+                ),
             ),
             (
                 "`/docs/search`",
