@@ -202,11 +202,11 @@ impl ProblemType {
 
 /// Generates docs/reference/problems.md.
 pub fn page() -> String {
-    let mut page = "# Problems\n\nEvery response of the API that reports a failure is a problem of RFC 9457, \
+    let mut page = "# Problems\n\n<!-- This page is generated: UPDATE_DOCS=1 cargo test -p docket-tests --test docket story::reference -->\n\n\
+                    Every response of the API that reports a failure is a problem of RFC 9457, \
                     `application/problem+json`. Its `type` leads to a\nheading of this page. `detail` says what is wrong in this \
                     case. Support finds the request in the log by its `requestId`. Write programs\nthat decide by `type` and \
-                    `status`: `detail` is for people, and its text may change.\n\n\
-                    This page is generated: `UPDATE_DOCS=1 cargo test -p docket-tests --test docket story::reference`.\n"
+                    `status`: `detail` is for people, and its text may change.\n"
         .to_owned();
     for one in ProblemType::ALL {
         let TypeDescription { status, cause, remedy } = one.described();

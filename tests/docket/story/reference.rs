@@ -32,7 +32,7 @@ use serde_json::json;
 /// What every generated page begins with.
 fn head(title: &str, about: &str) -> String {
     format!(
-        "# {title}\n\n{about}\n\nThis page is generated: `UPDATE_DOCS=1 cargo test -p docket-tests --test docket story::reference`.\n"
+        "# {title}\n\n<!-- This page is generated: UPDATE_DOCS=1 cargo test -p docket-tests --test docket story::reference -->\n\n{about}\n"
     )
 }
 
@@ -133,7 +133,7 @@ fn pages() -> Vec<(&'static str, String)> {
                 "{}\n## Headers\n\n{}{}",
                 head(
                     "Events",
-                    "A receiver gets one POST for each attempt of a delivery. The OpenAPI document `/openapi/events.json` describes it for programs.\n\
+                    "A receiver gets one POST for each attempt of a delivery; its body is the payload. The OpenAPI document `/openapi/events.json` describes it for programs.\n\
                      To read that document at `/swagger/`, choose *Events* in the top bar. [Verify a delivery](../webhooks/verify.md) has code\n\
                      that checks the signatures.",
                 ),

@@ -55,10 +55,10 @@ fn section(page: &mut String, objects: &Objects, role: &Value) {
 }
 
 fn page() -> String {
-    let mut page = "# Rights\n\nThe chart installs these roles. The names are those of a release `docket` in the namespace `docket-system`, with the runtime\n\
+    let mut page = "# Rights\n\n<!-- This page is generated: UPDATE_DOCS=1 cargo test -p docket-tests --test operator chart::reference -->\n\n\
+        The chart installs these roles. The names are those of a release `docket` in the namespace `docket-system`, with the runtime\n\
         namespace `docket-runtime`. [Who may do what](../kubernetes/rbac.md) explains how to use the roles.\n\
-        [kubectl docket](kubectl-docket.md#rights) lists the rights that each of its commands needs.\n\n\
-        This page is generated: `UPDATE_DOCS=1 cargo test -p docket-tests --test operator chart::reference`.\n".to_owned();
+        [kubectl docket](kubectl-docket.md#rights) lists the rights that each of its commands needs.\n".to_owned();
     let all = render_with(
         "platform: {enabled: true}\nportal: {enabled: true, declareWebhooks: true}\nrbac: {aggregateTenants: true}",
     );
