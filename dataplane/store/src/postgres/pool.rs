@@ -12,7 +12,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::budget::{Budget, BudgetPermit, Grant, OpenConnection, PoolId};
+use super::budget::{Budget, BudgetPermit, Grant, OpenConnection, OpeningPermit, PoolId};
 use super::counts::{Server, Wait};
 use super::error::{is_away, is_response, unavailable};
 use crate::error::{AtConnectionLimit, StoreError};
@@ -24,8 +24,8 @@ const WAIT: Duration = Duration::from_secs(3);
 const PLACE_WAIT: Duration = Duration::from_secs(4);
 /// The time in which a request may still open a connection after it has waited for nearly as long as it may.
 const CONNECT: Duration = Duration::from_secs(1);
-/// How long an opening counts for the limit of openings at a time. So eight openings that hang at a silent server
-/// delay others by at most this time.
+/// How long an opening counts for the limit of openings at a time. So openings that hang at a silent server delay others
+/// by at most this time.
 const OPENING: Duration = Duration::from_millis(50);
 /// The limits of how long a request waits for one of the tenant's connections in use before it opens another one. It
 /// waits as long as the last opening took, within these limits, minus the time that requests have waited since then.
@@ -182,12 +182,14 @@ impl Pool {
             self.wait_for_own().await;
         }
         let until = begun + if retry.is_some() { WAIT } else { PLACE_WAIT };
-        let grant = timeout_at(until, self.budget.grant(self.id)).await.map_err(|_| busy())?;
-        let opened = match grant {
-            Some(Grant::Connection(opened)) if !opened.client.is_closed() => opened,
-            Some(Grant::Connection(opened)) => self.open(opened.close(), until).await?,
-            Some(Grant::Permit(permit)) => self.open(permit, until).await?,
-            None => return Err(busy()),
+        let opened = loop {
+            let grant = timeout_at(until, self.budget.grant(self.id)).await.map_err(|_| busy())?;
+            match grant.ok_or_else(busy)? {
+                // The server has closed it, perhaps with all others of the tenant.
+                Grant::Connection(opened) if opened.client.is_closed() => drop(opened),
+                Grant::Connection(opened) => break opened,
+                Grant::Permit(permit, opening) => break self.open(permit, opening, until).await?,
+            }
         };
         Ok(Acquired { opened, turn, retry })
     }
@@ -247,11 +249,13 @@ impl Pool {
         self.is_known.load(Ordering::Relaxed) && !self.is_away.load(Ordering::Relaxed)
     }
 
-    async fn open(&self, permit: BudgetPermit, until: Instant) -> Result<OpenConnection, StoreError> {
+    async fn open(
+        &self,
+        permit: BudgetPermit,
+        opening: OpeningPermit,
+        until: Instant,
+    ) -> Result<OpenConnection, StoreError> {
         self.waited_us.store(0, Ordering::Relaxed);
-        self.budget.counts().wait_for(self.budget.openings(), Wait::Opening);
-        let opening = timeout_at(until, self.budget.openings().acquire()).await;
-        let opening = opening.map_err(|_| busy())?;
         let begun = Instant::now();
         let until = until.clamp(begun + CONNECT, begun + WAIT);
         let target = target(self.url.expose_secret(), self.external.as_ref()).map_err(unavailable)?;
@@ -285,10 +289,9 @@ impl Pool {
         let task = tokio::spawn(async move {
             let _ = connection.await;
         });
-        let took = begun.elapsed();
         let (least, most) = OPENING_COST;
-        self.opening_cost_us.store(micros(took.clamp(least, most)), Ordering::Relaxed);
-        Ok(OpenConnection::new(ClientWrapper::new(client, task), excess, permit, took))
+        self.opening_cost_us.store(micros(begun.elapsed().clamp(least, most)), Ordering::Relaxed);
+        Ok(OpenConnection::new(ClientWrapper::new(client, task), excess, permit))
     }
 
     /// Waits for the response to a statement. Records whether the server responded, and whether the tenant's database did.
