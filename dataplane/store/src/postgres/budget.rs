@@ -7,6 +7,8 @@
 //! connections are opened at a time, since each login costs PostgreSQL more than most work on it.
 
 mod rules;
+#[cfg(test)]
+mod simulation;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

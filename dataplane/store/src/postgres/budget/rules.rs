@@ -1,6 +1,6 @@
 //! The rules of the budget: which request gets a connection next, and whose connection is closed for it.
 //!
-//! The rules know no socket, task or clock. Times are arguments, counted from any fixed point.
+//! The rules know no socket, task or clock. Times are arguments, counted from any fixed point, so that `simulation` moves the clock.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
