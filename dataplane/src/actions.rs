@@ -10,6 +10,7 @@ pub mod save_order;
 pub mod set_aside;
 pub mod sign_in;
 pub mod test_event;
+pub mod trace;
 pub mod wait;
 
 use docket_domain::delivery::DeliveryId;

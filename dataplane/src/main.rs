@@ -11,8 +11,8 @@ fn main() -> ExitCode {
     match run() {
         Ok(code) => code,
         Err(error) => {
-            // No stack trace: the user can fix what fails here.
-            eprintln!("Error: {error:#}");
+            // Without a stack trace: the user can fix what fails here.
+            eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -20,17 +20,15 @@ use docket_crds::{is_object_name, webhook_key};
 use docket_domain::audit::Actor;
 use docket_domain::resend::{DEFAULT_PER_SECOND, MAX_COUNT, MAX_PER_SECOND};
 use docket_listener::client::Proxies;
-use docket_store::deliveries::{self, DeliveryFilter, ListedDelivery};
-use docket_store::walk::Page;
-use docket_store::{Connection, StoreError, orders, work_orders};
 use http::request::Parts;
 use serde::Serialize;
 
-use self::answers::{Trace, TracedDelivery, TracedOrder};
+use self::answers::Trace;
 use self::reviews::{Reviews, Right};
 use crate::actions::choice::Choice;
 use crate::actions::resend::{Many, Progress, progress};
 use crate::actions::set_aside::Aside;
+use crate::actions::trace::{self, TraceOf};
 use crate::api::caller::{Principal, bearer};
 use crate::api::middleware::{self, Responses};
 use crate::api::state::ApiState;
@@ -50,8 +48,6 @@ use crate::tenancy::ServedTenant;
 
 /// The most bytes of a request's body.
 const LIMIT: usize = 4 * 1024;
-/// The most deliveries of a trace: the newest ones.
-const MAX_TRACED: i64 = 100;
 
 /// The state that the routes share.
 struct Platform {
@@ -65,7 +61,7 @@ pub fn router(state: &Arc<ApiState>, reviews: Reviews) -> Router {
     let responses = Responses { state: Arc::clone(state), pages: None };
     Router::new()
         .route("/platform/namespaces/{namespace}/tenants/{name}/deliveries", get(of_tenant))
-        .route("/platform/namespaces/{namespace}/tenants/{name}/trace", get(trace))
+        .route("/platform/namespaces/{namespace}/tenants/{name}/trace", get(trace_of_tenant))
         .route("/platform/namespaces/{namespace}/webhooks/{name}/deliveries", get(of_webhook))
         .route("/platform/namespaces/{namespace}/webhooks/{name}/trace", get(trace_of_webhook))
         .route("/platform/namespaces/{namespace}/webhooks/{name}/test", post(test))
@@ -283,7 +279,7 @@ async fn listed(
 }
 
 /// GET …/tenants/{name}/trace: an order with its deliveries and their attempts, or one delivery with its order.
-async fn trace(
+async fn trace_of_tenant(
     state: State<Arc<Platform>>,
     Path(object): ObjectPath,
     parts: Parts,
@@ -308,74 +304,16 @@ async fn traced(
     let principal = platform.principal(&parts, "get", &object).await?;
     let webhook = (object.resource == WEBHOOKS).then(|| object.full_name());
     let Query(query) = Query::<TraceQuery>::from_request_parts(&mut parts, &()).await?;
-    let mut reader = principal.reader(&platform.api).await?;
-    let (found, more) = match (query.number.as_ref(), query.delivery_id) {
-        (Some(number), None) => {
-            let (about, webhook) = (Some(number.clone()), webhook.clone());
-            let filter = DeliveryFilter { about, webhook, ..DeliveryFilter::default() };
-            let page = deliveries::search(&mut reader, &platform.api.clock, &filter, MAX_TRACED).await?;
-            let Page { items, next } = page;
-            (items, next.is_some())
-        }
-        (None, Some(id)) => {
-            let found = deliveries::find(&mut reader, id).await?;
-            let is_its =
-                |found: &ListedDelivery| webhook.as_ref().is_none_or(|name| *name == found.webhook_name);
-            let found = found.filter(is_its);
-            (vec![found.ok_or(ApiError::NotFound("There is no such delivery"))?], false)
-        }
+    let of = match (query.number.as_deref(), query.delivery_id) {
+        (Some(number), None) => TraceOf::Number(number),
+        (None, Some(id)) => TraceOf::Delivery(id),
         _ => return Err(ApiError::field("number", "give either number or deliveryId")),
     };
-    // A right to one webhook is a right to the orders whose deliveries went to it. An invoice may have the number of another order.
-    let number = query.number.as_deref().filter(|_| webhook.is_none() && found.is_empty());
-    let order = order(&mut reader, number, found.first()).await?;
-    if order.is_none() && found.is_empty() {
-        return Err(ApiError::NotFound("There is no web order, work order or invoice of this number"));
-    }
-    let mut traced = Vec::with_capacity(found.len());
-    // Oldest first, as they happened.
-    for listed in found.into_iter().rev() {
-        let id = listed.id.parse().map_err(|_| ApiError::Internal)?;
-        // Retention may have deleted it meanwhile.
-        let found = deliveries::find_with_attempts(&mut reader, id).await?;
-        let (listed, attempts) = found.unwrap_or_else(|| (listed, Vec::new()));
-        let later = deliveries::later(&mut reader, &listed).await?;
-        traced.push((listed, attempts, later));
-    }
+    let mut reader = principal.reader(&platform.api).await?;
+    let traced = trace::read(&mut reader, &platform.api.clock, of, webhook.as_deref()).await?;
     drop(reader);
-    let all = traced.iter().flat_map(|(listed, _, later)| std::iter::once(listed).chain(later));
-    let all: Vec<ListedDelivery> = all.cloned().collect();
-    let mut waits = waits(&platform.api, &principal, &all).await?.into_iter();
-    // `waits` has the deliveries in the same order.
-    let mut waiting = |listed| (listed, waits.next().flatten());
-    let deliveries = traced.into_iter().map(|(listed, attempts, later)| {
-        let listed = waiting(listed);
-        TracedDelivery::new(listed, attempts, later.into_iter().map(&mut waiting).collect())
-    });
-    let deliveries = deliveries.collect();
-    Ok(JsonResponse(Trace { order, deliveries, more }))
-}
-
-/// The web order that a number or a delivery is about; `None` if there is no web order, as for invoices of the back office.
-async fn order(
-    reader: &mut Connection,
-    number: Option<&str>,
-    delivery: Option<&ListedDelivery>,
-) -> Result<Option<TracedOrder>, StoreError> {
-    let about = delivery.map(|delivery| &delivery.about);
-    let candidates = [
-        number,
-        about.and_then(|about| about.web_order_id.as_deref()),
-        about.and_then(|about| about.work_order.as_deref()),
-    ];
-    for number in candidates.into_iter().flatten() {
-        let of_work_order = work_orders::find(reader, number, None).await?.and_then(|one| one.web_order_id);
-        if let Some(order) = orders::find(reader, of_work_order.as_deref().unwrap_or(number), None).await? {
-            let made = work_orders::of_web_order(reader, &order.head.id).await?;
-            return Ok(Some(TracedOrder::new(order.head, made)));
-        }
-    }
-    Ok(None)
+    let waits = waits(&platform.api, &principal, &traced.all()).await?;
+    Ok(JsonResponse(Trace::new(traced, waits)))
 }
 
 /// POST …/webhooks/{name}/test: sends a test event.

@@ -135,7 +135,7 @@ async fn a_check_names_what_is_wrong_and_how_to_correct_it() {
         "-o",
         "json",
     ]);
-    assert_eq!((code, err.as_str()), (1, "Error: 4 checks failed\n"), "{out}");
+    assert_eq!((code, err.as_str()), (1, "error: 4 checks failed\n"), "{out}");
     let all = parsed(&out)["checks"].as_array().expect("a list").clone();
     let of = |result: &str| all.iter().filter(|line| line["result"] == result).collect::<Vec<_>>();
     assert_eq!((of("ok").len(), of("failed").len(), of("warning").len()), (2, 4, 2), "{out}");
@@ -149,7 +149,7 @@ async fn a_check_names_what_is_wrong_and_how_to_correct_it() {
     assert_eq!(as_admin(&["status", "--output", "yaml"]).0, 2);
     let (code, out, _) = as_admin(&["check", "--pre", "--release-namespace", &release.namespace]);
     assert!(
-        code == 0 && out.contains("√ the API server has version") && out.contains("√ you may create secrets"),
+        code == 0 && out.contains("✓ the API server has version") && out.contains("✓ you may create secrets"),
         "{out}"
     );
 }

@@ -27,7 +27,7 @@ pub fn run(arguments: &VerifyArguments) -> ExitCode {
             ExitCode::from(u8::from(!lines.iter().all(|line| line.matches)))
         }
         Err(error) => {
-            eprintln!("Error: {error:#}");
+            eprintln!("error: {error:#}");
             ExitCode::from(2)
         }
     }
@@ -41,7 +41,7 @@ struct VerifyLine {
 impl VerifyLine {
     fn new(header: &str, result: Result<(), impl std::fmt::Display>) -> Self {
         match result {
-            Ok(()) => Self { matches: true, text: format!("√ {header} matches") },
+            Ok(()) => Self { matches: true, text: format!("✓ {header} matches") },
             Err(fault) => Self { matches: false, text: format!("✕ {header} does not match: {fault}") },
         }
     }

@@ -1,4 +1,4 @@
-//! Responses of the platform's routes that the API does not have.
+//! Answers of the platform's routes and the command line that the API does not have.
 
 use docket_domain::work_order::WorkOrderType;
 use docket_store::deliveries::{ListedDelivery, StoredAttempt};
@@ -6,6 +6,7 @@ use docket_store::orders::OrderHead;
 use serde::Serialize;
 
 use crate::actions::resend::remedy;
+use crate::actions::trace::Traced;
 use crate::api::webhook_logs::answers::{AttemptSummary, DeliverySummary};
 use crate::http::times::{Time, time};
 
@@ -18,6 +19,21 @@ pub struct Trace {
     pub deliveries: Vec<TracedDelivery>,
     /// Whether there are older deliveries.
     pub more: bool,
+}
+
+impl Trace {
+    /// A trace, with what each delivery waits for: in the order of [`Traced::all`].
+    pub fn new(traced: Traced, waits: Vec<Option<String>>) -> Self {
+        let mut waits = waits.into_iter();
+        let mut waiting = |listed| (listed, waits.next().flatten());
+        let deliveries = traced.deliveries.into_iter().map(|one| {
+            let listed = waiting(one.listed);
+            TracedDelivery::new(listed, one.attempts, one.later.into_iter().map(&mut waiting).collect())
+        });
+        let deliveries = deliveries.collect();
+        let order = traced.order.map(|(head, made)| TracedOrder::new(head, made));
+        Self { order, deliveries, more: traced.more }
+    }
 }
 
 /// A web order without what its client wrote.

@@ -6,13 +6,16 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
+use docket_commands::arguments::{
+    ListArguments, OutputArguments, ResendArguments, SetAsideArguments, TestArguments, TraceArguments,
+};
 use docket_crds::is_object_name;
 use docket_program::arguments;
 
-/// What someone who runs Docket on Kubernetes asks first. Shows Tenants, Webhooks and deliveries, never a Secret and never a
-/// payload.
+/// Checks Docket on a Kubernetes cluster, shows its Tenants, Webhooks and deliveries, and repairs what failed. It never shows a
+/// Secret or a payload.
 #[derive(Debug, Parser)]
 #[command(
     name = "kubectl-docket",
@@ -30,7 +33,7 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// Reads the command line; or returns its mistake.
     pub(crate) fn read(words: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let arguments = Self::try_parse_from(words)?;
+        let arguments = Self::try_parse_from(without_list(words.collect()))?;
         // clap does not compare flags before the command with flags after it.
         if arguments.cluster.namespace.is_some() && arguments.command.is_everywhere() {
             let text = "--all-namespaces cannot be used with --namespace";
@@ -38,6 +41,18 @@ impl Arguments {
         }
         Ok(arguments)
     }
+}
+
+/// The words without the `list` of `deliveries list`: `docket` has it, because its `deliveries` has other commands too.
+pub(crate) fn without_list(mut words: Vec<OsString>) -> Vec<OsString> {
+    let takes_value =
+        |word: &OsString| ["-n", "--namespace", "--context", "--kubeconfig"].iter().any(|flag| word == flag);
+    let is_command =
+        |at: usize| words[at] == "deliveries" && words[at + 1] == "list" && !takes_value(&words[at - 1]);
+    if let Some(at) = (1..words.len().saturating_sub(1)).find(|at| is_command(*at)) {
+        words.remove(at + 1);
+    }
+    words
 }
 
 /// Which cluster, and where in it.
@@ -60,26 +75,6 @@ pub(crate) struct EverywhereArguments {
     /// All namespaces.
     #[arg(short = 'A', long)]
     pub(crate) all_namespaces: bool,
-}
-
-/// Of the commands that have a result to print.
-#[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct OutputArguments {
-    /// How the result is printed.
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    pub(crate) output: Output,
-}
-
-/// How a result is printed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    /// For people.
-    #[default]
-    Table,
-    /// For people, with more columns where there are more.
-    Wide,
-    /// For programs. Fields are only added within a version 0.x.
-    Json,
 }
 
 #[derive(Debug, Subcommand)]
@@ -110,13 +105,13 @@ pub(crate) enum Command {
     /// List deliveries of a Webhook or a Tenant, newest first, without payloads.
     Deliveries(DeliveriesArguments),
     /// Show what became of an order, an invoice or a delivery: events, deliveries and attempts.
-    Trace(TraceArguments),
+    Trace(TraceOfTenant),
     /// Resend the dead letters of a Webhook, oldest first. Without --yes only says what would be resent.
-    Resend(ResendArguments),
+    Resend(ToWebhook<ResendArguments>),
     /// Set dead letters of a Webhook aside: they count nowhere, and no resend of many takes them. Without --yes only says which.
-    SetAside(SetAsideArguments),
+    SetAside(ToWebhook<SetAsideArguments>),
     /// Send a test event with sample data to a Webhook, and show what came of its first attempt.
-    Test(TestArguments),
+    Test(ToWebhook<TestArguments>),
     /// Make the operator check an object now.
     Reconcile {
         /// The object, such as tenant/acme or webhook/orders.
@@ -209,46 +204,10 @@ pub(crate) struct DeliveriesArguments {
     /// All deliveries of this Tenant, also to Webhooks that no longer exist.
     #[arg(short, long, value_name = "NAME", value_parser = name, conflicts_with = "webhook")]
     pub(crate) tenant: Option<String>,
-    /// Only dead letters, also those that were resent or set aside.
-    #[arg(long, conflicts_with = "status")]
-    pub(crate) dead: bool,
-    /// Only dead letters that are open, that is count, or resent, or set-aside.
-    #[arg(long, value_name = "WHICH", value_parser = ["open", "resent", "set-aside"], conflicts_with = "dead")]
-    pub(crate) dead_letter: Option<String>,
-    /// Only in this status: Pending, Failed, Succeeded or DeadLetter.
-    #[arg(long, value_name = "STATUS")]
-    pub(crate) status: Option<String>,
-    /// Only those created at most so long ago, such as 30m or 24h.
-    #[arg(long, value_name = "DURATION", value_parser = since)]
-    pub(crate) since: Option<Duration>,
-    /// Only of this event, such as order.created.
-    #[arg(long, value_name = "CODE")]
-    pub(crate) event: Option<String>,
-    /// Only whose last attempt failed this way, such as ServerError.
-    #[arg(long, value_name = "CLASS")]
-    pub(crate) class: Option<String>,
-    /// Only whose last response had this HTTP status, such as 429.
-    #[arg(long, value_name = "STATUS", value_parser = clap::value_parser!(u16).range(100..=999))]
-    pub(crate) http_status: Option<u16>,
-    /// Only of the event with this id, which the receiver gets as webhook-id.
-    #[arg(long, value_name = "ID")]
-    pub(crate) event_id: Option<String>,
-    /// Only about this web order.
-    #[arg(long, value_name = "ID")]
-    pub(crate) order: Option<String>,
-    /// Only about this work order.
-    #[arg(long, value_name = "NUMBER")]
-    pub(crate) work_order: Option<String>,
-    /// Only about this invoice.
-    #[arg(long, value_name = "NUMBER")]
-    pub(crate) invoice: Option<String>,
-    /// At most this many, 1 to 1000.
-    #[arg(long, value_name = "COUNT", default_value = "25", value_parser = limit)]
-    pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) list: ListArguments,
     #[command(flatten)]
     pub(crate) reach: ReachArguments,
-    #[command(flatten)]
-    pub(crate) printed: OutputArguments,
 }
 
 /// Where a report goes.
@@ -265,99 +224,26 @@ pub(crate) struct ReportArguments {
 
 /// What to trace.
 #[derive(Debug, Args)]
-pub(crate) struct TraceArguments {
-    /// What the id is of. An order is a web order, a work order or an invoice.
-    #[arg(value_enum)]
-    pub(crate) what: Traced,
-    /// The id or the number.
-    #[arg(value_name = "ID")]
-    pub(crate) id: String,
+pub(crate) struct TraceOfTenant {
+    #[command(flatten)]
+    pub(crate) trace: TraceArguments,
     /// The Tenant.
     #[arg(short, long, value_name = "NAME", value_parser = name)]
     pub(crate) tenant: String,
     #[command(flatten)]
     pub(crate) reach: ReachArguments,
-    #[command(flatten)]
-    pub(crate) printed: OutputArguments,
 }
 
-/// What an id to trace is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Traced {
-    Order,
-    Delivery,
-}
-
-/// Which dead letters of a Webhook.
+/// What to do with the dead letters of a Webhook, or to send to it.
 #[derive(Debug, Args)]
-pub(crate) struct ChoiceArguments {
+pub(crate) struct ToWebhook<T: Args> {
     /// Name of the Webhook.
     #[arg(value_name = "WEBHOOK", value_parser = name)]
     pub(crate) webhook: String,
-    /// Only of this event, such as order.created.
-    #[arg(long, value_name = "CODE")]
-    pub(crate) event: Option<String>,
-    /// Only those created at most so long ago, such as 30m or 24h.
-    #[arg(long, value_name = "DURATION", value_parser = since)]
-    pub(crate) since: Option<Duration>,
-    /// At most this many, the oldest first, 1 to 10000 [default: 10000].
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=10_000))]
-    pub(crate) limit: Option<u16>,
-    /// Do it.
-    #[arg(long)]
-    pub(crate) yes: bool,
-}
-
-/// What to resend.
-#[derive(Debug, Args)]
-pub(crate) struct ResendArguments {
     #[command(flatten)]
-    pub(crate) choice: ChoiceArguments,
-    /// Resend the dead letters; of each event only the latest.
-    #[arg(long, required_unless_present = "stop")]
-    pub(crate) dead: bool,
-    /// How many per second, 1/s to 100/s.
-    #[arg(long, value_name = "COUNT/s", default_value = "10/s", value_parser = rate)]
-    pub(crate) rate: u16,
-    /// Send one first, and the others only if it succeeds.
-    #[arg(long, requires = "yes")]
-    pub(crate) probe: bool,
-    /// Stop the resend with this id instead: withdraw what was not attempted yet.
-    #[arg(long, value_name = "RESEND-ID", conflicts_with_all = ["dead", "event", "since", "rate", "limit", "yes", "probe"])]
-    pub(crate) stop: Option<String>,
+    pub(crate) asked: T,
     #[command(flatten)]
     pub(crate) reach: ReachArguments,
-    #[command(flatten)]
-    pub(crate) printed: OutputArguments,
-}
-
-/// What to set aside.
-#[derive(Debug, Args)]
-pub(crate) struct SetAsideArguments {
-    #[command(flatten)]
-    pub(crate) choice: ChoiceArguments,
-    /// Undo the setting aside: the dead letters count again.
-    #[arg(long)]
-    pub(crate) undo: bool,
-    #[command(flatten)]
-    pub(crate) reach: ReachArguments,
-    #[command(flatten)]
-    pub(crate) printed: OutputArguments,
-}
-
-/// What to send as a test.
-#[derive(Debug, Args)]
-pub(crate) struct TestArguments {
-    /// Name of the Webhook, which must be active.
-    #[arg(value_name = "WEBHOOK", value_parser = name)]
-    pub(crate) webhook: String,
-    /// The event, such as order.created [default: the first that the Webhook takes].
-    #[arg(long, value_name = "CODE")]
-    pub(crate) event: Option<String>,
-    #[command(flatten)]
-    pub(crate) reach: ReachArguments,
-    #[command(flatten)]
-    pub(crate) printed: OutputArguments,
 }
 
 /// The kind of an object.
@@ -429,23 +315,6 @@ fn duration(text: &str) -> Result<Duration, String> {
     duration.ok_or_else(|| "must be a number and a unit, such as 30s or 5m, from 1s to 1h".into())
 }
 
-fn since(text: &str) -> Result<Duration, String> {
-    let limits = Duration::from_secs(1)..=Duration::from_secs(366 * 24 * 3600);
-    let duration = arguments::duration(text).filter(|duration| limits.contains(duration));
-    duration.ok_or_else(|| "must be a number and a unit, such as 30m or 24h, from 1s to a year".into())
-}
-
-fn limit(text: &str) -> Result<usize, String> {
-    let count = text.parse().ok().filter(|count| (1..=1_000).contains(count));
-    count.ok_or_else(|| "must be a whole number from 1 to 1000".into())
-}
-
-fn rate(text: &str) -> Result<u16, String> {
-    let count =
-        text.strip_suffix("/s").unwrap_or(text).parse().ok().filter(|count| (1..=100).contains(count));
-    count.ok_or_else(|| "must be a whole number from 1 to 100 and /s, such as 10/s".into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -482,13 +351,18 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_limits_have_bounds() {
-        assert_eq!((rate("10/s"), rate("100")), (Ok(10), Ok(100)));
-        assert!(["0/s", "101/s", "10/m", ""].into_iter().all(|wrong| rate(wrong).is_err()));
-        assert_eq!(limit("1000"), Ok(1000));
-        assert!(limit("0").is_err() && limit("1001").is_err());
-        assert_eq!(since("24h"), Ok(Duration::from_secs(24 * 3600)));
-        assert!(since("0s").is_err() && since("2").is_err());
+    fn list_is_the_word_of_docket_for_deliveries() {
+        let asked = |line: &str| match Arguments::read(line.split(' ').map(Into::into)) {
+            Ok(Arguments { command: Command::Deliveries(asked), .. }) => asked.webhook,
+            other => panic!("{line}: {other:?}"),
+        };
+        for line in
+            ["x deliveries orders", "x deliveries list orders", "x -n deliveries deliveries list orders"]
+        {
+            assert_eq!(asked(line).as_deref(), Some("orders"), "{line}");
+        }
+        assert_eq!(asked("x deliveries list list").as_deref(), Some("list"));
+        assert_eq!(asked("x deliveries -n list orders").as_deref(), Some("orders"));
     }
 
     #[test]

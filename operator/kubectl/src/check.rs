@@ -1,5 +1,7 @@
 //! Finds the problems of an installation: pure functions over objects that were read.
 
+use docket_commands::arguments::Output;
+use docket_commands::text::{clean, json};
 use docket_crds::tenant::TenantObject;
 use docket_crds::webhook::WebhookObject;
 use docket_crds::{ConditionType, ReasonCode, Remedy};
@@ -9,11 +11,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use serde::Serialize;
 
-use crate::args::Output;
 use crate::cluster::{Before, COMPONENT, DEFINITIONS, Installation};
 use crate::conditions;
 use crate::problem::Problem;
-use crate::show;
 
 /// The parts that every installation has.
 const COMPONENTS: [&str; 4] = ["operator", "api", "worker", "detector"];
@@ -282,7 +282,7 @@ fn dead_letters(section: &'static str, name: &str, webhook: &WebhookObject) -> O
     let deliveries = webhook.status.as_ref().and_then(|status| status.deliveries.as_ref());
     let dead = deliveries.map(|one| one.dead_letter).filter(|dead| *dead > 0)?;
     let fix = format!(
-        "when its receiver is back, `kubectl docket resend {} --namespace {} --dead` shows what it would resend",
+        "when its receiver is back, `kubectl docket resend {} --namespace {}` shows what it would resend",
         webhook.name_any(),
         webhook.namespace().unwrap_or_default()
     );
@@ -314,7 +314,7 @@ fn condition(section: &'static str, name: &str, all: &[Condition], of: Condition
 /// Prints the lines.
 pub(crate) fn print(lines: &[CheckLine], output: Output) -> std::result::Result<(), Problem> {
     match output {
-        Output::Json => show::json(&serde_json::json!({ "checks": lines })),
+        Output::Json => json(&serde_json::json!({ "checks": lines })),
         Output::Table | Output::Wide => print!("{}", text(lines)),
     }
     let unread = lines.iter().find_map(|line| line.unread.as_ref());
@@ -334,12 +334,12 @@ fn text(lines: &[CheckLine]) -> String {
             text += &format!("{section}\n");
         }
         let mark = match line.result {
-            Result::Ok => "√",
+            Result::Ok => "✓",
             Result::Warning => "‼",
             Result::Failed => "×",
             Result::Unknown => "?",
         };
-        text += &format!("  {mark} {}\n", show::clean(&line.message));
+        text += &format!("  {mark} {}\n", clean(&line.message));
         if let Some(fix) = &line.fix {
             text += &format!("    fix: {fix}\n");
         }
@@ -436,7 +436,7 @@ mod tests {
     fn an_installation_that_is_well_has_nothing_to_fix() {
         assert_eq!(wrong(&well()), []);
         assert_eq!(print(&installed(&well()), Output::Json).map_err(|problem| problem.to_string()), Ok(()));
-        assert!(text(&installed(&well())).contains("docket-tenants\n  √ all 1 Tenants are ready\n"));
+        assert!(text(&installed(&well())).contains("docket-tenants\n  ✓ all 1 Tenants are ready\n"));
     }
 
     #[test]

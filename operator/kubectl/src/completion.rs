@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Arg, Command, CommandFactory, FromArgMatches};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, complete};
 
-use crate::args::{Arguments, ClusterArguments};
+use crate::args::{Arguments, ClusterArguments, without_list};
 use crate::cluster::Cluster;
 use crate::problem::Problem;
 
@@ -24,9 +24,10 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// Prints the candidates for the last of these words, each with its help.
 pub(crate) fn print(words: impl Iterator<Item = OsString>) {
     let mut words: Vec<OsString> = std::iter::once("kubectl-docket".into()).chain(words).collect();
-    if words.len() == 1 {
-        words.push(OsString::new());
-    }
+    // The last word is the one that the user types: without others, an empty one.
+    let typed = if words.len() == 1 { None } else { words.pop() };
+    let mut words = without_list(words);
+    words.push(typed.unwrap_or_default());
     let last = words.len() - 1;
     let is_flag = |word: &OsStr| word.as_encoded_bytes().starts_with(b"-");
     let wants_flag = is_flag(&words[last]);

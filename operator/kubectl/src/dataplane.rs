@@ -6,6 +6,7 @@ use std::iter::successors;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use docket_commands::text::clean;
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, StatusCode};
 use reqwest::redirect::Policy;
@@ -17,7 +18,6 @@ use url::form_urlencoded::Serializer;
 use crate::args::{Object, ReachArguments};
 use crate::cluster::Cluster;
 use crate::problem::Problem;
-use crate::show::clean;
 
 /// The port of pods that serves these routes.
 pub(crate) const PORT: u16 = 9090;

@@ -1,138 +1,222 @@
-//! `kubectl docket deliveries`: the delivery log of a webhook or a tenant, without payloads.
+//! The commands that `docket` has too: `deliveries`, `trace`, `resend`, `set-aside` and `test`. The data plane answers them.
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use docket_commands::answers::{Answers, Aside, Found, Page};
+use docket_commands::arguments::{
+    DeadLetters, FilterArguments, ResendArguments, SetAsideArguments, TestArguments, Traced,
+};
+use docket_commands::terminal::Style;
+use docket_commands::{list, resend, set_aside, test_event, trace};
+use docket_crds::EventCode;
+use docket_domain::delivery::{DeadLetter, FailureClass, Status};
+use docket_domain::moment;
+use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 
-use crate::args::{DeliveriesArguments, Kind, Object, Output};
+use crate::args::{DeliveriesArguments, Kind, Object, ReachArguments, ToWebhook, TraceOfTenant};
 use crate::cluster::Cluster;
 use crate::dataplane::DataPlane;
 use crate::problem::Problem;
-use crate::show::{self, clean, table};
 
-/// The number of deliveries in one response of the data plane.
-const PAGE: usize = 100;
-/// The largest number of responses in a row without a delivery. A search for a rare value may return before it finds one.
-const MAX_EMPTY: usize = 1_000;
+/// The pause before another call to the data plane.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How long calls to the data plane may fail before the command gives up.
+const WITHOUT_ANSWER: Duration = Duration::from_secs(60);
 
-pub(crate) async fn print(cluster: &Cluster, asked: &DeliveriesArguments) -> Result<(), Problem> {
-    let output = asked.printed.output;
-    let (found, more) = found(cluster, asked).await?;
-    match output {
-        Output::Json => show::json(&json!({ "deliveries": found, "more": more })),
-        Output::Table | Output::Wide if found.is_empty() => println!("No delivery matches."),
-        Output::Table | Output::Wide => print!("{}", text(&found, output == Output::Wide)),
-    }
-    if more && output != Output::Json {
-        eprintln!("There are more, which are older; --limit shows up to 1000, and the filters find others.");
-    }
-    Ok(())
-}
-
-/// The deliveries, and whether more deliveries match.
-async fn found(cluster: &Cluster, asked: &DeliveriesArguments) -> Result<(Vec<Value>, bool), Problem> {
+pub(crate) async fn list(cluster: &Cluster, asked: &DeliveriesArguments) -> Result<(), Problem> {
     let object = match (&asked.webhook, &asked.tenant) {
         (Some(name), _) => Object { kind: Kind::Webhook, name: name.clone() },
         (None, Some(name)) => Object { kind: Kind::Tenant, name: name.clone() },
         (None, None) => return Err(Problem::Found("name a Webhook, or a Tenant with -t".into())),
     };
-    let dataplane = DataPlane::connect(cluster, &asked.reach).await?;
-    let from = asked.since.map(since).transpose()?;
-    let status = if asked.dead { Some("DeadLetter".to_owned()) } else { asked.status.clone() };
-    let which = asked.dead_letter.as_deref();
-    let dead_letter = which.map(|word| if word == "set-aside" { "setAside" } else { word }.to_owned());
-    let (mut found, mut cursor, mut empty) = (Vec::new(), None, 0);
-    loop {
+    let mut remote = Remote::connect(cluster, &asked.reach, object).await?;
+    list::run(&mut remote, &asked.list, Style::of_stdout(now())).await
+}
+
+pub(crate) async fn trace(cluster: &Cluster, asked: &TraceOfTenant) -> Result<(), Problem> {
+    let object = Object { kind: Kind::Tenant, name: asked.tenant.clone() };
+    let mut remote = Remote::connect(cluster, &asked.reach, object).await?;
+    trace::run(&mut remote, &asked.trace, Style::of_stdout(now())).await
+}
+
+pub(crate) async fn resend(cluster: &Cluster, asked: &ToWebhook<ResendArguments>) -> Result<(), Problem> {
+    let mut remote = Remote::to_webhook(cluster, &asked.reach, &asked.webhook).await?;
+    resend::run(&mut remote, &asked.asked, now()).await
+}
+
+pub(crate) async fn set_aside(
+    cluster: &Cluster,
+    asked: &ToWebhook<SetAsideArguments>,
+) -> Result<(), Problem> {
+    let mut remote = Remote::to_webhook(cluster, &asked.reach, &asked.webhook).await?;
+    set_aside::run(&mut remote, &asked.asked, now()).await
+}
+
+pub(crate) async fn test(cluster: &Cluster, asked: &ToWebhook<TestArguments>) -> Result<(), Problem> {
+    let mut remote = Remote::to_webhook(cluster, &asked.reach, &asked.webhook).await?;
+    test_event::run(&mut remote, &asked.asked).await
+}
+
+#[expect(clippy::disallowed_methods, reason = "the user's own now")]
+fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+impl From<Found> for Problem {
+    fn from(found: Found) -> Self {
+        Self::Found(found.0)
+    }
+}
+
+/// A Webhook or a Tenant, at the data plane.
+struct Remote<'a> {
+    cluster: &'a Cluster,
+    reach: &'a ReachArguments,
+    object: Object,
+    dataplane: DataPlane,
+}
+
+impl<'a> Remote<'a> {
+    async fn connect(
+        cluster: &'a Cluster,
+        reach: &'a ReachArguments,
+        object: Object,
+    ) -> Result<Self, Problem> {
+        Ok(Self { cluster, reach, object, dataplane: DataPlane::connect(cluster, reach).await? })
+    }
+
+    async fn to_webhook(
+        cluster: &'a Cluster,
+        reach: &'a ReachArguments,
+        name: &str,
+    ) -> Result<Self, Problem> {
+        Self::connect(cluster, reach, Object { kind: Kind::Webhook, name: name.to_owned() }).await
+    }
+
+    async fn post(&self, route: &str, body: &Value) -> Result<Value, Problem> {
+        self.dataplane.post(self.cluster, &self.object, route, body).await
+    }
+}
+
+impl Answers for Remote<'_> {
+    type Error = Problem;
+    type Cursor = String;
+
+    async fn deliveries(
+        &mut self,
+        filter: &FilterArguments,
+        size: usize,
+        cursor: Option<String>,
+    ) -> Result<Page<String>, Problem> {
         let query = [
-            ("status", status.clone()),
-            ("deadLetter", dead_letter.clone()),
-            ("event", asked.event.clone()),
-            ("failureClass", asked.class.clone()),
-            ("httpStatus", asked.http_status.map(|status| status.to_string())),
-            ("eventId", asked.event_id.clone()),
-            ("from", from.clone()),
-            ("webOrderId", asked.order.clone()),
-            ("workOrder", asked.work_order.clone()),
-            ("invoiceNumber", asked.invoice.clone()),
-            ("pageSize", Some((asked.limit - found.len()).min(PAGE).to_string())),
+            ("status", filter.status().map(Status::as_str).map(str::to_owned)),
+            ("deadLetter", filter.dead_letter.map(DeadLetter::as_str).map(str::to_owned)),
+            ("event", filter.event.map(EventCode::as_str).map(str::to_owned)),
+            ("failureClass", filter.class.map(FailureClass::as_str).map(str::to_owned)),
+            ("httpStatus", filter.http_status.map(|status| status.to_string())),
+            ("eventId", filter.event_id.clone()),
+            ("from", filter.created.from(now()).map(moment::written)),
+            ("to", filter.created.to.map(moment::written)),
+            ("webOrderId", filter.order.clone()),
+            ("workOrder", filter.work_order.clone()),
+            ("invoiceNumber", filter.invoice.clone()),
+            ("pageSize", Some(size.to_string())),
             ("cursor", cursor),
         ];
-        let mut page = dataplane.get(cluster, &object, "deliveries", &query).await?;
+        let mut page = self.dataplane.get(self.cluster, &self.object, "deliveries", &query).await?;
         let items = page["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
-        empty = if items.is_empty() { empty + 1 } else { 0 };
-        found.extend(items);
-        cursor = page["nextCursor"].as_str().map(str::to_owned);
-        if cursor.is_none() || found.len() >= asked.limit {
-            return Ok((found, cursor.is_some()));
+        Ok(Page { items, next: page["nextCursor"].as_str().map(str::to_owned) })
+    }
+
+    async fn trace(&mut self, what: Traced, id: &str) -> Result<Value, Problem> {
+        let parameter = match what {
+            Traced::Order => "number",
+            Traced::Delivery => "deliveryId",
+        };
+        let query = [(parameter, Some(id.to_owned()))];
+        self.dataplane.get(self.cluster, &self.object, "trace", &query).await
+    }
+
+    async fn preview(&mut self, letters: &DeadLetters, per_second: i64) -> Result<Value, Problem> {
+        self.post("preview", &paced(letters, per_second)).await
+    }
+
+    async fn resend(&mut self, letters: &DeadLetters, per_second: i64) -> Result<Value, Problem> {
+        self.post("resend", &paced(letters, per_second)).await
+    }
+
+    /// A pod may be replaced and a token may expire meanwhile: then it calls another pod, with a new token.
+    async fn progress(&mut self, resend_id: &str) -> Result<Value, Problem> {
+        let (begun, query) = (Instant::now(), [("resendId", Some(resend_id.to_owned()))]);
+        loop {
+            let progress = self.dataplane.get(self.cluster, &self.object, "resend", &query).await;
+            match progress {
+                Ok(progress) => return Ok(progress),
+                Err(problem) if begun.elapsed() > WITHOUT_ANSWER => {
+                    let what = format!("resend {resend_id} continues, and this command no longer sees it");
+                    return Err(problem.about(&what));
+                }
+                Err(_) => {
+                    sleep(PAUSE).await;
+                    if let Ok(another) = DataPlane::connect(self.cluster, self.reach).await {
+                        self.dataplane = another;
+                    }
+                }
+            }
         }
-        if empty > MAX_EMPTY {
-            let text = "the search takes too long; narrow it with --since or another filter";
-            return Err(Problem::Found(text.to_owned()));
-        }
+    }
+
+    async fn stop(&mut self, resend_id: &str) -> Result<Value, Problem> {
+        self.post("stop", &json!({"resendId": resend_id})).await
+    }
+
+    async fn preview_aside(&mut self, letters: &DeadLetters, aside: Aside) -> Result<Value, Problem> {
+        self.post(&format!("{}/preview", route(aside)), &chosen(letters)).await
+    }
+
+    async fn set_aside(&mut self, letters: &DeadLetters, aside: Aside) -> Result<Value, Problem> {
+        self.post(route(aside), &chosen(letters)).await
+    }
+
+    async fn test(&mut self, event: Option<EventCode>) -> Result<Value, Problem> {
+        self.post("test", &json!({"event": event.map(EventCode::as_str)})).await
+    }
+
+    fn webhook(&self) -> String {
+        self.object.name.clone()
+    }
+
+    fn command(&self, words: &str) -> String {
+        format!("kubectl docket {words} {} -n {}", self.object.name, self.cluster.own_namespace())
     }
 }
 
-/// The time `ago` before now, in the format of the data plane.
-#[expect(clippy::disallowed_methods, reason = "the user's own now")]
-pub(crate) fn since(ago: Duration) -> Result<String, Problem> {
-    let ago = SignedDuration::try_from(ago).map_err(|error| Problem::Found(error.to_string()))?;
-    Ok(Timestamp::now().saturating_sub(ago).map_err(|error| Problem::Found(error.to_string()))?.to_string())
-}
-
-/// The text of a field for a cell.
-pub(crate) fn cell(value: &Value, name: &str) -> String {
-    match &value[name] {
-        Value::Null => "–".to_owned(),
-        Value::String(text) => clean(text),
-        other => other.to_string(),
+const fn route(aside: Aside) -> &'static str {
+    match aside {
+        Aside::Set => "set-aside",
+        Aside::Undo => "undo-set-aside",
     }
 }
 
-/// The first of these fields that has a value.
-pub(crate) fn first(value: &Value, names: &[&str]) -> String {
-    let given = names.iter().find(|name| !value[**name].is_null());
-    given.map_or_else(|| "–".to_owned(), |name| cell(value, name))
+/// The fields that choose dead letters of a webhook.
+fn chosen(letters: &DeadLetters) -> Value {
+    let time = |at: Option<Timestamp>| at.map(moment::written).map(Value::from);
+    let fields = [
+        ("event", letters.event.map(EventCode::as_str).map(Value::from)),
+        ("from", time(letters.from)),
+        ("to", time(letters.to)),
+        ("endedBefore", time(letters.ended_before)),
+        ("limit", letters.limit.map(Value::from)),
+    ];
+    fields.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// The last failure class, cause and HTTP status.
-pub(crate) fn last(value: &Value) -> String {
-    let given = ["failureClass", "failureCause", "httpStatus"].iter().filter(|name| !value[**name].is_null());
-    given.map(|name| cell(value, name)).collect::<Vec<_>>().join(" ")
-}
-
-/// The status; of a dead letter that does not count, also why.
-pub(crate) fn status(value: &Value) -> String {
-    let status = cell(value, "status");
-    match (value["setAsideBy"].is_null(), value["resent"] == json!(true)) {
-        (false, _) => status + " (set aside)",
-        (true, true) => status + " (resent)",
-        (true, false) => status,
-    }
-}
-
-fn text(found: &[Value], wide: bool) -> String {
-    let narrow = ["DELIVERY", "CREATED", "EVENT", "ABOUT", "STATUS", "ATTEMPTS", "LAST"];
-    let more = ["WEBHOOK", "CUSTOMER", "NEXT ATTEMPT", "WAITS FOR", "RESEND OF", "BY"];
-    let more = if wide { &more[..] } else { &[] };
-    let head = narrow.iter().chain(more).map(|word| (*word).to_owned()).collect();
-    let row = |delivery: &Value| {
-        let mut row = vec![
-            cell(delivery, "deliveryId"),
-            cell(delivery, "createdAt"),
-            cell(delivery, "event"),
-            first(delivery, &["invoiceNumber", "workOrder", "webOrderId"]),
-            status(delivery),
-            cell(delivery, "attemptCount"),
-            last(delivery),
-        ];
-        if wide {
-            let more = ["webhook", "customerCode", "nextAttemptAt", "waitsFor", "resendOf", "requestedBy"];
-            row.extend(more.map(|name| cell(delivery, name)));
-        }
-        row
-    };
-    table("", &[head].into_iter().chain(found.iter().map(row)).collect::<Vec<_>>())
+fn paced(letters: &DeadLetters, per_second: i64) -> Value {
+    let mut request = chosen(letters);
+    request["perSecond"] = per_second.into();
+    request
 }
 
 #[cfg(test)]
@@ -140,25 +224,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wide_table_has_more_columns() {
-        let delivery = json!({"deliveryId": "7f", "createdAt": "t", "event": "order.created", "webOrderId": "W-1",
-            "workOrder": null, "status": "DeadLetter", "attemptCount": 5, "failureClass": "ServerError",
-            "httpStatus": 503, "webhook": "a/b", "customerCode": "C\u{1b}1"});
-        assert_eq!(
-            text(std::slice::from_ref(&delivery), false),
-            "DELIVERY  CREATED  EVENT          ABOUT  STATUS      ATTEMPTS  LAST\n\
-             7f        t        order.created  W-1    DeadLetter  5         ServerError 503\n"
-        );
-        let with = |name: &str, value: Value| {
-            let mut delivery = delivery.clone();
-            delivery[name] = value;
-            text(&[delivery], false)
+    fn request_has_only_the_fields_that_are_given() {
+        let all = DeadLetters { event: None, from: None, to: None, ended_before: None, limit: None };
+        assert_eq!(paced(&all, 10), json!({"perSecond": 10}));
+        let some = DeadLetters {
+            event: Some(EventCode::OrderCreated),
+            from: Timestamp::from_second(0).ok(),
+            limit: Some(5),
+            ..all
         };
-        assert!(with("resent", json!(true)).contains("  DeadLetter (resent)  5 "));
-        assert!(with("setAsideBy", json!("employee 1")).contains("  DeadLetter (set aside)  5 "));
-        assert!(
-            text(&[delivery], true)
-                .ends_with("ServerError 503  a/b      C 1       –             –          –          –\n")
+        assert_eq!(
+            chosen(&some),
+            json!({"event": "order.created", "from": "1970-01-01T00:00:00.000Z", "limit": 5})
         );
     }
 }

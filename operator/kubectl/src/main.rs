@@ -3,12 +3,13 @@
 //!
 //! - `args`: the command line; `cluster`: the calls to the API server, by a `proxy`; `problem`: errors and exit codes
 //! - `check`: what is wrong with the installation; `status`: what the API server stores about tenants and webhooks
-//! - `deliveries`, `trace`: what the data plane reports about tenants, never payloads; `dataplane`: the calls to it
+//! - `deliveries`: the commands that `docket` has too (`docket_commands`), answered by the data plane, never with payloads;
+//!   `dataplane`: the calls to it
 //! - `report`: writes all of this into a file for support
-//! - `reconcile`, `rotate_key`, `resend`, `set_aside`, `test_event`: the changes
+//! - `reconcile`, `rotate_key`: the changes of objects
 //! - `conditions`: what `docs/reference/conditions.md` says about a reason; `rights`: the rights that each command
 //!   needs; `krew`: the manifest for krew
-//! - `show`: tables and JSON; `completion`: what Tab offers
+//! - `completion`: what Tab offers
 
 mod args;
 mod check;
@@ -23,15 +24,10 @@ mod problem;
 mod proxy;
 mod reconcile;
 mod report;
-mod resend;
 #[cfg(test)]
 mod rights;
 mod rotate_key;
-mod set_aside;
-mod show;
 mod status;
-mod test_event;
-mod trace;
 
 use std::process::ExitCode;
 
@@ -66,7 +62,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
-            eprintln!("Error: {problem}");
+            eprintln!("error: {problem}");
             ExitCode::from(problem.exit_code())
         }
     }
@@ -85,11 +81,11 @@ async fn run(arguments: Arguments) -> Result<(), Problem> {
         Command::Status { tenant, printed, .. } => {
             status::print(&cluster, tenant.as_deref(), printed.output).await
         }
-        Command::Deliveries(asked) => deliveries::print(&cluster, &asked).await,
-        Command::Trace(asked) => trace::print(&cluster, &asked).await,
-        Command::Resend(asked) => resend::run(&cluster, &asked).await,
-        Command::SetAside(asked) => set_aside::run(&cluster, &asked).await,
-        Command::Test(asked) => test_event::run(&cluster, &asked).await,
+        Command::Deliveries(asked) => deliveries::list(&cluster, &asked).await,
+        Command::Trace(asked) => deliveries::trace(&cluster, &asked).await,
+        Command::Resend(asked) => deliveries::resend(&cluster, &asked).await,
+        Command::SetAside(asked) => deliveries::set_aside(&cluster, &asked).await,
+        Command::Test(asked) => deliveries::test(&cluster, &asked).await,
         Command::Report(asked) => report::write(&cluster, &asked).await,
         Command::Reconcile { object, wait, timeout } => {
             reconcile::run(&cluster, &object, wait.then_some(timeout)).await

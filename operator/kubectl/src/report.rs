@@ -9,6 +9,7 @@ use std::io::{Cursor, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use docket_commands::text::json_text;
 use docket_crds::tenant::TenantObject;
 use docket_crds::webhook::WebhookObject;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -27,7 +28,6 @@ use crate::check;
 use crate::cluster::{COMPONENT, Cluster, Installation};
 use crate::dataplane;
 use crate::problem::Problem;
-use crate::show;
 use crate::status;
 
 /// The containers whose logs are included.
@@ -43,7 +43,7 @@ struct ReportFiles {
 
 impl ReportFiles {
     fn json(&mut self, name: &str, value: Result<Value, Problem>) {
-        self.add(name, value.map(|value| show::json_text(&value).into_bytes()));
+        self.add(name, value.map(|value| json_text(&value).into_bytes()));
     }
 
     fn add(&mut self, name: &str, content: Result<Vec<u8>, Problem>) {

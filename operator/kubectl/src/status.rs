@@ -1,5 +1,7 @@
 //! What the API server stores about Tenants and their Webhooks. Pure, except for reading and printing.
 
+use docket_commands::arguments::Output;
+use docket_commands::text::{clean, json, table};
 use docket_crds::tenant::TenantObject;
 use docket_crds::webhook::WebhookObject;
 use docket_crds::{ConditionType, ReasonCode, Remedy};
@@ -7,10 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use serde::Serialize;
 
-use crate::args::Output;
 use crate::cluster::Cluster;
 use crate::problem::Problem;
-use crate::show::{self, clean, table};
 
 /// A condition; `None` in a field of it means that the operator has not said it yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -65,7 +65,7 @@ pub(crate) async fn print(cluster: &Cluster, name: Option<&str>, output: Output)
     };
     let views = views(&tenants, &cluster.webhooks().await?);
     match output {
-        Output::Json => show::json(&serde_json::json!({ "tenants": views })),
+        Output::Json => json(&serde_json::json!({ "tenants": views })),
         Output::Table | Output::Wide if views.is_empty() => {
             println!("No Tenant is here; -A looks in all namespaces.")
         }

@@ -43,5 +43,5 @@ async fn stream_that_cannot_be_opened_is_an_error_at_start() {
     let ports = ["--listen", "127.0.0.1:0", "--management", "127.0.0.1:0", "--no-receiver"];
     let flags = ["dev", "--audit-log", "/nowhere/audit.log"];
     let (done, text) = home.command_alone(&[&flags[..], &folders, &ports].concat());
-    assert!(!done && text.contains("Error: --audit-log /nowhere/audit.log can't be written"), "{text}");
+    assert!(!done && text.contains("error: --audit-log /nowhere/audit.log can't be written"), "{text}");
 }

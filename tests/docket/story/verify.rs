@@ -56,7 +56,7 @@ impl Place {
 #[test]
 fn a_signature_that_matches_is_said_to() {
     let place = Place::new();
-    let matches = (0, "√ X-Service-Signature matches\n".to_owned());
+    let matches = (0, "✓ X-Service-Signature matches\n".to_owned());
     assert_eq!(place.verify(SECRET.as_bytes(), &["--signature", SIGNATURE], BODY), matches);
     let header = format!("X-SERVICE-SIGNATURE:  {SIGNATURE}");
     let more = ["--header", "User-Agent: Docket", "--header", &header];
@@ -69,7 +69,7 @@ fn headers_of_standard_webhooks_are_judged_by_the_time_of_arrival() {
     let secret: Vec<u8> = hex::decode(STANDARD_SECRET).expect("hexadecimal");
     let headers = STANDARD.map(|header| ["--header", header]).concat();
     let in_time = [&headers[..], &["--at", "2021-02-25T15:05:30Z"]].concat();
-    let matches = (0, "√ webhook-signature matches\n".to_owned());
+    let matches = (0, "✓ webhook-signature matches\n".to_owned());
     assert_eq!(place.verify(&secret, &in_time, STANDARD_BODY), matches);
     let (code, text) = place.verify(&secret, &headers, STANDARD_BODY);
     assert_eq!(code, 1, "{text}");

@@ -1,14 +1,14 @@
-//! Prints tables and JSON. A text from the cluster stays on its line and does not move the terminal's cursor.
+//! Tables and JSON. A text from a database or a cluster stays on its line and does not move the terminal's cursor.
 
 use serde_json::Value;
 
 /// Prints one object on standard output.
-pub(crate) fn json(value: &Value) {
+pub fn json(value: &Value) {
     println!("{}", json_text(value));
 }
 
 /// JSON with complete texts: characters that move the cursor or change the direction are escaped.
-pub(crate) fn json_text(value: &Value) -> String {
+pub fn json_text(value: &Value) -> String {
     let mut text = String::new();
     for c in format!("{value:#}").chars() {
         match c {
@@ -31,25 +31,50 @@ fn is_unseen(c: char) -> bool {
 }
 
 /// Replaces characters on which a terminal acts.
-pub(crate) fn clean(text: &str) -> String {
+pub fn clean(text: &str) -> String {
     text.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect()
 }
 
 /// Like [`clean`], for a text that may have several lines.
-pub(crate) fn clean_lines(text: &str) -> String {
+pub fn clean_lines(text: &str) -> String {
     text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
 }
 
 /// A table. Each column is as wide as its widest cell, columns are separated by two blanks, and each line begins with `indent`.
-pub(crate) fn table(indent: &str, rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<usize> = (0..columns).map(|at| width(at).unwrap_or(0)).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        format!("{indent}{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
-    };
-    rows.iter().map(line).collect()
+pub fn table(indent: &str, rows: &[Vec<String>]) -> String {
+    Table::default().lines(indent, rows)
+}
+
+/// A table whose rows come one after the other.
+#[derive(Debug, Default)]
+pub struct Table {
+    widths: Vec<usize>,
+}
+
+impl Table {
+    /// The next lines. A column becomes wider with its widest cell so far.
+    pub fn lines(&mut self, indent: &str, rows: &[Vec<String>]) -> String {
+        for row in rows {
+            self.widths.resize(self.widths.len().max(row.len()), 0);
+            for (width, cell) in self.widths.iter_mut().zip(row) {
+                *width = shown_width(cell).max(*width);
+            }
+        }
+        let line = |row: &Vec<String>| {
+            let cells = row.iter().zip(&self.widths);
+            let cells = cells.map(|(cell, width)| cell.clone() + &" ".repeat(width - shown_width(cell)));
+            format!("{indent}{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+        };
+        rows.iter().map(line).collect()
+    }
+}
+
+/// The characters of a cell that a terminal shows, without the codes of its colour.
+fn shown_width(cell: &str) -> usize {
+    let mut parts = cell.split('\u{1b}');
+    let first = parts.next().map_or(0, |part| part.chars().count());
+    let coloured = parts.map(|part| part.split_once('m').map_or(0, |(_, text)| text.chars().count()));
+    first + coloured.sum::<usize>()
 }
 
 #[cfg(test)]
@@ -62,6 +87,15 @@ mod tests {
     fn columns_are_as_wide_as_their_widest_cell() {
         let rows = [["A", "B"], ["é long", ""], ["x", "y"]].map(|row| row.map(str::to_owned).to_vec());
         assert_eq!(table("  ", &rows), "  A       B\n  é long\n  x       y\n");
+    }
+
+    #[test]
+    fn colours_have_no_width_and_columns_grow() {
+        let row = |first: &str| vec![first.to_owned(), "x".to_owned()];
+        let mut table = Table::default();
+        assert_eq!(table.lines("", &[row("\u{1b}[31mab\u{1b}[0m")]), "\u{1b}[31mab\u{1b}[0m  x\n");
+        assert_eq!(table.lines("", &[row("abcd")]), "abcd  x\n");
+        assert_eq!(table.lines("", &[row("a")]), "a     x\n");
     }
 
     #[test]

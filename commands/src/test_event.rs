@@ -1,39 +1,36 @@
-//! The command `kubectl docket test`: sends one delivery with sample data to one webhook, and shows the result of its
-//! first attempt.
+//! `test`: one delivery with sample data to one webhook, and the result of its first attempt.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::args::{Kind, Object, Output, TestArguments};
-use crate::cluster::Cluster;
-use crate::dataplane::DataPlane;
-use crate::deliveries::{cell, last};
-use crate::problem::Problem;
-use crate::show;
+use crate::answers::{Answers, Found};
+use crate::arguments::{Output, TestArguments, Traced};
+use crate::fields::{cell, last};
+use crate::terminal::duration;
+use crate::text;
 
 /// The pause before the delivery is read again.
 const PAUSE: Duration = Duration::from_millis(250);
 /// How long to wait for the first attempt, which itself takes at most 30 s.
 const LONGEST: Duration = Duration::from_secs(60);
 
-pub(crate) async fn run(cluster: &Cluster, asked: &TestArguments) -> Result<(), Problem> {
-    let object = Object { kind: Kind::Webhook, name: asked.webhook.clone() };
-    let dataplane = DataPlane::connect(cluster, &asked.reach).await?;
-    let sent = dataplane.post(cluster, &object, "test", &json!({"event": asked.event})).await?;
-    let delivery = followed(cluster, &object, &dataplane, &sent).await;
+/// Sends the event and prints what came of it.
+pub async fn run<A: Answers>(answers: &mut A, asked: &TestArguments) -> Result<(), A::Error> {
+    let sent = answers.test(asked.event).await?;
+    let id = cell(&sent, "deliveryId");
+    let delivery = followed(answers, &id).await;
     let result = match &delivery {
-        Ok(delivery) => outcome(delivery),
-        Err(problem) => {
-            let id = cell(&sent, "deliveryId");
-            Err(problem.about(&format!("delivery {id} is queued, but what came of it is unknown")))
+        Ok(delivery) => outcome(delivery).map_err(Into::into),
+        Err(error) => {
+            Err(Found(format!("delivery {id} is queued, but what came of it is unknown: {error}")).into())
         }
     };
     let delivery = delivery.unwrap_or_default();
     match asked.printed.output {
-        Output::Json => show::json(&view(&sent, delivery)),
-        Output::Table | Output::Wide if is_attempted(&delivery) => println!("{}", text(&delivery)),
+        Output::Json => text::json(&view(&sent, delivery)),
+        Output::Table | Output::Wide if is_attempted(&delivery) => println!("{}", line(&delivery)),
         Output::Table | Output::Wide => {}
     }
     result
@@ -45,16 +42,10 @@ fn view(sent: &Value, delivery: Value) -> Value {
 }
 
 /// The delivery after its first attempt; or as it is at the time limit.
-async fn followed(
-    cluster: &Cluster,
-    object: &Object,
-    dataplane: &DataPlane,
-    sent: &Value,
-) -> Result<Value, Problem> {
-    let query = [("deliveryId", sent["deliveryId"].as_str().map(str::to_owned))];
+async fn followed<A: Answers>(answers: &mut A, id: &str) -> Result<Value, A::Error> {
     let begun = Instant::now();
     loop {
-        let mut trace = dataplane.get(cluster, object, "trace", &query).await?;
+        let mut trace = answers.trace(Traced::Delivery, id).await?;
         let delivery = trace["deliveries"][0].take();
         if is_attempted(&delivery) || begun.elapsed() > LONGEST {
             return Ok(delivery);
@@ -69,26 +60,26 @@ fn is_attempted(delivery: &Value) -> bool {
 }
 
 /// Whether the first attempt succeeded.
-fn outcome(delivery: &Value) -> Result<(), Problem> {
+fn outcome(delivery: &Value) -> Result<(), Found> {
     let first = &delivery["attempts"][0];
     if !is_attempted(delivery) {
-        return Err(Problem::Found(format!(
-            "delivery {} was not attempted within {} s; `kubectl docket check` says whether the workers run",
+        return Err(Found(format!(
+            "delivery {} was not attempted within {} s; check whether a worker runs",
             cell(delivery, "deliveryId"),
             LONGEST.as_secs()
         )));
     }
     match first["failureClass"].is_null() {
         true => Ok(()),
-        false => Err(Problem::Found(format!("the first attempt failed: {}", cell(first, "remedy")))),
+        false => Err(Found(format!("the first attempt failed: {}", cell(first, "remedy")))),
     }
 }
 
-fn text(delivery: &Value) -> String {
+fn line(delivery: &Value) -> String {
     let attempt = &delivery["attempts"][0];
-    let millis = attempt["timesMicroseconds"]["total"].as_i64().unwrap_or(0) / 1000;
+    let took = duration(attempt["timesMicroseconds"]["total"].as_i64().unwrap_or(0));
     let [event, webhook, id] = ["event", "webhook", "deliveryId"].map(|name| cell(delivery, name));
-    format!("Test event {event} to {webhook}: {} in {millis} ms (delivery {id})", last(attempt))
+    format!("Test event {event} to {webhook}: {} in {took} (delivery {id})", last(attempt))
 }
 
 #[cfg(test)]
@@ -99,7 +90,7 @@ mod tests {
     fn test_succeeds_only_with_its_first_attempt() {
         let of = |attempt: Value| {
             let delivery = json!({"deliveryId": "d", "status": "Failed", "attempts": [attempt]});
-            outcome(&delivery).map_err(|problem| problem.text().to_owned())
+            outcome(&delivery).map_err(|found| found.0)
         };
         let class = |class: Value| json!({"finishedAt": "t", "failureClass": class, "remedy": "start it"});
         assert_eq!(of(class(Value::Null)), Ok(()));
@@ -117,6 +108,6 @@ mod tests {
     fn what_came_of_the_attempt_is_on_one_line() {
         let delivery = json!({"event": "order.created", "webhook": "a/b", "deliveryId": "d", "attempts": [
             {"failureClass": "ServerError", "httpStatus": 503, "timesMicroseconds": {"total": 12_345}}]});
-        assert_eq!(text(&delivery), "Test event order.created to a/b: ServerError 503 in 12 ms (delivery d)");
+        assert_eq!(line(&delivery), "Test event order.created to a/b: ServerError 503 in 12 ms (delivery d)");
     }
 }

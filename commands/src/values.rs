@@ -1,0 +1,76 @@
+//! Parsers of single values. An error says what is accepted.
+
+use std::time::Duration;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use docket_crds::EventCode;
+use docket_domain::delivery::{DeadLetter, FailureClass, Status};
+use docket_domain::moment;
+use docket_program::arguments;
+use jiff::Timestamp;
+
+/// One of the four statuses.
+pub(crate) fn status() -> impl TypedValueParser<Value = Status> {
+    PossibleValuesParser::new(Status::WORDS).map(|word| word.parse::<Status>().expect("one of the words"))
+}
+
+/// A failure class.
+pub(crate) fn failure_class() -> impl TypedValueParser<Value = FailureClass> {
+    PossibleValuesParser::new(FailureClass::WORDS)
+        .map(|word| word.parse::<FailureClass>().expect("one of the words"))
+}
+
+/// The code of an event.
+pub(crate) fn event_code() -> impl TypedValueParser<Value = EventCode> {
+    PossibleValuesParser::new(EventCode::WORDS)
+        .map(|word| word.parse::<EventCode>().expect("one of the words"))
+}
+
+/// What became of a dead letter. The command line writes `set-aside` for `setAside`.
+pub(crate) fn dead_letter() -> impl TypedValueParser<Value = DeadLetter> {
+    PossibleValuesParser::new(["open", "resent", "set-aside"]).map(|word| match word.as_str() {
+        "resent" => DeadLetter::Resent,
+        "set-aside" => DeadLetter::SetAside,
+        _ => DeadLetter::Open,
+    })
+}
+
+/// A date or a time.
+pub(crate) fn timestamp(text: &str) -> Result<Timestamp, String> {
+    moment::parse(text).ok_or_else(|| moment::expected(text))
+}
+
+/// A duration from a second to a year.
+pub(crate) fn since(text: &str) -> Result<Duration, String> {
+    let limits = Duration::from_secs(1)..=Duration::from_secs(366 * 24 * 3600);
+    let duration = arguments::duration(text).filter(|duration| limits.contains(duration));
+    duration.ok_or_else(|| "must be a number and a unit, such as 30m or 24h, from 1s to a year".into())
+}
+
+/// The largest number of rows.
+pub(crate) fn limit(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=1_000).contains(count));
+    count.ok_or_else(|| "must be a whole number from 1 to 1000".into())
+}
+
+/// Deliveries per second, with or without `/s`.
+pub(crate) fn per_second(text: &str) -> Result<i64, String> {
+    let count =
+        text.strip_suffix("/s").unwrap_or(text).parse().ok().filter(|count| (1..=100).contains(count));
+    count.ok_or_else(|| "must be a whole number from 1 to 100, such as 10".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_limits_and_ages_have_bounds() {
+        assert_eq!((per_second("10/s"), per_second("100")), (Ok(10), Ok(100)));
+        assert!(["0/s", "101/s", "10/m", ""].into_iter().all(|wrong| per_second(wrong).is_err()));
+        assert_eq!(limit("1000"), Ok(1000));
+        assert!(limit("0").is_err() && limit("1001").is_err());
+        assert_eq!(since("24h"), Ok(Duration::from_secs(24 * 3600)));
+        assert!(since("0s").is_err() && since("2").is_err());
+    }
+}
