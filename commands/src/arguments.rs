@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use docket_crds::EventCode;
 use docket_domain::delivery::{DeadLetter, FailureClass, Status};
-use docket_domain::resend::MAX_COUNT;
+use docket_domain::resend::{DEFAULT_PER_SECOND, MAX_COUNT};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::values::{dead_letter, event_code, failure_class, limit, per_second, since, status, timestamp};
@@ -157,6 +157,22 @@ pub struct ResendArguments {
     /// Its result.
     #[command(flatten)]
     pub printed: OutputArguments,
+}
+
+impl ResendArguments {
+    /// Stops the bulk resend with this id.
+    pub fn stopping(id: String) -> Self {
+        let created = CreatedArguments { since: None, from: None, to: None };
+        Self {
+            choice: ChoiceArguments { event: None, created, limit: None, yes: false },
+            dead: false,
+            per_second: DEFAULT_PER_SECOND,
+            probe: false,
+            no_wait: false,
+            stop: Some(id),
+            printed: OutputArguments { output: Output::Table },
+        }
+    }
 }
 
 /// What to set aside.

@@ -14,10 +14,15 @@ mod trigger;
 mod values;
 mod verify;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+use docket_commands::arguments::{ResendArguments, SetAsideArguments};
 
 pub use audit::AuditCommand;
-pub use deliveries::{DeliveriesCommand, ManyArguments};
+pub use deliveries::{
+    DeliveriesCommand, LettersArguments, ListOfTenant, OlderArguments, ResendsArguments, ShowArguments,
+    StopArguments, TestOfTenant, TraceOfTenant, WebhookArguments,
+};
 pub use dev::DevArguments;
 pub use docs::DocsArguments;
 pub use healthcheck::HealthcheckArguments;
@@ -40,6 +45,19 @@ pub struct Arguments {
     pub command: Option<Command>,
 }
 
+/// The command line. The short help, `-h`, leaves out the options that say where a command finds the tenant.
+pub fn command() -> clap::Command {
+    shortened(Arguments::command())
+}
+
+fn shortened(command: clap::Command) -> clap::Command {
+    let shortened_argument = |argument: clap::Arg| {
+        let is_of_connection = argument.get_help_heading() == Some(settings::CONNECTION);
+        argument.hide_short_help(is_of_connection)
+    };
+    command.mut_args(shortened_argument).mut_subcommands(shortened)
+}
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -56,9 +74,19 @@ pub enum Command {
     /// Add employees (the tenant's own users) to a tenant, set their passwords, or sign them out.
     #[command(subcommand)]
     Employee(EmployeeCommand),
-    /// Webhook deliveries of a tenant: list, show and resend them. Shows metadata and attempts, never payloads.
+    /// Webhook deliveries of a tenant, and its bulk resends. Shows metadata, never payloads.
     #[command(subcommand)]
     Deliveries(DeliveriesCommand),
+    /// Show what became of an order, an invoice or a delivery: events, deliveries and attempts.
+    Trace(Box<TraceOfTenant>),
+    /// Resend the dead letters of a webhook, oldest first, or one delivery. Each becomes a new delivery with the same event id and
+    /// bytes, signed with the current secret. Without --yes, the command only shows how many dead letters it would resend.
+    Resend(Box<LettersArguments<ResendArguments>>),
+    /// Set the dead letters of a webhook aside, or one: they count nowhere, and no bulk resend takes them. Without --yes, the
+    /// command only shows how many it means.
+    SetAside(Box<LettersArguments<SetAsideArguments>>),
+    /// Send a test event with sample data to a webhook, and show what came of its first attempt.
+    Test(Box<TestOfTenant>),
     /// The audit of a tenant: who signed in, was refused, read a payload, resent, added or signed out.
     #[command(subcommand)]
     Audit(AuditCommand),
@@ -70,6 +98,12 @@ pub enum Command {
     Verify(VerifyArguments),
     /// Check that processes are healthy: exits with 0 if each URL returns 200.
     Healthcheck(HealthcheckArguments),
+    /// Print the completions of a shell, such as for `source <(docket completion bash)`.
+    Completion {
+        /// The shell.
+        #[arg(value_enum)]
+        shell: Shell,
+    },
     /// Write the documentation as the files of a website. A server has it at /docs/.
     Docs(DocsArguments),
     /// Print the licences of Docket and of everything that its image contains.
@@ -80,7 +114,6 @@ pub enum Command {
 mod tests {
     use std::time::Duration;
 
-    use clap::CommandFactory;
     use docket_domain::audit::AuditEvent;
     use docket_domain::delivery;
 
@@ -89,6 +122,40 @@ mod tests {
     #[test]
     fn command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn own_options_come_before_those_of_the_connection_which_the_short_help_leaves_out() {
+        let mut command = command();
+        let list = command.find_subcommand_mut("deliveries").and_then(|one| one.find_subcommand_mut("list"));
+        let list = list.expect("the command");
+        let long = list.render_long_help().to_string();
+        let at = |text: &str| long.find(text).unwrap_or_else(|| panic!("{text}: {long}"));
+        assert!(at("--status") < at("--tenant") && at("--tenant") < at("Connection:"));
+        assert!(at("Connection:") < at("--data-dir") && at("--data-dir") < at("--postgresql"));
+        let short = list.render_help().to_string();
+        assert!(short.contains("--status") && short.contains("--tenant"), "{short}");
+        assert!(!short.contains("Connection:") && !short.contains("--data-dir"), "{short}");
+    }
+
+    #[test]
+    fn older_commands_and_flags_still_work() {
+        let id = "0193f0c2-a1b0-7c3e-9d6f-5a4b3c2d1e0f";
+        for line in [
+            "deliveries list --tenant A --webhook a/b --about 1 --status DeadLetter",
+            &format!("deliveries show --tenant A {id}"),
+            &format!("deliveries resend --tenant A {id}"),
+            "deliveries resend --tenant A --webhook a/b --event order.created --per-second 5 --yes",
+            &format!("deliveries set-aside --tenant A {id}"),
+            "deliveries undo-set-aside --tenant A --webhook a/b --yes",
+            "deliveries stop --tenant A r",
+            "resend a/b --tenant A --dead --rate 5/s --probe --yes",
+            "set-aside --tenant A --webhook a/b --undo",
+            "trace order 1 --tenant A -o json",
+        ] {
+            let words = std::iter::once("docket").chain(line.split(' '));
+            assert!(Arguments::try_parse_from(words).is_ok(), "{line}");
+        }
     }
 
     #[test]

@@ -29,7 +29,7 @@ use crate::tenancy::{ServedTenant, Tenants};
 use reads::{AuditedRead, Reads};
 use refusals::{RefusedSignIn, RefusedSignIns};
 use sign_ins::SignIns;
-pub use stream::Stream;
+pub use stream::{AuditLine, Stream};
 
 /// The time within which a tenant's entries are gathered, to be stored in one transaction.
 const GATHER: Duration = Duration::from_secs(1);

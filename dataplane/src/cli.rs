@@ -3,6 +3,7 @@
 
 pub mod audit;
 mod ca_file;
+pub mod completion;
 pub mod deliveries;
 pub mod docs;
 pub mod healthcheck;

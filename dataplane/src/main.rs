@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{CommandFactory, FromArgMatches, Parser};
-use docket::args::{Arguments, Command};
+use clap::{ArgMatches, FromArgMatches};
+use docket::args::{self, Arguments, Command};
 use docket::{cli, dev, serve};
 
 fn main() -> ExitCode {
@@ -19,8 +19,8 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<ExitCode> {
-    let arguments = Arguments::parse();
-    let command = match arguments.command {
+    let matches = args::command().get_matches();
+    let command = match read(Ok(matches)).command {
         Some(command) => command,
         None => dev_by_default()?,
     };
@@ -35,9 +35,14 @@ fn run() -> Result<ExitCode> {
             Command::Employee(command) => cli::people::employee(command).await,
             Command::Audit(command) => cli::audit::run(command).await,
             Command::Deliveries(command) => cli::deliveries::run(command).await,
+            Command::Trace(arguments) => cli::deliveries::trace(*arguments).await,
+            Command::Resend(arguments) => cli::deliveries::resend(*arguments).await,
+            Command::SetAside(arguments) => cli::deliveries::set_aside(*arguments).await,
+            Command::Test(arguments) => cli::deliveries::test(*arguments).await,
             Command::Listen(arguments) => cli::listen::run(arguments).await,
             Command::Trigger(arguments) => cli::trigger::run(arguments).await,
             Command::Healthcheck(arguments) => cli::healthcheck::run(arguments).await,
+            Command::Completion { shell } => cli::completion::run(shell),
             Command::Docs(arguments) => cli::docs::run(&arguments),
             Command::Licenses => Ok(docket_program::licenses::print()?),
         };
@@ -47,8 +52,11 @@ fn run() -> Result<ExitCode> {
 
 /// `docket` alone is `docket dev`, with the settings of the environment.
 fn dev_by_default() -> Result<Command> {
-    let matches = Arguments::command().try_get_matches_from(["docket", "dev"]);
-    let arguments = matches.and_then(|mut matches| Arguments::from_arg_matches_mut(&mut matches));
-    let arguments = arguments.unwrap_or_else(|error| error.exit());
+    let arguments = read(args::command().try_get_matches_from(["docket", "dev"]));
     arguments.command.ok_or_else(|| anyhow::anyhow!("`docket dev` could not be understood"))
+}
+
+fn read(matches: Result<ArgMatches, clap::Error>) -> Arguments {
+    let arguments = matches.and_then(|mut matches| Arguments::from_arg_matches_mut(&mut matches));
+    arguments.unwrap_or_else(|error| error.exit())
 }

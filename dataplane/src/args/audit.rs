@@ -1,6 +1,7 @@
 //! `docket audit`.
 
 use clap::Subcommand;
+use docket_commands::arguments::OutputArguments;
 use docket_domain::audit::AuditEvent;
 
 use super::settings::TenantArguments;
@@ -11,9 +12,6 @@ use super::values::{audit_event, time_ms};
 pub enum AuditCommand {
     /// List the newest entries of the audit.
     List {
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
         /// Only of this event, such as SignInRefused.
         #[arg(long, value_name = "EVENT", value_parser = audit_event)]
         event: Option<AuditEvent>,
@@ -26,5 +24,11 @@ pub enum AuditCommand {
         /// Maximum number of rows, 1 to 1000.
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=1000))]
         limit: i64,
+        /// Its result.
+        #[command(flatten)]
+        printed: OutputArguments,
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
     },
 }

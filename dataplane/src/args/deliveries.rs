@@ -1,145 +1,174 @@
-//! `docket deliveries`.
+//! `docket deliveries`, `docket trace`, `docket resend`, `docket set-aside` and `docket test`: with the flags of `kubectl docket`.
 
 use clap::{Args, Subcommand};
-use docket_crds::EventCode;
-use docket_domain::delivery::{DeadLetter, DeliveryId, Status};
-use docket_domain::resend::{MAX_COUNT, MAX_PER_SECOND};
+use docket_commands::arguments::{
+    ListArguments, OutputArguments, ResendArguments, SetAsideArguments, TestArguments, TraceArguments,
+};
+use docket_domain::delivery::DeliveryId;
 
 use super::settings::TenantArguments;
-use super::values::{dead_letter, delivery_id, event_code, status, time_ms};
+use super::values::delivery_id;
 
 /// `docket deliveries …`
 #[derive(Debug, Subcommand)]
 pub enum DeliveriesCommand {
-    /// List the newest deliveries of a tenant.
-    List {
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
-        /// Only in this status: Pending, Failed, Succeeded or DeadLetter.
-        #[arg(long, value_name = "STATUS", value_parser = status)]
-        status: Option<Status>,
-        /// Only dead letters that are open, that is count, or resent, or set-aside.
-        #[arg(long, value_name = "WHICH", value_parser = dead_letter)]
-        dead_letter: Option<DeadLetter>,
-        /// Only about this web order, work order or invoice.
-        #[arg(long, value_name = "NUMBER")]
-        about: Option<String>,
-        /// Only to this webhook: namespace/name.
-        #[arg(long, value_name = "WEBHOOK")]
-        webhook: Option<String>,
-        /// Only of this event, such as order.created.
-        #[arg(long, value_name = "EVENT_CODE", value_parser = event_code)]
-        event: Option<EventCode>,
-        /// Only of the event with this id, which the receiver gets as webhook-id.
-        #[arg(long, value_name = "EVENT_ID")]
-        event_id: Option<String>,
-        /// Only those whose last response had this HTTP status, such as 429.
-        #[arg(long, value_name = "STATUS", value_parser = clap::value_parser!(i64).range(100..=999))]
-        http_status: Option<i64>,
-        /// Only those created at or after this time: a date such as 2026-11-21 (its first moment in UTC), or
-        /// 2026-11-21T09:30:00Z.
-        #[arg(long, value_name = "TIME", value_parser = time_ms)]
-        from: Option<i64>,
-        /// Only those created before this time.
-        #[arg(long, value_name = "TIME", value_parser = time_ms)]
-        to: Option<i64>,
-        /// Maximum number of rows, 1 to 1000.
-        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=1000))]
-        limit: i64,
-    },
-    /// Show one delivery with each attempt, and what to do about a failure.
-    Show {
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
-        /// The delivery's id.
-        #[arg(value_parser = delivery_id)]
-        id: DeliveryId,
-    },
-    /// Resend a delivery, or all dead letters of a webhook. Each becomes a new delivery with the same event id and bytes,
-    /// signed with the current secret. Without --yes, the command shows how many dead letters it would resend, and resends
-    /// none.
-    Resend {
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
-        /// The delivery's id.
-        #[arg(value_parser = delivery_id, conflicts_with_all = ["webhook", "event", "from", "to", "limit", "per_second", "yes"])]
-        id: Option<DeliveryId>,
-        /// The dead letters to resend.
-        #[command(flatten)]
-        many: ManyArguments,
-        /// Deliveries per second, 1 to 100 [default: 10].
-        #[arg(long, value_name = "COUNT", requires = "webhook", value_parser = clap::value_parser!(i64).range(1..=MAX_PER_SECOND))]
-        per_second: Option<i64>,
-    },
-    /// Set a dead letter aside, or all dead letters of a webhook: they count nowhere from then on, and resends of many leave
-    /// them out. Without --yes, the command shows how many dead letters it would set aside, and sets none aside.
-    SetAside {
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
-        /// The delivery's id.
-        #[arg(value_parser = delivery_id, conflicts_with_all = ["webhook", "event", "from", "to", "limit", "yes"])]
-        id: Option<DeliveryId>,
-        /// The dead letters to set aside.
-        #[command(flatten)]
-        many: ManyArguments,
-    },
-    /// Undo the setting aside of a dead letter, or of all dead letters of a webhook: they count again. Without --yes, the
-    /// command shows how many would count again, and changes none.
-    UndoSetAside {
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
-        /// The delivery's id.
-        #[arg(value_parser = delivery_id, conflicts_with_all = ["webhook", "event", "from", "to", "limit", "yes"])]
-        id: Option<DeliveryId>,
-        /// The dead letters that shall count again.
-        #[command(flatten)]
-        many: ManyArguments,
-    },
-    /// Stop a resend of many dead letters. Docket withdraws the deliveries without an attempt; you can resend them later.
-    Stop {
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
-        /// The resend's id.
-        #[arg(value_name = "RESEND_ID")]
-        id: String,
-    },
-    /// List the newest resends of many dead letters, with the progress of each.
-    Resends {
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
-        /// Maximum number of rows, 1 to 1000.
-        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=1000))]
-        limit: i64,
-    },
+    /// List the deliveries of a tenant, newest first.
+    List(Box<ListOfTenant>),
+    /// Older form of `docket trace delivery`.
+    #[command(hide = true)]
+    Show(ShowArguments),
+    /// Older form of `docket resend`, which does not wait.
+    #[command(hide = true)]
+    Resend(Box<OlderArguments<ResendArguments>>),
+    /// Older form of `docket set-aside`.
+    #[command(hide = true)]
+    SetAside(Box<OlderArguments<SetAsideArguments>>),
+    /// Older form of `docket set-aside --undo`.
+    #[command(hide = true)]
+    UndoSetAside(Box<OlderArguments<SetAsideArguments>>),
+    /// Older form of `docket resend --stop`.
+    #[command(hide = true)]
+    Stop(StopArguments),
+    /// List the newest bulk resends, with the progress of each.
+    Resends(ResendsArguments),
 }
 
-/// Which dead letters.
+/// A webhook of the tenant.
 #[derive(Debug, Clone, Args)]
-pub struct ManyArguments {
-    /// The dead letters of this webhook, oldest first: namespace/name, or its uid.
+pub struct WebhookArguments {
+    /// The webhook: its name, namespace/name, display name or uid. It may no longer exist.
+    #[arg(value_name = "WEBHOOK")]
+    pub webhook: Option<String>,
+    /// The same.
+    #[arg(long = "webhook", value_name = "WEBHOOK", hide = true, conflicts_with = "webhook")]
+    pub webhook_flag: Option<String>,
+}
+
+impl WebhookArguments {
+    /// Its name.
+    pub fn name(&self) -> Option<&str> {
+        self.webhook.as_deref().or(self.webhook_flag.as_deref())
+    }
+}
+
+/// Which deliveries of a tenant to list.
+#[derive(Debug, Args)]
+pub struct ListOfTenant {
+    /// Only to this webhook.
+    #[command(flatten)]
+    pub webhook: WebhookArguments,
+    /// Only about this web order, work order or invoice.
+    #[arg(long, value_name = "NUMBER")]
+    pub about: Option<String>,
+    /// Which of them.
+    #[command(flatten)]
+    pub list: ListArguments,
+    /// The tenant.
+    #[command(flatten)]
+    pub at: TenantArguments,
+}
+
+/// `docket trace`
+#[derive(Debug, Args)]
+pub struct TraceOfTenant {
+    /// What to trace.
+    #[command(flatten)]
+    pub trace: TraceArguments,
+    /// The tenant.
+    #[command(flatten)]
+    pub at: TenantArguments,
+}
+
+/// `docket resend` and `docket set-aside`
+#[derive(Debug, Args)]
+pub struct LettersArguments<T: Args> {
+    /// The webhook.
+    #[command(flatten)]
+    pub webhook: WebhookArguments,
+    /// This delivery alone, instead of the dead letters of a webhook. It needs no --yes.
+    #[arg(long, value_name = "DELIVERY_ID", value_parser = delivery_id, conflicts_with_all = ["webhook", "webhook_flag", "event", "since", "from", "to", "limit", "yes"])]
+    pub delivery: Option<DeliveryId>,
+    /// What to do with them.
+    #[command(flatten)]
+    pub asked: T,
+    /// The tenant.
+    #[command(flatten)]
+    pub at: TenantArguments,
+}
+
+/// `docket test`
+#[derive(Debug, Args)]
+pub struct TestOfTenant {
+    /// The webhook, which must be active: its name, namespace/name, display name or uid.
+    #[arg(value_name = "WEBHOOK")]
+    pub webhook: String,
+    /// The event.
+    #[command(flatten)]
+    pub test: TestArguments,
+    /// The tenant.
+    #[command(flatten)]
+    pub at: TenantArguments,
+}
+
+/// `docket deliveries show`
+#[derive(Debug, Args)]
+pub struct ShowArguments {
+    /// The delivery's id.
+    #[arg(value_parser = delivery_id)]
+    pub id: DeliveryId,
+    /// Its result.
+    #[command(flatten)]
+    pub printed: OutputArguments,
+    /// The tenant.
+    #[command(flatten)]
+    pub at: TenantArguments,
+}
+
+/// `docket deliveries stop`
+#[derive(Debug, Args)]
+pub struct StopArguments {
+    /// The resend's id.
+    #[arg(value_name = "RESEND_ID")]
+    pub id: String,
+    /// The tenant.
+    #[command(flatten)]
+    pub at: TenantArguments,
+}
+
+/// The forms of commands that older versions have: a delivery's id, or `--webhook`.
+#[derive(Debug, Args)]
+pub struct OlderArguments<T: Args> {
+    /// The delivery's id.
+    #[arg(value_parser = delivery_id, conflicts_with_all = ["webhook", "event", "since", "from", "to", "limit", "yes"])]
+    pub id: Option<DeliveryId>,
+    /// The webhook.
     #[arg(long, value_name = "WEBHOOK")]
     pub webhook: Option<String>,
-    /// Only of this event, such as order.created.
-    #[arg(long, value_name = "EVENT_CODE", value_parser = event_code, requires = "webhook")]
-    pub event: Option<EventCode>,
-    /// Only those created at or after this time: a date such as 2026-11-21 (its first moment in UTC), or
-    /// 2026-11-21T09:30:00Z.
-    #[arg(long, value_name = "TIME", value_parser = time_ms, requires = "webhook")]
-    pub from: Option<i64>,
-    /// Only those created before this time.
-    #[arg(long, value_name = "TIME", value_parser = time_ms, requires = "webhook")]
-    pub to: Option<i64>,
-    /// Maximum number of dead letters, 1 to 10000; the oldest are taken [default: 10000].
-    #[arg(long, value_name = "COUNT", requires = "webhook", value_parser = clap::value_parser!(i64).range(1..=MAX_COUNT))]
-    pub limit: Option<i64>,
-    /// Do it. Without this flag, the command only shows how many dead letters it means.
-    #[arg(long, requires = "webhook")]
-    pub yes: bool,
+    /// What to do with them.
+    #[command(flatten)]
+    pub asked: T,
+    /// The tenant.
+    #[command(flatten)]
+    pub at: TenantArguments,
+}
+
+impl<T: Args> From<OlderArguments<T>> for LettersArguments<T> {
+    fn from(older: OlderArguments<T>) -> Self {
+        let OlderArguments { id, webhook, asked, at } = older;
+        Self { webhook: WebhookArguments { webhook, webhook_flag: None }, delivery: id, asked, at }
+    }
+}
+
+/// `docket deliveries resends`
+#[derive(Debug, Args)]
+pub struct ResendsArguments {
+    /// Maximum number of rows, 1 to 1000.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=1000))]
+    pub limit: i64,
+    /// Its result.
+    #[command(flatten)]
+    pub printed: OutputArguments,
+    /// The tenant.
+    #[command(flatten)]
+    pub at: TenantArguments,
 }

@@ -49,6 +49,9 @@ impl LimitsArguments {
     }
 }
 
+/// The heading of the options that say where a command finds the tenant.
+pub(super) const CONNECTION: &str = "Connection";
+
 /// A tenant, and where its configuration and database are.
 #[derive(Debug, Clone, Args)]
 pub struct TenantArguments {
@@ -56,7 +59,7 @@ pub struct TenantArguments {
     #[arg(long, env = "DOCKET_TENANT", value_name = "CLIENT_CODE")]
     pub tenant: String,
     /// Tenants and data.
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = CONNECTION)]
     pub source: SourceArguments,
     /// Read the tenant from the operator's runtime Secrets in this namespace instead of --config-dir, as `docket serve`
     /// does. The Secret names the tenant's PostgreSQL database.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use docket_crds::{EventCode, InvalidTargetUrl, TargetUrl, UnknownWord, is_object_name};
 use docket_domain::audit::AuditEvent;
-use docket_domain::delivery::{DeadLetter, DeliveryId, Status};
+use docket_domain::delivery::DeliveryId;
 use docket_domain::moment;
 use docket_orders::text::{is_blank, is_email};
 use docket_program::arguments;
@@ -174,19 +174,6 @@ pub(super) fn new_email(text: &str) -> Result<String, String> {
     match is_email(&text) {
         true => Ok(text),
         false => Err("must be an e-mail address, such as ada@quillfeather.example".into()),
-    }
-}
-
-pub(super) fn status(text: &str) -> Result<Status, String> {
-    text.parse().map_err(|unknown: UnknownWord| unknown.to_string())
-}
-
-pub(super) fn dead_letter(text: &str) -> Result<DeadLetter, String> {
-    match text {
-        "open" => Ok(DeadLetter::Open),
-        "resent" => Ok(DeadLetter::Resent),
-        "set-aside" => Ok(DeadLetter::SetAside),
-        _ => Err("must be one of open, resent, set-aside".into()),
     }
 }
 

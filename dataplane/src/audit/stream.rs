@@ -32,7 +32,7 @@ enum StreamMessage {
 /// A line; docs/reference/audit.md describes it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct AuditLine<'a> {
+pub struct AuditLine<'a> {
     time: String,
     id: &'a str,
     event: &'a str,
@@ -44,21 +44,27 @@ struct AuditLine<'a> {
     count: i64,
 }
 
-/// One line of JSON, with its line break.
+impl<'a> AuditLine<'a> {
+    /// The line about an entry of this tenant.
+    pub fn new(tenant: Option<&'a str>, record: &'a AuditRecord) -> Self {
+        let AuditRecord { at_ms, id, event, actor, subject, origin, count } = record;
+        Self {
+            time: Timestamp::from_millisecond(*at_ms).map_or_else(|_| String::new(), moment::written),
+            id,
+            event: event.as_str(),
+            tenant,
+            actor: actor.as_deref(),
+            subject: subject.as_deref(),
+            address: origin.address.map(|address| address.to_string()),
+            request_id: origin.request_id.as_deref(),
+            count: *count,
+        }
+    }
+}
+
+/// One line of JSON with its end.
 fn line(tenant: Option<&str>, record: &AuditRecord) -> String {
-    let AuditRecord { at_ms, id, event, actor, subject, origin, count } = record;
-    let line = AuditLine {
-        time: Timestamp::from_millisecond(*at_ms).map_or_else(|_| String::new(), moment::written),
-        id,
-        event: event.as_str(),
-        tenant,
-        actor: actor.as_deref(),
-        subject: subject.as_deref(),
-        address: origin.address.map(|address| address.to_string()),
-        request_id: origin.request_id.as_deref(),
-        count: *count,
-    };
-    serde_json::to_string(&line).expect("plain structs serialise") + "\n"
+    serde_json::to_string(&AuditLine::new(tenant, record)).expect("plain structs serialise") + "\n"
 }
 
 impl Stream {

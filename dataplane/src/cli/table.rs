@@ -1,29 +1,22 @@
-//! Tables of texts, with times in UTC.
+//! Tables of texts. Control characters are left out: the owner of a database writes some of these texts, and a terminal would obey
+//! them.
 
-use jiff::Timestamp;
+use docket_commands::terminal::Style;
+use docket_commands::text::{self, clean};
+use docket_domain::moment;
 
-/// Control characters are escaped: the owner of a database writes some of these texts, and a terminal would obey them.
+use crate::http::times::timestamp;
+
+/// A table with these words at the head of its columns.
 pub(super) fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
-    let plain = |cell: String| match cell.contains(char::is_control) {
-        true => cell.escape_debug().to_string(),
-        false => cell,
-    };
-    let rows: Vec<[String; N]> =
-        std::iter::once(head.map(str::to_owned)).chain(rows.map(|row| row.map(plain))).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    rows.iter()
-        .map(|row| {
-            let cells: Vec<String> =
-                row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-            format!("{}\n", cells.join("  ").trim_end())
-        })
-        .collect()
+    let rows = rows.map(|row| row.map(|cell| clean(&cell)).to_vec());
+    let rows: Vec<Vec<String>> = std::iter::once(head.map(str::to_owned).to_vec()).chain(rows).collect();
+    text::table("", &rows)
 }
 
-pub(super) fn time(ms: i64) -> String {
-    Timestamp::from_millisecond(ms)
-        .map_or("?".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M:%SZ").to_string())
+/// A stored time for a cell.
+pub(super) fn time(ms: i64, style: Style) -> String {
+    style.time(&moment::written(timestamp(ms)))
 }
 
 #[cfg(test)]
@@ -31,13 +24,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_are_escaped() {
+    fn control_characters_are_left_out() {
         let rows = [["a\u{1b}[2J".to_owned(), "é".to_owned()]].into_iter();
-        assert_eq!(table(["ONE", "TWO"], rows), "ONE         TWO\na\\u{1b}[2J  é\n");
+        assert_eq!(table(["ONE", "TWO"], rows), "ONE    TWO\na [2J  é\n");
     }
 
     #[test]
     fn time_is_shown_in_utc() {
-        assert_eq!(time(0), "1970-01-01 00:00:00Z");
+        assert_eq!(time(0, Style::default()), "1970-01-01 00:00:00Z");
     }
 }

@@ -118,8 +118,12 @@ fn file_database(at: &TenantArguments, if_new: IfNew) -> Result<(Database, Strin
         Some(file) => file,
         None if if_new == IfNew::Create => new_file(at)?,
         None => {
-            let (tenant, shown) = (&at.tenant, data_dir.display());
-            bail!("there is no data of a tenant {tenant} in {shown}; is this the --data-dir of docket dev?")
+            let codes = codes(data_dir).join(", ");
+            bail!(
+                "no tenant with clientCode {} in {}; there are: {codes}. Is this the --data-dir of docket dev?",
+                at.tenant,
+                data_dir.display()
+            )
         }
     };
     let shown = format!("the database {}", file.display());
@@ -128,10 +132,17 @@ fn file_database(at: &TenantArguments, if_new: IfNew) -> Result<(Database, Strin
 
 /// The database file of the tenant with this client code, in upper or lower case.
 fn existing_file(data_dir: &Path, client_code: &str) -> Option<PathBuf> {
-    let folders = std::fs::read_dir(data_dir.join("tenants")).ok()?;
-    let mut codes = folders.filter_map(|folder| folder.ok()?.file_name().into_string().ok());
-    let code = codes.find(|code| code.eq_ignore_ascii_case(client_code))?;
+    let code = codes(data_dir).into_iter().find(|code| code.eq_ignore_ascii_case(client_code))?;
     Some(file_of(data_dir, &code)).filter(|file| file.exists())
+}
+
+/// The client codes of the tenants that have data, sorted.
+fn codes(data_dir: &Path) -> Vec<String> {
+    let folders = std::fs::read_dir(data_dir.join("tenants")).into_iter().flatten();
+    let mut codes: Vec<String> =
+        folders.filter_map(|folder| folder.ok()?.file_name().into_string().ok()).collect();
+    codes.sort_unstable();
+    codes
 }
 
 /// The file for the database of a declared tenant that has no data yet.

@@ -24,7 +24,7 @@ use docket_program::arguments;
     after_help = "Exit codes: 0 all is well, 1 a problem was found, 2 wrong arguments, 3 no access, or no answer from the cluster."
 )]
 pub(crate) struct Arguments {
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Connection")]
     pub(crate) cluster: ClusterArguments,
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -206,7 +206,7 @@ pub(crate) struct DeliveriesArguments {
     pub(crate) tenant: Option<String>,
     #[command(flatten)]
     pub(crate) list: ListArguments,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Connection")]
     pub(crate) reach: ReachArguments,
 }
 
@@ -218,7 +218,7 @@ pub(crate) struct ReportArguments {
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) everywhere: EverywhereArguments,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Connection")]
     pub(crate) reach: ReachArguments,
 }
 
@@ -230,7 +230,7 @@ pub(crate) struct TraceOfTenant {
     /// The Tenant.
     #[arg(short, long, value_name = "NAME", value_parser = name)]
     pub(crate) tenant: String,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Connection")]
     pub(crate) reach: ReachArguments,
 }
 
@@ -242,7 +242,7 @@ pub(crate) struct ToWebhook<T: Args> {
     pub(crate) webhook: String,
     #[command(flatten)]
     pub(crate) asked: T,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Connection")]
     pub(crate) reach: ReachArguments,
 }
 

@@ -138,7 +138,7 @@ fn delivery_healthy(health: &Health, has_succeeded: bool) -> NewCondition {
         verdict(Truth::False, ReasonCode::Retrying, message)
     } else if health.failing || !has_succeeded && health.dead_letter > 0 {
         let message = "deliveries ended after their last attempt, and none has succeeded since; \
-                       `docket deliveries list` shows why, `docket deliveries resend` sends them again";
+                       `docket deliveries list` shows why, `docket resend` sends them again";
         verdict(Truth::False, ReasonCode::DeadLettered, message)
     } else if !has_succeeded {
         verdict(Truth::Unknown, ReasonCode::NoDeliveries, "nothing has been sent yet")

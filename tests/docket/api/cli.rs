@@ -6,7 +6,7 @@ use docket_rig::ports::free_port;
 use docket_tests::people::ADA;
 use docket_tests::receiver::{Receiver, Response, ca_yaml};
 use docket_tests::server::{Home, Options, PASSWORD, Server, api_key, eventually, webhook_yaml};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::rig::{Rig, captioned, home, save};
 
@@ -146,12 +146,13 @@ async fn an_unknown_tenant_is_refused_and_the_known_ones_are_named() {
     let add = ["customer", "add", "--tenant", "NOPE", "--code", "C-1", "--name", "One"];
     fails(&home, &add, "", "no tenant with clientCode NOPE");
     fails(&home, &add, "", "there are: ACME, BLUE");
-    fails(&home, &["deliveries", "list", "--tenant", "NOPE"], "", "there is no data of a tenant NOPE");
+    fails(&home, &["deliveries", "list", "--tenant", "NOPE"], "", "no tenant with clientCode NOPE in ");
 }
 
-/// The fields of the last line of a table.
+/// The fields of the last delivery in a table.
 fn last_row(text: &str) -> Vec<String> {
-    text.lines().last().expect("a line").split_whitespace().map(str::to_owned).collect()
+    let row = text.lines().rfind(|line| line.contains("order.")).unwrap_or_default();
+    row.split_whitespace().map(str::to_owned).collect()
 }
 
 #[tokio::test]
@@ -163,7 +164,7 @@ async fn a_dead_delivery_is_listed_shown_and_sent_again() {
     let rig = Rig::on(home, "--allow-egress 127.0.0.1/32 --backoff-base 1ms --poll-interval 100ms").await;
     let command = |arguments: &[&str]| rig.home.command(arguments, "");
     let (_, none) = command(&["deliveries", "list", "--tenant", "ACME"]);
-    assert_eq!(none, "No deliveries.\n");
+    assert_eq!(none, "No delivery matches.\n");
 
     rig.home.write("more.yaml", &webhook_yaml("acme", "orders", "C-1", &at));
     eventually("the webhook is served", Duration::from_secs(5), async || {
@@ -179,17 +180,17 @@ async fn a_dead_delivery_is_listed_shown_and_sent_again() {
         text.contains("DeadLetter")
     })
     .await;
-    // DELIVERY CREATED(2) EVENT ABOUT WEBHOOK STATUS ATTEMPTS LAST
+    // CREATED(2) EVENT ABOUT WEBHOOK STATUS ATTEMPTS LAST DELIVERY
     assert_eq!(
-        (row[3].as_str(), row[5].as_str(), row[7].as_str()),
+        (row[2].as_str(), row[4].as_str(), row[6].as_str()),
         ("order.created", "default/orders", "5/5")
     );
-    assert_eq!(row[8], "Refused");
-    let (id, about) = (row[0].clone(), row[4].clone());
+    assert_eq!(row[7], "Refused");
+    let (id, about) = (row[8].clone(), row[3].clone());
     let (_, shown) = command(&["deliveries", "show", "--tenant", "ACME", &id]);
-    assert_eq!(shown.matches("\n  attempt ").count(), 5, "{shown}");
+    assert_eq!(shown.matches("\n    attempt ").count(), 5, "{shown}");
     for part in
-        [&format!("Delivery {id}"), "DeadLetter after 5 of 5 attempts", "what to do: ", "customer C-1"]
+        [&format!("delivery {id}"), "DeadLetter after 5 of 5 attempts", "what to do: ", "customer C-1"]
     {
         assert!(shown.contains(part), "{part}: {shown}");
     }
@@ -220,6 +221,64 @@ async fn a_dead_delivery_is_listed_shown_and_sent_again() {
     .await;
 }
 
+/// What a command prints, as JSON.
+#[track_caller]
+fn json_of(home: &Home, arguments: &[&str]) -> Value {
+    let (done, text) = home.command(&[arguments, &["--tenant", "ACME", "-o", "json"]].concat(), "");
+    assert!(done, "{arguments:?}: {text}");
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[tokio::test]
+async fn results_are_printed_as_json_with_the_fields_of_the_api() {
+    let receiver = Receiver::verifying(|_| Response::Status(200)).await;
+    let home = home(&[("acme", 'a')], &(ca_yaml() + &receiver.webhook_yaml("acme", "orders", "C-1", "/")));
+    let rig = Rig::on(home, "--allow-egress 127.0.0.1/32 --poll-interval 100ms").await;
+    save(&rig.ada().await, &captioned("x")).await;
+    let mut listed = json!(null);
+    eventually("it is delivered", Duration::from_secs(10), async || {
+        listed = json_of(&rig.home, &["deliveries", "list", "orders"]);
+        listed["deliveries"][0]["status"] == "Succeeded"
+    })
+    .await;
+    assert_eq!((&listed["more"], listed["deliveries"].as_array().map(Vec::len)), (&json!(false), Some(1)));
+    let found = rig.alex().await.get("/WebhookLogs/Search").await.json();
+    assert_eq!(listed["deliveries"], found["items"]);
+    let id = found["items"][0]["deliveryId"].as_str().expect("an id");
+    let order = found["items"][0]["webOrderId"].as_str().expect("an order");
+    for traced in [["trace", "delivery", id], ["trace", "order", order]] {
+        let trace = json_of(&rig.home, &traced);
+        assert_eq!(trace["order"]["webOrderId"], order, "{trace}");
+        assert_eq!(trace["deliveries"][0]["deliveryId"], id, "{trace}");
+        let attempt = &trace["deliveries"][0]["attempts"][0];
+        assert!(attempt["outcome"] == "Succeeded" && attempt.get("responseBody").is_none(), "{trace}");
+        assert!(trace["deliveries"][0].get("payload").is_none(), "{trace}");
+    }
+    let tested = json_of(&rig.home, &["test", "orders"]);
+    assert_eq!(
+        (&tested["delivery"]["isTest"], &tested["delivery"]["status"]),
+        (&json!(true), &json!("Succeeded"))
+    );
+    let none = json!({"webhook": "default/orders", "probe": null, "resend": null, "stopped": null,
+        "preview": {"count": 0, "total": 0, "oldest": null, "newest": null, "seconds": 0}});
+    assert_eq!(json_of(&rig.home, &["resend", "orders"]), none);
+    let aside = json_of(&rig.home, &["set-aside", "orders"]);
+    assert_eq!((&aside["preview"]["count"], &aside["changed"]), (&json!(0), &json!(null)));
+    assert_eq!(json_of(&rig.home, &["deliveries", "resends"]), json!({"resends": []}));
+    let entries = json_of(&rig.home, &["audit", "list", "--event", "TestSent"]);
+    let entry = &entries["entries"][0];
+    assert_eq!((&entry["event"], &entry["tenant"]), (&json!("TestSent"), &json!("ACME")), "{entries}");
+}
+
+#[test]
+fn completion_is_printed_for_a_shell() {
+    for shell in ["bash", "zsh", "fish"] {
+        let (done, text) = Home::new().command(&["completion", shell], "");
+        assert!(done && text.contains("set-aside"), "{shell}: {text}");
+    }
+    fails(&Home::new(), &["completion", "cmd"], "", "[possible values: bash");
+}
+
 #[tokio::test]
 async fn only_an_ended_delivery_is_sent_again() {
     let home = home(&[("acme", 'a')], &webhook_yaml("acme", "orders", "C-1", "https://127.0.0.1:9/"));
@@ -242,7 +301,7 @@ async fn only_an_ended_delivery_is_sent_again() {
         &rig.home,
         &["deliveries", "list", "--tenant", "ACME", "--status", "Lost"],
         "",
-        "must be one of Pending",
+        "[possible values: Pending, ",
     );
     fails(&rig.home, &["deliveries", "list", "--tenant", "ACME", "--limit", "0"], "", "--limit");
 }
@@ -338,10 +397,13 @@ fn every_command_has_help() {
         "contact add",
         "employee add",
         "deliveries list",
-        "deliveries show",
-        "deliveries resend",
-        "deliveries stop",
         "deliveries resends",
+        "trace",
+        "resend",
+        "set-aside",
+        "test",
+        "audit list",
+        "completion",
         "listen",
         "trigger",
         "verify",

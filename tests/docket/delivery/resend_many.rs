@@ -76,7 +76,7 @@ async fn many_are_previewed_and_then_sent_at_their_pace() {
         (id(&started).as_str(), &["default/orders", "6", "0", "0", "6", "0", "0", "–"][..])
     );
     let nothing = command(&home, RESEND);
-    assert_eq!(nothing, "no dead letters of default/orders to resend.\n");
+    assert_eq!(nothing, "No dead letters of default/orders to resend.\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -116,12 +116,12 @@ async fn a_stopped_resend_sends_no_more_and_can_be_made_again() {
     assert!(gone < 5, "the stop came too late to show anything");
     assert_eq!(
         stopped,
-        format!("Resend {started} stopped: {} deliveries withdrawn, {gone} attempted before.\n", 5 - gone)
+        format!("Resend {started} stopped; withdrawn: {}, attempted before: {gone}.\n", 5 - gone)
     );
     remains("no further POST", Duration::from_millis(1500), async || hook.count() == before + gone).await;
     assert_eq!(all_end(&home, 5 + gone).await.len(), 5 + gone);
     let again = command(&home, &format!("deliveries stop --tenant ACME {started}"));
-    assert!(again.contains(": 0 deliveries withdrawn"), "{again}");
+    assert!(again.contains("; withdrawn: 0,"), "{again}");
     command(&home, &format!("{RESEND} --per-second 100 --yes"));
     eventually("each event is there once", SOON, async || hook.count() == before + 5).await;
     let mut events: Vec<String> = hook.posts().split_off(before).iter().map(|post| post.event()).collect();
@@ -159,7 +159,7 @@ async fn the_command_line_sets_aside_and_shows_what_became_of_a_dead_letter() {
     let again = command(&home, &format!("deliveries set-aside --tenant ACME {first}"));
     assert_eq!(again, format!("Delivery {first} was set aside before.\n"));
     let shown = command(&home, &format!("deliveries show --tenant ACME {first}"));
-    assert!(shown.contains("  set aside 20") && shown.contains(" by command line (uid "), "{shown}");
+    assert!(shown.contains("    set aside 20") && shown.contains(" by command line (uid "), "{shown}");
     assert!(shown.contains("what to do: It was set aside"), "{shown}");
     let all = "deliveries set-aside --tenant ACME --webhook default/orders --event order.created";
     let preview = command(&home, all);
@@ -173,7 +173,7 @@ async fn the_command_line_sets_aside_and_shows_what_became_of_a_dead_letter() {
     assert_eq!(back, format!("Delivery {first} counts again.\n"));
     assert!(
         command(&home, &format!("{undo} --webhook default/orders"))
-            .starts_with("1 dead letter of default/orders that are set aside")
+            .starts_with("1 dead letter of default/orders, set aside before, created from 20")
     );
     let back = command(&home, &format!("{undo} --webhook default/orders --yes"));
     assert_eq!(back, "1 dead letter of default/orders counts again.\n");
@@ -183,7 +183,7 @@ async fn the_command_line_sets_aside_and_shows_what_became_of_a_dead_letter() {
     eventually("it is there", SOON, async || hook.count() == before + 1).await;
     all_end(&home, 4).await;
     let shown = command(&home, &format!("deliveries show --tenant ACME {second}"));
-    assert!(shown.contains("  resent    20") && shown.contains(": Succeeded ("), "{shown}");
+    assert!(shown.contains("    resent 20") && shown.contains(": Succeeded ("), "{shown}");
     assert!(shown.contains("what to do: A resend delivered the event"), "{shown}");
     let listed = command(&home, "deliveries list --tenant ACME --status DeadLetter");
     assert_eq!(listed.matches("DeadLetter (resent)").count(), 1, "{listed}");
@@ -191,7 +191,7 @@ async fn the_command_line_sets_aside_and_shows_what_became_of_a_dead_letter() {
     let (done, text) = home.command(&refused.split(' ').collect::<Vec<_>>(), "");
     assert!(!done && text.contains("was resent"), "{text}");
     let (done, text) = home.command(&["deliveries", "set-aside", "--tenant", "ACME"], "");
-    assert!(!done && text.contains("name a delivery, or a webhook with --webhook"), "{text}");
+    assert!(!done && text.contains("name a webhook, or a delivery with --delivery"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -209,24 +209,29 @@ async fn the_command_line_filters_and_refuses_what_contradicts() {
         assert_eq!(list(more).lines().count(), 2, "{more}");
     }
     for more in [
-        "--webhook default/none",
         "--event note.created",
         "--to 2020-01-01",
         "--from 2999-01-01",
         "--http-status 503",
         "--event-id evt_0",
     ] {
-        assert_eq!(list(more), "No deliveries.\n", "{more}");
+        assert_eq!(list(more), "No delivery matches.\n", "{more}");
     }
     let id = deliveries(&home).remove(0).id;
     for (arguments, word) in [
-        ("deliveries resend --tenant ACME".to_owned(), "name a delivery, or a webhook with --webhook"),
+        ("deliveries resend --tenant ACME".to_owned(), "name a webhook, or a delivery with --delivery"),
         (format!("deliveries resend --tenant ACME {id} --webhook default/orders"), "cannot be used with"),
         (format!("deliveries resend --tenant ACME {id} --yes"), "cannot be used with"),
         (format!("{RESEND} --limit 10001"), "--limit"),
         (format!("{RESEND} --per-second 0"), "--per-second"),
         (format!("{RESEND} --from yesterday"), "must be a date"),
-        ("deliveries resend --tenant ACME --webhook default/none".to_owned(), "is not declared"),
+        (
+            "resend default/none --tenant ACME".to_owned(),
+            "the tenant has no webhook \"default/none\"; did you mean default/orders?",
+        ),
+        ("deliveries list --tenant ACME --webhook order".to_owned(), "did you mean default/orders?"),
+        ("trace order none --tenant ACME".to_owned(), "no web order, work order or invoice none"),
+        ("trace delivery none --tenant ACME".to_owned(), "must be the id of a delivery"),
         ("deliveries list --tenant ACME --event order".to_owned(), "order.created"),
         ("deliveries list --tenant ACME --http-status 99".to_owned(), "100..=999"),
     ] {

@@ -115,7 +115,7 @@ async fn a_recreated_webhook_takes_over_what_is_queued_and_its_dead_letters() {
     place.serve(tenant(&stage, "uid-b", Some(("w4", "C-1"))));
     eventually("it is moved, and both are queued", SOON, async || {
         let (done, text) = deliveries(&stage, &place, &["resend", "--webhook", "default/orders", "--yes"]);
-        done && !text.contains("no dead letters")
+        done && !text.contains("No dead letters")
     })
     .await;
     stage.received(posts + 3).await;

@@ -597,10 +597,12 @@ impl Watched {
             let data = envelope["data"].as_object().expect("data");
             assert!(data.keys().all(|name| allowed.split(' ').any(|allowed| allowed == name)), "{envelope}");
         }
-        let (_, dead) =
-            self.home.command(&["deliveries", "list", "--tenant", "ACME", "--status", "DeadLetter"], "");
+        let (_, dead) = self.home.command(
+            &["deliveries", "list", "--tenant", "ACME", "--status", "DeadLetter", "--limit", "1000"],
+            "",
+        );
         self.canaries.assert_absent("deliveries list", &dead, &[]);
-        for id in dead.lines().skip(1).filter_map(|line| line.split_whitespace().next()) {
+        for id in dead.lines().skip(1).filter_map(|line| line.split_whitespace().last()) {
             self.command(&["deliveries", "show", "--tenant", "ACME", id], "");
         }
     }

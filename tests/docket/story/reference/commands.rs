@@ -10,37 +10,55 @@ pub(super) fn page(program: &str, about: &str, mut command: Command) -> String {
     let mut page = super::head(program, about);
     let mut all = Vec::new();
     collect(&command, &mut Vec::new(), &mut all);
+    let mut connection = Vec::new();
     for (path, command) in all {
         write!(page, "\n## {}\n\n{}\n", path.join(" "), text(command)).expect("a String takes all");
-        let arguments: Vec<&Arg> = command
-            .get_arguments()
-            .filter(|argument| !argument.is_hide_set() && argument.get_id() != "help")
-            .collect();
-        if arguments.is_empty() {
-            continue;
-        }
-        let with_variables = arguments.iter().any(|argument| argument.get_env().is_some());
-        page += if with_variables {
-            "\n| Argument | Variable | Default | |\n|---|---|---|---|\n"
-        } else {
-            "\n| Argument | Default | |\n|---|---|---|\n"
-        };
-        for argument in arguments {
-            let defaults = argument.get_default_values().iter().map(|value| value.to_string_lossy());
-            let default = defaults.collect::<Vec<_>>().join(",");
-            let variable = argument.get_env().map(|name| name.to_string_lossy()).unwrap_or_default();
-            let variable = if with_variables { format!(" {} |", code(&variable)) } else { String::new() };
-            writeln!(
-                page,
-                "| {} |{variable} {} | {} |",
-                code(&written(argument)),
-                code(&default),
-                help(argument)
-            )
-            .expect("a String takes all");
+        let arguments =
+            command.get_arguments().filter(|argument| !argument.is_hide_set() && argument.get_id() != "help");
+        let (shared, own): (Vec<&Arg>, Vec<&Arg>) =
+            arguments.partition(|argument| argument.get_help_heading() == Some(CONNECTION));
+        page += &table(&own);
+        if !shared.is_empty() {
+            page += "\nAnd the options of the [connection](#connection).\n";
+            connection = shared;
         }
     }
+    if !connection.is_empty() {
+        page += "\n## Connection\n\nThese options say where a command finds the tenant and its database.\n";
+        page += &table(&connection);
+    }
     page
+}
+
+/// The heading of options that many commands have in common.
+const CONNECTION: &str = "Connection";
+
+/// The rows of these arguments; nothing without one.
+fn table(arguments: &[&Arg]) -> String {
+    if arguments.is_empty() {
+        return String::new();
+    }
+    let with_variables = arguments.iter().any(|argument| argument.get_env().is_some());
+    let mut table = if with_variables {
+        "\n| Argument | Variable | Default | |\n|---|---|---|---|\n".to_owned()
+    } else {
+        "\n| Argument | Default | |\n|---|---|---|\n".to_owned()
+    };
+    for argument in arguments {
+        let defaults = argument.get_default_values().iter().map(|value| value.to_string_lossy());
+        let default = defaults.collect::<Vec<_>>().join(",");
+        let variable = argument.get_env().map(|name| name.to_string_lossy()).unwrap_or_default();
+        let variable = if with_variables { format!(" {} |", code(&variable)) } else { String::new() };
+        writeln!(
+            table,
+            "| {} |{variable} {} | {} |",
+            code(&written(argument)),
+            code(&default),
+            help(argument)
+        )
+        .expect("a String takes all");
+    }
+    table
 }
 
 /// The commands that do something, each with its words, in the order of the program's own help.

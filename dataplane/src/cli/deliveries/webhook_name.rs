@@ -1,0 +1,126 @@
+//! The webhook that the user of a command means.
+
+use anyhow::{Result, bail};
+use docket_crds::{WebhookConfig, webhook_key};
+
+use crate::tenancy::Webhooks;
+
+/// A webhook of a tenant.
+struct Known<'a> {
+    /// `namespace/name`
+    full_name: String,
+    /// Its declaration; `None`: it is declared and not served.
+    config: Option<&'a WebhookConfig>,
+}
+
+impl Known<'_> {
+    /// How well the name fits: 0 is best.
+    fn rank(&self, name: &str) -> Option<usize> {
+        let config = self.config;
+        let short = self.full_name.split_once('/').map_or("", |(_, short)| short);
+        let displayed = config.and_then(|config| config.display_name.as_deref()).unwrap_or_default();
+        let fits = [
+            self.full_name == name || config.is_some_and(|config| config.is(name)),
+            short == name,
+            displayed.eq_ignore_ascii_case(name),
+        ];
+        fits.into_iter().position(|fits| fits)
+    }
+}
+
+fn known<'a>(served: &'a [WebhookConfig], webhooks: Webhooks<'a>) -> Vec<Known<'a>> {
+    let served = served.iter().map(|one| Known { full_name: one.full_name(), config: Some(one) });
+    let held = webhooks.held().map(|(_, key)| Known {
+        full_name: webhook_key::full_name(key).unwrap_or(key).to_owned(),
+        config: None,
+    });
+    served.chain(held.filter(|one| !one.full_name.is_empty())).collect()
+}
+
+/// The `namespace/name` of the webhook with this name, `namespace/name`, display name, key or uid. `None`: none is declared.
+pub(super) fn resolved(
+    name: &str,
+    served: &[WebhookConfig],
+    webhooks: Webhooks<'_>,
+) -> Result<Option<String>> {
+    let known = known(served, webhooks);
+    let Some(best) = known.iter().filter_map(|one| one.rank(name)).min() else { return Ok(None) };
+    let mut fitting: Vec<&str> =
+        known.iter().filter(|one| one.rank(name) == Some(best)).map(|one| one.full_name.as_str()).collect();
+    fitting.sort_unstable();
+    fitting.dedup();
+    match fitting[..] {
+        [one] => Ok(Some(one.to_owned())),
+        _ => bail!("{name:?} is the name of several webhooks; use one of {}", fitting.join(", ")),
+    }
+}
+
+/// The error for a name that no webhook has.
+pub(super) fn unknown(name: &str, served: &[WebhookConfig], webhooks: Webhooks<'_>) -> anyhow::Error {
+    let known = known(served, webhooks);
+    let near = known.iter().min_by_key(|one| {
+        let short = one.full_name.split_once('/').map_or("", |(_, short)| short);
+        distance(name, &one.full_name).min(distance(name, short))
+    });
+    match near {
+        Some(near) => {
+            anyhow::anyhow!("the tenant has no webhook {name:?}; did you mean {}?", near.full_name)
+        }
+        None => anyhow::anyhow!("the tenant has no webhook {name:?}, and none at all"),
+    }
+}
+
+/// The number of characters to insert, delete or replace.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (at, a) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = at + 1;
+        for (column, b) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != *b);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(row[column] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::tenancy::HeldWebhooks;
+
+    #[test]
+    fn distance_counts_changes() {
+        for (a, b, count) in [
+            ("", "", 0),
+            ("orders", "orders", 0),
+            ("order", "orders", 1),
+            ("", "ab", 2),
+            ("kitten", "sitting", 3),
+        ] {
+            assert_eq!(distance(a, b), count, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn name_without_namespace_is_enough_unless_two_have_it() {
+        let held = [("u1", "a/orders/C-1"), ("u2", "b/orders/C-1"), ("u3", "a/invoices/C-1")];
+        let held = HeldWebhooks::These(held.map(|(uid, key)| (uid.to_owned(), key.to_owned())).into());
+        let events = BTreeSet::new();
+        let webhooks = Webhooks::new(&[], &events, &held);
+        let found = |name| resolved(name, &[], webhooks).map_err(|error| error.to_string());
+        assert_eq!(found("invoices"), Ok(Some("a/invoices".to_owned())));
+        assert_eq!(found("b/orders"), Ok(Some("b/orders".to_owned())));
+        assert_eq!(found("none"), Ok(None));
+        assert_eq!(
+            found("orders"),
+            Err("\"orders\" is the name of several webhooks; use one of a/orders, b/orders".to_owned())
+        );
+        let near = unknown("invoice", &[], webhooks).to_string();
+        assert_eq!(near, "the tenant has no webhook \"invoice\"; did you mean a/invoices?");
+    }
+}
