@@ -2,6 +2,7 @@
 //! checked here, once.
 
 mod audit;
+mod declared;
 mod deliveries;
 mod dev;
 mod docs;
@@ -19,6 +20,7 @@ use clap_complete::Shell;
 use docket_commands::arguments::{ResendArguments, SetAsideArguments};
 
 pub use audit::AuditCommand;
+pub use declared::{TenantsCommand, WebhooksCommand};
 pub use deliveries::{
     DeliveriesCommand, LettersArguments, ListOfTenant, OlderArguments, ResendsArguments, ShowArguments,
     StopArguments, TestOfTenant, TraceOfTenant, WebhookArguments,
@@ -27,7 +29,7 @@ pub use dev::DevArguments;
 pub use docs::DocsArguments;
 pub use healthcheck::HealthcheckArguments;
 pub use listen::{ListenArguments, ListenOutput};
-pub use people::{ContactCommand, CustomerCommand, EmployeeCommand};
+pub use people::{ContactCommand, CustomerCommand, EmployeeCommand, PeopleArguments};
 pub use serve::{Role, ServeArguments, ServeSource, Switch};
 pub use settings::{
     AuditArguments, DeliveryArguments, ExternalDatabaseArguments, HostArguments, InvoiceArguments,
@@ -65,15 +67,21 @@ pub enum Command {
     Dev(DevArguments),
     /// Run one or more roles of the service, next to any number of other processes on the same PostgreSQL and Redis.
     Serve(Box<ServeArguments>),
+    /// List what is declared: the tenants.
+    #[command(subcommand)]
+    Tenants(TenantsCommand),
+    /// List what is declared: the webhooks of a tenant.
+    #[command(subcommand)]
+    Webhooks(WebhooksCommand),
     /// Add customers to a tenant.
-    #[command(subcommand)]
-    Customer(CustomerCommand),
-    /// Add contacts (a customer's users) to a tenant, set their passwords, or sign them out.
-    #[command(subcommand)]
-    Contact(ContactCommand),
-    /// Add employees (the tenant's own users) to a tenant, set their passwords, or sign them out.
-    #[command(subcommand)]
-    Employee(EmployeeCommand),
+    #[command(subcommand, alias = "customer")]
+    Customers(CustomerCommand),
+    /// List and add the contacts of a tenant (its customers' users), set their passwords and rights, sign them out, deactivate them.
+    #[command(subcommand, alias = "contact")]
+    Contacts(ContactCommand),
+    /// List and add the employees of a tenant (its own users), set their passwords and rights, sign them out, deactivate them.
+    #[command(subcommand, alias = "employee")]
+    Employees(EmployeeCommand),
     /// Webhook deliveries of a tenant, and its bulk resends. Shows metadata, never payloads.
     #[command(subcommand)]
     Deliveries(DeliveriesCommand),
@@ -149,6 +157,9 @@ mod tests {
             &format!("deliveries set-aside --tenant A {id}"),
             "deliveries undo-set-aside --tenant A --webhook a/b --yes",
             "deliveries stop --tenant A r",
+            "contact sign-out --tenant A --email a@b",
+            "employee sign-out --tenant A --user a",
+            "customer add --tenant A --code C --name N",
             "resend a/b --tenant A --dead --rate 5/s --probe --yes",
             "set-aside --tenant A --webhook a/b --undo",
             "trace order 1 --tenant A -o json",

@@ -4,6 +4,7 @@
 pub mod audit;
 mod ca_file;
 pub mod completion;
+pub mod declared;
 pub mod deliveries;
 pub mod docs;
 pub mod healthcheck;

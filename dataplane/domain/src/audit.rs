@@ -55,7 +55,15 @@ docket_crds::words! {
         /// A contact was added.
         ContactAdded,
         /// An employee was added.
-        EmployeeAdded;
+        EmployeeAdded,
+        /// A contact was given the right to manage webhooks, or an employee became an administrator.
+        RightGranted,
+        /// That right was taken back.
+        RightRevoked,
+        /// A contact or an employee was deactivated.
+        UserDeactivated,
+        /// A contact or an employee was activated again.
+        UserActivated;
         /// An event of a newer version of Docket, which has stored it: its word. This version records no such event.
         else Unknown
     }

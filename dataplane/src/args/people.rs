@@ -1,35 +1,45 @@
-//! `docket customer`, `docket contact` and `docket employee`.
+//! `docket customers`, `docket contacts` and `docket employees`.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
+use docket_commands::arguments::OutputArguments;
 
 use super::settings::TenantArguments;
 use super::values::{code, email, name, new_email, user_name};
 
-/// `docket customer …`
+/// `docket customers …`
 #[derive(Debug, Subcommand)]
 pub enum CustomerCommand {
     /// Add a customer to a tenant.
     Add {
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
         /// The customer's code, 1 to 64 characters; webhooks name it as customerCode.
         #[arg(long, value_name = "CUSTOMER_CODE", value_parser = code)]
         code: String,
         /// The customer's name, 1 to 200 characters.
         #[arg(long, value_name = "TEXT", value_parser = name)]
         name: String,
-    },
-}
-
-/// `docket contact …`
-#[derive(Debug, Subcommand)]
-pub enum ContactCommand {
-    /// Add a contact to a customer. The password is read from standard input.
-    Add {
         /// The tenant.
         #[command(flatten)]
         at: TenantArguments,
+    },
+}
+
+/// `docket contacts …`
+#[derive(Debug, Subcommand)]
+pub enum ContactCommand {
+    /// List the contacts by e-mail address, with their rights.
+    List {
+        /// Only those of this customer.
+        #[arg(long, value_name = "CUSTOMER_CODE", value_parser = code)]
+        customer: Option<String>,
+        /// How the list is printed.
+        #[command(flatten)]
+        list: PeopleArguments,
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
+    },
+    /// Add a contact to a customer. The password is read from standard input.
+    Add {
         /// The customer's code.
         #[arg(long, value_name = "CUSTOMER_CODE", value_parser = code)]
         customer: String,
@@ -46,36 +56,81 @@ pub enum ContactCommand {
         /// payloads.
         #[arg(long)]
         webhooks: bool,
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
     },
     /// Set a new password for a contact. The contact's tokens end within five seconds. The password is read from standard
     /// input.
     SetPassword {
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
         /// The e-mail address that the contact signs in with.
         #[arg(long, value_name = "ADDRESS", value_parser = email)]
         email: String,
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
     },
     /// Sign a contact out everywhere: the contact's tokens end within five seconds.
     SignOut {
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
         /// The e-mail address that the contact signs in with.
         #[arg(long, value_name = "ADDRESS", value_parser = email)]
         email: String,
-    },
-}
-
-/// `docket employee …`
-#[derive(Debug, Subcommand)]
-pub enum EmployeeCommand {
-    /// Add an employee. The password is read from standard input.
-    Add {
         /// The tenant.
         #[command(flatten)]
         at: TenantArguments,
+    },
+    /// Let a contact see and manage the webhooks of its customer in the portal, and see their deliveries with payloads.
+    Grant {
+        /// The e-mail address that the contact signs in with.
+        #[arg(long, value_name = "ADDRESS", value_parser = email)]
+        email: String,
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
+    },
+    /// Take the right to manage webhooks from a contact.
+    Revoke {
+        /// The e-mail address that the contact signs in with.
+        #[arg(long, value_name = "ADDRESS", value_parser = email)]
+        email: String,
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
+    },
+    /// Deactivate a contact, who can no longer sign in. All tokens end within five seconds.
+    Deactivate {
+        /// The e-mail address that the contact signs in with.
+        #[arg(long, value_name = "ADDRESS", value_parser = email)]
+        email: String,
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
+    },
+    /// Activate a contact again, with the password of before.
+    Activate {
+        /// The e-mail address that the contact signs in with.
+        #[arg(long, value_name = "ADDRESS", value_parser = email)]
+        email: String,
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
+    },
+}
+
+/// `docket employees …`
+#[derive(Debug, Subcommand)]
+pub enum EmployeeCommand {
+    /// List the employees by check-in name, with their rights.
+    List {
+        /// How the list is printed.
+        #[command(flatten)]
+        list: PeopleArguments,
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
+    },
+    /// Add an employee. The password is read from standard input.
+    Add {
         /// The check-in name to sign in with, 1 to 320 characters.
         #[arg(long, value_name = "NAME", value_parser = user_name)]
         user: String,
@@ -85,24 +140,74 @@ pub enum EmployeeCommand {
         /// Make the employee an administrator, who may use the webhook logs and the portal.
         #[arg(long)]
         administrator: bool,
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
     },
     /// Set a new password for an employee. The employee's tokens end within five seconds. The password is read from standard
     /// input.
     SetPassword {
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
         /// The check-in name that the employee signs in with.
         #[arg(long, value_name = "NAME", value_parser = user_name)]
         user: String,
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
     },
     /// Sign an employee out everywhere: the employee's tokens end within five seconds.
     SignOut {
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
         /// The check-in name that the employee signs in with.
         #[arg(long, value_name = "NAME", value_parser = user_name)]
         user: String,
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
     },
+    /// Make an employee an administrator, who may use the webhook logs and the portal.
+    Grant {
+        /// The check-in name that the employee signs in with.
+        #[arg(long, value_name = "NAME", value_parser = user_name)]
+        user: String,
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
+    },
+    /// Make an employee no administrator any more.
+    Revoke {
+        /// The check-in name that the employee signs in with.
+        #[arg(long, value_name = "NAME", value_parser = user_name)]
+        user: String,
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
+    },
+    /// Deactivate an employee, who can no longer sign in. All tokens end within five seconds.
+    Deactivate {
+        /// The check-in name that the employee signs in with.
+        #[arg(long, value_name = "NAME", value_parser = user_name)]
+        user: String,
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
+    },
+    /// Activate an employee again, with the password of before.
+    Activate {
+        /// The check-in name that the employee signs in with.
+        #[arg(long, value_name = "NAME", value_parser = user_name)]
+        user: String,
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
+    },
+}
+
+/// How a list of people is printed.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct PeopleArguments {
+    /// Maximum number of rows, 1 to 1000.
+    #[arg(long, value_name = "COUNT", default_value_t = 100, value_parser = clap::value_parser!(i64).range(1..=1000))]
+    pub limit: i64,
+    /// Its result.
+    #[command(flatten)]
+    pub printed: OutputArguments,
 }

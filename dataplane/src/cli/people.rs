@@ -1,8 +1,10 @@
-//! `docket customer`, `docket contact` and `docket employee`.
+//! `docket customers`, `docket contacts` and `docket employees`.
 
 use std::io::{BufRead, IsTerminal, Write};
 
 use anyhow::{Context, Result, anyhow, bail};
+use docket_commands::arguments::Output;
+use docket_commands::text;
 use docket_domain::audit::AuditEvent;
 use docket_program::clock::Clock;
 use docket_program::random;
@@ -10,16 +12,18 @@ use docket_store::contacts::{self, Contact};
 use docket_store::employees::{self, Employee};
 use docket_store::{Connection, StoreError, Transaction, audit, next_number};
 use secrecy::SecretString;
+use serde_json::{Value, json};
 
 use super::audit::entry;
+use super::table::table;
 use super::tenant::{IfNew, open};
 use crate::access::passwords::{self, MAX_PASSWORD_CHARS};
-use crate::args::{ContactCommand, CustomerCommand, EmployeeCommand, TenantArguments};
+use crate::args::{ContactCommand, CustomerCommand, EmployeeCommand, PeopleArguments, TenantArguments};
 
 /// Characters of a password at least.
 const MIN_PASSWORD_CHARS: usize = 8;
 
-/// `docket customer …`
+/// `docket customers …`
 pub async fn customer(command: CustomerCommand) -> Result<()> {
     let CustomerCommand::Add { at, code, name } = command;
     let clock = Clock::System;
@@ -34,7 +38,7 @@ pub async fn customer(command: CustomerCommand) -> Result<()> {
     Ok(())
 }
 
-/// `docket contact …`
+/// `docket contacts …`
 pub async fn contact(command: ContactCommand) -> Result<()> {
     let clock = Clock::System;
     let (at, customer, email, name, code, manages_webhooks) = match command {
@@ -45,13 +49,28 @@ pub async fn contact(command: ContactCommand) -> Result<()> {
             return set_password(&at, NamedUser::Contact(&email), &clock).await;
         }
         ContactCommand::SignOut { at, email } => {
-            return sign_out(&at, NamedUser::Contact(&email), &clock).await;
+            return change(&at, NamedUser::Contact(&email), Change::SignOut, &clock).await;
+        }
+        ContactCommand::List { customer, list, at } => {
+            return contacts_listed(&at, customer.as_deref(), list, &clock).await;
+        }
+        ContactCommand::Grant { email, at } => {
+            return change(&at, NamedUser::Contact(&email), Change::Right(true), &clock).await;
+        }
+        ContactCommand::Revoke { email, at } => {
+            return change(&at, NamedUser::Contact(&email), Change::Right(false), &clock).await;
+        }
+        ContactCommand::Deactivate { email, at } => {
+            return change(&at, NamedUser::Contact(&email), Change::Active(false), &clock).await;
+        }
+        ContactCommand::Activate { email, at } => {
+            return change(&at, NamedUser::Contact(&email), Change::Active(true), &clock).await;
         }
     };
     let database = open(&at, &clock, IfNew::Create).await?;
     let mut reader = database.reader().await?;
     if !contacts::customer_exists(&mut reader, &customer).await? {
-        bail!("the tenant has no customer {customer}; add it first with `docket customer add`");
+        bail!("the tenant has no customer {customer}; add it first with `docket customers add`");
     }
     drop(reader);
     let password_hash = Some(passwords::hash(&read_password()?, random::bytes()));
@@ -83,7 +102,7 @@ pub async fn contact(command: ContactCommand) -> Result<()> {
     Ok(())
 }
 
-/// `docket employee …`
+/// `docket employees …`
 pub async fn employee(command: EmployeeCommand) -> Result<()> {
     let clock = Clock::System;
     let (at, user, name, administrator) = match command {
@@ -92,7 +111,20 @@ pub async fn employee(command: EmployeeCommand) -> Result<()> {
             return set_password(&at, NamedUser::Employee(&user), &clock).await;
         }
         EmployeeCommand::SignOut { at, user } => {
-            return sign_out(&at, NamedUser::Employee(&user), &clock).await;
+            return change(&at, NamedUser::Employee(&user), Change::SignOut, &clock).await;
+        }
+        EmployeeCommand::List { list, at } => return employees_listed(&at, list, &clock).await,
+        EmployeeCommand::Grant { user, at } => {
+            return change(&at, NamedUser::Employee(&user), Change::Right(true), &clock).await;
+        }
+        EmployeeCommand::Revoke { user, at } => {
+            return change(&at, NamedUser::Employee(&user), Change::Right(false), &clock).await;
+        }
+        EmployeeCommand::Deactivate { user, at } => {
+            return change(&at, NamedUser::Employee(&user), Change::Active(false), &clock).await;
+        }
+        EmployeeCommand::Activate { user, at } => {
+            return change(&at, NamedUser::Employee(&user), Change::Active(true), &clock).await;
         }
     };
     let database = open(&at, &clock, IfNew::Create).await?;
@@ -153,10 +185,63 @@ impl NamedUser<'_> {
     }
 
     /// Returns the user's code.
-    async fn sign_out(self, transaction: &mut Transaction) -> Result<Option<String>, StoreError> {
+    async fn change(
+        self,
+        transaction: &mut Transaction,
+        change: Change,
+    ) -> Result<Option<String>, StoreError> {
+        match (self, change) {
+            (Self::Contact(email), Change::SignOut) => contacts::sign_out(transaction, email).await,
+            (Self::Employee(user), Change::SignOut) => employees::sign_out(transaction, user).await,
+            (Self::Contact(email), Change::Right(has)) => {
+                contacts::set_manages_webhooks(transaction, email, has).await
+            }
+            (Self::Employee(user), Change::Right(has)) => {
+                employees::set_administrator(transaction, user, has).await
+            }
+            (Self::Contact(email), Change::Active(is_active)) => {
+                contacts::set_active(transaction, email, is_active).await
+            }
+            (Self::Employee(user), Change::Active(is_active)) => {
+                employees::set_active(transaction, user, is_active).await
+            }
+        }
+    }
+
+    /// What a change means for the user.
+    const fn changed(self, change: Change) -> &'static str {
+        match (self, change) {
+            (_, Change::SignOut) => "is signed out: its tokens end within 5 s",
+            (Self::Contact(_), Change::Right(true)) => "manages the webhooks of its customer",
+            (Self::Contact(_), Change::Right(false)) => "manages no webhooks any more",
+            (Self::Employee(_), Change::Right(true)) => "is an administrator",
+            (Self::Employee(_), Change::Right(false)) => "is no administrator any more",
+            (_, Change::Active(true)) => "is active: it can sign in",
+            (_, Change::Active(false)) => "is deactivated: its tokens end within 5 s",
+        }
+    }
+}
+
+/// A change of a user that needs no password.
+#[derive(Clone, Copy)]
+enum Change {
+    /// All tokens end.
+    SignOut,
+    /// The right of a contact to manage webhooks, or of an employee to be an administrator.
+    Right(bool),
+    /// Whether the user can sign in.
+    Active(bool),
+}
+
+impl Change {
+    /// How the audit records it.
+    const fn event(self) -> AuditEvent {
         match self {
-            Self::Contact(email) => contacts::sign_out(transaction, email).await,
-            Self::Employee(user) => employees::sign_out(transaction, user).await,
+            Self::SignOut => AuditEvent::SignedOut,
+            Self::Right(true) => AuditEvent::RightGranted,
+            Self::Right(false) => AuditEvent::RightRevoked,
+            Self::Active(true) => AuditEvent::UserActivated,
+            Self::Active(false) => AuditEvent::UserDeactivated,
         }
     }
 }
@@ -177,14 +262,110 @@ async fn set_password(at: &TenantArguments, user: NamedUser<'_>, clock: &Clock) 
     Ok(())
 }
 
-async fn sign_out(at: &TenantArguments, user: NamedUser<'_>, clock: &Clock) -> Result<()> {
+async fn change(at: &TenantArguments, user: NamedUser<'_>, change: Change, clock: &Clock) -> Result<()> {
     let mut transaction = open(at, clock, IfNew::Refuse).await?.begin(clock).await?;
-    let code = user.sign_out(&mut transaction).await?.ok_or_else(|| user.unknown())?;
-    record(&mut transaction, AuditEvent::SignedOut, user.noun(), &code).await?;
+    let code = user.change(&mut transaction, change).await?.ok_or_else(|| user.unknown())?;
+    record(&mut transaction, change.event(), user.noun(), &code).await?;
     transaction.commit().await?;
     let noun = capitalized(user.noun());
-    println!("{noun} {code} of tenant {} is signed out: its tokens end within 5 s.", at.tenant);
+    println!("{noun} {code} of tenant {} {}.", at.tenant, user.changed(change));
     Ok(())
+}
+
+async fn contacts_listed(
+    at: &TenantArguments,
+    customer: Option<&str>,
+    list: PeopleArguments,
+    clock: &Clock,
+) -> Result<()> {
+    let mut reader = open(at, clock, IfNew::Refuse).await?.reader().await?;
+    let mut found = contacts::list(&mut reader, customer, list.limit + 1).await?;
+    let more = cut(&mut found, list.limit);
+    let objects = found.iter().map(|contact| {
+        json!({
+            "contactCode": contact.code,
+            "customerCode": contact.customer_code,
+            "email": contact.email,
+            "name": contact.name,
+            "managesWebhooks": contact.manages_webhooks,
+            "active": contact.active,
+        })
+    });
+    let rows = found.iter().map(|contact| {
+        [
+            contact.email.clone(),
+            contact.name.clone(),
+            contact.code.clone(),
+            contact.customer_code.clone(),
+            yes(contact.manages_webhooks),
+            yes(contact.active),
+        ]
+    });
+    match list.printed.output {
+        Output::Json => {
+            let contacts: Vec<Value> = objects.collect();
+            text::json(&json!({ "contacts": contacts, "more": more }));
+        }
+        Output::Table | Output::Wide => {
+            let head = ["E-MAIL", "NAME", "CODE", "CUSTOMER", "WEBHOOKS", "ACTIVE"];
+            print!("{}", table(head, rows));
+            say_more(more);
+        }
+    }
+    Ok(())
+}
+
+async fn employees_listed(at: &TenantArguments, list: PeopleArguments, clock: &Clock) -> Result<()> {
+    let mut reader = open(at, clock, IfNew::Refuse).await?.reader().await?;
+    let mut found = employees::list(&mut reader, list.limit + 1).await?;
+    let more = cut(&mut found, list.limit);
+    let objects = found.iter().map(|employee| {
+        json!({
+            "employeeCode": employee.code,
+            "user": employee.user_name,
+            "name": employee.name,
+            "administrator": employee.administrator,
+            "active": employee.active,
+        })
+    });
+    let rows = found.iter().map(|employee| {
+        [
+            employee.user_name.clone(),
+            employee.name.clone(),
+            employee.code.clone(),
+            yes(employee.administrator),
+            yes(employee.active),
+        ]
+    });
+    match list.printed.output {
+        Output::Json => {
+            let employees: Vec<Value> = objects.collect();
+            text::json(&json!({ "employees": employees, "more": more }));
+        }
+        Output::Table | Output::Wide => {
+            print!("{}", table(["USER", "NAME", "CODE", "ADMINISTRATOR", "ACTIVE"], rows));
+            say_more(more);
+        }
+    }
+    Ok(())
+}
+
+/// Cuts a list off after `limit` items. Returns whether there were more.
+fn cut<T>(found: &mut Vec<T>, limit: i64) -> bool {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let more = found.len() > limit;
+    found.truncate(limit);
+    more
+}
+
+fn say_more(more: bool) {
+    if more {
+        eprintln!("There are more; --limit shows up to 1000.");
+    }
+}
+
+fn yes(is_so: bool) -> String {
+    if is_so { "yes" } else { "no" }.to_owned()
 }
 
 fn capitalized(noun: &str) -> String {

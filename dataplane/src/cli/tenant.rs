@@ -13,7 +13,7 @@ use docket_store::postgres::{Budget, ConnectionLimits, Postgres};
 use docket_store::sqlite::Sqlite;
 use docket_store::stores::file_of;
 
-use crate::args::TenantArguments;
+use crate::args::{SourceArguments, TenantArguments};
 use crate::tenancy::HeldWebhooks;
 
 /// Connections of a command to PostgreSQL.
@@ -52,7 +52,7 @@ impl CliTenant {
     }
 
     /// Returns the configuration, or an error that names the tenants that are declared. Prints what is wrong with the others.
-    fn declared(&self, client_code: &str) -> Result<&Runtime> {
+    pub(super) fn declared(&self, client_code: &str) -> Result<&Runtime> {
         self.runtime.as_deref().ok_or_else(|| {
             for problem in &self.declaration.problems {
                 eprintln!("{problem}");
@@ -65,18 +65,28 @@ impl CliTenant {
 
 /// Reads what is declared of the tenant. Generates no keys.
 pub(super) async fn find(at: &TenantArguments) -> Result<CliTenant> {
-    let (mut source, place) = match &at.config_namespace {
-        Some(namespace) => {
-            let cluster = ClusterSource::new(namespace.clone()).await.context("--config-namespace")?;
-            (Source::Cluster(Box::new(cluster)), format!("namespace {namespace}"))
-        }
+    let (declaration, place) = match &at.config_namespace {
+        Some(namespace) => of_cluster(namespace).await?,
         None => {
-            let folder = folder(at)?.without_writing();
+            let folder = folder(at)?;
             let folder = if at.is_served() { folder.with_external_databases() } else { folder };
-            (Source::Folder(Box::new(folder)), at.source.config_dir.display().to_string())
+            of_folder(folder, &at.source).await?
         }
     };
-    Ok(CliTenant::new(at, place, source.load(random::fill).await?))
+    Ok(CliTenant::new(at, place, declaration))
+}
+
+/// Reads what is declared in a cluster, and says where that is.
+pub(super) async fn of_cluster(namespace: &str) -> Result<(Declaration, String)> {
+    let cluster = ClusterSource::new(namespace.to_owned()).await.context("--config-namespace")?;
+    let declaration = Source::Cluster(Box::new(cluster)).load(random::fill).await?;
+    Ok((declaration, format!("namespace {namespace}")))
+}
+
+/// Reads what is declared in a folder, and says where that is. Generates no keys.
+pub(super) async fn of_folder(folder: Folder, at: &SourceArguments) -> Result<(Declaration, String)> {
+    let declaration = Source::Folder(Box::new(folder.without_writing())).load(random::fill).await?;
+    Ok((declaration, at.config_dir.display().to_string()))
 }
 
 fn folder(at: &TenantArguments) -> Result<Folder> {

@@ -7,7 +7,7 @@ use docket_domain::token::UserFingerprint;
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
-use crate::sql::{Row, params, read};
+use crate::sql::{Row, Search, params, read};
 
 /// A customer's user, as sign-in needs it.
 #[derive(Clone)]
@@ -159,6 +159,67 @@ pub async fn set_password(
     let [composed, decomposed, typed] = user_keys(email);
     let sql = format!("UPDATE contact SET password_hash = $4 WHERE code = {CODE} RETURNING code");
     transaction.value(&sql, params![composed, decomposed, typed, password_hash]).await
+}
+
+/// Gives the contact with this e-mail address the right to manage its customer's webhooks, or takes it back. Returns the contact's
+/// code.
+pub async fn set_manages_webhooks(
+    transaction: &mut Transaction,
+    email: &str,
+    manages_webhooks: bool,
+) -> Result<Option<String>, StoreError> {
+    let [composed, decomposed, typed] = user_keys(email);
+    let sql = format!("UPDATE contact SET manages_webhooks = $4 WHERE code = {CODE} RETURNING code");
+    transaction.value(&sql, params![composed, decomposed, typed, manages_webhooks]).await
+}
+
+/// Activates the contact with this e-mail address, or deactivates it and ends its tokens for good. Returns the contact's code.
+pub async fn set_active(
+    transaction: &mut Transaction,
+    email: &str,
+    active: bool,
+) -> Result<Option<String>, StoreError> {
+    let [composed, decomposed, typed] = user_keys(email);
+    let sql = format!(
+        "UPDATE contact SET active = $4, sign_outs = sign_outs + 1 WHERE code = {CODE} RETURNING code"
+    );
+    transaction.value(&sql, params![composed, decomposed, typed, active]).await
+}
+
+/// A contact in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the columns of the table")]
+pub struct ListedContact {
+    pub code: String,
+    pub customer_code: String,
+    pub email: String,
+    pub name: String,
+    pub manages_webhooks: bool,
+    pub active: bool,
+}
+
+/// The contacts, of one customer if it is given, by e-mail address; at most `limit`.
+pub async fn list(
+    connection: &mut Connection,
+    customer_code: Option<&str>,
+    limit: i64,
+) -> Result<Vec<ListedContact>, StoreError> {
+    let mut search =
+        Search::new("SELECT code, customer_code, email, name, manages_webhooks, active FROM contact");
+    search.and_some("customer_code = $1", customer_code);
+    let (sql, params) = search.end("ORDER BY email_key LIMIT $1", [limit.into()]);
+    let rows = connection.query(&sql, params).await?;
+    let listed = rows.iter().map(|row| {
+        Ok(ListedContact {
+            code: row.get(0)?,
+            customer_code: row.get(1)?,
+            email: row.get(2)?,
+            name: row.get(3)?,
+            manages_webhooks: row.get(4)?,
+            active: row.get(5)?,
+        })
+    });
+    listed.collect()
 }
 
 /// The names of the contact with this code and of its customer; `None`: the contact is inactive, belongs to another

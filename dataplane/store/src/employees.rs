@@ -94,6 +94,59 @@ pub async fn set_password(
     transaction.value(&sql, params![composed, decomposed, typed, password_hash]).await
 }
 
+/// Makes the employee with this check-in name an administrator, or no administrator any more. Returns the employee's code.
+pub async fn set_administrator(
+    transaction: &mut Transaction,
+    user_name: &str,
+    administrator: bool,
+) -> Result<Option<String>, StoreError> {
+    let [composed, decomposed, typed] = user_keys(user_name);
+    let sql = format!("UPDATE employee SET administrator = $4 WHERE code = {CODE} RETURNING code");
+    let row = transaction.query_opt(&sql, params![composed, decomposed, typed, administrator]).await?;
+    row.map(|row| row.get(0)).transpose()
+}
+
+/// Activates the employee with this check-in name, or deactivates it and ends its tokens for good. Returns the employee's code.
+pub async fn set_active(
+    transaction: &mut Transaction,
+    user_name: &str,
+    active: bool,
+) -> Result<Option<String>, StoreError> {
+    let [composed, decomposed, typed] = user_keys(user_name);
+    let sql = format!(
+        "UPDATE employee SET active = $4, sign_outs = sign_outs + 1 WHERE code = {CODE} RETURNING code"
+    );
+    let row = transaction.query_opt(&sql, params![composed, decomposed, typed, active]).await?;
+    row.map(|row| row.get(0)).transpose()
+}
+
+/// An employee in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the columns of the table")]
+pub struct ListedEmployee {
+    pub code: String,
+    pub user_name: String,
+    pub name: String,
+    pub administrator: bool,
+    pub active: bool,
+}
+
+/// The employees by check-in name; at most `limit`.
+pub async fn list(connection: &mut Connection, limit: i64) -> Result<Vec<ListedEmployee>, StoreError> {
+    let sql = "SELECT code, user_name, name, administrator, active FROM employee ORDER BY user_key LIMIT $1";
+    let rows = connection.query(sql, params![limit]).await?;
+    let listed = rows.iter().map(|row| {
+        Ok(ListedEmployee {
+            code: row.get(0)?,
+            user_name: row.get(1)?,
+            name: row.get(2)?,
+            administrator: row.get(3)?,
+            active: row.get(4)?,
+        })
+    });
+    listed.collect()
+}
+
 /// The employee with this check-in name.
 pub async fn find(connection: &mut Connection, user_id: &str) -> Result<Option<Employee>, StoreError> {
     let [composed, decomposed, typed] = user_keys(user_id);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::rig::{Rig, captioned, home, save};
 
-/// The arguments of `docket contact add` for ACME's customer C-1.
+/// The arguments of `docket contacts add` for ACME's customer C-1.
 fn contact<'a>(email: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let arguments =
         ["contact", "add", "--tenant", "ACME", "--customer", "C-1", "--email", email, "--name", "Cy Three"];
@@ -87,6 +87,79 @@ fn command_takes_the_webhooks_that_the_platforms_limits_leave() {
 }
 
 #[tokio::test]
+async fn users_are_listed_and_their_rights_change_at_once() {
+    let rig = Rig::start().await;
+    let done = |arguments: &[&str]| {
+        let (done, text) = rig.home.command(&[arguments, &["--tenant", "ACME"]].concat(), "");
+        assert!(done, "{arguments:?}: {text}");
+        text
+    };
+    let ada = rig.ada().await;
+    assert_eq!(
+        done(&["contacts", "grant", "--email", ADA]),
+        "Contact 11 of tenant ACME manages the webhooks of its customer.\n"
+    );
+    let listed = json_of(&rig.home, &["contacts", "list", "--customer", "C-1", "--limit", "1"]);
+    assert_eq!(
+        (&listed["contacts"][0]["email"], &listed["contacts"][0]["managesWebhooks"]),
+        (&json!(ADA), &json!(true))
+    );
+    assert!(done(&["contacts", "list"]).contains("E-MAIL"));
+    done(&["contacts", "revoke", "--email", ADA]);
+    let ended = done(&["contacts", "deactivate", "--email", ADA]);
+    assert_eq!(ended, "Contact 11 of tenant ACME is deactivated: its tokens end within 5 s.\n");
+    eventually("its token ends", Duration::from_secs(10), async || {
+        ada.get("/Orders/Search").await.status == 401
+    })
+    .await;
+    let body = json!({"userId": ADA, "password": PASSWORD});
+    assert_eq!(rig.sign_in("/Auth/Token", &body).await.status, 404);
+    done(&["contacts", "activate", "--email", ADA]);
+    assert_eq!(rig.sign_in("/Auth/Token", &body).await.status, 200);
+    assert_eq!(ada.get("/Orders/Search").await.status, 401, "the token of before stays ended");
+
+    let alex = rig.alex().await;
+    assert_eq!(alex.get("/WebhookLogs/Search").await.status, 200);
+    done(&["employees", "revoke", "--user", docket_tests::people::ALEX]);
+    assert_eq!(alex.get("/WebhookLogs/Search").await.status, 403);
+    let listed = json_of(&rig.home, &["employees", "list"]);
+    let all = listed["employees"].as_array().expect("a list");
+    let one = all.iter().find(|one| one["user"] == docket_tests::people::ALEX).expect("it is listed");
+    assert_eq!((&one["administrator"], &one["active"]), (&json!(false), &json!(true)), "{listed}");
+
+    let entries = json_of(&rig.home, &["audit", "list"]);
+    let events: Vec<&str> = entries["entries"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|one| one["event"].as_str())
+        .collect();
+    for event in ["RightGranted", "RightRevoked", "UserDeactivated", "UserActivated"] {
+        assert!(events.contains(&event), "{event}: {events:?}");
+    }
+}
+
+#[test]
+fn what_is_declared_is_listed_without_secrets() {
+    let home = home(&[("acme", 'a')], &webhook_yaml("acme", "orders", "C-1", "https://receiver.example/"));
+    let (done, text) = home.command(&["tenants", "list", "-o", "json"], "");
+    assert!(done, "{text}");
+    let tenants: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(
+        (&tenants["tenants"][0]["clientCode"], &tenants["tenants"][0]["webhooks"]),
+        (&json!("ACME"), &json!(1))
+    );
+    let webhooks = json_of(&home, &["webhooks", "list"]);
+    let one = &webhooks["webhooks"][0];
+    assert_eq!(
+        [&one["webhook"], &one["customerCode"], &one["state"], &one["targetUrl"]],
+        [&json!("default/orders"), &json!("C-1"), &json!("active"), &json!("https://receiver.example/")]
+    );
+    let (_, text) = home.command(&["webhooks", "list", "--tenant", "ACME"], "");
+    assert!(text.contains("default/orders") && text.contains("active"), "{text}");
+}
+
+#[tokio::test]
 async fn what_was_added_is_said() {
     let home = home(&[("acme", 'a')], "");
     let add = ["customer", "add", "--tenant", "ACME", "--code", "C-9", "--name", "Nine"];
@@ -120,7 +193,7 @@ async fn a_contact_needs_a_customer_and_a_password() {
     let home = home(&[("acme", 'a')], "");
     let elsewhere =
         ["contact", "add", "--tenant", "ACME", "--customer", "C-7", "--email", "x@y.example", "--name", "X"];
-    fails(&home, &elsewhere, PASSWORD, "has no customer C-7; add it first with `docket customer add`");
+    fails(&home, &elsewhere, PASSWORD, "has no customer C-7; add it first with `docket customers add`");
     let long = "x".repeat(257);
     for password in ["", "\n", "short", "1234567\n", "tab\tin-it-here", &long] {
         fails(&home, &contact("x@y.example", &[]), password, "the password must have 8 to 256 characters");
@@ -392,10 +465,15 @@ fn every_command_has_help() {
     let home = Home::new();
     for command in [
         "dev",
-        "customer",
-        "customer add",
-        "contact add",
-        "employee add",
+        "tenants list",
+        "webhooks list",
+        "customers",
+        "customers add",
+        "contacts add",
+        "contacts list",
+        "contacts grant",
+        "employees add",
+        "employees deactivate",
         "deliveries list",
         "deliveries resends",
         "trace",

@@ -193,7 +193,7 @@ fn notes_show_the_next_commands_and_what_is_open() {
         "acme.localhost",
         "port-forward service/docket-api 8080:http",
         "WARNING: quickstart.enabled is for trying out.",
-        "docket employee add --tenant ACME",
+        "docket employees add --tenant ACME",
         "http://acme.localhost:8080/portal",
         "whole cluster and in all private networks: networkPolicy.apiServer.to.",
     ] {

@@ -22,6 +22,7 @@ on_both_databases!(
     an_employee_conflicts_in_code_and_in_name,
     a_sign_out_changes_one_users_owner,
     a_password_is_set_for_one_user,
+    users_are_listed_with_the_rights_that_were_set,
     numbers_are_unique_under_16_transactions_at_once,
     numbers_of_an_abandoned_transaction_are_given_again,
     an_unknown_counter_is_an_internal_error,
@@ -52,6 +53,41 @@ fn employee(code: &str) -> Employee {
 
 async fn add_contact(rig: &TenantDatabase, contact: &Contact, email: &str) -> Result<(), StoreError> {
     rig.try_write(async |t| contacts::insert_contact(t, contact, email, T0).await).await
+}
+
+async fn users_are_listed_with_the_rights_that_were_set(rig: TenantDatabase) {
+    for (code, email) in [("2", "B@x.example"), ("1", "a@x.example")] {
+        add_contact(&rig, &contact(code), email).await.expect("no one has them");
+    }
+    add_employee(&rig, &employee("9"), "Ann").await.expect("no one has it");
+    let codes = rig
+        .try_write(async |t| {
+            Ok([
+                contacts::set_manages_webhooks(t, "b@X.example", true).await?,
+                contacts::set_active(t, "b@x.example", false).await?,
+                contacts::set_active(t, "none@x.example", false).await?,
+                employees::set_active(t, "ANN", true).await?,
+                employees::set_administrator(t, "ann", false).await?,
+            ])
+        })
+        .await
+        .expect("statements");
+    assert_eq!(codes.map(|code| code.unwrap_or_default()), ["2", "2", "", "9", "9"]);
+    let mut reader = rig.reader().await;
+    let listed = contacts::list(&mut reader, Some(CUSTOMER), 10).await.expect("a list");
+    let listed: Vec<_> = listed
+        .iter()
+        .map(|one| (one.code.as_str(), one.email.as_str(), one.manages_webhooks, one.active))
+        .collect();
+    assert_eq!(listed, [("1", "a@x.example", false, true), ("2", "B@x.example", true, false)]);
+    assert!(contacts::list(&mut reader, Some("none"), 10).await.expect("a list").is_empty());
+    assert_eq!(contacts::list(&mut reader, None, 1).await.expect("a list").len(), 1);
+    let listed = employees::list(&mut reader, 10).await.expect("a list");
+    let listed: Vec<_> =
+        listed.iter().map(|one| (one.user_name.as_str(), one.administrator, one.active)).collect();
+    assert_eq!(listed, [("Ann", false, true)]);
+    let found = contacts::find(&mut reader, "b@x.example").await.expect("a look-up").expect("it is there");
+    assert_eq!(found.sign_outs, 1, "its tokens ended for good");
 }
 
 async fn add_employee(rig: &TenantDatabase, employee: &Employee, name: &str) -> Result<(), StoreError> {
