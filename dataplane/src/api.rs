@@ -5,6 +5,7 @@ pub mod caller;
 mod docs;
 pub mod idempotency;
 pub mod invoices;
+pub(crate) mod landing;
 pub mod management;
 pub mod middleware;
 pub mod notes;

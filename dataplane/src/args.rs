@@ -36,6 +36,7 @@ pub use settings::{
     LimitsArguments, ProxyArguments, RedisArguments, SourceArguments, TenantArguments,
 };
 pub use trigger::TriggerArguments;
+pub use values::ReceiverUrl;
 pub use verify::VerifyArguments;
 
 /// Docket: a multi-tenant legal-support order API with signed outbound webhooks.

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::State;
 use axum::middleware::{from_fn_with_state, map_response};
+use axum::response::IntoResponse;
 use axum::routing::get;
 use docket_listener::protection::protected;
 use http::request::Parts;
 
+use crate::api::landing::Landing;
 use crate::api::middleware::{self, Responses};
 use crate::api::state::ApiState;
 use crate::api::{self, openapi};
@@ -31,13 +33,16 @@ pub struct Serves {
 
 /// The routes of the API's listener, below the middleware that all requests have in common.
 pub fn router(state: Arc<ApiState>, serves: Serves) -> Router {
+    let landing =
+        Landing { api: serves.api, docs: serves.api && serves.docs, portal: serves.portal.is_some() };
     let paths = if serves.api { openapi::paths() } else { Vec::new() };
     let api = if serves.api { api::routes(&state, serves.docs) } else { Router::new() };
     let portal = serves.portal.map(|served| portal::router(&state, served)).unwrap_or_default();
     let responses = Responses { state: Arc::clone(&state), pages: Some(PAGES) };
     api.merge(portal)
         .fallback(async move |State(state): State<Arc<ApiState>>, parts: Parts| {
-            api::no_such_route(&state, &parts, &paths)
+            let page = landing.page(&parts, &state.hosts);
+            page.unwrap_or_else(|| api::no_such_route(&state, &parts, &paths).into_response())
         })
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         // A layer of the router, so that the matched route is known. The outermost layer comes last.

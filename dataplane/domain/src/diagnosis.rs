@@ -384,7 +384,7 @@ impl fmt::Display for Spelling {
         f.write_str(match self {
             Self::UpperCase => "it is in upper case, and must be lowercase hexadecimal",
             Self::Base64 => "it is base64, and must be lowercase hexadecimal",
-            Self::Prefixed => "there is a word in front of it, and must be nothing but 64 hexadecimal digits",
+            Self::Prefixed => "there is a word in front of it; the value must be nothing but 64 hexadecimal digits",
             Self::Surrounded => "there are blanks or quotation marks around it, and must be none",
             Self::Separated => {
                 "there are dashes, colons or blanks between its digits, and must be none; lowercase hexadecimal"

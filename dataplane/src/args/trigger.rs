@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use docket_crds::{EventCode, TargetUrl};
+use docket_crds::EventCode;
 
-use super::values::{code, event_code, target_url};
+use super::values::{ReceiverUrl, code, event_code, receiver_url};
 
 /// Settings of `docket trigger`.
 #[derive(Debug, Args)]
@@ -25,9 +25,10 @@ pub struct TriggerArguments {
     /// Print the envelope and send nothing.
     #[arg(long)]
     pub print: bool,
-    /// Receiver to send to.
-    #[arg(long, required_unless_present = "print", conflicts_with = "print", value_name = "URL", value_parser = target_url)]
-    pub to: Option<TargetUrl>,
+    /// Receiver to send to: an https:// URL, or http:// on this machine, such as http://localhost:3000/hook. A Webhook takes https://
+    /// only.
+    #[arg(long, required_unless_present = "print", conflicts_with = "print", value_name = "URL", value_parser = receiver_url)]
+    pub to: Option<ReceiverUrl>,
     /// File with the secret to sign with, byte for byte as in the Secret [default: none, the delivery is not signed].
     #[arg(long, env = "DOCKET_SECRET_FILE", value_name = "FILE")]
     pub secret_file: Option<PathBuf>,

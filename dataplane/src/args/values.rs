@@ -12,7 +12,7 @@ use docket_program::embedded::NAT64_LENGTHS;
 use docket_program::metadata_service::is_of_metadata_services;
 use ipnet::{IpNet, Ipv6Net};
 use jiff::Timestamp;
-use url::Url;
+use url::{Host, Url};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -70,8 +70,34 @@ pub(super) fn http_url(text: &str) -> Result<Url, String> {
     url.ok_or_else(|| "must be an http:// URL, such as http://127.0.0.1:9090/readyz".into())
 }
 
-pub(super) fn target_url(text: &str) -> Result<TargetUrl, String> {
-    text.parse().map_err(|error: InvalidTargetUrl| error.to_string())
+/// Where `docket trigger` sends a sample.
+#[derive(Debug, Clone)]
+pub enum ReceiverUrl {
+    /// As a Webhook does.
+    Https(TargetUrl),
+    /// To this machine, without TLS.
+    Loopback(Url),
+}
+
+/// The URL of a receiver. Its messages name flags, and no fields of a Webhook.
+pub(super) fn receiver_url(text: &str) -> Result<ReceiverUrl, String> {
+    if !text.starts_with("http://") {
+        let own_words = |error: InvalidTargetUrl| {
+            error.to_string().trim_start_matches("targetURL ").replace("secretRef", "--secret-file")
+        };
+        return text.parse().map(ReceiverUrl::Https).map_err(own_words);
+    }
+    let is_loopback = |url: &Url| match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    let has_user = |url: &Url| !url.username().is_empty() || url.password().is_some();
+    let url = Url::parse(text).ok().filter(|url| is_loopback(url) && !has_user(url));
+    url.map(ReceiverUrl::Loopback).ok_or_else(|| {
+        "must be an https:// URL; http:// is for localhost and loopback addresses, such as http://localhost:3000/hook".into()
+    })
 }
 
 /// Where `docket listen` passes deliveries on to.
@@ -268,6 +294,25 @@ mod tests {
         assert!(
             message.starts_with("unknown event \"order.create\"; one of: order.created, order.updated, ")
         );
+    }
+
+    #[test]
+    fn receiver_url_without_tls_is_of_this_machine() {
+        for url in ["http://localhost:3000/hook", "http://127.0.0.1/", "http://[::1]:80/?a=b"] {
+            assert!(matches!(receiver_url(url), Ok(ReceiverUrl::Loopback(_))), "{url}");
+        }
+        assert!(matches!(receiver_url("https://r.example/"), Ok(ReceiverUrl::Https(_))));
+        for wrong in ["http://r.example/", "http://10.0.0.1/", "http://u:p@localhost/", "http://a.localhost/"]
+        {
+            assert!(
+                receiver_url(wrong).is_err_and(|text| text.starts_with("must be an https:// URL")),
+                "{wrong}"
+            );
+        }
+        for wrong in ["https://u:p@r.example/", "localhost:3000", ""] {
+            let error = receiver_url(wrong).expect_err("refused");
+            assert!(error.starts_with("must ") && !error.contains("secretRef"), "{error}");
+        }
     }
 
     #[test]

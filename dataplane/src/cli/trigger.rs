@@ -2,19 +2,27 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use docket_domain::delivery::{ATTEMPT_TIMEOUT, DeliveryId, FailureClass};
+use anyhow::{Context, Result, anyhow, bail};
+use docket_commands::terminal::duration;
+use docket_domain::delivery::{ATTEMPT_TIMEOUT, DeliveryId};
 use docket_domain::event::{EventId, envelope};
 use docket_domain::sample;
-use docket_egress::{EgressPolicy, Post, Sender, SystemDns};
+use docket_egress::{EgressPolicy, Post, Sender, SystemDns, Trust};
 use docket_program::clock::Clock;
 use docket_program::random;
+use http::HeaderMap;
 use ipnet::{Ipv4Net, Ipv6Net};
+use url::Url;
 
+use super::http::client;
 use super::{ca_file, secret_file};
-use crate::args::TriggerArguments;
+use crate::args::{ReceiverUrl, TriggerArguments};
 use crate::delivery::attempt::send;
+
+/// The most bytes of an answer that are printed.
+const MAX_ANSWER: usize = 2_000;
 
 /// Prints the envelope, or sends it and prints what became of it.
 ///
@@ -37,6 +45,13 @@ pub async fn run(arguments: TriggerArguments) -> Result<()> {
     let secrets: Vec<&[u8]> = secret.iter().map(Vec::as_slice).collect();
     let mut headers = send::headers(&secrets, (delivery, event.as_str(), code.as_str()), &body, now);
     send::mark_as_test(&mut headers);
+    let to = match to {
+        ReceiverUrl::Https(to) => to,
+        ReceiverUrl::Loopback(to) => {
+            println!("→ {code}  {event}  delivery {delivery}  {to}");
+            return to_loopback(to, headers, body).await;
+        }
+    };
     // The user of the command names the address, so any will do; the metadata services of clouds are refused all the same.
     let everywhere = vec![
         Ipv4Net::new_assert(Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -47,26 +62,51 @@ pub async fn run(arguments: TriggerArguments) -> Result<()> {
     let outcome =
         sender.post(Post { url: to.url(), trust: &trust, headers, body: body.into(), afresh: true }).await;
     let report = outcome.report();
-    let status = report.http_status.map_or("no answer".to_owned(), |status| status.to_string());
-    println!("← {status} in {} ms", report.times.total.as_millis());
-    if let Some(answer) = report.answer.as_deref().filter(|answer| !answer.is_empty()) {
-        // A receiver chooses this text: it must not move the cursor.
-        let shown = answer.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c });
-        println!("{}", shown.collect::<String>().trim_end());
-    }
+    show(report.http_status, report.times.total, report.answer.as_deref());
     match outcome.failed() {
         None => Ok(()),
         Some(failure) => {
             let class = failure.class;
             let cause = failure.known_cause().map_or(String::new(), |cause| format!(" ({})", cause.as_str()));
             // The remedies name the fields of a Webhook.
-            let here = match class {
-                FailureClass::TlsUntrusted => " Here, --ca-file is the caBundleRef.",
-                FailureClass::Redirect => " Here, --to is the targetURL.",
-                _ => "",
-            };
-            bail!("the attempt failed: {class}{cause}. {}{here}", failure.remedy())
+            let remedy = failure.remedy().replace("caBundleRef", "--ca-file").replace("targetURL", "--to");
+            bail!("the attempt failed: {class}{cause}. {remedy}")
         }
+    }
+}
+
+/// Sends without TLS to a receiver on this machine, whose author wants to try it.
+async fn to_loopback(to: Url, headers: HeaderMap, body: Vec<u8>) -> Result<()> {
+    let begun = Instant::now();
+    let request = client(ATTEMPT_TIMEOUT, &Trust::public())?.post(to).headers(headers).body(body);
+    let mut response = request
+        .send()
+        .await
+        .map_err(|error| anyhow!("the attempt failed: {:#}", anyhow::Error::new(error.without_url())))?;
+    let mut answer = Vec::new();
+    while answer.len() < MAX_ANSWER
+        && let Some(chunk) = response.chunk().await.map_err(|error| error.without_url())?
+    {
+        answer.extend_from_slice(&chunk[..chunk.len().min(MAX_ANSWER - answer.len())]);
+    }
+    let status = response.status();
+    show(Some(status.as_u16()), begun.elapsed(), Some(&String::from_utf8_lossy(&answer)));
+    match status.is_success() {
+        true => Ok(()),
+        false => {
+            bail!("the attempt failed: a delivery needs a status from 200 to 299, not {}", status.as_u16())
+        }
+    }
+}
+
+/// Prints a receiver's answer.
+fn show(status: Option<u16>, took: Duration, answer: Option<&str>) {
+    let status = status.map_or("no answer".to_owned(), |status| status.to_string());
+    println!("← {status} in {}", duration(i64::try_from(took.as_micros()).unwrap_or(i64::MAX)));
+    if let Some(answer) = answer.filter(|answer| !answer.is_empty()) {
+        // A receiver chooses this text: it must not move the cursor.
+        let shown = answer.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c });
+        println!("{}", shown.collect::<String>().trim_end());
     }
 }
 

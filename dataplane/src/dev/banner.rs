@@ -32,7 +32,7 @@ pub fn text(
     line(&mut out, &format!("  API         {api}"));
     line(&mut out, &format!("  Swagger     {api}/swagger/"));
     line(&mut out, &format!("  Docs        {api}/docs/"));
-    line(&mut out, "  Portal      /portal at the address of a tenant below, for its administrators");
+    line(&mut out, &format!("  Portal      {}", portal(arguments, declaration, samples)));
     line(&mut out, &format!("  Management  http://{}/metrics  /healthz  /readyz", arguments.management));
     line(&mut out, &format!("  Receiver    {receiver}"));
     line(&mut out, &format!("  Tenants     {config}  (edits take effect at once)"));
@@ -57,10 +57,14 @@ pub fn text(
 pub fn reloaded(arguments: &DevArguments, declaration: &Declaration, changed: &[&str]) -> String {
     let problems = match declaration.problems.len() {
         0 => "no problems".to_owned(),
-        count => format!("{count} problem(s), shown above; the last good version stays active"),
+        count => {
+            format!("{}, shown above; the last good version stays active", counted(count, "problem"))
+        }
     };
-    let mut out =
-        format!("The configuration was read again: {} tenant(s), {problems}.", declaration.tenants.len());
+    let mut out = format!(
+        "The configuration was read again: {}, {problems}.",
+        counted(declaration.tenants.len(), "tenant")
+    );
     for tenant in changed.iter().filter_map(|code| declaration.tenant(code)) {
         out.push('\n');
         out.push_str(&tenant_lines(arguments, tenant));
@@ -68,24 +72,49 @@ pub fn reloaded(arguments: &DevArguments, declaration: &Declaration, changed: &[
     out
 }
 
+/// `1 tenant`, `2 tenants`.
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 fn line(out: &mut String, text: &str) {
     writeln!(out, "{text}").expect("writing to a String does not fail");
 }
 
+/// The address of a tenant's portal, and whom it lets in.
+fn portal(arguments: &DevArguments, declaration: &Declaration, samples: &[Sample]) -> String {
+    let address = |code: &str| {
+        let hosts = &declaration.tenant(code)?.runtime.config.subdomains;
+        Some(format!("{}/portal", tenant_address(arguments, hosts.first()?)))
+    };
+    let sample = samples
+        .iter()
+        .find(|sample| matches!(sample.subject, TokenSubject::Employee { administrator: true, .. }));
+    if let Some((sample, address)) = sample.and_then(|one| Some((one, address(&one.client_code)?))) {
+        return format!("{address}  (sign in as {}, password {PASSWORD})", sample.user_id);
+    }
+    let first = declaration.tenants.first().map(|tenant| tenant.runtime.config.client_code.as_str());
+    match first.and_then(|code| Some((code, address(code)?))) {
+        Some((code, address)) => {
+            format!("{address}  (for administrators: docket employees add --tenant {code} --administrator …)")
+        }
+        None => "/portal at the address of a tenant, for its administrators".to_owned(),
+    }
+}
+
+fn tenant_address(arguments: &DevArguments, subdomain: &str) -> String {
+    format!("http://{subdomain}.{}:{}", arguments.hosts.base_domain, arguments.listen.port())
+}
+
 fn tenant_lines(arguments: &DevArguments, tenant: &DeclaredTenant) -> String {
     let config = &tenant.runtime.config;
-    let hosts: Vec<String> = config
-        .subdomains
-        .iter()
-        .map(|subdomain| {
-            format!("http://{subdomain}.{}:{}", arguments.hosts.base_domain, arguments.listen.port())
-        })
-        .collect();
+    let hosts: Vec<String> =
+        config.subdomains.iter().map(|subdomain| tenant_address(arguments, subdomain)).collect();
     let keys: Vec<String> =
         tenant.api_keys.iter().map(|(name, key)| format!("API key {name}: {key}")).collect();
     let code = &config.client_code;
-    let webhooks = config.webhooks.len();
-    format!("Tenant {code}  {webhooks} webhook(s)  {}\n  {}", hosts.join(" "), keys.join("\n  "))
+    let webhooks = counted(config.webhooks.len(), "webhook");
+    format!("Tenant {code}  {webhooks}  {}\n  {}", hosts.join(" "), keys.join("\n  "))
 }
 
 fn problems(out: &mut String, declaration: &Declaration) {
@@ -181,12 +210,14 @@ fn add_people(out: &mut String, arguments: &DevArguments, declaration: &Declarat
     line(out, "There are no sample users for these tenants. Add a customer and its contact:");
     line(
         out,
-        &format!("  {program} customer add --tenant {code} --code {customer} --name 'First Customer'{flags}"),
+        &format!(
+            "  {program} customers add --tenant {code} --code {customer} --name 'First Customer'{flags}"
+        ),
     );
     line(
         out,
         &format!(
-            "  echo 'a-password-of-yours' | {program} contact add --tenant {code} --customer {customer} --email you@example.com --name You{flags}"
+            "  echo 'a-password-of-yours' | {program} contacts add --tenant {code} --customer {customer} --email you@example.com --name You{flags}"
         ),
     );
     let key = tenant.api_keys.first().map_or("<your API key>", |(_, key)| key.as_str());

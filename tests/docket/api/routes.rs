@@ -42,6 +42,24 @@ async fn send(rig: &Rig, method: &str, path: &str) -> Reply {
 }
 
 #[tokio::test]
+async fn root_is_a_page_in_a_browser_and_a_problem_for_programs() {
+    let rig = Rig::start().await;
+    let at = rig.server.api;
+    let browser = [("accept", "text/html,application/xhtml+xml,*/*;q=0.8")];
+    let page = request(at, "GET", "/", &browser, "").await.expect("an answer");
+    let kind = page.headers.get("content-type").map(String::as_str);
+    assert_eq!((page.status, kind), (200, Some("text/html; charset=utf-8")));
+    for link in ["href=\"/docs/\"", "href=\"/swagger/\"", "href=\"/openapi.json\""] {
+        assert!(page.text().contains(link), "{link}: {page:?}");
+    }
+    for (path, accept) in [("/", "*/*"), ("/", "application/json"), ("/none", browser[0].1)] {
+        let reply = request(at, "GET", path, &[("accept", accept)], "").await.expect("an answer");
+        assert_eq!(reply.status, 404, "{path} {accept}");
+        assert!(reply.text().contains("problems.html#no-such-route"), "{path} {accept}: {reply:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_wrong_method_gets_405_and_the_allowed_ones() {
     let rig = Rig::start().await;
     for &(right, path) in ROUTES {

@@ -306,6 +306,25 @@ async fn a_sample_of_each_event_arrives_signed_and_marked_as_a_test() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sample_goes_to_this_machine_without_tls_and_nowhere_else() {
+    let (home, mine) = (Home::new(), Receiver::start().await);
+    let secret = home.log("secret");
+    std::fs::write(&secret, SECRET).expect("writable");
+    let to = format!("http://localhost:{}/hook", mine.plain);
+    let signed = ["order.created", "--to", &to, "--secret-file", secret.to_str().expect("a plain path")];
+    let (done, text) = trigger(&home, &signed);
+    assert!(done && text.contains("← 200 in "), "{text}");
+    let post = mine.posts().pop().expect("it arrived");
+    assert_signed_with(SECRET, &post);
+    assert_eq!(post.header("x-service-test"), Some("true"));
+    let (done, text) = trigger(&home, &["order.created", "--to", "http://receiver.example/"]);
+    assert!(!done && text.contains("must be an https:// URL; http:// is for localhost"), "{text}");
+    let nowhere = format!("http://127.0.0.1:{}/", free_port());
+    let (done, text) = trigger(&home, &["order.created", "--to", &nowhere]);
+    assert!(!done && text.contains("the attempt failed: "), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sample_that_does_not_arrive_says_why() {
     let home = Home::new();
     let nowhere = format!("https://127.0.0.1:{}/", free_port());
@@ -317,7 +336,7 @@ async fn a_sample_that_does_not_arrive_says_why() {
     let listen = Listen::start(&home, SECRET, &[]).await;
     let there = format!("https://127.0.0.1:{}/hook", listen.port);
     let (done, text) = trigger(&home, &["order.created", "--to", &there]);
-    assert!(!done && text.contains("TlsUntrusted"), "{text}");
+    assert!(!done && text.contains("TlsUntrusted") && text.contains("--ca-file"), "{text}");
     let (done, text) = trigger(
         &home,
         &["order.created", "--to", &there, "--ca-file", listen.ca.to_str().expect("a plain path")],
