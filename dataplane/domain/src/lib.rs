@@ -12,6 +12,7 @@
 //! * [`order_type`]: the seven kinds of orders
 //! * [`invoice`]: the families of invoices, and the data of invoice.created
 //! * [`moment`]: a date or time as a client writes it; [`resend`]: the limits of a bulk resend
+//! * [`notice`]: when a change of a webhook's state is announced to its subscribers
 //! * [`sample`]: one sample of each event code, for test events and documents
 //! * [`signature`]: HMAC-SHA256 over the raw body
 //! * [`token`]: the claims of a Bearer token, how it is issued and verified
@@ -41,6 +42,7 @@ mod failure_class;
 pub mod fold;
 pub mod invoice;
 pub mod moment;
+pub mod notice;
 pub mod order_type;
 pub mod process;
 pub mod resend;

@@ -271,6 +271,12 @@ pub const MIGRATIONS: &[Migration] = &[
                     COMMIT; after_id := last_id; END LOOP; END $$",
         }],
     },
+    Migration {
+        version: 21,
+        name: "subscriptions to changes of webhooks (additive)",
+        sql: Sql::Both(include_str!("../migrations/0021_subscriptions.sql")),
+        indexes: &[],
+    },
 ];
 
 /// Creates the table of applied steps, if it does not exist. Runs before [`CURRENT_VERSION`].

@@ -1,0 +1,283 @@
+//! Who gets an e-mail when the state of a webhook changes, and the links in the messages.
+
+use docket_domain::notice::WebhookState;
+
+use crate::connection::{Connection, Transaction};
+use crate::error::StoreError;
+use crate::notices::LAST_NUMBER;
+use crate::sql::{Param, Row, params};
+
+/// The most subscriptions of a user.
+pub const MOST_OF_USER: i64 = 20;
+/// The most subscriptions of a tenant.
+pub const MOST_OF_TENANT: i64 = 200;
+/// How long the links of messages work, in milliseconds.
+const KEEP_LINKS_MS: i64 = 90 * 24 * 3600 * 1000;
+/// How long an address may take to confirm its subscription, in milliseconds.
+pub const CONFIRM_MS: i64 = 7 * 24 * 3600 * 1000;
+/// The end of the year 9999: nothing is due.
+const NEVER_MS: i64 = 253_402_300_799_999;
+
+docket_domain::words! {
+    /// The kind of a subscriber.
+    pub enum SubscriberKind {
+        /// A customer's user.
+        Contact = "contact",
+        /// The tenant's own user.
+        Employee = "employee",
+    }
+}
+
+/// A user who subscribes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subscriber {
+    /// Its kind.
+    pub kind: SubscriberKind,
+    /// The code of the contact or employee.
+    pub code: String,
+}
+
+/// A subscription.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subscription {
+    /// Its id: random, hexadecimal.
+    pub id: String,
+    /// The user.
+    pub subscriber: Subscriber,
+    /// An address that the user typed; `None`: the contact's own.
+    pub email: Option<String>,
+    /// The webhook's key; `None`: all webhooks that the user may see.
+    pub webhook: Option<String>,
+    /// The states that it announces.
+    pub states: Vec<WebhookState>,
+    /// When the owner of the address confirmed it, in milliseconds since 1970; `None`: it sends nothing else yet.
+    pub confirmed_at_ms: Option<i64>,
+    /// When it was added, in milliseconds since 1970.
+    pub created_at_ms: i64,
+}
+
+const COLUMNS: &str = "s.id, s.user_kind, s.user_code, s.email, s.webhook, s.on_failing, s.on_lost, s.on_works, \
+                       s.confirmed_at_ms, s.created_at_ms";
+
+fn subscription(row: &Row) -> Result<Subscription, StoreError> {
+    let mut states = Vec::new();
+    for (index, state) in (5..).zip(WebhookState::ALL) {
+        states.extend(row.get::<bool>(index)?.then_some(state));
+    }
+    Ok(Subscription {
+        id: row.get(0)?,
+        subscriber: Subscriber { kind: row.parsed(1)?, code: row.get(2)? },
+        email: row.get(3)?,
+        webhook: row.get(4)?,
+        states,
+        confirmed_at_ms: row.get(8)?,
+        created_at_ms: row.get(9)?,
+    })
+}
+
+/// The subscriptions of a user, the oldest first.
+pub async fn of_user(
+    connection: &mut Connection,
+    subscriber: &Subscriber,
+) -> Result<Vec<Subscription>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM subscription s WHERE s.user_kind = $1 AND s.user_code = $2 \
+         ORDER BY s.created_at_ms, s.id LIMIT {MOST_OF_TENANT}"
+    );
+    let values = params![subscriber.kind.as_str(), &subscriber.code];
+    connection.query(&sql, values).await?.iter().map(subscription).collect()
+}
+
+/// How many subscriptions there are: of the user, and in all. No other transaction adds one until this transaction ends.
+pub async fn count(transaction: &mut Transaction, subscriber: &Subscriber) -> Result<(i64, i64), StoreError> {
+    transaction.lock("SELECT value FROM counter WHERE name = 'notice' FOR UPDATE", Vec::new()).await?;
+    let sql =
+        "SELECT count(CASE WHEN user_kind = $1 AND user_code = $2 THEN 1 END), count(*) FROM subscription";
+    let row = transaction.query_opt(sql, params![subscriber.kind.as_str(), &subscriber.code]).await?;
+    let row = row.ok_or(StoreError::Unexpected("a count has no row"))?;
+    Ok((row.get(0)?, row.get(1)?))
+}
+
+/// Adds a subscription. It announces what changes from now on.
+pub async fn insert(transaction: &mut Transaction, new: &Subscription) -> Result<(), StoreError> {
+    let sql = format!(
+        "INSERT INTO subscription (id, user_kind, user_code, email, webhook, on_failing, on_lost, on_works, confirmed_at_ms, \
+         created_at_ms, due_at_ms, sent_number) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, {LAST_NUMBER})"
+    );
+    let [failing, lost, works] = WebhookState::ALL.map(|state| new.states.contains(&state));
+    let Subscription { id, subscriber, email, webhook, states: _, confirmed_at_ms, created_at_ms } = new;
+    let values = params![
+        id,
+        subscriber.kind.as_str(),
+        &subscriber.code,
+        email.as_ref(),
+        webhook.as_ref(),
+        failing,
+        lost,
+        works,
+        *confirmed_at_ms,
+        *created_at_ms,
+        *created_at_ms
+    ];
+    transaction.execute(&sql, values).await.map(drop)
+}
+
+/// Removes a subscription of this user. Returns whether there was one.
+pub async fn remove(
+    transaction: &mut Transaction,
+    subscriber: &Subscriber,
+    id: &str,
+) -> Result<bool, StoreError> {
+    let sql = "DELETE FROM subscription WHERE id = $1 AND user_kind = $2 AND user_code = $3";
+    let values = params![id, subscriber.kind.as_str(), &subscriber.code];
+    Ok(transaction.execute(sql, values).await? == 1)
+}
+
+/// Removes a subscription, whoever has it. Returns whether it was there.
+pub async fn end(transaction: &mut Transaction, id: &str) -> Result<bool, StoreError> {
+    Ok(transaction.execute("DELETE FROM subscription WHERE id = $1", params![id]).await? == 1)
+}
+
+/// The subscription that a message with this link was about, if it has not ended.
+pub async fn by_link(
+    connection: &mut Connection,
+    token_digest: &str,
+) -> Result<Option<Subscription>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM subscription s WHERE s.id = (SELECT subscription_id FROM mail_link WHERE token_digest = $1)"
+    );
+    connection.query_opt(&sql, params![token_digest]).await?.as_ref().map(subscription).transpose()
+}
+
+/// Confirms the address of a subscription, which announces what changes from now on. Returns whether it was not confirmed before.
+pub async fn confirm(transaction: &mut Transaction, id: &str, now_ms: i64) -> Result<bool, StoreError> {
+    let sql = format!(
+        "UPDATE subscription SET confirmed_at_ms = $2, due_at_ms = $2, failures = 0, sent_number = {LAST_NUMBER} \
+         WHERE id = $1 AND confirmed_at_ms IS NULL"
+    );
+    Ok(transaction.execute(&sql, params![id, now_ms]).await? == 1)
+}
+
+/// A subscription with what a process needs to send its messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recipient {
+    /// The subscription.
+    pub subscription: Subscription,
+    /// The address; `None`: the user is gone or lost the right to see webhooks.
+    pub address: Option<String>,
+    /// The contact's customer, whose webhooks are its concern; `None`: the subscriber is an employee.
+    pub customer_code: Option<String>,
+    /// The number of the last notice that was sent.
+    pub sent_number: i64,
+    /// When the next message may be sent, in milliseconds since 1970.
+    pub due_at_ms: i64,
+    /// How many times in a row the message could not be sent.
+    pub failures: i64,
+}
+
+/// All recipients of the tenant, at most [`MOST_OF_TENANT`].
+pub async fn recipients(connection: &mut Connection) -> Result<Vec<Recipient>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS}, CASE WHEN c.code IS NOT NULL OR e.code IS NOT NULL THEN coalesce(s.email, c.email) END, \
+         c.customer_code, s.sent_number, s.due_at_ms, s.failures FROM subscription s \
+         LEFT JOIN contact c ON s.user_kind = 'contact' AND c.code = s.user_code AND c.active AND c.manages_webhooks \
+         LEFT JOIN employee e ON s.user_kind = 'employee' AND e.code = s.user_code AND e.active AND e.administrator \
+         ORDER BY s.id LIMIT {MOST_OF_TENANT}"
+    );
+    let recipient = |row: &Row| {
+        Ok(Recipient {
+            subscription: subscription(row)?,
+            address: row.get(10)?,
+            customer_code: row.get(11)?,
+            sent_number: row.get(12)?,
+            due_at_ms: row.get(13)?,
+            failures: row.get(14)?,
+        })
+    };
+    connection.query(&sql, Vec::new()).await?.iter().map(recipient).collect()
+}
+
+/// The time and the bounds of a message that a process wants to send.
+#[derive(Debug, Clone, Copy)]
+pub struct Claim<'a> {
+    /// The digest of the token in the message's link.
+    pub token_digest: &'a str,
+    /// Whether the message asks the owner of the address to confirm it.
+    pub confirms: bool,
+    /// Now, in milliseconds since 1970.
+    pub now_ms: i64,
+    /// Until when no other process sends a message of this subscription, in milliseconds since 1970.
+    pub until_ms: i64,
+    /// The most messages of this kind in the hour before `now_ms`.
+    pub most_in_an_hour: i64,
+}
+
+/// What became of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claimed {
+    /// This process sends the message.
+    Yes,
+    /// Another process sends it, or the subscription has ended.
+    No,
+    /// The tenant has sent as many messages in the last hour as it may.
+    AtLimit,
+}
+
+/// Claims a message of this recipient, and stores its link.
+pub async fn claim(
+    transaction: &mut Transaction,
+    recipient: &Recipient,
+    claim: &Claim<'_>,
+) -> Result<Claimed, StoreError> {
+    let Claim { token_digest, confirms, now_ms, until_ms, most_in_an_hour } = *claim;
+    // Two processes that claim at the same time count one after the other.
+    transaction.lock("SELECT value FROM counter WHERE name = 'notice' FOR UPDATE", Vec::new()).await?;
+    let sql = "SELECT count(*) FROM mail_link WHERE sent_at_ms > $1 AND confirms = $2";
+    let row = transaction.query_opt(sql, params![now_ms - 3_600_000, confirms]).await?;
+    if row.map_or(Ok(0), |row| row.get::<i64>(0))? >= most_in_an_hour {
+        return Ok(Claimed::AtLimit);
+    }
+    let id = &recipient.subscription.id;
+    let sql = "UPDATE subscription SET due_at_ms = $3 WHERE id = $1 AND due_at_ms = $2 AND sent_number = $4";
+    let values = params![id, recipient.due_at_ms, until_ms, recipient.sent_number];
+    if transaction.execute(sql, values).await? == 0 {
+        return Ok(Claimed::No);
+    }
+    let sql =
+        "INSERT INTO mail_link (token_digest, subscription_id, confirms, sent_at_ms) VALUES ($1, $2, $3, $4)";
+    transaction.execute(sql, params![token_digest, id, confirms, now_ms]).await?;
+    Ok(Claimed::Yes)
+}
+
+/// Records that the message was sent, or given up, and ends its claim. `sent_number`: of the newest notice in it; `None`: it asked
+/// for confirmation. `due_at_ms`: when the next one may be sent.
+pub async fn settle(
+    transaction: &mut Transaction,
+    (id, until_ms): (&str, i64),
+    sent_number: Option<i64>,
+    due_at_ms: i64,
+) -> Result<(), StoreError> {
+    let sql = "UPDATE subscription SET sent_number = coalesce($3, sent_number), due_at_ms = $4, failures = 0 \
+               WHERE id = $1 AND due_at_ms = $2";
+    // Nothing else is due before the address is confirmed.
+    let due_at_ms = if sent_number.is_some() { due_at_ms } else { NEVER_MS };
+    transaction.execute(sql, params![id, until_ms, sent_number, due_at_ms]).await.map(drop)
+}
+
+/// Records that the message could not be sent, and ends its claim. It is due again at `due_at_ms`.
+pub async fn put_off(
+    transaction: &mut Transaction,
+    (id, until_ms): (&str, i64),
+    due_at_ms: i64,
+) -> Result<(), StoreError> {
+    let sql =
+        "UPDATE subscription SET due_at_ms = $3, failures = failures + 1 WHERE id = $1 AND due_at_ms = $2";
+    transaction.execute(sql, params![id, until_ms, due_at_ms]).await.map(drop)
+}
+
+/// Deletes links that are older than 90 days. Returns how many there were.
+pub async fn delete_old_links(transaction: &mut Transaction, now_ms: i64) -> Result<u64, StoreError> {
+    let sql = "DELETE FROM mail_link WHERE sent_at_ms < $1";
+    let values: Vec<Param> = params![now_ms - KEEP_LINKS_MS];
+    transaction.execute(sql, values).await
+}
