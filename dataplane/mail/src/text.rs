@@ -1,0 +1,192 @@
+//! What the messages say, from plain values: names, numbers, the cause and the remedy. No payload is among them.
+
+use docket_domain::failure::Failure;
+use docket_domain::notice::WebhookState;
+
+/// The most webhooks that one message describes. It counts the others.
+pub const MOST_DESCRIBED: usize = 20;
+/// The most characters of a name in a message.
+const NAME_CHARS: usize = 80;
+/// The highest count that is exact.
+const MAX_COUNT: i64 = 10_000;
+
+/// Subject and body of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Text {
+    /// The subject, in one line.
+    pub subject: String,
+    /// The body, as plain text.
+    pub body: String,
+}
+
+/// A webhook whose state has changed.
+#[derive(Debug, Clone)]
+pub struct ChangedWebhook<'a> {
+    /// Its name for people.
+    pub name: &'a str,
+    /// The state that it has now.
+    pub state: WebhookState,
+    /// The number of deliveries that fail or are lost.
+    pub count: i64,
+    /// The most frequent failure among these deliveries, without a detail, which the receiver would choose.
+    pub failure: Option<Failure<'a>>,
+    /// The URL of its page in the portal.
+    pub link: String,
+}
+
+/// The message about webhooks whose state has changed, of which there is at least one.
+pub fn notices(tenant: &str, changed: &[ChangedWebhook<'_>], unsubscribe: &str) -> Text {
+    let tenant = name(tenant);
+    let subject = match changed {
+        [one] => format!("[{tenant}] Webhook \"{}\": {}", name(one.name), summary(one)),
+        many => format!("[{tenant}] {} webhooks: {}", many.len(), summary_of(many)),
+    };
+    let mut body: Vec<String> = changed.iter().take(MOST_DESCRIBED).map(described).collect();
+    let more = changed.len().saturating_sub(MOST_DESCRIBED);
+    if more > 0 {
+        body.push(format!("{more} more webhooks have changed; see the overview of the portal."));
+    }
+    body.push(format!(
+        "--\nYou get this message because you subscribed to changes of webhooks of {tenant}. To end this subscription, open this \
+         link:\n{unsubscribe}\n"
+    ));
+    Text { subject, body: body.join("\n\n") }
+}
+
+/// The message that asks the owner of an address to confirm it.
+pub fn confirmation(tenant: &str, link: &str) -> Text {
+    let tenant = name(tenant);
+    let body = format!(
+        "A user of {tenant} wants to send messages about its webhooks to this address: when attempts fail, when deliveries are lost, \
+         and when a webhook works again.\n\nTo get these messages, open this link within 7 days:\n{link}\n\nIf you do not know about this, do \
+         nothing. This address gets no further message.\n"
+    );
+    Text { subject: format!("[{tenant}] Confirm your e-mail address"), body }
+}
+
+/// A name in one line, at most 80 characters.
+fn name(text: &str) -> String {
+    let mut characters = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let mut name: String = characters.by_ref().take(NAME_CHARS).collect();
+    if characters.next().is_some() {
+        name.pop();
+        name.push('…');
+    }
+    name
+}
+
+fn deliveries(count: i64) -> String {
+    match count {
+        1 => "1 delivery".to_owned(),
+        count if count > MAX_COUNT => "more than 10,000 deliveries".to_owned(),
+        count => format!("{count} deliveries"),
+    }
+}
+
+fn summary(ChangedWebhook { state, count, .. }: &ChangedWebhook<'_>) -> String {
+    let is = if *count == 1 { "is" } else { "are" };
+    match state {
+        WebhookState::Failing => "attempts fail".to_owned(),
+        WebhookState::Lost => format!("{} {is} lost", deliveries(*count)),
+        WebhookState::Works => "works again".to_owned(),
+    }
+}
+
+fn summary_of(changed: &[ChangedWebhook<'_>]) -> String {
+    let count = |state| changed.iter().filter(|one| one.state == state).count();
+    let part = |state: WebhookState, one: &str, many: &str| match count(state) {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        number => Some(format!("{number} {many}")),
+    };
+    let parts = [
+        part(WebhookState::Lost, "loses deliveries", "lose deliveries"),
+        part(WebhookState::Failing, "fails", "fail"),
+        part(WebhookState::Works, "works again", "work again"),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn described(changed: &ChangedWebhook<'_>) -> String {
+    let ChangedWebhook { name: of, state, count, failure, link } = changed;
+    let mut lines = vec![format!("Webhook \"{}\": {}.", name(of), summary(changed))];
+    let (these, is_one) = (deliveries(*count), *count == 1);
+    match state {
+        WebhookState::Failing => lines.push(format!(
+            "Three or more attempts of {these} failed. Docket tries {} again, five times in all.",
+            if is_one { "it" } else { "them" }
+        )),
+        WebhookState::Lost => lines.push(
+            "Docket does not try lost deliveries again by itself. Correct the cause, then resend them on the webhook's page."
+                .to_owned(),
+        ),
+        WebhookState::Works => lines.push("A delivery has arrived since the last message.".to_owned()),
+    }
+    if let Some(failure) = failure.as_ref().filter(|_| *state != WebhookState::Works) {
+        let status = failure.http_status.map(|status| format!(" (HTTP {status})")).unwrap_or_default();
+        lines.push(format!("Cause: {}{status}", failure.heading()));
+        lines.push(format!("What to do: {}", failure.remedy()));
+    }
+    lines.push(link.clone());
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use docket_domain::delivery::FailureClass;
+
+    use super::*;
+
+    const UNSUBSCRIBE: &str = "https://acme.example/portal/mail/00ff";
+
+    fn webhook(name: &str, state: WebhookState, count: i64) -> ChangedWebhook<'_> {
+        let failure =
+            Failure { class: FailureClass::ServerError, cause: None, http_status: Some(503), detail: None };
+        let link = "https://acme.example/portal/webhooks/default/crm".to_owned();
+        ChangedWebhook { name, state, count, failure: Some(failure), link }
+    }
+
+    #[test]
+    fn message_about_one_webhook_has_cause_remedy_and_links() {
+        let text = notices("Acme", &[webhook("CRM sync", WebhookState::Lost, 3)], UNSUBSCRIBE);
+        assert_eq!(text.subject, "[Acme] Webhook \"CRM sync\": 3 deliveries are lost");
+        let remedy = webhook("", WebhookState::Lost, 3).failure.expect("a failure").remedy();
+        for part in [
+            "Cause: ServerError (HTTP 503)",
+            &format!("What to do: {remedy}"),
+            "https://acme.example/portal/webhooks/default/crm",
+            UNSUBSCRIBE,
+        ] {
+            assert!(text.body.contains(part), "{part} in:\n{}", text.body);
+        }
+        let one = notices("Acme", &[webhook("CRM", WebhookState::Lost, 1)], UNSUBSCRIBE);
+        assert_eq!(one.subject, "[Acme] Webhook \"CRM\": 1 delivery is lost");
+        let works = notices("Acme", &[webhook("CRM", WebhookState::Works, 0)], UNSUBSCRIBE);
+        assert_eq!(works.subject, "[Acme] Webhook \"CRM\": works again");
+        assert!(!works.body.contains("Cause"), "{}", works.body);
+    }
+
+    #[test]
+    fn many_webhooks_are_one_message_of_bounded_length() {
+        let changed: Vec<_> = (0..1_000)
+            .map(|number| {
+                let state = if number % 2 == 0 { WebhookState::Lost } else { WebhookState::Failing };
+                webhook("CRM", state, 20_000)
+            })
+            .collect();
+        let text = notices("Acme", &changed, UNSUBSCRIBE);
+        assert_eq!(text.subject, "[Acme] 1000 webhooks: 500 lose deliveries, 500 fail");
+        assert!(text.body.contains("980 more webhooks") && text.body.contains("more than 10,000"));
+        assert!(text.body.len() < 20_000, "{}", text.body.len());
+    }
+
+    #[test]
+    fn name_is_one_line_and_cut() {
+        let long = "x".repeat(500);
+        let text =
+            notices("A\r\nBcc: eve@evil.example", &[webhook(&long, WebhookState::Failing, 1)], UNSUBSCRIBE);
+        assert!(!text.subject.contains(['\r', '\n']), "{:?}", text.subject);
+        assert!(text.subject.chars().count() < 200, "{}", text.subject);
+        assert!(!confirmation("A\nB", UNSUBSCRIBE).subject.contains('\n'));
+    }
+}
