@@ -9,6 +9,7 @@ pub mod resend;
 pub mod save_order;
 pub mod set_aside;
 pub mod sign_in;
+pub mod subscriptions;
 pub mod test_event;
 pub mod trace;
 pub mod wait;

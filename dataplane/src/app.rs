@@ -27,7 +27,7 @@ use crate::access::passwords::Passwords;
 use crate::access::rates::Rates;
 use crate::access::throttle::Throttle;
 use crate::api::state::ApiState;
-use crate::args::{AuditArguments, DeliveryArguments, HostArguments};
+use crate::args::{AuditArguments, DeliveryArguments, HostArguments, MailArguments};
 use crate::audit::{Audit, Stream};
 use crate::delivery::attempt::{Worker, WorkerSettings};
 use crate::delivery::outbox::Outbox;
@@ -39,6 +39,7 @@ use crate::detector::Detector;
 use crate::http::body::Bodies;
 use crate::http::host::Hosts;
 use crate::listeners::{self, Serves};
+use crate::notices::{NoticeSettings, Notifier, PortalUrl, SUBDOMAIN};
 use crate::platform::reviews::Reviews;
 use crate::readiness::Readiness;
 use crate::telemetry::{Metrics, Task};
@@ -57,6 +58,8 @@ const LOOKS: u32 = 3;
 const BETWEEN_LOOKS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// How many signatures may be diagnosed at the same time, one per tenant.
 const DIAGNOSES: u32 = 2;
+/// Requests with links of messages at the same time; a source has one while others wait.
+const MAIL_LINKS: u32 = 4;
 
 /// What all parts share, and the parts that run.
 pub struct App {
@@ -152,7 +155,14 @@ impl App {
     }
 
     /// The state of the API's handlers. Running password checks use at most a quarter of `memory`, in bytes.
-    pub fn api_state(&self, hosts: &HostArguments, proxies: Proxies, memory: u64) -> Arc<ApiState> {
+    /// `sends_mail`: users may subscribe to changes of webhooks.
+    pub fn api_state(
+        &self,
+        hosts: &HostArguments,
+        proxies: Proxies,
+        memory: u64,
+        sends_mail: bool,
+    ) -> Arc<ApiState> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Arc::new(ApiState {
             clock: self.clock.clone(),
@@ -174,6 +184,8 @@ impl App {
             diagnoses: FairShare::new(DIAGNOSES, 1),
             searches: Anonymous::default(),
             scrapes: Anonymous::default(),
+            mail_links: FairShare::new(MAIL_LINKS, 1),
+            sends_mail,
             bodies: Bodies::new(memory / 4),
             rates: Arc::clone(&self.rates),
             throttle: Throttle::default(),
@@ -297,6 +309,30 @@ impl App {
         self.running.spawn(detector.run(shutdown.clone()));
     }
 
+    /// Starts the announcements of changes of webhooks, if the arguments name an SMTP server. `board` is set if other processes do the
+    /// same. Without `--portal-url`, links lead to `portal`.
+    ///
+    /// # Errors
+    ///
+    /// A setting of e-mail is wrong.
+    pub fn start_notices(
+        &mut self,
+        arguments: &MailArguments,
+        portal: String,
+        board: Option<Arc<Board>>,
+        shutdown: &CancellationToken,
+    ) -> Result<()> {
+        let Some(smtp) = arguments.smtp()? else { return Ok(()) };
+        let portal = PortalUrl(arguments.portal_url.clone().unwrap_or(portal));
+        let settings = NoticeSettings { smtp, portal, interval: arguments.mail_interval };
+        let (tenants, audit) = (Arc::clone(&self.tenants), Arc::clone(&self.audit));
+        let metrics = Arc::clone(&self.metrics);
+        let notifier = Notifier::new(self.clock.clone(), tenants, audit, metrics, settings).shared(board);
+        self.metrics.upkeep.runs(Task::Notices);
+        self.running.spawn(notifier.run(shutdown.clone()));
+        Ok(())
+    }
+
     /// Runs a part until shutdown, when it is dropped.
     pub fn start(&mut self, shutdown: &CancellationToken, part: impl Future<Output = ()> + Send + 'static) {
         let shutdown = shutdown.clone();
@@ -339,6 +375,12 @@ impl App {
             () = signals.next() => eprintln!("Stopped at once. Unfinished work continues at the next start."),
         }
     }
+}
+
+/// The URL of the portals of all tenants, at this address.
+pub fn portal_at(scheme: &str, base_domain: &str, port: Option<u16>) -> String {
+    let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{scheme}://{SUBDOMAIN}.{base_domain}{port}")
 }
 
 /// Raises the limit of open files and sockets to what the system allows, and returns it. The usual soft limit of 1,024 is for

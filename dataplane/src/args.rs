@@ -33,7 +33,7 @@ pub use people::{ContactCommand, CustomerCommand, EmployeeCommand, PeopleArgumen
 pub use serve::{Role, ServeArguments, ServeSource, Switch};
 pub use settings::{
     AuditArguments, DeliveryArguments, ExternalDatabaseArguments, HostArguments, InvoiceArguments,
-    LimitsArguments, ProxyArguments, RedisArguments, SourceArguments, TenantArguments,
+    LimitsArguments, MailArguments, ProxyArguments, RedisArguments, SourceArguments, TenantArguments,
 };
 pub use trigger::TriggerArguments;
 pub use values::ReceiverUrl;
@@ -63,6 +63,7 @@ fn shortened(command: clap::Command) -> clap::Command {
 
 /// The commands.
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "a process has one value")]
 pub enum Command {
     /// Run everything in one process: tenants from YAML files, one SQLite file per tenant, a built-in webhook receiver.
     Dev(DevArguments),

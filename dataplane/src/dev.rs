@@ -22,7 +22,7 @@ use docket_store::stores::{StoreSource, Stores};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::app::{App, bind};
+use crate::app::{App, bind, portal_at};
 use crate::args::DevArguments;
 use crate::listeners::Serves;
 use crate::portal::{Cookies, Documents, Portal, WebhookWriter};
@@ -65,7 +65,8 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     let samples = sample::seed(&app.tenants, &clock).await;
 
     let memory_limit = memory::limit();
-    let state = app.api_state(&arguments.hosts, Proxies::default(), memory_limit);
+    let sends_mail = arguments.mail.smtp_url_file.is_some();
+    let state = app.api_state(&arguments.hosts, Proxies::default(), memory_limit, sends_mail);
     // The schedule is rebuilt before anything is served. We hold the lock of the data folder. So no other process delivers from it,
     // and every lease in it belongs to a process that has ended.
     let mut sweeper = app.sweeper(&arguments.deliveries);
@@ -83,6 +84,8 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     app.start_worker(policy, (&arguments.deliveries, &arguments.audit), None, &shutdown);
     app.start_sweep(sweeper, arguments.deliveries.poll_interval, &wake, &shutdown);
     app.start_detector(arguments.invoice_scan_interval, arguments.invoices.invoice_max_age, &shutdown);
+    let portal = portal_at("http", &arguments.hosts.base_domain, Some(arguments.listen.port()));
+    app.start_notices(&arguments.mail, portal, None, &shutdown)?;
     println!("{}", banner::text(&arguments, &declaration, &samples, begun.elapsed()));
     let keys = follow::keys_of(&declaration);
     app.start(&shutdown, follow::wake_file(arguments.clone(), Arc::clone(&wake)));

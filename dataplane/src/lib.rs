@@ -5,6 +5,7 @@
 //! * [`listeners`]: what a process serves on each port: [`api`], the API; [`portal`], the pages of the administration; [`platform`], the
 //!   API for the platform's staff, without payloads. [`mod@http`]: how all three read and refuse requests
 //! * [`delivery`]: webhooks out, from the save to the history; [`detector`]: the invoices that other programs insert
+//! * [`notices`]: e-mail to people who subscribed to changes of webhooks
 //! * [`actions`]: what the service does, free of HTTP; [`refusal`]: why it refuses
 //! * [`tenancy`]: the tenants that are served, and what is done together for one of them
 //! * [`access`]: what a caller may try, and how often
@@ -29,6 +30,7 @@ pub mod detector;
 pub mod dev;
 pub mod http;
 pub mod listeners;
+pub mod notices;
 pub mod platform;
 pub mod portal;
 pub mod readiness;

@@ -9,6 +9,7 @@ pub mod events;
 pub mod forms;
 pub mod keys;
 pub mod logs;
+pub mod mail_link;
 pub mod overview;
 pub mod resends;
 pub mod session;
@@ -40,7 +41,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 /// The routes of the portal, whose errors are pages, too.
 pub(crate) const PAGES: Pages = Pages { root: ROOT, finish: finished };
 /// The routes, as metrics name them.
-const ROUTES: [&str; 23] = [
+const ROUTES: [&str; 24] = [
     "/portal",
     "/portal/sign-in",
     "/portal/sign-out",
@@ -55,6 +56,7 @@ const ROUTES: [&str; 23] = [
     "/portal/resends/stop",
     "/portal/resends/set-aside",
     "/portal/resends/undo-set-aside",
+    "/portal/mail/{token}",
     "/portal/activity",
     "/portal/events",
     "/portal/keys",
@@ -88,6 +90,7 @@ pub fn router(state: &Arc<ApiState>, Portal { cookies, writes }: Portal) -> Rout
         .route("/portal/logs/set-aside", post(logs::set_aside))
         .route("/portal/logs/undo-set-aside", post(logs::undo_set_aside))
         .route("/portal/logs/{id}", get(logs::get))
+        .route("/portal/mail/{token}", get(mail_link::page).post(mail_link::act))
         .route("/portal/activity", get(activity::search))
         .route("/portal/events", get(events::get))
         .route("/portal/keys", get(keys::get))

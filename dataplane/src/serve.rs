@@ -28,7 +28,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::app::{App, bind};
+use crate::app::{App, bind, portal_at};
 use crate::args::{ProxyArguments, Role, ServeArguments, Switch};
 use crate::listeners::Serves;
 use crate::platform::reviews::Reviews;
@@ -76,6 +76,12 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         !arguments.platform || serves.api || serves.portal.is_some(),
         "--platform needs a process with the role api or portal; add one of them to --roles"
     );
+    // Before anything is served: a wrong setting of e-mail is a wrong start.
+    let has_smtp = arguments.mail.smtp()?.is_some();
+    ensure!(
+        has_smtp || arguments.mail.mail_from.is_none() || !is(Role::Worker),
+        "--mail-from needs --smtp-url-file in a process with the role worker; add it, or leave out --mail-from"
+    );
     let platform = match arguments.platform {
         true => Some(Reviews::new(Clock::System).await.context("--platform")?),
         false => None,
@@ -104,7 +110,8 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     let policy = arguments.deliveries.egress(Vec::new());
     let activation = app.activation(&stores, &policy, None);
     let memory_limit = arguments.memory_limit.unwrap_or_else(memory::limit);
-    let state = app.api_state(&arguments.hosts, proxies(&arguments.proxies), memory_limit);
+    let sends_mail = arguments.mail.mail_from.is_some();
+    let state = app.api_state(&arguments.hosts, proxies(&arguments.proxies), memory_limit, sends_mail);
     let management = app.start_management(&state, management_listener, platform);
     let shutdown = CancellationToken::new();
     let revisions = app.tenants.revisions();
@@ -142,6 +149,8 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
             &shutdown,
         );
         app.start_report(active, Arc::clone(&board), &shutdown);
+        let portal = portal_at("https", &arguments.hosts.base_domain, None);
+        app.start_notices(&arguments.mail, portal, Some(Arc::clone(&board)), &shutdown)?;
         let sweeper = app.sweeper(&arguments.deliveries).shared(board);
         app.start_sweep(sweeper, arguments.sweep_interval, &Arc::new(Notify::new()), &shutdown);
     }
@@ -204,6 +213,7 @@ fn warn_of_open_files(arguments: &ServeArguments) {
     for (flag, file) in [
         ("--redis-url-file", &arguments.redis.redis_url_file),
         ("--watcher-url-file", &arguments.watcher_url_file),
+        ("--smtp-url-file", &arguments.mail.smtp_url_file),
     ] {
         let Some(file) = file else { continue };
         if file.metadata().is_ok_and(|file| file.mode() & 0o004 != 0) {

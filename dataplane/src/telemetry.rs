@@ -86,6 +86,8 @@ pub struct Metrics {
     invoice_scan_failures: Counter,
     unchanged_databases: Family<Labels<1>, Counter>,
     audit_lost: Family<Labels<1>, Counter>,
+    mails: Family<Labels<1>, Counter>,
+    mails_waiting: Gauge<i64, AtomicI64>,
     tenants: Gauge<i64, AtomicI64>,
     config_problems: Gauge<i64, AtomicI64>,
     /// Metrics of what delivers.
@@ -112,6 +114,20 @@ docket_crds::words! {
         Sweep = "sweep",
         /// Deletes old deliveries.
         Retention = "retention",
+        /// Announces changes of webhooks to subscribers.
+        Notices = "notices",
+    }
+}
+
+docket_crds::words! {
+    /// What became of a message to a subscriber.
+    pub enum MailResult {
+        /// The SMTP server has it.
+        Sent = "sent",
+        /// It was not sent, and will be tried again.
+        Failed = "failed",
+        /// It was not sent, and will not be tried again.
+        GivenUp = "given_up",
     }
 }
 
@@ -142,6 +158,8 @@ impl Default for Metrics {
             invoice_scan_failures: Counter::default(),
             unchanged_databases: Family::default(),
             audit_lost: Family::default(),
+            mails: Family::default(),
+            mails_waiting: Gauge::default(),
             tenants: Gauge::default(),
             config_problems: Gauge::default(),
             delivery: DeliveryMetrics::default(),
@@ -199,6 +217,16 @@ impl Default for Metrics {
             "Audit entries that were lost, by what is missing: the line in the stream or the row in the database",
             metrics.audit_lost.clone(),
         );
+        registry.register(
+            "mails",
+            "Messages to subscribers, by result: sent, failed (and retried) or given_up",
+            metrics.mails.clone(),
+        );
+        registry.register(
+            "mails_waiting",
+            "Messages to subscribers that waited when this process last visited their tenants",
+            metrics.mails_waiting.clone(),
+        );
         registry.register("tenants", "Tenants that are served", metrics.tenants.clone());
         registry.register(
             "config_problems",
@@ -235,6 +263,19 @@ impl Metrics {
         for lost in Lost::ALL {
             self.audit_lost(lost, 0);
         }
+        for result in MailResult::ALL {
+            drop(self.mails.get_or_create(&[("result", result.as_str().into())]));
+        }
+    }
+
+    /// Counts a message to a subscriber.
+    pub fn mailed(&self, result: MailResult) {
+        self.mails.get_or_create(&[("result", result.as_str().into())]).inc();
+    }
+
+    /// Adds messages to those that wait, or takes away.
+    pub fn mails_waiting(&self, more: i64) {
+        self.mails_waiting.inc_by(more);
     }
 
     /// Counts audit entries that lost this part.
@@ -370,6 +411,7 @@ mod tests {
             "docket_invoice_scan_failures_total 0",
             "docket_unchanged_databases_total{reader=\"sweep\"} 0",
             "docket_audit_lost_total{what=\"row\"} 0",
+            "docket_mails_total{result=\"given_up\"} 0",
             "docket_attempts_in_flight{class=\"quick\"} 0",
             "docket_deliveries_claimed_total{way=\"hand_off\"} 0",
             "docket_claim_lag_seconds_count 0",

@@ -50,6 +50,12 @@ docket_crds::words! {
         SecretShown,
         /// A webhook was removed in the portal.
         WebhookRemoved,
+        /// A user subscribed to changes of webhooks.
+        SubscriptionAdded,
+        /// The owner of an address confirmed a subscription.
+        SubscriptionConfirmed,
+        /// A subscription ended.
+        SubscriptionEnded,
         /// A customer was added.
         CustomerAdded,
         /// A contact was added.

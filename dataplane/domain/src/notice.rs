@@ -66,13 +66,13 @@ pub enum Decision {
 impl Announced {
     /// What subscribers know of a webhook before its first notice. Losses from before its last success are history.
     pub fn nothing(facts: &DeliveryFacts) -> Self {
-        let is_over = facts.last_success_at_ms > facts.last_lost_at_ms;
+        let is_history = facts.last_success_at_ms > facts.last_lost_at_ms;
         Self {
             state: WebhookState::Works,
             failing_at_ms: None,
             lost_at_ms: None,
             works_at_ms: None,
-            lost_until_ms: facts.last_lost_at_ms.filter(|_| is_over),
+            lost_until_ms: facts.last_lost_at_ms.filter(|_| is_history),
         }
     }
 
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn state_that_is_held_back_is_announced_when_the_hour_is_over() {
+    fn state_that_is_held_back_is_announced_after_an_hour() {
         let again = (T0 + 30 * MINUTE, failing(1));
         let until = [T0 + 60 * MINUTE - 1, T0 + 60 * MINUTE].map(|now_ms| (now_ms, failing(1)));
         let recovered = (T0 + 5 * MINUTE, works(failing(0), T0 + 5 * MINUTE));

@@ -10,6 +10,7 @@ pub mod delivery;
 pub mod events;
 pub mod keys;
 pub mod logs;
+pub mod mail_link;
 pub mod message;
 pub mod overview;
 pub mod page;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use docket_listener::anonymous::Anonymous;
 use docket_listener::client::Proxies;
 use docket_listener::fair_share::FairShare;
+use docket_listener::source::RequestSource;
 use docket_program::clock::Clock;
 
 use crate::access::passwords::Passwords;
@@ -42,6 +43,10 @@ pub struct ApiState {
     pub searches: Anonymous,
     /// Turns to read the metrics.
     pub scrapes: Anonymous,
+    /// Requests with the link of a message, by source.
+    pub mail_links: FairShare<RequestSource>,
+    /// Whether Docket sends e-mail, so that users may subscribe.
+    pub sends_mail: bool,
     /// Records when API keys are used.
     pub key_uses: Arc<KeyUses>,
     /// Checks that a token's user has not changed.

@@ -8,7 +8,8 @@ use docket_program::arguments::socket;
 use docket_program::logging::LogArguments;
 
 use super::settings::{
-    AuditArguments, DeliveryArguments, HostArguments, InvoiceArguments, LimitsArguments, SourceArguments,
+    AuditArguments, DeliveryArguments, HostArguments, InvoiceArguments, LimitsArguments, MailArguments,
+    SourceArguments,
 };
 use super::values::duration;
 
@@ -39,6 +40,9 @@ pub struct DevArguments {
     /// Deliveries.
     #[command(flatten)]
     pub deliveries: DeliveryArguments,
+    /// E-mail.
+    #[command(flatten)]
+    pub mail: MailArguments,
     /// The audit.
     #[command(flatten)]
     pub audit: AuditArguments,

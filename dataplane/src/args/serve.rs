@@ -10,7 +10,7 @@ use docket_program::logging::LogArguments;
 
 use super::settings::{
     AuditArguments, DeliveryArguments, ExternalDatabaseArguments, HostArguments, InvoiceArguments,
-    LimitsArguments, ProxyArguments, RedisArguments,
+    LimitsArguments, MailArguments, ProxyArguments, RedisArguments,
 };
 use super::values::{account, bytes, duration, duration_or_zero, word};
 
@@ -90,6 +90,9 @@ pub struct ServeArguments {
     /// Deliveries.
     #[command(flatten)]
     pub deliveries: DeliveryArguments,
+    /// E-mail.
+    #[command(flatten)]
+    pub mail: MailArguments,
     /// The audit.
     #[command(flatten)]
     pub audit: AuditArguments,

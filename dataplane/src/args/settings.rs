@@ -8,12 +8,13 @@ use anyhow::{Context, Result};
 use clap::Args;
 use docket_crds::PlatformLimits;
 use docket_egress::EgressPolicy;
+use docket_mail::{Smtp, SmtpUrl};
 use docket_store::postgres::{AllowedDatabase, CA_FOLDER, ExternalDatabases};
 use http::HeaderName;
 use ipnet::{IpNet, Ipv6Net};
 
 use super::values::{
-    age, duration, egress_network, host_name, nat64_prefix, network, proxy_network, retention,
+    age, duration, egress_network, host_name, nat64_prefix, network, portal_url, proxy_network, retention,
 };
 
 /// Tenants and data of `docket dev`.
@@ -219,5 +220,47 @@ impl DeliveryArguments {
         EgressPolicy::new(self.allow_egress.clone(), sockets)
             .without(self.deny_egress.clone())
             .with_nat64(self.nat64_prefix.clone())
+    }
+}
+
+/// E-mail to people who subscribed to changes of webhooks.
+#[derive(Debug, Clone, Args)]
+pub struct MailArguments {
+    /// Sender of the e-mail to people who subscribed to changes of webhooks, such as docket@example.com or 'Docket
+    /// <docket@example.com>'. Only with it can people subscribe [default: none, Docket sends no e-mail].
+    #[arg(long, env = "DOCKET_MAIL_FROM", value_name = "ADDRESS")]
+    pub mail_from: Option<String>,
+    /// File with the URL of the SMTP server: smtps:// or smtp:// with STARTTLS; without TLS only on this machine. The worker needs
+    /// it with --mail-from. From a file, the password does not appear in the list of processes.
+    #[arg(long, env = "DOCKET_SMTP_URL_FILE", value_name = "FILE", requires = "mail_from")]
+    pub smtp_url_file: Option<PathBuf>,
+    /// File with the CA certificates, in PEM, that the SMTP server's certificate may come from [default: the public CAs].
+    #[arg(long, env = "DOCKET_SMTP_CA_FILE", value_name = "FILE", requires = "smtp_url_file")]
+    pub smtp_ca_file: Option<PathBuf>,
+    /// URL of the portal in e-mail, without a path, with {subdomain} in place of a tenant's subdomain [default: https:// and
+    /// {subdomain}.BASE_DOMAIN; with docket dev, where it listens].
+    #[arg(long, env = "DOCKET_PORTAL_URL", value_name = "URL", value_parser = portal_url)]
+    pub portal_url: Option<String>,
+    /// How often to look for changes of webhooks that are to be announced.
+    #[arg(long, env = "DOCKET_MAIL_INTERVAL", default_value = "30s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
+    pub mail_interval: Duration,
+}
+
+impl MailArguments {
+    /// Returns the way to the SMTP server, which opens a connection for each message; `None`: this process sends no e-mail.
+    ///
+    /// # Errors
+    ///
+    /// A file can't be read or has no valid content, or the sender is no address. The message names the flag and never the URL.
+    pub fn smtp(&self) -> Result<Option<Smtp>> {
+        let (Some(file), Some(from)) = (&self.smtp_url_file, &self.mail_from) else { return Ok(None) };
+        let what = || format!("--smtp-url-file {}", file.display());
+        let url = SmtpUrl::parse(&std::fs::read_to_string(file).with_context(what)?).with_context(what)?;
+        let read = |file: &PathBuf| {
+            std::fs::read(file).with_context(|| format!("--smtp-ca-file {}", file.display()))
+        };
+        let authorities = self.smtp_ca_file.as_ref().map(read).transpose()?;
+        let smtp = Smtp::new(&url, authorities.as_deref(), from);
+        smtp.map(Some).context("--mail-from, --smtp-url-file, --smtp-ca-file")
     }
 }

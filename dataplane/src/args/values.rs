@@ -14,6 +14,8 @@ use ipnet::{IpNet, Ipv6Net};
 use jiff::Timestamp;
 use url::{Host, Url};
 
+use crate::notices::SUBDOMAIN;
+
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// A duration of at most a day and more than zero: `500ms`, `30s`, `5m`, `1h`.
@@ -98,6 +100,24 @@ pub(super) fn receiver_url(text: &str) -> Result<ReceiverUrl, String> {
     url.map(ReceiverUrl::Loopback).ok_or_else(|| {
         "must be an https:// URL; http:// is for localhost and loopback addresses, such as http://localhost:3000/hook".into()
     })
+}
+
+/// The URL of the portals of all tenants, with `{subdomain}` in its host.
+pub(super) fn portal_url(text: &str) -> Result<String, String> {
+    let text = text.trim_end_matches('/');
+    let is_one = |url: &Url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.host_str().is_some_and(|host| host == "a" || host.starts_with("a."))
+            && url.path() == "/"
+            && url.query().is_none()
+            && url.fragment().is_none()
+            && url.username().is_empty()
+    };
+    let url = Url::parse(&text.replace(SUBDOMAIN, "a")).ok().filter(is_one);
+    match url.filter(|_| text.matches(SUBDOMAIN).count() == 1 && text.is_ascii()) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err("must be a URL without a path whose host begins with {subdomain}, such as https://{subdomain}.docket.example.com".into()),
+    }
 }
 
 /// Where `docket listen` passes deliveries on to.
@@ -322,6 +342,26 @@ mod tests {
         }
         for wrong in ["", "localhost:3000", "ftp://localhost/", "http://"] {
             assert!(forward_url(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn portal_url_has_a_place_for_the_subdomain_and_no_path() {
+        for url in ["https://{subdomain}.docket.example.com", "http://{subdomain}.localhost:8080"] {
+            assert_eq!(portal_url(url).as_deref(), Ok(url));
+            assert_eq!(portal_url(&format!("{url}/")).as_deref(), Ok(url));
+        }
+        for wrong in [
+            "",
+            "https://docket.example.com",
+            "https://docket.example.com/{subdomain}",
+            "https://{subdomain}.docket.example.com/portal",
+            "https://{subdomain}.{subdomain}.example",
+            "ftp://{subdomain}.example",
+            "https://x{subdomain}.example",
+            "https://{subdomain}.example?a",
+        ] {
+            assert!(portal_url(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -21,6 +21,8 @@ docket_crds::words! {
         Retention = "retention",
         /// Stores when API keys were last used.
         KeyUses = "key_uses",
+        /// Announces changes of webhooks to subscribers.
+        Notices = "notices",
         /// Publishes the health of webhooks after attempts. It has no rounds: it visits tenants with attempts only.
         Report = "report",
     }

@@ -64,6 +64,11 @@ pub async fn all(connection: &mut Connection) -> Result<Vec<Notice>, StoreError>
     connection.query(&sql, Vec::new()).await?.iter().map(notice).collect()
 }
 
+/// Whether nothing is stored of any webhook.
+pub async fn is_empty(connection: &mut Connection) -> Result<bool, StoreError> {
+    Ok(connection.query_opt("SELECT 1 FROM webhook_notice LIMIT 1", Vec::new()).await?.is_none())
+}
+
 fn notice(row: &Row) -> Result<Notice, StoreError> {
     // An older or newer version may have stored a word that this one does not know.
     let word = |index| Ok::<_, StoreError>(row.get::<Option<String>>(index)?.unwrap_or_default());

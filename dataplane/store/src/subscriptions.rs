@@ -133,7 +133,7 @@ pub async fn remove(
     Ok(transaction.execute(sql, values).await? == 1)
 }
 
-/// Removes a subscription, whoever has it. Returns whether it was there.
+/// Removes a subscription of any user. Returns whether it was there.
 pub async fn end(transaction: &mut Transaction, id: &str) -> Result<bool, StoreError> {
     Ok(transaction.execute("DELETE FROM subscription WHERE id = $1", params![id]).await? == 1)
 }

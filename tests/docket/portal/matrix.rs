@@ -41,6 +41,9 @@ const ROUTES: &[(&str, &str, Needs, u16)] = &[
     ("POST", "/portal/logs/set-aside", Manager, 404),
     ("POST", "/portal/logs/undo-set-aside", Manager, 404),
     ("GET", "/portal/logs/{id}", Manager, 404),
+    // Of no message.
+    ("GET", "/portal/mail/{token}", Nothing, 200),
+    ("POST", "/portal/mail/{token}", Nothing, 200),
     ("GET", "/portal/activity", Administrator, 200),
     ("GET", "/portal/events", Manager, 200),
     ("GET", "/portal/keys", Administrator, 200),
@@ -92,6 +95,7 @@ fn declared() -> Vec<(&'static str, String)> {
 fn path(route: &str) -> String {
     let values = [
         ("{id}", UNKNOWN),
+        ("{token}", "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"),
         ("{namespace}", "default"),
         ("{name}", "orders"),
         ("{action}", "remove"),

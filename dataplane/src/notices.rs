@@ -1,0 +1,136 @@
+//! The room of notices: e-mail to people who subscribed to changes of webhooks.
+//!
+//! [`Notifier`] visits the tenants in rounds. A visit decides what is to be announced (`announce`), and sends it (`send`). Both read
+//! and write the tenant's own rows: a crash loses nothing, and repeats a message only if it comes between the reply of the SMTP server
+//! and the commit after it.
+//!
+//! It uses the served tenants, the audit and telemetry. Only the modes use it.
+
+mod announce;
+mod send;
+mod visit;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use docket_board::Board;
+use docket_mail::Smtp;
+use docket_program::clock::Clock;
+use tokio_util::sync::CancellationToken;
+
+use crate::audit::Audit;
+use crate::telemetry::{Metrics, Task};
+use crate::tenancy::rounds::{EndedVisit, Lane, Rounds};
+use crate::tenancy::{ServedTenant, Tenants};
+use send::Mailer;
+use visit::{Visited, Visitor};
+
+/// Databases visited at once.
+const AT_ONCE: usize = 4;
+/// How often the list of tenants is read at least.
+const FOLLOW: Duration = Duration::from_secs(1);
+/// What the URL of the portal has in place of a tenant's subdomain.
+pub const SUBDOMAIN: &str = "{subdomain}";
+
+/// Where the portal of each tenant is: a URL without a path, with [`SUBDOMAIN`] in it.
+#[derive(Debug, Clone)]
+pub struct PortalUrl(pub String);
+
+impl PortalUrl {
+    /// The URL of the tenant's portal without a path; `None`: the tenant has no subdomain, so no portal.
+    pub fn of(&self, tenant: &ServedTenant) -> Option<String> {
+        let subdomain = tenant.config.subdomains.first()?;
+        Some(self.0.replace(SUBDOMAIN, subdomain))
+    }
+}
+
+/// How messages are sent.
+pub struct NoticeSettings {
+    /// The way to the SMTP server.
+    pub smtp: Smtp,
+    /// Where the links of messages lead.
+    pub portal: PortalUrl,
+    /// How often to look for changes.
+    pub interval: Duration,
+}
+
+/// Announces changes of webhooks; several processes may run one each on the same databases.
+pub struct Notifier {
+    visitor: Arc<Visitor>,
+    rounds: Rounds<Visited, Visited>,
+    interval: Duration,
+}
+
+impl Notifier {
+    /// Creates a notifier that does nothing until [`run`](Self::run).
+    pub fn new(
+        clock: Clock,
+        tenants: Arc<Tenants>,
+        audit: Arc<Audit>,
+        metrics: Arc<Metrics>,
+        settings: NoticeSettings,
+    ) -> Self {
+        let NoticeSettings { smtp, portal, interval } = settings;
+        let rounds = Rounds::new(Task::Notices, clock.clone(), Arc::clone(&metrics), AT_ONCE);
+        let mailer = Mailer::new(clock.clone(), smtp, portal, Arc::clone(&metrics));
+        let visitor = Visitor { clock, tenants, audit, metrics, board: None, mailer, interval };
+        Self { visitor: Arc::new(visitor), rounds, interval }
+    }
+
+    /// For one of several processes, which take turns.
+    #[must_use]
+    pub fn shared(mut self, board: Option<Arc<Board>>) -> Self {
+        if let Some(visitor) = Arc::get_mut(&mut self.visitor) {
+            visitor.board = board;
+        }
+        self
+    }
+
+    /// Announces until shutdown is requested. A message that is being sent then is sent again by the next process, unless the SMTP
+    /// server has it and the row says so.
+    pub async fn run(mut self, shutdown: CancellationToken) {
+        let (visitor, clock) = (Arc::clone(&self.visitor), self.visitor.clock.clone());
+        let visit = |uid, memory| Arc::clone(&visitor).visit(uid, memory);
+        let mut follow = Duration::ZERO;
+        loop {
+            let now = clock.elapsed();
+            if now >= follow {
+                follow = now + FOLLOW;
+                self.follow(now);
+            }
+            tokio::select! {
+                Some(ended) = self.rounds.next(visit) => self.end(ended),
+                () = clock.sleep(follow.saturating_sub(now)) => {}
+                () = shutdown.cancelled() => break,
+            }
+        }
+        // At most the time of a message for each visit: the rest of a visit is left to the next process.
+        visitor.mailer.close();
+        while let Some(ended) = self.rounds.join().await {
+            self.end(ended);
+        }
+    }
+
+    /// Reads the list of tenants. A new tenant is due now.
+    fn follow(&mut self, now: Duration) {
+        let tenants = self.visitor.tenants.all();
+        for tenant in &tenants {
+            self.rounds.timetable.plan(&tenant.uid, Lane::Main, now, Visited::default());
+        }
+        if !tenants.is_empty() {
+            self.rounds.begin_round();
+        }
+    }
+
+    /// Plans the tenant's next visit.
+    fn end(&mut self, (visit, result): EndedVisit<Visited>) {
+        let Visitor { tenants, metrics, .. } = &*self.visitor;
+        let visited = result.unwrap_or_default();
+        if tenants.by_uid(&visit.uid).is_none() {
+            metrics.mails_waiting(-visited.waiting);
+            return;
+        }
+        let lane = if visited.has_failed { Lane::Aside } else { Lane::Main };
+        self.rounds.timetable.plan(&visit.uid, lane, visit.begun + self.interval, visited);
+    }
+}

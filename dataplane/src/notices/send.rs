@@ -1,0 +1,256 @@
+//! Sends what a tenant's subscribers have not heard: one message to an address, whatever the number of webhooks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use docket_crds::WebhookConfig;
+use docket_domain::failure::Failure;
+use docket_mail::text::{self, ChangedWebhook};
+use docket_mail::{NotSent, Outgoing, Smtp};
+use docket_portal::mail_link;
+use docket_portal::page::webhook_link;
+use docket_program::clock::{Clock, millis};
+use docket_program::random;
+use docket_store::notices::{self, Notice};
+use docket_store::subscriptions::{self, Claim, Claimed, Recipient};
+use docket_store::{Database, StoreError};
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+
+use super::PortalUrl;
+use super::announce::concerns;
+use crate::actions::subscriptions::token_digest;
+use crate::telemetry::{MailResult, Metrics};
+use crate::tenancy::ServedTenant;
+
+/// The most messages about webhooks that a tenant sends in an hour. The changes that come after wait, and are one message to an address.
+pub const MOST_NOTICES: i64 = 60;
+/// The most messages in an hour that ask the owners of addresses to confirm them.
+pub const MOST_CONFIRMATIONS: i64 = 10;
+/// The most messages of one visit. The others follow in the next visit.
+const MOST_OF_VISIT: usize = 20;
+/// The shortest time between two messages of one subscription. What changes meanwhile is one message.
+const APART: Duration = Duration::from_secs(300);
+/// How long no other process sends a message that one process has claimed: longer than the messages before it may take.
+const LEASE: Duration = Duration::from_secs(120);
+/// The pause of this process after the SMTP server could not be reached.
+const PAUSE: Duration = Duration::from_secs(30);
+/// The pause after the first failure of a message; it doubles with each failure.
+const BACKOFF: Duration = Duration::from_secs(60);
+/// A message that failed so many times in a row, over 17 hours, is given up.
+const MOST_FAILURES: i64 = 10;
+
+/// Sends messages.
+pub(super) struct Mailer {
+    clock: Clock,
+    smtp: Smtp,
+    portal: PortalUrl,
+    metrics: Arc<Metrics>,
+    /// Until when nothing is sent, by [`Clock::elapsed`].
+    paused_until: Mutex<Duration>,
+    /// Nothing is sent any more.
+    is_closed: AtomicBool,
+}
+
+/// A message that is due.
+struct DueMessage<'a> {
+    recipient: &'a Recipient,
+    /// Since the last message; empty: the address is to be confirmed.
+    news: Vec<(&'a Notice, &'a WebhookConfig)>,
+}
+
+impl DueMessage<'_> {
+    fn confirms(&self) -> bool {
+        self.news.is_empty()
+    }
+
+    /// The number of the newest notice in it.
+    fn number(&self) -> Option<i64> {
+        self.news.iter().map(|(notice, _)| notice.number).max()
+    }
+
+    /// The same for each try to send this message, so that mail programs find it twice at most.
+    fn id(&self) -> String {
+        let Recipient { subscription, .. } = self.recipient;
+        let name = format!("{} {}", subscription.id, self.number().unwrap_or_default());
+        hex::encode(&Sha256::digest(name)[..16])
+    }
+}
+
+impl Mailer {
+    pub(super) fn new(clock: Clock, smtp: Smtp, portal: PortalUrl, metrics: Arc<Metrics>) -> Self {
+        let (paused_until, is_closed) = Default::default();
+        Self { clock, smtp, portal, metrics, paused_until, is_closed }
+    }
+
+    /// Sends nothing any more. A message that is being sent is sent to its end.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    fn is_paused(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed) || self.clock.elapsed() < *self.paused_until.lock()
+    }
+
+    /// Sends what is due to these recipients. Returns how many messages wait.
+    pub(super) async fn send(
+        &self,
+        tenant: &ServedTenant,
+        database: &Database,
+        recipients: &[Recipient],
+    ) -> Result<i64, StoreError> {
+        // Without a portal there is no page to end a subscription at.
+        let Some(portal) = self.portal.of(tenant) else { return Ok(0) };
+        let notices = notices::all(&mut database.patient_reader().await?).await?;
+        let (mut waiting, mut tried) = (0, 0);
+        let messages = recipients.iter().filter_map(|recipient| message(tenant, recipient, &notices));
+        for message in messages.collect::<Vec<_>>() {
+            let is_due = message.recipient.due_at_ms <= self.clock.now_ms();
+            if !is_due || tried >= MOST_OF_VISIT || self.is_paused() {
+                waiting += 1;
+                continue;
+            }
+            tried += 1;
+            waiting += i64::from(!self.send_one(tenant, database, &portal, &message).await?);
+        }
+        Ok(waiting)
+    }
+
+    /// Sends a message, if no other process does. Returns whether the message waits no longer.
+    async fn send_one(
+        &self,
+        tenant: &ServedTenant,
+        database: &Database,
+        portal: &str,
+        message: &DueMessage<'_>,
+    ) -> Result<bool, StoreError> {
+        let (recipient, confirms) = (message.recipient, message.confirms());
+        let token = hex::encode(random::bytes::<32>());
+        let token_digest = token_digest(&token).ok_or(StoreError::Unexpected("a token has another form"))?;
+        let mut transaction = database.begin(&self.clock).await?;
+        let now_ms = transaction.now_ms();
+        let until_ms = now_ms + millis(LEASE);
+        let most_in_an_hour = if confirms { MOST_CONFIRMATIONS } else { MOST_NOTICES };
+        let claim = Claim { token_digest: &token_digest, confirms, now_ms, until_ms, most_in_an_hour };
+        match subscriptions::claim(&mut transaction, recipient, &claim).await? {
+            Claimed::Yes => transaction.commit().await?,
+            other => {
+                transaction.rollback().await?;
+                return Ok(other == Claimed::No);
+            }
+        }
+        let mail = self.mail(tenant, portal, &token, message);
+        let result = self.smtp.send(&mail).await;
+        self.settle(tenant, database, message, until_ms, result).await
+    }
+
+    fn mail(&self, tenant: &ServedTenant, portal: &str, token: &str, message: &DueMessage<'_>) -> Outgoing {
+        let config = &tenant.config;
+        let name = config.display_name.as_deref().unwrap_or_else(|| config.client_code.as_str());
+        let link = format!("{portal}{}", mail_link::path(token));
+        let text = match message.confirms() {
+            true => text::confirmation(name, &link),
+            false => {
+                let names: Vec<String> =
+                    message.news.iter().map(|(_, webhook)| webhook.full_name()).collect();
+                let changed = message.news.iter().zip(&names);
+                let changed = changed.map(|((notice, webhook), full_name)| ChangedWebhook {
+                    name: webhook.display_name.as_deref().unwrap_or(full_name),
+                    state: notice.announced.state,
+                    count: notice.count,
+                    failure: notice.failure.map(|failure| Failure {
+                        class: failure.class,
+                        cause: failure.cause,
+                        http_status: failure.http_status.and_then(|status| u16::try_from(status).ok()),
+                        detail: None,
+                    }),
+                    link: format!("{portal}{}", webhook_link(full_name)),
+                });
+                text::notices(name, &changed.collect::<Vec<_>>(), &link)
+            }
+        };
+        Outgoing {
+            to: message.recipient.address.clone().unwrap_or_default(),
+            id: message.id(),
+            at: self.clock.now(),
+            text,
+            unsubscribe: (!message.confirms()).then_some(link),
+        }
+    }
+
+    /// Stores what became of a message. Returns whether it waits no longer.
+    async fn settle(
+        &self,
+        tenant: &ServedTenant,
+        database: &Database,
+        message: &DueMessage<'_>,
+        until_ms: i64,
+        result: Result<(), NotSent>,
+    ) -> Result<bool, StoreError> {
+        let (recipient, number) = (message.recipient, message.number());
+        let claimed = (&*recipient.subscription.id, until_ms);
+        let failures = recipient.failures + 1;
+        let is_given_up = result.is_err() && failures >= MOST_FAILURES;
+        let mut transaction = database.begin(&self.clock).await?;
+        let now_ms = transaction.now_ms();
+        if result.is_ok() || is_given_up {
+            subscriptions::settle(&mut transaction, claimed, number, now_ms + millis(APART)).await?;
+        } else {
+            let pause = BACKOFF * 2_u32.saturating_pow(u32::try_from(recipient.failures).unwrap_or(u32::MAX));
+            subscriptions::put_off(&mut transaction, claimed, now_ms + millis(pause)).await?;
+        }
+        subscriptions::delete_old_links(&mut transaction, now_ms).await?;
+        transaction.commit().await?;
+        if let Err(reason) = result {
+            self.failed(tenant, reason, failures, is_given_up);
+        } else {
+            self.metrics.mailed(MailResult::Sent);
+        }
+        Ok(result.is_ok() || is_given_up)
+    }
+
+    /// Counts and logs a message that was not sent, by ids alone.
+    fn failed(&self, tenant: &ServedTenant, reason: NotSent, failures: i64, is_given_up: bool) {
+        self.metrics.mailed(if is_given_up { MailResult::GivenUp } else { MailResult::Failed });
+        let code = tenant.config.client_code.as_str();
+        let next = if is_given_up { "it is given up" } else { "retrying" };
+        tracing::warn!(
+            tenant.code = code,
+            reason = reason.as_str(),
+            failures,
+            "a message to a subscriber was not sent: {next}; check --smtp-url-file and the SMTP server"
+        );
+        if reason.is_of_the_server() {
+            *self.paused_until.lock() = self.clock.elapsed() + PAUSE;
+        }
+    }
+}
+
+/// The message that a recipient has not been sent, if there is one.
+fn message<'a>(
+    tenant: &'a ServedTenant,
+    recipient: &'a Recipient,
+    notices: &'a [Notice],
+) -> Option<DueMessage<'a>> {
+    if recipient.subscription.confirmed_at_ms.is_none() {
+        // Once it was sent, nothing is due until the address is confirmed.
+        let was_sent = recipient.due_at_ms > recipient.subscription.created_at_ms + FAR_MS;
+        return (!was_sent).then(|| DueMessage { recipient, news: Vec::new() });
+    }
+    let is_news = |notice: &&Notice| {
+        notice.number > recipient.sent_number
+            && recipient.subscription.states.contains(&notice.announced.state)
+            && concerns(recipient, &notice.webhook)
+    };
+    let mut news: Vec<_> = notices
+        .iter()
+        .filter(is_news)
+        .filter_map(|notice| Some((notice, tenant.webhook(&notice.webhook)?)))
+        .collect();
+    news.sort_by_key(|(notice, _)| notice.number);
+    (!news.is_empty()).then_some(DueMessage { recipient, news })
+}
+
+/// Later than any retry of a message.
+const FAR_MS: i64 = 365 * 24 * 3600 * 1000;
