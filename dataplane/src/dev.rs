@@ -42,6 +42,8 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     folder =
         folder.with_limits(arguments.limits.read()?).with_webhook_grace(arguments.deliveries.webhook_grace);
     folder.check_exists()?;
+    // Before anything is served: a wrong setting of e-mail is a wrong start.
+    let sends_mail = arguments.mail.smtp()?.is_some();
     let _lock = lock::take(&data_dir)?;
     let declaration = folder.load(&mut random::fill)?;
     let api_listener = bind(arguments.listen, "--listen").await?;
@@ -65,7 +67,6 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     let samples = sample::seed(&app.tenants, &clock).await;
 
     let memory_limit = memory::limit();
-    let sends_mail = arguments.mail.smtp_url_file.is_some();
     let state = app.api_state(&arguments.hosts, Proxies::default(), memory_limit, sends_mail);
     // The schedule is rebuilt before anything is served. We hold the lock of the data folder. So no other process delivers from it,
     // and every lease in it belongs to a process that has ended.

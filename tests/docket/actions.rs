@@ -5,6 +5,7 @@ mod invoices;
 mod odd_rows;
 mod resends;
 mod retention;
+mod subscriptions;
 mod test_events;
 
 use std::sync::Arc;

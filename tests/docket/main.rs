@@ -3,6 +3,7 @@
 mod actions;
 mod api;
 mod delivery;
+mod notices;
 mod portal;
 mod serve;
 mod story;

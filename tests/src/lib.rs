@@ -4,6 +4,7 @@
 pub mod apiserver;
 pub mod browser;
 pub mod languages;
+pub mod mail;
 pub mod operator;
 pub mod pages;
 pub mod people;

@@ -21,6 +21,7 @@ mod invoices_plan;
 mod invoices_search;
 mod key_uses;
 mod notes;
+mod notices;
 mod orders;
 mod parameters;
 mod people;

@@ -1,0 +1,140 @@
+//! Subscriptions through the library: who may have how many, and what the link of a message does.
+
+use std::collections::BTreeSet;
+
+use docket::actions::Refusal;
+use docket::actions::subscriptions::{self as actions, NewSubscription, token_digest};
+use docket::tenancy::{HeldWebhooks, Webhooks};
+use docket_domain::notice::WebhookState;
+use docket_domain::token::TokenSubject;
+use docket_program::clock::Clock;
+use docket_rig::on_both_databases;
+use docket_rig::tenant_database::{CUSTOMER, T0, TenantDatabase, at};
+use docket_store::subscriptions::{
+    self, CONFIRM_MS, Claim, Claimed, MOST_OF_TENANT, MOST_OF_USER, Subscription,
+};
+
+on_both_databases!(
+    a_subscription_is_listed_for_its_user_alone_and_ends_once,
+    a_field_that_is_wrong_is_named,
+    a_user_and_a_tenant_have_bounds,
+    a_link_confirms_in_time_and_ends_a_subscription_once,
+);
+
+fn employee(code: &str) -> TokenSubject {
+    TokenSubject::Employee { employee_code: code.into(), administrator: true }
+}
+
+fn contact() -> TokenSubject {
+    TokenSubject::Contact { contact_code: "11".into(), customer_code: CUSTOMER.into() }
+}
+
+fn new(email: Option<&str>) -> NewSubscription {
+    let states = vec![WebhookState::Lost, WebhookState::Works];
+    NewSubscription { webhook: None, states, email: email.map(str::to_owned) }
+}
+
+async fn subscribe(
+    rig: &TenantDatabase,
+    subject: &TokenSubject,
+    new: NewSubscription,
+) -> Result<Subscription, Refusal> {
+    let (active, held) = (BTreeSet::new(), HeldWebhooks::These([].into()));
+    let webhooks = Webhooks::new(&[], &active, &held);
+    let mut transaction = rig.database.begin(&Clock::System).await?;
+    let subscription = actions::subscribe(&mut transaction, webhooks, subject, new, at(T0)).await?;
+    transaction.commit().await?;
+    Ok(subscription)
+}
+
+async fn a_subscription_is_listed_for_its_user_alone_and_ends_once(rig: TenantDatabase) {
+    let own = subscribe(&rig, &contact(), new(None)).await.expect("accepted");
+    assert_eq!(own.confirmed_at_ms, Some(T0), "a contact's own address");
+    let typed = subscribe(&rig, &employee("52"), new(Some(" alex@acme.example "))).await;
+    let typed = typed.expect("accepted");
+    assert_eq!((typed.confirmed_at_ms, typed.email.as_deref()), (None, Some("alex@acme.example")));
+    let list = async |subject: &TokenSubject| {
+        actions::list(&mut rig.reader().await, subject).await.expect("a statement")
+    };
+    assert_eq!(list(&contact()).await, std::slice::from_ref(&own));
+    assert_eq!(list(&employee("52")).await, [typed]);
+    let end = async |subject: &TokenSubject| {
+        let mut transaction = rig.database.begin(&Clock::System).await.expect("a transaction");
+        let ended = actions::unsubscribe(&mut transaction, subject, &own.id).await;
+        transaction.commit().await.expect("committed");
+        ended
+    };
+    for (subject, is_ended) in [(employee("52"), false), (contact(), true), (contact(), false)] {
+        assert_eq!(end(&subject).await.is_ok(), is_ended);
+    }
+    assert!(list(&contact()).await.is_empty());
+}
+
+async fn a_field_that_is_wrong_is_named(rig: TenantDatabase) {
+    let refused = async |subject: TokenSubject, new: NewSubscription| {
+        subscribe(&rig, &subject, new).await.expect_err("refused")
+    };
+    let none = NewSubscription { states: Vec::new(), ..new(Some("alex@acme.example")) };
+    let long = format!("{}@acme.example", "x".repeat(300));
+    for (subject, new, field) in [
+        (employee("52"), none, "states"),
+        (employee("52"), new(None), "email"),
+        (employee("52"), new(Some("alex")), "email"),
+        (contact(), new(Some("a@b.example\r\nBcc: eve@evil.example")), "email"),
+        (contact(), new(Some(&long)), "email"),
+    ] {
+        let Refusal::Invalid(problems) = refused(subject, new).await else { panic!("{field}") };
+        assert!(format!("{problems:?}").contains(field), "{problems:?}");
+    }
+    let unknown = NewSubscription { webhook: Some("default/none".into()), ..new(None) };
+    assert!(matches!(refused(contact(), unknown).await, Refusal::NotFound(_)));
+    assert!(subscribe(&rig, &contact(), new(None)).await.is_ok());
+    assert!(matches!(refused(contact(), new(None)).await, Refusal::Conflict(_)), "the same again");
+}
+
+async fn a_user_and_a_tenant_have_bounds(rig: TenantDatabase) {
+    let address = |number: i64| format!("a{number}@acme.example");
+    for number in 0..MOST_OF_USER {
+        assert!(subscribe(&rig, &employee("52"), new(Some(&address(number)))).await.is_ok());
+    }
+    let more = subscribe(&rig, &employee("52"), new(Some(&address(99)))).await;
+    assert!(matches!(more, Err(Refusal::Conflict(text)) if text.contains("20")));
+    for number in MOST_OF_USER..MOST_OF_TENANT {
+        let user = employee(&(100 + number / MOST_OF_USER).to_string());
+        assert!(subscribe(&rig, &user, new(Some(&address(number)))).await.is_ok());
+    }
+    let more = subscribe(&rig, &contact(), new(None)).await;
+    assert!(matches!(more, Err(Refusal::Conflict(text)) if text.contains("200")));
+}
+
+async fn a_link_confirms_in_time_and_ends_a_subscription_once(rig: TenantDatabase) {
+    rig.run(
+        "INSERT INTO employee (code, user_name, user_key, name, administrator, active, created_at_ms) \
+         VALUES ('52', 'alex', 'alex', 'Alex', TRUE, TRUE, 0)",
+    )
+    .await;
+    let made = subscribe(&rig, &employee("52"), new(Some("alex@acme.example"))).await;
+    let id = made.expect("accepted").id;
+    let token = "0f".repeat(32);
+    let digest = token_digest(&token).expect("a token");
+    let recipients = subscriptions::recipients(&mut rig.reader().await).await.expect("a statement");
+    let claim =
+        Claim { token_digest: &digest, confirms: true, now_ms: T0, until_ms: T0 + 1, most_in_an_hour: 1 };
+    let claimed = rig.write(async |t| subscriptions::claim(t, &recipients[0], &claim).await).await;
+    assert_eq!(claimed, Claimed::Yes);
+    let confirm = async |token: &str, now_ms| {
+        rig.write(async |t| actions::confirm(t, token, at(now_ms)).await).await.map(|found| found.id)
+    };
+    for wrong in ["", "0f", &"0e".repeat(32), &"zz".repeat(32)] {
+        assert_eq!(confirm(wrong, T0).await, None, "{wrong}");
+    }
+    assert_eq!(confirm(&token, T0 + CONFIRM_MS + 1).await, None, "too late");
+    assert_eq!(confirm(&token, T0 + CONFIRM_MS).await, Some(id.clone()));
+    assert_eq!(confirm(&token, T0 + CONFIRM_MS).await, None, "again");
+    let end = async || {
+        let late = at(T0 + 9 * CONFIRM_MS);
+        let ended = rig.write(async |t| actions::unsubscribe_by_token(t, &token, late).await).await;
+        ended.map(|found| found.id)
+    };
+    assert_eq!((end().await, end().await), (Some(id), None));
+}
