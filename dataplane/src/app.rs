@@ -59,7 +59,7 @@ const BETWEEN_LOOKS: (Duration, Duration) = (Duration::from_millis(100), Duratio
 /// How many signatures may be diagnosed at the same time, one per tenant.
 const DIAGNOSES: u32 = 2;
 /// Requests with links of messages at the same time; a source has one while others wait.
-const MAIL_LINKS: u32 = 4;
+pub const MAIL_LINKS: u32 = 4;
 
 /// What all parts share, and the parts that run.
 pub struct App {

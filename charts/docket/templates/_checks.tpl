@@ -39,6 +39,18 @@ begins with the setting's name and says what to set. All are reported at once.
 {{- if and $values.privateCA.redisKey (not $values.privateCA.configMap) -}}
 {{- $wrong = append $wrong "privateCA.configMap: set the ConfigMap that contains privateCA.redisKey, or leave the key empty" -}}
 {{- end -}}
+{{- if and $values.mail.from (not $values.mail.secretRef.name) -}}
+{{- $wrong = append $wrong "mail.secretRef.name: set the name of the Secret whose key (mail.secretRef.key) contains the URL of the SMTP server, such as docket-smtp; or leave mail.from empty" -}}
+{{- end -}}
+{{- if and $values.mail.secretRef.name (not $values.mail.from) -}}
+{{- $wrong = append $wrong "mail.from: set the sender of e-mail, such as docket@example.com; or leave mail.secretRef.name empty" -}}
+{{- end -}}
+{{- if and $values.mail.from (not $values.portal.enabled) -}}
+{{- $wrong = append $wrong "mail.from: needs portal.enabled; people subscribe in the portal, and links in messages lead there" -}}
+{{- end -}}
+{{- if and $values.mail.caKey (not $values.privateCA.configMap) -}}
+{{- $wrong = append $wrong "privateCA.configMap: set the ConfigMap that contains mail.caKey, or leave the key empty" -}}
+{{- end -}}
 {{- range $component := list "api" "worker" "detector" -}}
 {{- $v := index $values $component -}}
 {{- if gt (int $v.databaseConnectionsPerTenant) (int $v.databaseConnections) -}}

@@ -106,6 +106,10 @@ spec:
             {{- toYaml $values.securityContext | nindent 12 }}
           volumeMounts:
             - {name: redis, mountPath: {{ include "docket.redisFolder" $root }}, readOnly: true}
+            {{- $smtp := and (eq .component "worker") $values.mail.from }}
+            {{- if $smtp }}
+            - {name: smtp, mountPath: {{ include "docket.smtpFolder" $root }}, readOnly: true}
+            {{- end }}
             {{- if eq .component "operator" }}
             {{- range include "docket.databaseServers" $root | fromJsonArray }}
             - {name: database-{{ .name }}, mountPath: {{ include "docket.databaseFolder" $root }}{{ .name }}, readOnly: true}
@@ -126,6 +130,12 @@ spec:
           secret:
             secretName: {{ $redis.name | quote }}
             items: [{key: {{ $redis.key | quote }}, path: url}]
+        {{- if $smtp }}
+        - name: smtp
+          secret:
+            secretName: {{ $values.mail.secretRef.name | quote }}
+            items: [{key: {{ $values.mail.secretRef.key | quote }}, path: url}]
+        {{- end }}
         {{- if eq .component "operator" }}
         {{- range include "docket.databaseServers" $root | fromJsonArray }}
         - name: database-{{ .name }}

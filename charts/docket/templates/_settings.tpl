@@ -5,6 +5,7 @@ flag changes one line.
 
 {{/* Where the Secrets are mounted. Whole folders, because a file mounted by subPath does not follow its Secret. */}}
 {{- define "docket.redisFolder" -}}/etc/docket/redis{{- end -}}
+{{- define "docket.smtpFolder" -}}/etc/docket/smtp{{- end -}}
 {{- define "docket.caFolder" -}}/etc/docket/ca{{- end -}}
 {{- define "docket.databaseFolder" -}}/etc/docket/database-servers/{{- end -}}
 {{- define "docket.limitsFolder" -}}/etc/docket/limits{{- end -}}
@@ -139,6 +140,9 @@ flag changes one line.
 {{- if $values.portal.declareWebhooks -}}
 {{- $args = append $args (printf "--portal-account=%s/%s-portal" .root.Release.Namespace (include "docket.fullname" .root)) -}}
 {{- end -}}
+{{- with $values.mail.from -}}
+{{- $args = append $args (printf "--mail-from=%s" .) -}}
+{{- end -}}
 {{- if $values.platform.enabled -}}
 {{- $args = append $args "--platform" -}}
 {{- end -}}
@@ -158,6 +162,14 @@ flag changes one line.
 {{- $args = append $args (printf "--audit-retention=%s" .) -}}
 {{- end -}}
 {{- $args = append $args (printf "--sweep-interval=%s" $v.sweepInterval) -}}
+{{- with $values.mail.from -}}
+{{- $args = append $args (printf "--mail-from=%s" .) -}}
+{{- $args = append $args (printf "--smtp-url-file=%s/url" (include "docket.smtpFolder" $.root)) -}}
+{{- with $values.mail.caKey -}}
+{{- $args = append $args (printf "--smtp-ca-file=%s/%s" (include "docket.caFolder" $.root) .) -}}
+{{- end -}}
+{{- $args = append $args (printf "--portal-url=%s" ($values.mail.portalURL | default (printf "https://{subdomain}.%s" $values.baseDomain))) -}}
+{{- end -}}
 {{- else if eq .component "detector" -}}
 {{- $args = append $args (printf "--invoice-scan-interval=%s" $v.invoiceScanInterval) -}}
 {{- $args = append $args (printf "--invoice-max-age=%s" $v.invoiceMaxAge) -}}

@@ -19,7 +19,7 @@
 mod smtp;
 pub mod text;
 
-pub use smtp::{NotSent, Outgoing, Smtp, WrongSettings};
+pub use smtp::{NotSent, Outgoing, SEND_TIME, Smtp, WrongSettings};
 pub use url::SmtpUrl;
 
 mod url;

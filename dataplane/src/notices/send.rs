@@ -31,7 +31,7 @@ pub const MOST_CONFIRMATIONS: i64 = 10;
 /// The most messages of one visit. The others follow in the next visit.
 const MOST_OF_VISIT: usize = 20;
 /// The shortest time between two messages of one subscription. What changes meanwhile is one message.
-const APART: Duration = Duration::from_secs(300);
+pub const APART: Duration = Duration::from_secs(300);
 /// How long no other process sends a message that one process has claimed: longer than the messages before it may take.
 const LEASE: Duration = Duration::from_secs(120);
 /// The pause of this process after the SMTP server could not be reached.

@@ -67,6 +67,20 @@ fn workers_reach_receivers_on_the_internet_and_no_cluster_node_or_metadata_addre
     assert_eq!(rule["ports"], json!([{"protocol": "TCP", "port": 1, "endPort": 65535}]));
 }
 
+#[test]
+fn only_workers_reach_the_smtp_server_and_only_if_there_is_one() {
+    let smtp = json!([{"protocol": "TCP", "port": 2525}]);
+    let reaches = |objects: &Objects, component: &str| {
+        let rules = policy(objects, component)["egress"].as_array().expect("a list");
+        rules.iter().any(|rule| rule["ports"] == smtp)
+    };
+    let full = render(&file("ci/full-values.yaml"));
+    for component in ["api", "detector", "operator", "worker"] {
+        assert_eq!(reaches(&full, component), component == "worker", "{component}");
+    }
+    assert!(!reaches(&render_with("networkPolicy: {smtp: {ports: [2525]}}"), "worker"));
+}
+
 /// The metadata services inside a network, of the table that the programs use, and the networks of NAT64 and 6to4 that lead to them. In
 /// `64:ff9b:1::/48` they are those of the prefixes with zeros after `64:ff9b:1`, one of each length.
 fn metadata_services_in(network: &str) -> BTreeSet<IpNet> {

@@ -29,6 +29,13 @@ fn settings_that_do_not_fit_together_are_named() {
         ("quickstart: {enabled: true}", "databaseServers: leave it empty with quickstart.enabled"),
         ("quickstart: {enabled: true}", "redis.secretRef.name: leave it empty with quickstart.enabled"),
         ("privateCA: {redisKey: ca.crt}", "privateCA.configMap: set the ConfigMap"),
+        ("mail: {caKey: ca.crt}", "privateCA.configMap: set the ConfigMap that contains mail.caKey"),
+        (
+            "mail: {from: a@b.example}\nportal: {enabled: true}",
+            "mail.secretRef.name: set the name of the Secret",
+        ),
+        ("mail: {secretRef: {name: docket-smtp}}", "mail.from: set the sender"),
+        ("mail: {from: a@b.example, secretRef: {name: docket-smtp}}", "mail.from: needs portal.enabled"),
         (
             "worker: {databaseConnections: 4}",
             "worker.databaseConnectionsPerTenant: must not exceed worker.databaseConnections, which is 4",

@@ -265,6 +265,31 @@ fn urls_are_mounted_as_whole_folders_and_only_the_operator_has_those_of_administ
 }
 
 #[test]
+fn only_workers_have_the_url_of_the_smtp_server_and_the_portal_knows_the_sender() {
+    let objects = render(&file("ci/full-values.yaml"));
+    let smtp = json!({"name": "smtp", "secret": {
+        "secretName": "docket-smtp", "items": [{"key": "smtp-url", "path": "url"}]}});
+    let from = "--mail-from=Docket <docket@example.com>";
+    for component in COMPONENTS {
+        let volumes = objects.pod(component)["volumes"].as_array().expect("a list");
+        assert_eq!(volumes.contains(&smtp), component == "docket-worker", "{component}");
+        let arguments = objects.arguments(component);
+        let has = |argument: &str| arguments.iter().any(|other| *other == argument);
+        assert_eq!(has(from), ["docket-api", "docket-worker"].contains(&component), "{component}");
+        let of_worker = [
+            "--smtp-url-file=/etc/docket/smtp/url",
+            "--smtp-ca-file=/etc/docket/ca/smtp.crt",
+            "--portal-url=https://{subdomain}.portal.example.com",
+        ];
+        assert!(of_worker.into_iter().all(|argument| has(argument) == (component == "docket-worker")));
+    }
+    let mail = "mail: {from: a@b.example, secretRef: {name: docket-smtp}}\nportal: {enabled: true}";
+    let arguments = render_with(mail).arguments("docket-worker").join(" ");
+    assert!(arguments.contains("--portal-url=https://{subdomain}.api.example.com"), "{arguments}");
+    assert!(!render_with("").arguments("docket-worker").join(" ").contains("mail"));
+}
+
+#[test]
 fn a_private_authority_is_in_every_pod() {
     let objects = render(&file("ci/full-values.yaml"));
     for component in COMPONENTS {

@@ -5,14 +5,18 @@ use std::time::Duration;
 
 use docket::access::passwords::MAX_PASSWORD_CHARS;
 use docket::api::idempotency;
+use docket::app::MAIL_LINKS;
 use docket::delivery::upkeep::retention;
 use docket::http::{body, paging};
+use docket::notices;
 use docket::platform::reviews;
 use docket_crds::{Limit, Limits};
-use docket_domain::{delivery, event, resend, token};
+use docket_domain::{delivery, event, notice, resend, token};
 use docket_listener::{anonymous, server};
+use docket_mail::text;
 use docket_orders::json;
 use docket_orders::problem::MAX_PROBLEMS;
+use docket_store::subscriptions;
 use serde_json::Value;
 
 /// The table of what a tenant can be limited to, from the definition of the kind.
@@ -121,6 +125,14 @@ pub(super) fn of_all() -> String {
                 ),
             ),
             ("`/portal/portal.css`, `/portal/portal.js`, `/portal/icon.svg`", fixed.clone()),
+            (
+                "`/portal/mail/{token}`",
+                format!(
+                    "A body of {} in {}; one read of the tenant's database; {MAIL_LINKS} at a time, of which one source has one while others wait",
+                    bytes(body::SIGN_IN_LIMIT),
+                    time(body::TIME)
+                ),
+            ),
             (
                 "`/portal/{*other}`, and each path that is no route",
                 "A short text; no body is read".to_owned(),
@@ -231,7 +243,33 @@ pub(super) fn of_all() -> String {
             ("Entries of each other event there", count(retention::MAX_OF_AN_EVENT.unsigned_abs() as usize)),
         ],
     );
-    [requests, anonymous, deliveries, kept].concat()
+    let subscriptions = table(
+        "Subscriptions to changes of webhooks",
+        &[
+            ("Subscriptions of a user", subscriptions::MOST_OF_USER.to_string()),
+            ("Subscriptions of all users of a tenant", subscriptions::MOST_OF_TENANT.to_string()),
+            ("Notices of one state of one webhook", format!("1 in {} h", notice::APART.as_secs() / 3600)),
+            (
+                "Messages of one subscription",
+                format!("1 in {} min; what changes meanwhile is one message", notices::APART.as_secs() / 60),
+            ),
+            (
+                "Messages of all subscriptions of a tenant",
+                format!("{} an hour; what changes then is one message to an address", notices::MOST_NOTICES),
+            ),
+            (
+                "Messages that ask the owners of addresses to confirm them",
+                format!("{} an hour for a tenant", notices::MOST_CONFIRMATIONS),
+            ),
+            (
+                "Time to confirm an address",
+                format!("{} days", subscriptions::CONFIRM_MS / (24 * 3600 * 1000)),
+            ),
+            ("Webhooks that one message describes", text::MOST_DESCRIBED.to_string()),
+            ("Time of one message to the SMTP server", time(docket_mail::SEND_TIME)),
+        ],
+    );
+    [requests, anonymous, deliveries, subscriptions, kept].concat()
 }
 
 fn bytes(bytes: usize) -> String {
