@@ -20,6 +20,6 @@ mod smtp;
 pub mod text;
 
 pub use smtp::{NotSent, Outgoing, SEND_TIME, Smtp, WrongSettings};
-pub use url::SmtpUrl;
+pub use url::{Encryption, SmtpUrl, WrongSmtpUrl};
 
 mod url;
