@@ -11,6 +11,7 @@ mod hostile_clients;
 mod hostile_together;
 mod limits;
 mod metrics;
+mod notices;
 mod proxies;
 mod recreated;
 mod redis_users;
