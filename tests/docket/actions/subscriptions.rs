@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use docket::actions::Refusal;
+use docket::refusal::Refusal;
 use docket::actions::subscriptions::{self as actions, NewSubscription, token_digest};
 use docket::tenancy::{HeldWebhooks, Webhooks};
 use docket_domain::notice::WebhookState;

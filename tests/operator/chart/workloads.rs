@@ -274,7 +274,7 @@ fn only_workers_have_the_url_of_the_smtp_server_and_the_portal_knows_the_sender(
         let volumes = objects.pod(component)["volumes"].as_array().expect("a list");
         assert_eq!(volumes.contains(&smtp), component == "docket-worker", "{component}");
         let arguments = objects.arguments(component);
-        let has = |argument: &str| arguments.iter().any(|other| *other == argument);
+        let has = |argument: &str| arguments.contains(&argument);
         assert_eq!(has(from), ["docket-api", "docket-worker"].contains(&component), "{component}");
         let of_worker = [
             "--smtp-url-file=/etc/docket/smtp/url",
