@@ -140,8 +140,9 @@ mod tests {
         let list = command.find_subcommand_mut("deliveries").and_then(|one| one.find_subcommand_mut("list"));
         let list = list.expect("the command");
         let long = list.render_long_help().to_string();
-        let at = |text: &str| long.find(text).unwrap_or_else(|| panic!("{text}: {long}"));
-        assert!(at("--status") < at("--tenant") && at("--tenant") < at("Connection:"));
+        // The line of the usage before it names the tenant too.
+        let at = |text: &str| long.rfind(text).unwrap_or_else(|| panic!("{text}: {long}"));
+        assert!(at("--status <") < at("--tenant <") && at("--tenant <") < at("Connection:"));
         assert!(at("Connection:") < at("--data-dir") && at("--data-dir") < at("--postgresql"));
         let short = list.render_help().to_string();
         assert!(short.contains("--status") && short.contains("--tenant"), "{short}");
