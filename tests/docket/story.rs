@@ -7,6 +7,7 @@ mod contract;
 mod docs;
 mod documents;
 mod example;
+mod figures;
 mod first_run;
 mod listen;
 mod openapi;
