@@ -7,6 +7,7 @@ mod code;
 mod excerpt;
 mod markdown;
 mod page;
+mod releases;
 mod samples;
 mod search;
 mod sources;
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 
 use crate::markdown::render;
 use crate::page::SiteFrame;
+use crate::releases::CHANGELOG;
 use crate::search::SearchIndex;
 use crate::sources::{FILES, PAGES, SCRIPT, STYLES, SUMMARY};
 
@@ -50,10 +52,18 @@ impl Site {
     pub fn new(with_search: bool) -> Self {
         let frame = SiteFrame { parts: sources::parts(SUMMARY), with_search };
         let (mut pages, mut sections) = (BTreeMap::new(), Vec::new());
-        for (path, text) in PAGES {
+        let mut add = |path: &str, text: &str| {
             let rendered = render(path, text);
             pages.insert(sources::name(path), page::article(&frame, path, &rendered));
             sections.extend(rendered.sections);
+        };
+        for (path, text) in PAGES {
+            if *path == CHANGELOG {
+                add(path, &releases::index(text));
+                releases::pages(text).iter().for_each(|(path, text)| add(path, text));
+            } else {
+                add(path, text);
+            }
         }
         Self { pages, index: SearchIndex::new(sections), frame }
     }
@@ -154,6 +164,20 @@ mod tests {
                     assert!(anchors.contains(&href), "{path}: {link}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn changelog_leads_to_the_page_of_each_release() {
+        let site = Site::new(true);
+        let page = |path: &str| String::from_utf8_lossy(site.get(path).expect(path).bytes).into_owned();
+        let version = env!("CARGO_PKG_VERSION");
+        let (name, changelog) = (format!("changes-{version}.html"), page("changelog.html"));
+        assert!(changelog.contains(&format!("<a href=\"{name}\">{version}</a>")), "{changelog}");
+        let release = page(&name);
+        for part in ["<h1 id=\"changes-in-", "<h2 id=\"added\">", "href=\"api/orders.html#", "<details open>"]
+        {
+            assert!(release.contains(part), "{part}: {release}");
         }
     }
 

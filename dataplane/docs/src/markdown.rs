@@ -8,7 +8,7 @@ use pulldown_cmark::{CodeBlockKind, CowStr, Event, Options, Parser, Tag, TagEnd,
 
 use crate::code;
 use crate::samples::STEP;
-use crate::sources::{FILES, PAGES, name, place, resolved, to_root};
+use crate::sources::{FILES, is_page, name, place, resolved, to_root};
 
 /// The rendered content of a page, without its frame.
 #[derive(Debug, Default)]
@@ -207,7 +207,7 @@ fn target(path: &str, link: &str, links: &mut Vec<String>) -> Option<String> {
     };
     let here = |target: &str| to_root(path) + target;
     links.push(with_anchor(&file));
-    if PAGES.iter().any(|(page, _)| *page == file) {
+    if is_page(&file) {
         return Some(with_anchor(&here(&name(&file))));
     }
     FILES.iter().any(|(other, _)| *other == file).then(|| here(place(&file)))

@@ -4,6 +4,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::excerpt::Piece;
 use crate::markdown::Rendered;
+use crate::releases::CHANGELOG;
 use crate::search::SearchHit;
 use crate::sources::{Chapter, name, to_root};
 
@@ -21,7 +22,7 @@ pub(crate) struct SiteFrame {
 struct Document<'a> {
     /// What leads from the page to the root of the site.
     root: &'a str,
-    /// The file of the repository that the page shows.
+    /// The file whose place in the navigation is shown.
     path: Option<&'a str>,
     title: &'a str,
     /// What the field of the search has in it.
@@ -39,6 +40,8 @@ pub(crate) fn article(frame: &SiteFrame, path: &str, rendered: &Rendered) -> Str
     let at = all.iter().position(|(_, other)| other == path);
     let before = at.and_then(|at| at.checked_sub(1)).and_then(|at| all.get(at));
     let after = at.and_then(|at| all.get(at + 1));
+    // The navigation has no page of a release, but the changelog, which leads to it.
+    let in_navigation = if at.is_some() { path } else { CHANGELOG };
     let is_listed = headings.len() >= LISTED_HEADINGS;
     let list = html! {
         ul { @for section in &headings { li { a href={ "#" (section.anchor) } { (section.heading) } } } }
@@ -57,7 +60,7 @@ pub(crate) fn article(frame: &SiteFrame, path: &str, rendered: &Rendered) -> Str
     };
     document(
         frame,
-        Document { root: &root, path: Some(path), title: &rendered.title, query: "", main, beside },
+        Document { root: &root, path: Some(in_navigation), title: &rendered.title, query: "", main, beside },
     )
 }
 

@@ -39,12 +39,13 @@ const EXACT: f64 = 1.5;
 const SYNONYM: f64 = 0.6;
 const PARTS: f64 = 0.6;
 const NEAR: f64 = 0.7;
-/// Pages that come after others: these lead to other pages, or are for people who change Docket.
-const LATER: [(&str, f64); 7] = [
+/// Pages that come after others, by the beginning of their paths: these lead to other pages, or are for people who change Docket.
+const LATER: [(&str, f64); 8] = [
     ("index.html", 0.7),
     ("troubleshoot/index.html", 0.7),
     ("architecture.html", 0.6),
     ("changelog.html", 0.6),
+    ("changes-", 0.6),
     ("contributing.html", 0.6),
     ("project/decisions.html", 0.6),
     ("tests/bench/readme.html", 0.6),
@@ -175,7 +176,8 @@ impl SearchIndex {
             length += count;
             self.facts.push(SectionFacts { heading: joined(&section.heading), length: count });
         }
-        let weight = LATER.iter().find(|(later, _)| *later == name).map_or(1.0, |(_, weight)| *weight);
+        let weight =
+            LATER.iter().find(|(later, _)| name.starts_with(later)).map_or(1.0, |(_, weight)| *weight);
         self.pages.push(PageFacts { sections: first..self.facts.len(), length, weight });
     }
 

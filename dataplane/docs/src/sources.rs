@@ -1,5 +1,7 @@
 //! The sources of the site, and their addresses on it.
 
+use crate::releases::{self, CHANGELOG};
+
 /// The summary, which defines the order of the pages.
 pub(crate) const SUMMARY: &str = include_str!("../../../docs/SUMMARY.md");
 /// The styles, at `docs.css`.
@@ -120,6 +122,12 @@ pub(crate) const FILES: &[(&str, &[u8])] = embedded!(include_bytes:
     "examples/acme.yaml",
     "examples/globex.yaml",
 );
+
+/// Whether the site shows this file as a page.
+pub(crate) fn is_page(path: &str) -> bool {
+    PAGES.iter().any(|(page, _)| *page == path)
+        || PAGES.iter().any(|(page, text)| *page == CHANGELOG && releases::has(text, path))
+}
 
 /// The name of a page of the site: `docs/api/orders.md` is `api/orders.html`, and the first page `index.html`.
 pub(crate) fn name(path: &str) -> String {
