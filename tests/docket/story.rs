@@ -8,6 +8,7 @@ mod docs;
 mod documents;
 mod example;
 mod figures;
+mod frameworks;
 mod first_run;
 mod listen;
 mod openapi;

@@ -95,6 +95,7 @@ pub(crate) const PAGES: &[(&str, &str)] = embedded!(include_str:
     "docs/troubleshoot/alerts.md",
     "docs/troubleshoot/index.md",
     "docs/webhooks/duplicates.md",
+    "docs/webhooks/frameworks.md",
     "docs/webhooks/notifications.md",
     "docs/webhooks/portal.md",
     "docs/webhooks/resend.md",
