@@ -183,7 +183,8 @@ mod tests {
 
     #[test]
     fn page_of_a_task_says_what_it_needs_how_to_check_and_what_to_do_if_it_fails() {
-        let folders = ["start", "api", "webhooks", "back-office", "run", "kubernetes"];
+        let folders =
+            ["start", "api", "webhooks", "administrator", "contact", "back-office", "run", "kubernetes"];
         let tasks = PAGES
             .iter()
             .filter(|(path, _)| folders.iter().any(|of| path.starts_with(&format!("docs/{of}/"))));

@@ -21,6 +21,12 @@ macro_rules! embedded {
 /// The pages.
 pub(crate) const PAGES: &[(&str, &str)] = embedded!(include_str:
     "docs/README.md",
+    "docs/administrator/find-delivery.md",
+    "docs/administrator/nothing-arrived.md",
+    "docs/administrator/people.md",
+    "docs/administrator/repair-receiver.md",
+    "docs/administrator/replace-secret.md",
+    "docs/administrator/set-up-webhook.md",
     "docs/api/clients.md",
     "docs/api/errors.md",
     "docs/api/invoices.md",
@@ -39,6 +45,9 @@ pub(crate) const PAGES: &[(&str, &str)] = embedded!(include_str:
     "docs/concepts/security.md",
     "docs/concepts/stores.md",
     "docs/concepts/tenants.md",
+    "docs/contact/manage-webhooks.md",
+    "docs/contact/missing-event.md",
+    "docs/contact/replace-secret.md",
     "docs/kubernetes/backup.md",
     "docs/kubernetes/external-database.md",
     "docs/kubernetes/gitops.md",
