@@ -25,7 +25,7 @@ impl Tone {
         }
     }
 
-    /// The shape beside the words, so that no state is told by its colour alone.
+    /// The shape beside the words, so that no state depends on its colour alone.
     const fn shape(self) -> &'static str {
         match self {
             Self::Good => "✓ ",
