@@ -91,6 +91,18 @@ pub enum Actor {
     ClusterUser(String),
 }
 
+impl Actor {
+    /// The contact or employee that a displayed actor names; `None`: it names no person of the tenant.
+    pub fn person(displayed: &str) -> Option<Self> {
+        let (kind, code) = displayed.split_once(' ')?;
+        match kind {
+            "contact" => Some(Self::Contact(code.to_owned())),
+            "employee" => Some(Self::Employee(code.to_owned())),
+            _ => None,
+        }
+    }
+}
+
 impl From<&TokenSubject> for Actor {
     fn from(subject: &TokenSubject) -> Self {
         match subject {
@@ -222,5 +234,16 @@ mod tests {
         assert_eq!(Actor::from(&subject).to_string(), "employee 51");
         assert_eq!(Actor::CommandLine(1000).to_string(), "command line (uid 1000)");
         assert_eq!(Actor::ClusterUser("ops@one.example".into()).to_string(), "cluster user ops@one.example");
+    }
+
+    #[test]
+    fn person_is_found_in_what_is_shown_and_no_one_else_is() {
+        for person in [Actor::Contact("C 1".into()), Actor::Employee("52".into())] {
+            assert_eq!(Actor::person(&person.to_string()), Some(person));
+        }
+        for other in [Actor::CommandLine(0), Actor::ClusterUser("contact 1".into())] {
+            assert_eq!(Actor::person(&other.to_string()), None, "{other}");
+        }
+        assert_eq!(Actor::person("employee"), None);
     }
 }

@@ -1,5 +1,7 @@
 //! The tenant's own users.
 
+use std::collections::HashMap;
+
 use docket_domain::token::UserFingerprint;
 
 use crate::connection::{Connection, Transaction};
@@ -54,6 +56,16 @@ pub async fn insert(
 pub async fn administrator(connection: &mut Connection, code: &str) -> Result<Option<String>, StoreError> {
     let sql = "SELECT name FROM employee WHERE code = $1 AND administrator AND active";
     connection.value(sql, params![code]).await
+}
+
+/// The names of the employees with these codes, by code; 25 codes take one statement.
+pub async fn names(
+    connection: &mut Connection,
+    codes: &[String],
+) -> Result<HashMap<String, String>, StoreError> {
+    let sql = "SELECT code, name FROM employee WHERE code IN ({values})";
+    let rows = connection.query_in(sql, Vec::new(), codes).await?;
+    rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
 }
 
 /// The active employees among these, as owners of tokens.

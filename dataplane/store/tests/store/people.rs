@@ -20,6 +20,7 @@ on_both_databases!(
     a_contact_needs_its_customer,
     an_employee_is_found_by_its_name_in_any_case,
     an_employee_conflicts_in_code_and_in_name,
+    names_of_people_are_found_by_code,
     a_sign_out_changes_one_users_owner,
     a_password_is_set_for_one_user,
     users_are_listed_with_the_rights_that_were_set,
@@ -98,6 +99,24 @@ async fn customers_are_found_by_their_code(rig: TenantDatabase) {
     let mut reader = rig.reader().await;
     assert!(contacts::customer_exists(&mut reader, CUSTOMER).await.expect("a statement"));
     assert!(!contacts::customer_exists(&mut reader, "smith").await.expect("a statement"));
+}
+
+/// More codes than one statement takes.
+async fn names_of_people_are_found_by_code(rig: TenantDatabase) {
+    for number in 0..30 {
+        let code = format!("E{number}");
+        let named = Employee { name: format!("Ann {number}"), ..employee(&code) };
+        add_employee(&rig, &named, &format!("ann.{number}")).await.expect("a new employee");
+    }
+    add_contact(&rig, &contact("C1"), "ann@example.com").await.expect("a new contact");
+    let codes: Vec<String> = (0..40).map(|number| format!("E{number}")).collect();
+    let mut reader = rig.reader().await;
+    let found = employees::names(&mut reader, &codes).await.expect("a statement");
+    assert_eq!((found.len(), found["E29"].as_str()), (30, "Ann 29"));
+    let both = ["C1".to_owned(), "E1".to_owned()];
+    let found = contacts::names(&mut reader, &both).await.expect("a statement");
+    assert_eq!((found.len(), found["C1"].as_str()), (1, "Zoë 🦊 O'Brien"));
+    assert!(contacts::names(&mut reader, &[]).await.expect("no statement").is_empty());
 }
 
 async fn a_customer_code_is_taken_once(rig: TenantDatabase) {
