@@ -25,7 +25,7 @@ use crate::actions::wait;
 use crate::http::body::JsonResponse;
 use crate::http::error::{ApiError, ProblemBody};
 use crate::http::kinds::{
-    DeliveryIdText, HttpStatus, InvoiceNumber, LineText, WebhookName, WorkOrderKeyText,
+    DeliveryIdText, HttpStatus, InvoiceNumber, LineText, ResendIdText, WebhookName, WorkOrderKeyText,
 };
 use crate::http::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
 use crate::http::request::{Query, request};
@@ -56,6 +56,8 @@ request! {
         /// Only deliveries of the event with this id: the header webhook-id and the `id` in the payload. Resends of an event have
         /// the same one.
         opt event_id: LineText<64>, example "evt_0193f0c2a1b07c3e9d6f5a4b3c2d1e0f";
+        /// Only deliveries that this bulk resend has queued.
+        opt resend_id: ResendIdText, example "0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a";
         /// Created at or after: a date (meaning 00:00 UTC), or a time with an offset.
         opt from: DateOrTime;
         /// Created before: a date (meaning 00:00 UTC), or a time with an offset.
@@ -134,6 +136,7 @@ pub async fn find(
         http_status: search.http_status,
         id: search.delivery_id,
         event_id: search.event_id,
+        resend_id: search.resend_id,
         from_ms: search.from.map(Timestamp::as_millisecond),
         to_ms: search.to.map(Timestamp::as_millisecond),
         web_order_id: search.web_order_id,

@@ -273,6 +273,7 @@ async fn deliveries_are_found_by_what_they_are() {
         (&format!("?eventId={event}"), first.clone()),
         (&format!("?eventId={event}&status=Succeeded"), vec![]),
         ("?eventId=evt_0", vec![]),
+        ("?resendId=0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a", vec![]),
         (&format!("?deliveryId={delivery}"), first),
         (&format!("?deliveryId={UNKNOWN}"), vec![]),
     ] {
@@ -355,6 +356,7 @@ async fn what_is_wrong_in_a_query_is_named() {
         ("Search?httpStatus=99", "httpStatus"),
         ("Search?httpStatus=1000", "httpStatus"),
         ("Search?httpStatus=4xx", "httpStatus"),
+        ("Search?resendId=r1", "resendId"),
         ("Search?eventId=", "eventId"),
         ("Search?deliveryId=W00000001", "deliveryId"),
         ("Search?pageSize=0", "pageSize"),

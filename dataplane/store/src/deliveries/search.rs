@@ -163,6 +163,8 @@ pub struct DeliveryFilter {
     pub id: Option<DeliveryId>,
     /// Only deliveries of the event with this id.
     pub event_id: Option<String>,
+    /// Only deliveries that the bulk resend with this id has queued.
+    pub resend_id: Option<String>,
     /// Created at this time or later, in milliseconds since 1970.
     pub from_ms: Option<i64>,
     /// Created before this time, in milliseconds since 1970.
@@ -198,10 +200,12 @@ pub async fn search(
         && failure_class.is_none()
         && filter.http_status.is_none()
         && filter.event_id.is_none()
+        && filter.resend_id.is_none()
         && filter.customer_code.is_none();
     let is_indexed = by_number || filter.id.is_some() || all_match;
     let rare = if is_indexed { Vec::new() } else { filter.rare(connection).await? };
-    let rare_first = status == Some(Status::DeadLetter) || filter.event_id.is_some();
+    let rare_first =
+        status == Some(Status::DeadLetter) || filter.event_id.is_some() || filter.resend_id.is_some();
     let walk = Walk { table: "d", page_size, after: filter.after.as_ref(), is_indexed, rare, rare_first };
     let table = table(status);
     let rows = || filter.in_time(Search::new(&format!("SELECT d.created_at_ms, d.id FROM {table} d")));
@@ -247,6 +251,7 @@ impl DeliveryFilter {
         let of_class = |class: FailureClass| with("d.failure_class", class.as_str());
         let mut rare = Vec::new();
         rare.extend(self.event_id.as_ref().map(|id| with("d.event_id", id)));
+        rare.extend(self.resend_id.as_ref().map(|id| with("d.resend_id", id)));
         rare.extend(failure_class.map(of_class));
         if let Some(classes) = self.http_status.and_then(classes_of) {
             rare.push(classes.into_iter().flat_map(of_class).collect());
@@ -307,6 +312,7 @@ impl DeliveryFilter {
         search.and_some("d.http_status = $1", self.http_status);
         search.and_some("d.id = $1", self.id.map(|id| id.to_string()));
         search.and_some("d.event_id = $1", self.event_id.as_ref());
+        search.and_some("d.resend_id = $1", self.resend_id.as_ref());
         search.and_some("e.web_order_id = $1", self.web_order_id.as_ref());
         if let Some(number) = &self.work_order {
             // The event of an export is about all work orders that the export created.

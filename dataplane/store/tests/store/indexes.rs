@@ -32,7 +32,7 @@ const NAMES: [&str; 5] = [
 
 /// Orders, events and deliveries with the numbers from 1 to `count`, one per millisecond. The 7th and the 11th of
 /// each have values that no other row has. Half of the 11th's values are in the queue.
-fn rows(count: i64) -> [String; 7] {
+fn rows(count: i64) -> [String; 8] {
     let numbers = format!(
         "(WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < {count}) SELECT n FROM number)"
     );
@@ -69,9 +69,13 @@ fn rows(count: i64) -> [String; 7] {
             .to_owned(),
         format!(
             "INSERT INTO delivery_queue (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, failure_class, \
-             created_at_ms) VALUES ('q', {}, 'rare', 'a/rare', 'Failed', 1, 12, 'Dns', 12)",
+             resend_id, created_at_ms) VALUES ('q', {}, 'rare', 'a/rare', 'Failed', 1, 12, 'Dns', 'r1', 12)",
             "'evt_100000011'"
         ),
+        // One bulk resend has a delivery in each table.
+        "UPDATE delivery_history SET resend_id = CASE id WHEN 'd100000011' THEN 'r1' ELSE 'r2' END \
+         WHERE id IN ('d100000011', 'd100000013')"
+            .to_owned(),
     ]
 }
 
@@ -88,6 +92,12 @@ fn of_deliveries() -> Vec<(DeliveryFilter, Vec<&'static str>)> {
         (DeliveryFilter { http_status: Some(418), ..all.clone() }, vec![]),
         (DeliveryFilter { event_id: Some("evt_100000011".into()), ..all.clone() }, vec!["q", "d100000011"]),
         (DeliveryFilter { event_id: Some("none".into()), ..all.clone() }, vec![]),
+        (DeliveryFilter { resend_id: Some("r1".into()), ..all.clone() }, vec!["q", "d100000011"]),
+        (
+            DeliveryFilter { resend_id: Some("r1".into()), status: Some(Status::DeadLetter), ..all.clone() },
+            vec!["d100000011"],
+        ),
+        (DeliveryFilter { resend_id: Some("none".into()), ..all.clone() }, vec![]),
         (DeliveryFilter { webhook: Some("rare".into()), ..all.clone() }, all_three.clone()),
         (DeliveryFilter { webhook: Some("a/rare".into()), ..all.clone() }, all_three.clone()),
         (DeliveryFilter { webhook: Some("none".into()), ..all.clone() }, vec![]),
