@@ -434,7 +434,8 @@ async fn stop(
     let (principal, body) = asked(&platform, "resend", &object, request).await?;
     let ResendToStop { resend_id } = ResendToStop::from_body(&body)?;
     resend_of(&platform, &principal, &object, &resend_id).await?;
-    resends::stop_one(&platform.api, &principal, resend_id, Write::each_time()).await
+    let stopped = resends::stop_one(&platform.api, &principal, resend_id, Write::each_time()).await;
+    stopped.map(|(response, _)| response)
 }
 
 /// Returns a bulk resend, if it is to this webhook.

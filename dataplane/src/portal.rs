@@ -11,6 +11,7 @@ pub mod keys;
 pub mod logs;
 pub mod mail_link;
 pub mod overview;
+mod people;
 pub mod resends;
 pub mod session;
 pub mod sign_in;

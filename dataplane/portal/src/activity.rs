@@ -1,13 +1,16 @@
 //! Activity: who did what, from the tenant's audit.
 
 use docket_domain::audit::AuditEvent;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
-use crate::logs::{Filters, NOT_SEARCHED, select};
-use crate::page;
-use crate::page::{Frame, Section};
+use crate::field::{self, Form};
+use crate::logs::{Filters, link};
+use crate::page::{self, Frame, Section};
+use crate::parts::{self, Head};
+use crate::people::People;
 use crate::time::time;
+use crate::{count, href};
 
 /// An entry of the audit.
 #[derive(Debug, Clone)]
@@ -18,7 +21,7 @@ pub struct ActivityEntry {
     pub event: AuditEvent,
     /// The user who did the action; `None`: no one signed in.
     pub actor: Option<String>,
-    /// The object of the event; `None`: the event concerns only the actor.
+    /// The object of the event, a kind and an id; `None`: the event concerns only the actor.
     pub subject: Option<String>,
     /// The number of things that the event concerns, such as sign-ins.
     pub count: i64,
@@ -35,59 +38,152 @@ pub struct Activity {
     pub wrong: Vec<(String, String)>,
     /// The entries, newest first.
     pub entries: Vec<ActivityEntry>,
+    /// The names of the people in the entries.
+    pub people: People,
     /// The cursor of the next page, if there is more.
     pub next: Option<String>,
 }
 
+/// The filters, each with its label.
+const LABELS: [(&str, &str); 3] = [("event", "What"), ("from", "From"), ("to", "To")];
+
 /// The page.
 pub fn page(frame: &Frame, activity: &Activity) -> String {
-    let Activity { filters, wrong, entries, next } = activity;
-    let value = |name| filters.value(name);
+    let Activity { filters, wrong, entries, people, next } = activity;
     let section = Section::Activity;
-    let main = html! {
-        h1 { "Activity" }
-        (page::wrong(NOT_SEARCHED, wrong))
+    let form = Form { sent: filters, wrong };
+    let head = Head {
+        title: html! { "Activity" },
+        below: Some(html! {
+            "Who did what, newest first. " a href="/docs/reference/audit.html" { "What is recorded" }
+        }),
+        actions: Some(periods(frame, filters)),
+        ..Head::default()
+    };
+    let body = html! {
         form.filters method="get" action=(section.path()) role="search" {
-            (select("What", "event", value("event"), AuditEvent::WORDS))
-            label { "From" input name="from" value=(value("from")) placeholder="2026-11-01"; }
-            label { "To" input name="to" value=(value("to")) placeholder="2026-11-01T09:30:00Z"; }
+            @let events = AuditEvent::ALL.into_iter().map(|event| (event.as_str(), words(event)));
+            (form.select("What", "event", false, &field::options("Anything", events, filters.value("event"))))
+            (form.date("From", "from"))
+            (form.date("To", "to"))
             div.row {
                 button.primary type="submit" { "Search" }
                 a href=(section.path()) { "Clear" }
             }
         }
         @if !wrong.is_empty() {}
-        @else if entries.is_empty() { p role="status" { "No entry matches." } }
-        @else { (table(frame, entries)) }
+        @else if entries.is_empty() { (nothing(filters)) }
+        @else { (table(frame, people, entries)) }
+    };
+    let days = html! { span.small.quiet { "Days begin at 00:00 UTC." } };
+    let main = html! {
+        (parts::head(&head))
+        (form.summary(&LABELS))
+        (parts::card("entries", "Entries", &days, &body))
         nav.row aria-label="Pages" {
-            @if !value("cursor").is_empty() { a.button href=(filters.at(section, "")) { "Newest" } }
+            @if !filters.value("cursor").is_empty() { a.button href=(filters.at(section, "")) { "Newest" } }
             @if let Some(next) = next { a.button href=(filters.at(section, next)) rel="next" { "Older" } }
         }
     };
-    page::page(frame, section, "Activity", &main)
+    page::page(frame, section, &form.titled("Activity"), &main)
 }
 
-fn table(frame: &Frame, entries: &[ActivityEntry]) -> Markup {
-    let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".to_owned());
+/// Links to the entries of the last days; the other filters stay.
+fn periods(frame: &Frame, filters: &Filters) -> Markup {
+    let since = |days: i64| {
+        let at = frame.now.checked_sub(SignedDuration::from_hours(24 * days)).unwrap_or(frame.now);
+        at.strftime("%Y-%m-%d").to_string()
+    };
+    let periods = [("Today", since(0)), ("7 days", since(6)), ("30 days", since(29)), ("All", String::new())];
+    let event = filters.value("event");
+    let is_open = filters.value("to").is_empty();
     html! {
-        div.wide role="region" aria-label="Entries" tabindex="0" {
-            table {
-                caption { "Entries of the audit, newest first" }
-                thead { tr { @for head in ["When", "What", "Who", "To what", "How many", "From"] { th scope="col" { (head) } } } }
-                tbody {
-                    @for entry in entries {
-                        tr {
-                            td { (time(entry.at, frame.now)) }
-                            td { (entry.event.as_str()) }
-                            td { (or_dash(&entry.actor)) }
-                            td { (or_dash(&entry.subject)) }
-                            td { (entry.count) }
-                            td { (or_dash(&entry.address)) }
-                        }
-                    }
-                }
+        nav.range aria-label="Period" {
+            @for (text, from) in &periods {
+                @let path = href(Section::Activity.path(), [("event", event), ("from", from.as_str())]);
+                @let is_chosen = is_open && filters.value("from") == from;
+                a href=(path) aria-current=[is_chosen.then_some("true")] { (text) }
             }
         }
+    }
+}
+
+fn nothing(filters: &Filters) -> Markup {
+    let is_any = ["event", "from", "to"].iter().any(|name| !filters.value(name).is_empty());
+    if is_any {
+        let clear = html! { p { a.button href=(Section::Activity.path()) { "Clear the filters" } } };
+        return parts::nothing("No entry matches", &clear);
+    }
+    let why = html! { p { "Sign-ins, resends and changes of webhooks are recorded here." } };
+    parts::nothing("Nothing is recorded yet", &why)
+}
+
+fn table(frame: &Frame, people: &People, entries: &[ActivityEntry]) -> Markup {
+    let heads =
+        [("Time", ""), ("What", ""), ("Who", ""), ("Object", ""), ("Count", "num"), ("From", "wider")];
+    let rows = html! {
+        @for entry in entries {
+            tr {
+                td { (time(entry.at, frame.now)) }
+                td { span title=(entry.event.as_str()) { (words(entry.event)) } }
+                td { @match &entry.actor { Some(actor) => { (people.shown(actor)) } None => { "–" } } }
+                td { @match &entry.subject { Some(subject) => { (object(frame, people, subject)) } None => { "–" } } }
+                td.num { (count(entry.count)) }
+                td.wider { (entry.address.as_deref().unwrap_or("–")) }
+            }
+        }
+    };
+    parts::table("Entries, newest first", &heads, &rows)
+}
+
+/// The object of an entry. What has a page is a link to it.
+fn object(frame: &Frame, people: &People, subject: &str) -> Markup {
+    let Some((kind, id)) = subject.split_once(' ') else { return html! { (subject) } };
+    let linked = |path: String, what: &str| html! { a href=(path) title=(id) { (what) " …" (end_of(id)) } };
+    match kind {
+        "delivery" => linked(link(id), "Delivery"),
+        "event" => linked(href(Section::Logs.path(), [("eventId", id)]), "Event"),
+        "resend" => linked(href(Section::Resends.path(), [("resendId", id)]), "Resend"),
+        "webhook" => frame.webhook(id),
+        "contact" | "employee" => people.shown(subject),
+        "customer" => html! { "Customer " (id) },
+        "name" => html! { span title="A digest; the name itself is not recorded" { "User name " (id) } },
+        _ => html! { (subject) },
+    }
+}
+
+/// The last characters of an id, which differ between ids of one time.
+fn end_of(id: &str) -> &str {
+    id.get(id.len().saturating_sub(8)..).unwrap_or(id)
+}
+
+/// What happened, in words for people.
+const fn words(event: AuditEvent) -> &'static str {
+    match event {
+        AuditEvent::SignedIn => "Signed in",
+        AuditEvent::SignInRefused => "Sign-in refused",
+        AuditEvent::SignedOut => "Signed out everywhere",
+        AuditEvent::PasswordChanged => "Password changed",
+        AuditEvent::PayloadRead => "Payload read",
+        AuditEvent::DeliveryResent => "Delivery resent",
+        AuditEvent::TestSent => "Test event sent",
+        AuditEvent::ResendStarted => "Dead letters resent",
+        AuditEvent::ResendStopped => "Resend stopped",
+        AuditEvent::DeadLettersSetAside => "Dead letters set aside",
+        AuditEvent::SetAsideUndone => "Setting aside undone",
+        AuditEvent::WebhookAdded => "Webhook added",
+        AuditEvent::WebhookChanged => "Webhook changed",
+        AuditEvent::WebhookActivated => "Webhook activated",
+        AuditEvent::WebhookDeactivated => "Webhook deactivated",
+        AuditEvent::NextSecretMade => "Next secret made",
+        AuditEvent::NextSecretPromoted => "Next secret became the current one",
+        AuditEvent::NextSecretDropped => "Next secret dropped",
+        AuditEvent::SecretShown => "Secret shown",
+        AuditEvent::WebhookRemoved => "Webhook removed",
+        AuditEvent::CustomerAdded => "Customer added",
+        AuditEvent::ContactAdded => "Contact added",
+        AuditEvent::EmployeeAdded => "Employee added",
+        AuditEvent::Unknown(word) => word,
     }
 }
 
@@ -95,23 +191,75 @@ fn table(frame: &Frame, entries: &[ActivityEntry]) -> Markup {
 mod tests {
     use super::*;
     use crate::logs::tests::frame;
+    use crate::page::WebhookName;
+
+    fn entry(event: AuditEvent, actor: Option<&str>, subject: Option<&str>) -> ActivityEntry {
+        let [actor, subject] = [actor, subject].map(|text| text.map(str::to_owned));
+        ActivityEntry { at: frame().now, event, actor, subject, count: 1, address: Some("192.0.2.7".into()) }
+    }
+
+    fn shown(filters: &[(&str, &str)], entries: Vec<ActivityEntry>) -> String {
+        let filters = filters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let people = People::from_iter([("employee 52".to_owned(), "Nora <b>".to_owned())]);
+        let activity = Activity {
+            filters: Filters(filters.collect()),
+            wrong: Vec::new(),
+            entries,
+            people,
+            next: Some("c".into()),
+        };
+        let name = WebhookName { full_name: "a/b".into(), name: "Orders".into() };
+        page(&Frame { webhooks: vec![name], ..frame() }, &activity)
+    }
 
     #[test]
-    fn entry_is_a_row_of_escaped_texts() {
-        let entry = ActivityEntry {
-            at: frame().now,
-            event: AuditEvent::PayloadRead,
-            actor: Some("employee <b>52".into()),
-            subject: None,
-            count: 1,
-            address: Some("192.0.2.7".into()),
-        };
-        let filters = Filters(vec![("event".into(), "PayloadRead".into())]);
-        let text = page(
-            &frame(),
-            &Activity { filters, wrong: Vec::new(), entries: vec![entry], next: Some("c".into()) },
-        );
-        assert!(text.contains("employee &lt;b&gt;52") && text.contains("<td>–</td>"), "{text}");
-        assert!(text.contains("href=\"/portal/activity?event=PayloadRead&amp;cursor=c\""), "{text}");
+    fn entry_says_in_words_who_did_what_to_which_object() {
+        let entries = vec![
+            entry(AuditEvent::PayloadRead, Some("employee 52"), Some("delivery 0193f0c2-5a4b3c2d1e0f")),
+            entry(AuditEvent::WebhookChanged, Some("cluster user <i>"), Some("webhook a/b")),
+            entry(AuditEvent::SignInRefused, None, Some("name 647aba08c1875c4c")),
+            entry(AuditEvent::ResendStarted, Some("contact 9"), Some("resend 0f9d2c5b7a3e")),
+            entry(AuditEvent::PasswordChanged, Some("command line (uid 0)"), Some("employee 52")),
+            entry(AuditEvent::PayloadRead, None, Some("event evt_<u>")),
+            entry(AuditEvent::stored("FromTheFuture"), None, None),
+        ];
+        let text = shown(&[("event", "PayloadRead")], entries);
+        for part in [
+            "<span title=\"PayloadRead\">Payload read</span>",
+            "<span title=\"employee 52\">Nora &lt;b&gt;</span>",
+            "href=\"/portal/logs/0193f0c2-5a4b3c2d1e0f\" title=\"0193f0c2-5a4b3c2d1e0f\">Delivery …3c2d1e0f</a>",
+            "cluster user &lt;i&gt;",
+            "title=\"a/b\">Orders</a>",
+            ">User name 647aba08c1875c4c</span>",
+            "href=\"/portal/resends?resendId=0f9d2c5b7a3e\"",
+            "href=\"/portal/logs?eventId=evt_%3Cu%3E\"",
+            ">FromTheFuture</span>",
+            "<option value=\"PayloadRead\" selected>Payload read</option>",
+            "href=\"/portal/activity?event=PayloadRead&amp;cursor=c\"",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("<u>") && text.contains("<td>–</td>"), "{text}");
+    }
+
+    #[test]
+    fn periods_keep_the_event_and_mark_the_chosen_one() {
+        // The time of the frame is 2027-01-15.
+        let text = shown(&[("event", "TestSent"), ("from", "2027-01-09")], Vec::new());
+        let chosen =
+            "href=\"/portal/activity?event=TestSent&amp;from=2027-01-09\" aria-current=\"true\">7 days</a>";
+        assert!(text.contains(chosen), "{text}");
+        assert!(text.contains("href=\"/portal/activity?event=TestSent\">All</a>"), "{text}");
+        assert!(text.contains("No entry matches") && text.contains("type=\"date\" name=\"from\""), "{text}");
+        assert!(shown(&[], Vec::new()).contains("Nothing is recorded yet"));
+    }
+
+    #[test]
+    fn every_event_has_words_of_its_own() {
+        let mut all: Vec<&str> = AuditEvent::ALL.into_iter().map(words).collect();
+        assert!(all.iter().all(|words| words.contains(' ')), "{all:?}");
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), AuditEvent::ALL.len());
     }
 }

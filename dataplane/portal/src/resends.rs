@@ -1,15 +1,19 @@
-//! Bulk resends: the user chooses the dead letters of a webhook, sees their count, and resends them at a pace. Each
-//! resend shows its progress.
+//! Resends: the user chooses the dead letters of a webhook, sees their count, and sends them again at a pace. Each resend
+//! shows its progress.
 
 use docket_crds::EventCode;
-use docket_domain::delivery::Status;
+use docket_domain::delivery::{DeadLetter, Status};
+use docket_domain::resend::{DEFAULT_PER_SECOND, MAX_COUNT};
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use crate::logs::{Delivery, Filters, NOT_SEARCHED, link, select};
-use crate::page::{Frame, Section, csrf};
+use crate::field::{self, Form};
+use crate::logs::{Delivery, Filters, failure, link, remedy};
+use crate::page::{self, Frame, Section, WebhookName, csrf};
+use crate::parts::{self, Head, Tone};
+use crate::people::People;
 use crate::time::time;
-use crate::{href, page};
+use crate::{counted, href};
 
 /// What a bulk resend would queue.
 #[derive(Debug, Clone)]
@@ -54,17 +58,46 @@ pub struct ResendView {
     pub created_at: Timestamp,
     /// The user who stopped the bulk resend, and when.
     pub stopped: Option<(String, Timestamp)>,
-    /// The numbers of its deliveries: Pending, Failed, Succeeded, DeadLetter, and withdrawn when it was stopped.
-    pub states: [i64; 5],
+    /// The number of its deliveries that wait for their first attempt.
+    pub waiting: i64,
+    /// The number of its deliveries whose last attempt failed and that are tried again.
+    pub retrying: i64,
+    /// The number of its deliveries that succeeded.
+    pub arrived: i64,
+    /// The number of its deliveries that became dead letters again.
+    pub dead: i64,
+    /// The number of its deliveries that were withdrawn when it was stopped.
+    pub withdrawn: i64,
 }
 
 impl ResendView {
     fn is_under_way(&self) -> bool {
-        self.stopped.is_none() && self.states[0] > 0
+        self.stopped.is_none() && self.waiting > 0
+    }
+
+    /// The number of its deliveries that were attempted. Retention may have deleted them since.
+    fn sent(&self) -> i64 {
+        (self.count - self.waiting - self.withdrawn).max(0)
+    }
+
+    /// What became of it, unless it is under way or was stopped.
+    fn result(&self) -> (Tone, String) {
+        match *self {
+            Self { count: 0, .. } => (Tone::Mute, "Nothing to send".to_owned()),
+            Self { dead, .. } if dead > 0 => (Tone::Bad, format!("{dead} failed again")),
+            Self { retrying, .. } if retrying > 0 => (Tone::Wait, format!("{retrying} tried again")),
+            Self { arrived, count, .. } if arrived == count => (Tone::Good, "All arrived".to_owned()),
+            _ => (Tone::Mute, "All sent".to_owned()),
+        }
+    }
+
+    /// A link to its deliveries.
+    fn deliveries(&self) -> String {
+        href(Section::Logs.path(), [("resendId", self.id.as_str())])
     }
 }
 
-/// The page of bulk resends.
+/// The page of resends.
 #[derive(Debug, Clone)]
 pub struct Resends {
     /// The choice of dead letters that the user sent.
@@ -73,102 +106,169 @@ pub struct Resends {
     pub wrong: Vec<(String, String)>,
     /// The preview of the choice; `None`: the user has not chosen yet.
     pub preview: Option<Preview>,
-    /// How many dead letters of the choice can be set aside or back; `None`: the user has not chosen yet.
+    /// How many dead letters of the choice can be set aside or back; `None`: the user has not chosen yet, or no webhook
+    /// with dead letters had this name.
     pub aside: Option<SetAside>,
     /// What the user has just done on this page, if anything.
     pub done: Option<String>,
     /// The one delivery of the choice that was resent first, to see whether the receiver works again.
     pub probe: Option<Delivery>,
-    /// The names of the tenant's webhooks.
-    pub webhooks: Vec<String>,
     /// The bulk resends, newest first.
     pub resends: Vec<ResendView>,
+    /// The names of the people who started and stopped them.
+    pub people: People,
     /// The cursor of the next page, if there is more.
     pub next: Option<String>,
 }
 
+/// The fields of the choice, each with its label.
+const LABELS: [(&str, &str); 6] = [
+    ("webhook", "Webhook"),
+    ("event", "Event"),
+    ("from", "From"),
+    ("to", "To"),
+    ("limit", "At most"),
+    ("perSecond", "Per second"),
+];
+
 /// The page.
 pub fn page(frame: &Frame, page: &Resends) -> String {
-    let Resends { choice, wrong, preview, probe, resends, next, .. } = page;
+    let Resends { choice, wrong, preview, probe, resends, .. } = page;
+    let form = Form { sent: choice, wrong };
+    let (running, ended): (Vec<&ResendView>, Vec<&ResendView>) =
+        resends.iter().partition(|resend| resend.is_under_way());
+    let changes = probe.as_ref().is_some_and(|probe| !probe.status.is_final()) || !running.is_empty();
+    let head = Head {
+        title: html! { "Resends" },
+        below: Some(html! {
+            "Sends the dead letters of a webhook again, the oldest first, one per event. First see how many there are. "
+            a href="/docs/webhooks/resend.html" { "How it works" }
+        }),
+        ..Head::default()
+    };
     let main = html! {
-        h1 { "Bulk resend" }
-        p { "Sends the dead letters of a webhook again, the oldest first, one per event. First see how many there are." }
-        @if let Some(done) = &page.done { p.good role="status" { (done) } }
-        (page::wrong(NOT_SEARCHED, wrong))
-        (form(page))
-        @if wrong.is_empty() { (page::live(false)) }
-        div data-live {
-            @if let Some(probe) = probe { (probed(probe)) }
+        (parts::head(&head))
+        @if let Some(done) = &page.done { div.done role="status" { p { (done) } } }
+        (form.summary(&LABELS))
+        @if preview.is_some() {
+            details.card { summary { "Change the choice" } (chooser(frame, form, page.aside.is_some())) }
+        } @else {
+            (parts::card("choose", "What to send again", &html! {}, &chooser(frame, form, page.aside.is_some())))
+        }
+        @if changes && wrong.is_empty() { (page::live(true)) }
+        div.stack data-live {
+            @if let Some(probe) = probe { (probed(frame, probe)) }
             @if let Some(preview) = preview { (shown(frame, choice, preview, probe.as_ref())) }
             @if let Some(aside) = page.aside { (set_aside(frame, choice, aside)) }
-            h2 { "Started" }
-            @if resends.is_empty() { p role="status" { "No bulk resend was started yet." } }
-            @else { (table(frame, resends)) }
-            @if let Some(next) = next {
-                p { a.button href=(href(Section::Resends.path(), [("cursor", next.as_str())])) rel="next" { "Older" } }
-            }
+            @if !running.is_empty() { (under_way(frame, page, &running)) }
+            (earlier(frame, page, &ended))
         }
     };
-    page::page(frame, Section::Resends, "Bulk resend", &main)
+    page::page(frame, Section::Resends, &form.titled("Resends"), &main)
 }
 
-fn form(page: &Resends) -> Markup {
-    let value = |name| page.choice.value(name);
+/// The form of the choice. `is_known`: the chosen webhook has dead letters, even if it is served no longer.
+fn chooser(frame: &Frame, form: Form<'_>, is_known: bool) -> Markup {
+    let chosen = form.value("webhook");
+    let gone = is_known && frame.webhooks.iter().all(|webhook| webhook.full_name != chosen);
+    let gone =
+        gone.then(|| WebhookName { full_name: chosen.to_owned(), name: format!("{chosen} (not served)") });
+    if frame.webhooks.is_empty() && gone.is_none() {
+        let add = html! { p { a.button href=(Section::Webhooks.path()) { "Go to the webhooks" } } };
+        return parts::nothing("No webhook is served, so nothing can be sent again", &add);
+    }
+    let codes = EventCode::WORDS.into_iter().map(|code| (code, code));
     html! {
         form.filters method="get" action=(Section::Resends.path()) {
-            label { "Webhook" input name="webhook" value=(value("webhook")) list="webhooks" required; }
-            datalist #webhooks { @for name in &page.webhooks { option value=(name) {} } }
-            (select("Event", "event", value("event"), EventCode::WORDS))
-            label { "From" input name="from" value=(value("from")) placeholder="2026-11-01"; }
-            label { "To" input name="to" value=(value("to")) placeholder="2026-11-01T09:30:00Z"; }
-            label { "At most" input name="limit" value=(value("limit")) inputmode="numeric" placeholder="10000"; }
-            label { "Per second" input name="perSecond" value=(value("perSecond")) inputmode="numeric" placeholder="10"; }
+            (form.select("Webhook", "webhook", true, &field::webhooks(frame.webhooks.iter().chain(&gone), chosen)))
+            (form.select("Event", "event", false, &field::options("Any event", codes, form.value("event"))))
+            (form.date("From", "from"))
+            (form.date("To", "to"))
+            (form.number("At most", "limit", MAX_COUNT))
+            (form.number("Per second", "perSecond", DEFAULT_PER_SECOND))
             div.row { button.primary type="submit" { "Preview" } }
+            p.hint { "Days begin at 00:00 UTC." }
         }
     }
 }
 
 /// The state of the delivery that was resent first.
-fn probed(probe: &Delivery) -> Markup {
+fn probed(frame: &Frame, probe: &Delivery) -> Markup {
+    let (tone, word) = match (probe.status, probe.attempts) {
+        (Status::Succeeded, _) => (Tone::Good, "Arrived"),
+        (Status::DeadLetter, _) => (Tone::Bad, "Failed again"),
+        (_, 0) => (Tone::Mute, "Queued"),
+        _ => (Tone::Wait, "Failed, tried again"),
+    };
     let delivery = html! { a href=(link(&probe.id)) { "The delivery that was sent first" } };
-    html! {
-        h2 { "Sent first" }
+    let text = html! {
         @match (probe.status, probe.attempts) {
-            (Status::Succeeded, _) => p.good role="status" { (delivery) " succeeded. Resend the others." },
-            (_, 0) => p.wait role="status" { (delivery) " waits for its first attempt." },
-            _ => p.wrong role="alert" {
-                (delivery) " failed" @if let Some(class) = probe.failure { " (" (class.as_str()) ")" }
-                ", and nothing else was sent. Its page says what to do."
-            },
+            (Status::Succeeded, _) => {
+                p role="status" {
+                    (delivery) " arrived" @if let Some(http) = probe.http_status { " (HTTP " (http) ")" }
+                    ". Resend the others."
+                }
+            }
+            (_, 0) => { p role="status" { (delivery) " waits for its first attempt. The result will be here." } }
+            _ => {
+                p role="status" {
+                    (delivery) " failed" @if probe.failure.is_some() { ": " (failure(probe)) }
+                    ". Nothing else was sent."
+                    @if let Some(at) = probe.next_attempt_at { " Its next attempt: " (time(at, frame.now)) "." }
+                }
+                @if let Some(failed) = probe.failed() { p { (remedy(&failed)) } }
+            }
         }
-    }
+    };
+    parts::card("first", "Sent first", &parts::badge(tone, word), &parts::inside(&text))
 }
 
 fn shown(frame: &Frame, choice: &Filters, preview: &Preview, probe: Option<&Delivery>) -> Markup {
     let Preview { count, total, oldest, seconds } = preview;
-    let webhook = choice.value("webhook");
+    let webhook = frame.webhook(choice.value("webhook"));
     let send = |path: &str, button: Markup| send(frame, choice, path, &button);
-    html! {
-        h2 { "Preview" }
-        @if let Some(oldest) = oldest {
-            p role="status" {
-                (count) " of " (crate::counted(*total, "dead letter")) " of " (webhook) ", the oldest of " (time(*oldest, frame.now))
-                "; from the first resend to the last " (seconds) " s."
+    let others = format!("Resend {count}");
+    let Some(oldest) = oldest else {
+        let why = html! {
+            p {
+                "No dead letter of " (webhook) " fits the choice and can be sent again: each was resent, is set aside, or belongs "
+                "to an event that the webhook does not take any more."
             }
-            @let one = send("/probe", html! { button.primary type="submit" { "Send one first" } });
-            @match probe.map(|probe| (probe.status, probe.attempts)) {
-                None => {
-                    p { "Send one first, and the others if it succeeds: a receiver that still fails then gets no more." }
-                    div.row { (one) (send("", html! { button type="submit" { "Resend " (count) } })) }
-                }
-                Some((Status::Succeeded, _)) => (send("", html! { button.primary type="submit" { "Resend " (count) } })),
-                Some((_, 0)) => p.hint { "The others can be resent here when it has succeeded." },
-                Some(_) => (one),
-            }
-        } @else {
-            p role="status" { "There is no dead letter of " (webhook) " that can be resent." }
+        };
+        let body = parts::nothing("Nothing to send again", &why);
+        return parts::card("preview", "Preview", &html! {}, &body);
+    };
+    let body = parts::inside(&html! {
+        p role="status" {
+            strong { (count) " of " (counted(*total, "dead letter")) } " of " (webhook) " will be sent again. "
+            "The oldest is of " (time(*oldest, frame.now)) "."
+            @if *count > 1 { " From the first to the last it takes " (length(*seconds)) "." }
         }
-    }
+        @let one = send("/probe", html! { button.primary type="submit" { "Send one first" } });
+        @match probe.map(|probe| (probe.status, probe.attempts)) {
+            None => {
+                p { "Send one first, and the others if it arrives: a receiver that still fails then gets no more." }
+                div.row { (one) (send("", html! { button type="submit" { (others) } })) }
+            }
+            Some((Status::Succeeded, _)) => { (send("", html! { button.primary type="submit" { (others) } })) }
+            Some((_, 0)) => { p.hint { "The others can be sent here when it has arrived." } }
+            Some(_) => { (one) }
+        }
+    });
+    let dead = [
+        ("webhook", choice.value("webhook")),
+        ("deadLetter", DeadLetter::Open.as_str()),
+        ("event", choice.value("event")),
+        ("from", choice.value("from")),
+        ("to", choice.value("to")),
+    ];
+    let beside = html! { a.small href=(href(Section::Logs.path(), dead)) { "See these dead letters" } };
+    parts::card("preview", "Preview", &beside, &body)
+}
+
+/// A length of time, in the unit that fits.
+fn length(seconds: i64) -> String {
+    if seconds < 120 { format!("{seconds} s") } else { format!("{} min", seconds / 60) }
 }
 
 /// A form that posts the choice to `path`.
@@ -187,121 +287,183 @@ const ENDED_BEFORE: &str = "endedBefore";
 
 fn set_aside(frame: &Frame, choice: &Filters, aside: SetAside) -> Markup {
     let SetAside { to_set, to_undo, ended_before } = aside;
+    if to_set == 0 && to_undo == 0 {
+        return html! {};
+    }
     let other = choice.0.iter().filter(|(name, _)| name != ENDED_BEFORE).cloned();
     let seen = ended_before.map(|time| (ENDED_BEFORE.to_owned(), time.to_string()));
     let choice = &Filters(other.chain(seen).collect());
+    let body = parts::inside(&html! {
+        p { "A dead letter that is set aside counts no longer, and resends leave it out. Setting aside can be undone." }
+        div.row {
+            @if to_set > 0 { (send(frame, choice, "/set-aside", &html! { button type="submit" { "Set aside " (to_set) } })) }
+            @if to_undo > 0 { (send(frame, choice, "/undo-set-aside", &html! { button type="submit" { "Undo set aside of " (to_undo) } })) }
+        }
+    });
+    parts::card("aside", "Not needed any more", &html! {}, &body)
+}
+
+/// The resends that have deliveries to send, each with its progress and a button that stops it.
+fn under_way(frame: &Frame, page: &Resends, running: &[&ResendView]) -> Markup {
+    let body = html! {
+        @for resend in running {
+            article.problem {
+                div {
+                    p {
+                        strong { (frame.webhook(&resend.webhook)) } " "
+                        span.quiet {
+                            "by " (page.people.shown(&resend.requested_by)) " · " (time(resend.created_at, frame.now))
+                            " · " (resend.per_second) " per second"
+                        }
+                    }
+                    progress max=(resend.count) value=(resend.sent()) aria-label="Sent again" {}
+                    p.small {
+                        (resend.sent()) " of " (resend.count) " sent again"
+                        @for (number, word) in [(resend.arrived, "arrived"), (resend.retrying, "tried again"), (resend.dead, "failed again")] {
+                            @if number > 0 { " · " (number) " " (word) }
+                        }
+                    }
+                }
+                div.actions {
+                    a.button href=(resend.deliveries()) { "Its deliveries" }
+                    form method="post" action={ (Section::Resends.path()) "/stop" } {
+                        (csrf(frame))
+                        input type="hidden" name="resendId" value=(resend.id);
+                        button type="submit" { "Stop" }
+                    }
+                }
+            }
+        }
+    };
+    parts::card("under-way", "Under way", &html! {}, &body)
+}
+
+fn earlier(frame: &Frame, page: &Resends, ended: &[&ResendView]) -> Markup {
+    let heads = [
+        ("Started", ""),
+        ("Webhook", ""),
+        ("By", "wider"),
+        ("Queued", "num wider"),
+        ("Sent again", "num"),
+        ("Arrived", "num"),
+        ("Failed again", "num"),
+        ("Withdrawn", "num wider"),
+        ("Result", ""),
+    ];
+    let rows = html! { @for resend in ended { (row(frame, &page.people, resend)) } };
+    let body = match (ended, page.resends.is_empty()) {
+        ([], true) => parts::nothing(
+            "No resend was started yet",
+            &html! { p { "Each resend of many dead letters is listed here, with what became of it." } },
+        ),
+        ([], false) => parts::nothing("No resend has ended yet", &html! {}),
+        _ => parts::table("Earlier resends, newest first", &heads, &rows),
+    };
+    let is_later = !page.choice.value("cursor").is_empty();
     html! {
-        @if to_set > 0 || to_undo > 0 {
-            h2 { "Will not be resent" }
-            p { "A dead letter that is set aside counts no longer, and bulk resends leave it out. Setting aside can be undone." }
-            div.row {
-                @if to_set > 0 { (send(frame, choice, "/set-aside", &html! { button type="submit" { "Set aside " (to_set) } })) }
-                @if to_undo > 0 { (send(frame, choice, "/undo-set-aside", &html! { button type="submit" { "Undo set aside of " (to_undo) } })) }
+        (parts::card("earlier", "Earlier resends", &html! {}, &body))
+        nav.row aria-label="Pages" {
+            @if is_later { a.button href=(Section::Resends.path()) { "Newest" } }
+            @if let Some(next) = &page.next {
+                a.button href=(href(Section::Resends.path(), [("cursor", next.as_str())])) rel="next" { "Older" }
             }
         }
     }
 }
 
-fn table(frame: &Frame, resends: &[ResendView]) -> Markup {
+fn row(frame: &Frame, people: &People, resend: &ResendView) -> Markup {
     html! {
-        div.wide role="region" aria-label="Bulk resends" tabindex="0" {
-            table {
-                caption { "Bulk resends, newest first" }
-                thead {
-                    tr {
-                        @for head in ["Started", "Webhook", "By", "Queued", "Pending", "Failed", "Succeeded", "DeadLetter", "Withdrawn", "Pace", "State"] {
-                            th scope="col" { (head) }
-                        }
-                    }
-                }
-                tbody {
-                    @for resend in resends {
-                        tr {
-                            td { (time(resend.created_at, frame.now)) }
-                            td { (resend.webhook) }
-                            td { (resend.requested_by) }
-                            td { (resend.count) }
-                            @for count in resend.states { td { (count) } }
-                            td { (resend.per_second) " per second" }
-                            td { (state(frame, resend)) }
-                        }
-                    }
+        tr {
+            td { (time(resend.created_at, frame.now)) }
+            td { (frame.webhook(&resend.webhook)) }
+            td.wider { (people.shown(&resend.requested_by)) }
+            td.num.wider { (resend.count) }
+            td.num { a href=(resend.deliveries()) { (resend.sent()) } }
+            td.num { (resend.arrived) }
+            td.num { (resend.dead) }
+            td.num.wider { (resend.withdrawn) }
+            td {
+                @if let Some((by, at)) = &resend.stopped {
+                    (parts::badge(Tone::Mute, "Stopped")) " by " (people.shown(by)) " " (time(*at, frame.now))
+                } @else {
+                    @let (tone, words) = resend.result();
+                    (parts::badge(tone, words))
                 }
             }
         }
-    }
-}
-
-fn state(frame: &Frame, resend: &ResendView) -> Markup {
-    html! {
-        @if let Some((by, at)) = &resend.stopped { "Stopped by " (by) " " (time(*at, frame.now)) }
-        @else if resend.is_under_way() {
-            form method="post" action={ (Section::Resends.path()) "/stop" } {
-                (csrf(frame))
-                input type="hidden" name="resendId" value=(resend.id);
-                button type="submit" { "Stop" }
-            }
-        } @else { "All sent" }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::MAX_COUNT;
-    use crate::logs::tests::frame;
+    use crate::logs::tests::{delivery, frame};
 
-    fn resends(states: [i64; 5], stopped: bool, preview: Option<Preview>) -> String {
-        let resend = ResendView {
+    fn resend() -> ResendView {
+        ResendView {
             id: "0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a".into(),
             webhook: "default/<b>orders".into(),
             per_second: 10,
-            count: 7,
+            count: 13,
             requested_by: "employee 52".into(),
             created_at: frame().now,
-            stopped: stopped.then(|| ("employee 53".into(), frame().now)),
-            states,
-        };
+            stopped: None,
+            waiting: 0,
+            retrying: 0,
+            arrived: 13,
+            dead: 0,
+            withdrawn: 0,
+        }
+    }
+
+    fn empty() -> Resends {
+        Resends {
+            choice: Filters(Vec::new()),
+            wrong: Vec::new(),
+            preview: None,
+            aside: None,
+            done: None,
+            probe: None,
+            resends: Vec::new(),
+            people: People::from_iter([
+                ("employee 52".to_owned(), "Nora Boss".to_owned()),
+                ("employee 53".to_owned(), "Max <i>".to_owned()),
+            ]),
+            next: None,
+        }
+    }
+
+    fn chosen(preview: Preview) -> Resends {
         let sent = [("webhook", "default/\"><script>"), ("perSecond", "5")];
         let choice = Filters(sent.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
-        page(
-            &frame(),
-            &Resends {
-                wrong: Vec::new(),
-                choice,
-                preview,
-                aside: Some(SetAside { to_set: 8, to_undo: 3, ended_before: None }),
-                done: Some("<i>".into()),
-                webhooks: Vec::new(),
-                probe: None,
-                resends: vec![resend],
-                next: None,
-            },
-        )
+        Resends { choice, preview: Some(preview), ..empty() }
+    }
+
+    fn seven() -> Preview {
+        Preview { count: 7, total: 9, oldest: Some(frame().now), seconds: 2 }
+    }
+
+    fn probe(status: Status, attempts: i64) -> Delivery {
+        Delivery { status, attempts, ..delivery() }
     }
 
     #[test]
-    fn one_that_was_sent_first_says_whether_the_others_may_follow() {
-        let shown = |status, attempts| {
-            let probe = Delivery { status, attempts, ..crate::logs::tests::delivery() };
-            probed(&probe).into_string()
-        };
+    fn state_of_the_first_delivery_says_whether_the_others_may_follow() {
+        let shown = |status, attempts| probed(&frame(), &probe(status, attempts)).into_string();
         assert!(shown(Status::Pending, 0).contains("waits for its first attempt"));
-        assert!(shown(Status::Failed, 1).contains("nothing else was sent"));
-        assert!(shown(Status::DeadLetter, 5).contains("nothing else was sent"));
-        assert!(shown(Status::Succeeded, 2).contains("Resend the others"));
+        for (status, attempts) in [(Status::Failed, 1), (Status::DeadLetter, 5)] {
+            let text = shown(status, attempts);
+            assert!(text.contains("failed: ServerError (HTTP 503). Nothing else was sent."), "{text}");
+            assert!(text.contains("More about ServerError"), "{text}");
+        }
+        assert!(shown(Status::Succeeded, 2).contains(" arrived (HTTP 503). Resend the others."));
     }
 
     #[test]
     fn others_are_offered_only_after_one_that_succeeded() {
-        let preview = Preview { count: 7, total: 9, oldest: Some(frame().now), seconds: 2 };
-        let offered = |probe: Option<(Status, i64)>| {
-            let probe = probe.map(|(status, attempts)| Delivery {
-                status,
-                attempts,
-                ..crate::logs::tests::delivery()
-            });
-            let text = shown(&frame(), &Filters(Vec::new()), &preview, probe.as_ref()).into_string();
+        let offered = |first: Option<(Status, i64)>| {
+            let probe = first.map(|(status, attempts)| probe(status, attempts));
+            let text = shown(&frame(), &Filters(Vec::new()), &seven(), probe.as_ref()).into_string();
             [text.contains("Send one first</button>"), text.contains("Resend 7</button>")]
         };
         assert_eq!(offered(None), [true, true]);
@@ -309,6 +471,18 @@ mod tests {
         assert_eq!(offered(Some((Status::Failed, 1))), [true, false]);
         assert_eq!(offered(Some((Status::DeadLetter, 5))), [true, false]);
         assert_eq!(offered(Some((Status::Succeeded, 2))), [false, true]);
+    }
+
+    #[test]
+    fn page_updates_itself_until_nothing_changes() {
+        let is_live = |status| {
+            let page = Resends { probe: Some(probe(status, 1)), ..chosen(seven()) };
+            super::page(&frame(), &page).contains("id=\"live\" type=\"checkbox\" checked")
+        };
+        assert_eq!([is_live(Status::Failed), is_live(Status::Succeeded)], [true, false]);
+        let running = ResendView { waiting: 7, arrived: 6, ..resend() };
+        let page = |resend| super::page(&frame(), &Resends { resends: vec![resend], ..empty() });
+        assert!(page(running).contains("id=\"live\"") && !page(resend()).contains("id=\"live\""));
     }
 
     #[test]
@@ -325,31 +499,96 @@ mod tests {
         assert!(both.contains("value=\"a/&quot;b\"") && both.contains("name=\"csrf\""), "{both}");
         assert!(!shown(8, 0).contains("undo-set-aside") && !shown(0, 3).contains("/set-aside"));
         assert_eq!(shown(0, 0), "");
-        let page = resends([0, 0, 7, 0, 0], false, None);
-        assert!(page.contains("role=\"status\">&lt;i&gt;</p>") && page.contains("Set aside 8"), "{page}");
+        let page = super::page(&frame(), &Resends { done: Some("<i>".into()), ..empty() });
+        assert!(page.contains("role=\"status\"><p>&lt;i&gt;</p>"), "{page}");
     }
 
     #[test]
-    fn only_a_resend_that_is_under_way_can_be_stopped() {
-        for (states, stopped, offered) in
-            [([1, 0, 6, 0, 0], false, true), ([0, 1, 6, 0, 0], false, false), ([1, 0, 6, 0, 0], true, false)]
-        {
-            let text = resends(states, stopped, None);
-            assert_eq!(text.contains("action=\"/portal/resends/stop\""), offered, "{states:?} {stopped}");
-            assert!(!text.contains("<b>orders") && !text.contains("\"><script>"), "{text}");
+    fn resend_under_way_shows_its_progress_and_can_be_stopped() {
+        let page = |resend| super::page(&frame(), &Resends { resends: vec![resend], ..empty() });
+        let running = page(ResendView { waiting: 7, arrived: 4, dead: 2, ..resend() });
+        for part in [
+            "<progress max=\"13\" value=\"6\" aria-label=\"Sent again\"></progress>",
+            "6 of 13 sent again · 4 arrived · 2 failed again",
+            "action=\"/portal/resends/stop\"",
+            "by <span title=\"employee 52\">Nora Boss</span>",
+            "href=\"/portal/logs?resendId=0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a\"",
+            "No resend has ended yet",
+        ] {
+            assert!(running.contains(part), "{part}: {running}");
         }
+        let stopped = Some(("employee 53".to_owned(), frame().now));
+        let stopped = page(ResendView { arrived: 6, withdrawn: 7, stopped, ..resend() });
+        assert!(!stopped.contains("resends/stop") && !stopped.contains("<progress"), "{stopped}");
+        let numbers = "<td class=\"num wider\">13</td><td class=\"num\"><a href=\"/portal/logs?resendId=0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a\">6</a></td>\
+                       <td class=\"num\">6</td><td class=\"num\">0</td><td class=\"num wider\">7</td>";
+        assert!(stopped.contains(numbers), "{stopped}");
+        assert!(
+            stopped
+                .contains("<span>Stopped</span></span> by <span title=\"employee 53\">Max &lt;i&gt;</span>")
+        );
+        assert!(!stopped.contains("<b>orders") && !stopped.contains("No resend was started"), "{stopped}");
+    }
+
+    #[test]
+    fn result_names_what_failed_before_what_arrived() {
+        let of = |change: fn(ResendView) -> ResendView| change(resend()).result();
+        assert_eq!(of(|resend| resend), (Tone::Good, "All arrived".into()));
+        assert_eq!(
+            of(|resend| ResendView { arrived: 10, dead: 2, retrying: 1, ..resend }),
+            (Tone::Bad, "2 failed again".into())
+        );
+        assert_eq!(
+            of(|resend| ResendView { arrived: 12, retrying: 1, ..resend }),
+            (Tone::Wait, "1 tried again".into())
+        );
+        assert_eq!(
+            of(|resend| ResendView { arrived: 0, ..resend }),
+            (Tone::Mute, "All sent".into()),
+            "deleted since"
+        );
+        assert_eq!(
+            of(|resend| ResendView { count: 0, arrived: 0, ..resend }),
+            (Tone::Mute, "Nothing to send".into())
+        );
     }
 
     #[test]
     fn preview_carries_the_choice_to_the_resend_unless_there_is_nothing() {
-        let some = Preview { count: 7, total: 9, oldest: Some(frame().now), seconds: 2 };
-        let text = resends([0, 0, 7, 0, 0], false, Some(some.clone()));
-        assert!(text.contains("7 of 9 dead letters") && text.contains("Resend 7</button>"), "{text}");
-        assert!(text.contains("name=\"perSecond\" value=\"5\""));
-        let many = Preview { total: MAX_COUNT + 1, ..some.clone() };
-        assert!(resends([0, 0, 7, 0, 0], false, Some(many)).contains("7 of more than 10,000 dead letters"));
-        let text =
-            resends([0, 0, 7, 0, 0], false, Some(Preview { count: 0, total: 0, oldest: None, ..some }));
-        assert!(text.contains("There is no dead letter") && !text.contains("Resend 0"), "{text}");
+        let text = page(&frame(), &chosen(seven()));
+        assert!(
+            text.contains("<strong>7 of 9 dead letters</strong>") && text.contains("Resend 7</button>"),
+            "{text}"
+        );
+        assert!(text.contains("name=\"perSecond\" value=\"5\"") && !text.contains("\"><script>"), "{text}");
+        assert!(
+            text.contains("<summary>Change the choice</summary>") && text.contains("it takes 2 s."),
+            "{text}"
+        );
+        let many = page(&frame(), &chosen(Preview { total: crate::MAX_COUNT + 1, ..seven() }));
+        assert!(many.contains("7 of more than 10,000 dead letters"), "{many}");
+        let none = page(&frame(), &chosen(Preview { count: 0, total: 0, oldest: None, seconds: 0 }));
+        assert!(none.contains("Nothing to send again") && !none.contains("Resend 0"), "{none}");
+        assert_eq!([2, 119, 120, 9_999].map(length), ["2 s", "119 s", "2 min", "166 min"]);
+    }
+
+    #[test]
+    fn choice_is_made_by_the_names_of_webhooks_and_says_what_is_wrong() {
+        let name =
+            |full_name: &str, name: &str| WebhookName { full_name: full_name.into(), name: name.into() };
+        let frame =
+            Frame { webhooks: vec![name("a/crm", "CRM sync"), name("a/orders", "Orders")], ..frame() };
+        let choice = Filters(vec![("webhook".into(), "a/gone".into())]);
+        let wrong = vec![("webhook".to_owned(), "is <not> served".to_owned())];
+        let text = page(&frame, &Resends { choice: choice.clone(), wrong: wrong.clone(), ..empty() });
+        assert!(text.contains("<option value=\"a/crm\">CRM sync</option>"), "{text}");
+        assert!(
+            text.contains("<title>Error: Resends") && text.contains("<a href=\"#field-webhook\">"),
+            "{text}"
+        );
+        assert!(text.contains("is &lt;not&gt; served") && !text.contains("a/gone"), "{text}");
+        let aside = Some(SetAside { to_set: 1, to_undo: 0, ended_before: None });
+        let text = page(&frame, &Resends { choice, wrong, aside, ..empty() });
+        assert!(text.contains("<option value=\"a/gone\" selected>a/gone (not served)</option>"), "{text}");
     }
 }

@@ -7,6 +7,7 @@ use axum::response::Html;
 use docket_domain::audit::{AuditEvent, AuditRecord};
 use docket_portal::activity::{self, Activity, ActivityEntry};
 use docket_portal::logs::Filters;
+use docket_portal::people::People;
 use docket_store::audit::{self, AuditFilter};
 use docket_store::walk::Page;
 use http::StatusCode;
@@ -14,6 +15,7 @@ use jiff::Timestamp;
 
 use super::forms::filled_in;
 use super::logs::status_of;
+use super::people::people;
 use super::session::Viewer;
 use crate::api::state::ApiState;
 use crate::http::error::ApiError;
@@ -53,20 +55,25 @@ pub async fn search(
 ) -> Result<(StatusCode, Html<String>), ApiError> {
     viewer.must_be_administrator()?;
     let filters = filled_in(&query.unwrap_or_default());
-    let (found, wrong) = match ActivitySearch::read(RequestFields::of_pairs(filters.clone())) {
-        Ok(search) => (find(&state, &viewer, search).await?, Vec::new()),
-        Err(error) => (Page { items: Vec::new(), next: None }, error.wrong_fields()?),
-    };
-    let (status, entries) = (status_of(&wrong), found.items.into_iter().map(shown).collect());
-    let activity = Activity { filters: Filters(filters), wrong, entries, next: cursor_of(found.next) };
+    let (Page { items, next }, people, wrong) =
+        match ActivitySearch::read(RequestFields::of_pairs(filters.clone())) {
+            Ok(search) => {
+                let (found, people) = find(&state, &viewer, search).await?;
+                (found, people, Vec::new())
+            }
+            Err(error) => (Page { items: Vec::new(), next: None }, People::default(), error.wrong_fields()?),
+        };
+    let (status, entries) = (status_of(&wrong), items.into_iter().map(shown).collect());
+    let activity = Activity { filters: Filters(filters), wrong, entries, people, next: cursor_of(next) };
     Ok((status, Html(activity::page(viewer.frame(), &activity))))
 }
 
+/// A page of entries, and the names of the people in them.
 async fn find(
     state: &ApiState,
     viewer: &Viewer,
     search: ActivitySearch,
-) -> Result<Page<AuditRecord>, ApiError> {
+) -> Result<(Page<AuditRecord>, People), ApiError> {
     let filter = AuditFilter {
         event: search.event,
         from_ms: search.from.map(Timestamp::as_millisecond),
@@ -74,7 +81,11 @@ async fn find(
         after: search.cursor,
     };
     let mut reader = viewer.caller.reader(state).await?;
-    Ok(audit::search(&mut reader, &filter, search.page_size).await?)
+    let found = audit::search(&mut reader, &filter, search.page_size).await?;
+    let named = found.items.iter().flat_map(|record| [record.actor.as_deref(), record.subject.as_deref()]);
+    let named: Vec<&str> = named.flatten().collect();
+    let people = people(&mut reader, &named).await?;
+    Ok((found, people))
 }
 
 fn shown(record: AuditRecord) -> ActivityEntry {

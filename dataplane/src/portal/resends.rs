@@ -1,4 +1,4 @@
-//! Bulk resends.
+//! Resends.
 
 use std::sync::Arc;
 
@@ -7,12 +7,14 @@ use axum::response::{Html, Redirect};
 use docket_domain::delivery::DeliveryId;
 use docket_portal::href;
 use docket_portal::logs::Filters;
+use docket_portal::names::unknown_webhook;
 use docket_portal::page::Section;
 use docket_portal::resends::{self, Preview, ResendView, Resends, SetAside};
 use docket_store::{Connection, deliveries};
 use http::StatusCode;
 
 use super::forms::{Posted, filled_in};
+use super::people::people;
 use super::session::Viewer;
 use crate::actions::choice::Choice;
 use crate::actions::resend::{Many, Progress, preview, progress};
@@ -43,6 +45,12 @@ pub async fn list(
     let place = choice.iter().position(|(name, _)| name == PROBE);
     let probe = place.map(|place| choice.remove(place).1);
     let done = done(&mut choice);
+    // The page knows webhooks by their names; a link may have a uid.
+    if let Some((_, name)) = choice.iter_mut().find(|(name, _)| name == "webhook")
+        && let Some(webhook) = viewer.caller.webhooks().named(name)
+    {
+        *name = webhook.full_name();
+    }
     let fields = RequestFields::of_pairs(choice.clone());
     let is_of_page =
         |(name, _): &(String, String)| ResendSearch::list().iter().any(|field| field.name == *name);
@@ -50,7 +58,10 @@ pub async fn list(
         true => (None, fields, Vec::new()),
         false => match ResendMany::read(fields) {
             Ok(many) => (Some(Many::from(many)), RequestFields::of_query(None), Vec::new()),
-            Err(error) => (None, RequestFields::of_query(None), error.wrong_fields()?),
+            Err(error) => {
+                let wrong = error.wrong_fields()?.into_iter().map(in_words).collect();
+                (None, RequestFields::of_query(None), wrong)
+            }
         },
     };
     let ResendSearch { resend_id: id, page_size, cursor } = ResendSearch::read(fields)?;
@@ -67,8 +78,9 @@ pub async fn list(
                     let (count, oldest) = (extent.count, extent.oldest_ms.map(timestamp));
                     Some(Preview { count, total, oldest, seconds: many.seconds(count) })
                 }
-                Err(ApiError::Conflict(why)) => {
-                    wrong.push(("webhook".to_owned(), why.to_owned()));
+                Err(ApiError::Conflict(_)) => {
+                    let why = refused(&viewer, &many.choice.webhook, aside.is_some());
+                    wrong.push(("webhook".to_owned(), why));
                     None
                 }
                 Err(error) => return Err(error),
@@ -89,6 +101,11 @@ pub async fn list(
         Some(id) => deliveries::find(&mut reader, id).await?,
     };
     let probe = probe.filter(|probe| viewer.caller.concerns(&probe.customer_code));
+    let actors = found
+        .iter()
+        .flat_map(|found| [Some(found.resend.requested_by.as_str()), found.resend.stopped_by.as_deref()]);
+    let actors: Vec<&str> = actors.flatten().collect();
+    let people = people(&mut reader, &actors).await?;
     let resends = Resends {
         choice: Filters(choice),
         wrong,
@@ -96,11 +113,37 @@ pub async fn list(
         aside,
         done,
         probe: probe.map(shown_delivery),
-        webhooks: viewer.caller.webhooks().served().map(|webhook| webhook.full_name()).collect(),
         resends: found.into_iter().map(shown).collect(),
+        people,
         next,
     };
     Ok((status_of(&resends.wrong), Html(resends::page(viewer.frame(), &resends))))
+}
+
+/// What is wrong with a field, in the words of the form.
+fn in_words((field, message): (String, String)) -> (String, String) {
+    match (field.as_str(), message.as_str()) {
+        ("webhook", "required") => (field, "Choose a webhook".to_owned()),
+        _ => (field, message),
+    }
+}
+
+/// Why no dead letter can be sent to the webhook of this name. `is_known`: a webhook with dead letters had the name.
+fn refused(viewer: &Viewer, name: &str, is_known: bool) -> String {
+    match viewer.caller.webhooks().named(name) {
+        Some(webhook) if !webhook.active => {
+            "This webhook is inactive; activate it on its page, and choose it again".to_owned()
+        }
+        Some(_) => {
+            "This webhook is another customer's; the dead letters are of a webhook that had its name before"
+                .to_owned()
+        }
+        None if is_known => {
+            "This webhook is not served, so nothing can be sent to it; its dead letters can be set aside"
+                .to_owned()
+        }
+        None => unknown_webhook(name, &viewer.frame().webhooks),
+    }
 }
 
 /// POST /portal/resends.
@@ -108,8 +151,14 @@ pub async fn start(
     State(state): State<Arc<ApiState>>,
     Posted { viewer, form }: Posted<ResendMany>,
 ) -> Result<Redirect, ApiError> {
-    many(&state, &viewer.caller, form.into(), Write::each_time()).await?;
-    Ok(Redirect::to(Section::Resends.path()))
+    let (_, queued) = many(&state, &viewer.caller, form.into(), Write::each_time()).await?;
+    Ok(to_page("started", queued.count))
+}
+
+/// Leads to the page without a choice, which says what was done and to how many deliveries.
+fn to_page(done: &str, count: i64) -> Redirect {
+    let count = count.to_string();
+    Redirect::to(&href(Section::Resends.path(), [(DONE, done), (COUNT, count.as_str())]))
 }
 
 /// POST /portal/resends/probe: sends the oldest dead letter of the choice alone, and leads back to the choice.
@@ -119,14 +168,21 @@ pub async fn probe(
 ) -> Result<Redirect, ApiError> {
     let chosen = Many::from(form);
     let alone = Many { choice: Choice { limit: 1, ..chosen.choice.clone() }, ..chosen };
-    let (_, made) = many(&state, &viewer.caller, alone, Write::each_time()).await?;
-    Ok(back(chosen, [(PROBE, made.map(|id| id.to_string())), (DONE, None)]))
+    let (_, queued) = many(&state, &viewer.caller, alone, Write::each_time()).await?;
+    Ok(match queued.first {
+        Some(id) => back(chosen, [(PROBE, Some(id.to_string())), (DONE, None)]),
+        None => back(chosen, [(DONE, Some("started".to_owned())), (COUNT, Some("0".to_owned()))]),
+    })
 }
 
 /// Leads back to a choice, with what came of it.
 fn back(chosen: Many, more: [(&'static str, Option<String>); 2]) -> Redirect {
     let Many { choice: Choice { webhook, event, from_ms, to_ms, limit, .. }, per_second } = chosen;
-    let text = |ms: Option<i64>| ms.map(|ms| timestamp(ms).to_string());
+    let text = |ms: Option<i64>| {
+        let at = timestamp(ms?).to_string();
+        // A day stays a day, which the form shows in its field of days.
+        Some(at.strip_suffix("T00:00:00Z").map(str::to_owned).unwrap_or(at))
+    };
     let fields = [
         ("webhook", Some(webhook)),
         ("event", event.map(|event| event.to_string())),
@@ -171,10 +227,16 @@ fn done(query: &mut Vec<(String, String)>) -> Option<String> {
     };
     let (done, count) = (take(DONE), take(COUNT));
     let count = count?.parse::<u16>().ok()?;
-    let letters = if count == 1 { "dead letter" } else { "dead letters" };
-    match done?.as_str() {
-        "set-aside" => Some(format!("{count} {letters} set aside.")),
-        "undo-set-aside" => Some(format!("{count} {letters} not set aside any more.")),
+    let (letters, are) = if count == 1 { ("dead letter", "is") } else { ("dead letters", "are") };
+    match (done?.as_str(), count) {
+        ("started", 0) => Some("Nothing was sent: no dead letter of the choice is left.".to_owned()),
+        ("started", _) => Some(format!("{count} {letters} {are} queued to be sent again.")),
+        ("stopped", 0) => Some("The resend is stopped. Everything had been sent already.".to_owned()),
+        ("stopped", _) => Some(format!(
+            "The resend is stopped. {count} {letters} {are} not sent, and can be sent another time."
+        )),
+        ("set-aside", _) => Some(format!("{count} {letters} set aside.")),
+        ("undo-set-aside", _) => Some(format!("{count} {letters} not set aside any more.")),
         _ => None,
     }
 }
@@ -206,8 +268,8 @@ pub async fn stop(
     State(state): State<Arc<ApiState>>,
     Posted { viewer, form }: Posted<StopResendRequest>,
 ) -> Result<Redirect, ApiError> {
-    stop_one(&state, &viewer.caller, form.resend_id, Write::each_time()).await?;
-    Ok(Redirect::to(Section::Resends.path()))
+    let (_, withdrawn) = stop_one(&state, &viewer.caller, form.resend_id, Write::each_time()).await?;
+    Ok(to_page("stopped", withdrawn))
 }
 
 fn shown(progress: Progress) -> ResendView {
@@ -220,6 +282,10 @@ fn shown(progress: Progress) -> ResendView {
         requested_by: resend.requested_by,
         created_at: timestamp(resend.created_at_ms),
         stopped: resend.stopped_by.zip(resend.stopped_at_ms.map(timestamp)),
-        states: [pending, failed, succeeded, dead_letter, resend.taken_back],
+        waiting: pending,
+        retrying: failed,
+        arrived: succeeded,
+        dead: dead_letter,
+        withdrawn: resend.taken_back,
     }
 }

@@ -75,20 +75,29 @@ pub async fn one(
     Ok((response, made))
 }
 
-/// Resends the dead letters of a webhook. Returns the response and the first new delivery. If the response was kept from an earlier
+/// The new deliveries of a bulk resend.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct QueuedResend {
+    /// How many.
+    pub count: i64,
+    /// The first one.
+    pub first: Option<DeliveryId>,
+}
+
+/// Resends the dead letters of a webhook. Returns the response and the new deliveries. If the response was kept from an earlier
 /// request under the same key, there is no new delivery.
 pub async fn many(
     state: &ApiState,
     caller: &Principal,
     many: Many,
     write: Write,
-) -> Result<(Response, Option<DeliveryId>), ApiError> {
-    let (tenant, mut first) = (&caller.tenant, None);
+) -> Result<(Response, QueuedResend), ApiError> {
+    let (tenant, mut queued) = (&caller.tenant, QueuedResend::default());
     let resend = async |transaction: &mut Transaction, now| {
         let (resend, extent, dues) =
             resend_many(transaction, caller.webhooks(), &many, &caller.name(), now).await?;
         let answer = ResendManyAnswer::new(&many, &resend, extent);
-        first = dues.first().map(|due| due.id);
+        queued = QueuedResend { count: resend.count, first: dues.first().map(|due| due.id) };
         let Resend { id, webhook_name, count, .. } = resend;
         let entry = caller.entry(state, AuditEvent::ResendStarted).about("resend", &id).times(count);
         Ok(WriteDone::new(&answer).hint(tenant.hints(dues, now)).record(entry).log(move |caller| {
@@ -103,7 +112,7 @@ pub async fn many(
         }))
     };
     let response = write.perform(state, caller, resend).await?;
-    Ok((response, first))
+    Ok((response, queued))
 }
 
 /// Returns what [`many`] would queue, as a response.
@@ -126,20 +135,23 @@ pub async fn stop(
     State(state): State<Arc<ApiState>>,
     Call { caller: Administrator(caller), request, write }: Call<Administrator, StopResendRequest>,
 ) -> Result<Response, ApiError> {
-    stop_one(&state, &caller, request.resend_id, write).await
+    stop_one(&state, &caller, request.resend_id, write).await.map(|(response, _)| response)
 }
 
-/// Stops the bulk resend with this id.
+/// Stops the bulk resend with this id. Returns the response and how many deliveries were withdrawn. If the response was kept from an
+/// earlier request under the same key, there are none.
 pub async fn stop_one(
     state: &ApiState,
     caller: &Principal,
     id: String,
     write: Write,
-) -> Result<Response, ApiError> {
+) -> Result<(Response, i64), ApiError> {
+    let mut withdrawn = 0;
     let stop = async |transaction: &mut Transaction, now| {
         let stopped =
             resend::stop(transaction, caller.concern().as_deref(), &id, &caller.name(), now).await?;
         let (resend, taken_back) = (id.clone(), stopped.taken_back);
+        withdrawn = taken_back;
         let entry = caller.entry(state, AuditEvent::ResendStopped).about("resend", &id).times(taken_back);
         Ok(WriteDone::new(&StopAnswer::new(&id, stopped)).record(entry).log(move |caller| {
             tracing::info!(
@@ -151,7 +163,8 @@ pub async fn stop_one(
             );
         }))
     };
-    write.perform(state, caller, stop).await
+    let response = write.perform(state, caller, stop).await?;
+    Ok((response, withdrawn))
 }
 
 /// Lists bulk resends, newest first, each with its progress.
