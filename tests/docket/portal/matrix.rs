@@ -48,7 +48,7 @@ const ROUTES: &[(&str, &str, Needs, u16)] = &[
     ("GET", "/portal/events", Manager, 200),
     ("GET", "/portal/keys", Administrator, 200),
     ("GET", "/portal/verify", Manager, 200),
-    ("POST", "/portal/verify", Webhook(404), 200),
+    ("POST", "/portal/verify", Webhook(400), 200),
     ("GET", "/portal/resends", Manager, 200),
     // Of a webhook without dead letters.
     ("POST", "/portal/resends", Webhook(409), 303),
@@ -122,13 +122,14 @@ async fn send(browser: &Browser<'_>, method: &str, path: &str, csrf: &str) -> Re
         ("webhook", "default/orders"),
         ("event", "order.created"),
         ("body", "{}"),
+        ("signature", "00"),
         ("resendId", "0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a"),
     ];
     let wanted: &[&str] = match path {
         "/portal/resends/stop" => &["csrf", "resendId"],
         path if path.starts_with("/portal/logs/") => &["csrf", "deliveryId"],
         path if path.starts_with("/portal/resends") => &["csrf", "webhook"],
-        "/portal/verify" => &["csrf", "webhook", "body"],
+        "/portal/verify" => &["csrf", "webhook", "body", "signature"],
         path if path.ends_with("/test") => &["csrf", "event"],
         path if path.starts_with("/portal/webhooks/default") => &["csrf", "version"],
         _ => &["csrf"],

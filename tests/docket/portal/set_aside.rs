@@ -65,9 +65,9 @@ async fn dead_letters_are_set_aside_one_by_one_or_all_and_back() {
     assert!(reply.status == 303 && back.contains("&event=order.created&"), "{reply:?}");
     let shown = text(&back).await;
     for part in [
-        "role=\"status\">2 dead letters set aside.</p>",
+        "role=\"status\"><p>2 dead letters set aside.</p>",
         "Undo set aside of 3</button>",
-        "There is no dead letter",
+        "Nothing to send again",
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }

@@ -1,7 +1,7 @@
 //! What an administrator tries a webhook with: a test event, the event catalogue, the check of a signature, and the API keys.
 
 use docket_domain::signature;
-use docket_tests::people::{ADA, ALEX};
+use docket_tests::people::{ADA, ALEX, BEA};
 use docket_tests::receiver::{Receiver, Response};
 use docket_tests::server::{Options, Reply, SECRET, Server, api_key, eventually};
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ async fn test_event_arrives_signed_and_marked_and_its_page_shows_how_it_went() {
     let activity = async || browser.get("/portal/activity?event=TestSent").await;
     let id = page.strip_prefix("/portal/logs/").expect("a delivery").to_owned();
     eventually("it is recorded", SOON, async || {
-        activity().await.text().contains(&format!("<td>delivery {id}</td>"))
+        activity().await.text().contains(&format!("<a href=\"{page}\" title=\"{id}\">Delivery …"))
     })
     .await;
 
@@ -79,7 +79,7 @@ async fn failed_test_is_in_the_log_and_in_no_health_and_no_metric() {
     let overview = browser.get("/portal").await;
     assert!(overview.text().contains("No failure; its declaration needs a look"), "{overview:?}");
     let preview = browser.get("/portal/resends?webhook=default%2Forders").await;
-    assert!(preview.text().contains("There is no dead letter of default/orders"), "{preview:?}");
+    assert!(preview.text().contains("Nothing to send again"), "{preview:?}");
     for series in [
         "docket_deliveries_total{status=\"DeadLetter\"}",
         "docket_delivery_attempts_total{class=\"BlockedAddress\"}",
@@ -188,7 +188,7 @@ async fn pages_tell_events_signatures_and_keys() {
         ];
         let reply = browser.post("/portal/verify", &fields).await;
         is_protected(&reply);
-        assert_eq!(reply.status, 200, "{reply:?}");
+        assert_eq!(reply.status, if signature.is_empty() { 400 } else { 200 }, "{reply:?}");
         let right = signature::sign(SECRET.as_bytes(), body.as_bytes());
         assert!(!reply.text().contains(&right) || signature == right, "a digest: {reply:?}");
         reply.text().to_owned()
@@ -199,10 +199,70 @@ async fn pages_tell_events_signatures_and_keys() {
         newline.contains("X-Service-Signature does not match") && newline.contains("newline"),
         "{newline}"
     );
-    assert!(check(body, "").await.contains("Fill in X-Service-Signature or webhook-signature."));
+    let empty = check(body, "").await;
+    assert!(empty.contains("href=\"#field-signature\">X-Service-Signature: Paste this header"), "{empty}");
     let other = signature::sign(b"another", body.as_bytes());
     let unknown = check(body, &other).await;
     assert!(unknown.contains("does not match") && !unknown.contains(&signature), "{unknown}");
     let fields = [("csrf", csrf.as_str()), ("webhook", "default/none"), ("body", body), ("signature", "00")];
-    assert_eq!(browser.post("/portal/verify", &fields).await.status, 404);
+    let unknown = browser.post("/portal/verify", &fields).await;
+    assert!(
+        unknown.status == 400 && unknown.text().contains("There is no webhook “default/none”"),
+        "{unknown:?}"
+    );
+}
+
+#[tokio::test]
+async fn body_is_compared_with_the_event_that_the_user_may_see() {
+    let receiver = Receiver::verifying(|_| Response::Status(204)).await;
+    let webhooks = [
+        Webhook { events: "order.created", ..Webhook::new("orders", receiver.url("/orders")) },
+        Webhook { customer: "C-2", ..Webhook::new("others", receiver.url("/others")) },
+    ];
+    let (home, server, ada) = stage(&webhooks, FAST).await;
+    assert_eq!(ada.post("/Orders/Save", &json!({"orderType": "Court"})).await.status, 200);
+    eventually("it arrived", SOON, async || receiver.posts().len() == 1).await;
+    let post = receiver.posts().remove(0);
+    let body = std::str::from_utf8(&post.body).expect("JSON");
+    let id = post.header("webhook-id").expect("signed").to_owned();
+    let check = async |user: &str, webhook: &str, id: &str, body: &str| {
+        let browser = Browser::signed_in(&server, "acme", user).await;
+        let csrf = hidden(&browser.get("/portal/verify").await, "csrf");
+        let fields = [
+            ("csrf", csrf.as_str()),
+            ("webhook", webhook),
+            ("webhookId", id),
+            ("body", body),
+            ("signature", "00"),
+        ];
+        let reply = browser.post("/portal/verify", &fields).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        reply.text().to_owned()
+    };
+    let (sent, spaced) = (body.len(), body.replacen(':', ": ", 1));
+    let at = body.find(':').expect("JSON") + 2;
+    let orders = "default/orders";
+    let same = check(ALEX, orders, &id, body).await;
+    assert!(same.contains(&format!("The body is exactly the {sent} bytes that Docket sends")), "{same}");
+    let differs = check(ALEX, orders, &id, &spaced).await;
+    assert!(differs.contains(&format!("Docket sent {sent} bytes; yours differ at byte {at}")), "{differs}");
+    let read = "SELECT count(*) FROM audit WHERE event = 'PayloadRead' AND subject = 'event ' || ?1";
+    let database = rusqlite::Connection::open(home.database("ACME")).expect("a file");
+    database.busy_timeout(SOON).expect("settable");
+    let reads = || database.query_row(read, [&id], |row| row.get::<_, i64>(0)).expect("a number");
+    eventually("one read is recorded", SOON, async || reads() == 1).await;
+
+    // Whatever another customer has, the answer is that for an event which does not exist.
+    database.execute("UPDATE contact SET manages_webhooks = TRUE", ()).expect("rows");
+    const NONE: &str = "Docket has no event with this webhook-id";
+    for (user, webhook, id) in [
+        (BEA, "default/others", &*id),
+        (ALEX, orders, "evt_0"),
+        (ALEX, orders, "évt"),
+        (ADA, orders, &"x".repeat(65)),
+    ] {
+        let text = check(user, webhook, id, body).await;
+        assert!(text.contains(NONE) && !text.contains("bytes that Docket sends"), "{user} {id}: {text}");
+    }
+    assert!(check(ADA, orders, &id, body).await.contains("The body is exactly the"));
 }

@@ -167,14 +167,24 @@ impl World {
                 self.marked("set_aside_by IS NOT NULL") + "?done=set-aside",
             ),
             of(Some(ALEX), "a-delivery-that-failed", delivery("failing", "Failed")),
-            page("bulk-resend", "/portal/resends"),
-            page("bulk-resend-previewed", "/portal/resends?webhook=default%2Fdead"),
+            page("resends", "/portal/resends"),
+            page("resends-previewed", "/portal/resends?webhook=default%2Fdead"),
             page(
-                "bulk-resend-after-setting-aside",
+                "resends-after-setting-aside",
                 "/portal/resends?webhook=default%2Fdead&done=set-aside&count=2",
             ),
-            page("bulk-resend-refused", "/portal/resends?webhook=default%2Fdead&limit=0&from=soon"),
+            page("resends-refused", "/portal/resends?webhook=default%2Fdead&limit=0&from=soon"),
+            page("resends-of-an-unknown-webhook", "/portal/resends?webhook=default%2Fdeda"),
+            page("resends-stopped", "/portal/resends?done=stopped&count=1"),
+            page(
+                "resends-after-one-was-sent-first",
+                &format!(
+                    "/portal/resends?webhook=default%2Fdead&probe={}",
+                    self.delivery("failing", "Failed")
+                ),
+            ),
             page("activity", "/portal/activity"),
+            page("activity-without-a-match", "/portal/activity?event=EmployeeAdded&from=2026-11-01"),
             page("activity-refused", "/portal/activity?event=Broken&from=soon"),
             page("event-catalogue", "/portal/events"),
             page("verify-a-signature", "/portal/verify"),
