@@ -183,6 +183,13 @@ const fn words(event: AuditEvent) -> &'static str {
         AuditEvent::CustomerAdded => "Customer added",
         AuditEvent::ContactAdded => "Contact added",
         AuditEvent::EmployeeAdded => "Employee added",
+        AuditEvent::RightGranted => "Right granted",
+        AuditEvent::RightRevoked => "Right taken back",
+        AuditEvent::UserDeactivated => "User deactivated",
+        AuditEvent::UserActivated => "User activated",
+        AuditEvent::SubscriptionAdded => "Subscription added",
+        AuditEvent::SubscriptionConfirmed => "Address confirmed",
+        AuditEvent::SubscriptionEnded => "Subscription ended",
         AuditEvent::Unknown(word) => word,
     }
 }

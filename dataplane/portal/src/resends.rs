@@ -481,7 +481,7 @@ mod tests {
         };
         assert_eq!([is_live(Status::Failed), is_live(Status::Succeeded)], [true, false]);
         let running = ResendView { waiting: 7, arrived: 6, ..resend() };
-        let page = |resend| super::page(&frame(), &Resends { resends: vec![resend], ..empty() });
+        let page = |resend| page(&frame(), &Resends { resends: vec![resend], ..empty() });
         assert!(page(running).contains("id=\"live\"") && !page(resend()).contains("id=\"live\""));
     }
 
@@ -499,13 +499,13 @@ mod tests {
         assert!(both.contains("value=\"a/&quot;b\"") && both.contains("name=\"csrf\""), "{both}");
         assert!(!shown(8, 0).contains("undo-set-aside") && !shown(0, 3).contains("/set-aside"));
         assert_eq!(shown(0, 0), "");
-        let page = super::page(&frame(), &Resends { done: Some("<i>".into()), ..empty() });
+        let page = page(&frame(), &Resends { done: Some("<i>".into()), ..empty() });
         assert!(page.contains("role=\"status\"><p>&lt;i&gt;</p>"), "{page}");
     }
 
     #[test]
     fn resend_under_way_shows_its_progress_and_can_be_stopped() {
-        let page = |resend| super::page(&frame(), &Resends { resends: vec![resend], ..empty() });
+        let page = |resend| page(&frame(), &Resends { resends: vec![resend], ..empty() });
         let running = page(ResendView { waiting: 7, arrived: 4, dead: 2, ..resend() });
         for part in [
             "<progress max=\"13\" value=\"6\" aria-label=\"Sent again\"></progress>",
