@@ -2,7 +2,7 @@
 //!
 //! * [`request`], [`fields`], [`kinds`], [`times`], [`words`], [`paging`]: requests, from lists of their fields
 //! * [`body`]: bodies, within bounds of size, time and memory; [`host`], [`origin`], [`if_match`]: what headers say
-//! * [`error`], [`problem_type`]: the refusals, with their status codes
+//! * [`error`], [`problem_type`]: the refusals, with their status codes; [`problem_examples`]: a body of each, for the documentation
 //!
 //! It knows no route, no state and no action. It uses [`refusal`](crate::refusal), tenancy and access. The portal and the APIs use it.
 
@@ -14,6 +14,7 @@ pub mod if_match;
 pub mod kinds;
 pub mod origin;
 pub mod paging;
+pub mod problem_examples;
 pub mod problem_type;
 pub mod request;
 pub mod times;

@@ -12,21 +12,23 @@ use serde_json::Value;
 use utoipa::OpenApi;
 use utoipa::openapi::example::{Example, ExampleBuilder};
 use utoipa::openapi::link::LinkBuilder;
-use utoipa::openapi::path::Operation;
+use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::schema::{ArrayItems, SchemaType, Type};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::server::ServerBuilder;
 use utoipa::openapi::{Contact, ContactBuilder, Ref, RefOr, Schema};
 
 use self::responses::{
-    ALLOW, API_ACCESS_OFF, AT_LIMIT, BAD_REQUEST, BODY_TOO_LONG, BODY_TOO_SLOW, CONFLICT, INTERNAL_ERROR,
-    METHOD_NOT_ALLOWED, NOT_ADMINISTRATOR, REQUEST_ID, RETRY_AFTER, TENANT_NOT_FOUND, TOO_MANY_SIGN_INS,
-    UNAUTHORIZED, UNAVAILABLE, UNSUPPORTED_MEDIA_TYPE, WWW_AUTHENTICATE, add_headers, not_found,
-    precondition_failed,
+    ALLOW, API_ACCESS_OFF, AT_LIMIT, BAD_REQUEST, BODY_TOO_LONG, BODY_TOO_SLOW, CONFLICT, ErrorResponse,
+    INTERNAL_ERROR, METHOD_NOT_ALLOWED, NOT_ADMINISTRATOR, REQUEST_ID, RETRY_AFTER, TENANT_NOT_FOUND,
+    TOO_MANY_SIGN_INS, UNAUTHORIZED, UNAVAILABLE, UNSUPPORTED_MEDIA_TYPE, WWW_AUTHENTICATE, add_headers,
+    not_found,
 };
 use self::samples::Samples;
 use super::idempotency;
 use crate::http::error::ProblemBody;
+use crate::http::problem_examples::example;
+use crate::http::problem_type::ProblemType;
 
 /// The section about the legacy host.
 const LEGACY_HOST: &str = "The older API has its own host, which the platform operator may enable. It ignores X-Api-Key. POST /Session/Create requires `clientCode`, which \
@@ -122,6 +124,58 @@ pub fn paths() -> Vec<(String, bool)> {
     paths.map(|(path, item)| (path, ![&item.get, &item.post].into_iter().flatten().any(of_v2))).collect()
 }
 
+/// The types of problems that the responses of each path can have, in the order of their statuses.
+pub fn problems() -> BTreeMap<String, Vec<ProblemType>> {
+    let paths = ApiDocument::openapi().paths.paths.into_iter();
+    paths.map(|(path, item)| (path, kinds_of(item))).collect()
+}
+
+fn kinds_of(item: PathItem) -> Vec<ProblemType> {
+    [item.get, item.post].into_iter().flatten().flat_map(|operation| kinds(&operation)).collect()
+}
+
+/// The types of problems of an operation whose responses are those of its handler.
+fn kinds(operation: &Operation) -> Vec<ProblemType> {
+    let id = operation.operation_id.as_deref().unwrap_or_default();
+    let has = |status: &str| operation.responses.responses.contains_key(status);
+    let mut kinds: Vec<ProblemType> = refused(operation).iter().flat_map(|one| one.kinds).copied().collect();
+    if signs_in(operation) {
+        kinds.retain(|kind| *kind != ProblemType::InvalidToken);
+        kinds.push(ProblemType::UnknownUser);
+    } else if has("404") {
+        kinds.push(ProblemType::NotFound);
+    }
+    kinds.extend(has("412").then_some(ProblemType::PreconditionFailed));
+    kinds.extend(matches!(id, "Orders.Save" | "Orders.Export").then_some(ProblemType::OrderChanged));
+    ProblemType::ALL.into_iter().filter(|kind| kinds.contains(kind)).collect()
+}
+
+/// The error responses that an operation has beside those of its handler.
+fn refused(operation: &Operation) -> Vec<ErrorResponse> {
+    let mut refused = vec![BAD_REQUEST, UNAUTHORIZED, TENANT_NOT_FOUND, METHOD_NOT_ALLOWED];
+    refused.extend([INTERNAL_ERROR, UNAVAILABLE]);
+    let has_body = operation.request_body.is_some();
+    if has_body {
+        refused.extend([BODY_TOO_SLOW, BODY_TOO_LONG, UNSUPPORTED_MEDIA_TYPE]);
+    }
+    match signs_in(operation) {
+        true => {
+            refused.push(TOO_MANY_SIGN_INS);
+            refused.extend(is_tagged(operation, "Legacy host").then_some(API_ACCESS_OFF));
+        }
+        false => {
+            refused.push(AT_LIMIT);
+            refused.extend(has_body.then_some(CONFLICT));
+        }
+    }
+    refused.extend(is_tagged(operation, "WebhookLogs").then_some(NOT_ADMINISTRATOR));
+    refused
+}
+
+fn signs_in(operation: &Operation) -> bool {
+    ["Auth", "Legacy host"].iter().any(|tag| is_tagged(operation, tag))
+}
+
 fn is_tagged(operation: &Operation, tag: &str) -> bool {
     operation.tags.iter().flatten().any(|one| one == tag)
 }
@@ -168,14 +222,9 @@ fn link(document: &mut utoipa::openapi::OpenApi) {
 }
 
 fn complete(operation: &mut Operation, samples: &Samples) {
-    let legacy = is_tagged(operation, "Legacy host");
-    let signs_in = is_tagged(operation, "Auth") || legacy;
-    let for_administrators = is_tagged(operation, "WebhookLogs");
     let id = operation.operation_id.clone().unwrap_or_default();
-    let mut refused = vec![BAD_REQUEST, UNAUTHORIZED, TENANT_NOT_FOUND, METHOD_NOT_ALLOWED];
-    refused.extend([INTERNAL_ERROR, UNAVAILABLE]);
+    let refused = refused(operation);
     if let Some(RefOr::T(body)) = &mut operation.request_body {
-        refused.extend([BODY_TOO_SLOW, BODY_TOO_LONG, UNSUPPORTED_MEDIA_TYPE]);
         for content in body.content.values_mut() {
             if let RefOr::T(content) = content {
                 match samples.named(content) {
@@ -186,17 +235,6 @@ fn complete(operation: &mut Operation, samples: &Samples) {
             }
         }
     }
-    match signs_in {
-        true => {
-            refused.push(TOO_MANY_SIGN_INS);
-            refused.extend(legacy.then_some(API_ACCESS_OFF));
-        }
-        false => {
-            refused.push(AT_LIMIT);
-            refused.extend(operation.request_body.is_some().then_some(CONFLICT));
-        }
-    }
-    refused.extend(for_administrators.then_some(NOT_ADMINISTRATOR));
     let mut parameters = operation.parameters.iter().flatten();
     let repeatable = parameters.any(|one| matches!(one, RefOr::T(one) if one.name == idempotency::HEADER));
     for (status, response) in &mut operation.responses.responses {
@@ -209,14 +247,14 @@ fn complete(operation: &mut Operation, samples: &Samples) {
                 "200" => samples.of(content),
                 "404" => Some(not_found(&id)),
                 "409" => Some(CONFLICT.example()),
-                "412" => Some(precondition_failed()),
+                "412" => Some(example(ProblemType::PreconditionFailed)),
                 _ => None,
             };
         }
     }
     // The contract names the statuses of this operation; its `default` stands for all others.
     if id == "Auth.CreateToken" {
-        let others = refused.iter().map(|one| format!("{}: {}", one.status, one.about));
+        let others = refused.iter().map(|one| format!("{}: {}", one.status(), one.about));
         let about = others.collect::<Vec<_>>().join(". ");
         let mut response = BAD_REQUEST.response();
         response.description = about;
@@ -226,7 +264,7 @@ fn complete(operation: &mut Operation, samples: &Samples) {
     }
     for one in refused {
         let response = Ref::from_response_name(one.name);
-        operation.responses.responses.entry(one.status.to_string()).or_insert(RefOr::Ref(response));
+        operation.responses.responses.entry(one.status().to_string()).or_insert(RefOr::Ref(response));
     }
 }
 

@@ -6,6 +6,7 @@ mod kinds;
 mod limits;
 mod metrics;
 mod names;
+mod problems;
 mod tables;
 
 use std::collections::BTreeSet;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use clap::CommandFactory;
 use docket::api::openapi;
-use docket::http::problem_type::{self, ProblemType};
+use docket::http::problem_type::ProblemType;
 use docket::telemetry::Task;
 use docket_crds::Tenant;
 use docket_docs::{ROOT, Site};
@@ -83,7 +84,16 @@ fn pages() -> Vec<(&'static str, String)> {
         .map(|document| serde_json::to_value(document).expect("string keys only"));
     let version = MIGRATIONS.last().map_or(0, |last| last.version);
     vec![
-        ("problems.md", problem_type::page()),
+        (
+            "problems.md",
+            head(
+                "Problems",
+                "Every response of the API that reports a failure is a problem of RFC 9457, `application/problem+json`. Its `type` leads to a\n\
+                 heading of this page. Write programs that decide by `type` and `status`: `detail` is for people, and its text may change.\n\
+                 `requestId` is also in the header `X-Request-Id`; the people who run Docket find the request in the log by it. Each section says\n\
+                 what is wrong and what to do, and shows the body of a response. [Read an error](../api/errors.md) is the page to begin with.",
+            ) + &problems::sections(),
+        ),
         (
             "docket.md",
             commands::page(

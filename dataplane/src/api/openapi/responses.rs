@@ -1,111 +1,88 @@
 //! The error responses and the headers that operations share, each a component.
 
-use docket_crds::Limit;
 use serde_json::{Value, json};
 use utoipa::openapi::header::{Header, HeaderBuilder};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response};
 
-use crate::access::rates::OverLimit;
 use crate::api::idempotency;
-use crate::http::body::LIMIT;
 use crate::http::error::ApiError;
-use crate::refusal::MovedOn;
+use crate::http::problem_examples::example;
+use crate::http::problem_type::ProblemType;
 
 /// An error response that many operations have, as a component of its own.
 pub(super) struct ErrorResponse {
-    /// The status.
-    pub status: u16,
     /// The name of the component.
     pub name: &'static str,
     /// When Docket sends it.
     pub about: &'static str,
-    error: fn() -> ApiError,
+    /// The types of problems that the response can have, all with one status; the first one is the example.
+    pub kinds: &'static [ProblemType],
 }
 
 pub(super) const BAD_REQUEST: ErrorResponse = ErrorResponse {
-    status: 400,
     name: "BadRequest",
     about: "The request is not valid; `errors` lists each field",
-    error: || ApiError::field("pageSize", "must be a whole number from 1 to 100"),
+    kinds: &[ProblemType::InvalidFields, ProblemType::InvalidRequest],
 };
 pub(super) const UNAUTHORIZED: ErrorResponse = ErrorResponse {
-    status: 401,
     name: "Unauthorized",
     about: "Invalid API key, or no valid Bearer token",
-    error: || ApiError::InvalidApiKey,
+    kinds: &[ProblemType::InvalidApiKey, ProblemType::InvalidToken],
 };
 pub(super) const TENANT_NOT_FOUND: ErrorResponse = ErrorResponse {
-    status: 404,
     name: "TenantNotFound",
     about: "Tenant not found",
-    error: || ApiError::TenantNotFound,
+    kinds: &[ProblemType::TenantNotFound],
 };
 pub(super) const METHOD_NOT_ALLOWED: ErrorResponse = ErrorResponse {
-    status: 405,
     name: "MethodNotAllowed",
     about: "The path does not accept the method; see Allow",
-    error: || ApiError::MethodNotAllowed,
+    kinds: &[ProblemType::MethodNotAllowed],
 };
-pub(super) const INTERNAL_ERROR: ErrorResponse = ErrorResponse {
-    status: 500,
-    name: "InternalError",
-    about: "Internal error",
-    error: || ApiError::Internal,
-};
+pub(super) const INTERNAL_ERROR: ErrorResponse =
+    ErrorResponse { name: "InternalError", about: "Internal error", kinds: &[ProblemType::InternalError] };
 pub(super) const UNAVAILABLE: ErrorResponse = ErrorResponse {
-    status: 503,
     name: "Unavailable",
     about: "The tenant's database is unavailable; see Retry-After",
-    error: || ApiError::Unavailable,
+    kinds: &[ProblemType::Unavailable],
 };
 pub(super) const BODY_TOO_SLOW: ErrorResponse = ErrorResponse {
-    status: 408,
     name: "BodyTooSlow",
     about: "Timeout while reading the body",
-    error: || ApiError::RequestTimeout,
+    kinds: &[ProblemType::BodyTooSlow],
 };
-pub(super) const BODY_TOO_LONG: ErrorResponse = ErrorResponse {
-    status: 413,
-    name: "BodyTooLong",
-    about: "The body is too long",
-    error: || ApiError::TooLarge(LIMIT),
-};
+pub(super) const BODY_TOO_LONG: ErrorResponse =
+    ErrorResponse { name: "BodyTooLong", about: "The body is too long", kinds: &[ProblemType::BodyTooLong] };
 pub(super) const UNSUPPORTED_MEDIA_TYPE: ErrorResponse = ErrorResponse {
-    status: 415,
     name: "UnsupportedMediaType",
     about: "The body is not application/json",
-    error: || ApiError::UnsupportedMediaType,
+    kinds: &[ProblemType::UnsupportedMediaType],
 };
 pub(super) const TOO_MANY_SIGN_INS: ErrorResponse = ErrorResponse {
-    status: 429,
     name: "TooManySignIns",
     about: "Too many failed sign-ins, or the tenant is at a limit; see Retry-After",
-    error: || ApiError::TryLater(4),
+    kinds: &[ProblemType::TooManySignIns, ProblemType::AtLimit],
 };
 pub(super) const AT_LIMIT: ErrorResponse = ErrorResponse {
-    status: 429,
     name: "AtLimit",
     about: "The tenant is at a limit; see Retry-After",
-    error: || ApiError::OverLimit(OverLimit { limit: Limit::RequestsPerSecond, seconds: 1 }),
+    kinds: &[ProblemType::AtLimit],
 };
 pub(super) const CONFLICT: ErrorResponse = ErrorResponse {
-    status: 409,
     name: "Conflict",
     about: "The request does not fit what is stored, or the Idempotency-Key was used for another request",
-    error: || ApiError::KeyReused,
+    kinds: &[ProblemType::IdempotencyKeyReused, ProblemType::Conflict],
 };
 pub(super) const API_ACCESS_OFF: ErrorResponse = ErrorResponse {
-    status: 403,
     name: "ApiAccessOff",
     about: "Legacy host only: the client sent the hexadecimal key as clientCode",
-    error: || ApiError::ApiAccessOff("0123456789abcdef0123456789abcdef".to_owned()),
+    kinds: &[ProblemType::ApiAccessOff],
 };
 pub(super) const NOT_ADMINISTRATOR: ErrorResponse = ErrorResponse {
-    status: 403,
     name: "NotAdministrator",
     about: "Not an administrator of the tenant",
-    error: || ApiError::NotAdministrator,
+    kinds: &[ProblemType::NotAdministrator],
 };
 
 /// All error responses that are components.
@@ -127,9 +104,14 @@ pub(super) const ALL: [ErrorResponse; 14] = [
 ];
 
 impl ErrorResponse {
+    /// The status.
+    pub(super) fn status(&self) -> u16 {
+        self.kinds[0].status().as_u16()
+    }
+
     /// The body of an example.
     pub(super) fn example(&self) -> Value {
-        (self.error)().example()
+        example(self.kinds[0])
     }
 
     /// The response, with an example.
@@ -137,7 +119,7 @@ impl ErrorResponse {
         let mut response = Response::new(self.about);
         let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem")));
         response.content.insert(PROBLEM.to_owned(), problem.example(Some(self.example())).build().into());
-        let more = match self.status {
+        let more = match self.status() {
             401 => Some(WWW_AUTHENTICATE),
             405 => Some(ALLOW),
             429 | 503 => Some(RETRY_AFTER),
@@ -205,12 +187,7 @@ pub(super) fn not_found(operation_id: &str) -> Value {
         Some(("Notes", _)) => ApiError::NotFound("There is no such work order"),
         Some(("WebhookLogs", "StopResend")) => ApiError::NotFound("There is no such resend"),
         Some(("WebhookLogs", _)) => ApiError::NotFound("There is no such delivery"),
-        _ => ApiError::UnknownUser("ada@quillfeather.example".to_owned()),
+        _ => return example(ProblemType::UnknownUser),
     };
     error.example()
-}
-
-/// The example of a 412: the order has another version than If-Match names.
-pub(super) fn precondition_failed() -> Value {
-    ApiError::OrderChanged(MovedOn::IfMatch(4)).example()
 }
