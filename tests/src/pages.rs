@@ -12,12 +12,15 @@
 //! ```
 //! ````
 //!
-//! Ids, times, durations and the width of gaps are not compared.
+//! Ids, times, durations and the width of gaps are not compared. A block `json output` instead has an example of the JSON that is
+//! printed, of which only the form is compared: the names of its members, and the types of their values.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::LazyLock;
 
 use regex::Regex;
+use serde_json::Value;
 
 /// Begins the output of each block, before its line.
 const MARK: char = '\u{1e}';
@@ -31,6 +34,8 @@ pub struct Block {
     pub text: String,
     /// The lines that they print.
     pub output: Vec<String>,
+    /// An example of the JSON that they print.
+    pub json: Option<Value>,
 }
 
 /// The fenced blocks of a page: the line of each, its info string and its text.
@@ -61,18 +66,24 @@ fn fences(page: &str) -> Vec<(usize, &str, String)> {
 ///
 /// # Panics
 ///
-/// A fence is not closed, or a `text output` follows no block that is run.
+/// A fence is not closed, an output follows no block that is run, or a `json output` is not JSON.
 pub fn blocks(page: &str, kind: &str) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     let mut before = "";
     for (line, info, text) in fences(page) {
         if info.strip_prefix("sh ") == Some(kind) {
-            blocks.push(Block { line, text, output: Vec::new() });
-        } else if info == "text output" {
+            blocks.push(Block { line, text, output: Vec::new(), json: None });
+        } else if let "text output" | "json output" = info {
             assert!(before.starts_with("sh "), "line {line}: no block that is run stands before this output");
             if before.strip_prefix("sh ") == Some(kind) {
                 let block = blocks.last_mut().expect("the block before");
-                block.output = text.lines().map(str::to_owned).collect();
+                match info {
+                    "text output" => block.output = text.lines().map(str::to_owned).collect(),
+                    _ => {
+                        let json = serde_json::from_str(&text);
+                        block.json = Some(json.unwrap_or_else(|error| panic!("line {line}: {error}")));
+                    }
+                }
             }
         }
         before = info;
@@ -108,13 +119,67 @@ pub fn differences(blocks: &[Block], output: &str) -> Vec<String> {
     });
     let of_blocks: Vec<(usize, &str)> = of_blocks.collect();
     let mut all = Vec::new();
-    for block in blocks.iter().filter(|block| !block.output.is_empty()) {
+    for block in blocks {
         let text = of_blocks.iter().find(|(line, _)| *line == block.line).map_or("", |(_, text)| *text);
         if let Some(line) = first_missing(&block.output, text) {
             all.push(format!("the block at line {} does not print {line:?} but:\n{text}", block.line));
         }
+        let other = block.json.as_ref().map(|example| other_forms(example, text)).unwrap_or_default();
+        if !other.is_empty() {
+            let other = other.join("\n");
+            all.push(format!(
+                "the block at line {} does not print its example:\n{other}\nbut:\n{text}",
+                block.line
+            ));
+        }
     }
     all
+}
+
+/// Where a text has another form than the example.
+fn other_forms(example: &Value, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    match serde_json::from_str(text) {
+        Ok(printed) => compare(example, &printed, "", &mut found),
+        Err(error) => found.push(format!("no JSON: {error}")),
+    }
+    found
+}
+
+/// Compares the form of two values. A list may be longer than that of the example; the further items have the form of its last.
+fn compare(example: &Value, printed: &Value, at: &str, found: &mut Vec<String>) {
+    match (example, printed) {
+        (Value::Object(example), Value::Object(printed)) => {
+            let names: BTreeSet<&String> = example.keys().chain(printed.keys()).collect();
+            for name in names {
+                let at = format!("{at}/{name}");
+                match (example.get(name), printed.get(name)) {
+                    (Some(example), Some(printed)) => compare(example, printed, &at, found),
+                    (Some(_), None) => found.push(format!("{at} is only in the example")),
+                    (None, _) => found.push(format!("{at} is not in the example")),
+                }
+            }
+        }
+        (Value::Array(example), Value::Array(printed)) => {
+            if printed.len() < example.len() || (example.is_empty() && !printed.is_empty()) {
+                found.push(format!(
+                    "{at} has {} items in the example, and not {}",
+                    example.len(),
+                    printed.len()
+                ));
+            }
+            for (index, printed) in printed.iter().enumerate() {
+                if let Some(example) = example.get(index).or(example.last()) {
+                    compare(example, printed, &format!("{at}/{index}"), found);
+                }
+            }
+        }
+        (Value::Null, Value::Null)
+        | (Value::Bool(_), Value::Bool(_))
+        | (Value::Number(_), Value::Number(_))
+        | (Value::String(_), Value::String(_)) => {}
+        _ => found.push(format!("{at} is {example} in the example, and not {printed}")),
+    }
 }
 
 /// The first of these lines that a text lacks after the ones before it.
@@ -169,6 +234,7 @@ mod tests {
             line,
             text: text.into(),
             output: output.iter().map(|line| (*line).into()).collect(),
+            json: None,
         };
         assert_eq!(blocks(page, "test"), [block(5, "a=1\n", &[]), block(15, "  echo $a\n", &["1"])]);
         assert_eq!((blocks(page, "cluster"), printed(page)), (vec![], vec!["ready".to_owned()]));
@@ -181,6 +247,7 @@ mod tests {
             line: 3,
             text: String::new(),
             output: vec!["a …  12 ms".into(), "{\"id\":\"…\"}".into()],
+            json: None,
         }];
         let printed =
             |text: &str| differences(&blocks, &format!("\u{1e}3\n{text}\n\u{1e}9\nother")).is_empty();
@@ -188,5 +255,31 @@ mod tests {
         assert!(!printed("{\"id\":\"x\"}\na b 1 s"), "in another order");
         assert!(!printed("a b 1 s\n{\"id\":\"x\"} and more") && !printed("a b 1 s"));
         assert!(!printed("b\u{1e}9\na b 1 s\n{\"id\":\"x\"}"), "of another block");
+    }
+
+    #[test]
+    fn json_is_compared_by_its_names_and_types() {
+        let page = "```sh test\ncurl\n```\n```json output\n{\"id\": \"a\", \"items\": [{\"n\": 1, \"at\": null}]}\n```\n";
+        let blocks = blocks(page, "test");
+        let wrong = |text: &str| differences(&blocks, &format!("\u{1e}1\n{text}\n"));
+        assert!(wrong("{\"items\":[{\"n\":2.5,\"at\":null},{\"at\":null,\"n\":3}],\"id\":\"b\"}").is_empty());
+        for (text, expected) in [
+            ("{\"id\":1,\"items\":[{\"n\":1,\"at\":null}]}", "/id is \"a\" in the example, and not 1"),
+            ("{\"items\":[{\"n\":1,\"at\":null}]}", "/id is only in the example"),
+            ("{\"id\":\"a\",\"x\":1,\"items\":[{\"n\":1,\"at\":null}]}", "/x is not in the example"),
+            ("{\"id\":\"a\",\"items\":[]}", "/items has 1 items in the example, and not 0"),
+            (
+                "{\"id\":\"a\",\"items\":[{\"n\":1,\"at\":null},{\"n\":1}]}",
+                "/items/1/at is only in the example",
+            ),
+            (
+                "{\"id\":\"a\",\"items\":[{\"n\":1,\"at\":\"now\"}]}",
+                "/items/0/at is null in the example, and not \"now\"",
+            ),
+            ("<html>", "no JSON"),
+        ] {
+            let wrong = wrong(text);
+            assert!(wrong.len() == 1 && wrong[0].contains(expected), "{text}: {wrong:#?}");
+        }
     }
 }

@@ -10,7 +10,7 @@ pub(crate) fn block(info: &str, text: &str) -> String {
     let language = words.next().unwrap_or_default();
     let code = coloured(language, text.trim_end_matches('\n'));
     match (language, words.next()) {
-        ("text", Some("output" | "printed")) => {
+        ("text", Some("output" | "printed")) | ("json", Some("output")) => {
             format!(
                 "<figure class=\"code output\"><figcaption>Output</figcaption><pre><code>{code}</code></pre></figure>\n"
             )
@@ -204,11 +204,12 @@ mod tests {
             block("sh test", "ls\n")
                 .starts_with("<div class=\"code command copies\"><pre><code>ls</code></pre>")
         );
-        let output = block("text output", "a\n");
-        assert!(
-            output.contains("code output") && output.contains("Output") && !output.contains("copies"),
-            "{output}"
-        );
+        for output in [block("text output", "a\n"), block("json output", "{}\n")] {
+            assert!(
+                output.contains("code output") && output.contains("Output") && !output.contains("copies"),
+                "{output}"
+            );
+        }
         assert!(block("text", "a").contains("drawing") && block("yaml", "a: b").contains("copies"));
     }
 

@@ -123,7 +123,7 @@ impl Kind for NoteCursor {
 #[serde(rename_all = "camelCase")]
 pub struct NoteAnswer {
     /// The number of the note in its work order, from 1.
-    #[schema(example = 1)]
+    #[schema(example = 1, minimum = 1)]
     pub line_item: i64,
 }
 

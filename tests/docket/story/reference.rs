@@ -7,6 +7,7 @@ mod limits;
 mod metrics;
 mod names;
 mod problems;
+mod schemas;
 mod tables;
 
 use std::collections::BTreeSet;
@@ -77,6 +78,26 @@ fn metrics_page() -> String {
     )
 }
 
+/// The beginning of the page about the HTTP API.
+const HTTP_API: &str = r#"Each section is about one route: what it does, its parameters and fields with type, range and default, its errors, and an
+example. Every running Docket serves the same description: at `/swagger/`, where you can try the requests, and at `/openapi.json` for
+programs. The response to a failed request has an [`application/problem+json`](problems.md) body, and every response the header
+`X-Request-Id`. Times of responses are in UTC. [Events](events.md) describes what receivers get.
+
+## Run the examples
+
+The examples call the tenant ACME of `docket dev`, in the order of this page. Your ids, times and tokens differ.
+
+- Run `docket dev` in the repository, as in [Get started](../start/embedded.md). <!-- sample -->
+- Sign in as a contact, and as an administrator:
+
+```sh test
+TOKEN=$(curl -s http://acme.localhost:8080/Auth/Token -H 'Content-Type: application/json' \
+  -d '{"userId":"ada@quillfeather.example","password":"docket-sample-1"}' | sed 's/.*"token":"\([^"]*\)".*/\1/')
+ADMIN=$(curl -s http://acme.localhost:8080/Employee/SignIn -H 'Content-Type: application/json' \
+  -d '{"userId":"admin","password":"docket-sample-1"}' | sed 's/.*"token":"\([^"]*\)".*/\1/')
+```"#;
+
 fn pages() -> Vec<(&'static str, String)> {
     let [tenant, webhook] =
         docket_crds::crd::definitions().map(|it| serde_json::to_value(it).expect("plain data"));
@@ -128,15 +149,7 @@ fn pages() -> Vec<(&'static str, String)> {
                 &webhook,
             ),
         ),
-        (
-            "http-api.md",
-            head(
-                "HTTP API",
-                "Every running Docket serves this description: at `/swagger/`, where you can try the requests, and at `/openapi.json` for programs.\n\
-                 The response to a failed request has an [`application/problem+json`](problems.md) body. The OpenAPI document describes the fields of\n\
-                 the seven order types. [Events](events.md) describes what receivers get.",
-            ) + &http::operations(&api),
-        ),
+        ("http-api.md", head("HTTP API", HTTP_API) + &http::operations(&api)),
         (
             "events.md",
             format!(
@@ -222,6 +235,25 @@ fn each_type_of_problem_leads_to_a_heading() {
         let page = site.get(path.strip_prefix(ROOT).expect("below the root")).expect("a page");
         let page = std::str::from_utf8(page.bytes).expect("UTF-8");
         assert!(page.contains(&format!("<h2 id=\"{anchor}\">")), "{reference}");
+    }
+}
+
+#[test]
+fn each_error_status_of_a_route_has_types_of_problems() {
+    let (document, problems) = (openapi::document(), openapi::problems());
+    let document = serde_json::to_value(document).expect("string keys only");
+    for (path, item) in document["paths"].as_object().expect("paths") {
+        let operation = item.get("get").or(item.get("post")).expect("an operation");
+        let responses = operation["responses"].as_object().expect("responses");
+        let typed: BTreeSet<String> =
+            problems[path].iter().map(|kind| kind.status().as_u16().to_string()).collect();
+        let mut documented: BTreeSet<String> =
+            responses.keys().filter(|status| *status != "200").cloned().collect();
+        // `default` stands for every status that is not documented by itself.
+        match documented.remove("default") {
+            true => assert!(documented.is_subset(&typed), "{path}"),
+            false => assert_eq!(documented, typed, "{path}"),
+        }
     }
 }
 

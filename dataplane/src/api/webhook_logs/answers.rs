@@ -93,11 +93,11 @@ pub struct DeliverySummary {
     #[schema(required, value_type = Option<CauseWord>)]
     failure_cause: Option<&'static str>,
     /// What belongs to the cause: the time at which a certificate expired, the names that it is for, or where the answer breaks
-    /// a rule. Of a redirect, its Location as an absolute URL, with `?…` in place of a query. At most 500 characters.
-    #[schema(required)]
+    /// a rule. Of a redirect, its Location as an absolute URL, with `?…` in place of a query.
+    #[schema(required, max_length = 500)]
     failure_detail: Option<String>,
     /// The HTTP status of the receiver's last response.
-    #[schema(required)]
+    #[schema(required, minimum = 100, maximum = 999)]
     http_status: Option<i64>,
     /// The key under which the webhook gets this event only once, such as that of an invoice.
     #[schema(required)]
@@ -193,9 +193,11 @@ pub struct DeliveryAnswer {
     /// What to do about the last failure, or what became of it since; null if the delivery Succeeded.
     #[schema(required)]
     remedy: Option<String>,
-    /// The later deliveries of the same event to the webhook, newest first, at most 20: the resends of this one, and theirs.
+    /// The later deliveries of the same event to the webhook, newest first: the resends of this one, and theirs.
+    #[schema(max_items = 20)]
     resends: Vec<DeliverySummary>,
     /// The attempts, oldest first.
+    #[schema(max_items = 5)]
     attempts: Vec<AttemptAnswer>,
     /// Exactly the bytes that are signed and sent. Null if another program has stored an event that is too long or no JSON, or whose
     /// id is invalid.
@@ -229,8 +231,8 @@ impl DeliveryAnswer {
 pub struct AttemptAnswer {
     #[serde(flatten)]
     summary: AttemptSummary,
-    /// The first 2,000 characters of the receiver's response.
-    #[schema(required)]
+    /// The beginning of the receiver's response.
+    #[schema(required, max_length = 2000)]
     response_body: Option<String>,
 }
 
@@ -253,13 +255,13 @@ pub struct AttemptSummary {
     #[schema(required, value_type = Option<CauseWord>)]
     failure_cause: Option<&'static str>,
     /// What belongs to the cause, or the Location of a redirect, as `failureDetail` of a delivery.
-    #[schema(required)]
+    #[schema(required, max_length = 500)]
     failure_detail: Option<String>,
     /// What the failure means and what to do about it.
     #[schema(required)]
     remedy: Option<String>,
     /// The HTTP status of the receiver's response.
-    #[schema(required)]
+    #[schema(required, minimum = 100, maximum = 999)]
     http_status: Option<i64>,
     /// The address and port that the request was sent to.
     #[schema(required, example = "203.0.113.7:443")]
@@ -273,19 +275,19 @@ pub struct AttemptSummary {
 #[serde(rename_all = "camelCase")]
 pub struct PhaseAnswer {
     /// The DNS look-up.
-    #[schema(required)]
+    #[schema(required, minimum = 0)]
     dns: Option<i64>,
     /// Opening the connection.
-    #[schema(required)]
+    #[schema(required, minimum = 0)]
     connect: Option<i64>,
     /// The TLS handshake.
-    #[schema(required)]
+    #[schema(required, minimum = 0)]
     tls: Option<i64>,
     /// From the request's first byte to the response's headers.
-    #[schema(required)]
+    #[schema(required, minimum = 0)]
     first_byte: Option<i64>,
     /// The whole attempt.
-    #[schema(required)]
+    #[schema(required, minimum = 0)]
     total: Option<i64>,
 }
 

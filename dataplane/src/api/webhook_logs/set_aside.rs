@@ -94,6 +94,7 @@ pub enum SetAsideAnswer {
 #[serde(rename_all = "camelCase")]
 pub struct SetAsideDone {
     /// How many dead letters this request changed.
+    #[schema(minimum = 0, maximum = 10000)]
     changed: i64,
 }
 
@@ -105,9 +106,10 @@ pub struct SetAsidePreview {
     #[schema(example = true)]
     preview: bool,
     /// How many there are without the limit; 10,001 stands for more than 10,000.
-    #[schema(maximum = 10001)]
+    #[schema(minimum = 0, maximum = 10001)]
     total: i64,
     /// How many the request would change.
+    #[schema(minimum = 0, maximum = 10000)]
     count: i64,
     /// When the oldest of them was created.
     #[schema(required, value_type = Option<String>, format = DateTime)]

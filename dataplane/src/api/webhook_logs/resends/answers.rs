@@ -64,7 +64,7 @@ pub struct PreviewAnswer {
     preview: bool,
     /// How many dead letters there are without the limit, except those whose event cannot be sent because its id is not valid; 10,001
     /// stands for more than 10,000.
-    #[schema(maximum = 10001)]
+    #[schema(minimum = 0, maximum = 10001)]
     total: i64,
     #[serde(flatten)]
     extent: ExtentAnswer,
@@ -82,6 +82,7 @@ impl PreviewAnswer {
 #[serde(rename_all = "camelCase")]
 pub struct ExtentAnswer {
     /// The number of dead letters, one per event.
+    #[schema(minimum = 0, maximum = 10000)]
     count: i64,
     /// When the oldest of them was created.
     #[schema(required, value_type = Option<String>, format = DateTime)]
@@ -90,6 +91,7 @@ pub struct ExtentAnswer {
     #[schema(required, value_type = Option<String>, format = DateTime)]
     newest: Option<Time>,
     /// Seconds from the first resend to the last, rounded up.
+    #[schema(minimum = 0)]
     seconds: i64,
 }
 
@@ -111,8 +113,10 @@ pub struct StopAnswer {
     #[schema(example = "0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a")]
     resend_id: String,
     /// Deliveries that were withdrawn. Their dead letters can be resent.
+    #[schema(minimum = 0)]
     taken_back: i64,
     /// Deliveries that had been attempted before.
+    #[schema(minimum = 0)]
     gone: i64,
 }
 
@@ -139,8 +143,11 @@ pub struct ResendState {
     /// The `to` of the request.
     #[schema(required, value_type = Option<String>, format = DateTime)]
     to: Option<Time>,
+    /// Deliveries that are due per second.
+    #[schema(minimum = 1, maximum = 100)]
     per_second: i64,
     /// Deliveries that it queued.
+    #[schema(minimum = 0, maximum = 10000)]
     count: i64,
     #[schema(example = "employee 99")]
     requested_by: String,
@@ -151,15 +158,20 @@ pub struct ResendState {
     #[schema(required, value_type = Option<String>, format = DateTime)]
     stopped_at: Option<Time>,
     /// Its deliveries that are Pending.
+    #[schema(minimum = 0)]
     pending: i64,
     /// Its deliveries that are Failed: they are tried again.
+    #[schema(minimum = 0)]
     failed: i64,
     /// Its deliveries that Succeeded.
+    #[schema(minimum = 0)]
     succeeded: i64,
     /// Its deliveries that are DeadLetter.
+    #[schema(minimum = 0)]
     dead_letter: i64,
     /// Its deliveries that were withdrawn when it was stopped. `count` is the sum of these five, until retention deletes
     /// deliveries that have ended.
+    #[schema(minimum = 0)]
     taken_back: i64,
 }
 
