@@ -21,13 +21,14 @@ use docket::http::problem_type::ProblemType;
 use docket::telemetry::Task;
 use docket_crds::Tenant;
 use docket_docs::{ROOT, Site};
-use docket_domain::delivery::FailureClass;
+use docket_domain::delivery::{BACKOFF_BASE, DeliveryId, FailureClass, Next, Outcome, Report, after_attempt};
 use docket_domain::failure::{Cause, Failure};
 use docket_domain::status;
 use docket_operator::metrics::Store;
 use docket_operator::state::name::Name;
 use docket_schema::MIGRATIONS;
 use docket_store::postgres::{Budget, ConnectionLimits};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::json;
 
@@ -263,26 +264,53 @@ fn numbers(text: &str) -> Option<RangeInclusive<u16>> {
     Some(first.parse().ok()?..=last.parse().ok()?)
 }
 
+/// The parts of a section of failure-classes.md: the label and the text of each.
+fn labelled(section: &str) -> Vec<(&str, &str)> {
+    section.split("\n\n**").skip(1).filter_map(|part| part.split_once(":**")).collect()
+}
+
+/// Checks that a section has these parts, says more than the remedy, and names a command that tests the failure from outside.
+fn helps(title: &str, section: &str, labels: &[&str], failure: Failure<'_>) {
+    const TOOLS: [&str; 8] = ["curl ", "openssl ", "dig ", "docket ", "nc ", "ss -", "ab -", "kubectl "];
+    let parts = labelled(section);
+    assert_eq!(parts.iter().map(|(label, _)| *label).collect::<Vec<_>>(), labels, "{title}");
+    assert!(section.len() > 100 && !section.contains(&failure.remedy()), "{title}: {section}");
+    for (label, text) in parts {
+        match label {
+            "Test" => assert!(TOOLS.iter().any(|tool| text.contains(tool)), "{title}: no command in {text}"),
+            "Usual causes" => assert!(text.contains("\n3. "), "{title}: fewer than three causes: {text}"),
+            _ => assert!(text.len() > 4, "{title}: {label} is empty"),
+        }
+    }
+}
+
+/// Whether Docket tries a delivery again whose first attempt failed in this way.
+fn is_tried_again(class: FailureClass) -> bool {
+    let (id, failed) =
+        (DeliveryId::new(Timestamp::UNIX_EPOCH, [7; 10]), Outcome::Failed(class, Report::default()));
+    matches!(after_attempt(id, &failed, 1, Timestamp::UNIX_EPOCH, BACKOFF_BASE), Next::RetryAt(_))
+}
+
 #[test]
-fn each_failure_class_cause_and_status_has_a_section_that_says_more_than_the_remedy() {
+fn each_failure_class_cause_and_status_has_a_section_that_helps() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/failure-classes.md");
     let page = std::fs::read_to_string(path).expect("the page");
     let sections: Vec<&str> = page.split("\n## ").skip(1).collect();
     let titles: Vec<&str> = sections.iter().filter_map(|text| text.lines().next()).collect();
     assert_eq!(titles, FailureClass::WORDS);
-    let says_more = |title: &str, text: &str, failure: Failure<'_>| {
-        assert!(text.len() > 100 && !text.contains(&failure.remedy()), "{title}: {text}");
-    };
     for (class, text) in FailureClass::ALL.into_iter().zip(sections) {
         let mut parts = text.split("\n### ");
         let own = parts.next().unwrap_or_default();
-        says_more(class.as_str(), own, class.into());
+        helps(class.as_str(), own, &["Seen", "Usual causes", "Test", "Change", "Tried again"], class.into());
+        let again = labelled(own).last().is_some_and(|(_, text)| text.starts_with(" Yes"));
+        assert_eq!(again, is_tried_again(class), "{class}: whether it is tried again");
         let causes: Vec<Cause> = Cause::ALL.into_iter().filter(|cause| cause.class() == class).collect();
         let parts: Vec<&str> = parts.collect();
         let titles: Vec<&str> = parts.iter().filter_map(|text| text.lines().next()).collect();
         assert_eq!(titles, causes.iter().map(|cause| cause.as_str()).collect::<Vec<_>>(), "{class}");
         for (cause, part) in causes.iter().zip(parts) {
-            says_more(cause.as_str(), part, Failure { cause: Some(*cause), ..class.into() });
+            let failure = Failure { cause: Some(*cause), ..class.into() };
+            helps(cause.as_str(), part, &["Seen", "Test", "Change"], failure);
         }
     }
     let cells = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
