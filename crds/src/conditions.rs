@@ -318,6 +318,21 @@ mod tests {
     }
 
     #[test]
+    fn the_page_says_of_each_reason_code_what_it_means_where_to_look_and_what_to_do() {
+        for section in PAGE.split("\n### ").skip(1).filter_map(|text| text.split("\n## ").next()) {
+            let (code, text) = section.split_once('\n').unwrap();
+            let (meaning, rest) =
+                text.split_once("\n\n**Look:** ").unwrap_or_else(|| panic!("{code}: no part Look"));
+            let (look, steps) =
+                rest.split_once("\n\n**Do:** ").unwrap_or_else(|| panic!("{code}: no part Do"));
+            assert!(meaning.len() > 20, "{code}: {meaning}");
+            assert!(look.contains("`kubectl ") || look.contains("`docket "), "{code}: no command in {look}");
+            let is_well = code.parse::<ReasonCode>().unwrap().remedy() == Remedy::Nothing;
+            assert!(is_well || steps.len() > 20, "{code}: {steps}");
+        }
+    }
+
+    #[test]
     fn the_page_has_a_row_for_each_condition_type_and_occurrence() {
         let rows: Vec<&str> = PAGE.lines().filter(|line| line.starts_with("| `")).collect();
         for name in ConditionType::WORDS.into_iter().chain(Occurrence::WORDS) {
