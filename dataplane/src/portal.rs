@@ -10,6 +10,7 @@ pub mod forms;
 pub mod keys;
 pub mod logs;
 pub mod mail_link;
+pub mod notifications;
 pub mod overview;
 mod people;
 pub mod resends;
@@ -42,7 +43,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 /// The routes of the portal, whose errors are pages, too.
 pub(crate) const PAGES: Pages = Pages { root: ROOT, finish: finished };
 /// The routes, as metrics name them.
-const ROUTES: [&str; 24] = [
+const ROUTES: [&str; 27] = [
     "/portal",
     "/portal/sign-in",
     "/portal/sign-out",
@@ -58,6 +59,9 @@ const ROUTES: [&str; 24] = [
     "/portal/resends/set-aside",
     "/portal/resends/undo-set-aside",
     "/portal/mail/{token}",
+    "/portal/notifications",
+    "/portal/notifications/end",
+    "/portal/notifications/webhook",
     "/portal/activity",
     "/portal/events",
     "/portal/keys",
@@ -92,6 +96,9 @@ pub fn router(state: &Arc<ApiState>, Portal { cookies, writes }: Portal) -> Rout
         .route("/portal/logs/undo-set-aside", post(logs::undo_set_aside))
         .route("/portal/logs/{id}", get(logs::get))
         .route("/portal/mail/{token}", get(mail_link::page).post(mail_link::act))
+        .route("/portal/notifications", get(notifications::list).post(notifications::subscribe))
+        .route("/portal/notifications/end", post(notifications::end))
+        .route("/portal/notifications/webhook", post(notifications::of_webhook))
         .route("/portal/activity", get(activity::search))
         .route("/portal/events", get(events::get))
         .route("/portal/keys", get(keys::get))

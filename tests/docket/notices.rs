@@ -44,7 +44,7 @@ async fn start(home: &Home, mail: &MailServer, flags: &str) -> Server {
 }
 
 /// Waits for this number of messages, and returns the last one.
-async fn arrived(mail: &MailServer, count: usize) -> Mail {
+pub(crate) async fn arrived(mail: &MailServer, count: usize) -> Mail {
     eventually(&format!("{count} messages arrive"), SOON, async || mail.messages().len() >= count).await;
     let messages = mail.messages();
     assert_eq!(messages.len(), count, "{messages:?}");
@@ -139,7 +139,7 @@ async fn subscriber_confirms_gets_one_message_for_each_state_and_ends_it_by_one_
 }
 
 /// A delivery of webhook `one` that was lost just now.
-fn lose(home: &Home, number: u32) {
+pub(crate) fn lose(home: &Home, number: u32) {
     let now_ms = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
     home.open("ACME").change(&format!(
         "INSERT INTO event (id, code, customer_code, web_order_id, body, occurred_at_ms)

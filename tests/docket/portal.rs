@@ -7,6 +7,7 @@ mod contacts;
 mod failures;
 mod logs;
 mod matrix;
+mod notifications;
 mod overview;
 mod resends;
 mod rig;

@@ -50,7 +50,7 @@ docket_crds::words! {
         SecretShown,
         /// A webhook was removed in the portal.
         WebhookRemoved,
-        /// A user subscribed to changes of webhooks.
+        /// A user subscribed to changes of webhooks, or chose other states for a subscription.
         SubscriptionAdded,
         /// The owner of an address confirmed a subscription.
         SubscriptionConfirmed,

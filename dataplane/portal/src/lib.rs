@@ -14,6 +14,7 @@ pub mod logs;
 pub mod mail_link;
 pub mod message;
 pub mod names;
+pub mod notifications;
 pub mod overview;
 pub mod page;
 mod parts;

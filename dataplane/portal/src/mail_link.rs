@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use crate::page::Section;
 use crate::{ROOT, page};
 
 /// What the link can do.
@@ -26,32 +27,78 @@ pub fn path(token: &str) -> String {
 
 /// The page.
 pub fn page(tenant: &str, token: &str, link: MailLink) -> String {
-    let (title, main) = match link {
-        MailLink::Confirm => {
-            ("Confirm your e-mail address", button(tenant, token, "confirm", "Get messages about webhooks"))
-        }
-        MailLink::Unsubscribe => {
-            ("End this subscription", button(tenant, token, "unsubscribe", "Get no more messages"))
-        }
-        MailLink::Nothing => ("Nothing to do", said("This link sends no message any more.")),
-        MailLink::Confirmed => {
-            ("Your address is confirmed", said("You get a message when the state of a webhook changes."))
-        }
-        MailLink::Unsubscribed => ("The subscription has ended", said("You get no more messages of it.")),
+    let (title, body) = match link {
+        MailLink::Confirm => (
+            "Confirm your e-mail address",
+            html! {
+                p { "A user of " (tenant) " wants this address to get messages when the state of a webhook changes." }
+                (button(token, "confirm", "Get messages about webhooks"))
+                p.hint { "If you did not ask for it, close this page. Without your confirmation, the address gets no message." }
+            },
+        ),
+        MailLink::Unsubscribe => (
+            "End this subscription",
+            html! {
+                p { "This link is of a message about webhooks of " (tenant) "." }
+                (button(token, "unsubscribe", "Get no more messages"))
+            },
+        ),
+        MailLink::Nothing => (
+            "Nothing to do",
+            html! {
+                p role="status" { "This link sends no message any more." }
+                p.hint { "The subscription has ended, or its address was not confirmed within 7 days." }
+            },
+        ),
+        MailLink::Confirmed => (
+            "Your address is confirmed",
+            html! { div.done role="status" { p { "You get a message when the state of a webhook changes." } } },
+        ),
+        MailLink::Unsubscribed => (
+            "The subscription has ended",
+            html! { div.done role="status" { p { "You get no more messages of it." } } },
+        ),
     };
-    page::bare(title, &html! { h1 { (title) } (main) })
+    let main = html! {
+        h1 { (title) }
+        section.card aria-label=(title) {
+            div.in {
+                (body)
+                @if link != MailLink::Confirm {
+                    p { a href=(Section::Notifications.path()) { "All your notifications" } }
+                }
+            }
+        }
+    };
+    page::bare(&format!("{title} · {tenant}"), &main)
 }
 
-fn said(text: &str) -> Markup {
-    html! { p role="status" { (text) } }
-}
-
-fn button(tenant: &str, token: &str, action: &str, label: &str) -> Markup {
+fn button(token: &str, action: &str, label: &str) -> Markup {
     html! {
-        p { "This link is of a message about webhooks of " (tenant) "." }
         form method="post" action=(path(token)) {
             input type="hidden" name="action" value=(action);
             button.primary type="submit" { (label) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn link_has_a_button_only_while_it_can_do_something() {
+        for (link, action) in [
+            (MailLink::Confirm, Some("confirm")),
+            (MailLink::Unsubscribe, Some("unsubscribe")),
+            (MailLink::Nothing, None),
+            (MailLink::Confirmed, None),
+            (MailLink::Unsubscribed, None),
+        ] {
+            let text = page("Acme <b>", "0f", link);
+            assert_eq!(text.contains("<form method=\"post\" action=\"/portal/mail/0f\">"), action.is_some());
+            assert!(action.is_none_or(|action| text.contains(&format!("value=\"{action}\""))), "{text}");
+            assert!(!text.contains("<b>") && text.matches("<h1>").count() == 1, "{text}");
         }
     }
 }

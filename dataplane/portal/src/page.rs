@@ -16,6 +16,8 @@ docket_crds::words! {
         Logs = "Webhook Logs",
         /// Bulk resends.
         Resends,
+        /// The e-mail that the user gets.
+        Notifications,
         /// The event catalogue.
         Events = "Event catalogue",
         /// Why a signature does not match.
@@ -40,6 +42,7 @@ impl Section {
             Self::Webhooks => "/portal/webhooks",
             Self::Logs => "/portal/logs",
             Self::Resends => "/portal/resends",
+            Self::Notifications => "/portal/notifications",
             Self::Events => "/portal/events",
             Self::Verify => "/portal/verify",
             Self::Keys => "/portal/keys",

@@ -1,4 +1,4 @@
-//! Subscriptions to changes of webhooks, for the portal: list, subscribe, unsubscribe; and what the link of a message does.
+//! Subscriptions to changes of webhooks, for the portal: list, subscribe, change, unsubscribe; and what the link of a message does.
 //!
 //! The caller has checked that the user may see webhooks. Docket checks it again before each message.
 
@@ -72,16 +72,14 @@ pub async fn subscribe(
     now: Timestamp,
 ) -> Result<Subscription, Refusal> {
     let NewSubscription { webhook, states, email } = new;
-    if states.is_empty() {
-        return Err(invalid("states", "choose at least one of Failing, Lost and Works"));
-    }
+    check_states(&states)?;
     let email = email.map(|email| email.trim().to_owned());
     match (&email, subject) {
         (Some(email), _) if email.len() > LONGEST_ADDRESS || !is_email(email) => {
             return Err(invalid("email", "must be an e-mail address, such as ada@quillfeather.example"));
         }
         (None, TokenSubject::Employee { .. }) => {
-            return Err(invalid("email", "required: the tenant's database has no address of an employee"));
+            return Err(invalid("email", "required: Docket has no address of an employee"));
         }
         _ => {}
     }
@@ -109,6 +107,26 @@ pub async fn subscribe(
         Subscription { id, subscriber, email, webhook, states, confirmed_at_ms, created_at_ms: now_ms };
     subscriptions::insert(transaction, &subscription).await?;
     Ok(subscription)
+}
+
+/// Changes which states a subscription of the user announces.
+///
+/// # Errors
+///
+/// Refused if there is no state, or the user has no such subscription.
+pub async fn change(
+    transaction: &mut Transaction,
+    subject: &TokenSubject,
+    id: &str,
+    states: &[WebhookState],
+) -> Result<(), Refusal> {
+    check_states(states)?;
+    let is_changed = subscriptions::set_states(transaction, &subscriber(subject), id, states).await?;
+    if is_changed { Ok(()) } else { Err(NO_SUCH_SUBSCRIPTION) }
+}
+
+fn check_states(states: &[WebhookState]) -> Result<(), Refusal> {
+    if states.is_empty() { Err(invalid("states", "choose at least one")) } else { Ok(()) }
 }
 
 /// Ends a subscription of the user.

@@ -245,6 +245,11 @@ pub async fn manager(
     row.map(|row| Ok([row.get(0)?, row.get(1)?])).transpose()
 }
 
+/// The e-mail address of the contact with this code.
+pub async fn email(connection: &mut Connection, code: &str) -> Result<Option<String>, StoreError> {
+    connection.value("SELECT email FROM contact WHERE code = $1", params![code]).await
+}
+
 /// The contact with this e-mail address.
 pub async fn find(connection: &mut Connection, user_id: &str) -> Result<Option<Contact>, StoreError> {
     let [composed, decomposed, typed] = user_keys(user_id);

@@ -122,6 +122,20 @@ pub async fn insert(transaction: &mut Transaction, new: &Subscription) -> Result
     transaction.execute(&sql, values).await.map(drop)
 }
 
+/// Changes which states a subscription of this user announces. Returns whether there is one.
+pub async fn set_states(
+    transaction: &mut Transaction,
+    subscriber: &Subscriber,
+    id: &str,
+    states: &[WebhookState],
+) -> Result<bool, StoreError> {
+    let sql = "UPDATE subscription SET on_failing = $4, on_lost = $5, on_works = $6 \
+               WHERE id = $1 AND user_kind = $2 AND user_code = $3";
+    let [failing, lost, works] = WebhookState::ALL.map(|state| states.contains(&state));
+    let values = params![id, subscriber.kind.as_str(), &subscriber.code, failing, lost, works];
+    Ok(transaction.execute(sql, values).await? == 1)
+}
+
 /// Removes a subscription of this user. Returns whether there was one.
 pub async fn remove(
     transaction: &mut Transaction,

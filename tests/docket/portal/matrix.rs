@@ -44,6 +44,11 @@ const ROUTES: &[(&str, &str, Needs, u16)] = &[
     // Of no message.
     ("GET", "/portal/mail/{token}", Nothing, 200),
     ("POST", "/portal/mail/{token}", Nothing, 200),
+    ("GET", "/portal/notifications", Manager, 200),
+    // Without a mail server.
+    ("POST", "/portal/notifications", Manager, 409),
+    ("POST", "/portal/notifications/webhook", Manager, 409),
+    ("POST", "/portal/notifications/end", Manager, 404),
     ("GET", "/portal/activity", Administrator, 200),
     ("GET", "/portal/events", Manager, 200),
     ("GET", "/portal/keys", Administrator, 200),
@@ -124,8 +129,11 @@ async fn send(browser: &Browser<'_>, method: &str, path: &str, csrf: &str) -> Re
         ("body", "{}"),
         ("signature", "00"),
         ("resendId", "0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a"),
+        ("id", "0f9d2c5b7a3e4d6c8b1a"),
     ];
     let wanted: &[&str] = match path {
+        "/portal/notifications/end" => &["csrf", "id"],
+        "/portal/notifications/webhook" => &["csrf", "webhook"],
         "/portal/resends/stop" => &["csrf", "resendId"],
         path if path.starts_with("/portal/logs/") => &["csrf", "deliveryId"],
         path if path.starts_with("/portal/resends") => &["csrf", "webhook"],

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use docket_orders::OrderType;
+use docket_tests::mail::MailServer;
 use docket_tests::people::{ADA, ALEX, MO, add_people};
 use docket_tests::receiver::{Receiver, Response, ca_yaml};
 use docket_tests::server::{Home, JSON, Options, Server, api_key, eventually, tenant_yaml};
@@ -32,6 +33,7 @@ pub(super) struct World {
     /// Of the tenant `bolt`, whose webhooks the portal declares.
     pub(super) own: Own,
     _receiver: Receiver,
+    _mail: MailServer,
 }
 
 /// Webhooks that the portal declares.
@@ -111,10 +113,13 @@ impl World {
         seed(&home, &server, words).await;
         // What fails from now on is tried again in ten minutes.
         server.kill();
-        let server = Server::start(&home, Options::flags(ONCE)).await;
+        let mail = MailServer::start();
+        let flags = format!("{ONCE} {}", mail.flags(&home));
+        let server = Server::start(&home, Options::flags(&flags)).await;
         wait(&home, &server).await;
+        subscribe(&server).await;
         let own = declare(&home, &server, names[0]).await;
-        Self { server, home, own, _receiver: receiver }
+        Self { server, home, own, _receiver: receiver, _mail: mail }
     }
 
     /// The URL of a path of the tenant `acme`.
@@ -141,6 +146,22 @@ impl World {
         format!("/portal/logs/{id}")
     }
 
+    /// The page of a link in a message, whose subscription is confirmed or not.
+    fn link(&self, is_confirmed: bool) -> String {
+        let token = if is_confirmed { "c0".repeat(32) } else { "c1".repeat(32) };
+        let digest = docket::actions::subscriptions::token_digest(&token).expect("a token");
+        let (which, at) =
+            if is_confirmed { ("email NOT LIKE 'www%'", "1") } else { ("email LIKE 'www%'", "NULL") };
+        let sql = format!(
+            "UPDATE subscription SET confirmed_at_ms = {at} WHERE {which};
+             INSERT OR REPLACE INTO mail_link (token_digest, subscription_id, confirms, sent_at_ms)
+               SELECT '{digest}', id, {}, created_at_ms FROM subscription WHERE {which}",
+            !is_confirmed
+        );
+        open(&self.home, "ACME").execute_batch(&sql).expect("a subscription");
+        format!("/portal/mail/{token}")
+    }
+
     /// Every page, in each of its states.
     pub(super) fn pages(&self) -> Vec<Page> {
         let delivery = |webhook, status| format!("/portal/logs/{}", self.delivery(webhook, status));
@@ -150,6 +171,9 @@ impl World {
         let [one_secret, two_secrets, unserved] = &self.own.pages;
         vec![
             of(None, "sign-in", "/portal/sign-in".into()),
+            of(None, "a-link-that-confirms", self.link(false)),
+            of(None, "a-link-that-unsubscribes", self.link(true)),
+            of(None, "a-link-of-nothing", format!("/portal/mail/{}", "0f".repeat(32))),
             page("overview", "/portal"),
             page("webhooks", "/portal/webhooks"),
             page("a-new-webhook", "/portal/webhooks/new"),
@@ -183,6 +207,8 @@ impl World {
                     self.delivery("failing", "Failed")
                 ),
             ),
+            page("notifications", "/portal/notifications?done=email-waiting"),
+            own("no-notification", "/portal/notifications"),
             page("activity", "/portal/activity"),
             page("activity-without-a-match", "/portal/activity?event=EmployeeAdded&from=2026-11-01"),
             page("activity-refused", "/portal/activity?event=Broken&from=soon"),
@@ -203,6 +229,18 @@ impl World {
     /// The page of each delivery that is kept.
     pub(super) fn deliveries(&self) -> Vec<String> {
         deliveries(&self.home).iter().map(|one| format!("/portal/logs/{}", one.id)).collect()
+    }
+}
+
+/// Subscribes an administrator with two addresses.
+async fn subscribe(server: &Server) {
+    let browser = Browser::signed_in(server, "acme", ALEX).await;
+    let path = "/portal/notifications";
+    let long = format!("{}@{}.example", "w".repeat(64), "w".repeat(60));
+    for (webhook, address) in [("", "alex@acme.example"), ("default/failing", long.as_str())] {
+        let fields = [("webhook", webhook), ("Lost", "yes"), ("Works", "yes"), ("email", address)];
+        let reply = send(&browser, path, path, &fields).await;
+        assert_eq!(&*reply.headers["location"], "/portal/notifications?done=email-waiting", "{reply:?}");
     }
 }
 
