@@ -15,7 +15,7 @@ use docket_store::subscriptions::{
 };
 
 on_both_databases!(
-    a_subscription_is_listed_for_its_user_alone_and_ends_once,
+    a_subscription_is_listed_changed_and_ended_by_its_user_alone,
     a_field_that_is_wrong_is_named,
     a_user_and_a_tenant_have_bounds,
     a_link_confirms_in_time_and_ends_a_subscription_once,
@@ -47,7 +47,7 @@ async fn subscribe(
     Ok(subscription)
 }
 
-async fn a_subscription_is_listed_for_its_user_alone_and_ends_once(rig: TenantDatabase) {
+async fn a_subscription_is_listed_changed_and_ended_by_its_user_alone(rig: TenantDatabase) {
     let own = subscribe(&rig, &contact(), new(None)).await.expect("accepted");
     assert_eq!(own.confirmed_at_ms, Some(T0), "a contact's own address");
     let typed = subscribe(&rig, &employee("52"), new(Some(" alex@acme.example "))).await;
@@ -58,6 +58,18 @@ async fn a_subscription_is_listed_for_its_user_alone_and_ends_once(rig: TenantDa
     };
     assert_eq!(list(&contact()).await, std::slice::from_ref(&own));
     assert_eq!(list(&employee("52")).await, [typed]);
+    let failing = vec![WebhookState::Failing];
+    for (subject, states, is_changed) in [
+        (employee("52"), failing.clone(), false),
+        (contact(), Vec::new(), false),
+        (contact(), failing.clone(), true),
+    ] {
+        let mut transaction = rig.database.begin(&Clock::System).await.expect("a transaction");
+        let changed = actions::change(&mut transaction, &subject, &own.id, &states).await;
+        transaction.commit().await.expect("committed");
+        assert_eq!(changed.is_ok(), is_changed);
+    }
+    assert_eq!(list(&contact()).await[0].states, failing);
     let end = async |subject: &TokenSubject| {
         let mut transaction = rig.database.begin(&Clock::System).await.expect("a transaction");
         let ended = actions::unsubscribe(&mut transaction, subject, &own.id).await;
