@@ -17,8 +17,8 @@ pub use conflicts::{claimed, claimed_by, duplicates, taken};
 use crate::conditions::ReasonCode;
 use crate::tenant::{ApiKeySpec, NamespacesFrom};
 use crate::{
-    ApiKey, ClientCode, DatabaseUrl, EventCode, Limit, Limits, PlatformLimits, Reason, SecretBytes,
-    SigningKey, Tenant, TenantConfig, Tokens, ValueKind, Webhook, WebhookConfig,
+    ApiKey, ClientCode, DatabaseUrl, EventCode, Limit, Limits, PlatformLimits, PortalLook, Reason,
+    SecretBytes, SigningKey, Tenant, TenantConfig, Tokens, ValueKind, Webhook, WebhookConfig,
 };
 
 /// The limit for the certificates of one `caBundleRef`, in bytes.
@@ -189,6 +189,7 @@ fn compile_tenant(
         watcher: inputs.generated.watcher.clone(),
         active_events: active_events(inputs),
         limits,
+        portal: PortalLook { color: spec.portal.color.clone(), logo: spec.portal.logo.clone() },
         webhooks,
     })
 }

@@ -5,6 +5,7 @@
 //! - [`compile`](mod@compile): a Tenant, its Webhooks and the values they refer to become a [`TenantConfig`] or
 //!   [`Reason`]s.
 //! - [`limits`]: what one tenant may use.
+//! - [`look`]: a tenant's colour and logo.
 //! - [`kept`]: how long what belongs to a removed webhook is kept.
 //! - [`tenant_config`], [`secret`]: what the data plane needs to know of a tenant; secrets do not print.
 //! - [`runtime`]: a tenant's configuration on its way from the operator to the data plane.
@@ -76,6 +77,7 @@ pub mod event_code;
 pub mod kept;
 pub mod label_selector;
 pub mod limits;
+pub mod look;
 pub mod pem;
 pub mod reason;
 mod rules;
@@ -110,7 +112,8 @@ pub use target_url::{InvalidTargetUrl, TargetUrl};
 pub use tenant::TenantObject;
 pub use tenant::{Metadata, Tenant, TenantSpec};
 pub use tenant_config::{
-    ApiKey, ApiKeyDigest, KeyVersion, NotAnApiKey, SigningKey, TenantConfig, Tokens, WebhookConfig,
+    ApiKey, ApiKeyDigest, KeyVersion, NotAnApiKey, PortalLook, SigningKey, TenantConfig, Tokens,
+    WebhookConfig,
 };
 pub use violation::Violation;
 #[cfg(feature = "kube")]

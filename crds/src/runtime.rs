@@ -149,7 +149,7 @@ fn revision(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Limits, SigningKey, Tokens};
+    use crate::{Limits, PortalLook, SigningKey, Tokens};
 
     fn config() -> TenantConfig {
         TenantConfig {
@@ -170,6 +170,7 @@ mod tests {
             watcher: None,
             active_events: BTreeSet::new(),
             limits: Limits::default(),
+            portal: PortalLook::default(),
             webhooks: Vec::new(),
         }
     }

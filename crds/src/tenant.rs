@@ -16,7 +16,7 @@ use crate::rules::{
     self, Check, DISPLAY_NAME, Distinct, Field, LABEL, Rule, SECRET_KEY_REF, TENANT_METADATA, optional,
     required,
 };
-use crate::{EventCode, KeyVersion, TenantLimits, Violation, client_code, limits};
+use crate::{EventCode, KeyVersion, TenantLimits, Violation, client_code, limits, look};
 
 /// A Tenant as declared, without the document's `apiVersion`, `kind` and `status`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -111,10 +111,13 @@ pub struct TenantSpec {
     /// What the tenant may use. If a limit is left out, the platform's default applies. The platform also sets maxima.
     #[serde(default, skip_serializing_if = "is_default")]
     pub limits: TenantLimits,
+    /// How the tenant's portal looks. The portal shows `displayName`, too.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub portal: PortalSpec,
 }
 
-fn is_default(limits: &TenantLimits) -> bool {
-    *limits == TenantLimits::default()
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A named API key. Set exactly one of `secretKeyRef` and `generate`.
@@ -239,6 +242,21 @@ pub enum DeletionPolicy {
 pub struct ExternalDatabase {
     /// The Secret in the Tenant's namespace that contains the connection URL.
     pub secret_key_ref: SecretKeyRef,
+}
+
+/// How a tenant's portal looks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct PortalSpec {
+    /// The tenant's colour: `#` and six hexadecimal digits, in quotes. It is behind the first letter of the tenant's name and
+    /// in a thin line; the letter is black or white, whichever has more contrast. Default: the portal's own colour.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub color: Option<String>,
+    /// The tenant's logo: a PNG, JPEG or WebP image in base64, of at most 32 KiB and 1024 by 1024 pixels. The portal shows
+    /// it 32 pixels wide and high. Default: the first letter of the tenant's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logo: Option<String>,
 }
 
 /// Which webhooks and events a tenant allows.
@@ -403,6 +421,7 @@ pub(crate) const SPEC: Rule = Rule::Record {
         required("database", &DATABASE),
         optional("webhooks", &WEBHOOKS),
         optional("limits", &limits::RULE),
+        optional("portal", &look::RULE),
     ],
     checks: &[],
 };
@@ -526,7 +545,8 @@ mod tests {
                         "matchExpressions": [{"key": "x", "operator": "In", "values": ["1"]}]}},
                     "disabledEvents": ["note.created"]
                 },
-                "limits": {"requestsPerSecond": 50, "webhooks": 0, "bodyBytes": null}
+                "limits": {"requestsPerSecond": 50, "webhooks": 0, "bodyBytes": null},
+                "portal": {"color": "#2f5bd0", "logo": null}
             },
             "status": {"observedGeneration": 3}
         }));
@@ -538,6 +558,7 @@ mod tests {
         let limits =
             TenantLimits { requests_per_second: Some(50), webhooks: Some(0), ..TenantLimits::default() };
         assert_eq!(tenant.spec.limits, limits);
+        assert_eq!(tenant.spec.portal, PortalSpec { color: Some("#2f5bd0".into()), logo: None });
     }
 
     #[test]

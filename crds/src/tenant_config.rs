@@ -49,8 +49,30 @@ pub struct TenantConfig {
     /// What the tenant may use.
     #[serde(default)]
     pub limits: Limits,
+    /// How the tenant's portal looks. Absent in what an older operator wrote.
+    #[serde(default, skip_serializing_if = "PortalLook::is_plain")]
+    pub portal: PortalLook,
     /// The webhooks that could be resolved, including inactive ones.
     pub webhooks: Vec<WebhookConfig>,
+}
+
+/// How a tenant's portal looks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PortalLook {
+    /// The tenant's colour, a [`Color`](crate::look::Color).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub color: Option<String>,
+    /// The tenant's logo in base64, a [`Logo`](crate::look::Logo).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logo: Option<String>,
+}
+
+impl PortalLook {
+    /// Whether the tenant has neither a colour nor a logo.
+    fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Reads event codes and leaves out those that only a newer version knows. A newer operator writes them, and a process publishes no event
@@ -293,6 +315,7 @@ mod tests {
             watcher: Some(DatabaseUrl::parse("postgres://w:hunter2@db/postgres").unwrap()),
             active_events: EventCode::ALL.into(),
             limits: Limits { webhooks: 7, ..Limits::default() },
+            portal: PortalLook { color: Some("#2f5bd0".into()), logo: None },
             webhooks: vec![
                 webhook("w1", "C-1", both),
                 webhook("w2", "C-2", both),
@@ -331,6 +354,17 @@ mod tests {
         let config = config();
         let json = serde_json::to_string(&config).unwrap();
         assert_eq!(serde_json::from_str::<TenantConfig>(&json).unwrap(), config);
+    }
+
+    #[test]
+    fn config_of_an_older_operator_has_no_look_and_one_without_a_look_has_no_field_for_it() {
+        let plain = TenantConfig { portal: PortalLook::default(), ..config() };
+        let mut json = serde_json::to_value(config()).unwrap();
+        json["portal"]["ofANewerOperator"] = 1.into();
+        assert_eq!(serde_json::from_value::<TenantConfig>(json.clone()).unwrap(), config());
+        json.as_object_mut().unwrap().remove("portal");
+        assert_eq!(serde_json::to_value(&plain).unwrap(), json);
+        assert_eq!(serde_json::from_value::<TenantConfig>(json).unwrap(), plain);
     }
 
     #[test]

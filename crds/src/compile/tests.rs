@@ -668,3 +668,22 @@ fn debug_of_inputs_shows_no_secret() {
     assert!(!shown.contains(KEY), "{shown}");
     assert!(shown.contains("\"made\""));
 }
+
+#[test]
+fn look_of_the_portal_is_served_and_a_logo_that_is_too_large_is_named() {
+    use base64::Engine;
+    let logo = |side: u32| {
+        let head = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR";
+        let png = [&head[..], &side.to_be_bytes(), &side.to_be_bytes()].concat();
+        base64::engine::general_purpose::STANDARD.encode(png)
+    };
+    let look = PortalLook { color: Some("#2f5bd0".into()), logo: Some(logo(32)) };
+    let before = tenant(json!({"portal": look})).compile();
+    assert_eq!(config(&before).portal, look);
+    assert_eq!(config(&tenant(json!({})).compile()).portal, PortalLook::default());
+    let wrong = tenant(json!({"portal": {"logo": logo(1025)}}));
+    let text = "InvalidSpec: spec.portal.logo: must be at most 1024 pixels wide and high";
+    assert_eq!(texts(&wrong.compile().config.unwrap_err()), [text]);
+    let kept = wrong.compile_after(config(&before));
+    assert_eq!((&config(&kept).portal, texts(&kept.degraded)), (&look, vec![text.to_owned()]));
+}

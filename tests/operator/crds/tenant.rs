@@ -1,8 +1,10 @@
 //! Every rule of a Tenant.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::{Accepted, Both, Each, Expectation, Kind, OnlyServer, read_tenant};
+use super::{Accepted, Both, Each, Expectation, Kind, OnlyReader, OnlyServer, read_tenant};
 
 const LABEL: Expectation =
     Both("must be lower-case letters, digits and \"-\", beginning and ending with a letter or digit");
@@ -365,5 +367,31 @@ fn exceptions() {
     tenants().hold(&[
         // Our reader takes metadata as far as it means something to it.
         ("/metadata/labels", json!({"a": 1}), OnlyServer("cannot unmarshal number")),
+    ]);
+}
+
+#[test]
+fn look_of_the_portal() {
+    let logo = |bytes: &[u8]| json!(STANDARD.encode(bytes));
+    let png = |side: u32| {
+        let head = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR";
+        logo(&[&head[..], &side.to_be_bytes(), &side.to_be_bytes(), &[0; 32_000]].concat())
+    };
+    let color = Both("must be \"#\" and six hexadecimal digits");
+    let image = Both("must be a PNG, JPEG or WebP image");
+    tenants().hold(&[
+        ("/spec/portal", json!({}), Accepted),
+        ("/spec/portal", json!({"colour": "#2f5bd0"}), Each("unknown field", "unknown field")),
+        ("/spec/portal/color", json!("#2f5bd0"), Accepted),
+        ("/spec/portal/color", json!("2f5bd0"), color),
+        ("/spec/portal/color", json!("#2f5bd0\n"), Each("Too long", "1 to 7 characters")),
+        ("/spec/portal/color", json!("#2f5bg0"), color),
+        ("/spec/portal/logo", png(1024), Accepted),
+        ("/spec/portal/logo", png(1025), OnlyReader("must be at most 1024 pixels wide and high")),
+        ("/spec/portal/logo", logo(b"\xff\xd8\xff\xc0\0\x11\x08\0\x20\0\x20\x03"), Accepted),
+        ("/spec/portal/logo", logo(b"<svg onload='alert(1)'/>"), image),
+        ("/spec/portal/logo", logo(b"GIF89a"), image),
+        ("/spec/portal/logo", json!("https://acme.example/logo.png"), Both("must be base64 in one line")),
+        ("/spec/portal/logo", json!("A".repeat(43_693)), Each("Too long", "1 to 43692 characters")),
     ]);
 }
