@@ -2,6 +2,7 @@
 //! API's routes; `docket_portal` makes the HTML.
 
 pub mod activity;
+pub mod brand;
 mod cookies;
 mod csrf;
 mod declared;
@@ -120,7 +121,9 @@ pub fn router(state: &Arc<ApiState>, Portal { cookies, writes }: Portal) -> Rout
     let assets = Router::new()
         .route("/portal/portal.css", get(async || asset("text/css; charset=utf-8", STYLES)))
         .route("/portal/portal.js", get(async || asset("text/javascript; charset=utf-8", SCRIPT)))
-        .route("/portal/icon.svg", get(async || asset("image/svg+xml", ICON)));
+        .route("/portal/icon.svg", get(async || asset("image/svg+xml", ICON)))
+        .route("/portal/brand.css", get(brand::stylesheet))
+        .route("/portal/logo", get(brand::logo));
     pages
         .merge(assets)
         .route_layer(from_fn(session::framed))

@@ -1,6 +1,7 @@
 //! The administration portal from the outside: its sessions, its pages as a browser without JavaScript uses them, and the
 //! pages in Chromium.
 
+mod brand;
 pub(crate) mod browser;
 mod cluster;
 mod contacts;

@@ -5,6 +5,7 @@
 //! relative times and live updates.
 
 pub mod activity;
+pub mod brand;
 pub mod declared;
 pub mod delivery;
 pub mod events;

@@ -269,11 +269,13 @@ impl Delivery {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::brand::Brand;
     use crate::page::Role;
 
     pub(crate) fn frame() -> Frame {
         Frame {
             tenant: "Acme".into(),
+            brand: Brand::default(),
             user: "Nora Boss".into(),
             role: Role::Administrator,
             csrf: "c0ffee".into(),

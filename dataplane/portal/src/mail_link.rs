@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use crate::brand::Brand;
 use crate::page::Section;
 use crate::{ROOT, page};
 
@@ -26,7 +27,7 @@ pub fn path(token: &str) -> String {
 }
 
 /// The page.
-pub fn page(tenant: &str, token: &str, link: MailLink) -> String {
+pub fn page(tenant: &str, brand: &Brand, token: &str, link: MailLink) -> String {
     let (title, body) = match link {
         MailLink::Confirm => (
             "Confirm your e-mail address",
@@ -70,7 +71,7 @@ pub fn page(tenant: &str, token: &str, link: MailLink) -> String {
             }
         }
     };
-    page::bare(&format!("{title} · {tenant}"), &main)
+    page::of_tenant(tenant, brand, title, &main)
 }
 
 fn button(token: &str, action: &str, label: &str) -> Markup {
@@ -95,7 +96,7 @@ mod tests {
             (MailLink::Confirmed, None),
             (MailLink::Unsubscribed, None),
         ] {
-            let text = page("Acme <b>", "0f", link);
+            let text = page("Acme <b>", &Brand::default(), "0f", link);
             assert_eq!(text.contains("<form method=\"post\" action=\"/portal/mail/0f\">"), action.is_some());
             assert!(action.is_none_or(|action| text.contains(&format!("value=\"{action}\""))), "{text}");
             assert!(!text.contains("<b>") && text.matches("<h1>").count() == 1, "{text}");

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
 
 use crate::ROOT;
+use crate::brand::{self, Brand};
 
 docket_crds::words! {
     /// A part of the portal, in the order of the navigation. The word is the text of the link.
@@ -90,6 +91,8 @@ pub enum Role {
 pub struct Frame {
     /// The tenant's name.
     pub tenant: String,
+    /// What the tenant's pages have of its own.
+    pub brand: Brand,
     /// The user's name.
     pub user: String,
     /// What the user may see.
@@ -175,12 +178,7 @@ impl Frame {
 /// A whole page for a user who has signed in, in this section.
 pub fn page(frame: &Frame, section: impl Into<Option<Section>>, title: &str, main: &Markup) -> String {
     let section = section.into();
-    let brand = html! {
-        a.brand href=(ROOT) {
-            span.logo aria-hidden="true" { (frame.tenant.chars().find(|first| first.is_alphanumeric()).unwrap_or('·')) }
-            span { (frame.tenant) }
-        }
-    };
+    let brand = html! { a.brand href=(ROOT) { (brand::mark(&frame.tenant, &frame.brand)) } };
     let body = html! {
         body.signed-in {
             a.skip href="#main" { "Skip to the content" }
@@ -196,7 +194,7 @@ pub fn page(frame: &Frame, section: impl Into<Option<Section>>, title: &str, mai
             }
         }
     };
-    document(&format!("{title} · {}", frame.tenant), &body)
+    document(&format!("{title} · {}", frame.tenant), &frame.brand, &body)
 }
 
 /// The zone in which the page shows times.
@@ -210,13 +208,22 @@ fn top() -> Markup {
 
 /// A whole page for anyone.
 pub fn bare(title: &str, main: &Markup) -> String {
-    let body = html! {
+    document(title, &Brand::default(), &alone(main))
+}
+
+/// A whole page of a tenant for anyone.
+pub fn of_tenant(tenant: &str, brand: &Brand, title: &str, main: &Markup) -> String {
+    let main = html! { div.brand { (brand::mark(tenant, brand)) } (main) };
+    document(&format!("{title} · {tenant}"), brand, &alone(&main))
+}
+
+fn alone(main: &Markup) -> Markup {
+    html! {
         body {
             a.skip href="#main" { "Skip to the content" }
             main.alone #main tabindex="-1" { (main) }
         }
-    };
-    document(title, &body)
+    }
 }
 
 /// The switch of live updates, which only the script shows.
@@ -246,7 +253,7 @@ pub fn csrf(frame: &Frame) -> Markup {
     html! { input type="hidden" name="csrf" value=(frame.csrf); }
 }
 
-fn document(title: &str, body: &Markup) -> String {
+fn document(title: &str, brand: &Brand, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -256,6 +263,7 @@ fn document(title: &str, body: &Markup) -> String {
                 meta name="color-scheme" content="light dark";
                 title { (title) " · Docket" }
                 link rel="stylesheet" href={ (ROOT) "/portal.css" };
+                (brand::link(brand))
                 link rel="icon" type="image/svg+xml" href={ (ROOT) "/icon.svg" };
                 script src={ (ROOT) "/portal.js" } defer {}
             }
@@ -272,6 +280,7 @@ mod tests {
     fn frame() -> Frame {
         Frame {
             tenant: "Acme <b>".into(),
+            brand: Brand::default(),
             user: "Nora Boss".into(),
             role: Role::Administrator,
             csrf: "c0ffee".into(),

@@ -2,6 +2,7 @@
 
 use maud::html;
 
+use crate::brand::Brand;
 use crate::{ROOT, page};
 
 /// A sign-in page.
@@ -9,6 +10,8 @@ use crate::{ROOT, page};
 pub struct SignInPage {
     /// The tenant's name.
     pub tenant: String,
+    /// What the tenant's pages have of its own.
+    pub brand: Brand,
     /// The local path to go to afterwards.
     pub to: String,
     /// The user id of the previous sign-in, which was refused.
@@ -25,7 +28,7 @@ pub struct SignInPage {
 
 /// The page.
 pub fn page(sign_in: &SignInPage) -> String {
-    let SignInPage { tenant, to, user_id, is_contact, has_ended, refusal, csrf } = sign_in;
+    let SignInPage { tenant, brand, to, user_id, is_contact, has_ended, refusal, csrf } = sign_in;
     let main = html! {
         h1 { "Sign in to " (tenant) }
         @if *has_ended { p.look role="status" { "Your session has ended. Sign in to continue where you were." } }
@@ -52,5 +55,5 @@ pub fn page(sign_in: &SignInPage) -> String {
             }
         }
     };
-    page::bare(&format!("Sign in · {tenant}"), &main)
+    page::of_tenant(tenant, brand, "Sign in", &main)
 }

@@ -16,7 +16,7 @@ use http::request::Parts;
 use jiff::Timestamp;
 
 use super::forms::pairs_of;
-use super::session::{name_of, tenant_of};
+use super::session::{brand_of, name_of, tenant_of};
 use crate::actions::subscriptions;
 use crate::api::state::ApiState;
 use crate::http::body::{SIGN_IN_LIMIT, form_bytes};
@@ -120,5 +120,5 @@ async fn done(
 }
 
 fn shown(tenant: &ServedTenant, token: &str, link: MailLink) -> Html<String> {
-    Html(mail_link::page(&name_of(tenant), token, link))
+    Html(mail_link::page(&name_of(tenant), &brand_of(tenant), token, link))
 }

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use axum::extract::{FromRequestParts, Request};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
-use docket_crds::WebhookConfig;
+use docket_crds::{PortalLook, WebhookConfig};
 use docket_listener::fair_share::Share;
+use docket_portal::brand::Brand;
 use docket_portal::page::{Frame, Role, WebhookName};
 use docket_portal::{ROOT, href};
 use docket_store::health::by_webhook_bounded;
 use http::Method;
 use http::request::Parts;
 use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
 
 use super::cookies::Cookies;
 use super::csrf::csrf_of;
@@ -40,6 +42,17 @@ pub(super) fn tenant_of(parts: &Parts, state: &ApiState) -> Result<Arc<ServedTen
 pub(super) fn name_of(tenant: &ServedTenant) -> String {
     let config = &tenant.config;
     config.display_name.clone().unwrap_or_else(|| config.client_code.as_str().to_owned())
+}
+
+/// What pages of a tenant have of its own.
+pub(super) fn brand_of(tenant: &ServedTenant) -> Brand {
+    let PortalLook { color, logo } = &tenant.config.portal;
+    Brand { color: color.as_deref().map(version), logo: logo.as_deref().map(version) }
+}
+
+/// The version of a colour or a logo: it changes with the text.
+pub(super) fn version(text: &str) -> String {
+    hex::encode(&Sha256::digest(text)[..8])
 }
 
 /// A signed-in user that may see the portal, by the database's last word: an administrator of the tenant, or a contact that
@@ -122,10 +135,10 @@ impl FromRequestParts<Arc<ApiState>> for Viewer {
             Err(ApiError::InvalidToken) => return Err(to_sign_in(parts, true)),
             caller => caller?,
         };
-        let tenant = name_of(&caller.tenant);
+        let (tenant, brand) = (name_of(&caller.tenant), brand_of(&caller.tenant));
         let (user, csrf, now) = (caller.name(), csrf_of(token), state.clock.now());
         let mut frame =
-            Frame { tenant, user, role: Role::None, csrf, now, attention: 0, webhooks: Vec::new() };
+            Frame { tenant, brand, user, role: Role::None, csrf, now, attention: 0, webhooks: Vec::new() };
         // Before the first check that may refuse the user, who then sees the reason and how to sign out.
         let seen = parts.extensions.get::<Seen>().cloned().unwrap_or_default();
         seen.set(&frame);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::extract::{FromRequestParts, RawQuery, Request, State};
+use axum::extract::{RawQuery, Request, State};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use docket_domain::audit::AuditEvent;
 use docket_domain::token::TokenSubject;
@@ -11,13 +11,13 @@ use docket_portal::ROOT;
 use docket_portal::sign_in::{self, SignInPage};
 use docket_store::{Transaction, contacts, employees};
 use http::header::SET_COOKIE;
-use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 
+use super::brand::AtHost;
 use super::cookies::Cookies;
 use super::csrf::{check_origin, csrf_of};
 use super::forms::{FromForm, Posted, PostedByAnyone, filled_in, pairs_of};
-use super::session::{ENDED, name_of, tenant_of};
+use super::session::{ENDED, brand_of, name_of, tenant_of};
 use crate::actions::sign_in::{Credentials, Issued};
 use crate::api::auth::audit;
 use crate::api::state::ApiState;
@@ -28,7 +28,6 @@ use crate::http::kinds::{LineText, Password};
 use crate::http::origin::origin;
 use crate::http::request::request;
 use crate::refusal::SignInError;
-use crate::tenancy::ServedTenant;
 
 request! {
     /// The fields of the sign-in form.
@@ -41,17 +40,6 @@ request! {
         req user_id: LineText<320>;
         /// The password.
         req password: Password;
-    }
-}
-
-/// The tenant of a page that needs no session.
-pub struct AtHost(Arc<ServedTenant>);
-
-impl FromRequestParts<Arc<ApiState>> for AtHost {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self, ApiError> {
-        tenant_of(parts, state).map(Self)
     }
 }
 
@@ -69,6 +57,7 @@ pub async fn page(
     let csrf = cookies.token(&headers).filter(|_| !has_ended).map(csrf_of);
     Html(sign_in::page(&SignInPage {
         tenant: name_of(&tenant),
+        brand: brand_of(&tenant),
         to,
         has_ended,
         csrf,
@@ -101,10 +90,10 @@ pub async fn sign_in(State(state): State<Arc<ApiState>>, request: Request) -> Re
             Ok(([(SET_COOKIE, cookie)], Redirect::to(&to)).into_response())
         }
         Err(SignInError::UnknownUser) => {
-            let (tenant, is_contact) = (name_of(&tenant), kind == "contact");
+            let (tenant, brand, is_contact) = (name_of(&tenant), brand_of(&tenant), kind == "contact");
             let refusal = Some(format!("No {kind} has this user id and password."));
             let (has_ended, csrf) = (false, None);
-            let page = SignInPage { tenant, to, user_id, is_contact, has_ended, refusal, csrf };
+            let page = SignInPage { tenant, brand, to, user_id, is_contact, has_ended, refusal, csrf };
             let text = sign_in::page(&page);
             Ok((StatusCode::UNAUTHORIZED, Html(text)).into_response())
         }

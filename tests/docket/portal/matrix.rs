@@ -75,6 +75,9 @@ const ROUTES: &[(&str, &str, Needs, u16)] = &[
     ("GET", "/portal/portal.css", Nothing, 200),
     ("GET", "/portal/portal.js", Nothing, 200),
     ("GET", "/portal/icon.svg", Nothing, 200),
+    // Of a tenant without a colour and a logo.
+    ("GET", "/portal/brand.css", Nothing, 404),
+    ("GET", "/portal/logo", Nothing, 404),
     // The last, since it ends the session.
     ("POST", "/portal/sign-out-everywhere", Manager, 303),
 ];

@@ -8,6 +8,15 @@ pub(super) const FORM: (&str, &str) = ("content-type", "application/x-www-form-u
 pub(super) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                                  connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
+/// A PNG of 8 by 8 pixels, in base64.
+pub(super) const LOGO: &str = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAALklEQVR42mPgzvOHo/+XvOCIAasokMuAVRQqgSkKksAqi\
+                               iKB5goGrKJQCawuBgAmhFxhON7RLgAAAABJRU5ErkJggg==";
+
+/// The YAML of a Tenant with this colour and [`LOGO`].
+pub(super) fn with_look(yaml: &str, color: &str) -> String {
+    yaml.replacen("spec:\n", &format!("spec:\n  portal: {{color: \"{color}\", logo: {LOGO}}}\n"), 1)
+}
+
 /// A browser at the host of a tenant.
 pub(super) struct Browser<'a> {
     server: &'a Server,

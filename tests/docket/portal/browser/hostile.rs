@@ -47,7 +47,7 @@ document.title + "\n" + document.body.textContent + "\n"
 /// What is not of our making: a set variable, an element or a target that no view of ours has.
 const FOREIGN: &str = r#"(() => {
   const found = window.pwned ? ["a script ran"] : [];
-  const strange = "img, svg:not([role=img]), iframe, style, base, math, textarea:not([name=body]), meta[http-equiv], script:not([src^='/portal/'])";
+  const strange = "img:not([src^='/portal/logo?']), svg:not([role=img]), iframe, style, base, math, textarea:not([name=body]), meta[http-equiv], script:not([src^='/portal/'])";
   for (const one of document.querySelectorAll(strange)) found.push(one.outerHTML.slice(0, 200));
   for (const one of document.querySelectorAll("*")) for (const { name, value } of one.attributes)
     if (name.startsWith("on") || name === "autofocus" || name === "style"

@@ -11,7 +11,7 @@ use docket_tests::server::{Home, JSON, Options, Server, api_key, eventually, ten
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use super::super::rig::{Browser, hidden, page_of, send, unserved_copy};
+use super::super::rig::{Browser, hidden, page_of, send, unserved_copy, with_look};
 use crate::api::rig::{captioned, example, save, with};
 use crate::delivery::stage::{Delivery, FAST, ONCE, SOON, deliveries, open};
 
@@ -87,7 +87,8 @@ impl World {
         let receiver = receiver(words).await;
         let events = ["order.created", "note.created", "invoice.created"];
         let name = Value::from(tenant);
-        let tenant = tenant_yaml("acme", 'a').replacen("spec:", &format!("spec:\n  displayName: {name}"), 1);
+        let tenant = with_look(&tenant_yaml("acme", 'a'), "#ffd24a");
+        let tenant = tenant.replacen("spec:", &format!("spec:\n  displayName: {name}"), 1);
         let others = [tenant_yaml("bolt", 'b'), tenant_yaml("cove", 'c')].join("---\n");
         let mut yaml = format!("{tenant}---\n{others}{}", ca_yaml());
         yaml += &webhook("healthy", "Orders", &receiver.url("/healthy"), &["order.created"]);
