@@ -36,9 +36,15 @@ async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
     let (own, foreign) = (id_of("C-1"), id_of("C-2"));
 
     let browser = Browser::signed_in(&server, "acme", ADA).await;
-    for page in
-        ["/portal", "/portal/webhooks", "/portal/logs", "/portal/events", "/portal/verify", "/portal/resends"]
-    {
+    for page in [
+        "/portal",
+        "/portal/webhooks",
+        "/portal/logs",
+        "/portal/events",
+        "/portal/verify",
+        "/portal/resends",
+        "/portal/notifications",
+    ] {
         let shown = browser.get(page).await;
         assert_eq!(shown.status, 200, "{page}: {shown:?}");
         let text = shown.text();

@@ -103,6 +103,14 @@ async fn every_page_can_be_used_by_everyone_in_either_theme_at_any_width_and_wit
     user.sign_in(ALEX).await;
     add_again(&world, &user).await;
     all.extend(wrong(&browser).await.into_iter().map(|line| format!("a secret that was shown: {line}")));
+    browser.go(&world.url_of("bolt", "/portal/notifications")).await;
+    user.fill("E-mail address", "alex@acme.example").await;
+    for state in ["attempts fail", "deliveries are lost", "it works again"] {
+        user.tick(state).await;
+    }
+    user.press("Add the notification").await;
+    user.sees("Nothing was saved").await;
+    all.extend(wrong(&browser).await.into_iter().map(|line| format!("a refused notification: {line}")));
     each(&world, &browser, async |name| {
         if PICTURES.contains(&name) {
             photograph(&browser, name).await;
