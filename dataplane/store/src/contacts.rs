@@ -1,6 +1,6 @@
 //! Customers and their contacts.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use docket_domain::fold::{composed, decomposed};
 use docket_domain::token::UserFingerprint;
@@ -60,6 +60,40 @@ pub async fn insert_customer(
 /// Whether the tenant has this customer.
 pub async fn customer_exists(connection: &mut Connection, code: &str) -> Result<bool, StoreError> {
     Ok(connection.query_opt("SELECT 1 FROM customer WHERE code = $1", params![code]).await?.is_some())
+}
+
+/// A customer of the tenant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Customer {
+    /// The customer's code, as in orders.
+    pub code: String,
+    /// Display name.
+    pub name: String,
+}
+
+/// The customers with the first codes, at most `limit`, in the order of their names.
+pub async fn customers(connection: &mut Connection, limit: i64) -> Result<Vec<Customer>, StoreError> {
+    let sql = "SELECT code, name FROM customer ORDER BY code LIMIT $1";
+    let customer = |row: &Row| Ok(read!(row => Customer { code, name }));
+    let mut found: Vec<Customer> = connection
+        .query(sql, params![limit])
+        .await?
+        .iter()
+        .map(customer)
+        .collect::<Result<_, StoreError>>()?;
+    found.sort_by_cached_key(|customer| (customer.name.to_lowercase(), customer.code.clone()));
+    Ok(found)
+}
+
+/// The names of the customers with these codes, by code. Codes that belong to no customer are left out.
+pub async fn customer_names(
+    connection: &mut Connection,
+    codes: &[&str],
+) -> Result<BTreeMap<String, String>, StoreError> {
+    let codes: Vec<&str> = codes.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
+    let sql = "SELECT code, name FROM customer WHERE code IN ({values})";
+    let rows = connection.query_in(sql, Vec::new(), &codes).await?;
+    rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
 }
 
 /// The codes that belong to no customer of the tenant.

@@ -38,4 +38,6 @@ pub use missing::{
 pub(crate) use queue::inserts;
 pub use queue::{NewDelivery, insert, insert_many, is_under_way};
 pub use rekey::{has_uid, rekey_finished, rekey_queued, rekey_resends, uids};
-pub use search::{DeliveryFilter, ListedDelivery, StoredAttempt, find, find_with_attempts, later, search};
+pub use search::{
+    DeliveryFilter, ListedDelivery, StoredAttempt, find, find_with_attempts, last_tests, later, search,
+};

@@ -371,6 +371,23 @@ pub async fn later(
     rows.iter().map(self::listed).collect()
 }
 
+/// The newest deliveries of test events to this webhook (given by key), at most `limit`, newest first.
+pub async fn last_tests(
+    connection: &mut Connection,
+    webhook: &str,
+    limit: i64,
+) -> Result<Vec<ListedDelivery>, StoreError> {
+    // The id of an event begins with its time.
+    let newest = "SELECT id FROM test_event WHERE webhook = $1 ORDER BY id DESC LIMIT $2";
+    let events: Vec<String> = connection.column(newest, params![webhook, limit]).await?;
+    let sql = format!("{} WHERE d.event_id IN ({{values}})", select(ALL));
+    let rows = connection.query_in(&sql, Vec::new(), &events).await?;
+    let mut found = rows.iter().map(listed).collect::<Result<Vec<_>, _>>()?;
+    found.sort_by(|one, other| (other.created_at_ms, &other.id).cmp(&(one.created_at_ms, &one.id)));
+    found.truncate(usize::try_from(limit).unwrap_or(0));
+    Ok(found)
+}
+
 /// One attempt as it is stored: `…_ms` in milliseconds since 1970, `…_us` in microseconds.
 #[derive(Clone)]
 #[expect(missing_docs, reason = "the columns of the table; the answer does not print")]

@@ -12,6 +12,7 @@ use docket_store::{StoreError, next_number};
 on_both_databases!(
     parameters_of_hashes_are_found_without_salts_and_outputs,
     customers_are_found_by_their_code,
+    customers_are_listed_by_name_up_to_a_limit,
     a_customer_code_is_taken_once,
     a_contact_is_found_by_its_address_in_any_case,
     a_user_is_found_however_an_accented_letter_is_written,
@@ -117,6 +118,20 @@ async fn names_of_people_are_found_by_code(rig: TenantDatabase) {
     let found = contacts::names(&mut reader, &both).await.expect("a statement");
     assert_eq!((found.len(), found["C1"].as_str()), (1, "Zoë 🦊 O'Brien"));
     assert!(contacts::names(&mut reader, &[]).await.expect("no statement").is_empty());
+}
+
+async fn customers_are_listed_by_name_up_to_a_limit(rig: TenantDatabase) {
+    for (code, name) in [("A-2", "öl"), ("A-1", "zoe"), ("A-3", "Anna")] {
+        rig.write(async |t| contacts::insert_customer(t, code, name, T0).await).await;
+    }
+    let mut reader = rig.reader().await;
+    // The limit leaves out the last code, which is that of the rig's own customer.
+    for (limit, codes) in [(3, &["A-3", "A-1", "A-2"][..]), (100, &["A-3", CUSTOMER, "A-1", "A-2"])] {
+        let found = contacts::customers(&mut reader, limit).await.expect("a statement");
+        assert_eq!(found.iter().map(|customer| &*customer.code).collect::<Vec<_>>(), codes);
+    }
+    let names = contacts::customer_names(&mut reader, &["A-2", "A-2", "none"]).await.expect("a statement");
+    assert_eq!(names, [("A-2".to_owned(), "öl".to_owned())].into());
 }
 
 async fn a_customer_code_is_taken_once(rig: TenantDatabase) {

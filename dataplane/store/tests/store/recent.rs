@@ -3,14 +3,15 @@
 use docket_domain::delivery::{FailureClass, Status};
 use docket_domain::failure::Cause;
 use docket_rig::on_both_databases;
-use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, delivery_id, ended_sql, new_delivery};
+use docket_rig::tenant_database::{Place, T0, TenantDatabase, WEBHOOK, delivery_id, ended_sql, new_delivery};
 use docket_store::recent::{self, EndedDelivery, Failures, MAX_COUNT, SAMPLE};
 use docket_store::{deliveries, events};
 
 on_both_databases!(
     ends_are_counted_and_sampled_by_hour,
     failures_are_grouped,
-    counts_and_samples_are_bounded
+    counts_and_samples_are_bounded,
+    sample_of_one_webhook_is_read_from_its_own_index,
 );
 
 const HOUR: i64 = 3_600_000;
@@ -40,6 +41,11 @@ async fn ends_are_counted_and_sampled_by_hour(rig: TenantDatabase) {
     .await;
 
     let mut reader = rig.reader().await;
+    for (webhook, expected) in [(WEBHOOK, vec![delivery_id(9).to_string()]), ("zulu", Vec::new())] {
+        let tests = deliveries::last_tests(&mut reader, webhook, 3).await.expect("a statement");
+        let ids: Vec<String> = tests.into_iter().map(|test| test.id).collect();
+        assert_eq!(ids, expected, "{webhook}");
+    }
     let hooks = ["zulu".to_owned(), WEBHOOK.to_owned()];
     for (status, from_ms, expected) in [
         (Status::Succeeded, T0, 2),
@@ -59,7 +65,7 @@ async fn ends_are_counted_and_sampled_by_hour(rig: TenantDatabase) {
     assert_eq!((first.span, first.status), (0, Status::DeadLetter));
     assert_eq!((second.span, second.status), (0, Status::Succeeded));
     assert_eq!(third, of(1, Status::Succeeded, 2, Some(7)));
-    for (uids, found) in [(&hooks[..], 3), (&hooks[..1], 0), (&[][..], 0)] {
+    for (uids, found) in [(&hooks[..], 3), (&hooks[..1], 0), (&hooks[1..], 3), (&[][..], 0)] {
         let sample = recent::sample(&mut reader, Some(uids), &hours).await.expect("a statement");
         assert_eq!(sample.len(), found, "{uids:?}");
     }
@@ -136,4 +142,45 @@ async fn counts_and_samples_are_bounded(rig: TenantDatabase) {
     assert_eq!(found, MAX_COUNT + 1);
     let sample = recent::sample(&mut reader, None, &[(T0, T0 + HOUR)]).await.expect("a statement");
     assert_eq!(sample.len() as i64, SAMPLE);
+    let sample =
+        recent::sample(&mut reader, Some(&hooks[..]), &[(T0, T0 + HOUR)]).await.expect("a statement");
+    assert_eq!(sample.len() as i64, SAMPLE);
+    // Of one webhook, too, the sample has the last ends of either status.
+    ended(&rig, 1, Status::DeadLetter, T0 + 1).await;
+    let sample =
+        recent::sample(&mut reader, Some(&hooks[..]), &[(T0, T0 + HOUR)]).await.expect("a statement");
+    let dead = sample.iter().filter(|ended| ended.status == Status::DeadLetter).count();
+    assert_eq!((sample.len() as i64, dead), (SAMPLE, 1));
+}
+
+/// However many deliveries of other webhooks ended in the period.
+async fn sample_of_one_webhook_is_read_from_its_own_index(rig: TenantDatabase) {
+    let event = rig.event("W1").await;
+    let fill = format!(
+        "INSERT INTO delivery_history (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms, \
+         finished_at_ms) WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 20000) \
+         SELECT CAST(n AS TEXT), '{}', CASE WHEN n % 1000 = 0 THEN 'rare' ELSE 'usual' END, 'n', 'Succeeded', 1, n, n, n FROM s",
+        event.as_str()
+    );
+    rig.run(&fill).await;
+    let (explain, column) = match &rig.place {
+        Place::File(_) => ("EXPLAIN QUERY PLAN ", 3),
+        Place::Url(_) => ("EXPLAIN ", 0),
+    };
+    // EXPLAIN accepts no parameters on PostgreSQL.
+    let values = ["0", "20000", "20000", "40000", "'rare'"];
+    let sql = recent::sample_sql(Some(1), 2);
+    let sql = (1..=values.len()).rev().fold(sql, |sql, n| sql.replace(&format!("${n}"), values[n - 1]));
+    for analyzed in [false, true] {
+        if analyzed {
+            rig.run("ANALYZE").await;
+        }
+        let database = rig.opened_again();
+        let mut reader = database.reader().await.expect("a connection");
+        let rows = reader.query(&format!("{explain}{sql}"), Vec::new()).await.expect("a plan");
+        let plan: String = rows.iter().map(|row| row.get::<String>(column).expect("text") + "\n").collect();
+        assert!(plan.contains("delivery_by_end"), "analyzed: {analyzed}\n{plan}");
+        let other = ["delivery_finished", "Seq Scan on delivery_history", "SCAN d\n"];
+        assert!(!other.iter().any(|other| plan.contains(other)), "analyzed: {analyzed}\n{plan}");
+    }
 }
