@@ -19,22 +19,21 @@ pub struct InvalidCustomerCode;
 
 const LENGTH: std::ops::RangeInclusive<usize> = 1..=64;
 
+const CHECKS: &[Check<str>] = &[
+    Check {
+        holds: has_no_control_characters,
+        cel: r"!self.matches('\\p{Cc}')",
+        message: "customerCode must not contain control characters",
+    },
+    Check {
+        holds: is_trimmed,
+        cel: "self.trim() == self",
+        message: "customerCode must not begin or end with a blank",
+    },
+];
+
 /// The CRD's rule for `spec.customerCode`.
-pub(crate) const RULE: Rule = Rule::Text {
-    length: LENGTH,
-    checks: &[
-        Check {
-            holds: has_no_control_characters,
-            cel: r"!self.matches('\\p{Cc}')",
-            message: "customerCode must not contain control characters",
-        },
-        Check {
-            holds: is_trimmed,
-            cel: "self.trim() == self",
-            message: "customerCode must not begin or end with a blank",
-        },
-    ],
-};
+pub(crate) const RULE: Rule = Rule::Text { length: LENGTH, checks: CHECKS };
 
 fn has_no_control_characters(text: &str) -> bool {
     !text.contains(char::is_control)
@@ -46,6 +45,11 @@ fn is_trimmed(text: &str) -> bool {
 }
 
 impl CustomerCode {
+    /// The messages of all rules but the limit of the length, for programs that say them in other words.
+    pub fn messages() -> impl Iterator<Item = &'static str> {
+        CHECKS.iter().map(|check| check.message)
+    }
+
     /// The code as it was declared.
     pub fn as_str(&self) -> &str {
         &self.0

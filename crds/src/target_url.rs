@@ -154,6 +154,11 @@ impl TargetUrl {
         Ok(Self { text, url })
     }
 
+    /// The messages of all rules but the limit of the length, for programs that say them in other words.
+    pub fn messages() -> impl Iterator<Item = &'static str> {
+        CHECKS.iter().map(|check| check.message)
+    }
+
     /// The parsed form, for making requests.
     pub fn url(&self) -> &Url {
         &self.url
