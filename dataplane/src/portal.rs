@@ -14,6 +14,7 @@ pub mod mail_link;
 pub mod notifications;
 pub mod overview;
 mod people;
+mod period;
 pub mod resends;
 pub mod session;
 pub mod sign_in;

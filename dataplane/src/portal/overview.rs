@@ -8,14 +8,14 @@ use axum::response::Html;
 use docket_crds::WebhookConfig;
 use docket_domain::delivery::Status;
 use docket_portal::overview::{self, FailedAs, Failing, LastFailed, OverviewWebhook, WebhookProblem};
-use docket_portal::period::{Period, Range, Span};
+use docket_portal::period::{Period, Range};
 use docket_store::health::{WebhookHealth, by_webhook_bounded};
-use docket_store::recent::{self, EndedDelivery, MAX_COUNT, MAX_DEAD, MAX_RETRIED, SAMPLE};
+use docket_store::recent::{self, MAX_COUNT, MAX_DEAD, MAX_RETRIED};
 use docket_store::{Connection, StoreError};
-use jiff::Timestamp;
 
 use super::declared;
 use super::forms::filled_in;
+use super::period::figures;
 use super::session::Viewer;
 use crate::api::state::ApiState;
 use crate::http::error::ApiError;
@@ -23,7 +23,6 @@ use crate::http::times::timestamp;
 
 const _: () = assert!(MAX_COUNT == docket_portal::MAX_COUNT);
 
-const MINUTE_MS: i64 = 60_000;
 /// The most webhooks whose failures are explained: those with the most dead letters first.
 const EXPLAINED: usize = 10;
 
@@ -66,7 +65,7 @@ pub async fn get(
     let only = viewer.caller.customer.as_ref().map(|_| &keys[..]);
     let retrying: i64 = health.iter().map(|health| health.retrying).sum();
     let waiting = health.iter().map(|health| health.pending).sum::<i64>() - retrying;
-    let figures = period(&mut reader, &keys, only, range, state.clock.now()).await?;
+    let figures = figures(&mut reader, &keys, only, range, state.clock.now()).await?;
     let period = Period { retrying, waiting, ..figures };
     let unserved = declared::unserved(&viewer);
     Ok(Html(overview::page(viewer.frame(), webhooks, &unserved, &problems, &period)))
@@ -115,44 +114,4 @@ async fn problems(
         }
     };
     Ok(failing.into_iter().map(problem).collect())
-}
-
-/// The charts are made of deliveries to `only` these webhooks, if they are given.
-async fn period(
-    reader: &mut Connection,
-    keys: &[String],
-    only: Option<&[String]>,
-    range: Range,
-    now: Timestamp,
-) -> Result<Period, StoreError> {
-    let now_ms = now.as_millisecond();
-    let (count, minutes) = range.spans();
-    let length_ms = minutes * MINUTE_MS;
-    let from_ms = now_ms - count * length_ms;
-    let delivered = recent::count(reader, keys, Status::Succeeded, from_ms).await?;
-    let dead = recent::count(reader, keys, Status::DeadLetter, from_ms).await?;
-    // Whole spans, of which the last one has just begun.
-    let last = now_ms - now_ms.rem_euclid(length_ms);
-    let times = (0..count).rev().map(|back| (last - back * length_ms, last - (back - 1) * length_ms));
-    let times: Vec<(i64, i64)> = times.collect();
-    let mut spans: Vec<Span> =
-        times.iter().map(|(from, _)| Span { from: timestamp(*from), ..Span::default() }).collect();
-    for ended in recent::sample(reader, only, &times).await? {
-        if let Some(span) = spans.get_mut(ended.span) {
-            add(span, ended);
-        }
-    }
-    Ok(Period { range, delivered, dead, spans, ..Period::default() })
-}
-
-fn add(span: &mut Span, EndedDelivery { status, attempts, total_us, .. }: EndedDelivery) {
-    span.deliveries += 1;
-    span.is_more = span.deliveries as i64 == SAMPLE;
-    match status {
-        Status::Succeeded => span.succeeded += 1,
-        _ => span.dead += 1,
-    }
-    // A delivery whose webhook is gone may end without an attempt.
-    span.repeated += usize::try_from(attempts - 1).unwrap_or(0);
-    span.times_us.extend(total_us);
 }
