@@ -7,6 +7,7 @@ mod cookies;
 mod csrf;
 mod declared;
 pub mod events;
+mod form_words;
 pub mod forms;
 pub mod keys;
 pub mod logs;

@@ -34,7 +34,16 @@ impl Unserved {
 }
 
 /// Names the webhooks that are not served, and says why.
-pub fn unserved(unserved: &Unserved) -> Markup {
+pub fn unserved(frame: &Frame, unserved: &Unserved) -> Markup {
+    notice(frame, unserved, &list(&unserved.known, |name| html! { (name) }))
+}
+
+/// Says how many webhooks are not served, on a page that lists them.
+pub(crate) fn how_many_unserved(frame: &Frame, unserved: &Unserved) -> Markup {
+    notice(frame, unserved, &html! {})
+}
+
+fn notice(frame: &Frame, unserved: &Unserved, names: &Markup) -> Markup {
     let Unserved { known, may_be_more } = unserved;
     html! {
         @if !unserved.is_none() {
@@ -46,10 +55,18 @@ pub fn unserved(unserved: &Unserved) -> Markup {
                         (count, _) => { (count) " webhooks are declared and not served." }
                     }
                 } }
-                (list(known, |name| html! { (name) }))
-                p { "What is queued for them waits until they are served. Ask the people who run Docket: the conditions of the Webhook objects and the log say more." }
+                (names)
+                p { "What is queued for them waits until they are served. " (whom_to_ask(frame)) }
             }
         }
+    }
+}
+
+/// Whom to ask about a webhook that is not served.
+pub(crate) fn whom_to_ask(frame: &Frame) -> Markup {
+    html! {
+        @if frame.is_of_tenant() { "Ask the people who run Docket: the conditions of the Webhook object and the log say more." }
+        @else { "Ask the administrators of " (frame.tenant) "." }
     }
 }
 
@@ -70,18 +87,6 @@ pub(crate) fn faulty<'a>(frame: &Frame, webhooks: impl Iterator<Item = (&'a str,
                     }
                 } }
                 (list(&faulty, |name| frame.webhook(name)))
-            }
-        }
-    }
-}
-
-/// Lists the problems of the webhook that a page is about.
-pub fn of_one(faults: &[String]) -> Markup {
-    html! {
-        @if !faults.is_empty() {
-            div.look {
-                p { strong { "Its declaration needs a look." } }
-                ul { @for fault in faults { li { (fault) } } }
             }
         }
     }

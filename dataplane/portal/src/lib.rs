@@ -23,6 +23,7 @@ pub mod people;
 pub mod period;
 pub mod resends;
 pub mod sign_in;
+mod state;
 mod time;
 pub mod verify;
 pub mod webhooks;

@@ -10,6 +10,7 @@ use crate::logs::{code, link, remedy};
 use crate::page::{Frame, Section};
 use crate::parts::{self, Head, Tone};
 use crate::period::{self, Period};
+use crate::state::{self, Signs, WebhookState};
 use crate::time::{at, time};
 use crate::{count, counted, href, page};
 
@@ -88,30 +89,15 @@ pub struct Failing {
     pub of_last: Option<i64>,
 }
 
-/// Whether a webhook needs an administrator; the worst state is first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum WebhookState {
-    /// The last delivery that ended was given up.
-    Lost,
-    /// There are dead letters, but later deliveries succeeded.
-    Left,
-    /// Attempts fail.
-    Failing,
-    /// No delivery fails, but the webhook's declaration has a problem.
-    Faulty,
-    /// Everything arrives
-    Fine,
-}
-
 impl OverviewWebhook {
     fn state(&self) -> WebhookState {
-        match (self.dead_letter, self.retrying) {
-            (0, 0) if self.faults.is_empty() => WebhookState::Fine,
-            (0, 0) => WebhookState::Faulty,
-            (0, _) => WebhookState::Failing,
-            (_, 0) if self.last_success > self.last_dead_letter => WebhookState::Left,
-            _ => WebhookState::Lost,
-        }
+        WebhookState::of(Signs {
+            dead_letter: self.dead_letter,
+            retrying: self.retrying,
+            last_success: self.last_success,
+            last_dead_letter: self.last_dead_letter,
+            is_faulty: !self.faults.is_empty(),
+        })
     }
 }
 
@@ -136,8 +122,8 @@ pub fn page(
         } @else {
             div.row { (page::live(true)) }
             div.stack data-live {
-                (parts::head(&Head { actions: Some(period::ranges(period.range)), ..head }))
-                (declared::unserved(unserved))
+                (parts::head(&Head { actions: Some(period::ranges(period.range, |range| href(Section::Overview.path(), [("range", range.as_str())]))), ..head }))
+                (declared::unserved(frame, unserved))
                 (repair(frame, &webhooks, problems))
                 (declared::faulty(frame, faults))
                 (period::section(period))
@@ -152,7 +138,7 @@ pub fn page(
 fn headline(webhooks: &[OverviewWebhook], unserved: &Unserved) -> String {
     let sum = |of: fn(&OverviewWebhook) -> i64| webhooks.iter().map(of).sum::<i64>();
     let (lost, retrying) = (sum(|webhook| webhook.dead_letter), sum(|webhook| webhook.retrying));
-    let failing = webhooks.iter().filter(|webhook| webhook.state() < WebhookState::Faulty).count();
+    let failing = webhooks.iter().filter(|webhook| webhook.state().fails()).count();
     let need = format!(
         "{} need{} attention",
         counted(failing as i64, "webhook"),
@@ -190,7 +176,7 @@ fn first_steps() -> Markup {
 /// What fails, and what to do about it.
 fn repair(frame: &Frame, webhooks: &[OverviewWebhook], problems: &[WebhookProblem]) -> Markup {
     html! {
-        @if webhooks.iter().any(|webhook| webhook.state() < WebhookState::Faulty) {
+        @if webhooks.iter().any(|webhook| webhook.state().fails()) {
             section.card aria-labelledby="repair" {
                 header { h2 #repair { "What to repair" } (more(webhooks, problems)) }
                 @for problem in problems { (article(frame, webhooks, problem)) }
@@ -277,8 +263,7 @@ fn failing(webhook: &str, status: Status, failing: &Failing) -> Markup {
 /// How many webhooks that need attention are not explained, with a link to the table that has them.
 fn more(webhooks: &[OverviewWebhook], problems: &[WebhookProblem]) -> Markup {
     let is_left = |webhook: &&OverviewWebhook| {
-        webhook.state() < WebhookState::Faulty
-            && problems.iter().all(|problem| problem.webhook != webhook.name)
+        webhook.state().fails() && problems.iter().all(|problem| problem.webhook != webhook.name)
     };
     let left: Vec<&OverviewWebhook> = webhooks.iter().filter(is_left).collect();
     let lost = left.iter().filter(|webhook| webhook.dead_letter > 0).count();
@@ -314,7 +299,7 @@ fn table(frame: &Frame, webhooks: &[OverviewWebhook]) -> Markup {
         @for webhook in webhooks {
             tr {
                 th scope="row" { (frame.webhook(&webhook.name)) }
-                td { (state(webhook)) }
+                td { (state::badge(webhook.state(), webhook.active)) }
                 td.wider { (webhook.customer_code) }
                 td.wider { div.long tabindex="0" { (webhook.url) } }
                 td.num.wider { (count(webhook.pending)) }
@@ -325,21 +310,6 @@ fn table(frame: &Frame, webhooks: &[OverviewWebhook]) -> Markup {
         }
     };
     parts::table("Webhooks, those that need attention first", &heads, &rows)
-}
-
-fn state(webhook: &OverviewWebhook) -> Markup {
-    let (tone, text) = match webhook.state() {
-        WebhookState::Lost => (Tone::Bad, "Deliveries are lost"),
-        WebhookState::Failing => (Tone::Wait, "Attempts fail"),
-        WebhookState::Faulty => (Tone::Wait, "Its declaration needs a look"),
-        WebhookState::Left => (Tone::Wait, "Works again; dead letters are left"),
-        WebhookState::Fine if !webhook.active => (Tone::Mute, "Inactive"),
-        WebhookState::Fine => (Tone::Good, "No failure"),
-    };
-    html! {
-        (parts::badge(tone, text))
-        @if !webhook.active && webhook.state() != WebhookState::Fine { " " (parts::badge(Tone::Mute, "Inactive")) }
-    }
 }
 
 #[cfg(test)]

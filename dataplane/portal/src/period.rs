@@ -1,12 +1,11 @@
-//! The figures of a period on the overview: numbers, and charts of samples. A table has the data of the charts.
+//! The figures of a period on the overview and on the page of a webhook: numbers, and charts of samples. A table has the data of the charts.
 
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use crate::page::Section;
+use crate::count;
 use crate::parts;
 use crate::time::duration;
-use crate::{count, href};
 
 docket_crds::words! {
     /// A period that ends now.
@@ -143,12 +142,12 @@ pub(crate) fn summary(period: &Period) -> String {
     }
 }
 
-/// The choice of the period.
-pub(crate) fn ranges(chosen: Range) -> Markup {
+/// The choice of the period; `link`: the page with the figures of a period.
+pub(crate) fn ranges(chosen: Range, link: impl Fn(Range) -> String) -> Markup {
     html! {
         nav.range aria-label="Period" {
             @for range in Range::ALL {
-                a href=(href(Section::Overview.path(), [("range", range.as_str())])) aria-current=[(range == chosen).then_some("true")] { (range.link()) }
+                a href=(link(range)) aria-current=[(range == chosen).then_some("true")] { (range.link()) }
             }
         }
     }

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use docket_crds::WebhookConfig;
 use docket_domain::audit::AuditEvent;
 use docket_domain::delivery::DeliveryId;
+use docket_schedule::WebhookPlaces;
 use docket_store::deliveries::{self, DeliveryFilter, ListedDelivery, StoredAttempt};
 use docket_store::events;
 use docket_store::walk::Page;
@@ -115,6 +116,13 @@ pub async fn waits(
     let mut reader = caller.reader(state).await?;
     let waits = wait::waits(&mut reader, state.clock.now_ms(), &tenant, listed, places).await?;
     Ok(waits.into_iter().map(|wait| wait.map(|wait| wait.to_string())).collect())
+}
+
+/// The places of a webhook, by key; `None`: the schedule did not respond in time.
+pub async fn places(state: &ApiState, caller: &Principal, webhook: String) -> Option<WebhookPlaces> {
+    let schedule = &state.outbox.schedule;
+    let places = schedule.places_within(&caller.tenant.uid, &[webhook], PATIENCE).await?;
+    places.webhooks.first().copied()
 }
 
 /// Searches deliveries. Returns a page of them, and the cursor of the next page.

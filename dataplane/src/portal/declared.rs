@@ -6,6 +6,7 @@ use docket_crds::{WebhookConfig, webhook_key};
 use docket_portal::declared::{Faulty, Unserved};
 use docket_store::{Connection, StoreError, contacts};
 
+use super::form_words::fault_in_words;
 use super::session::Viewer;
 use crate::tenancy::UNKNOWN_CUSTOMER;
 
@@ -13,7 +14,7 @@ use crate::tenancy::UNKNOWN_CUSTOMER;
 pub(super) fn unserved(viewer: &Viewer) -> Unserved {
     let (tenant, webhooks) = (&viewer.caller.tenant, viewer.caller.webhooks());
     let faulty = |(uid, key): (&str, &str)| {
-        let faults = tenant.faults(uid).to_vec();
+        let faults = in_words_of(viewer, tenant.faults(uid));
         // Of which tenant a webhook is that says nothing else is not known: its name may be another tenant's.
         let is_own = !faults.is_empty() || webhook_key::full_name(key).is_some();
         let name = if is_own { webhook_key::full_name(key).unwrap_or(key) } else { "" };
@@ -22,12 +23,27 @@ pub(super) fn unserved(viewer: &Viewer) -> Unserved {
     Unserved { known: webhooks.held().map(faulty).collect(), may_be_more: webhooks.are_incomplete() }
 }
 
+/// The webhook of this name, if it is known to be declared and not served, and the viewer may see it.
+pub(super) fn held(viewer: &Viewer, full_name: &str) -> Option<Faulty> {
+    unserved(viewer).known.into_iter().find(|faulty| faulty.full_name == full_name)
+}
+
+/// What is wrong, in the words that the viewer knows: a contact of a customer knows only the form.
+pub(super) fn in_words_of(viewer: &Viewer, faults: &[String]) -> Vec<String> {
+    if viewer.caller.customer.is_none() {
+        return faults.to_vec();
+    }
+    let mut said: Vec<String> = faults.iter().map(|fault| fault_in_words(fault)).collect();
+    said.dedup();
+    said
+}
+
 /// What is wrong with the webhook of this name, which is not served, and which the viewer may see.
 pub(super) fn of_unserved(viewer: &Viewer, full_name: &str) -> Faulty {
     let tenant = &viewer.caller.tenant;
     let name = |key| webhook_key::full_name(key).unwrap_or(key);
     let uid = tenant.webhooks().held().find(|(_, key)| name(key) == full_name).map(|(uid, _)| uid);
-    let faults = uid.map(|uid| tenant.faults(uid).to_vec());
+    let faults = uid.map(|uid| in_words_of(viewer, tenant.faults(uid)));
     Faulty { full_name: full_name.to_owned(), faults: faults.unwrap_or_default() }
 }
 
@@ -43,7 +59,7 @@ pub(super) async fn faults(
         let mut faults = viewer.caller.tenant.faults(&webhook.uid).to_vec();
         let lacks_customer = webhook.active && unknown.contains(webhook.customer_code.as_str());
         faults.extend(lacks_customer.then(|| UNKNOWN_CUSTOMER.to_owned()));
-        (!faults.is_empty()).then(|| (webhook.uid.clone(), faults))
+        (!faults.is_empty()).then(|| (webhook.uid.clone(), in_words_of(viewer, &faults)))
     };
     Ok(webhooks.iter().filter_map(faults).collect())
 }

@@ -55,11 +55,20 @@ async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
         assert!(!text.contains("/portal/keys") && !text.contains("/portal/activity"), "{page}: {text}");
     }
     let overview = browser.get("/portal").await;
-    assert!(overview.text().contains("1 webhook needs attention."), "{overview:?}");
+    assert!(overview.text().contains("1 webhook needs attention"), "{overview:?}");
     assert!(
-        overview.text().contains(": 0 succeeded, 4 failed and tried again, 1 failed for good"),
+        overview.text().contains(": 0 succeeded, 4 failed and tried again, 1 lost"),
         "the charts, too: {overview:?}"
     );
+    // Its words are those of the form: no YAML, no object, no setting of the platform.
+    let page = browser.get("/portal/webhooks/default/one").await;
+    assert!(page.status == 200 && page.text().contains("ask its administrators to change it"), "{page:?}");
+    for word in
+        ["targetURL", "YAML", "secretRef", "<dt>Object</dt>", "<dt>Customer</dt>", "configuration folder"]
+    {
+        assert!(!page.text().contains(word), "{word}: {page:?}");
+    }
+    assert_eq!(browser.get("/portal/webhooks/default/two").await.status, 404);
     let log = browser.get("/portal/logs?status=DeadLetter").await;
     assert_eq!(log.text().matches("href=\"/portal/logs/0").count(), 1, "{log:?}");
     assert_eq!(
@@ -157,6 +166,7 @@ async fn contact_adds_a_webhook_for_its_own_customer_whatever_the_form_says() {
     let csrf = hidden(&form, "csrf");
     let fields = [
         ("csrf", csrf.as_str()),
+        ("displayName", "Ours"),
         ("customerCode", "C-2"),
         ("targetUrl", "https://127.0.0.1:9/"),
         ("order.created", "yes"),

@@ -146,7 +146,7 @@ async fn administrator_finds_out_why_a_delivery_failed_and_resends_it() {
     assert!(overview.text().contains("Nothing is wrong."), "{overview:?}");
     let webhooks = browser.get("/portal/webhooks").await;
     assert!(
-        webhooks.text().contains("nothing waits") && !webhooks.text().contains("dead letter"),
+        webhooks.text().contains("class=\"badge good\"") && !webhooks.text().contains("dead letter"),
         "{webhooks:?}"
     );
     assert_eq!(receiver.posts()[5].body, receiver.posts()[0].body);

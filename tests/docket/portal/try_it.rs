@@ -16,6 +16,13 @@ async fn send_test(browser: &Browser<'_>, event: &str) -> Reply {
     browser.post(&format!("{WEBHOOK}/test"), &[("csrf", &csrf), ("event", event)]).await
 }
 
+/// The delivery of the last test, to which the webhook's page leads.
+async fn last_test(browser: &Browser<'_>) -> String {
+    let page = browser.get(WEBHOOK).await;
+    let (before, _) = page.text().split_once("\">What was sent and received").expect("a test");
+    before.rsplit("href=\"").next().expect("a link").to_owned()
+}
+
 #[tokio::test]
 async fn test_event_arrives_signed_and_marked_and_its_page_shows_how_it_went() {
     let receiver = Receiver::verifying(|_| Response::Status(204)).await;
@@ -23,11 +30,14 @@ async fn test_event_arrives_signed_and_marked_and_its_page_shows_how_it_went() {
     let browser = Browser::signed_in(&server, "acme", ALEX).await;
     let sent = send_test(&browser, "order.created").await;
     assert_eq!(sent.status, 303, "{sent:?}");
-    let page = sent.headers["location"].clone();
-    eventually("its page says so", SOON, async || {
-        browser.get(&page).await.text().contains("Succeeded</span>")
+    assert_eq!(sent.headers["location"], format!("{WEBHOOK}?done=test-sent#test"));
+    let just_sent = browser.get(&format!("{WEBHOOK}?done=test-sent")).await;
+    assert!(just_sent.text().contains("The test event is queued."), "{just_sent:?}");
+    eventually("the webhook's page says how it went", SOON, async || {
+        browser.get(WEBHOOK).await.text().contains("The receiver took it at attempt 1.")
     })
     .await;
+    let page = last_test(&browser).await;
     let shown = browser.get(&page).await;
     is_protected(&shown);
     for part in ["Made to try the webhook, by employee 52", "x-service-test: true", "TEST-W00000001"] {
@@ -75,9 +85,9 @@ async fn failed_test_is_in_the_log_and_in_no_health_and_no_metric() {
         browser.get(log).await.text().contains("note.created (test)")
     })
     .await;
-    assert!(browser.get(&sent.headers["location"]).await.text().contains("BlockedAddress"));
+    assert!(browser.get(WEBHOOK).await.text().contains("More about BlockedAddress"));
     let overview = browser.get("/portal").await;
-    assert!(overview.text().contains("No failure; its declaration needs a look"), "{overview:?}");
+    assert!(overview.text().contains("Its settings need a look"), "{overview:?}");
     let preview = browser.get("/portal/resends?webhook=default%2Forders").await;
     assert!(preview.text().contains("Nothing to send again"), "{preview:?}");
     for series in [

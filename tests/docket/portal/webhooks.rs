@@ -37,6 +37,15 @@ async fn start() -> (Home, Server, String) {
     (home, server, format!("https://127.0.0.1:{port}/portal"))
 }
 
+/// Sends a form of the page of a webhook, and sees that the page then says what was done.
+async fn does(browser: &Browser<'_>, page: &str, action: &str, fields: &[(&str, &str)], said: &str) {
+    let reply = send(browser, page, &format!("{page}{action}"), fields).await;
+    assert_eq!(reply.status, 303, "{action}: {reply:?}");
+    let shown = browser.get(&reply.headers["location"]).await;
+    let (_, after) = shown.text().split_once("<div class=\"done\" role=\"status\">").expect("feedback");
+    assert!(after.split("</div>").next().is_some_and(|text| text.contains(said)), "{action}: {shown:?}");
+}
+
 /// How many deliveries of new orders the built-in receiver has verified. It gets those of the given webhook, too.
 fn verified(home: &Home) -> usize {
     let printed = std::fs::read_to_string(home.log("out")).unwrap_or_default();
@@ -57,12 +66,23 @@ async fn administrator_adds_changes_and_removes_a_webhook_in_the_browser() {
     let refused = send(&browser, "/portal/webhooks/new", "/portal/webhooks/new", &wrong).await;
     is_protected(&refused);
     assert_eq!(refused.status, 400);
-    for part in ["<strong>targetUrl</strong>", "<strong>events</strong>", "value=\"http://plain.example/\""] {
+    for part in [
+        "<title>Error: Add a webhook",
+        "<a href=\"#targetUrl\">URL: Enter the whole URL of the receiver",
+        "<p class=\"error\" id=\"events-error\">Choose at least one event.</p>",
+        "value=\"http://plain.example/\"",
+        "<option value=\"C-1\" selected>One (C-1)</option>",
+    ] {
         assert!(refused.text().contains(part), "{part}: {refused:?}");
     }
-    let stranger = [("customerCode", "C-99"), ("targetUrl", url.as_str()), ("order.created", "yes")];
+    let stranger = [
+        ("displayName", "New"),
+        ("customerCode", "C-99"),
+        ("targetUrl", url.as_str()),
+        ("order.created", "yes"),
+    ];
     let refused = send(&browser, "/portal/webhooks/new", "/portal/webhooks/new", &stranger).await;
-    assert!(refused.text().contains("the tenant has no customer with this code"), "{refused:?}");
+    assert!(refused.text().contains("There is no customer with this code."), "{refused:?}");
     assert!(!home.config().join("portal").exists(), "nothing was written");
 
     // It is recognised as served, in whatever way its URL and events are written.
@@ -77,6 +97,7 @@ async fn administrator_adds_changes_and_removes_a_webhook_in_the_browser() {
     let made = send(&browser, "/portal/webhooks/new", "/portal/webhooks/new", &fields).await;
     is_protected(&made);
     assert_eq!(made.status, 200, "{made:?}");
+    assert!(made.text().contains("<h1>Webhook added</h1>"), "{made:?}");
     assert!(!made.text().contains("not in effect yet"), "{made:?}");
     let first = shown(&made);
     assert_eq!(first.len(), 64);
@@ -93,7 +114,7 @@ async fn administrator_adds_changes_and_removes_a_webhook_in_the_browser() {
     assert!(stale.text().contains("with the current and the next secret"), "{stale:?}");
     assert_eq!(save().await.status, 200);
     eventually("the current one signs", SOON, async || verified(&home) == 4).await;
-    assert_eq!(send(&browser, &page, &format!("{page}/promote"), &[]).await.status, 303);
+    does(&browser, &page, "/promote", &[], "The next secret is now the current one.").await;
     assert_eq!(save().await.status, 200);
     eventually("the next one signs", SOON, async || verified(&home) == 6).await;
 
@@ -102,7 +123,7 @@ async fn administrator_adds_changes_and_removes_a_webhook_in_the_browser() {
     let again = [("csrf", csrf.as_str()), ("version", version.as_str())];
     assert_eq!(browser.post(&format!("{page}/remove"), &again).await.status, 409);
 
-    assert_eq!(send(&browser, &page, &format!("{page}/deactivate"), &[]).await.status, 303);
+    does(&browser, &page, "/deactivate", &[], "The webhook is inactive").await;
     let name = page.rsplit('/').next().expect("a name");
     let file = home.config().join("portal").join(format!("default.{name}.yaml"));
     let config = std::fs::read_to_string(file).expect("a file");
@@ -112,13 +133,26 @@ async fn administrator_adds_changes_and_removes_a_webhook_in_the_browser() {
     );
     let without_events = [("displayName", "Orders"), ("targetUrl", url.as_str())];
     let refused = send(&browser, &page, &page, &without_events).await;
-    assert!(refused.status == 400 && refused.text().contains("<strong>events</strong>"), "{refused:?}");
+    assert!(refused.status == 400 && refused.text().contains("Choose at least one event."), "{refused:?}");
     let renamed = [("displayName", "Renamed"), ("targetUrl", url.as_str()), ("order.updated", "yes")];
-    assert_eq!(send(&browser, &page, &page, &renamed).await.status, 303);
+    does(&browser, &page, "", &renamed, "The settings are saved and in effect.").await;
     let list = browser.get("/portal/webhooks").await;
     assert!(list.text().contains("Renamed") && list.text().contains("given"), "{list:?}");
+    let inactive = browser.get("/portal/webhooks?state=inactive&q=RENAMED").await;
+    assert!(
+        inactive.text().contains("1 of 2 webhooks") && !inactive.text().contains(">default/given<"),
+        "{inactive:?}"
+    );
+    let unknown = browser.get("/portal/webhooks?state=strange").await;
+    assert!(
+        unknown.status == 400 && unknown.text().contains("must be one of attention, lost"),
+        "{unknown:?}"
+    );
+    does(&browser, &page, "/activate", &[], "The webhook is active").await;
 
-    assert_eq!(send(&browser, &page, &format!("{page}/remove"), &[]).await.status, 303);
+    let removed = send(&browser, &page, &format!("{page}/remove"), &[]).await;
+    assert_eq!((removed.status, &*removed.headers["location"]), (303, "/portal/webhooks?done=removed"));
+    assert!(browser.get("/portal/webhooks?done=removed").await.text().contains("The webhook is removed."));
     assert_eq!(browser.get(&page).await.status, 404);
     let activity = || home.command(&["audit", "list", "--tenant", "ACME"], "").1;
     eventually("what was done is recorded", SOON, async || {
@@ -141,6 +175,7 @@ async fn secret_may_be_chosen_and_rotated() {
     let new = "/portal/webhooks/new";
     let of = |secret: &'static str| {
         [
+            ("displayName", "Chosen"),
             ("customerCode", "C-1"),
             ("targetUrl", url.as_str()),
             ("order.created", "yes"),
@@ -153,30 +188,26 @@ async fn secret_may_be_chosen_and_rotated() {
     assert!(!short.text().contains("too short") && !home.config().join("portal").exists());
     let chosen = "a secret of my own";
     let made = send(&browser, new, new, &of(chosen)).await;
-    let page = made.headers["location"].clone();
+    let (page, done) = made.headers["location"].split_once('?').expect("what was done");
     assert!(made.status == 303 && page.starts_with("/portal/webhooks/default/portal-"), "{made:?}");
-    let detail = browser.get(&page).await;
+    assert_eq!(done, "done=added");
+    let detail = browser.get(page).await;
     assert!(detail.text().contains("Make a next secret") && !detail.text().contains(chosen), "{detail:?}");
     let client = server.sign_in(&api_key('a'), ADA).await;
     let save = async || client.post("/Orders/Save", &json!({"orderType": "Court"})).await;
     assert_eq!(save().await.status, 200);
     eventually("the chosen one signs", SOON, async || verified(&home) == 2).await;
-    let next = shown(&send(&browser, &page, &format!("{page}/rotate"), &[]).await);
-    assert_eq!(send(&browser, &page, &format!("{page}/promote"), &[]).await.status, 303);
+    let next = shown(&send(&browser, page, &format!("{page}/rotate"), &[]).await);
+    assert_eq!(send(&browser, page, &format!("{page}/promote"), &[]).await.status, 303);
     let name = page.rsplit('/').next().expect("a name");
     let file = home.config().join("portal").join(format!("default.{name}.yaml"));
     let file = std::fs::read_to_string(file).expect("a file");
     assert!(file.contains(&next) && !file.contains(chosen), "{file}");
-    let renamed = [
-        ("displayName", "Renamed"),
-        ("targetUrl", url.as_str()),
-        ("order.created", "yes"),
-        ("active", "yes"),
-    ];
-    assert_eq!(send(&browser, &page, &page, &renamed).await.status, 303);
+    let renamed = [("displayName", "Renamed"), ("targetUrl", url.as_str()), ("order.created", "yes")];
+    assert_eq!(send(&browser, page, page, &renamed).await.status, 303);
     assert_eq!(save().await.status, 200);
     eventually("the next one signs", SOON, async || verified(&home) == 4).await;
-    assert_eq!(send(&browser, &page, &format!("{page}/remove"), &[]).await.status, 303);
+    assert_eq!(send(&browser, page, &format!("{page}/remove"), &[]).await.status, 303);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -191,6 +222,7 @@ async fn limit_of_webhooks_holds_for_forms_that_are_sent_at_once() {
     let csrf = hidden(&browser.get(new).await, "csrf");
     let fields = [
         ("csrf", csrf.as_str()),
+        ("displayName", "New"),
         ("customerCode", "C-1"),
         ("targetUrl", "https://hooks.example/new"),
         ("order.created", "yes"),
@@ -217,10 +249,11 @@ async fn form_that_is_sent_again_adds_no_second_webhook() {
     let new = "/portal/webhooks/new";
     let page = browser.get(new).await;
     let (csrf, form) = (hidden(&page, "csrf"), hidden(&page, "form"));
-    let fields = |form| {
-        let fixed = [("csrf", &*csrf), ("form", form), ("customerCode", "C-1")];
+    let named = |form, name| {
+        let fixed = [("csrf", &*csrf), ("form", form), ("displayName", name), ("customerCode", "C-1")];
         [&fixed[..], &[("targetUrl", url.as_str()), ("order.created", "yes"), ("active", "yes")]].concat()
     };
+    let fields = |form| named(form, "Orders");
     let files = || {
         let files = std::fs::read_dir(home.config().join("portal")).expect("the portal's folder").flatten();
         files.filter(|file| file.path().extension().is_some_and(|is| is == "yaml")).count()
@@ -250,8 +283,7 @@ async fn form_that_is_sent_again_adds_no_second_webhook() {
         assert!(is_shown(&&made) && files() == count, "{made:?}");
     }
     // The name that a form leads to is the user's own.
-    let changed = [fields(&form), vec![("displayName", "Another")]].concat();
-    let refused = browser.post(new, &changed).await;
+    let refused = browser.post(new, &named(&form, "Another")).await;
     assert!(refused.status == 409 && files() == 4, "{refused:?}");
 }
 
@@ -260,7 +292,12 @@ async fn webhook_that_is_not_served_is_corrected_and_removed_in_the_browser() {
     let (home, server, url) = start().await;
     let browser = Browser::signed_in(&server, "acme", ALEX).await;
     let new = "/portal/webhooks/new";
-    let fields = [("customerCode", "C-1"), ("targetUrl", url.as_str()), ("order.created", "yes")];
+    let fields = [
+        ("displayName", "Orders"),
+        ("customerCode", "C-1"),
+        ("targetUrl", url.as_str()),
+        ("order.created", "yes"),
+    ];
     let own = page_of(&send(&browser, new, new, &fields).await);
     let pages = ["first", "second"].map(|name| unserved_copy(&home, &own, name));
     let notice = "2 webhooks are declared and not served.";
@@ -279,17 +316,20 @@ async fn webhook_that_is_not_served_is_corrected_and_removed_in_the_browser() {
     assert!(page.status == 200 && page.text().contains("This webhook is not served yet"), "{page:?}");
     assert!(page.text().contains(UNSERVED), "{page:?}");
     let list = browser.get("/portal/webhooks").await;
-    assert!(list.text().contains(&format!("<strong>default/first</strong>: {UNSERVED}")), "{list:?}");
+    let row = "<a href=\"/portal/webhooks/default/first\">default/first</a></th>";
+    assert!(list.text().contains(row) && list.text().contains(&format!("<div>{UNSERVED}")), "{list:?}");
+    let unserved = browser.get("/portal/webhooks?state=unserved").await;
+    assert!(unserved.text().contains("2 of 4 webhooks"), "{unserved:?}");
     assert!(!page.text().contains("next secret") && !page.text().contains("/test\""), "{page:?}");
     assert_eq!((other.get(&pages[0]).await.status, contact.get(&pages[0]).await.status), (404, 403));
     for none in ["default/none", "elsewhere/first", "default/..%2Fall"] {
         assert_eq!(browser.get(&format!("/portal/webhooks/{none}")).await.status, 404, "{none}");
     }
     assert_eq!(send(&browser, &pages[0], &format!("{}/rotate", pages[0]), &[]).await.status, 409);
-    let wrong = [("targetUrl", "http://plain.example/"), ("order.created", "yes")];
+    let wrong = [("displayName", "First"), ("targetUrl", "http://plain.example/"), ("order.created", "yes")];
     let refused = send(&browser, &pages[0], &pages[0], &wrong).await;
-    assert!(refused.status == 400 && refused.text().contains("<strong>targetUrl</strong>"), "{refused:?}");
-    let right = [("targetUrl", url.as_str()), ("order.created", "yes")];
+    assert!(refused.status == 400 && refused.text().contains("href=\"#targetUrl\""), "{refused:?}");
+    let right = [("displayName", "First"), ("targetUrl", url.as_str()), ("order.created", "yes")];
     assert_eq!(send(&browser, &pages[0], &pages[0], &right).await.status, 303);
     eventually("it is served", SOON, async || {
         browser.get(&pages[0]).await.text().contains("Make a next secret")
@@ -326,14 +366,15 @@ async fn declarations_that_cannot_work_are_named_with_the_reason() {
         for said in [
             "1 webhook is declared and not served.",
             &format!("The declarations of {count} webhooks need a look."),
-            &format!("<strong>default/held</strong>: {held}"),
-            &format!("/portal/webhooks/default/far\">default/far</a></strong>: {far}"),
-            &format!("/portal/webhooks/default/lost\">default/lost</a></strong>: {lost}"),
+            ">default/held</",
+            held,
+            &format!(" title=\"default/far\">default/far</a></strong>: {far}"),
+            &format!(" title=\"default/lost\">default/lost</a></strong>: {lost}"),
         ] {
             assert!(text.contains(said), "{said}: {text}");
         }
         for (name, said) in [("odd", odd), ("half", half)] {
-            let said = format!("/portal/webhooks/default/{name}\">default/{name}</a></strong>: {said}");
+            let said = format!(" title=\"default/{name}\">default/{name}</a></strong>: {said}");
             assert_eq!(text.contains(&said), count == 4, "{said}: {text}");
         }
         assert!(!text.contains("Nothing is wrong.") && !text.contains("No webhook"), "{text}");
@@ -357,7 +398,8 @@ async fn webhook_of_the_folder_is_shown_and_changed_there_alone() {
     is_protected(&page);
     let text = page.text();
     assert!(text.contains("of the configuration folder") && text.contains("customerCode: &quot;C-1&quot;"));
-    assert_eq!(text.matches("<form").count(), 2, "to sign out, and to send a test event: {text}");
+    let sign_out = text.matches("action=\"/portal/sign-out\"").count();
+    assert_eq!(text.matches("<form").count(), sign_out + 1, "to sign out, and to send a test event: {text}");
     let csrf = hidden(&page, "csrf");
     let mut fields = vec![("csrf", csrf.as_str()), ("version", "0")];
     for action in ["/remove", "/rotate", "/deactivate", ""] {

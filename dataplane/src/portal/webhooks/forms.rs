@@ -2,14 +2,19 @@
 
 use docket_crds::webhook::{GenerateSecret, TenantRef};
 use docket_crds::{EventCode, TargetUrl, WebhookSpec};
+use docket_portal::period::Range;
 use docket_portal::webhooks::FormSettings;
+use docket_portal::webhooks::detail::Show;
+use docket_portal::webhooks::list::StateFilter;
 use secrecy::SecretString;
 
 use crate::api::webhook_logs::answers::EventWord;
 use crate::http::error::ApiError;
 use crate::http::fields::RequestFields;
-use crate::http::kinds::LineText;
+use crate::http::kinds::{LineText, Whole};
 use crate::http::request::request;
+use crate::http::words::word_schema;
+use crate::portal::form_words::in_words;
 use crate::portal::forms::FromForm;
 use crate::portal::session::Viewer;
 use crate::portal::writes::Declared;
@@ -33,16 +38,66 @@ impl FromForm for WebhookForm {
         let mut fields = RequestFields::of_pairs(pairs);
         let mut is_set = |name| fields.opt::<LineText<8>>(name).is_some();
         let active = is_set("active");
-        let events = EventCode::ALL.into_iter().filter(|code| is_set(code.as_str())).collect();
+        let chosen: Vec<EventCode> =
+            EventCode::ALL.into_iter().filter(|code| is_set(code.as_str())).collect();
+        let events = if is_set("all") { EventCode::ALL.to_vec() } else { chosen };
         let mut text = |name| fields.opt::<LineText<4096>>(name).unwrap_or_default();
-        let (display_name, target_url) = (text("displayName"), text("targetUrl"));
-        let customer_code = text("customerCode");
+        let (display_name, target_url) = (text("displayName").trim().to_owned(), text("targetUrl"));
+        // The code of a customer that is not in the list is typed.
+        let (listed, typed) = (text("customerCode"), text("otherCode"));
+        let customer_code = if typed.is_empty() { listed } else { typed };
         let form = fields.opt::<LineText<64>>("form");
         let version = fields.opt::<LineText<64>>("version");
         let secret = fields.opt::<LineText<MAX_SECRET>>("secret").map(SecretString::from);
         fields.finish()?;
         let settings = FormSettings { display_name, customer_code, target_url, events, active };
         Ok(Self { settings, form, version, secret })
+    }
+}
+
+word_schema!(
+    /// The state of the webhooks that the list shows: [`StateFilter`].
+    StateWord => StateFilter,
+    "The state of the webhooks that the list shows."
+);
+
+word_schema!(
+    /// The period of the figures: [`Range`].
+    RangeWord => Range,
+    "The period of the figures."
+);
+
+word_schema!(
+    /// Which of the last deliveries the page of a webhook shows: [`Show`].
+    ShowWord => Show,
+    "Which of the last deliveries the page of a webhook shows."
+);
+
+request! {
+    /// The parameters of the list.
+    query ListQuery {
+        /// A part of the name, the URL or the customer.
+        opt q: LineText<128>;
+        /// Only webhooks in this state.
+        opt state: StateWord;
+        /// Only webhooks of this customer.
+        opt customer: LineText<64>;
+        /// The page, from 1.
+        opt page: Whole<1, 1_000>;
+        /// What the user has just done.
+        opt done: LineText<32>;
+    }
+}
+
+request! {
+    /// The parameters of the page of a webhook.
+    query DetailQuery {
+        /// The period of the figures.
+        opt range: RangeWord;
+        /// Which of the last deliveries are shown.
+        opt show: ShowWord;
+        /// What the user has just done.
+        opt done: LineText<32>;
     }
 }
 
@@ -82,11 +137,9 @@ pub(super) fn spec(viewer: &Viewer, settings: &FormSettings) -> WebhookSpec {
 
 /// Each field of the form that is wrong, with what would be right.
 pub(super) fn wrong(declared: &Declared) -> Vec<(String, String)> {
-    let in_form = |field: String| match field.strip_prefix("spec.") {
-        Some("targetURL") => "targetUrl".to_owned(),
-        Some(field) => field.to_owned(),
-        None => field,
-    };
+    let nameless = declared.spec.display_name.is_none();
+    let nameless = nameless.then(|| ("displayName".to_owned(), "Give the webhook a name.".to_owned()));
     let violations = declared.violations().into_iter();
-    violations.map(|violation| (in_form(violation.field), violation.message)).collect()
+    let broken = violations.map(|violation| in_words(&violation.field, &violation.message));
+    nameless.into_iter().chain(broken).collect()
 }

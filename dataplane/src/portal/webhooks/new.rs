@@ -6,7 +6,8 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::{Html, IntoResponse, Response};
 use docket_domain::audit::AuditEvent;
-use docket_portal::webhooks::{self, FormSettings};
+use docket_portal::webhooks::new::{self, NewForm};
+use docket_portal::webhooks::{Customers, Done, FormSettings};
 use docket_program::random;
 use docket_store::contacts;
 use http::StatusCode;
@@ -15,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 use super::editor::Editor;
 use super::forms::{WebhookForm, spec, wrong};
-use super::{is_of, to_page_of};
+use super::{is_of, served, to_page_of};
 use crate::api::state::ApiState;
 use crate::http::error::ApiError;
 use crate::portal::forms::Posted;
@@ -25,6 +26,8 @@ use crate::tenancy::ServedTenant;
 
 /// The fewest characters of a secret that a user chooses.
 const MIN_SECRET: usize = 16;
+/// The number of customers to choose from. The code of another one can be typed.
+const MAX_CUSTOMERS: usize = 1_000;
 /// How many webhooks a customer's contacts may add up to: they share the tenant's limit with the other customers.
 const MOST_OF_CONTACTS: usize = 20;
 /// For so long a form that was sent again may show the secret of its webhook, if nothing has: less than marks of shown secrets
@@ -43,7 +46,23 @@ pub async fn form(
     let may_give = Editor::new(&state, &viewer, &writes)?.writer.is_folder();
     let customer_code = viewer.caller.customer.clone().unwrap_or_default();
     let settings = FormSettings { active: true, customer_code, ..FormSettings::default() };
-    Ok(Html(webhooks::new(viewer.frame(), &form_id(&state), &settings, &[], may_give)))
+    let customers = customers(&state, &viewer).await?;
+    let form = form_id(&state);
+    let new =
+        NewForm { form: &form, settings: &settings, wrong: &[], customers: customers.as_ref(), may_give };
+    Ok(Html(new::page(viewer.frame(), &new)))
+}
+
+/// The customers that an administrator may choose; `None`: the user is a contact, whose customer is fixed.
+async fn customers(state: &ApiState, viewer: &Viewer) -> Result<Option<Customers>, ApiError> {
+    if viewer.caller.customer.is_some() {
+        return Ok(None);
+    }
+    let limit = MAX_CUSTOMERS as i64 + 1;
+    let found = contacts::customers(&mut viewer.caller.reader(state).await?, limit).await?;
+    let are_more = found.len() > MAX_CUSTOMERS;
+    let known = found.into_iter().take(MAX_CUSTOMERS).map(|customer| (customer.code, customer.name));
+    Ok(Some(Customers { known: known.collect(), are_more }))
 }
 
 /// The id of a form of a new webhook: when it was made, in milliseconds since 1970, and what no other form has.
@@ -91,21 +110,21 @@ pub async fn create(
     if let Some(secret) = secret {
         let secret = secret.expose_secret();
         if !editor.writer.is_folder() {
-            wrong.push(("secret".to_owned(), "can't be chosen here; Docket makes it".to_owned()));
+            wrong.push(("secret".to_owned(), "The secret can't be chosen here: Docket makes it.".to_owned()));
         } else if secret.chars().count() < MIN_SECRET {
-            wrong.push(("secret".to_owned(), format!("must have at least {MIN_SECRET} characters")));
+            wrong.push(("secret".to_owned(), format!("Choose at least {MIN_SECRET} characters.")));
         }
         declared.give(secret.to_owned());
     }
     if is_declared(&editor, &declared).await {
         return match age_ms(&form).is_some_and(|age_ms| age_ms <= RECENT_MS) {
             true => added(&editor, &declared).await,
-            false => Ok(to_page_of(&declared)),
+            false => Ok(to_page_of(&declared, None)),
         };
     }
     let mut reader = viewer.caller.reader(&state).await?;
     if wrong.is_empty() && !contacts::customer_exists(&mut reader, &settings.customer_code).await? {
-        let what = "the tenant has no customer with this code; use one that it has, as in orders";
+        let what = "There is no customer with this code. Choose a customer of the list.";
         wrong.push(("customerCode".to_owned(), what.to_owned()));
     }
     drop(reader);
@@ -113,9 +132,15 @@ pub async fn create(
     let tenant = state.tenants.by_uid(&viewer.caller.tenant.uid).ok_or(ApiError::TenantNotFound)?;
     wrong.extend(no_place(&tenant, &viewer, &declared).map(|what| (String::new(), what)));
     if !wrong.is_empty() {
-        let (frame, may_give) = (viewer.frame(), editor.writer.is_folder());
-        let page = webhooks::new(frame, &form, &settings, &wrong, may_give);
-        return Ok((StatusCode::BAD_REQUEST, Html(page)).into_response());
+        let (customers, may_give) = (customers(&state, &viewer).await?, editor.writer.is_folder());
+        let new = NewForm {
+            form: &form,
+            settings: &settings,
+            wrong: &wrong,
+            customers: customers.as_ref(),
+            may_give,
+        };
+        return Ok((StatusCode::BAD_REQUEST, Html(new::page(viewer.frame(), &new))).into_response());
     }
     match editor.writer.create(&declared).await {
         // Another process has just added it, for the same form.
@@ -137,8 +162,7 @@ async fn added(editor: &Editor<'_>, declared: &Declared) -> Result<Response, Api
         return editor.show_secret(declared).await;
     }
     // Its user knows the secret.
-    editor.until_served(declared).await;
-    Ok(to_page_of(declared))
+    Ok(served(editor, declared, Done::Added).await)
 }
 
 /// Why there is no place for another webhook.
@@ -148,13 +172,16 @@ fn no_place(tenant: &ServedTenant, viewer: &Viewer, declared: &Declared) -> Opti
     let (all, most) = (own.clone().count(), config.limits.webhooks);
     if u32::try_from(all).is_ok_and(|all| all >= most) {
         return Some(format!(
-            "the tenant has {all} webhooks, and may have {most}; remove one, or ask for a higher limit"
+            "There is no room: the tenant has {all} webhooks, and may have {most}. Remove one, or ask the people who run \
+             Docket for a higher limit."
         ));
     }
     let of_customer =
         own.filter(|webhook| webhook.customer_code.as_str() == declared.spec.customer_code).count();
     let is_full = viewer.caller.customer.is_some() && of_customer >= MOST_OF_CONTACTS;
     is_full.then(|| {
-        format!("the customer has {of_customer} webhooks; an administrator of the tenant may add more")
+        format!(
+            "There is no room: you have {of_customer} webhooks. An administrator of the tenant may add more."
+        )
     })
 }

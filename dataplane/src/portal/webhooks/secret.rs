@@ -4,11 +4,12 @@ use axum::response::{Html, IntoResponse, Response};
 use docket_crds::SecretBytes;
 use docket_domain::audit::AuditEvent;
 use docket_domain::signature;
-use docket_portal::webhooks::{self, SecretDisplay};
+use docket_portal::webhooks::secret::{self, Secret, SecretDisplay};
 use docket_store::shown_secrets;
 use sha2::{Digest, Sha256};
 
 use super::editor::Editor;
+use super::view::takes;
 use crate::http::error::ApiError;
 use crate::portal::writes::Declared;
 
@@ -17,13 +18,17 @@ impl Editor<'_> {
     pub(super) async fn show_secret(&self, declared: &Declared) -> Result<Response, ApiError> {
         let is_next = declared.has_next();
         let webhook = self.until_served(declared).await;
+        let active = webhook.as_ref().filter(|webhook| webhook.active);
+        let takes = active.map(|webhook| takes(self.viewer, webhook)).unwrap_or_default();
         let made = webhook.and_then(|webhook| if is_next { webhook.next_secret } else { webhook.secret });
         let shown = match made {
             Some(secret) => self.shown(declared, &secret).await?,
             None => SecretDisplay::NotYet,
         };
-        let page = webhooks::secret(self.viewer.frame(), &declared.full_name(), is_next, &shown);
-        Ok(Html(page).into_response())
+        let full_name = declared.full_name();
+        let name = declared.spec.display_name.as_deref().unwrap_or(&full_name);
+        let secret = Secret { full_name: &full_name, name, is_next, shown, takes };
+        Ok(Html(secret::page(self.viewer.frame(), &secret)).into_response())
     }
 
     /// Marks the secret as shown, and shows it unless it was marked before.

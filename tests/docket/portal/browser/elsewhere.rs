@@ -69,5 +69,5 @@ async fn other_sites_neither_frame_a_page_nor_send_a_form_of_the_session() {
         }
     }
     browser.go(&portal("/portal/webhooks")).await;
-    user.sees("Signed in as").await;
+    user.sees("Alex Admin").await;
 }

@@ -137,11 +137,16 @@ impl User<'_> {
 
     /// Chooses an option of a list by typing its first letters.
     pub(super) async fn choose(&self, target: &str, option: &str) {
+        self.choose_by(target, option, option).await;
+    }
+
+    /// Chooses the option with this value of a list by typing the first letters of its text.
+    pub(super) async fn choose_by(&self, target: &str, letters: &str, value: &str) {
         let keyboard = User { hands: Hands::Keyboard, ..*self };
         keyboard.reach(target).await;
-        self.browser.press(option).await;
-        let value = self.browser.look(&in_page(target, "return found.value;")).await;
-        assert_eq!(value, Some(option.into()), "{target}");
+        self.browser.press(letters).await;
+        let chosen = self.browser.look(&in_page(target, "return found.value;")).await;
+        assert_eq!(chosen, Some(value.into()), "{target}");
     }
 
     /// Signs an employee in, on the page that asks for it.

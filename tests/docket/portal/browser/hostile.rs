@@ -51,7 +51,7 @@ const FOREIGN: &str = r#"(() => {
   for (const one of document.querySelectorAll(strange)) found.push(one.outerHTML.slice(0, 200));
   for (const one of document.querySelectorAll("*")) for (const { name, value } of one.attributes)
     if (name.startsWith("on") || name === "autofocus" || name === "style"
-      || ["href", "action", "src"].includes(name) && !/^(\/portal|\/docs\/|#main$)/.test(value))
+      || ["href", "action", "src"].includes(name) && !/^(\/portal|\/docs\/|#[\w.-]+$)/.test(value))
       found.push(one.outerHTML.slice(0, 200));
   return found;
 })()"#;

@@ -45,7 +45,8 @@ pub(super) struct Own {
 }
 
 /// The fields of [`Own`]'s first webhook.
-pub(super) const OWN: [(&str, &str); 4] = [
+pub(super) const OWN: [(&str, &str); 5] = [
+    ("displayName", "Own"),
     ("customerCode", "C-1"),
     ("targetUrl", "https://hooks.example/own"),
     ("order.created", "yes"),
@@ -177,7 +178,15 @@ impl World {
             of(None, "a-link-of-nothing", format!("/portal/mail/{}", "0f".repeat(32))),
             page("overview", "/portal"),
             page("webhooks", "/portal/webhooks"),
+            page("webhooks-filtered", "/portal/webhooks?state=attention&q=e&page=2"),
+            page("webhooks-without-a-match", "/portal/webhooks?q=no+such+webhook&done=removed"),
+            page("webhooks-refused", "/portal/webhooks?state=Broken"),
             page("a-new-webhook", "/portal/webhooks/new"),
+            page(
+                "a-webhook-with-its-dead-letters",
+                "/portal/webhooks/default/failing?show=lost&range=week&done=saved",
+            ),
+            page("a-webhook-without-a-failure", "/portal/webhooks/default/healthy?show=retrying&range=hour"),
             page("a-webhook-of-a-file", "/portal/webhooks/default/failing"),
             page("logs", "/portal/logs"),
             page("logs-filtered", "/portal/logs?status=DeadLetter&pageSize=3&webhook=default%2Ffailing"),
@@ -254,7 +263,8 @@ async fn declare(home: &Home, server: &Server, name: &str) -> Own {
     let mut fields = vec![("csrf", csrf.as_str()), ("form", form.as_str())];
     fields.extend(OWN);
     let first = page_of(&browser.post(new, &fields).await);
-    let named = [&OWN[..], &[("displayName", name)]].concat();
+    let mut named = OWN;
+    named[0].1 = name;
     let second = page_of(&send(&browser, new, new, &named).await);
     assert_eq!(send(&browser, &second, &format!("{second}/rotate"), &[]).await.status, 200);
     let unserved = unserved_copy(home, &second, "unserved");

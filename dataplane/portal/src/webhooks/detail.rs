@@ -1,0 +1,639 @@
+//! The page of a webhook: its state and deliveries, a test, the set-up of its receiver, its secret and its settings.
+
+use docket_domain::delivery::{DeadLetter, Status};
+use maud::{Markup, html};
+
+use super::form::{self, Wrong};
+use super::{Done, FormSettings, Keeper, ServedWebhook, Shows, action, done, hidden, snippets, test_form};
+use crate::declared::{self, Faulty};
+use crate::logs::{Delivery, about, link, remedy};
+use crate::page::{self, Frame, Section, webhook_link};
+use crate::parts::{self, Head, Tone};
+use crate::period::{self, Period};
+use crate::state;
+use crate::time::{at, time};
+use crate::{count, href};
+
+docket_crds::words! {
+    /// Which of the last deliveries the page of a webhook shows.
+    #[derive(Default)]
+    pub enum Show {
+        /// All.
+        #[default]
+        All = "all",
+        /// Open dead letters.
+        Lost = "lost",
+        /// Deliveries that are tried again.
+        Retrying = "retrying",
+        /// Deliveries that succeeded.
+        Delivered = "delivered",
+    }
+}
+
+impl Show {
+    const fn label(self) -> &'static str {
+        match self {
+            Self::All => "All",
+            Self::Lost => "Lost",
+            Self::Retrying => "Tried again",
+            Self::Delivered => "Delivered",
+        }
+    }
+
+    /// The filter of Webhook Logs that finds these deliveries.
+    const fn filter(self) -> (&'static str, &'static str) {
+        match self {
+            Self::All => ("status", ""),
+            Self::Lost => ("deadLetter", DeadLetter::Open.as_str()),
+            Self::Retrying => ("status", Status::Failed.as_str()),
+            Self::Delivered => ("status", Status::Succeeded.as_str()),
+        }
+    }
+}
+
+/// How many deliveries may be sent to a webhook at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Places {
+    /// The number of places in use.
+    pub taken: usize,
+    /// The number of places.
+    pub all: usize,
+    /// Whether the webhook has few places because its receiver is slow.
+    pub is_reduced: bool,
+}
+
+/// The page of a webhook that is served.
+#[derive(Debug, Clone)]
+pub struct Detail {
+    /// The webhook.
+    pub webhook: ServedWebhook,
+    /// Where it can be changed.
+    pub keeper: Keeper,
+    /// Settings that could not be saved, and each wrong field with what would be right.
+    pub unsaved: Option<(FormSettings, Vec<(String, String)>)>,
+    /// Its places; `None`: the schedule did not say.
+    pub places: Option<Places>,
+    /// The figures of a period.
+    pub period: Period,
+    /// Which deliveries are shown.
+    pub show: Show,
+    /// Its last deliveries, newest first.
+    pub deliveries: Vec<Delivery>,
+    /// Its last deliveries of test events, newest first.
+    pub tests: Vec<Delivery>,
+    /// What the user has just done.
+    pub done: Option<Done>,
+}
+
+impl Detail {
+    /// The page without figures and deliveries.
+    pub fn new(
+        webhook: ServedWebhook,
+        keeper: Keeper,
+        unsaved: Option<(FormSettings, Vec<(String, String)>)>,
+    ) -> Self {
+        let (places, period, show, done) = (None, Period::default(), Show::default(), None);
+        Self {
+            webhook,
+            keeper,
+            unsaved,
+            places,
+            period,
+            show,
+            deliveries: Vec::new(),
+            tests: Vec::new(),
+            done,
+        }
+    }
+
+    /// A link to this page with another period or other deliveries.
+    fn link(&self, range: period::Range, show: Show) -> String {
+        href(&webhook_link(&self.webhook.full_name), [("range", range.as_str()), ("show", show.as_str())])
+    }
+}
+
+/// A form of settings.
+#[derive(Debug, Clone, Copy)]
+pub struct Editable<'a> {
+    /// The settings as they are saved.
+    pub settings: &'a FormSettings,
+    /// The version that the form is made from.
+    pub version: &'a str,
+    /// Settings that could not be saved, and each wrong field with what would be right.
+    pub unsaved: Option<(&'a FormSettings, &'a [(String, String)])>,
+}
+
+impl<'a> Editable<'a> {
+    fn wrong(&self) -> Wrong<'a> {
+        Wrong(self.unsaved.map(|(_, wrong)| wrong).unwrap_or_default())
+    }
+}
+
+/// The page.
+pub fn page(frame: &Frame, detail: &Detail) -> String {
+    let Detail { webhook, keeper, unsaved, period, .. } = detail;
+    let wrong = Wrong(unsaved.as_ref().map(|(_, wrong)| &wrong[..]).unwrap_or_default());
+    let main = html! {
+        (head(frame, webhook, keeper))
+        @if detail.done != Some(Done::TestSent) { (done(detail.done)) }
+        (wrong.summary())
+        (of_one(frame, &webhook.faults))
+        nav.tabs aria-label="Parts of this page" {
+            a href="#deliveries" { "Deliveries" }
+            a href="#test" { "Try it" }
+            a href="#code" { "Set-up" }
+            a href="#secret" { "Secret" }
+            a href="#settings" { "Settings" }
+            @if frame.is_of_tenant() { a href=(Section::Activity.path()) { "Activity" } }
+        }
+        div.row { h2 { "Figures" } (period::ranges(period.range, |range| detail.link(range, detail.show))) }
+        (period::section(period))
+        div.two {
+            div.stack {
+                (deliveries(detail))
+                (test(frame, detail))
+                (set_up())
+            }
+            div.stack {
+                (now(frame, detail))
+                (secret(frame, webhook, keeper))
+                (settings(frame, detail))
+            }
+        }
+    };
+    page::page(frame, Section::Webhooks, &wrong.title(webhook.name()), &main)
+}
+
+fn head(frame: &Frame, webhook: &ServedWebhook, keeper: &Keeper) -> Markup {
+    let ServedWebhook { full_name, settings, dead_letter, .. } = webhook;
+    let below = html! { code { (settings.target_url) } " " (parts::copy("the URL")) };
+    let actions = html! {
+        a.button href="#test" { "Try it with a test event" }
+        @if let Keeper::Portal(version) = keeper {
+            @if settings.active { (action(frame, full_name, version, "deactivate", &html! { button type="submit" { "Deactivate" } })) }
+            @else { (action(frame, full_name, version, "activate", &html! { button type="submit" { "Activate" } })) }
+        }
+        @if *dead_letter > 0 {
+            a.button.primary href=(href(Section::Resends.path(), [("webhook", full_name.as_str())])) { "Resend " (count(*dead_letter)) "…" }
+        }
+    };
+    parts::head(&Head {
+        above: Some((Section::Webhooks.path(), "Webhooks")),
+        title: html! { (webhook.name()) " " (state::badge(webhook.state(), settings.active)) },
+        below: Some(below),
+        actions: Some(actions),
+    })
+}
+
+/// The problems of the webhook that the page is about.
+fn of_one(frame: &Frame, faults: &[String]) -> Markup {
+    html! {
+        @if !faults.is_empty() {
+            div.look {
+                p { strong { "Its settings need a look." } }
+                ul { @for fault in faults { li { (fault) } } }
+                @if !frame.is_of_tenant() { p { (declared::whom_to_ask(frame)) } }
+            }
+        }
+    }
+}
+
+/// What is so now, in words.
+fn now(frame: &Frame, Detail { webhook, places, .. }: &Detail) -> Markup {
+    let ServedWebhook { full_name, settings, customer_name, is_signed, has_next_secret, .. } = webhook;
+    let body = parts::inside(&html! {
+        dl.facts {
+            @if frame.is_of_tenant() {
+                dt { "Customer" }
+                dd { (customer_name) @if *customer_name != settings.customer_code { " " span.quiet { "(" (settings.customer_code) ")" } } }
+            }
+            dt { "New events" } dd { (if settings.active { "are sent" } else { "are not sent: it is inactive" }) }
+            @if let Some(places) = places { dt { "At a time" } dd { (at_a_time(*places)) } }
+            dt { "Signed" }
+            dd {
+                (if *is_signed { "yes" } else { "no" }) @if *has_next_secret { ", with the current and the next secret" }
+            }
+            dt { "Last success" }
+            dd { @match webhook.last_success_at { Some(last) => { (time(last, frame.now)) } None => { "none yet" } } }
+            @if frame.is_of_tenant() { dt { "Object" } dd { code.small { (full_name) } } }
+        }
+    });
+    parts::card("now", "Now", &html! {}, &body)
+}
+
+fn at_a_time(Places { taken, all, is_reduced }: Places) -> String {
+    let places = if all == 1 { "1 place".to_owned() } else { format!("{all} places") };
+    match is_reduced {
+        true => format!("held to {places} since its receiver is slow; {taken} in use"),
+        false => format!("{taken} of {places} in use"),
+    }
+}
+
+fn deliveries(detail: &Detail) -> Markup {
+    let Detail { webhook, period, show, deliveries, .. } = detail;
+    let beside = html! {
+        nav.range aria-label="Deliveries" {
+            @for word in Show::ALL {
+                a href={ (detail.link(period.range, word)) "#deliveries" } aria-current=[(word == *show).then_some("true")] { (word.label()) }
+            }
+        }
+    };
+    let heads =
+        [("Queued", ""), ("Event", ""), ("About", "wider"), ("Result", ""), ("Attempts", "num wider")];
+    let rows = html! { @for delivery in deliveries { (row(delivery)) } };
+    let logs = href(Section::Logs.path(), [("webhook", webhook.full_name.as_str()), show.filter()]);
+    let body = html! {
+        @if deliveries.is_empty() {
+            (parts::nothing("No delivery", &html! { p { (none_of(*show, webhook)) } }))
+        } @else {
+            (parts::table("The last deliveries", &heads, &rows))
+        }
+        (parts::inside(&html! { a href=(logs) { "All of them in Webhook Logs" } }))
+    };
+    parts::card("deliveries", "Last deliveries", &beside, &body)
+}
+
+/// Why there is no delivery.
+const fn none_of(show: Show, webhook: &ServedWebhook) -> &'static str {
+    match show {
+        Show::All if !webhook.settings.active => "The webhook is inactive, so no event is sent.",
+        Show::All => {
+            "One is queued when an event happens that the webhook subscribes to, such as a saved order. A test event shows whether the receiver works."
+        }
+        Show::Lost => "Nothing is lost.",
+        Show::Retrying => "Nothing is tried again.",
+        Show::Delivered => "No delivery has succeeded yet.",
+    }
+}
+
+fn row(delivery: &Delivery) -> Markup {
+    html! {
+        tr {
+            td { a href=(link(&delivery.id)) { (at(delivery.created_at)) } }
+            td { (delivery.event) @if delivery.is_test { small { "test" } } }
+            td.wider { (about(&delivery.about)) }
+            td { (result(delivery)) }
+            td.num.wider { (delivery.attempts) " of 5" }
+        }
+    }
+}
+
+/// How a delivery ended, or what it waits for.
+fn result(delivery: &Delivery) -> Markup {
+    let (tone, words) = match delivery.status {
+        Status::Succeeded => (Tone::Good, "Delivered"),
+        Status::DeadLetter if delivery.set_aside.is_some() => (Tone::Mute, "Set aside"),
+        Status::DeadLetter if delivery.resent => (Tone::Mute, "Resent"),
+        Status::DeadLetter => (Tone::Bad, "Lost"),
+        Status::Failed => (Tone::Wait, "Tried again"),
+        Status::Pending => (Tone::Mute, "Waiting"),
+    };
+    html! {
+        (parts::badge(tone, words))
+        @match (delivery.http_status, delivery.failure) {
+            (Some(status), _) => { " " (status) }
+            (None, Some(class)) if delivery.status != Status::Succeeded => { " " (class.as_str()) }
+            (None, _) => {}
+        }
+    }
+}
+
+fn test(frame: &Frame, detail: &Detail) -> Markup {
+    let Detail { webhook, tests, .. } = detail;
+    let ServedWebhook { full_name, settings, takes, .. } = webhook;
+    let is_under_way = tests.first().is_some_and(|test| !test.status.is_final());
+    let body = parts::inside(&html! {
+        @if !settings.active {
+            p { "The webhook is inactive. Activate it to send a test event." }
+        } @else if takes.is_empty() {
+            p { "Each event that it subscribes to is switched off for this tenant, so there is none to send." }
+        } @else {
+            (test_form(frame, full_name, takes))
+        }
+        @if detail.done == Some(Done::TestSent) { (done(detail.done)) }
+        @if is_under_way { (page::live(true)) }
+        // The attribute is set even if the test has ended, so that a page that was opened before shows its last state.
+        div data-live { @for test in tests { (tested(frame, test)) } }
+    });
+    parts::card("test", "Try it", &html! {}, &body)
+}
+
+/// How a test went.
+fn tested(frame: &Frame, test: &Delivery) -> Markup {
+    html! {
+        div {
+            p {
+                (result(test)) " " (test.event) " " (time(test.created_at, frame.now))
+                @if let Some(by) = &test.requested_by { " by " (by) }
+                ". " a href=(link(&test.id)) { "What was sent and received" }
+            }
+            @match test.status {
+                Status::Succeeded => p.quiet { "The receiver took it at attempt " (test.attempts) "." },
+                Status::Pending => p.quiet { @match &test.waits_for { Some(what) => { "It waits for " (what) "." } None => "Its first attempt begins in a moment.", } },
+                Status::Failed | Status::DeadLetter => {
+                    @if let Some(failed) = test.failed() { p { (failed.heading()) ": " (remedy(&failed)) } }
+                    @if let Some(next) = test.next_attempt_at { p.quiet { "Next attempt: " (time(next, frame.now)) } }
+                }
+            }
+        }
+    }
+}
+
+fn set_up() -> Markup {
+    let body = parts::inside(&html! {
+        p {
+            "A receiver verifies each delivery with the secret, answers with a status from 200 to 299 within 30 seconds, and ignores what it has processed. "
+            a href="/docs/webhooks/verify.html" { "Verify a delivery" } ", " a href="/docs/webhooks/duplicates.html" { "ignore duplicates" } "."
+        }
+        (snippets::all())
+        p { "A signature does not match? " a href=(Section::Verify.path()) { "Find out why" } }
+    });
+    parts::card("code", "Code of the receiver", &html! {}, &body)
+}
+
+fn secret(frame: &Frame, webhook: &ServedWebhook, keeper: &Keeper) -> Markup {
+    let body = match keeper {
+        Keeper::Portal(version) => steps(frame, webhook, version),
+        Keeper::Other { place, .. } => html! {
+            p {
+                @if webhook.is_signed { "Deliveries are signed. " } @else { "Deliveries are not signed. " }
+                (changed_elsewhere(frame, place))
+            }
+        },
+    };
+    parts::card("secret", "Secret", &html! {}, &parts::inside(&body))
+}
+
+/// Where a webhook is changed that the portal can't change.
+fn changed_elsewhere(frame: &Frame, place: &str) -> Markup {
+    html! {
+        @if frame.is_of_tenant() { "This webhook is declared in " (place) ". Change it there: a change here would be undone." }
+        @else { "This webhook is set up by " (frame.tenant) ": ask its administrators to change it." }
+    }
+}
+
+/// The rotation: what each step does to receivers, with the step that is next.
+fn steps(frame: &Frame, webhook: &ServedWebhook, version: &str) -> Markup {
+    let ServedWebhook { full_name, has_next_secret: has_next, .. } = webhook;
+    let button = |what: &str, words: &str| {
+        action(frame, full_name, version, what, &html! { button type="submit" { (words) } })
+    };
+    let step = |is_done: bool, is_next: bool, title: &str, body: Markup| {
+        html! {
+            li.good[is_done].wait[is_next] aria-current=[is_next.then_some("step")] {
+                div {
+                    p { strong { (title) } @if is_done { " " (parts::badge(Tone::Good, "Done")) } @if is_next { " " (parts::badge(Tone::Mute, "Next step")) } }
+                    (body)
+                }
+            }
+        }
+    };
+    html! {
+        p { "Replace the secret without losing a delivery, in three steps." }
+        ol.chain {
+            (step(*has_next, !has_next, "1. Make a next secret", html! {
+                p.quiet { "It is shown once. Receivers notice nothing: webhook-signature gets a second signature, X-Service-Signature stays as it is." }
+                @if !has_next { (button("rotate", "Make a next secret")) }
+            }))
+            (step(false, *has_next, "2. Give it to the receiver", html! {
+                p.quiet { "The receiver must accept both secrets. Take your time: both sign for as long as there is a next secret." }
+                @if *has_next { (button("withdraw", "Drop the next secret")) }
+            }))
+            (step(false, false, "3. Make it the current one", html! {
+                p.quiet { "X-Service-Signature is then by the new secret. The old secret signs nothing any more: a receiver that knows only the old one refuses each delivery." }
+                @if *has_next {
+                    details {
+                        summary { "Make it the current one…" }
+                        p { "This cannot be undone: the old secret is deleted." }
+                        (action(frame, full_name, version, "promote", &html! {
+                            label.check { input type="checkbox" required; "The receiver accepts the next secret" }
+                            button.primary type="submit" { "Make the next secret the current one" }
+                        }))
+                    }
+                }
+            }))
+        }
+    }
+}
+
+fn settings(frame: &Frame, detail: &Detail) -> Markup {
+    let Detail { webhook: ServedWebhook { full_name, settings, .. }, keeper, unsaved, .. } = detail;
+    match keeper {
+        Keeper::Portal(version) => {
+            let unsaved = unsaved.as_ref().map(|(settings, wrong)| (settings, &wrong[..]));
+            html! {
+                (settings_form(frame, full_name, &Editable { settings, version, unsaved }))
+                (remove_form(frame, full_name, version))
+            }
+        }
+        Keeper::Other { place, what, yaml } => read_only(frame, settings, place, *what, yaml),
+    }
+}
+
+fn read_only(frame: &Frame, settings: &FormSettings, place: &str, what: Shows, yaml: &str) -> Markup {
+    let (title, said) = match what {
+        Shows::Document => ("The document", "The whole document, as the file has it now, without comments."),
+        Shows::Object => (
+            "The object",
+            "The whole object without its status. If you apply it, no label or annotation of the object gets lost.",
+        ),
+        Shows::Fields => (
+            "The fields to change",
+            "A part of the object. What it leaves out must stay: see its first line.",
+        ),
+    };
+    let body = parts::inside(&html! {
+        p { (changed_elsewhere(frame, place)) }
+        dl.facts {
+            dt { "URL" } dd { (settings.target_url) }
+            dt { "Events" }
+            dd { @for (place, code) in settings.events.iter().enumerate() { @if place > 0 { ", " } (code.as_str()) } }
+        }
+        @if frame.is_of_tenant() {
+            details {
+                summary { (title) }
+                p.hint { (said) }
+                pre { code { (yaml) } }
+                (parts::copy("the YAML"))
+            }
+        }
+    });
+    let beside = parts::badge(Tone::Mute, "Read-only");
+    parts::card("settings", "Settings", &beside, &body)
+}
+
+fn settings_form(frame: &Frame, full_name: &str, editable: &Editable<'_>) -> Markup {
+    let shown = editable.unsaved.map_or(editable.settings, |(settings, _)| settings);
+    let body = parts::inside(&html! {
+        form.fields method="post" action=(webhook_link(full_name)) {
+            (hidden(frame, editable.version))
+            (form::fields(shown, None, false, editable.wrong()))
+            button.primary type="submit" { "Save" }
+        }
+    });
+    parts::card("settings", "Settings", &html! {}, &body)
+}
+
+fn remove_form(frame: &Frame, full_name: &str, version: &str) -> Markup {
+    let body = parts::inside(&html! {
+        details {
+            summary { "Remove this webhook…" }
+            p { "Deliveries that wait are kept for a while, by default an hour, and are lost then. The log keeps what was delivered." }
+            (action(frame, full_name, version, "remove", &html! { button type="submit" { "Remove it" } }))
+        }
+    });
+    parts::card("remove", "Remove", &html! {}, &body)
+}
+
+/// The page of a webhook that is declared and not served, with the reason if it is known. `editable`: its settings, if
+/// the portal declares it.
+pub fn unserved(
+    frame: &Frame,
+    Faulty { full_name, faults }: &Faulty,
+    editable: Option<&Editable<'_>>,
+    just: Option<Done>,
+) -> String {
+    let name = editable.map_or(full_name.as_str(), |editable| editable.settings.name_or(full_name));
+    let wrong = editable.map_or(Wrong(&[]), Editable::wrong);
+    let main = html! {
+        (parts::head(&Head {
+            above: Some((Section::Webhooks.path(), "Webhooks")),
+            title: html! { (name) " " (parts::badge(Tone::Wait, "Not served")) },
+            ..Head::default()
+        }))
+        (done(just))
+        (wrong.summary())
+        div.look role="status" {
+            p { strong { "This webhook is not served yet, so it gets no event." } }
+            @if !faults.is_empty() { ul { @for fault in faults { li { (fault) } } } }
+            p { "A change takes some seconds: open this page again. If it stays so: " (declared::whom_to_ask(frame)) }
+        }
+        @if let Some(editable) = editable {
+            (settings_form(frame, full_name, editable))
+            (remove_form(frame, full_name, editable.version))
+        }
+    };
+    page::page(frame, Section::Webhooks, &wrong.title(name), &main)
+}
+
+#[cfg(test)]
+mod tests {
+    use docket_crds::EventCode;
+    use docket_domain::delivery::FailureClass;
+
+    use super::super::tests::{contact, webhook};
+    use super::*;
+    use crate::logs::tests::{delivery, frame};
+
+    fn own(webhook: ServedWebhook) -> Detail {
+        Detail::new(webhook, Keeper::Portal("v7".into()), None)
+    }
+
+    fn other() -> Keeper {
+        Keeper::Other { place: "a file".into(), what: Shows::Document, yaml: "targetURL: x".into() }
+    }
+
+    #[test]
+    fn only_the_keeper_has_forms() {
+        let given = page(&frame(), &Detail::new(webhook(), other(), None));
+        let frames = given.matches("action=\"/portal/sign-out\"").count();
+        assert_eq!(given.matches("<form").count(), frames + 1, "to sign out, and to send a test event");
+        let own = page(&frame(), &own(webhook()));
+        assert_eq!(own.matches("name=\"version\" value=\"v7\"").count(), 4, "{own}");
+        assert!(own.contains(">Make a next secret</button>") && !own.contains("/promote\""), "{own}");
+    }
+
+    #[test]
+    fn rotation_marks_the_next_step_and_asks_before_the_last() {
+        let rotating = ServedWebhook { has_next_secret: true, ..webhook() };
+        let text = page(&frame(), &own(rotating));
+        let (_, step) = text.split_once("aria-current=\"step\"").expect("a step");
+        assert!(
+            step.contains("2. Give it to the receiver") && !step.contains("1. Make a next secret"),
+            "{text}"
+        );
+        assert!(text.contains("<input type=\"checkbox\" required>"), "{text}");
+        assert!(
+            text.contains("/promote\"") && text.contains("/withdraw\"") && !text.contains("/rotate\""),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn contact_sees_neither_yaml_nor_objects() {
+        let text = page(&contact(), &Detail::new(webhook(), other(), None));
+        assert!(!text.contains("targetURL") && !text.contains("<dt>Object</dt>"), "{text}");
+        assert!(text.contains("This webhook is set up by Acme: ask its administrators"), "{text}");
+        let text = page(&frame(), &Detail::new(webhook(), other(), None));
+        assert!(text.contains("targetURL: x") && text.contains("<dt>Object</dt>"), "{text}");
+        let held = Faulty { full_name: "default/held".into(), faults: Vec::new() };
+        assert!(unserved(&contact(), &held, None, None).contains("Ask the administrators of Acme"));
+    }
+
+    #[test]
+    fn test_event_needs_an_active_webhook_and_an_event_that_is_on() {
+        let button =
+            |webhook: ServedWebhook| page(&frame(), &own(webhook)).contains("Send a test event</button>");
+        assert!(button(webhook()));
+        assert!(!button(ServedWebhook { takes: Vec::new(), ..webhook() }));
+        let settings = FormSettings { active: false, ..webhook().settings };
+        assert!(!button(ServedWebhook { settings, ..webhook() }));
+    }
+
+    #[test]
+    fn test_shows_its_result_and_updates_until_it_has_ended() {
+        let of = |test: Delivery| page(&frame(), &Detail { tests: vec![test], ..own(webhook()) });
+        let waiting = of(Delivery { status: Status::Pending, attempts: 0, failure: None, ..delivery() });
+        assert!(waiting.contains("id=\"live\"") && waiting.contains("first attempt begins"), "{waiting}");
+        let taken = of(Delivery { status: Status::Succeeded, attempts: 1, failure: None, ..delivery() });
+        assert!(!taken.contains("id=\"live\"") && taken.contains("took it at attempt 1"), "{taken}");
+        let lost = of(Delivery { failure: Some(FailureClass::ServerError), ..delivery() });
+        assert!(lost.contains("ServerError: ") && lost.contains("More about ServerError"), "{lost}");
+    }
+
+    #[test]
+    fn places_say_when_the_receiver_is_slow() {
+        let places = |taken, all, is_reduced| at_a_time(Places { taken, all, is_reduced });
+        assert_eq!(places(1, 8, false), "1 of 8 places in use");
+        assert_eq!(places(2, 2, true), "held to 2 places since its receiver is slow; 2 in use");
+        assert_eq!(places(0, 1, true), "held to 1 place since its receiver is slow; 0 in use");
+        let text = page(
+            &frame(),
+            &Detail { places: Some(Places { taken: 0, all: 2, is_reduced: true }), ..own(webhook()) },
+        );
+        assert!(text.contains("<dt>At a time</dt><dd>held to 2 places"), "{text}");
+    }
+
+    #[test]
+    fn deliveries_are_chosen_and_lead_to_the_log() {
+        let shown = Detail { show: Show::Lost, deliveries: vec![delivery()], ..own(webhook()) };
+        let text = page(&frame(), &shown);
+        assert!(
+            text.contains("?range=day&amp;show=lost#deliveries\" aria-current=\"true\">Lost</a>"),
+            "{text}"
+        );
+        assert!(
+            text.contains("/portal/logs?webhook=default%2Forders&amp;deadLetter=open\">All of them"),
+            "{text}"
+        );
+        assert!(text.contains("?range=week&amp;show=lost\">Week</a>"), "{text}");
+        let none = page(&frame(), &Detail { show: Show::Lost, ..own(webhook()) });
+        assert!(none.contains("Nothing is lost."), "{none}");
+        for show in Show::ALL {
+            assert!(!none_of(show, &webhook()).is_empty(), "{show}");
+        }
+    }
+
+    #[test]
+    fn settings_that_could_not_be_saved_are_kept() {
+        let wrong = vec![("displayName".to_owned(), "Give it a name.".to_owned())];
+        let settings = FormSettings { events: vec![EventCode::NoteCreated], ..FormSettings::default() };
+        let text = page(&frame(), &Detail { unsaved: Some((settings, wrong)), ..own(webhook()) });
+        assert!(
+            text.contains("<title>Error: &lt;b&gt;Orders") && text.contains("id=\"displayName-error\""),
+            "{text}"
+        );
+        assert!(text.contains("name=\"note.created\" value=\"yes\" checked"), "{text}");
+        assert!(!text.contains("name=\"active\""), "a button does that: {text}");
+    }
+}
