@@ -120,6 +120,18 @@ docket_crds::words! {
     }
 }
 
+docket_crds::words! {
+    /// Why there is a delivery. The resend of a test is both a test and a resend.
+    pub enum DeliveryKind {
+        /// It is the first delivery of an event to its webhook, and no test.
+        First = "first",
+        /// It sends an event to its webhook again.
+        Resend = "resend",
+        /// Its event was published to try the webhook.
+        Test = "test",
+    }
+}
+
 /// How long each phase of an attempt took. `None`: the phase did not succeed, was not reached, or a reused connection skipped it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PhaseTimes {

@@ -277,6 +277,16 @@ pub const MIGRATIONS: &[Migration] = &[
         sql: Sql::Both(include_str!("../migrations/0021_subscriptions.sql")),
         indexes: &[],
     },
+    Migration {
+        version: 22,
+        name: "searches for resends (additive)",
+        sql: Sql::Both(""),
+        indexes: &[Index {
+            name: "delivery_of_resend",
+            create: "CREATE INDEX delivery_of_resend ON delivery_history (created_at_ms, id) WHERE resend_of IS NOT NULL",
+            first: "",
+        }],
+    },
 ];
 
 /// Creates the table of applied steps, if it does not exist. Runs before [`CURRENT_VERSION`].

@@ -303,8 +303,13 @@ fn numbered(text: &str, before: usize) -> String {
 
 /// The pattern for LIKE … ESCAPE '\\' that finds `text` anywhere.
 pub(super) fn containing(text: &str) -> String {
+    format!("{}%", ending(text))
+}
+
+/// The pattern for LIKE … ESCAPE '\\' that finds `text` at the end.
+pub(super) fn ending(text: &str) -> String {
     let escaped = text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
-    format!("%{escaped}%")
+    format!("%{escaped}")
 }
 
 impl ToSql for Param {

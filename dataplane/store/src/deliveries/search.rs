@@ -1,16 +1,18 @@
 //! Finds deliveries, and reads one with its attempts: for the webhook logs and the command line.
 
+use std::collections::HashMap;
+
 use docket_crds::{EventCode, webhook_key};
-use docket_domain::delivery::{DeadLetter, DeliveryId, FailureClass, Status, class_of_status};
+use docket_domain::delivery::{DeadLetter, DeliveryId, DeliveryKind, FailureClass, Status, class_of_status};
 use docket_domain::failure::{Cause, Failure};
 use docket_program::clock::Clock;
 
 use super::history::WITH_WEBHOOKS;
 use crate::connection::Connection;
 use crate::error::StoreError;
-use crate::events::About;
+use crate::events::{About, IS_TEST};
 use crate::marks::{self, OPEN};
-use crate::sql::{Param, Row, Search, params, read};
+use crate::sql::{Param, Row, Search, ending, params, read};
 use crate::walk::{Page, RowPosition, Walk, in_order_of};
 
 /// A delivery and its event, without the payload, as the logs and the CLI list it.
@@ -97,6 +99,39 @@ pub(crate) async fn named(connection: &mut Connection, full_name: &str) -> Resul
     connection.column(&sql, params![full_name]).await
 }
 
+/// The largest number of webhooks of one customer whose deliveries are searched for one webhook after the other.
+const MOST_OF_CUSTOMER: usize = 30;
+/// The condition that a delivery may be to a webhook of the customer whose [`suffix`] is `$1`. A row from before keys has a uid,
+/// which names no customer.
+const MAY_BE_OF_CUSTOMER: &str = "(d.webhook LIKE $1 ESCAPE '\\' OR d.webhook NOT LIKE '%/%/%')";
+
+/// The pattern for the keys of this customer's webhooks.
+fn suffix(customer_code: &str) -> String {
+    ending(&format!("/{customer_code}"))
+}
+
+/// The keys in the history of this customer's webhooks, and all uids, which older rows have.
+async fn of_customer(connection: &mut Connection, customer_code: &str) -> Result<Vec<String>, StoreError> {
+    let sql = format!("{WITH_WEBHOOKS} SELECT webhook FROM hook WHERE webhook IS NOT NULL");
+    let mut keys: Vec<String> = connection.column(&sql, Vec::new()).await?;
+    keys.retain(|key| webhook_key::customer_code(key).is_none_or(|own| own == customer_code));
+    Ok(keys)
+}
+
+/// Whether there is a delivery to a webhook with this `namespace/name`; with a customer, only to one of this customer.
+pub async fn has_webhook(
+    connection: &mut Connection,
+    full_name: &str,
+    customer_code: Option<&str>,
+) -> Result<bool, StoreError> {
+    let mut keys = named(connection, full_name).await?;
+    let queued = "SELECT DISTINCT webhook FROM delivery_unfinished WHERE webhook_name = $1";
+    keys.extend(connection.column::<String>(queued, params![full_name]).await?);
+    let is_its =
+        |key: &String| customer_code.is_none_or(|customer| webhook_key::customer_code(key) == Some(customer));
+    Ok(keys.iter().any(is_its))
+}
+
 /// The SELECT of deliveries `from` a table or view.
 fn select(from: &str) -> String {
     format!("{LISTED} FROM {from} {JOINED}")
@@ -179,6 +214,8 @@ pub struct DeliveryFilter {
     pub about: Option<String>,
     /// Only deliveries of this customer's events.
     pub customer_code: Option<String>,
+    /// Only deliveries of this kind.
+    pub kind: Option<DeliveryKind>,
     /// After this delivery, in the order of the search.
     pub after: Option<RowPosition>,
 }
@@ -201,7 +238,8 @@ pub async fn search(
         && filter.http_status.is_none()
         && filter.event_id.is_none()
         && filter.resend_id.is_none()
-        && filter.customer_code.is_none();
+        && filter.customer_code.is_none()
+        && filter.kind.is_none();
     let is_indexed = by_number || filter.id.is_some() || all_match;
     let rare = if is_indexed { Vec::new() } else { filter.rare(connection).await? };
     let rare_first =
@@ -274,6 +312,28 @@ impl DeliveryFilter {
             };
             rare.push(tables.iter().map(of).collect());
         }
+        match self.kind {
+            Some(DeliveryKind::Test) => {
+                let of = |table: &&str| {
+                    let from_both = format!("test_event t JOIN {table} d ON d.event_id = t.id");
+                    // In this order, PostgreSQL begins with the few tests.
+                    from(&from_both, "TRUE ORDER BY t.webhook", Vec::new())
+                };
+                rare.push(tables.iter().map(of).collect());
+            }
+            Some(DeliveryKind::Resend) => {
+                let in_order = "d.resend_of IS NOT NULL ORDER BY d.created_at_ms DESC, d.id DESC";
+                let of = |table: &&str| from(&format!("{table} d"), in_order, Vec::new());
+                rare.push(tables.iter().map(of).collect());
+            }
+            Some(DeliveryKind::First) | None => {}
+        }
+        // The indexes of dead letters begin with the webhook.
+        let of_webhook = match status {
+            Some(Status::DeadLetter) => format!("{dead} AND {}", in_order_of("d.webhook")),
+            _ => in_order_of("d.webhook"),
+        };
+        let in_history = |webhook: String| from(&format!("{HISTORY} d"), &of_webhook, params![webhook]);
         if let Some(webhook) = webhook {
             let mut searches = Vec::new();
             if tables.contains(&QUEUED) {
@@ -284,15 +344,26 @@ impl DeliveryFilter {
                 let mut uids = named(connection, webhook).await?;
                 uids.retain(|uid| uid != webhook);
                 uids.push(webhook.clone());
-                // The indexes of dead letters begin with the webhook.
-                let condition = match status {
-                    Some(Status::DeadLetter) => format!("{dead} AND {}", in_order_of("d.webhook")),
-                    _ => in_order_of("d.webhook"),
-                };
-                let of = |uid| from(&format!("{HISTORY} d"), &condition, params![uid]);
-                searches.extend(uids.into_iter().map(of));
+                searches.extend(uids.into_iter().map(in_history));
             }
             rare.push(searches);
+        }
+        if let Some(customer) = &self.customer_code {
+            let is_in_history = tables.contains(&HISTORY);
+            let mut keys = if is_in_history { of_customer(connection, customer).await? } else { Vec::new() };
+            if keys.len() <= MOST_OF_CUSTOMER {
+                let mut searches = Vec::new();
+                if tables.contains(&QUEUED) {
+                    let of_customer = params![suffix(customer)];
+                    searches.push(from(&format!("{QUEUED} d"), MAY_BE_OF_CUSTOMER, of_customer));
+                }
+                if is_in_history && keys.is_empty() {
+                    // A list of searches must not be empty. No webhook has this key.
+                    keys.push(String::new());
+                }
+                searches.extend(keys.into_iter().map(in_history));
+                rare.push(searches);
+            }
         }
         Ok(rare)
     }
@@ -306,7 +377,19 @@ impl DeliveryFilter {
         if let Some(webhook) = webhook {
             search.and("(d.webhook = $1 OR d.webhook_name = $1)", [webhook.into()]);
         }
-        search.and_some("e.customer_code = $1", self.customer_code.as_ref());
+        if let Some(customer) = &self.customer_code {
+            // The first condition needs no event, so most deliveries of others are passed over before events are joined.
+            search.and(MAY_BE_OF_CUSTOMER, [suffix(customer).into()]);
+            search.and("e.customer_code = $1", [customer.into()]);
+        }
+        match self.kind {
+            Some(DeliveryKind::First) => {
+                search.and(&format!("d.resend_of IS NULL AND NOT {IS_TEST}"), []);
+            }
+            Some(DeliveryKind::Resend) => search.and("d.resend_of IS NOT NULL", []),
+            Some(DeliveryKind::Test) => search.and(IS_TEST, []),
+            None => {}
+        }
         search.and_some("e.code = $1", event_code.map(EventCode::as_str));
         search.and_some("d.failure_class = $1", failure_class.map(FailureClass::as_str));
         search.and_some("d.http_status = $1", self.http_status);
@@ -386,6 +469,26 @@ pub async fn last_tests(
     found.sort_by(|one, other| (other.created_at_ms, &other.id).cmp(&(one.created_at_ms, &one.id)));
     found.truncate(usize::try_from(limit).unwrap_or(0));
     Ok(found)
+}
+
+/// How long the last attempt of each of these deliveries took, in microseconds, by the delivery's id. A delivery without an
+/// attempt that has ended is missing.
+pub async fn last_times(
+    connection: &mut Connection,
+    ids: &[String],
+) -> Result<HashMap<String, i64>, StoreError> {
+    let failed = "SELECT delivery_id, total_us FROM attempt_history WHERE total_us IS NOT NULL AND delivery_id IN ({values}) \
+                  ORDER BY attempt_no";
+    let succeeded =
+        "SELECT id, total_us FROM delivery_history WHERE total_us IS NOT NULL AND id IN ({values})";
+    let mut times = HashMap::new();
+    // Each replaces the time of the attempt before.
+    for sql in [failed, succeeded] {
+        for row in connection.query_in(sql, Vec::new(), ids).await? {
+            times.insert(row.get(0)?, row.get(1)?);
+        }
+    }
+    Ok(times)
 }
 
 /// One attempt as it is stored: `…_ms` in milliseconds since 1970, `…_us` in microseconds.

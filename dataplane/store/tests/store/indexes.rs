@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use docket_crds::EventCode;
-use docket_domain::delivery::{FailureClass, Status};
+use docket_domain::delivery::{DeliveryKind, FailureClass, Status};
 use docket_domain::order_type::OrderType;
 use docket_program::clock::Clock;
 use docket_rig::tenant_database::{Place, TenantDatabase};
@@ -18,12 +18,16 @@ use tokio_postgres::Client;
 use super::buffers::pages;
 use super::upgrade;
 
-on_both_databases!(rare_values_behind_a_long_history_are_found_on_one_page);
+on_both_databases!(
+    rare_values_behind_a_long_history_are_found_on_one_page,
+    few_deliveries_of_a_customer_or_a_kind_are_found_on_one_page,
+);
 
 /// The last version whose programs know none of these indexes.
 const BEFORE: usize = 4;
-const NAMES: [&str; 5] = [
+const NAMES: [&str; 6] = [
     "delivery_by_failure",
+    "delivery_of_resend",
     "delivery_open",
     "event_by_code",
     "web_order_by_reference",
@@ -120,6 +124,8 @@ fn of_deliveries() -> Vec<(DeliveryFilter, Vec<&'static str>)> {
             },
             vec!["q"],
         ),
+        (DeliveryFilter { kind: Some(DeliveryKind::Resend), ..all.clone() }, vec![]),
+        (DeliveryFilter { kind: Some(DeliveryKind::Test), ..all.clone() }, vec![]),
         // Each of these two values is frequent, but they are rare together.
         (
             DeliveryFilter {
@@ -220,6 +226,71 @@ async fn rare_values_behind_a_long_history_are_found_on_one_page(rig: TenantData
     // A save stores the value so, and so does the upgrade of an older database.
     rig.run("UPDATE web_order SET external_reference = 'own key' WHERE body <> ''").await;
     search_all(&rig.database, async || 0).await;
+}
+
+/// The first deliveries of a long history are of another customer, resends and a test.
+async fn few_deliveries_of_a_customer_or_a_kind_are_found_on_one_page(rig: TenantDatabase) {
+    for sql in rows(2_500) {
+        rig.run(&sql).await;
+    }
+    for sql in [
+        "INSERT INTO customer (code, name, created_at_ms) VALUES ('C-2', 'Two', 0)",
+        "UPDATE event SET customer_code = 'C-2' WHERE code = 'note.created'",
+        // The schema demands it of a row with a key.
+        "UPDATE delivery_history SET webhook_missing_since_ms = 0 WHERE failure_class = 'WebhookGone'",
+        "UPDATE delivery_history SET webhook = CASE webhook WHEN 'rare' THEN 'a/rare/C-2' ELSE 'a/usual/C-1' END",
+        "UPDATE delivery_queue SET webhook = 'a/rare/C-2'",
+        "UPDATE delivery_history SET resend_of = 'd100000001' WHERE id IN ('d100000013', 'd100000017')",
+        "INSERT INTO test_event (id, webhook) VALUES ('evt_100000019', 'a/usual/C-1')",
+        "UPDATE delivery_history SET total_us = 7 WHERE id = 'd100000001'",
+        "INSERT INTO attempt_history (delivery_id, attempt_no, started_at_ms, total_us) VALUES ('q', 2, 0, 6), ('q', 1, 0, 5)",
+    ] {
+        rig.run(sql).await;
+    }
+    let (all, customer) = (DeliveryFilter::default(), |code: &str| Some(code.to_owned()));
+    let of_two = DeliveryFilter { customer_code: customer("C-2"), ..all.clone() };
+    let three = vec!["q", "d100000011", "d100000007"];
+    for (filter, expected) in [
+        (of_two.clone(), three.clone()),
+        (
+            DeliveryFilter { status: Some(Status::DeadLetter), ..of_two.clone() },
+            vec!["d100000011", "d100000007"],
+        ),
+        (DeliveryFilter { status: Some(Status::Failed), ..of_two.clone() }, vec!["q"]),
+        (DeliveryFilter { status: Some(Status::Succeeded), ..of_two.clone() }, vec![]),
+        (DeliveryFilter { kind: Some(DeliveryKind::First), ..of_two.clone() }, three),
+        (DeliveryFilter { kind: Some(DeliveryKind::Test), ..of_two }, vec![]),
+        (DeliveryFilter { customer_code: customer("C-3"), ..all.clone() }, vec![]),
+        (
+            DeliveryFilter { customer_code: customer("C-3"), status: Some(Status::Succeeded), ..all.clone() },
+            vec![],
+        ),
+        // No character is a wildcard.
+        (DeliveryFilter { customer_code: customer("C_2"), ..all.clone() }, vec![]),
+        (
+            DeliveryFilter { kind: Some(DeliveryKind::Resend), ..all.clone() },
+            vec!["d100000017", "d100000013"],
+        ),
+        (DeliveryFilter { kind: Some(DeliveryKind::Test), ..all }, vec!["d100000019"]),
+    ] {
+        let page = deliveries::search(&mut rig.reader().await, &Clock::System, &filter, 25).await;
+        let page = page.expect("a statement");
+        let found: Vec<_> = page.items.iter().map(|delivery| delivery.id.as_str()).collect();
+        assert_eq!((found, page.next), (expected, None), "{filter:?}");
+    }
+    let mut reader = rig.reader().await;
+    for (name, customer, expected) in [
+        ("a/rare", None, true),
+        ("a/rare", Some("C-2"), true),
+        ("a/rare", Some("C-1"), false),
+        ("a/none", None, false),
+    ] {
+        let found = deliveries::has_webhook(&mut reader, name, customer).await.expect("a statement");
+        assert_eq!(found, expected, "{name} {customer:?}");
+    }
+    let ids = ["q", "d100000001", "d100000002"].map(str::to_owned);
+    let times = deliveries::last_times(&mut reader, &ids).await.expect("a statement");
+    assert_eq!((times.len(), times["q"], times["d100000001"]), (2, 6, 7));
 }
 
 /// A PostgreSQL database of the previous version with `count` rows.
