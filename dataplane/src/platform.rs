@@ -33,6 +33,7 @@ use crate::api::caller::{Principal, bearer};
 use crate::api::middleware::{self, Responses};
 use crate::api::state::ApiState;
 use crate::api::webhook_logs::answers::{DeliveryPage, EventWord};
+use crate::api::webhook_logs::meant::check_webhook;
 use crate::api::webhook_logs::resends::answers::ResendState;
 use crate::api::webhook_logs::test_events::send_test;
 use crate::api::webhook_logs::{DeliverySearch, find, resends, set_aside, waits};
@@ -248,7 +249,8 @@ async fn of_tenant(
     parts: Parts,
 ) -> Result<JsonResponse<DeliveryPage>, ApiError> {
     let principal = platform.principal(&parts, "list", &ObjectName::new(TENANTS, object)).await?;
-    let search = DeliverySearch::read(RequestFields::of_query(parts.uri.query()))?;
+    let mut search = DeliverySearch::read(RequestFields::of_query(parts.uri.query()))?;
+    check_webhook(&platform.api, &principal, &mut search).await?;
     listed(&platform, &principal, search).await
 }
 

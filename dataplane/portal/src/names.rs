@@ -15,7 +15,7 @@ pub fn unknown_webhook(typed: &str, webhooks: &[WebhookName]) -> String {
 
 /// The webhook whose name for people, or whose name as an object with or without its namespace, is nearest; at most a third of its
 /// characters may differ.
-fn nearest<'a>(typed: &str, webhooks: &'a [WebhookName]) -> Option<&'a WebhookName> {
+pub fn nearest<'a>(typed: &str, webhooks: &'a [WebhookName]) -> Option<&'a WebhookName> {
     let typed = folded(typed);
     let near = |webhook: &WebhookName| {
         let object = webhook.full_name.rsplit('/').next().unwrap_or_default();

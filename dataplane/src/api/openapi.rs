@@ -76,7 +76,8 @@ POST /Employee/SignIn, the webhook logs, and this documentation.";
         ProblemBody,
         docket_orders::Problem,
         crate::http::paging::Cursor,
-        super::webhook_logs::answers::DeadLetterState
+        super::webhook_logs::answers::DeadLetterState,
+        super::webhook_logs::answers::DeliveryKindWord
     ))
 )]
 struct ApiDocument;

@@ -1,6 +1,7 @@
 //! /WebhookLogs: deliveries and their attempts, and resends. For administrators of the tenant.
 
 pub mod answers;
+pub mod meant;
 pub mod resends;
 pub mod set_aside;
 pub mod test_events;
@@ -26,16 +27,22 @@ use crate::actions::wait;
 use crate::http::body::JsonResponse;
 use crate::http::error::{ApiError, ProblemBody};
 use crate::http::kinds::{
-    DeliveryIdText, HttpStatus, InvoiceNumber, LineText, ResendIdText, WebhookName, WorkOrderKeyText,
+    CustomerCodeText, DeliveryIdText, FindText, HttpStatus, InvoiceNumber, LineText, ResendIdText,
+    WebhookName, WorkOrderKeyText,
 };
 use crate::http::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
 use crate::http::request::{Query, request};
 use crate::http::times::DateOrTime;
 use crate::tenancy::ServedTenant;
-use answers::{DeadLetterState, DeliveryAnswer, DeliveryPage, DeliveryState, EventWord, FailureWord};
+use answers::{
+    DeadLetterState, DeliveryAnswer, DeliveryKindWord, DeliveryPage, DeliveryState, EventWord, FailureWord,
+};
+use meant::{Wanted, check_webhook, wanted};
 
 /// How long a page of the log waits for what the schedule knows.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// What is wrong with a `find` beside another parameter of its kind.
+const FIND_ALONE: &str = "must not come with deliveryId, eventId, webOrderId, workOrder or invoiceNumber: it stands for each of them";
 
 request! {
     /// The parameters of GET /WebhookLogs/Search.
@@ -44,8 +51,13 @@ request! {
         opt status: DeliveryState;
         /// Only dead letters, and of these only those that are open, were resent, or are set aside.
         opt dead_letter: DeadLetterState;
-        /// Only deliveries to this webhook: its namespace/name or its uid.
+        /// Only tests, only resends, or neither: the first deliveries of events.
+        opt kind: DeliveryKindWord;
+        /// Only deliveries to this webhook: its namespace/name, its uid, or its name for people if only one webhook has it. The name of a
+        /// webhook that is neither declared nor has deliveries is refused.
         opt webhook: WebhookName, example "default/acme-orders";
+        /// Only deliveries of this customer's events.
+        opt customer_code: CustomerCodeText, example "C-1001";
         /// Only deliveries of this event.
         opt event: EventWord;
         /// Only deliveries whose last attempt failed this way.
@@ -59,6 +71,9 @@ request! {
         opt event_id: LineText<64>, example "evt_0193f0c2a1b07c3e9d6f5a4b3c2d1e0f";
         /// Only deliveries that this bulk resend has queued.
         opt resend_id: ResendIdText, example "0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a";
+        /// Only deliveries about the web order, work order or invoice with this number, or the delivery or event with this id. Case does
+        /// not matter in numbers and ids that Docket gave. Not together with deliveryId, eventId, webOrderId, workOrder or invoiceNumber.
+        opt find: FindText, example "W00000026";
         /// Created at or after: a date (meaning 00:00 UTC), or a time with an offset.
         opt from: DateOrTime;
         /// Created before: a date (meaning 00:00 UTC), or a time with an offset.
@@ -95,8 +110,9 @@ request! {
 pub async fn search(
     State(state): State<Arc<ApiState>>,
     Administrator(caller): Administrator,
-    Query(search): Query<DeliverySearch>,
+    Query(mut search): Query<DeliverySearch>,
 ) -> Result<JsonResponse<DeliveryPage>, ApiError> {
+    check_webhook(&state, &caller, &mut search).await?;
     let (items, next_cursor) = find(&state, &caller, search).await?;
     let waits = waits(&state, &caller, &items).await?;
     Ok(JsonResponse(DeliveryPage::new(items, waits, next_cursor)))
@@ -133,7 +149,24 @@ pub async fn find(
 ) -> Result<(Vec<ListedDelivery>, Option<String>), ApiError> {
     // The facilityKey of an event begins with the number of its work order.
     let work_order_of = |key: String| key.split(['-', ':']).next().unwrap_or_default().to_owned();
-    let filter = DeliveryFilter {
+    let is_by_id = search.delivery_id.is_some() || search.event_id.is_some();
+    let is_by_number =
+        search.web_order_id.is_some() || search.work_order.is_some() || search.invoice_number.is_some();
+    if search.find.is_some() && (is_by_id || is_by_number) {
+        return Err(ApiError::field("find", FIND_ALONE));
+    }
+    if let (Some(own), Some(other)) = (&caller.customer, &search.customer_code)
+        && own != other
+    {
+        return Ok((Vec::new(), None));
+    }
+    let (id, event_id, numbers) = match search.find.as_deref().map(wanted) {
+        Some(Wanted::Delivery(id)) => (Some(id), None, Vec::new()),
+        Some(Wanted::Event(id)) => (None, Some(id), Vec::new()),
+        Some(Wanted::About(numbers)) => (None, None, numbers),
+        None => (search.delivery_id, search.event_id, Vec::new()),
+    };
+    let mut filter = DeliveryFilter {
         status: search.status,
         dead_letter: search.dead_letter,
         webhook: search
@@ -142,8 +175,8 @@ pub async fn find(
         event_code: search.event,
         failure_class: search.failure_class,
         http_status: search.http_status,
-        id: search.delivery_id,
-        event_id: search.event_id,
+        id,
+        event_id,
         resend_id: search.resend_id,
         from_ms: search.from.map(Timestamp::as_millisecond),
         to_ms: search.to.map(Timestamp::as_millisecond),
@@ -151,13 +184,20 @@ pub async fn find(
         work_order: search.work_order.map(work_order_of),
         invoice_number: search.invoice_number,
         about: None,
-        customer_code: caller.customer.clone(),
+        customer_code: caller.customer.clone().or(search.customer_code),
+        kind: search.kind,
         after: search.cursor,
     };
     let mut reader = caller.reader(state).await?;
-    let Page { items, next } =
-        deliveries::search(&mut reader, &state.clock, &filter, search.page_size).await?;
-    Ok((items, cursor_of(next)))
+    let mut numbers = numbers.into_iter();
+    loop {
+        filter.about = numbers.next();
+        let page = deliveries::search(&mut reader, &state.clock, &filter, search.page_size).await?;
+        let Page { items, next } = page;
+        if !items.is_empty() || next.is_some() || numbers.len() == 0 {
+            return Ok((items, cursor_of(next)));
+        }
+    }
 }
 
 /// Returns one delivery with its payload and every attempt.

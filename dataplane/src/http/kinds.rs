@@ -20,7 +20,11 @@ pub type WorkOrderNumber = LineText<32>;
 pub type WorkOrderKeyText = LineText<80>;
 /// An invoice's number.
 pub type InvoiceNumber = LineText<64>;
-/// A webhook's uid, or its namespace/name.
+/// A customer's code.
+pub type CustomerCodeText = LineText<64>;
+/// The number or the id of something that deliveries are about.
+pub type FindText = LineText<80>;
+/// A webhook's uid, its namespace/name, or its name for people.
 pub type WebhookName = LineText<330>;
 /// The status of an HTTP response.
 pub type HttpStatus = Whole<100, 999>;

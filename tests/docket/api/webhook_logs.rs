@@ -255,7 +255,20 @@ async fn deliveries_are_found_by_what_they_are() {
         ("?status=Pending", vec![]),
         ("?webhook=default/orders", first.clone()),
         ("?webhook=file:default/others", second.clone()),
-        ("?webhook=default/nothing", vec![]),
+        ("?webhook=ORDERS", first.clone()),
+        ("?customerCode=C-1", first.clone()),
+        ("?customerCode=C-2&status=Succeeded", second.clone()),
+        ("?customerCode=C-3", vec![]),
+        ("?customerCode=c-1", vec![]),
+        ("?kind=first", vec!["W00000002", "W00000001"]),
+        ("?kind=resend", vec![]),
+        ("?kind=test", vec![]),
+        ("?find=W00000002", second.clone()),
+        ("?find=w00000002", second.clone()),
+        ("?find=W00000002&status=DeadLetter", vec![]),
+        ("?find=W00000009", vec![]),
+        (&format!("?find={}", event.to_uppercase()), first.clone()),
+        (&format!("?find={}", delivery.to_uppercase()), first.clone()),
         ("?event=order.created", vec!["W00000002", "W00000001"]),
         ("?event=note.created", vec![]),
         ("?failureClass=BlockedAddress", first.clone()),
@@ -284,6 +297,48 @@ async fn deliveries_are_found_by_what_they_are() {
 }
 
 #[tokio::test]
+async fn resends_and_tests_are_found_by_their_kind() {
+    let rig = dying().await;
+    save(&rig.ada().await, &captioned("one")).await;
+    save(&rig.ada().await, &captioned("two")).await;
+    all_dead(&rig, 2).await;
+    let alex = rig.alex().await;
+    let [second, first] = &search(&alex, "").await[..] else { panic!("not two") };
+    let resent = alex.post("/WebhookLogs/Resend", &json!({"deliveryId": first["deliveryId"]})).await;
+    assert_eq!(resent.status, 200, "{resent:?}");
+    let event = second["eventId"].as_str().expect("text");
+    rig.change(&format!("INSERT INTO test_event (id, webhook) VALUES ('{event}', 'default/orders/C-1')"));
+    let found = async |kind: &str| {
+        let found = search(&alex, &format!("?kind={kind}")).await;
+        found.iter().map(|item| (item["resendOf"].clone(), item["isTest"].clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(found("resend").await, [(first["deliveryId"].clone(), json!(false))]);
+    assert_eq!(found("test").await, [(Value::Null, json!(true))]);
+    assert_eq!(found("first").await, [(Value::Null, json!(false))]);
+}
+
+#[tokio::test]
+async fn name_of_no_webhook_is_refused_with_the_nearest_name() {
+    let rig = dying().await;
+    save(&rig.ada().await, &captioned("x")).await;
+    all_dead(&rig, 1).await;
+    // The webhook of before is not declared any more.
+    rig.change("UPDATE delivery_history SET webhook = 'default/gone/C-1', webhook_name = 'default/gone'");
+    let alex = rig.alex().await;
+    assert_eq!(search(&alex, "?webhook=default/gone").await.len(), 1);
+    assert_eq!(search(&alex, "?webhook=default/gone/C-1").await.len(), 1);
+    for (name, said) in [
+        ("default/ordres", "did you mean default/orders?"),
+        ("othrs", "did you mean default/others?"),
+        ("zzzzzzzzzzzz", "no delivery went to one of this name"),
+    ] {
+        let reply = alex.get(&format!("/WebhookLogs/Search?webhook={name}")).await;
+        assert_eq!(wrong_fields(&reply), ["webhook"], "{name}");
+        assert!(reply.text().contains(said), "{name}: {reply:?}");
+    }
+}
+
+#[tokio::test]
 async fn deliveries_are_found_by_each_work_order_of_an_export_and_by_invoice() {
     let rig = dying().await;
     let order = with(example(OrderType::Process), json!({"export": true}));
@@ -301,7 +356,15 @@ async fn deliveries_are_found_by_each_work_order_of_an_export_and_by_invoice() {
     // Changes the event to what the detector of invoices stores.
     rig.change("UPDATE event SET code = 'invoice.created', web_order_id = NULL, work_order = 'CT7', invoice_number = 'I-7' WHERE code = 'order.created'");
     // The last two are facility keys.
-    for query in ["?invoiceNumber=I-7", "?workOrder=CT7", "?workOrder=CT7:1", "?workOrder=CT7-F00213"] {
+    for query in [
+        "?invoiceNumber=I-7",
+        "?find=i-7",
+        "?find=ct7",
+        "?find=CT7-F00213",
+        "?workOrder=CT7",
+        "?workOrder=CT7:1",
+        "?workOrder=CT7-F00213",
+    ] {
         let found = search(&alex, query).await;
         assert_eq!((found.len(), &found[0]["invoiceNumber"]), (1, &json!("I-7")), "{query}");
     }
@@ -359,6 +422,10 @@ async fn what_is_wrong_in_a_query_is_named() {
         ("Search?resendId=r1", "resendId"),
         ("Search?eventId=", "eventId"),
         ("Search?deliveryId=W00000001", "deliveryId"),
+        ("Search?kind=none", "kind"),
+        (&format!("Search?customerCode={}", &long[..65]), "customerCode"),
+        (&format!("Search?find={}", &long[..81]), "find"),
+        ("Search?find=W00000001&webOrderId=W00000001", "find"),
         ("Search?pageSize=0", "pageSize"),
         ("Search?cursor=x", "cursor"),
         ("Search?about=W1", "about"),

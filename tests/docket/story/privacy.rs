@@ -625,6 +625,7 @@ impl Watched {
                 "/WebhookLogs/Search?status={text}&event={text}&failureClass={text}&from={text}&cursor={text}"
             ),
             format!("/WebhookLogs/Search?webhook={0}&workOrder={0}", text.repeat(40)),
+            format!("/WebhookLogs/Search?webhook={text}"),
             format!("/WebhookLogs/Get?deliveryId={text}"),
             format!("/WebhookLogs/Resends?resendId={text}"),
         ] {
@@ -640,7 +641,8 @@ impl Watched {
                 self.refused(&bob, ("POST", path), &[], &body.to_string(), &[]).await;
             }
         }
-        assert!(bob.get(&format!("/WebhookLogs/Search?webhook={text}")).await.status == 200);
+        let found = bob.get(&format!("/WebhookLogs/Search?find={text}&customerCode={text}")).await;
+        assert_eq!(found.status, 200, "{found:?}");
     }
 
     async fn nothing_leaked(&self) {

@@ -1,7 +1,7 @@
 //! Responses of /WebhookLogs.
 
 use docket_crds::EventCode;
-use docket_domain::delivery::{DeadLetter, FailureClass, Status};
+use docket_domain::delivery::{DeadLetter, DeliveryKind, FailureClass, Status};
 use docket_domain::failure::Cause;
 use docket_store::deliveries::{ListedDelivery, StoredAttempt};
 use docket_store::events::About;
@@ -22,6 +22,12 @@ word_schema!(
     /// What became of a dead letter: [`DeadLetter`].
     DeadLetterState => DeadLetter,
     "open (it counts), resent (a later delivery counts instead) or setAside."
+);
+word_schema!(
+    /// Why there is a delivery: [`DeliveryKind`].
+    DeliveryKindWord => DeliveryKind,
+    "first (the first delivery of an event to its webhook, and no test), resend (it sends an event again) or test. The resend of a test \
+     is both."
 );
 word_schema!(
     /// How an attempt failed: [`FailureClass`].
