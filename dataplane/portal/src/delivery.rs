@@ -5,14 +5,29 @@ use docket_domain::failure::{Cause, Failure};
 use docket_domain::resend::settled;
 use jiff::Timestamp;
 use maud::{Markup, html};
+use url::form_urlencoded::byte_serialize;
 
-use crate::logs::{self, Delivery, about, code, failure, link, remedy, status};
+use crate::happened::{EndedAttempt, outcome, sentence};
+use crate::logs::{self, Delivery, about, code, link, remedy};
 use crate::page::{Frame, Section, csrf};
-use crate::time::{duration, time};
+use crate::parts::{self, Head, Tone};
+use crate::people::People;
+use crate::time::{at, duration, time};
 use crate::{href, page};
 
 /// The deepest level of indentation. Deeper levels are not indented further.
 const MAX_INDENT: usize = 16;
+/// The number of characters of the receiver's last response that the page begins with.
+const MAX_SAID: usize = 300;
+/// The most bytes that the body may have, as a form sends it, in the form that verifies a signature. The bound of a form is 64 KiB.
+const MAX_IN_FORM: usize = 60 * 1024;
+/// The header with the contract's signature, as the request has it.
+const SIGNATURE: &str = "x-service-signature";
+/// The phases of an attempt: the class of each in the picture, and its name.
+const PHASES: [(&str, &str); 4] =
+    [("dns", "name"), ("connect", "connection"), ("tls", "TLS"), ("first-byte", "first byte")];
+/// The width of the picture of an attempt's phases, in its own units.
+const WIDTH: i64 = 1_000;
 
 /// An attempt. Durations are in microseconds; `None`: the phase did not succeed, was not reached, or was not needed.
 #[derive(Debug, Clone)]
@@ -64,6 +79,8 @@ pub struct Detail {
     pub event_id: String,
     /// The later deliveries of the same event to the webhook, newest first: resends of this delivery, and resends of these.
     pub later: Vec<Delivery>,
+    /// The names of the people who asked for a resend or a test, or set a dead letter aside.
+    pub people: People,
     /// What the user has just done on this page, if anything.
     pub done: Option<&'static str>,
     /// The attempts, oldest first.
@@ -76,112 +93,269 @@ pub struct Detail {
 
 /// The page.
 pub fn page(frame: &Frame, detail: &Detail) -> String {
-    let Detail { delivery, event_id, later, done, attempts, url, sent } = detail;
+    let Detail { delivery, done, url, .. } = detail;
     let has_ended = delivery.status.is_final();
+    let name = if url.is_some() { frame.name_of(&delivery.webhook) } else { delivery.webhook.as_str() };
+    let head = Head {
+        above: Some((Section::Logs.path(), "Webhook Logs")),
+        title: html! { (delivery.event.as_str()) " to " (name) " " (logs::badge(delivery)) (logs::marks(delivery)) },
+        below: Some(html! {
+            @if !delivery.about.is_empty() { (about(&delivery.about)) " · " }
+            "customer " (delivery.customer_code) " · " (time(delivery.created_at, frame.now))
+        }),
+        actions: has_ended.then(|| actions(frame, delivery)),
+    };
     let main = html! {
-        p { a href=(Section::Logs.path()) { "Webhook Logs" } }
-        h1 { "Delivery of " (delivery.event.as_str()) }
-        @if let Some(done) = done { p.good role="status" { (done) } }
+        @if let Some(done) = done { div.done role="status" { p { (done) } } }
         @if !has_ended { (page::live(true)) }
         // The attribute is set even if the delivery has ended, so that a page that was opened before shows its last state.
-        div data-live {
-            (state(frame, delivery, later, event_id, url.is_some()))
-            @if has_ended { (actions(frame, delivery)) }
-            @else { p.hint { "The delivery has not ended, so there is nothing to resend." } }
-            h2 { "Attempts" }
-            (timeline(frame, attempts))
+        div.stack data-live {
+            (parts::head(&head))
+            (happened(detail))
+            (parts::card("chain", "What happened", &html! {}, &chain(frame, detail)))
         }
-        h2 { "Sent" }
-        @match sent {
-            Some(sent) => (request(url.as_deref(), sent)),
-            None => p { "Nothing is sent: another program has stored an event that is too long or whose id or code is invalid." },
-        }
-        @if !event_id.is_empty() {
-            p { a href=(href(Section::Logs.path(), [("eventId", event_id.as_str())])) { "All deliveries of this event" } }
-        }
-        @if let Some(first) = delivery.about.first() {
-            p { a href=(others(first)) { "All deliveries about " (first.0) " " (first.1) } }
+        div.two {
+            (parts::card("sent", "Sent", &html! {}, &parts::inside(&sent(detail))))
+            div.stack {
+                @if let Some(check) = check(frame, detail) { (check) }
+                (parts::card("details", "Details", &html! {}, &parts::inside(&facts(frame, detail))))
+            }
         }
     };
-    page::page(frame, Section::Logs, &format!("Delivery of {}", delivery.event.as_str()), &main)
+    let title = format!("{} to {name}: {}", delivery.event, delivery.became().1);
+    page::page(frame, Section::Logs, &title, &main)
 }
 
-fn state(frame: &Frame, delivery: &Delivery, later: &[Delivery], event_id: &str, is_served: bool) -> Markup {
-    let latest = later.first().map(|latest| latest.status);
+/// What happened, the receiver's own words, and what to do.
+fn happened(detail: &Detail) -> Markup {
+    let Detail { delivery, later, attempts, .. } = detail;
+    let ended = attempts.iter().filter(|attempt| attempt.has_ended).map(|attempt| EndedAttempt {
+        number: attempt.number,
+        failure: attempt.failure,
+        http_status: attempt.http_status,
+        total_us: attempt.phases[4],
+    });
+    let ended: Vec<EndedAttempt> = ended.collect();
+    let last = (delivery.failure, delivery.http_status);
+    let sentence = sentence(delivery.status, last, delivery.attempts, &ended);
+    let mut responses =
+        attempts.iter().rev().filter_map(|attempt| attempt.response.as_deref()).map(str::trim);
+    let said = responses.find(|text| !text.is_empty());
+    let failed = delivery.failed().filter(|_| delivery.status != Status::Succeeded);
+    let since = settled(later.first().map(|latest| latest.status), delivery.set_aside.is_some());
     html! {
-        @if let (Some(failed), false) = (delivery.failed(), delivery.status == Status::Succeeded) {
-            @let happened = html! {
-                p { strong { "What happened: " } (failure(delivery)) " at attempt " (delivery.attempts) " of 5." }
-            };
-            @if let Some(since) = settled(latest, delivery.set_aside.is_some()) {
-                div { (happened) p { strong { "What to do: " } (since) } }
-            } @else {
-                div.wrong {
-                    (happened)
-                    p {
-                        strong { "What to do: " } (remedy(&failed))
-                        @if delivery.status == Status::DeadLetter { " Then resend it, or set it aside." }
+        section.card aria-labelledby="happened" {
+            div.in {
+                h2 #happened { (sentence) }
+                @if let Some(said) = said { p.said { (beginning(said)) } }
+                @if let Some(failed) = failed {
+                    @match (since, delivery.status) {
+                        (Some(since), _) => {
+                            p {
+                                (since)
+                                @if let Some(latest) = later.first() { " " a href=(link(&latest.id)) { "Open the resend" } }
+                            }
+                        }
+                        (None, Status::DeadLetter) => { p { (remedy(&failed)) " Then resend it, or set it aside." } }
+                        (None, _) => { p { (remedy(&failed)) " Docket tries it again by itself." } }
                     }
                 }
-            }
-        }
-        dl {
-            dt { "Status" } dd { (status(delivery.status)) (logs::settled(delivery)) }
-            @for resend in later {
-                dt { "Resent" }
-                dd {
-                    (time(resend.created_at, frame.now)) @if let Some(by) = &resend.requested_by { " by " (by) }
-                    ": " a href=(link(&resend.id)) { (status(resend.status)) }
+                @if !delivery.status.is_final() {
+                    p.hint { "The delivery has not ended, so there is nothing to resend." }
+                } @else {
+                    p.hint {
+                        em { "Resend" } " queues a new delivery with the same event id and bytes. A receiver that has processed the event ignores it by its id."
+                        @if can_be_set_aside(delivery) {
+                            " " em { "Set aside" } " makes the dead letter count no longer, and bulk resends leave it out. This can be undone."
+                        }
+                    }
                 }
-            }
-            @if let Some((by, at)) = &delivery.set_aside {
-                dt { "Set aside" } dd { (time(*at, frame.now)) " by " (by) }
-            }
-            @if let Some(at) = delivery.next_attempt_at {
-                dt { "Next attempt" }
-                dd { (time(at, frame.now)) @if let Some(what) = &delivery.waits_for { ", waits for " (what) } }
-            }
-            dt { "Queued" } dd { (time(delivery.created_at, frame.now)) }
-            @if let Some(at) = delivery.finished_at { dt { "Ended" } dd { (time(at, frame.now)) } }
-            dt { "Webhook" } dd {
-                @if is_served { a href=(page::webhook_link(&delivery.webhook)) { (delivery.webhook) } }
-                @else { (delivery.webhook) " (not served)" }
-            }
-            dt { "Customer" } dd { (delivery.customer_code) }
-            @if !delivery.about.is_empty() { dt { "About" } dd { (about(&delivery.about)) } }
-            dt { "Delivery id" } dd { code { (delivery.id) } }
-            dt { "Event id" } dd { @if event_id.is_empty() { "invalid" } @else { code { (event_id) } } }
-            @if delivery.is_test {
-                dt { "Test" }
-                dd { "Made to try the webhook" @if let Some(by) = &delivery.requested_by { ", by " (by) } "; it counts in no health." }
-            }
-            @if let Some(first) = &delivery.resend_of {
-                dt { "Resend of" }
-                dd { a href=(link(first)) { (first) } @if let Some(by) = &delivery.requested_by { ", by " (by) } }
             }
         }
     }
 }
 
+/// At most [`MAX_SAID`] characters of a text.
+fn beginning(text: &str) -> String {
+    let mut characters = text.chars();
+    let mut beginning: String = characters.by_ref().take(MAX_SAID).collect();
+    if characters.next().is_some() {
+        beginning.push('…');
+    }
+    beginning
+}
+
+fn can_be_set_aside(delivery: &Delivery) -> bool {
+    delivery.status == Status::DeadLetter && !delivery.resent && delivery.set_aside.is_none()
+}
+
 fn actions(frame: &Frame, delivery: &Delivery) -> Markup {
-    let form = |path: &str, button: Markup, hint: &str| {
+    let form = |path: &str, button: Markup| {
         html! {
             form method="post" action=(format!("{}/{path}", Section::Logs.path())) {
                 (csrf(frame))
                 input type="hidden" name="deliveryId" value=(delivery.id);
                 (button)
-                p.hint { (hint) }
             }
         }
     };
-    let resend = html! { button.primary type="submit" { "Resend" } };
-    let resent = "Queues a new delivery with the same event id and bytes. A receiver that has processed the event ignores it by its id.";
     html! {
-        (form("resend", resend, resent))
         @if delivery.set_aside.is_some() {
-            (form("undo-set-aside", html! { button type="submit" { "Undo set aside" } }, "The dead letter counts again, and bulk resends send it."))
-        } @else if delivery.status == Status::DeadLetter && !delivery.resent {
-            (form("set-aside", html! { button type="submit" { "Set aside" } }, "The dead letter counts no longer, and bulk resends leave it out. This can be undone."))
+            (form("undo-set-aside", html! { button type="submit" { "Undo set aside" } }))
+        } @else if can_be_set_aside(delivery) {
+            (form("set-aside", html! { button type="submit" { "Set aside" } }))
+        }
+        (form("resend", html! { button.primary type="submit" { "Resend" } }))
+    }
+}
+
+/// From the queue to the end, and what was done since.
+fn chain(frame: &Frame, detail: &Detail) -> Markup {
+    let Detail { delivery, later, attempts, people, .. } = detail;
+    html! {
+        ol.chain {
+            li { (queued(delivery, people)) span.quiet.small { (time(delivery.created_at, frame.now)) } }
+            @for group in attempts.chunk_by(is_alike) {
+                @if let Some((first, others)) = group.split_first() {
+                    (attempt(frame, delivery, first))
+                    @if let Some(last) = others.last() { (folded(delivery, others, last)) }
+                }
+            }
+            @if let Some(due) = delivery.next_attempt_at {
+                li.wait {
+                    div { strong { "Next attempt" } @if delivery.waits_for.is_some() { " · " (logs::next(delivery)) } }
+                    @if delivery.waits_for.is_none() { span.quiet.small { (time(due, frame.now)) } }
+                }
+            }
+            @for resend in later.iter().rev() {
+                li.(resend.became().0.class()) {
+                    div {
+                        "Resent" @if let Some(by) = &resend.requested_by { " by " (people.shown(by)) } ": "
+                        a href=(link(&resend.id)) { (logs::badge(resend)) }
+                    }
+                    span.quiet.small { (time(resend.created_at, frame.now)) }
+                }
+            }
+            @if let Some((by, at)) = &delivery.set_aside {
+                li { div { "Set aside by " (people.shown(by)) } span.quiet.small { (time(*at, frame.now)) } }
+            }
+        }
+    }
+}
+
+/// How the delivery came into being.
+fn queued(delivery: &Delivery, people: &People) -> Markup {
+    let by = html! { @if let Some(by) = &delivery.requested_by { ", by " (people.shown(by)) } };
+    html! {
+        div {
+            strong { "Queued" }
+            @if delivery.is_test { div { "Made to try the webhook" (by) "; it does not affect health." } }
+            @if let Some(first) = &delivery.resend_of {
+                div { "Resend of " a href=(link(first)) { "the delivery before" } @if !delivery.is_test { (by) } }
+            }
+        }
+    }
+}
+
+/// Whether two attempts failed in the same way, with the same answer.
+fn is_alike(one: &AttemptView, other: &AttemptView) -> bool {
+    let of = |attempt: &AttemptView| (attempt.has_ended, attempt.failure, attempt.cause, attempt.http_status);
+    of(one) == of(other)
+        && one.has_ended
+        && one.failure.is_some()
+        && (&one.detail, &one.response) == (&other.detail, &other.response)
+}
+
+/// The class of an attempt in the chain: red only if the delivery is lost by it.
+fn class(delivery: &Delivery, attempt: &AttemptView) -> &'static str {
+    let is_last = attempt.number == delivery.attempts;
+    match attempt.failure {
+        None if attempt.has_ended => Tone::Good.class(),
+        Some(_) if is_last && delivery.became().0 == Tone::Bad => Tone::Bad.class(),
+        _ => Tone::Wait.class(),
+    }
+}
+
+fn attempt(frame: &Frame, delivery: &Delivery, attempt: &AttemptView) -> Markup {
+    html! {
+        li.(class(delivery, attempt)) {
+            div {
+                strong { "Attempt " (attempt.number) }
+                " · "
+                @if attempt.has_ended { (outcome(attempt.failure, attempt.http_status)) " · " (duration(attempt.phases[4])) }
+                @else { "under way" }
+                (phases(attempt))
+                @if attempt.failure.is_some() || attempt.response.is_some() { (answer(attempt)) }
+            }
+            span.quiet.small { (time(attempt.started_at, frame.now)) }
+        }
+    }
+}
+
+/// What an attempt means and the receiver's response, folded.
+fn answer(attempt: &AttemptView) -> Markup {
+    let failed = attempt.failed();
+    html! {
+        details {
+            summary { @if failed.is_some() { "What it means, and the answer" } @else { "The answer" } }
+            @if let Some(failed) = failed { p { (remedy(&failed)) } }
+            @if let Some(address) = &attempt.remote_address { p.small { "Sent to " (address) } }
+            @match &attempt.response {
+                Some(text) if !text.is_empty() => {
+                    p.hint { "The first 2,000 characters of the answer's body:" }
+                    pre { (text) }
+                }
+                _ => { p.hint { "The answer had no body, or none was kept." } }
+            }
+        }
+    }
+}
+
+/// Attempts that failed as the attempt before them.
+fn folded(delivery: &Delivery, attempts: &[AttemptView], last: &AttemptView) -> Markup {
+    let numbers = match attempts {
+        [first, _, ..] => format!("Attempts {} to {}", first.number, last.number),
+        _ => format!("Attempt {}", last.number),
+    };
+    html! {
+        li.(class(delivery, last)) {
+            div {
+                strong { (numbers) } " · " (outcome(last.failure, last.http_status)) ", the same answer"
+                details {
+                    summary { "Show each" }
+                    @for attempt in attempts {
+                        p.small {
+                            strong { "Attempt " (attempt.number) } " · " (at(attempt.started_at)) " · " (duration(attempt.phases[4]))
+                            @if let Some(address) = &attempt.remote_address { " · sent to " (address) }
+                        }
+                        (phases(attempt))
+                    }
+                }
+            }
+            span.quiet.small { "until " (at(last.started_at)) }
+        }
+    }
+}
+
+/// The phases of an attempt that has ended, as a picture and in numbers.
+fn phases(attempt: &AttemptView) -> Markup {
+    let Some(total) = attempt.phases[4].filter(|total| *total > 0) else { return html! {} };
+    let mut known = Vec::new();
+    let mut from = 0;
+    for ((class, name), time) in PHASES.iter().zip(attempt.phases) {
+        let Some(time) = time else { continue };
+        let width = time.saturating_mul(WIDTH).checked_div(total).unwrap_or(0).clamp(1, WIDTH);
+        let width = width.min(WIDTH - from);
+        known.push((*class, format!("{name} {}", duration(Some(time))), from, width));
+        from += width;
+    }
+    let words: Vec<&str> = known.iter().map(|(_, words, ..)| words.as_str()).collect();
+    html! {
+        @if !known.is_empty() {
+            svg.phases viewBox={ "0 0 " (WIDTH) " 8" } preserveAspectRatio="none" role="img" aria-label={ "Phases of attempt " (attempt.number) } {
+                @for (class, _, from, width) in &known { rect class=(class) x=(from) y="0" width=(width) height="8" {} }
+            }
+            p.small.quiet { (words.join(" · ")) }
         }
     }
 }
@@ -195,99 +369,99 @@ fn others((kind, number): &(&'static str, String)) -> String {
     href(Section::Logs.path(), [(parameter, number.as_str())])
 }
 
-fn timeline(frame: &Frame, attempts: &[AttemptView]) -> Markup {
+fn facts(frame: &Frame, detail: &Detail) -> Markup {
+    let Detail { delivery, event_id, url, .. } = detail;
     html! {
-        @if attempts.is_empty() { p role="status" { "No attempt was made yet." } }
-        @else {
-            div.wide role="region" aria-label="Attempts" tabindex="0" {
-                table {
-                    caption { "Attempts, oldest first; – is a phase that did not succeed, was not reached, or was not needed because the connection was open" }
-                    thead {
-                        tr {
-                            @for head in ["Attempt", "Begun", "Outcome", "DNS", "Connect", "TLS", "First byte", "Total", "Sent to"] {
-                                th scope="col" { (head) }
-                            }
-                        }
-                    }
-                    tbody {
-                        @for attempt in attempts {
-                            tr {
-                                th scope="row" { (attempt.number) }
-                                td { (time(attempt.started_at, frame.now)) }
-                                td { (outcome(attempt)) }
-                                @for phase in attempt.phases { td { (duration(phase)) } }
-                                td { (attempt.remote_address.as_deref().unwrap_or("–")) }
-                            }
-                        }
-                    }
-                }
-            }
+        dl.facts {
+            dt { "Webhook" }
+            dd { @if url.is_some() { (frame.webhook(&delivery.webhook)) } @else { (delivery.webhook) " (not served)" } }
+            @if let Some(url) = url { dt { "Target URL" } dd { span { (url) } " " (parts::copy("the URL")) } }
+            dt { "Attempts" } dd { (delivery.attempts) " of 5" }
+            @if let Some(at) = delivery.finished_at { dt { "Ended" } dd { (time(at, frame.now)) } }
+            dt { "Delivery id" } dd { code { (delivery.id) } " " (parts::copy("the delivery id")) }
+            dt { "Event id" }
+            @if event_id.is_empty() { dd { "invalid" } }
+            @else { dd { code { (event_id) } " " (parts::copy("the event id")) } }
         }
-        @for attempt in attempts {
-            @if attempt.failure.is_some() || attempt.response.is_some() {
-                details {
-                    summary { "Attempt " (attempt.number) ": what it means, and the receiver's response" }
-                    @if let Some(failed) = attempt.failed() { p { (remedy(&failed)) } }
-                    @match &attempt.response {
-                        Some(text) if !text.is_empty() => {
-                            p.hint { "The first 2,000 characters of the response's body:" }
-                            pre { (text) }
-                        }
-                        _ => { p.hint { "The response had no body, or none was kept." } }
-                    }
-                }
-            }
+        @if !event_id.is_empty() {
+            p { a href=(href(Section::Logs.path(), [("eventId", event_id.as_str())])) { "All deliveries of this event" } }
+        }
+        @for about in &delivery.about {
+            p { a href=(others(about)) { "All deliveries about " (about.0) " " (about.1) } }
         }
     }
 }
 
-fn outcome(attempt: &AttemptView) -> Markup {
+fn sent(detail: &Detail) -> Markup {
+    let (Some(sent), url) = (&detail.sent, detail.url.as_deref()) else {
+        return html! {
+            p { "Nothing is sent: another program has stored an event that is too long or whose id or code is invalid." }
+        };
+    };
     html! {
-        @match (attempt.has_ended, attempt.failure) {
-            (false, _) => { span.wait { span aria-hidden="true" { "○ " } "UnderWay" } }
-            (true, None) => { span.good { span aria-hidden="true" { "✓ " } "Succeeded" } }
-            (true, Some(class)) => { span.bad { span aria-hidden="true" { "✕ " } (class.as_str()) } }
-        }
-        @if let Some(cause) = attempt.failed().and_then(|failed| failed.known_cause()) { " " (cause.as_str()) }
-        @if let Some(http) = attempt.http_status { " HTTP " (http) }
-    }
-}
-
-fn request(url: Option<&str>, sent: &SentRequest) -> Markup {
-    html! {
-        p {
-            "Every attempt sends these bytes. The headers are those of a request that is sent now; "
+        pre { (pretty(&sent.body)) }
+        p { button.tiny type="button" data-copy="raw" hidden { "Copy the body" } }
+        p.hint {
+            "With line breaks and blanks added. Every attempt sends the exact bytes below. The headers are those of a request that is sent now; "
             code { "webhook-timestamp" } " and " code { "webhook-signature" } " hold the time of the attempt."
         }
         @if url.is_none() { p.hint { "The webhook is not served now, so the signatures are left out." } }
         details {
-            summary { "Headers" }
-            pre { @for (name, value) in &sent.headers { (name) ": " (value) "\n" } }
-        }
-        details open {
-            summary { "Body, with line breaks added" }
-            pre { (pretty(&sent.body)) }
-        }
-        details {
             summary { "Body, exactly the bytes (" (sent.body.len()) ")" }
             pre #raw { (sent.body) }
-            button type="button" data-copy="raw" hidden { "Copy the body" }
+        }
+        details {
+            summary { "Headers" }
+            pre #headers { @for (name, value) in &sent.headers { (name) ": " (value) "\n" } }
+            p { button.tiny type="button" data-copy="headers" hidden { "Copy the headers" } }
         }
         @if let Some(url) = url {
             details {
                 summary { "As a curl command, with the signature" }
                 pre #curl { (curl(url, &sent.headers, &sent.body)) }
-                button type="button" data-copy="curl" hidden { "Copy the command" }
+                p { button.tiny type="button" data-copy="curl" hidden { "Copy the command" } }
             }
         }
     }
 }
 
-/// JSON with line breaks and indentation between its tokens. The tokens themselves do not change.
+/// The form that compares what the receiver computed with the signature, if the webhook is served and signs.
+fn check(frame: &Frame, detail: &Detail) -> Option<Markup> {
+    let (sent, _) = (detail.sent.as_ref()?, detail.url.as_ref()?);
+    sent.headers.iter().find(|(name, _)| name == SIGNATURE)?;
+    // A form has no bare line ends.
+    let fits = !sent.body.contains(['\r', '\n'])
+        && byte_serialize(sent.body.as_bytes()).map(str::len).sum::<usize>() <= MAX_IN_FORM;
+    let body = html! {
+        @if fits {
+            form.fields method="post" action=(Section::Verify.path()) {
+                (csrf(frame))
+                input type="hidden" name="webhook" value=(detail.delivery.webhook);
+                input type="hidden" name="body" value=(sent.body);
+                input type="hidden" name="webhookId" value=(detail.event_id);
+                label {
+                    "X-Service-Signature that your code computed"
+                    input name="signature" required maxlength="4096" autocomplete="off" spellcheck="false" placeholder="64 hexadecimal digits";
+                }
+                p.hint { "Webhook and body are filled in. The page that opens says whether the signature is right, and if not, what differs." }
+                button type="submit" { "Compare" }
+            }
+        } @else {
+            p {
+                "This body does not fit into a form. Save its exact bytes, and compare with "
+                a href="/docs/webhooks/verify.html" { code { "docket verify" } } "."
+            }
+        }
+    };
+    Some(parts::card("check", "Check the signature", &html! {}, &parts::inside(&body)))
+}
+
+/// JSON with line breaks, indentation and blanks between its tokens. The tokens themselves do not change.
 pub(crate) fn pretty(json: &str) -> String {
     let (mut text, mut depth, mut in_string, mut is_escaped) = (String::new(), 0_usize, false, false);
     for character in json.chars() {
         let breaks_after = !in_string && matches!(character, '{' | '[' | ',');
+        let blank_after = !in_string && character == ':';
         match character {
             _ if is_escaped => is_escaped = false,
             '\\' => is_escaped = in_string,
@@ -301,6 +475,9 @@ pub(crate) fn pretty(json: &str) -> String {
             _ => {}
         }
         text.push(character);
+        if blank_after {
+            text.push(' ');
+        }
         if breaks_after {
             text.push('\n');
             text.push_str(&"  ".repeat(depth.min(MAX_INDENT)));
@@ -358,6 +535,7 @@ mod tests {
             delivery,
             event_id: "evt_1".into(),
             later,
+            people: People::from_iter([("employee 9".to_owned(), "Nora Boss".to_owned())]),
             done,
             attempts: vec![attempt],
             url,
@@ -386,14 +564,117 @@ mod tests {
     }
 
     #[test]
-    fn failed_delivery_says_what_happened_and_what_to_do() {
-        let text = page(&frame(), &detail(delivery()));
-        assert!(text.contains("ServerError (HTTP 503) at attempt 5 of 5"), "{text}");
+    fn page_begins_with_what_happened_the_receivers_words_and_what_to_do() {
+        let long = format!(" {}{}", "x".repeat(MAX_SAID), "y");
+        let mut shown = detail(delivery());
+        shown.attempts[0].response = Some(long);
+        let text = page(&frame(), &shown);
+        for part in [
+            "<title>order.created to default/&lt;img src=x&gt;: Lost · ",
+            "<h2 id=\"happened\">Your server answered 503</h2>",
+            &format!("<p class=\"said\">{}…</p>", "x".repeat(MAX_SAID)),
+            " Then resend it, or set it aside.",
+            "<li class=\"wait\"><div><strong>Attempt 1</strong> · 503 · 30.0 s",
+            "name 2 ms · first byte 30.0 s",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("style="), "the policy allows none");
+    }
+
+    #[test]
+    fn attempts_that_failed_alike_are_folded_and_only_the_last_is_red() {
+        let mut shown = detail(delivery());
+        let first = shown.attempts[0].clone();
+        let numbered =
+            |number, response: &str| AttemptView { number, response: Some(response.into()), ..first.clone() };
+        shown.attempts = (1..=5).map(|number| numbered(number, "down")).collect();
+        let text = page(&frame(), &shown);
+        for part in [
+            "<h2 id=\"happened\">Your server answered 503 five times</h2>",
+            "<li class=\"bad\"><div><strong>Attempts 2 to 5</strong> · 503, the same answer",
+            "<p class=\"small\"><strong>Attempt 4</strong>",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert_eq!(text.matches("<li class=\"bad\">").count(), 1);
+        shown.attempts[4].response = Some("other".into());
+        let text = page(&frame(), &shown);
         assert!(
-            text.contains(" Then resend it, or set it aside.")
-                && text.contains(">30.0 s<")
-                && text.contains(">2 ms<")
+            text.contains("<strong>Attempts 2 to 4</strong>")
+                && text.contains("<strong>Attempt 5</strong> · 503 · "),
+            "{text}"
         );
+        shown.attempts.truncate(2);
+        assert!(page(&frame(), &shown).contains("<strong>Attempt 2</strong> · 503, the same answer"));
+    }
+
+    #[test]
+    fn picture_of_the_phases_stays_within_its_width() {
+        let mut of = detail(delivery()).attempts.remove(0);
+        let picture = |phases| {
+            of.phases = phases;
+            self::phases(&of).into_string()
+        };
+        let [text, over, none, open] = [
+            [Some(100), Some(200), Some(300), Some(400), Some(1_000)],
+            [Some(900), None, None, Some(900), Some(1_000)],
+            [Some(1), None, None, None, None],
+            [None, None, None, None, Some(1_000)],
+        ]
+        .map(picture);
+        assert!(
+            text.contains("<rect class=\"tls\" x=\"300\" y=\"0\" width=\"300\" height=\"8\"></rect>"),
+            "{text}"
+        );
+        assert!(over.contains("class=\"first-byte\" x=\"900\" y=\"0\" width=\"100\""), "{over}");
+        assert_eq!((none.as_str(), open.as_str()), ("", ""), "no byte came, and no phase is claimed");
+    }
+
+    #[test]
+    fn time_that_passed_while_the_delivery_waits_is_not_the_next_attempt() {
+        let due = Timestamp::from_second(1_800_000_000).expect("in range");
+        let failed =
+            Delivery { status: Status::Failed, attempts: 1, next_attempt_at: Some(due), ..delivery() };
+        let waits_for = Some("one of 2 places: the receiver was slow".to_owned());
+        let waiting = page(&frame(), &detail(Delivery { waits_for, ..failed.clone() }));
+        let said = "<strong>Next attempt</strong> · due, waits for one of 2 places: the receiver was slow</div></li>";
+        assert!(waiting.contains(said), "{waiting}");
+        assert!(
+            page(&frame(), &detail(failed))
+                .contains("<strong>Next attempt</strong></div><span class=\"quiet small\"><time")
+        );
+    }
+
+    #[test]
+    fn signature_is_checked_with_the_webhook_and_the_bytes_filled_in() {
+        let mut shown = detail(delivery());
+        assert!(!page(&frame(), &shown).contains("Check the signature"), "it is not signed");
+        let sent =
+            |body: &str| SentRequest { headers: vec![(SIGNATURE.into(), "00".into())], body: body.into() };
+        shown.sent = Some(sent("{\"a\":\"b\"}"));
+        let text = page(&frame(), &shown);
+        for part in [
+            "<form class=\"fields\" method=\"post\" action=\"/portal/verify\">",
+            "name=\"body\" value=\"{&quot;a&quot;:&quot;b&quot;}\"",
+            "name=\"webhookId\" value=\"evt_1\"",
+            "name=\"webhook\" value=\"default/&lt;img src=x&gt;\"",
+            "name=\"signature\" required",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        // Each quotation mark has three bytes in a form.
+        for body in ["\"".repeat(MAX_IN_FORM / 3 + 1), "{\n}".to_owned()] {
+            shown.sent = Some(sent(&body));
+            let text = page(&frame(), &shown);
+            assert!(
+                text.contains("does not fit into a form") && !text.contains("name=\"body\""),
+                "{}",
+                body.len()
+            );
+        }
+        shown.url = None;
+        assert!(!page(&frame(), &shown).contains("Check the signature"), "it is not served");
     }
 
     #[test]
@@ -410,10 +691,13 @@ mod tests {
         };
         let text = shown(vec![resend.clone()], Status::Succeeded);
         assert!(
-            text.contains(" by &lt;b&gt;me: <a href=\"/portal/logs/new\"><span class=\"good\">"),
+            text.contains(
+                "Resent by <span>&lt;b&gt;me</span>: <a href=\"/portal/logs/new\"><span class=\"badge good\">"
+            ),
             "{text}"
         );
-        assert!(text.contains("A resend delivered the event") && !text.contains("class=\"wrong\""), "{text}");
+        assert!(text.contains("A resend delivered the event") && !text.contains("badge bad"), "{text}");
+        assert!(text.contains("<a href=\"/portal/logs/new\">Open the resend</a>"), "{text}");
         assert!(!text.contains("Then resend") && !text.contains("/portal/logs/set-aside"), "{text}");
         assert!(shown(vec![resend.clone()], Status::Pending).contains("is being sent again"));
         assert!(shown(vec![resend], Status::DeadLetter).contains("became a dead letter as well"));
@@ -434,13 +718,11 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains(" by employee 9</dd>") && text.contains("role=\"status\">It is set aside.</p>"),
+            text.contains("Set aside by <span title=\"employee 9\">Nora Boss</span></div>")
+                && text.contains("role=\"status\"><p>It is set aside.</p>"),
             "{text}"
         );
-        assert!(
-            text.contains("action=\"/portal/logs/resend\"") && !text.contains("class=\"wrong\""),
-            "{text}"
-        );
+        assert!(text.contains("action=\"/portal/logs/resend\"") && !text.contains("badge bad"), "{text}");
         let fine = page(&frame(), &detail(Delivery { status: Status::Succeeded, ..delivery() }));
         assert!(!fine.contains("set-aside"), "{fine}");
     }
@@ -450,7 +732,11 @@ mod tests {
         let linked = |url: Option<&str>| {
             let mut detail = detail(delivery());
             detail.url = url.map(str::to_owned);
-            page(&frame(), &detail).contains("<a href=\"/portal/webhooks/")
+            let full_name = detail.delivery.webhook.clone();
+            let webhooks = vec![page::WebhookName { full_name, name: "CRM".into() }];
+            let text = page(&Frame { webhooks, ..frame() }, &detail);
+            assert_eq!(text.contains("order.created to CRM "), url.is_some(), "{text}");
+            text.contains("<a href=\"/portal/webhooks/")
         };
         assert_eq!([linked(Some("https://r.example/")), linked(None)], [true, false]);
     }
@@ -474,9 +760,9 @@ mod tests {
     }
 
     #[test]
-    fn pretty_json_adds_line_breaks_between_tokens_only() {
+    fn pretty_json_adds_blanks_and_line_breaks_between_tokens_only() {
         let json = r#"{"b":"x,{\"]","a":[1.0,{}]}"#;
-        let expected = "{\n  \"b\":\"x,{\\\"]\",\n  \"a\":[\n    1.0,\n    {\n      \n    }\n  ]\n}";
+        let expected = "{\n  \"b\": \"x,{\\\"]\",\n  \"a\": [\n    1.0,\n    {\n      \n    }\n  ]\n}";
         assert_eq!(pretty(json), expected);
         assert_eq!(pretty(json).replace(['\n', ' '], ""), json);
     }

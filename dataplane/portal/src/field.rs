@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use jiff::civil::Date;
 use maud::{Markup, html};
 
-use crate::logs::Filters;
+use crate::filters::Filters;
 use crate::page::WebhookName;
 
 /// A form as the user sent it.

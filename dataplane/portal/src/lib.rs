@@ -10,6 +10,8 @@ pub mod declared;
 pub mod delivery;
 pub mod events;
 mod field;
+mod filters;
+mod happened;
 pub mod keys;
 pub mod logs;
 pub mod mail_link;

@@ -1,14 +1,54 @@
 //! Webhook Logs: a page of deliveries, and the filters that chose them.
 
 use docket_crds::EventCode;
-use docket_domain::delivery::{DeadLetter, FailureClass, Status};
+use docket_domain::delivery::{DeadLetter, DeliveryKind, FailureClass, Status};
 use docket_domain::failure::{Cause, Failure};
 use jiff::Timestamp;
 use maud::{Markup, html};
 
+use crate::field::{self, Form};
+pub use crate::filters::Filters;
+use crate::happened::{label, outcome};
 use crate::page::{Frame, Section};
-use crate::time::time;
+use crate::parts::{self, Head, Tone};
+use crate::period::Range;
+use crate::time::{at, duration};
 use crate::{href, page};
+
+docket_crds::words! {
+    /// What became of a delivery, as the form names it.
+    pub enum Became {
+        /// Succeeded.
+        Delivered,
+        /// Pending: no attempt has ended.
+        Waiting,
+        /// Failed: another attempt follows.
+        TriedAgain = "Tried again",
+        /// A dead letter that counts.
+        Lost,
+        /// A dead letter that was resent.
+        Resent,
+        /// A dead letter that was set aside.
+        SetAside = "Set aside",
+        /// A dead letter, whether it counts or not.
+        DeadLetter = "Lost, resent or set aside",
+    }
+}
+
+impl Became {
+    /// The parameter of `/WebhookLogs/Search` that finds these deliveries, and its value.
+    pub const fn parameter(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Delivered => ("status", Status::Succeeded.as_str()),
+            Self::Waiting => ("status", Status::Pending.as_str()),
+            Self::TriedAgain => ("status", Status::Failed.as_str()),
+            Self::DeadLetter => ("status", Status::DeadLetter.as_str()),
+            Self::Lost => ("deadLetter", DeadLetter::Open.as_str()),
+            Self::Resent => ("deadLetter", DeadLetter::Resent.as_str()),
+            Self::SetAside => ("deadLetter", DeadLetter::SetAside.as_str()),
+        }
+    }
+}
 
 /// A delivery in the list.
 #[derive(Debug, Clone)]
@@ -27,6 +67,8 @@ pub struct Delivery {
     pub status: Status,
     /// The number of attempts so far.
     pub attempts: i64,
+    /// How long the last attempt took, in microseconds; `None`: none has ended, or it is not known here.
+    pub took: Option<i64>,
     /// How the last attempt failed.
     pub failure: Option<FailureClass>,
     /// The cause of the failure, if it is known.
@@ -55,40 +97,15 @@ pub struct Delivery {
     pub set_aside: Option<(String, Timestamp)>,
 }
 
-/// The filters as they were sent: parameters of `/WebhookLogs/Search` and their values.
-#[derive(Debug, Clone, Default)]
-pub struct Filters(pub Vec<(String, String)>);
-
-impl Filters {
-    /// The value of a parameter; empty if the user did not send it.
-    pub fn value(&self, name: &str) -> &str {
-        self.0.iter().find(|(other, _)| other == name).map_or("", |(_, value)| value)
-    }
-
-    /// A link to the page of a section that continues at this cursor, with the same filters.
-    pub(crate) fn at(&self, section: Section, cursor: &str) -> String {
-        let kept = self.0.iter().filter(|(name, _)| name != "cursor");
-        let kept = kept.map(|(name, value)| (name.as_str(), value.as_str()));
-        href(section.path(), kept.chain([("cursor", cursor)]))
-    }
-
-    fn is_any(&self) -> bool {
-        self.0.iter().any(|(name, _)| name != "cursor" && name != "pageSize")
-    }
-}
-
-/// The text above the list of wrong filters.
-pub(crate) const NOT_SEARCHED: &str = "Nothing was searched:";
-
 /// A page of the log.
 #[derive(Debug, Clone)]
 pub struct Log {
-    /// The filters.
+    /// The filters, as the form or a link has sent them.
     pub filters: Filters,
     /// The filters that are wrong, each with what would be right. If there are any, nothing is searched.
     pub wrong: Vec<(String, String)>,
-    /// The names of the tenant's webhooks, to choose from.
-    pub webhooks: Vec<String>,
+    /// The codes of the customers to choose from; empty: the user sees only one customer.
+    pub customers: Vec<String>,
     /// The deliveries, newest first.
     pub deliveries: Vec<Delivery>,
     /// The cursor of the next page, if there is more.
@@ -98,110 +115,226 @@ pub struct Log {
 /// The page.
 pub fn page(frame: &Frame, log: &Log) -> String {
     let Log { filters, wrong, deliveries, next, .. } = log;
+    let is_right = wrong.is_empty();
+    let (values, wrong) = (values(filters), by_field(wrong));
+    let fields = Form { sent: &values, wrong: &wrong };
+    let head = Head {
+        title: html! { "Webhook Logs" },
+        below: Some(html! { "Every delivery and what became of it, newest first." }),
+        actions: is_right.then(|| page::live(false)),
+        ..Head::default()
+    };
     let main = html! {
-        h1 { "Webhook Logs" }
-        (page::wrong(NOT_SEARCHED, wrong))
-        (form(log))
-        @if wrong.is_empty() { (page::live(false)) }
-        div data-live {
-            @if !wrong.is_empty() {}
-            @else if deliveries.is_empty() { (empty(filters, next.is_some())) }
-            @else { (table(frame, deliveries)) }
-            nav.row aria-label="Pages" {
-                @if !filters.value("cursor").is_empty() { a.button href=(filters.at(Section::Logs, "")) { "Newest" } }
-                @if let Some(next) = next { a.button href=(filters.at(Section::Logs, next)) rel="next" { "Older" } }
+        (parts::head(&head))
+        (fields.summary(&FIELDS.map(|(name, label, _)| (name, label))))
+        @if !filters.value("resendId").is_empty() { p.quiet { "Only the deliveries that one resend has queued." } }
+        (form(frame, log, fields))
+        div.stack data-live {
+            @if is_right {
+                section.card aria-label="Deliveries" {
+                    @if deliveries.is_empty() { (empty(filters, next.is_some())) }
+                    @else { (table(frame, deliveries)) }
+                }
+            }
+            @let is_older = !filters.value("cursor").is_empty();
+            @if is_older || next.is_some() {
+                nav.row aria-label="Pages" {
+                    @if is_older { a.button href=(filters.at(Section::Logs, "")) { "Newest" } }
+                    @if let Some(next) = next { a.button href=(filters.at(Section::Logs, next)) rel="next" { "Older" } }
+                }
             }
         }
     };
-    page::page(frame, Section::Logs, "Webhook Logs", &main)
+    page::page(frame, Section::Logs, &fields.titled("Webhook Logs"), &main)
 }
 
 fn empty(filters: &Filters, more: bool) -> Markup {
-    html! {
-        p role="status" {
-            @if more { "The search has found nothing so far; continue with Older." }
-            @else if filters.is_any() { "No delivery matches. " a href=(Section::Logs.path()) { "Clear the filters" } }
-            @else { "No delivery yet. One is queued for each event that an active webhook subscribes to, such as a saved order." }
-        }
+    let clear = html! { p { a.button href=(Section::Logs.path()) { "Clear the filters" } } };
+    if more {
+        let why =
+            html! { p { "The search ended after half a second. Press Older to continue where it ended." } };
+        return parts::nothing("Nothing was found so far", &why);
     }
-}
-
-fn form(log: &Log) -> Markup {
-    let value = |name| log.filters.value(name);
-    let text = |label: &str, name: &'static str, hint: &str| {
-        html! { label { (label) input name=(name) value=(value(name)) placeholder=(hint); } }
+    if filters.is_any() {
+        let why = html! {
+            p { "A delivery is made when an event is published, for each active webhook of its customer that subscribes to the event." }
+            (clear)
+        };
+        return parts::nothing("No delivery matches", &why);
+    }
+    let why = html! {
+        p { "One is queued for each event that an active webhook subscribes to, such as a saved order." }
+        p { a.button href=(Section::Webhooks.path()) { "See the webhooks" } }
     };
+    parts::nothing("No delivery yet", &why)
+}
+
+/// The fields of the form: name and label, with the parameters that a field stands for.
+const FIELDS: [(&str, &str, &[&str]); 11] = [
+    ("find", "Find", &["find", "webOrderId", "workOrder", "invoiceNumber", "eventId", "deliveryId"]),
+    ("webhook", "Webhook", &["webhook"]),
+    ("customerCode", "Customer", &["customerCode"]),
+    ("result", "Result", &["result", "status", "deadLetter"]),
+    ("last", "When", &["last"]),
+    ("httpStatus", "HTTP status", &["httpStatus"]),
+    ("event", "Event", &["event"]),
+    ("kind", "Kind", &["kind"]),
+    ("failureClass", "Failure", &["failureClass"]),
+    ("from", "From", &["from"]),
+    ("to", "Before", &["to"]),
+];
+/// The fields that a narrow window folds, and those that every window folds.
+const FOLDED: [&str; 5] = ["webhook", "customerCode", "result", "last", "httpStatus"];
+const MORE: [&str; 5] = ["event", "kind", "failureClass", "from", "to"];
+
+/// The values of the form's fields: a field has the value of the first parameter that was sent of those for which it stands.
+fn values(filters: &Filters) -> Filters {
+    let value = |(name, _, parameters): (&str, &str, &[&str])| {
+        let mut values = parameters.iter().map(|parameter| filters.value(parameter));
+        Some((name.to_owned(), values.find(|value| !value.is_empty())?.to_owned()))
+    };
+    let mut values = Filters(FIELDS.into_iter().filter_map(value).collect());
+    let became = Became::ALL.into_iter().find(|became| {
+        let (parameter, value) = became.parameter();
+        filters.value(parameter) == value
+    });
+    if let (Some(became), Some((_, value))) = (became, values.0.iter_mut().find(|(name, _)| name == "result"))
+    {
+        became.as_str().clone_into(value);
+    }
+    values
+}
+
+/// What is wrong, by the fields of the form.
+fn by_field(wrong: &[(String, String)]) -> Vec<(String, String)> {
+    let name_of = |parameter: &str| {
+        let field = FIELDS.into_iter().find(|(.., parameters)| parameters.contains(&parameter));
+        field.map_or(parameter, |(name, ..)| name).to_owned()
+    };
+    wrong.iter().map(|(parameter, what)| (name_of(parameter), what.clone())).collect()
+}
+
+fn form(frame: &Frame, log: &Log, form: Form<'_>) -> Markup {
+    let is_used = |names: &[&str]| {
+        let is_wrong = |name: &str| form.wrong.iter().any(|(field, _)| field == name);
+        names.iter().any(|name| !form.value(name).is_empty() || is_wrong(name))
+    };
+    let choice = |name: &str, any: &str, options: &[(&str, &str)]| {
+        let label = FIELDS.iter().find(|(field, ..)| *field == name).map_or("", |(_, label, _)| *label);
+        let chosen = form.value(name);
+        // A link may choose what the list does not have, such as a webhook that is not served any more.
+        let is_other = !chosen.is_empty() && options.iter().all(|(value, _)| *value != chosen);
+        let all = options.iter().copied().chain(is_other.then_some((chosen, chosen)));
+        form.select(label, name, false, &field::options(any, all, chosen))
+    };
+    let webhooks = webhooks(frame);
+    let webhooks: Vec<(&str, &str)> =
+        webhooks.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let customers: Vec<(&str, &str)> =
+        log.customers.iter().map(|code| (code.as_str(), code.as_str())).collect();
+    let ranges = Range::ALL.map(|range| (range.as_str(), range.choice()));
+    let kinds = DeliveryKind::ALL.map(|kind| (kind.as_str(), kind_text(kind)));
+    let failures = FailureClass::ALL.map(|class| (class.as_str(), label(class)));
     html! {
-        form.filters method="get" action=(Section::Logs.path()) role="search" {
-            (select("Status", "status", value("status"), Status::WORDS))
-            (select("Dead letters", "deadLetter", value("deadLetter"), DeadLetter::WORDS))
-            (select("Event", "event", value("event"), EventCode::WORDS))
-            (select("Failure", "failureClass", value("failureClass"), FailureClass::WORDS))
-            label { "Webhook" input name="webhook" value=(value("webhook")) list="webhooks"; }
-            datalist #webhooks { @for name in &log.webhooks { option value=(name) {} } }
-            (text("From", "from", "2026-11-01"))
-            (text("To", "to", "2026-11-01T09:30:00Z"))
-            (text("Web order", "webOrderId", ""))
-            (text("Work order", "workOrder", ""))
-            (text("Invoice", "invoiceNumber", ""))
-            (text("Event id", "eventId", "evt_…"))
-            (text("Delivery id", "deliveryId", ""))
-            (text("HTTP status", "httpStatus", "503"))
-            div.row {
-                button.primary type="submit" { "Search" }
-                a href=(Section::Logs.path()) { "Clear" }
+        form.card method="get" action=(Section::Logs.path()) role="search" {
+            div.filters {
+                (form.text("Find", "find", "Order, invoice, event or delivery id"))
+                div.row {
+                    button.primary type="submit" { "Search" }
+                    a href=(Section::Logs.path()) { "Clear" }
+                }
+            }
+            details.narrow open[is_used(&FOLDED)] {
+                summary { "Filters" }
+                div.filters {
+                    (choice("webhook", "All webhooks", &webhooks))
+                    @if !customers.is_empty() { (choice("customerCode", "All customers", &customers)) }
+                    (choice("result", "Any result", &Became::WORDS.map(|word| (word, word))))
+                    (choice("last", "Any time", &ranges))
+                    (form.text("HTTP status", "httpStatus", "503"))
+                }
+            }
+            details open[is_used(&MORE)] {
+                summary { "More filters" }
+                div.filters {
+                    (choice("event", "Any event", &EventCode::WORDS.map(|word| (word, word))))
+                    (choice("kind", "Any kind", &kinds))
+                    (choice("failureClass", "Any failure", &failures))
+                    (form.date("From", "from"))
+                    (form.date("Before", "to"))
+                    p.hint { "Days begin at 00:00 UTC." }
+                }
+            }
+            // What the form has no field for stays.
+            @for name in ["resendId", "pageSize"] {
+                @let value = log.filters.value(name);
+                @if !value.is_empty() { input type="hidden" name=(name) value=(value); }
             }
         }
     }
 }
 
-pub(crate) fn select<'a>(
-    label: &str,
-    name: &str,
-    chosen: &str,
-    words: impl IntoIterator<Item = &'a str>,
-) -> Markup {
-    html! {
-        label {
-            (label)
-            select name=(name) {
-                option value="" { "Any" }
-                @for word in words { option value=(word) selected[word == chosen] { (word) } }
-            }
-        }
+/// The webhooks to choose from: `namespace/name`, and the name for people; with both if two webhooks have one name.
+fn webhooks(frame: &Frame) -> Vec<(String, String)> {
+    let text = |webhook: &page::WebhookName| {
+        let is_one = frame.webhooks.iter().filter(|other| other.name == webhook.name).count() == 1;
+        if is_one { webhook.name.clone() } else { format!("{} ({})", webhook.name, webhook.full_name) }
+    };
+    frame.webhooks.iter().map(|webhook| (webhook.full_name.clone(), text(webhook))).collect()
+}
+
+const fn kind_text(kind: DeliveryKind) -> &'static str {
+    match kind {
+        DeliveryKind::First => "Neither test nor resend",
+        DeliveryKind::Resend => "Resends",
+        DeliveryKind::Test => "Tests",
     }
 }
 
 fn table(frame: &Frame, deliveries: &[Delivery]) -> Markup {
-    html! {
-        div.wide role="region" aria-label="Deliveries" tabindex="0" {
-            table {
-                caption { "Deliveries, newest first" }
-                thead {
-                    tr {
-                        @for head in ["Queued", "Status", "Event", "About", "Customer", "Webhook", "Attempts", "Last failure"] {
-                            th scope="col" { (head) }
-                        }
-                    }
-                }
-                tbody {
-                    @for delivery in deliveries {
-                        tr {
-                            td { a href=(link(&delivery.id)) { (time(delivery.created_at, frame.now)) } }
-                            td {
-                                (status(delivery.status)) (settled(delivery))
-                                @if let Some(what) = &delivery.waits_for { " " span.beside { "waits for " (what) } }
-                            }
-                            td { (delivery.event.as_str()) @if delivery.is_test { " (test)" } }
-                            td { (about(&delivery.about)) }
-                            td { (delivery.customer_code) }
-                            td { (delivery.webhook) }
-                            td { (delivery.attempts) " of 5" }
-                            td { (failure(delivery)) }
-                        }
-                    }
-                }
+    let heads = [
+        ("When", ""),
+        ("Result", ""),
+        ("Event", ""),
+        ("About", ""),
+        ("Webhook", ""),
+        ("Customer", "wider"),
+        ("Took", "num wider"),
+        ("Attempts", "num wider"),
+        ("Next attempt", "wider"),
+    ];
+    let rows = html! {
+        @for delivery in deliveries {
+            tr {
+                td { a href=(link(&delivery.id)) { (at(delivery.created_at)) } }
+                td { (badge(delivery)) " " span.beside { (delivery.ended_as()) } (marks(delivery)) }
+                td { (delivery.event.as_str()) }
+                td { (numbers(&delivery.about)) }
+                td { (frame.webhook(&delivery.webhook)) }
+                td.wider { (delivery.customer_code) }
+                td.num.wider { (duration(delivery.took)) }
+                td.num.wider { (delivery.attempts) " of 5" }
+                td.wider { (next(delivery)) }
             }
+        }
+    };
+    parts::table("Deliveries, newest first", &heads, &rows)
+}
+
+/// The numbers of what the delivery is about, with their kinds as the title.
+fn numbers(about: &[(&'static str, String)]) -> Markup {
+    let all: Vec<&str> = about.iter().map(|(_, number)| number.as_str()).collect();
+    let kinds: Vec<String> = about.iter().map(|(kind, number)| format!("{kind} {number}")).collect();
+    html! { span title=(kinds.join(", ")) { (all.join(", ")) } }
+}
+
+/// When the next attempt is due, or what it waits for.
+pub(crate) fn next(delivery: &Delivery) -> Markup {
+    html! {
+        @match (delivery.next_attempt_at, &delivery.waits_for) {
+            (None, _) => { "–" }
+            (Some(_), Some(what)) => { "due, waits for " (what) }
+            (Some(due), None) => { (at(due)) }
         }
     }
 }
@@ -211,39 +344,22 @@ pub fn link(id: &str) -> String {
     format!("{}/{id}", Section::Logs.path())
 }
 
-/// A status as shape, colour and word.
-pub(crate) fn status(status: Status) -> Markup {
-    let (class, shape) = match status {
-        Status::Pending => ("wait", "○"),
-        Status::Failed => ("wait", "↻"),
-        Status::Succeeded => ("good", "✓"),
-        Status::DeadLetter => ("bad", "✕"),
-    };
-    html! { span class=(class) { span aria-hidden="true" { (shape) " " } (status.as_str()) } }
+/// What became of a delivery, as a badge.
+pub(crate) fn badge(delivery: &Delivery) -> Markup {
+    let (tone, words) = delivery.became();
+    parts::badge(tone, words)
 }
 
-/// Why a dead letter does not count any more.
-pub(crate) fn settled(delivery: &Delivery) -> Markup {
+/// The marks of a test and of a resend.
+pub(crate) fn marks(delivery: &Delivery) -> Markup {
     html! {
-        @if delivery.set_aside.is_some() { " (set aside)" }
-        @else if delivery.resent { " (resent)" }
+        @if delivery.is_test { " " (parts::badge(Tone::Mute, "Test")) }
+        @if delivery.resend_of.is_some() { " " (parts::badge(Tone::Mute, "Resend")) }
     }
 }
 
 pub(crate) fn about(about: &[(&'static str, String)]) -> Markup {
     html! { @for (place, (kind, number)) in about.iter().enumerate() { @if place > 0 { ", " } (kind) " " (number) } }
-}
-
-pub(crate) fn failure(delivery: &Delivery) -> Markup {
-    html! {
-        @let cause = delivery.failed().and_then(|failed| failed.known_cause());
-        @match (delivery.failure, delivery.http_status) {
-            (Some(class), Some(http)) => { (class.as_str()) " (HTTP " (http) ")" }
-            (Some(class), None) => { (class.as_str()) }
-            (None, _) => { "–" }
-        }
-        @if let Some(cause) = cause { ": " (cause.as_str()) }
-    }
 }
 
 /// What to do about a failure, and where the documentation says more.
@@ -259,6 +375,23 @@ pub(crate) fn code(http_status: Option<i64>) -> Option<u16> {
 }
 
 impl Delivery {
+    /// What became of it, in a word or two.
+    pub(crate) fn became(&self) -> (Tone, &'static str) {
+        match self.status {
+            Status::Succeeded => (Tone::Good, "Delivered"),
+            Status::Failed => (Tone::Wait, "Tried again"),
+            Status::Pending => (Tone::Mute, "Waiting"),
+            Status::DeadLetter if self.set_aside.is_some() => (Tone::Mute, "Set aside"),
+            Status::DeadLetter if self.resent => (Tone::Mute, "Lost, then resent"),
+            Status::DeadLetter => (Tone::Bad, "Lost"),
+        }
+    }
+
+    /// The HTTP status of the last attempt, or else how it failed.
+    pub(crate) fn ended_as(&self) -> String {
+        outcome(self.failure.filter(|_| self.status != Status::Succeeded), self.http_status)
+    }
+
     /// The delivery's last failure.
     pub(crate) fn failed(&self) -> Option<Failure<'_>> {
         let (class, detail) = (self.failure?, self.detail.as_deref());
@@ -294,6 +427,7 @@ pub(crate) mod tests {
             webhook: "default/<img src=x>".into(),
             status: Status::DeadLetter,
             attempts: 5,
+            took: None,
             failure: Some(FailureClass::ServerError),
             cause: None,
             detail: None,
@@ -311,15 +445,18 @@ pub(crate) mod tests {
     }
 
     fn log(filters: &[(&str, &str)], deliveries: Vec<Delivery>, next: Option<&str>) -> String {
+        page(&frame(), &of(filters, deliveries, next))
+    }
+
+    fn of(filters: &[(&str, &str)], deliveries: Vec<Delivery>, next: Option<&str>) -> Log {
         let filters = filters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let log = Log {
+        Log {
             wrong: Vec::new(),
             filters: Filters(filters.collect()),
-            webhooks: vec!["default/orders".into()],
+            customers: vec!["C-1".into(), "C-2".into()],
             deliveries,
             next: next.map(str::to_owned),
-        };
-        page(&frame(), &log)
+        }
     }
 
     #[test]
@@ -329,10 +466,99 @@ pub(crate) mod tests {
             assert!(!text.contains(raw), "{raw}: {text}");
         }
         assert!(text.contains("href=\"/portal/logs/0193f0c2-a1b0-7c3e-9d6f-5a4b3c2d1e0f\""));
+        assert!(text.contains(">Lost</span></span> <span class=\"beside\">503</span>"), "{text}");
+    }
+
+    #[test]
+    fn row_says_what_became_of_a_delivery_in_words() {
+        let row = |delivery: Delivery| log(&[], vec![delivery], None);
+        let fine =
+            Delivery { status: Status::Succeeded, http_status: Some(200), took: Some(29_000), ..delivery() };
+        let fine = row(Delivery { is_test: true, resend_of: Some("x".into()), ..fine });
+        for part in [">Delivered<", ">200<", ">29 ms<", ">Test<", ">Resend<"] {
+            assert!(fine.contains(part), "{part}: {fine}");
+        }
+        let due = frame().now;
+        let failed =
+            Delivery { status: Status::Failed, attempts: 3, next_attempt_at: Some(due), ..delivery() };
+        let text = row(Delivery { failure: Some(FailureClass::Refused), ..failed.clone() });
+        for part in
+            [">Tried again<", ">Connection refused<", "3 of 5", "<td class=\"wider\"><time datetime=\"2027-"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        // A time that has passed while the delivery waits is not shown.
+        let text = row(Delivery { waits_for: Some("one of 2 places".into()), ..failed });
+        assert!(text.contains("<td class=\"wider\">due, waits for one of 2 places</td>"), "{text}");
+        let waiting =
+            row(Delivery { status: Status::Pending, failure: None, http_status: None, ..delivery() });
         assert!(
-            text.contains("ServerError (HTTP 503)") && text.contains("1 min ago")
-                || text.contains("100 s ago")
+            waiting.contains(">Waiting<") && waiting.contains("<span class=\"beside\"></span>"),
+            "{waiting}"
         );
+    }
+
+    #[test]
+    fn form_shows_what_was_asked_by_a_link_or_by_itself() {
+        for sent in [("deadLetter", "open"), ("result", "Lost")] {
+            assert!(
+                log(&[sent], Vec::new(), None).contains("<option value=\"Lost\" selected>Lost</option>"),
+                "{sent:?}"
+            );
+        }
+        let text = log(&[("eventId", "evt_1")], Vec::new(), None);
+        assert!(text.contains("name=\"find\" value=\"evt_1\""), "{text}");
+        let dated = log(&[("from", "2026-11-01"), ("last", "day")], Vec::new(), None);
+        assert!(dated.contains("type=\"date\" name=\"from\" value=\"2026-11-01\""), "{dated}");
+        assert!(dated.contains("<option value=\"day\" selected>Last 24 hours</option>"), "{dated}");
+        // The choice has not lost a webhook that is not served any more.
+        let gone = log(&[("webhook", "default/gone")], Vec::new(), None);
+        assert!(gone.contains("<option value=\"default/gone\" selected>default/gone</option>"), "{gone}");
+        let open = |text: &str| {
+            text.matches("<details open").count() + text.matches("<details class=\"narrow\" open").count()
+        };
+        assert_eq!(
+            [log(&[], Vec::new(), None), gone, log(&[("kind", "test")], Vec::new(), None)]
+                .map(|text| open(&text)),
+            [0, 1, 1]
+        );
+    }
+
+    #[test]
+    fn webhooks_are_chosen_by_their_names_for_people() {
+        let named = |full_name: &str, name: &str| page::WebhookName {
+            full_name: full_name.into(),
+            name: name.into(),
+        };
+        let webhooks = vec![named("a/one", "CRM"), named("a/two", "CRM"), named("a/three", "<b>")];
+        let text = page(&Frame { webhooks, ..frame() }, &of(&[("webhook", "a/three")], Vec::new(), None));
+        for part in
+            [">CRM (a/one)<", ">CRM (a/two)<", "<option value=\"a/three\" selected>&lt;b&gt;</option>"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let own = page(&frame(), &Log { customers: Vec::new(), ..of(&[], Vec::new(), None) });
+        assert!(text.contains(">C-2</option>") && !own.contains("customerCode"), "{own}");
+    }
+
+    #[test]
+    fn error_stands_beside_its_field_and_the_summary_leads_there() {
+        let wrong = [("from", "must be a date"), ("eventId", "too long"), ("x", "unknown parameter")];
+        let wrong = wrong.map(|(name, what)| (name.to_owned(), what.to_owned())).to_vec();
+        let sent = [("from", "soon"), ("eventId", "evt_1")];
+        let text = page(&frame(), &Log { wrong, ..of(&sent, Vec::new(), None) });
+        for part in [
+            "<title>Error: Webhook Logs",
+            "<a href=\"#field-from\">From: must be a date</a>",
+            "<a href=\"#field-find\">Find: too long</a>",
+            "<li>x: unknown parameter</li>",
+            "<p class=\"error\" id=\"error-from\">must be a date</p>",
+            "<p class=\"error\" id=\"error-find\">too long</p>",
+            "<details open>",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("No delivery") && !text.contains("id=\"live\""), "{text}");
     }
 
     #[test]
@@ -342,22 +568,22 @@ pub(crate) mod tests {
         let href = "/portal/logs?status=DeadLetter&amp;webhook=a%2Fb%26c";
         assert!(text.contains(&format!("href=\"{href}&amp;cursor=new\"")), "{text}");
         assert!(text.contains(&format!("href=\"{href}\"")), "{text}");
-        assert!(text.contains("<option value=\"DeadLetter\" selected>"));
+        assert!(text.contains("<option value=\"Lost, resent or set aside\" selected>"), "{text}");
     }
 
     #[test]
     fn dead_letter_that_counts_no_longer_says_why() {
         let resent = Delivery { resent: true, ..delivery() };
         let set_aside = Delivery { set_aside: Some(("me".into(), frame().now)), ..delivery() };
-        assert!(log(&[], vec![resent], None).contains("DeadLetter</span> (resent)</td>"));
-        assert!(log(&[], vec![set_aside], None).contains("DeadLetter</span> (set aside)</td>"));
-        assert!(log(&[], vec![delivery()], None).contains("DeadLetter</span></td>"));
+        assert!(log(&[], vec![resent], None).contains("<span class=\"badge mute\"><span>Lost, then resent<"));
+        assert!(log(&[], vec![set_aside], None).contains("<span class=\"badge mute\"><span>Set aside<"));
+        assert!(log(&[], vec![delivery()], None).contains("<span class=\"badge bad\">"));
     }
 
     #[test]
     fn empty_log_says_why() {
         assert!(log(&[], Vec::new(), None).contains("No delivery yet"));
         assert!(log(&[("status", "Failed")], Vec::new(), None).contains("No delivery matches"));
-        assert!(log(&[("status", "Failed")], Vec::new(), Some("x")).contains("nothing so far"));
+        assert!(log(&[("status", "Failed")], Vec::new(), Some("x")).contains("found so far"));
     }
 }

@@ -43,6 +43,16 @@ impl Range {
         }
     }
 
+    /// The period as a choice among others.
+    pub(crate) const fn choice(self) -> &'static str {
+        match self {
+            Self::Hour => "Last hour",
+            Self::Day => "Last 24 hours",
+            Self::Week => "Last 7 days",
+            Self::Month => "Last 30 days",
+        }
+    }
+
     const fn words(self) -> &'static str {
         match self {
             Self::Hour => "in the last hour",

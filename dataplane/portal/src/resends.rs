@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use crate::field::{self, Form};
-use crate::logs::{Delivery, Filters, failure, link, remedy};
+use crate::logs::{Delivery, Filters, link, remedy};
 use crate::page::{self, Frame, Section, WebhookName, csrf};
 use crate::parts::{self, Head, Tone};
 use crate::people::People;
@@ -212,7 +212,7 @@ fn probed(frame: &Frame, probe: &Delivery) -> Markup {
             (_, 0) => { p role="status" { (delivery) " waits for its first attempt. The result will be here." } }
             _ => {
                 p role="status" {
-                    (delivery) " failed" @if probe.failure.is_some() { ": " (failure(probe)) }
+                    (delivery) " failed" @if probe.failure.is_some() { ": " (probe.ended_as()) }
                     ". Nothing else was sent."
                     @if let Some(at) = probe.next_attempt_at { " Its next attempt: " (time(at, frame.now)) "." }
                 }
@@ -453,7 +453,7 @@ mod tests {
         assert!(shown(Status::Pending, 0).contains("waits for its first attempt"));
         for (status, attempts) in [(Status::Failed, 1), (Status::DeadLetter, 5)] {
             let text = shown(status, attempts);
-            assert!(text.contains("failed: ServerError (HTTP 503). Nothing else was sent."), "{text}");
+            assert!(text.contains("failed: 503. Nothing else was sent."), "{text}");
             assert!(text.contains("More about ServerError"), "{text}");
         }
         assert!(shown(Status::Succeeded, 2).contains(" arrived (HTTP 503). Resend the others."));

@@ -1,5 +1,6 @@
 //! Webhook Logs.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::extract::rejection::PathRejection;
@@ -7,17 +8,23 @@ use axum::extract::{Path, RawQuery, State};
 use axum::response::{Html, Redirect};
 use docket_crds::WebhookConfig;
 use docket_domain::delivery::DeliveryId;
+use docket_domain::moment;
 use docket_portal::delivery::{AttemptView, Detail, SentRequest};
-use docket_portal::logs::{Delivery, Filters, Log, link};
+use docket_portal::logs::{Became, Delivery, Filters, Log, link};
+use docket_portal::names::unknown_webhook;
+use docket_portal::period::Range;
 use docket_portal::{delivery, href, logs};
-use docket_store::deliveries::{ListedDelivery, StoredAttempt};
+use docket_store::deliveries::{self, ListedDelivery, StoredAttempt};
 use docket_store::events::About;
 use http::StatusCode;
+use jiff::{SignedDuration, Timestamp};
 
 use super::forms::{Posted, filled_in};
+use super::people::people;
 use super::session::Viewer;
 use crate::actions::set_aside::Aside;
 use crate::api::state::ApiState;
+use crate::api::webhook_logs::meant::check_webhook;
 use crate::api::webhook_logs::set_aside::one;
 use crate::api::webhook_logs::{self, DeliverySearch, ReadDelivery, resends};
 use crate::api::writes::Write;
@@ -45,21 +52,90 @@ pub async fn search(
     RawQuery(query): RawQuery,
 ) -> Result<(StatusCode, Html<String>), ApiError> {
     let filters = filled_in(&query.unwrap_or_default());
-    let ((found, next), wrong) = match DeliverySearch::read(RequestFields::of_pairs(filters.clone())) {
-        Ok(search) => (webhook_logs::find(&state, &viewer.caller, search).await?, Vec::new()),
-        Err(error) => (<_>::default(), error.wrong_fields()?),
-    };
+    let (asked, mut wrong) = asked(&filters, state.clock.now());
+    let (mut found, mut next) = (Vec::new(), None);
+    match find(&state, &viewer, asked, wrong.is_empty()).await {
+        Ok(page) => (found, next) = page,
+        Err(error) => {
+            wrong.extend(error.wrong_fields()?.into_iter().map(|wrong| in_words(&viewer, &filters, wrong)))
+        }
+    }
     let status = status_of(&wrong);
     let waits = webhook_logs::waits(&state, &viewer.caller, &found).await?;
-    let found = found.into_iter().zip(waits);
+    let ids: Vec<String> = found.iter().map(|listed| listed.id.clone()).collect();
+    let took = deliveries::last_times(&mut viewer.caller.reader(&state).await?, &ids).await?;
+    let row = |(listed, waits_for): (ListedDelivery, Option<String>)| {
+        let took = took.get(&listed.id).copied();
+        Delivery { took, waits_for, ..shown(listed) }
+    };
+    let customers =
+        viewer.caller.webhooks().served().map(|webhook| webhook.customer_code.as_str().to_owned());
     let log = Log {
         filters: Filters(filters),
         wrong,
-        webhooks: viewer.caller.webhooks().served().map(|webhook| webhook.full_name()).collect(),
-        deliveries: found.map(|(listed, waits_for)| Delivery { waits_for, ..shown(listed) }).collect(),
+        customers: match viewer.caller.customer {
+            None => customers.collect::<BTreeSet<_>>().into_iter().collect(),
+            Some(_) => Vec::new(),
+        },
+        deliveries: found.into_iter().zip(waits).map(row).collect(),
         next,
     };
     Ok((status, Html(logs::page(viewer.frame(), &log))))
+}
+
+/// Searches if all filters are right; else returns what is wrong with them, or nothing if `is_right` says that others are wrong.
+async fn find(
+    state: &ApiState,
+    viewer: &Viewer,
+    asked: Vec<(String, String)>,
+    is_right: bool,
+) -> Result<(Vec<ListedDelivery>, Option<String>), ApiError> {
+    let mut search = DeliverySearch::read(RequestFields::of_pairs(asked))?;
+    check_webhook(state, &viewer.caller, &mut search).await?;
+    match is_right {
+        true => webhook_logs::find(state, &viewer.caller, search).await,
+        false => Ok((Vec::new(), None)),
+    }
+}
+
+/// What is wrong with a field, in the words of the form.
+fn in_words(viewer: &Viewer, filters: &[(String, String)], wrong: (String, String)) -> (String, String) {
+    let typed = filters.iter().find(|(name, _)| name == "webhook" && wrong.0 == "webhook");
+    match typed {
+        Some((_, typed)) => (wrong.0, unknown_webhook(typed, &viewer.frame().webhooks)),
+        None => wrong,
+    }
+}
+
+type Pairs = Vec<(String, String)>;
+
+/// The parameters of `/WebhookLogs/Search` for what the form sends, and the fields of the form that are wrong.
+fn asked(filters: &[(String, String)], now: Timestamp) -> (Pairs, Pairs) {
+    let is_dated = filters.iter().any(|(name, _)| ["from", "to"].contains(&name.as_str()));
+    let (mut asked, mut wrong) = (Pairs::new(), Pairs::new());
+    let mut ask = |name: &str, value: &str| asked.push((name.to_owned(), value.to_owned()));
+    let mut refuse = |name: &str, what: &str| wrong.push((name.to_owned(), what.to_owned()));
+    for (name, value) in filters {
+        match name.as_str() {
+            "result" => match value.parse().map(Became::parameter) {
+                Ok((name, value)) => ask(name, value),
+                Err(_) => refuse(name, "choose a result of the list"),
+            },
+            "last" => match value.parse() {
+                Ok(_) if is_dated => refuse(name, "choose either this or dates"),
+                Ok(range) => ask("from", &moment::written(since(range, now))),
+                Err(_) => refuse(name, "choose a time of the list"),
+            },
+            _ => ask(name, value),
+        }
+    }
+    (asked, wrong)
+}
+
+/// When a period began that ends now.
+fn since(range: Range, now: Timestamp) -> Timestamp {
+    let (count, minutes) = range.spans();
+    now.saturating_sub(SignedDuration::from_mins(count * minutes)).unwrap_or(Timestamp::MIN)
 }
 
 /// The status of a page whose form has these wrong fields.
@@ -96,7 +172,13 @@ pub async fn get(
             body: text(&body),
         }
     });
+    let actors = std::iter::once(&listed).chain(&later).flat_map(|delivery| {
+        [delivery.requested_by.as_deref(), delivery.set_aside.as_ref().map(|(by, _)| by.as_str())]
+    });
+    let actors: Vec<&str> = actors.flatten().collect();
+    let people = people(&mut viewer.caller.reader(&state).await?, &actors).await?;
     let detail = Detail {
+        people,
         event_id: listed.event_id.clone(),
         delivery: Delivery { waits_for, ..shown(listed) },
         later: later.into_iter().map(shown).collect(),
@@ -114,7 +196,8 @@ pub async fn resend(
     Posted { viewer, form }: Posted<DeliveryForm>,
 ) -> Result<Redirect, ApiError> {
     let (_, made) = resends::one(&state, &viewer.caller, form.delivery_id, Write::each_time()).await?;
-    Ok(Redirect::to(&link(&made.ok_or(ApiError::Internal)?.to_string())))
+    let made = made.ok_or(ApiError::Internal)?.to_string();
+    Ok(Redirect::to(&href(&link(&made), [(DONE, RESENT)])))
 }
 
 /// POST /portal/logs/set-aside: leads back to the delivery.
@@ -146,7 +229,10 @@ async fn change(
 /// The parameter with what the user has just done.
 pub const DONE: &str = "done";
 
-/// Its value.
+/// Its value after a resend, on the page of the new delivery.
+const RESENT: &str = "resent";
+
+/// Its value after setting aside.
 pub const fn word(aside: Aside) -> &'static str {
     match aside {
         Aside::Set => "set-aside",
@@ -156,13 +242,14 @@ pub const fn word(aside: Aside) -> &'static str {
 
 fn done(name: &str, value: &str) -> Option<&'static str> {
     match (name, value) {
+        (DONE, RESENT) => Some("Resent. This is the new delivery, which is sent now."),
         (DONE, "set-aside") => Some("The dead letter is set aside: it counts no longer."),
         (DONE, "undo-set-aside") => Some("The dead letter is not set aside any more: it counts again."),
         _ => None,
     }
 }
 
-/// A delivery in a list, without what it waits for.
+/// A delivery in a list, without what it waits for and how long its last attempt took.
 pub fn shown(listed: ListedDelivery) -> Delivery {
     let About { web_order_id, work_order, invoice_number } = listed.about;
     let about = [("web order", web_order_id), ("work order", work_order), ("invoice", invoice_number)];
@@ -174,6 +261,7 @@ pub fn shown(listed: ListedDelivery) -> Delivery {
         webhook: listed.webhook_name,
         status: listed.status,
         attempts: listed.attempt_count,
+        took: None,
         failure: listed.failure_class,
         cause: listed.failure_cause,
         detail: listed.failure_detail,
@@ -202,5 +290,43 @@ fn attempt(stored: StoredAttempt) -> AttemptView {
         remote_address: stored.remote_address,
         response: stored.response_body,
         phases: [stored.dns_us, stored.connect_us, stored.tls_us, stored.first_byte_us, stored.total_us],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(filters: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
+        let filters: Pairs =
+            filters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let (asked, wrong) = asked(&filters, "2026-11-21T09:30:00Z".parse().expect("a time"));
+        let shown = asked.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+        (shown, wrong.into_iter().map(|(name, _)| name).collect())
+    }
+
+    #[test]
+    fn fields_of_the_form_become_parameters_of_the_search() {
+        for (field, parameter) in [
+            (("result", "Lost"), "deadLetter=open"),
+            (("result", "Tried again"), "status=Failed"),
+            (("last", "hour"), "from=2026-11-21T08:30:00.000Z"),
+            (("last", "month"), "from=2026-10-22T09:30:00.000Z"),
+            (("from", "2026-11-01T09:30:00-08:00"), "from=2026-11-01T09:30:00-08:00"),
+            (("to", "2026-11-01"), "to=2026-11-01"),
+            (("status", "Failed"), "status=Failed"),
+            (("find", "w1"), "find=w1"),
+        ] {
+            assert_eq!(of(&[field]), (vec![parameter.to_owned()], Vec::new()), "{field:?}");
+        }
+    }
+
+    #[test]
+    fn choice_that_the_form_does_not_offer_is_refused() {
+        for wrong in [("result", "Succeeded"), ("last", "year")] {
+            assert_eq!(of(&[wrong]), (Vec::new(), vec![wrong.0.to_owned()]), "{wrong:?}");
+        }
+        let (asked, wrong) = of(&[("last", "day"), ("to", "2026-11-01")]);
+        assert_eq!((asked, wrong), (vec!["to=2026-11-01".to_owned()], vec!["last".to_owned()]));
     }
 }
