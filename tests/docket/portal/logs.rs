@@ -82,22 +82,28 @@ async fn administrator_finds_out_why_a_delivery_failed_and_resends_it() {
     let overview = browser.get("/portal").await;
     is_protected(&overview);
     assert!(
-        overview.text().contains("1 webhook needs attention.")
+        overview.text().contains("1 webhook needs attention")
             && overview.text().contains("Deliveries are lost")
     );
     let list = browser.get("/portal/logs?webhook=default%2Forders&status=DeadLetter").await;
     is_protected(&list);
-    assert!(list.text().contains("DeadLetter") && list.text().contains("ServerError (HTTP 503)"));
+    for part in [">Lost<", ">503<", ">5 of 5<", "<option value=\"default/orders\" selected>"] {
+        assert!(list.text().contains(part), "{part}: {list:?}");
+    }
     let [id] = &linked(list.text())[..] else { panic!("not one: {list:?}") };
     let page = browser.get(&format!("/portal/logs/{id}")).await;
     is_protected(&page);
     let text = page.text();
     for part in [
-        "ServerError (HTTP 503) at attempt 5 of 5.",
+        "<h2 id=\"happened\">Your server answered 503 five times</h2>",
+        "order.created to default/orders <span class=\"badge bad\">",
         "check when it is back.",
         "Then resend it, or set it aside.",
         "&lt;/pre&gt;&lt;script&gt;alert(1)",
-        "<th scope=\"row\">5</th>",
+        "<p class=\"said\">&lt;/pre&gt;",
+        "<strong>Attempts 2 to 5</strong>",
+        ">All deliveries about web order W00000001<",
+        "Check the signature",
     ] {
         let part = part.replace("&#39;", "'");
         assert!(text.contains(&part), "{part}: {text}");
@@ -129,21 +135,30 @@ async fn administrator_finds_out_why_a_delivery_failed_and_resends_it() {
     let reply = browser.post("/portal/logs/resend", &form).await;
     assert_eq!(reply.status, 303, "{reply:?}");
     let resent = reply.headers["location"].clone();
-    assert_ne!(resent, format!("/portal/logs/{id}"));
+    let (new, done) = resent.split_once('?').expect("a parameter");
+    assert_ne!(new, format!("/portal/logs/{id}"));
+    assert_eq!(done, "done=resent");
     eventually("it arrives", SOON, async || receiver.count() == 6).await;
-    eventually("the resend succeeds", SOON, async || browser.get(&resent).await.text().contains("Succeeded"))
-        .await;
+    eventually("the resend succeeds", SOON, async || {
+        browser.get(&resent).await.text().contains(">Delivered<")
+    })
+    .await;
     let page = browser.get(&resent).await;
     assert!(page.text().contains(&format!("<a href=\"/portal/logs/{id}\">")), "{page:?}");
-    assert!(page.text().contains(", by employee 52"));
+    assert!(page.text().contains(", by <span title=\"employee 52\">Alex Admin</span>"), "{page:?}");
+    assert!(
+        page.text().contains("Resent. This is the new delivery") && page.text().contains(">Resend</span>"),
+        "{page:?}"
+    );
     // The original knows what became of it, and nothing is left to be done.
     let original = browser.get(&format!("/portal/logs/{id}")).await;
     let text = original.text();
-    assert!(text.contains(&format!("<a href=\"{resent}\">")) && text.contains("✓"), "{text}");
+    assert!(text.contains(&format!("<a href=\"{new}\">")) && text.contains("✓"), "{text}");
+    assert!(text.contains("Lost, then resent"), "{text}");
     assert!(text.contains("A resend delivered the event; nothing needs to be done."), "{text}");
     assert!(!text.contains("Then resend") && !text.contains("/portal/logs/set-aside"), "{text}");
     let overview = browser.get("/portal").await;
-    assert!(overview.text().contains("Nothing is wrong."), "{overview:?}");
+    assert!(overview.text().contains("Everything arrives"), "{overview:?}");
     let webhooks = browser.get("/portal/webhooks").await;
     assert!(
         webhooks.text().contains("class=\"badge good\"") && !webhooks.text().contains("dead letter"),
@@ -185,8 +200,7 @@ async fn log_takes_every_filter_of_the_api_and_continues_at_a_cursor() {
         linked(reply.text()).len()
     };
     // A form sends its empty fields as well.
-    let all = "status=&event=&failureClass=&webhook=&from=&to=&webOrderId=&workOrder=&invoiceNumber=&eventId=\
-               &deliveryId=&httpStatus=";
+    let all = "find=&webhook=&customerCode=&result=&last=&httpStatus=&event=&kind=&failureClass=&from=&to=";
     assert_eq!(found(all).await, 3);
     for (query, expected) in [
         ("status=DeadLetter", 3),
@@ -196,13 +210,24 @@ async fn log_takes_every_filter_of_the_api_and_continues_at_a_cursor() {
         ("failureClass=BlockedAddress", 3),
         ("failureClass=ServerError", 0),
         ("webhook=default%2Forders", 3),
-        ("webhook=default%2Fothers", 0),
+        ("webhook=ORDERS", 3),
+        ("customerCode=C-1", 3),
+        ("customerCode=C-2", 0),
+        ("result=Lost", 3),
+        ("result=Delivered", 0),
+        ("deadLetter=resent", 0),
+        ("last=hour", 3),
+        ("kind=first", 3),
+        ("kind=resend", 0),
+        ("find=w00000002", 1),
+        ("find=W00000009", 0),
+        (&*format!("find={}", delivery.to_uppercase()), 1),
         ("from=2020-01-01", 3),
         ("to=2020-01-01", 0),
         ("webOrderId=W00000002", 1),
         ("workOrder=PR1", 0),
         ("invoiceNumber=I1", 0),
-        (&*format!("eventId={event}"), 1),
+        (&format!("eventId={event}"), 1),
         ("eventId=evt_0", 0),
         (&format!("deliveryId={delivery}"), 1),
         ("httpStatus=503", 0),
@@ -220,11 +245,24 @@ async fn log_takes_every_filter_of_the_api_and_continues_at_a_cursor() {
     let rest = linked(second.text());
     assert!(rest.len() == 1 && !ids.contains(&rest[0]), "{second:?}");
 
+    for (query, said) in [
+        (
+            "webhook=default%2Fordres",
+            "Webhook: There is no webhook “default/ordres”; did you mean “default/orders”?",
+        ),
+        ("result=Broken", "Result: choose a result of the list"),
+        ("last=day&from=2026-11-01", "When: choose either this or dates"),
+        ("find=W1&eventId=evt_1", "Find: must not come with"),
+    ] {
+        let wrong = browser.get(&format!("/portal/logs?{query}")).await;
+        assert!(wrong.status == 400 && wrong.text().contains(said), "{said}: {wrong:?}");
+        assert!(linked(wrong.text()).is_empty() && wrong.text().contains("aria-invalid"), "{query}");
+    }
     let wrong = browser.get("/portal/logs?status=Broken&from=soon&x=1").await;
     assert_eq!(wrong.status, 400);
     is_protected(&wrong);
-    for field in ["status", "from", "x"] {
-        assert!(wrong.text().contains(&format!("<strong>{field}</strong>: ")), "{field}: {wrong:?}");
+    for said in ["<title>Error: ", "#field-result\">Result: ", "#field-from\">From: ", "<li>x: "] {
+        assert!(wrong.text().contains(said), "{said}: {wrong:?}");
     }
     // What was typed is still there, and nothing claims that there was no match.
     assert!(

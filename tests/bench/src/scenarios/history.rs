@@ -17,7 +17,7 @@ const SEARCHES: usize = 100;
 const SEARCHING: Duration = Duration::from_secs(4);
 
 /// Each filter of /WebhookLogs/Search, with values that match much, little and nothing.
-const DELIVERIES: [&str; 13] = [
+const DELIVERIES: [&str; 18] = [
     "",
     "status=Succeeded",
     "status=DeadLetter",
@@ -31,6 +31,11 @@ const DELIVERIES: [&str; 13] = [
     "webOrderId=H00000500",
     "workOrder=CT1000001",
     "invoiceNumber=4711",
+    "find=h00000500",
+    "customerCode=C-1",
+    "customerCode=C-2",
+    "kind=resend",
+    "kind=test",
 ];
 /// Each filter of /Orders/Search.
 const ORDERS: [&str; 9] = [

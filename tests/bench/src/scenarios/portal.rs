@@ -18,7 +18,7 @@ const VIEWING: Duration = Duration::from_secs(5);
 const PROCESS: Role = Role { roles: "api,portal,worker,detector", connections: 32, per_tenant: 8 };
 const LOGS: &str = "/portal/logs";
 
-const PAGES: [&str; 22] = [
+const PAGES: [&str; 27] = [
     "/portal",
     "/portal/webhooks",
     "/portal/webhooks/default/t0-w0",
@@ -35,6 +35,11 @@ const PAGES: [&str; 22] = [
     "/portal/logs?webOrderId=H00000500",
     "/portal/logs?workOrder=CT1000001",
     "/portal/logs?invoiceNumber=4711",
+    "/portal/logs?find=h00000500",
+    "/portal/logs?find=none",
+    "/portal/logs?customerCode=C-1",
+    "/portal/logs?kind=resend",
+    "/portal/logs?kind=test",
     "/portal/resends",
     "/portal/resends?webhook=default%2Ft0-w0",
     "/portal/activity",

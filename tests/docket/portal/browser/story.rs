@@ -122,9 +122,8 @@ async fn find_out(user: &User<'_>, secret: &str) {
     user.press("css:td a[href*='deadLetter=open']").await;
     user.is_at("/portal/logs?webhook=").await;
     user.press("css:[data-live] td a").await;
-    user.sees("What happened: ").await;
-    user.sees("at attempt 5 of 5").await;
-    user.sees("What to do: ").await;
+    user.sees("five times").await;
+    user.sees("Then resend it, or set it aside.").await;
     user.press("Headers").await;
     user.sees("webhook-signature: ").await;
     let page = user.browser.look("document.documentElement.outerHTML").await.expect("a page");
@@ -135,11 +134,11 @@ async fn find_out(user: &User<'_>, secret: &str) {
 async fn resend(user: &User<'_>, script: Script) {
     user.press("Webhook Logs").await;
     user.is_at("/portal/logs").await;
-    user.choose("Status", "DeadLetter").await;
+    user.choose("Result", "Lost").await;
     user.press("Search").await;
-    user.is_at("status=DeadLetter").await;
+    user.is_at("result=Lost").await;
     user.press("css:[data-live] td a").await;
-    user.sees("at attempt 5 of 5").await;
+    user.sees("five times").await;
     user.press("Resend").await;
     user.sees("Resend of").await;
     ends(user, script).await;
@@ -162,8 +161,8 @@ async fn resend(user: &User<'_>, script: Script) {
 /// The delivery succeeds; a script shows it without a reload.
 async fn ends(user: &User<'_>, script: Script) {
     match script {
-        Script::Runs => user.sees("Succeeded").await,
-        Script::IsOff => reload_until(user, "Succeeded").await,
+        Script::Runs => user.sees("Delivered").await,
+        Script::IsOff => reload_until(user, "Delivered").await,
     }
 }
 

@@ -192,6 +192,8 @@ impl World {
             page("logs-filtered", "/portal/logs?status=DeadLetter&pageSize=3&webhook=default%2Ffailing"),
             page("logs-without-a-match", "/portal/logs?webOrderId=W1&status=Failed"),
             page("logs-refused", "/portal/logs?status=Broken&from=soon"),
+            page("logs-found", "/portal/logs?find=w00000001&last=day&customerCode=C-1&kind=first"),
+            page("logs-of-an-unknown-webhook", "/portal/logs?webhook=default%2Fdeda"),
             of(Some(ALEX), "a-delivery-that-succeeded", delivery("healthy", "Succeeded")),
             of(Some(ALEX), "a-dead-letter", delivery("failing", "DeadLetter")),
             of(Some(ALEX), "a-dead-letter-that-was-resent", self.marked("resent")),
