@@ -13,7 +13,7 @@ use crate::page::{Frame, Section};
 use crate::parts::{self, Head, Tone};
 use crate::period::Range;
 use crate::time::{at, duration};
-use crate::{href, page};
+use crate::page;
 
 docket_crds::words! {
     /// What became of a delivery, as the form names it.
