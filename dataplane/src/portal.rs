@@ -9,6 +9,7 @@ mod declared;
 pub mod events;
 mod form_words;
 pub mod forms;
+mod kept;
 pub mod keys;
 pub mod logs;
 pub mod mail_link;

@@ -4,6 +4,7 @@
 //! issuer, type and expiry are checked here. The caller passes the time.
 
 use std::sync::Once;
+use std::time::Duration;
 
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
@@ -21,6 +22,8 @@ pub const ISSUER: &str = "docket";
 pub const TOKEN_TYPE: &str = "at+jwt";
 /// The longest accepted token, in bytes. A longer token is refused before any cryptography.
 pub const MAX_TOKEN_BYTES: usize = 4096;
+/// The longest session of the portal, from sign-in to its end.
+pub const LONGEST_SESSION: Duration = Duration::from_secs(12 * 3600);
 
 /// The user that a token identifies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,8 +109,31 @@ struct Claims {
     exp: i64,
     /// The owner's mark.
     own: String,
+    /// The session's id; `None`: the token is for the API.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sid: Option<String>,
+    /// When the session's user signed in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    auth_time: Option<i64>,
     #[serde(flatten)]
     subject: TokenSubject,
+}
+
+/// A session of the portal. While it is in use, its token is renewed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// The session's random id, which is the same in all of its tokens.
+    pub id: String,
+    /// When its user signed in, in seconds since 1970.
+    pub since: i64,
+}
+
+impl Session {
+    /// When a token of the session expires that is issued at `now`, in seconds since 1970.
+    fn expiry(&self, now: Timestamp, lifetime_minutes: u32) -> i64 {
+        let last = self.since + LONGEST_SESSION.as_secs() as i64;
+        (now.as_second() + i64::from(lifetime_minutes) * 60).min(last)
+    }
 }
 
 /// A token whose signature and claims are valid. The caller must still check that it belongs to its subject.
@@ -117,6 +143,9 @@ pub struct Verified<'a> {
     pub subject: TokenSubject,
     /// When the token was issued, in seconds since 1970.
     pub issued_at: i64,
+    expires_at: i64,
+    /// The session of the portal; `None`: the token is for the API, and is never renewed.
+    session: Option<Session>,
     mark: String,
     secret: &'a [u8],
 }
@@ -127,6 +156,14 @@ impl Verified<'_> {
         // The mark is signed, so no sender can choose it, and time reveals nothing of use. It stands for the customer as well, but what a
         // caller may see depends on the customer that the token names.
         self.mark == owner.mark(self.secret) && self.subject.own_customer() == owner.customer_code.as_deref()
+    }
+
+    /// The session, if its token has used up half of its life and a new token would last longer.
+    pub fn session_to_renew(&self, now: Timestamp, lifetime_minutes: u32) -> Option<&Session> {
+        let is_old = 2 * (now.as_second() - self.issued_at) >= self.expires_at - self.issued_at;
+        self.session
+            .as_ref()
+            .filter(|session| is_old && session.expiry(now, lifetime_minutes) > self.expires_at)
     }
 }
 
@@ -144,16 +181,34 @@ pub fn issue(
     now: Timestamp,
     lifetime_minutes: u32,
 ) -> String {
+    let exp = now.as_second() + i64::from(lifetime_minutes) * 60;
+    signed(key, tenant_uid, (subject, owner), (now.as_second(), exp), None)
+}
+
+/// Like [`issue`], for a session of the portal: the token expires when the session has lasted [`LONGEST_SESSION`], at the latest.
+pub fn issue_for_session(
+    key: TokenKey<'_>,
+    tenant_uid: &str,
+    owned: (TokenSubject, &UserFingerprint),
+    now: Timestamp,
+    lifetime_minutes: u32,
+    session: &Session,
+) -> String {
+    let exp = session.expiry(now, lifetime_minutes);
+    signed(key, tenant_uid, owned, (now.as_second(), exp), Some(session.clone()))
+}
+
+fn signed(
+    key: TokenKey<'_>,
+    tenant_uid: &str,
+    (subject, owner): (TokenSubject, &UserFingerprint),
+    (iat, exp): (i64, i64),
+    session: Option<Session>,
+) -> String {
     install_provider();
-    let iat = now.as_second();
-    let claims = Claims {
-        iss: ISSUER.into(),
-        aud: tenant_uid.into(),
-        iat,
-        exp: iat + i64::from(lifetime_minutes) * 60,
-        own: owner.mark(key.secret),
-        subject,
-    };
+    let (sid, auth_time) = session.map(|session| (session.id, session.since)).unzip();
+    let (iss, aud, own) = (ISSUER.into(), tenant_uid.into(), owner.mark(key.secret));
+    let claims = Claims { iss, aud, iat, exp, own, sid, auth_time, subject };
     let header =
         Header { typ: Some(TOKEN_TYPE.into()), kid: Some(key.kid.into()), ..Header::new(Algorithm::HS256) };
     jsonwebtoken::encode(&header, &claims, &EncodingKey::from_secret(key.secret))
@@ -189,7 +244,15 @@ pub fn verify<'a>(
     let issued_by_now = claims.iat <= now.as_second() + 60;
     let is_ours = claims.iss == ISSUER && claims.aud == tenant_uid;
     if is_ours && issued_by_now && now.as_second() < claims.exp {
-        Ok(Verified { subject: claims.subject, issued_at: claims.iat, mark: claims.own, secret: key.secret })
+        let session = claims.sid.zip(claims.auth_time).map(|(id, since)| Session { id, since });
+        Ok(Verified {
+            subject: claims.subject,
+            issued_at: claims.iat,
+            expires_at: claims.exp,
+            session,
+            mark: claims.own,
+            secret: key.secret,
+        })
     } else {
         Err(InvalidToken)
     }
@@ -203,6 +266,16 @@ pub fn claimed_tenant(token: &str) -> Option<String> {
     }
     let token = Some(token).filter(|token| token.len() <= MAX_TOKEN_BYTES)?;
     insecure_decode_claims::<Audience>(token).ok().map(|claims| claims.aud)
+}
+
+/// The id of the session in the claims of `token`; `None`: it is a token for the API, or none. It is not verified.
+pub fn claimed_session(token: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct SessionId {
+        sid: String,
+    }
+    let token = Some(token).filter(|token| token.len() <= MAX_TOKEN_BYTES)?;
+    insecure_decode_claims::<SessionId>(token).ok().map(|claims| claims.sid)
 }
 
 /// Gives the token library an HS256 from the crates that sign deliveries. The library's own providers would bring a
@@ -301,7 +374,8 @@ mod tests {
     }
 
     fn verified(subject: TokenSubject) -> Verified<'static> {
-        Verified { subject, issued_at: 1_000, mark: owner().mark(KEY.secret), secret: KEY.secret }
+        let mark = owner().mark(KEY.secret);
+        Verified { subject, issued_at: 1_000, expires_at: 4_600, session: None, mark, secret: KEY.secret }
     }
 
     fn good_claims() -> serde_json::Value {
@@ -347,6 +421,46 @@ mod tests {
         assert_ne!(UserFingerprint::new(None, Some(""), 0), UserFingerprint::new(Some(""), None, 0));
         assert_ne!(UserFingerprint::new(None, None, 1), UserFingerprint::new(None, None, 2));
         assert_ne!(owner().mark(KEY.secret), owner().mark(OTHER.secret));
+    }
+
+    /// Whether a token of a session that began at 0, issued at this second for this many minutes, is renewed at `now`.
+    fn is_renewed(issued_at: i64, minutes: u32, now: i64) -> bool {
+        let session = Session { id: "s".into(), since: 0 };
+        let token = issue_for_session(KEY, "uid-a", (contact(), &owner()), at(issued_at), minutes, &session);
+        let verified = verify(&token, &[KEY], "uid-a", at(now)).expect("it has not expired");
+        assert_eq!((verified.session.as_ref(), claimed_session(&token)), (Some(&session), Some("s".into())));
+        verified.session_to_renew(at(now), minutes).is_some()
+    }
+
+    #[test]
+    fn session_is_renewed_from_half_of_its_tokens_life_on() {
+        assert_eq!([0, 1_799, 1_800, 3_599].map(|now| is_renewed(0, 60, now)), [false, false, true, true]);
+        let token = token();
+        let of_api = verify(&token, &[KEY], "uid-a", at(4_599)).expect("it has not expired");
+        assert_eq!((of_api.session_to_renew(at(4_599), 60), claimed_session(&token)), (None, None));
+    }
+
+    #[test]
+    fn session_ends_twelve_hours_after_the_sign_in_however_it_is_used() {
+        const END: i64 = 12 * 3600;
+        let session = Session { id: "s".into(), since: 0 };
+        for (issued_at, minutes) in [(0, 24 * 60), (END - 1_800, 60), (END - 1, 60)] {
+            let token =
+                issue_for_session(KEY, "uid-a", (contact(), &owner()), at(issued_at), minutes, &session);
+            assert!(verify(&token, &[KEY], "uid-a", at(END - 1)).is_ok(), "{issued_at}");
+            assert_eq!(verify(&token, &[KEY], "uid-a", at(END)), Err(InvalidToken), "{issued_at}");
+            assert!(
+                !is_renewed(issued_at, minutes, END - 1),
+                "{issued_at}: a new token would not last longer"
+            );
+        }
+    }
+
+    #[test]
+    fn claim_of_a_newer_version_is_ignored() {
+        let mut claims = good_claims();
+        claims["new"] = json!("x");
+        assert_eq!(verdict(&forged(good_header(), claims)), Ok(verified(contact())));
     }
 
     #[test]

@@ -75,7 +75,7 @@ const refresh = async () => {
   if (document.hidden || !box.checked) return;
   const isInUse = live.contains(document.activeElement) || live.querySelector("details[open]");
   if (isInUse) { say("Paused while you read details."); return; }
-  const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+  const answer = await fetch(location.href, { headers: { accept: "text/html", "x-live": "yes" } });
   if (answer.redirected) { stop("your session has ended"); return; }
   if (!answer.ok) { stop("the server answered " + answer.status); return; }
   say("");

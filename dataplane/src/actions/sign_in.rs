@@ -3,7 +3,7 @@
 //! Five cases end in one refusal after the same work, so that neither the response nor its time distinguishes them: unknown user,
 //! wrong password, inactive contact, no usable hash, and another tenant's client code.
 
-use docket_domain::token::{self, TokenKey, TokenSubject, UserFingerprint};
+use docket_domain::token::{self, Session, TokenKey, TokenSubject, UserFingerprint};
 use docket_listener::source::RequestSource;
 use docket_program::clock::{Clock, duration};
 use docket_store::audit::{self, SignedInUser};
@@ -66,6 +66,8 @@ pub struct Credentials {
     pub password: SecretString,
     /// Where the request came from.
     pub source: RequestSource,
+    /// The id of the portal's session that begins; `None`: the token is for the API.
+    pub session: Option<[u8; 16]>,
 }
 
 /// A token and the user it was issued to.
@@ -295,7 +297,7 @@ impl SignIn<'_> {
         self,
         tenant: &ServedTenant,
         guess: &Guess,
-        Credentials { client_code, password, .. }: &Credentials,
+        Credentials { client_code, password, session, .. }: &Credentials,
         candidate: Option<SignInCandidate>,
     ) -> Result<Issued, SignInError> {
         let right_tenant =
@@ -319,7 +321,14 @@ impl SignIn<'_> {
         let now = self.clock.now();
         let owner = UserFingerprint::new(subject.own_customer(), password_hash.as_deref(), sign_outs);
         let owned = (subject.clone(), &owner);
-        let token = token::issue(key, &tenant.config.uid, owned, now, expires_in_minutes);
+        let uid = &tenant.config.uid;
+        let token = match session {
+            None => token::issue(key, uid, owned, now, expires_in_minutes),
+            Some(id) => {
+                let session = Session { id: hex::encode(id), since: now.as_second() };
+                token::issue_for_session(key, uid, owned, now, expires_in_minutes, &session)
+            }
+        };
         Ok(Issued { token, expires_in_minutes, subject, name })
     }
 }

@@ -297,7 +297,8 @@ where
         let SessionTokenRequest { client_code, user_id, password } = read(RequestFields::of_body(&body)?)?;
         // Forms and typed clients send an empty text if they have no code.
         let client_code = client_code.filter(|code| !code.trim().is_empty());
-        let credentials = Credentials { client_code, by_code: false, user_id, password, source };
+        let credentials =
+            Credentials { client_code, by_code: false, user_id, password, source, session: None };
         Ok(Self { addressed, credentials, origin })
     }
 }

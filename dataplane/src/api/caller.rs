@@ -6,10 +6,11 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use docket_crds::WebhookConfig;
 use docket_domain::audit::{Actor, AuditEvent, AuditRecord, Origin};
-use docket_domain::token::{self, TokenKey, TokenSubject};
+use docket_domain::token::{self, InvalidToken, TokenKey, TokenSubject, UserFingerprint, Verified};
 use docket_store::{Connection, StoreError, contacts, employees};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
+use jiff::Timestamp;
 
 use super::state::ApiState;
 use super::tenant::Addressed;
@@ -120,6 +121,18 @@ impl Caller {
         parts: &Parts,
         state: &ApiState,
     ) -> Result<Self, ApiError> {
+        Self::of_session(addressed, token, parts, state, false).await.map(|(caller, _)| caller)
+    }
+
+    /// Like [`of_token`](Self::of_token). Also returns the token that takes its place, if the session `is_in_use` and has to be
+    /// renewed.
+    pub async fn of_session(
+        addressed: Addressed,
+        token: &str,
+        parts: &Parts,
+        state: &ApiState,
+        is_in_use: bool,
+    ) -> Result<(Self, Option<String>), ApiError> {
         let tenant = match addressed {
             Addressed::Tenant(tenant) => tenant,
             Addressed::Legacy => {
@@ -129,18 +142,9 @@ impl Caller {
             }
         };
         OfTenant::record(parts, &tenant);
-        let keys: Vec<TokenKey<'_>> = tenant
-            .config
-            .tokens
-            .signing_keys
-            .iter()
-            .map(|key| TokenKey { kid: &key.kid, secret: key.secret.expose() })
-            .collect();
-        let verified = token::verify(token, &keys, &tenant.config.uid, state.clock.now())
-            .map_err(|_| ApiError::InvalidToken)?;
-        if !state.token_users.is_current(&tenant, &verified).await? {
-            return Err(ApiError::InvalidToken);
-        }
+        let now = state.clock.now();
+        let verified = verified(&tenant, token, now).map_err(|_| ApiError::InvalidToken)?;
+        let owner = state.token_users.owner(&tenant, &verified).await?.ok_or(ApiError::InvalidToken)?;
         let actor = Actor::from(&verified.subject);
         OfTenant::record_user(parts, &actor);
         // Not earlier: clients without a valid token must not use up the tenant's requests.
@@ -148,9 +152,42 @@ impl Caller {
             .rates
             .request(&tenant.uid, &actor, &tenant.config.limits, state.clock.elapsed())
             .inspect_err(|over| state.tenants.at_limit.reached(&tenant.uid, over.limit))?;
+        let renewed = if is_in_use { renewed(&tenant, &verified, &owner, now) } else { None };
         let (subject, (_, origin)) = (verified.subject, origin(parts, &state.proxies)?);
-        Ok(Self { subject, principal: Principal { tenant, actor, origin, customer: None } })
+        let principal = Principal { tenant, actor, origin, customer: None };
+        Ok((Self { subject, principal }, renewed))
     }
+}
+
+/// Verifies that a token is one of this tenant, without looking whether its user has changed.
+pub fn verified<'a>(
+    tenant: &'a ServedTenant,
+    token: &str,
+    now: Timestamp,
+) -> Result<Verified<'a>, InvalidToken> {
+    let keys: Vec<TokenKey<'a>> = tenant
+        .config
+        .tokens
+        .signing_keys
+        .iter()
+        .map(|key| TokenKey { kid: &key.kid, secret: key.secret.expose() })
+        .collect();
+    token::verify(token, &keys, &tenant.config.uid, now)
+}
+
+/// The token that takes the place of a session's token, if it is time. `owner`: the user as it is now.
+fn renewed(
+    tenant: &ServedTenant,
+    verified: &Verified<'_>,
+    owner: &UserFingerprint,
+    now: Timestamp,
+) -> Option<String> {
+    let tokens = &tenant.config.tokens;
+    let session = verified.session_to_renew(now, tokens.lifetime_minutes)?;
+    let key = tokens.signing_keys.first()?;
+    let key = TokenKey { kid: &key.kid, secret: key.secret.expose() };
+    let (uid, owned) = (&tenant.config.uid, (verified.subject.clone(), owner));
+    Some(token::issue_for_session(key, uid, owned, now, tokens.lifetime_minutes, session))
 }
 
 /// A user who may see webhooks: an administrator of the tenant, or a contact that manages those of its customer.

@@ -24,6 +24,10 @@ use crate::tenancy::ServedTenant;
 
 /// The most bytes of a sign-in's body: an e-mail address, a password and a short code.
 pub const SIGN_IN_LIMIT: usize = 4 * 1024;
+/// The most bytes of the form of the portal's sign-in page, which may keep another form.
+pub const SIGN_IN_FORM_LIMIT: usize = SMALL;
+/// The most bytes of a form that the sign-in page keeps.
+pub const KEPT_FORM_LIMIT: usize = SIGN_IN_FORM_LIMIT - SIGN_IN_LIMIT;
 /// The most bytes of an order. An order with hundreds of documents and parties is far below it.
 pub const ORDER_LIMIT: usize = 1024 * 1024;
 /// The most bytes of other bodies: a note has at most 4,000 characters.

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use docket_domain::token::LONGEST_SESSION;
 use http::header::COOKIE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
@@ -35,8 +36,18 @@ impl Cookies {
         }
     }
 
-    /// `Set-Cookie` for a token that is valid for this many seconds; with 0 the browser forgets it.
-    pub(super) fn set_cookie(self, token: &str, seconds: u64) -> Result<HeaderValue, ApiError> {
+    /// `Set-Cookie` for a session's token. Browsers keep it longer than the token is valid, so that a page can say that the session
+    /// has ended.
+    pub(super) fn set(self, token: &str) -> Result<HeaderValue, ApiError> {
+        self.header(token, LONGEST_SESSION.as_secs())
+    }
+
+    /// `Set-Cookie` that makes the browser forget the token.
+    pub(super) fn forget(self) -> Result<HeaderValue, ApiError> {
+        self.header("", 0)
+    }
+
+    fn header(self, token: &str, seconds: u64) -> Result<HeaderValue, ApiError> {
         let secure = match self {
             Self::Secure => "; Secure",
             Self::Plain => "",

@@ -1,5 +1,6 @@
 //! The proofs that a page of the session has sent a form: a token in the form, and what the browser says of the form's origin.
 
+use docket_domain::token::claimed_session;
 use hmac::{Hmac, KeyInit, Mac};
 use http::HeaderValue;
 use http::header::{HOST, ORIGIN};
@@ -11,16 +12,26 @@ use url::Url;
 use crate::http::error::ApiError;
 
 /// The token that the forms of a session carry. Only the session's pages can know it: scripts and other sites can't read the cookie.
-pub(super) fn csrf_of(session: &str) -> String {
-    hex::encode(mac_of(session).finalize().into_bytes())
+/// It stays the same when the session is renewed, so that a form of an earlier page is accepted. `user`: whose form it is, which says
+/// after the end of the session who may still send it.
+pub(super) fn csrf_of(token: &str, user: &str) -> String {
+    format!("{} {user}", hex::encode(mac_of(token).finalize().into_bytes()))
 }
 
-/// Whether a form with this token is of the session.
-pub(super) fn is_csrf_of(session: &str, csrf: &str) -> bool {
-    hex::decode(csrf).is_ok_and(|csrf| mac_of(session).verify_slice(&csrf).is_ok())
+/// Whether a form with this token is of the session that has `token`.
+pub(super) fn is_csrf_of(token: &str, csrf: &str) -> bool {
+    let mac = csrf.split_once(' ').map_or(csrf, |(mac, _)| mac);
+    hex::decode(mac).is_ok_and(|mac| mac_of(token).verify_slice(&mac).is_ok())
 }
 
-fn mac_of(session: &str) -> Hmac<Sha256> {
+/// The user whose form has this token; `None`: the token does not say.
+pub(super) fn user_of(csrf: &str) -> Option<&str> {
+    csrf.split_once(' ').map(|(_, user)| user).filter(|user| !user.is_empty())
+}
+
+fn mac_of(token: &str) -> Hmac<Sha256> {
+    // A session of an older version has no id.
+    let session = claimed_session(token).unwrap_or_else(|| token.to_owned());
     let mac = Hmac::<Sha256>::new_from_slice(session.as_bytes()).expect("HMAC takes a key of any length");
     mac.chain_update(b"a form of the portal")
 }
@@ -73,6 +84,16 @@ mod tests {
     use axum::extract::Request;
 
     use super::*;
+
+    #[test]
+    fn token_of_a_form_is_of_one_session_and_says_whose_form_it_is() {
+        let csrf = csrf_of("one", "employee 52");
+        assert!(is_csrf_of("one", &csrf) && !is_csrf_of("two", &csrf));
+        assert!(is_csrf_of("one", &csrf[..64]), "the user is no proof");
+        assert!(!is_csrf_of("one", &csrf[2..]) && !is_csrf_of("one", ""));
+        assert_eq!(user_of(&csrf), Some("employee 52"));
+        assert_eq!([&csrf[..64], &csrf[..65], ""].map(user_of), [None; 3]);
+    }
 
     #[test]
     fn form_of_another_origin_is_foreign() {

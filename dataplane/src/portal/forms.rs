@@ -5,13 +5,15 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use docket_listener::fair_share::Share;
+use docket_portal::sign_in::SignInPage;
 use http::request::Parts;
 
 use super::cookies::Cookies;
 use super::csrf::{check_origin, is_csrf_of};
-use super::session::{NoViewer, Viewer, tenant_of, to_sign_in};
+use super::kept::KeptForm;
+use super::session::{NoViewer, Viewer, name_of, tenant_of, to_sign_in};
 use crate::api::state::ApiState;
-use crate::http::body::LIMIT;
+use crate::http::body::{KEPT_FORM_LIMIT, LIMIT, OfTenant, form_bytes};
 use crate::http::error::ApiError;
 use crate::http::fields::RequestFields;
 use crate::http::request::FromFields;
@@ -50,10 +52,36 @@ impl<F: FromForm> FromRequest<Arc<ApiState>> for Posted<F> {
     async fn from_request(request: Request, state: &Arc<ApiState>) -> Result<Self, NoViewer> {
         let (mut parts, body) = request.into_parts();
         check_origin(&parts)?;
-        let viewer = Viewer::from_request_parts(&mut parts, state).await?;
+        let viewer = match Viewer::from_request_parts(&mut parts, state).await {
+            Err(NoViewer::SignIn { to, has_ended }) => {
+                return Err(without_session(&parts, body, state, to, has_ended).await);
+            }
+            viewer => viewer?,
+        };
         let (pairs, share) = pairs_of_session(&parts, body, &viewer.caller.tenant, state).await?;
         Ok(Self { viewer: viewer.with_body(share), form: F::from_form(pairs)? })
     }
+}
+
+/// The answer to a form whose session has ended: the sign-in page with the form, or a redirect to the page without it if the form
+/// does not say whose it is, or is too long. `to`: the path of the page that has sent it.
+async fn without_session(
+    parts: &Parts,
+    body: Body,
+    state: &ApiState,
+    to: String,
+    has_ended: bool,
+) -> NoViewer {
+    let Ok(tenant) = tenant_of(parts, state) else { return NoViewer::SignIn { to, has_ended } };
+    let bytes = form_bytes(&parts.headers, body, KEPT_FORM_LIMIT).await;
+    let pairs = bytes.and_then(|bytes| pairs_of(&bytes)).unwrap_or_default();
+    let Some(kept) = KeptForm::new(parts.uri.path(), pairs).and_then(|form| form.text()) else {
+        return NoViewer::SignIn { to, has_ended };
+    };
+    // The page is longer than other answers to a request without a session.
+    OfTenant::record(parts, &tenant);
+    let (tenant, kept) = (name_of(&tenant), Some(kept));
+    NoViewer::Kept(Box::new(SignInPage { tenant, to, has_ended: true, kept, ..SignInPage::default() }))
 }
 
 /// A form without fields of its own that a page of the session has sent, whatever its user may still see.

@@ -4,17 +4,20 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, Request};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{Html, IntoResponse, Redirect, Response};
 use docket_crds::{PortalLook, WebhookConfig};
 use docket_listener::fair_share::Share;
 use docket_portal::brand::Brand;
 use docket_portal::page::{Frame, Role, WebhookName};
+use docket_portal::sign_in::{self, SignInPage};
 use docket_portal::{ROOT, href};
 use docket_store::health::by_webhook_bounded;
-use http::Method;
+use http::header::{REFERER, SET_COOKIE};
 use http::request::Parts;
+use http::{HeaderValue, Method, StatusCode};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
+use url::{Position, Url};
 
 use super::cookies::Cookies;
 use super::csrf::csrf_of;
@@ -88,8 +91,15 @@ impl Viewer {
 
 /// Why there is no viewer.
 pub enum NoViewer {
-    /// The user has to sign in, to come back here.
-    SignIn(String),
+    /// The user has to sign in, to come back to this path.
+    SignIn {
+        /// The path.
+        to: String,
+        /// Whether there was a session, which has ended.
+        has_ended: bool,
+    },
+    /// The user has to sign in to send a form, which this page keeps.
+    Kept(Box<SignInPage>),
     /// Another reason.
     Api(ApiError),
 }
@@ -103,7 +113,12 @@ impl From<ApiError> for NoViewer {
 impl IntoResponse for NoViewer {
     fn into_response(self) -> Response {
         match self {
-            Self::SignIn(to) => Redirect::to(&to).into_response(),
+            Self::SignIn { to, has_ended } => {
+                let ended = if has_ended { "yes" } else { "" };
+                let to = href(&format!("{ROOT}/sign-in"), [("to", &*to), (ENDED, ended)]);
+                Redirect::to(&to).into_response()
+            }
+            Self::Kept(page) => (StatusCode::UNAUTHORIZED, Html(sign_in::page(&page))).into_response(),
             Self::Api(error) => error.into_response(),
         }
     }
@@ -112,15 +127,41 @@ impl IntoResponse for NoViewer {
 /// The parameter of the sign-in page that says that a session has ended.
 pub(super) const ENDED: &str = "ended";
 
-/// Leads to the sign-in page, and from there back to this page; back to the first page if the request is a form.
+/// The header of a request that a page sends by itself to show what is new. It is no use of the session.
+const LIVE: &str = "x-live";
+
+/// Leads to the sign-in page, and from there back to this page, or to the page whose form the request is.
 /// `has_ended`: there was a session.
 pub(super) fn to_sign_in(parts: &Parts, has_ended: bool) -> NoViewer {
-    let back = match (&parts.method, parts.uri.path_and_query()) {
-        (&Method::GET, Some(path)) => path.as_str(),
-        _ => ROOT,
+    let to = match (&parts.method, parts.uri.path_and_query()) {
+        (&Method::GET, Some(path)) => path.to_string(),
+        _ => page_of_form(parts),
     };
-    let ended = if has_ended { "yes" } else { "" };
-    NoViewer::SignIn(href(&format!("{ROOT}/sign-in"), [("to", back), (ENDED, ended)]))
+    NoViewer::SignIn { to, has_ended }
+}
+
+/// The path of the page that has sent a form; the portal's first page if the browser does not say.
+pub(super) fn page_of_form(parts: &Parts) -> String {
+    let referer = parts.headers.get(REFERER).and_then(|value| value.to_str().ok());
+    let url = referer.and_then(|referer| Url::parse(referer).ok());
+    let path = url.map(|url| url[Position::BeforePath..Position::AfterQuery].to_owned());
+    // The page of a form to send again is at the address of the sign-in.
+    local(path.filter(|path| !path.starts_with("/portal/sign-in")))
+}
+
+/// The path if it is one of the portal, else the portal's first page.
+pub(super) fn local(to: Option<String>) -> String {
+    let is_local = |to: &String| {
+        let Some(rest) = to.strip_prefix(ROOT) else { return false };
+        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        // No path of the portal has anything encoded in it.
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        let mut names = path.split('/');
+        names.next() == Some("")
+            && names.all(|name| name.bytes().all(is_name) && name.bytes().any(|byte| byte != b'.'))
+            && query.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+    };
+    to.filter(is_local).unwrap_or_else(|| ROOT.to_owned())
 }
 
 impl FromRequestParts<Arc<ApiState>> for Viewer {
@@ -128,19 +169,25 @@ impl FromRequestParts<Arc<ApiState>> for Viewer {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self, NoViewer> {
         let tenant = tenant_of(parts, state)?;
-        let Some(token) = Cookies::of(parts)?.token(&parts.headers) else {
+        let cookies = Cookies::of(parts)?;
+        let Some(token) = cookies.token(&parts.headers) else {
             return Err(to_sign_in(parts, false));
         };
-        let caller = match Caller::of_token(Addressed::Tenant(tenant), token, parts, state).await {
+        let is_in_use = parts.method == Method::GET && !parts.headers.contains_key(LIVE);
+        let caller = Caller::of_session(Addressed::Tenant(tenant), token, parts, state, is_in_use).await;
+        let (caller, renewed) = match caller {
             Err(ApiError::InvalidToken) => return Err(to_sign_in(parts, true)),
             caller => caller?,
         };
-        let (tenant, brand) = (name_of(&caller.tenant), brand_of(&caller.tenant));
-        let (user, csrf, now) = (caller.name(), csrf_of(token), state.clock.now());
+        let seen = parts.extensions.get::<Seen>().cloned().unwrap_or_default();
+        if let Some(token) = renewed {
+            seen.renew(cookies.set(&token)?);
+        }
+        let (tenant, brand, user) = (name_of(&caller.tenant), brand_of(&caller.tenant), caller.name());
+        let (csrf, now) = (csrf_of(token, &user), state.clock.now());
         let mut frame =
             Frame { tenant, brand, user, role: Role::None, csrf, now, attention: 0, webhooks: Vec::new() };
         // Before the first check that may refuse the user, who then sees the reason and how to sign out.
-        let seen = parts.extensions.get::<Seen>().cloned().unwrap_or_default();
         seen.set(&frame);
         let WebhookManager { caller, name, customer_name } = WebhookManager::of_caller(caller, state).await?;
         frame.user = name;
@@ -175,23 +222,99 @@ async fn attention(caller: &Caller, state: &ApiState) -> Result<usize, ApiError>
     Ok(served.filter(|health| health.dead_letter > 0 || health.retrying > 0).count())
 }
 
-/// What is around the page of a request, as far as its user is known: the page of an error has it too.
+/// What was seen of the user of a request.
 #[derive(Debug, Clone, Default)]
-struct Seen(Arc<Mutex<Option<Frame>>>);
+struct Seen(Arc<Mutex<SeenUser>>);
+
+#[derive(Debug, Default)]
+struct SeenUser {
+    /// What is around the page, as far as the user is known: the page of an error has it too.
+    frame: Option<Frame>,
+    /// The cookie of the session if the session was renewed.
+    cookie: Option<HeaderValue>,
+}
 
 impl Seen {
     fn set(&self, frame: &Frame) {
-        *self.0.lock() = Some(frame.clone());
+        self.0.lock().frame = Some(frame.clone());
+    }
+
+    fn renew(&self, cookie: HeaderValue) {
+        self.0.lock().cookie = Some(cookie);
     }
 }
 
-/// Runs a request, and hands what is around its page to the page of its error.
+/// Runs a request. Hands what is around its page to the page of its error, and the cookie of a renewed session to the browser.
 pub(super) async fn framed(mut request: Request, next: Next) -> Response {
     let seen = Seen::default();
     request.extensions_mut().insert(seen.clone());
     let mut response = next.run(request).await;
-    if let Some(frame) = seen.0.lock().take() {
+    let SeenUser { frame, cookie } = std::mem::take(&mut *seen.0.lock());
+    if let Some(frame) = frame {
         response.extensions_mut().insert(frame);
     }
+    if let Some(cookie) = cookie {
+        response.headers_mut().append(SET_COOKIE, cookie);
+    }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_paths_of_the_portal_are_returned_to() {
+        for right in [
+            "/portal",
+            "/portal/logs?status=Failed",
+            "/portal?x=1",
+            "/portal/webhooks/default/my.orders-2",
+            "/portal/logs?webhook=default%2Forders&about=a..b",
+        ] {
+            assert_eq!(local(Some(right.into())), right);
+        }
+        for wrong in [
+            "https://evil.example/portal",
+            "//evil.example/portal",
+            "/portalevil",
+            "/portal/../swagger",
+            "/portal/./logs",
+            "/portal/.../logs",
+            "/portal/%2e%2e//evil.example",
+            "/portal/%2E%2E/swagger",
+            "/portal/.%2e/swagger",
+            "/portal/%252e%252e/swagger",
+            "/portal//evil.example",
+            "/portal/logs/",
+            "/portal/logs%2f..%2f..",
+            "/portal/logs#//evil.example",
+            "/portal\\evil",
+            "/portal/\u{e4}",
+            "/portal\r\nset-cookie: a=b",
+            "/swagger",
+            "",
+        ] {
+            assert_eq!(local(Some(wrong.into())), "/portal", "{wrong}");
+        }
+        assert_eq!(local(None), "/portal");
+    }
+
+    #[test]
+    fn form_leads_back_to_the_page_that_has_sent_it() {
+        let page = |referer: Option<&str>| {
+            let mut request = http::Request::post("/portal/resends/probe");
+            if let Some(referer) = referer {
+                request = request.header(REFERER, referer);
+            }
+            page_of_form(&request.body(()).expect("a request").into_parts().0)
+        };
+        let of_resends = "/portal/resends?webhook=default%2Forders";
+        assert_eq!(page(Some(&format!("https://acme.example{of_resends}"))), of_resends);
+        assert_eq!(page(Some("https://acme.example/portal/webhooks/a/b#x")), "/portal/webhooks/a/b");
+        let of_sign_in = "https://acme.example/portal/sign-in?to=%2Fportal";
+        for other in [None, Some("https://acme.example/swagger"), Some(of_sign_in), Some("no URL")] {
+            assert_eq!(page(other), "/portal", "{other:?}");
+        }
+    }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::{RawQuery, Request, State};
 use axum::response::{Html, IntoResponse, Redirect, Response};
-use docket_domain::audit::AuditEvent;
+use docket_domain::audit::{Actor, AuditEvent};
 use docket_domain::token::TokenSubject;
-use docket_portal::ROOT;
-use docket_portal::sign_in::{self, SignInPage};
+use docket_portal::sign_in::{self, SendAgain, SignInPage};
+use docket_program::random;
 use docket_store::{Transaction, contacts, employees};
 use http::header::SET_COOKIE;
 use http::{HeaderMap, StatusCode};
@@ -17,12 +17,14 @@ use super::brand::AtHost;
 use super::cookies::Cookies;
 use super::csrf::{check_origin, csrf_of};
 use super::forms::{FromForm, Posted, PostedByAnyone, filled_in, pairs_of};
-use super::session::{ENDED, brand_of, name_of, tenant_of};
+use super::kept::{KEPT, KeptForm};
+use super::session::{ENDED, brand_of, local, name_of, tenant_of};
 use crate::actions::sign_in::{Credentials, Issued};
 use crate::api::auth::audit;
+use crate::api::caller::verified;
 use crate::api::state::ApiState;
 use crate::api::writes::{Write, WriteDone};
-use crate::http::body::{SIGN_IN_LIMIT, form_bytes};
+use crate::http::body::{OfTenant, SIGN_IN_FORM_LIMIT, form_bytes};
 use crate::http::error::ApiError;
 use crate::http::kinds::{LineText, Password};
 use crate::http::origin::origin;
@@ -45,6 +47,7 @@ request! {
 
 /// GET /portal/sign-in.
 pub async fn page(
+    State(state): State<Arc<ApiState>>,
     Extension(cookies): Extension<Cookies>,
     AtHost(tenant): AtHost,
     headers: HeaderMap,
@@ -54,7 +57,10 @@ pub async fn page(
     let value = |wanted| query.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
     let (to, has_ended) = (local(value("to")), value(ENDED).is_some());
     // A session that has ended leaves its cookie behind.
-    let csrf = cookies.token(&headers).filter(|_| !has_ended).map(csrf_of);
+    let csrf = cookies.token(&headers).filter(|_| !has_ended).and_then(|token| {
+        let subject = verified(&tenant, token, state.clock.now()).ok()?.subject;
+        Some(csrf_of(token, &Actor::from(&subject).to_string()))
+    });
     Html(sign_in::page(&SignInPage {
         tenant: name_of(&tenant),
         brand: brand_of(&tenant),
@@ -73,11 +79,20 @@ pub async fn sign_in(State(state): State<Arc<ApiState>>, request: Request) -> Re
     // A form of another site would sign its victim in as the attacker.
     check_origin(&parts)?;
     let (source, origin) = origin(&parts, &state.proxies)?;
-    let bytes = form_bytes(&parts.headers, body, SIGN_IN_LIMIT).await?;
-    let SignInForm { to, kind, user_id, password } = SignInForm::from_form(pairs_of(&bytes)?)?;
+    let bytes = form_bytes(&parts.headers, body, SIGN_IN_FORM_LIMIT).await?;
+    // The kept form may have lines, which no field of the sign-in may have.
+    let (kept, pairs): (Vec<_>, Vec<_>) = pairs_of(&bytes)?.into_iter().partition(|(name, _)| name == KEPT);
+    let kept = kept.first().and_then(|(_, text)| KeptForm::read(text));
+    let SignInForm { to, kind, user_id, password } = SignInForm::from_form(pairs)?;
     let to = local(to);
-    let user = user_id.clone();
-    let credentials = Credentials { client_code: None, by_code: false, user_id: user, password, source };
+    let credentials = Credentials {
+        client_code: None,
+        by_code: false,
+        user_id: user_id.clone(),
+        password,
+        source,
+        session: Some(random::bytes()),
+    };
     let issued = match &*kind {
         "employee" => state.sign_in().employee(&tenant, credentials).await,
         "contact" => state.sign_in().contact(&tenant, credentials).await,
@@ -85,17 +100,21 @@ pub async fn sign_in(State(state): State<Arc<ApiState>>, request: Request) -> Re
     };
     audit(&state, Some(&tenant), origin, (&kind, &user_id), &issued);
     match issued {
-        Ok(Issued { token, expires_in_minutes, .. }) => {
-            let cookie = cookies.set_cookie(&token, u64::from(expires_in_minutes) * 60)?;
-            Ok(([(SET_COOKIE, cookie)], Redirect::to(&to)).into_response())
+        Ok(Issued { token, subject, .. }) => {
+            let cookie = [(SET_COOKIE, cookies.set(&token)?)];
+            let Some(kept) = kept else { return Ok((cookie, Redirect::to(&to)).into_response()) };
+            OfTenant::record(&parts, &tenant);
+            let user = Actor::from(&subject).to_string();
+            let form = kept.to_send(&user, csrf_of(&token, &user));
+            let again = SendAgain { tenant: name_of(&tenant), to, form };
+            Ok((cookie, Html(sign_in::send_again(&again))).into_response())
         }
         Err(SignInError::UnknownUser) => {
             let (tenant, brand, is_contact) = (name_of(&tenant), brand_of(&tenant), kind == "contact");
             let refusal = Some(format!("No {kind} has this user id and password."));
-            let (has_ended, csrf) = (false, None);
-            let page = SignInPage { tenant, brand, to, user_id, is_contact, has_ended, refusal, csrf };
-            let text = sign_in::page(&page);
-            Ok((StatusCode::UNAUTHORIZED, Html(text)).into_response())
+            let kept = kept.and_then(|form| form.text());
+            let page = SignInPage { tenant, brand, to, user_id, is_contact, refusal, kept, ..SignInPage::default() };
+            Ok((StatusCode::UNAUTHORIZED, Html(sign_in::page(&page))).into_response())
         }
         Err(error) => Err(ApiError::from_sign_in(error, user_id)),
     }
@@ -135,63 +154,5 @@ pub async fn sign_out_everywhere(
 }
 
 fn signed_out(cookies: Cookies) -> Result<Response, ApiError> {
-    let cookie = cookies.set_cookie("", 0)?;
-    Ok(([(SET_COOKIE, cookie)], Redirect::to("/portal/sign-in")).into_response())
-}
-
-/// The path if it is one of the portal, else the portal's first page.
-fn local(to: Option<String>) -> String {
-    let is_local = |to: &String| {
-        let Some(rest) = to.strip_prefix(ROOT) else { return false };
-        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-        // No path of the portal has anything encoded in it.
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-        let mut names = path.split('/');
-        names.next() == Some("")
-            && names.all(|name| name.bytes().all(is_name) && name.bytes().any(|byte| byte != b'.'))
-            && query.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
-    };
-    to.filter(is_local).unwrap_or_else(|| ROOT.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_paths_of_the_portal_are_returned_to() {
-        for right in [
-            "/portal",
-            "/portal/logs?status=Failed",
-            "/portal?x=1",
-            "/portal/webhooks/default/my.orders-2",
-            "/portal/logs?webhook=default%2Forders&about=a..b",
-        ] {
-            assert_eq!(local(Some(right.into())), right);
-        }
-        for wrong in [
-            "https://evil.example/portal",
-            "//evil.example/portal",
-            "/portalevil",
-            "/portal/../swagger",
-            "/portal/./logs",
-            "/portal/.../logs",
-            "/portal/%2e%2e//evil.example",
-            "/portal/%2E%2E/swagger",
-            "/portal/.%2e/swagger",
-            "/portal/%252e%252e/swagger",
-            "/portal//evil.example",
-            "/portal/logs/",
-            "/portal/logs%2f..%2f..",
-            "/portal/logs#//evil.example",
-            "/portal\\evil",
-            "/portal/\u{e4}",
-            "/portal\r\nset-cookie: a=b",
-            "/swagger",
-            "",
-        ] {
-            assert_eq!(local(Some(wrong.into())), "/portal", "{wrong}");
-        }
-        assert_eq!(local(None), "/portal");
-    }
+    Ok(([(SET_COOKIE, cookies.forget()?)], Redirect::to("/portal/sign-in")).into_response())
 }

@@ -54,16 +54,16 @@ impl TokenUsers {
         Self { reads: Lookups::new(clock.clone(), tenants, metrics), clock, copies: Mutex::default() }
     }
 
-    /// Whether a token still belongs to its subject, by a copy that is at most five seconds old.
+    /// The owner of a token; `None`: the token does not belong to its subject any more. By a copy that is at most five seconds old.
     ///
     /// # Errors
     ///
     /// The database can't be read, and there is no such copy.
-    pub async fn is_current(
+    pub async fn owner(
         &self,
         tenant: &Arc<ServedTenant>,
         token: &Verified<'_>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Option<UserFingerprint>, StoreError> {
         let user = match &token.subject {
             TokenSubject::Contact { contact_code, .. } => User::Contact(contact_code.clone()),
             TokenSubject::Employee { employee_code, .. } => User::Employee(employee_code.clone()),
@@ -71,16 +71,16 @@ impl TokenUsers {
         let key = (Arc::clone(&tenant.uid), user);
         let now_ms = self.clock.now_ms();
         if let Some(copied) = self.copies.lock().get(&key).filter(|copied| copied.is_fresh(now_ms)) {
-            let is_current = copied.owner.as_ref().is_some_and(|owner| token.belongs_to(owner));
+            let owner = copied.owner.as_ref().filter(|owner| token.belongs_to(owner));
             // A token that is newer than the copy may belong to a user with a new password.
-            if is_current || token.issued_at * 1000 + SKEW_MS < copied.at_ms {
-                return Ok(is_current);
+            if owner.is_some() || token.issued_at * 1000 + SKEW_MS < copied.at_ms {
+                return Ok(owner.cloned());
             }
         }
         let read = self.reads.read(tenant, key.1.clone()).await?;
-        let is_current = read.found.as_ref().is_some_and(|owner| token.belongs_to(owner));
+        let owner = read.found.as_ref().filter(|owner| token.belongs_to(owner)).cloned();
         self.keep(key, Copied { owner: read.found, at_ms: read.at_ms });
-        Ok(is_current)
+        Ok(owner)
     }
 
     /// Keeps a copy. Without room it drops the copies that are too old, and then all.
@@ -193,7 +193,7 @@ mod tests {
 
         async fn takes(&self, token: &str) -> Result<bool, StoreError> {
             let verified = verify(token, &[KEY], "uid-a", self.clock.now()).expect("a good token");
-            self.users.is_current(&self.tenant, &verified).await
+            self.users.owner(&self.tenant, &verified).await.map(|owner| owner.is_some())
         }
 
         async fn assert_takes(&self, token: &str, taken: bool, what: &str) {

@@ -43,6 +43,13 @@ impl Drop for Log {
     }
 }
 
+/// A tenant's uid, the id of the key that signs its tokens, and the key.
+pub(crate) struct SigningKey {
+    pub(crate) uid: String,
+    pub(crate) kid: String,
+    pub(crate) secret: Vec<u8>,
+}
+
 /// Makes files with these tenants, each with the people Ada, Bea, Mo and Alex.
 pub(crate) fn home(tenants: &[(&str, char)], more_yaml: &str) -> Home {
     let home = Home::new();
@@ -87,6 +94,16 @@ impl Rig {
     /// Opens a tenant's database, past the API.
     pub(crate) fn database(&self, client_code: &str) -> Database {
         self.home.open(client_code)
+    }
+
+    /// Reads the key that signs a tenant's tokens.
+    pub(crate) fn signing_key(&self, client_code: &str) -> SigningKey {
+        let path = self.home.data().join("tenants").join(client_code).join("keys.json");
+        let keys: Value = serde_json::from_slice(&std::fs::read(path).expect("a file")).expect("JSON");
+        let text = |value: &Value| value.as_str().expect("text").to_owned();
+        let key = &keys["signingKeys"][0];
+        let secret = hex::decode(text(&key["secret"])).expect("hexadecimal");
+        SigningKey { uid: text(&keys["uid"]), kid: text(&key["kid"]), secret }
     }
 
     /// Runs a statement on ACME's database, past the API.

@@ -6,9 +6,9 @@ use docket_domain::token::{self, TokenKey, TokenSubject, UserFingerprint};
 use docket_tests::people::ADA;
 use docket_tests::server::{Client, api_key, eventually};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::rig::{Rig, bearer, get, refused};
+use super::rig::{Rig, SigningKey, bearer, get, refused};
 
 const REFUSAL: &str =
     "The Bearer token is missing, has expired or belongs to another tenant; get one from POST /Auth/Token";
@@ -22,17 +22,8 @@ struct Signing {
 }
 
 fn signing(rig: &Rig, client_code: &str) -> Signing {
-    let path = rig.home.data().join("tenants").join(client_code).join("keys.json");
-    let keys: Value = serde_json::from_slice(&std::fs::read(path).expect("a file")).expect("JSON");
-    let hex = keys["signingKeys"][0]["secret"].as_str().expect("hexadecimal").as_bytes().chunks(2);
-    let byte = |two: &[u8]| u8::from_str_radix(std::str::from_utf8(two).expect("ASCII"), 16).expect("hex");
-    let text = |value: &Value| value.as_str().expect("text").to_owned();
-    Signing {
-        uid: text(&keys["uid"]),
-        kid: text(&keys["signingKeys"][0]["kid"]),
-        secret: hex.map(byte).collect(),
-        owner: ada(rig, client_code),
-    }
+    let SigningKey { uid, kid, secret } = rig.signing_key(client_code);
+    Signing { uid, kid, secret, owner: ada(rig, client_code) }
 }
 
 /// Ada as she is in the database of a tenant.

@@ -1,6 +1,10 @@
 //! A browser without JavaScript, as far as the cases need one: a host, a cookie, links and forms.
 
+use docket_domain::token::{Session, TokenKey, TokenSubject, UserFingerprint, issue, issue_for_session};
 use docket_tests::server::{Home, PASSWORD, Reply, Server, request};
+use jiff::Timestamp;
+
+use crate::api::rig::{Rig, SigningKey};
 
 /// `Content-Type` of a form.
 pub(super) const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
@@ -87,6 +91,28 @@ impl<'a> Browser<'a> {
         }
         headers.extend(more);
         request(self.server.api, method, path, &headers, body).await.expect("an answer")
+    }
+}
+
+/// A token of ALEX that was issued this many seconds ago, for an hour. `session`: it is of a session whose user signed in this many
+/// seconds ago; else it is for the API.
+#[expect(clippy::disallowed_methods, reason = "the server reads the same clock")]
+pub(super) fn token_of_before(rig: &Rig, seconds: i64, session: Option<i64>) -> String {
+    let SigningKey { uid, kid, secret } = rig.signing_key("ACME");
+    let sql = "SELECT password_hash, sign_outs FROM employee WHERE code = '52'";
+    let row = rig.database("ACME").rows(sql, &[]).remove(0);
+    let hash: Option<String> = row.get(0);
+    let owner = UserFingerprint::new(None, hash.as_deref(), row.get(1));
+    let subject = TokenSubject::Employee { employee_code: "52".into(), administrator: true };
+    let now = Timestamp::now().as_second();
+    let at = Timestamp::from_second(now - seconds).expect("in range");
+    let (key, owned) = (TokenKey { kid: &kid, secret: &secret }, (subject, &owner));
+    match session {
+        None => issue(key, &uid, owned, at, 60),
+        Some(since) => {
+            let session = Session { id: "0123456789abcdef".into(), since: now - since };
+            issue_for_session(key, &uid, owned, at, 60, &session)
+        }
     }
 }
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use docket_tests::people::{ADA, ALEX, MO};
-use docket_tests::server::{JSON, PASSWORD, api_key, eventually, request};
+use docket_tests::server::{JSON, PASSWORD, Reply, api_key, eventually, request};
 use serde_json::json;
 
-use super::rig::{Browser, hidden, is_protected};
+use super::rig::{Browser, hidden, is_protected, token_of_before};
 use crate::api::rig::Rig;
 use crate::serve::stage::Stage;
 
@@ -27,7 +27,8 @@ async fn session_is_the_apis_token_in_a_cookie_that_only_pages_get() {
     assert_eq!((reply.status, &*reply.headers["location"]), (303, "/portal/logs?status=Failed"), "{reply:?}");
     let cookie = &reply.headers["set-cookie"];
     let (pair, attributes) = cookie.split_once("; ").expect("attributes");
-    assert_eq!(attributes, "Path=/; Max-Age=3600; HttpOnly; SameSite=Strict");
+    // Longer than the token is valid, so that a page can say that the session has ended.
+    assert_eq!(attributes, "Path=/; Max-Age=43200; HttpOnly; SameSite=Strict");
     let token = pair.strip_prefix("docket=").expect("plain HTTP at loopback");
     // The API takes the token as a Bearer token, never as a cookie.
     let key = ("x-api-key", &*api_key('a'));
@@ -57,7 +58,7 @@ async fn cookie_of_docket_serve_is_for_https_and_for_this_host_only() {
     assert_eq!(reply.status, 303, "{reply:?}");
     let (pair, attributes) = reply.headers["set-cookie"].split_once("; ").expect("attributes");
     assert!(pair.starts_with("__Host-docket=ey"), "{pair}");
-    assert_eq!(attributes, "Path=/; Max-Age=3600; HttpOnly; SameSite=Strict; Secure");
+    assert_eq!(attributes, "Path=/; Max-Age=43200; HttpOnly; SameSite=Strict; Secure");
     browser.cookie = pair.to_owned();
     assert_eq!(browser.open("/portal").await.status, 200);
     // The role has no API.
@@ -85,8 +86,13 @@ async fn pages_are_for_administrators_of_the_hosts_tenant() {
             "/portal/nothing" => None,
             page => Some(format!("/portal/sign-in?to={}", page.replace('/', "%2F"))),
         };
-        for cookie in [String::new(), "docket=x".to_owned(), session("bolt", ALEX).await] {
+        for (cookie, ended) in [
+            (String::new(), ""),
+            ("docket=x".to_owned(), "&ended=yes"),
+            (session("bolt", ALEX).await, "&ended=yes"),
+        ] {
             let reply = acme(&cookie).get(page).await;
+            let to = to.as_ref().map(|to| format!("{to}{ended}"));
             assert_eq!(reply.headers.get("location"), to.as_ref(), "{page} {cookie}");
             is_protected(&reply);
         }
@@ -212,6 +218,156 @@ async fn session_ends_within_five_seconds_after_its_user_is_signed_out_everywher
         browser.get("/portal/logs").await.status == 303
     })
     .await;
+}
+
+#[tokio::test]
+async fn session_is_renewed_by_pages_that_its_user_opens_for_at_most_twelve_hours() {
+    const LONGEST: i64 = 12 * 3600;
+    let rig = Rig::start().await;
+    let of = |issued, session| {
+        let mut browser = Browser::new(&rig.server, "acme");
+        browser.cookie = format!("docket={}", token_of_before(&rig, issued, session));
+        browser
+    };
+    for (what, issued, session, renewed) in [
+        ("less than half of its hour is used", 1_700, Some(1_700), false),
+        ("half of its hour is used", 1_900, Some(1_900), true),
+        ("it was renewed before", 1_900, Some(LONGEST - 3_000), true),
+        ("its token lasts as long as it may", 1_900, Some(LONGEST - 600), false),
+        ("a token of the API", 1_900, None, false),
+    ] {
+        let page = of(issued, session).get("/portal").await;
+        assert_eq!((page.status, page.headers.contains_key("set-cookie")), (200, renewed), "{what}");
+    }
+    for (what, issued, session) in [
+        ("its token has expired", 3_601, Some(3_601)),
+        ("twelve hours have passed", 1_900, Some(LONGEST + 1)),
+    ] {
+        let reply = of(issued, session).get("/portal/keys").await;
+        let to = "/portal/sign-in?to=%2Fportal%2Fkeys&ended=yes";
+        assert_eq!((reply.status, &*reply.headers["location"]), (303, to), "{what}");
+        let page = of(issued, session).open("/portal/keys").await;
+        assert!(page.text().contains("Your session has ended."), "{what}: {page:?}");
+        let page = of(issued, session).get("/portal/sign-in").await;
+        assert!(!page.text().contains("signed in already"), "{what}: {page:?}");
+    }
+    // Neither an update of a live page nor a form renews it.
+    let mut browser = of(1_900, Some(1_900));
+    let live = browser.send("GET", "/portal", &[("x-live", "yes")], "").await;
+    assert_eq!((live.status, live.headers.get("set-cookie")), (200, None));
+    let form = browser.post("/portal/sign-out", &[]).await;
+    assert_eq!((form.status, form.headers.get("set-cookie")), (403, None));
+    // A form of before is accepted afterwards.
+    let page = browser.get("/portal").await;
+    let (csrf, cookie) = (hidden(&page, "csrf"), &page.headers["set-cookie"]);
+    assert!(cookie.ends_with("; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict"), "{cookie}");
+    let pair = cookie.split(';').next().expect("a pair").to_owned();
+    assert_ne!(pair, browser.cookie);
+    browser.cookie = pair;
+    let page = browser.get("/portal").await;
+    assert_eq!((page.status, page.headers.get("set-cookie")), (200, None));
+    assert_eq!(hidden(&page, "csrf"), csrf);
+    assert_eq!(browser.post("/portal/sign-out", &[("csrf", &csrf)]).await.status, 303);
+}
+
+/// The value of a hidden field as a browser sends it.
+fn sent(page: &Reply, name: &str) -> String {
+    let text = hidden(page, name);
+    [("&quot;", "\""), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")]
+        .iter()
+        .fold(text, |text, (escaped, plain)| text.replace(escaped, plain))
+}
+
+/// How many webhooks the portal has declared.
+fn declared(rig: &Rig) -> usize {
+    let folder = std::fs::read_dir(rig.home.config().join("portal"));
+    let names = folder.into_iter().flatten().filter_map(|file| file.ok()?.file_name().into_string().ok());
+    names.filter(|name| name.ends_with(".yaml")).count()
+}
+
+#[tokio::test]
+async fn form_whose_session_has_ended_is_kept_until_its_own_user_sends_it_again() {
+    const NEW: &str = "/portal/webhooks/new";
+    const SECRET: &str = "correct horse battery staple";
+    let rig = Rig::start().await;
+    let mut browser = Browser::signed_in(&rig.server, "acme", ALEX).await;
+    let page = browser.get(NEW).await;
+    let (ended, id) = (hidden(&page, "csrf"), hidden(&page, "form"));
+    let fields = [
+        ("displayName", "<b>\"Orders\" & more"),
+        ("customerCode", "C-1"),
+        ("targetUrl", "https://127.0.0.1:9/"),
+        ("order.created", "yes"),
+        ("active", "yes"),
+        ("form", &*id),
+    ];
+    let form = [&fields[..], &[("csrf", &*ended), ("secret", SECRET)]].concat();
+    let referer = format!("{}{NEW}", browser.origin());
+    let origin = browser.origin();
+    let headers = [("origin", &*origin), ("referer", &*referer)];
+    for cookie in [String::new(), format!("docket={}", token_of_before(&rig, 4_000, Some(4_000)))] {
+        browser.cookie = cookie;
+        let kept = browser.post_from(&headers, NEW, &form).await;
+        assert_eq!(kept.status, 401, "{kept:?}");
+        is_protected(&kept);
+        assert!(kept.text().contains("the form was not sent") && !kept.text().contains(SECRET), "{kept:?}");
+        assert!(!kept.text().contains("<b>"), "{kept:?}");
+        assert_eq!(hidden(&kept, "to"), NEW);
+        let text = sent(&kept, "kept");
+        let sign_in = async |user: &str, password: &str| {
+            let fields = [
+                ("kind", "employee"),
+                ("userId", user),
+                ("password", password),
+                ("to", NEW),
+                ("kept", &*text),
+            ];
+            browser.post("/portal/sign-in", &fields).await
+        };
+        // It survives a wrong password.
+        let refused = sign_in(ALEX, "wrong").await;
+        assert_eq!((refused.status, sent(&refused, "kept")), (401, text.clone()), "{refused:?}");
+        // Another user does not get it.
+        let others = sign_in(MO, PASSWORD).await;
+        assert_eq!(others.status, 200, "{others:?}");
+        assert!(
+            others.text().contains("another user's") && !others.text().contains("127.0.0.1"),
+            "{others:?}"
+        );
+        is_protected(&others);
+        let again = sign_in(ALEX, PASSWORD).await;
+        assert_eq!(again.status, 200, "{again:?}");
+        is_protected(&again);
+        assert!(again.text().contains("Send the form again") && again.text().contains(NEW), "{again:?}");
+        assert!(!again.text().contains(SECRET) && !again.text().contains("<b>"), "{again:?}");
+        assert_eq!(declared(&rig), 0, "nothing is sent without the user's button");
+        let cookie = again.headers["set-cookie"].split(';').next().expect("a pair").to_owned();
+        let csrf = hidden(&again, "csrf");
+        let all: Vec<(&str, String)> = fields.iter().map(|(name, _)| (*name, sent(&again, name))).collect();
+        assert!(all.iter().zip(&fields).all(|((_, sent), (_, value))| sent == value), "{all:?}");
+        browser.cookie = cookie;
+        assert_eq!(hidden(&browser.get("/portal").await, "csrf"), csrf, "the form is of the new session");
+        assert_eq!(browser.post(NEW, &form).await.status, 403, "the token is of the ended session");
+    }
+    let csrf = hidden(&browser.get(NEW).await, "csrf");
+    let made = browser.post(NEW, &[&fields[..], &[("csrf", &*csrf), ("secret", SECRET)]].concat()).await;
+    assert_eq!((made.status, declared(&rig)), (200, 1), "{made:?}");
+    // A form that is too long, or does not say whose it is, is not kept; the user comes back to its page.
+    browser.cookie = String::new();
+    let long = "a".repeat(13 * 1024);
+    for form in [&[("csrf", &*csrf), ("body", &*long)][..], &[("csrf", &csrf[..64]), ("body", "{}")]] {
+        let lost = browser.post_from(&headers, "/portal/verify", form).await;
+        let to = "/portal/sign-in?to=%2Fportal%2Fwebhooks%2Fnew";
+        assert_eq!((lost.status, &*lost.headers["location"]), (303, to), "{lost:?}");
+    }
+    // Another site's form is refused before anything is read.
+    let foreign = browser.post_from(&[("origin", "https://evil.example")], NEW, &form).await;
+    assert_eq!(foreign.status, 403, "{foreign:?}");
+    // A form that is made up leads to no other place.
+    let kept = r#"{"path":"https://evil.example/","user":"employee 52","fields":[],"secrets":[]}"#;
+    let fields = [("kind", "employee"), ("userId", ALEX), ("password", PASSWORD), ("kept", kept)];
+    let reply = browser.post("/portal/sign-in", &fields).await;
+    assert_eq!((reply.status, &*reply.headers["location"]), (303, "/portal"), "{reply:?}");
 }
 
 #[tokio::test]

@@ -81,6 +81,10 @@ pub(super) fn of_all() -> String {
             ("Time for the headers to arrive", time(server::HEADER_TIME)),
             ("`Idempotency-Key`", format!("{} characters", idempotency::MAX_CHARS)),
             ("Bearer token", bytes(token::MAX_TOKEN_BYTES)),
+            (
+                "A session of the portal, from the sign-in on",
+                format!("{} h", token::LONGEST_SESSION.as_secs() / 3600),
+            ),
             ("Password", format!("{MAX_PASSWORD_CHARS} characters")),
             ("Depth of JSON", format!("{} levels", json::MAX_DEPTH)),
             ("Values in a JSON document", count(json::MAX_VALUES)),
@@ -104,9 +108,10 @@ pub(super) fn of_all() -> String {
             (
                 "`/Auth/Token`, `/Session/Create`, `/Employee/SignIn`, `/portal/sign-in`",
                 format!(
-                    "A body of {} in {}; `signInsPerMinute` of the tenant; [wrong passwords](../api/sign-in.md) of a user, of an address, and of both; the memory of the process for passwords, of which a tenant has half of what is free",
+                    "A body of {} in {}, of `/portal/sign-in` {}; `signInsPerMinute` of the tenant; [wrong passwords](../api/sign-in.md) of a user, of an address, and of both; the memory of the process for passwords, of which a tenant has half of what is free",
                     bytes(body::SIGN_IN_LIMIT),
-                    time(body::TIME)
+                    time(body::TIME),
+                    bytes(body::SIGN_IN_FORM_LIMIT)
                 ),
             ),
             (
@@ -139,8 +144,11 @@ pub(super) fn of_all() -> String {
             ),
             (
                 "Each other route of the API and the portal",
-                "[`401`](problems.md#invalid-token), or a redirect to the sign-in page; no body is read"
-                    .to_owned(),
+                format!(
+                    "[`401`](problems.md#invalid-token), or the sign-in page; no body is read, except the form of a page of the portal: the sign-in page keeps one of {}, which must arrive in {}",
+                    bytes(body::KEPT_FORM_LIMIT),
+                    time(body::TIME)
+                ),
             ),
             (
                 "Connections to a management port, which the operator has too",
