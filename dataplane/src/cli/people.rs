@@ -18,6 +18,7 @@ use super::audit::entry;
 use super::table::table;
 use super::tenant::{IfNew, open};
 use crate::access::passwords::{self, MAX_PASSWORD_CHARS};
+use crate::actions::people::{self, Change, Person};
 use crate::args::{ContactCommand, CustomerCommand, EmployeeCommand, PeopleArguments, TenantArguments};
 
 /// Characters of a password at least.
@@ -165,11 +166,21 @@ impl NamedUser<'_> {
         anyhow!("the tenant has no {} that signs in as {name}", self.noun())
     }
 
-    async fn exists(self, connection: &mut Connection) -> Result<bool, StoreError> {
-        Ok(match self {
-            Self::Contact(email) => contacts::find(connection, email).await?.is_some(),
-            Self::Employee(user) => employees::find(connection, user).await?.is_some(),
-        })
+    /// The user's code.
+    async fn code(self, connection: &mut Connection) -> Result<String> {
+        let code = match self {
+            Self::Contact(email) => contacts::code_of(connection, email).await?,
+            Self::Employee(user) => employees::code_of(connection, user).await?,
+        };
+        code.ok_or_else(|| self.unknown())
+    }
+
+    /// The user, by code.
+    const fn person(self, code: &str) -> Person<'_> {
+        match self {
+            Self::Contact(_) => Person::Contact(code),
+            Self::Employee(_) => Person::Employee(code),
+        }
     }
 
     /// Returns the user's code.
@@ -181,30 +192,6 @@ impl NamedUser<'_> {
         match self {
             Self::Contact(email) => contacts::set_password(transaction, email, hash).await,
             Self::Employee(user) => employees::set_password(transaction, user, hash).await,
-        }
-    }
-
-    /// Returns the user's code.
-    async fn change(
-        self,
-        transaction: &mut Transaction,
-        change: Change,
-    ) -> Result<Option<String>, StoreError> {
-        match (self, change) {
-            (Self::Contact(email), Change::SignOut) => contacts::sign_out(transaction, email).await,
-            (Self::Employee(user), Change::SignOut) => employees::sign_out(transaction, user).await,
-            (Self::Contact(email), Change::Right(has)) => {
-                contacts::set_manages_webhooks(transaction, email, has).await
-            }
-            (Self::Employee(user), Change::Right(has)) => {
-                employees::set_administrator(transaction, user, has).await
-            }
-            (Self::Contact(email), Change::Active(is_active)) => {
-                contacts::set_active(transaction, email, is_active).await
-            }
-            (Self::Employee(user), Change::Active(is_active)) => {
-                employees::set_active(transaction, user, is_active).await
-            }
         }
     }
 
@@ -222,36 +209,10 @@ impl NamedUser<'_> {
     }
 }
 
-/// A change of a user that needs no password.
-#[derive(Clone, Copy)]
-enum Change {
-    /// All tokens end.
-    SignOut,
-    /// The right of a contact to manage webhooks, or of an employee to be an administrator.
-    Right(bool),
-    /// Whether the user can sign in.
-    Active(bool),
-}
-
-impl Change {
-    /// How the audit records it.
-    const fn event(self) -> AuditEvent {
-        match self {
-            Self::SignOut => AuditEvent::SignedOut,
-            Self::Right(true) => AuditEvent::RightGranted,
-            Self::Right(false) => AuditEvent::RightRevoked,
-            Self::Active(true) => AuditEvent::UserActivated,
-            Self::Active(false) => AuditEvent::UserDeactivated,
-        }
-    }
-}
-
 async fn set_password(at: &TenantArguments, user: NamedUser<'_>, clock: &Clock) -> Result<()> {
     let database = open(at, clock, IfNew::Refuse).await?;
     // No one types a password in vain.
-    if !user.exists(&mut database.reader().await?).await? {
-        return Err(user.unknown());
-    }
+    user.code(&mut database.reader().await?).await?;
     let password_hash = passwords::hash(&read_password()?, random::bytes());
     let mut transaction = database.begin(clock).await?;
     let code = user.set_password(&mut transaction, &password_hash).await?.ok_or_else(|| user.unknown())?;
@@ -264,7 +225,8 @@ async fn set_password(at: &TenantArguments, user: NamedUser<'_>, clock: &Clock) 
 
 async fn change(at: &TenantArguments, user: NamedUser<'_>, change: Change, clock: &Clock) -> Result<()> {
     let mut transaction = open(at, clock, IfNew::Refuse).await?.begin(clock).await?;
-    let code = user.change(&mut transaction, change).await?.ok_or_else(|| user.unknown())?;
+    let code = user.code(&mut transaction).await?;
+    people::change(&mut transaction, user.person(&code), change, None).await?;
     record(&mut transaction, change.event(), user.noun(), &code).await?;
     transaction.commit().await?;
     let noun = capitalized(user.noun());
@@ -279,7 +241,7 @@ async fn contacts_listed(
     clock: &Clock,
 ) -> Result<()> {
     let mut reader = open(at, clock, IfNew::Refuse).await?.reader().await?;
-    let mut found = contacts::list(&mut reader, customer, list.limit + 1).await?;
+    let mut found = contacts::list(&mut reader, customer, None, list.limit + 1).await?;
     let more = cut(&mut found, list.limit);
     let objects = found.iter().map(|contact| {
         json!({
@@ -317,7 +279,7 @@ async fn contacts_listed(
 
 async fn employees_listed(at: &TenantArguments, list: PeopleArguments, clock: &Clock) -> Result<()> {
     let mut reader = open(at, clock, IfNew::Refuse).await?.reader().await?;
-    let mut found = employees::list(&mut reader, list.limit + 1).await?;
+    let mut found = employees::list(&mut reader, None, list.limit + 1).await?;
     let more = cut(&mut found, list.limit);
     let objects = found.iter().map(|employee| {
         json!({

@@ -180,17 +180,22 @@ pub async fn hash_parameters(connection: &mut Connection) -> Result<Vec<String>,
     rows.iter().map(|row| row.get(0).map(|found: String| found.trim_end_matches('$').to_owned())).collect()
 }
 
-/// Ends the tokens of the contact with this e-mail address. Returns the contact's code.
-pub async fn sign_out(transaction: &mut Transaction, email: &str) -> Result<Option<String>, StoreError> {
+/// The code of the contact with this e-mail address.
+pub async fn code_of(connection: &mut Connection, email: &str) -> Result<Option<String>, StoreError> {
     let [composed, decomposed, typed] = user_keys(email);
-    let sql = format!("UPDATE contact SET sign_outs = sign_outs + 1 WHERE code = {CODE} RETURNING code");
-    transaction.value(&sql, params![composed, decomposed, typed]).await
+    let sql = format!("SELECT code FROM contact WHERE code = {CODE}");
+    connection.value(&sql, params![composed, decomposed, typed]).await
 }
 
-/// Ends the tokens of the contact with this code.
-pub async fn end_tokens(transaction: &mut Transaction, code: &str) -> Result<(), StoreError> {
+/// The name of the contact with this code.
+pub async fn name_of(connection: &mut Connection, code: &str) -> Result<Option<String>, StoreError> {
+    connection.value("SELECT name FROM contact WHERE code = $1", params![code]).await
+}
+
+/// Ends the tokens of the contact with this code. `false`: there is no such contact.
+pub async fn end_tokens(transaction: &mut Transaction, code: &str) -> Result<bool, StoreError> {
     let sql = "UPDATE contact SET sign_outs = sign_outs + 1 WHERE code = $1";
-    transaction.execute(sql, params![code]).await.map(drop)
+    Ok(transaction.execute(sql, params![code]).await? > 0)
 }
 
 /// Sets the password of the contact with this e-mail address, as a PHC string, and ends the contact's tokens. Returns
@@ -205,29 +210,21 @@ pub async fn set_password(
     transaction.value(&sql, params![composed, decomposed, typed, password_hash]).await
 }
 
-/// Gives the contact with this e-mail address the right to manage its customer's webhooks, or takes it back. Returns the contact's
-/// code.
+/// Gives the contact with this code the right to manage its customer's webhooks, or takes it back. `false`: there is no such
+/// contact.
 pub async fn set_manages_webhooks(
     transaction: &mut Transaction,
-    email: &str,
+    code: &str,
     manages_webhooks: bool,
-) -> Result<Option<String>, StoreError> {
-    let [composed, decomposed, typed] = user_keys(email);
-    let sql = format!("UPDATE contact SET manages_webhooks = $4 WHERE code = {CODE} RETURNING code");
-    transaction.value(&sql, params![composed, decomposed, typed, manages_webhooks]).await
+) -> Result<bool, StoreError> {
+    let sql = "UPDATE contact SET manages_webhooks = $2 WHERE code = $1";
+    Ok(transaction.execute(sql, params![code, manages_webhooks]).await? > 0)
 }
 
-/// Activates the contact with this e-mail address, or deactivates it and ends its tokens for good. Returns the contact's code.
-pub async fn set_active(
-    transaction: &mut Transaction,
-    email: &str,
-    active: bool,
-) -> Result<Option<String>, StoreError> {
-    let [composed, decomposed, typed] = user_keys(email);
-    let sql = format!(
-        "UPDATE contact SET active = $4, sign_outs = sign_outs + 1 WHERE code = {CODE} RETURNING code"
-    );
-    transaction.value(&sql, params![composed, decomposed, typed, active]).await
+/// Activates the contact with this code, or deactivates it and ends its tokens for good. `false`: there is no such contact.
+pub async fn set_active(transaction: &mut Transaction, code: &str, active: bool) -> Result<bool, StoreError> {
+    let sql = "UPDATE contact SET active = $2, sign_outs = sign_outs + 1 WHERE code = $1";
+    Ok(transaction.execute(sql, params![code, active]).await? > 0)
 }
 
 /// A contact in a list.
@@ -236,31 +233,40 @@ pub async fn set_active(
 pub struct ListedContact {
     pub code: String,
     pub customer_code: String,
+    pub customer_name: String,
     pub email: String,
+    pub email_key: String,
     pub name: String,
     pub manages_webhooks: bool,
     pub active: bool,
 }
 
-/// The contacts, of one customer if it is given, by e-mail address; at most `limit`.
+/// The contacts after the one with the key `after`, of one customer if it is given, in the order of their `email_key`; at most
+/// `limit`.
 pub async fn list(
     connection: &mut Connection,
     customer_code: Option<&str>,
+    after: Option<&str>,
     limit: i64,
 ) -> Result<Vec<ListedContact>, StoreError> {
-    let mut search =
-        Search::new("SELECT code, customer_code, email, name, manages_webhooks, active FROM contact");
-    search.and_some("customer_code = $1", customer_code);
-    let (sql, params) = search.end("ORDER BY email_key LIMIT $1", [limit.into()]);
+    let mut search = Search::new(
+        "SELECT c.code, c.customer_code, k.name, c.email, c.email_key, c.name, c.manages_webhooks, c.active \
+         FROM contact c JOIN customer k ON k.code = c.customer_code",
+    );
+    search.and_some("c.customer_code = $1", customer_code);
+    search.and_some("c.email_key > $1", after);
+    let (sql, params) = search.end("ORDER BY c.email_key LIMIT $1", [limit.into()]);
     let rows = connection.query(&sql, params).await?;
     let listed = rows.iter().map(|row| {
         Ok(ListedContact {
             code: row.get(0)?,
             customer_code: row.get(1)?,
-            email: row.get(2)?,
-            name: row.get(3)?,
-            manages_webhooks: row.get(4)?,
-            active: row.get(5)?,
+            customer_name: row.get(2)?,
+            email: row.get(3)?,
+            email_key: row.get(4)?,
+            name: row.get(5)?,
+            manages_webhooks: row.get(6)?,
+            active: row.get(7)?,
         })
     });
     listed.collect()

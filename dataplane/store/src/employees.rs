@@ -7,7 +7,7 @@ use docket_domain::token::UserFingerprint;
 use crate::connection::{Connection, Transaction};
 use crate::contacts::user_keys;
 use crate::error::StoreError;
-use crate::sql::{Row, params, read};
+use crate::sql::{Row, Search, params, read};
 
 /// An employee, as sign-in needs it.
 #[derive(Clone)]
@@ -81,17 +81,28 @@ pub async fn owners(
     connection.query_in(sql, Vec::new(), codes).await?.iter().map(owner).collect()
 }
 
-/// Ends the tokens of the employee with this check-in name. Returns the employee's code.
-pub async fn sign_out(transaction: &mut Transaction, user_name: &str) -> Result<Option<String>, StoreError> {
+/// The code of the employee with this check-in name.
+pub async fn code_of(connection: &mut Connection, user_name: &str) -> Result<Option<String>, StoreError> {
     let [composed, decomposed, typed] = user_keys(user_name);
-    let sql = format!("UPDATE employee SET sign_outs = sign_outs + 1 WHERE code = {CODE} RETURNING code");
-    transaction.value(&sql, params![composed, decomposed, typed]).await
+    let sql = format!("SELECT code FROM employee WHERE code = {CODE}");
+    connection.value(&sql, params![composed, decomposed, typed]).await
 }
 
-/// Ends the tokens of the employee with this code.
-pub async fn end_tokens(transaction: &mut Transaction, code: &str) -> Result<(), StoreError> {
+/// The name of the employee with this code.
+pub async fn name_of(connection: &mut Connection, code: &str) -> Result<Option<String>, StoreError> {
+    connection.value("SELECT name FROM employee WHERE code = $1", params![code]).await
+}
+
+/// Locks the rights of administrators until the transaction ends. A change by an administrator takes this lock before it reads
+/// whether the user still is one.
+pub async fn lock_administrators(transaction: &mut Transaction) -> Result<(), StoreError> {
+    transaction.lock("SELECT pg_advisory_xact_lock(hashtext('administrators'), 0)", Vec::new()).await
+}
+
+/// Ends the tokens of the employee with this code. `false`: there is no such employee.
+pub async fn end_tokens(transaction: &mut Transaction, code: &str) -> Result<bool, StoreError> {
     let sql = "UPDATE employee SET sign_outs = sign_outs + 1 WHERE code = $1";
-    transaction.execute(sql, params![code]).await.map(drop)
+    Ok(transaction.execute(sql, params![code]).await? > 0)
 }
 
 /// Sets the password of the employee with this check-in name, as a PHC string, and ends the employee's tokens.
@@ -106,30 +117,20 @@ pub async fn set_password(
     transaction.value(&sql, params![composed, decomposed, typed, password_hash]).await
 }
 
-/// Makes the employee with this check-in name an administrator, or no administrator any more. Returns the employee's code.
+/// Makes the employee with this code an administrator, or no administrator any more. `false`: there is no such employee.
 pub async fn set_administrator(
     transaction: &mut Transaction,
-    user_name: &str,
+    code: &str,
     administrator: bool,
-) -> Result<Option<String>, StoreError> {
-    let [composed, decomposed, typed] = user_keys(user_name);
-    let sql = format!("UPDATE employee SET administrator = $4 WHERE code = {CODE} RETURNING code");
-    let row = transaction.query_opt(&sql, params![composed, decomposed, typed, administrator]).await?;
-    row.map(|row| row.get(0)).transpose()
+) -> Result<bool, StoreError> {
+    let sql = "UPDATE employee SET administrator = $2 WHERE code = $1";
+    Ok(transaction.execute(sql, params![code, administrator]).await? > 0)
 }
 
-/// Activates the employee with this check-in name, or deactivates it and ends its tokens for good. Returns the employee's code.
-pub async fn set_active(
-    transaction: &mut Transaction,
-    user_name: &str,
-    active: bool,
-) -> Result<Option<String>, StoreError> {
-    let [composed, decomposed, typed] = user_keys(user_name);
-    let sql = format!(
-        "UPDATE employee SET active = $4, sign_outs = sign_outs + 1 WHERE code = {CODE} RETURNING code"
-    );
-    let row = transaction.query_opt(&sql, params![composed, decomposed, typed, active]).await?;
-    row.map(|row| row.get(0)).transpose()
+/// Activates the employee with this code, or deactivates it and ends its tokens for good. `false`: there is no such employee.
+pub async fn set_active(transaction: &mut Transaction, code: &str, active: bool) -> Result<bool, StoreError> {
+    let sql = "UPDATE employee SET active = $2, sign_outs = sign_outs + 1 WHERE code = $1";
+    Ok(transaction.execute(sql, params![code, active]).await? > 0)
 }
 
 /// An employee in a list.
@@ -138,22 +139,31 @@ pub async fn set_active(
 pub struct ListedEmployee {
     pub code: String,
     pub user_name: String,
+    pub user_key: String,
     pub name: String,
     pub administrator: bool,
     pub active: bool,
 }
 
-/// The employees by check-in name; at most `limit`.
-pub async fn list(connection: &mut Connection, limit: i64) -> Result<Vec<ListedEmployee>, StoreError> {
-    let sql = "SELECT code, user_name, name, administrator, active FROM employee ORDER BY user_key LIMIT $1";
-    let rows = connection.query(sql, params![limit]).await?;
+/// The employees after the one with the key `after`, in the order of their `user_key`; at most `limit`.
+pub async fn list(
+    connection: &mut Connection,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Vec<ListedEmployee>, StoreError> {
+    let mut search =
+        Search::new("SELECT code, user_name, user_key, name, administrator, active FROM employee");
+    search.and_some("user_key > $1", after);
+    let (sql, params) = search.end("ORDER BY user_key LIMIT $1", [limit.into()]);
+    let rows = connection.query(&sql, params).await?;
     let listed = rows.iter().map(|row| {
         Ok(ListedEmployee {
             code: row.get(0)?,
             user_name: row.get(1)?,
-            name: row.get(2)?,
-            administrator: row.get(3)?,
-            active: row.get(4)?,
+            user_key: row.get(2)?,
+            name: row.get(3)?,
+            administrator: row.get(4)?,
+            active: row.get(5)?,
         })
     });
     listed.collect()
