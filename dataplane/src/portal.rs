@@ -2,6 +2,7 @@
 //! API's routes; `docket_portal` makes the HTML.
 
 pub mod activity;
+mod actors;
 pub mod brand;
 mod cookies;
 mod csrf;
@@ -15,7 +16,7 @@ pub mod logs;
 pub mod mail_link;
 pub mod notifications;
 pub mod overview;
-mod people;
+pub mod people;
 mod period;
 pub mod resends;
 pub mod session;
@@ -47,7 +48,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 /// The routes of the portal, whose errors are pages, too.
 pub(crate) const PAGES: Pages = Pages { root: ROOT, finish: finished };
 /// The routes, as metrics name them.
-const ROUTES: [&str; 27] = [
+const ROUTES: [&str; 28] = [
     "/portal",
     "/portal/sign-in",
     "/portal/sign-out",
@@ -69,6 +70,7 @@ const ROUTES: [&str; 27] = [
     "/portal/activity",
     "/portal/events",
     "/portal/keys",
+    "/portal/people",
     "/portal/verify",
     "/portal/webhooks",
     "/portal/webhooks/new",
@@ -106,6 +108,7 @@ pub fn router(state: &Arc<ApiState>, Portal { cookies, writes }: Portal) -> Rout
         .route("/portal/activity", get(activity::search))
         .route("/portal/events", get(events::get))
         .route("/portal/keys", get(keys::get))
+        .route("/portal/people", get(people::list).post(people::change))
         .route("/portal/verify", get(verify::form).post(verify::check))
         .route("/portal/resends", get(resends::list).post(resends::start))
         .route("/portal/resends/probe", post(resends::probe))

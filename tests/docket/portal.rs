@@ -10,6 +10,7 @@ mod logs;
 mod matrix;
 mod notifications;
 mod overview;
+mod people;
 mod resends;
 mod rig;
 mod sessions;

@@ -8,7 +8,7 @@ use crate::field::{self, Form};
 use crate::logs::{Filters, link};
 use crate::page::{self, Frame, Section};
 use crate::parts::{self, Head};
-use crate::people::People;
+use crate::actors::Actors;
 use crate::time::time;
 use crate::{count, href};
 
@@ -39,7 +39,7 @@ pub struct Activity {
     /// The entries, newest first.
     pub entries: Vec<ActivityEntry>,
     /// The names of the people in the entries.
-    pub people: People,
+    pub people: Actors,
     /// The cursor of the next page, if there is more.
     pub next: Option<String>,
 }
@@ -118,7 +118,7 @@ fn nothing(filters: &Filters) -> Markup {
     parts::nothing("Nothing is recorded yet", &why)
 }
 
-fn table(frame: &Frame, people: &People, entries: &[ActivityEntry]) -> Markup {
+fn table(frame: &Frame, people: &Actors, entries: &[ActivityEntry]) -> Markup {
     let heads =
         [("Time", ""), ("What", ""), ("Who", ""), ("Object", ""), ("Count", "num"), ("From", "wider")];
     let rows = html! {
@@ -137,7 +137,7 @@ fn table(frame: &Frame, people: &People, entries: &[ActivityEntry]) -> Markup {
 }
 
 /// The object of an entry. What has a page is a link to it.
-fn object(frame: &Frame, people: &People, subject: &str) -> Markup {
+fn object(frame: &Frame, people: &Actors, subject: &str) -> Markup {
     let Some((kind, id)) = subject.split_once(' ') else { return html! { (subject) } };
     let linked = |path: String, what: &str| html! { a href=(path) title=(id) { (what) " …" (end_of(id)) } };
     match kind {
@@ -207,7 +207,7 @@ mod tests {
 
     fn shown(filters: &[(&str, &str)], entries: Vec<ActivityEntry>) -> String {
         let filters = filters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let people = People::from_iter([("employee 52".to_owned(), "Nora <b>".to_owned())]);
+        let people = Actors::from_iter([("employee 52".to_owned(), "Nora <b>".to_owned())]);
         let activity = Activity {
             filters: Filters(filters.collect()),
             wrong: Vec::new(),

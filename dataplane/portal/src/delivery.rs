@@ -11,7 +11,7 @@ use crate::happened::{EndedAttempt, outcome, sentence};
 use crate::logs::{self, Delivery, about, code, link, remedy};
 use crate::page::{Frame, Section, csrf};
 use crate::parts::{self, Head, Tone};
-use crate::people::People;
+use crate::actors::Actors;
 use crate::time::{at, duration, time};
 use crate::{href, page};
 
@@ -80,7 +80,7 @@ pub struct Detail {
     /// The later deliveries of the same event to the webhook, newest first: resends of this delivery, and resends of these.
     pub later: Vec<Delivery>,
     /// The names of the people who asked for a resend or a test, or set a dead letter aside.
-    pub people: People,
+    pub people: Actors,
     /// What the user has just done on this page, if anything.
     pub done: Option<&'static str>,
     /// The attempts, oldest first.
@@ -244,7 +244,7 @@ fn chain(frame: &Frame, detail: &Detail) -> Markup {
 }
 
 /// How the delivery came into being.
-fn queued(delivery: &Delivery, people: &People) -> Markup {
+fn queued(delivery: &Delivery, people: &Actors) -> Markup {
     let by = html! { @if let Some(by) = &delivery.requested_by { ", by " (people.shown(by)) } };
     html! {
         div {
@@ -535,7 +535,7 @@ mod tests {
             delivery,
             event_id: "evt_1".into(),
             later,
-            people: People::from_iter([("employee 9".to_owned(), "Nora Boss".to_owned())]),
+            people: Actors::from_iter([("employee 9".to_owned(), "Nora Boss".to_owned())]),
             done,
             attempts: vec![attempt],
             url,

@@ -5,6 +5,7 @@
 //! relative times and live updates.
 
 pub mod activity;
+pub mod actors;
 pub mod brand;
 pub mod declared;
 pub mod delivery;

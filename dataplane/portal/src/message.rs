@@ -59,8 +59,15 @@ fn next(status: u16, frame: Option<&Frame>) -> Markup {
     let has_right = frame.is_some_and(|frame| frame.role != Role::None);
     html! {
         @match status {
-            403 => p { "An administrator of the tenant can give you the right, and "
-                a href="/docs/run/people.html" { "the people who run Docket can name an administrator" } "." },
+            403 => {
+                p { "What you can do:" }
+                ul {
+                    li { "Ask an administrator of the tenant to give you the right, on the page People. "
+                        a href="/docs/run/people.html" { "The people who run Docket can name an administrator" } "." }
+                    li { "Then open this page again. An employee who became an administrator signs in again first." }
+                    li { "If you have another user id, sign in with it." }
+                }
+            },
             429 | 503 => p { "Nothing is lost. Open the page again in a minute; if it stays so, ask the people who run Docket." },
             _ => {},
         }

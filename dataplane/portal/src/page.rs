@@ -25,6 +25,8 @@ docket_crds::words! {
         Verify = "Verify a signature",
         /// The tenant's API keys.
         Keys = "API keys",
+        /// Employees and contacts.
+        People,
         /// The audit.
         Activity,
     }
@@ -33,7 +35,7 @@ docket_crds::words! {
 impl Section {
     /// Whether the section concerns the whole tenant, and not a single customer.
     pub const fn is_of_tenant(self) -> bool {
-        matches!(self, Self::Keys | Self::Activity)
+        matches!(self, Self::Keys | Self::People | Self::Activity)
     }
 
     /// The path of the section.
@@ -47,6 +49,7 @@ impl Section {
             Self::Events => "/portal/events",
             Self::Verify => "/portal/verify",
             Self::Keys => "/portal/keys",
+            Self::People => "/portal/people",
             Self::Activity => "/portal/activity",
         }
     }

@@ -11,7 +11,7 @@ use crate::field::{self, Form};
 use crate::logs::{Delivery, Filters, link, remedy};
 use crate::page::{self, Frame, Section, WebhookName, csrf};
 use crate::parts::{self, Head, Tone};
-use crate::people::People;
+use crate::actors::Actors;
 use crate::time::time;
 use crate::{counted, href};
 
@@ -116,7 +116,7 @@ pub struct Resends {
     /// The bulk resends, newest first.
     pub resends: Vec<ResendView>,
     /// The names of the people who started and stopped them.
-    pub people: People,
+    pub people: Actors,
     /// The cursor of the next page, if there is more.
     pub next: Option<String>,
 }
@@ -371,7 +371,7 @@ fn earlier(frame: &Frame, page: &Resends, ended: &[&ResendView]) -> Markup {
     }
 }
 
-fn row(frame: &Frame, people: &People, resend: &ResendView) -> Markup {
+fn row(frame: &Frame, people: &Actors, resend: &ResendView) -> Markup {
     html! {
         tr {
             td { (time(resend.created_at, frame.now)) }
@@ -425,7 +425,7 @@ mod tests {
             done: None,
             probe: None,
             resends: Vec::new(),
-            people: People::from_iter([
+            people: Actors::from_iter([
                 ("employee 52".to_owned(), "Nora Boss".to_owned()),
                 ("employee 53".to_owned(), "Max <i>".to_owned()),
             ]),

@@ -7,7 +7,7 @@ use axum::response::Html;
 use docket_domain::audit::{AuditEvent, AuditRecord};
 use docket_portal::activity::{self, Activity, ActivityEntry};
 use docket_portal::logs::Filters;
-use docket_portal::people::People;
+use docket_portal::actors::Actors;
 use docket_store::audit::{self, AuditFilter};
 use docket_store::walk::Page;
 use http::StatusCode;
@@ -15,7 +15,7 @@ use jiff::Timestamp;
 
 use super::forms::filled_in;
 use super::logs::status_of;
-use super::people::people;
+use super::actors::named;
 use super::session::Viewer;
 use crate::api::state::ApiState;
 use crate::http::error::ApiError;
@@ -61,7 +61,7 @@ pub async fn search(
                 let (found, people) = find(&state, &viewer, search).await?;
                 (found, people, Vec::new())
             }
-            Err(error) => (Page { items: Vec::new(), next: None }, People::default(), error.wrong_fields()?),
+            Err(error) => (Page { items: Vec::new(), next: None }, Actors::default(), error.wrong_fields()?),
         };
     let (status, entries) = (status_of(&wrong), items.into_iter().map(shown).collect());
     let activity = Activity { filters: Filters(filters), wrong, entries, people, next: cursor_of(next) };
@@ -73,7 +73,7 @@ async fn find(
     state: &ApiState,
     viewer: &Viewer,
     search: ActivitySearch,
-) -> Result<(Page<AuditRecord>, People), ApiError> {
+) -> Result<(Page<AuditRecord>, Actors), ApiError> {
     let filter = AuditFilter {
         event: search.event,
         from_ms: search.from.map(Timestamp::as_millisecond),
@@ -84,7 +84,7 @@ async fn find(
     let found = audit::search(&mut reader, &filter, search.page_size).await?;
     let named = found.items.iter().flat_map(|record| [record.actor.as_deref(), record.subject.as_deref()]);
     let named: Vec<&str> = named.flatten().collect();
-    let people = people(&mut reader, &named).await?;
+    let people = named(&mut reader, &named).await?;
     Ok((found, people))
 }
 

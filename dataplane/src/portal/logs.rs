@@ -20,7 +20,7 @@ use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 
 use super::forms::{Posted, filled_in};
-use super::people::people;
+use super::actors::named;
 use super::session::Viewer;
 use crate::actions::set_aside::Aside;
 use crate::api::state::ApiState;
@@ -176,7 +176,7 @@ pub async fn get(
         [delivery.requested_by.as_deref(), delivery.set_aside.as_ref().map(|(by, _)| by.as_str())]
     });
     let actors: Vec<&str> = actors.flatten().collect();
-    let people = people(&mut viewer.caller.reader(&state).await?, &actors).await?;
+    let people = named(&mut viewer.caller.reader(&state).await?, &actors).await?;
     let detail = Detail {
         people,
         event_id: listed.event_id.clone(),

@@ -1,29 +1,200 @@
-//! The names of the people in rows.
+//! People: employees and contacts, their rights and their sessions.
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use docket_domain::audit::Actor;
-use docket_portal::people::People;
-use docket_store::{Connection, StoreError, contacts, employees};
+use axum::extract::{RawQuery, State};
+use axum::response::{Html, Redirect};
+use docket_domain::token::TokenSubject;
+use docket_portal::href;
+use docket_portal::page::Section;
+use docket_portal::people::{self, People, PeopleList, PersonView};
+use docket_store::contacts::ListedContact;
+use docket_store::employees::ListedEmployee;
+use docket_store::{Connection, StoreError, Transaction};
 
-/// Reads the names of the people among these actors, which rows show as texts such as `employee 52`. Contacts and employees take one
-/// statement each for 25 people.
-pub(super) async fn people(reader: &mut Connection, actors: &[&str]) -> Result<People, StoreError> {
-    let (mut of_contacts, mut of_employees) = (BTreeSet::new(), BTreeSet::new());
-    for actor in actors {
-        match Actor::person(actor) {
-            Some(Actor::Contact(code)) => {
-                of_contacts.insert(code);
-            }
-            Some(Actor::Employee(code)) => {
-                of_employees.insert(code);
-            }
-            _ => {}
-        }
+use super::forms::{Posted, filled_in};
+use super::logs::DONE;
+use super::session::Viewer;
+use crate::actions::people::{Change, Found, MOST_READ, Person, change as change_person, find};
+use crate::api::state::ApiState;
+use crate::api::writes::{Write, WriteDone};
+use crate::http::error::ApiError;
+use crate::http::fields::RequestFields;
+use crate::http::kinds::LineText;
+use crate::http::request::{FromFields, request};
+
+/// The most users of a list on one page.
+const PAGE: usize = 50;
+
+request! {
+    /// The parameters of the page.
+    query PeopleSearch {
+        /// Words of a name, of a user id or of a customer.
+        opt q: LineText<200>;
+        /// Only employees after this one.
+        opt employees_after: LineText<1024>;
+        /// Only contacts after this one.
+        opt contacts_after: LineText<1024>;
+        /// What the user has just done.
+        opt done: LineText<16>;
+        /// To a user of this kind.
+        opt kind: LineText<16>;
+        /// To the user with this code.
+        opt code: LineText<256>;
     }
-    let contacts = contacts::names(reader, &Vec::from_iter(of_contacts)).await?;
-    let employees = employees::names(reader, &Vec::from_iter(of_employees)).await?;
-    let contacts = contacts.into_iter().map(|(code, name)| (Actor::Contact(code).to_string(), name));
-    let employees = employees.into_iter().map(|(code, name)| (Actor::Employee(code).to_string(), name));
-    Ok(contacts.chain(employees).filter(|(_, name)| !name.trim().is_empty()).collect())
+}
+
+request! {
+    /// The fields of the form that changes a user.
+    query PersonForm {
+        /// contact or employee.
+        req kind: LineText<16>;
+        /// The user's code.
+        req code: LineText<256>;
+        /// What is done.
+        req change: LineText<16>;
+        /// The search that the page shows.
+        opt q: LineText<200>;
+        /// The place in the list of employees.
+        opt employees_after: LineText<1024>;
+        /// The place in the list of contacts.
+        opt contacts_after: LineText<1024>;
+    }
+}
+
+/// GET /portal/people.
+pub async fn list(
+    State(state): State<Arc<ApiState>>,
+    viewer: Viewer,
+    RawQuery(query): RawQuery,
+) -> Result<Html<String>, ApiError> {
+    let own = code_of(&viewer)?;
+    let fields = RequestFields::of_pairs(filled_in(&query.unwrap_or_default()));
+    let search = PeopleSearch::read(fields)?;
+    let mut reader = viewer.caller.reader(&state).await?;
+    let done = done(&mut reader, &search).await?;
+    let PeopleSearch { q, employees_after, contacts_after, .. } = search;
+    let words = q.unwrap_or_default();
+    let employees = find::<ListedEmployee>(&mut reader, &words, employees_after.clone(), PAGE).await?;
+    let contacts = find::<ListedContact>(&mut reader, &words, contacts_after.clone(), PAGE).await?;
+    let people = People {
+        search: words,
+        employees: listed(employees, employees_after, |employee| of_employee(employee, own)),
+        contacts: listed(contacts, contacts_after, of_contact),
+        most_read: MOST_READ,
+        done,
+    };
+    Ok(Html(people::page(viewer.frame(), &people)))
+}
+
+/// POST /portal/people: changes a user, and leads back to the place in the list.
+pub async fn change(
+    State(state): State<Arc<ApiState>>,
+    Posted { viewer, form }: Posted<PersonForm>,
+) -> Result<Redirect, ApiError> {
+    let own = code_of(&viewer)?;
+    let person = person(&form.kind, &form.code)
+        .ok_or_else(|| ApiError::field("kind", "must be contact or employee"))?;
+    let what = change_of(&form.change).ok_or_else(|| {
+        ApiError::field("change", "must be grant, revoke, activate, deactivate or sign-out")
+    })?;
+    let caller = &viewer.caller;
+    let work = async |transaction: &mut Transaction, _| {
+        change_person(transaction, person, what, Some(own)).await?;
+        let entry = caller.entry(&state, what.event()).about(person.kind(), person.code());
+        Ok(WriteDone::new(&()).record(entry))
+    };
+    Write::each_time().perform(&state, caller, work).await?;
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let (q, employees, contacts) = (text(&form.q), text(&form.employees_after), text(&form.contacts_after));
+    let fields = [
+        ("q", &*q),
+        ("employeesAfter", &*employees),
+        ("contactsAfter", &*contacts),
+        (DONE, &*form.change),
+        ("kind", &*form.kind),
+        ("code", &*form.code),
+    ];
+    Ok(Redirect::to(&href(Section::People.path(), fields)))
+}
+
+/// The code of a viewer who is an administrator.
+fn code_of(viewer: &Viewer) -> Result<&str, ApiError> {
+    viewer.must_be_administrator()?;
+    match &viewer.caller.subject {
+        TokenSubject::Employee { employee_code, .. } => Ok(employee_code),
+        TokenSubject::Contact { .. } => Err(ApiError::NotAdministrator),
+    }
+}
+
+fn person<'a>(kind: &str, code: &'a str) -> Option<Person<'a>> {
+    match kind {
+        "contact" => Some(Person::Contact(code)),
+        "employee" => Some(Person::Employee(code)),
+        _ => None,
+    }
+}
+
+fn change_of(word: &str) -> Option<Change> {
+    Some(match word {
+        "grant" => Change::Right(true),
+        "revoke" => Change::Right(false),
+        "activate" => Change::Active(true),
+        "deactivate" => Change::Active(false),
+        "sign-out" => Change::SignOut,
+        _ => return None,
+    })
+}
+
+/// What the user has just done, as a sentence with the name of the other user.
+async fn done(reader: &mut Connection, search: &PeopleSearch) -> Result<Option<String>, StoreError> {
+    let PeopleSearch { done: Some(done), kind: Some(kind), code: Some(code), .. } = search else {
+        return Ok(None);
+    };
+    let (Some(change), Some(person)) = (change_of(done), person(kind, code)) else { return Ok(None) };
+    Ok(person.name(reader).await?.map(|name| format!("{name} {}.", became(person, change))))
+}
+
+/// What became of a user after a change.
+const fn became(person: Person<'_>, change: Change) -> &'static str {
+    match (person, change) {
+        (Person::Contact(_), Change::Right(true)) => "may manage the webhooks of the customer now",
+        (Person::Contact(_), Change::Right(false)) => "may not manage webhooks any more",
+        (Person::Employee(_), Change::Right(true)) => "is an administrator from the next sign-in on",
+        (Person::Employee(_), Change::Right(false)) => "is not an administrator any more",
+        (_, Change::Active(true)) => "can sign in again",
+        (_, Change::Active(false)) => "is deactivated; all sessions and tokens end within 5 seconds",
+        (_, Change::SignOut) => "is signed out everywhere; all sessions and tokens end within 5 seconds",
+    }
+}
+
+fn listed<T>(found: Found<T>, after: Option<String>, shown: impl Fn(T) -> PersonView) -> PeopleList {
+    let Found { people, next } = found;
+    PeopleList { people: people.into_iter().map(shown).collect(), after: after.unwrap_or_default(), next }
+}
+
+fn of_employee(employee: ListedEmployee, own: &str) -> PersonView {
+    PersonView {
+        kind: "employee",
+        is_viewer: employee.code == own,
+        code: employee.code,
+        name: employee.name,
+        user_id: employee.user_name,
+        customer: None,
+        has_right: employee.administrator,
+        active: employee.active,
+    }
+}
+
+fn of_contact(contact: ListedContact) -> PersonView {
+    PersonView {
+        kind: "contact",
+        code: contact.code,
+        name: contact.name,
+        user_id: contact.email,
+        customer: Some((contact.customer_code, contact.customer_name)),
+        has_right: contact.manages_webhooks,
+        active: contact.active,
+        is_viewer: false,
+    }
 }

@@ -14,7 +14,7 @@ use docket_store::{Connection, deliveries};
 use http::StatusCode;
 
 use super::forms::{Posted, filled_in};
-use super::people::people;
+use super::actors::named;
 use super::session::Viewer;
 use crate::actions::choice::Choice;
 use crate::actions::resend::{Many, Progress, preview, progress};
@@ -105,7 +105,7 @@ pub async fn list(
         .iter()
         .flat_map(|found| [Some(found.resend.requested_by.as_str()), found.resend.stopped_by.as_deref()]);
     let actors: Vec<&str> = actors.flatten().collect();
-    let people = people(&mut reader, &actors).await?;
+    let people = named(&mut reader, &actors).await?;
     let resends = Resends {
         choice: Filters(choice),
         wrong,

@@ -52,7 +52,9 @@ async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
             !text.contains("default/two") && !text.contains("C-2") && !text.contains(&foreign),
             "{page}: {text}"
         );
-        assert!(!text.contains("/portal/keys") && !text.contains("/portal/activity"), "{page}: {text}");
+        for of_tenant in ["/portal/keys", "/portal/people", "/portal/activity"] {
+            assert!(!text.contains(of_tenant), "{page}: {text}");
+        }
     }
     let overview = browser.get("/portal").await;
     assert!(overview.text().contains("1 webhook needs attention"), "{overview:?}");

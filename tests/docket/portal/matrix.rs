@@ -62,6 +62,9 @@ const ROUTES: &[(&str, &str, Needs, u16)] = &[
     ("POST", "/portal/resends/stop", Manager, 404),
     ("POST", "/portal/resends/set-aside", Webhook(404), 303),
     ("POST", "/portal/resends/undo-set-aside", Webhook(404), 303),
+    ("GET", "/portal/people", Administrator, 200),
+    // Of no one.
+    ("POST", "/portal/people", Administrator, 404),
     ("GET", "/portal/webhooks", Manager, 200),
     ("GET", "/portal/webhooks/new", Manager, 200),
     // Without settings.
@@ -135,6 +138,9 @@ async fn send(browser: &Browser<'_>, method: &str, path: &str, csrf: &str) -> Re
         ("signature", "00"),
         ("resendId", "0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a"),
         ("id", "0f9d2c5b7a3e4d6c8b1a"),
+        ("kind", "contact"),
+        ("code", "none"),
+        ("change", "grant"),
     ];
     let wanted: &[&str] = match path {
         "/portal/notifications/end" => &["csrf", "id"],
@@ -143,6 +149,7 @@ async fn send(browser: &Browser<'_>, method: &str, path: &str, csrf: &str) -> Re
         path if path.starts_with("/portal/logs/") => &["csrf", "deliveryId"],
         path if path.starts_with("/portal/resends") => &["csrf", "webhook"],
         "/portal/verify" => &["csrf", "webhook", "body", "signature"],
+        "/portal/people" => &["csrf", "kind", "code", "change"],
         path if path.ends_with("/test") => &["csrf", "event"],
         path if path.starts_with("/portal/webhooks/default") => &["csrf", "version"],
         _ => &["csrf"],

@@ -4,7 +4,7 @@
 use docket_rig::ports::free_port;
 use docket_tests::browser::{Browser, PATIENCE};
 use docket_tests::people::{ADA, ALEX, add_tenant};
-use docket_tests::server::{Home, Options, Server, api_key, eventually};
+use docket_tests::server::{Home, Options, PASSWORD, Server, api_key, eventually};
 use serde_json::{Value, json};
 
 use super::hands::{Hands, User};
@@ -175,6 +175,44 @@ async fn reload_until(user: &User<'_>, text: &str) {
         user.browser.look(&shows).await == Some(true.into())
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn administrator_lets_a_contact_in_although_the_session_ends_before_the_form_is_sent() {
+    let home = Home::new();
+    add_tenant(&home, "acme", 'a');
+    let server = Server::start(&home, Options::flags(FAST)).await;
+    let browser = Browser::open().await;
+    let user = User { browser: &browser, hands: Hands::Mouse };
+    let portal = format!("http://acme.localhost:{}/portal", server.api.port());
+
+    browser.go(&portal).await;
+    user.tick("a customer's contact").await;
+    user.sign_in(ADA).await;
+    user.sees("What you can do:").await;
+    user.press("Sign out").await;
+    user.sees("Sign in to ACME").await;
+    user.sign_in(ALEX).await;
+    user.press("People").await;
+    user.sees("ada@one.example").await;
+    browser.devtools("Network.clearBrowserCookies", json!({})).await.expect("no cookies");
+    user.press("Let manage webhooks").await;
+    user.sees("the form was not sent").await;
+    inspect(&browser, "a sign-in page with a form").await;
+    user.fill("User id", ALEX).await;
+    user.fill("Password", PASSWORD).await;
+    user.press("Sign in").await;
+    user.sees("Send the form again").await;
+    inspect(&browser, "a form to send again").await;
+    user.press("Send the form").await;
+    user.sees("Ada One may manage the webhooks of the customer now.").await;
+    user.press("Sign out").await;
+    user.sees("Sign in to ACME").await;
+    user.tick("a customer's contact").await;
+    user.sign_in(ADA).await;
+    user.sees("Contact of One").await;
+    let said = complaints(&browser).await;
+    assert!(said.is_empty(), "{said:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

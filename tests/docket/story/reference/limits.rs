@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use docket::access::passwords::MAX_PASSWORD_CHARS;
+use docket::actions::people;
 use docket::api::idempotency;
 use docket::app::MAIL_LINKS;
 use docket::delivery::upkeep::retention;
@@ -91,6 +92,10 @@ pub(super) fn of_all() -> String {
             ("Objects and lists in a JSON document", count(json::MAX_CONTAINERS)),
             ("Fields that one response lists as wrong", count(MAX_PROBLEMS)),
             ("Rows of a page, if the request has no `pageSize`", paging::DEFAULT_PAGE_SIZE.to_string()),
+            (
+                "Users of each list on a page of *People*; users that a search reads for it",
+                format!("50; {}", count(people::MOST_READ as usize)),
+            ),
             ("Connections of clients to one pod", count(server::CONNECTIONS)),
             ("Time that an idle connection is kept", time(server::IDLE_TIME)),
         ],
