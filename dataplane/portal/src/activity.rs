@@ -4,11 +4,11 @@ use docket_domain::audit::AuditEvent;
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
+use crate::actors::Actors;
 use crate::field::{self, Form};
 use crate::logs::{Filters, link};
 use crate::page::{self, Frame, Section};
 use crate::parts::{self, Head};
-use crate::actors::Actors;
 use crate::time::time;
 use crate::{count, href};
 

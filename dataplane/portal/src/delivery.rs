@@ -7,11 +7,11 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 use url::form_urlencoded::byte_serialize;
 
+use crate::actors::Actors;
 use crate::happened::{EndedAttempt, outcome, sentence};
 use crate::logs::{self, Delivery, about, code, link, remedy};
 use crate::page::{Frame, Section, csrf};
 use crate::parts::{self, Head, Tone};
-use crate::actors::Actors;
 use crate::time::{at, duration, time};
 use crate::{href, page};
 

@@ -9,11 +9,11 @@ use maud::{Markup, html};
 use crate::field::{self, Form};
 pub use crate::filters::Filters;
 use crate::happened::{label, outcome};
+use crate::page;
 use crate::page::{Frame, Section};
 use crate::parts::{self, Head, Tone};
 use crate::period::Range;
 use crate::time::{at, duration};
-use crate::page;
 
 docket_crds::words! {
     /// What became of a delivery, as the form names it.

@@ -7,11 +7,11 @@ use docket_domain::resend::{DEFAULT_PER_SECOND, MAX_COUNT};
 use jiff::Timestamp;
 use maud::{Markup, html};
 
+use crate::actors::Actors;
 use crate::field::{self, Form};
 use crate::logs::{Delivery, Filters, link, remedy};
 use crate::page::{self, Frame, Section, WebhookName, csrf};
 use crate::parts::{self, Head, Tone};
-use crate::actors::Actors;
 use crate::time::time;
 use crate::{counted, href};
 

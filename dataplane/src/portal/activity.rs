@@ -6,16 +6,16 @@ use axum::extract::{RawQuery, State};
 use axum::response::Html;
 use docket_domain::audit::{AuditEvent, AuditRecord};
 use docket_portal::activity::{self, Activity, ActivityEntry};
-use docket_portal::logs::Filters;
 use docket_portal::actors::Actors;
+use docket_portal::logs::Filters;
 use docket_store::audit::{self, AuditFilter};
 use docket_store::walk::Page;
 use http::StatusCode;
 use jiff::Timestamp;
 
+use super::actors::named;
 use super::forms::filled_in;
 use super::logs::status_of;
-use super::actors::named;
 use super::session::Viewer;
 use crate::api::state::ApiState;
 use crate::http::error::ApiError;
@@ -82,9 +82,9 @@ async fn find(
     };
     let mut reader = viewer.caller.reader(state).await?;
     let found = audit::search(&mut reader, &filter, search.page_size).await?;
-    let named = found.items.iter().flat_map(|record| [record.actor.as_deref(), record.subject.as_deref()]);
-    let named: Vec<&str> = named.flatten().collect();
-    let people = named(&mut reader, &named).await?;
+    let actors = found.items.iter().flat_map(|record| [record.actor.as_deref(), record.subject.as_deref()]);
+    let actors: Vec<&str> = actors.flatten().collect();
+    let people = named(&mut reader, &actors).await?;
     Ok((found, people))
 }
 

@@ -48,7 +48,7 @@ impl KeptForm {
     }
 
     /// The form for this user to send, with the token of a new session; `None`: it is another user's.
-    pub(super) fn to_send(self, user: &str, csrf: String) -> Option<FormToSend> {
+    pub(super) fn form_for(self, user: &str, csrf: String) -> Option<FormToSend> {
         let Self { path, user: owner, fields, secrets } = self;
         (owner == user).then_some(FormToSend { path, csrf, fields, secrets })
     }
@@ -78,9 +78,9 @@ mod tests {
         assert!(!text.contains("hunter") && !text.contains("00ff"), "{text}");
         let read = || KeptForm::read(&text).expect("it is ours");
         assert_eq!(read(), kept);
-        assert!(read().to_send("employee 51", "c".into()).is_none());
-        assert!(read().to_send("contact 52", "c".into()).is_none());
-        let sent = read().to_send("employee 52", "c".into()).expect("its user");
+        assert!(read().form_for("employee 51", "c".into()).is_none());
+        assert!(read().form_for("contact 52", "c".into()).is_none());
+        let sent = read().form_for("employee 52", "c".into()).expect("its user");
         assert_eq!((&*sent.path, &*sent.csrf), (PATH, "c"));
         assert_eq!(sent.fields, [("targetUrl".to_owned(), "https://h.example/".to_owned())]);
         assert_eq!(sent.secrets, ["secret", "newPassword"]);

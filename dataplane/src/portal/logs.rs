@@ -19,8 +19,8 @@ use docket_store::events::About;
 use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 
-use super::forms::{Posted, filled_in};
 use super::actors::named;
+use super::forms::{Posted, filled_in};
 use super::session::Viewer;
 use crate::actions::set_aside::Aside;
 use crate::api::state::ApiState;

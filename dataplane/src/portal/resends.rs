@@ -13,8 +13,8 @@ use docket_portal::resends::{self, Preview, ResendView, Resends, SetAside};
 use docket_store::{Connection, deliveries};
 use http::StatusCode;
 
-use super::forms::{Posted, filled_in};
 use super::actors::named;
+use super::forms::{Posted, filled_in};
 use super::session::Viewer;
 use crate::actions::choice::Choice;
 use crate::actions::resend::{Many, Progress, preview, progress};

@@ -105,7 +105,7 @@ pub async fn sign_in(State(state): State<Arc<ApiState>>, request: Request) -> Re
             let Some(kept) = kept else { return Ok((cookie, Redirect::to(&to)).into_response()) };
             OfTenant::record(&parts, &tenant);
             let user = Actor::from(&subject).to_string();
-            let form = kept.to_send(&user, csrf_of(&token, &user));
+            let form = kept.form_for(&user, csrf_of(&token, &user));
             let again = SendAgain { tenant: name_of(&tenant), to, form };
             Ok((cookie, Html(sign_in::send_again(&again))).into_response())
         }
@@ -113,7 +113,8 @@ pub async fn sign_in(State(state): State<Arc<ApiState>>, request: Request) -> Re
             let (tenant, brand, is_contact) = (name_of(&tenant), brand_of(&tenant), kind == "contact");
             let refusal = Some(format!("No {kind} has this user id and password."));
             let kept = kept.and_then(|form| form.text());
-            let page = SignInPage { tenant, brand, to, user_id, is_contact, refusal, kept, ..SignInPage::default() };
+            let page =
+                SignInPage { tenant, brand, to, user_id, is_contact, refusal, kept, ..SignInPage::default() };
             Ok((StatusCode::UNAUTHORIZED, Html(sign_in::page(&page))).into_response())
         }
         Err(error) => Err(ApiError::from_sign_in(error, user_id)),

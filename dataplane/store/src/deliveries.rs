@@ -39,6 +39,6 @@ pub(crate) use queue::inserts;
 pub use queue::{NewDelivery, insert, insert_many, is_under_way};
 pub use rekey::{has_uid, rekey_finished, rekey_queued, rekey_resends, uids};
 pub use search::{
-    DeliveryFilter, ListedDelivery, StoredAttempt, find, find_with_attempts, has_webhook, last_tests, last_times,
-    later, search,
+    DeliveryFilter, ListedDelivery, StoredAttempt, find, find_with_attempts, has_webhook, last_tests,
+    last_times, later, search,
 };

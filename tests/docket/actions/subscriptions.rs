@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use docket::refusal::Refusal;
 use docket::actions::subscriptions::{self as actions, NewSubscription, token_digest};
+use docket::refusal::Refusal;
 use docket::tenancy::{HeldWebhooks, Webhooks};
 use docket_domain::notice::WebhookState;
 use docket_domain::token::TokenSubject;
