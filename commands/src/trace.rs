@@ -1,4 +1,4 @@
-//! `trace`: the events and deliveries of an order, an invoice or a delivery.
+//! `trace`: the events and deliveries of an order, an invoice or a delivery, and why other webhooks have none.
 
 use docket_domain::delivery::MAX_ATTEMPTS;
 use serde_json::Value;
@@ -44,12 +44,55 @@ fn traced(trace: &Value, style: Style) -> String {
     if trace["more"] == true {
         text += "  Older deliveries are left out.\n";
     }
-    let deliveries = list(&trace["deliveries"]);
-    if deliveries.is_empty() {
-        text += "  No delivery: when it was saved, no active webhook of the customer took its events.\n";
+    for invoice in list(&trace["invoices"]) {
+        text += &of_invoice(invoice, style);
+    }
+    let (deliveries, events) = (list(&trace["deliveries"]), list(&trace["events"]));
+    if deliveries.is_empty() && events.is_empty() {
+        text += "  No delivery: no event is stored. An event that no webhook takes is not stored.\n";
     }
     for delivery in deliveries {
         text += &shown(delivery, style);
+    }
+    for event in events {
+        text += &missed(event, style);
+    }
+    text
+}
+
+fn of_invoice(invoice: &Value, style: Style) -> String {
+    let [number, kind, work_order] =
+        ["invoiceNumber", "orderType", "workOrder"].map(|name| cell(invoice, name));
+    let created = style.moment(&cell(invoice, "createdAt"));
+    let then = match (invoice["customerCode"].is_null(), invoice["detectedAt"].is_null()) {
+        (true, true) => ": waits for the work order, which does not exist".to_owned(),
+        (false, true) => ": new, not published yet".to_owned(),
+        (_, false) => format!(": detected {}", style.moment(&cell(invoice, "detectedAt"))),
+    };
+    format!("Invoice {number} ({kind}, work order {work_order})\n  {created}  added{then}\n")
+}
+
+/// The webhooks of the customer that have no delivery of an event, and why; nothing if all have one.
+fn missed(event: &Value, style: Style) -> String {
+    let webhooks = list(&event["webhooks"]);
+    let is_stored = !event["eventId"].is_null();
+    if webhooks.is_empty() && is_stored {
+        return String::new();
+    }
+    let [at, code] = ["at", "event"].map(|name| cell(event, name));
+    let id = if is_stored { cell(event, "eventId") } else { "(no such event is stored)".to_owned() };
+    let mut text = format!("  {}  {code} {id}\n", style.moment(&at));
+    if event["webhooks"].as_array().is_some_and(Vec::is_empty) {
+        text += &format!("    customer {} has no webhook now\n", cell(event, "customerCode"));
+    }
+    for webhook in webhooks {
+        let name = webhook["webhook"]
+            .as_str()
+            .map_or_else(|| "a webhook without a known name".to_owned(), text::clean);
+        text += &format!("    not to {name}: {}\n", cell(webhook, "explanation"));
+        for fault in list(&webhook["faults"]).iter().filter_map(Value::as_str) {
+            text += &format!("      {}\n", text::clean(fault));
+        }
     }
     text
 }
@@ -145,5 +188,37 @@ mod tests {
         );
         let none = traced(&json!({"order": null, "deliveries": []}), Style::default());
         assert!(none.contains("No delivery"), "{none}");
+    }
+
+    #[test]
+    fn webhooks_without_a_delivery_are_named_with_their_reasons() {
+        let webhook = |name, explanation: &str, faults: &[&str]| json!({"webhook": name, "reason": "x", "explanation": explanation, "faults": faults});
+        let event = |id: Option<&str>, webhooks: &[Value]| json!({"eventId": id, "event": "order.created", "customerCode": "C-1", "at": "t1", "webhooks": webhooks});
+        let off = webhook(Some("a/off"), "it is inactive now", &[]);
+        let held = webhook(None, "it is not served", &["spec.x: \u{1b}[2J"]);
+        let events = [event(Some("evt_1"), &[off, held]), event(Some("evt_2"), &[]), event(None, &[])];
+        let text = traced(&json!({"order": null, "events": events, "deliveries": []}), Style::default());
+        assert_eq!(
+            text,
+            "  t1  order.created evt_1\n    not to a/off: it is inactive now\n    \
+             not to a webhook without a known name: it is not served\n      spec.x:  [2J\n  \
+             t1  order.created (no such event is stored)\n    customer C-1 has no webhook now\n"
+        );
+        let unknown = json!({"eventId": null, "event": "order.created", "at": "t1", "webhooks": null});
+        let text = traced(&json!({"order": null, "events": [unknown], "deliveries": []}), Style::default());
+        assert!(text.ends_with("(no such event is stored)\n"), "{text}");
+    }
+
+    #[test]
+    fn invoice_says_what_it_waits_for() {
+        let invoice = |customer: Option<&str>, detected: Option<&str>| {
+            let invoice = json!({"invoiceNumber": "7", "orderType": "Court", "workOrder": "WO1", "customerCode": customer,
+                "createdAt": "t1", "detectedAt": detected});
+            of_invoice(&invoice, Style::default())
+        };
+        let head = "Invoice 7 (Court, work order WO1)\n  t1  added";
+        assert_eq!(invoice(Some("C-1"), Some("t2")), format!("{head}: detected t2\n"));
+        assert_eq!(invoice(Some("C-1"), None), format!("{head}: new, not published yet\n"));
+        assert_eq!(invoice(None, None), format!("{head}: waits for the work order, which does not exist\n"));
     }
 }

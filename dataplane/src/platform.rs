@@ -28,7 +28,7 @@ use self::reviews::{Reviews, Right};
 use crate::actions::choice::Choice;
 use crate::actions::resend::{Many, Progress, progress};
 use crate::actions::set_aside::Aside;
-use crate::actions::trace::{self, TraceOf};
+use crate::actions::trace::{self, Declared, Sight, TraceOf};
 use crate::api::caller::{Principal, bearer};
 use crate::api::middleware::{self, Responses};
 use crate::api::state::ApiState;
@@ -280,7 +280,8 @@ async fn listed(
     Ok(JsonResponse(DeliveryPage::new(items, waits, next_cursor)))
 }
 
-/// GET …/tenants/{name}/trace: an order with its deliveries and their attempts, or one delivery with its order.
+/// GET …/tenants/{name}/trace: an order with its events, its deliveries and their attempts, or one delivery with its order. Of each
+/// event, it names the webhooks without a delivery, and why.
 async fn trace_of_tenant(
     state: State<Arc<Platform>>,
     Path(object): ObjectPath,
@@ -312,7 +313,9 @@ async fn traced(
         _ => return Err(ApiError::field("number", "give either number or deliveryId")),
     };
     let mut reader = principal.reader(&platform.api).await?;
-    let traced = trace::read(&mut reader, &platform.api.clock, of, webhook.as_deref()).await?;
+    let sight = Sight { webhook: webhook.as_deref(), customer: None };
+    let declared = Declared::of(&principal.tenant, principal.webhooks());
+    let traced = trace::read(&mut reader, &platform.api.clock, of, sight, Some(&declared)).await?;
     drop(reader);
     let waits = waits(&platform.api, &principal, &traced.all()).await?;
     Ok(JsonResponse(Trace::new(traced, waits)))

@@ -16,6 +16,7 @@
 //! * [`sample`]: one sample of each event code, for test events and documents
 //! * [`signature`]: HMAC-SHA256 over the raw body
 //! * [`token`]: the claims of a Bearer token, how it is issued and verified
+//! * [`trace`]: what a trace follows, and why a webhook has no delivery of an event
 //! * [`work_order`]: the families of work orders, and the key by which a request names one
 //!
 //! # Example
@@ -50,6 +51,7 @@ pub mod sample;
 pub mod signature;
 pub mod status;
 pub mod token;
+pub mod trace;
 pub mod work_order;
 
 /// The macro for enums that are texts, for crates that use nothing else of `docket-crds`.

@@ -2,11 +2,12 @@
 
 use docket_domain::work_order::WorkOrderType;
 use docket_store::deliveries::{ListedDelivery, StoredAttempt};
+use docket_store::invoices::TracedInvoice;
 use docket_store::orders::OrderHead;
 use serde::Serialize;
 
 use crate::actions::resend::remedy;
-use crate::actions::trace::Traced;
+use crate::actions::trace::{MissingWebhook, Traced, TracedEvent};
 use crate::api::webhook_logs::answers::{AttemptSummary, DeliverySummary};
 use crate::http::times::{Time, time};
 
@@ -15,6 +16,10 @@ use crate::http::times::{Time, time};
 pub struct Trace {
     /// The web order; null if there is none.
     pub order: Option<TracedOrder>,
+    /// The invoices of the number.
+    pub invoices: Vec<InvoiceAnswer>,
+    /// Its events, oldest first.
+    pub events: Vec<EventAnswer>,
     /// Its deliveries, oldest first.
     pub deliveries: Vec<TracedDelivery>,
     /// Whether there are older deliveries.
@@ -32,7 +37,86 @@ impl Trace {
         });
         let deliveries = deliveries.collect();
         let order = traced.order.map(|(head, made)| TracedOrder::new(head, made));
-        Self { order, deliveries, more: traced.more }
+        let invoices = traced.invoices.into_iter().map(InvoiceAnswer::from).collect();
+        let events = traced.events.into_iter().map(EventAnswer::from).collect();
+        Self { order, invoices, events, deliveries, more: traced.more }
+    }
+}
+
+/// An invoice of the back office.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InvoiceAnswer {
+    invoice_number: String,
+    order_type: &'static str,
+    work_order: String,
+    /// Null if there is no such work order: then the invoice waits for it.
+    customer_code: Option<String>,
+    created_at: Time,
+    /// When Docket published the invoice, or another program marked it as known; null if it is new.
+    detected_at: Option<Time>,
+}
+
+impl From<TracedInvoice> for InvoiceAnswer {
+    fn from(invoice: TracedInvoice) -> Self {
+        Self {
+            invoice_number: invoice.invoice_number,
+            order_type: invoice.family.as_str(),
+            work_order: invoice.work_order,
+            customer_code: invoice.customer_code,
+            created_at: time(invoice.created_at_ms),
+            detected_at: invoice.detected_at_ms.map(time),
+        }
+    }
+}
+
+/// An event, and the webhooks that have no delivery of it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EventAnswer {
+    /// Null if no such event is stored, although what it reports happened.
+    event_id: Option<String>,
+    event: String,
+    customer_code: String,
+    at: Time,
+    /// The webhooks of the customer without a delivery of the event; null if they are not known.
+    webhooks: Option<Vec<MissingWebhookAnswer>>,
+    /// The number of webhooks of other customers; null if it is not known.
+    other_customers: Option<usize>,
+}
+
+impl From<TracedEvent> for EventAnswer {
+    fn from(event: TracedEvent) -> Self {
+        let (webhooks, others) = event.missed.map(|missed| (missed.webhooks, missed.others)).unzip();
+        let missing = |webhook| MissingWebhookAnswer::new(webhook, &event.code);
+        let webhooks =
+            webhooks.map(|webhooks: Vec<MissingWebhook>| webhooks.into_iter().map(missing).collect());
+        Self {
+            webhooks,
+            other_customers: others,
+            event_id: event.id,
+            customer_code: event.customer_code,
+            at: time(event.at_ms),
+            event: event.code,
+        }
+    }
+}
+
+/// A webhook that has no delivery of an event.
+#[derive(Serialize)]
+struct MissingWebhookAnswer {
+    /// Null if it is not known.
+    webhook: Option<String>,
+    reason: &'static str,
+    /// The reason as a sentence.
+    explanation: String,
+    /// What is wrong with the webhook's declaration.
+    faults: Vec<String>,
+}
+
+impl MissingWebhookAnswer {
+    fn new(MissingWebhook { name, reason, faults }: MissingWebhook, event: &str) -> Self {
+        Self { webhook: name, reason: reason.as_str(), explanation: reason.sentence(event), faults }
     }
 }
 

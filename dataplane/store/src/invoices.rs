@@ -9,7 +9,7 @@ use docket_domain::invoice::InvoiceFamily;
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
-use crate::sql::{Param, Row, SLOTS, Search, filled, params, slots};
+use crate::sql::{Param, Row, SLOTS, Search, filled, params, read, slots};
 
 /// An invoice header, with some columns of its work order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -178,6 +178,51 @@ impl Invoice {
     pub fn id(&self) -> String {
         format!("{}:{}", self.family.as_str(), self.invoice_number)
     }
+}
+
+/// An invoice header, as a trace needs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TracedInvoice {
+    /// The family of the invoice.
+    pub family: InvoiceFamily,
+    /// The invoice's number, unique in its family.
+    pub invoice_number: String,
+    /// The number of its work order, which may be missing.
+    pub work_order: String,
+    /// When the back office added the invoice, in milliseconds since 1970.
+    pub created_at_ms: i64,
+    /// When Docket published the invoice, in milliseconds since 1970, or another program marked it as known; `None`: it is new.
+    pub detected_at_ms: Option<i64>,
+    /// The customer of the work order; `None`: there is no such work order.
+    pub customer_code: Option<String>,
+}
+
+/// The invoices with one of these numbers, new or not. Each family may have one.
+pub async fn with_numbers(
+    connection: &mut Connection,
+    numbers: &[String],
+) -> Result<Vec<TracedInvoice>, StoreError> {
+    let rows = connection.query_in(&with_numbers_sql("{values}"), Vec::new(), numbers).await?;
+    let traced = |row: &Row| {
+        Ok(read!(row => TracedInvoice {
+            family: parsed, invoice_number, work_order, created_at_ms, detected_at_ms, customer_code,
+        }))
+    };
+    rows.iter().map(traced).collect()
+}
+
+/// The statement of [`with_numbers`] for this list of values, public so that tests can check its plan.
+pub fn with_numbers_sql(values: &str) -> String {
+    let of = |family: InvoiceFamily| {
+        format!(
+            "SELECT CAST('{}' AS TEXT), i.invoice_number, i.work_order, i.created_at_ms, i.detected_at_ms, \
+             (SELECT w.customer_code FROM work_order w WHERE w.number = i.work_order) \
+             FROM {} i WHERE i.invoice_number IN ({values})",
+            family.as_str(),
+            table(family)
+        )
+    };
+    InvoiceFamily::ALL.map(of).join(" UNION ALL ")
 }
 
 /// The newest `limit` matching invoices, newest first. At the same time, they are ordered by family and then by

@@ -323,6 +323,9 @@ async fn results_are_printed_as_json_with_the_fields_of_the_api() {
         let trace = json_of(&rig.home, &traced);
         assert_eq!(trace["order"]["webOrderId"], order, "{trace}");
         assert_eq!(trace["deliveries"][0]["deliveryId"], id, "{trace}");
+        let event = &trace["events"][0];
+        assert_eq!(event["eventId"], trace["deliveries"][0]["eventId"], "{trace}");
+        assert_eq!((&event["webhooks"], &event["otherCustomers"]), (&json!([]), &json!(0)), "{trace}");
         let attempt = &trace["deliveries"][0]["attempts"][0];
         assert!(attempt["outcome"] == "Succeeded" && attempt.get("responseBody").is_none(), "{trace}");
         assert!(trace["deliveries"][0].get("payload").is_none(), "{trace}");

@@ -28,7 +28,7 @@ use super::webhook_name;
 use crate::actions::choice::Choice;
 use crate::actions::resend::{self, Many};
 use crate::actions::set_aside::{self, Aside};
-use crate::actions::trace::{self, TraceOf};
+use crate::actions::trace::{self, Declared, Sight, TraceOf};
 use crate::actions::wait;
 use crate::actions::{By, test_event};
 use crate::api::webhook_logs::answers::DeliverySummary;
@@ -226,7 +226,13 @@ impl Answers for Local<'_> {
             }
         };
         let mut reader = self.database.reader().await?;
-        let traced = trace::read(&mut reader, &self.clock, of, None).await;
+        let found = self.declared.as_ref().ok();
+        let declared = found.and_then(|found| {
+            let runtime = found.runtime.as_ref()?;
+            let (is_suspended, faults) = (runtime.config.suspended, &runtime.faults);
+            Some(Declared { webhooks: webhooks(found), is_suspended, faults })
+        });
+        let traced = trace::read(&mut reader, &self.clock, of, Sight::default(), declared.as_ref()).await;
         let traced = traced.map_err(|refusal| refused(refusal, missing))?;
         let waits = self.waits(&mut reader, &traced.all()).await?;
         Ok(to_value(Trace::new(traced, waits))?)

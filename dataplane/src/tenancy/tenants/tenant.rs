@@ -71,6 +71,11 @@ impl ServedTenant {
         self.faults.get(webhook_uid).map_or(&[], Vec::as_slice)
     }
 
+    /// Returns what is wrong with the declarations of webhooks, by uid.
+    pub const fn all_faults(&self) -> &BTreeMap<String, Vec<String>> {
+        &self.faults
+    }
+
     /// Returns what looks like a mistake in the secrets and authorities of the served webhook with this uid, and may be meant.
     pub fn warnings(&self, webhook_uid: &str) -> &[String] {
         self.warnings.get(webhook_uid).map_or(&[], Vec::as_slice)
@@ -209,6 +214,11 @@ impl<'a> Webhooks<'a> {
     /// Whether a webhook receives this event: subscribed, and active in the catalog.
     pub fn takes(&self, webhook: &WebhookConfig, code: EventCode) -> bool {
         webhook.takes(code, self.active_events)
+    }
+
+    /// Whether any webhook can get this event: it is active in the catalog.
+    pub fn can_get(&self, code: EventCode) -> bool {
+        self.active_events.contains(&code)
     }
 
     /// Whether a webhook, by key or uid, is on hold: it is declared and not served, so it may come back.

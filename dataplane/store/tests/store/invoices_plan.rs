@@ -47,6 +47,8 @@ async fn new_ones_are_found_by_their_own_index(rig: TenantDatabase) {
             rig.run("ANALYZE").await;
         }
         let all = plan(&rig, &invoices::count_without_work_order_sql()).await;
+        let by_number = plan(&rig, &invoices::with_numbers_sql("'N7', 'n7'")).await;
+        assert!(!by_number.contains("Seq Scan") && !by_number.contains("SCAN"), "{by_number}");
         for (family, table) in INVOICE_TABLES {
             let one = plan(&rig, &invoices::find_new_sql(family)).await;
             for plan in [one, all.clone()] {

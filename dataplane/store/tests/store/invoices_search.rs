@@ -5,7 +5,11 @@ use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{INVOICE_TABLES, T0, TenantDatabase, insert_invoice_sql};
 use docket_store::invoices::{self, InvoiceFilter};
 
-on_both_databases!(pages_run_through_all_families_whatever_the_ties, each_filter_keeps_what_it_names);
+on_both_databases!(
+    pages_run_through_all_families_whatever_the_ties,
+    each_filter_keeps_what_it_names,
+    invoices_of_a_number_are_found_in_each_family,
+);
 
 async fn ids(rig: &TenantDatabase, filter: &InvoiceFilter, limit: i64) -> Vec<String> {
     let found = invoices::search(&mut rig.reader().await, filter, limit).await.expect("a statement");
@@ -68,4 +72,25 @@ async fn each_filter_keeps_what_it_names(rig: TenantDatabase) {
     for (number, (filter, expected)) in cases.into_iter().enumerate() {
         assert_eq!(ids(&rig, &filter, 100).await, expected, "case {number}");
     }
+}
+
+async fn invoices_of_a_number_are_found_in_each_family(rig: TenantDatabase) {
+    rig.add_work_order("WO1").await;
+    rig.run(&insert_invoice_sql("court_invoice", "A7", 10)).await;
+    rig.run(&insert_invoice_sql("photo_copy_invoice", "a7", 20)).await;
+    rig.run(&insert_invoice_sql("photo_copy_invoice", "A8", 30)).await;
+    rig.run("UPDATE court_invoice SET detected_at_ms = 15").await;
+    let numbers = ["A7", "a7"].map(str::to_owned);
+    let found = invoices::with_numbers(&mut rig.reader().await, &numbers).await.expect("a statement");
+    let found: Vec<_> = found
+        .iter()
+        .map(|one| {
+            (one.family, one.invoice_number.as_str(), one.detected_at_ms, one.customer_code.as_deref())
+        })
+        .collect();
+    let expected = [
+        (InvoiceFamily::Court, "A7", Some(15), Some("SMITH")),
+        (InvoiceFamily::PhotoCopy, "a7", None, Some("SMITH")),
+    ];
+    assert_eq!(found, expected);
 }
