@@ -21,6 +21,7 @@ mod period;
 pub mod resends;
 pub mod session;
 pub mod sign_in;
+pub mod trace;
 pub mod verify;
 pub mod webhooks;
 pub mod writes;
@@ -48,7 +49,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 /// The routes of the portal, whose errors are pages, too.
 pub(crate) const PAGES: Pages = Pages { root: ROOT, finish: finished };
 /// The routes, as metrics name them.
-const ROUTES: [&str; 28] = [
+const ROUTES: [&str; 29] = [
     "/portal",
     "/portal/sign-in",
     "/portal/sign-out",
@@ -71,6 +72,7 @@ const ROUTES: [&str; 28] = [
     "/portal/events",
     "/portal/keys",
     "/portal/people",
+    "/portal/trace",
     "/portal/verify",
     "/portal/webhooks",
     "/portal/webhooks/new",
@@ -109,6 +111,7 @@ pub fn router(state: &Arc<ApiState>, Portal { cookies, writes }: Portal) -> Rout
         .route("/portal/events", get(events::get))
         .route("/portal/keys", get(keys::get))
         .route("/portal/people", get(people::list).post(people::change))
+        .route("/portal/trace", get(trace::get))
         .route("/portal/verify", get(verify::form).post(verify::check))
         .route("/portal/resends", get(resends::list).post(resends::start))
         .route("/portal/resends/probe", post(resends::probe))

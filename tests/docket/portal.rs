@@ -15,6 +15,7 @@ mod resends;
 mod rig;
 mod sessions;
 mod set_aside;
+mod trace;
 mod try_it;
 mod waits;
 mod webhooks;

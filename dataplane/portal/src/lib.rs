@@ -28,6 +28,7 @@ pub mod resends;
 pub mod sign_in;
 mod state;
 mod time;
+pub mod trace;
 pub mod verify;
 pub mod webhooks;
 

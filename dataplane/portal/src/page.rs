@@ -64,6 +64,9 @@ impl Section {
     }
 }
 
+/// The path of the page that says why something did not arrive.
+pub const TRACE: &str = "/portal/trace";
+
 /// The path of a webhook's page.
 pub fn webhook_link(full_name: &str) -> String {
     format!("{}/{full_name}", Section::Webhooks.path())
@@ -180,7 +183,17 @@ impl Frame {
 
 /// A whole page for a user who has signed in, in this section.
 pub fn page(frame: &Frame, section: impl Into<Option<Section>>, title: &str, main: &Markup) -> String {
-    let section = section.into();
+    page_asked(frame, section.into(), title, "", main)
+}
+
+/// A whole page with this text in the box that looks for orders, invoices, events and deliveries.
+pub(crate) fn page_asked(
+    frame: &Frame,
+    section: Option<Section>,
+    title: &str,
+    asked: &str,
+    main: &Markup,
+) -> String {
     let brand = html! { a.brand href=(ROOT) { (brand::mark(&frame.tenant, &frame.brand)) } };
     let body = html! {
         body.signed-in {
@@ -192,7 +205,7 @@ pub fn page(frame: &Frame, section: impl Into<Option<Section>>, title: &str, mai
                 (frame.user())
             }
             main #main tabindex="-1" {
-                @if frame.role != Role::None { (top()) }
+                @if frame.role != Role::None { (top(asked)) }
                 (main)
             }
         }
@@ -200,10 +213,15 @@ pub fn page(frame: &Frame, section: impl Into<Option<Section>>, title: &str, mai
     document(&format!("{title} · {}", frame.tenant), &frame.brand, &body)
 }
 
-/// The zone in which the page shows times.
-fn top() -> Markup {
+/// The box that looks for something, with this text in it, and the zone in which the page shows times.
+fn top(asked: &str) -> Markup {
     html! {
         div.top {
+            form.ask role="search" method="get" action=(TRACE) aria-label="Why did it not arrive?" {
+                input type="search" name="q" value=(asked) maxlength="100" aria-label="Find an order, invoice, event or delivery"
+                    placeholder="Why did it not arrive? Order, invoice, event or delivery id";
+                button type="submit" { "Find" }
+            }
             span.quiet.small { "Times in " span #zone { "UTC" } }
         }
     }

@@ -7,7 +7,7 @@ use docket_domain::token::UserFingerprint;
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
-use crate::sql::{Row, Search, params, read};
+use crate::sql::{Row, Search, containing, params, read};
 
 /// A customer's user, as sign-in needs it.
 #[derive(Clone)]
@@ -108,6 +108,24 @@ pub async fn unknown_customers(
         unknown.remove(&row.get::<String>(0)?);
     }
     Ok(unknown)
+}
+
+/// The largest number of customers whose names [`customers_named`] compares.
+const MOST_NAMES: i64 = 10_000;
+
+/// The customers whose names contain a text, in upper or lower case, ordered by name; at most `limit`. Compares the names of 10,000
+/// customers, the first by code.
+pub async fn customers_named(
+    connection: &mut Connection,
+    text: &str,
+    limit: i64,
+) -> Result<Vec<Customer>, StoreError> {
+    let sql = format!(
+        "SELECT code, name FROM (SELECT code, name FROM customer ORDER BY code LIMIT {MOST_NAMES}) AS known \
+         WHERE lower(name) LIKE $1 ESCAPE '\\' ORDER BY lower(name), code LIMIT $2"
+    );
+    let rows = connection.query(&sql, params![containing(&text.to_lowercase()), limit]).await?;
+    rows.iter().map(|row| Ok(read!(row => Customer { code, name }))).collect()
 }
 
 /// Adds a contact, which has never been signed out. [`StoreError::Conflict`]: the code or the e-mail address is

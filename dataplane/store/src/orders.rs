@@ -162,6 +162,13 @@ pub async fn find(
     row.map(stored).transpose()
 }
 
+/// The ids of the web orders beside this id, in the order of ids: the last before it, and the first after it.
+pub async fn beside(connection: &mut Connection, id: &str) -> Result<Vec<String>, StoreError> {
+    let sql = "SELECT id FROM (SELECT id FROM web_order WHERE id < $1 ORDER BY id DESC LIMIT 1) AS earlier \
+               UNION ALL SELECT id FROM (SELECT id FROM web_order WHERE id > $1 ORDER BY id LIMIT 1) AS later";
+    connection.column(sql, params![id]).await
+}
+
 /// A web order that is read together with others.
 #[derive(Clone)]
 pub struct ReadOrder {

@@ -1,6 +1,8 @@
 //! Figures of the last hours: counts up to a limit, and samples. So the overview of a busy tenant costs no more than
 //! the overview of a quiet one. Test events do not count.
 
+use std::collections::HashMap;
+
 use docket_domain::delivery::{FailureClass, Status};
 use docket_domain::failure::Cause;
 
@@ -231,4 +233,23 @@ pub async fn last_failures(
         }
     }
     Ok(failures)
+}
+
+/// The first 200 characters of the response to the last failed attempt of each of these deliveries, by the delivery's id. A delivery
+/// is missing if that attempt had no response, or a response without a body.
+pub async fn last_responses(
+    connection: &mut Connection,
+    ids: &[String],
+) -> Result<HashMap<String, String>, StoreError> {
+    let sql = "SELECT delivery_id, substr(response_body, 1, 200) FROM attempt_history WHERE delivery_id IN ({values}) \
+               ORDER BY delivery_id, attempt_no";
+    let mut last = HashMap::new();
+    for row in connection.query_in(sql, Vec::new(), ids).await? {
+        let (id, response): (String, Option<String>) = (row.get(0)?, row.get(1)?);
+        match response.filter(|text| !text.trim().is_empty()) {
+            Some(text) => last.insert(id, text),
+            None => last.remove(&id),
+        };
+    }
+    Ok(last)
 }

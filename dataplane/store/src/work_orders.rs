@@ -115,6 +115,13 @@ pub async fn find(
     Ok(found.filter(|found| customer_code.is_none_or(|code| found.customer_code == code)))
 }
 
+/// The numbers of the work orders beside this number, in the order of numbers: the last before it, and the first after it.
+pub async fn beside(connection: &mut Connection, number: &str) -> Result<Vec<String>, StoreError> {
+    let sql = "SELECT number FROM (SELECT number FROM work_order WHERE number < $1 ORDER BY number DESC LIMIT 1) AS earlier \
+               UNION ALL SELECT number FROM (SELECT number FROM work_order WHERE number > $1 ORDER BY number LIMIT 1) AS later";
+    connection.column(sql, params![number]).await
+}
+
 /// The stops of a photocopy work order: line item and facility id.
 pub async fn stops(
     connection: &mut Connection,

@@ -198,7 +198,11 @@ async fn others_objects_are_only_shown(release: &Release, browser: &Browser<'_>)
     let kept = ["team: &quot;desk&quot;", "example.com/note: &quot;stays&quot;"];
     assert!(kept.iter().all(|line| text.contains(line)) && !text.contains("last-applied"), "{text}");
     let sign_out = text.matches("action=\"/portal/sign-out\"").count();
-    assert_eq!(text.matches("<form").count(), sign_out + 1, "to sign out, and to send a test event: {text}");
+    assert_eq!(
+        text.matches("<form").count(),
+        sign_out + 2,
+        "to ask, to sign out, and to send a test event: {text}"
+    );
     let csrf = hidden(&detail, "csrf");
     for action in ["remove", "rotate", "deactivate"] {
         let fields = [("csrf", csrf.as_str()), ("version", "0")];

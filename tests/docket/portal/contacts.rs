@@ -44,6 +44,7 @@ async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
         "/portal/verify",
         "/portal/resends",
         "/portal/notifications",
+        "/portal/trace",
     ] {
         let shown = browser.get(page).await;
         assert_eq!(shown.status, 200, "{page}: {shown:?}");

@@ -53,6 +53,7 @@ const ROUTES: &[(&str, &str, Needs, u16)] = &[
     ("GET", "/portal/activity", Administrator, 200),
     ("GET", "/portal/events", Manager, 200),
     ("GET", "/portal/keys", Administrator, 200),
+    ("GET", "/portal/trace", Manager, 200),
     ("GET", "/portal/verify", Manager, 200),
     ("POST", "/portal/verify", Webhook(400), 200),
     ("GET", "/portal/resends", Manager, 200),

@@ -399,7 +399,11 @@ async fn webhook_of_the_folder_is_shown_and_changed_there_alone() {
     let text = page.text();
     assert!(text.contains("of the configuration folder") && text.contains("customerCode: &quot;C-1&quot;"));
     let sign_out = text.matches("action=\"/portal/sign-out\"").count();
-    assert_eq!(text.matches("<form").count(), sign_out + 1, "to sign out, and to send a test event: {text}");
+    assert_eq!(
+        text.matches("<form").count(),
+        sign_out + 2,
+        "to ask, to sign out, and to send a test event: {text}"
+    );
     let csrf = hidden(&page, "csrf");
     let mut fields = vec![("csrf", csrf.as_str()), ("version", "0")];
     for action in ["/remove", "/rotate", "/deactivate", ""] {

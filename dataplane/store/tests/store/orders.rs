@@ -17,6 +17,7 @@ on_both_databases!(
     an_update_changes_all_that_may_change,
     an_update_of_another_version_changes_nothing,
     of_two_updates_at_once_one_wins,
+    orders_beside_an_id_are_the_last_before_and_the_first_after_it,
 );
 
 pub(super) fn order(id: &str) -> StoredOrder {
@@ -195,4 +196,14 @@ async fn of_two_updates_at_once_one_wins(rig: TenantDatabase) {
     }
     assert_eq!(winners.len(), 1);
     assert_eq!(shown(&stored(&rig, "a").await), shown(&winners[0]));
+}
+
+async fn orders_beside_an_id_are_the_last_before_and_the_first_after_it(rig: TenantDatabase) {
+    for id in ["W1", "W3", "W5"] {
+        rig.write(async |t| orders::insert(t, &order(id)).await).await;
+    }
+    for (id, expected) in [("W4", &["W3", "W5"][..]), ("W3", &["W1", "W5"]), ("W0", &["W1"]), ("W9", &["W5"])]
+    {
+        assert_eq!(orders::beside(&mut rig.reader().await, id).await.expect("a statement"), expected, "{id}");
+    }
 }

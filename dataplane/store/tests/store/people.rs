@@ -13,6 +13,7 @@ on_both_databases!(
     parameters_of_hashes_are_found_without_salts_and_outputs,
     customers_are_found_by_their_code,
     customers_are_listed_by_name_up_to_a_limit,
+    customers_are_found_by_a_part_of_their_names,
     a_customer_code_is_taken_once,
     a_contact_is_found_by_its_address_in_any_case,
     a_user_is_found_however_an_accented_letter_is_written,
@@ -377,4 +378,22 @@ async fn parameters_of_hashes_are_found_without_salts_and_outputs(rig: TenantDat
     let expected =
         ["$argon2id$m=64,t=1,p=1", "$argon2id$v=19$m=19456,t=2,p=1", "$argon2id$v=19$m=65536,t=3,p=4"];
     assert_eq!(found, expected);
+}
+
+async fn customers_are_found_by_a_part_of_their_names(rig: TenantDatabase) {
+    for (code, name) in [("J", "Jones & Söhne"), ("K", "100% Legal"), ("L", "smithson")] {
+        rig.write(async |t| contacts::insert_customer(t, code, name, T0).await).await;
+    }
+    let mut reader = rig.reader().await;
+    for (text, expected) in [
+        ("smith", &["SMITH", "L"][..]),
+        ("JONES & SÖ", &["J"]),
+        ("0% l", &["K"]),
+        ("1__%", &[]),
+        ("brown", &[]),
+    ] {
+        let found = contacts::customers_named(&mut reader, text, 10).await.expect("a statement");
+        assert_eq!(found.iter().map(|one| one.code.as_str()).collect::<Vec<_>>(), expected, "{text}");
+    }
+    assert_eq!(contacts::customers_named(&mut reader, "s", 2).await.expect("a statement").len(), 2);
 }

@@ -12,6 +12,7 @@ on_both_databases!(
     failures_are_grouped,
     counts_and_samples_are_bounded,
     sample_of_one_webhook_is_read_from_its_own_index,
+    last_response_with_a_body_is_found
 );
 
 const HOUR: i64 = 3_600_000;
@@ -183,4 +184,25 @@ async fn sample_of_one_webhook_is_read_from_its_own_index(rig: TenantDatabase) {
         let other = ["delivery_finished", "Seq Scan on delivery_history", "SCAN d\n"];
         assert!(!other.iter().any(|other| plan.contains(other)), "analyzed: {analyzed}\n{plan}");
     }
+}
+
+async fn last_response_with_a_body_is_found(rig: TenantDatabase) {
+    for number in 1..=3 {
+        ended(&rig, number, Status::DeadLetter, T0).await;
+    }
+    let attempt = |number: u16, attempt: u8, response: &str| {
+        format!(
+            "INSERT INTO attempt_history (delivery_id, attempt_no, started_at_ms, finished_at_ms, failure_class, response_body) \
+             VALUES ('{}', {attempt}, {T0}, {T0}, 'ServerError', {response});",
+            delivery_id(number)
+        )
+    };
+    let long = format!("'{}'", "x".repeat(300));
+    let attempts = [(1, 1, "'first'"), (1, 2, &long), (2, 1, "'only'"), (2, 2, "NULL"), (3, 1, "' '")];
+    for (number, place, response) in attempts {
+        rig.run(&attempt(number, place, response)).await;
+    }
+    let ids = [1, 2, 3].map(|number| delivery_id(number).to_string());
+    let found = recent::last_responses(&mut rig.reader().await, &ids).await.expect("a statement");
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), [(ids[0].clone(), "x".repeat(200))]);
 }

@@ -8,7 +8,11 @@ use docket_store::work_orders::{self, NewServee, NewWorkOrder};
 
 use super::orders::{self, order};
 
-on_both_databases!(work_orders_keep_the_order_of_the_export, a_work_order_number_is_taken_once);
+on_both_databases!(
+    work_orders_keep_the_order_of_the_export,
+    a_work_order_number_is_taken_once,
+    work_orders_beside_a_number_are_the_last_before_and_the_first_after_it,
+);
 
 async fn work_orders_keep_the_order_of_the_export(rig: TenantDatabase) {
     orders::insert(&rig, &order("a")).await;
@@ -42,5 +46,15 @@ async fn a_work_order_number_is_taken_once(rig: TenantDatabase) {
     for order in [order("a"), order("b")] {
         let again = rig.try_write(async |t| work_orders::insert(t, &order.head, &work_order, T0).await).await;
         assert!(matches!(again, Err(StoreError::Conflict)), "{again:?}");
+    }
+}
+
+async fn work_orders_beside_a_number_are_the_last_before_and_the_first_after_it(rig: TenantDatabase) {
+    for number in ["CT1", "CT3"] {
+        rig.add_work_order(number).await;
+    }
+    for (number, expected) in [("CT2", &["CT1", "CT3"][..]), ("CT1", &["CT3"]), ("CT4", &["CT3"])] {
+        let found = work_orders::beside(&mut rig.reader().await, number).await.expect("a statement");
+        assert_eq!(found, expected, "{number}");
     }
 }

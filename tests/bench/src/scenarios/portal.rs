@@ -18,7 +18,7 @@ const VIEWING: Duration = Duration::from_secs(5);
 const PROCESS: Role = Role { roles: "api,portal,worker,detector", connections: 32, per_tenant: 8 };
 const LOGS: &str = "/portal/logs";
 
-const PAGES: [&str; 27] = [
+const PAGES: [&str; 29] = [
     "/portal",
     "/portal/webhooks",
     "/portal/webhooks/default/t0-w0",
@@ -42,6 +42,8 @@ const PAGES: [&str; 27] = [
     "/portal/logs?kind=test",
     "/portal/resends",
     "/portal/resends?webhook=default%2Ft0-w0",
+    "/portal/trace?q=H00000500",
+    "/portal/trace?q=4711",
     "/portal/activity",
     "/portal/events",
     "/portal/keys",

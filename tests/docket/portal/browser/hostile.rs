@@ -116,6 +116,7 @@ async fn texts_of_others_stay_texts_on_every_page() {
             "logs?cursor",
             "resends?webhook",
             "activity?from",
+            "trace?q",
             "sign-in?to",
         ] {
             let page = format!("/portal/{page}={word}");

@@ -68,7 +68,7 @@ async fn add_again(world: &World, user: &User<'_>) {
     let fields = [&OWN[..], &[("form", &*world.own.form)]].concat();
     let script = "(fields) => { for (const [name, value] of fields) { const one = document.querySelector(`main [name='${name}']`); \
                   if (one.type === 'checkbox') one.checked = true; else one.value = value; } \
-                  document.querySelector('main form').submit(); }";
+                  document.querySelector('main form[method=post]').submit(); }";
     user.browser.look(&format!("({script})({})", json!(fields))).await;
     user.sees("was shown before").await;
 }

@@ -37,6 +37,7 @@ async fn tell(hands: Hands, script: Script) {
     user.sees("No webhook is declared yet").await;
     let secret = set_up(&user, script, &wrong).await;
     lose(&home, &server, 3).await;
+    ask(&user).await;
     find_out(&user, &secret).await;
 
     user.press("Webhooks").await;
@@ -113,6 +114,16 @@ async fn lose(home: &Home, server: &Server, count: usize) {
         all.len() == count && all.iter().all(|delivery| delivery.status == "DeadLetter")
     })
     .await;
+}
+
+/// Asks the box of each page why an order did not arrive.
+async fn ask(user: &User<'_>) {
+    user.fill("css:.ask input", "w00000001").await;
+    user.press("Find").await;
+    user.is_at("/portal/trace?q=w00000001").await;
+    user.sees("did not reach its webhook: 1 delivery is lost").await;
+    user.press("css:.chain a[href^='/portal/logs/']").await;
+    user.is_at("/portal/logs/").await;
 }
 
 /// From the overview to the reason why a delivery failed.

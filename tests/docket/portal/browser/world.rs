@@ -107,6 +107,9 @@ impl World {
             add_people(&home, code);
         }
         strange_administrator(&open(&home, "ACME"), words[0]);
+        // Another customer whose name has the name of the first in it.
+        let customer = "INSERT INTO customer (code, name, created_at_ms) VALUES ('C-9', 'One more', 0)";
+        open(&home, "ACME").execute(customer, ()).expect("a customer");
         // The database of the last tenant is away.
         let database = home.database("COVE");
         std::fs::create_dir_all(database.parent().expect("a folder")).expect("writable");
@@ -226,6 +229,20 @@ impl World {
             page("activity-refused", "/portal/activity?event=Broken&from=soon"),
             page("event-catalogue", "/portal/events"),
             page("verify-a-signature", "/portal/verify"),
+            page("trace-without-a-question", "/portal/trace"),
+            page("trace-of-an-order", "/portal/trace?q=w00000001"),
+            page("trace-of-another-order", "/portal/trace?q=W00000008"),
+            page("trace-of-an-invoice-or-of-nothing", "/portal/trace?q=INV-20931"),
+            of(
+                Some(ALEX),
+                "trace-of-a-delivery-that-failed",
+                format!("/portal/trace?q={}", self.delivery("failing", "Failed")),
+            ),
+            page("trace-of-a-customer", "/portal/trace?q=c-1"),
+            page("trace-of-a-customer-without-a-webhook", "/portal/trace?q=C-9"),
+            page("trace-of-several-things", "/portal/trace?q=one"),
+            page("trace-of-nothing", "/portal/trace?q=27"),
+            page("trace-of-a-text-that-is-too-long", &format!("/portal/trace?q={}", "W".repeat(101))),
             page("api-keys", "/portal/keys"),
             page("people", "/portal/people"),
             page("people-searched", "/portal/people?q=ada"),

@@ -1,0 +1,223 @@
+//! What a text from a person may name: an order, an invoice, an event, a delivery or a customer, in upper or lower case.
+
+use docket_domain::delivery::DeliveryId;
+use docket_domain::trace::TraceKind;
+use docket_program::clock::Clock;
+use docket_store::deliveries::{self, DeliveryFilter};
+use docket_store::{Connection, StoreError, contacts, invoices, orders, work_orders};
+
+/// The longest text that names anything, in characters.
+pub const MAX_CHARS: usize = 100;
+/// The most customers that are found by a part of their names.
+const MAX_NAMED: i64 = 10;
+/// The shortest part of a customer's name, in characters.
+const MIN_NAME: usize = 2;
+
+/// Something that a text may name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Meant {
+    /// Its kind.
+    pub kind: TraceKind,
+    /// Its number, id or code as it is stored. Of a delivery, the id of the delivery.
+    pub id: String,
+    /// What else is known of it: the customer, or the name of a customer.
+    pub about: String,
+}
+
+impl Meant {
+    fn new(kind: TraceKind, id: impl Into<String>, about: impl Into<String>) -> Self {
+        Self { kind, id: id.into(), about: about.into() }
+    }
+}
+
+/// Returns what a text names, in few statements. `only`: only things of this kind. `customer`: only what is this customer's.
+pub async fn meant(
+    reader: &mut Connection,
+    clock: &Clock,
+    text: &str,
+    only: Option<TraceKind>,
+    customer: Option<&str>,
+) -> Result<Vec<Meant>, StoreError> {
+    let may_be = |kind| only.is_none_or(|only| only == kind);
+    let is_own = |code: &str| customer.is_none_or(|customer| customer == code);
+    if may_be(TraceKind::Delivery) || may_be(TraceKind::Event) {
+        let found = delivery_or_event(reader, clock, text, customer).await?;
+        if let Some(found) = found.filter(|found| may_be(found.kind)) {
+            return Ok(vec![found]);
+        }
+    }
+    let spellings = spellings(text);
+    let mut all = Vec::new();
+    if may_be(TraceKind::WebOrder) {
+        for id in &spellings {
+            let found = orders::find(reader, id, customer).await?.map(|found| found.head);
+            all.extend(found.map(|head| Meant::new(TraceKind::WebOrder, head.id, head.customer_code)));
+        }
+    }
+    if may_be(TraceKind::WorkOrder) {
+        // The facilityKey of a stop begins with the number of its work order.
+        for number in spellings.iter().filter_map(|text| text.split(['-', ':']).next()) {
+            let found = work_orders::find(reader, number, customer).await?;
+            all.extend(found.map(|found| Meant::new(TraceKind::WorkOrder, number, found.customer_code)));
+        }
+    }
+    if may_be(TraceKind::Invoice) {
+        for found in invoices::with_numbers(reader, &spellings).await? {
+            let code = found.customer_code.unwrap_or_default();
+            if is_own(&code) {
+                all.push(Meant::new(TraceKind::Invoice, found.invoice_number, code));
+            }
+        }
+    }
+    if may_be(TraceKind::Customer) {
+        let codes: Vec<&str> = spellings.iter().map(String::as_str).collect();
+        for (code, name) in contacts::customer_names(reader, &codes).await? {
+            if is_own(&code) {
+                all.push(Meant::new(TraceKind::Customer, code, name));
+            }
+        }
+        if all.is_empty() && text.chars().count() >= MIN_NAME {
+            all = named(reader, text, customer).await?;
+        }
+    }
+    // The invoices of two families may have one number.
+    all.dedup();
+    Ok(all)
+}
+
+/// The delivery or the event with this id.
+async fn delivery_or_event(
+    reader: &mut Connection,
+    clock: &Clock,
+    text: &str,
+    customer: Option<&str>,
+) -> Result<Option<Meant>, StoreError> {
+    let all = DeliveryFilter { customer_code: customer.map(str::to_owned), ..DeliveryFilter::default() };
+    let (kind, filter) = match (text.parse::<DeliveryId>(), event_id(text)) {
+        (_, Some(id)) => (TraceKind::Event, DeliveryFilter { event_id: Some(id), ..all }),
+        (Ok(id), None) => (TraceKind::Delivery, DeliveryFilter { id: Some(id), ..all }),
+        (Err(_), None) => return Ok(None),
+    };
+    let found = deliveries::search(reader, clock, &filter, 1).await?.items.pop();
+    let named = |id, code| Meant::new(kind, id, code);
+    Ok(found.map(|found| match kind {
+        TraceKind::Event => named(found.event_id, found.customer_code),
+        _ => named(found.id, found.customer_code),
+    }))
+}
+
+/// The customers whose names contain a text.
+async fn named(
+    reader: &mut Connection,
+    text: &str,
+    customer: Option<&str>,
+) -> Result<Vec<Meant>, StoreError> {
+    let found = match customer {
+        None => {
+            let found = contacts::customers_named(reader, text, MAX_NAMED).await?;
+            found.into_iter().map(|customer| (customer.code, customer.name)).collect()
+        }
+        Some(own) => {
+            let mut own = contacts::customer_names(reader, &[own]).await?;
+            own.retain(|_, name| name.to_lowercase().contains(&text.to_lowercase()));
+            own.into_iter().collect::<Vec<_>>()
+        }
+    };
+    Ok(found.into_iter().map(|(code, name)| Meant::new(TraceKind::Customer, code, name)).collect())
+}
+
+/// Returns orders whose numbers are nearly the text, which names nothing: a web order whose zeros were left out and, unless the user
+/// sees only one customer, the orders beside the number.
+pub async fn near(
+    reader: &mut Connection,
+    text: &str,
+    customer: Option<&str>,
+) -> Result<Vec<Meant>, StoreError> {
+    let mut near = Vec::new();
+    if let Some(id) = padded(text) {
+        let found = orders::find(reader, &id, customer).await?.map(|found| found.head);
+        near.extend(found.map(|head| Meant::new(TraceKind::WebOrder, head.id, head.customer_code)));
+    }
+    let text = text.to_uppercase();
+    if near.is_empty() && customer.is_none() {
+        let beside = orders::beside(reader, &text).await?.into_iter();
+        near.extend(beside.map(|id| Meant::new(TraceKind::WebOrder, id, "")));
+        let beside = work_orders::beside(reader, &text).await?.into_iter();
+        near.extend(beside.map(|number| Meant::new(TraceKind::WorkOrder, number, "")));
+        near.retain(|one| is_near(&text, &one.id));
+    }
+    Ok(near)
+}
+
+/// The text as it was written, in upper case and in lower case.
+fn spellings(text: &str) -> Vec<String> {
+    let mut all = vec![text.to_owned()];
+    for other in [text.to_uppercase(), text.to_lowercase()] {
+        if !all.contains(&other) {
+            all.push(other);
+        }
+    }
+    all
+}
+
+/// The id of an event in the spelling of Docket: `evt_` and 32 hexadecimal digits, with or without its beginning.
+fn event_id(text: &str) -> Option<String> {
+    let text = text.to_lowercase();
+    let digits = text.strip_prefix("evt_").unwrap_or(&text);
+    let is_id = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_id.then(|| format!("evt_{digits}"))
+}
+
+/// The id of the web order with this number, whose `W` and zeros may be left out.
+fn padded(text: &str) -> Option<String> {
+    let digits = text.strip_prefix(['W', 'w']).unwrap_or(text);
+    let is_number = (1..=8).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| format!("W{digits:0>8}"))
+}
+
+/// Whether a person may have meant `other`: both have nearly the same length, and the same first half.
+fn is_near(text: &str, other: &str) -> bool {
+    let lengths = [text, other].map(|one| one.chars().count());
+    let same = text.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+    lengths[0].abs_diff(lengths[1]) <= 1 && 2 * same >= lengths[1]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn number_is_looked_up_as_written_and_in_either_case() {
+        assert_eq!(spellings("w00000027"), ["w00000027", "W00000027"]);
+        assert_eq!(spellings("Inv-7b"), ["Inv-7b", "INV-7B", "inv-7b"]);
+        assert_eq!(spellings("7001"), ["7001"]);
+    }
+
+    #[test]
+    fn id_of_an_event_is_known_in_any_case_and_without_its_beginning() {
+        let id = "evt_01a21b15e12c4444aa5cb7c4de205d11";
+        for text in [id, &id.to_uppercase(), &id[4..]] {
+            assert_eq!(event_id(text).as_deref(), Some(id), "{text}");
+        }
+        for other in ["evt_", "evt_01a2", "W00000027", "evt_01a21b15e12c4444aa5cb7c4de205d1g"] {
+            assert_eq!(event_id(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn zeros_of_a_web_order_may_be_left_out() {
+        for text in ["27", "w27", "W0027", "00000027"] {
+            assert_eq!(padded(text).as_deref(), Some("W00000027"), "{text}");
+        }
+        for other in ["", "W", "123456789", "-7", "PR27"] {
+            assert_eq!(padded(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn number_beside_is_near_if_its_first_half_is_the_same() {
+        assert!(is_near("PR1000009", "PR1000001") && is_near("PR100001", "PR1000001"));
+        assert!(!is_near("PR9000009", "PR1000001") && !is_near("hello", "W00000001"));
+        assert!(!is_near("PR1", "PR1000001") && !is_near("", "W00000001"));
+    }
+}
