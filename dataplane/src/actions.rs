@@ -3,8 +3,8 @@
 pub mod add_note;
 pub mod choice;
 pub mod export_order;
-pub mod people;
 pub mod meant;
+pub mod people;
 pub mod publish_event;
 pub mod read_order;
 pub mod resend;

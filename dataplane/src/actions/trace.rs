@@ -529,7 +529,10 @@ mod tests {
         events(found, of, Some(&declared))
     }
 
-    fn shown(event: &TracedEvent) -> (Option<&str>, &str, Vec<(Option<&str>, WhyNot)>, usize) {
+    /// The event's id, its code, the reason of each webhook, and the number of other customers' webhooks.
+    type Shown<'a> = (Option<&'a str>, &'a str, Vec<(Option<&'a str>, WhyNot)>, usize);
+
+    fn shown(event: &TracedEvent) -> Shown<'_> {
         let missed = event.missed.as_ref().expect("it is known");
         let webhooks = missed.webhooks.iter().map(|one| (one.name.as_deref(), one.reason)).collect();
         (event.id.as_deref(), &event.code, webhooks, missed.others)
