@@ -537,7 +537,7 @@ mod tests {
     fn only_the_keeper_has_forms() {
         let given = page(&frame(), &Detail::new(webhook(), other(), None));
         let frames = given.matches("action=\"/portal/sign-out\"").count();
-        assert_eq!(given.matches("<form").count(), frames + 1, "to sign out, and to send a test event");
+        assert_eq!(given.matches("<form").count(), frames + 2, "to sign out, to ask, and to send a test event");
         let own = page(&frame(), &own(webhook()));
         assert_eq!(own.matches("name=\"version\" value=\"v7\"").count(), 4, "{own}");
         assert!(own.contains(">Make a next secret</button>") && !own.contains("/promote\""), "{own}");
