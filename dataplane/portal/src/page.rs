@@ -154,7 +154,7 @@ impl Frame {
                         }
                     }
                 }
-                a href="/docs/webhooks/portal.html" { span { "Help" } }
+                a.help href="/docs/webhooks/portal.html" { span { "Help" } }
             }
         }
     }

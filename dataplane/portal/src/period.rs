@@ -235,25 +235,27 @@ fn chart(
     let step = WIDTH / spans.len().max(1);
     let every = spans.len().div_ceil(5).max(1);
     html! {
-        svg.chart viewBox={ "0 0 " (LEFT + WIDTH + 8) " " (TOP + HEIGHT + 22) } role="img" aria-label={ (label) "; the table below has the numbers" } {
-            @for (y, value) in [(TOP + HEIGHT, 0), (TOP + HEIGHT / 2, top / 2), (TOP, top)] {
-                @if value > 0 || y == TOP + HEIGHT {
-                    line x1=(LEFT) x2=(LEFT + WIDTH) y1=(y) y2=(y) {}
-                    text x=(LEFT - 6) y=(y + 4) text-anchor="end" { (axis(value)) }
-                }
-            }
-            @for (place, span) in spans.iter().enumerate() {
-                @let x = LEFT + place * step + 2;
-                @let (words, parts) = bars(span);
-                g {
-                    title { (words) }
-                    @for (number, (class, size)) in parts.iter().enumerate() {
-                        @let below: usize = parts[..number].iter().map(|(_, size)| size).sum();
-                        rect class=(class) x=(x) y=((TOP + HEIGHT).saturating_sub(below + size)) width=(step.saturating_sub(4).max(1)) height=(size) rx="1" {}
+        div.wide role="region" aria-label=(label) tabindex="0" {
+            svg.chart viewBox={ "0 0 " (LEFT + WIDTH + 8) " " (TOP + HEIGHT + 22) } role="img" aria-label={ (label) "; the table below has the numbers" } {
+                @for (y, value) in [(TOP + HEIGHT, 0), (TOP + HEIGHT / 2, top / 2), (TOP, top)] {
+                    @if value > 0 || y == TOP + HEIGHT {
+                        line x1=(LEFT) x2=(LEFT + WIDTH) y1=(y) y2=(y) {}
+                        text x=(LEFT - 6) y=(y + 4) text-anchor="end" { (axis(value)) }
                     }
                 }
-                @if place.is_multiple_of(every) {
-                    text x=(x) y=(TOP + HEIGHT + 17) data-at=(span.from.as_millisecond()) data-form=(range.as_str()) { (span.from.strftime(range.form())) }
+                @for (place, span) in spans.iter().enumerate() {
+                    @let x = LEFT + place * step + 2;
+                    @let (words, parts) = bars(span);
+                    g {
+                        title { (words) }
+                        @for (number, (class, size)) in parts.iter().enumerate() {
+                            @let below: usize = parts[..number].iter().map(|(_, size)| size).sum();
+                            rect class=(class) x=(x) y=((TOP + HEIGHT).saturating_sub(below + size)) width=(step.saturating_sub(4).max(1)) height=(size) rx="1" {}
+                        }
+                    }
+                    @if place.is_multiple_of(every) {
+                        text x=(x) y=(TOP + HEIGHT + 17) data-at=(span.from.as_millisecond()) data-form=(range.as_str()) { (span.from.strftime(range.form())) }
+                    }
                 }
             }
         }

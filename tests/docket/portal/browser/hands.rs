@@ -11,7 +11,9 @@ const MOST_TABS: usize = 200;
 const FIND: &str = r#"
 const found = ((wanted) => {
   const own = (label) => [...label.childNodes].filter((node) => node.nodeType === 3).map((node) => node.data).join("");
-  const name = (one) => (one.labels?.length ? own(one.labels[0]) : one.textContent).replace(/\s+/g, " ").trim();
+  // A number beside a name, such as of the webhooks that need attention, is not a part of it.
+  const words = (one) => [...one.childNodes].filter((node) => !node.classList?.contains("count")).map((node) => node.textContent);
+  const name = (one) => (one.labels?.length ? own(one.labels[0]) : words(one).join("")).replace(/\s+/g, " ").trim();
   const all = [...document.querySelectorAll("a[href], button, summary, input:not([type=hidden]), select, textarea")];
   return all.filter((one) => one.checkVisibility())
     .find((one) => wanted.startsWith("css:") ? one.matches(wanted.slice(4)) : name(one) === wanted);

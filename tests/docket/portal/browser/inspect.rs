@@ -32,7 +32,7 @@ pub(super) const TOO_WIDE: &str = r#"(() => {
     if (!one.checkVisibility() || scrolls(one) || getComputedStyle(one).display === "inline") continue;
     if (["INPUT", "SELECT"].includes(one.tagName)) continue;
     // A long text in a table is on one line, and whole while it has the focus.
-    if (one.matches(".long[tabindex]")) continue;
+    if (one.matches(".long[tabindex], tbody :is(th, td) > a")) continue;
     // What is within a picture has boxes in the picture's own units, which Chromium rounds now and then.
     if (one.ownerSVGElement) continue;
     if (one.scrollWidth > one.clientWidth + 1) wide.push("too wide: " + one.outerHTML.slice(0, 200));
@@ -63,7 +63,7 @@ const OVERLAPS: &str = r#"(() => {
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (texts.nextNode()) {
     const text = texts.currentNode;
-    if (!text.data.trim() || !text.parentElement.checkVisibility() || text.parentElement.closest("select, datalist, textarea")) continue;
+    if (!text.data.trim() || !text.parentElement.checkVisibility() || text.parentElement.closest("select, datalist, textarea, .long[tabindex], tbody :is(th, td) > a")) continue;
     const range = document.createRange();
     range.selectNodeContents(text);
     for (const box of range.getClientRects()) boxes.push({ box, node: text.parentElement });

@@ -43,7 +43,7 @@ async fn button_of_a_form_that_is_sent_is_off_until_the_page_is_back() {
     user.sign_in(ALEX).await;
     user.sees("No webhook is declared yet").await;
     let is_off = async |expected: bool| {
-        let script = "document.querySelector('form.user > button').disabled";
+        let script = "document.querySelector('form.me > button').disabled";
         eventually(&format!("the button is off: {expected}"), PATIENCE, async || {
             browser.look(script).await == Some(json!(expected))
         })
