@@ -147,10 +147,9 @@ impl Frame {
                     @for section in sections {
                         @if let Some(group) = section.group() { p.group { (group) } }
                         @let attention = (section == Section::Overview && self.attention > 0).then_some(self.attention);
-                        @let label = attention.map(|count| format!("Overview, webhooks that need attention: {count}"));
-                        a href=(section.path()) aria-current=[(current == Some(section)).then_some("page")] aria-label=[label] {
+                        a href=(section.path()) aria-current=[(current == Some(section)).then_some("page")] {
                             span { (section.as_str()) }
-                            @if let Some(count) = attention { span.count { (count) } }
+                            @if let Some(count) = attention { span.count title="webhooks that need attention" { (count) } }
                         }
                     }
                 }
@@ -199,10 +198,12 @@ pub(crate) fn page_asked(
         body.signed-in {
             a.skip href="#main" { "Skip to the content" }
             header.side { (brand) (frame.navigation(section)) (frame.user()) }
-            details.menu {
-                summary { (frame.tenant) " · " (section.map_or(title, |section| section.as_str())) }
-                (frame.navigation(section))
-                (frame.user())
+            header.menu {
+                details {
+                    summary { (frame.tenant) " · " (section.map_or(title, |section| section.as_str())) }
+                    (frame.navigation(section))
+                    (frame.user())
+                }
             }
             main #main tabindex="-1" {
                 @if frame.role != Role::None { (top(asked)) }

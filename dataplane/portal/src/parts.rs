@@ -82,7 +82,7 @@ pub(crate) fn inside(body: &Markup) -> Markup {
 /// A table that scrolls sideways within its place. `heads`: the texts of its columns, with the class of each.
 pub(crate) fn table(label: &str, heads: &[(&str, &str)], rows: &Markup) -> Markup {
     html! {
-        div.wide role="region" aria-label=(label) tabindex="0" {
+        div.wide role="region" aria-label={ (label) ": table" } tabindex="0" {
             table.fold {
                 thead { tr { @for (head, class) in heads { th scope="col" class=[(!class.is_empty()).then_some(class)] { (head) } } } }
                 tbody { (rows) }

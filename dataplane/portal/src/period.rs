@@ -168,7 +168,7 @@ pub(crate) fn section(period: &Period) -> Markup {
     let Period { range, delivered, dead, retrying, waiting, spans } = period;
     let times: Vec<i64> = spans.iter().flat_map(|span| span.times_us.iter().copied()).collect();
     let tile = |title: &str, class: Option<&str>, number: i64, below: Markup| {
-        html! { div.card.tile { h3 { (title) } b class=[class] { (count(number)) } span.quiet.small { (below) } } }
+        html! { div.card.tile { h2 { (title) } b class=[class] { (count(number)) } span.quiet.small { (below) } } }
     };
     let half = duration(percentile(&times, 50));
     let speed = html! { @if times.is_empty() { (range.words()) } @else { "half within " (half) ", 99 % within " (duration(percentile(&times, 99))) } };

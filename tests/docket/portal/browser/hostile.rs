@@ -50,7 +50,7 @@ const FOREIGN: &str = r#"(() => {
   const strange = "img:not([src^='/portal/logo?']), svg:not([role=img]), iframe, style, base, math, textarea:not([name=body]), meta[http-equiv], script:not([src^='/portal/'])";
   for (const one of document.querySelectorAll(strange)) found.push(one.outerHTML.slice(0, 200));
   for (const one of document.querySelectorAll("*")) for (const { name, value } of one.attributes)
-    if (name.startsWith("on") || name === "autofocus" || name === "style"
+    if (name.startsWith("on") || name === "autofocus" && one.name !== "userId" || name === "style"
       || ["href", "action", "src"].includes(name) && !/^(\/portal|\/docs\/|#[\w.-]+$)/.test(value))
       found.push(one.outerHTML.slice(0, 200));
   return found;

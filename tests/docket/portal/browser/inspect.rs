@@ -60,13 +60,22 @@ const SHORTEN: &str = "for (const [text, before] of shortened) text.data = befor
 /// Texts and controls that lie upon others.
 const OVERLAPS: &str = r#"(() => {
   const boxes = [];
+  // What is beyond the edge of a region that scrolls is not seen.
+  const seen = ({ left, right, top, bottom }, node) => {
+    for (let one = node; one; one = one.parentElement) {
+      if (!["auto", "scroll", "hidden"].includes(getComputedStyle(one).overflowX)) continue;
+      const edge = one.getBoundingClientRect();
+      [left, right] = [Math.max(left, edge.left), Math.min(right, edge.right)];
+    }
+    return { left, right, top, bottom };
+  };
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (texts.nextNode()) {
     const text = texts.currentNode;
     if (!text.data.trim() || !text.parentElement.checkVisibility() || text.parentElement.closest("select, datalist, textarea, .long[tabindex], tbody :is(th, td) > a")) continue;
     const range = document.createRange();
     range.selectNodeContents(text);
-    for (const box of range.getClientRects()) boxes.push({ box, node: text.parentElement });
+    for (const box of range.getClientRects()) boxes.push({ box: seen(box, text.parentElement), node: text.parentElement });
   }
   for (const node of document.querySelectorAll("input:not([type=hidden]), select, textarea, button"))
     if (node.checkVisibility()) boxes.push({ box: node.getBoundingClientRect(), node });
