@@ -4,9 +4,9 @@ const relative = (at) => {
   const seconds = Math.trunc((at - Date.now()) / 1000);
   const size = Math.abs(seconds);
   if (size < 2) return "now";
-  const [count, unit] = size < 120 ? [size, "s"] : size < 7200 ? [size / 60, "min"]
-    : size < 172800 ? [size / 3600, "h"] : [size / 86400, "days"];
-  const text = Math.trunc(count) + " " + unit;
+  const minutes = Math.trunc(size / 60), hours = Math.trunc(minutes / 60), days = Math.trunc(hours / 24), rest = minutes % 60;
+  const text = minutes < 2 ? size + " s" : hours < 1 ? minutes + " min" : days > 1 ? days + " days" : days ? "1 day"
+    : hours + " h" + (rest ? " " + rest + " min" : "");
   return seconds < 0 ? text + " ago" : "in " + text;
 };
 const tick = () => {

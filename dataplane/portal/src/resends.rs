@@ -12,7 +12,7 @@ use crate::field::{self, Form};
 use crate::logs::{Delivery, Filters, link, remedy};
 use crate::page::{self, Frame, Section, WebhookName, csrf};
 use crate::parts::{self, Head, Tone};
-use crate::time::time;
+use crate::time::{length, time};
 use crate::{counted, href};
 
 /// What a bulk resend would queue.
@@ -264,11 +264,6 @@ fn shown(frame: &Frame, choice: &Filters, preview: &Preview, probe: Option<&Deli
     ];
     let beside = html! { a.small href=(href(Section::Logs.path(), dead)) { "See these dead letters" } };
     parts::card("preview", "Preview", &beside, &body)
-}
-
-/// A length of time, in the unit that fits.
-fn length(seconds: i64) -> String {
-    if seconds < 120 { format!("{seconds} s") } else { format!("{} min", seconds / 60) }
 }
 
 /// A form that posts the choice to `path`.
@@ -569,7 +564,6 @@ mod tests {
         assert!(many.contains("7 of more than 10,000 dead letters"), "{many}");
         let none = page(&frame(), &chosen(Preview { count: 0, total: 0, oldest: None, seconds: 0 }));
         assert!(none.contains("Nothing to send again") && !none.contains("Resend 0"), "{none}");
-        assert_eq!([2, 119, 120, 9_999].map(length), ["2 s", "119 s", "2 min", "166 min"]);
     }
 
     #[test]

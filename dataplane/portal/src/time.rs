@@ -17,17 +17,27 @@ pub(crate) fn time(then: Timestamp, now: Timestamp) -> Markup {
     }
 }
 
-/// How far a time is in the past or future, in its largest unit.
+/// How far a time is in the past or future. The script's `relative` has the same form.
 fn relative(at: Timestamp, now: Timestamp) -> String {
     let seconds = at.as_second() - now.as_second();
-    let (count, unit) = match seconds.abs() {
-        0..2 => return "now".to_owned(),
-        size @ 0..120 => (size, "s"),
-        size @ 0..7_200 => (size / 60, "min"),
-        size @ 0..172_800 => (size / 3_600, "h"),
-        size => (size / 86_400, "days"),
-    };
-    if seconds < 0 { format!("{count} {unit} ago") } else { format!("in {count} {unit}") }
+    match seconds.abs() {
+        ..2 => "now".to_owned(),
+        size if seconds < 0 => format!("{} ago", length(size)),
+        size => format!("in {}", length(size)),
+    }
+}
+
+/// A length of time in seconds, in minutes, in hours and minutes, or in days.
+pub(crate) fn length(seconds: i64) -> String {
+    let minutes = seconds / 60;
+    match (minutes, minutes % 60) {
+        (..2, _) => format!("{seconds} s"),
+        (..60, _) => format!("{minutes} min"),
+        (..1_440, 0) => format!("{} h", minutes / 60),
+        (..1_440, rest) => format!("{} h {rest} min", minutes / 60),
+        (..2_880, _) => "1 day".to_owned(),
+        _ => format!("{} days", minutes / 1_440),
+    }
 }
 
 /// A duration of `micros` microseconds; a dash for `None`.
@@ -45,15 +55,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn relative_time_has_one_unit() {
+    fn relative_time_has_hours_with_minutes_and_else_one_unit() {
         let now = Timestamp::from_second(1_000_000).expect("in range");
         for (seconds, text) in [
             (0, "now"),
             (-1, "now"),
             (-30, "30 s ago"),
             (30, "in 30 s"),
+            (-119, "119 s ago"),
             (-125, "2 min ago"),
-            (7_300, "in 2 h"),
+            (3_599, "in 59 min"),
+            (-6_600, "1 h 50 min ago"),
+            (7_200, "in 2 h"),
+            (-169_200, "1 day ago"),
             (-200_000, "2 days ago"),
         ] {
             let at = Timestamp::from_second(1_000_000 + seconds).expect("in range");
