@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
 use crate::actors::Actors;
-use crate::field::{self, Form};
+use crate::field::{self, CHECK, Form, Wrong};
 use crate::logs::{Filters, link};
 use crate::page::{self, Frame, Section};
 use crate::parts::{self, Head};
@@ -51,7 +51,7 @@ const LABELS: [(&str, &str); 3] = [("event", "What"), ("from", "From"), ("to", "
 pub fn page(frame: &Frame, activity: &Activity) -> String {
     let Activity { filters, wrong, entries, people, next } = activity;
     let section = Section::Activity;
-    let form = Form { sent: filters, wrong };
+    let form = Form { sent: filters, wrong: Wrong(wrong) };
     let head = Head {
         title: html! { "Activity" },
         below: Some(html! {
@@ -78,14 +78,14 @@ pub fn page(frame: &Frame, activity: &Activity) -> String {
     let days = html! { span.small.quiet { "Days begin at 00:00 UTC." } };
     let main = html! {
         (parts::head(&head))
-        (form.summary(&LABELS))
+        (form.wrong.summary(CHECK, &LABELS))
         (parts::card("entries", "Entries", &days, &body))
         nav.row aria-label="Pages" {
             @if !filters.value("cursor").is_empty() { a.button href=(filters.at(section, "")) { "Newest" } }
             @if let Some(next) = next { a.button href=(filters.at(section, next)) rel="next" { "Older" } }
         }
     };
-    page::page(frame, section, &form.titled("Activity"), &main)
+    page::page(frame, section, &form.wrong.titled("Activity"), &main)
 }
 
 /// Links to the entries of the last days; the other filters stay.

@@ -106,7 +106,7 @@ pub fn page(frame: &Frame, detail: &Detail) -> String {
         actions: has_ended.then(|| actions(frame, delivery)),
     };
     let main = html! {
-        @if let Some(done) = done { div.done role="status" { p { (done) } } }
+        (parts::done(*done))
         @if !has_ended { (page::live(true)) }
         // The attribute is set even if the delivery has ended, so that a page that was opened before shows its last state.
         div.stack data-live {

@@ -8,36 +8,35 @@ use maud::{Markup, html};
 use crate::filters::Filters;
 use crate::page::WebhookName;
 
-/// A form as the user sent it.
+/// What is said above what is wrong with a form that searches.
+pub(crate) const CHECK: &str = "Check these fields:";
+/// What is said above what is wrong with a form that saves.
+pub(crate) const UNSAVED: &str = "Nothing was saved. Correct this first:";
+
+/// The wrong fields of a form, each with what would be right; a field without a name: the whole form.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Form<'a> {
-    pub(crate) sent: &'a Filters,
-    /// The fields that are wrong, each with what would be right.
-    pub(crate) wrong: &'a [(String, String)],
-}
+pub(crate) struct Wrong<'a>(pub(crate) &'a [(String, String)]);
 
-impl<'a> Form<'a> {
-    pub(crate) fn value(&self, name: &str) -> &'a str {
-        self.sent.value(name)
+impl Wrong<'_> {
+    /// The page's title, which says that something is wrong: a screen reader reads it first.
+    pub(crate) fn titled(self, title: &str) -> String {
+        if self.0.is_empty() { title.to_owned() } else { format!("Error: {title}") }
     }
 
-    /// The page's title, which says that something is wrong.
-    pub(crate) fn titled(&self, title: &str) -> String {
-        if self.wrong.is_empty() { title.to_owned() } else { format!("Error: {title}") }
-    }
-
-    /// What is wrong, above the form. `labels`: the fields of the form, each with its label; the summary links to them.
-    pub(crate) fn summary(&self, labels: &[(&str, &str)]) -> Markup {
+    /// What is wrong, above the form, after the words `said`. `labels`: the fields of the form, each with its label; the summary links to
+    /// them.
+    pub(crate) fn summary(self, said: &str, labels: &[(&str, &str)]) -> Markup {
         let label = |field: &str| labels.iter().find(|(name, _)| *name == field).map(|(_, label)| *label);
         html! {
-            @if !self.wrong.is_empty() {
+            @if !self.0.is_empty() {
                 div.wrong role="alert" {
-                    p { "Check these fields:" }
+                    p { (said) }
                     ul {
-                        @for (field, what) in self.wrong {
+                        @for (field, what) in self.0 {
                             li {
                                 @match label(field) {
                                     Some(label) => a href={ "#" (id(field)) } { (label) ": " (what) },
+                                    None if field.is_empty() => { (what) },
                                     None => { (field) ": " (what) },
                                 }
                             }
@@ -48,19 +47,60 @@ impl<'a> Form<'a> {
         }
     }
 
+    /// What is wrong with a field; empty: nothing.
+    fn of(self, name: &str) -> String {
+        let own = self.0.iter().filter(|(field, _)| field == name).map(|(_, what)| what.as_str());
+        own.collect::<Vec<_>>().join(" ")
+    }
+
+    /// The attribute `aria-invalid` of a field's control.
+    pub(crate) fn invalid(self, name: &str) -> Option<&'static str> {
+        self.0.iter().any(|(field, _)| field == name).then_some("true")
+    }
+
+    /// The attribute `aria-describedby` of a field's control: the ids of the texts below the field.
+    pub(crate) fn described(self, name: &str, hint: &str) -> Option<String> {
+        let hint = (!hint.is_empty()).then(|| hint_id(name));
+        let error = self.invalid(name).map(|_| error_id(name));
+        let ids: Vec<String> = hint.into_iter().chain(error).collect();
+        (!ids.is_empty()).then(|| ids.join(" "))
+    }
+
+    /// The texts below a field: its hint, and what is wrong.
+    pub(crate) fn below(self, name: &str, hint: &str) -> Markup {
+        html! {
+            @if !hint.is_empty() { p.hint id=(hint_id(name)) { (hint) } }
+            @if self.invalid(name).is_some() { p.error id=(error_id(name)) { (self.of(name)) } }
+        }
+    }
+
+    /// A label, which contains its control, with the texts below.
+    pub(crate) fn field(self, name: &str, hint: &str, label: &Markup) -> Markup {
+        html! { div.field { label { (label) } (self.below(name, hint)) } }
+    }
+}
+
+/// A form as the user sent it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Form<'a> {
+    pub(crate) sent: &'a Filters,
+    pub(crate) wrong: Wrong<'a>,
+}
+
+impl<'a> Form<'a> {
+    pub(crate) fn value(&self, name: &str) -> &'a str {
+        self.sent.value(name)
+    }
+
     /// A list to choose from. If `is_required`, a browser does not send the form without a choice.
     pub(crate) fn select(&self, label: &str, name: &str, is_required: bool, options: &Markup) -> Markup {
-        self.field(
-            name,
-            &html! {
-                label {
-                    (label)
-                    select id=(id(name)) name=(name) required[is_required] aria-invalid=[self.invalid(name)] aria-describedby=[self.described(name)] {
-                        (options)
-                    }
-                }
-            },
-        )
+        let control = html! {
+            (label)
+            select id=(id(name)) name=(name) required[is_required] aria-invalid=[self.wrong.invalid(name)] aria-describedby=[self.wrong.described(name, "")] {
+                (options)
+            }
+        };
+        self.wrong.field(name, "", &control)
     }
 
     /// A line of text. `hint` is an example.
@@ -84,57 +124,32 @@ impl<'a> Form<'a> {
 
     /// Text of several lines, sent byte for byte but for its line ends.
     pub(crate) fn area(&self, label: &str, name: &str) -> Markup {
-        self.field(
-            name,
-            &html! {
-                label {
-                    (label)
-                    textarea id=(id(name)) name=(name) rows="8" maxlength="60000" spellcheck="false" aria-invalid=[self.invalid(name)] aria-describedby=[self.described(name)] {
-                        "\n" (self.value(name))
-                    }
-                }
-            },
-        )
+        let control = html! {
+            (label)
+            textarea id=(id(name)) name=(name) rows="8" maxlength="60000" spellcheck="false" aria-invalid=[self.wrong.invalid(name)] aria-describedby=[self.wrong.described(name, "")] {
+                "\n" (self.value(name))
+            }
+        };
+        self.wrong.field(name, "", &control)
     }
 
     fn input(&self, label: &str, name: &str, kind: &str, hint: &str) -> Markup {
         let hint = (!hint.is_empty()).then_some(hint);
-        self.field(
-            name,
-            &html! {
-                label {
-                    (label)
-                    input id=(id(name)) type=(kind) name=(name) value=(self.value(name)) placeholder=[hint] maxlength=[(kind == "text").then_some("4096")] autocomplete="off" aria-invalid=[self.invalid(name)] aria-describedby=[self.described(name)];
-                }
-            },
-        )
-    }
-
-    /// A label with its control, and what is wrong.
-    fn field(&self, name: &str, label: &Markup) -> Markup {
-        html! {
-            div {
-                (label)
-                @if let Some(what) = self.error(name) { p.error id=(error_id(name)) { (what) } }
-            }
-        }
-    }
-
-    fn error(&self, name: &str) -> Option<&'a str> {
-        self.wrong.iter().find(|(field, _)| field == name).map(|(_, what)| what.as_str())
-    }
-
-    fn invalid(&self, name: &str) -> Option<&'static str> {
-        self.error(name).map(|_| "true")
-    }
-
-    fn described(&self, name: &str) -> Option<String> {
-        self.error(name).map(|_| error_id(name))
+        let control = html! {
+            (label)
+            input id=(id(name)) type=(kind) name=(name) value=(self.value(name)) placeholder=[hint] maxlength=[(kind == "text").then_some("4096")] autocomplete="off" aria-invalid=[self.wrong.invalid(name)] aria-describedby=[self.wrong.described(name, "")];
+        };
+        self.wrong.field(name, "", &control)
     }
 }
 
-fn id(name: &str) -> String {
+/// The id of a field's control, to which the summary leads.
+pub(crate) fn id(name: &str) -> String {
     format!("field-{name}")
+}
+
+fn hint_id(name: &str) -> String {
+    format!("hint-{name}")
 }
 
 fn error_id(name: &str) -> String {
@@ -183,12 +198,13 @@ mod tests {
     #[test]
     fn what_is_wrong_stands_beside_its_field_and_the_summary_leads_there() {
         let sent = sent(&[("limit", "<0>"), ("other", "x")]);
-        let wrong =
-            [("limit".to_owned(), "must be <more>".to_owned()), ("other".to_owned(), "unknown".to_owned())];
-        let form = Form { sent: &sent, wrong: &wrong };
-        let summary = form.summary(&[("limit", "At most")]).into_string();
+        let wrong = [("limit", "must be <more>"), ("other", "unknown"), ("", "There is no room.")]
+            .map(|(field, what)| (field.to_owned(), what.to_owned()));
+        let form = Form { sent: &sent, wrong: Wrong(&wrong) };
+        let summary = form.wrong.summary(CHECK, &[("limit", "At most")]).into_string();
+        assert!(summary.contains("<p>Check these fields:</p>"), "{summary}");
         assert!(summary.contains("<a href=\"#field-limit\">At most: must be &lt;more&gt;</a>"), "{summary}");
-        assert!(summary.contains("<li>other: unknown</li>"), "{summary}");
+        assert!(summary.contains("<li>other: unknown</li><li>There is no room.</li>"), "{summary}");
         let field = form.number("At most", "limit", 10).into_string();
         for part in [
             "id=\"field-limit\" type=\"text\"",
@@ -198,13 +214,28 @@ mod tests {
         ] {
             assert!(field.contains(part), "{part}: {field}");
         }
-        assert_eq!(form.titled("Resends"), "Error: Resends");
-        let fine = Form { wrong: &[], ..form };
+        assert_eq!(form.wrong.titled("Resends"), "Error: Resends");
+        let fine = Form { wrong: Wrong(&[]), ..form };
         assert!(!fine.number("At most", "limit", 10).into_string().contains("aria-"));
         assert_eq!(
-            (fine.titled("Resends"), fine.summary(&[]).into_string()),
+            (fine.wrong.titled("Resends"), fine.wrong.summary(CHECK, &[]).into_string()),
             ("Resends".into(), String::new())
         );
+    }
+
+    #[test]
+    fn field_is_described_by_its_hint_and_by_all_that_is_wrong() {
+        let wrong = ["Too long.", "Not a URL."].map(|what| ("url".to_owned(), what.to_owned()));
+        let (wrong, fine) = (Wrong(&wrong), Wrong(&[]));
+        assert_eq!(wrong.described("url", "An address.").as_deref(), Some("hint-url error-url"));
+        assert_eq!(fine.described("url", "An address.").as_deref(), Some("hint-url"));
+        assert_eq!((wrong.described("name", ""), fine.invalid("url")), (None, None));
+        let text = wrong.field("url", "An address.", &html! { "URL" }).into_string();
+        assert!(
+            text.contains("<label>URL</label><p class=\"hint\" id=\"hint-url\">An address.</p>"),
+            "{text}"
+        );
+        assert!(text.contains("id=\"error-url\">Too long. Not a URL.</p>"), "{text}");
     }
 
     #[test]
@@ -213,7 +244,7 @@ mod tests {
             [("", "date"), ("2026-11-01", "date"), ("2026-11-01T09:30:00Z", "text"), ("soon", "text")]
         {
             let sent = sent(&[("from", value)]);
-            let field = Form { sent: &sent, wrong: &[] }.date("From", "from").into_string();
+            let field = Form { sent: &sent, wrong: Wrong(&[]) }.date("From", "from").into_string();
             assert!(field.contains(&format!("type=\"{kind}\" name=\"from\" value=\"{value}\"")), "{field}");
         }
     }

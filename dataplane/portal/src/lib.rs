@@ -41,6 +41,9 @@ pub const SCRIPT: &str = include_str!("portal.js");
 /// The icon of all pages, as SVG.
 pub const ICON: &str = include_str!("icon.svg");
 
+/// The parameter with what the user has just done, on the page to which a form leads.
+pub const DONE: &str = "done";
+
 /// The highest count that is exact.
 pub const MAX_COUNT: i64 = 10_000;
 

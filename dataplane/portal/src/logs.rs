@@ -6,7 +6,7 @@ use docket_domain::failure::{Cause, Failure};
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use crate::field::{self, Form};
+use crate::field::{self, CHECK, Form, Wrong};
 pub use crate::filters::Filters;
 use crate::happened::{label, outcome};
 use crate::page;
@@ -117,7 +117,7 @@ pub fn page(frame: &Frame, log: &Log) -> String {
     let Log { filters, wrong, deliveries, next, .. } = log;
     let is_right = wrong.is_empty();
     let (values, wrong) = (values(filters), by_field(wrong));
-    let fields = Form { sent: &values, wrong: &wrong };
+    let fields = Form { sent: &values, wrong: Wrong(&wrong) };
     let head = Head {
         title: html! { "Webhook Logs" },
         below: Some(html! { "Every delivery and what became of it, newest first." }),
@@ -126,7 +126,7 @@ pub fn page(frame: &Frame, log: &Log) -> String {
     };
     let main = html! {
         (parts::head(&head))
-        (fields.summary(&FIELDS.map(|(name, label, _)| (name, label))))
+        (fields.wrong.summary(CHECK, &FIELDS.map(|(name, label, _)| (name, label))))
         @if !filters.value("resendId").is_empty() { p.quiet { "Only the deliveries that one resend has queued." } }
         (form(frame, log, fields))
         div.stack data-live {
@@ -145,7 +145,7 @@ pub fn page(frame: &Frame, log: &Log) -> String {
             }
         }
     };
-    page::page(frame, Section::Logs, &fields.titled("Webhook Logs"), &main)
+    page::page(frame, Section::Logs, &fields.wrong.titled("Webhook Logs"), &main)
 }
 
 fn empty(filters: &Filters, more: bool) -> Markup {
@@ -216,8 +216,7 @@ fn by_field(wrong: &[(String, String)]) -> Vec<(String, String)> {
 
 fn form(frame: &Frame, log: &Log, form: Form<'_>) -> Markup {
     let is_used = |names: &[&str]| {
-        let is_wrong = |name: &str| form.wrong.iter().any(|(field, _)| field == name);
-        names.iter().any(|name| !form.value(name).is_empty() || is_wrong(name))
+        names.iter().any(|name| !form.value(name).is_empty() || form.wrong.invalid(name).is_some())
     };
     let choice = |name: &str, any: &str, options: &[(&str, &str)]| {
         let label = FIELDS.iter().find(|(field, ..)| *field == name).map_or("", |(_, label, _)| *label);

@@ -4,12 +4,14 @@ use docket_domain::notice::WebhookState;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
+use crate::field::{UNSAVED, Wrong, id};
 use crate::page::{self, Frame, Role, Section, csrf};
 use crate::parts::{self, Head, Tone};
 use crate::time::at;
 
-/// The parameter with what the user has just done.
-pub const DONE: &str = "done";
+/// The fields of the form of a new subscription, each with its label.
+const LABELS: [(&str, &str); 3] =
+    [("webhook", "Webhook"), ("states", "Send a message when"), ("email", "E-mail address")];
 
 /// The page of the documentation about messages.
 const DOCS: &str = "/docs/webhooks/notifications.html";
@@ -67,7 +69,7 @@ pub enum Done {
 impl Done {
     const ALL: [Self; 4] = [Self::Added, Self::Waiting, Self::Changed, Self::Ended];
 
-    /// The value of [`DONE`].
+    /// The value of the parameter [`DONE`](crate::DONE).
     pub const fn word(self) -> &'static str {
         match self {
             Self::Added => "email-added",
@@ -89,7 +91,7 @@ impl Done {
     }
 }
 
-/// The sentence for a value of [`DONE`], if it is one of these pages'.
+/// The sentence for a value of the parameter [`DONE`](crate::DONE), if it is one of these pages'.
 pub fn done(word: &str) -> Option<&'static str> {
     Done::ALL.into_iter().find(|done| done.word() == word).map(Done::sentence)
 }
@@ -109,10 +111,11 @@ pub fn page(
     let fresh =
         Wanted { webhook: String::new(), states: WebhookState::ALL.into(), address: own.address.clone() };
     let (wanted, wrong) = refused.unwrap_or((&fresh, &[]));
+    let wrong = Wrong(wrong);
     let main = html! {
         (parts::head(&Head { title: html! { "Notifications" }, below: Some(below), ..Head::default() }))
-        @if let Some(done) = done { div.done role="status" { p { (done) } } }
-        (summary(wrong))
+        (parts::done(done))
+        (wrong.summary(UNSAVED, &LABELS))
         @if !own.sends_mail {
             section.card aria-labelledby="not-set-up" {
                 header { h2 #not-set-up { "Messages are off" } }
@@ -126,8 +129,7 @@ pub fn page(
             (parts::card("add", "Add a notification", &html! {}, &form(frame, wanted, wrong)))
         }
     };
-    let title = if wrong.is_empty() { "Notifications" } else { "Error: Notifications" };
-    page::page(frame, Section::Notifications, title, &main)
+    page::page(frame, Section::Notifications, &wrong.titled("Notifications"), &main)
 }
 
 /// The card of a webhook's page with which the user chooses the messages about this webhook.
@@ -143,13 +145,13 @@ pub fn email_card(frame: &Frame, own: &Notifications, full_name: &str) -> Markup
                 input type="hidden" name="webhook" value=(full_name);
                 fieldset {
                     legend { "Send me a message when" }
-                    (boxes(states, false))
+                    (boxes(states, None))
                 }
                 @if let Some(found) = found {
                     input type="hidden" name="id" value=(found.id);
                     p.hint { "To " (found.address) ". " (state(frame, found)) " Without a tick, it ends." }
                 } @else {
-                    (address(frame, &own.address, None))
+                    (address(frame, &own.address, Wrong(&[])))
                 }
                 @if more > 0 { p.hint { "There " (if more == 1 { "is" } else { "are" }) " " (more) " more about this webhook, to other addresses." } }
                 @if own.subscriptions.iter().any(|one| one.webhook.is_none()) {
@@ -170,28 +172,6 @@ fn not_set_up() -> Markup {
         p {
             "Ask the people who run Docket: " a href="/docs/kubernetes/mail.html" { "they can connect it to a mail server" }
             ". Until then, this portal shows which webhooks need attention, on each page."
-        }
-    }
-}
-
-/// What is wrong with the form, each with a link to its field.
-fn summary(wrong: &[(String, String)]) -> Markup {
-    let place = |field: &str| match field {
-        "webhook" => Some(("#webhook", "Webhook")),
-        "states" => Some(("#states", "Send a message when")),
-        "email" => Some(("#email", "E-mail address")),
-        _ => None,
-    };
-    html! {
-        @if !wrong.is_empty() {
-            div.wrong role="alert" {
-                p { "Nothing was saved. Please correct:" }
-                ul {
-                    @for (field, what) in wrong {
-                        li { @if let Some((link, label)) = place(field) { a href=(link) { (label) } ": " } (what) }
-                    }
-                }
-            }
         }
     }
 }
@@ -249,32 +229,29 @@ const fn label(state: WebhookState) -> &'static str {
 }
 
 /// The form of a new subscription.
-fn form(frame: &Frame, wanted: &Wanted, wrong: &[(String, String)]) -> Markup {
-    let why = |wanted: &str| wrong.iter().find(|(field, _)| field == wanted).map(|(_, what)| what.as_str());
-    let (of_webhook, of_states) = (why("webhook"), why("states"));
+fn form(frame: &Frame, wanted: &Wanted, wrong: Wrong<'_>) -> Markup {
     html! {
         form.fields.in method="post" action=(Section::Notifications.path()) {
             (csrf(frame))
-            label {
+            (wrong.field("webhook", "", &html! {
                 "Webhook"
-                select #webhook name="webhook" aria-invalid=[of_webhook.map(|_| "true")] aria-describedby=[of_webhook.map(|_| "webhook-error")] {
+                select id=(id("webhook")) name="webhook" aria-invalid=[wrong.invalid("webhook")] aria-describedby=[wrong.described("webhook", "")] {
                     option value="" { "All webhooks, later ones too" }
                     @for webhook in &frame.webhooks {
                         option value=(webhook.full_name) selected[webhook.full_name == wanted.webhook] { (webhook.name) }
                     }
                 }
-            }
-            @if let Some(what) = of_webhook { p.error #webhook-error { "This webhook " (what) } }
-            fieldset #states tabindex="-1" aria-describedby=[of_states.map(|_| "states-error")] {
+            }))
+            fieldset id=(id("states")) tabindex="-1" aria-describedby=[wrong.described("states", "")] {
                 legend { "Send a message when" }
-                (boxes(&wanted.states, of_states.is_some()))
-                @if let Some(what) = of_states { p.error #states-error { "Please " (what) "." } }
+                (boxes(&wanted.states, wrong.invalid("states")))
+                (wrong.below("states", ""))
             }
             p.hint {
                 "Attempts fail: the third attempt of a delivery has failed, or a later one; Docket tries it again. Deliveries are lost: "
                 "Docket does not try them again by itself."
             }
-            (address(frame, &wanted.address, why("email")))
+            (address(frame, &wanted.address, wrong))
             p.hint { "You may have 20 notifications, and all users of " (frame.tenant) " together 200." }
             button.primary type="submit" { "Add the notification" }
         }
@@ -282,35 +259,32 @@ fn form(frame: &Frame, wanted: &Wanted, wrong: &[(String, String)]) -> Markup {
 }
 
 /// The three checkboxes. The name of each is the state.
-fn boxes(states: &[WebhookState], is_wrong: bool) -> Markup {
+fn boxes(states: &[WebhookState], invalid: Option<&str>) -> Markup {
     html! {
         @for state in WebhookState::ALL {
             label.check {
-                input type="checkbox" name=(state.as_str()) value="yes" checked[states.contains(&state)] aria-invalid=[is_wrong.then_some("true")];
+                input type="checkbox" name=(state.as_str()) value="yes" checked[states.contains(&state)] aria-invalid=[invalid];
                 " " (label(state))
             }
         }
     }
 }
 
-/// The field of the address; `why`: what would be right.
-fn address(frame: &Frame, address: &str, why: Option<&str>) -> Markup {
-    let described = if why.is_some() { "email-hint email-error" } else { "email-hint" };
-    html! {
-        label {
-            "E-mail address"
-            input #email name="email" type="email" value=(address) maxlength="254" required autocomplete="email"
-                aria-invalid=[why.map(|_| "true")] aria-describedby=(described);
+/// The field of the address.
+fn address(frame: &Frame, address: &str, wrong: Wrong<'_>) -> Markup {
+    let hint = match frame.role {
+        Role::Contact(_) => {
+            "The address with which you sign in gets messages at once. Another address first gets a link that confirms it."
         }
-        @if let Some(why) = why { p.error #email-error { "The address " (why) } }
-        p.hint #email-hint {
-            @if matches!(frame.role, Role::Contact(_)) {
-                "The address with which you sign in gets messages at once. Another address first gets a link that confirms it."
-            } @else {
-                "The address first gets one message, with a link that confirms it."
-            }
+        Role::Administrator | Role::None => {
+            "The address first gets one message, with a link that confirms it."
         }
-    }
+    };
+    wrong.field("email", hint, &html! {
+        "E-mail address"
+        input id=(id("email")) name="email" type="email" value=(address) maxlength="254" required autocomplete="email"
+            aria-invalid=[wrong.invalid("email")] aria-describedby=[wrong.described("email", hint)];
+    })
 }
 
 #[cfg(test)]
@@ -364,9 +338,9 @@ mod tests {
         let text = page(&frame(), &own(Vec::new()), None, Some((&wanted, &wrong)));
         assert!(text.contains("<title>Error: Notifications"), "{text}");
         for field in ["webhook", "states", "email"] {
-            assert!(text.contains(&format!("<a href=\"#{field}\">")), "{field}: {text}");
-            assert!(text.contains(&format!("id=\"{field}-error\"")), "{field}: {text}");
-            assert!(text.contains(&format!(" id=\"{field}\"")), "{field}: {text}");
+            assert!(text.contains(&format!("<a href=\"#field-{field}\">")), "{field}: {text}");
+            assert!(text.contains(&format!("id=\"error-{field}\"")), "{field}: {text}");
+            assert!(text.contains(&format!(" id=\"field-{field}\"")), "{field}: {text}");
         }
         assert!(text.contains("name=\"Works\" value=\"yes\" checked"), "{text}");
         assert!(!text.contains("name=\"Lost\" value=\"yes\" checked") && !text.contains("<b>"), "{text}");

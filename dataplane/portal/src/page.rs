@@ -15,7 +15,7 @@ docket_crds::words! {
         Webhooks,
         /// Deliveries and their attempts.
         Logs = "Webhook Logs",
-        /// Bulk resends.
+        /// Resends of many dead letters.
         Resends,
         /// The e-mail that the user gets.
         Notifications,
@@ -254,18 +254,6 @@ pub fn live(is_on: bool) -> Markup {
         p.row {
             label.check hidden { input #live type="checkbox" checked[is_on]; " Update every 5 seconds" }
             span #live-state role="status" {}
-        }
-    }
-}
-
-/// A sentence about the form (`said`), with the fields that are wrong, each with what would be right.
-pub fn wrong(said: &str, fields: &[(String, String)]) -> Markup {
-    html! {
-        @if !fields.is_empty() {
-            div.wrong role="alert" {
-                p { (said) }
-                ul { @for (field, what) in fields { li { @if !field.is_empty() { strong { (field) } ": " } (what) } } }
-            }
         }
     }
 }

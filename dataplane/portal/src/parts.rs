@@ -1,4 +1,5 @@
-//! The pieces that pages are made of: headings, badges, cards, tables, copy buttons, and what is there instead of content.
+//! The pieces that pages are made of: headings, badges, cards, tables, copy buttons, what was done, and what is there instead of
+//! content.
 
 use maud::{Markup, html};
 
@@ -7,7 +8,7 @@ use maud::{Markup, html};
 pub(crate) enum Tone {
     /// It works.
     Good,
-    /// It is tried again, or needs a look.
+    /// It is tried again, or needs attention.
     Wait,
     /// Something is lost.
     Bad,
@@ -95,6 +96,11 @@ pub(crate) fn table(label: &str, heads: &[(&str, &str)], rows: &Markup) -> Marku
 /// a screen reader.
 pub(crate) fn copy(what: &str) -> Markup {
     html! { button.tiny type="button" data-copy="" aria-label={ "Copy " (what) } hidden { "Copy" } }
+}
+
+/// What the user has just done, as a sentence, if anything.
+pub(crate) fn done(sentence: Option<&str>) -> Markup {
+    html! { @if let Some(sentence) = sentence { div.done role="status" { p { (sentence) } } } }
 }
 
 /// What is there instead of content: what is so, why, and where to go.

@@ -75,7 +75,7 @@ pub fn page(frame: &Frame, people: &People) -> String {
     let of_contacts = pages(contacts, "contacts", |place| people.at(&employees.after, place));
     let main = html! {
         (parts::head(&Head { title: html! { "People" }, below: Some(below), ..Head::default() }))
-        @if let Some(done) = done { div.done role="status" { p { (done) } } }
+        (parts::done(done.as_deref()))
         form.card.filters method="get" action=(path) role="search" {
             label { "Name, user id or customer" input name="q" value=(search) maxlength="200"; }
             div.row {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use crate::actors::Actors;
-use crate::field::{self, Form};
+use crate::field::{self, CHECK, Form, Wrong};
 use crate::logs::{Delivery, Filters, link, remedy};
 use crate::page::{self, Frame, Section, WebhookName, csrf};
 use crate::parts::{self, Head, Tone};
@@ -134,7 +134,7 @@ const LABELS: [(&str, &str); 6] = [
 /// The page.
 pub fn page(frame: &Frame, page: &Resends) -> String {
     let Resends { choice, wrong, preview, probe, resends, .. } = page;
-    let form = Form { sent: choice, wrong };
+    let form = Form { sent: choice, wrong: Wrong(wrong) };
     let (running, ended): (Vec<&ResendView>, Vec<&ResendView>) =
         resends.iter().partition(|resend| resend.is_under_way());
     let changes = probe.as_ref().is_some_and(|probe| !probe.status.is_final()) || !running.is_empty();
@@ -148,8 +148,8 @@ pub fn page(frame: &Frame, page: &Resends) -> String {
     };
     let main = html! {
         (parts::head(&head))
-        @if let Some(done) = &page.done { div.done role="status" { p { (done) } } }
-        (form.summary(&LABELS))
+        (parts::done(page.done.as_deref()))
+        (form.wrong.summary(CHECK, &LABELS))
         @if preview.is_some() {
             details.card { summary { "Change the choice" } (chooser(frame, form, page.aside.is_some())) }
         } @else {
@@ -164,7 +164,7 @@ pub fn page(frame: &Frame, page: &Resends) -> String {
             (earlier(frame, page, &ended))
         }
     };
-    page::page(frame, Section::Resends, &form.titled("Resends"), &main)
+    page::page(frame, Section::Resends, &form.wrong.titled("Resends"), &main)
 }
 
 /// The form of the choice. `is_known`: the chosen webhook has dead letters, even if it is served no longer.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use maud::{Markup, html};
 
-use crate::field::{self, Form};
+use crate::field::{self, CHECK, Form, Wrong};
 use crate::logs::Filters;
 use crate::page::{self, Frame, Section};
 use crate::parts::{self, Head, Tone};
@@ -115,7 +115,7 @@ const LABELS: [(&str, &str); 6] = [
 /// The page.
 pub fn page(frame: &Frame, verify: &Verify) -> String {
     let Verify { sent, wrong, webhooks, findings, comparison } = verify;
-    let form = Form { sent, wrong };
+    let form = Form { sent, wrong: Wrong(wrong) };
     let head = Head {
         title: html! { "Verify a signature" },
         below: Some(html! {
@@ -126,7 +126,7 @@ pub fn page(frame: &Frame, verify: &Verify) -> String {
     };
     let main = html! {
         (parts::head(&head))
-        (form.summary(&LABELS))
+        (form.wrong.summary(CHECK, &LABELS))
         @if let Some(findings) = findings { (results(findings, *comparison)) }
         @if webhooks.is_empty() {
             section.card aria-label="What arrived" {
@@ -139,7 +139,7 @@ pub fn page(frame: &Frame, verify: &Verify) -> String {
             (parts::card("arrived", "What arrived", &html! {}, &parts::inside(&asked(frame, form, webhooks))))
         }
     };
-    page::page(frame, Section::Verify, &form.titled("Verify a signature"), &main)
+    page::page(frame, Section::Verify, &form.wrong.titled("Verify a signature"), &main)
 }
 
 fn asked(frame: &Frame, form: Form<'_>, webhooks: &[String]) -> Markup {

@@ -14,6 +14,7 @@ use maud::{Markup, html};
 pub use form::Customers;
 
 use crate::page::{self, Frame, webhook_link};
+use crate::parts;
 use crate::state::{Signs, WebhookState};
 
 /// A webhook as it is served.
@@ -165,7 +166,7 @@ impl Done {
 
 /// The sentence about what the user has just done, if anything.
 fn done(done: Option<Done>) -> Markup {
-    html! { @if let Some(done) = done { div.done role="status" { p { (done.sentence()) } } } }
+    parts::done(done.map(Done::sentence))
 }
 
 /// A form with one button that does something to a webhook.

@@ -13,7 +13,7 @@ use docket_portal::delivery::{AttemptView, Detail, SentRequest};
 use docket_portal::logs::{Became, Delivery, Filters, Log, link};
 use docket_portal::names::unknown_webhook;
 use docket_portal::period::Range;
-use docket_portal::{delivery, href, logs};
+use docket_portal::{DONE, delivery, href, logs};
 use docket_store::deliveries::{self, ListedDelivery, StoredAttempt};
 use docket_store::events::About;
 use http::StatusCode;
@@ -226,13 +226,10 @@ async fn change(
     Ok(Redirect::to(&href(&link(&id.to_string()), [(DONE, word(aside))])))
 }
 
-/// The parameter with what the user has just done.
-pub const DONE: &str = "done";
-
-/// Its value after a resend, on the page of the new delivery.
+/// The value of [`DONE`] after a resend, on the page of the new delivery.
 const RESENT: &str = "resent";
 
-/// Its value after setting aside.
+/// The value of [`DONE`] after setting aside.
 pub const fn word(aside: Aside) -> &'static str {
     match aside {
         Aside::Set => "set-aside",

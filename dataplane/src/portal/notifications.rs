@@ -8,9 +8,9 @@ use docket_crds::webhook_key;
 use docket_domain::audit::AuditEvent;
 use docket_domain::notice::WebhookState;
 use docket_domain::token::TokenSubject;
-use docket_portal::href;
-use docket_portal::notifications::{self as view, DONE, Done, Notifications, SubscriptionView, Wanted};
+use docket_portal::notifications::{self as view, Done, Notifications, SubscriptionView, Wanted};
 use docket_portal::page::{Section, webhook_link};
+use docket_portal::{DONE, href};
 use docket_store::contacts::{self, user_key};
 use docket_store::subscriptions::{CONFIRM_MS, Subscription};
 use docket_store::{Connection, StoreError, Transaction};
@@ -237,16 +237,29 @@ async fn refused(
 ) -> Result<Response, ApiError> {
     let wrong = match error {
         ApiError::NotFound(_) => {
-            vec![("webhook".to_owned(), "is not served any more; choose another one".to_owned())]
+            vec![(
+                "webhook".to_owned(),
+                "This webhook is not served any more. Choose another one.".to_owned(),
+            )]
         }
         ApiError::Conflict(text) => vec![(String::new(), text.to_owned())],
-        error => error.wrong_fields()?,
+        error => error.wrong_fields()?.into_iter().map(in_words).collect(),
     };
     let own = own(state, viewer).await?;
     let SubscribeForm { webhook, states, email } = form;
     let wanted = Wanted { webhook: webhook.unwrap_or_default(), states, address: email.unwrap_or_default() };
     let page = view::page(viewer.frame(), &own, None, Some((&wanted, &wrong)));
     Ok((StatusCode::BAD_REQUEST, Html(page)).into_response())
+}
+
+/// What is wrong with a field, in the words of the form.
+fn in_words((field, message): (String, String)) -> (String, String) {
+    let said = match field.as_str() {
+        "states" => "Choose at least one.",
+        "email" => "Enter an e-mail address, such as ada@quillfeather.example.",
+        _ => return (field, message),
+    };
+    (field, said.to_owned())
 }
 
 /// Leads to a page, which says what was done.

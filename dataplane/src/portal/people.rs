@@ -5,15 +5,14 @@ use std::sync::Arc;
 use axum::extract::{RawQuery, State};
 use axum::response::{Html, Redirect};
 use docket_domain::token::TokenSubject;
-use docket_portal::href;
 use docket_portal::page::Section;
 use docket_portal::people::{self, People, PeopleList, PersonView};
+use docket_portal::{DONE, href};
 use docket_store::contacts::ListedContact;
 use docket_store::employees::ListedEmployee;
 use docket_store::{Connection, StoreError, Transaction};
 
 use super::forms::{Posted, filled_in};
-use super::logs::DONE;
 use super::session::Viewer;
 use crate::actions::people::{Change, Found, MOST_READ, Person, change as change_person, find};
 use crate::api::state::ApiState;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use axum::extract::{RawQuery, State};
 use axum::response::{Html, Redirect};
 use docket_domain::delivery::DeliveryId;
-use docket_portal::href;
 use docket_portal::logs::Filters;
 use docket_portal::names::unknown_webhook;
 use docket_portal::page::Section;
 use docket_portal::resends::{self, Preview, ResendView, Resends, SetAside};
+use docket_portal::{DONE, href};
 use docket_store::{Connection, deliveries};
 use http::StatusCode;
 
@@ -29,13 +29,13 @@ use crate::http::fields::RequestFields;
 use crate::http::paging::page;
 use crate::http::request::FromFields;
 use crate::http::times::timestamp;
-use crate::portal::logs::{DONE, shown as shown_delivery, status_of, word};
+use crate::portal::logs::{shown as shown_delivery, status_of, word};
 use crate::refusal::Refusal;
 
 /// The parameter with the delivery that was sent first, to see whether the receiver works again.
 const PROBE: &str = "probe";
 
-/// GET /portal/resends: the bulk resends, and what the choice in the query would resend.
+/// GET /portal/resends: the resends, and what the choice in the query would resend.
 pub async fn list(
     State(state): State<Arc<ApiState>>,
     viewer: Viewer,

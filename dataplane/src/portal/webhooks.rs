@@ -17,10 +17,10 @@ use axum::extract::{Path, RawQuery, State};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use docket_crds::{WebhookConfig, WebhookSpec};
 use docket_domain::audit::AuditEvent;
-use docket_portal::href;
 use docket_portal::page::{Section, webhook_link};
 use docket_portal::webhooks::list::{self, Choice, List};
 use docket_portal::webhooks::{Done, FormSettings, Keeper, detail};
+use docket_portal::{DONE, href};
 use docket_program::random;
 use http::StatusCode;
 
@@ -41,9 +41,6 @@ use view::Asked;
 const NO_SUCH_WEBHOOK: ApiError = ApiError::NotFound(
     "There is no such webhook; if it was added a moment ago, open this page again in some seconds",
 );
-
-/// The parameter with what the user has just done.
-const DONE: &str = "done";
 
 type Name = Result<Path<(String, String)>, PathRejection>;
 

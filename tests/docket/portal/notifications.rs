@@ -26,8 +26,8 @@ async fn user_subscribes_confirms_gets_a_message_chooses_other_states_and_ends_i
     assert_eq!(wrong.status, 400, "{wrong:?}");
     for part in [
         "<title>Error: Notifications",
-        "href=\"#states\"",
-        "id=\"states-error\"",
+        "href=\"#field-states\"",
+        "id=\"error-states\"",
         "value=\"alex &lt;b&gt;\"",
         "value=\"default/one\" selected",
     ] {
@@ -35,7 +35,7 @@ async fn user_subscribes_confirms_gets_a_message_chooses_other_states_and_ends_i
     }
     let new = [("webhook", "default/one"), ("Lost", "yes"), ("email", "alex@acme.example")];
     let wrong = send(&browser, PAGE, PAGE, &[&new[..2], &[("email", "alex <b>")]].concat()).await;
-    assert!(wrong.status == 400 && wrong.text().contains("href=\"#email\""), "{wrong:?}");
+    assert!(wrong.status == 400 && wrong.text().contains("href=\"#field-email\""), "{wrong:?}");
 
     let added = send(&browser, PAGE, PAGE, &new).await;
     assert_eq!(
@@ -82,7 +82,7 @@ async fn user_subscribes_confirms_gets_a_message_chooses_other_states_and_ends_i
     let added = send(&browser, PAGE, card, &new).await;
     assert_eq!(&*added.headers["location"], "/portal/webhooks/default/one?done=email-waiting", "{added:?}");
     let wrong = send(&browser, PAGE, card, &[("webhook", "default/one"), ("email", "alex")]).await;
-    assert!(wrong.status == 400 && wrong.text().contains("id=\"states-error\""), "{wrong:?}");
+    assert!(wrong.status == 400 && wrong.text().contains("id=\"error-states\""), "{wrong:?}");
 
     let count = |event: &str| {
         let sql = format!(
@@ -116,7 +116,7 @@ async fn contact_subscribes_with_its_own_address_and_ends_no_other_users_subscri
     assert!(shown.text().contains("All webhooks</th>") && shown.text().contains("<span>Active</span>"));
     let unknown = [("Lost", "yes"), ("webhook", "default/none"), ("email", ADA)];
     let refused = send(&browser, PAGE, PAGE, &unknown).await;
-    assert!(refused.status == 400 && refused.text().contains("href=\"#webhook\""), "{refused:?}");
+    assert!(refused.status == 400 && refused.text().contains("href=\"#field-webhook\""), "{refused:?}");
     lose(&home, 1);
     let sent = || mail.messages().iter().filter(|message| message.to() == ADA).count();
     eventually("the contact hears of it", SOON, async || sent() == 1).await;

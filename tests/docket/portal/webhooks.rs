@@ -68,8 +68,8 @@ async fn administrator_adds_changes_and_removes_a_webhook_in_the_browser() {
     assert_eq!(refused.status, 400);
     for part in [
         "<title>Error: Add a webhook",
-        "<a href=\"#targetUrl\">URL: Enter the whole URL of the receiver",
-        "<p class=\"error\" id=\"events-error\">Choose at least one event.</p>",
+        "<a href=\"#field-targetUrl\">URL: Enter the whole URL of the receiver",
+        "<p class=\"error\" id=\"error-events\">Choose at least one event.</p>",
         "value=\"http://plain.example/\"",
         "<option value=\"C-1\" selected>One (C-1)</option>",
     ] {
@@ -328,7 +328,7 @@ async fn webhook_that_is_not_served_is_corrected_and_removed_in_the_browser() {
     assert_eq!(send(&browser, &pages[0], &format!("{}/rotate", pages[0]), &[]).await.status, 409);
     let wrong = [("displayName", "First"), ("targetUrl", "http://plain.example/"), ("order.created", "yes")];
     let refused = send(&browser, &pages[0], &pages[0], &wrong).await;
-    assert!(refused.status == 400 && refused.text().contains("href=\"#targetUrl\""), "{refused:?}");
+    assert!(refused.status == 400 && refused.text().contains("href=\"#field-targetUrl\""), "{refused:?}");
     let right = [("displayName", "First"), ("targetUrl", url.as_str()), ("order.created", "yes")];
     assert_eq!(send(&browser, &pages[0], &pages[0], &right).await.status, 303);
     eventually("it is served", SOON, async || {

@@ -3,9 +3,10 @@
 use docket_domain::delivery::{DeadLetter, Status};
 use maud::{Markup, html};
 
-use super::form::{self, Wrong};
+use super::form;
 use super::{Done, FormSettings, Keeper, ServedWebhook, Shows, action, done, hidden, snippets, test_form};
 use crate::declared::{self, Faulty};
+use crate::field::Wrong;
 use crate::logs::{Delivery, about, link, remedy};
 use crate::page::{self, Frame, Section, webhook_link};
 use crate::parts::{self, Head, Tone};
@@ -136,7 +137,7 @@ pub fn page(frame: &Frame, detail: &Detail) -> String {
     let main = html! {
         (head(frame, webhook, keeper))
         @if detail.done != Some(Done::TestSent) { (done(detail.done)) }
-        (wrong.summary())
+        (form::summary(wrong))
         (of_one(frame, &webhook.faults))
         nav.tabs aria-label="Parts of this page" {
             a href="#deliveries" { "Deliveries" }
@@ -161,7 +162,7 @@ pub fn page(frame: &Frame, detail: &Detail) -> String {
             }
         }
     };
-    page::page(frame, Section::Webhooks, &wrong.title(webhook.name()), &main)
+    page::page(frame, Section::Webhooks, &wrong.titled(webhook.name()), &main)
 }
 
 fn head(frame: &Frame, webhook: &ServedWebhook, keeper: &Keeper) -> Markup {
@@ -502,7 +503,7 @@ pub fn unserved(
             ..Head::default()
         }))
         (done(just))
-        (wrong.summary())
+        (form::summary(wrong))
         div.look role="status" {
             p { strong { "This webhook is not served yet, so it gets no event." } }
             @if !faults.is_empty() { ul { @for fault in faults { li { (fault) } } } }
@@ -513,7 +514,7 @@ pub fn unserved(
             (remove_form(frame, full_name, editable.version))
         }
     };
-    page::page(frame, Section::Webhooks, &wrong.title(name), &main)
+    page::page(frame, Section::Webhooks, &wrong.titled(name), &main)
 }
 
 #[cfg(test)]
@@ -537,7 +538,11 @@ mod tests {
     fn only_the_keeper_has_forms() {
         let given = page(&frame(), &Detail::new(webhook(), other(), None));
         let frames = given.matches("action=\"/portal/sign-out\"").count();
-        assert_eq!(given.matches("<form").count(), frames + 2, "to sign out, to ask, and to send a test event");
+        assert_eq!(
+            given.matches("<form").count(),
+            frames + 2,
+            "to sign out, to ask, and to send a test event"
+        );
         let own = page(&frame(), &own(webhook()));
         assert_eq!(own.matches("name=\"version\" value=\"v7\"").count(), 4, "{own}");
         assert!(own.contains(">Make a next secret</button>") && !own.contains("/promote\""), "{own}");
@@ -630,7 +635,7 @@ mod tests {
         let settings = FormSettings { events: vec![EventCode::NoteCreated], ..FormSettings::default() };
         let text = page(&frame(), &Detail { unsaved: Some((settings, wrong)), ..own(webhook()) });
         assert!(
-            text.contains("<title>Error: &lt;b&gt;Orders") && text.contains("id=\"displayName-error\""),
+            text.contains("<title>Error: &lt;b&gt;Orders") && text.contains("id=\"error-displayName\""),
             "{text}"
         );
         assert!(text.contains("name=\"note.created\" value=\"yes\" checked"), "{text}");

@@ -3,7 +3,8 @@
 use maud::html;
 
 use super::FormSettings;
-use super::form::{self, Customers, Wrong};
+use super::form::{self, Customers};
+use crate::field::Wrong;
 use crate::page::{self, Frame, Section};
 use crate::parts::{self, Head};
 
@@ -48,7 +49,7 @@ pub fn page(frame: &Frame, new: &NewForm<'_>) -> String {
                 }))
             }
         } @else {
-            (wrong.summary())
+            (form::summary(wrong))
             section.card aria-label="The new webhook" {
                 div.in {
                     form.fields method="post" action={ (path) "/new" } {
@@ -63,7 +64,7 @@ pub fn page(frame: &Frame, new: &NewForm<'_>) -> String {
             }
         }
     };
-    page::page(frame, Section::Webhooks, &wrong.title("Add a webhook"), &main)
+    page::page(frame, Section::Webhooks, &wrong.titled("Add a webhook"), &main)
 }
 
 #[cfg(test)]
