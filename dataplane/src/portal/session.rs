@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use url::{Position, Url};
 
+use super::actors::named;
 use super::cookies::Cookies;
 use super::csrf::csrf_of;
 use crate::api::caller::{Caller, WebhookManager};
@@ -189,7 +190,13 @@ impl FromRequestParts<Arc<ApiState>> for Viewer {
             Frame { tenant, brand, user, role: Role::None, csrf, now, attention: 0, webhooks: Vec::new() };
         // Before the first check that may refuse the user, who then sees the reason and how to sign out.
         seen.set(&frame);
-        let WebhookManager { caller, name, customer_name } = WebhookManager::of_caller(caller, state).await?;
+        let served = Arc::clone(&caller.tenant);
+        let manager = WebhookManager::of_caller(caller, state).await;
+        if matches!(manager, Err(ApiError::NotAdministrator)) {
+            frame.user = name_without_right(&served, &frame.user, state).await?;
+            seen.set(&frame);
+        }
+        let WebhookManager { caller, name, customer_name } = manager?;
         frame.user = name;
         frame.role = customer_name.map_or(Role::Administrator, Role::Contact);
         frame.webhooks = names(&caller);
@@ -200,6 +207,12 @@ impl FromRequestParts<Arc<ApiState>> for Viewer {
         seen.set(&frame);
         Ok(Self { caller, frame, _body: None })
     }
+}
+
+/// The name of a user who may not see the portal, and whom rows name by this text.
+async fn name_without_right(tenant: &ServedTenant, user: &str, state: &ApiState) -> Result<String, ApiError> {
+    let mut reader = tenant.store.reader(&state.clock).await?;
+    Ok(named(&mut reader, &[user]).await?.name(user).to_owned())
 }
 
 /// The names of the served webhooks, in their order for people.

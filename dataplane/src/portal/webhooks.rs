@@ -1,4 +1,4 @@
-//! Customer ▸ Webhooks. The portal declares webhooks where [`writes`](super::writes) can. It shows webhooks that others
+//! Webhooks. The portal declares webhooks where [`writes`](super::writes) can. It shows webhooks that others
 //! declare, with the YAML to change.
 
 mod editor;
@@ -17,6 +17,7 @@ use axum::extract::{Path, RawQuery, State};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use docket_crds::{WebhookConfig, WebhookSpec};
 use docket_domain::audit::AuditEvent;
+use docket_portal::notifications;
 use docket_portal::page::{Section, webhook_link};
 use docket_portal::webhooks::list::{self, Choice, List};
 use docket_portal::webhooks::{Done, FormSettings, Keeper, detail};
@@ -90,6 +91,7 @@ pub async fn get(
     let asked = Asked {
         range: query.range.unwrap_or_default(),
         show: query.show.unwrap_or_default(),
+        subscribed: query.done.as_deref().and_then(notifications::done),
         done: done(query.done),
     };
     let Some(webhook) = find(&viewer, &name) else {

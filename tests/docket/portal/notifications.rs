@@ -66,18 +66,29 @@ async fn user_subscribes_confirms_gets_a_message_chooses_other_states_and_ends_i
     assert_eq!(lost.header("Subject"), "[ACME] Webhook \"default/one\": 1 delivery is lost");
 
     // The card of the webhook's page.
-    let card = "/portal/notifications/webhook";
+    let (card, of_webhook) = ("/portal/notifications/webhook", "/portal/webhooks/default/one");
+    let page = browser.get(of_webhook).await;
+    assert!(page.text().contains("To alex@acme.example. "), "{page:?}");
+    assert!(page.text().contains("name=\"Lost\" value=\"yes\" checked"), "{page:?}");
     let id = hidden(&page, "id");
     let chosen = [("webhook", "default/one"), ("id", id.as_str()), ("Works", "yes")];
-    let reply = send(&browser, PAGE, card, &chosen).await;
+    let reply = send(&browser, of_webhook, card, &chosen).await;
     assert_eq!(&*reply.headers["location"], "/portal/webhooks/default/one?done=email-changed", "{reply:?}");
+    let page = browser.get(&reply.headers["location"]).await;
+    is_protected(&page);
+    for part in ["role=\"status\"><p>Saved.</p>", "name=\"Works\" value=\"yes\" checked"] {
+        assert!(page.text().contains(part), "{part}: {page:?}");
+    }
     let database = home.open("ACME");
     let works = "SELECT count(*) FROM subscription WHERE on_works AND NOT on_lost AND NOT on_failing";
     assert_eq!(database.get::<i64>(works), 1);
     let unknown = [("webhook", "default/none"), ("id", id.as_str()), ("Works", "yes")];
     assert_eq!(send(&browser, PAGE, card, &unknown).await.status, 404);
-    let reply = send(&browser, PAGE, card, &chosen[..2]).await;
+    let reply = send(&browser, of_webhook, card, &chosen[..2]).await;
     assert_eq!(&*reply.headers["location"], "/portal/webhooks/default/one?done=email-ended", "{reply:?}");
+    let page = browser.get(&reply.headers["location"]).await;
+    assert!(page.text().contains("Ended. It sends no more messages."), "{page:?}");
+    assert!(page.text().contains("id=\"field-email\"") && !page.text().contains("name=\"id\""), "{page:?}");
     assert_eq!(database.get::<i64>("SELECT count(*) FROM subscription"), 0);
     let added = send(&browser, PAGE, card, &new).await;
     assert_eq!(&*added.headers["location"], "/portal/webhooks/default/one?done=email-waiting", "{added:?}");

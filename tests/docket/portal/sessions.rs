@@ -97,12 +97,13 @@ async fn pages_are_for_administrators_of_the_hosts_tenant() {
             is_protected(&reply);
         }
     }
-    for user in [ADA, MO] {
+    for (user, name) in [(ADA, "Ada One"), (MO, "Mo Ito")] {
         let browser = acme(&session("acme", user).await);
         for page in PAGES.into_iter().filter(|page| *page != "/portal/nothing") {
             let reply = browser.get(page).await;
             assert_eq!(reply.status, 403, "{user} {page}");
             assert!(reply.text().contains("Only an administrator of the tenant may see this"));
+            assert!(reply.text().contains(&format!("<strong>{name}</strong>")), "{reply:?}");
             is_protected(&reply);
         }
         // They can sign out all the same.

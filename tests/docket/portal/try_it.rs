@@ -32,7 +32,9 @@ async fn test_event_arrives_signed_and_marked_and_its_page_shows_how_it_went() {
     assert_eq!(sent.status, 303, "{sent:?}");
     assert_eq!(sent.headers["location"], format!("{WEBHOOK}?done=test-sent#test"));
     let just_sent = browser.get(&format!("{WEBHOOK}?done=test-sent")).await;
-    assert!(just_sent.text().contains("The test event is queued."), "{just_sent:?}");
+    for part in ["The test event is queued.", " by <span title=\"employee 52\">Alex Admin</span>"] {
+        assert!(just_sent.text().contains(part), "{part}: {just_sent:?}");
+    }
     eventually("the webhook's page says how it went", SOON, async || {
         browser.get(WEBHOOK).await.text().contains("The receiver took it at attempt 1.")
     })

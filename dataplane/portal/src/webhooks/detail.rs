@@ -5,9 +5,11 @@ use maud::{Markup, html};
 
 use super::form;
 use super::{Done, FormSettings, Keeper, ServedWebhook, Shows, action, done, hidden, snippets, test_form};
+use crate::actors::Actors;
 use crate::declared::{self, Faulty};
 use crate::field::Wrong;
-use crate::logs::{Delivery, about, link, remedy};
+use crate::logs::{Delivery, about, badge, link, remedy};
+use crate::notifications::{Notifications, email_card};
 use crate::page::{self, Frame, Section, webhook_link};
 use crate::parts::{self, Head, Tone};
 use crate::period::{self, Period};
@@ -82,7 +84,13 @@ pub struct Detail {
     pub deliveries: Vec<Delivery>,
     /// Its last deliveries of test events, newest first.
     pub tests: Vec<Delivery>,
-    /// What the user has just done.
+    /// The names of the people who asked for these tests.
+    pub people: Actors,
+    /// The messages about webhooks that the user gets.
+    pub own: Notifications,
+    /// What the user has just done with these messages, as a sentence.
+    pub subscribed: Option<&'static str>,
+    /// What else the user has just done.
     pub done: Option<Done>,
 }
 
@@ -103,6 +111,9 @@ impl Detail {
             show,
             deliveries: Vec::new(),
             tests: Vec::new(),
+            people: Actors::default(),
+            own: Notifications::default(),
+            subscribed: None,
             done,
         }
     }
@@ -132,11 +143,13 @@ impl<'a> Editable<'a> {
 
 /// The page.
 pub fn page(frame: &Frame, detail: &Detail) -> String {
-    let Detail { webhook, keeper, unsaved, period, .. } = detail;
+    let Detail { webhook, keeper, unsaved, period, own, .. } = detail;
+    let has_messages = own.sends_mail || !own.subscriptions.is_empty();
     let wrong = Wrong(unsaved.as_ref().map(|(_, wrong)| &wrong[..]).unwrap_or_default());
     let main = html! {
         (head(frame, webhook, keeper))
         @if detail.done != Some(Done::TestSent) { (done(detail.done)) }
+        (parts::done(detail.subscribed))
         (form::summary(wrong))
         (of_one(frame, &webhook.faults))
         nav.tabs aria-label="Parts of this page" {
@@ -145,6 +158,7 @@ pub fn page(frame: &Frame, detail: &Detail) -> String {
             a href="#code" { "Set-up" }
             a href="#secret" { "Secret" }
             a href="#settings" { "Settings" }
+            @if has_messages { a href="#e-mail-me" { "E-mail me" } }
             @if frame.is_of_tenant() { a href=(Section::Activity.path()) { "Activity" } }
         }
         div.row { h2 { "Figures" } (period::ranges(period.range, |range| detail.link(range, detail.show))) }
@@ -157,6 +171,7 @@ pub fn page(frame: &Frame, detail: &Detail) -> String {
             }
             div.stack {
                 (now(frame, detail))
+                @if has_messages { (email_card(frame, own, &webhook.full_name)) }
                 (secret(frame, webhook, keeper))
                 (settings(frame, detail))
             }
@@ -279,28 +294,13 @@ fn row(delivery: &Delivery) -> Markup {
     }
 }
 
-/// How a delivery ended, or what it waits for.
+/// What became of a delivery, and its HTTP status or else how it failed.
 fn result(delivery: &Delivery) -> Markup {
-    let (tone, words) = match delivery.status {
-        Status::Succeeded => (Tone::Good, "Delivered"),
-        Status::DeadLetter if delivery.set_aside.is_some() => (Tone::Mute, "Set aside"),
-        Status::DeadLetter if delivery.resent => (Tone::Mute, "Resent"),
-        Status::DeadLetter => (Tone::Bad, "Lost"),
-        Status::Failed => (Tone::Wait, "Tried again"),
-        Status::Pending => (Tone::Mute, "Waiting"),
-    };
-    html! {
-        (parts::badge(tone, words))
-        @match (delivery.http_status, delivery.failure) {
-            (Some(status), _) => { " " (status) }
-            (None, Some(class)) if delivery.status != Status::Succeeded => { " " (class.as_str()) }
-            (None, _) => {}
-        }
-    }
+    html! { (badge(delivery)) " " span.beside { (delivery.ended_as()) } }
 }
 
 fn test(frame: &Frame, detail: &Detail) -> Markup {
-    let Detail { webhook, tests, .. } = detail;
+    let Detail { webhook, tests, people, .. } = detail;
     let ServedWebhook { full_name, settings, takes, .. } = webhook;
     let is_under_way = tests.first().is_some_and(|test| !test.status.is_final());
     let body = parts::inside(&html! {
@@ -314,18 +314,18 @@ fn test(frame: &Frame, detail: &Detail) -> Markup {
         @if detail.done == Some(Done::TestSent) { (done(detail.done)) }
         @if is_under_way { (page::live(true)) }
         // The attribute is set even if the test has ended, so that a page that was opened before shows its last state.
-        div data-live { @for test in tests { (tested(frame, test)) } }
+        div data-live { @for test in tests { (tested(frame, people, test)) } }
     });
     parts::card("test", "Try it", &html! {}, &body)
 }
 
 /// How a test went.
-fn tested(frame: &Frame, test: &Delivery) -> Markup {
+fn tested(frame: &Frame, people: &Actors, test: &Delivery) -> Markup {
     html! {
         div {
             p {
                 (result(test)) " " (test.event) " " (time(test.created_at, frame.now))
-                @if let Some(by) = &test.requested_by { " by " (by) }
+                @if let Some(by) = &test.requested_by { " by " (people.shown(by)) }
                 ". " a href=(link(&test.id)) { "What was sent and received" }
             }
             @match test.status {
@@ -594,6 +594,32 @@ mod tests {
         assert!(!taken.contains("id=\"live\"") && taken.contains("took it at attempt 1"), "{taken}");
         let lost = of(Delivery { failure: Some(FailureClass::ServerError), ..delivery() });
         assert!(lost.contains("ServerError: ") && lost.contains("More about ServerError"), "{lost}");
+    }
+
+    #[test]
+    fn test_names_the_person_who_sent_it() {
+        let people = Actors::from_iter([("employee 52".to_owned(), "Nora <b>".to_owned())]);
+        let test = Delivery { requested_by: Some("employee 52".into()), ..delivery() };
+        let text = page(&frame(), &Detail { tests: vec![test], people, ..own(webhook()) });
+        assert!(text.contains(" by <span title=\"employee 52\">Nora &lt;b&gt;</span>"), "{text}");
+    }
+
+    #[test]
+    fn card_of_messages_is_there_if_docket_sends_mail_or_the_user_has_subscriptions() {
+        let of = |sends_mail, subscribed| {
+            let messages = Notifications { sends_mail, ..Notifications::default() };
+            page(&frame(), &Detail { own: messages, subscribed, ..own(webhook()) })
+        };
+        let sends = of(true, Some("Saved."));
+        for part in [
+            "href=\"#e-mail-me\"",
+            "id=\"e-mail-me\"",
+            "name=\"webhook\" value=\"default/orders\"",
+            "role=\"status\"><p>Saved.</p>",
+        ] {
+            assert!(sends.contains(part), "{part}: {sends}");
+        }
+        assert!(!of(false, None).contains("e-mail-me"));
     }
 
     #[test]

@@ -13,8 +13,10 @@ use crate::api::state::ApiState;
 use crate::api::webhook_logs;
 use crate::http::error::ApiError;
 use crate::http::times::timestamp;
+use crate::portal::actors::named;
 use crate::portal::declared;
 use crate::portal::logs;
+use crate::portal::notifications::own;
 use crate::portal::period::figures;
 use crate::portal::session::Viewer;
 use crate::portal::writes::Declared;
@@ -34,7 +36,9 @@ pub(super) struct Asked {
     pub(super) range: Range,
     /// Which of the last deliveries are shown.
     pub(super) show: Show,
-    /// What the user has just done.
+    /// What the user has just done with the messages about the webhook, as a sentence.
+    pub(super) subscribed: Option<&'static str>,
+    /// What else the user has just done.
     pub(super) done: Option<Done>,
 }
 
@@ -64,7 +68,8 @@ pub(super) async fn served(
     unsaved: Unsaved,
     asked: Asked,
 ) -> Result<String, ApiError> {
-    let Asked { range, show, done } = asked;
+    let Asked { range, show, subscribed, done } = asked;
+    let own = own(state, viewer).await?;
     let shown = shown(state, viewer, &[webhook]).await?.pop().ok_or(ApiError::Internal)?;
     let places = webhook_logs::places(state, &viewer.caller, webhook.key()).await;
     let places =
@@ -76,6 +81,8 @@ pub(super) async fn served(
     let period = Period { retrying, waiting, ..figures };
     let found = deliveries::search(&mut reader, &state.clock, &filter(webhook, show), LAST).await?;
     let tests = deliveries::last_tests(&mut reader, &keys[0], TESTS).await?;
+    let actors: Vec<&str> = tests.iter().filter_map(|test| test.requested_by.as_deref()).collect();
+    let people = named(&mut reader, &actors).await?;
     drop(reader);
     let waits = webhook_logs::waits(state, &viewer.caller, &tests).await?;
     let detail = Detail {
@@ -88,6 +95,9 @@ pub(super) async fn served(
             .zip(waits)
             .map(|(listed, waits_for)| Delivery { waits_for, ..logs::shown(listed) })
             .collect(),
+        people,
+        own,
+        subscribed,
         done,
         ..Detail::new(shown, keeper, unsaved)
     };

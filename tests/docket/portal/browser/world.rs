@@ -190,7 +190,7 @@ impl World {
                 "/portal/webhooks/default/failing?show=lost&range=week&done=saved",
             ),
             page("a-webhook-without-a-failure", "/portal/webhooks/default/healthy?show=retrying&range=hour"),
-            page("a-webhook-of-a-file", "/portal/webhooks/default/failing"),
+            page("a-webhook-of-a-file", "/portal/webhooks/default/failing?done=email-changed"),
             page("logs", "/portal/logs"),
             page("logs-filtered", "/portal/logs?status=DeadLetter&pageSize=3&webhook=default%2Ffailing"),
             page("logs-without-a-match", "/portal/logs?webOrderId=W1&status=Failed"),
