@@ -77,13 +77,36 @@ async fn add_again(world: &World, user: &User<'_>) {
 const NEEDS_SCRIPT: &str = r#"
 [...document.querySelectorAll("[data-copy], #live")].filter((one) => one.checkVisibility()).map((one) => one.outerHTML)"#;
 
+/// What paper has although a narrow window leaves it out or a page folds it: a page, and a selector of these elements.
+const PRINTED: [(&str, &str); 2] = [
+    ("overview", "[aria-label='Webhooks, those that need attention first'] th.wider"),
+    ("a-dead-letter", ".chain details pre"),
+];
+
+/// Whether narrow paper has all elements of a page that a selector finds, and it finds some.
+async fn is_printed(browser: &Browser, selector: &str) -> bool {
+    let medium = async |name: &str| {
+        browser.devtools("Emulation.setEmulatedMedia", json!({"media": name})).await.expect("a medium");
+    };
+    medium("print").await;
+    resize(browser, 700).await;
+    let script = "((all) => all.length > 0 && all.every((one) => one.checkVisibility()))";
+    let shown = browser.look(&format!("{script}([...document.querySelectorAll({})])", json!(selector))).await;
+    medium("").await;
+    resize(browser, 1280).await;
+    shown == Some(json!(true))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_page_is_whole_without_javascript() {
+async fn every_page_is_whole_on_paper_and_without_javascript() {
     let names = ["Case management", "Accounting", "Records desk"];
     let world = World::of("Marlowe & Finch LLP", &names, &["INV-20931", "INV-20944"]).await;
     let browser = Browser::open().await;
     browser.devtools("Emulation.setScriptExecutionDisabled", json!({"value": true})).await.expect("a switch");
     each(&world, &browser, async |name| {
+        for (_, selector) in PRINTED.iter().filter(|(page, _)| *page == name) {
+            assert!(is_printed(&browser, selector).await, "{name}: {selector}");
+        }
         browser.look("document.querySelectorAll('details').forEach((one) => { one.open = true; })").await;
         let heading = browser.look("document.querySelectorAll('main h1').length").await;
         assert_eq!(heading, Some(json!(1)), "{name}");
