@@ -65,9 +65,9 @@ impl WhyNot {
         let text = match self {
             Self::OtherCustomer => "it belongs to another customer",
             Self::TestOfAnother => "the event tests another webhook",
-            Self::NotServed => "its declaration has a mistake, so it is not served now",
+            Self::NotServed => "its settings have a mistake, so it is not served now",
             Self::Unreadable => {
-                "a part of the declarations cannot be read now, so further webhooks may be declared and not served"
+                "a part of the settings cannot be read now, so there may be further webhooks that are not served"
             }
             Self::TenantSuspended => "the tenant is suspended now, so no event is published",
             Self::EventOff => return format!("{event} is switched off for the tenant now"),

@@ -1,4 +1,4 @@
-//! Problems of webhooks' declarations, by name: webhooks that are not served, and webhooks that are probably not
+//! Problems of webhooks' settings, by name: webhooks that are not served, and webhooks that are probably not
 //! served as intended.
 
 use maud::{Markup, html};
@@ -8,7 +8,7 @@ use crate::page::Frame;
 /// How many webhooks a page lists.
 const LISTED: usize = 20;
 
-/// A webhook with the problems of its declaration.
+/// A webhook with the problems of its settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Faulty {
     /// `namespace/name`; empty if unknown.
@@ -70,7 +70,7 @@ pub(crate) fn whom_to_ask(frame: &Frame) -> Markup {
     }
 }
 
-/// Names the served webhooks whose declarations look like a mistake, or are not served as they are written now. `webhooks`: the names and
+/// Names the served webhooks whose settings look like a mistake, or are not in effect as they are written now. `webhooks`: the names and
 /// problems of all webhooks, also of those without a problem.
 pub(crate) fn faulty<'a>(frame: &Frame, webhooks: impl Iterator<Item = (&'a str, &'a [String])>) -> Markup {
     let faulty: Vec<Faulty> = webhooks
@@ -82,8 +82,8 @@ pub(crate) fn faulty<'a>(frame: &Frame, webhooks: impl Iterator<Item = (&'a str,
             div.look {
                 p { strong {
                     @match faulty.len() {
-                        1 => "The declaration of 1 webhook needs a look.",
-                        count => { "The declarations of " (count) " webhooks need a look." }
+                        1 => "The settings of 1 webhook have a problem.",
+                        count => { "The settings of " (count) " webhooks have a problem." }
                     }
                 } }
                 (list(&faulty, |name| frame.webhook(name)))

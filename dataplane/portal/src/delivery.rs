@@ -166,7 +166,7 @@ fn happened(detail: &Detail) -> Markup {
                     p.hint {
                         em { "Resend" } " queues a new delivery with the same event id and bytes. A receiver that has processed the event ignores it by its id."
                         @if can_be_set_aside(delivery) {
-                            " " em { "Set aside" } " makes the dead letter count no longer, and bulk resends leave it out. This can be undone."
+                            " " em { "Set aside" } " makes the dead letter count no longer, and resends leave it out. This can be undone."
                         }
                     }
                 }

@@ -25,7 +25,7 @@ pub struct OverviewWebhook {
     pub url: String,
     /// Whether new events are sent.
     pub active: bool,
-    /// Problems of its declaration, although it is served: sentences that begin with the field.
+    /// Problems of its settings, although it is served: sentences that begin with the field.
     pub faults: Vec<String>,
     /// The number of deliveries that have not ended, including failed ones.
     pub pending: i64,
@@ -118,7 +118,7 @@ pub fn page(
     let main = html! {
         @if is_new {
             (parts::head(&head))
-            (first_steps())
+            (first_steps(frame))
         } @else {
             div.row { (page::live(true)) }
             div.stack data-live {
@@ -157,16 +157,17 @@ fn deliveries_are(number: i64) -> String {
     format!("{} {}", count(number), if number == 1 { "delivery is" } else { "deliveries are" })
 }
 
-fn first_steps() -> Markup {
+fn first_steps(frame: &Frame) -> Markup {
+    let is_of_tenant = frame.is_of_tenant();
     html! {
         section.card aria-labelledby="first" {
             header { h2 #first { "How to begin" } }
             div.in {
-                p { "No webhook is declared yet, so no event is sent." }
+                p { "No webhook is set up yet, so no event is sent." }
                 ol {
-                    li { a href=(Section::Webhooks.path()) { "Add a webhook" } " for a customer, with the URL of a receiver." }
+                    li { a href=(Section::Webhooks.path()) { "Add a webhook" } @if is_of_tenant { " for a customer" } ", with the URL of a receiver." }
                     li { "Send a test event from the webhook's page, and see it arrive." }
-                    li { a href="/docs/api/orders.html" { "Save an order" } " of the customer, for example with curl. Its delivery is in Webhook Logs." }
+                    li { a href="/docs/api/orders.html" { "Save an order" } @if is_of_tenant { " of the customer" } ", for example with curl. Its delivery is in Webhook Logs." }
                 }
             }
         }
@@ -273,7 +274,7 @@ fn more(webhooks: &[OverviewWebhook], problems: &[WebhookProblem]) -> Markup {
                 a href="#webhooks" { "And " (left.len()) " more" }
                 @match lost {
                     0 => ", whose deliveries are tried again",
-                    lost => { ", " (lost) " of them with dead letters" }
+                    lost => { ", " (lost) " of them with lost deliveries" }
                 }
             }
         }
@@ -378,7 +379,7 @@ mod tests {
             "{text}"
         );
         let none = page(&frame(), webhooks, &Unserved::default(), &[], &Period::default());
-        assert!(none.contains("And 3 more</a>, 2 of them with dead letters<"), "{none}");
+        assert!(none.contains("And 3 more</a>, 2 of them with lost deliveries<"), "{none}");
         let at = |name: &str| {
             text.find(&format!("<th scope=\"row\">{name} (not served)"))
                 .unwrap_or_else(|| panic!("{name}: {text}"))
@@ -413,13 +414,14 @@ mod tests {
             !fine(&held(1)).contains("Everything arrives") && !fine(&more).contains("Everything arrives")
         );
         let none = |unserved: &Unserved| page(&frame(), Vec::new(), unserved, &[], &day);
-        assert!(none(&held(0)).contains("No webhook is declared yet") && none(&held(0)).contains("<ol>"));
-        assert!(!none(&more).contains("No webhook is declared yet"));
-        assert!(!none(&held(1)).contains("No webhook is declared yet"));
+        assert!(none(&held(0)).contains("No webhook is set up yet") && none(&held(0)).contains("<ol>"));
+        assert!(!none(&more).contains("No webhook is set up yet"));
+        assert!(!none(&held(1)).contains("No webhook is set up yet"));
         let odd = OverviewWebhook { faults: vec!["spec.y: odd".into()], ..webhook("a/odd", 0, 0, [10, 0]) };
         let odd = page(&frame(), vec![odd], &held(0), &[], &day);
         assert!(
-            odd.contains("The declaration of 1 webhook") && odd.contains("</strong>: spec.y: odd"),
+            odd.contains("The settings of 1 webhook have a problem.")
+                && odd.contains("</strong>: spec.y: odd"),
             "{odd}"
         );
         assert!(!odd.contains("And 1 more"), "{odd}");

@@ -14,7 +14,7 @@ pub(crate) enum WebhookState {
     Left,
     /// Attempts fail.
     Failing,
-    /// No delivery fails, but the webhook's declaration has a problem.
+    /// No delivery fails, but the webhook's settings have a problem.
     Faulty,
     /// Everything arrives.
     Fine,
@@ -31,7 +31,7 @@ pub(crate) struct Signs {
     pub(crate) last_success: Option<Timestamp>,
     /// When a delivery last became a dead letter that is still open.
     pub(crate) last_dead_letter: Option<Timestamp>,
-    /// Whether its declaration has a problem.
+    /// Whether its settings have a problem.
     pub(crate) is_faulty: bool,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn badge(state: WebhookState, active: bool) -> Markup {
     let (tone, text) = match state {
         WebhookState::Lost => (Tone::Bad, "Deliveries are lost"),
         WebhookState::Failing => (Tone::Wait, "Attempts fail"),
-        WebhookState::Faulty => (Tone::Wait, "Its settings need a look"),
+        WebhookState::Faulty => (Tone::Wait, "Settings have a problem"),
         WebhookState::Left => (Tone::Wait, "Works again; dead letters are left"),
         WebhookState::Fine if !active => (Tone::Mute, "Inactive"),
         WebhookState::Fine => (Tone::Good, "No failure"),

@@ -164,7 +164,7 @@ pub struct Missed {
     pub webhook: Option<String>,
     /// Why, as far as its state now shows.
     pub reason: WhyNot,
-    /// What is wrong with its declaration, in the words that the user knows.
+    /// What is wrong with its settings, in the words that the user knows.
     pub faults: Vec<String>,
 }
 
@@ -404,7 +404,11 @@ fn why(event: &EventView) -> String {
     match (reasons.next(), reasons.next()) {
         (Some(WhyNot::Inactive), None) => format!("{webhooks} {} inactive now", verb("is", "are")),
         (Some(WhyNot::NotServed), None) => {
-            format!("{webhooks} {} declared with a mistake and not served", verb("is", "are"))
+            format!(
+                "{webhooks} {} settings with a mistake and {} not served",
+                verb("has", "have"),
+                verb("is", "are")
+            )
         }
         (Some(WhyNot::NotSubscribed), None) => {
             format!("{webhooks} {} not subscribe to {code} now", verb("does", "do"))
@@ -412,7 +416,7 @@ fn why(event: &EventView) -> String {
         (Some(WhyNot::EventOff), None) => format!("{code} is switched off for the tenant now"),
         (Some(WhyNot::TenantSuspended), None) => "the tenant is suspended".to_owned(),
         (Some(WhyNot::ChangedSince), None) => "no webhook got it at that time".to_owned(),
-        (Some(WhyNot::Unreadable), None) => "its webhooks may be declared and not served".to_owned(),
+        (Some(WhyNot::Unreadable), None) => "it may have webhooks that are not served".to_owned(),
         _ => format!("none of {webhooks} got it"),
     }
 }
@@ -681,7 +685,7 @@ mod tests {
             (&[][..], "its customer has no webhook now"),
             (&[WhyNot::Inactive], "its customer's webhook is inactive now"),
             (&[WhyNot::Inactive; 2], "its customer's 2 webhooks are inactive now"),
-            (&[WhyNot::NotServed], "its customer's webhook is declared with a mistake and not served"),
+            (&[WhyNot::NotServed], "its customer's webhook has settings with a mistake and is not served"),
             (&[WhyNot::NotSubscribed], "its customer's webhook does not subscribe to order.created now"),
             (&[WhyNot::EventOff; 2], "order.created is switched off for the tenant now"),
             (&[WhyNot::ChangedSince], "no webhook got it at that time"),

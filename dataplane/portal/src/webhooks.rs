@@ -1,4 +1,4 @@
-//! Customer ▸ Webhooks: the tenant's webhooks, with the settings that the specification names.
+//! Webhooks: the tenant's webhooks, with the settings that the specification names.
 
 pub mod detail;
 mod form;
@@ -32,7 +32,7 @@ pub struct ServedWebhook {
     pub is_signed: bool,
     /// Whether its deliveries are also signed with the next secret.
     pub has_next_secret: bool,
-    /// Problems of its declaration, although it is served, and possible mistakes: sentences that begin with the field.
+    /// Problems of its settings, although it is served, and possible mistakes: sentences that begin with the field.
     pub faults: Vec<String>,
     /// The number of its deliveries that have not ended, including failed ones.
     pub pending: i64,

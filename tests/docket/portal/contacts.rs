@@ -93,7 +93,7 @@ async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
     };
     // The answer does not say that another customer has this delivery.
     assert_eq!((resend(&foreign).await, resend(&own).await), (404, 303));
-    // A bulk resend of another customer's webhook is neither begun, nor seen, nor stopped.
+    // A resend of another customer's webhook is neither begun, nor seen, nor stopped.
     let administrator = Browser::signed_in(&server, "acme", ALEX).await;
     let theirs = hidden(&administrator.get("/portal/webhooks/default/two").await, "csrf");
     let begun = administrator.post("/portal/resends", &[("csrf", &theirs), ("webhook", "default/two")]).await;

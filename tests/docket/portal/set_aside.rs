@@ -75,7 +75,7 @@ async fn dead_letters_are_set_aside_one_by_one_or_all_and_back() {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     assert_eq!(rig.count(SET_ASIDE), 3);
-    assert!(text("/portal").await.contains("Its settings need a look"));
+    assert!(text("/portal").await.contains("Settings have a problem"));
     assert!(!text("/portal/webhooks").await.contains(link));
 
     let reply = browser.post("/portal/logs/undo-set-aside", &one).await;

@@ -51,7 +51,7 @@ async fn order_shows_who_got_it_and_why_others_did_not() {
             ">Delivered<",
             "default/off</a></strong><span class=\"quiet\"> did not get it: it is inactive now.",
             "did not get it: it does not subscribe to order.created now.",
-            "default/held</strong><span class=\"quiet\"> did not get it: its declaration has a mistake, so it is not served now.",
+            "default/held</strong><span class=\"quiet\"> did not get it: its settings have a mistake, so it is not served now.",
             "spec.secretRef",
             "1 webhook of other customers does not get it.",
             "Webhooks of the customer now",

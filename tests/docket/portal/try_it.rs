@@ -91,7 +91,7 @@ async fn failed_test_is_in_the_log_and_in_no_health_and_no_metric() {
         .await;
     assert!(browser.get(WEBHOOK).await.text().contains("More about BlockedAddress"));
     let overview = browser.get("/portal").await;
-    assert!(overview.text().contains("Its settings need a look"), "{overview:?}");
+    assert!(overview.text().contains("Settings have a problem"), "{overview:?}");
     let preview = browser.get("/portal/resends?webhook=default%2Forders").await;
     assert!(preview.text().contains("Nothing to send again"), "{preview:?}");
     for series in [

@@ -1,4 +1,4 @@
-//! Customer ▸ Webhooks in `docket dev`: declared in a folder of the portal's own, and what others declare is only shown.
+//! Webhooks in `docket dev`: declared in a folder of the portal's own, and what others declare is only shown.
 
 use std::time::Duration;
 
@@ -365,7 +365,7 @@ async fn declarations_that_cannot_work_are_named_with_the_reason() {
         let text = page.text();
         for said in [
             "1 webhook is declared and not served.",
-            &format!("The declarations of {count} webhooks need a look."),
+            &format!("The settings of {count} webhooks have a problem."),
             ">default/held</",
             held,
             &format!(" title=\"default/far\">default/far</a></strong>: {far}"),

@@ -206,7 +206,7 @@ fn of_one(frame: &Frame, faults: &[String]) -> Markup {
     html! {
         @if !faults.is_empty() {
             div.look {
-                p { strong { "Its settings need a look." } }
+                p { strong { "Its settings have a problem." } }
                 ul { @for fault in faults { li { (fault) } } }
                 @if !frame.is_of_tenant() { p { (declared::whom_to_ask(frame)) } }
             }

@@ -19,7 +19,7 @@ const PAGE: usize = 25;
 docket_crds::words! {
     /// A state by which webhooks are chosen.
     pub enum StateFilter {
-        /// The webhook is not served, its deliveries are lost or fail, or its settings need a look.
+        /// The webhook is not served, its deliveries are lost or fail, or its settings have a problem.
         Attention = "attention",
         /// Deliveries are lost.
         Lost = "lost",
@@ -165,7 +165,9 @@ pub fn page(frame: &Frame, list: &List) -> String {
     let is_new = list.webhooks.is_empty() && list.unserved.is_none();
     let add = html! { a.button.primary href={ (Section::Webhooks.path()) "/new" } { "Add a webhook" } };
     let below = html! {
-        @if list.can_add { "Where Docket sends the events of a customer." }
+        @if list.can_add {
+            "Where Docket sends " @if frame.is_of_tenant() { "the events of a customer." } @else { "your events." }
+        }
         @else if frame.is_of_tenant() { "Webhooks are declared as objects here: the portal shows them, with the YAML to change." }
         @else { "Webhooks are set up by " (frame.tenant) ": ask its administrators to add or change one." }
     };
@@ -181,15 +183,19 @@ pub fn page(frame: &Frame, list: &List) -> String {
         (done(list.done))
         (declared::how_many_unserved(frame, &list.unserved))
         (declared::faulty(frame, faults))
-        @if is_new { section.card aria-label="Webhooks" { (nothing_yet(list)) } }
+        @if is_new { section.card aria-label="Webhooks" { (nothing_yet(frame, list)) } }
         @else { (card(frame, list)) }
     };
     page::page(frame, Section::Webhooks, "Webhooks", &main)
 }
 
-fn nothing_yet(list: &List) -> Markup {
+fn nothing_yet(frame: &Frame, list: &List) -> Markup {
     let why = html! {
-        p { "A webhook sends the events of one customer to a receiver of theirs, for example when an order is saved." }
+        p {
+            "A webhook sends "
+            @if frame.is_of_tenant() { "the events of one customer to a receiver of theirs" } @else { "your events to a receiver of yours" }
+            ", for example when an order is saved."
+        }
         @if list.can_add { a.button href={ (Section::Webhooks.path()) "/new" } { "Add the first one" } }
     };
     parts::nothing("No webhook yet", &why)

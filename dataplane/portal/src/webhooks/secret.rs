@@ -117,7 +117,7 @@ fn next(frame: &Frame, full_name: &str, is_next: bool, takes: &[EventCode]) -> M
             p { "Copy the secret first: the next page, with the result of the test, does not show it." }
             (test_form(frame, full_name, takes))
         }
-        p { "Then " a href="/docs/api/orders.html" { "save an order" } " of the customer: its delivery is in Webhook Logs." }
+        p { "Then " a href="/docs/api/orders.html" { "save an order" } @if frame.is_of_tenant() { " of the customer" } ": its delivery is in Webhook Logs." }
     };
     match is_next {
         true => parts::card("next", "3. Change over", &html! {}, &parts::inside(&change)),

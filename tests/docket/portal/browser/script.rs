@@ -41,7 +41,7 @@ async fn button_of_a_form_that_is_sent_is_off_until_the_page_is_back() {
     let user = User { browser: &browser, hands: Hands::Mouse };
     browser.go(&format!("http://acme.localhost:{}/portal", server.api.port())).await;
     user.sign_in(ALEX).await;
-    user.sees("No webhook is declared yet").await;
+    user.sees("No webhook is set up yet").await;
     let is_off = async |expected: bool| {
         let script = "document.querySelector('form.me > button').disabled";
         eventually(&format!("the button is off: {expected}"), PATIENCE, async || {

@@ -34,7 +34,7 @@ async fn tell(hands: Hands, script: Script) {
 
     browser.go(&portal).await;
     user.sign_in(ALEX).await;
-    user.sees("No webhook is declared yet").await;
+    user.sees("No webhook is set up yet").await;
     let secret = set_up(&user, script, &wrong).await;
     lose(&home, &server, 3).await;
     ask(&user).await;
