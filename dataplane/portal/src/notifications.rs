@@ -85,7 +85,7 @@ impl Done {
             Self::Waiting => {
                 "Added. The address gets a message with a link now: open it within 7 days. Until then, the address gets no other message."
             }
-            Self::Changed => "Saved.",
+            Self::Changed => "Your choice of messages is saved.",
             Self::Ended => "Ended. It sends no more messages.",
         }
     }
@@ -157,7 +157,7 @@ pub fn email_card(frame: &Frame, own: &Notifications, full_name: &str) -> Markup
                 @if own.subscriptions.iter().any(|one| one.webhook.is_none()) {
                     p.hint { "You also get messages about all webhooks." }
                 }
-                button.primary type="submit" { "Save" }
+                button.primary type="submit" { "Save the choice" }
             }
         }
     } else {

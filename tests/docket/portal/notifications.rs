@@ -76,7 +76,9 @@ async fn user_subscribes_confirms_gets_a_message_chooses_other_states_and_ends_i
     assert_eq!(&*reply.headers["location"], "/portal/webhooks/default/one?done=email-changed", "{reply:?}");
     let page = browser.get(&reply.headers["location"]).await;
     is_protected(&page);
-    for part in ["role=\"status\"><p>Saved.</p>", "name=\"Works\" value=\"yes\" checked"] {
+    for part in
+        ["role=\"status\"><p>Your choice of messages is saved.</p>", "name=\"Works\" value=\"yes\" checked"]
+    {
         assert!(page.text().contains(part), "{part}: {page:?}");
     }
     let database = home.open("ACME");
