@@ -33,7 +33,7 @@ use crate::api::caller::{Principal, bearer};
 use crate::api::middleware::{self, Responses};
 use crate::api::state::ApiState;
 use crate::api::webhook_logs::answers::{DeliveryPage, EventWord};
-use crate::api::webhook_logs::meant::check_webhook;
+use crate::api::webhook_logs::named::check_webhook;
 use crate::api::webhook_logs::resends::answers::ResendState;
 use crate::api::webhook_logs::test_events::send_test;
 use crate::api::webhook_logs::{DeliverySearch, find, resends, set_aside, waits};

@@ -13,6 +13,7 @@
 //! * [`invoice`]: the families of invoices, and the data of invoice.created
 //! * [`moment`]: a date or time as a client writes it; [`resend`]: the limits of a bulk resend
 //! * [`notice`]: when a change of a webhook's state is announced to its subscribers
+//! * [`reading`]: what a number or an id from a person may be
 //! * [`sample`]: one sample of each event code, for test events and documents
 //! * [`signature`]: HMAC-SHA256 over the raw body
 //! * [`token`]: the claims of a Bearer token, how it is issued and verified
@@ -46,6 +47,7 @@ pub mod moment;
 pub mod notice;
 pub mod order_type;
 pub mod process;
+pub mod reading;
 pub mod resend;
 pub mod sample;
 pub mod signature;

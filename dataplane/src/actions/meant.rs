@@ -1,9 +1,10 @@
-//! What a text from a person may name: an order, an invoice, an event, a delivery or a customer, in upper or lower case.
+//! What a text from a person names: an order, an invoice, an event, a delivery or a customer, in upper or lower case.
 
-use docket_domain::delivery::DeliveryId;
+use docket_domain::reading::{Reading, readings};
 use docket_domain::trace::TraceKind;
 use docket_program::clock::Clock;
-use docket_store::deliveries::{self, DeliveryFilter};
+use docket_store::deliveries::{self, DeliveryFilter, ListedDelivery};
+use docket_store::walk::Page;
 use docket_store::{Connection, StoreError, contacts, invoices, orders, work_orders};
 
 /// The longest text that names anything, in characters.
@@ -40,29 +41,34 @@ pub async fn meant(
 ) -> Result<Vec<Meant>, StoreError> {
     let may_be = |kind| only.is_none_or(|only| only == kind);
     let is_own = |code: &str| customer.is_none_or(|customer| customer == code);
-    if may_be(TraceKind::Delivery) || may_be(TraceKind::Event) {
-        let found = delivery_or_event(reader, clock, text, customer).await?;
+    let readings = readings(text);
+    for reading in &readings {
+        let found = delivery_or_event(reader, clock, reading, customer).await?;
         if let Some(found) = found.filter(|found| may_be(found.kind)) {
             return Ok(vec![found]);
         }
     }
-    let spellings = spellings(text);
+    let number = |reading: &Reading| match reading {
+        Reading::Number(number) => Some(number.clone()),
+        Reading::Delivery(_) | Reading::Event(_) | Reading::WorkOrder(_) => None,
+    };
+    let numbers: Vec<String> = readings.iter().filter_map(number).collect();
     let mut all = Vec::new();
     if may_be(TraceKind::WebOrder) {
-        for id in &spellings {
+        for id in &numbers {
             let found = orders::find(reader, id, customer).await?.map(|found| found.head);
             all.extend(found.map(|head| Meant::new(TraceKind::WebOrder, head.id, head.customer_code)));
         }
     }
     if may_be(TraceKind::WorkOrder) {
-        // The facilityKey of a stop begins with the number of its work order.
-        for number in spellings.iter().filter_map(|text| text.split(['-', ':']).next()) {
+        for reading in &readings {
+            let (Reading::Number(number) | Reading::WorkOrder(number)) = reading else { continue };
             let found = work_orders::find(reader, number, customer).await?;
             all.extend(found.map(|found| Meant::new(TraceKind::WorkOrder, number, found.customer_code)));
         }
     }
     if may_be(TraceKind::Invoice) {
-        for found in invoices::with_numbers(reader, &spellings).await? {
+        for found in invoices::with_numbers(reader, &numbers).await? {
             let code = found.customer_code.unwrap_or_default();
             if is_own(&code) {
                 all.push(Meant::new(TraceKind::Invoice, found.invoice_number, code));
@@ -70,7 +76,7 @@ pub async fn meant(
         }
     }
     if may_be(TraceKind::Customer) {
-        let codes: Vec<&str> = spellings.iter().map(String::as_str).collect();
+        let codes: Vec<&str> = numbers.iter().map(String::as_str).collect();
         for (code, name) in contacts::customer_names(reader, &codes).await? {
             if is_own(&code) {
                 all.push(Meant::new(TraceKind::Customer, code, name));
@@ -85,25 +91,54 @@ pub async fn meant(
     Ok(all)
 }
 
-/// The delivery or the event with this id.
+/// The delivery or the event that a reading names.
 async fn delivery_or_event(
     reader: &mut Connection,
     clock: &Clock,
-    text: &str,
+    reading: &Reading,
     customer: Option<&str>,
 ) -> Result<Option<Meant>, StoreError> {
-    let all = DeliveryFilter { customer_code: customer.map(str::to_owned), ..DeliveryFilter::default() };
-    let (kind, filter) = match (text.parse::<DeliveryId>(), event_id(text)) {
-        (_, Some(id)) => (TraceKind::Event, DeliveryFilter { event_id: Some(id), ..all }),
-        (Ok(id), None) => (TraceKind::Delivery, DeliveryFilter { id: Some(id), ..all }),
-        (Err(_), None) => return Ok(None),
+    let kind = match reading {
+        Reading::Delivery(_) => TraceKind::Delivery,
+        Reading::Event(_) => TraceKind::Event,
+        Reading::Number(_) | Reading::WorkOrder(_) => return Ok(None),
     };
-    let found = deliveries::search(reader, clock, &filter, 1).await?.items.pop();
-    let named = |id, code| Meant::new(kind, id, code);
-    Ok(found.map(|found| match kind {
-        TraceKind::Event => named(found.event_id, found.customer_code),
-        _ => named(found.id, found.customer_code),
+    let all = DeliveryFilter { customer_code: customer.map(str::to_owned), ..DeliveryFilter::default() };
+    let found = deliveries::search(reader, clock, &about(reading, all), 1).await?.items.pop();
+    Ok(found.map(|found| {
+        let id = if kind == TraceKind::Event { found.event_id } else { found.id };
+        Meant::new(kind, id, found.customer_code)
     }))
+}
+
+/// The filter for the deliveries that `filter` finds and that are about what a reading names.
+fn about(reading: &Reading, filter: DeliveryFilter) -> DeliveryFilter {
+    match reading.clone() {
+        Reading::Delivery(id) => DeliveryFilter { id: Some(id), ..filter },
+        Reading::Event(id) => DeliveryFilter { event_id: Some(id), ..filter },
+        Reading::Number(number) | Reading::WorkOrder(number) => {
+            DeliveryFilter { about: Some(number), ..filter }
+        }
+    }
+}
+
+/// Returns a page of the deliveries that `filter` finds and that a text is about. The first reading of the text that has deliveries
+/// counts.
+pub async fn deliveries_about(
+    reader: &mut Connection,
+    clock: &Clock,
+    text: &str,
+    filter: &DeliveryFilter,
+    size: i64,
+) -> Result<Page<ListedDelivery>, StoreError> {
+    let mut page = Page { items: Vec::new(), next: None };
+    for reading in readings(text) {
+        page = deliveries::search(reader, clock, &about(&reading, filter.clone()), size).await?;
+        if !page.items.is_empty() || page.next.is_some() {
+            break;
+        }
+    }
+    Ok(page)
 }
 
 /// The customers whose names contain a text.
@@ -149,25 +184,6 @@ pub async fn near(
     Ok(near)
 }
 
-/// The text as it was written, in upper case and in lower case.
-fn spellings(text: &str) -> Vec<String> {
-    let mut all = vec![text.to_owned()];
-    for other in [text.to_uppercase(), text.to_lowercase()] {
-        if !all.contains(&other) {
-            all.push(other);
-        }
-    }
-    all
-}
-
-/// The id of an event in the spelling of Docket: `evt_` and 32 hexadecimal digits, with or without its beginning.
-fn event_id(text: &str) -> Option<String> {
-    let text = text.to_lowercase();
-    let digits = text.strip_prefix("evt_").unwrap_or(&text);
-    let is_id = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_id.then(|| format!("evt_{digits}"))
-}
-
 /// The id of the web order with this number, whose `W` and zeros may be left out.
 fn padded(text: &str) -> Option<String> {
     let digits = text.strip_prefix(['W', 'w']).unwrap_or(text);
@@ -185,24 +201,6 @@ fn is_near(text: &str, other: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn number_is_looked_up_as_written_and_in_either_case() {
-        assert_eq!(spellings("w00000027"), ["w00000027", "W00000027"]);
-        assert_eq!(spellings("Inv-7b"), ["Inv-7b", "INV-7B", "inv-7b"]);
-        assert_eq!(spellings("7001"), ["7001"]);
-    }
-
-    #[test]
-    fn id_of_an_event_is_known_in_any_case_and_without_its_beginning() {
-        let id = "evt_01a21b15e12c4444aa5cb7c4de205d11";
-        for text in [id, &id.to_uppercase(), &id[4..]] {
-            assert_eq!(event_id(text).as_deref(), Some(id), "{text}");
-        }
-        for other in ["evt_", "evt_01a2", "W00000027", "evt_01a21b15e12c4444aa5cb7c4de205d1g"] {
-            assert_eq!(event_id(other), None, "{other}");
-        }
-    }
 
     #[test]
     fn zeros_of_a_web_order_may_be_left_out() {

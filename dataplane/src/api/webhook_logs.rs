@@ -1,7 +1,7 @@
 //! /WebhookLogs: deliveries and their attempts, and resends. For administrators of the tenant.
 
 pub mod answers;
-pub mod meant;
+pub mod named;
 pub mod resends;
 pub mod set_aside;
 pub mod test_events;
@@ -23,7 +23,7 @@ use serde_json::value::RawValue;
 
 use super::caller::{Administrator, Principal};
 use super::state::ApiState;
-use crate::actions::wait;
+use crate::actions::{meant, wait};
 use crate::http::body::JsonResponse;
 use crate::http::error::{ApiError, ProblemBody};
 use crate::http::kinds::{
@@ -37,7 +37,7 @@ use crate::tenancy::ServedTenant;
 use answers::{
     DeadLetterState, DeliveryAnswer, DeliveryKindWord, DeliveryPage, DeliveryState, EventWord, FailureWord,
 };
-use meant::{Wanted, check_webhook, wanted};
+use named::check_webhook;
 
 /// How long a page of the log waits for what the schedule knows.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -160,13 +160,7 @@ pub async fn find(
     {
         return Ok((Vec::new(), None));
     }
-    let (id, event_id, numbers) = match search.find.as_deref().map(wanted) {
-        Some(Wanted::Delivery(id)) => (Some(id), None, Vec::new()),
-        Some(Wanted::Event(id)) => (None, Some(id), Vec::new()),
-        Some(Wanted::About(numbers)) => (None, None, numbers),
-        None => (search.delivery_id, search.event_id, Vec::new()),
-    };
-    let mut filter = DeliveryFilter {
+    let filter = DeliveryFilter {
         status: search.status,
         dead_letter: search.dead_letter,
         webhook: search
@@ -175,8 +169,8 @@ pub async fn find(
         event_code: search.event,
         failure_class: search.failure_class,
         http_status: search.http_status,
-        id,
-        event_id,
+        id: search.delivery_id,
+        event_id: search.event_id,
         resend_id: search.resend_id,
         from_ms: search.from.map(Timestamp::as_millisecond),
         to_ms: search.to.map(Timestamp::as_millisecond),
@@ -189,15 +183,12 @@ pub async fn find(
         after: search.cursor,
     };
     let mut reader = caller.reader(state).await?;
-    let mut numbers = numbers.into_iter();
-    loop {
-        filter.about = numbers.next();
-        let page = deliveries::search(&mut reader, &state.clock, &filter, search.page_size).await?;
-        let Page { items, next } = page;
-        if !items.is_empty() || next.is_some() || numbers.len() == 0 {
-            return Ok((items, cursor_of(next)));
-        }
-    }
+    let (clock, size) = (&state.clock, search.page_size);
+    let Page { items, next } = match &search.find {
+        Some(text) => meant::deliveries_about(&mut reader, clock, text, &filter, size).await?,
+        None => deliveries::search(&mut reader, clock, &filter, size).await?,
+    };
+    Ok((items, cursor_of(next)))
 }
 
 /// Returns one delivery with its payload and every attempt.

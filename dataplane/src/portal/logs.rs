@@ -24,7 +24,7 @@ use super::forms::{Posted, filled_in};
 use super::session::Viewer;
 use crate::actions::set_aside::Aside;
 use crate::api::state::ApiState;
-use crate::api::webhook_logs::meant::check_webhook;
+use crate::api::webhook_logs::named::check_webhook;
 use crate::api::webhook_logs::set_aside::one;
 use crate::api::webhook_logs::{self, DeliverySearch, ReadDelivery, resends};
 use crate::api::writes::Write;
