@@ -52,7 +52,7 @@ pub trait Answers {
         cursor: Option<Self::Cursor>,
     ) -> impl Future<Output = Result<Page<Self::Cursor>, Self::Error>>;
 
-    /// An order or a delivery with all attempts.
+    /// An order, an event or a delivery with all attempts.
     fn trace(&mut self, what: Traced, id: &str) -> impl Future<Output = Result<Value, Self::Error>>;
 
     /// How many dead letters [`Self::resend`] would queue.

@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use docket_crds::EventCode;
-use docket_domain::delivery::{DeadLetter, FailureClass, Status};
+use docket_domain::delivery::{DeadLetter, DeliveryId, DeliveryKind, FailureClass, Status};
 use docket_domain::resend::{DEFAULT_PER_SECOND, MAX_COUNT};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::values::{dead_letter, event_code, failure_class, limit, per_second, since, status, timestamp};
+use crate::values::{
+    code, dead_letter, delivery_id, event_code, failure_class, find, kind, limit, per_second, resend_id,
+    since, status, timestamp,
+};
 
 /// Of the commands that have a result to print.
 #[derive(Debug, Clone, Copy, Args)]
@@ -60,12 +63,28 @@ pub struct FilterArguments {
     /// The same as --status DeadLetter.
     #[arg(long, hide = true, conflicts_with_all = ["status", "dead_letter"])]
     pub dead: bool,
+    /// Only of this kind: first deliveries of events, resends, or tests.
+    #[arg(long, value_name = "KIND", value_parser = kind())]
+    pub kind: Option<DeliveryKind>,
+    /// Only of this customer's events.
+    #[arg(long, value_name = "CUSTOMER_CODE", value_parser = code)]
+    pub customer: Option<String>,
     /// Only of this event.
     #[arg(long, value_name = "EVENT_CODE", value_parser = event_code())]
     pub event: Option<EventCode>,
+    /// Only about the web order, work order or invoice with this number, or the delivery or event with this id. Case does not
+    /// matter in numbers and ids that Docket gave.
+    #[arg(long, visible_alias = "about", value_name = "TEXT", value_parser = find, conflicts_with_all = ["delivery_id", "event_id", "order", "work_order", "invoice"])]
+    pub find: Option<String>,
+    /// Only the delivery with this id, which the receiver gets as X-Service-Delivery-Id.
+    #[arg(long, value_name = "DELIVERY_ID", value_parser = delivery_id)]
+    pub delivery_id: Option<DeliveryId>,
     /// Only of the event with this id, which the receiver gets as webhook-id.
     #[arg(long, value_name = "EVENT_ID")]
     pub event_id: Option<String>,
+    /// Only what the bulk resend with this id has queued.
+    #[arg(long, value_name = "RESEND_ID", value_parser = resend_id)]
+    pub resend_id: Option<String>,
     /// Only those whose last attempt failed this way, such as ServerError.
     #[arg(long, value_name = "CLASS", value_parser = failure_class(), hide_possible_values = true)]
     pub class: Option<FailureClass>,
@@ -219,6 +238,8 @@ pub struct TraceArguments {
 pub enum Traced {
     /// A web order, a work order or an invoice.
     Order,
+    /// An event.
+    Event,
     /// A delivery.
     Delivery,
 }
@@ -297,8 +318,26 @@ mod tests {
             refused("--status Lost").contains("[possible values: Pending, Failed, Succeeded, DeadLetter]")
         );
         assert!(refused("--event order.create").contains("order.created"));
+        assert!(refused("--kind again").contains("[possible values: first, resend, test]"));
+        assert!(refused("--delivery-id 1").contains("must be the id of a delivery"));
+        assert!(refused("--resend-id 1").contains("must be the id of a bulk resend"));
         assert!(refused("--from yesterday").contains("must be a date"));
         assert!(refused("--since 1h --from 2026-01-01").contains("cannot be used with"));
+    }
+
+    #[test]
+    fn filter_takes_any_number_or_id_under_two_names_and_no_other_beside_it() {
+        let id = "0193f0c2-a1b0-7c3e-9d6f-5a4b3c2d1e0f";
+        for line in ["--find w1", "--about w1"] {
+            assert_eq!(listed(line).expect("a number").filter.find.as_deref(), Some("w1"), "{line}");
+        }
+        for line in [format!("--delivery-id {id}"), "--event-id e".into(), "--order 1".into()] {
+            assert!(listed(&line).is_ok() && listed(&format!("--find w1 {line}")).is_err(), "{line}");
+        }
+        let filter = listed(&format!("--delivery-id {} --kind test --customer C-1", id.to_uppercase()));
+        let filter = filter.expect("filters").filter;
+        assert_eq!(filter.delivery_id.map(|id| id.to_string()).as_deref(), Some(id));
+        assert_eq!((filter.kind, filter.customer.as_deref()), (Some(DeliveryKind::Test), Some("C-1")));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //!   requests to the data plane. Both give the answers as JSON with the fields of `/WebhookLogs`.
 //! - [`list`], [`trace`], [`resend`], [`set_aside`], [`test_event`]: the commands
 //! - [`fields`]: the fields of an answer as texts; [`terminal`]: colours and relative times; [`text`]: tables, JSON, and what a
-//!   terminal must not get; `values`: the parsers of flags
+//!   terminal must not get; [`values`]: the parsers of flags
 
 pub mod answers;
 pub mod arguments;
@@ -16,4 +16,4 @@ pub mod terminal;
 pub mod test_event;
 pub mod text;
 pub mod trace;
-mod values;
+pub mod values;

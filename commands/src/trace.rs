@@ -1,4 +1,4 @@
-//! `trace`: the events and deliveries of an order, an invoice or a delivery, and why other webhooks have none.
+//! `trace`: the events and deliveries of an order, an invoice, an event or a delivery, and why other webhooks have none.
 
 use docket_domain::delivery::MAX_ATTEMPTS;
 use serde_json::Value;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use docket_crds::EventCode;
-use docket_domain::delivery::{DeadLetter, FailureClass, Status};
+use docket_domain::delivery::{DeadLetter, DeliveryId, DeliveryKind, FailureClass, Status};
 use docket_domain::moment;
 use docket_program::arguments;
 use jiff::Timestamp;
@@ -33,6 +33,42 @@ pub(crate) fn dead_letter() -> impl TypedValueParser<Value = DeadLetter> {
         "set-aside" => DeadLetter::SetAside,
         _ => DeadLetter::Open,
     })
+}
+
+/// Why there is a delivery.
+pub(crate) fn kind() -> impl TypedValueParser<Value = DeliveryKind> {
+    PossibleValuesParser::new(DeliveryKind::WORDS)
+        .map(|word| word.parse::<DeliveryKind>().expect("one of the words"))
+}
+
+/// A customer's code.
+pub(crate) fn code(text: &str) -> Result<String, String> {
+    line(text, 64)
+}
+
+/// A number or an id of something that deliveries are about.
+pub(crate) fn find(text: &str) -> Result<String, String> {
+    line(text, 80)
+}
+
+/// A text of 1 to `max` characters without control characters.
+fn line(text: &str, max: usize) -> Result<String, String> {
+    let is_line = (1..=max).contains(&text.chars().count()) && !text.chars().any(char::is_control);
+    let wrong = || format!("must have 1 to {max} characters and no control characters");
+    is_line.then(|| text.to_owned()).ok_or_else(wrong)
+}
+
+/// The id of a delivery, in upper or lower case.
+pub fn delivery_id(text: &str) -> Result<DeliveryId, String> {
+    text.parse().map_err(|_| "must be the id of a delivery, as `deliveries list` shows it".into())
+}
+
+/// The id of a bulk resend.
+pub(crate) fn resend_id(text: &str) -> Result<String, String> {
+    let is_id = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_id
+        .then(|| text.to_lowercase())
+        .ok_or_else(|| "must be the id of a bulk resend: 32 hexadecimal digits".into())
 }
 
 /// A date or a time.

@@ -87,7 +87,7 @@ pub enum Command {
     /// Webhook deliveries of a tenant, and its bulk resends. Shows metadata, never payloads.
     #[command(subcommand)]
     Deliveries(DeliveriesCommand),
-    /// Show what became of an order, an invoice or a delivery: events, deliveries and attempts.
+    /// Show what became of an order, an invoice, an event or a delivery: events, deliveries and attempts.
     Trace(Box<TraceOfTenant>),
     /// Resend the dead letters of a webhook, oldest first, or one delivery. Each becomes a new delivery with the same event id and
     /// bytes, signed with the current secret. Without --yes, the command only shows how many dead letters it would resend.

@@ -18,6 +18,7 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use docket_crds::{is_object_name, webhook_key};
 use docket_domain::audit::Actor;
+use docket_domain::reading::event_id;
 use docket_domain::resend::{DEFAULT_PER_SECOND, MAX_COUNT, MAX_PER_SECOND};
 use docket_listener::client::Proxies;
 use http::request::Parts;
@@ -91,10 +92,12 @@ pub fn router(state: &Arc<ApiState>, reviews: Reviews) -> Router {
 }
 
 request! {
-    /// What to trace: one of the two.
+    /// What to trace: one of the three.
     query TraceQuery {
         /// A web order, a work order or an invoice.
         opt number: LineText<80>;
+        /// An event.
+        opt event_id: LineText<64>;
         /// A delivery.
         opt delivery_id: DeliveryIdText;
     }
@@ -280,8 +283,8 @@ async fn listed(
     Ok(JsonResponse(DeliveryPage::new(items, waits, next_cursor)))
 }
 
-/// GET …/tenants/{name}/trace: an order with its events, its deliveries and their attempts, or one delivery with its order. Of each
-/// event, it names the webhooks without a delivery, and why.
+/// GET …/tenants/{name}/trace: an order with its events, its deliveries and their attempts, or one event or delivery with its order.
+/// Of each event, it names the webhooks without a delivery, and why.
 async fn trace_of_tenant(
     state: State<Arc<Platform>>,
     Path(object): ObjectPath,
@@ -307,10 +310,12 @@ async fn traced(
     let principal = platform.principal(&parts, "get", &object).await?;
     let webhook = (object.resource == WEBHOOKS).then(|| object.full_name());
     let Query(query) = Query::<TraceQuery>::from_request_parts(&mut parts, &()).await?;
-    let of = match (query.number.as_deref(), query.delivery_id) {
-        (Some(number), None) => TraceOf::Number(number),
-        (None, Some(id)) => TraceOf::Delivery(id),
-        _ => return Err(ApiError::field("number", "give either number or deliveryId")),
+    let event = query.event_id.map(|id| event_id(&id).unwrap_or(id));
+    let of = match (query.number.as_deref(), event.as_deref(), query.delivery_id) {
+        (Some(number), None, None) => TraceOf::Number(number),
+        (None, Some(id), None) => TraceOf::Event(id),
+        (None, None, Some(id)) => TraceOf::Delivery(id),
+        _ => return Err(ApiError::field("number", "give one of number, eventId and deliveryId")),
     };
     let mut reader = principal.reader(&platform.api).await?;
     let sight = Sight { webhook: webhook.as_deref(), customer: None };

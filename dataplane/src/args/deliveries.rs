@@ -4,10 +4,10 @@ use clap::{Args, Subcommand};
 use docket_commands::arguments::{
     ListArguments, OutputArguments, ResendArguments, SetAsideArguments, TestArguments, TraceArguments,
 };
+use docket_commands::values::delivery_id;
 use docket_domain::delivery::DeliveryId;
 
 use super::settings::TenantArguments;
-use super::values::delivery_id;
 
 /// `docket deliveries …`
 #[derive(Debug, Subcommand)]
@@ -57,9 +57,6 @@ pub struct ListOfTenant {
     /// Only to this webhook.
     #[command(flatten)]
     pub webhook: WebhookArguments,
-    /// Only about this web order, work order or invoice.
-    #[arg(long, value_name = "NUMBER")]
-    pub about: Option<String>,
     /// Which of them.
     #[command(flatten)]
     pub list: ListArguments,

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use docket_crds::{EventCode, InvalidTargetUrl, TargetUrl, UnknownWord, is_object_name};
 use docket_domain::audit::AuditEvent;
-use docket_domain::delivery::DeliveryId;
 use docket_domain::moment;
 use docket_orders::text::{is_blank, is_email};
 use docket_program::arguments;
@@ -248,10 +247,6 @@ pub(super) fn header(text: &str) -> Result<(String, String), String> {
         text.split_once(':').filter(|(name, _)| !name.is_empty() && !name.contains(char::is_whitespace));
     line.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
         .ok_or_else(|| "must be a name, a colon and a value, such as 'webhook-id: evt_…'".into())
-}
-
-pub(super) fn delivery_id(text: &str) -> Result<DeliveryId, String> {
-    text.parse().map_err(|_| "must be the id of a delivery, as `docket deliveries list` shows it".into())
 }
 
 #[cfg(test)]

@@ -51,7 +51,6 @@ pub async fn run(command: DeliveriesCommand) -> Result<()> {
 
 async fn listed(asked: ListOfTenant) -> Result<()> {
     let mut local = Local::open(&asked.at).await?;
-    local.about = asked.about;
     if let Some(name) = asked.webhook.name() {
         local.choose(name).await?;
     }

@@ -104,7 +104,7 @@ pub(crate) enum Command {
     },
     /// List deliveries of a Webhook or a Tenant, newest first, without payloads.
     Deliveries(DeliveriesArguments),
-    /// Show what became of an order, an invoice or a delivery: events, deliveries and attempts.
+    /// Show what became of an order, an invoice, an event or a delivery: events, deliveries and attempts.
     Trace(TraceOfTenant),
     /// Resend the dead letters of a Webhook, oldest first. Without --yes only says what would be resent.
     Resend(ToWebhook<ResendArguments>),

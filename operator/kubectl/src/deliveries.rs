@@ -9,7 +9,7 @@ use docket_commands::arguments::{
 use docket_commands::terminal::Style;
 use docket_commands::{list, resend, set_aside, test_event, trace};
 use docket_crds::EventCode;
-use docket_domain::delivery::{DeadLetter, FailureClass, Status};
+use docket_domain::delivery::{DeadLetter, DeliveryKind, FailureClass, Status};
 use docket_domain::moment;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -113,10 +113,15 @@ impl Answers for Remote<'_> {
         let query = [
             ("status", filter.status().map(Status::as_str).map(str::to_owned)),
             ("deadLetter", filter.dead_letter.map(DeadLetter::as_str).map(str::to_owned)),
+            ("kind", filter.kind.map(DeliveryKind::as_str).map(str::to_owned)),
+            ("customerCode", filter.customer.clone()),
             ("event", filter.event.map(EventCode::as_str).map(str::to_owned)),
             ("failureClass", filter.class.map(FailureClass::as_str).map(str::to_owned)),
             ("httpStatus", filter.http_status.map(|status| status.to_string())),
+            ("find", filter.find.clone()),
+            ("deliveryId", filter.delivery_id.map(|id| id.to_string())),
             ("eventId", filter.event_id.clone()),
+            ("resendId", filter.resend_id.clone()),
             ("from", filter.created.from(now()).map(moment::written)),
             ("to", filter.created.to.map(moment::written)),
             ("webOrderId", filter.order.clone()),
@@ -133,6 +138,7 @@ impl Answers for Remote<'_> {
     async fn trace(&mut self, what: Traced, id: &str) -> Result<Value, Problem> {
         let parameter = match what {
             Traced::Order => "number",
+            Traced::Event => "eventId",
             Traced::Delivery => "deliveryId",
         };
         let query = [(parameter, Some(id.to_owned()))];

@@ -319,7 +319,24 @@ async fn results_are_printed_as_json_with_the_fields_of_the_api() {
     assert_eq!(listed["deliveries"], found["items"]);
     let id = found["items"][0]["deliveryId"].as_str().expect("an id");
     let order = found["items"][0]["webOrderId"].as_str().expect("an order");
-    for traced in [["trace", "delivery", id], ["trace", "order", order]] {
+    let event = found["items"][0]["eventId"].as_str().expect("an event");
+    let (lower, upper, other) = (order.to_lowercase(), event.to_uppercase(), "0".repeat(32));
+    for (filter, count) in [
+        (["--find", lower.as_str()], 1),
+        (["--find", upper.as_str()], 1),
+        (["--about", order], 1),
+        (["--find", "W9"], 0),
+        (["--delivery-id", id], 1),
+        (["--customer", "C-1"], 1),
+        (["--customer", "C-2"], 0),
+        (["--kind", "first"], 1),
+        (["--kind", "resend"], 0),
+        (["--resend-id", other.as_str()], 0),
+    ] {
+        let listed = json_of(&rig.home, &[&["deliveries", "list"][..], &filter[..]].concat());
+        assert_eq!(listed["deliveries"].as_array().map(Vec::len), Some(count), "{filter:?}: {listed}");
+    }
+    for traced in [["trace", "delivery", id], ["trace", "order", order], ["trace", "event", upper.as_str()]] {
         let trace = json_of(&rig.home, &traced);
         assert_eq!(trace["order"]["webOrderId"], order, "{trace}");
         assert_eq!(trace["deliveries"][0]["deliveryId"], id, "{trace}");

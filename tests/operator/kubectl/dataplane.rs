@@ -220,7 +220,25 @@ async fn dead_letters_are_found_traced_and_resent_without_what_they_say() {
     let (out, _) =
         at(&["deliveries", "-t", "acme", "--event", "order.created", "--order", &order, "-o", "wide"], 0);
     assert!(out.contains(&id) && out.contains("ServerError 503") && out.contains("default/orders"), "{out}");
+    let (lower, event) = (order.to_lowercase(), one["eventId"].as_str().expect("an id"));
+    for filter in [
+        ["--find", lower.as_str()],
+        ["--about", event],
+        ["--delivery-id", &id],
+        ["--customer", "C-1"],
+        ["--kind", "first"],
+    ] {
+        let (out, _) = at(&[&["deliveries", "-t", "acme"][..], &filter, &["-o", "json"]].concat(), 0);
+        assert_eq!(parsed(&out)["deliveries"][0]["deliveryId"], json!(id), "{filter:?}: {out}");
+    }
+    let (out, _) = at(&["trace", "event", event, "-t", "acme", "-o", "json"], 0);
+    assert_eq!(parsed(&out)["deliveries"][0]["deliveryId"], json!(id), "{out}");
+    let other = "0".repeat(32);
     for none in [
+        ["--find", "none"],
+        ["--kind", "resend"],
+        ["--customer", "C-2"],
+        ["--resend-id", other.as_str()],
         ["--status", "Succeeded"],
         ["--dead-letter", "set-aside"],
         ["--class", "Dns"],

@@ -8,10 +8,12 @@ use anyhow::{Result, anyhow};
 use docket_commands::answers::{self, Answers, Found};
 use docket_commands::arguments::{DeadLetters, FilterArguments, Output, Traced};
 use docket_commands::text;
+use docket_commands::values::delivery_id;
 use docket_crds::{EventCode, WebhookConfig};
 use docket_domain::audit::{AuditEvent, AuditRecord};
 use docket_domain::delivery::DeliveryId;
 use docket_domain::moment;
+use docket_domain::reading::event_id;
 use docket_domain::resend::MAX_COUNT;
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
@@ -26,6 +28,7 @@ use super::super::audit::{actor, entry};
 use super::super::tenant::{CliTenant, IfNew, find, open};
 use super::webhook_name;
 use crate::actions::choice::Choice;
+use crate::actions::meant;
 use crate::actions::resend::{self, Many};
 use crate::actions::set_aside::{self, Aside};
 use crate::actions::trace::{self, Declared, Sight, TraceOf};
@@ -51,15 +54,13 @@ pub(super) struct Local<'a> {
     declared: Result<CliTenant>,
     /// The webhook that the command is about.
     webhook: Option<String>,
-    /// The web order, work order or invoice that listed deliveries are about.
-    pub(super) about: Option<String>,
 }
 
 impl<'a> Local<'a> {
     pub(super) async fn open(at: &'a TenantArguments) -> Result<Self> {
         let clock = Clock::System;
         let database = open(at, &clock, IfNew::Refuse).await?;
-        Ok(Self { at, clock, database, declared: find(at).await, webhook: None, about: None })
+        Ok(Self { at, clock, database, declared: find(at).await, webhook: None })
     }
 
     /// Chooses the webhook with this name. Deliveries to a webhook that no longer exists are found by its `namespace/name`.
@@ -180,32 +181,38 @@ impl Answers for Local<'_> {
 
     async fn deliveries(
         &mut self,
-        filter: &FilterArguments,
+        asked: &FilterArguments,
         size: usize,
         cursor: Option<RowPosition>,
     ) -> Result<answers::Page<RowPosition>> {
-        let [from_ms, to_ms] = [filter.created.from(self.clock.now()), filter.created.to]
+        let [from_ms, to_ms] = [asked.created.from(self.clock.now()), asked.created.to]
             .map(|time| time.map(Timestamp::as_millisecond));
         let filter = DeliveryFilter {
-            status: filter.status(),
-            dead_letter: filter.dead_letter,
+            status: asked.status(),
+            dead_letter: asked.dead_letter,
             webhook: self.webhook.clone(),
-            event_code: filter.event,
-            failure_class: filter.class,
-            http_status: filter.http_status,
-            event_id: filter.event_id.clone(),
+            event_code: asked.event,
+            failure_class: asked.class,
+            http_status: asked.http_status,
+            id: asked.delivery_id,
+            event_id: asked.event_id.clone(),
+            resend_id: asked.resend_id.clone(),
             from_ms,
             to_ms,
-            web_order_id: filter.order.clone(),
-            work_order: filter.work_order.clone(),
-            invoice_number: filter.invoice.clone(),
-            about: self.about.clone(),
+            web_order_id: asked.order.clone(),
+            work_order: asked.work_order.clone(),
+            invoice_number: asked.invoice.clone(),
+            about: None,
+            customer_code: asked.customer.clone(),
+            kind: asked.kind,
             after: cursor,
-            ..DeliveryFilter::default()
         };
         let mut reader = self.database.reader().await?;
         let size = i64::try_from(size)?;
-        let Page { items, next } = deliveries::search(&mut reader, &self.clock, &filter, size).await?;
+        let Page { items, next } = match &asked.find {
+            Some(text) => meant::deliveries_about(&mut reader, &self.clock, text, &filter, size).await?,
+            None => deliveries::search(&mut reader, &self.clock, &filter, size).await?,
+        };
         let waits = self.waits(&mut reader, &items).await?;
         let items = items.into_iter().zip(waits);
         let items = items.map(|item| to_value(DeliverySummary::new(item)));
@@ -213,15 +220,18 @@ impl Answers for Local<'_> {
     }
 
     async fn trace(&mut self, what: Traced, id: &str) -> Result<Value> {
+        // An older version may have stored an id of another form.
+        let event = event_id(id).unwrap_or_else(|| id.to_owned());
         let (of, missing) = match what {
+            Traced::Event => {
+                (TraceOf::Event(&event), format!("the tenant has no delivery of an event {event}"))
+            }
             Traced::Order => {
                 let missing = format!("the tenant has no web order, work order or invoice {id}");
                 (TraceOf::Number(id), missing)
             }
             Traced::Delivery => {
-                let id = id.parse().map_err(|_| {
-                    Found("the id must be the id of a delivery, as `docket deliveries list` shows it".into())
-                })?;
+                let id = delivery_id(id).map_err(|why| Found(format!("the id {why}")))?;
                 (TraceOf::Delivery(id), no_such(&id))
             }
         };
