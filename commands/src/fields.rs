@@ -1,8 +1,7 @@
 //! The fields of an answer, as texts.
 
+use docket_program::screen::clean;
 use serde_json::{Value, json};
-
-use crate::text::clean;
 
 /// The text of a field for a cell.
 pub fn cell(value: &Value, name: &str) -> String {

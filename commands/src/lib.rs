@@ -3,8 +3,8 @@
 //! - [`arguments`]: the flags. [`answers`]: where the answers come from. `docket` reads the tenant's database; `kubectl docket` sends
 //!   requests to the data plane. Both give the answers as JSON with the fields of `/WebhookLogs`.
 //! - [`list`], [`trace`], [`resend`], [`set_aside`], [`test_event`]: the commands
-//! - [`fields`]: the fields of an answer as texts; [`terminal`]: colours and relative times; [`text`]: tables, JSON, and what a
-//!   terminal must not get; [`values`]: the parsers of flags
+//! - [`fields`]: the fields of an answer as texts; [`terminal`]: colours and relative times; [`text`]: tables and JSON;
+//!   [`values`]: the parsers of flags
 
 pub mod answers;
 pub mod arguments;

@@ -75,7 +75,7 @@ async fn follow<A: Answers>(answers: &mut A, asked: &ListArguments, style: Style
         let (found, _) = found(answers, &asked.filter, asked.limit).await?;
         let news = news(&seen, &found);
         let next: String = match asked.printed.output {
-            Output::Json => news.iter().map(|delivery| format!("{delivery}\n")).collect(),
+            Output::Json => news.iter().map(|delivery| text::json_line(delivery)).collect(),
             Output::Table | Output::Wide => {
                 let rows: Vec<_> = news.iter().map(|delivery| row(delivery, wide, style)).collect();
                 lines.lines("", &rows)

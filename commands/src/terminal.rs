@@ -2,9 +2,8 @@
 
 use std::io::{self, IsTerminal};
 
+use docket_program::screen::clean;
 use jiff::Timestamp;
-
-use crate::text::clean;
 
 /// How texts look. The default is plain: without colours, and with times in UTC.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,5 +1,6 @@
-//! Tables and JSON. A text from a database or a cluster stays on its line and does not move the terminal's cursor.
+//! Tables and JSON. JSON moves no cursor of a terminal. The cells of a table come from [`clean`](docket_program::screen::clean).
 
+use docket_program::screen::is_unseen;
 use serde_json::Value;
 
 /// Prints one object on standard output.
@@ -7,10 +8,19 @@ pub fn json(value: &Value) {
     println!("{}", json_text(value));
 }
 
-/// JSON with complete texts: characters that move the cursor or change the direction are escaped.
+/// JSON with complete texts, a field on a line: characters that move the cursor or change the direction are escaped.
 pub fn json_text(value: &Value) -> String {
+    escaped(&format!("{value:#}"))
+}
+
+/// Like [`json_text`], on one line with its end.
+pub fn json_line(value: &Value) -> String {
+    escaped(&format!("{value}\n"))
+}
+
+fn escaped(json: &str) -> String {
     let mut text = String::new();
-    for c in format!("{value:#}").chars() {
+    for c in json.chars() {
         match c {
             // This is a line break between fields. Inside a text it is escaped already.
             '\n' => text.push(c),
@@ -19,25 +29,6 @@ pub fn json_text(value: &Value) -> String {
         }
     }
     text
-}
-
-/// Whether a terminal acts on the character instead of showing it: control characters, separators of lines, and marks
-/// that change the direction of the text behind them. All of them are in the basic plane, so JSON has one escape for
-/// each.
-fn is_unseen(c: char) -> bool {
-    let turns =
-        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    c.is_control() || turns
-}
-
-/// Replaces characters on which a terminal acts.
-pub fn clean(text: &str) -> String {
-    text.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect()
-}
-
-/// Like [`clean`], for a text that may have several lines.
-pub fn clean_lines(text: &str) -> String {
-    text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
 }
 
 /// A table. Each column is as wide as its widest cell, columns are separated by two blanks, and each line begins with `indent`.
@@ -99,16 +90,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_moves_the_cursor() {
-        assert_eq!(clean("a\u{1b}[2J\nb"), "a [2J b");
-        assert_eq!(clean("\u{9b}a\u{202e}b\u{2028}"), " a b ");
-    }
-
-    #[test]
     fn json_is_complete_and_moves_no_cursor() {
         let hostile = json!({"a\u{9b}": "\u{1b}[2J\u{7f}\u{202e}é\n"});
         let text = json_text(&hostile);
         assert_eq!(text, "{\n  \"a\\u009b\": \"\\u001b[2J\\u007f\\u202eé\\n\"\n}");
         assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), hostile);
+        assert_eq!(json_line(&hostile), "{\"a\\u009b\":\"\\u001b[2J\\u007f\\u202eé\\n\"}\n");
     }
 }

@@ -1,6 +1,7 @@
 //! `trace`: the events and deliveries of an order, an invoice, an event or a delivery, and why other webhooks have none.
 
 use docket_domain::delivery::MAX_ATTEMPTS;
+use docket_program::screen::clean;
 use serde_json::Value;
 
 use crate::answers::Answers;
@@ -35,7 +36,7 @@ fn traced(trace: &Value, style: Style) -> String {
         text += &format!("  {}  saved\n", time("createdAt"));
         if !order["exportedAt"].is_null() {
             let made = order["workOrders"].as_array().into_iter().flatten().filter_map(Value::as_str);
-            let made: Vec<String> = made.map(text::clean).collect();
+            let made: Vec<String> = made.map(clean).collect();
             text += &format!("  {}  exported as {}\n", time("exportedAt"), made.join(", "));
         } else if order["updatedAt"] != order["createdAt"] {
             text += &format!("  {}  changed\n", time("updatedAt"));
@@ -86,12 +87,11 @@ fn missed(event: &Value, style: Style) -> String {
         text += &format!("    customer {} has no webhook now\n", cell(event, "customerCode"));
     }
     for webhook in webhooks {
-        let name = webhook["webhook"]
-            .as_str()
-            .map_or_else(|| "a webhook without a known name".to_owned(), text::clean);
+        let name =
+            webhook["webhook"].as_str().map_or_else(|| "a webhook without a known name".to_owned(), clean);
         text += &format!("    not to {name}: {}\n", cell(webhook, "explanation"));
         for fault in list(&webhook["faults"]).iter().filter_map(Value::as_str) {
-            text += &format!("      {}\n", text::clean(fault));
+            text += &format!("      {}\n", clean(fault));
         }
     }
     text
@@ -140,7 +140,7 @@ fn shown(delivery: &Value, style: Style) -> String {
             time(attempt, "startedAt"),
             format!("{} {}", style.status(&cell(attempt, "outcome")), last(attempt)).trim_end().to_owned(),
             attempt["timesMicroseconds"]["total"].as_i64().map(duration).unwrap_or_default(),
-            attempt["remoteAddress"].as_str().map(text::clean).unwrap_or_default(),
+            attempt["remoteAddress"].as_str().map(clean).unwrap_or_default(),
             phases(&attempt["timesMicroseconds"]),
         ];
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();

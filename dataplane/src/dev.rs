@@ -14,6 +14,7 @@ use anyhow::{Context, Result};
 use docket_listener::client::Proxies;
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
+use docket_program::screen::clean_lines;
 use docket_program::signals::Signals;
 use docket_program::{logging, memory, random};
 use docket_schedule::{SHARES, Schedule};
@@ -87,7 +88,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     app.start_detector(arguments.invoice_scan_interval, arguments.invoices.invoice_max_age, &shutdown);
     let portal = portal_at("http", &arguments.hosts.base_domain, Some(arguments.listen.port()));
     app.start_notices(&arguments.mail, portal, None, &shutdown)?;
-    println!("{}", banner::text(&arguments, &declaration, &samples, begun.elapsed()));
+    println!("{}", clean_lines(&banner::text(&arguments, &declaration, &samples, begun.elapsed())));
     let keys = follow::keys_of(&declaration);
     app.start(&shutdown, follow::wake_file(arguments.clone(), Arc::clone(&wake)));
     app.start(&shutdown, follow::edits(folder, activation, keys, arguments, wake));

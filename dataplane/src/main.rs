@@ -6,13 +6,14 @@ use anyhow::Result;
 use clap::{ArgMatches, FromArgMatches};
 use docket::args::{self, Arguments, Command};
 use docket::{cli, dev, serve};
+use docket_program::screen::clean_lines;
 
 fn main() -> ExitCode {
     match run() {
         Ok(code) => code,
         Err(error) => {
             // Without a stack trace: the user can fix what fails here.
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", clean_lines(&format!("{error:#}")));
             ExitCode::FAILURE
         }
     }

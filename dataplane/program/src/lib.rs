@@ -1,4 +1,5 @@
-//! What both programs start with: clock, randomness, arguments, memory, leaky buckets, logging and signals; and what both say about their process.
+//! What both programs start with: clock, randomness, arguments, memory, leaky buckets, logging and signals; what both say about their
+//! process; and what a terminal gets of texts that others chose.
 //!
 //! The crates below a program never read the system's clock and never draw random numbers. They take a
 //! [`clock::Clock`] and random bytes as arguments, so that a test can choose both:
@@ -26,4 +27,5 @@ pub mod owner;
 #[cfg(feature = "metrics")]
 pub mod process;
 pub mod random;
+pub mod screen;
 pub mod signals;

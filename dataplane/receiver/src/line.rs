@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use docket_program::screen;
 use serde_json::json;
 
 use crate::server::Received;
@@ -16,7 +17,7 @@ const SHOWN_OF_URL: usize = 100;
 /// verified`. It shows the time as given in `at`, and the end of the delivery id: the beginning is the time, and the
 /// same within a minute.
 pub fn line(received: &Received, at: &str) -> String {
-    let event = received.event_code.as_deref().map_or("no event code".to_owned(), clean);
+    let event = received.event_code.as_deref().map_or("no event code".to_owned(), word);
     let id = received.event_id.as_deref().map_or("no event id".to_owned(), head);
     let delivery = received.delivery_id.as_deref().map_or("without id".to_owned(), tail);
     let mut line = format!("{at}  {event}  {id}  delivery {delivery}  attempt {}  → ", received.attempt);
@@ -51,13 +52,13 @@ pub fn json(received: &Received, at: &str) -> String {
     let forwarded = received.forwarded.as_ref().map(|Forwarded { to, result, took }| {
         json!({"to": to, "status": result.ok(), "error": result.err().map(NoAnswer::as_str), "milliseconds": took.as_millis()})
     });
-    let text = |text: &Option<String>| text.as_deref().map(clean);
+    let text = |text: &Option<String>| text.as_deref().map(word);
     json!({
         "at": at,
         "event": text(&received.event_code),
         "eventId": text(&received.event_id),
         "deliveryId": text(&received.delivery_id),
-        "path": clean(&received.path),
+        "path": word(&received.path),
         "attempt": received.attempt,
         "seenBefore": received.seen_before,
         "signature": signature,
@@ -70,22 +71,22 @@ pub fn json(received: &Received, at: &str) -> String {
 }
 
 fn head(id: &str) -> String {
-    let shown = clean(id.get(..SHOWN).unwrap_or(id));
+    let shown = word(id.get(..SHOWN).unwrap_or(id));
     if id.len() > SHOWN { format!("{shown}…") } else { shown }
 }
 
 fn tail(id: &str) -> String {
     match id.len().checked_sub(SHOWN).and_then(|from| id.get(from..)) {
-        Some(end) if end.len() < id.len() => format!("…{}", clean(end)),
-        _ => clean(id),
+        Some(end) if end.len() < id.len() => format!("…{}", word(end)),
+        _ => word(id),
     }
 }
 
-/// Replaces all characters but graphic ASCII. The sender chooses these texts, and they must not move the terminal's
-/// cursor or begin a second line.
-fn clean(text: &str) -> String {
-    let shown = |c: char| if c.is_ascii_graphic() { c } else { '?' };
-    text.chars().take(64).map(shown).collect()
+/// The first 64 characters of a text that the sender chooses, as one word: it moves no cursor, begins no second line, and looks like
+/// no other part of the line.
+fn word(text: &str) -> String {
+    let text: String = text.chars().take(64).collect();
+    screen::clean(&text).replace(char::is_whitespace, "?")
 }
 
 #[cfg(test)]
@@ -186,13 +187,15 @@ mod tests {
     fn line_stays_one_line_whatever_is_sent() {
         let received = Received {
             delivery_id: Some("ü".repeat(6)),
-            event_code: Some("a\u{1b}[2Jb\nc\u{202e}".to_owned()),
+            event_code: Some("a\u{1b}[2Jb\nc\u{202e} \u{9b}\u{a0}".to_owned()),
             event_id: Some("éééé\u{7}ééééé".to_owned()),
             ..received()
         };
         let line = line(&received, "10:02:31");
-        assert!(!line.contains(char::is_control) && !line.contains('\u{202e}'), "{line:?}");
-        assert!(line.contains("a?[2Jb?c?"), "{line}");
+        assert!(!line.contains(screen::is_unseen), "{line:?}");
+        assert!(line.contains("  a?[2Jb?c????  "), "{line}");
+        let read: serde_json::Value = serde_json::from_str(&json(&received, "")).expect("JSON");
+        assert_eq!(read["event"], "a?[2Jb?c????");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use anyhow::Result;
 use docket_commands::arguments::Output;
 use docket_commands::text;
 use docket_crds::{Runtime, webhook_key};
+use docket_program::screen::{clean, clean_lines};
 use docket_source::{Declaration, Folder};
 use serde_json::{Value, json};
 
@@ -23,7 +24,7 @@ pub async fn tenants(command: TenantsCommand) -> Result<()> {
         }
     };
     for problem in &declaration.problems {
-        eprintln!("not served as written: {problem}");
+        eprintln!("not served as written: {}", clean_lines(&problem.to_string()));
     }
     match printed.output {
         Output::Json => text::json(&json!({ "tenants": tenant_objects(&declaration) })),
@@ -80,7 +81,7 @@ pub async fn webhooks(command: WebhooksCommand) -> Result<()> {
             for (name, fault) in
                 listed.iter().flat_map(|one| one.faults.iter().map(move |it| (&one.name, it)))
             {
-                eprintln!("{name}: {fault}");
+                eprintln!("{}: {}", clean(name), clean_lines(fault));
             }
         }
     }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use docket_egress::Trust;
+use docket_program::screen::clean_lines;
 use reqwest::Client;
 use url::Url;
 
@@ -39,7 +40,7 @@ pub async fn run(arguments: HealthcheckArguments) -> Result<()> {
             Ok(()) => println!("{url}: 200"),
             Err(problem) => {
                 failed += 1;
-                println!("{url}: {problem}");
+                println!("{url}: {}", clean_lines(&problem));
             }
         }
     }

@@ -2,8 +2,9 @@
 //! them.
 
 use docket_commands::terminal::Style;
-use docket_commands::text::{self, clean};
+use docket_commands::text;
 use docket_domain::moment;
+use docket_program::screen::clean;
 
 use crate::http::times::timestamp;
 

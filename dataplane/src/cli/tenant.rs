@@ -7,6 +7,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use docket_crds::Runtime;
 use docket_program::clock::Clock;
 use docket_program::random;
+use docket_program::screen::clean_lines;
 use docket_source::{ClusterSource, Declaration, Folder, Source};
 use docket_store::Database;
 use docket_store::postgres::{Budget, ConnectionLimits, Postgres};
@@ -55,7 +56,7 @@ impl CliTenant {
     pub(super) fn declared(&self, client_code: &str) -> Result<&Runtime> {
         self.runtime.as_deref().ok_or_else(|| {
             for problem in &self.declaration.problems {
-                eprintln!("{problem}");
+                eprintln!("{}", clean_lines(&problem.to_string()));
             }
             let codes = self.declaration.client_codes().join(", ");
             anyhow!("no tenant with clientCode {client_code} in {}; there are: {codes}", self.place)

@@ -12,6 +12,7 @@ use docket_domain::sample;
 use docket_egress::{EgressPolicy, Post, Sender, SystemDns, Trust};
 use docket_program::clock::Clock;
 use docket_program::random;
+use docket_program::screen::clean_lines;
 use http::HeaderMap;
 use ipnet::{Ipv4Net, Ipv6Net};
 use url::Url;
@@ -104,9 +105,7 @@ fn show(status: Option<u16>, took: Duration, answer: Option<&str>) {
     let status = status.map_or("no answer".to_owned(), |status| status.to_string());
     println!("← {status} in {}", duration(i64::try_from(took.as_micros()).unwrap_or(i64::MAX)));
     if let Some(answer) = answer.filter(|answer| !answer.is_empty()) {
-        // A receiver chooses this text: it must not move the cursor.
-        let shown = answer.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c });
-        println!("{}", shown.collect::<String>().trim_end());
+        println!("{}", clean_lines(answer).trim_end());
     }
 }
 

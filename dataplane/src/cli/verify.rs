@@ -10,6 +10,7 @@ use docket_domain::signature::{
     SIGNATURE_HEADER, WEBHOOK_ID_HEADER, WEBHOOK_SIGNATURE_HEADER, WEBHOOK_TIMESTAMP_HEADER,
 };
 use docket_program::clock::Clock;
+use docket_program::screen::{clean, clean_lines};
 use docket_receiver::MAX_BODY_BYTES;
 
 use super::secret_file;
@@ -23,11 +24,11 @@ const MISSING: &str = "✕ X-Service-Signature is missing, and so is webhook-sig
 pub fn run(arguments: &VerifyArguments) -> ExitCode {
     match lines(arguments) {
         Ok(lines) => {
-            lines.iter().for_each(|line| println!("{}", line.text));
+            lines.iter().for_each(|line| println!("{}", clean(&line.text)));
             ExitCode::from(u8::from(!lines.iter().all(|line| line.matches)))
         }
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", clean_lines(&format!("{error:#}")));
             ExitCode::from(2)
         }
     }

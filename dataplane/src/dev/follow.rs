@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docket_program::random;
+use docket_program::screen::clean_lines;
 use docket_source::{Declaration, Folder};
 use tokio::sync::Notify;
 
@@ -36,7 +37,7 @@ pub(super) async fn edits(
             .collect();
         let text = banner::reloaded(&arguments, &declaration, &changed);
         activation.replace(declaration);
-        println!("{text}");
+        println!("{}", clean_lines(&text));
         wake.notify_one();
     };
     folder.follow(random::fill, replace, || {}).await;

@@ -1,10 +1,11 @@
 //! Finds the problems of an installation: pure functions over objects that were read.
 
 use docket_commands::arguments::Output;
-use docket_commands::text::{clean, json};
+use docket_commands::text::json;
 use docket_crds::tenant::TenantObject;
 use docket_crds::webhook::WebhookObject;
 use docket_crds::{ConditionType, ReasonCode, Remedy};
+use docket_program::screen::clean;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -344,7 +345,7 @@ fn text(lines: &[CheckLine]) -> String {
             text += &format!("    fix: {fix}\n");
         }
         if let Some(page) = &line.page {
-            text += &format!("    see {page}\n");
+            text += &format!("    see {}\n", clean(page));
         }
     }
     if lines.iter().any(|line| line.page.is_some()) {

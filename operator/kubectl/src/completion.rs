@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Arg, Command, CommandFactory, FromArgMatches};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, complete};
+use docket_program::screen::clean;
 
 use crate::args::{Arguments, ClusterArguments, without_list};
 use crate::cluster::Cluster;
@@ -42,7 +43,7 @@ pub(crate) fn print(words: impl Iterator<Item = OsString>) {
     for candidate in found.iter().filter(shown) {
         let help = candidate.get_help().map(ToString::to_string).unwrap_or_default();
         let help = help.lines().next().unwrap_or_default();
-        println!("{}\t{help}", candidate.get_value().to_string_lossy());
+        println!("{}\t{help}", clean(&candidate.get_value().to_string_lossy()));
     }
     println!("{NO_FILES}");
 }

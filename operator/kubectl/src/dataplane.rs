@@ -6,7 +6,7 @@ use std::iter::successors;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use docket_commands::text::clean;
+use docket_program::screen::clean;
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, StatusCode};
 use reqwest::redirect::Policy;

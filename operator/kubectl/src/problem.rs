@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use docket_commands::text::clean_lines;
 use docket_program::apiserver::ApiServerError;
+use docket_program::screen::clean_lines;
 
 /// Why a command ends with another exit code than 0.
 #[derive(Debug, Clone, PartialEq, Eq)]

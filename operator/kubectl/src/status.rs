@@ -1,10 +1,11 @@
 //! What the API server stores about Tenants and their Webhooks. Pure, except for reading and printing.
 
 use docket_commands::arguments::Output;
-use docket_commands::text::{clean, json, table};
+use docket_commands::text::{json, table};
 use docket_crds::tenant::TenantObject;
 use docket_crds::webhook::WebhookObject;
 use docket_crds::{ConditionType, ReasonCode, Remedy};
+use docket_program::screen::clean;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use serde::Serialize;
@@ -159,8 +160,9 @@ fn state(conditions: &[Condition], of: ConditionType) -> ConditionState {
 fn text(tenants: &[TenantView]) -> String {
     let mut text = String::new();
     for tenant in tenants {
-        let word = |state: &ConditionState| state.status.clone().unwrap_or_else(|| "–".to_owned());
-        let TenantView { namespace, name, client_code, ready, .. } = tenant;
+        let word = |state: &ConditionState| state.status.as_deref().map_or_else(|| "–".to_owned(), clean);
+        let TenantView { namespace, name, ready, .. } = tenant;
+        let client_code = clean(&tenant.client_code);
         text += &format!("Tenant {namespace}/{name} ({client_code})  Ready: {}", word(ready));
         text += &why(ready).map_or("\n".to_owned(), |why| format!("  {why}\n"));
         let unknown = || "not known yet".to_owned();

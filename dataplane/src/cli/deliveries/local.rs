@@ -17,6 +17,7 @@ use docket_domain::reading::event_id;
 use docket_domain::resend::MAX_COUNT;
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
+use docket_program::screen::clean_lines;
 use docket_schedule::{SHARES, Schedule};
 use docket_store::deliveries::{self, DeliveryFilter, Due, ListedDelivery};
 use docket_store::walk::{Page, RowPosition};
@@ -429,7 +430,7 @@ impl<'a> Notice<'a> {
         match sent {
             Ok(()) => now_sent,
             Err(error) => {
-                eprintln!("{error:#}");
+                eprintln!("{}", clean_lines(&format!("{error:#}")));
                 later
             }
         }
