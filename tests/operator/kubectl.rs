@@ -145,7 +145,11 @@ async fn a_check_names_what_is_wrong_and_how_to_correct_it() {
     }
     let nowhere = release.file("nowhere.kubeconfig", "apiVersion: v1\nkind: Config\n");
     let (code, _, err) = docket(&nowhere, &["check"]);
-    assert_eq!((code, err.contains("no access")), (3, true), "{err}");
+    assert_eq!((code, err.contains("no access: the kubeconfig has no current context; ")), (3, true), "{err}");
+    let missing = release.file("missing.kubeconfig", "").with_extension("gone");
+    let (code, _, err) = docket(&missing, &["status"]);
+    let text = format!("error: no access: the kubeconfig {} does not exist; ", missing.display());
+    assert_eq!((code, err.starts_with(&text)), (3, true), "{err}");
     assert_eq!(as_admin(&["status", "--output", "yaml"]).0, 2);
     let (code, out, _) = as_admin(&["check", "--pre", "--release-namespace", &release.namespace]);
     assert!(

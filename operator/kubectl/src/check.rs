@@ -69,6 +69,7 @@ impl CheckLine {
     fn unread(section: &'static str, what: &str, problem: &Problem) -> Self {
         let (result, fix) = match problem {
             Problem::Found(_) => (Result::Failed, "install the chart"),
+            Problem::NoLogin(_) => (Result::Unknown, "see whether `kubectl auth whoami` knows you"),
             Problem::NoAccess(_) => {
                 (Result::Unknown, "have this right granted, or have an administrator run the command")
             }

@@ -30,6 +30,7 @@ use tower::retry::RetryLayer;
 use tower::{BoxError, Layer, ServiceExt, service_fn};
 
 use crate::args::{Account, ClusterArguments};
+use crate::kubeconfig;
 use crate::problem::Problem;
 use crate::proxy;
 
@@ -90,21 +91,14 @@ impl Cluster {
     /// Connects to the cluster that kubectl would choose with these settings.
     pub(crate) async fn connect(settings: &ClusterArguments, everywhere: bool) -> Result<Self, Problem> {
         let options = KubeConfigOptions { context: settings.context.clone(), ..KubeConfigOptions::default() };
-        let unusable =
-            |error: &dyn fmt::Display| Problem::NoAccess(format!("the kubeconfig can't be used: {error}"));
-        let unread = |error: KubeconfigError| match error {
-            KubeconfigError::ParseNoProxy(error) => Problem::NoAccess(format!(
-                "NO_PROXY can't be read: {error}; separate hosts, addresses and networks by one comma each"
-            )),
-            error => unusable(&error),
-        };
+        let unread = |error: KubeconfigError| kubeconfig::problem(&error);
         let read = settings.kubeconfig.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from);
         let read = read.map_err(unread)?;
         let declared = proxy::declared(&read, settings.context.as_deref());
         let mut config = Config::from_custom_kubeconfig(read, &options).await.map_err(unread)?;
         config.proxy_url =
             proxy::chosen(declared.as_deref(), &config.cluster_url, &proxy::Environment::read())
-                .map_err(|error| unusable(&error))?;
+                .map_err(|error| Problem::NoLogin(error.to_owned()))?;
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.read_timeout = Some(READ_TIMEOUT);
         let own_namespace = settings.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());

@@ -1,7 +1,8 @@
 //! The binary `kubectl-docket`, which kubectl runs as `kubectl docket`. It answers the first questions of someone who
 //! runs Docket, from the API server and the data plane, with the user's rights.
 //!
-//! - `args`: the command line; `cluster`: the calls to the API server, by a `proxy`; `problem`: errors and exit codes
+//! - `args`: the command line; `cluster`: the calls to the API server, by a `proxy`; `problem`: errors and exit codes; `kubeconfig`:
+//!   what is wrong with it
 //! - `check`: what is wrong with the installation; `status`: what the API server stores about tenants and webhooks
 //! - `deliveries`: the commands that `docket` has too (`docket_commands`), answered by the data plane, never with payloads;
 //!   `dataplane`: the calls to it
@@ -20,6 +21,7 @@ mod dataplane;
 mod deliveries;
 #[cfg(test)]
 mod krew;
+mod kubeconfig;
 mod problem;
 mod proxy;
 mod reconcile;

@@ -11,8 +11,10 @@ use docket_program::screen::clean_lines;
 pub(crate) enum Problem {
     /// The text says which problem the command found.
     Found(String),
-    /// The user lacks a right, or a login that can be used.
+    /// The user lacks a right, or a token for the data plane.
     NoAccess(String),
+    /// The user has no kubeconfig or login that can be used.
+    NoLogin(String),
     /// The API server or the data plane can't be reached, has too much to do, or fails.
     Unavailable(String),
 }
@@ -21,14 +23,14 @@ impl Problem {
     pub(crate) const fn exit_code(&self) -> u8 {
         match self {
             Self::Found(_) => 1,
-            Self::NoAccess(_) | Self::Unavailable(_) => 3,
+            Self::NoAccess(_) | Self::NoLogin(_) | Self::Unavailable(_) => 3,
         }
     }
 
     /// The text without the hint about what to read.
     pub(crate) fn text(&self) -> &str {
         match self {
-            Self::Found(text) | Self::NoAccess(text) | Self::Unavailable(text) => text,
+            Self::Found(text) | Self::NoAccess(text) | Self::NoLogin(text) | Self::Unavailable(text) => text,
         }
     }
 
@@ -37,6 +39,7 @@ impl Problem {
         match self {
             Self::Found(_) => Self::Found(text),
             Self::NoAccess(_) => Self::NoAccess(text),
+            Self::NoLogin(_) => Self::NoLogin(text),
             Self::Unavailable(_) => Self::Unavailable(text),
         }
     }
@@ -83,6 +86,7 @@ impl fmt::Display for Problem {
         let text = clean_lines(self.text());
         match self {
             Self::Found(_) | Self::Unavailable(_) => f.write_str(&text),
+            Self::NoLogin(_) => write!(f, "no access: {text}"),
             Self::NoAccess(_) => write!(
                 f,
                 "no access: {text}; the page /docs/reference/kubectl-docket.html#rights lists the rights of each command"
@@ -96,7 +100,7 @@ impl From<kube::Error> for Problem {
         let why = ApiServerError::of(&error);
         let is_unknown = matches!(&error, kube::Error::Api(status) if status.code == 401);
         match why {
-            _ if matches!(error, kube::Error::Auth(_)) => Self::NoAccess(
+            _ if matches!(error, kube::Error::Auth(_)) => Self::NoLogin(
                 "the credentials of the kubeconfig can't be used; try `kubectl auth whoami`".to_owned(),
             ),
             ApiServerError::Forbidden(_) => Self::NoAccess(why.to_string()),

@@ -73,7 +73,10 @@ pub(crate) async fn write(cluster: &Cluster, asked: &ReportArguments) -> Result<
         format!("the report lacks {name}{more} (see missing.txt in it): {}", problem.text())
     };
     let rest = report.missing.len().saturating_sub(1);
-    let no_access = report.missing.iter().find(|(_, problem)| matches!(problem, Problem::NoAccess(_)));
+    let no_access = report
+        .missing
+        .iter()
+        .find(|(_, problem)| matches!(problem, Problem::NoAccess(_) | Problem::NoLogin(_)));
     match no_access.or(report.missing.first()) {
         None => Ok(()),
         Some((name, problem)) => Err(problem.retold(lacks(name, rest, problem))),
