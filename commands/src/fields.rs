@@ -43,6 +43,13 @@ pub(crate) fn settled(value: &Value) -> &'static str {
     }
 }
 
+/// Says on standard error that an answer leaves out some of a list.
+pub(crate) fn say_more(answer: &Value) {
+    if answer["more"] == true {
+        eprintln!("There are more; --limit shows up to 1000.");
+    }
+}
+
 /// `1 dead letter`, `2 dead letters`.
 pub fn dead_letters(count: i64) -> String {
     format!("{count} dead letter{}", if count == 1 { "" } else { "s" })

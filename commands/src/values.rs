@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use docket_crds::EventCode;
+use docket_crds::{EventCode, UnknownWord};
+use docket_domain::audit::AuditEvent;
 use docket_domain::delivery::{DeadLetter, DeliveryId, DeliveryKind, FailureClass, Status};
 use docket_domain::moment;
 use docket_program::arguments;
@@ -69,6 +70,11 @@ pub(crate) fn resend_id(text: &str) -> Result<String, String> {
     is_id
         .then(|| text.to_lowercase())
         .ok_or_else(|| "must be the id of a bulk resend: 32 hexadecimal digits".into())
+}
+
+/// An event of the audit.
+pub(crate) fn audit_event(text: &str) -> Result<AuditEvent, String> {
+    text.parse().map_err(|unknown: UnknownWord| unknown.to_string())
 }
 
 /// A date or a time.

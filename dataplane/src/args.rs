@@ -29,7 +29,7 @@ pub use dev::DevArguments;
 pub use docs::DocsArguments;
 pub use healthcheck::HealthcheckArguments;
 pub use listen::{ListenArguments, ListenOutput};
-pub use people::{ContactCommand, CustomerCommand, EmployeeCommand, PeopleArguments};
+pub use people::{ContactCommand, CustomerCommand, EmployeeCommand};
 pub use serve::{Role, ServeArguments, ServeSource, Switch};
 pub use settings::{
     AuditArguments, DeliveryArguments, ExternalDatabaseArguments, HostArguments, InvoiceArguments,

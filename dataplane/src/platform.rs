@@ -2,11 +2,13 @@
 //! a note or a receiver's response. The staff may also resend dead letters, and set them aside.
 //!
 //! `kubectl docket` sends its requests to the management port, with a token of the Kubernetes cluster. Each request needs a verb on
-//! the subresource `deliveries` of a Tenant or Webhook: `list` for searches and previews, `get` for one delivery or order with its
-//! attempts, `resend` to resend, to stop a resend and to set aside, `test` for test events. The right is checked before the object
-//! is looked up, so that no user learns which objects exist.
+//! a subresource of a Tenant or Webhook. On `deliveries`: `list` for searches and previews, `get` for one delivery or order with its
+//! attempts, `resend` to resend, to stop a resend and to set aside, `test` for test events. On `audit` and `people` of a Tenant:
+//! `list`. The right is checked before the object is looked up, so that no user learns which objects exist.
 
 pub mod answers;
+pub mod audit;
+pub mod people;
 pub mod reviews;
 
 use std::sync::Arc;
@@ -64,6 +66,9 @@ pub fn router(state: &Arc<ApiState>, reviews: Reviews) -> Router {
     Router::new()
         .route("/platform/namespaces/{namespace}/tenants/{name}/deliveries", get(of_tenant))
         .route("/platform/namespaces/{namespace}/tenants/{name}/trace", get(trace_of_tenant))
+        .route("/platform/namespaces/{namespace}/tenants/{name}/audit", get(audit::list))
+        .route("/platform/namespaces/{namespace}/tenants/{name}/contacts", get(people::contacts))
+        .route("/platform/namespaces/{namespace}/tenants/{name}/employees", get(people::employees))
         .route("/platform/namespaces/{namespace}/webhooks/{name}/deliveries", get(of_webhook))
         .route("/platform/namespaces/{namespace}/webhooks/{name}/trace", get(trace_of_webhook))
         .route("/platform/namespaces/{namespace}/webhooks/{name}/test", post(test))
@@ -166,17 +171,19 @@ request! {
     }
 }
 
-/// The name of an object of the cluster, with the resource of its kind.
+/// The name of an object of the cluster, with the resource of its kind, and what of it a request is about.
 #[derive(Debug, Clone)]
 struct ObjectName {
     resource: &'static str,
+    subresource: &'static str,
     namespace: String,
     name: String,
 }
 
 impl ObjectName {
+    /// The deliveries of an object.
     fn new(resource: &'static str, (namespace, name): (String, String)) -> Self {
-        Self { resource, namespace, name }
+        Self { resource, subresource: "deliveries", namespace, name }
     }
 
     fn full_name(&self) -> String {
@@ -192,13 +199,13 @@ impl Platform {
         verb: &'static str,
         object: &ObjectName,
     ) -> Result<Principal, ApiError> {
-        let ObjectName { resource, namespace, name } = object;
+        let ObjectName { resource, subresource, namespace, name } = object;
         let valid = is_object_name(namespace) && is_object_name(name);
         let token = bearer(parts).map_err(|_| ApiError::UnknownClusterUser)?;
         if !valid {
             return Err(ApiError::BadRequest("The namespace or the name is not a name of an object"));
         }
-        let right = Right { verb, resource, namespace: namespace.clone(), name: name.clone() };
+        let right = Right { verb, resource, subresource, namespace: namespace.clone(), name: name.clone() };
         // The proxies of the API's port are not in front of this port, where any pod could send a proxy's headers.
         let (source, origin) = origin(parts, &Proxies::default())?;
         let user = self.reviews.user(source, token, &right).await?;

@@ -145,7 +145,11 @@ async fn a_check_names_what_is_wrong_and_how_to_correct_it() {
     }
     let nowhere = release.file("nowhere.kubeconfig", "apiVersion: v1\nkind: Config\n");
     let (code, _, err) = docket(&nowhere, &["check"]);
-    assert_eq!((code, err.contains("no access: the kubeconfig has no current context; ")), (3, true), "{err}");
+    assert_eq!(
+        (code, err.contains("no access: the kubeconfig has no current context; ")),
+        (3, true),
+        "{err}"
+    );
     let missing = release.file("missing.kubeconfig", "").with_extension("gone");
     let (code, _, err) = docket(&missing, &["status"]);
     let text = format!("error: no access: the kubeconfig {} does not exist; ", missing.display());
@@ -181,7 +185,12 @@ fn rules(rights: &[Right]) -> Value {
         "customresourcedefinitions" => "apiextensions.k8s.io",
         "selfsubjectaccessreviews" => "authorization.k8s.io",
         "deployments" => "apps",
-        "tenants" | "webhooks" | "tenants/deliveries" | "webhooks/deliveries" => "docket.dev",
+        "tenants"
+        | "webhooks"
+        | "tenants/deliveries"
+        | "webhooks/deliveries"
+        | "tenants/audit"
+        | "tenants/people" => "docket.dev",
         "pods" | "pods/portforward" | "pods/log" => "",
         "events" => "events.k8s.io",
         other => panic!("{other} has no group here"),
@@ -197,7 +206,7 @@ fn each_command_needs_the_rights_that_the_document_lists_and_no_others() {
     let names = [None, Some(release.namespace.as_str()), Some(release.tenants.as_str())];
     for (at, (command, rights)) in documented().into_iter().enumerate() {
         // The first needs none; the others ask a data plane: see `dataplane`.
-        if ["completion", "deliveries", "trace", "resend", "set-aside", "test", "report"]
+        if ["completion", "deliveries", "trace", "resend", "set-aside", "test", "audit", "people", "report"]
             .contains(&command.as_str())
         {
             continue;

@@ -20,6 +20,8 @@ docket_crds::words! {
         PasswordChanged,
         /// An administrator read the payload of a delivery.
         PayloadRead,
+        /// A user of the cluster read the names of contacts or employees, and their e-mail addresses or check-in names.
+        PeopleRead,
         /// A delivery was resent.
         DeliveryResent,
         /// A test event was sent to a webhook.

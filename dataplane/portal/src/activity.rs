@@ -165,6 +165,7 @@ const fn words(event: AuditEvent) -> &'static str {
         AuditEvent::SignedOut => "Signed out everywhere",
         AuditEvent::PasswordChanged => "Password changed",
         AuditEvent::PayloadRead => "Payload read",
+        AuditEvent::PeopleRead => "List of people read",
         AuditEvent::DeliveryResent => "Delivery resent",
         AuditEvent::TestSent => "Test event sent",
         AuditEvent::ResendStarted => "Dead letters resent",

@@ -1,7 +1,7 @@
 //! `docket customers`, `docket contacts` and `docket employees`.
 
-use clap::{Args, Subcommand};
-use docket_commands::arguments::OutputArguments;
+use clap::Subcommand;
+use docket_commands::people::PeopleArguments;
 
 use super::settings::TenantArguments;
 use super::values::{code, email, name, new_email, user_name};
@@ -199,15 +199,4 @@ pub enum EmployeeCommand {
         #[command(flatten)]
         at: TenantArguments,
     },
-}
-
-/// How a list of people is printed.
-#[derive(Debug, Clone, Copy, Args)]
-pub struct PeopleArguments {
-    /// Maximum number of rows, 1 to 1000.
-    #[arg(long, value_name = "COUNT", default_value_t = 100, value_parser = clap::value_parser!(i64).range(1..=1000))]
-    pub limit: i64,
-    /// Its result.
-    #[command(flatten)]
-    pub printed: OutputArguments,
 }

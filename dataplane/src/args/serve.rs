@@ -69,7 +69,7 @@ pub struct ServeArguments {
     /// /openapi/events.json. If not, links of the portal and of errors to it lead to a page that says so.
     #[arg(long, env = "DOCKET_DOCS", value_enum, default_value_t = Switch::On, value_name = "on|off")]
     pub docs: Switch,
-    /// Serve metadata of tenants' orders and deliveries on the management port, for `kubectl docket`. The cluster's API
+    /// Serve metadata of tenants' orders and deliveries, the audit and lists of people on the management port, for `kubectl docket`. The cluster's API
     /// server says who a user is and what the user may do. Needs the role api or portal.
     #[arg(long, env = "DOCKET_PLATFORM")]
     pub platform: bool,

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use docket_crds::{EventCode, InvalidTargetUrl, TargetUrl, UnknownWord, is_object_name};
-use docket_domain::audit::AuditEvent;
 use docket_domain::moment;
 use docket_orders::text::{is_blank, is_email};
 use docket_program::arguments;
@@ -222,19 +221,10 @@ pub(super) fn new_email(text: &str) -> Result<String, String> {
     }
 }
 
-pub(super) fn audit_event(text: &str) -> Result<AuditEvent, String> {
-    text.parse().map_err(|unknown: UnknownWord| unknown.to_string())
-}
-
 pub(super) fn event_code(text: &str) -> Result<EventCode, String> {
     let unknown =
         |UnknownWord(codes): UnknownWord| format!("unknown event {text:?}; one of: {}", codes.join(", "));
     text.parse().map_err(unknown)
-}
-
-/// A date or a time, as milliseconds since 1970.
-pub(super) fn time_ms(text: &str) -> Result<i64, String> {
-    timestamp(text).map(Timestamp::as_millisecond)
 }
 
 pub(super) fn timestamp(text: &str) -> Result<Timestamp, String> {

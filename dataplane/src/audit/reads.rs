@@ -1,4 +1,4 @@
-//! Remembers which reads of payloads have an entry already: a page that shows a delivery reads it again every few seconds.
+//! Remembers which reads of payloads and people have an entry already: a page that shows a delivery reads it again every few seconds.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use docket_listener::source::network;
 const WINDOW_MS: i64 = 5 * 60 * 1000;
 /// The most reads that are remembered. At one more, the window ends early, so that each read still has an entry.
 const MAX_READS: usize = 10_000;
-/// The most networks that are distinguished among a user's reads of one payload. Reads from further networks have one entry,
+/// The most networks that are distinguished among a user's reads of one subject. Reads from further networks have one entry,
 /// without an address.
 const MAX_NETWORKS: usize = 8;
 

@@ -1,20 +1,18 @@
 //! `docket audit`: lists a tenant's audit; and the entries of what commands do.
 
 use anyhow::Result;
-use docket_commands::arguments::Output;
+use docket_commands::audit::{AuditArguments, print};
 use docket_commands::terminal::Style;
-use docket_commands::text;
 use docket_domain::audit::{Actor, AuditEvent, AuditRecord};
 use docket_program::clock::Clock;
 use docket_program::random;
 use docket_store::audit::{self, AuditFilter};
-use docket_store::walk::Page;
-use serde_json::{Value, json};
+use jiff::Timestamp;
+use serde_json::to_value;
 
-use super::table::{table, time};
 use super::tenant::{IfNew, open};
 use crate::args::AuditCommand;
-use crate::audit::AuditLine;
+use crate::platform::answers::AuditList;
 
 /// Who runs the command.
 pub(super) fn actor() -> Actor {
@@ -28,37 +26,13 @@ pub(super) fn entry(event: AuditEvent, at_ms: i64) -> AuditRecord {
 
 /// `docket audit …`
 pub async fn run(command: AuditCommand) -> Result<()> {
-    let AuditCommand::List { event, from: from_ms, to: to_ms, limit, printed, at } = command;
+    let AuditCommand::List { list: AuditArguments { event, from, to, limit, printed }, at } = command;
     let clock = Clock::System;
     let mut reader = open(&at, &clock, IfNew::Refuse).await?.reader().await?;
+    let [from_ms, to_ms] = [from, to].map(|time| time.map(Timestamp::as_millisecond));
     let filter = AuditFilter { event, from_ms, to_ms, after: None };
-    let Page { items, next } = audit::search(&mut reader, &filter, limit).await?;
-    match printed.output {
-        Output::Json => {
-            let entries: Vec<Value> =
-                items.iter().map(|entry| json!(AuditLine::new(Some(at.tenant.as_str()), entry))).collect();
-            text::json(&json!({ "entries": entries, "more": next.is_some() }));
-        }
-        Output::Table | Output::Wide => print!("{}", shown(&items, Style::of_stdout(clock.now()))),
-    }
+    let page = audit::search(&mut reader, &filter, limit).await?;
+    let answer = to_value(AuditList::new(&at.tenant, &page))?;
+    print(&answer, printed.output, Style::of_stdout(clock.now()));
     Ok(())
-}
-
-fn shown(entries: &[AuditRecord], style: Style) -> String {
-    if entries.is_empty() {
-        return "No entries.\n".to_owned();
-    }
-    let absent = || "–".to_owned();
-    let rows = entries.iter().map(|entry| {
-        [
-            time(entry.at_ms, style),
-            entry.event.as_str().to_owned(),
-            entry.actor.clone().unwrap_or_else(absent),
-            entry.subject.clone().unwrap_or_else(absent),
-            entry.count.to_string(),
-            entry.origin.address.map_or_else(absent, |address| address.to_string()),
-            entry.origin.request_id.clone().unwrap_or_else(absent),
-        ]
-    });
-    table(["TIME", "EVENT", "ACTOR", "SUBJECT", "COUNT", "ADDRESS", "REQUEST"], rows)
 }

@@ -3,8 +3,7 @@
 use std::io::{BufRead, IsTerminal, Write};
 
 use anyhow::{Context, Result, anyhow, bail};
-use docket_commands::arguments::Output;
-use docket_commands::text;
+use docket_commands::people::{People, PeopleArguments, print};
 use docket_domain::audit::AuditEvent;
 use docket_program::clock::Clock;
 use docket_program::random;
@@ -12,14 +11,14 @@ use docket_store::contacts::{self, Contact};
 use docket_store::employees::{self, Employee};
 use docket_store::{Connection, StoreError, Transaction, audit, next_number};
 use secrecy::SecretString;
-use serde_json::{Value, json};
+use serde_json::to_value;
 
 use super::audit::entry;
-use super::table::table;
 use super::tenant::{IfNew, open};
 use crate::access::passwords::{self, MAX_PASSWORD_CHARS};
 use crate::actions::people::{self, Change, Person};
-use crate::args::{ContactCommand, CustomerCommand, EmployeeCommand, PeopleArguments, TenantArguments};
+use crate::args::{ContactCommand, CustomerCommand, EmployeeCommand, TenantArguments};
+use crate::platform::answers::{ContactList, EmployeeList};
 
 /// Characters of a password at least.
 const MIN_PASSWORD_CHARS: usize = 8;
@@ -237,97 +236,24 @@ async fn change(at: &TenantArguments, user: NamedUser<'_>, change: Change, clock
 async fn contacts_listed(
     at: &TenantArguments,
     customer: Option<&str>,
-    list: PeopleArguments,
+    PeopleArguments { limit, printed }: PeopleArguments,
     clock: &Clock,
 ) -> Result<()> {
     let mut reader = open(at, clock, IfNew::Refuse).await?.reader().await?;
-    let mut found = contacts::list(&mut reader, customer, None, list.limit + 1).await?;
-    let more = cut(&mut found, list.limit);
-    let objects = found.iter().map(|contact| {
-        json!({
-            "contactCode": contact.code,
-            "customerCode": contact.customer_code,
-            "email": contact.email,
-            "name": contact.name,
-            "managesWebhooks": contact.manages_webhooks,
-            "active": contact.active,
-        })
-    });
-    let rows = found.iter().map(|contact| {
-        [
-            contact.email.clone(),
-            contact.name.clone(),
-            contact.code.clone(),
-            contact.customer_code.clone(),
-            yes(contact.manages_webhooks),
-            yes(contact.active),
-        ]
-    });
-    match list.printed.output {
-        Output::Json => {
-            let contacts: Vec<Value> = objects.collect();
-            text::json(&json!({ "contacts": contacts, "more": more }));
-        }
-        Output::Table | Output::Wide => {
-            let head = ["E-MAIL", "NAME", "CODE", "CUSTOMER", "WEBHOOKS", "ACTIVE"];
-            print!("{}", table(head, rows));
-            say_more(more);
-        }
-    }
+    let found = contacts::list(&mut reader, customer, None, limit + 1).await?;
+    print(People::Contacts, &to_value(ContactList::new(found, limit))?, printed.output);
     Ok(())
 }
 
-async fn employees_listed(at: &TenantArguments, list: PeopleArguments, clock: &Clock) -> Result<()> {
+async fn employees_listed(
+    at: &TenantArguments,
+    PeopleArguments { limit, printed }: PeopleArguments,
+    clock: &Clock,
+) -> Result<()> {
     let mut reader = open(at, clock, IfNew::Refuse).await?.reader().await?;
-    let mut found = employees::list(&mut reader, None, list.limit + 1).await?;
-    let more = cut(&mut found, list.limit);
-    let objects = found.iter().map(|employee| {
-        json!({
-            "employeeCode": employee.code,
-            "user": employee.user_name,
-            "name": employee.name,
-            "administrator": employee.administrator,
-            "active": employee.active,
-        })
-    });
-    let rows = found.iter().map(|employee| {
-        [
-            employee.user_name.clone(),
-            employee.name.clone(),
-            employee.code.clone(),
-            yes(employee.administrator),
-            yes(employee.active),
-        ]
-    });
-    match list.printed.output {
-        Output::Json => {
-            let employees: Vec<Value> = objects.collect();
-            text::json(&json!({ "employees": employees, "more": more }));
-        }
-        Output::Table | Output::Wide => {
-            print!("{}", table(["USER", "NAME", "CODE", "ADMINISTRATOR", "ACTIVE"], rows));
-            say_more(more);
-        }
-    }
+    let found = employees::list(&mut reader, None, limit + 1).await?;
+    print(People::Employees, &to_value(EmployeeList::new(found, limit))?, printed.output);
     Ok(())
-}
-
-/// Cuts a list off after `limit` items. Returns whether there were more.
-fn cut<T>(found: &mut Vec<T>, limit: i64) -> bool {
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let more = found.len() > limit;
-    found.truncate(limit);
-    more
-}
-
-fn say_more(more: bool) {
-    if more {
-        eprintln!("There are more; --limit shows up to 1000.");
-    }
-}
-
-fn yes(is_so: bool) -> String {
-    if is_so { "yes" } else { "no" }.to_owned()
 }
 
 fn capitalized(noun: &str) -> String {

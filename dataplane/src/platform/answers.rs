@@ -1,14 +1,20 @@
 //! Answers of the platform's routes and the command line that the API does not have.
 
+use docket_domain::audit::AuditRecord;
 use docket_domain::work_order::WorkOrderType;
+use docket_store::contacts::ListedContact;
 use docket_store::deliveries::{ListedDelivery, StoredAttempt};
+use docket_store::employees::ListedEmployee;
 use docket_store::invoices::TracedInvoice;
 use docket_store::orders::OrderHead;
+use docket_store::walk::Page;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::actions::resend::remedy;
 use crate::actions::trace::{MissingWebhook, Traced, TracedEvent};
 use crate::api::webhook_logs::answers::{AttemptSummary, DeliverySummary};
+use crate::audit::AuditLine;
 use crate::http::times::{Time, time};
 
 /// What became of an order or an invoice.
@@ -176,4 +182,122 @@ impl TracedDelivery {
             attempts: attempts.into_iter().map(Into::into).collect(),
         }
     }
+}
+
+/// Entries of a tenant's audit.
+#[derive(Serialize)]
+pub struct AuditList {
+    /// The entries, newest first, with the fields of a line of the stream.
+    entries: Vec<Value>,
+    /// Whether there are older ones.
+    more: bool,
+}
+
+impl AuditList {
+    /// A page of the audit of the tenant with this client code.
+    pub fn new(client_code: &str, page: &Page<AuditRecord>) -> Self {
+        let entry = |record: &AuditRecord| json!(AuditLine::new(Some(client_code), record));
+        Self { entries: page.items.iter().map(entry).collect(), more: page.next.is_some() }
+    }
+}
+
+/// A contact, as a list shows it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContactAnswer {
+    /// The contact's code.
+    pub contact_code: String,
+    /// The code of its customer.
+    pub customer_code: String,
+    /// The e-mail address with which it signs in.
+    pub email: String,
+    /// Its name.
+    pub name: String,
+    /// Whether it manages the webhooks of its customer.
+    pub manages_webhooks: bool,
+    /// Whether it can sign in.
+    pub active: bool,
+}
+
+impl From<ListedContact> for ContactAnswer {
+    fn from(contact: ListedContact) -> Self {
+        Self {
+            contact_code: contact.code,
+            customer_code: contact.customer_code,
+            email: contact.email,
+            name: contact.name,
+            manages_webhooks: contact.manages_webhooks,
+            active: contact.active,
+        }
+    }
+}
+
+/// Contacts of a tenant.
+#[derive(Serialize)]
+pub struct ContactList {
+    /// The contacts, by e-mail address.
+    contacts: Vec<ContactAnswer>,
+    /// Whether there are more.
+    more: bool,
+}
+
+impl ContactList {
+    /// The first `limit` of these contacts.
+    pub fn new(mut found: Vec<ListedContact>, limit: i64) -> Self {
+        let more = cut(&mut found, limit);
+        Self { contacts: found.into_iter().map(Into::into).collect(), more }
+    }
+}
+
+/// An employee, as a list shows it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EmployeeAnswer {
+    /// The employee's code.
+    pub employee_code: String,
+    /// The check-in name with which it signs in.
+    pub user: String,
+    /// Its name.
+    pub name: String,
+    /// Whether it is an administrator.
+    pub administrator: bool,
+    /// Whether it can sign in.
+    pub active: bool,
+}
+
+impl From<ListedEmployee> for EmployeeAnswer {
+    fn from(employee: ListedEmployee) -> Self {
+        Self {
+            employee_code: employee.code,
+            user: employee.user_name,
+            name: employee.name,
+            administrator: employee.administrator,
+            active: employee.active,
+        }
+    }
+}
+
+/// Employees of a tenant.
+#[derive(Serialize)]
+pub struct EmployeeList {
+    /// The employees, by check-in name.
+    employees: Vec<EmployeeAnswer>,
+    /// Whether there are more.
+    more: bool,
+}
+
+impl EmployeeList {
+    /// The first `limit` of these employees.
+    pub fn new(mut found: Vec<ListedEmployee>, limit: i64) -> Self {
+        let more = cut(&mut found, limit);
+        Self { employees: found.into_iter().map(Into::into).collect(), more }
+    }
+}
+
+/// Cuts a list off after `limit` items. Returns whether there were more.
+fn cut<T>(found: &mut Vec<T>, limit: i64) -> bool {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let more = found.len() > limit;
+    found.truncate(limit);
+    more
 }

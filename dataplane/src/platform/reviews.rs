@@ -43,20 +43,19 @@ pub struct Right {
     pub verb: &'static str,
     /// `tenants` or `webhooks`.
     pub resource: &'static str,
+    /// What of the object: a subresource that no object has, and that only roles name, such as `deliveries`.
+    pub subresource: &'static str,
     /// The namespace of the object.
     pub namespace: String,
     /// The name of the object.
     pub name: String,
 }
 
-/// The subresource of Tenants and Webhooks that stands for their deliveries. No object has it; only roles name it.
-const SUBRESOURCE: &str = "deliveries";
-
 impl Right {
     fn text(&self) -> String {
-        let Self { verb, resource, namespace, name } = self;
+        let Self { verb, resource, subresource, namespace, name } = self;
         format!(
-            "{verb} {resource}/{SUBRESOURCE} in the group {} for {name} in namespace {namespace}",
+            "{verb} {resource}/{subresource} in the group {} for {name} in namespace {namespace}",
             docket_crds::GROUP
         )
     }
@@ -66,7 +65,7 @@ impl Right {
             group: Some(docket_crds::GROUP.to_owned()),
             version: Some(docket_crds::VERSION.to_owned()),
             resource: Some(self.resource.to_owned()),
-            subresource: Some(SUBRESOURCE.to_owned()),
+            subresource: Some(self.subresource.to_owned()),
             verb: Some(self.verb.to_owned()),
             namespace: Some(self.namespace.clone()),
             name: Some(self.name.clone()),
@@ -240,9 +239,9 @@ fn shown(name: &str) -> String {
 }
 
 fn key(token: &str, right: &Right) -> [u8; 32] {
-    let Right { verb, resource, namespace, name } = right;
+    let Right { verb, resource, subresource, namespace, name } = right;
     let mut hasher = Sha256::new();
-    for part in [token, verb, resource, namespace, name] {
+    for part in [token, verb, resource, subresource, namespace, name] {
         hasher.update((part.len() as u64).to_be_bytes());
         hasher.update(part);
     }
@@ -255,7 +254,13 @@ mod tests {
 
     #[test]
     fn answer_is_used_for_ten_seconds_and_for_one_token_and_right() {
-        let right = Right { verb: "list", resource: "webhooks", namespace: "a".into(), name: "b".into() };
+        let right = Right {
+            verb: "list",
+            resource: "webhooks",
+            subresource: "deliveries",
+            namespace: "a".into(),
+            name: "b".into(),
+        };
         let asked = key("token", &right);
         let mut kept = ReviewCache::default();
         kept.put(asked, Duration::ZERO, ReviewVerdict::Refused);
@@ -265,6 +270,7 @@ mod tests {
             key("other", &right),
             key("token", &Right { verb: "get", ..right.clone() }),
             key("token", &Right { resource: "tenants", ..right.clone() }),
+            key("token", &Right { subresource: "people", ..right.clone() }),
             key("token", &Right { namespace: "ab".into(), name: String::new(), ..right.clone() }),
         ] {
             assert_eq!(kept.get(&other, Duration::ZERO), None);

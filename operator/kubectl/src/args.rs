@@ -11,6 +11,8 @@ use clap_complete::Shell;
 use docket_commands::arguments::{
     ListArguments, OutputArguments, ResendArguments, SetAsideArguments, TestArguments, TraceArguments,
 };
+use docket_commands::audit::AuditArguments;
+use docket_commands::people::{People, PeopleArguments};
 use docket_crds::is_object_name;
 use docket_program::arguments;
 
@@ -39,17 +41,28 @@ impl Arguments {
             let text = "--all-namespaces cannot be used with --namespace";
             return Err(Self::command().error(ErrorKind::ArgumentConflict, text));
         }
+        if let Command::People(OfTenant { asked, .. }) = &arguments.command
+            && asked.who == People::Employees
+            && asked.customer.is_some()
+        {
+            let text = "--customer cannot be used with employees, who belong to no customer";
+            return Err(Self::command().error(ErrorKind::ArgumentConflict, text));
+        }
         Ok(arguments)
     }
 }
 
-/// The words without the `list` of `deliveries list`: `docket` has it, because its `deliveries` has other commands too.
+/// The words without the `list` of `deliveries list`, `audit list` and `people list`: `docket` has it, because its commands of these
+/// names have others below them.
 pub(crate) fn without_list(mut words: Vec<OsString>) -> Vec<OsString> {
     let takes_value =
         |word: &OsString| ["-n", "--namespace", "--context", "--kubeconfig"].iter().any(|flag| word == flag);
-    let is_command =
-        |at: usize| words[at] == "deliveries" && words[at + 1] == "list" && !takes_value(&words[at - 1]);
-    if let Some(at) = (1..words.len().saturating_sub(1)).find(|at| is_command(*at)) {
+    let is_flag = |word: &OsString| word.as_encoded_bytes().starts_with(b"-");
+    let command = (1..words.len()).find(|at| !is_flag(&words[*at]) && !takes_value(&words[at - 1]));
+    if let Some(at) = command
+        && ["deliveries", "audit", "people"].iter().any(|name| words[at] == *name)
+        && words.get(at + 1).is_some_and(|next| next == "list")
+    {
         words.remove(at + 1);
     }
     words
@@ -105,13 +118,17 @@ pub(crate) enum Command {
     /// List deliveries of a Webhook or a Tenant, newest first, without payloads.
     Deliveries(DeliveriesArguments),
     /// Show what became of an order, an invoice, an event or a delivery: events, deliveries and attempts.
-    Trace(TraceOfTenant),
+    Trace(OfTenant<TraceArguments>),
     /// Resend the dead letters of a Webhook, oldest first. Without --yes only says what would be resent.
     Resend(ToWebhook<ResendArguments>),
     /// Set dead letters of a Webhook aside: they count nowhere, and no resend of many takes them. Without --yes only says which.
     SetAside(ToWebhook<SetAsideArguments>),
     /// Send a test event with sample data to a Webhook, and show what came of its first attempt.
     Test(ToWebhook<TestArguments>),
+    /// List the newest entries of a Tenant's audit: who did what, by codes and ids.
+    Audit(OfTenant<AuditArguments>),
+    /// List the contacts or employees of a Tenant, with names and e-mail addresses: personal data, which needs a right of its own.
+    People(OfTenant<WhichPeople>),
     /// Make the operator check an object now.
     Reconcile {
         /// The object, such as tenant/acme or webhook/orders.
@@ -155,6 +172,8 @@ impl Command {
             | Self::Resend(_)
             | Self::SetAside(_)
             | Self::Test(_)
+            | Self::Audit(_)
+            | Self::People(_)
             | Self::Reconcile { .. }
             | Self::RotateKey { .. }
             | Self::Completion { .. } => false,
@@ -222,16 +241,29 @@ pub(crate) struct ReportArguments {
     pub(crate) reach: ReachArguments,
 }
 
-/// What to trace.
+/// A question about a Tenant.
 #[derive(Debug, Args)]
-pub(crate) struct TraceOfTenant {
+pub(crate) struct OfTenant<T: Args> {
     #[command(flatten)]
-    pub(crate) trace: TraceArguments,
+    pub(crate) asked: T,
     /// The Tenant.
     #[arg(short, long, value_name = "NAME", value_parser = name)]
     pub(crate) tenant: String,
     #[command(flatten, next_help_heading = "Connection")]
     pub(crate) reach: ReachArguments,
+}
+
+/// Which people of a Tenant to list.
+#[derive(Debug, Args)]
+pub(crate) struct WhichPeople {
+    /// The users of the Tenant's customers, or the Tenant's own.
+    #[arg(value_enum)]
+    pub(crate) who: People,
+    /// Only the contacts of this customer.
+    #[arg(long, value_name = "CUSTOMER_CODE")]
+    pub(crate) customer: Option<String>,
+    #[command(flatten)]
+    pub(crate) list: PeopleArguments,
 }
 
 /// What to do with the dead letters of a Webhook, or to send to it.
@@ -363,6 +395,18 @@ mod tests {
         }
         assert_eq!(asked("x deliveries list list").as_deref(), Some("list"));
         assert_eq!(asked("x deliveries -n list orders").as_deref(), Some("orders"));
+        for (line, is_right) in [
+            ("x audit list -t acme", true),
+            ("x -n a audit -t acme --event SignedIn", true),
+            ("x people list contacts -t acme --customer C-1", true),
+            ("x people employees -t acme", true),
+            ("x people employees -t acme --customer C-1", false),
+            ("x people list -t acme", false),
+            ("x audit -t acme --event Read", false),
+        ] {
+            let read = Arguments::read(line.split(' ').map(Into::into));
+            assert_eq!(read.is_ok(), is_right, "{line}");
+        }
     }
 
     #[test]

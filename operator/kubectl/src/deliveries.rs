@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use docket_commands::answers::{Answers, Aside, Found, Page};
 use docket_commands::arguments::{
-    DeadLetters, FilterArguments, ResendArguments, SetAsideArguments, TestArguments, Traced,
+    DeadLetters, FilterArguments, ResendArguments, SetAsideArguments, TestArguments, TraceArguments, Traced,
 };
 use docket_commands::terminal::Style;
 use docket_commands::{list, resend, set_aside, test_event, trace};
@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::args::{DeliveriesArguments, Kind, Object, ReachArguments, ToWebhook, TraceOfTenant};
+use crate::args::{DeliveriesArguments, Kind, Object, OfTenant, ReachArguments, ToWebhook};
 use crate::cluster::Cluster;
 use crate::dataplane::DataPlane;
 use crate::problem::Problem;
@@ -35,10 +35,10 @@ pub(crate) async fn list(cluster: &Cluster, asked: &DeliveriesArguments) -> Resu
     list::run(&mut remote, &asked.list, Style::of_stdout(now())).await
 }
 
-pub(crate) async fn trace(cluster: &Cluster, asked: &TraceOfTenant) -> Result<(), Problem> {
+pub(crate) async fn trace(cluster: &Cluster, asked: &OfTenant<TraceArguments>) -> Result<(), Problem> {
     let object = Object { kind: Kind::Tenant, name: asked.tenant.clone() };
     let mut remote = Remote::connect(cluster, &asked.reach, object).await?;
-    trace::run(&mut remote, &asked.trace, Style::of_stdout(now())).await
+    trace::run(&mut remote, &asked.asked, Style::of_stdout(now())).await
 }
 
 pub(crate) async fn resend(cluster: &Cluster, asked: &ToWebhook<ResendArguments>) -> Result<(), Problem> {
@@ -60,7 +60,7 @@ pub(crate) async fn test(cluster: &Cluster, asked: &ToWebhook<TestArguments>) ->
 }
 
 #[expect(clippy::disallowed_methods, reason = "the user's own now")]
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     Timestamp::now()
 }
 

@@ -4,8 +4,8 @@
 //! - `args`: the command line; `cluster`: the calls to the API server, by a `proxy`; `problem`: errors and exit codes; `kubeconfig`:
 //!   what is wrong with it
 //! - `check`: what is wrong with the installation; `status`: what the API server stores about tenants and webhooks
-//! - `deliveries`: the commands that `docket` has too (`docket_commands`), answered by the data plane, never with payloads;
-//!   `dataplane`: the calls to it
+//! - `deliveries`, `tenant_lists`: the commands that `docket` has too (`docket_commands`), answered by the data plane, never with
+//!   payloads; `dataplane`: the calls to it
 //! - `report`: writes all of this into a file for support
 //! - `reconcile`, `rotate_key`: the changes of objects
 //! - `conditions`: what `docs/reference/conditions.md` says about a reason; `rights`: the rights that each command
@@ -30,6 +30,7 @@ mod report;
 mod rights;
 mod rotate_key;
 mod status;
+mod tenant_lists;
 
 use std::process::ExitCode;
 
@@ -88,6 +89,8 @@ async fn run(arguments: Arguments) -> Result<(), Problem> {
         Command::Resend(asked) => deliveries::resend(&cluster, &asked).await,
         Command::SetAside(asked) => deliveries::set_aside(&cluster, &asked).await,
         Command::Test(asked) => deliveries::test(&cluster, &asked).await,
+        Command::Audit(asked) => tenant_lists::audit(&cluster, &asked, deliveries::now()).await,
+        Command::People(asked) => tenant_lists::people(&cluster, &asked).await,
         Command::Report(asked) => report::write(&cluster, &asked).await,
         Command::Reconcile { object, wait, timeout } => {
             reconcile::run(&cluster, &object, wait.then_some(timeout)).await

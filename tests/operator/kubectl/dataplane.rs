@@ -445,6 +445,76 @@ async fn each_command_needs_its_verb_in_the_namespace_and_a_token() {
     assert!(!log.contains("zq-no-token"), "{log}");
 }
 
+/// The right to deliveries shows neither the audit nor people, and the right to the audit shows no people.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn audit_and_people_need_rights_of_their_own() {
+    let stage = Stage::new("--platform").await;
+    stage.save().await;
+    let account = |name: &str, resource: &str| {
+        let kubeconfig = cluster().service_account(&stage.namespace, name);
+        let rules = json!([{"apiGroups": ["docket.dev"], "resources": [resource], "verbs": ["list"]}]);
+        bind(&stage.namespace, name, Some("default"), &rules);
+        kubeconfig
+    };
+    let support = stage.account("support", &["list", "get", "resend", "test"], "default");
+    let (auditor, registrar) = (account("auditor", "tenants/audit"), account("registrar", "tenants/people"));
+    let (audit, contacts, employees) = (
+        &["audit", "list", "-t", "acme"][..],
+        &["people", "list", "contacts", "-t", "acme"][..],
+        &["people", "employees", "-t", "acme"][..],
+    );
+    for (who, commands, allowed) in [
+        (&support, [audit, contacts, employees], [false; 3]),
+        (&auditor, [audit, contacts, employees], [true, false, false]),
+        (&registrar, [audit, contacts, employees], [false, true, true]),
+    ] {
+        for (command, allowed) in commands.into_iter().zip(allowed) {
+            let (code, out, err) = stage.asks(who, command);
+            assert_eq!(code, if allowed { 0 } else { 3 }, "{command:?}: {out}{err}");
+            assert!(allowed || err.contains("the data plane refuses: You may not list tenants/"), "{err}");
+        }
+    }
+
+    let (_, out, err) = stage.asks(&registrar, &[contacts, &["--customer", "C-1", "-o", "json"]].concat());
+    let listed = parsed(&out);
+    let contact = &listed["contacts"][0];
+    assert_eq!(
+        [&contact["email"], &contact["name"], &contact["customerCode"], &listed["more"]],
+        [&json!(USER), &json!("Zqname"), &json!("C-1"), &json!(false)],
+        "{out}{err}"
+    );
+    let (_, out, _) = stage.asks(&registrar, &[contacts, &["--customer", "C-2", "-o", "json"]].concat());
+    assert_eq!(parsed(&out), json!({"contacts": [], "more": false}));
+    let (_, out, _) = stage.asks(&registrar, contacts);
+    assert!(out.starts_with("E-MAIL ") && out.contains(USER), "{out}");
+
+    // The entries are stored a second later.
+    let reads = [audit, &["--event", "PeopleRead", "-o", "json"]].concat();
+    let mut entries = json!(null);
+    eventually("both lists are recorded", SOON, async || {
+        let (code, out, err) = stage.asks(&auditor, &reads);
+        assert_eq!(code, 0, "{err}");
+        entries = parsed(&out)["entries"].clone();
+        entries.as_array().map(Vec::len) == Some(2)
+    })
+    .await;
+    let actor = format!("cluster user system:serviceaccount:{}:registrar", stage.namespace);
+    for entry in entries.as_array().expect("a list") {
+        assert_eq!([&entry["actor"], &entry["tenant"]], [&json!(actor), &json!("ACME")], "{entry}");
+        assert!(entry["subject"] == "people contacts" || entry["subject"] == "people employees", "{entry}");
+    }
+    let (_, all, _) = stage.asks(&auditor, &[audit, &["--limit", "1000", "-o", "json"]].concat());
+    assert!(all.contains("ContactAdded"), "{all}");
+    for secret in [USER, "Zqname", CAPTION, ANSWER, PASSWORD] {
+        assert!(!all.contains(secret), "{secret}: {all}");
+    }
+    let (code, out, err) = stage.asks(&auditor, &[audit, &["--limit", "1"]].concat());
+    assert!(code == 0 && out.lines().count() == 2 && err.contains("There are more"), "{out}{err}");
+    let token = cluster().token(&stage.namespace, "auditor", AUDIENCE);
+    let wrong = stage.get(&token, "tenants/acme/audit?event=Read").await;
+    assert!(wrong.status == 400 && wrong.text().contains("PayloadRead"), "{wrong:?}");
+}
+
 /// Whether an account may, by `kubectl auth can-i`.
 pub(super) fn can(kubeconfig: &Path, verb: &str, resource: &str, namespace: &str) -> bool {
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
@@ -498,6 +568,8 @@ async fn the_rights_that_the_document_lists_are_enough_and_none_is_too_many() {
         ("trace", &[&["trace", "order", "none", "-t", "acme"]]),
         ("resend", &[&["resend", "orders", "--dead", "--yes"]]),
         ("test", &[&["test", "orders"]]),
+        ("audit", &[&["audit", "-t", "acme"]]),
+        ("people", &[&["people", "contacts", "-t", "acme"], &["people", "employees", "-t", "acme"]]),
     ] {
         let [_, in_release, in_tenants] = of(name);
         let kubeconfig = cluster().service_account(release, name);

@@ -78,7 +78,7 @@ fn most_of(event: &str) -> i64 {
     match event.parse() {
         Ok(AuditEvent::SignedIn) => MAX_SIGN_INS,
         Ok(AuditEvent::SignInRefused) => MAX_REFUSED,
-        Ok(AuditEvent::PayloadRead) => MAX_READS,
+        Ok(AuditEvent::PayloadRead | AuditEvent::PeopleRead) => MAX_READS,
         // Of another program, too.
         _ => MAX_OF_AN_EVENT,
     }
