@@ -180,7 +180,7 @@ pub struct ResendArguments {
 
 impl ResendArguments {
     /// Stops the bulk resend with this id.
-    pub fn stopping(id: String) -> Self {
+    pub fn stopping(id: String, printed: OutputArguments) -> Self {
         let created = CreatedArguments { since: None, from: None, to: None };
         Self {
             choice: ChoiceArguments { event: None, created, limit: None, yes: false },
@@ -189,7 +189,7 @@ impl ResendArguments {
             probe: false,
             no_wait: false,
             stop: Some(id),
-            printed: OutputArguments { output: Output::Table },
+            printed,
         }
     }
 }

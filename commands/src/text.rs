@@ -1,11 +1,21 @@
 //! Tables and JSON. JSON moves no cursor of a terminal. The cells of a table come from [`clean`](docket_program::screen::clean).
 
-use docket_program::screen::is_unseen;
+use docket_program::screen::{clean_lines, is_unseen};
 use serde_json::Value;
+
+use crate::arguments::Output;
 
 /// Prints one object on standard output.
 pub fn json(value: &Value) {
     println!("{}", json_text(value));
+}
+
+/// Prints a result on standard output: the object for programs, the text for people.
+pub fn result(output: Output, object: &Value, text: &str) {
+    match output {
+        Output::Json => json(object),
+        Output::Table | Output::Wide => println!("{}", clean_lines(text)),
+    }
 }
 
 /// JSON with complete texts, a field on a line: characters that move the cursor or change the direction are escaped.

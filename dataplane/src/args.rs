@@ -29,7 +29,9 @@ pub use dev::DevArguments;
 pub use docs::DocsArguments;
 pub use healthcheck::HealthcheckArguments;
 pub use listen::{ListenArguments, ListenOutput};
-pub use people::{ContactCommand, CustomerCommand, EmployeeCommand};
+pub use people::{
+    ContactCommand, CustomerCommand, EmployeeCommand, NewContact, NewEmployee, OneContact, OneEmployee,
+};
 pub use serve::{Role, ServeArguments, ServeSource, Switch};
 pub use settings::{
     AuditArguments, DeliveryArguments, ExternalDatabaseArguments, HostArguments, InvoiceArguments,
@@ -147,6 +149,40 @@ mod tests {
         let short = list.render_help().to_string();
         assert!(short.contains("--status") && short.contains("--tenant"), "{short}");
         assert!(!short.contains("Connection:") && !short.contains("--data-dir"), "{short}");
+    }
+
+    /// The commands without `-o json`, and why.
+    const WITHOUT_JSON: [(&str, &str); 5] = [
+        ("docket dev", "runs until it is stopped; its log has --log-format json"),
+        ("docket serve", "runs until it is stopped; its log has --log-format json"),
+        ("docket completion", "prints a script for a shell"),
+        ("docket docs", "writes files, and says only which to open"),
+        ("docket licenses", "prints texts of others"),
+    ];
+
+    /// The commands that do something, without older forms, each with its whole name. For tests.
+    fn leaves<'a>(command: &'a clap::Command, name: &str) -> Vec<(String, &'a clap::Command)> {
+        let below = command.get_subcommands().filter(|command| !command.is_hide_set());
+        let below: Vec<_> =
+            below.flat_map(|command| leaves(command, &format!("{name} {}", command.get_name()))).collect();
+        if below.is_empty() { vec![(name.to_owned(), command)] } else { below }
+    }
+
+    #[test]
+    fn each_command_prints_json_that_is_documented_or_has_a_reason_not_to() {
+        let document = include_str!("../../docs/reference/json.md");
+        let command = Arguments::command();
+        let all = leaves(&command, "docket");
+        assert!(all.len() > 30, "{all:?}");
+        for (name, command) in all {
+            let prints_json = command.get_arguments().any(|argument| {
+                let is_json = argument.get_possible_values().iter().any(|value| value.get_name() == "json");
+                argument.get_short() == Some('o') && is_json
+            });
+            let has_reason = WITHOUT_JSON.iter().any(|(other, _)| *other == name);
+            assert_ne!(prints_json, has_reason, "{name}");
+            assert_eq!(document.contains(&format!("`{name}`")), prints_json, "{name}");
+        }
     }
 
     #[test]

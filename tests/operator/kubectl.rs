@@ -55,6 +55,8 @@ async fn a_tenant_is_shown_looked_at_and_gets_another_key() {
 
     let (code, out, err) = at(&["reconcile", "tenant/plugged", "--wait"]);
     assert_eq!((code, out.as_str()), (0, "The operator has checked plugged.\n"), "{err}");
+    let (code, out, err) = at(&["reconcile", "tenant/plugged", "--wait", "-o", "json"]);
+    assert_eq!((code, &parsed(&out)["handled"]), (0, &json!(true)), "{out}{err}");
 
     let (code, _, err) = at(&["rotate-key", "plugged/primary", "--finish"]);
     assert_eq!((code, err.contains("is the only active one")), (1, true), "{err}");
@@ -67,8 +69,9 @@ async fn a_tenant_is_shown_looked_at_and_gets_another_key() {
         })
     })
     .await;
-    let (code, out, err) = at(&["rotate-key", "plugged/primary", "--finish"]);
-    assert_eq!((code, out.contains("API key primary is inactive")), (0, true), "{out}{err}");
+    let (code, out, err) = at(&["rotate-key", "plugged/primary", "--finish", "-o", "json"]);
+    let done = json!({"namespace": namespace, "tenant": "plugged", "added": null, "deactivated": {"name": "primary"}});
+    assert_eq!((code, parsed(&out)), (0, done), "{out}{err}");
     let keys = release.object("tenant", "plugged")["spec"]["apiKeys"].clone();
     assert_eq!((&keys[0]["active"], &keys[1]["name"]), (&json!(false), &json!("primary-2")), "{keys}");
 

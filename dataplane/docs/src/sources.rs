@@ -85,6 +85,7 @@ pub(crate) const PAGES: &[(&str, &str)] = embedded!(include_str:
     "docs/reference/events.md",
     "docs/reference/failure-classes.md",
     "docs/reference/http-api.md",
+    "docs/reference/json.md",
     "docs/reference/kubectl-docket.md",
     "docs/reference/kubernetes-events.md",
     "docs/reference/labels.md",

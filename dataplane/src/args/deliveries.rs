@@ -127,6 +127,9 @@ pub struct StopArguments {
     /// The resend's id.
     #[arg(value_name = "RESEND_ID")]
     pub id: String,
+    /// Its result.
+    #[command(flatten)]
+    pub printed: OutputArguments,
     /// The tenant.
     #[command(flatten)]
     pub at: TenantArguments,

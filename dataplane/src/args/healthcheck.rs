@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use docket_commands::arguments::OutputArguments;
 use url::Url;
 
 use super::values::{duration_or_zero, http_url};
@@ -16,4 +17,7 @@ pub struct HealthcheckArguments {
     /// How long to retry until each URL returns 200.
     #[arg(long, default_value = "0s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration_or_zero)]
     pub wait: Duration,
+    /// Its result.
+    #[command(flatten)]
+    pub printed: OutputArguments,
 }

@@ -40,7 +40,7 @@ pub struct ListenArguments {
     #[arg(long, env = "DOCKET_FORWARD_CA_FILE", value_name = "FILE", requires = "forward_to")]
     pub forward_ca_file: Option<PathBuf>,
     /// How each delivery is printed: a line for people, or a JSON object for programs.
-    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: ListenOutput,
     /// Delay before each response.
     #[arg(long, default_value = "0s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration_or_zero)]

@@ -1,6 +1,7 @@
 //! `docket customers`, `docket contacts` and `docket employees`.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
+use docket_commands::arguments::OutputArguments;
 use docket_commands::people::PeopleArguments;
 
 use super::settings::TenantArguments;
@@ -17,6 +18,9 @@ pub enum CustomerCommand {
         /// The customer's name, 1 to 200 characters.
         #[arg(long, value_name = "TEXT", value_parser = name)]
         name: String,
+        /// Its result.
+        #[command(flatten)]
+        printed: OutputArguments,
         /// The tenant.
         #[command(flatten)]
         at: TenantArguments,
@@ -39,82 +43,61 @@ pub enum ContactCommand {
         at: TenantArguments,
     },
     /// Add a contact to a customer. The password is read from standard input.
-    Add {
-        /// The customer's code.
-        #[arg(long, value_name = "CUSTOMER_CODE", value_parser = code)]
-        customer: String,
-        /// The e-mail address to sign in with.
-        #[arg(long, value_name = "ADDRESS", value_parser = new_email)]
-        email: String,
-        /// Display name, 1 to 200 characters.
-        #[arg(long, value_name = "TEXT", value_parser = name)]
-        name: String,
-        /// The contact's code, 1 to 64 characters [default: the next number].
-        #[arg(long, value_name = "CONTACT_CODE", value_parser = code)]
-        code: Option<String>,
-        /// Let the contact see and manage the webhooks of its customer in the portal, and see their deliveries with
-        /// payloads.
-        #[arg(long)]
-        webhooks: bool,
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
-    },
+    Add(NewContact),
     /// Set a new password for a contact. The contact's tokens end within five seconds. The password is read from standard
     /// input.
-    SetPassword {
-        /// The e-mail address that the contact signs in with.
-        #[arg(long, value_name = "ADDRESS", value_parser = email)]
-        email: String,
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
-    },
+    SetPassword(OneContact),
     /// Sign a contact out everywhere: the contact's tokens end within five seconds.
-    SignOut {
-        /// The e-mail address that the contact signs in with.
-        #[arg(long, value_name = "ADDRESS", value_parser = email)]
-        email: String,
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
-    },
+    SignOut(OneContact),
     /// Let a contact see and manage the webhooks of its customer in the portal, and see their deliveries with payloads.
-    Grant {
-        /// The e-mail address that the contact signs in with.
-        #[arg(long, value_name = "ADDRESS", value_parser = email)]
-        email: String,
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
-    },
+    Grant(OneContact),
     /// Take the right to manage webhooks from a contact.
-    Revoke {
-        /// The e-mail address that the contact signs in with.
-        #[arg(long, value_name = "ADDRESS", value_parser = email)]
-        email: String,
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
-    },
+    Revoke(OneContact),
     /// Deactivate a contact, who can no longer sign in. All tokens end within five seconds.
-    Deactivate {
-        /// The e-mail address that the contact signs in with.
-        #[arg(long, value_name = "ADDRESS", value_parser = email)]
-        email: String,
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
-    },
+    Deactivate(OneContact),
     /// Activate a contact again, with the password of before.
-    Activate {
-        /// The e-mail address that the contact signs in with.
-        #[arg(long, value_name = "ADDRESS", value_parser = email)]
-        email: String,
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
-    },
+    Activate(OneContact),
+}
+
+/// A contact to add.
+#[derive(Debug, Args)]
+pub struct NewContact {
+    /// The customer's code.
+    #[arg(long, value_name = "CUSTOMER_CODE", value_parser = code)]
+    pub customer: String,
+    /// The e-mail address to sign in with.
+    #[arg(long, value_name = "ADDRESS", value_parser = new_email)]
+    pub email: String,
+    /// Display name, 1 to 200 characters.
+    #[arg(long, value_name = "TEXT", value_parser = name)]
+    pub name: String,
+    /// The contact's code, 1 to 64 characters [default: the next number].
+    #[arg(long, value_name = "CONTACT_CODE", value_parser = code)]
+    pub code: Option<String>,
+    /// Let the contact see and manage the webhooks of its customer in the portal, and see their deliveries with
+    /// payloads.
+    #[arg(long)]
+    pub webhooks: bool,
+    /// Its result.
+    #[command(flatten)]
+    pub printed: OutputArguments,
+    /// The tenant.
+    #[command(flatten)]
+    pub at: TenantArguments,
+}
+
+/// A contact of the tenant.
+#[derive(Debug, Args)]
+pub struct OneContact {
+    /// The e-mail address that the contact signs in with.
+    #[arg(long, value_name = "ADDRESS", value_parser = email)]
+    pub email: String,
+    /// Its result.
+    #[command(flatten)]
+    pub printed: OutputArguments,
+    /// The tenant.
+    #[command(flatten)]
+    pub at: TenantArguments,
 }
 
 /// `docket employees …`
@@ -130,73 +113,52 @@ pub enum EmployeeCommand {
         at: TenantArguments,
     },
     /// Add an employee. The password is read from standard input.
-    Add {
-        /// The check-in name to sign in with, 1 to 320 characters.
-        #[arg(long, value_name = "NAME", value_parser = user_name)]
-        user: String,
-        /// Display name, 1 to 200 characters.
-        #[arg(long, value_name = "TEXT", value_parser = name)]
-        name: String,
-        /// Make the employee an administrator, who may use the webhook logs and the portal.
-        #[arg(long)]
-        administrator: bool,
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
-    },
+    Add(NewEmployee),
     /// Set a new password for an employee. The employee's tokens end within five seconds. The password is read from standard
     /// input.
-    SetPassword {
-        /// The check-in name that the employee signs in with.
-        #[arg(long, value_name = "NAME", value_parser = user_name)]
-        user: String,
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
-    },
+    SetPassword(OneEmployee),
     /// Sign an employee out everywhere: the employee's tokens end within five seconds.
-    SignOut {
-        /// The check-in name that the employee signs in with.
-        #[arg(long, value_name = "NAME", value_parser = user_name)]
-        user: String,
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
-    },
+    SignOut(OneEmployee),
     /// Make an employee an administrator, who may use the webhook logs and the portal.
-    Grant {
-        /// The check-in name that the employee signs in with.
-        #[arg(long, value_name = "NAME", value_parser = user_name)]
-        user: String,
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
-    },
+    Grant(OneEmployee),
     /// Make an employee no administrator any more.
-    Revoke {
-        /// The check-in name that the employee signs in with.
-        #[arg(long, value_name = "NAME", value_parser = user_name)]
-        user: String,
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
-    },
+    Revoke(OneEmployee),
     /// Deactivate an employee, who can no longer sign in. All tokens end within five seconds.
-    Deactivate {
-        /// The check-in name that the employee signs in with.
-        #[arg(long, value_name = "NAME", value_parser = user_name)]
-        user: String,
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
-    },
+    Deactivate(OneEmployee),
     /// Activate an employee again, with the password of before.
-    Activate {
-        /// The check-in name that the employee signs in with.
-        #[arg(long, value_name = "NAME", value_parser = user_name)]
-        user: String,
-        /// The tenant.
-        #[command(flatten)]
-        at: TenantArguments,
-    },
+    Activate(OneEmployee),
+}
+
+/// An employee to add.
+#[derive(Debug, Args)]
+pub struct NewEmployee {
+    /// The check-in name to sign in with, 1 to 320 characters.
+    #[arg(long, value_name = "NAME", value_parser = user_name)]
+    pub user: String,
+    /// Display name, 1 to 200 characters.
+    #[arg(long, value_name = "TEXT", value_parser = name)]
+    pub name: String,
+    /// Make the employee an administrator, who may use the webhook logs and the portal.
+    #[arg(long)]
+    pub administrator: bool,
+    /// Its result.
+    #[command(flatten)]
+    pub printed: OutputArguments,
+    /// The tenant.
+    #[command(flatten)]
+    pub at: TenantArguments,
+}
+
+/// An employee of the tenant.
+#[derive(Debug, Args)]
+pub struct OneEmployee {
+    /// The check-in name that the employee signs in with.
+    #[arg(long, value_name = "NAME", value_parser = user_name)]
+    pub user: String,
+    /// Its result.
+    #[command(flatten)]
+    pub printed: OutputArguments,
+    /// The tenant.
+    #[command(flatten)]
+    pub at: TenantArguments,
 }

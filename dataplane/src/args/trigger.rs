@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use docket_commands::arguments::OutputArguments;
 use docket_crds::EventCode;
 
 use super::values::{ReceiverUrl, code, event_code, receiver_url};
@@ -22,8 +23,8 @@ pub struct TriggerArguments {
     /// Code of the customer in the envelope.
     #[arg(long, default_value = "TEST-C-1001", value_name = "CODE", value_parser = code)]
     pub customer: String,
-    /// Print the envelope and send nothing.
-    #[arg(long)]
+    /// Print the envelope, which is JSON, and send nothing.
+    #[arg(long, conflicts_with = "output")]
     pub print: bool,
     /// Receiver to send to: an https:// URL, or http:// on this machine, such as http://localhost:3000/hook. A Webhook takes https://
     /// only.
@@ -35,6 +36,9 @@ pub struct TriggerArguments {
     /// File with the PEM certificates to trust instead of the public authorities, as by a Webhook's caBundleRef.
     #[arg(long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
+    /// Its result.
+    #[command(flatten)]
+    pub printed: OutputArguments,
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {

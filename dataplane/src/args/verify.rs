@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use docket_commands::arguments::OutputArguments;
 use jiff::Timestamp;
 
 use super::values::{header, timestamp};
@@ -26,4 +27,7 @@ pub struct VerifyArguments {
     /// Time of arrival, with which `webhook-timestamp` is compared [default: now].
     #[arg(long, value_name = "TIME", value_parser = timestamp)]
     pub at: Option<Timestamp>,
+    /// Its result.
+    #[command(flatten)]
+    pub printed: OutputArguments,
 }

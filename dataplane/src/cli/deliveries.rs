@@ -43,7 +43,8 @@ pub async fn run(command: DeliveriesCommand) -> Result<()> {
         }
         DeliveriesCommand::Stop(asked) => {
             let mut local = Local::open(&asked.at).await?;
-            resend::run(&mut local, &ResendArguments::stopping(asked.id), Clock::System.now()).await
+            let asked = ResendArguments::stopping(asked.id, asked.printed);
+            resend::run(&mut local, &asked, Clock::System.now()).await
         }
         DeliveriesCommand::Resends(asked) => resends(&asked).await,
     }

@@ -4,9 +4,12 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use docket_commands::arguments::Output;
+use docket_commands::text;
 use docket_egress::Trust;
 use docket_program::screen::clean_lines;
 use reqwest::Client;
+use serde_json::json;
 use url::Url;
 
 use super::http;
@@ -27,7 +30,8 @@ const MAX_BYTES: usize = 4096;
 pub async fn run(arguments: HealthcheckArguments) -> Result<()> {
     let started = Instant::now();
     let client = http::client(TIMEOUT, &Trust::public())?;
-    let mut failed = 0;
+    let is_for_people = arguments.printed.output != Output::Json;
+    let (mut checks, mut failed) = (Vec::new(), 0);
     for url in &arguments.url {
         let result = loop {
             let result = check(&client, url).await;
@@ -36,13 +40,16 @@ pub async fn run(arguments: HealthcheckArguments) -> Result<()> {
             }
             tokio::time::sleep(RETRY).await;
         };
-        match result {
-            Ok(()) => println!("{url}: 200"),
-            Err(problem) => {
-                failed += 1;
-                println!("{url}: {}", clean_lines(&problem));
-            }
+        let problem = result.err();
+        failed += usize::from(problem.is_some());
+        // Each result at once, because a later URL may take until the end of the time to wait.
+        if is_for_people {
+            println!("{url}: {}", problem.as_deref().map_or("200".to_owned(), clean_lines));
         }
+        checks.push(json!({"url": url.as_str(), "healthy": problem.is_none(), "problem": problem}));
+    }
+    if !is_for_people {
+        text::json(&json!({ "checks": checks }));
     }
     match failed {
         0 => Ok(()),

@@ -3,7 +3,9 @@
 use std::io::{BufRead, IsTerminal, Write};
 
 use anyhow::{Context, Result, anyhow, bail};
+use docket_commands::arguments::Output;
 use docket_commands::people::{People, PeopleArguments, print};
+use docket_commands::text;
 use docket_domain::audit::AuditEvent;
 use docket_program::clock::Clock;
 use docket_program::random;
@@ -11,21 +13,24 @@ use docket_store::contacts::{self, Contact};
 use docket_store::employees::{self, Employee};
 use docket_store::{Connection, StoreError, Transaction, audit, next_number};
 use secrecy::SecretString;
-use serde_json::to_value;
+use serde_json::{Value, json, to_value};
 
 use super::audit::entry;
 use super::tenant::{IfNew, open};
 use crate::access::passwords::{self, MAX_PASSWORD_CHARS};
 use crate::actions::people::{self, Change, Person};
-use crate::args::{ContactCommand, CustomerCommand, EmployeeCommand, TenantArguments};
-use crate::platform::answers::{ContactList, EmployeeList};
+use crate::args::{
+    ContactCommand, CustomerCommand, EmployeeCommand, NewContact, NewEmployee, OneContact, OneEmployee,
+    TenantArguments,
+};
+use crate::platform::answers::{ContactAnswer, ContactList, EmployeeAnswer, EmployeeList};
 
 /// Characters of a password at least.
 const MIN_PASSWORD_CHARS: usize = 8;
 
 /// `docket customers …`
 pub async fn customer(command: CustomerCommand) -> Result<()> {
-    let CustomerCommand::Add { at, code, name } = command;
+    let CustomerCommand::Add { at, code, name, printed } = command;
     let clock = Clock::System;
     let mut transaction = open(&at, &clock, IfNew::Create).await?.begin(&clock).await?;
     match contacts::insert_customer(&mut transaction, &code, &name, clock.now_ms()).await {
@@ -34,47 +39,41 @@ pub async fn customer(command: CustomerCommand) -> Result<()> {
     }
     record(&mut transaction, AuditEvent::CustomerAdded, "customer", &code).await?;
     transaction.commit().await?;
-    println!("Customer {code} added to tenant {}.", at.tenant);
+    let text = format!("Customer {code} added to tenant {}.", at.tenant);
+    text::result(printed.output, &json!({"customerCode": code, "name": name}), &text);
     Ok(())
 }
 
 /// `docket contacts …`
 pub async fn contact(command: ContactCommand) -> Result<()> {
     let clock = Clock::System;
-    let (at, customer, email, name, code, manages_webhooks) = match command {
-        ContactCommand::Add { at, customer, email, name, code, webhooks } => {
-            (at, customer, email, name, code, webhooks)
-        }
-        ContactCommand::SetPassword { at, email } => {
-            return set_password(&at, NamedUser::Contact(&email), &clock).await;
-        }
-        ContactCommand::SignOut { at, email } => {
-            return change(&at, NamedUser::Contact(&email), Change::SignOut, &clock).await;
-        }
+    let (one, what) = match command {
+        ContactCommand::Add(new) => return add_contact(new, &clock).await,
         ContactCommand::List { customer, list, at } => {
             return contacts_listed(&at, customer.as_deref(), list, &clock).await;
         }
-        ContactCommand::Grant { email, at } => {
-            return change(&at, NamedUser::Contact(&email), Change::Right(true), &clock).await;
+        ContactCommand::SetPassword(OneContact { email, printed, at }) => {
+            return set_password(&at, NamedUser::Contact(&email), printed.output, &clock).await;
         }
-        ContactCommand::Revoke { email, at } => {
-            return change(&at, NamedUser::Contact(&email), Change::Right(false), &clock).await;
-        }
-        ContactCommand::Deactivate { email, at } => {
-            return change(&at, NamedUser::Contact(&email), Change::Active(false), &clock).await;
-        }
-        ContactCommand::Activate { email, at } => {
-            return change(&at, NamedUser::Contact(&email), Change::Active(true), &clock).await;
-        }
+        ContactCommand::SignOut(one) => (one, Change::SignOut),
+        ContactCommand::Grant(one) => (one, Change::Right(true)),
+        ContactCommand::Revoke(one) => (one, Change::Right(false)),
+        ContactCommand::Deactivate(one) => (one, Change::Active(false)),
+        ContactCommand::Activate(one) => (one, Change::Active(true)),
     };
-    let database = open(&at, &clock, IfNew::Create).await?;
+    change(&one.at, NamedUser::Contact(&one.email), what, one.printed.output, &clock).await
+}
+
+async fn add_contact(new: NewContact, clock: &Clock) -> Result<()> {
+    let NewContact { customer, email, name, code, webhooks: manages_webhooks, printed, at } = new;
+    let database = open(&at, clock, IfNew::Create).await?;
     let mut reader = database.reader().await?;
     if !contacts::customer_exists(&mut reader, &customer).await? {
         bail!("the tenant has no customer {customer}; add it first with `docket customers add`");
     }
     drop(reader);
     let password_hash = Some(passwords::hash(&read_password()?, random::bytes()));
-    let mut transaction = database.begin(&clock).await?;
+    let mut transaction = database.begin(clock).await?;
     let code = match code {
         Some(code) => code,
         None => next_number(&mut transaction, "contact").await?.to_string(),
@@ -82,7 +81,7 @@ pub async fn contact(command: ContactCommand) -> Result<()> {
     let contact = Contact {
         code: code.clone(),
         customer_code: customer.clone(),
-        name,
+        name: name.clone(),
         password_hash,
         active: true,
         sign_outs: 0,
@@ -98,41 +97,54 @@ pub async fn contact(command: ContactCommand) -> Result<()> {
     }
     record(&mut transaction, AuditEvent::ContactAdded, "contact", &code).await?;
     transaction.commit().await?;
-    println!("Contact {code} added to customer {customer} of tenant {}; it signs in as {email}.", at.tenant);
+    let text = format!(
+        "Contact {code} added to customer {customer} of tenant {}; it signs in as {email}.",
+        at.tenant
+    );
+    let added = ContactAnswer {
+        contact_code: code,
+        customer_code: customer,
+        email,
+        name,
+        manages_webhooks,
+        active: true,
+    };
+    text::result(printed.output, &to_value(added)?, &text);
     Ok(())
 }
 
 /// `docket employees …`
 pub async fn employee(command: EmployeeCommand) -> Result<()> {
     let clock = Clock::System;
-    let (at, user, name, administrator) = match command {
-        EmployeeCommand::Add { at, user, name, administrator } => (at, user, name, administrator),
-        EmployeeCommand::SetPassword { at, user } => {
-            return set_password(&at, NamedUser::Employee(&user), &clock).await;
-        }
-        EmployeeCommand::SignOut { at, user } => {
-            return change(&at, NamedUser::Employee(&user), Change::SignOut, &clock).await;
-        }
+    let (one, what) = match command {
+        EmployeeCommand::Add(new) => return add_employee(new, &clock).await,
         EmployeeCommand::List { list, at } => return employees_listed(&at, list, &clock).await,
-        EmployeeCommand::Grant { user, at } => {
-            return change(&at, NamedUser::Employee(&user), Change::Right(true), &clock).await;
+        EmployeeCommand::SetPassword(OneEmployee { user, printed, at }) => {
+            return set_password(&at, NamedUser::Employee(&user), printed.output, &clock).await;
         }
-        EmployeeCommand::Revoke { user, at } => {
-            return change(&at, NamedUser::Employee(&user), Change::Right(false), &clock).await;
-        }
-        EmployeeCommand::Deactivate { user, at } => {
-            return change(&at, NamedUser::Employee(&user), Change::Active(false), &clock).await;
-        }
-        EmployeeCommand::Activate { user, at } => {
-            return change(&at, NamedUser::Employee(&user), Change::Active(true), &clock).await;
-        }
+        EmployeeCommand::SignOut(one) => (one, Change::SignOut),
+        EmployeeCommand::Grant(one) => (one, Change::Right(true)),
+        EmployeeCommand::Revoke(one) => (one, Change::Right(false)),
+        EmployeeCommand::Deactivate(one) => (one, Change::Active(false)),
+        EmployeeCommand::Activate(one) => (one, Change::Active(true)),
     };
-    let database = open(&at, &clock, IfNew::Create).await?;
+    change(&one.at, NamedUser::Employee(&one.user), what, one.printed.output, &clock).await
+}
+
+async fn add_employee(new: NewEmployee, clock: &Clock) -> Result<()> {
+    let NewEmployee { user, name, administrator, printed, at } = new;
+    let database = open(&at, clock, IfNew::Create).await?;
     let password_hash = Some(passwords::hash(&read_password()?, random::bytes()));
-    let mut transaction = database.begin(&clock).await?;
+    let mut transaction = database.begin(clock).await?;
     let code = next_number(&mut transaction, "employee").await?.to_string();
-    let employee =
-        Employee { code: code.clone(), name, password_hash, administrator, active: true, sign_outs: 0 };
+    let employee = Employee {
+        code: code.clone(),
+        name: name.clone(),
+        password_hash,
+        administrator,
+        active: true,
+        sign_outs: 0,
+    };
     match employees::insert(&mut transaction, &employee, &user, clock.now_ms()).await {
         Err(StoreError::Conflict) => {
             bail!("the tenant has an employee with this check-in name already; choose another --user")
@@ -141,7 +153,9 @@ pub async fn employee(command: EmployeeCommand) -> Result<()> {
     }
     record(&mut transaction, AuditEvent::EmployeeAdded, "employee", &code).await?;
     transaction.commit().await?;
-    println!("Employee {code} added to tenant {}; signs in as {user}.", at.tenant);
+    let text = format!("Employee {code} added to tenant {}; signs in as {user}.", at.tenant);
+    let added = EmployeeAnswer { employee_code: code, user, name, administrator, active: true };
+    text::result(printed.output, &to_value(added)?, &text);
     Ok(())
 }
 
@@ -194,6 +208,24 @@ impl NamedUser<'_> {
         }
     }
 
+    /// What was done to the user, for programs: the user's code, and the event of the audit.
+    fn object(self, code: &str, event: AuditEvent) -> Value {
+        let field = match self {
+            Self::Contact(_) => "contactCode",
+            Self::Employee(_) => "employeeCode",
+        };
+        json!({ field: code, "event": event.as_str() })
+    }
+
+    /// What was done to the user, for people.
+    fn sentence(self, code: &str, tenant: &str, what: &str) -> String {
+        let noun = match self {
+            Self::Contact(_) => "Contact",
+            Self::Employee(_) => "Employee",
+        };
+        format!("{noun} {code} of tenant {tenant} {what}.")
+    }
+
     /// What a change means for the user.
     const fn changed(self, change: Change) -> &'static str {
         match (self, change) {
@@ -208,28 +240,40 @@ impl NamedUser<'_> {
     }
 }
 
-async fn set_password(at: &TenantArguments, user: NamedUser<'_>, clock: &Clock) -> Result<()> {
+async fn set_password(
+    at: &TenantArguments,
+    user: NamedUser<'_>,
+    output: Output,
+    clock: &Clock,
+) -> Result<()> {
     let database = open(at, clock, IfNew::Refuse).await?;
     // No one types a password in vain.
     user.code(&mut database.reader().await?).await?;
     let password_hash = passwords::hash(&read_password()?, random::bytes());
     let mut transaction = database.begin(clock).await?;
     let code = user.set_password(&mut transaction, &password_hash).await?.ok_or_else(|| user.unknown())?;
-    record(&mut transaction, AuditEvent::PasswordChanged, user.noun(), &code).await?;
+    let event = AuditEvent::PasswordChanged;
+    record(&mut transaction, event, user.noun(), &code).await?;
     transaction.commit().await?;
-    let noun = capitalized(user.noun());
-    println!("{noun} {code} of tenant {} has another password: its tokens end within 5 s.", at.tenant);
+    let what = "has another password: its tokens end within 5 s";
+    text::result(output, &user.object(&code, event), &user.sentence(&code, &at.tenant, what));
     Ok(())
 }
 
-async fn change(at: &TenantArguments, user: NamedUser<'_>, change: Change, clock: &Clock) -> Result<()> {
+async fn change(
+    at: &TenantArguments,
+    user: NamedUser<'_>,
+    change: Change,
+    output: Output,
+    clock: &Clock,
+) -> Result<()> {
     let mut transaction = open(at, clock, IfNew::Refuse).await?.begin(clock).await?;
     let code = user.code(&mut transaction).await?;
     people::change(&mut transaction, user.person(&code), change, None).await?;
     record(&mut transaction, change.event(), user.noun(), &code).await?;
     transaction.commit().await?;
-    let noun = capitalized(user.noun());
-    println!("{noun} {code} of tenant {} {}.", at.tenant, user.changed(change));
+    let text = user.sentence(&code, &at.tenant, user.changed(change));
+    text::result(output, &user.object(&code, change.event()), &text);
     Ok(())
 }
 
@@ -254,11 +298,6 @@ async fn employees_listed(
     let found = employees::list(&mut reader, None, limit + 1).await?;
     print(People::Employees, &to_value(EmployeeList::new(found, limit))?, printed.output);
     Ok(())
-}
-
-fn capitalized(noun: &str) -> String {
-    let (first, rest) = noun.split_at(1);
-    first.to_uppercase() + rest
 }
 
 /// Adds what was done to a customer or a user to the audit.

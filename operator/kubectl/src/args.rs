@@ -140,6 +140,8 @@ pub(crate) enum Command {
         /// How long to wait.
         #[arg(long, default_value = "60s", value_name = "DURATION", value_parser = duration)]
         timeout: Duration,
+        #[command(flatten)]
+        printed: OutputArguments,
     },
     /// Replace an API key that the operator generated, by overlap: add a second one, and deactivate the old one with --finish.
     RotateKey {
@@ -149,6 +151,8 @@ pub(crate) enum Command {
         /// Deactivate the key: requests with it get 401.
         #[arg(long)]
         finish: bool,
+        #[command(flatten)]
+        printed: OutputArguments,
     },
     /// Write a zip file for support: versions, checks, conditions, Events, logs and metrics, no Secrets and no payloads.
     Report(ReportArguments),
@@ -286,6 +290,14 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// The name of the kind.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Tenant => "Tenant",
+            Self::Webhook => "Webhook",
+        }
+    }
+
     /// The name of the kind in roles and paths.
     pub(crate) const fn resource(self) -> &'static str {
         match self {
@@ -359,17 +371,20 @@ mod tests {
     #[test]
     fn flag_that_a_command_would_ignore_is_refused() {
         let parsed = |line: &str| Arguments::try_parse_from(line.split(' '));
-        for line in
-            ["x status -A -o json", "x check -A", "x report -f out.zip -A", "x trace order 1 -t a -o json"]
-        {
+        for line in [
+            "x status -A -o json",
+            "x check -A",
+            "x report -f out.zip -A",
+            "x trace order 1 -t a -o json",
+            "x rotate-key acme/primary -o json",
+            "x reconcile tenant/acme -o json",
+        ] {
             assert!(parsed(line).is_ok(), "{line}");
         }
         for line in [
             "x check --pre -A",
             "x deliveries orders -A",
             "x test orders -A",
-            "x rotate-key acme/primary -o json",
-            "x reconcile tenant/acme -o json",
             "x report -f out.zip -o json",
             "x completion -o json",
         ] {
@@ -379,6 +394,28 @@ mod tests {
         assert!(of_both("x -n a status").is_none() && of_both("x status -A").is_none());
         for line in ["x -n a status -A", "x status -n a -A"] {
             assert_eq!(of_both(line).map(|error| error.exit_code()), Some(2), "{line}");
+        }
+    }
+
+    /// The commands without `-o json`, and why.
+    const WITHOUT_JSON: [(&str, &str); 2] = [
+        ("report", "writes a file, and says only how many files it has"),
+        ("completion", "prints a program or a script"),
+    ];
+
+    #[test]
+    fn each_command_prints_json_that_is_documented_or_has_a_reason_not_to() {
+        let document = include_str!("../../../docs/reference/json.md");
+        for command in Arguments::command().get_subcommands() {
+            let name = command.get_name();
+            let prints_json = command.get_arguments().any(|argument| {
+                let is_json = argument.get_possible_values().iter().any(|value| value.get_name() == "json");
+                argument.get_short() == Some('o') && is_json
+            });
+            let has_reason = WITHOUT_JSON.iter().any(|(other, _)| *other == name);
+            assert_ne!(prints_json, has_reason, "{name}");
+            let is_documented = document.contains(&format!("`kubectl docket {name}`"));
+            assert_eq!(is_documented, prints_json, "{name}");
         }
     }
 

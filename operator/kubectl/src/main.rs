@@ -92,10 +92,12 @@ async fn run(arguments: Arguments) -> Result<(), Problem> {
         Command::Audit(asked) => tenant_lists::audit(&cluster, &asked, deliveries::now()).await,
         Command::People(asked) => tenant_lists::people(&cluster, &asked).await,
         Command::Report(asked) => report::write(&cluster, &asked).await,
-        Command::Reconcile { object, wait, timeout } => {
-            reconcile::run(&cluster, &object, wait.then_some(timeout)).await
+        Command::Reconcile { object, wait, timeout, printed } => {
+            reconcile::run(&cluster, &object, wait.then_some(timeout), printed.output).await
         }
-        Command::RotateKey { key, finish } => rotate_key::run(&cluster, &key, finish).await,
+        Command::RotateKey { key, finish, printed } => {
+            rotate_key::run(&cluster, &key, finish, printed.output).await
+        }
         Command::Completion { .. } => Ok(()),
     }
 }

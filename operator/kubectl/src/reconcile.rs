@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use docket_commands::arguments::Output;
+use docket_commands::text;
 use docket_crds::tenant::TenantObject;
 use docket_crds::webhook::WebhookObject;
 use kube::api::Patch;
@@ -19,7 +21,12 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// Requests a reconciliation of an object, and waits for it for at most `wait`.
 #[expect(clippy::disallowed_methods, reason = "the value only has to be new; no rule reads it")]
-pub(crate) async fn run(cluster: &Cluster, object: &Object, wait: Option<Duration>) -> Result<(), Problem> {
+pub(crate) async fn run(
+    cluster: &Cluster,
+    object: &Object,
+    wait: Option<Duration>,
+    output: Output,
+) -> Result<(), Problem> {
     let requested = jiff::Timestamp::now().to_string();
     let patch = Patch::Merge(json!({"metadata": {"annotations": {REQUESTED_AT: requested}}}));
     let Object { kind, name } = object;
@@ -28,8 +35,12 @@ pub(crate) async fn run(cluster: &Cluster, object: &Object, wait: Option<Duratio
         Kind::Tenant => drop(cluster.patch::<TenantObject>(name, &patch, &refused).await?),
         Kind::Webhook => drop(cluster.patch::<WebhookObject>(name, &patch, &refused).await?),
     }
+    let done = |handled: bool| {
+        let namespace = cluster.own_namespace();
+        json!({"kind": kind.name(), "namespace": namespace, "name": name, "requestedAt": requested, "handled": handled})
+    };
     let Some(limit) = wait else {
-        println!("The operator looks at {name}.");
+        text::result(output, &done(false), &format!("The operator looks at {name}."));
         return Ok(());
     };
     let started = Instant::now();
@@ -44,7 +55,7 @@ pub(crate) async fn run(cluster: &Cluster, object: &Object, wait: Option<Duratio
         }
         sleep(PAUSE).await;
     }
-    println!("The operator has checked {name}.");
+    text::result(output, &done(true), &format!("The operator has checked {name}."));
     Ok(())
 }
 

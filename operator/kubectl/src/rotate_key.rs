@@ -1,5 +1,7 @@
 //! The command `kubectl docket rotate-key`: two keys work side by side until every client uses the new key.
 
+use docket_commands::arguments::Output;
+use docket_commands::text;
 use docket_crds::tenant::{ApiKeySpec, TenantObject};
 use kube::ResourceExt;
 use kube::api::Patch;
@@ -25,7 +27,12 @@ enum KeyChange {
 }
 
 /// Adds the second key, or deactivates the first.
-pub(crate) async fn run(cluster: &Cluster, key: &ApiKeyName, finish: bool) -> Result<(), Problem> {
+pub(crate) async fn run(
+    cluster: &Cluster,
+    key: &ApiKeyName,
+    finish: bool,
+    output: Output,
+) -> Result<(), Problem> {
     let tenant: TenantObject = cluster.tenant(&key.tenant).await?;
     let status = tenant.status.iter().flat_map(|status| &status.api_keys);
     let made: Vec<&str> =
@@ -43,18 +50,27 @@ pub(crate) async fn run(cluster: &Cluster, key: &ApiKeyName, finish: bool) -> Re
     let patch = patch(&tenant, &change).map_err(|error| Problem::Found(error.to_string()))?;
     cluster.patch::<TenantObject>(&key.tenant, &patch, REFUSED).await?;
     let (namespace, tenant) = (tenant.namespace().unwrap_or_default(), &key.tenant);
-    match change {
-        KeyChange::Add(name) => println!(
-            "API key {name} is added. When the operator has made it, this prints it:\n  \
-             kubectl --namespace {namespace} get secret {tenant}-apikey-{name} --output=go-template='{{{{index .data \"api-key\" | base64decode}}}}'\n\
-             When every client uses it:\n  kubectl docket --namespace {namespace} rotate-key {tenant}/{} --finish",
-            key.name
-        ),
-        KeyChange::Deactivate(_) => println!(
-            "API key {} is inactive: requests with it get 401. Remove it from spec.apiKeys when you like.",
-            key.name
-        ),
-    }
+    let (added, deactivated, said) = match change {
+        KeyChange::Add(name) => {
+            let secret_name = format!("{tenant}-apikey-{name}");
+            let said = format!(
+                "API key {name} is added. When the operator has made it, this prints it:\n  \
+                 kubectl --namespace {namespace} get secret {secret_name} --output=go-template='{{{{index .data \"api-key\" | base64decode}}}}'\n\
+                 When every client uses it:\n  kubectl docket --namespace {namespace} rotate-key {tenant}/{} --finish",
+                key.name
+            );
+            (json!({"name": name, "secretName": secret_name}), Value::Null, said)
+        }
+        KeyChange::Deactivate(_) => {
+            let said = format!(
+                "API key {} is inactive: requests with it get 401. Remove it from spec.apiKeys when you like.",
+                key.name
+            );
+            (Value::Null, json!({"name": key.name}), said)
+        }
+    };
+    let done = json!({"namespace": namespace, "tenant": tenant, "added": added, "deactivated": deactivated});
+    text::result(output, &done, &said);
     Ok(())
 }
 

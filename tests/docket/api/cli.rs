@@ -172,6 +172,56 @@ async fn what_was_added_is_said() {
 }
 
 #[tokio::test]
+async fn what_was_added_or_changed_is_printed_as_json() {
+    let home = home(&[("acme", 'a')], "");
+    let printed = |words: &[&str]| -> Value {
+        let words = [words, &["--tenant", "ACME", "-o", "json"]].concat();
+        let (done, text) = home.command(&words, PASSWORD);
+        assert!(done, "{words:?}: {text}");
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    };
+    let customer = printed(&["customers", "add", "--code", "C-9", "--name", "Nine"]);
+    assert_eq!(customer, json!({"customerCode": "C-9", "name": "Nine"}));
+    let cy = "cy@three.example";
+    let add = [
+        "contacts",
+        "add",
+        "--customer",
+        "C-9",
+        "--email",
+        cy,
+        "--name",
+        "Cy",
+        "--code",
+        "own",
+        "--webhooks",
+    ];
+    let added = printed(&add);
+    let contact = json!({"contactCode": "own", "customerCode": "C-9", "email": cy, "name": "Cy", "managesWebhooks": true, "active": true});
+    assert_eq!(added, contact);
+    assert_eq!(printed(&["contacts", "list", "--customer", "C-9"])["contacts"], json!([contact]));
+    let added = printed(&["employees", "add", "--user", "di.four", "--name", "Di"]);
+    let code = added["employeeCode"].clone();
+    let employee = json!({"employeeCode": code, "user": "di.four", "name": "Di", "administrator": false, "active": true});
+    assert!(code.is_string() && added == employee, "{added}");
+    let listed = printed(&["employees", "list"]);
+    assert!(listed["employees"].as_array().expect("a list").contains(&employee), "{listed}");
+    for (command, event) in [
+        ("set-password", "PasswordChanged"),
+        ("sign-out", "SignedOut"),
+        ("grant", "RightGranted"),
+        ("revoke", "RightRevoked"),
+        ("deactivate", "UserDeactivated"),
+        ("activate", "UserActivated"),
+    ] {
+        let changed = printed(&["contacts", command, "--email", cy]);
+        assert_eq!(changed, json!({"contactCode": "own", "event": event}), "{command}");
+        let changed = printed(&["employees", command, "--user", "di.four"]);
+        assert_eq!(changed, json!({"employeeCode": code, "event": event}), "{command}");
+    }
+}
+
+#[tokio::test]
 async fn duplicates_are_refused_with_what_to_change() {
     let home = home(&[("acme", 'a')], "");
     let add = ["customer", "add", "--tenant", "ACME", "--code", "C-1", "--name", "One"];
@@ -528,6 +578,9 @@ async fn a_health_check_says_what_each_answered() {
         rig.home.command(&["healthcheck", "--url", &unreachable, "--url", &well, "--url", &missing], "");
     assert!(!done && text.contains(&format!("{well}: 200")) && text.contains("404"), "{text}");
     assert!(text.contains("2 of 3 did not respond 200"), "{text}");
+    let (done, text) = rig.home.command(&["healthcheck", "--url", &well, "-o", "json"], "");
+    let checks: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!((done, checks), (true, json!({"checks": [{"url": well, "healthy": true, "problem": null}]})));
     fails(&rig.home, &["healthcheck", "--url", "https://127.0.0.1/"], "", "must be an http:// URL");
     fails(&rig.home, &["healthcheck"], "", "--url");
 }

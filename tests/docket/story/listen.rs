@@ -278,7 +278,7 @@ async fn a_sample_of_each_event_arrives_signed_and_marked_as_a_test() {
     let home = Home::new();
     let mine = Receiver::start().await;
     let to = format!("http://127.0.0.1:{}/", mine.plain);
-    let listen = Listen::start(&home, SECRET, &["--forward-to", &to, "--output", "json"]).await;
+    let listen = Listen::start(&home, SECRET, &["--forward-to", &to, "-o", "json"]).await;
     let (secret, ca) = (home.log("secret"), listen.ca.clone());
     let there = format!("https://127.0.0.1:{}/hook", listen.port);
     for event in EventCode::ALL {
@@ -319,6 +319,13 @@ async fn sample_goes_to_this_machine_without_tls_and_nowhere_else() {
     assert_eq!(post.header("x-service-test"), Some("true"));
     let (done, text) = trigger(&home, &["order.created", "--to", "http://receiver.example/"]);
     assert!(!done && text.contains("must be an https:// URL; http:// is for localhost"), "{text}");
+    let (done, text) = trigger(&home, &[&signed[..], &["-o", "json"]].concat());
+    let sent: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert!(done && sent["eventId"].as_str().is_some_and(|id| id.starts_with("evt_")), "{text}");
+    assert_eq!(
+        [&sent["event"], &sent["to"], &sent["httpStatus"], &sent["failure"]],
+        [&json!("order.created"), &json!(to), &json!(200), &json!(null)]
+    );
     let nowhere = format!("http://127.0.0.1:{}/", free_port());
     let (done, text) = trigger(&home, &["order.created", "--to", &nowhere]);
     assert!(!done && text.contains("the attempt failed: "), "{text}");

@@ -61,6 +61,10 @@ fn a_signature_that_matches_is_said_to() {
     let header = format!("X-SERVICE-SIGNATURE:  {SIGNATURE}");
     let more = ["--header", "User-Agent: Docket", "--header", &header];
     assert_eq!(place.verify(SECRET.as_bytes(), &more, BODY), matches);
+    let (code, text) = place.verify(SECRET.as_bytes(), &["--signature", SIGNATURE, "-o", "json"], BODY);
+    let found: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let signature = serde_json::json!({"header": "X-Service-Signature", "matches": true, "problem": null});
+    assert_eq!((code, found), (0, serde_json::json!({"signatures": [signature]})));
 }
 
 #[test]

@@ -140,10 +140,8 @@ impl<'a> Local<'a> {
         let record = entry(AuditEvent::DeliveryResent, transaction.now_ms());
         committed(transaction, record.about("delivery", &id.to_string())).await?;
         let then = notice.send(vec![due], now).await;
-        match output {
-            Output::Json => text::json(&to_value(ResentAnswer::from(&resent))?),
-            Output::Table | Output::Wide => println!("Delivery {} queued; {then}.", resent.id),
-        }
+        let object = to_value(ResentAnswer::from(&resent))?;
+        text::result(output, &object, &format!("Delivery {} queued; {then}.", resent.id));
         Ok(())
     }
 
@@ -159,10 +157,8 @@ impl<'a> Local<'a> {
             let record = entry(aside.event(), transaction.now_ms());
             committed(transaction, record.about("delivery", &id.to_string())).await?;
         }
-        match output {
-            Output::Json => text::json(&json!({"changed": i64::from(changed)})),
-            Output::Table | Output::Wide => println!("Delivery {id} {}.", one_aside(aside, changed)),
-        }
+        let object = json!({"changed": i64::from(changed)});
+        text::result(output, &object, &format!("Delivery {id} {}.", one_aside(aside, changed)));
         Ok(())
     }
 }
