@@ -54,8 +54,8 @@ pub async fn insert_many(
         rows.iter().flatten().map(|row| row.parsed(0)).collect::<Result<_, _>>()?;
     if deliveries.iter().any(|new| new.idempotency_key.is_some()) {
         // The check comes after the insert: a delivery that has ended meanwhile is in the history now.
-        let finished = take_back_finished(transaction, &inserted).await?;
-        inserted.retain(|id| !finished.contains(id));
+        let repeats = take_back_repeats(transaction, &inserted).await?;
+        inserted.retain(|id| !repeats.contains(id));
     }
     let queued: HashSet<&DeliveryId> = inserted.iter().collect();
     let resends = deliveries.iter().filter(|new| new.resend_of.is_some() && queued.contains(&new.id));
@@ -64,25 +64,29 @@ pub async fn insert_many(
     Ok(inserted)
 }
 
-/// Deletes the rows just queued whose webhook has a finished delivery with the same idempotency key. An invoice is
-/// also found by its number, because older rows have the webhook's uid in place of its key.
-async fn take_back_finished(
+/// Deletes the rows just queued that repeat another delivery. An idempotency key says so, and for an invoice also its number, because
+/// older rows have the webhook's uid in place of its key. Returns the ids of the deleted rows.
+async fn take_back_repeats(
     transaction: &mut Transaction,
     ids: &[DeliveryId],
 ) -> Result<Vec<DeliveryId>, StoreError> {
+    let repeats_key = "EXISTS (SELECT 1 FROM delivery_history h \
+                       WHERE h.webhook = delivery_queue.webhook AND h.idempotency_key = delivery_queue.idempotency_key)";
+    let [finished, queued] = ["delivery_history", "delivery_queue"].map(repeats_invoice_of);
     let sql = format!(
-        "DELETE FROM delivery_queue WHERE (EXISTS (SELECT 1 FROM delivery_history h \
-         WHERE h.webhook = delivery_queue.webhook AND h.idempotency_key = delivery_queue.idempotency_key) \
-         OR EXISTS (SELECT 1 FROM event n JOIN event e ON e.invoice_number = n.invoice_number \
-         JOIN delivery_history h ON h.event_id = e.id WHERE n.id = delivery_queue.event_id AND {same} \
-         AND n.customer_code = e.customer_code) \
-         OR EXISTS (SELECT 1 FROM event n JOIN event e ON e.invoice_number = n.invoice_number \
-         JOIN delivery_queue h ON h.event_id = e.id WHERE n.id = delivery_queue.event_id AND {same} \
-         AND n.customer_code = e.customer_code AND h.id <> delivery_queue.id)) \
-         AND id IN ({{values}}) RETURNING id",
-        same = "h.webhook_name = delivery_queue.webhook_name AND h.idempotency_key = delivery_queue.idempotency_key"
+        "DELETE FROM delivery_queue WHERE ({repeats_key} OR {finished} OR {queued}) AND id IN ({{values}}) RETURNING id"
     );
     transaction.query_in(&sql, Vec::new(), ids).await?.iter().map(|row| row.parsed(0)).collect()
+}
+
+/// The condition of a row of the queue whose webhook, by its name, has another delivery of the same invoice in this table.
+fn repeats_invoice_of(table: &str) -> String {
+    format!(
+        "EXISTS (SELECT 1 FROM event n JOIN event e ON e.invoice_number = n.invoice_number \
+         JOIN {table} h ON h.event_id = e.id WHERE n.id = delivery_queue.event_id \
+         AND n.customer_code = e.customer_code AND h.webhook_name = delivery_queue.webhook_name \
+         AND h.idempotency_key = delivery_queue.idempotency_key AND h.id <> delivery_queue.id)"
+    )
 }
 
 static INSERT: Rows = Rows::new(
