@@ -99,7 +99,7 @@ pub use compile::{
 };
 pub use conditions::{ConditionType, EventReason, Occurrence, ReasonCode, Remedy};
 pub use customer_code::{CustomerCode, InvalidCustomerCode};
-pub use event_code::{EventCategory, EventCode};
+pub use event_code::EventCode;
 pub use limits::{Limit, Limits, PlatformLimits, TenantLimits};
 pub use reason::Reason;
 pub use rules::is_object_name;

@@ -122,11 +122,6 @@ impl Order {
         servees.as_deref().unwrap_or_default()
     }
 
-    /// The number of persons to serve.
-    pub fn servee_count(&self) -> usize {
-        self.servees().len()
-    }
-
     /// The stops of a PhotoCopy order; the line item of each is its position, counted from 1.
     pub fn facilities(&self) -> &[Facility] {
         match self {

@@ -145,8 +145,8 @@ fn servees_and_facilities_are_counted_and_named() {
         ["1200 Example Terrace, Pasadena, CA 91101", "500 Placeholder Plaza, Suite 9, Glendale, CA 91203"]
     );
     assert_eq!(names(process), ["Orrin Brindle", "Brindle Millworks, Inc."]);
-    assert_eq!(order(OrderType::FileAndServe, &[]).servee_count(), 1);
-    assert_eq!(order(OrderType::Court, &[]).servee_count(), 0);
+    assert_eq!(order(OrderType::FileAndServe, &[]).servees().len(), 1);
+    assert_eq!(order(OrderType::Court, &[]).servees().len(), 0);
     assert_eq!(order(OrderType::PhotoCopy, &[]).facilities().len(), 2);
     assert!(order(OrderType::Court, &[]).facilities().is_empty());
     let doe = json!([{"fictitiousName": "Doe 1"}, {}]);
