@@ -1,4 +1,4 @@
-//! Webhooks: the tenant's webhooks, with the settings that the specification names.
+//! The section Webhooks: the tenant's webhooks, with the settings that the specification names.
 
 pub mod detail;
 mod form;

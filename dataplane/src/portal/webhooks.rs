@@ -1,4 +1,4 @@
-//! Webhooks. The portal declares webhooks where [`writes`](super::writes) can. It shows webhooks that others
+//! The section Webhooks. The portal declares webhooks where [`writes`](super::writes) can. It shows webhooks that others
 //! declare, with the YAML to change.
 
 mod editor;

@@ -1,4 +1,4 @@
-//! Webhooks on a cluster: the portal writes Webhook objects as an account of its own, which a policy holds to them. On a
+//! The section Webhooks on a cluster: the portal writes Webhook objects as an account of its own, which a policy holds to them. On a
 //! real kube-apiserver with the operator, PostgreSQL and Redis.
 
 use docket_rig::redis::RedisServer;

@@ -1,4 +1,4 @@
-//! Webhooks in `docket dev`: declared in a folder of the portal's own, and what others declare is only shown.
+//! The section Webhooks in `docket dev`: declared in a folder of the portal's own, and what others declare is only shown.
 
 use std::time::Duration;
 
