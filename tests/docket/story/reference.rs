@@ -26,6 +26,7 @@ use docket_domain::failure::{Cause, Failure};
 use docket_domain::status;
 use docket_operator::metrics::Store;
 use docket_operator::state::name::Name;
+use docket_schedule::Overdue;
 use docket_schema::MIGRATIONS;
 use docket_store::postgres::{Budget, ConnectionLimits};
 use jiff::Timestamp;
@@ -52,6 +53,7 @@ fn metrics_page() -> String {
     let docket = docket::telemetry::Metrics::default();
     docket.serves(["/Orders/Save"]);
     docket.configured(0, 0);
+    docket.delivery.due(Some(&Overdue::default()));
     for task in Task::ALL {
         docket.upkeep.runs(task);
         if task.has_rounds() {
