@@ -1,10 +1,15 @@
 //! Notifications as HTML, and the messages that they send to a real SMTP server.
 
+use std::net::SocketAddr;
+
 use docket_tests::mail::MailServer;
 use docket_tests::people::{ADA, ALEX};
 use docket_tests::server::{Options, Server, eventually};
 
-use super::rig::{Browser, hidden, is_protected, send};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpSocket, TcpStream};
+
+use super::rig::{Browser, FORM, hidden, is_protected, send};
 use crate::api::rig::Rig;
 use crate::delivery::stage::{SOON, Webhook, home};
 use crate::notices::{arrived, lose};
@@ -154,4 +159,32 @@ async fn without_a_mail_server_the_page_says_whom_to_ask() {
     }
     let refused = send(&browser, PAGE, PAGE, &[("Lost", "yes"), ("email", "alex@acme.example")]).await;
     assert!(refused.status == 409 && refused.text().contains("E-mail is not set up here"), "{refused:?}");
+}
+
+/// Sends the head of a form from another address of this machine, and not its body.
+async fn form_without_its_body(source: u8, server: SocketAddr, path: &str) -> std::io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(([127, 0, 0, source], 0).into())?;
+    let mut client = socket.connect(server).await?;
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: acme.localhost\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 14\r\n\r\n"
+    );
+    client.write_all(head.as_bytes()).await?;
+    Ok(client)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forms_that_never_end_keep_no_link_waiting() {
+    let rig = Rig::start().await;
+    let browser = Browser::new(&rig.server, "acme");
+    let path = format!("/portal/mail/{}", "0f".repeat(32));
+    let mut slow = Vec::new();
+    for source in 2..=13 {
+        slow.push(form_without_its_body(source, rig.server.api, &path).await.expect("it listens"));
+    }
+    for (method, body) in [("GET", ""), ("POST", "action=confirm")] {
+        let reply = browser.send(method, &path, &[FORM], body).await;
+        assert!(reply.status == 200 && reply.text().contains("Nothing to do"), "{reply:?}");
+    }
+    drop(slow);
 }
