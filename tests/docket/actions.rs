@@ -7,6 +7,7 @@ mod resends;
 mod retention;
 mod subscriptions;
 mod test_events;
+mod trace;
 
 use std::sync::Arc;
 

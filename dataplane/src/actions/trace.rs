@@ -224,11 +224,10 @@ pub async fn find(
     let about = listed.last().map(|newest| newest.about.clone()).unwrap_or_default();
     let owned = |number: &str| Some(number.to_owned());
     let [web_order, work_order, invoice] = match of {
-        // A right to one webhook is a right to the orders whose deliveries went there. An invoice may have the number of another
-        // order.
-        TraceOf::Number(number) if listed.is_empty() && sight.webhook.is_none() => {
-            [owned(number), owned(number), owned(number)]
-        }
+        // A right to one webhook is a right to the orders whose deliveries went there.
+        _ if listed.is_empty() && sight.webhook.is_some() => [None, None, None],
+        // An invoice may have the number of another order.
+        TraceOf::Number(number) if listed.is_empty() => [owned(number), owned(number), owned(number)],
         TraceOf::WebOrder(number) => [owned(number), None, None],
         TraceOf::WorkOrder(number) => [None, owned(number), None],
         TraceOf::Invoice(number) => [None, None, owned(number)],
@@ -236,21 +235,24 @@ pub async fn find(
             [about.web_order_id, about.work_order, about.invoice_number]
         }
     };
+    // The number of an invoice there may also be the number of another customer's.
+    let of_webhook = sight.webhook.and_then(|_| listed.last());
+    let customer = sight.customer.or_else(|| of_webhook.map(|one| &*one.customer_code));
     let mut invoices = match invoice {
         Some(number) => invoices::with_numbers(reader, &[number]).await?,
         None => Vec::new(),
     };
-    let is_own = |code: Option<&str>| sight.customer.is_none_or(|customer| code == Some(customer));
+    let is_own = |code: Option<&str>| customer.is_none_or(|customer| code == Some(customer));
     invoices.retain(|one| is_own(one.customer_code.as_deref()));
     let work_order = match work_order.or_else(|| Some(invoices.first()?.work_order.clone())) {
         Some(number) => {
-            let found = work_orders::find(reader, &number, sight.customer).await?;
+            let found = work_orders::find(reader, &number, customer).await?;
             found.map(|found| (number, found))
         }
         None => None,
     };
     let of_work_order = work_order.as_ref().and_then(|(_, found)| found.web_order_id.clone());
-    let order = order(reader, [of_work_order, web_order], sight).await?;
+    let order = order(reader, [of_work_order, web_order], customer).await?;
     if order.is_none() && work_order.is_none() && invoices.is_empty() && listed.is_empty() {
         return Err(Refusal::NotFound(match of {
             TraceOf::Delivery(_) => "There is no such delivery",
@@ -292,10 +294,10 @@ async fn listed(
 async fn order(
     reader: &mut Connection,
     ids: [Option<String>; 2],
-    sight: Sight<'_>,
+    customer: Option<&str>,
 ) -> Result<Option<(OrderHead, Vec<(String, WorkOrderType)>)>, StoreError> {
     for id in ids.into_iter().flatten() {
-        if let Some(order) = orders::find(reader, &id, sight.customer).await? {
+        if let Some(order) = orders::find(reader, &id, customer).await? {
             let made = work_orders::of_web_order(reader, &order.head.id).await?;
             return Ok(Some((order.head, made)));
         }

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use docket_tests::mail::MailServer;
 use docket_tests::people::{ADA, ALEX};
 use docket_tests::server::{Options, Server, eventually};
-
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 

@@ -1,0 +1,45 @@
+//! Traces through the library: what a right to one webhook shows.
+
+use docket::actions::trace::{Sight, TraceOf, find};
+use docket::refusal::Refusal;
+use docket_program::clock::Clock;
+use docket_rig::on_both_databases;
+use docket_rig::tenant_database::{INVOICE_TABLES, T0, TenantDatabase, WEBHOOK, insert_invoice_sql};
+use docket_store::contacts;
+
+on_both_databases!(right_to_one_webhook_shows_no_invoice_of_another_customer_with_the_same_number);
+
+async fn right_to_one_webhook_shows_no_invoice_of_another_customer_with_the_same_number(rig: TenantDatabase) {
+    rig.write(async |t| contacts::insert_customer(t, "JONES", "Jones & Partners", T0).await).await;
+    rig.add_work_order("WO1").await;
+    rig.add_work_order("WO2").await;
+    rig.run("UPDATE work_order SET customer_code = 'JONES' WHERE number = 'WO2'").await;
+    // Each family counts its own invoices.
+    let [(_, own), (family, foreign), ..] = INVOICE_TABLES;
+    rig.run(&insert_invoice_sql(own, "7", T0)).await;
+    rig.run(&insert_invoice_sql(foreign, "7", T0)).await;
+    rig.run(&format!("UPDATE {foreign} SET work_order = 'WO2'")).await;
+    rig.run(&format!(
+        "INSERT INTO event (id, code, customer_code, work_order, invoice_number, body, occurred_at_ms) \
+         VALUES ('evt_{0:032x}', 'invoice.created', 'SMITH', 'WO1', '7', '{{}}', {T0}); \
+         INSERT INTO delivery_history (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms, \
+         finished_at_ms) VALUES ('01900000-0000-7000-8000-00000000000a', 'evt_{0:032x}', '{WEBHOOK}', 'smith/orders', \
+         'Succeeded', 1, 0, {T0}, {T0})",
+        1
+    ))
+    .await;
+    let found = async |of, webhook| {
+        let sight = Sight { webhook: Some(webhook), customer: None };
+        find(&mut rig.reader().await, &Clock::System, of, sight).await
+    };
+    for of in [TraceOf::Number("7"), TraceOf::Invoice("7")] {
+        let found = found(of, "smith/orders").await.unwrap_or_else(|_| panic!("{of:?} is found"));
+        assert_eq!((found.listed.len(), found.invoices.len()), (1, 1), "{of:?}");
+        assert!(found.invoices.iter().all(|one| one.family != family && one.work_order == "WO1"), "{of:?}");
+        assert_eq!(found.work_order.map(|(number, _)| number).as_deref(), Some("WO1"), "{of:?}");
+    }
+    for of in [TraceOf::Number("7"), TraceOf::Invoice("7"), TraceOf::WorkOrder("WO2")] {
+        let other = found(of, "smith/others").await;
+        assert!(matches!(other, Err(Refusal::NotFound(_))), "{of:?}: nothing of it went to this webhook");
+    }
+}
