@@ -129,10 +129,19 @@ pub struct Session {
 }
 
 impl Session {
+    /// When the session ends at the latest, in seconds since 1970.
+    pub fn ends_at(&self) -> i64 {
+        self.since.saturating_add(LONGEST_SESSION.as_secs() as i64)
+    }
+
+    /// The digest of its id, by which an ended session is stored: SHA-256, hexadecimal.
+    pub fn digest(&self) -> String {
+        hex::encode(Sha256::digest(&self.id))
+    }
+
     /// When a token of the session expires that is issued at `now`, in seconds since 1970.
     fn expiry(&self, now: Timestamp, lifetime_minutes: u32) -> i64 {
-        let last = self.since + LONGEST_SESSION.as_secs() as i64;
-        (now.as_second() + i64::from(lifetime_minutes) * 60).min(last)
+        (now.as_second() + i64::from(lifetime_minutes) * 60).min(self.ends_at())
     }
 }
 
@@ -156,6 +165,11 @@ impl Verified<'_> {
         // The mark is signed, so no sender can choose it, and time reveals nothing of use. It stands for the customer as well, but what a
         // caller may see depends on the customer that the token names.
         self.mark == owner.mark(self.secret) && self.subject.own_customer() == owner.customer_code.as_deref()
+    }
+
+    /// The session of the portal; `None`: the token is for the API.
+    pub fn session(&self) -> Option<&Session> {
+        self.session.as_ref()
     }
 
     /// The session, if its token has used up half of its life and a new token would last longer.
@@ -223,27 +237,10 @@ pub fn verify<'a>(
     tenant_uid: &str,
     now: Timestamp,
 ) -> Result<Verified<'a>, InvalidToken> {
-    install_provider();
-    if token.len() > MAX_TOKEN_BYTES {
-        return Err(InvalidToken);
-    }
-    let header = jsonwebtoken::decode_header(token).map_err(|_| InvalidToken)?;
-    if header.alg != Algorithm::HS256 || header.typ.as_deref() != Some(TOKEN_TYPE) {
-        return Err(InvalidToken);
-    }
-    let key = keys.iter().find(|key| header.kid.as_deref() == Some(key.kid)).ok_or(InvalidToken)?;
-    let (message, signature) = token.rsplit_once('.').ok_or(InvalidToken)?;
-    let secret = DecodingKey::from_secret(key.secret);
-    match jsonwebtoken::crypto::verify(signature, message.as_bytes(), &secret, Algorithm::HS256) {
-        Ok(true) => {}
-        Ok(false) | Err(_) => return Err(InvalidToken),
-    }
-    // The library's `decode` does all this, but on each request it parses the header twice more and the claims twice more.
-    let claims: Claims = insecure_decode_claims(token).map_err(|_| InvalidToken)?;
+    let (claims, key) = signed_claims(token, keys, tenant_uid)?;
     // A minute of tolerance, because the clock of the issuing pod may be ahead.
     let issued_by_now = claims.iat <= now.as_second() + 60;
-    let is_ours = claims.iss == ISSUER && claims.aud == tenant_uid;
-    if is_ours && issued_by_now && now.as_second() < claims.exp {
+    if issued_by_now && now.as_second() < claims.exp {
         let session = claims.sid.zip(claims.auth_time).map(|(id, since)| Session { id, since });
         Ok(Verified {
             subject: claims.subject,
@@ -256,6 +253,42 @@ pub fn verify<'a>(
     } else {
         Err(InvalidToken)
     }
+}
+
+/// The user and the session of `token` if it is a token of this tenant's portal, also if it has expired: another token of the session
+/// may be valid still.
+pub fn session_of(token: &str, keys: &[TokenKey<'_>], tenant_uid: &str) -> Option<(TokenSubject, Session)> {
+    let (claims, _) = signed_claims(token, keys, tenant_uid).ok()?;
+    let (id, since) = claims.sid.zip(claims.auth_time)?;
+    Some((claims.subject, Session { id, since }))
+}
+
+/// The claims of `token` if this tenant has signed it, and the key. The time is not checked.
+fn signed_claims<'a>(
+    token: &str,
+    keys: &[TokenKey<'a>],
+    tenant_uid: &str,
+) -> Result<(Claims, TokenKey<'a>), InvalidToken> {
+    install_provider();
+    if token.len() > MAX_TOKEN_BYTES {
+        return Err(InvalidToken);
+    }
+    let header = jsonwebtoken::decode_header(token).map_err(|_| InvalidToken)?;
+    if header.alg != Algorithm::HS256 || header.typ.as_deref() != Some(TOKEN_TYPE) {
+        return Err(InvalidToken);
+    }
+    let key = keys.iter().find(|key| header.kid.as_deref() == Some(key.kid)).copied();
+    let key = key.ok_or(InvalidToken)?;
+    let (message, signature) = token.rsplit_once('.').ok_or(InvalidToken)?;
+    let secret = DecodingKey::from_secret(key.secret);
+    match jsonwebtoken::crypto::verify(signature, message.as_bytes(), &secret, Algorithm::HS256) {
+        Ok(true) => {}
+        Ok(false) | Err(_) => return Err(InvalidToken),
+    }
+    // The library's `decode` does all this, but on each request it parses the header twice more and the claims twice more.
+    let claims: Claims = insecure_decode_claims(token).map_err(|_| InvalidToken)?;
+    let is_ours = claims.iss == ISSUER && claims.aud == tenant_uid;
+    if is_ours { Ok((claims, key)) } else { Err(InvalidToken) }
 }
 
 /// The tenant in the claims of `token`. It is not verified: use it only to find the keys that [`verify`] needs.
@@ -421,6 +454,19 @@ mod tests {
         assert_ne!(UserFingerprint::new(None, Some(""), 0), UserFingerprint::new(Some(""), None, 0));
         assert_ne!(UserFingerprint::new(None, None, 1), UserFingerprint::new(None, None, 2));
         assert_ne!(owner().mark(KEY.secret), owner().mark(OTHER.secret));
+    }
+
+    #[test]
+    fn session_of_an_expired_token_is_known_and_of_a_forged_token_is_not() {
+        let session = Session { id: "s".into(), since: 1_000 };
+        let token = issue_for_session(KEY, "uid-a", (contact(), &owner()), at(1_000), 60, &session);
+        assert_eq!(verify(&token, &[KEY], "uid-a", at(9_000)), Err(InvalidToken));
+        assert_eq!(session_of(&token, &[KEY], "uid-a"), Some((contact(), session.clone())));
+        assert_eq!((session.ends_at(), session.digest().len()), (1_000 + 43_200, 64));
+        let other_key = TokenKey { kid: "k1", secret: &[9; 32] };
+        assert_eq!(session_of(&token, &[other_key], "uid-a"), None);
+        assert_eq!(session_of(&token, &[KEY], "uid-b"), None);
+        assert_eq!(session_of(&self::token(), &[KEY], "uid-a"), None, "a token for the API");
     }
 
     /// Whether a token of a session that began at 0, issued at this second for this many minutes, is renewed at `now`.

@@ -287,6 +287,12 @@ pub const MIGRATIONS: &[Migration] = &[
             first: "",
         }],
     },
+    Migration {
+        version: 23,
+        name: "ended sessions (additive)",
+        sql: Sql::Both(include_str!("../migrations/0023_ended_sessions.sql")),
+        indexes: &[],
+    },
 ];
 
 /// Creates the table of applied steps, if it does not exist. Runs before [`CURRENT_VERSION`].

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use docket_crds::WebhookConfig;
 use docket_domain::audit::{Actor, AuditEvent, AuditRecord, Origin};
-use docket_domain::token::{self, InvalidToken, TokenKey, TokenSubject, UserFingerprint, Verified};
-use docket_store::{Connection, StoreError, contacts, employees};
+use docket_domain::token::{self, InvalidToken, Session, TokenKey, TokenSubject, UserFingerprint, Verified};
+use docket_store::{Connection, StoreError, contacts, employees, ended_sessions};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use jiff::Timestamp;
@@ -152,6 +152,13 @@ impl Caller {
             .rates
             .request(&tenant.uid, &actor, &tenant.config.limits, state.clock.elapsed())
             .inspect_err(|over| state.tenants.at_limit.reached(&tenant.uid, over.limit))?;
+        if let Some(session) = verified.session() {
+            // A user who signs out trusts that no copy of the cookie works any more.
+            let mut reader = tenant.store.reader(&state.clock).await?;
+            if ended_sessions::has_ended(&mut reader, &session.digest()).await? {
+                return Err(ApiError::InvalidToken);
+            }
+        }
         let renewed = if is_in_use { renewed(&tenant, &verified, &owner, now) } else { None };
         let (subject, (_, origin)) = (verified.subject, origin(parts, &state.proxies)?);
         let principal = Principal { tenant, actor, origin, customer: None };
@@ -165,14 +172,17 @@ pub fn verified<'a>(
     token: &str,
     now: Timestamp,
 ) -> Result<Verified<'a>, InvalidToken> {
-    let keys: Vec<TokenKey<'a>> = tenant
-        .config
-        .tokens
-        .signing_keys
-        .iter()
-        .map(|key| TokenKey { kid: &key.kid, secret: key.secret.expose() })
-        .collect();
-    token::verify(token, &keys, &tenant.config.uid, now)
+    token::verify(token, &keys(tenant), &tenant.config.uid, now)
+}
+
+/// The user and the session of a token of this tenant's portal, which may have expired.
+pub fn session_of(tenant: &ServedTenant, token: &str) -> Option<(TokenSubject, Session)> {
+    token::session_of(token, &keys(tenant), &tenant.config.uid)
+}
+
+fn keys(tenant: &ServedTenant) -> Vec<TokenKey<'_>> {
+    let keys = tenant.config.tokens.signing_keys.iter();
+    keys.map(|key| TokenKey { kid: &key.kid, secret: key.secret.expose() }).collect()
 }
 
 /// The token that takes the place of a session's token, if it is time. `owner`: the user as it is now.

@@ -85,7 +85,12 @@ async fn without_session(
 }
 
 /// A form without fields of its own that a page of the session has sent, whatever its user may still see.
-pub struct PostedByAnyone;
+pub struct PostedByAnyone {
+    /// The tenant of the host.
+    pub tenant: Arc<ServedTenant>,
+    /// The token of the session, which was not verified.
+    pub token: String,
+}
 
 impl FromRequest<Arc<ApiState>> for PostedByAnyone {
     type Rejection = NoViewer;
@@ -94,11 +99,11 @@ impl FromRequest<Arc<ApiState>> for PostedByAnyone {
         let (parts, body) = request.into_parts();
         check_origin(&parts)?;
         let tenant = tenant_of(&parts, state)?;
-        if Cookies::of(&parts)?.token(&parts.headers).is_none() {
+        let Some(token) = Cookies::of(&parts)?.token(&parts.headers).map(str::to_owned) else {
             return Err(to_sign_in(&parts, false));
-        }
+        };
         pairs_of_session(&parts, body, &tenant, state).await?;
-        Ok(Self)
+        Ok(Self { tenant, token })
     }
 }
 

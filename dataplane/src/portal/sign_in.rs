@@ -9,7 +9,7 @@ use docket_domain::audit::{Actor, AuditEvent};
 use docket_domain::token::TokenSubject;
 use docket_portal::sign_in::{self, SendAgain, SignInPage};
 use docket_program::random;
-use docket_store::{Transaction, contacts, employees};
+use docket_store::{Transaction, contacts, employees, ended_sessions};
 use http::header::SET_COOKIE;
 use http::{HeaderMap, StatusCode};
 
@@ -21,7 +21,7 @@ use super::kept::{KEPT, KeptForm};
 use super::session::{ENDED, brand_of, local, name_of, tenant_of};
 use crate::actions::sign_in::{Credentials, Issued};
 use crate::api::auth::audit;
-use crate::api::caller::verified;
+use crate::api::caller::{session_of, verified};
 use crate::api::state::ApiState;
 use crate::api::writes::{Write, WriteDone};
 use crate::http::body::{OfTenant, SIGN_IN_FORM_LIMIT, form_bytes};
@@ -121,12 +121,28 @@ pub async fn sign_in(State(state): State<Arc<ApiState>>, request: Request) -> Re
     }
 }
 
-/// POST /portal/sign-out: the browser forgets the token, which is valid until it expires. Users that may not see the portal
-/// any more can sign out too.
+/// POST /portal/sign-out: ends the session, of which no token is accepted any more, and the browser forgets the token. Users that may not
+/// see the portal any more can sign out too.
 pub async fn sign_out(
+    State(state): State<Arc<ApiState>>,
     Extension(cookies): Extension<Cookies>,
-    PostedByAnyone: PostedByAnyone,
+    PostedByAnyone { tenant, token }: PostedByAnyone,
 ) -> Result<Response, ApiError> {
+    // A token may have expired while a copy of the cookie was renewed.
+    let session = session_of(&tenant, &token);
+    let now = state.clock.now().as_second();
+    if let Some((subject, session)) = session.filter(|(_, session)| session.ends_at() > now) {
+        let (actor, limits) = (Actor::from(&subject), &tenant.config.limits);
+        state
+            .rates
+            .request(&tenant.uid, &actor, limits, state.clock.elapsed())
+            .inspect_err(|over| state.tenants.at_limit.reached(&tenant.uid, over.limit))?;
+        let mut transaction = tenant.store.begin(&state.clock).await?;
+        let now_ms = transaction.now_ms();
+        let until_ms = session.ends_at().saturating_mul(1_000);
+        ended_sessions::end(&mut transaction, &session.digest(), until_ms, now_ms).await?;
+        transaction.commit().await?;
+    }
     signed_out(cookies)
 }
 

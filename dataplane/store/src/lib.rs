@@ -37,6 +37,7 @@ mod database;
 pub mod dead_letters;
 pub mod deliveries;
 pub mod employees;
+pub mod ended_sessions;
 mod error;
 pub mod events;
 pub mod health;

@@ -161,7 +161,10 @@ async fn send(browser: &Browser<'_>, method: &str, path: &str, csrf: &str) -> Re
 
 async fn expect(rig: &Rig, who: &str, cookie: &str, status: impl Fn(Needs, u16) -> u16) {
     let is_let_in = status(Manager, 200) == 200;
-    for &(method, route, needs, granted) in ROUTES {
+    // The sign-out ends the session, so it comes last.
+    let (sign_out, others): (Vec<_>, Vec<_>) =
+        ROUTES.iter().partition(|(_, route, ..)| *route == "/portal/sign-out");
+    for &(method, route, needs, granted) in others.into_iter().chain(sign_out) {
         let mut browser = Browser::new(&rig.server, "acme");
         cookie.clone_into(&mut browser.cookie);
         let reply = send(&browser, method, &path(route), &csrf(cookie)).await;

@@ -106,6 +106,10 @@ async fn pages_are_for_administrators_of_the_hosts_tenant() {
             assert!(reply.text().contains(&format!("<strong>{name}</strong>")), "{reply:?}");
             is_protected(&reply);
         }
+        let fields = [("deliveryId", "01900000-0000-7000-8000-00000000dead"), ("csrf", "00")];
+        for path in ["/portal/logs/resend", "/portal/resends", "/portal/resends/stop"] {
+            assert_eq!(browser.post(path, &fields).await.status, 403, "{user} {path}");
+        }
         // They can sign out all the same.
         let page = browser.get("/portal/sign-in").await;
         is_protected(&page);
@@ -113,10 +117,6 @@ async fn pages_are_for_administrators_of_the_hosts_tenant() {
         let signed_out = browser.post("/portal/sign-out", &[("csrf", &*hidden(&page, "csrf"))]).await;
         assert_eq!(signed_out.status, 303, "{signed_out:?}");
         assert!(signed_out.headers["set-cookie"].contains("docket=; Path=/; Max-Age=0;"), "{signed_out:?}");
-        let fields = [("deliveryId", "01900000-0000-7000-8000-00000000dead"), ("csrf", "00")];
-        for path in ["/portal/logs/resend", "/portal/resends", "/portal/resends/stop"] {
-            assert_eq!(browser.post(path, &fields).await.status, 403, "{user} {path}");
-        }
     }
     let browser = acme(&session("acme", ALEX).await);
     for (page, status) in PAGES.into_iter().zip([200, 200, 404, 404, 200, 200]) {
@@ -207,6 +207,41 @@ async fn sign_out_everywhere_ends_all_sessions_and_tokens_of_the_user_alone() {
     assert_eq!(rig.count(entries), 1);
     let again = Browser::signed_in(&rig.server, "acme", ALEX).await;
     assert_eq!(again.get("/portal").await.status, 200);
+}
+
+#[tokio::test]
+async fn sign_out_ends_each_token_of_the_session_and_no_other_session() {
+    let rig = Rig::start().await;
+    let other = Browser::signed_in(&rig.server, "acme", ALEX).await;
+    let at = |cookie: String| {
+        let mut browser = Browser::new(&rig.server, "acme");
+        browser.cookie = cookie;
+        browser
+    };
+    let of = |issued, since| at(format!("docket={}", token_of_before(&rig, issued, Some(since))));
+    let old = of(1_900, 4_000);
+    let page = old.get("/portal").await;
+    let csrf = hidden(&page, "csrf");
+    let renewed = at(page.headers["set-cookie"].split(';').next().expect("a pair").to_owned());
+    assert_eq!(renewed.get("/portal").await.status, 200);
+    // The browser that was left alone has a token that has expired.
+    let expired = of(3_700, 4_000);
+    let reply = expired.post("/portal/sign-out", &[("csrf", &*csrf)]).await;
+    assert_eq!((reply.status, &*reply.headers["location"]), (303, "/portal/sign-in"), "{reply:?}");
+    for copy in [&old, &renewed, &of(1_900, 4_000)] {
+        let reply = copy.get("/portal").await;
+        let to = "/portal/sign-in?to=%2Fportal&ended=yes";
+        assert_eq!((reply.status, &*reply.headers["location"]), (303, to), "{reply:?}");
+        assert!(!reply.headers.contains_key("set-cookie"), "{reply:?}");
+        let bearer = format!("Bearer {}", copy.cookie.trim_start_matches("docket="));
+        let headers = [("x-api-key", &*api_key('a')), ("authorization", &*bearer)];
+        let of_api = request(rig.server.api, "GET", "/WebhookLogs/Search", &headers, "").await;
+        assert_eq!(of_api.expect("an answer").status, 401);
+    }
+    assert_eq!(other.get("/portal").await.status, 200);
+    // Again.
+    assert_eq!(renewed.post("/portal/sign-out", &[("csrf", &*csrf)]).await.status, 303);
+    assert_eq!(rig.count("SELECT count(*) FROM ended_session"), 1);
 }
 
 #[tokio::test]

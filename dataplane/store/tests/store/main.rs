@@ -11,6 +11,7 @@ mod cancellation;
 mod dead_letters;
 mod deliveries;
 mod ended;
+mod ended_sessions;
 mod events;
 mod hand_offs;
 mod health;
