@@ -23,7 +23,7 @@ use crate::telemetry::{Metrics, Task};
 use crate::tenancy::rounds::{EndedVisit, Lane, Rounds};
 use crate::tenancy::{ServedTenant, Tenants};
 use send::Mailer;
-pub use send::{APART, MOST_CONFIRMATIONS, MOST_NOTICES};
+pub use send::{APART, MOST_CONFIRMATIONS, MOST_CONFIRMATIONS_OF_USER, MOST_NOTICES, MOST_NOTICES_OF_USER};
 use visit::{Visited, Visitor};
 
 /// Databases visited at once.

@@ -138,6 +138,33 @@ async fn subscriber_confirms_gets_one_message_for_each_state_and_ends_it_by_one_
     assert!(!log.contains("alex@acme.example") && !log.contains(token), "{log}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stranger_who_refuses_the_first_message_gets_no_other() {
+    let home = home(&[Webhook::new("one", "https://127.0.0.1:9/")]);
+    let mail = MailServer::start();
+    let server = start(&home, &mail, "").await;
+    for user in ["52", "53"] {
+        let employee = TokenSubject::Employee { employee_code: user.into(), administrator: true };
+        home.open("ACME").change(&format!(
+            "INSERT OR IGNORE INTO employee (code, user_name, user_key, name, administrator, active, created_at_ms)
+               VALUES ('{user}', 'u{user}', 'u{user}', 'A user', TRUE, TRUE, 0)"
+        ));
+        subscribe_to_all(&home, employee, Some("eve@other.example")).await;
+    }
+    let asked = arrived(&mail, 1).await;
+    let held = "SELECT count(*) FROM subscription WHERE failures = 0 AND due_at_ms > created_at_ms + 60000";
+    let count = |sql: &str| home.open("ACME").get::<i64>(sql);
+    eventually("one asks and the other waits", SOON, async || count(held) == 2).await;
+    let link = asked.line("http://acme.localhost").to_owned();
+    let page = follow(&server, &link, "GET", "").await;
+    assert!(page.text().contains("Never write to this address</button>"), "{page:?}");
+    let refused = follow(&server, &link, "POST", "action=refuse").await;
+    assert!(refused.status == 200 && refused.text().contains("No more messages"), "{refused:?}");
+    assert_eq!(count("SELECT count(*) FROM subscription"), 0);
+    assert_eq!(count("SELECT count(*) FROM audit WHERE event = 'SubscriptionEnded' AND actor IS NULL"), 2);
+    assert_eq!(mail.messages().len(), 1);
+}
+
 /// A delivery of webhook `one` that was lost just now.
 pub(crate) fn lose(home: &Home, number: u32) {
     let now_ms = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";

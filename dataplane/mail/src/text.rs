@@ -59,7 +59,7 @@ pub fn confirmation(tenant: &str, link: &str) -> Text {
     let body = format!(
         "A user of {tenant} wants to send messages about its webhooks to this address: when attempts fail, when deliveries are lost, \
          and when a webhook works again.\n\nTo get these messages, open this link within 7 days:\n{link}\n\nIf you do not know about this, do \
-         nothing. This address gets no further message.\n"
+         nothing, or press \"Never write to this address\" there. Without a confirmation, this address gets no message about webhooks.\n"
     );
     Text { subject: format!("[{tenant}] Confirm your e-mail address"), body }
 }

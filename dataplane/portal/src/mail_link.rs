@@ -19,6 +19,8 @@ pub enum MailLink {
     Confirmed,
     /// Nothing more: the subscription was ended just now.
     Unsubscribed,
+    /// Nothing more: its address was refused just now.
+    Refused,
 }
 
 /// The path of a link.
@@ -34,7 +36,8 @@ pub fn page(tenant: &str, brand: &Brand, token: &str, link: MailLink) -> String 
             html! {
                 p { "A user of " (tenant) " wants this address to get messages when the state of a webhook changes." }
                 (button(token, "confirm", "Get messages about webhooks"))
-                p.hint { "If you did not ask for it, close this page. Without your confirmation, the address gets no message." }
+                p.hint { "If you did not ask for it, close this page. Without your confirmation, the address gets no message about webhooks." }
+                (button(token, "refuse", "Never write to this address"))
             },
         ),
         MailLink::Unsubscribe => (
@@ -59,6 +62,10 @@ pub fn page(tenant: &str, brand: &Brand, token: &str, link: MailLink) -> String 
             "The subscription has ended",
             html! { div.done role="status" { p { "You get no more messages of it." } } },
         ),
+        MailLink::Refused => (
+            "No more messages",
+            html! { div.done role="status" { p { "No user of " (tenant) " can subscribe with this address any more." } } },
+        ),
     };
     let main = html! {
         h1 { (title) }
@@ -78,7 +85,7 @@ fn button(token: &str, action: &str, label: &str) -> Markup {
     html! {
         form method="post" action=(path(token)) {
             input type="hidden" name="action" value=(action);
-            button.primary type="submit" { (label) }
+            button.primary[action != "refuse"] type="submit" { (label) }
         }
     }
 }
@@ -91,6 +98,8 @@ mod tests {
     fn link_has_a_button_only_while_it_can_do_something() {
         for (link, action) in [
             (MailLink::Confirm, Some("confirm")),
+            (MailLink::Confirm, Some("refuse")),
+            (MailLink::Refused, None),
             (MailLink::Unsubscribe, Some("unsubscribe")),
             (MailLink::Nothing, None),
             (MailLink::Confirmed, None),

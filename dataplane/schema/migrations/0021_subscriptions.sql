@@ -1,4 +1,4 @@
--- Who gets an e-mail when the state of a webhook changes: at most 20 rows of a user, and 200 in all. A row ends when its user loses the right to see webhooks.
+-- Who gets an e-mail when the state of a webhook changes: at most 20 rows of a user, 40 of the contacts of a customer, 160 of all contacts, and 200 in all. A row ends when its user loses the right to see webhooks.
 CREATE TABLE subscription (
     id TEXT PRIMARY KEY,
     user_kind TEXT NOT NULL CHECK (user_kind IN ('contact', 'employee')),
@@ -41,15 +41,25 @@ CREATE TABLE webhook_notice (
     http_status BIGINT
 );
 
--- The links in the messages that were sent. They bound how many are sent in an hour, also when their subscription has ended. Rows of more than 90 days ago are deleted.
+-- The links in the messages that were sent, or that could not be sent. They bound how many messages a tenant and a user send in an hour, also when their subscription has ended, and how many ask the owner of one address to confirm it. Rows of more than 90 days ago are deleted.
 CREATE TABLE mail_link (
     -- SHA-256 of the token in the link: hexadecimal.
     token_digest TEXT PRIMARY KEY,
     subscription_id TEXT NOT NULL,
-    -- Whether the message asks the owner of an address to confirm it.
-    confirms BOOLEAN NOT NULL,
+    -- The user of the subscription.
+    user_kind TEXT NOT NULL,
+    user_code TEXT NOT NULL,
+    -- SHA-256 of the address that the message asks its owner to confirm: hexadecimal. NULL: the message is about webhooks.
+    address_digest TEXT,
     sent_at_ms BIGINT NOT NULL
 );
 CREATE INDEX mail_link_by_time ON mail_link (sent_at_ms);
+
+-- The addresses whose owners want no messages about webhooks. No user can subscribe with one. At most 10,000 rows: the oldest are deleted.
+CREATE TABLE refused_address (
+    -- SHA-256 of the address: hexadecimal.
+    address_digest TEXT PRIMARY KEY,
+    refused_at_ms BIGINT NOT NULL
+);
 
 INSERT INTO counter (name, value) VALUES ('notice', 0);

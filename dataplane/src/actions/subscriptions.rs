@@ -6,8 +6,10 @@ use docket_domain::notice::WebhookState;
 use docket_domain::token::TokenSubject;
 use docket_orders::text::is_email;
 use docket_program::random;
+use docket_store::contacts::user_key;
 use docket_store::subscriptions::{
-    self, CONFIRM_MS, MOST_OF_TENANT, MOST_OF_USER, Subscriber, SubscriberKind, Subscription,
+    self, CONFIRM_MS, Counts, MOST_OF_CONTACTS, MOST_OF_CUSTOMER, MOST_OF_TENANT, MOST_OF_USER, Subscriber,
+    SubscriberKind, Subscription,
 };
 use docket_store::{Connection, StoreError, Transaction};
 use jiff::Timestamp;
@@ -22,9 +24,16 @@ const NO_SUCH_SUBSCRIPTION: Refusal = Refusal::NotFound("There is no such subscr
 const SUBSCRIBED: Refusal =
     Refusal::Conflict("You have a subscription to this webhook at this address already");
 const MOST_REACHED: Refusal = Refusal::Conflict("A user may have 20 subscriptions; end one of yours first");
+const MOST_OF_CUSTOMER_REACHED: Refusal = Refusal::Conflict(
+    "All contacts of a customer together may have 40 subscriptions; ask others to end theirs",
+);
+const MOST_OF_CONTACTS_REACHED: Refusal = Refusal::Conflict(
+    "All contacts of a tenant together may have 160 subscriptions; ask others to end theirs",
+);
 const MOST_OF_TENANT_REACHED: Refusal =
     Refusal::Conflict("All users of a tenant together may have 200 subscriptions; ask others to end theirs");
 const _: () = assert!(MOST_OF_USER == 20 && MOST_OF_TENANT == 200);
+const _: () = assert!(MOST_OF_CUSTOMER == 40 && MOST_OF_CONTACTS == 160);
 /// The longest address, in bytes (RFC 5321, 4.5.3.1).
 const LONGEST_ADDRESS: usize = 254;
 
@@ -63,7 +72,8 @@ pub async fn list(
 ///
 /// # Errors
 ///
-/// Refused if a field is wrong, the webhook is not served, the user has the same subscription, or there are too many.
+/// Refused if a field is wrong, the owner of the address wants no messages, the webhook is not served, the user has the same subscription,
+/// or there are too many.
 pub async fn subscribe(
     transaction: &mut Transaction,
     webhooks: Webhooks<'_>,
@@ -88,12 +98,15 @@ pub async fn subscribe(
         None => None,
     };
     let subscriber = subscriber(subject);
-    let (of_user, of_tenant) = subscriptions::count(transaction, &subscriber).await?;
-    if of_user >= MOST_OF_USER {
-        return Err(MOST_REACHED);
+    subscriptions::lock(transaction).await?;
+    if let Some(email) = &email
+        && subscriptions::is_refused(transaction, &address_digest(email)).await?
+    {
+        return Err(invalid("email", "its owner wants no messages about webhooks; choose another address"));
     }
-    if of_tenant >= MOST_OF_TENANT {
-        return Err(MOST_OF_TENANT_REACHED);
+    let counts = subscriptions::count(transaction, &subscriber, subject.own_customer()).await?;
+    if let Some(refusal) = above(counts, subscriber.kind) {
+        return Err(refusal);
     }
     let before = subscriptions::of_user(transaction, &subscriber).await?;
     if before.iter().any(|one| one.webhook == webhook && one.email == email) {
@@ -107,6 +120,19 @@ pub async fn subscribe(
         Subscription { id, subscriber, email, webhook, states, confirmed_at_ms, created_at_ms: now_ms };
     subscriptions::insert(transaction, &subscription).await?;
     Ok(subscription)
+}
+
+/// The bound that one more subscription of this kind of user would exceed.
+fn above(counts: Counts, kind: SubscriberKind) -> Option<Refusal> {
+    let Counts { of_user, of_customer, of_contacts, of_tenant } = counts;
+    let is_contact = kind == SubscriberKind::Contact;
+    let bounds = [
+        (of_user >= MOST_OF_USER, MOST_REACHED),
+        (is_contact && of_customer >= MOST_OF_CUSTOMER, MOST_OF_CUSTOMER_REACHED),
+        (is_contact && of_contacts >= MOST_OF_CONTACTS, MOST_OF_CONTACTS_REACHED),
+        (of_tenant >= MOST_OF_TENANT, MOST_OF_TENANT_REACHED),
+    ];
+    bounds.into_iter().find_map(|(is_reached, refusal)| is_reached.then_some(refusal))
 }
 
 /// Changes which states a subscription of the user announces.
@@ -149,6 +175,11 @@ pub fn token_digest(token: &str) -> Option<String> {
     is_token.then(|| hex::encode(Sha256::digest(token.to_ascii_lowercase())))
 }
 
+/// The digest of an address, by which Docket knows an address that it asked its owner to confirm. Case makes no difference.
+pub fn address_digest(address: &str) -> String {
+    hex::encode(Sha256::digest(user_key(address)))
+}
+
 /// The subscription that the message with this link is about; `None`: it has ended, or was not confirmed in time.
 pub async fn by_token(
     connection: &mut Connection,
@@ -186,4 +217,27 @@ pub async fn unsubscribe_by_token(
     let Some(found) = by_token(transaction, token, now).await? else { return Ok(None) };
     let is_ended = subscriptions::end(transaction, &found.id).await?;
     Ok(is_ended.then_some(found))
+}
+
+/// Refuses messages to the address that the message with this link was sent to: ends each subscription with this typed address, and lets
+/// no user subscribe with it again. Returns the ids of the subscriptions that have ended.
+pub async fn refuse_address(
+    transaction: &mut Transaction,
+    token: &str,
+    now: Timestamp,
+) -> Result<Vec<String>, StoreError> {
+    // No user subscribes with the address meanwhile.
+    subscriptions::lock(transaction).await?;
+    let found = by_token(transaction, token, now).await?;
+    let Some(digest) = found.and_then(|found| Some(address_digest(&found.email?))) else {
+        return Ok(Vec::new());
+    };
+    subscriptions::refuse_address(transaction, &digest, now.as_millisecond()).await?;
+    let mut ended = Vec::new();
+    for (id, email) in subscriptions::typed(transaction).await? {
+        if address_digest(&email) == digest && subscriptions::end(transaction, &id).await? {
+            ended.push(id);
+        }
+    }
+    Ok(ended)
 }

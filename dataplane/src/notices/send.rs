@@ -20,14 +20,20 @@ use sha2::{Digest, Sha256};
 
 use super::PortalUrl;
 use super::announce::concerns;
-use crate::actions::subscriptions::token_digest;
+use crate::actions::subscriptions::{address_digest, token_digest};
 use crate::telemetry::{MailResult, Metrics};
 use crate::tenancy::ServedTenant;
 
 /// The most messages about webhooks that a tenant sends in an hour. The changes that come after wait, and are one message to an address.
 pub const MOST_NOTICES: i64 = 60;
+/// The most of these of one user.
+pub const MOST_NOTICES_OF_USER: i64 = 12;
 /// The most messages in an hour that ask the owners of addresses to confirm them.
 pub const MOST_CONFIRMATIONS: i64 = 10;
+/// The most of these of one user.
+pub const MOST_CONFIRMATIONS_OF_USER: i64 = 3;
+/// How long a message waits that is above one of these limits, before it is tried again.
+const HOLD: Duration = Duration::from_secs(300);
 /// The most messages of one visit. The others follow in the next visit.
 const MOST_OF_VISIT: usize = 20;
 /// The shortest time between two messages of one subscription. What changes meanwhile is one message.
@@ -131,13 +137,24 @@ impl Mailer {
         let mut transaction = database.begin(&self.clock).await?;
         let now_ms = transaction.now_ms();
         let until_ms = now_ms + millis(LEASE);
-        let most_in_an_hour = if confirms { MOST_CONFIRMATIONS } else { MOST_NOTICES };
-        let claim = Claim { token_digest: &token_digest, confirms, now_ms, until_ms, most_in_an_hour };
+        let address_digest = recipient.address.as_deref().filter(|_| confirms).map(address_digest);
+        let (most_in_an_hour, most_of_user) = match confirms {
+            true => (MOST_CONFIRMATIONS, MOST_CONFIRMATIONS_OF_USER),
+            false => (MOST_NOTICES, MOST_NOTICES_OF_USER),
+        };
+        let (token_digest, address_digest) = (&*token_digest, address_digest.as_deref());
+        let claim = Claim { token_digest, address_digest, now_ms, until_ms, most_in_an_hour, most_of_user };
         match subscriptions::claim(&mut transaction, recipient, &claim).await? {
             Claimed::Yes => transaction.commit().await?,
-            other => {
+            Claimed::No => {
                 transaction.rollback().await?;
-                return Ok(other == Claimed::No);
+                return Ok(true);
+            }
+            Claimed::AtLimit => {
+                // It leaves its place in the next visits to the messages of others.
+                subscriptions::hold(&mut transaction, recipient, now_ms + millis(HOLD)).await?;
+                transaction.commit().await?;
+                return Ok(false);
             }
         }
         let mail = self.mail(tenant, portal, &token, message);

@@ -47,8 +47,8 @@ pub async fn page(
     Ok(of_link.shown(&token, link))
 }
 
-/// POST /portal/mail/{token}: confirms the address if the form says so. Everything else, such as the one click of a mail program, ends
-/// the subscription.
+/// POST /portal/mail/{token}: confirms the address or refuses all messages to it, if the form says so. Everything else, such as the one
+/// click of a mail program, ends the subscription.
 pub async fn act(
     State(state): State<Arc<ApiState>>,
     token: Token,
@@ -56,23 +56,51 @@ pub async fn act(
 ) -> Result<Html<String>, ApiError> {
     let (parts, body) = request.into_parts();
     let (of_link, token) = (OfLink::of(&parts, &state)?, token.map_err(|_| NO_LINK)?.0);
-    // A mail program may send another kind of form, which is never the button that confirms.
+    // A mail program may send another kind of form, which is never a button of the page that confirms.
     let kind = parts.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
-    let confirms = kind.starts_with(b"application/x-www-form-urlencoded") && {
+    let mut act = Act::Unsubscribe;
+    if kind.starts_with(b"application/x-www-form-urlencoded") {
         let bytes = form_bytes(&parts.headers, body, SIGN_IN_LIMIT).await?;
-        pairs_of(&bytes)?.iter().any(|(name, value)| name == "action" && value == "confirm")
-    };
+        act = Act::of(&pairs_of(&bytes)?);
+    }
     let is_done = match of_link.subscription(&state, &token).await? {
-        Some(_) => of_link.act(&state, &token, confirms).await?,
+        Some(_) => of_link.act(&state, &token, act).await?,
         None => false,
     };
-    let link = match (is_done, confirms) {
-        (true, true) => MailLink::Confirmed,
+    let link = match (act, is_done) {
+        (Act::Confirm, true) => MailLink::Confirmed,
+        (Act::Refuse, true) => MailLink::Refused,
+        (Act::Confirm | Act::Refuse, false) => MailLink::Nothing,
         // A second click finds the subscription ended, as its user wants it.
-        (_, false) => MailLink::Unsubscribed,
-        (false, true) => MailLink::Nothing,
+        (Act::Unsubscribe, _) => MailLink::Unsubscribed,
     };
     Ok(of_link.shown(&token, link))
+}
+
+/// What a form of the page, or a click of a mail program, does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Act {
+    Confirm,
+    Refuse,
+    Unsubscribe,
+}
+
+impl Act {
+    fn of(pairs: &[(String, String)]) -> Self {
+        let action = pairs.iter().find(|(name, _)| name == "action").map(|(_, value)| value.as_str());
+        match action {
+            Some("confirm") => Self::Confirm,
+            Some("refuse") => Self::Refuse,
+            _ => Self::Unsubscribe,
+        }
+    }
+
+    const fn event(self) -> AuditEvent {
+        match self {
+            Self::Confirm => AuditEvent::SubscriptionConfirmed,
+            Self::Refuse | Self::Unsubscribe => AuditEvent::SubscriptionEnded,
+        }
+    }
 }
 
 /// A request with a link: its tenant and where it came from. Anyone may send one.
@@ -100,20 +128,18 @@ impl OfLink {
         Ok(subscriptions::by_token(&mut reader, token, state.clock.now()).await?)
     }
 
-    /// Confirms or ends the subscription, in a transaction, and records it. Returns whether that changed something.
-    async fn act(&self, state: &ApiState, token: &str, confirms: bool) -> Result<bool, ApiError> {
+    /// Does it in a transaction, and records what was confirmed or has ended. Returns whether that changed something.
+    async fn act(&self, state: &ApiState, token: &str, act: Act) -> Result<bool, ApiError> {
         let mut transaction = self.tenant.store.begin(&state.clock).await?;
         let now = transaction.now();
-        let is_done = done(&mut transaction, token, confirms, now).await?;
-        let event = if confirms { AuditEvent::SubscriptionConfirmed } else { AuditEvent::SubscriptionEnded };
+        let ids = done(&mut transaction, token, act, now).await?;
         let entry =
-            is_done.map(|id| state.audit.entry(event).about("subscription", &id).at(self.origin.clone()));
-        audit::insert(&mut transaction, entry.as_slice()).await?;
+            |id: &String| state.audit.entry(act.event()).about("subscription", id).at(self.origin.clone());
+        let entries: Vec<_> = ids.iter().map(entry).collect();
+        audit::insert(&mut transaction, &entries).await?;
         transaction.commit().await?;
-        if let Some(entry) = &entry {
-            state.audit.stored(&self.tenant, entry);
-        }
-        Ok(entry.is_some())
+        entries.iter().for_each(|entry| state.audit.stored(&self.tenant, entry));
+        Ok(!entries.is_empty())
     }
 
     fn shown(&self, token: &str, link: MailLink) -> Html<String> {
@@ -121,16 +147,17 @@ impl OfLink {
     }
 }
 
-/// Confirms or ends the subscription. Returns its id if that changed something.
+/// Does it. Returns the ids of the subscriptions that it confirmed or ended.
 async fn done(
     transaction: &mut Transaction,
     token: &str,
-    confirms: bool,
+    act: Act,
     now: Timestamp,
-) -> Result<Option<String>, StoreError> {
-    let changed = match confirms {
-        true => subscriptions::confirm(transaction, token, now).await?,
-        false => subscriptions::unsubscribe_by_token(transaction, token, now).await?,
+) -> Result<Vec<String>, StoreError> {
+    let changed = match act {
+        Act::Confirm => subscriptions::confirm(transaction, token, now).await?,
+        Act::Unsubscribe => subscriptions::unsubscribe_by_token(transaction, token, now).await?,
+        Act::Refuse => return subscriptions::refuse_address(transaction, token, now).await,
     };
-    Ok(changed.map(|changed| changed.id))
+    Ok(changed.map(|changed| changed.id).into_iter().collect())
 }

@@ -9,8 +9,16 @@ use crate::sql::{Param, Row, params};
 
 /// The most subscriptions of a user.
 pub const MOST_OF_USER: i64 = 20;
+/// The most subscriptions of the contacts of a customer.
+pub const MOST_OF_CUSTOMER: i64 = 40;
 /// The most subscriptions of a tenant.
 pub const MOST_OF_TENANT: i64 = 200;
+/// The most subscriptions of all contacts of a tenant. The others are kept for its employees.
+pub const MOST_OF_CONTACTS: i64 = MOST_OF_TENANT - 40;
+/// The most addresses whose owners want no messages.
+const MOST_REFUSED: i64 = 10_000;
+/// How long no other subscription asks the owner of an address to confirm it, in milliseconds.
+pub const ASK_AGAIN_MS: i64 = 24 * 3600 * 1000;
 /// How long the links of messages work, in milliseconds.
 const KEEP_LINKS_MS: i64 = 90 * 24 * 3600 * 1000;
 /// How long an address may take to confirm its subscription, in milliseconds.
@@ -88,14 +96,76 @@ pub async fn of_user(
     connection.query(&sql, values).await?.iter().map(subscription).collect()
 }
 
-/// How many subscriptions there are: of the user, and in all. No other transaction adds one until this transaction ends.
-pub async fn count(transaction: &mut Transaction, subscriber: &Subscriber) -> Result<(i64, i64), StoreError> {
-    transaction.lock("SELECT value FROM counter WHERE name = 'notice' FOR UPDATE", Vec::new()).await?;
-    let sql =
-        "SELECT count(CASE WHEN user_kind = $1 AND user_code = $2 THEN 1 END), count(*) FROM subscription";
-    let row = transaction.query_opt(sql, params![subscriber.kind.as_str(), &subscriber.code]).await?;
+/// Waits until no other transaction adds a subscription, claims a message or refuses an address. None does until this transaction ends.
+pub async fn lock(transaction: &mut Transaction) -> Result<(), StoreError> {
+    transaction.lock("SELECT value FROM counter WHERE name = 'notice' FOR UPDATE", Vec::new()).await
+}
+
+/// How many subscriptions there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    /// Those of the user.
+    pub of_user: i64,
+    /// Those of the contacts of the user's customer.
+    pub of_customer: i64,
+    /// Those of all contacts.
+    pub of_contacts: i64,
+    /// All.
+    pub of_tenant: i64,
+}
+
+/// Counts subscriptions, under the [`lock`]. `customer_code`: the customer of a contact.
+pub async fn count(
+    transaction: &mut Transaction,
+    subscriber: &Subscriber,
+    customer_code: Option<&str>,
+) -> Result<Counts, StoreError> {
+    let sql = "SELECT count(CASE WHEN s.user_kind = $1 AND s.user_code = $2 THEN 1 END), \
+               count(CASE WHEN c.customer_code = $3 THEN 1 END), \
+               count(CASE WHEN s.user_kind = 'contact' THEN 1 END), count(*) FROM subscription s \
+               LEFT JOIN contact c ON s.user_kind = 'contact' AND c.code = s.user_code";
+    let values = params![subscriber.kind.as_str(), &subscriber.code, customer_code];
+    let row = transaction.query_opt(sql, values).await?;
     let row = row.ok_or(StoreError::Unexpected("a count has no row"))?;
-    Ok((row.get(0)?, row.get(1)?))
+    Ok(Counts {
+        of_user: row.get(0)?,
+        of_customer: row.get(1)?,
+        of_contacts: row.get(2)?,
+        of_tenant: row.get(3)?,
+    })
+}
+
+/// The ids of the subscriptions with an address that a user typed, and the addresses.
+pub async fn typed(connection: &mut Connection) -> Result<Vec<(String, String)>, StoreError> {
+    let sql = format!(
+        "SELECT id, email FROM subscription WHERE email IS NOT NULL ORDER BY id LIMIT {MOST_OF_TENANT}"
+    );
+    let rows = connection.query(&sql, Vec::new()).await?;
+    let typed = |row: &Row| Ok::<(String, String), StoreError>((row.get(0)?, row.get(1)?));
+    rows.iter().map(typed).collect()
+}
+
+/// Keeps the digest of an address whose owner wants no messages.
+pub async fn refuse_address(
+    transaction: &mut Transaction,
+    address_digest: &str,
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    let sql =
+        "INSERT INTO refused_address (address_digest, refused_at_ms) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+    transaction.execute(sql, params![address_digest, now_ms]).await?;
+    let sql = format!(
+        "DELETE FROM refused_address WHERE refused_at_ms < \
+         (SELECT refused_at_ms FROM refused_address ORDER BY refused_at_ms DESC LIMIT 1 OFFSET {})",
+        MOST_REFUSED - 1
+    );
+    transaction.execute(&sql, Vec::new()).await.map(drop)
+}
+
+/// Whether the owner of the address with this digest wants no messages.
+pub async fn is_refused(connection: &mut Connection, address_digest: &str) -> Result<bool, StoreError> {
+    let sql = "SELECT refused_at_ms FROM refused_address WHERE address_digest = $1";
+    Ok(connection.query_opt(sql, params![address_digest]).await?.is_some())
 }
 
 /// Adds a subscription. It announces what changes from now on.
@@ -216,14 +286,16 @@ pub async fn recipients(connection: &mut Connection) -> Result<Vec<Recipient>, S
 pub struct Claim<'a> {
     /// The digest of the token in the message's link.
     pub token_digest: &'a str,
-    /// Whether the message asks the owner of the address to confirm it.
-    pub confirms: bool,
+    /// The digest of the address that the message asks its owner to confirm; `None`: the message is about webhooks.
+    pub address_digest: Option<&'a str>,
     /// Now, in milliseconds since 1970.
     pub now_ms: i64,
     /// Until when no other process sends a message of this subscription, in milliseconds since 1970.
     pub until_ms: i64,
-    /// The most messages of this kind in the hour before `now_ms`.
+    /// The most messages of this kind in the hour before `now_ms`, also those that could not be sent.
     pub most_in_an_hour: i64,
+    /// The most of these of one user.
+    pub most_of_user: i64,
 }
 
 /// What became of a claim.
@@ -233,7 +305,8 @@ pub enum Claimed {
     Yes,
     /// Another process sends it, or the subscription has ended.
     No,
-    /// The tenant has sent as many messages in the last hour as it may.
+    /// The tenant or the user has sent as many messages in the last hour as it may, or another subscription has asked the owner of the
+    /// address within [`ASK_AGAIN_MS`].
     AtLimit,
 }
 
@@ -243,24 +316,47 @@ pub async fn claim(
     recipient: &Recipient,
     claim: &Claim<'_>,
 ) -> Result<Claimed, StoreError> {
-    let Claim { token_digest, confirms, now_ms, until_ms, most_in_an_hour } = *claim;
+    let Claim { token_digest, address_digest, now_ms, until_ms, most_in_an_hour, most_of_user } = *claim;
     // Two processes that claim at the same time count one after the other.
-    transaction.lock("SELECT value FROM counter WHERE name = 'notice' FOR UPDATE", Vec::new()).await?;
-    let sql = "SELECT count(*) FROM mail_link WHERE sent_at_ms > $1 AND confirms = $2";
-    let row = transaction.query_opt(sql, params![now_ms - 3_600_000, confirms]).await?;
-    if row.map_or(Ok(0), |row| row.get::<i64>(0))? >= most_in_an_hour {
+    lock(transaction).await?;
+    let Subscription { id, subscriber: Subscriber { kind, code }, .. } = &recipient.subscription;
+    let sql = "SELECT count(*), count(CASE WHEN user_kind = $3 AND user_code = $4 THEN 1 END) FROM mail_link \
+               WHERE sent_at_ms > $1 AND (address_digest IS NOT NULL) = $2";
+    let values = params![now_ms - 3_600_000, address_digest.is_some(), kind.as_str(), code];
+    let row = transaction.query_opt(sql, values).await?;
+    let row = row.ok_or(StoreError::Unexpected("a count has no row"))?;
+    if row.get::<i64>(0)? >= most_in_an_hour || row.get::<i64>(1)? >= most_of_user {
         return Ok(Claimed::AtLimit);
     }
-    let id = &recipient.subscription.id;
+    if let Some(digest) = address_digest {
+        let sql = "SELECT token_digest FROM mail_link WHERE sent_at_ms > $1 AND address_digest = $2 \
+                   AND subscription_id <> $3 LIMIT 1";
+        let values = params![now_ms - ASK_AGAIN_MS, digest, id];
+        if transaction.query_opt(sql, values).await?.is_some() {
+            return Ok(Claimed::AtLimit);
+        }
+    }
     let sql = "UPDATE subscription SET due_at_ms = $3 WHERE id = $1 AND due_at_ms = $2 AND sent_number = $4";
     let values = params![id, recipient.due_at_ms, until_ms, recipient.sent_number];
     if transaction.execute(sql, values).await? == 0 {
         return Ok(Claimed::No);
     }
-    let sql =
-        "INSERT INTO mail_link (token_digest, subscription_id, confirms, sent_at_ms) VALUES ($1, $2, $3, $4)";
-    transaction.execute(sql, params![token_digest, id, confirms, now_ms]).await?;
+    let sql = "INSERT INTO mail_link (token_digest, subscription_id, user_kind, user_code, address_digest, sent_at_ms) \
+               VALUES ($1, $2, $3, $4, $5, $6)";
+    let values = params![token_digest, id, kind.as_str(), code, address_digest, now_ms];
+    transaction.execute(sql, values).await?;
     Ok(Claimed::Yes)
+}
+
+/// Lets a message that is [at a limit](Claimed::AtLimit) wait until `due_at_ms`.
+pub async fn hold(
+    transaction: &mut Transaction,
+    recipient: &Recipient,
+    due_at_ms: i64,
+) -> Result<(), StoreError> {
+    let sql = "UPDATE subscription SET due_at_ms = $3 WHERE id = $1 AND due_at_ms = $2";
+    let values = params![&recipient.subscription.id, recipient.due_at_ms, due_at_ms];
+    transaction.execute(sql, values).await.map(drop)
 }
 
 /// Records that the message was sent, or given up, and ends its claim. `sent_number`: of the newest notice in it; `None`: it asked

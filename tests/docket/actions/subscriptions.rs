@@ -10,14 +10,18 @@ use docket_domain::token::TokenSubject;
 use docket_program::clock::Clock;
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{CUSTOMER, T0, TenantDatabase, at};
+use docket_store::contacts;
 use docket_store::subscriptions::{
-    self, CONFIRM_MS, Claim, Claimed, MOST_OF_TENANT, MOST_OF_USER, Subscription,
+    self, CONFIRM_MS, Claim, Claimed, MOST_OF_CONTACTS, MOST_OF_CUSTOMER, MOST_OF_TENANT, MOST_OF_USER,
+    Recipient, Subscription,
 };
 
 on_both_databases!(
     a_subscription_is_listed_changed_and_ended_by_its_user_alone,
     a_field_that_is_wrong_is_named,
     a_user_and_a_tenant_have_bounds,
+    contacts_leave_seats_to_each_other_and_to_employees,
+    an_address_whose_owner_refuses_it_gets_nothing_any_more,
     a_link_confirms_in_time_and_ends_a_subscription_once,
 );
 
@@ -119,6 +123,83 @@ async fn a_user_and_a_tenant_have_bounds(rig: TenantDatabase) {
     assert!(matches!(more, Err(Refusal::Conflict(text)) if text.contains("200")));
 }
 
+/// Claims the message that asks for confirmation, with this digest of its token.
+async fn asked(rig: &TenantDatabase, recipient: &Recipient, digest: &str) {
+    let claim = Claim {
+        token_digest: digest,
+        address_digest: Some("of an address"),
+        now_ms: T0,
+        until_ms: T0 + 1,
+        most_in_an_hour: 1,
+        most_of_user: 1,
+    };
+    let claimed = rig.write(async |t| subscriptions::claim(t, recipient, &claim).await).await;
+    assert_eq!(claimed, Claimed::Yes);
+}
+
+async fn contacts_leave_seats_to_each_other_and_to_employees(rig: TenantDatabase) {
+    let address = |number: i64| format!("a{number}@acme.example");
+    let contact = |customer: i64, contact: i64| TokenSubject::Contact {
+        contact_code: format!("{customer}-{contact}"),
+        customer_code: format!("C{customer}"),
+    };
+    for customer in 0..5 {
+        rig.write(async |t| contacts::insert_customer(t, &format!("C{customer}"), "A firm", T0).await).await;
+        for contact in 0..3 {
+            rig.run(&format!(
+                "INSERT INTO contact (code, customer_code, email, email_key, name, active, created_at_ms) VALUES \
+                 ('{customer}-{contact}', 'C{customer}', '{customer}{contact}@one.example', '{customer}{contact}@one.example', \
+                 'Ada', TRUE, 0)"
+            ))
+            .await;
+        }
+    }
+    let refused = async |subject: &TokenSubject, bound: &str| {
+        let more = subscribe(&rig, subject, new(Some("more@acme.example"))).await;
+        assert!(matches!(more, Err(Refusal::Conflict(text)) if text.contains(bound)), "{bound}");
+    };
+    for customer in 0..4 {
+        for number in 0..MOST_OF_CUSTOMER {
+            let user = contact(customer, number / MOST_OF_USER);
+            assert!(subscribe(&rig, &user, new(Some(&address(number)))).await.is_ok());
+        }
+        refused(&contact(customer, 2), "40").await;
+    }
+    refused(&contact(4, 0), "160").await;
+    for number in MOST_OF_CONTACTS..MOST_OF_TENANT {
+        let user = employee(&(number / MOST_OF_USER).to_string());
+        assert!(subscribe(&rig, &user, new(Some(&address(number)))).await.is_ok());
+    }
+    refused(&employee("52"), "200").await;
+}
+
+async fn an_address_whose_owner_refuses_it_gets_nothing_any_more(rig: TenantDatabase) {
+    let refused = "victim@other.example";
+    let asks = subscribe(&rig, &employee("52"), new(Some(refused))).await.expect("accepted").id;
+    let again =
+        subscribe(&rig, &employee("53"), new(Some(" Victim@Other.example"))).await.expect("accepted").id;
+    let other = subscribe(&rig, &employee("52"), new(Some("alex@acme.example"))).await.expect("accepted").id;
+    let token = "0f".repeat(32);
+    let digest = token_digest(&token).expect("a token");
+    let recipients = subscriptions::recipients(&mut rig.reader().await).await.expect("a statement");
+    let recipient = recipients.iter().find(|one| one.subscription.id == asks).expect("it is there");
+    asked(&rig, recipient, &digest).await;
+    let refuse =
+        async |token: &str| rig.write(async |t| actions::refuse_address(t, token, at(T0)).await).await;
+    assert!(refuse(&"0e".repeat(32)).await.is_empty());
+    let mut ended = refuse(&token).await;
+    let mut expected = vec![asks, again];
+    ended.sort();
+    expected.sort();
+    assert_eq!(ended, expected);
+    assert!(refuse(&token).await.is_empty(), "again");
+    let left = subscriptions::recipients(&mut rig.reader().await).await.expect("a statement");
+    assert_eq!(left.iter().map(|one| &one.subscription.id).collect::<Vec<_>>(), [&other]);
+    let more = subscribe(&rig, &employee("54"), new(Some("VICTIM@other.example"))).await;
+    let Err(Refusal::Invalid(problems)) = more else { panic!("it is refused") };
+    assert!(format!("{problems:?}").contains("email"), "{problems:?}");
+}
+
 async fn a_link_confirms_in_time_and_ends_a_subscription_once(rig: TenantDatabase) {
     rig.run(
         "INSERT INTO employee (code, user_name, user_key, name, administrator, active, created_at_ms) \
@@ -130,10 +211,7 @@ async fn a_link_confirms_in_time_and_ends_a_subscription_once(rig: TenantDatabas
     let token = "0f".repeat(32);
     let digest = token_digest(&token).expect("a token");
     let recipients = subscriptions::recipients(&mut rig.reader().await).await.expect("a statement");
-    let claim =
-        Claim { token_digest: &digest, confirms: true, now_ms: T0, until_ms: T0 + 1, most_in_an_hour: 1 };
-    let claimed = rig.write(async |t| subscriptions::claim(t, &recipients[0], &claim).await).await;
-    assert_eq!(claimed, Claimed::Yes);
+    asked(&rig, &recipients[0], &digest).await;
     let confirm = async |token: &str, now_ms| {
         rig.write(async |t| actions::confirm(t, token, at(now_ms)).await).await.map(|found| found.id)
     };

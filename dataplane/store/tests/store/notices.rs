@@ -18,6 +18,10 @@ on_both_databases!(
     a_subscription_is_sent_what_changes_after_it,
     of_two_claims_of_a_message_one_is_accepted,
     a_tenant_sends_so_many_messages_in_an_hour,
+    a_user_sends_so_many_of_them,
+    of_two_subscriptions_one_asks_for_an_address,
+    a_message_at_a_limit_is_held_back,
+    an_address_is_refused_once,
     a_user_without_the_right_has_no_address,
     a_message_that_failed_is_due_later_and_settled_once,
     old_links_are_deleted,
@@ -64,9 +68,25 @@ async fn subscribed(rig: &TenantDatabase, id: &str) -> Recipient {
 }
 
 async fn claim(rig: &TenantDatabase, recipient: &Recipient, digest: &str, now_ms: i64) -> Claimed {
-    let claim =
-        Claim { token_digest: digest, confirms: false, now_ms, until_ms: now_ms + 50, most_in_an_hour: 2 };
+    let claim = Claim { token_digest: digest, now_ms, until_ms: now_ms + 50, ..CLAIM };
     rig.write(async |t| subscriptions::claim(t, recipient, &claim).await).await
+}
+
+const CLAIM: Claim<'static> = Claim {
+    token_digest: "",
+    address_digest: None,
+    now_ms: T0,
+    until_ms: T0 + 50,
+    most_in_an_hour: 2,
+    most_of_user: 9,
+};
+
+/// Adds a subscription of another contact, and returns it as a recipient.
+async fn subscribed_by(rig: &TenantDatabase, id: &str, code: &str) -> Recipient {
+    let subscriber = Subscriber { kind: SubscriberKind::Contact, code: code.into() };
+    let new = Subscription { subscriber, ..subscription(id) };
+    rig.write(async |t| subscriptions::insert(t, &new).await).await;
+    recipients(rig).await.into_iter().find(|one| one.subscription.id == id).expect("it is there")
 }
 
 async fn deliveries_fail_from_the_third_failed_attempt_on(rig: TenantDatabase) {
@@ -137,6 +157,79 @@ async fn a_tenant_sends_so_many_messages_in_an_hour(rig: TenantDatabase) {
     let third = recipients(&rig).await.pop().expect("c");
     assert_eq!(claim(&rig, &third, "d", T0 + HOUR_MS - 1).await, Claimed::AtLimit);
     assert_eq!(claim(&rig, &third, "d", T0 + HOUR_MS).await, Claimed::Yes);
+}
+
+async fn a_user_sends_so_many_of_them(rig: TenantDatabase) {
+    let of = async |recipient: &Recipient, digest: &str, address_digest: Option<&str>, now_ms: i64| {
+        let claim = Claim {
+            token_digest: digest,
+            address_digest,
+            now_ms,
+            most_in_an_hour: 9,
+            most_of_user: 1,
+            ..CLAIM
+        };
+        rig.write(async |t| subscriptions::claim(t, recipient, &claim).await).await
+    };
+    let own = [subscribed_by(&rig, "a", "11").await, subscribed_by(&rig, "b", "11").await];
+    let other = subscribed_by(&rig, "c", "12").await;
+    assert_eq!(of(&own[0], "1", None, T0).await, Claimed::Yes);
+    assert_eq!(of(&own[1], "2", None, T0 + 1).await, Claimed::AtLimit);
+    assert_eq!(of(&own[1], "3", Some("address"), T0 + 1).await, Claimed::Yes, "another kind of message");
+    assert_eq!(of(&other, "4", None, T0 + 1).await, Claimed::Yes, "another user");
+    // A subscription of the user that ends and begins again counts as before.
+    rig.write(async |t| subscriptions::end(t, "a").await).await;
+    let again = subscribed_by(&rig, "d", "11").await;
+    assert_eq!(of(&again, "5", None, T0 + HOUR_MS - 1).await, Claimed::AtLimit);
+    assert_eq!(of(&again, "5", None, T0 + HOUR_MS).await, Claimed::Yes);
+}
+
+async fn of_two_subscriptions_one_asks_for_an_address(rig: TenantDatabase) {
+    let (one, other) = (subscribed_by(&rig, "a", "11").await, subscribed_by(&rig, "b", "12").await);
+    let ask = async |recipient: &Recipient, digest: &str, now_ms: i64| {
+        let claim =
+            Claim { token_digest: digest, address_digest: Some("x"), now_ms, most_in_an_hour: 9, ..CLAIM };
+        rig.write(async |t| subscriptions::claim(t, recipient, &claim).await).await
+    };
+    let claimed = tokio::join!(ask(&one, "1", T0), ask(&other, "2", T0));
+    let (first, second) = match claimed {
+        (Claimed::Yes, Claimed::AtLimit) => (one, other),
+        (Claimed::AtLimit, Claimed::Yes) => (other, one),
+        claimed => panic!("{claimed:?}"),
+    };
+    // The message that could not be sent is tried again, and keeps the other one waiting.
+    let first = recipients(&rig).await.into_iter().find(|found| found.subscription == first.subscription);
+    assert_eq!(ask(&first.expect("it is there"), "3", T0 + 50).await, Claimed::Yes);
+    let day_ms = subscriptions::ASK_AGAIN_MS;
+    assert_eq!(ask(&second, "4", T0 + 50 + day_ms - 1).await, Claimed::AtLimit);
+    assert_eq!(ask(&second, "4", T0 + 50 + day_ms).await, Claimed::Yes);
+}
+
+async fn a_message_at_a_limit_is_held_back(rig: TenantDatabase) {
+    people(&rig).await;
+    let recipient = subscribed(&rig, "a").await;
+    rig.write(async |t| subscriptions::hold(t, &recipient, T0 + 7).await).await;
+    // Another process has held it back already.
+    rig.write(async |t| subscriptions::hold(t, &recipient, T0 + 9).await).await;
+    let held = recipients(&rig).await.remove(0);
+    assert_eq!((held.due_at_ms, held.failures), (T0 + 7, 0));
+}
+
+async fn an_address_is_refused_once(rig: TenantDatabase) {
+    let is_refused =
+        async |digest| subscriptions::is_refused(&mut rig.reader().await, digest).await.expect("a statement");
+    for now_ms in [T0, T0 + 1] {
+        rig.write(async |t| subscriptions::refuse_address(t, "x", now_ms).await).await;
+    }
+    assert!(is_refused("x").await && !is_refused("y").await);
+    assert_eq!(rig.number("SELECT refused_at_ms FROM refused_address").await, T0);
+    rig.run(
+        "INSERT INTO refused_address WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000) \
+         SELECT 'd' || i, 2000000000000 FROM n",
+    )
+    .await;
+    rig.write(async |t| subscriptions::refuse_address(t, "z", 2_000_000_000_001).await).await;
+    assert!(!is_refused("x").await && is_refused("z").await, "the oldest is forgotten");
 }
 
 async fn a_user_without_the_right_has_no_address(rig: TenantDatabase) {

@@ -159,9 +159,8 @@ impl World {
             if is_confirmed { ("email NOT LIKE 'www%'", "1") } else { ("email LIKE 'www%'", "NULL") };
         let sql = format!(
             "UPDATE subscription SET confirmed_at_ms = {at} WHERE {which};
-             INSERT OR REPLACE INTO mail_link (token_digest, subscription_id, confirms, sent_at_ms)
-               SELECT '{digest}', id, {}, created_at_ms FROM subscription WHERE {which}",
-            !is_confirmed
+             INSERT OR REPLACE INTO mail_link (token_digest, subscription_id, user_kind, user_code, sent_at_ms)
+               SELECT '{digest}', id, user_kind, user_code, created_at_ms FROM subscription WHERE {which}"
         );
         open(&self.home, "ACME").execute_batch(&sql).expect("a subscription");
         format!("/portal/mail/{token}")

@@ -260,6 +260,8 @@ pub(super) fn of_all() -> String {
         "Subscriptions to changes of webhooks",
         &[
             ("Subscriptions of a user", subscriptions::MOST_OF_USER.to_string()),
+            ("Subscriptions of the contacts of a customer", subscriptions::MOST_OF_CUSTOMER.to_string()),
+            ("Subscriptions of all contacts of a tenant", subscriptions::MOST_OF_CONTACTS.to_string()),
             ("Subscriptions of all users of a tenant", subscriptions::MOST_OF_TENANT.to_string()),
             ("Notices of one state of one webhook", format!("1 in {} h", notice::APART.as_secs() / 3600)),
             (
@@ -268,11 +270,20 @@ pub(super) fn of_all() -> String {
             ),
             (
                 "Messages of all subscriptions of a tenant",
-                format!("{} an hour; what changes then is one message to an address", notices::MOST_NOTICES),
+                format!(
+                    "{} an hour, and {} of one user, also if they could not be sent; what changes then is one message to an address",
+                    notices::MOST_NOTICES,
+                    notices::MOST_NOTICES_OF_USER
+                ),
             ),
             (
                 "Messages that ask the owners of addresses to confirm them",
-                format!("{} an hour for a tenant", notices::MOST_CONFIRMATIONS),
+                format!(
+                    "{} an hour for a tenant, {} for a user; one in {} h to an address",
+                    notices::MOST_CONFIRMATIONS,
+                    notices::MOST_CONFIRMATIONS_OF_USER,
+                    subscriptions::ASK_AGAIN_MS / 3_600_000
+                ),
             ),
             (
                 "Time to confirm an address",
