@@ -9,6 +9,8 @@ use super::csrf::user_of;
 use super::session::local;
 use crate::http::body::KEPT_FORM_LIMIT;
 
+/// The form that verifies a signature. It changes nothing, and may have a payload.
+const VERIFY: &str = "/portal/verify";
 /// The field of the sign-in form that has the kept form.
 pub(super) const KEPT: &str = "kept";
 
@@ -25,8 +27,11 @@ pub(super) struct KeptForm {
 }
 
 impl KeptForm {
-    /// The form that was sent to this path; `None` if it does not say whose it is.
+    /// The form that was sent to this path; `None` if it does not say whose it is, or changes nothing.
     pub(super) fn new(path: &str, pairs: Vec<(String, String)>) -> Option<Self> {
+        if path == VERIFY {
+            return None;
+        }
         let (csrf, pairs): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|(name, _)| name == "csrf");
         let user = user_of(&csrf.first()?.1)?.to_owned();
         let (secrets, fields): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|(name, _)| is_secret(name));
@@ -93,6 +98,8 @@ mod tests {
             assert_eq!(KeptForm::new(PATH, pairs(csrf)), None, "{csrf}");
         }
         assert_eq!(KeptForm::new(PATH, Vec::new()), None);
+        let of_user = || pairs("00ff employee 52");
+        assert!(KeptForm::new(PATH, of_user()).is_some() && KeptForm::new(VERIFY, of_user()).is_none());
         let text = |letter: &str, count: usize| form(&[("body", &*letter.repeat(count))])?.text();
         assert!(text("a", 11_000).is_some() && text("a", KEPT_FORM_LIMIT).is_none());
         assert!(text("\"", 3_000).is_none(), "a browser sends six bytes for each");

@@ -388,11 +388,16 @@ async fn form_whose_session_has_ended_is_kept_until_its_own_user_sends_it_again(
     let csrf = hidden(&browser.get(NEW).await, "csrf");
     let made = browser.post(NEW, &[&fields[..], &[("csrf", &*csrf), ("secret", SECRET)]].concat()).await;
     assert_eq!((made.status, declared(&rig)), (200, 1), "{made:?}");
-    // A form that is too long, or does not say whose it is, is not kept; the user comes back to its page.
+    // A form that is too long, does not say whose it is or changes nothing is not kept; the user comes back to its page.
     browser.cookie = String::new();
     let long = "a".repeat(13 * 1024);
-    for form in [&[("csrf", &*csrf), ("body", &*long)][..], &[("csrf", &csrf[..64]), ("body", "{}")]] {
-        let lost = browser.post_from(&headers, "/portal/verify", form).await;
+    for (path, form) in [
+        (NEW, &[("csrf", &*csrf), ("displayName", &*long)][..]),
+        (NEW, &[("csrf", &csrf[..64]), ("displayName", "x")]),
+        // It changes nothing, and its payload stays out of further pages.
+        ("/portal/verify", &[("csrf", &*csrf), ("body", "{}")]),
+    ] {
+        let lost = browser.post_from(&headers, path, form).await;
         let to = "/portal/sign-in?to=%2Fportal%2Fwebhooks%2Fnew";
         assert_eq!((lost.status, &*lost.headers["location"]), (303, to), "{lost:?}");
     }
