@@ -2,7 +2,7 @@
 
 use docket_domain::audit::AuditEvent;
 use docket_domain::fold::folded;
-use docket_store::contacts::{self, ListedContact};
+use docket_store::contacts::{self, ListedContact, UserState};
 use docket_store::employees::{self, ListedEmployee};
 use docket_store::{Connection, StoreError, Transaction};
 
@@ -38,11 +38,11 @@ impl<'a> Person<'a> {
         }
     }
 
-    /// The user's name; `None`: there is no such user.
-    pub async fn name(self, connection: &mut Connection) -> Result<Option<String>, StoreError> {
+    /// The user's state; `None`: there is no such user.
+    pub async fn state(self, connection: &mut Connection) -> Result<Option<UserState>, StoreError> {
         match self {
-            Self::Contact(code) => contacts::name_of(connection, code).await,
-            Self::Employee(code) => employees::name_of(connection, code).await,
+            Self::Contact(code) => contacts::state_of(connection, code).await,
+            Self::Employee(code) => employees::state_of(connection, code).await,
         }
     }
 }
@@ -59,6 +59,15 @@ pub enum Change {
 }
 
 impl Change {
+    /// Whether a user in this state may have been changed so.
+    pub const fn agrees(self, state: &UserState) -> bool {
+        match self {
+            Self::SignOut => state.sign_outs > 0,
+            Self::Right(right) => state.has_right == right,
+            Self::Active(active) => state.active == active,
+        }
+    }
+
     /// How the audit records it.
     pub const fn event(self) -> AuditEvent {
         match self {

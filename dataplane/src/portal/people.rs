@@ -145,13 +145,15 @@ fn change_of(word: &str) -> Option<Change> {
     })
 }
 
-/// What the user has just done, as a sentence with the name of the other user.
+/// What the user has just done, as a sentence with the name of the other user. The address of the page may have been made up, so nothing
+/// is said that the row of the other user contradicts.
 async fn done(reader: &mut Connection, search: &PeopleSearch) -> Result<Option<String>, StoreError> {
     let PeopleSearch { done: Some(done), kind: Some(kind), code: Some(code), .. } = search else {
         return Ok(None);
     };
     let (Some(change), Some(person)) = (change_of(done), person(kind, code)) else { return Ok(None) };
-    Ok(person.name(reader).await?.map(|name| format!("{name} {}.", became(person, change))))
+    let state = person.state(reader).await?.filter(|state| change.agrees(state));
+    Ok(state.map(|state| format!("{} {}.", state.name, became(person, change))))
 }
 
 /// What became of a user after a change.

@@ -205,9 +205,26 @@ pub async fn code_of(connection: &mut Connection, email: &str) -> Result<Option<
     connection.value(&sql, params![composed, decomposed, typed]).await
 }
 
-/// The name of the contact with this code.
-pub async fn name_of(connection: &mut Connection, code: &str) -> Result<Option<String>, StoreError> {
-    connection.value("SELECT name FROM contact WHERE code = $1", params![code]).await
+/// What an administrator can change of a contact or an employee, with the name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserState {
+    /// The name.
+    pub name: String,
+    /// Whether a contact manages webhooks, or an employee is an administrator.
+    pub has_right: bool,
+    /// Whether the user can sign in.
+    pub active: bool,
+    /// How often all tokens of the user were ended.
+    pub sign_outs: i64,
+}
+
+/// The state of the contact with this code.
+pub async fn state_of(connection: &mut Connection, code: &str) -> Result<Option<UserState>, StoreError> {
+    let sql = "SELECT name, manages_webhooks, active, sign_outs FROM contact WHERE code = $1";
+    let row = connection.query_opt(sql, params![code]).await?;
+    let state =
+        |row: Row| Ok::<_, StoreError>(read!(row => UserState { name, has_right, active, sign_outs }));
+    row.map(state).transpose()
 }
 
 /// Ends the tokens of the contact with this code. `false`: there is no such contact.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use docket_domain::token::UserFingerprint;
 
 use crate::connection::{Connection, Transaction};
-use crate::contacts::user_keys;
+use crate::contacts::{UserState, user_keys};
 use crate::error::StoreError;
 use crate::sql::{Row, Search, params, read};
 
@@ -88,9 +88,13 @@ pub async fn code_of(connection: &mut Connection, user_name: &str) -> Result<Opt
     connection.value(&sql, params![composed, decomposed, typed]).await
 }
 
-/// The name of the employee with this code.
-pub async fn name_of(connection: &mut Connection, code: &str) -> Result<Option<String>, StoreError> {
-    connection.value("SELECT name FROM employee WHERE code = $1", params![code]).await
+/// The state of the employee with this code.
+pub async fn state_of(connection: &mut Connection, code: &str) -> Result<Option<UserState>, StoreError> {
+    let sql = "SELECT name, administrator, active, sign_outs FROM employee WHERE code = $1";
+    let row = connection.query_opt(sql, params![code]).await?;
+    let state =
+        |row: Row| Ok::<_, StoreError>(read!(row => UserState { name, has_right, active, sign_outs }));
+    row.map(state).transpose()
 }
 
 /// Locks the rights of administrators until the transaction ends. A change by an administrator takes this lock before it reads

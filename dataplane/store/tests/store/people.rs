@@ -78,12 +78,14 @@ async fn users_are_listed_with_the_rights_that_were_set(rig: TenantDatabase) {
         .expect("statements");
     assert_eq!(found, [true, true, false, true, true, false]);
     let mut reader = rig.reader().await;
-    let names = [
-        contacts::name_of(&mut reader, "2").await.expect("a look-up"),
-        employees::name_of(&mut reader, "9").await.expect("a look-up"),
-        employees::name_of(&mut reader, "2").await.expect("a look-up"),
+    let states = [
+        contacts::state_of(&mut reader, "2").await.expect("a look-up"),
+        employees::state_of(&mut reader, "9").await.expect("a look-up"),
+        employees::state_of(&mut reader, "2").await.expect("a look-up"),
     ];
-    assert_eq!(names.map(|name| name.unwrap_or_default()), ["Zoë 🦊 O'Brien", "Ann", ""]);
+    let states = states.map(|found| found.map(|one| (one.name, one.has_right, one.active)));
+    let state = |name: &str, has_right, active| Some((name.to_owned(), has_right, active));
+    assert_eq!(states, [state("Zoë 🦊 O'Brien", true, false), state("Ann", false, true), None]);
     let listed = contacts::list(&mut reader, Some(CUSTOMER), None, 10).await.expect("a list");
     assert_eq!(listed[0].customer_name, "Smith & Partners");
     let listed: Vec<_> = listed
