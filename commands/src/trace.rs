@@ -94,6 +94,9 @@ fn missed(event: &Value, style: Style) -> String {
             text += &format!("      {}\n", clean(fault));
         }
     }
+    if let Some(more) = event["moreWebhooks"].as_u64().filter(|more| *more > 0) {
+        text += &format!("    not to {more} more webhooks of the customer\n");
+    }
     text
 }
 
@@ -204,6 +207,10 @@ mod tests {
              not to a webhook without a known name: it is not served\n      spec.x:  [2J\n  \
              t1  order.created (no such event is stored)\n    customer C-1 has no webhook now\n"
         );
+        let mut many = event(Some("evt_1"), &[webhook(Some("a/off"), "it is inactive now", &[])]);
+        many["moreWebhooks"] = json!(20);
+        let text = traced(&json!({"order": null, "events": [many], "deliveries": []}), Style::default());
+        assert!(text.ends_with("\n    not to 20 more webhooks of the customer\n"), "{text}");
         let unknown = json!({"eventId": null, "event": "order.created", "at": "t1", "webhooks": null});
         let text = traced(&json!({"order": null, "events": [unknown], "deliveries": []}), Style::default());
         assert!(text.ends_with("(no such event is stored)\n"), "{text}");

@@ -142,6 +142,8 @@ pub struct EventView {
     pub sent: Vec<Sent>,
     /// The webhooks of the customer that have none; `None`: they are not known.
     pub missed: Option<Vec<Missed>>,
+    /// The number of further webhooks of the customer that have none.
+    pub more: usize,
     /// The number of webhooks of other customers.
     pub others: usize,
 }
@@ -345,7 +347,8 @@ fn headline(chain: &Chain, now: Timestamp) -> (String, Option<Timestamp>) {
         .filter_map(|missed| missed.webhook.as_deref())
         .filter(|name| !names.contains(name))
         .collect();
-    let (total, reached) = (names.len() + missed.len(), names.len() - late.len());
+    let more = chain.events.iter().map(|event| event.more).max().unwrap_or_default();
+    let (total, reached) = (names.len() + missed.len() + more, names.len() - late.len());
     let lost = with(Status::DeadLetter).filter(|one| one.set_aside.is_none()).count();
     let (retried, waiting) = (with(Status::Failed).count(), with(Status::Pending).count());
     let mut rest = Vec::new();
@@ -394,12 +397,13 @@ fn why(event: &EventView) -> String {
     let Some(missed) = &event.missed else { return "the reason is not known".to_owned() };
     let reasons: BTreeSet<WhyNot> = missed.iter().map(|missed| missed.reason).collect();
     let mut reasons = reasons.into_iter();
-    let webhooks = match missed.len() {
+    let all = missed.len() + event.more;
+    let webhooks = match all {
         0 => return "its customer has no webhook now".to_owned(),
         1 => "its customer's webhook".to_owned(),
         count => format!("its customer's {count} webhooks"),
     };
-    let is_one = missed.len() == 1;
+    let is_one = all == 1;
     let verb = |one: &'static str, many: &'static str| if is_one { one } else { many };
     match (reasons.next(), reasons.next()) {
         (Some(WhyNot::Inactive), None) => format!("{webhooks} {} inactive now", verb("is", "are")),
@@ -519,7 +523,7 @@ fn beginning(chain: &Chain) -> Markup {
 }
 
 fn event_steps(frame: &Frame, event: &EventView) -> Markup {
-    let EventView { id, code, at: when, is_test, sent, missed, others } = event;
+    let EventView { id, code, at: when, is_test, sent, missed, more, others } = event;
     let code = if code.is_empty() { "An event without a valid code" } else { code.as_str() };
     html! {
         @match id.as_deref() {
@@ -531,6 +535,11 @@ fn event_steps(frame: &Frame, event: &EventView) -> Markup {
         }
         @for sent in sent { (sent_step(frame, sent)) }
         @for missed in missed.iter().flatten() { (missed_step(frame, missed, code)) }
+        @if *more > 0 {
+            (step(Some(Tone::Mute), &html! {
+                span.quiet { (counted(*more as i64, "more webhook")) " of the customer did not get it." }
+            }, None))
+        }
         @if missed.as_ref().is_some_and(Vec::is_empty) && sent.is_empty() {
             (step(Some(Tone::Mute), &html! { "The customer has no webhook now." }, None))
         }
@@ -614,6 +623,7 @@ mod tests {
             is_test: false,
             sent,
             missed: Some(missed),
+            more: 0,
             others: 3,
         }
     }
@@ -700,6 +710,18 @@ mod tests {
             "its deliveries may have been deleted"
         );
         assert!(said(Vec::new()).ends_with("nothing has happened that is an event"));
+    }
+
+    #[test]
+    fn webhooks_beyond_the_described_ones_are_counted() {
+        let off = || vec![missed("a/off", WhyNot::Inactive)];
+        let event = |sent| EventView { more: 20, ..event(sent, off()) };
+        let said = |event: EventView| headline(&chain(vec![event]), at_second(1_800_000_100)).0;
+        let some = event(vec![sent("a/on", Status::Succeeded)]);
+        assert_eq!(said(some.clone()), "Web order W1 reached 1 of 22 webhooks");
+        assert!(said(event(Vec::new())).contains("its customer's 21 webhooks"));
+        let text = event_steps(&frame(), &some).into_string();
+        assert!(text.contains("20 more webhooks of the customer did not get it."), "{text}");
     }
 
     #[test]

@@ -22,6 +22,11 @@ use crate::tenancy::{ServedTenant, Webhooks};
 /// The most deliveries of a trace, the newest.
 const MAX_TRACED: i64 = 100;
 
+/// The most webhooks without a delivery of an event that a trace describes. It counts the others.
+pub const MOST_MISSED: usize = 50;
+/// The most faults of one webhook that a trace has.
+pub const MOST_FAULTS: usize = 5;
+
 /// What to trace.
 #[derive(Debug, Clone, Copy)]
 pub enum TraceOf<'a> {
@@ -77,8 +82,9 @@ impl<'a> Declared<'a> {
         Self { webhooks, is_suspended: tenant.config.suspended, faults: tenant.all_faults() }
     }
 
+    /// The first faults of a webhook.
     fn faults(&self, uid: &str) -> Vec<String> {
-        self.faults.get(uid).cloned().unwrap_or_default()
+        self.faults.get(uid).into_iter().flatten().take(MOST_FAULTS).cloned().collect()
     }
 }
 
@@ -144,10 +150,23 @@ pub struct TracedEvent {
 /// The webhooks that have no delivery of an event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MissedEvent {
-    /// The webhooks of the event's customer.
+    /// The webhooks of the event's customer: the first [`MOST_MISSED`], and the note that more of them may not be known.
     pub webhooks: Vec<MissingWebhook>,
+    /// The number of the other webhooks of this customer.
+    pub more: usize,
     /// The number of the webhooks of other customers.
     pub others: usize,
+}
+
+impl MissedEvent {
+    /// Adds a webhook, or counts it if there are many.
+    fn add(&mut self, webhook: impl FnOnce() -> MissingWebhook) {
+        if self.webhooks.len() < MOST_MISSED {
+            self.webhooks.push(webhook());
+        } else {
+            self.more += 1;
+        }
+    }
 }
 
 /// A webhook that has no delivery of an event.
@@ -421,7 +440,7 @@ fn missed(
         }
         match why_not(Some(webhook), &facts) {
             WhyNot::OtherCustomer => missed.others += 1,
-            reason => missed.webhooks.push(MissingWebhook {
+            reason => missed.add(|| MissingWebhook {
                 name: Some(webhook.full_name()),
                 reason,
                 faults: declared.faults(&webhook.uid),
@@ -437,11 +456,13 @@ fn missed(
             missed.others += 1;
             continue;
         }
-        let faults = declared.faults(uid);
-        // A webhook of which nothing else is known may be another tenant's.
-        let is_own = webhook_key::full_name(key).is_some() || !faults.is_empty();
-        let name = (is_own && !name.is_empty()).then(|| name.to_owned());
-        missed.webhooks.push(MissingWebhook { name, reason: why_not(None, &facts), faults });
+        missed.add(|| {
+            let faults = declared.faults(uid);
+            // A webhook of which nothing else is known may be another tenant's.
+            let is_own = webhook_key::full_name(key).is_some() || !faults.is_empty();
+            let name = (is_own && !name.is_empty()).then(|| name.to_owned());
+            MissingWebhook { name, reason: why_not(None, &facts), faults }
+        });
     }
     if declared.webhooks.are_incomplete() {
         let reason = WhyNot::Unreadable;
@@ -553,6 +574,20 @@ mod tests {
         assert_eq!(events.len(), 2);
         let held = &events[0].missed.as_ref().expect("known").webhooks[1];
         assert_eq!(held.faults, ["spec.x: wrong"]);
+    }
+
+    #[test]
+    fn many_webhooks_without_a_delivery_are_counted_and_their_faults_cut() {
+        let held = (0..70).map(|number| (format!("h{number:02}"), format!("a/h{number:02}/C-1")));
+        let held = HeldWebhooks::These(held.collect());
+        let faults = (0..9).map(|number| format!("spec.x{number}: wrong")).collect();
+        let (active, faults) = (BTreeSet::new(), BTreeMap::from([("h00".to_owned(), faults)]));
+        let declared =
+            Declared { webhooks: Webhooks::new(&[], &active, &held), is_suspended: false, faults: &faults };
+        let events = events(&found(Vec::new(), false), TraceOf::WebOrder("W1"), Some(&declared));
+        let missed = events[0].missed.as_ref().expect("known");
+        assert_eq!((missed.webhooks.len(), missed.more), (MOST_MISSED, 70 - MOST_MISSED));
+        assert_eq!(missed.webhooks.iter().map(|one| one.faults.len()).max(), Some(MOST_FAULTS));
     }
 
     #[test]

@@ -85,20 +85,24 @@ pub struct EventAnswer {
     event: String,
     customer_code: String,
     at: Time,
-    /// The webhooks of the customer without a delivery of the event; null if they are not known.
+    /// The webhooks of the customer without a delivery of the event, some 50; null if they are not known.
     webhooks: Option<Vec<MissingWebhookAnswer>>,
+    /// The number of further webhooks of the customer without a delivery; null if it is not known.
+    more_webhooks: Option<usize>,
     /// The number of webhooks of other customers; null if it is not known.
     other_customers: Option<usize>,
 }
 
 impl From<TracedEvent> for EventAnswer {
     fn from(event: TracedEvent) -> Self {
+        let more = event.missed.as_ref().map(|missed| missed.more);
         let (webhooks, others) = event.missed.map(|missed| (missed.webhooks, missed.others)).unzip();
         let missing = |webhook| MissingWebhookAnswer::new(webhook, &event.code);
         let webhooks =
             webhooks.map(|webhooks: Vec<MissingWebhook>| webhooks.into_iter().map(missing).collect());
         Self {
             webhooks,
+            more_webhooks: more,
             other_customers: others,
             event_id: event.id,
             customer_code: event.customer_code,

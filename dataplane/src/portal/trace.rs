@@ -199,7 +199,7 @@ fn view(
         Some(Sent { latest, earlier, said })
     });
     let sent = sent.collect();
-    let others = event.missed.as_ref().map_or(0, |missed| missed.others);
+    let (more, others) = event.missed.as_ref().map_or((0, 0), |missed| (missed.more, missed.others));
     let missed = |MissingWebhook { name, reason, faults }: MissingWebhook| Missed {
         webhook: name,
         reason,
@@ -212,6 +212,7 @@ fn view(
         is_test: event.is_test,
         sent,
         missed: event.missed.map(|all| all.webhooks.into_iter().map(missed).collect()),
+        more,
         others,
     }
 }
