@@ -239,6 +239,24 @@ async fn message_whose_reply_was_lost_is_repeated_under_the_same_id() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn message_without_a_reply_keeps_no_other_message_waiting() {
+    let home = home(&[Webhook::new("one", "https://127.0.0.1:9/")]);
+    for address in ["eve@other.example", "alex@acme.example"] {
+        subscribe_to_all(&home, administrator(), Some(address)).await;
+    }
+    // The first in the order of a visit.
+    home.open("ACME").change("UPDATE subscription SET id = '0' WHERE email = 'eve@other.example'");
+    let mut mail = MailServer::start();
+    mail.reply("lost only eve@other.example");
+    let server = start(&home, &mail, "").await;
+    let sent = async || server.metric("docket_mails_total{result=\"sent\"}").await == 1.0;
+    eventually("the other message is sent", SOON, sent).await;
+    let to: Vec<String> = mail.messages().iter().map(|message| message.to().to_owned()).collect();
+    assert_eq!(to, ["eve@other.example", "alex@acme.example"]);
+    assert_eq!(home.open("ACME").get::<i64>("SELECT failures FROM subscription WHERE id = '0'"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn message_that_is_refused_waits_in_its_row_and_is_sent_later() {
     let home = subscribed().await;
     let mut mail = MailServer::start();

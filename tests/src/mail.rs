@@ -132,7 +132,7 @@ impl MailServer {
     }
 
     /// Replies to each message with this from now on: `250 OK`, `451 later`; `silence`: with nothing; `lost`: keeps the message and
-    /// closes the connection.
+    /// closes the connection; `lost only ADDRESS`: the same for one address.
     pub fn reply(&mut self, reply: &str) {
         writeln!(self.input, "{reply}").expect("it runs");
         assert_eq!(self.line(), "changed");

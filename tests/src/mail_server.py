@@ -3,7 +3,8 @@
 usage: mail_server.py FOLDER [CERTIFICATE KEY USER PASSWORD]
 Prints its port, and writes each message to a file in FOLDER. With a certificate, it speaks TLS from the first byte and
 wants the user and the password. A line on standard input changes its reply to a message: `250 OK`, `451 later`, or `silence` for
-none; `lost` keeps the message and closes the connection instead of a reply. Ends with its standard input.
+none; `lost` keeps the message and closes the connection instead of a reply. `lost only ADDRESS` does so for one address. Ends with its
+standard input.
 """
 
 import asyncio
@@ -19,7 +20,9 @@ class Keeper:
         self.folder, self.count, self.reply = Path(folder), 0, "250 OK"
 
     async def handle_DATA(self, server, session, envelope):
-        reply = self.reply
+        reply, _, only = self.reply.partition(" only ")
+        if only and only not in envelope.rcpt_tos:
+            reply = "250 OK"
         if reply == "silence":
             await asyncio.sleep(3600)
         if reply.startswith("2") or reply == "lost":

@@ -36,8 +36,10 @@ pub struct Outgoing {
 words! {
     /// Why a message was not sent. A word, because replies of servers quote addresses.
     pub enum NotSent {
-        /// The server gave no reply in time, or can't be reached.
+        /// The server can't be reached, or does not greet in time.
         Unreachable,
+        /// The server gave no reply to this message in time, and greets a new connection.
+        NoReply,
         /// The server's certificate is not trusted, or it does not offer STARTTLS.
         Tls,
         /// The server refuses for now.
@@ -98,7 +100,8 @@ impl Smtp {
         Ok(Self { transport, from, turn: Mutex::new(()) })
     }
 
-    /// Sends a message, within [`SEND_TIME`] after the messages that wait already.
+    /// Sends a message, within [`SEND_TIME`] after the messages that wait already. Without a reply, it connects once more to find out whether
+    /// the server or this message is the cause, for as long again.
     ///
     /// # Errors
     ///
@@ -114,7 +117,15 @@ impl Smtp {
             // The server lacks STARTTLS, or a way to send addresses with letters outside ASCII.
             Ok(Err(error)) if error.is_client() && mail.to.is_ascii() => Err(NotSent::Tls),
             Ok(Err(error)) if error.is_client() => Err(NotSent::Invalid),
-            Ok(Err(_)) | Err(_) => Err(NotSent::Unreachable),
+            Ok(Err(_)) | Err(_) => Err(self.without_reply().await),
+        }
+    }
+
+    /// Why there was no reply to a message.
+    async fn without_reply(&self) -> NotSent {
+        match timeout(SEND_TIME, self.transport.test_connection()).await {
+            Ok(Ok(true)) => NotSent::NoReply,
+            Ok(_) | Err(_) => NotSent::Unreachable,
         }
     }
 
