@@ -2,6 +2,7 @@
 
 use docket_domain::failure::Failure;
 use docket_domain::notice::WebhookState;
+use docket_orders::blank::is_blank;
 
 /// The most webhooks that one message describes. It counts the others.
 pub const MOST_DESCRIBED: usize = 20;
@@ -64,15 +65,17 @@ pub fn confirmation(tenant: &str, link: &str) -> Text {
     Text { subject: format!("[{tenant}] Confirm your e-mail address"), body }
 }
 
-/// A name in one line, at most 80 characters.
+/// A name in one line, at most 80 characters, without invisible characters, which could hide or turn a part of it.
 fn name(text: &str) -> String {
-    let mut characters = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    let mut name: String = characters.by_ref().take(NAME_CHARS).collect();
-    if characters.next().is_some() {
-        name.pop();
-        name.push('…');
+    let is_blank_or_seen = |c: &char| c.is_whitespace() || !is_blank(*c);
+    let characters = text.chars().filter(is_blank_or_seen);
+    let characters = characters.map(|c| if c.is_control() || c.is_whitespace() { ' ' } else { c });
+    // A mail program would make a link of a URL.
+    let name = characters.take(NAME_CHARS + 1).collect::<String>().replace("://", ": //");
+    if name.chars().count() <= NAME_CHARS {
+        return name;
     }
-    name
+    name.chars().take(NAME_CHARS - 1).chain(['…']).collect()
 }
 
 fn deliveries(count: i64) -> String {
@@ -188,5 +191,19 @@ mod tests {
         assert!(!text.subject.contains(['\r', '\n']), "{:?}", text.subject);
         assert!(text.subject.chars().count() < 200, "{}", text.subject);
         assert!(!confirmation("A\nB", UNSUBSCRIBE).subject.contains('\n'));
+        assert_eq!(name(&long).chars().count(), NAME_CHARS);
+        assert_eq!(name(&long[..NAME_CHARS]), long[..NAME_CHARS]);
+    }
+
+    #[test]
+    fn name_hides_nothing_and_is_no_link() {
+        for (given, shown) in [
+            ("Zoë & Söhne, 東京", "Zoë & Söhne, 東京"),
+            ("Acme\u{202e}moc.live\u{2066}\u{feff}", "Acmemoc.live"),
+            ("Pay at https:\u{200b}//evil.example", "Pay at https: //evil.example"),
+            ("A\u{2028}B\tC\u{85}D\u{a0}E", "A B C D E"),
+        ] {
+            assert_eq!(name(given), shown);
+        }
     }
 }
