@@ -8,6 +8,7 @@ use docket_domain::token::UserFingerprint;
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
 use crate::sql::{Row, Search, containing, params, read};
+use crate::subscriptions::{SubscriberKind, end_typed};
 
 /// A customer's user, as sign-in needs it.
 #[derive(Clone)]
@@ -227,14 +228,15 @@ pub async fn state_of(connection: &mut Connection, code: &str) -> Result<Option<
     row.map(state).transpose()
 }
 
-/// Ends the tokens of the contact with this code. `false`: there is no such contact.
+/// Ends the tokens of the contact with this code, and the subscriptions with a typed address. `false`: there is no such contact.
 pub async fn end_tokens(transaction: &mut Transaction, code: &str) -> Result<bool, StoreError> {
+    end_typed(transaction, SubscriberKind::Contact, code).await?;
     let sql = "UPDATE contact SET sign_outs = sign_outs + 1 WHERE code = $1";
     Ok(transaction.execute(sql, params![code]).await? > 0)
 }
 
-/// Sets the password of the contact with this e-mail address, as a PHC string, and ends the contact's tokens. Returns
-/// the contact's code.
+/// Sets the password of the contact with this e-mail address, as a PHC string. Ends the contact's tokens, and its
+/// subscriptions with a typed address. Returns the contact's code.
 pub async fn set_password(
     transaction: &mut Transaction,
     email: &str,
@@ -242,7 +244,12 @@ pub async fn set_password(
 ) -> Result<Option<String>, StoreError> {
     let [composed, decomposed, typed] = user_keys(email);
     let sql = format!("UPDATE contact SET password_hash = $4 WHERE code = {CODE} RETURNING code");
-    transaction.value(&sql, params![composed, decomposed, typed, password_hash]).await
+    let values = params![composed, decomposed, typed, password_hash];
+    let code: Option<String> = transaction.value(&sql, values).await?;
+    if let Some(code) = &code {
+        end_typed(transaction, SubscriberKind::Contact, code).await?;
+    }
+    Ok(code)
 }
 
 /// Gives the contact with this code the right to manage its customer's webhooks, or takes it back. `false`: there is no such

@@ -8,6 +8,7 @@ use crate::connection::{Connection, Transaction};
 use crate::contacts::{UserState, user_keys};
 use crate::error::StoreError;
 use crate::sql::{Row, Search, params, read};
+use crate::subscriptions::{SubscriberKind, end_typed};
 
 /// An employee, as sign-in needs it.
 #[derive(Clone)]
@@ -103,14 +104,15 @@ pub async fn lock_administrators(transaction: &mut Transaction) -> Result<(), St
     transaction.lock("SELECT pg_advisory_xact_lock(hashtext('administrators'), 0)", Vec::new()).await
 }
 
-/// Ends the tokens of the employee with this code. `false`: there is no such employee.
+/// Ends the tokens of the employee with this code, and the subscriptions with a typed address. `false`: there is no such employee.
 pub async fn end_tokens(transaction: &mut Transaction, code: &str) -> Result<bool, StoreError> {
+    end_typed(transaction, SubscriberKind::Employee, code).await?;
     let sql = "UPDATE employee SET sign_outs = sign_outs + 1 WHERE code = $1";
     Ok(transaction.execute(sql, params![code]).await? > 0)
 }
 
-/// Sets the password of the employee with this check-in name, as a PHC string, and ends the employee's tokens.
-/// Returns the employee's code.
+/// Sets the password of the employee with this check-in name, as a PHC string. Ends the employee's tokens, and
+/// its subscriptions with a typed address. Returns the employee's code.
 pub async fn set_password(
     transaction: &mut Transaction,
     user_name: &str,
@@ -118,7 +120,12 @@ pub async fn set_password(
 ) -> Result<Option<String>, StoreError> {
     let [composed, decomposed, typed] = user_keys(user_name);
     let sql = format!("UPDATE employee SET password_hash = $4 WHERE code = {CODE} RETURNING code");
-    transaction.value(&sql, params![composed, decomposed, typed, password_hash]).await
+    let values = params![composed, decomposed, typed, password_hash];
+    let code: Option<String> = transaction.value(&sql, values).await?;
+    if let Some(code) = &code {
+        end_typed(transaction, SubscriberKind::Employee, code).await?;
+    }
+    Ok(code)
 }
 
 /// Makes the employee with this code an administrator, or no administrator any more. `false`: there is no such employee.

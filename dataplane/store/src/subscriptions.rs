@@ -217,6 +217,16 @@ pub async fn remove(
     Ok(transaction.execute(sql, values).await? == 1)
 }
 
+/// Removes the subscriptions of this user with an address that was typed: another person may have added them in the user's session.
+pub(crate) async fn end_typed(
+    transaction: &mut Transaction,
+    kind: SubscriberKind,
+    code: &str,
+) -> Result<(), StoreError> {
+    let sql = "DELETE FROM subscription WHERE user_kind = $1 AND user_code = $2 AND email IS NOT NULL";
+    transaction.execute(sql, params![kind.as_str(), code]).await.map(drop)
+}
+
 /// Removes a subscription of any user. Returns whether it was there.
 pub async fn end(transaction: &mut Transaction, id: &str) -> Result<bool, StoreError> {
     Ok(transaction.execute("DELETE FROM subscription WHERE id = $1", params![id]).await? == 1)

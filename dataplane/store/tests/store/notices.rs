@@ -10,6 +10,7 @@ use docket_store::notices::{self, Notice, NoticedFailure};
 use docket_store::subscriptions::{
     self, Claim, Claimed, Recipient, Subscriber, SubscriberKind, Subscription,
 };
+use docket_store::{contacts, employees};
 
 on_both_databases!(
     deliveries_fail_from_the_third_failed_attempt_on,
@@ -22,6 +23,7 @@ on_both_databases!(
     of_two_subscriptions_one_asks_for_an_address,
     a_message_at_a_limit_is_held_back,
     an_address_is_refused_once,
+    a_sign_out_everywhere_and_another_password_end_typed_addresses,
     a_user_without_the_right_has_no_address,
     a_message_that_failed_is_due_later_and_settled_once,
     old_links_are_deleted,
@@ -230,6 +232,42 @@ async fn an_address_is_refused_once(rig: TenantDatabase) {
     .await;
     rig.write(async |t| subscriptions::refuse_address(t, "z", 2_000_000_000_001).await).await;
     assert!(!is_refused("x").await && is_refused("z").await, "the oldest is forgotten");
+}
+
+async fn a_sign_out_everywhere_and_another_password_end_typed_addresses(rig: TenantDatabase) {
+    people(&rig).await;
+    rig.run(
+        "INSERT INTO employee (code, user_name, user_key, name, administrator, active, created_at_ms) \
+         VALUES ('11', 'ann', 'ann', 'Ann', TRUE, TRUE, 0)",
+    )
+    .await;
+    let add = async |id: &str, kind: SubscriberKind, email: Option<&str>| {
+        let subscriber = Subscriber { kind, code: "11".into() };
+        let email = email.map(str::to_owned);
+        let new = Subscription { subscriber, email, ..subscription(id) };
+        rig.write(async |t| subscriptions::insert(t, &new).await).await;
+    };
+    let left = async || -> Vec<String> {
+        recipients(&rig).await.into_iter().map(|recipient| recipient.subscription.id).collect()
+    };
+    let (contact, employee) = (SubscriberKind::Contact, SubscriberKind::Employee);
+    add("own", contact, None).await;
+    for is_sign_out in [true, false] {
+        add("typed", contact, Some("b@one.example")).await;
+        add("typed-by-employee", employee, Some("b@one.example")).await;
+        rig.write(async |t| match is_sign_out {
+            true => contacts::end_tokens(t, "11").await.map(drop),
+            false => contacts::set_password(t, "ada@one.example", "$other").await.map(drop),
+        })
+        .await;
+        assert_eq!(left().await, ["own", "typed-by-employee"]);
+        rig.write(async |t| match is_sign_out {
+            true => employees::end_tokens(t, "11").await.map(drop),
+            false => employees::set_password(t, "ann", "$other").await.map(drop),
+        })
+        .await;
+        assert_eq!(left().await, ["own"]);
+    }
 }
 
 async fn a_user_without_the_right_has_no_address(rig: TenantDatabase) {
