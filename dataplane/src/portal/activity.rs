@@ -84,7 +84,7 @@ async fn find(
     let found = audit::search(&mut reader, &filter, search.page_size).await?;
     let actors = found.items.iter().flat_map(|record| [record.actor.as_deref(), record.subject.as_deref()]);
     let actors: Vec<&str> = actors.flatten().collect();
-    let people = named(&mut reader, &actors).await?;
+    let people = named(&mut reader, viewer, &actors).await?;
     Ok((found, people))
 }
 

@@ -176,7 +176,7 @@ pub async fn get(
         [delivery.requested_by.as_deref(), delivery.set_aside.as_ref().map(|(by, _)| by.as_str())]
     });
     let actors: Vec<&str> = actors.flatten().collect();
-    let people = named(&mut viewer.caller.reader(&state).await?, &actors).await?;
+    let people = named(&mut viewer.caller.reader(&state).await?, &viewer, &actors).await?;
     let detail = Detail {
         people,
         event_id: listed.event_id.clone(),

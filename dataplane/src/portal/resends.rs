@@ -105,7 +105,7 @@ pub async fn list(
         .iter()
         .flat_map(|found| [Some(found.resend.requested_by.as_str()), found.resend.stopped_by.as_deref()]);
     let actors: Vec<&str> = actors.flatten().collect();
-    let people = named(&mut reader, &actors).await?;
+    let people = named(&mut reader, &viewer, &actors).await?;
     let resends = Resends {
         choice: Filters(choice),
         wrong,

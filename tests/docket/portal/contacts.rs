@@ -93,8 +93,21 @@ async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
     };
     // The answer does not say that another customer has this delivery.
     assert_eq!((resend(&foreign).await, resend(&own).await), (404, 303));
-    // A resend of another customer's webhook is neither begun, nor seen, nor stopped.
+    // A contact does not learn which employee did something.
     let administrator = Browser::signed_in(&server, "acme", ALEX).await;
+    let set_aside = |by: &str, at: &str| {
+        let set = format!("set_aside_by = {by}, set_aside_at_ms = {at}");
+        let sql = format!("UPDATE delivery_history SET {set} WHERE id = '{own}'");
+        database.execute(&sql, ()).expect("a row");
+    };
+    set_aside("'employee 52'", "1");
+    let said_by = async |browser: &Browser<'_>| {
+        let page = browser.get(&format!("/portal/logs/{own}")).await;
+        (page.text().contains("by <span>an employee of "), page.text().contains("employee 52"))
+    };
+    assert_eq!((said_by(&browser).await, said_by(&administrator).await), ((true, false), (false, true)));
+    set_aside("NULL", "NULL");
+    // A resend of another customer's webhook is neither begun, nor seen, nor stopped.
     let theirs = hidden(&administrator.get("/portal/webhooks/default/two").await, "csrf");
     let begun = administrator.post("/portal/resends", &[("csrf", &theirs), ("webhook", "default/two")]).await;
     assert_eq!(begun.status, 303, "{begun:?}");

@@ -51,7 +51,7 @@ async fn contact_has_the_right_from_the_moment_that_it_is_given_until_it_is_take
     let said = changed(&alex, "contact", "11", "revoke").await;
     assert_eq!(said, "Ada One may not manage webhooks any more.");
     assert_eq!(ada.get("/portal").await.status, 403);
-    // A link that somebody made up says nothing that is not so.
+    // A link that was made up says nothing that is not so.
     for (done, is_so) in
         [("grant", false), ("revoke", true), ("deactivate", false), ("activate", true), ("sign-out", false)]
     {
