@@ -26,11 +26,11 @@ use crate::tenancy::ServedTenant;
 
 /// The most messages about webhooks that a tenant sends in an hour. The changes that come after wait, and are one message to an address.
 pub const MOST_NOTICES: i64 = 60;
-/// The most of these of one user.
+/// The most of these messages that one user causes.
 pub const MOST_NOTICES_OF_USER: i64 = 12;
 /// The most messages in an hour that ask the owners of addresses to confirm them.
 pub const MOST_CONFIRMATIONS: i64 = 10;
-/// The most of these of one user.
+/// The most of these messages that one user causes.
 pub const MOST_CONFIRMATIONS_OF_USER: i64 = 3;
 /// How long a message waits that is above one of these limits, before it is tried again.
 const HOLD: Duration = Duration::from_secs(300);

@@ -128,7 +128,7 @@ impl OfLink {
         Ok(subscriptions::by_token(&mut reader, token, state.clock.now()).await?)
     }
 
-    /// Does it in a transaction, and records what was confirmed or has ended. Returns whether that changed something.
+    /// Changes what the form says, in a transaction, and records it. Returns whether something changed.
     async fn act(&self, state: &ApiState, token: &str, act: Act) -> Result<bool, ApiError> {
         let mut transaction = self.tenant.store.begin(&state.clock).await?;
         let now = transaction.now();
@@ -147,7 +147,7 @@ impl OfLink {
     }
 }
 
-/// Does it. Returns the ids of the subscriptions that it confirmed or ended.
+/// Changes what the form says. Returns the ids of the subscriptions that it confirmed or ended.
 async fn done(
     transaction: &mut Transaction,
     token: &str,

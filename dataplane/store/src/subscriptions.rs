@@ -101,16 +101,16 @@ pub async fn lock(transaction: &mut Transaction) -> Result<(), StoreError> {
     transaction.lock("SELECT value FROM counter WHERE name = 'notice' FOR UPDATE", Vec::new()).await
 }
 
-/// How many subscriptions there are.
+/// The numbers of subscriptions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
-    /// Those of the user.
+    /// The user's.
     pub of_user: i64,
-    /// Those of the contacts of the user's customer.
+    /// Of all contacts of the user's customer.
     pub of_customer: i64,
-    /// Those of all contacts.
+    /// Of all contacts of the tenant.
     pub of_contacts: i64,
-    /// All.
+    /// Of all users of the tenant.
     pub of_tenant: i64,
 }
 
@@ -304,7 +304,7 @@ pub struct Claim<'a> {
     pub until_ms: i64,
     /// The most messages of this kind in the hour before `now_ms`, also those that could not be sent.
     pub most_in_an_hour: i64,
-    /// The most of these of one user.
+    /// The most of these messages that one user causes.
     pub most_of_user: i64,
 }
 
