@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use url::{Position, Url};
 
-use super::actors::named;
+use super::actors;
 use super::cookies::Cookies;
 use super::csrf::csrf_of;
 use crate::api::caller::{Caller, WebhookManager};
@@ -212,7 +212,7 @@ impl FromRequestParts<Arc<ApiState>> for Viewer {
 /// The name of a user who may not see the portal, and whom rows name by this text.
 async fn name_without_right(tenant: &ServedTenant, user: &str, state: &ApiState) -> Result<String, ApiError> {
     let mut reader = tenant.store.reader(&state.clock).await?;
-    Ok(named(&mut reader, &[user]).await?.name(user).to_owned())
+    Ok(actors::all(&mut reader, &[user]).await?.name(user).to_owned())
 }
 
 /// The names of the served webhooks, in their order for people.

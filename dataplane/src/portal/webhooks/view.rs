@@ -82,7 +82,7 @@ pub(super) async fn served(
     let found = deliveries::search(&mut reader, &state.clock, &filter(webhook, show), LAST).await?;
     let tests = deliveries::last_tests(&mut reader, &keys[0], TESTS).await?;
     let actors: Vec<&str> = tests.iter().filter_map(|test| test.requested_by.as_deref()).collect();
-    let people = named(&mut reader, &actors).await?;
+    let people = named(&mut reader, viewer, &actors).await?;
     drop(reader);
     let waits = webhook_logs::waits(state, &viewer.caller, &tests).await?;
     let detail = Detail {
