@@ -231,7 +231,7 @@ pub struct MailArguments {
     #[arg(long, env = "DOCKET_MAIL_FROM", value_name = "ADDRESS")]
     pub mail_from: Option<String>,
     /// File with the URL of the SMTP server: smtps:// or smtp:// with STARTTLS; without TLS only on this machine. The worker needs
-    /// it with --mail-from. From a file, the password does not appear in the list of processes.
+    /// it with --mail-from. From a file, the password does not appear in the list of processes [default: none].
     #[arg(long, env = "DOCKET_SMTP_URL_FILE", value_name = "FILE", requires = "mail_from")]
     pub smtp_url_file: Option<PathBuf>,
     /// File with the CA certificates, in PEM, that the SMTP server's certificate may come from [default: the public CAs].

@@ -13,7 +13,6 @@ use docket_store::walk::Page;
 use http::StatusCode;
 use jiff::Timestamp;
 
-use super::actors::named;
 use super::forms::filled_in;
 use super::logs::status_of;
 use super::session::Viewer;
@@ -84,7 +83,7 @@ async fn find(
     let found = audit::search(&mut reader, &filter, search.page_size).await?;
     let actors = found.items.iter().flat_map(|record| [record.actor.as_deref(), record.subject.as_deref()]);
     let actors: Vec<&str> = actors.flatten().collect();
-    let people = named(&mut reader, viewer, &actors).await?;
+    let people = viewer.named(&mut reader, &actors).await?;
     Ok((found, people))
 }
 

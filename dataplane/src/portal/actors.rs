@@ -6,25 +6,9 @@ use docket_domain::audit::Actor;
 use docket_portal::actors::Actors;
 use docket_store::{Connection, StoreError, contacts, employees};
 
-use super::session::{Viewer, name_of};
-
-/// The names of the people among these actors, for this viewer. A contact learns the names of contacts alone.
-pub(super) async fn named(
-    reader: &mut Connection,
-    viewer: &Viewer,
-    actors: &[&str],
-) -> Result<Actors, StoreError> {
-    if viewer.caller.customer.is_none() {
-        return all(reader, actors).await;
-    }
-    let is_employee = |actor: &&&str| matches!(Actor::person(actor), Some(Actor::Employee(_)));
-    let others: Vec<&str> = actors.iter().filter(|actor| !is_employee(actor)).copied().collect();
-    Ok(all(reader, &others).await?.for_contact(&name_of(&viewer.caller.tenant)))
-}
-
 /// Reads the names of the people among these actors, which rows show as texts such as `employee 52`. Contacts and employees take one
 /// statement each for 25 people.
-pub(super) async fn all(reader: &mut Connection, actors: &[&str]) -> Result<Actors, StoreError> {
+pub(super) async fn named(reader: &mut Connection, actors: &[&str]) -> Result<Actors, StoreError> {
     let (mut of_contacts, mut of_employees) = (BTreeSet::new(), BTreeSet::new());
     for actor in actors {
         match Actor::person(actor) {

@@ -19,7 +19,6 @@ use docket_store::events::About;
 use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 
-use super::actors::named;
 use super::forms::{Posted, filled_in};
 use super::session::Viewer;
 use crate::actions::set_aside::Aside;
@@ -176,7 +175,7 @@ pub async fn get(
         [delivery.requested_by.as_deref(), delivery.set_aside.as_ref().map(|(by, _)| by.as_str())]
     });
     let actors: Vec<&str> = actors.flatten().collect();
-    let people = named(&mut viewer.caller.reader(&state).await?, &viewer, &actors).await?;
+    let people = viewer.named(&mut viewer.caller.reader(&state).await?, &actors).await?;
     let detail = Detail {
         people,
         event_id: listed.event_id.clone(),

@@ -13,7 +13,6 @@ use docket_portal::{DONE, href};
 use docket_store::{Connection, deliveries};
 use http::StatusCode;
 
-use super::actors::named;
 use super::forms::{Posted, filled_in};
 use super::session::Viewer;
 use crate::actions::choice::Choice;
@@ -105,7 +104,7 @@ pub async fn list(
         .iter()
         .flat_map(|found| [Some(found.resend.requested_by.as_str()), found.resend.stopped_by.as_deref()]);
     let actors: Vec<&str> = actors.flatten().collect();
-    let people = named(&mut reader, &viewer, &actors).await?;
+    let people = viewer.named(&mut reader, &actors).await?;
     let resends = Resends {
         choice: Filters(choice),
         wrong,

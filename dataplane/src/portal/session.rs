@@ -6,12 +6,15 @@ use axum::extract::{FromRequestParts, Request};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use docket_crds::{PortalLook, WebhookConfig};
+use docket_domain::audit::Actor;
 use docket_listener::fair_share::Share;
+use docket_portal::actors::Actors;
 use docket_portal::brand::Brand;
 use docket_portal::page::{Frame, Role, WebhookName};
 use docket_portal::sign_in::{self, SignInPage};
 use docket_portal::{ROOT, href};
 use docket_store::health::by_webhook_bounded;
+use docket_store::{Connection, StoreError};
 use http::header::{REFERER, SET_COOKIE};
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
@@ -79,6 +82,17 @@ impl Viewer {
     /// What is around the user's pages.
     pub const fn frame(&self) -> &Frame {
         &self.frame
+    }
+
+    /// The names of the people among these actors, which rows show as texts such as `employee 52`. A contact learns the names of
+    /// contacts alone.
+    pub(super) async fn named(&self, reader: &mut Connection, actors: &[&str]) -> Result<Actors, StoreError> {
+        if self.caller.customer.is_none() {
+            return actors::named(reader, actors).await;
+        }
+        let is_employee = |actor: &str| matches!(Actor::person(actor), Some(Actor::Employee(_)));
+        let others: Vec<&str> = actors.iter().copied().filter(|actor| !is_employee(actor)).collect();
+        Ok(actors::named(reader, &others).await?.for_contact(&name_of(&self.caller.tenant)))
     }
 
     /// Refuses a page that concerns the whole tenant to a contact, which manages its customer's webhooks.
@@ -212,7 +226,7 @@ impl FromRequestParts<Arc<ApiState>> for Viewer {
 /// The name of a user who may not see the portal, and whom rows name by this text.
 async fn name_without_right(tenant: &ServedTenant, user: &str, state: &ApiState) -> Result<String, ApiError> {
     let mut reader = tenant.store.reader(&state.clock).await?;
-    Ok(actors::all(&mut reader, &[user]).await?.name(user).to_owned())
+    Ok(actors::named(&mut reader, &[user]).await?.name(user).to_owned())
 }
 
 /// The names of the served webhooks, in their order for people.

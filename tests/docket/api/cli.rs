@@ -352,7 +352,7 @@ fn json_of(home: &Home, arguments: &[&str]) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn results_are_printed_as_json_with_the_fields_of_the_api() {
     let receiver = Receiver::verifying(|_| Response::Status(200)).await;
     let home = home(&[("acme", 'a')], &(ca_yaml() + &receiver.webhook_yaml("acme", "orders", "C-1", "/")));

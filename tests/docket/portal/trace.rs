@@ -30,7 +30,7 @@ async fn order_shows_who_got_it_and_why_others_did_not() {
     let to = |path: &str| receiver.url(path);
     let webhooks = [
         Webhook::new("took", to("/took")),
-        Webhook { active: false, ..Webhook::new("off", to("/off")) },
+        Webhook { active: false, ..Webhook::new("idle", to("/idle")) },
         Webhook { events: "note.created", ..Webhook::new("notes", to("/notes")) },
         Webhook { secret: Some("no-such-secret"), ..Webhook::new("held", to("/held")) },
         Webhook { customer: "C-2", ..Webhook::new("theirs", to("/theirs")) },
@@ -49,7 +49,7 @@ async fn order_shows_who_got_it_and_why_others_did_not() {
             "<strong>order.created</strong>",
             &format!("href=\"/portal/logs/{}\"", delivery.id),
             ">Delivered<",
-            "default/off</a></strong><span class=\"quiet\"> did not get it: it is inactive now.",
+            "default/idle</a></strong><span class=\"quiet\"> did not get it: it is inactive now.",
             "did not get it: it does not subscribe to order.created now.",
             "default/held</strong><span class=\"quiet\"> did not get it: its settings have a mistake, so it is not served now.",
             "spec.secretRef",
@@ -95,7 +95,7 @@ async fn contact_learns_nothing_of_other_customers() {
     has_all(
         &text,
         &[
-            "its customer's webhook is declared with a mistake and not served",
+            "its customer's webhook has settings with a mistake and is not served",
             "A webhook</strong>",
             "Ask the administrators of ",
         ],

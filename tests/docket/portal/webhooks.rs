@@ -336,7 +336,7 @@ async fn webhook_that_is_not_served_is_corrected_and_removed_in_the_browser() {
     })
     .await;
     assert_eq!(send(&browser, &pages[1], &format!("{}/remove", pages[1]), &[]).await.status, 303);
-    assert_eq!(browser.get(&pages[1]).await.status, 404);
+    eventually("its page is gone", SOON, async || browser.get(&pages[1]).await.status == 404).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -386,7 +386,7 @@ fn a_sample_is_printed_with_the_fields_that_were_set() {
             &["note.created", "--print", "--set", "data.lineItem=x"],
             "data.lineItem of note.created can't be `x`",
         ),
-        (&["order.created", "--to", "http://localhost/"], "https"),
+        (&["order.created", "--to", "http://r.example/"], "https"),
     ] {
         let (done, text) = trigger(&home, arguments);
         assert!(!done && text.contains(said), "{said}: {text}");

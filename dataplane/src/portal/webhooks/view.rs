@@ -13,7 +13,6 @@ use crate::api::state::ApiState;
 use crate::api::webhook_logs;
 use crate::http::error::ApiError;
 use crate::http::times::timestamp;
-use crate::portal::actors::named;
 use crate::portal::declared;
 use crate::portal::logs;
 use crate::portal::notifications::own;
@@ -82,7 +81,7 @@ pub(super) async fn served(
     let found = deliveries::search(&mut reader, &state.clock, &filter(webhook, show), LAST).await?;
     let tests = deliveries::last_tests(&mut reader, &keys[0], TESTS).await?;
     let actors: Vec<&str> = tests.iter().filter_map(|test| test.requested_by.as_deref()).collect();
-    let people = named(&mut reader, viewer, &actors).await?;
+    let people = viewer.named(&mut reader, &actors).await?;
     drop(reader);
     let waits = webhook_logs::waits(state, &viewer.caller, &tests).await?;
     let detail = Detail {

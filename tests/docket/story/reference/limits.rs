@@ -134,7 +134,10 @@ pub(super) fn of_all() -> String {
                     docket_docs::MOST_FOUND
                 ),
             ),
-            ("`/portal/portal.css`, `/portal/portal.js`, `/portal/icon.svg`", fixed.clone()),
+            (
+                "`/portal/portal.css`, `/portal/portal.js`, `/portal/icon.svg`, `/portal/brand.css`, `/portal/logo`",
+                fixed.clone(),
+            ),
             (
                 "`/portal/mail/{token}`",
                 format!(
