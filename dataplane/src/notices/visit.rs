@@ -104,12 +104,14 @@ impl Visitor {
         let now_ms = self.clock.now_ms();
         let may_stay = |one: &Recipient| one.address.is_some() && !is_late(&one.subscription, now_ms);
         let (recipients, ended): (Vec<_>, Vec<_>) = all.into_iter().partition(may_stay);
-        if recipients.is_empty() && !notices::is_empty(&mut reader).await? {
+        let has_old = recipients.is_empty() && !notices::is_empty(&mut reader).await?;
+        // Before another connection is asked for: a tenant may have one only.
+        drop(reader);
+        if has_old {
             let mut transaction = database.begin(&self.clock).await?;
             notices::forget_all(&mut transaction).await?;
             transaction.commit().await?;
         }
-        drop(reader);
         self.end(tenant, database, &ended).await?;
         if recipients.is_empty() {
             return Ok(Left::default());

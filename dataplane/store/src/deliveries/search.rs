@@ -110,12 +110,21 @@ fn suffix(customer_code: &str) -> String {
     ending(&format!("/{customer_code}"))
 }
 
-/// The keys in the history of this customer's webhooks, and all uids, which older rows have.
-async fn of_customer(connection: &mut Connection, customer_code: &str) -> Result<Vec<String>, StoreError> {
-    let sql = format!("{WITH_WEBHOOKS} SELECT webhook FROM hook WHERE webhook IS NOT NULL");
-    let mut keys: Vec<String> = connection.column(&sql, Vec::new()).await?;
+/// The keys in the history of this customer's webhooks, and all uids, which older rows have; `None`: they are more than
+/// [`MOST_OF_CUSTOMER`].
+async fn of_customer(
+    connection: &mut Connection,
+    customer_code: &str,
+) -> Result<Option<Vec<String>>, StoreError> {
+    let most = MOST_OF_CUSTOMER + 1;
+    let sql = format!("{WITH_WEBHOOKS} SELECT d.webhook FROM hook d WHERE {MAY_BE_OF_CUSTOMER} LIMIT {most}");
+    let mut keys: Vec<String> = connection.column(&sql, params![suffix(customer_code)]).await?;
+    if keys.len() > MOST_OF_CUSTOMER {
+        return Ok(None);
+    }
+    // SQLite's LIKE takes capital and small letters for the same.
     keys.retain(|key| webhook_key::customer_code(key).is_none_or(|own| own == customer_code));
-    Ok(keys)
+    Ok(Some(keys))
 }
 
 /// Whether there is a delivery to a webhook with this `namespace/name`; with a customer, only to one of this customer.
@@ -350,8 +359,9 @@ impl DeliveryFilter {
         }
         if let Some(customer) = &self.customer_code {
             let is_in_history = tables.contains(&HISTORY);
-            let mut keys = if is_in_history { of_customer(connection, customer).await? } else { Vec::new() };
-            if keys.len() <= MOST_OF_CUSTOMER {
+            let keys =
+                if is_in_history { of_customer(connection, customer).await? } else { Some(Vec::new()) };
+            if let Some(mut keys) = keys {
                 let mut searches = Vec::new();
                 if tables.contains(&QUEUED) {
                     let of_customer = params![suffix(customer)];

@@ -172,7 +172,8 @@ async fn sample_of_one_webhook_is_read_from_its_own_index(rig: TenantDatabase) {
     let values = ["0", "20000", "20000", "40000", "'rare'"];
     let sql = recent::sample_sql(Some(1), 2);
     let sql = (1..=values.len()).rev().fold(sql, |sql, n| sql.replace(&format!("${n}"), values[n - 1]));
-    for analyzed in [false, true] {
+    // Of a file, nothing collects statistics.
+    for analyzed in [false].into_iter().chain(matches!(rig.place, Place::Url(_)).then_some(true)) {
         if analyzed {
             rig.run("ANALYZE").await;
         }
