@@ -237,9 +237,11 @@ fn other_egress_goes_where_the_values_say() {
         assert_eq!(to(2), json!([{"ipBlock": {"cidr": "10.1.3.0/24"}}]));
         assert_eq!(to(3), json!([{"ipBlock": {"cidr": "10.0.0.1/32"}}]));
         assert_eq!(rules[3]["ports"], json!([{"protocol": "TCP", "port": 6443}]));
-        assert_eq!(rules.len(), if component == "worker" { 6 } else { 4 }, "{component}");
+        assert_eq!(rules.len(), if component == "worker" { 7 } else { 4 }, "{component}");
     }
-    assert_eq!(policy(&objects, "worker")["egress"][5]["ports"][0]["port"], 3128);
+    let of_worker = &policy(&objects, "worker")["egress"];
+    assert_eq!(of_worker[4]["ports"], json!([{"protocol": "TCP", "port": 2525}]), "to the SMTP server");
+    assert_eq!(of_worker[6]["ports"][0]["port"], 3128);
 }
 
 #[test]

@@ -79,7 +79,7 @@ const NEEDS_SCRIPT: &str = r#"
 
 /// What paper has although a narrow window leaves it out or a page folds it: a page, and a selector of these elements.
 const PRINTED: [(&str, &str); 2] = [
-    ("overview", "[aria-label='Webhooks, those that need attention first'] th.wider"),
+    ("overview", "[aria-label^='Webhooks, those that need attention first'] th.wider"),
     ("a-dead-letter", ".chain details pre"),
 ];
 
