@@ -104,7 +104,8 @@ async fn delivery_or_event(
         Reading::Number(_) | Reading::WorkOrder(_) => return Ok(None),
     };
     let all = DeliveryFilter { customer_code: customer.map(str::to_owned), ..DeliveryFilter::default() };
-    let found = deliveries::search(reader, clock, &about(reading, all), 1).await?.items.pop();
+    let Some(filter) = about(reading, all) else { return Ok(None) };
+    let found = deliveries::search(reader, clock, &filter, 1).await?.items.pop();
     Ok(found.map(|found| {
         let id = if kind == TraceKind::Event { found.event_id } else { found.id };
         Meant::new(kind, id, found.customer_code)
@@ -112,12 +113,14 @@ async fn delivery_or_event(
 }
 
 /// The filter for the deliveries that `filter` finds and that are about what a reading names.
-fn about(reading: &Reading, filter: DeliveryFilter) -> DeliveryFilter {
+fn about(reading: &Reading, filter: DeliveryFilter) -> Option<DeliveryFilter> {
     match reading.clone() {
-        Reading::Delivery(id) => DeliveryFilter { id: Some(id), ..filter },
-        Reading::Event(id) => DeliveryFilter { event_id: Some(id), ..filter },
+        Reading::Delivery(id) if filter.id.is_some_and(|other| other != id) => None,
+        Reading::Delivery(id) => Some(DeliveryFilter { id: Some(id), ..filter }),
+        Reading::Event(id) if filter.event_id.as_ref().is_some_and(|other| *other != id) => None,
+        Reading::Event(id) => Some(DeliveryFilter { event_id: Some(id), ..filter }),
         Reading::Number(number) | Reading::WorkOrder(number) => {
-            DeliveryFilter { about: Some(number), ..filter }
+            Some(DeliveryFilter { about: Some(number), ..filter })
         }
     }
 }
@@ -133,7 +136,8 @@ pub async fn deliveries_about(
 ) -> Result<Page<ListedDelivery>, StoreError> {
     let mut page = Page { items: Vec::new(), next: None };
     for reading in readings(text) {
-        page = deliveries::search(reader, clock, &about(&reading, filter.clone()), size).await?;
+        let Some(filter) = about(&reading, filter.clone()) else { continue };
+        page = deliveries::search(reader, clock, &filter, size).await?;
         if !page.items.is_empty() || page.next.is_some() {
             break;
         }

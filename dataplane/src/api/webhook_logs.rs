@@ -41,8 +41,6 @@ use named::check_webhook;
 
 /// How long a page of the log waits for what the schedule knows.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// What is wrong with a `find` beside another parameter of its kind.
-const FIND_ALONE: &str = "must not come with deliveryId, eventId, webOrderId, workOrder or invoiceNumber: it stands for each of them";
 
 request! {
     /// The parameters of GET /WebhookLogs/Search.
@@ -72,7 +70,7 @@ request! {
         /// Only deliveries that this bulk resend has queued.
         opt resend_id: ResendIdText, example "0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a";
         /// Only deliveries about the web order, work order or invoice with this number, or the delivery or event with this id. Case does
-        /// not matter in numbers and ids that Docket gave. Not together with deliveryId, eventId, webOrderId, workOrder or invoiceNumber.
+        /// not matter in numbers and ids that Docket gave.
         opt find: FindText, example "W00000026";
         /// Created at or after: a date (meaning 00:00 UTC), or a time with an offset.
         opt from: DateOrTime;
@@ -149,12 +147,6 @@ pub async fn find(
 ) -> Result<(Vec<ListedDelivery>, Option<String>), ApiError> {
     // The facilityKey of an event begins with the number of its work order.
     let work_order_of = |key: String| key.split(['-', ':']).next().unwrap_or_default().to_owned();
-    let is_by_id = search.delivery_id.is_some() || search.event_id.is_some();
-    let is_by_number =
-        search.web_order_id.is_some() || search.work_order.is_some() || search.invoice_number.is_some();
-    if search.find.is_some() && (is_by_id || is_by_number) {
-        return Err(ApiError::field("find", FIND_ALONE));
-    }
     if let (Some(own), Some(other)) = (&caller.customer, &search.customer_code)
         && own != other
     {
