@@ -425,7 +425,6 @@ async fn what_is_wrong_in_a_query_is_named() {
         ("Search?kind=none", "kind"),
         (&format!("Search?customerCode={}", &long[..65]), "customerCode"),
         (&format!("Search?find={}", &long[..81]), "find"),
-        ("Search?find=W00000001&webOrderId=W00000001", "find"),
         ("Search?pageSize=0", "pageSize"),
         ("Search?cursor=x", "cursor"),
         ("Search?about=W1", "about"),
