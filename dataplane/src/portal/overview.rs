@@ -9,7 +9,7 @@ use docket_crds::WebhookConfig;
 use docket_domain::delivery::Status;
 use docket_portal::overview::{self, FailedAs, Failing, LastFailed, OverviewWebhook, WebhookProblem};
 use docket_portal::period::{Period, Range};
-use docket_store::health::{WebhookHealth, by_webhook_bounded};
+use docket_store::health::WebhookHealth;
 use docket_store::recent::{self, MAX_COUNT, MAX_DEAD, MAX_RETRIED};
 use docket_store::{Connection, StoreError};
 
@@ -40,8 +40,7 @@ pub async fn get(
     let wrong = |_| ApiError::field(RANGE, "must be hour, day, week or month");
     let range = range.unwrap_or(Ok(Range::default())).map_err(wrong)?;
     let mut reader = viewer.caller.reader(&state).await?;
-    let found = by_webhook_bounded(&mut reader).await?;
-    let mut health = viewer.caller.webhooks().health(found);
+    let mut health = viewer.health(&mut reader).await?;
     let own: Vec<&WebhookConfig> = viewer.caller.webhooks().served().collect();
     let health: Vec<WebhookHealth> =
         own.iter().map(|webhook| health.remove(&webhook.uid).unwrap_or_default()).collect();

@@ -1,5 +1,6 @@
 //! Who may see the portal: the user of the session, and the tenant of the host.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, Request};
@@ -13,7 +14,7 @@ use docket_portal::brand::Brand;
 use docket_portal::page::{Frame, Role, WebhookName};
 use docket_portal::sign_in::{self, SignInPage};
 use docket_portal::{ROOT, href};
-use docket_store::health::by_webhook_bounded;
+use docket_store::health::{WebhookHealth, by_webhook_bounded};
 use docket_store::{Connection, StoreError};
 use http::header::{REFERER, SET_COOKIE};
 use http::request::Parts;
@@ -68,6 +69,8 @@ pub struct Viewer {
     /// The user, as the API knows it.
     pub caller: Caller,
     frame: Frame,
+    /// The health of the viewer's webhooks by uid, which a page of the portal has read for its navigation.
+    health: Option<HashMap<String, WebhookHealth>>,
     /// Of the form that the user has sent.
     _body: Option<Share>,
 }
@@ -82,6 +85,17 @@ impl Viewer {
     /// What is around the user's pages.
     pub const fn frame(&self) -> &Frame {
         &self.frame
+    }
+
+    /// The health of the viewer's webhooks by uid: as the navigation counts it, or read now if the request is a form.
+    pub(super) async fn health(
+        &self,
+        reader: &mut Connection,
+    ) -> Result<HashMap<String, WebhookHealth>, StoreError> {
+        match &self.health {
+            Some(health) => Ok(health.clone()),
+            None => health_of(&self.caller, reader).await,
+        }
     }
 
     /// The names of the people among these actors, which rows show as texts such as `employee 52`. A contact learns the names of
@@ -214,12 +228,16 @@ impl FromRequestParts<Arc<ApiState>> for Viewer {
         frame.user = name;
         frame.role = customer_name.map_or(Role::Administrator, Role::Contact);
         frame.webhooks = names(&caller);
+        let mut health = None;
         // The answer to a form is seldom a page.
         if parts.method == Method::GET {
-            frame.attention = attention(&caller, state).await?;
+            let mut reader = caller.reader(state).await.map_err(ApiError::from)?;
+            let found = health_of(&caller, &mut reader).await.map_err(ApiError::from)?;
+            frame.attention = attention(&caller, &found);
+            health = Some(found);
         }
         seen.set(&frame);
-        Ok(Self { caller, frame, _body: None })
+        Ok(Self { caller, frame, health, _body: None })
     }
 }
 
@@ -242,11 +260,17 @@ fn names(caller: &Caller) -> Vec<WebhookName> {
 }
 
 /// The number of served webhooks that lose deliveries or whose attempts fail.
-async fn attention(caller: &Caller, state: &ApiState) -> Result<usize, ApiError> {
-    let found = by_webhook_bounded(&mut caller.reader(state).await?).await?;
-    let health = caller.webhooks().health(found);
+fn attention(caller: &Caller, health: &HashMap<String, WebhookHealth>) -> usize {
     let served = caller.webhooks().served().filter_map(|webhook| health.get(&webhook.uid));
-    Ok(served.filter(|health| health.dead_letter > 0 || health.retrying > 0).count())
+    served.filter(|health| health.dead_letter > 0 || health.retrying > 0).count()
+}
+
+/// Reads the health of the caller's webhooks, by uid.
+async fn health_of(
+    caller: &Caller,
+    reader: &mut Connection,
+) -> Result<HashMap<String, WebhookHealth>, StoreError> {
+    Ok(caller.webhooks().health(by_webhook_bounded(reader).await?))
 }
 
 /// What was seen of the user of a request.

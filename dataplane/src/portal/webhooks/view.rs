@@ -6,8 +6,8 @@ use docket_portal::logs::Delivery;
 use docket_portal::period::{Period, Range};
 use docket_portal::webhooks::detail::{self, Detail, Editable, Places, Show};
 use docket_portal::webhooks::{Done, FormSettings, Keeper, ServedWebhook};
+use docket_store::contacts;
 use docket_store::deliveries::{self, DeliveryFilter};
-use docket_store::{contacts, health};
 
 use crate::api::state::ApiState;
 use crate::api::webhook_logs;
@@ -127,8 +127,7 @@ pub(super) async fn shown(
     served: &[&WebhookConfig],
 ) -> Result<Vec<ServedWebhook>, ApiError> {
     let mut reader = viewer.caller.reader(state).await?;
-    let healths = health::by_webhook_bounded(&mut reader).await?;
-    let mut healths = viewer.caller.webhooks().health(healths);
+    let mut healths = viewer.health(&mut reader).await?;
     let mut faults = declared::faults(&mut reader, viewer, served).await?;
     let codes: Vec<&str> = served.iter().map(|webhook| webhook.customer_code.as_str()).collect();
     let names = contacts::customer_names(&mut reader, &codes).await?;
