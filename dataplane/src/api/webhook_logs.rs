@@ -104,7 +104,8 @@ request! {
 #[utoipa::path(get, path = "/WebhookLogs/Search", operation_id = "WebhookLogs.Search", tag = "WebhookLogs",
     security(("ApiKey" = [], "Bearer" = [])),
     params(DeliverySearch),
-    responses((status = 200, body = DeliveryPage, description = "A page of deliveries")))]
+    responses((status = 200, body = DeliveryPage, description = "A page of deliveries"),
+              (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No webhook has this name")))]
 pub async fn search(
     State(state): State<Arc<ApiState>>,
     Administrator(caller): Administrator,

@@ -60,6 +60,8 @@ pub enum ApiError {
     PlainHttp,
     /// What the request names does not exist for this caller.
     NotFound(&'static str),
+    /// A parameter of a search names something that does not exist for this caller. Holds the parameter and what would be right.
+    NoSuchName(Problem),
     /// No such route.
     NoSuchRoute,
     /// No such route. Holds the route that is written almost like it.
@@ -118,7 +120,7 @@ pub struct ProblemBody {
     /// What is wrong and how to correct it.
     #[schema(example = "The request is not valid: customerCode: required: an employee names the customer")]
     pub detail: String,
-    /// On a 400: each field that is wrong.
+    /// On a 400: each field that is wrong. On a 404: the parameter that names what does not exist.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<Problem>,
     /// On a 429: the limit that the tenant is at.
@@ -194,7 +196,7 @@ impl ApiError {
             Self::ForeignForm | Self::PlainHttp => ProblemType::ForeignForm,
             Self::TenantNotFound => ProblemType::TenantNotFound,
             Self::UnknownUser(_) => ProblemType::UnknownUser,
-            Self::NotFound(_) => ProblemType::NotFound,
+            Self::NotFound(_) | Self::NoSuchName(_) => ProblemType::NotFound,
             Self::NoSuchRoute | Self::MisspelledRoute(_) => ProblemType::NoSuchRoute,
             Self::MethodNotAllowed => ProblemType::MethodNotAllowed,
             Self::RequestTimeout => ProblemType::BodyTooSlow,
@@ -217,6 +219,7 @@ impl ApiError {
         match self {
             Self::Invalid(problems) => format!("The request is not valid: {}", first_of(problems)),
             Self::BadRequest(text) | Self::Conflict(text) | Self::NotFound(text) => (*text).to_owned(),
+            Self::NoSuchName(problem) => problem.to_string(),
             Self::InvalidApiKey => "Invalid API key".to_owned(),
             Self::RepeatedApiKey => {
                 "Invalid API key: it was sent twice; send it once, in the header X-Api-Key".to_owned()
@@ -309,6 +312,7 @@ impl ApiError {
             Self::Invalid(problems) => {
                 Ok(problems.into_iter().map(|problem| (problem.field, problem.message)).collect())
             }
+            Self::NoSuchName(problem) => Ok(vec![(problem.field, problem.message)]),
             other => Err(other),
         }
     }
@@ -347,6 +351,7 @@ impl IntoResponse for ApiError {
         }
         let (errors, limit) = match self {
             Self::Invalid(problems) => (problems.into_iter().collect(), None),
+            Self::NoSuchName(problem) => (vec![problem], None),
             Self::OverLimit(over) => (Vec::new(), Some(over.limit)),
             _ => (Vec::new(), None),
         };

@@ -1,5 +1,6 @@
 //! The error responses and the headers that operations share, each a component.
 
+use docket_orders::Problem;
 use serde_json::{Value, json};
 use utoipa::openapi::header::{Header, HeaderBuilder};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
@@ -185,6 +186,10 @@ pub(super) fn not_found(operation_id: &str) -> Value {
     let error = match operation_id.split_once('.') {
         Some(("Orders", _)) => ApiError::NotFound("There is no such web order"),
         Some(("Notes", _)) => ApiError::NotFound("There is no such work order"),
+        Some(("WebhookLogs", "Search")) => {
+            let message = "no webhook has this name; did you mean back-office/orders?".to_owned();
+            ApiError::NoSuchName(Problem { field: "webhook".to_owned(), message })
+        }
         Some(("WebhookLogs", "StopResend")) => ApiError::NotFound("There is no such resend"),
         Some(("WebhookLogs", _)) => ApiError::NotFound("There is no such delivery"),
         _ => return example(ProblemType::UnknownUser),

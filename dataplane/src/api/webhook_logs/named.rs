@@ -1,6 +1,7 @@
 //! The webhook that a search names.
 
 use docket_crds::{WebhookConfig, webhook_key};
+use docket_orders::Problem;
 use docket_portal::names::nearest;
 use docket_portal::page::WebhookName;
 use docket_store::deliveries::has_webhook;
@@ -52,5 +53,5 @@ pub async fn check_webhook(
         Some(webhook) => format!("no webhook has this name; did you mean {}?", webhook.full_name),
         None => "no webhook has this name, and no delivery went to one of this name".to_owned(),
     };
-    Err(ApiError::field("webhook", &message))
+    Err(ApiError::NoSuchName(Problem { field: "webhook".to_owned(), message }))
 }
