@@ -33,8 +33,8 @@ begins with the setting's name and says what to set. All are reported at once.
 {{- if and (not $values.quickstart.enabled) (not $values.runtimeNamespace) -}}
 {{- $wrong = append $wrong "runtimeNamespace: set a namespace for the runtime Secrets, such as docket-runtime, and create it first; the data plane may read every Secret in it" -}}
 {{- end -}}
-{{- if eq $values.runtimeNamespace .Release.Namespace -}}
-{{- $wrong = append $wrong (printf "runtimeNamespace: must not be %s, the release's namespace, where the data plane could read the admin URLs of databaseServers; set another one, such as docket-runtime" .Release.Namespace) -}}
+{{- if eq $values.runtimeNamespace (include "docket.namespace" .) -}}
+{{- $wrong = append $wrong (printf "runtimeNamespace: must not be %s, the namespace of the pods, where the data plane could read the admin URLs of databaseServers; set another one, such as docket-runtime" (include "docket.namespace" .)) -}}
 {{- end -}}
 {{- if and $values.privateCA.redisKey (not $values.privateCA.configMap) -}}
 {{- $wrong = append $wrong "privateCA.configMap: set the ConfigMap that contains privateCA.redisKey, or leave the key empty" -}}
@@ -57,18 +57,52 @@ begins with the setting's name and says what to set. All are reported at once.
 {{- $wrong = append $wrong (printf "%s.databaseConnectionsPerTenant: must not exceed %s.databaseConnections, which is %d" $component $component (int $v.databaseConnections)) -}}
 {{- end -}}
 {{- end -}}
-{{- $delay := $values.api.shutdownDelay -}}
-{{- $number := regexFind "^[0-9]+" $delay | int64 -}}
-{{- $seconds := $number -}}
-{{- if hasSuffix "ms" $delay -}}
-{{- $seconds = div $number 1000 -}}
-{{- else if hasSuffix "m" $delay -}}
-{{- $seconds = mul $number 60 -}}
-{{- else if hasSuffix "h" $delay -}}
-{{- $seconds = mul $number 3600 -}}
+{{- $delay := include "docket.seconds" $values.api.shutdownDelay | int64 -}}
+{{- if gt (add $delay 25) (int64 $values.api.terminationGracePeriodSeconds) -}}
+{{- $wrong = append $wrong (printf "api.terminationGracePeriodSeconds: must be at least %d, which is api.shutdownDelay plus 25 s for requests in flight" (add $delay 25)) -}}
 {{- end -}}
-{{- if gt (add $seconds 25) (int64 $values.api.terminationGracePeriodSeconds) -}}
-{{- $wrong = append $wrong (printf "api.terminationGracePeriodSeconds: must be at least %d, which is api.shutdownDelay plus 25 s for requests in flight" (add $seconds 25)) -}}
+{{- range $component := list "worker" "api" -}}
+{{- if include "docket.delivers" (dict "root" $ "component" $component) -}}
+{{- $v := index $values $component -}}
+{{- /* The flags that extraArgs may set, and their defaults. */ -}}
+{{- $pause := ternary $values.api.shutdownDelay "5s" (eq $component "api") -}}
+{{- $attempt := "30s" -}}
+{{- range $v.extraArgs -}}
+{{- if hasPrefix "--attempt-timeout=" . -}}
+{{- $attempt = trimPrefix "--attempt-timeout=" . -}}
+{{- else if hasPrefix "--shutdown-delay=" . -}}
+{{- $pause = trimPrefix "--shutdown-delay=" . -}}
+{{- end -}}
+{{- end -}}
+{{- $least := add (include "docket.seconds" $pause | int64) (include "docket.seconds" $attempt | int64) 10 -}}
+{{- if gt $least (int64 $v.terminationGracePeriodSeconds) -}}
+{{- $wrong = append $wrong (printf "%s.terminationGracePeriodSeconds: must be at least %d: %s until the pod stops, %s for the longest attempt (--attempt-timeout) and 10 s to store its outcome; otherwise each upgrade ends attempts with the failure class WorkerLost" $component $least $pause $attempt) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $connections := include "docket.connections" . | fromJson -}}
+{{- $tenant := $connections.tenant -}}
+{{- if gt (int64 $tenant.needed) (int64 $values.connectionLimit) -}}
+{{- $wrong = append $wrong (printf "connectionLimit: the pods may open %d connections with one tenant's role, and it may have %d. The sum, with the pods that an upgrade adds: %s. Lower databaseConnectionsPerTenant, replicas or autoscaling.maxReplicas of api or worker; or set spec.database.managed.connectionLimit of every Tenant, and connectionLimit, to at least %d" (int64 $tenant.needed) (int64 $values.connectionLimit) $tenant.parts (int64 $tenant.needed)) -}}
+{{- end -}}
+{{- $server := $connections.server -}}
+{{- range $at, $known := $values.databaseServers -}}
+{{- if and $known.maxConnections (gt (int64 $server.needed) (int64 $known.maxConnections)) -}}
+{{- $wrong = append $wrong (printf "databaseServers[%d].maxConnections: the pods may open %d connections to server %s, and it takes %d. The sum, with the pods that an upgrade adds: %s. Lower databaseConnections, replicas or autoscaling.maxReplicas of api or worker; or raise max_connections of the server, and maxConnections, to at least %d and what other programs need" $at (int64 $server.needed) $known.name (int64 $known.maxConnections) $server.parts (int64 $server.needed)) -}}
+{{- end -}}
+{{- end -}}
+{{- $lease := $values.operator.leaderElection -}}
+{{- if lt (include "docket.seconds" $lease.leaseDuration | int64) 5 -}}
+{{- $wrong = append $wrong "operator.leaderElection.leaseDuration: must be at least 5s" -}}
+{{- end -}}
+{{- if ge (include "docket.seconds" $lease.leaseRenewal | int64 | mul 2) (include "docket.seconds" $lease.leaseDuration | int64) -}}
+{{- $wrong = append $wrong (printf "operator.leaderElection.leaseRenewal: must be less than half of operator.leaderElection.leaseDuration, which is %s" $lease.leaseDuration) -}}
+{{- end -}}
+{{- if and (hasKey $values "enabled") .Chart.IsRoot -}}
+{{- $wrong = append $wrong "enabled: leave it out; only the condition of a parent chart reads it" -}}
+{{- end -}}
+{{- if and $values.namespaceOverride $values.quickstart.enabled -}}
+{{- $wrong = append $wrong "namespaceOverride: leave it empty with quickstart.enabled, whose PostgreSQL and Redis are in the release's namespace" -}}
 {{- end -}}
 {{- if and $values.httpRoute.enabled (not $values.httpRoute.parentRefs) -}}
 {{- $wrong = append $wrong "httpRoute.parentRefs: set the Gateway, such as [{name: public, namespace: gateways}]" -}}
@@ -86,6 +120,14 @@ begins with the setting's name and says what to set. All are reported at once.
 {{- end -}}
 {{- $service := $values.api.service -}}
 {{- $isExposed := ne $service.type "ClusterIP" -}}
+{{- range $field := list "loadBalancerClass" "loadBalancerSourceRanges" -}}
+{{- if and (index $service $field) (ne $service.type "LoadBalancer") -}}
+{{- $wrong = append $wrong (printf "api.service.%s: needs api.service.type LoadBalancer" $field) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (eq (len $service.ipFamilies) 2) (not (has $service.ipFamilyPolicy (list "PreferDualStack" "RequireDualStack"))) -}}
+{{- $wrong = append $wrong "api.service.ipFamilies: two families need api.service.ipFamilyPolicy PreferDualStack or RequireDualStack" -}}
+{{- end -}}
 {{- if and $service.externalTrafficPolicy (not $isExposed) -}}
 {{- $wrong = append $wrong "api.service.externalTrafficPolicy: needs api.service.type LoadBalancer or NodePort" -}}
 {{- end -}}

@@ -14,14 +14,19 @@
 {{- end -}}
 {{- end -}}
 
+{{/* The namespace of the pods, and of the Secrets with the URLs of the stores. */}}
+{{- define "docket.namespace" -}}
+{{- .Values.namespaceOverride | default .Release.Namespace -}}
+{{- end -}}
+
 {{/* For objects without a namespace: two releases of one name in two namespaces do not conflict. */}}
 {{- define "docket.clusterName" -}}
-{{- printf "%s-%s" .Release.Namespace (include "docket.fullname" .) -}}
+{{- printf "%s-%s" (include "docket.namespace" .) (include "docket.fullname" .) -}}
 {{- end -}}
 
 {{/* Where the operator's Lease and the tenants' runtime Secrets are: never where admin URLs are. The quickstart makes its own. */}}
 {{- define "docket.runtimeNamespace" -}}
-{{- $namespace := .Release.Namespace -}}
+{{- $namespace := (include "docket.namespace" .) -}}
 {{- if gt (len $namespace) 55 -}}
 {{- $namespace = printf "%s-%s" (trunc 46 $namespace) (sha256sum $namespace | trunc 8) -}}
 {{- end -}}
@@ -51,7 +56,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- define "docket.metadata" -}}
 name: {{ .name | quote }}
 {{- if not .cluster }}
-namespace: {{ .namespace | default .root.Release.Namespace | quote }}
+namespace: {{ .namespace | default (include "docket.namespace" .root) | quote }}
 {{- end }}
 labels:
   {{- include "docket.labels" . | nindent 2 }}
@@ -79,11 +84,33 @@ annotations:
 
 {{- define "docket.image" -}}
 {{- $image := .Values.image -}}
+{{- $repository := include "docket.inRegistry" (dict "root" $ "image" $image.repository) -}}
 {{- if $image.digest -}}
-{{ $image.repository }}@{{ $image.digest }}
+{{ $repository }}@{{ $image.digest }}
 {{- else -}}
-{{ $image.repository }}:{{ $image.tag | default .Chart.AppVersion }}
+{{ $repository }}:{{ $image.tag | default .Chart.AppVersion }}
 {{- end -}}
+{{- end -}}
+
+{{/* The name of an image in global.imageRegistry, in place of the registry that it names. Takes root and image. */}}
+{{- define "docket.inRegistry" -}}
+{{- $parts := splitList "/" .image -}}
+{{- with .root.Values.global.imageRegistry -}}
+{{- if and (gt (len $parts) 1) (regexMatch "[.:]|^localhost$" (first $parts)) -}}
+{{- $parts = rest $parts -}}
+{{- end -}}
+{{- $parts = prepend $parts (trimSuffix "/" .) -}}
+{{- end -}}
+{{- join "/" $parts -}}
+{{- end -}}
+
+{{/* The Secrets with the registries' credentials, as a JSON list: those of the parent chart and those of the values. */}}
+{{- define "docket.pullSecrets" -}}
+{{- $secrets := list -}}
+{{- range concat (.Values.global.imagePullSecrets | default list) .Values.image.pullSecrets -}}
+{{- $secrets = append $secrets (ternary (dict "name" .) . (kindIs "string" .)) -}}
+{{- end -}}
+{{- uniq $secrets | toJson -}}
 {{- end -}}
 
 {{/* The components with pods, in the order of the documentation. */}}
@@ -94,4 +121,18 @@ annotations:
 {{/* Whether a component has an autoscaler. */}}
 {{- define "docket.autoscaled" -}}
 {{- if (dig "autoscaling" "enabled" false (index .root.Values .component)) }}true{{ end -}}
+{{- end -}}
+
+{{/* A duration in whole seconds, rounded up: `500ms`, `30s`, `5m` or `1h`. */}}
+{{- define "docket.seconds" -}}
+{{- $number := regexFind "^[0-9]+" . | int64 -}}
+{{- if hasSuffix "ms" . -}}
+{{- div (add $number 999) 1000 -}}
+{{- else if hasSuffix "m" . -}}
+{{- mul $number 60 -}}
+{{- else if hasSuffix "h" . -}}
+{{- mul $number 3600 -}}
+{{- else -}}
+{{- $number -}}
+{{- end -}}
 {{- end -}}

@@ -42,7 +42,7 @@ spec:
       serviceAccountName: {{ include "docket.serviceAccountName" . | quote }}
       automountServiceAccountToken: true   # it watches the API server
       enableServiceLinks: false
-      {{- with $values.image.pullSecrets }}
+      {{- with include "docket.pullSecrets" $root | fromJsonArray }}
       imagePullSecrets:
         {{- toYaml . | nindent 8 }}
       {{- end }}
@@ -51,6 +51,23 @@ spec:
       terminationGracePeriodSeconds: {{ $v.terminationGracePeriodSeconds }}
       {{- with $v.priorityClassName }}
       priorityClassName: {{ . | quote }}
+      {{- end }}
+      {{- with $v.runtimeClassName }}
+      runtimeClassName: {{ . | quote }}
+      {{- end }}
+      {{- with $v.schedulerName }}
+      schedulerName: {{ . | quote }}
+      {{- end }}
+      {{- with $v.dnsPolicy }}
+      dnsPolicy: {{ . }}
+      {{- end }}
+      {{- with $v.dnsConfig }}
+      dnsConfig:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $v.hostAliases }}
+      hostAliases:
+        {{- toYaml . | nindent 8 }}
       {{- end }}
       {{- with $v.nodeSelector }}
       nodeSelector:
@@ -75,6 +92,10 @@ spec:
         {{- end }}
         {{- toYaml (list $constraint) | nindent 8 }}
         {{- end }}
+      {{- end }}
+      {{- with $v.initContainers }}
+      initContainers:
+        {{- toYaml . | nindent 8 }}
       {{- end }}
       containers:
         - name: {{ .component }}
@@ -106,7 +127,7 @@ spec:
             {{- toYaml $values.securityContext | nindent 12 }}
           volumeMounts:
             - {name: redis, mountPath: {{ include "docket.redisFolder" $root }}, readOnly: true}
-            {{- $smtp := and (eq .component "worker") $values.mail.from }}
+            {{- $smtp := and (include "docket.delivers" .) $values.mail.from }}
             {{- if $smtp }}
             - {name: smtp, mountPath: {{ include "docket.smtpFolder" $root }}, readOnly: true}
             {{- end }}
@@ -124,6 +145,9 @@ spec:
             {{- with $v.extraVolumeMounts }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
+        {{- with $v.extraContainers }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
       volumes:
         {{- $redis := include "docket.redisSecret" . | fromJson }}
         - name: redis

@@ -37,13 +37,20 @@ flag changes one line.
 {{- end -}}
 {{- end -}}
 
+{{/* Whether the pods of a component send deliveries. Takes (dict "root" $ "component" …). */}}
+{{- define "docket.delivers" -}}
+{{- if or (eq .component "worker") (and (eq .component "api") .root.Values.api.deliver) }}true{{ end -}}
+{{- end -}}
+
 {{/* The Secret with the URL of Redis for a component, and the key in it, as JSON. Takes (dict "root" $ "component" …). */}}
 {{- define "docket.redisSecret" -}}
 {{- $ref := .root.Values.redis.secretRef -}}
+{{- /* A pod that delivers needs the rights of a worker. */ -}}
+{{- $user := ternary "worker" .component (eq (include "docket.delivers" .) "true") -}}
 {{- if $ref.name -}}
-{{- toJson (dict "name" $ref.name "key" (get ($ref.keys | default dict) .component | default $ref.key)) -}}
+{{- toJson (dict "name" $ref.name "key" (get ($ref.keys | default dict) $user | default $ref.key)) -}}
 {{- else -}}
-{{- toJson (dict "name" (include "docket.quickstart.redis" .root) "key" (printf "url-%s" .component)) -}}
+{{- toJson (dict "name" (include "docket.quickstart.redis" .root) "key" (printf "url-%s" $user)) -}}
 {{- end -}}
 {{- end -}}
 
@@ -73,6 +80,8 @@ flag changes one line.
 {{- with .Values.worker.webhookGrace -}}
 {{- $args = append $args (printf "--webhook-grace=%s" .) -}}
 {{- end -}}
+{{- $args = append $args (printf "--lease-duration=%s" $v.leaderElection.leaseDuration) -}}
+{{- $args = append $args (printf "--lease-renewal=%s" $v.leaderElection.leaseRenewal) -}}
 {{- $args = append $args (printf "--listen=%s:9090" .Values.listenAddress) -}}
 {{- $args = append $args (printf "--log=%s" .Values.log.level) -}}
 {{- $args = append $args (printf "--log-format=%s" .Values.log.format) -}}
@@ -109,6 +118,10 @@ flag changes one line.
 {{- $values := .root.Values -}}
 {{- $v := index $values .component -}}
 {{- $roles := list .component -}}
+{{- $delivers := include "docket.delivers" . -}}
+{{- if and (eq .component "api") $delivers -}}
+{{- $roles = append $roles "worker" -}}
+{{- end -}}
 {{- if and (eq .component "api") $values.portal.enabled -}}
 {{- $roles = append $roles "portal" -}}
 {{- end -}}
@@ -138,10 +151,7 @@ flag changes one line.
 {{- $args = append $args "--proxy-protocol" -}}
 {{- end -}}
 {{- if $values.portal.declareWebhooks -}}
-{{- $args = append $args (printf "--portal-account=%s/%s-portal" .root.Release.Namespace (include "docket.fullname" .root)) -}}
-{{- end -}}
-{{- with $values.mail.from -}}
-{{- $args = append $args (printf "--mail-from=%s" .) -}}
+{{- $args = append $args (printf "--portal-account=%s/%s-portal" (include "docket.namespace" .root) (include "docket.fullname" .root)) -}}
 {{- end -}}
 {{- if $values.platform.enabled -}}
 {{- $args = append $args "--platform" -}}
@@ -153,26 +163,29 @@ flag changes one line.
 {{- $args = append $args "--audit-log=-" -}}
 {{- end -}}
 {{- $args = append $args (printf "--shutdown-delay=%s" $v.shutdownDelay) -}}
-{{- else if eq .component "worker" -}}
-{{- $args = append $args (printf "--delivery-retention=%s" $v.deliveryRetention) -}}
-{{- with $v.webhookGrace -}}
+{{- else if eq .component "detector" -}}
+{{- $args = append $args (printf "--invoice-scan-interval=%s" $v.invoiceScanInterval) -}}
+{{- $args = append $args (printf "--invoice-max-age=%s" $v.invoiceMaxAge) -}}
+{{- end -}}
+{{- if $delivers -}}
+{{- $args = append $args (printf "--delivery-retention=%s" $values.worker.deliveryRetention) -}}
+{{- with $values.worker.webhookGrace -}}
 {{- $args = append $args (printf "--webhook-grace=%s" .) -}}
 {{- end -}}
-{{- with $v.auditRetention -}}
+{{- with $values.worker.auditRetention -}}
 {{- $args = append $args (printf "--audit-retention=%s" .) -}}
 {{- end -}}
-{{- $args = append $args (printf "--sweep-interval=%s" $v.sweepInterval) -}}
-{{- with $values.mail.from -}}
-{{- $args = append $args (printf "--mail-from=%s" .) -}}
+{{- $args = append $args (printf "--sweep-interval=%s" $values.worker.sweepInterval) -}}
+{{- end -}}
+{{- if and $values.mail.from (or $delivers (eq .component "api")) -}}
+{{- $args = append $args (printf "--mail-from=%s" $values.mail.from) -}}
+{{- end -}}
+{{- if and $values.mail.from $delivers -}}
 {{- $args = append $args (printf "--smtp-url-file=%s/url" (include "docket.smtpFolder" $.root)) -}}
 {{- with $values.mail.caKey -}}
 {{- $args = append $args (printf "--smtp-ca-file=%s/%s" (include "docket.caFolder" $.root) .) -}}
 {{- end -}}
 {{- $args = append $args (printf "--portal-url=%s" ($values.mail.portalURL | default (printf "https://{subdomain}.%s" $values.baseDomain))) -}}
-{{- end -}}
-{{- else if eq .component "detector" -}}
-{{- $args = append $args (printf "--invoice-scan-interval=%s" $v.invoiceScanInterval) -}}
-{{- $args = append $args (printf "--invoice-max-age=%s" $v.invoiceMaxAge) -}}
 {{- end -}}
 {{- $args = append $args (printf "--management=%s:9090" $values.listenAddress) -}}
 {{- $args = append $args (printf "--log=%s" $values.log.level) -}}
@@ -186,7 +199,7 @@ flag changes one line.
 {{- range $component := include "docket.components" . | fromJsonArray -}}
 {{- $name := include "docket.componentName" (dict "root" $ "component" $component) -}}
 {{- if or (gt (int (index $.Values $component).replicas) 0) (include "docket.autoscaled" (dict "root" $ "component" $component)) -}}
-{{- $args = append $args (printf "--url=http://%s-management.%s:9090/readyz" $name $.Release.Namespace) -}}
+{{- $args = append $args (printf "--url=http://%s-management.%s:9090/readyz" $name (include "docket.namespace" $)) -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $args -}}

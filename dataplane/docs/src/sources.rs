@@ -59,6 +59,7 @@ pub(crate) const PAGES: &[(&str, &str)] = embedded!(include_str:
     "docs/kubernetes/namespaces.md",
     "docs/kubernetes/network.md",
     "docs/kubernetes/portal.md",
+    "docs/kubernetes/production.md",
     "docs/kubernetes/rbac.md",
     "docs/kubernetes/redis.md",
     "docs/kubernetes/restore.md",

@@ -66,8 +66,8 @@ pub(crate) struct Role {
 }
 
 /// The processes with the numbers of connections that the chart sets.
-pub(crate) const API: Role = Role { roles: "api", connections: 30, per_tenant: 8 };
-pub(crate) const WORKER: Role = Role { roles: "worker", connections: 30, per_tenant: 8 };
+pub(crate) const API: Role = Role { roles: "api", connections: 30, per_tenant: 4 };
+pub(crate) const WORKER: Role = Role { roles: "worker", connections: 30, per_tenant: 4 };
 pub(crate) const DETECTOR: Role = Role { roles: "detector", connections: 10, per_tenant: 2 };
 
 /// Everything but the processes under test. Dropping it ends the servers and removes the files.

@@ -21,6 +21,14 @@ fn services_lead_to_named_ports() {
         json!([{"name": "http", "port": 8000, "targetPort": "http", "nodePort": 30080}])
     );
     assert_eq!(service["metadata"]["annotations"]["a"], "b");
+    let full = render(&file("ci/full-values.yaml"));
+    let spec = &full.one("Service", "docket-api")["spec"];
+    assert_eq!(spec["loadBalancerClass"], "example.com/balancer");
+    assert_eq!(spec["loadBalancerSourceRanges"], json!(["198.51.100.0/24"]));
+    assert_eq!(
+        (spec["ipFamilies"].clone(), text(&spec["ipFamilyPolicy"])),
+        (json!(["IPv4"]), "PreferDualStack")
+    );
     for component in ["api", "detector", "operator", "worker"] {
         let service = objects.one("Service", &format!("docket-{component}-management"));
         assert_eq!(service["spec"]["clusterIP"], "None");

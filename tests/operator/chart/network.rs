@@ -68,6 +68,17 @@ fn workers_reach_receivers_on_the_internet_and_no_cluster_node_or_metadata_addre
 }
 
 #[test]
+fn an_api_that_delivers_reaches_what_workers_reach() {
+    let mail = "portal: {enabled: true}\nmail: {from: a@b.example, secretRef: {name: docket-smtp}}\nworker: {allowEgress: [10.1.0.0/16]}";
+    let objects = render_with(&format!("{mail}\napi: {{deliver: true}}"));
+    assert_eq!(policy(&objects, "api")["egress"], policy(&objects, "worker")["egress"]);
+    for component in ["detector", "operator"] {
+        assert!(webhooks(policy(&objects, component)).is_none(), "{component}");
+    }
+    assert!(webhooks(policy(&render_with(mail), "api")).is_none());
+}
+
+#[test]
 fn only_workers_reach_the_smtp_server_and_only_if_there_is_one() {
     let smtp = json!([{"protocol": "TCP", "port": 2525}]);
     let reaches = |objects: &Objects, component: &str| {
@@ -319,6 +330,12 @@ fn only_the_api_is_called_and_metrics_are_read_by_whom_the_values_say() {
         let monitoring = &management["from"][1]["namespaceSelector"]["matchLabels"];
         assert_eq!(monitoring["kubernetes.io/metadata.name"], "monitoring");
     }
+    // By default Prometheus is in the namespace `monitoring`.
+    let management = policy(&render_with(""), "worker")["ingress"][0]["from"].clone();
+    let monitoring =
+        json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}});
+    assert_eq!(management.as_array().map(Vec::len), Some(2));
+    assert_eq!(management[1], monitoring);
     // By default anyone may call the API.
     assert!(policy(&render_with(""), "api")["ingress"][0].get("from").is_none());
 }

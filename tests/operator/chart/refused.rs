@@ -37,8 +37,66 @@ fn settings_that_do_not_fit_together_are_named() {
         ("mail: {secretRef: {name: docket-smtp}}", "mail.from: set the sender"),
         ("mail: {from: a@b.example, secretRef: {name: docket-smtp}}", "mail.from: needs portal.enabled"),
         (
-            "worker: {databaseConnections: 4}",
-            "worker.databaseConnectionsPerTenant: must not exceed worker.databaseConnections, which is 4",
+            "worker: {databaseConnections: 3}",
+            "worker.databaseConnectionsPerTenant: must not exceed worker.databaseConnections, which is 3",
+        ),
+        (
+            "connectionLimit: 28",
+            "connectionLimit: the pods may open 29 connections with one tenant's role, and it may have 28. The sum, with the pods that an upgrade adds: api 3 times 4, worker 3 times 4, detector 2 times 2, operator 1. Lower databaseConnectionsPerTenant",
+        ),
+        (
+            "worker: {autoscaling: {enabled: true, maxReplicas: 500}}",
+            "connectionLimit: the pods may open 2021 connections",
+        ),
+        (
+            "api: {replicas: 10, strategy: {rollingUpdate: {maxSurge: 25%}}}",
+            "api 13 times 4, worker 3 times 4",
+        ),
+        (
+            "api: {replicas: 10, strategy: {type: Recreate, rollingUpdate: null}}",
+            "api 10 times 4, worker 3 times 4",
+        ),
+        ("enabled: true", "enabled: leave it out; only the condition of a parent chart reads it"),
+        ("enabled: false", "enabled: leave it out"),
+        (
+            "worker: {terminationGracePeriodSeconds: 44}",
+            "worker.terminationGracePeriodSeconds: must be at least 45: 5s until the pod stops, 30s for the longest attempt",
+        ),
+        (
+            "worker: {extraArgs: [--attempt-timeout=1m, --shutdown-delay=500ms]}",
+            "worker.terminationGracePeriodSeconds: must be at least 71",
+        ),
+        (
+            "api: {deliver: true, shutdownDelay: 10s}",
+            "api.terminationGracePeriodSeconds: must be at least 50: 10s until the pod stops",
+        ),
+        (
+            "operator: {leaderElection: {leaseDuration: 4s, leaseRenewal: 1s}}",
+            "operator.leaderElection.leaseDuration: must be at least 5s",
+        ),
+        (
+            "operator: {leaderElection: {leaseRenewal: 8s}}",
+            "operator.leaderElection.leaseRenewal: must be less than half of operator.leaderElection.leaseDuration, which is 15s",
+        ),
+        (
+            "namespaceOverride: docket-runtime",
+            "runtimeNamespace: must not be docket-runtime, the namespace of the pods",
+        ),
+        (
+            "quickstart: {enabled: true}\nnamespaceOverride: elsewhere",
+            "namespaceOverride: leave it empty with quickstart.enabled",
+        ),
+        (
+            "api: {service: {loadBalancerClass: example.com/balancer}}",
+            "api.service.loadBalancerClass: needs api.service.type LoadBalancer",
+        ),
+        (
+            "api: {service: {type: NodePort, loadBalancerSourceRanges: [198.51.100.0/24]}}",
+            "api.service.loadBalancerSourceRanges: needs api.service.type LoadBalancer",
+        ),
+        (
+            "api: {service: {ipFamilies: [IPv4, IPv6]}}",
+            "api.service.ipFamilies: two families need api.service.ipFamilyPolicy",
         ),
         (
             "watch: {namespaces: []}\nruntimeNamespace: docket-system",
@@ -141,6 +199,47 @@ fn settings_that_do_not_fit_together_are_named() {
 }
 
 #[test]
+fn connections_fit_by_default_with_autoscaling_and_where_a_server_takes_as_many() {
+    let autoscaled = "api: {autoscaling: {enabled: true}}\nworker: {autoscaling: {enabled: true}}";
+    for more in [
+        "",
+        autoscaled,
+        "connectionLimit: 29",
+        "api: {databaseConnectionsPerTenant: 10}\nconnectionLimit: 47",
+    ] {
+        try_render(&format!("{MINIMAL}\n{more}")).unwrap_or_else(|error| panic!("{more}: {error}"));
+    }
+    // 3 of api with 30, 3 of worker with 31, 2 of detector with 11, and 8.
+    let server =
+        |most: u32| MINIMAL.replace("key: url}}]", &format!("key: url}}, maxConnections: {most}}}]"));
+    try_render(&server(213)).unwrap_or_else(|error| panic!("{error}"));
+    let message = refusal(&server(212));
+    for expected in [
+        "databaseServers[0].maxConnections: the pods may open 213 connections to server main, and it takes 212.",
+        "api 3 times 30, worker 3 times 31, detector 2 times 11, operator 8.",
+        "to at least 213",
+    ] {
+        assert!(message.contains(expected), "{expected} is not in {message}");
+    }
+    // A pod of the API that delivers asks the watcher too.
+    let delivers = format!("{}\napi: {{deliver: true}}", server(215));
+    assert!(refusal(&delivers).contains("may open 216 connections"));
+    let both = refusal(&format!("{}\nconnectionLimit: 20", server(100)));
+    assert!(both.contains("- connectionLimit:") && both.contains("- databaseServers[0].maxConnections:"));
+}
+
+#[test]
+fn grace_of_workers_follows_the_longest_attempt() {
+    for more in [
+        "worker: {terminationGracePeriodSeconds: 45}",
+        "worker: {terminationGracePeriodSeconds: 25, extraArgs: [--attempt-timeout=10s]}",
+        "api: {deliver: true}",
+    ] {
+        try_render(&format!("{MINIMAL}\n{more}")).unwrap_or_else(|error| panic!("{more}: {error}"));
+    }
+}
+
+#[test]
 fn proxies_are_named_behind_an_ingress_unless_it_is_meant_that_they_are_not() {
     for more in [
         "ingress: {enabled: true}\napi: {trustedProxies: [10.244.0.0/16]}",
@@ -164,6 +263,27 @@ fn proxies_are_named_behind_an_ingress_unless_it_is_meant_that_they_are_not() {
 
 /// Values that the schema refuses, each with the path of the setting that Helm must name.
 const WRONG: &[(&str, &str)] = &[
+    ("enabled: 'yes'", "/enabled"),
+    ("global: {imageRegistry: 5}", "/global/imageRegistry"),
+    ("global: {imagePullSecrets: [{secret: a}]}", "/global/imagePullSecrets/0"),
+    ("namespaceOverride: A", "/namespaceOverride"),
+    ("connectionLimit: 0", "/connectionLimit"),
+    (
+        "databaseServers: [{name: main, secretRef: {name: a, key: b}, maxConnections: 0}]",
+        "/databaseServers/0/maxConnections",
+    ),
+    ("operator: {leaderElection: {leaseDuration: 15}}", "/operator/leaderElection/leaseDuration"),
+    ("api: {deliver: 1}", "/api/deliver"),
+    ("api: {dnsPolicy: none}", "/api/dnsPolicy"),
+    ("worker: {dnsConfig: []}", "/worker/dnsConfig"),
+    ("worker: {hostAliases: [{ip: 10.0.0.1}]}", "/worker/hostAliases/0"),
+    ("worker: {runtimeClassName: A b}", "/worker/runtimeClassName"),
+    ("detector: {schedulerName: A b}", "/detector/schedulerName"),
+    ("detector: {initContainers: [{name: a}]}", "/detector/initContainers/0"),
+    ("operator: {extraContainers: {name: a}}", "/operator/extraContainers"),
+    ("api: {service: {ipFamilies: [IPv5]}}", "/api/service/ipFamilies/0"),
+    ("api: {service: {loadBalancerSourceRanges: [10.0.0.1]}}", "/api/service/loadBalancerSourceRanges/0"),
+    ("api: {service: {loadBalancerClass: 'a b'}}", "/api/service/loadBalancerClass"),
     ("baseDomain: https://api.example.com", "/baseDomain"),
     ("baseDomain: '*.example.com'", "/baseDomain"),
     ("baseDomain: api.example.com:443", "/baseDomain"),

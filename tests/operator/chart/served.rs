@@ -27,7 +27,7 @@ fn server() -> &'static Cluster {
         let all = ["wait", "--for=condition=Established", "--timeout=60s", "--all", "crd"];
         cluster.kubectl(&all, "").expect("the definitions are established");
         // Those that a value set watches.
-        for namespace in ["tenants-a", "tenants-b"] {
+        for namespace in ["tenants", "tenants-a", "tenants-b"] {
             let _ = cluster.kubectl(&["create", "namespace", namespace], "");
         }
         cluster
@@ -86,7 +86,7 @@ fn the_api_server_takes_every_object_strictly_and_without_a_warning() {
         .expect("ci/ is there")
         .map(|entry| format!("ci/{}", entry.expect("readable").file_name().to_string_lossy()))
         .collect();
-    sets.push("quickstart.yaml".into());
+    sets.extend(["quickstart.yaml".into(), "values-production.yaml".into()]);
     for set in sets {
         let namespace = namespace(cluster);
         let template = ["template", "docket", "charts/docket", "--namespace", &namespace, "--values", "-"];

@@ -1,6 +1,7 @@
 //! The four Deployments and what scales and guards them.
 
 use docket_crds::{Limit, PlatformLimits};
+use docket_rig::scratch::Folder;
 use serde_json::{Value, json};
 
 use super::helm::{Objects, documents, file, lint, render, render_with, text};
@@ -13,8 +14,8 @@ fn all_value_sets_are_fit_for_lint_and_install() {
         .expect("ci/ is there")
         .map(|entry| format!("ci/{}", entry.expect("readable").file_name().to_string_lossy()))
         .collect();
-    sets.push("quickstart.yaml".into());
-    assert!(sets.len() >= 4, "{sets:?}");
+    sets.extend(["quickstart.yaml".into(), "values-production.yaml".into()]);
+    assert!(sets.len() >= 5, "{sets:?}");
     for set in sets {
         let values = file(&set);
         lint(&values).unwrap_or_else(|error| panic!("{set}: {error}"));
@@ -147,6 +148,8 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--tenant-limits=/etc/docket/limits/limits.yaml",
             "--concurrency=8",
             "--webhook-grace=2h",
+            "--lease-duration=15s",
+            "--lease-renewal=5s",
             "--listen=0.0.0.0:9090",
             "--log=info",
             "--log-format=json",
@@ -158,7 +161,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "serve",
             "--roles=api",
             "--database-connections=30",
-            "--database-connections-per-tenant=8",
+            "--database-connections-per-tenant=4",
             "--allow-egress=10.1.0.0/16",
             "--allow-egress=10.2.0.0/16",
             "--deny-egress=203.0.112.0/22",
@@ -184,7 +187,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "serve",
             "--roles=worker",
             "--database-connections=30",
-            "--database-connections-per-tenant=8",
+            "--database-connections-per-tenant=4",
             "--allow-egress=10.1.0.0/16",
             "--allow-egress=10.2.0.0/16",
             "--deny-egress=203.0.112.0/22",
@@ -342,7 +345,7 @@ fn replicas_are_the_autoscalers_business_where_there_is_one() {
         scaler["scaleTargetRef"],
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "docket-worker"})
     );
-    assert_eq!((scaler["minReplicas"].clone(), scaler["maxReplicas"].clone()), (json!(2), json!(10)));
+    assert_eq!((scaler["minReplicas"].clone(), scaler["maxReplicas"].clone()), (json!(2), json!(4)));
     // Scaled down to none.
     let objects = render_with("api: {replicas: 0}\nworker: {replicas: 0}\ndetector: {replicas: 0}");
     assert_eq!(objects.one("Deployment", "docket-api")["spec"]["replicas"], 0);
@@ -392,8 +395,13 @@ fn pods_are_spread_with_their_own_kind() {
     let selector = |at: usize| spread[at]["labelSelector"]["matchLabels"].clone();
     assert_eq!(selector(0)["app.kubernetes.io/component"], "worker");
     assert_eq!(selector(1), json!({"team": "platform"}));
-    let default = &render_with("").pod("docket-api")["topologySpreadConstraints"][0].clone();
-    assert_eq!(default["whenUnsatisfiable"], "ScheduleAnyway");
+    let default = render_with("");
+    for component in ["docket-operator", "docket-api", "docket-worker"] {
+        let spread = default.pod(component)["topologySpreadConstraints"].as_array().expect("a list");
+        let keys: Vec<&str> = spread.iter().map(|constraint| text(&constraint["topologyKey"])).collect();
+        assert_eq!(keys, ["topology.kubernetes.io/zone", "kubernetes.io/hostname"], "{component}");
+        assert!(spread.iter().all(|constraint| constraint["whenUnsatisfiable"] == "ScheduleAnyway"));
+    }
 }
 
 #[test]
@@ -406,6 +414,10 @@ fn what_pods_may_be_given_reaches_them() {
     assert!(pod["affinity"]["podAntiAffinity"].is_object());
     assert_eq!(pod["imagePullSecrets"], json!([{"name": "registry"}]));
     assert_eq!(pod["volumes"][2], json!({"name": "scratch", "emptyDir": {}}));
+    assert_eq!(pod["dnsPolicy"], "None");
+    assert_eq!(pod["dnsConfig"]["nameservers"], json!(["10.96.0.10"]));
+    assert_eq!(pod["hostAliases"], json!([{"ip": "10.1.2.3", "hostnames": ["pg.example.com"]}]));
+    assert_eq!((text(&pod["runtimeClassName"]), text(&pod["schedulerName"])), ("gvisor", "bin-packing"));
     let container = objects.container("docket-api");
     assert_eq!(container["image"], "registry.example.com/docket:0.1.0-rc.1");
     assert_eq!(container["imagePullPolicy"], "Always");
@@ -434,6 +446,176 @@ fn the_image_is_the_charts_version_or_a_digest() {
     );
     let version = env!("CARGO_PKG_VERSION");
     assert!(file("Chart.yaml").contains(&format!("\nversion: {version}\nappVersion: {version}\n")));
+}
+
+#[test]
+fn containers_run_before_and_beside_each_programs_own() {
+    let container = |name: &str| json!({"name": name, "image": "busybox:1"});
+    let values = json!({"initContainers": [container("first")], "extraContainers": [container("beside")]});
+    let values = ["operator", "api", "worker", "detector"].map(|component| format!("{component}: {values}"));
+    let objects = render_with(&values.join("\n"));
+    for component in COMPONENTS {
+        let pod = objects.pod(component);
+        assert_eq!(pod["initContainers"], json!([container("first")]), "{component}");
+        let containers = pod["containers"].as_array().expect("a list");
+        let own = component.trim_start_matches("docket-");
+        assert_eq!((containers.len(), text(&containers[0]["name"])), (2, own));
+        assert_eq!(containers[1], container("beside"));
+    }
+    for field in
+        ["initContainers", "dnsPolicy", "dnsConfig", "hostAliases", "runtimeClassName", "schedulerName"]
+    {
+        assert!(render_with("").pod("docket-api").get(field).is_none(), "{field} is not set");
+    }
+}
+
+#[test]
+fn leader_election_is_set_by_values() {
+    let lease = |objects: &Objects| {
+        let arguments = objects.arguments("docket-operator");
+        let lease = arguments.into_iter().filter(|argument| argument.starts_with("--lease"));
+        lease.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(lease(&render_with("")), ["--lease-duration=15s", "--lease-renewal=5s"]);
+    let full = render(&file("ci/full-values.yaml"));
+    assert_eq!(lease(&full), ["--lease-duration=30s", "--lease-renewal=10s"]);
+}
+
+/// The API's pods then have everything that workers have.
+#[test]
+fn api_delivers_if_the_values_say_so() {
+    let values = "
+api: {deliver: true, databaseConnectionsPerTenant: 4}
+portal: {enabled: true}
+mail: {from: a@b.example, secretRef: {name: docket-smtp}}
+worker: {deliveryRetention: 7d, allowEgress: [10.1.0.0/16]}
+";
+    let with_users =
+        "redis: {secretRef: {name: docket-redis, keys: {api: of-the-api, worker: of-the-worker}}}";
+    let least = super::helm::MINIMAL.replace("redis: {secretRef: {name: docket-redis}}", with_users);
+    let objects = render(&format!("{least}{values}"));
+    let api = objects.arguments("docket-api");
+    assert_eq!(api[1], "--roles=api,worker,portal");
+    let of_worker = objects.arguments("docket-worker").into_iter();
+    let of_worker: Vec<&str> = of_worker.filter(|argument| !argument.starts_with("--roles=")).collect();
+    assert!(of_worker.len() > 10 && of_worker.contains(&"--delivery-retention=7d"));
+    assert!(of_worker.iter().all(|argument| api.contains(argument)), "{of_worker:?} in {api:?}");
+    let volumes = |component: &str| objects.pod(component)["volumes"].clone();
+    assert_eq!(volumes("docket-api"), volumes("docket-worker"));
+    assert_eq!(volumes("docket-api")[0]["secret"]["items"][0]["key"], "of-the-worker");
+    let without = render(&format!("{least}{}", values.replace("deliver: true", "deliver: false")));
+    assert_eq!(without.arguments("docket-api")[1], "--roles=api,portal");
+    assert_eq!(without.pod("docket-api")["volumes"][0]["secret"]["items"][0]["key"], "of-the-api");
+}
+
+#[test]
+fn registry_and_pull_secrets_of_a_parent_chart_hold_for_every_image() {
+    let global = "global: {imageRegistry: registry.example.com/team, imagePullSecrets: [one, {name: two}], other: {a: 1}}";
+    let images = |objects: &Objects| -> Vec<String> {
+        let deployments = objects.all("Deployment").into_iter();
+        let pods = deployments.map(|deployment| &deployment["spec"]["template"]["spec"]);
+        let pods = pods.chain(objects.all("Pod").into_iter().map(|pod| &pod["spec"]));
+        pods.map(|pod| {
+            assert_eq!(pod["imagePullSecrets"], json!([{"name": "one"}, {"name": "two"}, {"name": "three"}]));
+            text(&pod["containers"][0]["image"]).to_owned()
+        })
+        .collect()
+    };
+    let secrets = "image: {pullSecrets: [{name: two}, {name: three}]}";
+    let own = images(&render_with(&format!("{global}\n{secrets}")));
+    assert!(own.iter().all(|image| image == "registry.example.com/team/docket:0.1.0"), "{own:?}");
+    let quickstart = images(&render(&format!("{}{global}\n{secrets}", file("quickstart.yaml"))));
+    assert!(quickstart.iter().all(|image| image.starts_with("registry.example.com/team/")), "{quickstart:?}");
+    assert!(quickstart.iter().any(|image| image.starts_with("registry.example.com/team/postgres:")));
+    // Only the registry of a name is replaced, and not what is below it.
+    let deep = "global: {imageRegistry: mirror:5000}\nimage: {repository: ghcr.io/acme/docket}";
+    assert_eq!(render_with(deep).container("docket-api")["image"], "mirror:5000/acme/docket:0.1.0");
+    let plain = "global: {imageRegistry: mirror:5000}\nimage: {repository: acme/docket}";
+    assert_eq!(render_with(plain).container("docket-api")["image"], "mirror:5000/acme/docket:0.1.0");
+}
+
+#[test]
+fn the_namespace_can_be_another_than_the_releases() {
+    let more = "namespaceOverride: orders\nportal: {enabled: true, declareWebhooks: true}\nplatform: {enabled: true}\n\
+                serviceMonitor: {enabled: true}\nprometheusRule: {enabled: true}";
+    let objects = render_with(more);
+    each_object_is_sound(&objects);
+    for object in &objects.0 {
+        assert!(!object.to_string().contains("docket-system"), "{object}");
+    }
+    assert_eq!(objects.one("Deployment", "docket-api")["metadata"]["namespace"], "orders");
+    assert!(objects.names("ClusterRole").contains(&"orders-docket-operator"));
+}
+
+/// A parent chart with ours below it.
+#[test]
+fn the_chart_can_be_a_part_of_another_chart() {
+    let folder = Folder::new("parent-chart");
+    let below = folder.path().join("charts");
+    std::fs::create_dir(&below).expect("a folder");
+    std::os::unix::fs::symlink(super::helm::chart(), below.join("docket")).expect("a link");
+    let version = env!("CARGO_PKG_VERSION");
+    let parent = format!(
+        "apiVersion: v2\nname: parent\nversion: 1.0.0\ndependencies: [{{name: docket, version: {version}, condition: docket.enabled}}]\n"
+    );
+    std::fs::write(folder.path().join("Chart.yaml"), parent).expect("written");
+    let path = folder.path().to_str().expect("a plain path");
+    let arguments = [
+        "template",
+        "all",
+        path,
+        "--namespace",
+        "docket-system",
+        "--values",
+        "-",
+        "--kube-version",
+        "1.34.0",
+    ];
+    let rendered = |more: &str| {
+        let least = super::helm::MINIMAL.trim().replace('\n', "\n  ");
+        let values =
+            format!("global: {{imageRegistry: mirror, imageTag: x}}\ndocket:\n  {least}\n  {more}\n");
+        Objects(documents(&super::helm::helm(&arguments, &values).unwrap_or_else(|error| panic!("{error}"))))
+    };
+    let on = rendered("enabled: true");
+    assert_eq!(on.names("Deployment").len(), 4);
+    assert_eq!(on.container("all-docket-api")["image"], "mirror/docket:0.1.0");
+    assert!(rendered("enabled: false").0.is_empty());
+}
+
+#[test]
+fn values_for_production_are_what_their_page_promises() {
+    let objects = render(&file("values-production.yaml"));
+    assert_eq!(objects.one("Deployment", "docket-operator")["spec"]["replicas"], 2);
+    assert_eq!(objects.names("PodDisruptionBudget"), ["docket-api", "docket-operator", "docket-worker"]);
+    assert_eq!(objects.names("HorizontalPodAutoscaler"), ["docket-api", "docket-worker"]);
+    assert!(objects.arguments("docket-operator").contains(&"--watch-namespace=tenants"));
+    assert_eq!(objects.names("ValidatingAdmissionPolicy"), ["docket-system-docket-operator-secrets"]);
+    for component in COMPONENTS {
+        let users = &objects.pod(component)["volumes"][0]["secret"]["items"][0]["key"];
+        assert_eq!(*users, component.trim_start_matches("docket-"));
+        let policy = &objects.one("NetworkPolicy", component)["spec"];
+        for rule in policy["egress"].as_array().expect("a list").iter().skip(1).take(3) {
+            let networks = rule["to"].as_array().expect("a list");
+            assert!(networks.len() == 1 && networks[0]["ipBlock"].is_object(), "{component}: {rule}");
+        }
+    }
+    let page = std::fs::read_to_string(super::helm::repository().join("docs/kubernetes/production.md"));
+    let page = page.expect("it is there");
+    let values = documents(&file("values-production.yaml")).remove(0);
+    let shown = page.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().expect("a part"));
+    let mut compared = 0;
+    for block in shown {
+        for (key, value) in documents(block).remove(0).as_object().expect("an object") {
+            match (key.as_str(), &values[key]) {
+                // The page leaves the proxies to another page.
+                ("api", all) => assert_eq!(value["autoscaling"], all["autoscaling"]),
+                (_, all) => assert_eq!(value, all, "{key}"),
+            }
+            compared += 1;
+        }
+    }
+    assert!(compared >= 8, "{compared}");
 }
 
 #[test]

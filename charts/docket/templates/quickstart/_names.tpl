@@ -66,7 +66,7 @@ spec:
     spec:
       automountServiceAccountToken: false
       enableServiceLinks: false
-      {{- with .root.Values.image.pullSecrets }}
+      {{- with include "docket.pullSecrets" .root | fromJsonArray }}
       imagePullSecrets:
         {{- toYaml . | nindent 8 }}
       {{- end }}
@@ -74,7 +74,7 @@ spec:
         {{- toYaml (merge (dict "runAsUser" $v.runAsUser "runAsGroup" $v.runAsUser "fsGroup" $v.runAsUser) .root.Values.podSecurityContext) | nindent 8 }}
       containers:
         - name: {{ .name }}
-          image: {{ $v.image }}
+          image: {{ include "docket.inRegistry" (dict "root" .root "image" $v.image) }}
           imagePullPolicy: {{ .root.Values.image.pullPolicy }}
           {{- with $v.command }}
           command:
