@@ -123,6 +123,10 @@ async fn perform<A: Answers>(
     if asked.probe {
         let one = letters.limited(1);
         let probe = done.probe.insert(answers.resend(&one, asked.per_second).await?);
+        if number(probe, "count") == 0 {
+            eprint!("{}", extent(&webhook, asked.per_second, probe));
+            return Ok(());
+        }
         followed(answers, probe).await?;
         if number(probe, "succeeded") != 1 {
             return Err(Found(format!(
@@ -139,6 +143,10 @@ async fn perform<A: Answers>(
         letters = letters.limited(limit);
     }
     let resend = done.resend.insert(answers.resend(&letters, asked.per_second).await?);
+    if number(resend, "count") == 0 {
+        eprint!("{}", extent(&webhook, asked.per_second, resend));
+        return Ok(());
+    }
     followed(answers, resend).await?;
     Ok(outcome(resend, &answers.command("deliveries list"))?)
 }
@@ -270,9 +278,13 @@ fn previewed(webhook: &str, per_second: i64, preview: &Value) -> String {
     text
 }
 
+/// Without deliveries, there is nothing to stop: someone else has resent the dead letters since the preview.
 fn started(webhook: &str, per_second: i64, resend: &Value, stop: &str) -> String {
-    let id = cell(resend, "resendId");
-    format!("Resend {id}: {}To stop it: {stop}\n", extent(webhook, per_second, resend))
+    let (id, extent) = (cell(resend, "resendId"), extent(webhook, per_second, resend));
+    match number(resend, "count") {
+        0 => extent,
+        _ => format!("Resend {id}: {extent}To stop it: {stop}\n"),
+    }
 }
 
 #[cfg(test)]
@@ -328,6 +340,18 @@ mod tests {
         assert_eq!(of(4, 4), format!("[{}]", "-".repeat(30)));
         assert_eq!(of(4, 2), format!("[{}{}]", "#".repeat(15), "-".repeat(15)));
         assert_eq!((of(4, 0), of(0, 0)), (format!("[{}]", "#".repeat(30)), format!("[{}]", "#".repeat(30))));
+    }
+
+    #[test]
+    fn resend_of_nothing_names_no_command_to_stop_it() {
+        let of = |count: i64| {
+            let resend = json!({"resendId": "r", "count": count, "oldest": "t", "newest": "u", "seconds": 1});
+            started("orders", 10, &resend, "docket resend --stop r")
+        };
+        assert_eq!(of(0), "No dead letters of orders to resend.\n");
+        let begun = of(1);
+        assert!(begun.starts_with("Resend r: 1 dead letter of orders"), "{begun}");
+        assert!(begun.ends_with("To stop it: docket resend --stop r\n"), "{begun}");
     }
 
     #[test]
