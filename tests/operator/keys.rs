@@ -152,11 +152,21 @@ async fn a_removed_key_loses_its_secret_and_a_foreign_secret_is_refused() {
     release.wait("tenant", "owned", "Ready", "True").await;
     assert_eq!(release.object("tenant", "owned")["status"]["lastHandledReconcileAt"], "now");
 
+    // With the labels and annotations of the operator, as `kubectl get -o yaml | sed | kubectl apply` makes it.
+    let mut copy = release.object("secret", "owned-apikey-primary");
+    for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields"] {
+        copy["metadata"].as_object_mut().expect("an object").remove(field);
+    }
+    copy["metadata"]["name"] = "owned-apikey-copy".into();
+    release.apply(&copy.to_string());
+    let key = release.secret("owned-apikey-primary", "api-key");
     release.kubectl(&["patch", "tenant", "owned", "--type=merge", "-p", r#"{"spec":{"apiKeys":[]}}"#]);
     eventually("the key goes", Duration::from_secs(30), async || {
         release.object("secret", "owned-apikey-primary").is_null()
     })
     .await;
+    assert!(key.is_some());
+    assert_eq!(release.secret("owned-apikey-copy", "api-key"), key, "the copy of a user stays");
     eventually("it is no longer served", SOON, async || {
         release.runtime("owned").unwrap()["config"]["apiKeys"].as_array().unwrap().is_empty()
     })

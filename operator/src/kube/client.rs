@@ -20,12 +20,12 @@ use tokio::time::Instant;
 use crate::kube::call_error::CallError;
 use crate::kube::lease::Leadership;
 use crate::metrics::Metrics;
-use crate::state::State;
 use crate::state::name::Name;
 use crate::state::own_secrets::OwnSecret;
+use crate::state::{State, labels};
 
 /// The field manager of Secrets.
-pub const MANAGER: &str = "docket-operator";
+pub const MANAGER: &str = labels::OPERATOR;
 
 /// The time limit of one call.
 const DEADLINE: Duration = Duration::from_secs(15);

@@ -5,7 +5,7 @@
 pub const WATCH: &str = "docket.dev/watch";
 /// Kubernetes' label for the program that manages an object.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
-/// The operator's value of [`MANAGED_BY`].
+/// The operator's value of [`MANAGED_BY`], and its name as a manager of fields.
 pub const OPERATOR: &str = "docket-operator";
 /// The label with the uid of the Tenant for which a Secret was created.
 pub const TENANT_UID: &str = "docket.dev/tenant-uid";

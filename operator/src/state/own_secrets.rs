@@ -29,6 +29,8 @@ pub struct OwnSecret {
     pub signs: bool,
     /// Since when no Webhook asks for the signing secret, by its mark.
     pub unused_since: Option<Timestamp>,
+    /// Whether the operator wrote it. If not, it is a user's copy of a Secret of the operator, or was restored from a backup.
+    pub is_made: bool,
 }
 
 impl OwnSecret {
@@ -46,6 +48,9 @@ impl OwnSecret {
         let annotation = |key: &str| meta.annotations.as_ref()?.get(key);
         let signs = !is_runtime && annotation(labels::CUSTOMER).is_some();
         let unused_since = annotation(labels::UNUSED_SINCE).and_then(|since| since.parse().ok());
+        // The API server records who wrote an object; a copy has the labels, and its user as the only manager.
+        let mut managers = meta.managed_fields.iter().flatten();
+        let is_made = managers.any(|entry| entry.manager.as_deref() == Some(labels::OPERATOR));
         is_in_place.then_some(Self {
             name,
             uid,
@@ -55,6 +60,7 @@ impl OwnSecret {
             is_runtime,
             signs,
             unused_since,
+            is_made,
         })
     }
 }

@@ -56,12 +56,13 @@ pub async fn apply<'a>(context: &Context, compiled: Compiled<'a>) -> Result<Appl
     Ok(Applied { compiled, refused })
 }
 
-/// The Tenant, if it is valid, and the Secrets that were made for it.
+/// The Tenant, if it is valid, and the Secrets that the operator made for it. A user's copy of such a Secret stays as it is.
 fn own_secrets<'a>(compiled: &'a Compiled<'_>) -> Option<(&'a Tenant, impl Iterator<Item = &'a OwnSecret>)> {
     let provisioned = &compiled.provisioned;
     let tenant = provisioned.tenant.filter(|_| provisioned.refused.is_empty())?;
     let subject = &provisioned.fetched.subject;
-    let own = subject.own_secrets.iter().filter(move |secret| secret.tenant_uid == subject.meta().uid);
+    let uid = &subject.meta().uid;
+    let own = subject.own_secrets.iter().filter(move |secret| secret.is_made && secret.tenant_uid == *uid);
     Some((tenant, own))
 }
 

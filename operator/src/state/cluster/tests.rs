@@ -140,6 +140,7 @@ fn own_secret_writes_concern_no_object_and_those_of_others_do() {
         is_runtime: false,
         signs: false,
         unused_since: None,
+        is_made: true,
     };
     let mut cluster = ClusterState::default();
     cluster.own_written(secret("5"));
@@ -188,6 +189,22 @@ fn secret_is_ours_only_where_the_operator_creates_it() {
     );
     assert_eq!(of("elsewhere", "docket-tenant-1"), None);
     assert_eq!(of("docket", "a-database"), None);
+}
+
+#[test]
+fn copy_of_a_secret_was_not_made_by_the_operator() {
+    let made = |managers: Value| {
+        let meta = json!({
+            "uid": "s", "namespace": "tenants", "name": "a-apikey-copy",
+            "labels": {"docket.dev/tenant-uid": "1"}, "annotations": {"docket.dev/tenant": "tenants/a"},
+            "managedFields": managers,
+        });
+        OwnSecret::of(&serde_json::from_value(meta).unwrap(), "docket").unwrap().is_made
+    };
+    let by = |manager: &str| json!({"manager": manager, "operation": "Update", "apiVersion": "v1"});
+    assert!(made(json!([by("kubectl-edit"), by("docket-operator")])), "a user has changed it since");
+    assert!(!made(json!([by("kubectl-create")])));
+    assert!(!made(json!([])));
 }
 
 #[test]

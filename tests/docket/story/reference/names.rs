@@ -65,7 +65,7 @@ pub(super) fn labels() -> String {
             labels::MANAGED_BY,
             "label",
             "the operator",
-            "`docket-operator` on the Secrets that the operator creates.",
+            "`docket-operator` on the Secrets that the operator creates. A copy that you make of one stays when the operator deletes its own: it deletes only what it has written itself, by `metadata.managedFields`.",
         ),
         row(
             labels::MANAGED_BY,
