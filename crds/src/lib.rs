@@ -9,6 +9,7 @@
 //! - [`kept`]: how long what belongs to a removed webhook is kept.
 //! - [`tenant_config`], [`secret`]: what the data plane needs to know of a tenant; secrets do not print.
 //! - [`runtime`]: a tenant's configuration on its way from the operator to the data plane.
+//! - [`format`](mod@format): how programs of different versions read what one of them wrote.
 //! - [`conditions`], [`reason`]: condition types, reason codes and Event reasons, by the names that users see.
 //! - [`words!`]: enums that are stored, sent and shown as text.
 //! - `crd`, `status`, with the feature `kube`: both kinds as custom resources.
@@ -74,6 +75,7 @@ pub mod conditions;
 pub mod crd;
 pub mod customer_code;
 pub mod event_code;
+pub mod format;
 pub mod kept;
 pub mod label_selector;
 pub mod limits;

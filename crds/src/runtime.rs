@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::format::{self, Unreadable};
 use crate::{EventCode, TenantConfig};
 
 /// The label that marks runtime Secrets.
@@ -17,6 +18,11 @@ pub const SECRET_TYPE: &str = "docket.dev/runtime";
 /// The key of the Secret that holds a [`Runtime`] as JSON.
 pub const KEY: &str = "runtime.json";
 
+/// The newest format of a [`Runtime`] that this version reads, and in which it writes. Format 1 has no number.
+pub const FORMAT: u32 = 2;
+/// The `minReader` of what this version writes. [`crate::format`] says when it is raised.
+const MIN_READER: u32 = 1;
+
 /// How many hexadecimal digits of the digest make a revision.
 const REVISION_DIGITS: usize = 16;
 
@@ -27,9 +33,15 @@ const MOST_UNKNOWN: usize = 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Runtime {
+    /// The [`FORMAT`] of the operator that wrote it.
+    #[serde(default = "format::first")]
+    pub format: u32,
+    /// The oldest format whose readers may serve the tenant.
+    #[serde(default = "format::first")]
+    pub min_reader: u32,
     /// The Tenant's `metadata.generation` that this was compiled from.
     pub generation: i64,
-    /// 16 hexadecimal digits that change if and only if the fields below change.
+    /// 16 hexadecimal digits that change if and only if the fields below change. The fields above do not count.
     pub revision: String,
     /// The tenant's configuration, which a process of the data plane has once.
     pub config: Arc<TenantConfig>,
@@ -63,7 +75,26 @@ impl Runtime {
         let config = config.into();
         let revision = revision(&config, &held, &BTreeMap::new());
         let held_webhooks = held.keys().cloned().collect();
-        Self { generation, revision, config, held_webhooks, held_keys: held, faults: BTreeMap::new() }
+        Self {
+            format: FORMAT,
+            min_reader: MIN_READER,
+            generation,
+            revision,
+            config,
+            held_webhooks,
+            held_keys: held,
+            faults: BTreeMap::new(),
+        }
+    }
+
+    /// Reads what an operator of this version, an older one or a newer one wrote, without the fields and the events that this version
+    /// does not know.
+    ///
+    /// # Errors
+    ///
+    /// It is for newer readers, or damaged.
+    pub fn read(json: &[u8]) -> Result<Self, Unreadable> {
+        format::read(json, FORMAT)
     }
 
     /// Adds the faults of Webhooks, by uid, the most important first. It adds at most four texts of a Webhook, and at
@@ -105,8 +136,8 @@ pub fn secret_name(tenant_uid: &str) -> String {
     format!("docket-tenant-{tenant_uid}")
 }
 
-/// The active events in the JSON of a [`Runtime`] that this version does not know, at most 20: a newer operator wrote it. A [`Runtime`] is
-/// read without them.
+/// The events in the JSON of a [`Runtime`] that this version does not know, at most 20: a newer operator wrote it. A [`Runtime`] is read
+/// without them.
 pub fn unknown_events(json: &[u8]) -> BTreeSet<String> {
     #[derive(Deserialize)]
     struct Outer {
@@ -116,10 +147,17 @@ pub fn unknown_events(json: &[u8]) -> BTreeSet<String> {
     #[serde(rename_all = "camelCase")]
     struct Inner {
         active_events: Vec<String>,
+        webhooks: Vec<Subscription>,
     }
-    let active = serde_json::from_slice::<Outer>(json).map(|outer| outer.config.active_events);
-    let unknown = active.unwrap_or_default().into_iter().filter(|code| code.parse::<EventCode>().is_err());
-    unknown.take(MOST_UNKNOWN).collect()
+    #[derive(Deserialize)]
+    struct Subscription {
+        events: Vec<String>,
+    }
+    let Ok(Outer { config }) = serde_json::from_slice(json) else { return BTreeSet::new() };
+    let subscribed = config.webhooks.into_iter().flat_map(|webhook| webhook.events);
+    let all = config.active_events.into_iter().chain(subscribed);
+    let unknown: BTreeSet<String> = all.filter(|code| code.parse::<EventCode>().is_err()).collect();
+    unknown.into_iter().take(MOST_UNKNOWN).collect()
 }
 
 fn cut(text: &str) -> String {
@@ -216,18 +254,49 @@ mod tests {
         assert!(!shown.contains("hunter2") && !shown.contains(&hex::encode("hunter2")), "{shown}");
     }
 
+    const FORMAT_1: &str = include_str!("runtime/format-1.json");
+    const NEWER: &str = include_str!("runtime/newer.json");
+    const FOR_NEWER_READERS: &str = include_str!("runtime/for-newer-readers.json");
+
     #[test]
-    fn events_of_a_newer_operator_are_named() {
+    fn runtime_names_its_format_which_is_no_part_of_its_revision() {
         let runtime = Runtime::new(3, config(), BTreeMap::new());
-        let mut json = serde_json::to_value(&runtime).unwrap();
-        assert_eq!(unknown_events(json.to_string().as_bytes()), BTreeSet::new());
-        json["config"]["activeEvents"] = serde_json::json!(["order.created", "order.archived"]);
-        assert_eq!(
-            unknown_events(json.to_string().as_bytes()),
-            BTreeSet::from(["order.archived".to_owned()])
-        );
-        assert!(serde_json::from_value::<Runtime>(json).is_ok());
+        let json = serde_json::to_value(&runtime).unwrap();
+        assert_eq!(json["format"], FORMAT);
+        assert_eq!(json["minReader"], MIN_READER);
+        let older = Runtime { format: 1, ..runtime.clone() };
+        assert_ne!(older, runtime, "the operator writes it again");
+        let again = Runtime::new(3, Arc::clone(&older.config), older.held());
+        assert_eq!(again.revision, older.revision, "and pods serve the same revision");
+    }
+
+    #[test]
+    fn runtime_of_the_version_before_formats_is_read_as_format_1() {
+        let runtime = Runtime::read(FORMAT_1.as_bytes()).unwrap();
+        assert_eq!((runtime.format, runtime.min_reader, runtime.generation), (1, 1, 4));
+        assert_eq!(&*runtime.config.uid, "5d0d8f6e-2f0b-4a35-9a64-0f6d2a1f7c10");
+        assert_eq!(runtime.held().keys().collect::<Vec<_>>(), ["9c4f2b7a-61d8-4a0e-8a27-3e5b9d1c6f42"]);
+        let written: serde_json::Value = serde_json::from_str(FORMAT_1).unwrap();
+        assert_eq!(serde_json::to_value(&*runtime.config).unwrap(), written["config"], "nothing is left out");
+    }
+
+    #[test]
+    fn runtime_of_a_newer_operator_is_read_without_what_is_new() {
+        let runtime = Runtime::read(NEWER.as_bytes()).unwrap();
+        assert_eq!((runtime.format, runtime.min_reader), (FORMAT + 1, MIN_READER));
+        let before = Runtime::read(FORMAT_1.as_bytes()).unwrap();
+        assert_eq!(runtime.config, before.config);
+        let unknown = BTreeSet::from(["note.deleted", "order.archived"].map(str::to_owned));
+        assert_eq!(unknown_events(NEWER.as_bytes()), unknown, "of the tenant and of a webhook");
+        assert_eq!(unknown_events(FORMAT_1.as_bytes()), BTreeSet::new());
         assert_eq!(unknown_events(b"{"), BTreeSet::new());
+    }
+
+    #[test]
+    fn runtime_for_newer_readers_is_refused_although_every_known_field_is_right() {
+        let refused = Runtime::read(FOR_NEWER_READERS.as_bytes()).unwrap_err();
+        assert_eq!(refused, Unreadable::Newer { min_reader: FORMAT + 1, known: FORMAT });
+        assert!(serde_json::from_str::<Runtime>(FOR_NEWER_READERS).is_ok(), "only its minReader says so");
     }
 
     #[test]
