@@ -1,7 +1,7 @@
 //! `docket serve`: one or more roles of the service, next to other processes on the same PostgreSQL and Redis.
 //!
-//! A process starts its roles once it has a configuration and Redis has responded. From then on it works without either: the last
-//! configuration stays active, and a sweep finds deliveries that could not be scheduled.
+//! A process starts its roles once it has a configuration and Redis has responded. A configuration of which it can read nothing is none.
+//! From then on it works without either: the last configuration stays active, and a sweep finds deliveries that could not be scheduled.
 
 mod announce;
 
@@ -21,7 +21,7 @@ use docket_program::signals::Signals;
 use docket_program::{logging, memory, random};
 use docket_redis::RedisConnection;
 use docket_schedule::{SHARES, Schedule};
-use docket_source::{ClusterSource, Folder, Source};
+use docket_source::{ClusterSource, Declaration, Folder, Source};
 use docket_store::postgres::{Budget, ConnectionLimits};
 use docket_store::stores::{StoreSource, Stores};
 use sha2::{Digest, Sha256};
@@ -40,6 +40,7 @@ use announce::Presence;
 
 /// What a new process waits for, as /readyz reports it.
 const CONFIGURATION: &str = "the configuration";
+const READABLE: &str = "a runtime Secret that this version can read (the log says why it can't)";
 const REDIS: &str = "Redis";
 /// How long a connection to a database is unused before it is closed, and how often that is checked.
 const CLOSE_IDLE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(5));
@@ -116,7 +117,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     let shutdown = CancellationToken::new();
     let revisions = app.tenants.revisions();
     let (first, configured) = oneshot::channel();
-    app.running.spawn(follow(source, activation, first, shutdown.clone()));
+    app.running.spawn(follow(source, activation, (first, Arc::clone(&app.readiness)), shutdown.clone()));
     app.start_closing_idle(Arc::clone(&stores), CLOSE_IDLE, &shutdown);
     tokio::select! {
         result = wait_until_ready(&app.readiness, configured, &connection) => result?,
@@ -284,17 +285,24 @@ async fn wait_until_ready(
     tokio::try_join!(configured, connected).map(|((), ())| ())
 }
 
-/// Serves what the source declares, and each change of it, until shutdown. Sends `first` after the first time.
+/// Serves what the source declares, and each change of it, until shutdown. Sends `first` when it serves the first declaration of which
+/// this version can read anything. Until then, `readiness` says what is missing. A declaration that can't be read later takes nothing
+/// from a ready process, which serves the last good versions.
 async fn follow(
     source: Source,
     mut activation: Activation,
-    first: oneshot::Sender<()>,
+    (first, readiness): (oneshot::Sender<()>, Arc<Readiness>),
     shutdown: CancellationToken,
 ) {
     let (mut first, tenants) = (Some(first), activation.tenants());
-    let replace = |declaration| {
+    let replace = |declaration: Declaration| {
+        let is_unreadable = declaration.is_unreadable;
         activation.replace(declaration);
-        if let Some(first) = first.take() {
+        if first.is_some() && is_unreadable {
+            readiness.lacks(READABLE);
+            readiness.has(CONFIGURATION);
+        } else if let Some(first) = first.take() {
+            readiness.has(READABLE);
             // The receiver is gone if the process is stopping.
             let _ = first.send(());
         }

@@ -1,6 +1,7 @@
 //! Tenants from runtime Secrets of a real Kubernetes API: added, changed, broken, removed, and served while it is away.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use docket_crds::{Runtime, TenantConfig, runtime};
@@ -160,6 +161,60 @@ async fn an_api_server_that_is_away_at_start_is_waited_for_and_named() {
     place.proxy.restore();
     let api = api.ready(&stage.home).await;
     assert!(knows(&api, 'a').await);
+}
+
+/// What a newer operator writes for readers from this format on: with an event and a restriction that this version does not know.
+fn of_a_newer_operator(config: TenantConfig, min_reader: u32) -> String {
+    let runtime = Runtime::new(2, config, BTreeMap::new());
+    let mut json = serde_json::to_value(&runtime).expect("JSON");
+    json["format"] = json!(runtime::FORMAT + 1);
+    json["minReader"] = json!(min_reader);
+    json["config"]["activeEvents"] = json!(["invoice.created", "order.archived"]);
+    json["config"]["allowedNetworks"] = json!(["203.0.113.0/24"]);
+    json.to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn secrets_of_a_newer_operator_are_served_or_refused_and_a_process_that_can_read_none_is_not_ready() {
+    let stage = Stage::new().await;
+    let place = Place::new(&stage).await;
+    let name = runtime::secret_name("uid-a");
+    let acme = |digit: char| config("uid-a", "ACME", digit, &stage.database);
+    place.serve(acme('a'));
+    let before = stage.spawn_in_cluster("api", &place.namespace, &place.kubeconfig);
+    let before = before.ready(&stage.home).await;
+
+    place.write(&name, &of_a_newer_operator(acme('b'), runtime::FORMAT));
+    eventually("it is served", SOON, async || knows(&before, 'b').await).await;
+    stage.logs("ignores events that it does not know: order.archived").await;
+
+    let newer = runtime::FORMAT + 1;
+    place.write(&name, &of_a_newer_operator(acme('c'), newer));
+    stage
+        .logs(&format!("written by a newer operator for readers of format {newer}; this program reads up to"))
+        .await;
+    stage.logs("upgrade the data plane; the last good version stays active").await;
+    assert!(knows(&before, 'b').await && !knows(&before, 'c').await);
+
+    // A new process has no last good version.
+    let after = stage.spawn_in_cluster("api", &place.namespace, &place.kubeconfig);
+    stage.logs("upgrade the data plane; its tenant is not served").await;
+    let management = after.management;
+    let get = async |from: SocketAddr, path: &'static str| {
+        request(from, "GET", path, &[], "").await.expect("an answer")
+    };
+    eventually("it says what is missing", SOON, async || {
+        let missing = "a runtime Secret that this version can read (the log says why it can't)";
+        get(management, "/readyz").await.text() == format!("not ready: {missing}\n")
+    })
+    .await;
+    assert!(get(management, "/metrics").await.text().contains("\ndocket_config_problems 1\n"));
+    assert_eq!(get(before.management, "/readyz").await.status, 200, "it serves the last good version");
+    assert!(knows(&before, 'b').await);
+
+    place.serve(acme('d'));
+    let after = after.ready(&stage.home).await;
+    assert!(knows(&after, 'd').await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -86,7 +86,9 @@ impl Secrets {
 
     /// The tenants to serve now, the oldest Secret first.
     pub(super) fn declaration(&self) -> Declaration {
-        let mut declaration = Declaration::default();
+        let is_unreadable =
+            !self.known.is_empty() && self.known.values().all(|known| known.runtime.is_none());
+        let mut declaration = Declaration { is_unreadable, ..Declaration::default() };
         if self.is_emptied {
             declaration.problems.push(ConfigProblem::general(format!(
                 "the namespace has no runtime Secrets any more: the last {} stay active until a Secret appears or this \
@@ -183,9 +185,9 @@ fn name(secret: &Secret) -> String {
 fn runtime(secret: &Secret) -> Result<(Runtime, BTreeSet<String>), String> {
     let data = secret.data.as_ref().and_then(|data| data.get(KEY));
     let data = data.ok_or_else(|| format!("it has no key {KEY}"))?;
-    let runtime = serde_json::from_slice(&data.0).map_err(|error| {
-        let (line, column) = (error.line(), error.column());
-        format!("{KEY} is not what this version's operator writes (line {line}, column {column})")
+    let runtime = Runtime::read(&data.0).map_err(|error| {
+        let then = if error.is_newer() { "; upgrade the data plane" } else { "" };
+        format!("{KEY} {error}{then}")
     })?;
     Ok((runtime, unknown_events(&data.0)))
 }

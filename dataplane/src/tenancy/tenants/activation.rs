@@ -54,7 +54,7 @@ impl Activation {
     /// Serves the declared tenants and no others. A tenant whose revision has not changed is not recreated; one that can't be
     /// served keeps its last good version.
     pub fn replace(&mut self, declaration: Declaration) {
-        let Declaration { tenants, problems, incomplete } = declaration;
+        let Declaration { tenants, problems, incomplete, is_unreadable: _ } = declaration;
         let mut problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
         let completeness_changed = std::mem::replace(&mut self.incomplete, incomplete) != incomplete;
         let (mut serving, mut revisions) = (Vec::with_capacity(tenants.len()), Revisions::new());

@@ -7,6 +7,10 @@ use serde_json::json;
 
 use super::*;
 
+const FORMAT_1: &str = include_str!("../../../../../crds/src/runtime/format-1.json");
+const NEWER: &str = include_str!("../../../../../crds/src/runtime/newer.json");
+const FOR_NEWER_READERS: &str = include_str!("../../../../../crds/src/runtime/for-newer-readers.json");
+
 fn config(uid: &str, subdomains: &[&str], keys: &[char]) -> TenantConfig {
     let key = |digit: &char| {
         let digest = ApiKeyDigest::of(&digit.to_string().repeat(64)).expect("a key");
@@ -120,6 +124,63 @@ fn events_of_a_newer_operator_are_ignored_and_reported_once() {
     assert_eq!(loaded.tenants[0].runtime.config.active_events.len(), 1);
     let problems: Vec<String> = loaded.problems.iter().map(ToString::to_string).collect();
     assert!(problems.len() == 1 && problems[0].contains("does not know: order.archived;"), "{problems:?}");
+}
+
+fn problems(secrets: &Secrets) -> Vec<String> {
+    secrets.declaration().problems.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn secret_of_an_older_or_newer_operator_is_served_and_only_what_is_new_is_reported() {
+    let mut secrets = Secrets::default();
+    list(&mut secrets, &[secret("a", 0, FORMAT_1)]);
+    let older = secrets.declaration();
+    assert!(older.problems.is_empty() && !older.is_unreadable);
+    secrets.apply(&secret("a", 0, NEWER));
+    let newer = secrets.declaration();
+    assert_eq!(newer.tenants[0].runtime.config, older.tenants[0].runtime.config);
+    let problems = problems(&secrets);
+    assert!(
+        problems.len() == 1 && problems[0].contains("does not know: note.deleted, order.archived; upgrade"),
+        "{problems:?}"
+    );
+}
+
+#[test]
+fn secret_for_newer_readers_is_refused_and_the_last_good_version_stays() {
+    let mut secrets = Secrets::default();
+    list(&mut secrets, &[secret("a", 0, FORMAT_1), secret("b", 0, FOR_NEWER_READERS)]);
+    secrets.apply(&secret("a", 0, FOR_NEWER_READERS));
+    let why = "runtime.json was written by a newer operator for readers of format 3; this program reads up to 2; \
+               upgrade the data plane";
+    assert_eq!(
+        problems(&secrets),
+        [
+            format!("Secret a: {why}; the last good version stays active"),
+            format!("Secret b: {why}; its tenant is not served"),
+        ]
+    );
+    let loaded = secrets.declaration();
+    assert!(!loaded.is_unreadable);
+    let before: Runtime = serde_json::from_str(FORMAT_1).expect("it is of this version");
+    assert_eq!(*loaded.tenants[0].runtime, before, "with no field of the newer one");
+    assert!(!format!("{loaded:?}").contains("203.0.113."));
+}
+
+#[test]
+fn declaration_is_unreadable_while_there_are_secrets_and_no_version_of_one_was_read() {
+    let mut secrets = Secrets::default();
+    assert!(!secrets.declaration().is_unreadable);
+    list(&mut secrets, &[]);
+    assert!(!secrets.declaration().is_unreadable, "there is no tenant");
+    list(&mut secrets, &[secret("a", 0, FOR_NEWER_READERS), secret("b", 0, "{")]);
+    assert!(secrets.declaration().is_unreadable);
+    secrets.apply(&plain("c"));
+    assert!(!secrets.declaration().is_unreadable, "one can be read");
+    secrets.apply(&secret("c", 0, FOR_NEWER_READERS));
+    assert!(!secrets.declaration().is_unreadable, "its last good version is served");
+    secrets.delete(&plain("c"));
+    assert!(secrets.declaration().is_unreadable);
 }
 
 #[test]
