@@ -79,6 +79,9 @@ names! {
         /// `Ready` is false: the API server refuses a request of the operator. A quota is used up, an admission policy
         /// refuses the request, or the operator lacks a right. The operator tries again.
         ApiRefused,
+        /// `Ready` is false: the operator can't read what the Tenant's runtime Secret holds, because a newer operator wrote it or it is
+        /// damaged. It leaves the Secret as it is, so that no session ends, and changes nothing for the Tenant.
+        ConfigurationUnreadable,
 
         /// `Accepted` is false: the spec breaks a rule of the CRD. The object was stored before the rule existed.
         InvalidSpec,
@@ -95,7 +98,8 @@ names! {
         RefNotPermitted,
         /// `Accepted` is false: the Tenant has more Webhooks than a limit allows, or than fit into its configuration.
         TooManyWebhooks,
-        /// `Accepted` is false: the Tenant is paused or invalid, so the operator does not apply new and changed webhooks.
+        /// `Accepted` is false: the Tenant is paused or invalid, or its runtime Secret can't be read, so the operator does not apply
+        /// new and changed webhooks.
         TenantNotReady,
         /// `Accepted` is false: the Tenant is suspended, so the webhook gets no new deliveries.
         TenantSuspended,
@@ -161,7 +165,11 @@ impl ReasonCode {
     /// The condition that has this reason. `Ready`, `Reconciling` and `Stalled` repeat the reasons of other conditions.
     pub const fn condition(self) -> ConditionType {
         match self {
-            Self::Ready | Self::Suspended | Self::Paused | Self::ApiRefused => ConditionType::Ready,
+            Self::Ready
+            | Self::Suspended
+            | Self::Paused
+            | Self::ApiRefused
+            | Self::ConfigurationUnreadable => ConditionType::Ready,
             Self::Accepted
             | Self::InvalidSpec
             | Self::ClientCodeConflict
@@ -213,7 +221,8 @@ impl ReasonCode {
             | Self::Pending
             | Self::StoreUnavailable
             | Self::Retrying => Remedy::Retry,
-            Self::InvalidSpec
+            Self::ConfigurationUnreadable
+            | Self::InvalidSpec
             | Self::ClientCodeConflict
             | Self::SubdomainConflict
             | Self::DatabaseNameConflict
@@ -249,7 +258,7 @@ names! {
         /// A Webhook was created again, or asks again for its signing secret. The operator had kept the secret, and it signs
         /// again.
         SecretKept,
-        /// The runtime Secret was missing or damaged. New keys sign session tokens, so all sessions have ended.
+        /// The runtime Secret was missing, or had no signing keys. New keys sign session tokens, so all sessions have ended.
         SigningKeysRemade,
         /// The database was dropped with its Tenant, but its role was not.
         RoleRetained,

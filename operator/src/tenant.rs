@@ -5,6 +5,8 @@
 //! name left, and for a Tenant that is being deleted the pass ends there. Before the status, only `provision` and
 //! `apply` write. `provision` adds the finalizer first, which protects what it creates.
 //!
+//! After `fetch` the pass also ends if the Tenant's runtime Secret can't be read and must stay as it is: see `stored`.
+//!
 //! A mistake in a user's declaration is part of a pass's result. An error is something that kept the pass from ending.
 
 pub mod apply;
@@ -35,6 +37,7 @@ use tokio::time::Instant;
 
 use crate::context::Context;
 use crate::kube::call_error::CallError;
+use crate::state::cluster::ObjectKey;
 use crate::state::declared::{Declared, Meta};
 use crate::state::done::Done;
 use crate::state::name::Name;
@@ -45,6 +48,7 @@ use crate::tenant::database::{DatabaseCheck, ProvisionedDatabase, was_well};
 use crate::tenant::fetch::fetch;
 use crate::tenant::provision::{Provisioned, finalizer, provision};
 use crate::tenant::status::Served;
+use crate::tenant::subject::Subject;
 use crate::tenant::validate::validate;
 
 /// Makes one pass over a Tenant. If the API server refuses a request, the status reports it before the pass fails: a
@@ -97,6 +101,9 @@ async fn steps(
     if finalizer(context, &fetched).await? {
         return Ok(Done::After(None));
     }
+    if let Some(why) = fetched.stored.as_ref().and_then(|stored| stored.unreadable.as_deref()) {
+        return leave(context, state, &fetched.subject, why, urgency).await;
+    }
     let provisioned = match validate(&fetched) {
         Ok(valid) => {
             provision(context, valid, check_database(context, state, meta, &fetched.subject.previous)).await?
@@ -109,6 +116,31 @@ async fn steps(
     let applied = apply(context, compiled).await?;
     report(context, state, &applied, urgency).await?;
     Ok(done(context, &applied))
+}
+
+/// Reports that the runtime Secret can't be read and must stay as it is. Nothing else is done: a new password, for example, would have no
+/// place.
+async fn leave(
+    context: &Context,
+    state: &State,
+    subject: &Subject,
+    why: &str,
+    urgency: Urgency,
+) -> Result<Done, CallError> {
+    let (meta, previous) = (subject.meta(), &subject.previous);
+    let status = status::unreadable(meta, why, previous, context.clock.now());
+    publish(context, &subject.tenant, previous, &status).await?;
+    state.concerns(without_outcome(state, subject), urgency);
+    Ok(Done::After(Some(context.settings.resync_of(&meta.uid))))
+}
+
+/// The Webhooks that no pass of the Tenant has seen as they are now: they report that the Tenant is not ready.
+fn without_outcome(state: &State, subject: &Subject) -> Vec<ObjectKey> {
+    let cluster = state.cluster();
+    let is_seen =
+        |meta: &Meta| cluster.outcome(&meta.uid).is_some_and(|outcome| outcome.generation == meta.generation);
+    let unseen = subject.webhooks.iter().map(|webhook| &webhook.meta).filter(|meta| !is_seen(meta));
+    unseen.map(|meta| ObjectKey::Webhook(meta.name.clone())).collect()
 }
 
 /// Whether to check the database although nothing about it changed: because a user requests it, because it was not

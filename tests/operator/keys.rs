@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use docket_tests::operator::{Release, SOON, tenant_yaml};
+use docket_tests::operator::{Release, SOON, tenant_yaml, webhook_yaml};
 use docket_tests::server::eventually;
+use serde_json::json;
 
 #[tokio::test]
 async fn a_key_rotates_beside_another_one_and_the_password_reaches_the_database() {
@@ -197,5 +198,57 @@ async fn a_signing_key_is_handed_out_then_signs_and_the_old_one_verifies_a_day_l
     aged(10, "it signs", &|kids| kids == [second.clone(), first[0].clone()]).await;
     aged(days + 5, "the first one is retired", &|kids| kids == [second.clone()]).await;
     let events = release.events("signing");
+    assert!(!events.contains(&"SigningKeysRemade".to_owned()), "no session has ended: {events:?}");
+}
+
+#[tokio::test]
+async fn signing_keys_survive_what_another_version_wrote_beside_or_instead_of_them() {
+    let mut release = Release::new("memory");
+    release.with_postgres().await;
+    let _operator = release.start().await;
+    release.apply(&tenant_yaml("skewed"));
+    release.wait("tenant", "skewed", "Ready", "True").await;
+    let tokens = || release.runtime("skewed").expect("it is served")["config"]["tokens"].clone();
+    let (first, good) = (tokens(), release.memory("skewed"));
+    assert_eq!(good["minReader"], 1);
+
+    // The database has another form, and there is something new.
+    let mut other = good.clone();
+    other["database"].as_object_mut().expect("a database").remove("schemaVersion");
+    other["later"] = json!({"step": 7});
+    release.set_memory("skewed", &other);
+    eventually("the database is ensured again", SOON, async || {
+        release.memory("skewed")["database"] == good["database"]
+    })
+    .await;
+    assert_eq!(release.memory("skewed")["later"], other["later"]);
+    assert_eq!(tokens(), first);
+
+    // It is for newer operators: nothing is changed until an operator can read it.
+    let mut newer = other;
+    newer["format"] = json!(1000);
+    newer["minReader"] = json!(1000);
+    release.set_memory("skewed", &newer);
+    let message = release.wait("tenant", "skewed", "Ready", "False ConfigurationUnreadable").await;
+    assert!(
+        message.contains("operator.json was written by a newer operator for readers of format 1000"),
+        "{message}"
+    );
+    release.kubectl(&["patch", "tenant", "skewed", "--type=merge", "-p", r#"{"spec":{"suspend":true}}"#]);
+    eventually("the change is seen", SOON, async || {
+        release.object("tenant", "skewed")["status"]["observedGeneration"] == 2
+    })
+    .await;
+    assert_eq!(release.memory("skewed"), newer);
+    assert_eq!(release.runtime("skewed").expect("it is served")["config"]["suspended"], false);
+    release.apply(&webhook_yaml("orders", "skewed", ""));
+    let message = release.wait("webhook", "orders", "Ready", "False TenantNotReady").await;
+    assert!(message.contains("its runtime Secret can't be read"), "{message}");
+
+    release.set_memory("skewed", &good);
+    release.wait("tenant", "skewed", "Ready", "False Suspended").await;
+    release.wait("webhook", "orders", "Ready", "False TenantSuspended").await;
+    assert_eq!(tokens(), first);
+    let events = release.events("skewed");
     assert!(!events.contains(&"SigningKeysRemade".to_owned()), "no session has ended: {events:?}");
 }

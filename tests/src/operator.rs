@@ -279,13 +279,31 @@ impl Release {
         Some(serde_json::from_slice(&json).expect("the operator writes JSON"))
     }
 
+    /// What the operator remembers of a tenant.
+    pub fn memory(&self, tenant: &str) -> Value {
+        let secret = object(self.cluster, &self.namespace, "secret", &self.runtime_secret(tenant));
+        let memory = decode(secret["data"]["operator.json"].as_str().expect("the operator remembers"));
+        serde_json::from_slice(&memory).expect("the operator writes JSON")
+    }
+
+    /// Replaces what the operator remembers of a tenant.
+    pub fn set_memory(&self, tenant: &str, memory: &Value) {
+        let name = self.runtime_secret(tenant);
+        let patch = json!({"stringData": {"operator.json": memory.to_string()}}).to_string();
+        let arguments =
+            ["--namespace", &self.namespace, "patch", "secret", &name, "--type=merge", "-p", &patch];
+        self.cluster.kubectl(&arguments, "").expect("the administrator may");
+    }
+
+    /// The name of a tenant's runtime Secret.
+    fn runtime_secret(&self, tenant: &str) -> String {
+        let uid = self.object("tenant", tenant)["metadata"]["uid"].as_str().expect("a uid").to_owned();
+        format!("docket-tenant-{uid}")
+    }
+
     /// Moves the times of a tenant's signing keys back, as if so many minutes had passed for them since.
     pub fn signing_keys_age(&self, tenant: &str, minutes: i64) {
-        let uid = self.object("tenant", tenant)["metadata"]["uid"].as_str().expect("a uid").to_owned();
-        let (namespace, name) = (self.namespace.as_str(), format!("docket-tenant-{uid}"));
-        let secret = object(self.cluster, namespace, "secret", &name);
-        let memory = decode(secret["data"]["operator.json"].as_str().expect("the operator remembers"));
-        let mut memory: Value = serde_json::from_slice(&memory).expect("the operator writes JSON");
+        let mut memory = self.memory(tenant);
         for key in memory["signingKeys"].as_array_mut().expect("there are keys") {
             for field in ["madeAt", "signsSince"] {
                 if let Some(time) = key[field].as_str() {
@@ -294,9 +312,7 @@ impl Release {
                 }
             }
         }
-        let patch = json!({"stringData": {"operator.json": memory.to_string()}}).to_string();
-        let arguments = ["--namespace", namespace, "patch", "secret", &name, "--type=merge", "-p", &patch];
-        self.cluster.kubectl(&arguments, "").expect("the administrator may");
+        self.set_memory(tenant, &memory);
     }
 
     /// A value of a Secret in the namespace of tenants.

@@ -189,8 +189,7 @@ fn lost_signing_keys(fetched: &Fetched) -> bool {
 }
 
 fn remade_signing_keys() -> ObjectEvent {
-    let note =
-        "the runtime Secret was gone or damaged: new keys sign session tokens, and all sessions have ended";
+    let note = "the runtime Secret was gone, or had no signing keys: new ones sign session tokens, and all sessions have ended";
     let reason = EventReason::Occurrence(Occurrence::SigningKeysRemade);
     ObjectEvent { reason, action: "Make", note: note.to_owned(), warning: true, secret: None }
 }

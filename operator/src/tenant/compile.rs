@@ -205,7 +205,8 @@ fn memory(provisioned: &Provisioned<'_>, missing_webhooks: BTreeMap<String, Opti
             provisioned.stored().and_then(|stored| stored.memory.database.clone())
         }
     };
-    Memory { signing_keys: signing_keys(provisioned).to_vec(), database, missing_webhooks }
+    let unknown = provisioned.stored().map(|stored| stored.memory.unknown.clone()).unwrap_or_default();
+    Memory { signing_keys: signing_keys(provisioned).to_vec(), database, missing_webhooks, unknown }
 }
 
 fn serves(config: &TenantConfig, webhook_uid: &str) -> bool {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use docket_crds::status::{ApiKeyStatus, DatabaseStatus};
-use docket_crds::{ConditionType, Limit, Reason, ReasonCode, Tenant, TenantConfig, TenantStatus};
+use docket_crds::{ConditionType, Limit, Reason, ReasonCode, Tenant, TenantConfig, TenantStatus, runtime};
 use jiff::Timestamp;
 
 use crate::database::{DatabaseError, role_of};
@@ -206,6 +206,24 @@ pub fn refused(meta: &Meta, error: &CallError, previous: &TenantStatus, now: Tim
     let verdict = |kind, truth| NewCondition::new(kind, truth, ReasonCode::ApiRefused, error.to_string());
     let verdicts =
         [verdict(ConditionType::Ready, Truth::False), verdict(ConditionType::Reconciling, Truth::True)];
+    TenantStatus {
+        observed_generation: Some(meta.generation),
+        conditions: conditions::with_ready(&previous.conditions, &verdicts, meta.generation, now),
+        ..previous.clone()
+    }
+}
+
+/// The status of a Tenant whose runtime Secret must stay as it is, and `why`. The previous pass's other conditions stay.
+pub fn unreadable(meta: &Meta, why: &str, previous: &TenantStatus, now: Timestamp) -> TenantStatus {
+    let message = format!(
+        "Secret {}: {why}; the operator leaves the Secret as it is and changes nothing for the Tenant; install the version of Docket that \
+         wrote it, or restore the Secret; if you delete it, all sessions end",
+        runtime::secret_name(&meta.uid)
+    );
+    let verdict =
+        |kind, truth| NewCondition::new(kind, truth, ReasonCode::ConfigurationUnreadable, message.clone());
+    let verdicts =
+        [verdict(ConditionType::Ready, Truth::False), verdict(ConditionType::Stalled, Truth::True)];
     TenantStatus {
         observed_generation: Some(meta.generation),
         conditions: conditions::with_ready(&previous.conditions, &verdicts, meta.generation, now),

@@ -207,6 +207,47 @@ fn runtime_secret_reads_back_and_is_written_only_when_it_differs() {
 }
 
 #[test]
+fn tenant_whose_secret_must_stay_says_so_and_keeps_its_other_conditions() {
+    let read = fetched(examples::declared(), Vec::new());
+    let verdict = programmed(&Pods::NotObserved, "uid-acme", &[], false);
+    let before = status(&applied(compiled(&read, ready())), Some(verdict), Some(&BTreeSet::new()), NOW);
+    let why = "operator.json was written by a newer operator";
+    let left = |previous: &TenantStatus, hours: i64| {
+        let now = NOW + jiff::SignedDuration::from_hours(hours);
+        status::unreadable(read.subject.meta(), why, previous, now)
+    };
+    let after = left(&before, 1);
+    let shown = |kind: ConditionType| {
+        let condition = find(&after.conditions, kind).expect("it is there");
+        format!("{} {}", condition.status, condition.reason)
+    };
+    assert_eq!(shown(ConditionType::Ready), "False ConfigurationUnreadable");
+    assert_eq!(shown(ConditionType::Stalled), "True ConfigurationUnreadable");
+    assert_eq!(shown(ConditionType::DatabaseReady), "True Migrated");
+    let message = &find(&after.conditions, ConditionType::Ready).expect("it is there").message;
+    assert!(message.starts_with(&format!("Secret docket-tenant-uid-acme: {why}; ")), "{message}");
+    assert_eq!(left(&after, 2), after, "at rest it stays");
+}
+
+#[test]
+fn what_a_newer_operator_remembers_survives_a_pass() {
+    let read = fetched(examples::declared(), Vec::new());
+    let (runtime, memory) = runtime_of(&read, ready()).unwrap();
+    let name = Name::new("tenants", "acme");
+    let mut secret = stored::secret("docket", &name, "uid-acme", &runtime, &memory);
+    let entry = secret.data.as_mut().unwrap().get_mut("operator.json").unwrap();
+    let mut json: Value = serde_json::from_slice(&entry.0).unwrap();
+    json["later"] = json!({"step": 7});
+    entry.0 = json.to_string().into_bytes();
+    let mut read = fetched(examples::with(json!({"spec": {"subdomains": ["x"]}})), Vec::new());
+    read.stored = Some(Stored::read(&secret, "docket", &name, "uid-acme"));
+    let (runtime, memory) = runtime_of(&read, ready()).unwrap();
+    let secret = stored::secret("docket", &name, "uid-acme", &runtime, &memory);
+    let json: Value = serde_json::from_slice(&secret.data.unwrap()["operator.json"].0).unwrap();
+    assert_eq!(json["later"], json!({"step": 7}));
+}
+
+#[test]
 fn unresolved_webhook_and_failed_database_stay_as_they_last_were() {
     let signed = |secret: &str| webhook("w", "tenants", json!({"secretRef": {"name": secret}}));
     let first = || {

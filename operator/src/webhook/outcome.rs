@@ -1,9 +1,10 @@
 //! Pure: the outcome of a Webhook from its Tenant's pass, or why there is none.
 
 use docket_crds::compile::unreachable_tenant;
-use docket_crds::{Reason, ReasonCode, Webhook, WebhookStatus};
+use docket_crds::{ConditionType, Reason, ReasonCode, Tenant, Webhook, WebhookStatus};
 
 use crate::state::cluster::ClusterState;
+use crate::state::conditions;
 use crate::state::declared::Declared;
 use crate::state::outcome::WebhookOutcome;
 
@@ -28,7 +29,9 @@ pub fn outcome(
         Some(tenant) if tenant.meta.deleting.is_some() => {
             Some(of_reasons(webhook, vec![lost_tenant(document, Lost::Deleting)], false))
         }
-        Some(tenant) if tenant.meta.paused || tenant.document.is_err() => {
+        Some(tenant)
+            if tenant.meta.paused || tenant.document.is_err() || (current.is_none() && is_left(&tenant)) =>
+        {
             // There is no pass of its Tenant, so the last report about this generation stays.
             if current.is_some() || previous.observed_generation == Some(webhook.meta.generation) {
                 return current.filter(|_| tenant.document.is_ok()).cloned();
@@ -38,6 +41,13 @@ pub fn outcome(
         }
         Some(_) => current.cloned(),
     }
+}
+
+/// Whether the operator leaves a Tenant as it is, because it can't read the Tenant's runtime Secret.
+fn is_left(tenant: &Declared<Tenant>) -> bool {
+    let status = tenant.status();
+    let ready = conditions::find(&status.conditions, ConditionType::Ready);
+    ready.is_some_and(|ready| ready.reason == ReasonCode::ConfigurationUnreadable.as_str())
 }
 
 fn of_reasons(webhook: &Declared<Webhook>, reasons: Vec<Reason>, served: bool) -> WebhookOutcome {
@@ -73,7 +83,9 @@ fn lost_tenant(webhook: &Webhook, lost: Lost) -> Reason {
         Lost::Deleting => (ReasonCode::TenantNotFound, format!("Tenant {name:?} is being deleted")),
         Lost::NotReady => (
             ReasonCode::TenantNotReady,
-            format!("Tenant {name:?} is paused or can't be read; see its conditions"),
+            format!(
+                "Tenant {name:?} is paused, or it or its runtime Secret can't be read; see its conditions"
+            ),
         ),
     };
     Reason { code, field: "spec.tenantRef".to_owned(), message }

@@ -235,6 +235,7 @@ fn problem(position: &YamlPosition, kind: Kind, name: &Name, reason: Reason) -> 
         | ReasonCode::Suspended
         | ReasonCode::Paused
         | ReasonCode::ApiRefused
+        | ReasonCode::ConfigurationUnreadable
         | ReasonCode::InvalidSpec
         | ReasonCode::ClientCodeConflict
         | ReasonCode::SubdomainConflict
