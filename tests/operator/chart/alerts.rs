@@ -166,6 +166,19 @@ fn cases() -> Vec<Case> {
             19,
             Some(22),
         ),
+        case(
+            "DocketConfigurationUnreadable",
+            &[("docket_config_problems{pod='a'}", "0x60"), ("docket_config_problems{pod='b'}", "0x10 1x50")],
+            19,
+            Some(22),
+        ),
+        // A rollout, until the last pod is of the operator's version.
+        case(
+            "DocketConfigurationUnreadable",
+            &[("docket_config_problems{pod='a'}", "0x10 3x5 0x45")],
+            60,
+            None,
+        ),
         case("DocketNoLeader", &[("docket_operator_leader{pod='a'}", "1x10 0x50")], 14, Some(17)),
         case(
             "DocketNoLeader",
