@@ -167,14 +167,24 @@ async fn stranger_who_refuses_the_first_message_gets_no_other() {
 
 /// A delivery of webhook `one` that was lost just now.
 pub(crate) fn lose(home: &Home, number: u32) {
+    end(home, number, "'DeadLetter', 5, 'ServerError', 500");
+}
+
+/// A delivery of webhook `one` that has just arrived.
+fn arrive(home: &Home, number: u32) {
+    end(home, number, "'Succeeded', 1, NULL, 200");
+}
+
+/// A delivery of webhook `one` that has just ended. `outcome`: status, number of attempts, failure class and HTTP status.
+fn end(home: &Home, number: u32, outcome: &str) {
     let now_ms = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
     home.open("ACME").change(&format!(
         "INSERT INTO event (id, code, customer_code, web_order_id, body, occurred_at_ms)
            VALUES ('evt_{number:032x}', 'order.created', 'C-1', 'W1', x'7b7d', 0);
-         INSERT INTO delivery_history (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, failure_class,
+         INSERT INTO delivery_history (id, event_id, webhook, webhook_name, due_at_ms, status, attempt_count, failure_class,
                                        http_status, created_at_ms, finished_at_ms)
-           VALUES ('01900000-0000-7000-8000-{number:012x}', 'evt_{number:032x}', 'default/one/C-1', 'default/one', 'DeadLetter',
-                   5, 0, 'ServerError', 500, {now_ms}, {now_ms});"
+           VALUES ('01900000-0000-7000-8000-{number:012x}', 'evt_{number:032x}', 'default/one/C-1', 'default/one', 0,
+                   {outcome}, {now_ms}, {now_ms});"
     ));
 }
 
@@ -184,6 +194,30 @@ async fn subscribed() -> Home {
     home.open("ACME").change("UPDATE contact SET manages_webhooks = TRUE WHERE code = '11'");
     subscribe_to_all(&home, contact(), None).await;
     home
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn loss_is_sent_although_the_webhook_works_again_before_its_message_could_go() {
+    let home = subscribed().await;
+    let far = "UPDATE subscription SET due_at_ms = 99999999999999, on_failing = FALSE, on_works = FALSE";
+    home.open("ACME").change(far);
+    let mail = MailServer::start();
+    let _server = start(&home, &mail, "").await;
+    let state = async |state: &str| {
+        let sql = format!("SELECT count(*) FROM webhook_notice WHERE state = '{state}' AND number > 0");
+        eventually(state, SOON, async || home.open("ACME").get::<i64>(&sql) == 1).await;
+    };
+    lose(&home, 1);
+    state("Lost").await;
+    arrive(&home, 2);
+    state("Works").await;
+    hurry(&home);
+    let lost = arrived(&mail, 1).await;
+    assert_eq!(lost.header("Subject"), "[ACME] Webhook \"default/one\": 1 delivery is lost");
+    assert_eq!(lost.line("Since then: "), "Since then: the webhook works again.");
+    // The message was the last one: the number of its notice is stored.
+    let sent = "SELECT count(*) FROM subscription s JOIN replaced_notice r ON r.number = s.sent_number WHERE r.state = 'Lost'";
+    eventually("it is settled", SOON, async || home.open("ACME").get::<i64>(sent) == 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,10 +1,12 @@
 //! What the messages say, from plain values: names, numbers, the cause and the remedy. No payload is among them.
 
+use std::collections::BTreeSet;
+
 use docket_domain::failure::Failure;
 use docket_domain::notice::WebhookState;
 use docket_orders::blank::is_blank;
 
-/// The most webhooks that one message describes. It counts the others.
+/// The most changes that one message describes. It counts the others.
 pub const MOST_DESCRIBED: usize = 20;
 /// The most characters of a name in a message.
 const NAME_CHARS: usize = 80;
@@ -20,13 +22,15 @@ pub struct Text {
     pub body: String,
 }
 
-/// A webhook whose state has changed.
+/// A change of a webhook's state. Several changes may be about one webhook.
 #[derive(Debug, Clone)]
 pub struct ChangedWebhook<'a> {
     /// Its name for people.
     pub name: &'a str,
-    /// The state that it has now.
+    /// The state that was announced.
     pub state: WebhookState,
+    /// The state that it has now.
+    pub state_now: WebhookState,
     /// The number of deliveries that fail or are lost.
     pub count: i64,
     /// The most frequent failure among these deliveries, without a detail, which the receiver would choose.
@@ -35,17 +39,21 @@ pub struct ChangedWebhook<'a> {
     pub link: String,
 }
 
-/// The message about webhooks whose state has changed, of which there is at least one.
+/// The message about changes of webhooks, at least one, in their order.
 pub fn notices(tenant: &str, changed: &[ChangedWebhook<'_>], unsubscribe: &str) -> Text {
     let tenant = name(tenant);
+    let webhooks: BTreeSet<&str> = changed.iter().map(|one| &*one.link).collect();
     let subject = match changed {
-        [one] => format!("[{tenant}] Webhook \"{}\": {}", name(one.name), summary(one)),
-        many => format!("[{tenant}] {} webhooks: {}", many.len(), summary_of(many)),
+        [first, ..] if webhooks.len() == 1 => {
+            let states: Vec<String> = changed.iter().map(summary).collect();
+            format!("[{tenant}] Webhook \"{}\": {}", name(first.name), states.join("; "))
+        }
+        many => format!("[{tenant}] {} webhooks: {}", webhooks.len(), summary_of(many)),
     };
     let mut body: Vec<String> = changed.iter().take(MOST_DESCRIBED).map(described).collect();
     let more = changed.len().saturating_sub(MOST_DESCRIBED);
     if more > 0 {
-        body.push(format!("{more} more webhooks have changed; see the overview of the portal."));
+        body.push(format!("Webhooks have {more} more changes; see the overview of the portal."));
     }
     body.push(format!(
         "--\nYou get this message because you subscribed to changes of webhooks of {tenant}. To end this subscription, open this \
@@ -86,12 +94,14 @@ fn deliveries(count: i64) -> String {
     }
 }
 
-fn summary(ChangedWebhook { state, count, .. }: &ChangedWebhook<'_>) -> String {
+fn summary(ChangedWebhook { state, state_now, count, .. }: &ChangedWebhook<'_>) -> String {
     let is = if *count == 1 { "is" } else { "are" };
     match state {
-        WebhookState::Failing => "attempts fail".to_owned(),
         WebhookState::Lost => format!("{} {is} lost", deliveries(*count)),
-        WebhookState::Works => "works again".to_owned(),
+        WebhookState::Failing if state == state_now => "attempts fail".to_owned(),
+        WebhookState::Failing => "attempts failed".to_owned(),
+        WebhookState::Works if state == state_now => "works again".to_owned(),
+        WebhookState::Works => "worked again".to_owned(),
     }
 }
 
@@ -111,10 +121,13 @@ fn summary_of(changed: &[ChangedWebhook<'_>]) -> String {
 }
 
 fn described(changed: &ChangedWebhook<'_>) -> String {
-    let ChangedWebhook { name: of, state, count, failure, link } = changed;
+    let ChangedWebhook { name: of, state, state_now, count, failure, link } = changed;
     let mut lines = vec![format!("Webhook \"{}\": {}.", name(of), summary(changed))];
     let (these, is_one) = (deliveries(*count), *count == 1);
     match state {
+        WebhookState::Failing if state != state_now => {
+            lines.push(format!("Three or more attempts of {these} failed."));
+        }
         WebhookState::Failing => lines.push(format!(
             "Three or more attempts of {these} failed. Docket tries {} again, five times in all.",
             if is_one { "it" } else { "them" }
@@ -129,6 +142,14 @@ fn described(changed: &ChangedWebhook<'_>) -> String {
         let status = failure.http_status.map(|status| format!(" (HTTP {status})")).unwrap_or_default();
         lines.push(format!("Cause: {}{status}", failure.heading()));
         lines.push(format!("What to do: {}", failure.remedy()));
+    }
+    if state != state_now {
+        let now = match state_now {
+            WebhookState::Failing => "attempts fail",
+            WebhookState::Lost => "deliveries are lost",
+            WebhookState::Works => "the webhook works again",
+        };
+        lines.push(format!("Since then: {now}."));
     }
     lines.push(link.clone());
     lines.join("\n")
@@ -146,7 +167,7 @@ mod tests {
         let failure =
             Failure { class: FailureClass::ServerError, cause: None, http_status: Some(503), detail: None };
         let link = "https://acme.example/portal/webhooks/default/crm".to_owned();
-        ChangedWebhook { name, state, count, failure: Some(failure), link }
+        ChangedWebhook { name, state, state_now: state, count, failure: Some(failure), link }
     }
 
     #[test]
@@ -170,16 +191,32 @@ mod tests {
     }
 
     #[test]
+    fn message_about_one_webhook_that_works_again_says_first_what_was_lost() {
+        let lost = ChangedWebhook { state_now: WebhookState::Works, ..webhook("CRM", WebhookState::Lost, 3) };
+        let failing =
+            ChangedWebhook { state_now: WebhookState::Works, ..webhook("CRM", WebhookState::Failing, 4) };
+        let works = webhook("CRM", WebhookState::Works, 0);
+        let alone = notices("Acme", std::slice::from_ref(&lost), UNSUBSCRIBE);
+        assert_eq!(alone.subject, "[Acme] Webhook \"CRM\": 3 deliveries are lost");
+        assert!(alone.body.contains("Since then: the webhook works again."), "{}", alone.body);
+        let all = notices("Acme", &[failing, lost, works], UNSUBSCRIBE);
+        let subject = "[Acme] Webhook \"CRM\": attempts failed; 3 deliveries are lost; works again";
+        assert_eq!(all.subject, subject);
+        assert!(!all.body.contains("tries them again, five times"), "{}", all.body);
+    }
+
+    #[test]
     fn many_webhooks_are_one_message_of_bounded_length() {
         let changed: Vec<_> = (0..1_000)
             .map(|number| {
                 let state = if number % 2 == 0 { WebhookState::Lost } else { WebhookState::Failing };
-                webhook("CRM", state, 20_000)
+                let link = format!("https://acme.example/portal/webhooks/default/{number}");
+                ChangedWebhook { link, ..webhook("CRM", state, 20_000) }
             })
             .collect();
         let text = notices("Acme", &changed, UNSUBSCRIBE);
         assert_eq!(text.subject, "[Acme] 1000 webhooks: 500 lose deliveries, 500 fail");
-        assert!(text.body.contains("980 more webhooks") && text.body.contains("more than 10,000"));
+        assert!(text.body.contains("980 more changes") && text.body.contains("more than 10,000"));
         assert!(text.body.len() < 20_000, "{}", text.body.len());
     }
 

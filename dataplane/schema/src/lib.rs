@@ -293,6 +293,12 @@ pub const MIGRATIONS: &[Migration] = &[
         sql: Sql::Both(include_str!("../migrations/0023_ended_sessions.sql")),
         indexes: &[],
     },
+    Migration {
+        version: 24,
+        name: "notices that others replaced (additive)",
+        sql: Sql::Both(include_str!("../migrations/0024_replaced_notices.sql")),
+        indexes: &[],
+    },
 ];
 
 /// Creates the table of applied steps, if it does not exist. Runs before [`CURRENT_VERSION`].

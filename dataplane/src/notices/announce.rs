@@ -131,7 +131,8 @@ fn change(Decided { webhook, facts, before, decision }: &Decided) -> Option<Chan
     };
     let (before, is_announced) = (before.as_ref(), matches!(decision, Decision::Announce(_)));
     let failure = before.and_then(|before| before.failure);
-    let notice = Notice { webhook: webhook.clone(), announced, number, count, failure };
+    let webhook = webhook.clone();
+    let notice = Notice { webhook, announced, number, count, failure, missing_since_ms: None };
     Some(Change { notice, before, is_announced })
 }
 
@@ -164,7 +165,15 @@ mod tests {
             created_at_ms: 1,
         };
         let (address, customer_code) = (Some("ada@one.example".into()), customer.map(str::to_owned));
-        Recipient { subscription, address, customer_code, sent_number: 0, due_at_ms: 0, failures: 0 }
+        Recipient {
+            subscription,
+            address,
+            customer_code,
+            sent_number: 0,
+            added_after: [None; 3],
+            due_at_ms: 0,
+            failures: 0,
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use docket_crds::WebhookConfig;
+use docket_crds::webhook_key;
 use docket_domain::failure::Failure;
 use docket_mail::text::{self, ChangedWebhook};
 use docket_mail::{NotSent, Outgoing, Smtp};
@@ -12,7 +12,7 @@ use docket_portal::mail_link;
 use docket_portal::page::webhook_link;
 use docket_program::clock::{Clock, millis};
 use docket_program::random;
-use docket_store::notices::{self, Notice};
+use docket_store::notices::{self, News};
 use docket_store::subscriptions::{self, Claim, Claimed, Recipient};
 use docket_store::{Database, StoreError};
 use parking_lot::Mutex;
@@ -63,7 +63,7 @@ pub(super) struct Mailer {
 struct DueMessage<'a> {
     recipient: &'a Recipient,
     /// Since the last message; empty: the address is to be confirmed.
-    news: Vec<(&'a Notice, &'a WebhookConfig)>,
+    news: Vec<&'a News>,
 }
 
 impl DueMessage<'_> {
@@ -73,7 +73,7 @@ impl DueMessage<'_> {
 
     /// The number of the newest notice in it.
     fn number(&self) -> Option<i64> {
-        self.news.iter().map(|(notice, _)| notice.number).max()
+        self.news.iter().map(|news| news.number).max()
     }
 
     /// The same for each try to send this message, so that mail programs find it twice at most.
@@ -108,9 +108,9 @@ impl Mailer {
     ) -> Result<i64, StoreError> {
         // Without a portal there is no page to end a subscription at.
         let Some(portal) = self.portal.of(tenant) else { return Ok(0) };
-        let notices = notices::all(&mut database.patient_reader().await?).await?;
+        let news = notices::news(&mut database.patient_reader().await?).await?;
         let (mut waiting, mut tried) = (0, 0);
-        let messages = recipients.iter().filter_map(|recipient| message(tenant, recipient, &notices));
+        let messages = recipients.iter().filter_map(|recipient| message(recipient, &news));
         for message in messages.collect::<Vec<_>>() {
             let is_due = message.recipient.due_at_ms <= self.clock.now_ms();
             if !is_due || tried >= MOST_OF_VISIT || self.is_paused() {
@@ -169,20 +169,25 @@ impl Mailer {
         let text = match message.confirms() {
             true => text::confirmation(name, &link),
             false => {
-                let names: Vec<String> =
-                    message.news.iter().map(|(_, webhook)| webhook.full_name()).collect();
-                let changed = message.news.iter().zip(&names);
-                let changed = changed.map(|((notice, webhook), full_name)| ChangedWebhook {
-                    name: webhook.display_name.as_deref().unwrap_or(full_name),
-                    state: notice.announced.state,
-                    count: notice.count,
-                    failure: notice.failure.map(|failure| Failure {
-                        class: failure.class,
-                        cause: failure.cause,
-                        http_status: failure.http_status.and_then(|status| u16::try_from(status).ok()),
-                        detail: None,
-                    }),
-                    link: format!("{portal}{}", webhook_link(full_name)),
+                let changed = message.news.iter().map(|news| {
+                    let key = &*news.webhook;
+                    // A webhook that is not served for a moment has no other name.
+                    let full_name = webhook_key::full_name(key).unwrap_or(key);
+                    let display_name =
+                        tenant.webhook(key).and_then(|webhook| webhook.display_name.as_deref());
+                    ChangedWebhook {
+                        name: display_name.unwrap_or(full_name),
+                        state: news.state,
+                        state_now: news.state_now,
+                        count: news.count,
+                        failure: news.failure.map(|failure| Failure {
+                            class: failure.class,
+                            cause: failure.cause,
+                            http_status: failure.http_status.and_then(|status| u16::try_from(status).ok()),
+                            detail: None,
+                        }),
+                        link: format!("{portal}{}", webhook_link(full_name)),
+                    }
                 });
                 text::notices(name, &changed.collect::<Vec<_>>(), &link)
             }
@@ -217,7 +222,6 @@ impl Mailer {
             let pause = BACKOFF * 2_u32.saturating_pow(u32::try_from(recipient.failures).unwrap_or(u32::MAX));
             subscriptions::put_off(&mut transaction, claimed, now_ms + millis(pause)).await?;
         }
-        subscriptions::delete_old_links(&mut transaction, now_ms).await?;
         transaction.commit().await?;
         if let Err(reason) = result {
             self.failed(tenant, reason, failures, is_given_up);
@@ -244,28 +248,16 @@ impl Mailer {
     }
 }
 
-/// The message that a recipient has not been sent, if there is one.
-fn message<'a>(
-    tenant: &'a ServedTenant,
-    recipient: &'a Recipient,
-    notices: &'a [Notice],
-) -> Option<DueMessage<'a>> {
+/// The message that a recipient has not been sent, if there is one. `news` are in the order of their numbers.
+fn message<'a>(recipient: &'a Recipient, news: &'a [News]) -> Option<DueMessage<'a>> {
     if recipient.subscription.confirmed_at_ms.is_none() {
         // Once it was sent, nothing is due until the address is confirmed.
         let was_sent = recipient.due_at_ms > recipient.subscription.created_at_ms + FAR_MS;
         return (!was_sent).then(|| DueMessage { recipient, news: Vec::new() });
     }
-    let is_news = |notice: &&Notice| {
-        notice.number > recipient.sent_number
-            && recipient.subscription.states.contains(&notice.announced.state)
-            && concerns(recipient, &notice.webhook)
-    };
-    let mut news: Vec<_> = notices
-        .iter()
-        .filter(is_news)
-        .filter_map(|notice| Some((notice, tenant.webhook(&notice.webhook)?)))
-        .collect();
-    news.sort_by_key(|(notice, _)| notice.number);
+    let is_news =
+        |news: &&News| recipient.awaits(news.state, news.number) && concerns(recipient, &news.webhook);
+    let news: Vec<_> = news.iter().filter(is_news).collect();
     (!news.is_empty()).then_some(DueMessage { recipient, news })
 }
 

@@ -1,11 +1,11 @@
-//! What was last announced of each webhook. A notice has no row per subscriber: each subscriber knows the number of the last
-//! notice that it was sent.
+//! What was last announced of each webhook, and the last notice of each of its states. A notice has no row per subscriber: each
+//! subscriber knows the number of the last notice that it was sent.
 
 use std::collections::HashMap;
 
 use docket_domain::delivery::FailureClass;
 use docket_domain::failure::Cause;
-use docket_domain::notice::{Announced, FAILING_FROM};
+use docket_domain::notice::{Announced, FAILING_FROM, WebhookState};
 
 use crate::connection::{Connection, Transaction};
 use crate::counter::next_number;
@@ -28,6 +28,25 @@ pub struct Notice {
     pub count: i64,
     /// The most frequent failure among these deliveries.
     pub failure: Option<NoticedFailure>,
+    /// Since when the webhook is not served, in milliseconds since 1970; `None`: it is served.
+    pub missing_since_ms: Option<i64>,
+}
+
+/// A change of a webhook's state that was announced, as subscribers are sent it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct News {
+    /// The webhook's key.
+    pub webhook: String,
+    /// The state that was announced.
+    pub state: WebhookState,
+    /// The number of the notice.
+    pub number: i64,
+    /// The number of deliveries that the notice is about.
+    pub count: i64,
+    /// The most frequent failure among these deliveries.
+    pub failure: Option<NoticedFailure>,
+    /// The state that the webhook has now: another one if the notice was replaced.
+    pub state_now: WebhookState,
 }
 
 /// The failure that a notice names.
@@ -59,7 +78,7 @@ pub async fn failing(connection: &mut Connection) -> Result<HashMap<String, i64>
 pub async fn all(connection: &mut Connection) -> Result<Vec<Notice>, StoreError> {
     let sql = format!(
         "SELECT webhook, state, failing_at_ms, lost_at_ms, works_at_ms, lost_until_ms, number, count, failure_class, \
-         failure_cause, http_status FROM webhook_notice ORDER BY webhook LIMIT {MOST}"
+         failure_cause, http_status, missing_since_ms FROM webhook_notice ORDER BY webhook LIMIT {MOST}"
     );
     connection.query(&sql, Vec::new()).await?.iter().map(notice).collect()
 }
@@ -70,11 +89,6 @@ pub async fn is_empty(connection: &mut Connection) -> Result<bool, StoreError> {
 }
 
 fn notice(row: &Row) -> Result<Notice, StoreError> {
-    // An older or newer version may have stored a word that this one does not know.
-    let word = |index| Ok::<_, StoreError>(row.get::<Option<String>>(index)?.unwrap_or_default());
-    let class: Option<FailureClass> = word(8)?.parse().ok();
-    let cause: Option<Cause> = word(9)?.parse().ok();
-    let http_status: Option<i64> = row.get(10)?;
     let announced = Announced {
         state: row.parsed(1)?,
         failing_at_ms: row.get(2)?,
@@ -87,8 +101,43 @@ fn notice(row: &Row) -> Result<Notice, StoreError> {
         announced,
         number: row.get(6)?,
         count: row.get(7)?,
-        failure: class.map(|class| NoticedFailure { class, cause, http_status }),
+        failure: failure(row, 8)?,
+        missing_since_ms: row.get(11)?,
     })
+}
+
+/// Reads a failure from the columns `failure_class`, `failure_cause` and `http_status`, of which the first has this index.
+fn failure(row: &Row, first: usize) -> Result<Option<NoticedFailure>, StoreError> {
+    // An older or newer version may have stored a word that this one does not know.
+    let word = |index| Ok::<_, StoreError>(row.get::<Option<String>>(index)?.unwrap_or_default());
+    let class: Option<FailureClass> = word(first)?.parse().ok();
+    let cause: Option<Cause> = word(first + 1)?.parse().ok();
+    let http_status: Option<i64> = row.get(first + 2)?;
+    Ok(class.map(|class| NoticedFailure { class, cause, http_status }))
+}
+
+/// The last notice of each state of each webhook, in the order of their numbers, at most 30,000. A state that ended in silence has none.
+pub async fn news(connection: &mut Connection) -> Result<Vec<News>, StoreError> {
+    let sql = format!(
+        "SELECT n.webhook, n.state, n.number, n.count, n.failure_class, n.failure_cause, n.http_status, n.state AS state_now \
+         FROM webhook_notice n WHERE n.number > 0 \
+         UNION ALL \
+         SELECT r.webhook, r.state, r.number, r.count, r.failure_class, r.failure_cause, r.http_status, n.state AS state_now \
+         FROM replaced_notice r JOIN webhook_notice n ON n.webhook = r.webhook WHERE r.state <> n.state \
+         ORDER BY 3, 1 LIMIT {}",
+        3 * MOST
+    );
+    let news = |row: &Row| {
+        Ok(News {
+            webhook: row.get(0)?,
+            state: row.parsed(1)?,
+            number: row.get(2)?,
+            count: row.get(3)?,
+            failure: failure(row, 4)?,
+            state_now: row.parsed(7)?,
+        })
+    };
+    connection.query(&sql, Vec::new()).await?.iter().map(news).collect()
 }
 
 /// Takes the number of the notices of this transaction. No other transaction takes one until this transaction ends, so the
@@ -100,17 +149,18 @@ pub async fn take_number(transaction: &mut Transaction) -> Result<i64, StoreErro
 /// The number of the last notice.
 pub(crate) const LAST_NUMBER: &str = "(SELECT value FROM counter WHERE name = 'notice')";
 
-/// Stores what is announced of a webhook now, in place of `before`. Returns `false`, and stores nothing, if another process has
-/// announced something of the webhook since `before` was read.
+/// Stores what is announced of a webhook now, in place of `before`. Keeps the notice of a state that another announced state replaces.
+/// Returns `false`, and stores nothing, if another process has announced something of the webhook since `before` was read.
+///
+/// A transaction stores and forgets in the order of the bytes of the webhooks' keys, so that no two transactions wait for each other.
 pub async fn store(
     transaction: &mut Transaction,
     notice: &Notice,
     before: Option<&Notice>,
 ) -> Result<bool, StoreError> {
-    let Notice { webhook, announced, number, count, failure } = notice;
+    let Notice { webhook, announced, number, count, failure, missing_since_ms } = notice;
     let Announced { state, failing_at_ms, lost_at_ms, works_at_ms, lost_until_ms } = announced;
-    let (class, cause) = (failure.map(|failure| failure.class.as_str()), failure.and_then(|one| one.cause));
-    let status = failure.and_then(|failure| failure.http_status);
+    let (class, cause, status) = words(*failure);
     let mut values = params![
         webhook,
         state.as_str(),
@@ -121,23 +171,54 @@ pub async fn store(
         *lost_until_ms,
         *count,
         class,
-        cause.map(|cause| cause.as_str()),
-        status
+        cause,
+        status,
+        *missing_since_ms
     ];
     let sql = match before {
         None => {
             "INSERT INTO webhook_notice (webhook, state, number, failing_at_ms, lost_at_ms, works_at_ms, lost_until_ms, count, \
-             failure_class, failure_cause, http_status) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) \
-             ON CONFLICT DO NOTHING"
+             failure_class, failure_cause, http_status, missing_since_ms) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING"
         }
         Some(before) => {
             values.extend(params![before.number, before.announced.state.as_str()]);
             "UPDATE webhook_notice SET state = $2, number = $3, failing_at_ms = $4, lost_at_ms = $5, works_at_ms = $6, \
-             lost_until_ms = $7, count = $8, failure_class = $9, failure_cause = $10, http_status = $11 \
-             WHERE webhook = $1 AND number = $12 AND state = $13"
+             lost_until_ms = $7, count = $8, failure_class = $9, failure_cause = $10, http_status = $11, \
+             missing_since_ms = $12 WHERE webhook = $1 AND number = $13 AND state = $14"
         }
     };
-    Ok(transaction.execute(sql, values).await? == 1)
+    let is_stored = transaction.execute(sql, values).await? == 1;
+    if let Some(before) = before.filter(|before| is_stored && before.announced.state != *state) {
+        keep(transaction, before, notice).await?;
+    }
+    Ok(is_stored)
+}
+
+/// Keeps the notice of a state that has ended, unless the state ended in silence. A notice of the present state replaces all before it.
+async fn keep(transaction: &mut Transaction, before: &Notice, now: &Notice) -> Result<(), StoreError> {
+    let Notice { webhook, announced, number, count, failure, .. } = before;
+    let sql = "DELETE FROM replaced_notice WHERE webhook = $1 AND state IN ($2, $3)";
+    let states = params![webhook, announced.state.as_str(), now.announced.state.as_str()];
+    transaction.execute(sql, states).await?;
+    if *number == 0 || now.number == 0 {
+        return Ok(());
+    }
+    let (class, cause, status) = words(*failure);
+    let sql = "INSERT INTO replaced_notice (webhook, state, number, count, failure_class, failure_cause, http_status) \
+               VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    let values = params![webhook, announced.state.as_str(), *number, *count, class, cause, status];
+    transaction.execute(sql, values).await.map(drop)
+}
+
+/// The class, the cause and the status of a failure, as they are stored.
+fn words(failure: Option<NoticedFailure>) -> (Option<&'static str>, Option<&'static str>, Option<i64>) {
+    let cause = failure.and_then(|failure| failure.cause);
+    (
+        failure.map(|failure| failure.class.as_str()),
+        cause.map(|cause| cause.as_str()),
+        failure.and_then(|failure| failure.http_status),
+    )
 }
 
 /// Forgets what was announced of a webhook.
@@ -148,5 +229,8 @@ pub async fn forget(transaction: &mut Transaction, webhook: &str) -> Result<(), 
 
 /// Forgets what was announced, because there is no subscriber.
 pub async fn forget_all(transaction: &mut Transaction) -> Result<(), StoreError> {
+    // In the order of `store`.
+    let order = "SELECT webhook FROM webhook_notice ORDER BY webhook COLLATE \"C\" FOR UPDATE";
+    transaction.lock(order, Vec::new()).await?;
     transaction.execute("DELETE FROM webhook_notice", Vec::new()).await.map(drop)
 }

@@ -5,7 +5,7 @@ use docket_domain::notice::WebhookState;
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
 use crate::notices::LAST_NUMBER;
-use crate::sql::{Param, Row, params};
+use crate::sql::{Row, params};
 
 /// The most subscriptions of a user.
 pub const MOST_OF_USER: i64 = 20;
@@ -20,7 +20,7 @@ const MOST_REFUSED: i64 = 10_000;
 /// How long no other subscription asks the owner of an address to confirm it, in milliseconds.
 pub const ASK_AGAIN_MS: i64 = 24 * 3600 * 1000;
 /// How long the links of messages work, in milliseconds.
-const KEEP_LINKS_MS: i64 = 90 * 24 * 3600 * 1000;
+pub const KEEP_LINKS_MS: i64 = 90 * 24 * 3600 * 1000;
 /// How long an address may take to confirm its subscription, in milliseconds.
 pub const CONFIRM_MS: i64 = 7 * 24 * 3600 * 1000;
 /// The end of the year 9999: nothing is due.
@@ -192,18 +192,24 @@ pub async fn insert(transaction: &mut Transaction, new: &Subscription) -> Result
     transaction.execute(&sql, values).await.map(drop)
 }
 
-/// Changes which states a subscription of this user announces. Returns whether there is one.
+/// Changes which states a subscription of this user announces. A state that is added announces what changes from now on. Returns
+/// whether there is such a subscription.
 pub async fn set_states(
     transaction: &mut Transaction,
     subscriber: &Subscriber,
     id: &str,
     states: &[WebhookState],
 ) -> Result<bool, StoreError> {
-    let sql = "UPDATE subscription SET on_failing = $4, on_lost = $5, on_works = $6 \
-               WHERE id = $1 AND user_kind = $2 AND user_code = $3";
+    let sql = format!(
+        "UPDATE subscription SET \
+         failing_after = CASE WHEN $4 AND NOT on_failing THEN {LAST_NUMBER} ELSE failing_after END, \
+         lost_after = CASE WHEN $5 AND NOT on_lost THEN {LAST_NUMBER} ELSE lost_after END, \
+         works_after = CASE WHEN $6 AND NOT on_works THEN {LAST_NUMBER} ELSE works_after END, \
+         on_failing = $4, on_lost = $5, on_works = $6 WHERE id = $1 AND user_kind = $2 AND user_code = $3"
+    );
     let [failing, lost, works] = WebhookState::ALL.map(|state| states.contains(&state));
     let values = params![id, subscriber.kind.as_str(), &subscriber.code, failing, lost, works];
-    Ok(transaction.execute(sql, values).await? == 1)
+    Ok(transaction.execute(&sql, values).await? == 1)
 }
 
 /// Removes a subscription of this user. Returns whether there was one.
@@ -263,17 +269,29 @@ pub struct Recipient {
     pub customer_code: Option<String>,
     /// The number of the last notice that was sent.
     pub sent_number: i64,
+    /// For each state of [`WebhookState::ALL`], the number of the last notice when the user added the state; `None`: it was not added.
+    pub added_after: [Option<i64>; 3],
     /// When the next message may be sent, in milliseconds since 1970.
     pub due_at_ms: i64,
     /// How many times in a row the message could not be sent.
     pub failures: i64,
 }
 
+impl Recipient {
+    /// Whether the recipient wants a notice of this state with this number, and was not sent it.
+    pub fn awaits(&self, state: WebhookState, number: i64) -> bool {
+        let added = WebhookState::ALL.into_iter().zip(self.added_after).find(|(added, _)| *added == state);
+        let added_after = added.and_then(|(_, number)| number).unwrap_or_default();
+        self.subscription.states.contains(&state) && number > self.sent_number.max(added_after)
+    }
+}
+
 /// All recipients of the tenant, at most [`MOST_OF_TENANT`].
 pub async fn recipients(connection: &mut Connection) -> Result<Vec<Recipient>, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS}, CASE WHEN c.code IS NOT NULL OR e.code IS NOT NULL THEN coalesce(s.email, c.email) END, \
-         c.customer_code, s.sent_number, s.due_at_ms, s.failures FROM subscription s \
+         c.customer_code, s.sent_number, s.due_at_ms, s.failures, s.failing_after, s.lost_after, s.works_after \
+         FROM subscription s \
          LEFT JOIN contact c ON s.user_kind = 'contact' AND c.code = s.user_code AND c.active AND c.manages_webhooks \
          LEFT JOIN employee e ON s.user_kind = 'employee' AND e.code = s.user_code AND e.active AND e.administrator \
          ORDER BY s.id LIMIT {MOST_OF_TENANT}"
@@ -286,6 +304,7 @@ pub async fn recipients(connection: &mut Connection) -> Result<Vec<Recipient>, S
             sent_number: row.get(12)?,
             due_at_ms: row.get(13)?,
             failures: row.get(14)?,
+            added_after: [row.get(15)?, row.get(16)?, row.get(17)?],
         })
     };
     connection.query(&sql, Vec::new()).await?.iter().map(recipient).collect()
@@ -395,9 +414,13 @@ pub async fn put_off(
     transaction.execute(sql, params![id, until_ms, due_at_ms]).await.map(drop)
 }
 
-/// Deletes links that are older than 90 days. Returns how many there were.
-pub async fn delete_old_links(transaction: &mut Transaction, now_ms: i64) -> Result<u64, StoreError> {
-    let sql = "DELETE FROM mail_link WHERE sent_at_ms < $1";
-    let values: Vec<Param> = params![now_ms - KEEP_LINKS_MS];
-    transaction.execute(sql, values).await
+/// Deletes the oldest links that are older than [`KEEP_LINKS_MS`], at most `limit`. Returns how many there were.
+pub async fn delete_old_links(
+    transaction: &mut Transaction,
+    now_ms: i64,
+    limit: i64,
+) -> Result<u64, StoreError> {
+    let sql = "DELETE FROM mail_link WHERE token_digest IN \
+               (SELECT token_digest FROM mail_link WHERE sent_at_ms < $1 ORDER BY sent_at_ms LIMIT $2)";
+    transaction.execute(sql, params![now_ms - KEEP_LINKS_MS, limit]).await
 }

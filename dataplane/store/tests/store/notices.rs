@@ -6,7 +6,7 @@ use docket_domain::delivery::{FailureClass, Status};
 use docket_domain::notice::{Announced, DeliveryFacts, WebhookState};
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK};
-use docket_store::notices::{self, Notice, NoticedFailure};
+use docket_store::notices::{self, News, Notice, NoticedFailure};
 use docket_store::subscriptions::{
     self, Claim, Claimed, Recipient, Subscriber, SubscriberKind, Subscription,
 };
@@ -15,8 +15,13 @@ use docket_store::{contacts, employees};
 on_both_databases!(
     deliveries_fail_from_the_third_failed_attempt_on,
     of_two_processes_one_announces_a_change,
+    a_state_that_was_replaced_is_kept_for_who_was_not_sent_it,
+    a_state_that_ended_in_silence_is_no_news,
+    a_notice_is_forgotten_with_what_it_replaced,
+    a_missing_webhook_keeps_its_notice,
     numbers_of_notices_are_the_order_of_their_commits,
     a_subscription_is_sent_what_changes_after_it,
+    a_state_that_is_added_begins_from_now,
     of_two_claims_of_a_message_one_is_accepted,
     a_tenant_sends_so_many_messages_in_an_hour,
     a_user_sends_so_many_of_them,
@@ -35,7 +40,18 @@ fn notice(number: i64, state: WebhookState) -> Notice {
     let announced = Announced { state, ..Announced::nothing(&DeliveryFacts::default()) };
     let class = FailureClass::ServerError;
     let failure = Some(NoticedFailure { class, cause: None, http_status: Some(503) });
-    Notice { webhook: WEBHOOK.into(), announced, number, count: 3, failure }
+    Notice { webhook: WEBHOOK.into(), announced, number, count: 3, failure, missing_since_ms: None }
+}
+
+/// Stores a notice in place of `before`.
+async fn replace(rig: &TenantDatabase, before: Option<&Notice>, notice: &Notice) {
+    assert!(rig.write(async |t| notices::store(t, notice, before).await).await, "{notice:?}");
+}
+
+/// The states that subscribers are sent, with their numbers.
+async fn news(rig: &TenantDatabase) -> Vec<(WebhookState, i64)> {
+    let news = notices::news(&mut rig.reader().await).await.expect("a statement");
+    news.iter().map(|news| (news.state, news.number)).collect()
 }
 
 fn subscription(id: &str) -> Subscription {
@@ -123,6 +139,66 @@ async fn of_two_processes_one_announces_a_change(rig: TenantDatabase) {
     assert!(notices::is_empty(&mut rig.reader().await).await.expect("a statement"));
 }
 
+async fn a_state_that_was_replaced_is_kept_for_who_was_not_sent_it(rig: TenantDatabase) {
+    use WebhookState::{Failing, Lost, Works};
+    let (failing, lost) = (notice(1, Failing), notice(2, Lost));
+    replace(&rig, None, &failing).await;
+    replace(&rig, Some(&failing), &lost).await;
+    replace(&rig, Some(&lost), &notice(3, Works)).await;
+    assert_eq!(news(&rig).await, [(Failing, 1), (Lost, 2), (Works, 3)]);
+    let found = notices::news(&mut rig.reader().await).await.expect("a statement").swap_remove(1);
+    let expected = News {
+        webhook: WEBHOOK.into(),
+        state: Lost,
+        number: 2,
+        count: 3,
+        failure: lost.failure,
+        state_now: Works,
+    };
+    assert_eq!(found, expected);
+    // The last notice of each state is kept, and no other.
+    replace(&rig, Some(&notice(3, Works)), &notice(4, Lost)).await;
+    assert_eq!(news(&rig).await, [(Failing, 1), (Works, 3), (Lost, 4)]);
+    replace(&rig, Some(&notice(4, Lost)), &notice(5, Works)).await;
+    assert_eq!(news(&rig).await, [(Failing, 1), (Lost, 4), (Works, 5)]);
+}
+
+async fn a_state_that_ended_in_silence_is_no_news(rig: TenantDatabase) {
+    use WebhookState::{Failing, Lost, Works};
+    let (failing, lost) = (notice(1, Failing), notice(2, Lost));
+    replace(&rig, None, &failing).await;
+    replace(&rig, Some(&failing), &lost).await;
+    // Its dead letters were set aside.
+    replace(&rig, Some(&lost), &notice(0, Works)).await;
+    assert_eq!(news(&rig).await, [(Failing, 1)]);
+    replace(&rig, Some(&notice(0, Works)), &notice(3, Lost)).await;
+    assert_eq!(news(&rig).await, [(Failing, 1), (Lost, 3)]);
+}
+
+async fn a_notice_is_forgotten_with_what_it_replaced(rig: TenantDatabase) {
+    for is_all in [true, false] {
+        let lost = notice(1, WebhookState::Lost);
+        replace(&rig, None, &lost).await;
+        replace(&rig, Some(&lost), &notice(2, WebhookState::Works)).await;
+        rig.write(async |t| match is_all {
+            true => notices::forget_all(t).await,
+            false => notices::forget(t, WEBHOOK).await,
+        })
+        .await;
+        assert!(notices::is_empty(&mut rig.reader().await).await.expect("a statement"));
+        assert_eq!(rig.number("SELECT count(*) FROM replaced_notice").await, 0);
+    }
+}
+
+async fn a_missing_webhook_keeps_its_notice(rig: TenantDatabase) {
+    let served = notice(1, WebhookState::Lost);
+    let missing = Notice { missing_since_ms: Some(T0), ..served.clone() };
+    replace(&rig, None, &served).await;
+    replace(&rig, Some(&served), &missing).await;
+    assert_eq!(notices::all(&mut rig.reader().await).await.expect("a statement"), [missing]);
+    assert_eq!(news(&rig).await, [(WebhookState::Lost, 1)], "it is sent meanwhile");
+}
+
 async fn numbers_of_notices_are_the_order_of_their_commits(rig: TenantDatabase) {
     let take = async || rig.write(async |t| notices::take_number(t).await).await;
     let (one, other) = tokio::join!(take(), take());
@@ -137,6 +213,29 @@ async fn a_subscription_is_sent_what_changes_after_it(rig: TenantDatabase) {
     assert_eq!(recipient.address.as_deref(), Some("ada@one.example"));
     assert_eq!(recipient.customer_code.as_deref(), Some("SMITH"));
     assert_eq!((recipient.sent_number, recipient.due_at_ms, recipient.failures), (1, T0, 0));
+}
+
+async fn a_state_that_is_added_begins_from_now(rig: TenantDatabase) {
+    use WebhookState::{Failing, Lost, Works};
+    people(&rig).await;
+    let subscriber = subscribed(&rig, "a").await.subscription.subscriber;
+    let set = async |states: &[WebhookState]| {
+        assert!(rig.write(async |t| subscriptions::set_states(t, &subscriber, "a", states).await).await);
+        recipients(&rig).await.remove(0)
+    };
+    // A loss and a failure wait when the user adds losses.
+    for _ in 0..2 {
+        rig.write(async |t| notices::take_number(t).await).await;
+    }
+    let added = set(&[Failing, Lost]).await;
+    assert!(added.awaits(Failing, 1), "it waits as before");
+    assert!(!added.awaits(Lost, 2) && added.awaits(Lost, 3));
+    assert!(!added.awaits(Works, 3), "it was removed");
+    // Saved again without a change.
+    rig.write(async |t| notices::take_number(t).await).await;
+    assert!(set(&[Failing, Lost]).await.awaits(Lost, 3));
+    let again = set(&[Failing, Lost, Works]).await;
+    assert!(!again.awaits(Works, 3) && again.awaits(Works, 4) && again.awaits(Lost, 3));
 }
 
 async fn of_two_claims_of_a_message_one_is_accepted(rig: TenantDatabase) {
@@ -309,7 +408,15 @@ async fn old_links_are_deleted(rig: TenantDatabase) {
     people(&rig).await;
     let recipient = subscribed(&rig, "a").await;
     claim(&rig, &recipient, "1", T0).await;
-    let delete = async |now_ms| rig.write(async |t| subscriptions::delete_old_links(t, now_ms).await).await;
+    rig.run(
+        "INSERT INTO mail_link (token_digest, subscription_id, user_kind, user_code, sent_at_ms) \
+         SELECT '2', subscription_id, user_kind, user_code, sent_at_ms FROM mail_link",
+    )
+    .await;
+    let delete =
+        async |now_ms| rig.write(async |t| subscriptions::delete_old_links(t, now_ms, 1).await).await;
     let days = 90 * 24 * HOUR_MS;
-    assert_eq!((delete(T0 + days).await, delete(T0 + days + 1).await), (0, 1));
+    assert_eq!(delete(T0 + days).await, 0);
+    let deleted = [delete(T0 + days + 1).await, delete(T0 + days + 1).await, delete(T0 + days + 1).await];
+    assert_eq!(deleted, [1, 1, 0], "one at a time");
 }
