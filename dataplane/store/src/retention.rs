@@ -35,15 +35,17 @@ pub async fn delete_finished(
 static ATTEMPTS: Rows = Rows::new("DELETE FROM attempt_history WHERE delivery_id {$1 text}");
 static DELIVERIES: Rows = Rows::new("DELETE FROM delivery_history WHERE id {$1 text} RETURNING id");
 
-/// When the oldest row was finished, requested or recorded that [`delete_finished`], [`delete_resends`] and
-/// [`audit::delete_before`](crate::audit::delete_before) may delete one day. Each is in milliseconds since 1970;
+/// When the oldest row was finished, requested, recorded or sent that [`delete_finished`], [`delete_resends`],
+/// [`audit::delete_before`](crate::audit::delete_before) and
+/// [`subscriptions::delete_old_links`](crate::subscriptions::delete_old_links) may delete one day. Each is in milliseconds since 1970;
 /// `None`: there is no such row.
-pub async fn oldest(transaction: &mut Transaction) -> Result<[Option<i64>; 3], StoreError> {
+pub async fn oldest(transaction: &mut Transaction) -> Result<[Option<i64>; 4], StoreError> {
     let sql = "SELECT (SELECT min(finished_at_ms) FROM delivery_history WHERE finished_at_ms IS NOT NULL), \
-               (SELECT min(created_at_ms) FROM resend), (SELECT min(at_ms) FROM audit)";
+               (SELECT min(created_at_ms) FROM resend), (SELECT min(at_ms) FROM audit), \
+               (SELECT min(sent_at_ms) FROM mail_link)";
     let row = transaction.query_opt(sql, Vec::new()).await?;
     let row = row.ok_or(StoreError::Unexpected("no row"))?;
-    Ok([row.get(0)?, row.get(1)?, row.get(2)?])
+    Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?])
 }
 
 /// Deletes bulk resends that were requested before `before_ms` and have no deliveries left.

@@ -1,5 +1,5 @@
-//! Retention: deletes old finished deliveries with what only they needed, and old audit entries, in small batches. After that it
-//! builds the indexes that a migration of PostgreSQL left to be built.
+//! Retention: deletes old finished deliveries with what only they needed, old audit entries and old links of messages, in small batches.
+//! After that it builds the indexes that a migration of PostgreSQL left to be built.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use docket_board::Board;
 use docket_domain::audit::AuditEvent;
 use docket_program::clock::{Clock, millis};
+use docket_store::subscriptions::{self, KEEP_LINKS_MS};
 use docket_store::{StoreError, audit, retention};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -201,17 +202,19 @@ impl Retention {
         let turn = RetentionTime { calm_until, end: now + TURN };
         let deleted = async {
             let deleted = self.delete_old(&tenant, turn).await?;
-            Ok((deleted, self.delete_old_audit(&tenant, turn).await?))
+            let is_done =
+                self.delete_old_audit(&tenant, turn).await? && self.delete_old_links(&tenant, turn).await?;
+            Ok((deleted, is_done))
         };
         let mut is_done = true;
         let deleted: Result<_, StoreError> = deleted.await;
         self.metrics.upkeep.visited(Task::Retention, deleted.is_ok());
         match deleted {
-            Ok(((count, next_ms), audit_is_done)) => {
+            Ok(((count, next_ms), others_are_done)) => {
                 if count > 0 {
                     tracing::info!(tenant.code = code, count, "old deliveries deleted");
                 }
-                is_done = audit_is_done && next_ms.is_some();
+                is_done = others_are_done && next_ms.is_some();
                 if let Some(next_ms) = next_ms
                     && is_done
                     && self.has_indexes(&tenant).await
@@ -222,7 +225,7 @@ impl Retention {
                 }
             }
             Err(error) => {
-                tracing::warn!(tenant.code = code, error = %error, "deleting old deliveries and audit entries failed; retrying")
+                tracing::warn!(tenant.code = code, error = %error, "deleting old rows failed; retrying")
             }
         }
         visit.end().await;
@@ -259,12 +262,17 @@ impl Retention {
                 // Bulk resend requests are kept for a while even if deliveries are not.
                 let keep_resends = self.keep.max(KEEP_RESENDS);
                 retention::delete_resends(&mut transaction, now_ms - millis(keep_resends)).await?;
-                let [delivery, resend, entry] = retention::oldest(&mut transaction).await?;
+                let [delivery, resend, entry, link] = retention::oldest(&mut transaction).await?;
                 transaction.commit().await?;
                 self.metrics.upkeep.deleted_deliveries(batch);
                 let ends = |since: Option<i64>, keep| since.map(|since_ms| since_ms + millis(keep));
-                let next_ms =
-                    [ends(delivery, self.keep), ends(resend, keep_resends), ends(entry, self.keep_audit)];
+                let link = link.map(|since_ms| since_ms + KEEP_LINKS_MS);
+                let next_ms = [
+                    ends(delivery, self.keep),
+                    ends(resend, keep_resends),
+                    ends(entry, self.keep_audit),
+                    link,
+                ];
                 return Ok((deleted, Some(next_ms.into_iter().flatten().min().unwrap_or(i64::MAX))));
             }
             transaction.commit().await?;
@@ -303,6 +311,25 @@ impl Retention {
             }
         }
         Ok(true)
+    }
+
+    /// Returns whether all old links of messages were deleted before the time was up.
+    async fn delete_old_links(&self, tenant: &ServedTenant, turn: RetentionTime) -> Result<bool, StoreError> {
+        let database = tenant.store.ready(&self.clock).await?;
+        loop {
+            let began = self.clock.elapsed();
+            let (most, rest) = turn.pace(began);
+            let mut transaction = database.begin(&self.clock).await?;
+            let now_ms = transaction.now_ms();
+            let batch = subscriptions::delete_old_links(&mut transaction, now_ms, most).await?;
+            transaction.commit().await?;
+            if batch < most as u64 {
+                return Ok(true);
+            }
+            if !self.rest(turn, began, rest).await {
+                return Ok(false);
+            }
+        }
     }
 
     /// Rests after a batch that began at `began`: `times` times as long as the batch took, at most until the turn ends. Returns whether

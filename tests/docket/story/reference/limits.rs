@@ -257,6 +257,10 @@ pub(super) fn of_all() -> String {
             ("Refused sign-ins there", count(retention::MAX_REFUSED.unsigned_abs() as usize)),
             ("Reads of payloads there", count(retention::MAX_READS.unsigned_abs() as usize)),
             ("Entries of each other event there", count(retention::MAX_OF_AN_EVENT.unsigned_abs() as usize)),
+            (
+                "Links of messages about webhooks",
+                days(Duration::from_millis(subscriptions::KEEP_LINKS_MS.unsigned_abs())),
+            ),
         ],
     );
     let subscriptions = table(
@@ -292,7 +296,7 @@ pub(super) fn of_all() -> String {
                 "Time to confirm an address",
                 format!("{} days", subscriptions::CONFIRM_MS / (24 * 3600 * 1000)),
             ),
-            ("Webhooks that one message describes", text::MOST_DESCRIBED.to_string()),
+            ("Changes that one message describes", text::MOST_DESCRIBED.to_string()),
             ("Time of one message to the SMTP server", time(docket_mail::SEND_TIME)),
         ],
     );

@@ -133,6 +133,32 @@ async fn database_without_anything_old_is_passed_over_until_something_is() {
 }
 
 #[tokio::test]
+async fn links_of_messages_are_deleted_after_90_days_although_no_message_is_sent() {
+    let rig = Rig::new("links", &["A"], 0).await;
+    let mut transaction = rig.tenants[0].store.begin(&rig.retention.clock).await.expect("a schema");
+    let now_ms = rig.retention.clock.now_ms();
+    for number in 0..450 {
+        let sql = format!(
+            "INSERT INTO mail_link (token_digest, subscription_id, user_kind, user_code, sent_at_ms) \
+             VALUES ('{number}', 's', 'contact', '11', {now_ms})"
+        );
+        transaction.execute(&sql, Vec::new()).await.expect("inserts");
+    }
+    transaction.commit().await.expect("commits");
+    let left = async || {
+        let mut reader = rig.tenants[0].store.database().reader().await.expect("a reader");
+        let row = reader.query_opt("SELECT count(*) FROM mail_link", Vec::new()).await.expect("a statement");
+        row.expect("a row").get::<i64>(0).expect("a number")
+    };
+    rig.time.advance(90 * DAY);
+    rig.retention.round().await;
+    assert_eq!(left().await, 450, "not a millisecond too early");
+    rig.time.advance(Duration::from_millis(1));
+    rig.retention.round().await;
+    assert_eq!(left().await, 0);
+}
+
+#[tokio::test]
 async fn unavailable_database_does_not_stop_the_others() {
     let rig = Rig::new("away", &["A", "B", "C"], 1).await;
     if let Database::Sqlite(sqlite) = rig.tenants[1].store.database() {
