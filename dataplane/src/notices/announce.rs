@@ -1,11 +1,11 @@
 //! Decides which changes of webhooks are announced, and stores them. `docket_domain::notice` has the rule.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use docket_crds::{WebhookConfig, webhook_key};
 use docket_domain::delivery::Status;
-use docket_domain::notice::{Announced, Decision, DeliveryFacts, WebhookState};
-use docket_program::clock::Clock;
+use docket_domain::notice::{APART, Announced, Decision, DeliveryFacts, WebhookState};
+use docket_program::clock::{Clock, millis};
 use docket_store::notices::{self, Notice, NoticedFailure};
 use docket_store::recent::Failures;
 use docket_store::subscriptions::Recipient;
@@ -43,38 +43,41 @@ pub(super) async fn announce(
     let wanted: Vec<&WebhookConfig> = served.filter(|webhook| is_wanted(&webhook.key())).collect();
     let decided = decide(&mut reader, tenant, clock, &wanted, &stored).await?;
     let is_held = decided.iter().any(|one| one.decision == Decision::Wait);
-    let mut changes: Vec<Change<'_>> = decided.iter().filter_map(change).collect();
-    let announced = changes.iter().filter(|change| change.is_announced);
-    let announced: Vec<String> = announced.map(|change| change.notice.webhook.clone()).collect();
+    let served: HashSet<&str> = decided.iter().map(|one| &*one.webhook).collect();
+    let others = stored.iter().filter(|notice| !served.contains(&*notice.webhook));
+    let others = others.filter_map(|notice| unserved(notice, is_wanted(&notice.webhook), clock.now_ms()));
+    let writes = in_order(decided.iter().filter_map(change).chain(others).collect());
+    let announced = writes.iter().filter(|write| write.is_announced());
+    let announced: Vec<String> = announced.map(|write| write.webhook().to_owned()).collect();
     let failures = match announced.is_empty() {
         true => Vec::new(),
         false => recent::failures(&mut reader, &announced).await?,
     };
     drop(reader);
-    let is_gone = |notice: &&Notice| !wanted.iter().any(|webhook| webhook.key() == notice.webhook);
-    let gone: Vec<&Notice> = stored.iter().filter(is_gone).collect();
-    if changes.is_empty() && gone.is_empty() {
+    if writes.is_empty() {
         return Ok(is_held);
     }
     let mut transaction = database.begin(clock).await?;
     // The first lock of each transaction that announces.
     let number = if announced.is_empty() { 0 } else { notices::take_number(&mut transaction).await? };
-    for Change { notice, before, is_announced } in &mut changes {
-        if *is_announced {
-            notice.number = number;
-            notice.failure = failure_of(&failures, notice);
+    for write in writes {
+        match write {
+            Write::Store { mut notice, before, is_announced } => {
+                if is_announced {
+                    notice.number = number;
+                    notice.failure = failure_of(&failures, &notice);
+                }
+                // If another process was faster, its notice stays.
+                notices::store(&mut transaction, &notice, before).await?;
+            }
+            Write::Forget { webhook } => notices::forget(&mut transaction, webhook).await?,
         }
-        // If another process was faster, its notice stays.
-        notices::store(&mut transaction, notice, *before).await?;
-    }
-    for notice in gone {
-        notices::forget(&mut transaction, &notice.webhook).await?;
     }
     transaction.commit().await?;
     Ok(is_held)
 }
 
-/// What follows for each of these webhooks, in the order of keys.
+/// What follows for each of these webhooks.
 async fn decide(
     reader: &mut Connection,
     tenant: &ServedTenant,
@@ -100,21 +103,44 @@ async fn decide(
         let known = before.as_ref().map_or_else(|| Announced::nothing(&facts), |notice| notice.announced);
         Decided { webhook: key, facts, before, decision: known.next(&facts, now_ms) }
     };
-    let mut decided: Vec<Decided> = wanted.iter().map(decided).collect();
-    // In one order everywhere, so that two processes do not wait for each other.
-    decided.sort_by(|one, other| one.webhook.cmp(&other.webhook));
-    Ok(decided)
+    Ok(wanted.iter().map(decided).collect())
 }
 
-/// A row to store.
-struct Change<'a> {
-    notice: Notice,
-    before: Option<&'a Notice>,
-    /// Whether subscribers hear of it. Then it gets its number when it is stored.
-    is_announced: bool,
+/// A change of the row of a webhook.
+#[derive(Debug, PartialEq, Eq)]
+enum Write<'a> {
+    Store {
+        notice: Notice,
+        before: Option<&'a Notice>,
+        /// Whether subscribers hear of it. Then it gets its number when it is stored.
+        is_announced: bool,
+    },
+    Forget {
+        webhook: &'a str,
+    },
 }
 
-fn change(Decided { webhook, facts, before, decision }: &Decided) -> Option<Change<'_>> {
+impl Write<'_> {
+    fn webhook(&self) -> &str {
+        match self {
+            Self::Store { notice, .. } => &notice.webhook,
+            Self::Forget { webhook } => webhook,
+        }
+    }
+
+    fn is_announced(&self) -> bool {
+        matches!(self, Self::Store { is_announced: true, .. })
+    }
+}
+
+/// The one order in which all processes lock rows, so that two of them do not wait for each other: by key, whatever is done.
+fn in_order(mut writes: Vec<Write<'_>>) -> Vec<Write<'_>> {
+    writes.sort_by(|one, other| one.webhook().cmp(other.webhook()));
+    writes
+}
+
+fn change(Decided { webhook, facts, before, decision }: &Decided) -> Option<Write<'_>> {
+    let before = before.as_ref();
     let (announced, number) = match (*decision, before) {
         // Subscribers hear of what changes from now on.
         (Decision::Nothing, None) => (Announced::nothing(facts), 0),
@@ -122,6 +148,11 @@ fn change(Decided { webhook, facts, before, decision }: &Decided) -> Option<Chan
             (now, before.number)
         }
         (Decision::Remember(now) | Decision::Announce(now), _) => (now, 0),
+        // It is served again.
+        (Decision::Nothing | Decision::Wait, Some(before)) if before.missing_since_ms.is_some() => {
+            let notice = Notice { missing_since_ms: None, ..before.clone() };
+            return Some(Write::Store { notice, before: Some(before), is_announced: false });
+        }
         (Decision::Nothing | Decision::Wait, _) => return None,
     };
     let count = match announced.state {
@@ -129,11 +160,24 @@ fn change(Decided { webhook, facts, before, decision }: &Decided) -> Option<Chan
         WebhookState::Lost => facts.lost,
         WebhookState::Works => 0,
     };
-    let (before, is_announced) = (before.as_ref(), matches!(decision, Decision::Announce(_)));
+    let is_announced = matches!(decision, Decision::Announce(_));
     let failure = before.and_then(|before| before.failure);
     let webhook = webhook.clone();
     let notice = Notice { webhook, announced, number, count, failure, missing_since_ms: None };
-    Some(Change { notice, before, is_announced })
+    Some(Write::Store { notice, before, is_announced })
+}
+
+/// What becomes of the row of a webhook that is not served, or that no recipient hears of (`is_wanted`). A webhook that is not served
+/// for a moment keeps its row: without it, a state would be announced twice in [`APART`].
+fn unserved(notice: &Notice, is_wanted: bool, now_ms: i64) -> Option<Write<'_>> {
+    match notice.missing_since_ms {
+        None if is_wanted => {
+            let missing = Notice { missing_since_ms: Some(now_ms), ..notice.clone() };
+            Some(Write::Store { notice: missing, before: Some(notice), is_announced: false })
+        }
+        Some(since_ms) if is_wanted && now_ms.saturating_sub(since_ms) < millis(APART) => None,
+        _ => Some(Write::Forget { webhook: &notice.webhook }),
+    }
 }
 
 /// The most frequent failure among the deliveries that a notice is about.
@@ -198,8 +242,50 @@ mod tests {
         };
         let decision = Announced::nothing(&facts).next(&facts, 10);
         let decided = Decided { webhook: "a/b/C".into(), facts, before: None, decision };
-        let change = change(&decided).expect("a row");
-        assert!(!change.is_announced && change.before.is_none());
-        assert_eq!((change.notice.number, change.notice.announced.lost_until_ms), (0, Some(5)));
+        let Some(Write::Store { notice, before: None, is_announced: false }) = change(&decided) else {
+            panic!("a row is stored, and not announced")
+        };
+        assert_eq!((notice.number, notice.announced.lost_until_ms), (0, Some(5)));
+    }
+
+    fn noticed(webhook: &str, missing_since_ms: Option<i64>) -> Notice {
+        let announced = Announced {
+            state: WebhookState::Failing,
+            failing_at_ms: Some(1),
+            ..Announced::nothing(&DeliveryFacts::default())
+        };
+        Notice { webhook: webhook.into(), announced, number: 4, count: 1, failure: None, missing_since_ms }
+    }
+
+    #[test]
+    fn webhook_that_is_not_served_keeps_its_row_for_an_hour() {
+        let hour_ms = millis(APART);
+        let (served, missing) = (noticed("a/b/C", None), noticed("a/b/C", Some(7)));
+        let stored = Write::Store { notice: missing.clone(), before: Some(&served), is_announced: false };
+        assert_eq!(unserved(&served, true, 7), Some(stored));
+        assert_eq!(unserved(&missing, true, 7 + hour_ms - 1), None);
+        let forgotten = || Some(Write::Forget { webhook: "a/b/C" });
+        assert_eq!(unserved(&missing, true, 7 + hour_ms), forgotten());
+        assert_eq!(unserved(&served, false, 7), forgotten(), "no recipient hears of it");
+        assert_eq!(unserved(&missing, false, 7), forgotten());
+    }
+
+    #[test]
+    fn webhook_that_is_served_again_within_the_hour_is_not_announced_again() {
+        let facts = DeliveryFacts { failing: 1, ..DeliveryFacts::default() };
+        let before = noticed("a/b/C", Some(7));
+        let decision = before.announced.next(&facts, 8);
+        let decided = Decided { webhook: "a/b/C".into(), facts, before: Some(before.clone()), decision };
+        let served = noticed("a/b/C", None);
+        let stored = Write::Store { notice: served, before: Some(&before), is_announced: false };
+        assert_eq!(change(&decided), Some(stored));
+    }
+
+    #[test]
+    fn rows_are_written_in_the_order_of_keys_whatever_is_done() {
+        let row = |webhook| Write::Store { notice: noticed(webhook, None), before: None, is_announced: true };
+        let writes = vec![row("a/c/C"), row("a/a/C"), Write::Forget { webhook: "a/b/C" }];
+        let order = in_order(writes);
+        assert_eq!(order.iter().map(Write::webhook).collect::<Vec<_>>(), ["a/a/C", "a/b/C", "a/c/C"]);
     }
 }
