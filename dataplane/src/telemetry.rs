@@ -224,7 +224,7 @@ impl Default for Metrics {
         );
         registry.register(
             "mails_waiting",
-            "Messages to subscribers that waited when this process last visited their tenants",
+            "Messages to subscribers that wait, in the tenants whose turn to send this process has",
             metrics.mails_waiting.clone(),
         );
         registry.register("tenants", "Tenants that are served", metrics.tenants.clone());

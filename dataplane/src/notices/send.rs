@@ -96,7 +96,12 @@ impl Mailer {
     }
 
     fn is_paused(&self) -> bool {
-        self.is_closed.load(Ordering::Relaxed) || self.clock.elapsed() < *self.paused_until.lock()
+        self.is_closed.load(Ordering::Relaxed) || self.is_without_server()
+    }
+
+    /// Whether the SMTP server could not be reached within the last 30 s.
+    pub(super) fn is_without_server(&self) -> bool {
+        self.clock.elapsed() < *self.paused_until.lock()
     }
 
     /// Sends what is due to these recipients. Returns how many messages wait.

@@ -38,6 +38,8 @@ pub(super) struct Visited {
     pub(super) waiting: i64,
     /// Whether the last visit failed.
     pub(super) has_failed: bool,
+    /// Whether this process leaves its next turn to another one, because it cannot reach the SMTP server.
+    leaves_turn: bool,
 }
 
 /// What a visit leaves.
@@ -53,7 +55,7 @@ impl Visitor {
     /// Visits a tenant, unless nothing was written since the last visit. The subscribers of a suspended tenant wait.
     pub(super) async fn visit(self: Arc<Self>, uid: Arc<str>, mut memory: Visited) -> Visited {
         let Some(tenant) = self.tenants.by_uid(&uid).filter(|tenant| !tenant.config.suspended) else {
-            return memory;
+            return self.without_turn(memory);
         };
         let database = tenant.store.database();
         // Before it is read: what is written meanwhile changes it.
@@ -62,8 +64,11 @@ impl Visitor {
             self.metrics.unchanged(Reader::Notices);
             return memory;
         }
-        if state.as_ref().is_some_and(DatabaseState::does_not_exist) || !self.has_turn(&uid).await {
+        if std::mem::take(&mut memory.leaves_turn) {
             return memory;
+        }
+        if state.as_ref().is_some_and(DatabaseState::does_not_exist) || !self.has_turn(&uid).await {
+            return self.without_turn(memory);
         }
         let visit = tenant.store.visit();
         let result = self.work(&tenant).await;
@@ -87,7 +92,15 @@ impl Visitor {
             }
         }
         self.metrics.mails_waiting(memory.waiting - was_waiting);
+        // One turn alone: if no other process takes it, this one tries again.
+        memory.leaves_turn = self.board.is_some() && memory.waiting > 0 && self.mailer.is_without_server();
         memory
+    }
+
+    /// Counts no message of a tenant that this process does not visit: the process whose turn it is counts it.
+    fn without_turn(&self, memory: Visited) -> Visited {
+        self.metrics.mails_waiting(-memory.waiting);
+        Visited { waiting: 0, ..memory }
     }
 
     /// Whether this process visits the tenant now. The turn expires before the next visit. If Redis is unavailable, the rows keep two

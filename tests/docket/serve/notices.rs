@@ -10,9 +10,27 @@ use docket_store::Database;
 use docket_store::postgres::Postgres;
 use docket_tests::mail::MailServer;
 use docket_tests::receiver::Response;
-use docket_tests::server::eventually;
+use docket_tests::server::{Server, eventually};
+use docket_tests::stores::write_secret;
 
 use crate::serve::stage::{SOON, Stage, save, sign_in};
+
+/// Subscribes the stage's contact to losses, with its own address.
+async fn subscribe_to_losses(stage: &Stage) {
+    let client = postgres::client(&stage.database).await;
+    let change = "UPDATE contact SET manages_webhooks = TRUE";
+    client.batch_execute(change).await.expect("a statement");
+    let row = client.query_one("SELECT code FROM contact", &[]).await.expect("the contact");
+    let subject = TokenSubject::Contact { contact_code: row.get(0), customer_code: "C-1".into() };
+    let database = Database::Postgres(Postgres::new(&stage.database, 2).expect("a URL"));
+    let mut transaction = database.begin(&Clock::System).await.expect("a transaction");
+    let (active_events, held) = (Default::default(), HeldWebhooks::These([].into()));
+    let webhooks = Webhooks::new(&[], &active_events, &held);
+    let new = NewSubscription { states: vec![WebhookState::Lost], ..NewSubscription::default() };
+    let now = transaction.now();
+    assert!(subscribe(&mut transaction, webhooks, &subject, new, now).await.is_ok());
+    transaction.commit().await.expect("committed");
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_three_workers_one_sends_a_message_whatever_the_number_of_lost_deliveries() {
@@ -20,20 +38,7 @@ async fn of_three_workers_one_sends_a_message_whatever_the_number_of_lost_delive
     let mail = MailServer::start();
     let flags = mail.flags(&stage.home);
     let client = postgres::client(&stage.database).await;
-    let change = "UPDATE contact SET manages_webhooks = TRUE";
-    client.batch_execute(change).await.expect("a statement");
-    let (code, database) = {
-        let row = client.query_one("SELECT code FROM contact", &[]).await.expect("the contact");
-        (row.get::<_, String>(0), Database::Postgres(Postgres::new(&stage.database, 2).expect("a URL")))
-    };
-    let mut transaction = database.begin(&Clock::System).await.expect("a transaction");
-    let (active_events, held) = (Default::default(), HeldWebhooks::These([].into()));
-    let webhooks = Webhooks::new(&[], &active_events, &held);
-    let new = NewSubscription { states: vec![WebhookState::Lost], ..NewSubscription::default() };
-    let (subject, now) =
-        (TokenSubject::Contact { contact_code: code, customer_code: "C-1".into() }, transaction.now());
-    assert!(subscribe(&mut transaction, webhooks, &subject, new, now).await.is_ok());
-    transaction.commit().await.expect("committed");
+    subscribe_to_losses(&stage).await;
 
     let mut workers = Vec::new();
     for _ in 0..3 {
@@ -60,4 +65,36 @@ async fn of_three_workers_one_sends_a_message_whatever_the_number_of_lost_delive
         sent += worker.metric("docket_mails_total{result=\"sent\"}").await;
     }
     assert_eq!(sent, 1.0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn worker_without_an_smtp_server_leaves_the_turn_to_one_that_has_it_and_counts_no_message() {
+    let stage = Stage::with(|_| Response::Status(503)).await;
+    let mail = MailServer::start();
+    let client = postgres::client(&stage.database).await;
+    subscribe_to_losses(&stage).await;
+    // Turns are long, so that two workers hardly get them by chance.
+    let flags = format!("{} --mail-interval 1s", mail.flags(&stage.home));
+    let nowhere = stage.home.log("nowhere");
+    write_secret(&nowhere, "smtp://127.0.0.1:9\n");
+    let away = format!("{flags} --smtp-url-file {}", nowhere.display());
+    let away = stage.spawn("worker", &away).ready(&stage.home).await;
+    let api = stage.serve("api").await;
+    save(&sign_in(&api).await).await;
+    let waiting = async |worker: &Server| worker.metric("docket_mails_waiting").await;
+    eventually("the message waits", SOON, async || waiting(&away).await == 1.0).await;
+    eventually("it was tried", SOON, async || {
+        away.metric("docket_mails_total{result=\"failed\"}").await >= 1.0
+    })
+    .await;
+
+    let sends = stage.spawn("worker", &flags).ready(&stage.home).await;
+    client.batch_execute("UPDATE subscription SET due_at_ms = 1").await.expect("a statement");
+    eventually("the other worker sends it", SOON, async || mail.messages().len() == 1).await;
+    eventually("no worker counts it", SOON, async || {
+        waiting(&away).await == 0.0 && waiting(&sends).await == 0.0
+    })
+    .await;
+    let sent = async || sends.metric("docket_mails_total{result=\"sent\"}").await == 1.0;
+    eventually("it is settled", SOON, sent).await;
 }
