@@ -101,7 +101,7 @@ flag changes one line.
 {{- end -}}
 
 {{/* Where a data-plane component finds tenants, their databases and Redis, as a JSON list of environment variables. So a command in its pod, such
-     as `kubectl exec deployment/docket-api -- docket customer add …`, needs no flags for them. */}}
+     as `kubectl exec deployment/docket-api -- docket customers add …`, needs no flags for them. */}}
 {{- define "docket.serveEnv" -}}
 {{- $env := list (dict "name" "DOCKET_CONFIG_NAMESPACE" "value" (include "docket.runtimeNamespace" .)) -}}
 {{- with .Values.externalDatabases.allow -}}
