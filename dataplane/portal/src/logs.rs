@@ -1,5 +1,7 @@
 //! Webhook Logs: a page of deliveries, and the filters that chose them.
 
+use std::collections::BTreeMap;
+
 use docket_crds::EventCode;
 use docket_domain::delivery::{DeadLetter, DeliveryKind, FailureClass, Status};
 use docket_domain::failure::{Cause, Failure};
@@ -106,6 +108,8 @@ pub struct Log {
     pub wrong: Vec<(String, String)>,
     /// The codes of the customers to choose from; empty: the user sees only one customer.
     pub customers: Vec<String>,
+    /// The names of customers, by code. A customer without a name is shown by its code.
+    pub customer_names: BTreeMap<String, String>,
     /// The deliveries, newest first.
     pub deliveries: Vec<Delivery>,
     /// The cursor of the next page, if there is more.
@@ -133,7 +137,7 @@ pub fn page(frame: &Frame, log: &Log) -> String {
             @if is_right {
                 section.card aria-label="Deliveries" {
                     @if deliveries.is_empty() { (empty(filters, next.is_some())) }
-                    @else { (table(frame, deliveries)) }
+                    @else { (table(frame, log)) }
                 }
             }
             @let is_older = !filters.value("cursor").is_empty();
@@ -229,8 +233,9 @@ fn form(frame: &Frame, log: &Log, form: Form<'_>) -> Markup {
     let webhooks = webhooks(frame);
     let webhooks: Vec<(&str, &str)> =
         webhooks.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let customers = customers(log);
     let customers: Vec<(&str, &str)> =
-        log.customers.iter().map(|code| (code.as_str(), code.as_str())).collect();
+        customers.iter().map(|(code, text)| (code.as_str(), text.as_str())).collect();
     let ranges = Range::ALL.map(|range| (range.as_str(), range.choice()));
     let kinds = DeliveryKind::ALL.map(|kind| (kind.as_str(), kind_text(kind)));
     let failures = FailureClass::ALL.map(|class| (class.as_str(), label(class)));
@@ -282,6 +287,17 @@ fn webhooks(frame: &Frame) -> Vec<(String, String)> {
     frame.webhooks.iter().map(|webhook| (webhook.full_name.clone(), text(webhook))).collect()
 }
 
+/// The customers to choose from, by name: the code, and the name with the code.
+fn customers(log: &Log) -> Vec<(String, String)> {
+    let text = |code: &String| match log.customer_names.get(code).filter(|name| *name != code) {
+        Some(name) => format!("{name} ({code})"),
+        None => code.clone(),
+    };
+    let mut customers: Vec<_> = log.customers.iter().map(|code| (code.clone(), text(code))).collect();
+    customers.sort_by_cached_key(|(_, text)| text.to_lowercase());
+    customers
+}
+
 const fn kind_text(kind: DeliveryKind) -> &'static str {
     match kind {
         DeliveryKind::First => "Neither test nor resend",
@@ -290,7 +306,7 @@ const fn kind_text(kind: DeliveryKind) -> &'static str {
     }
 }
 
-fn table(frame: &Frame, deliveries: &[Delivery]) -> Markup {
+fn table(frame: &Frame, log: &Log) -> Markup {
     let heads = [
         ("When", ""),
         ("Result", ""),
@@ -303,14 +319,15 @@ fn table(frame: &Frame, deliveries: &[Delivery]) -> Markup {
         ("Next attempt", "wider"),
     ];
     let rows = html! {
-        @for delivery in deliveries {
+        @for delivery in &log.deliveries {
+            @let customer = delivery.customer_code.as_str();
             tr {
                 td { a href=(link(&delivery.id)) { (at(delivery.created_at)) } }
                 td { (badge(delivery)) " " span.beside { (delivery.ended_as()) } (marks(delivery)) }
                 td { (delivery.event.as_str()) }
                 td { (numbers(&delivery.about)) }
                 td { (frame.webhook(&delivery.webhook)) }
-                td.wider { (delivery.customer_code) }
+                td.wider { (parts::customer(log.customer_names.get(customer).map_or(customer, String::as_str), customer)) }
                 td.num.wider { (duration(delivery.took)) }
                 td.num.wider { (delivery.attempts) " of 5" }
                 td.wider { (next(delivery)) }
@@ -453,6 +470,7 @@ pub(crate) mod tests {
             wrong: Vec::new(),
             filters: Filters(filters.collect()),
             customers: vec!["C-1".into(), "C-2".into()],
+            customer_names: [("<i>C-1</i>".into(), "<b>One".into()), ("C-2".into(), "<b>Two".into())].into(),
             deliveries,
             next: next.map(str::to_owned),
         }
@@ -466,6 +484,8 @@ pub(crate) mod tests {
         }
         assert!(text.contains("href=\"/portal/logs/0193f0c2-a1b0-7c3e-9d6f-5a4b3c2d1e0f\""));
         assert!(text.contains(">Lost</span></span> <span class=\"beside\">503</span>"), "{text}");
+        let customer = "&lt;b&gt;One<small>&lt;i&gt;C-1&lt;/i&gt;</small>";
+        assert!(text.contains(customer), "{text}");
     }
 
     #[test]
@@ -537,7 +557,8 @@ pub(crate) mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         let own = page(&frame(), &Log { customers: Vec::new(), ..of(&[], Vec::new(), None) });
-        assert!(text.contains(">C-2</option>") && !own.contains("customerCode"), "{own}");
+        assert!(text.contains(">&lt;b&gt;Two (C-2)</option>") && !own.contains("customerCode"), "{own}");
+        assert!(text.contains(">C-1</option>"), "it has no name: {text}");
     }
 
     #[test]

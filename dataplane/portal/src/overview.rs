@@ -21,6 +21,8 @@ pub struct OverviewWebhook {
     pub name: String,
     /// The customer whose events are sent.
     pub customer_code: String,
+    /// The customer's name; its code if it has none.
+    pub customer_name: String,
     /// The receiver's URL.
     pub url: String,
     /// Whether new events are sent.
@@ -190,7 +192,7 @@ fn article(frame: &Frame, webhooks: &[OverviewWebhook], problem: &WebhookProblem
     let WebhookProblem { webhook, dead, retried, last } = problem;
     // What is lost needs its remedy first.
     let worst = dead.classes.first().or(retried.classes.first());
-    let customer = webhooks.iter().find(|other| other.name == *webhook).map(|other| &other.customer_code);
+    let customer = webhooks.iter().find(|other| other.name == *webhook).map(|other| &other.customer_name);
     html! {
         article.problem {
             div {
@@ -301,7 +303,7 @@ fn table(frame: &Frame, webhooks: &[OverviewWebhook]) -> Markup {
             tr {
                 th scope="row" { (frame.webhook(&webhook.name)) }
                 td { (state::badge(webhook.state(), webhook.active)) }
-                td.wider { (webhook.customer_code) }
+                td.wider { (parts::customer(&webhook.customer_name, &webhook.customer_code)) }
                 td.wider { div.long tabindex="0" { (webhook.url) } }
                 td.num.wider { (count(webhook.pending)) }
                 td.num { (number(webhook.retrying, ("status", Status::Failed.as_str()), webhook)) }
@@ -324,6 +326,7 @@ mod tests {
         OverviewWebhook {
             name: name.into(),
             customer_code: "C-1".into(),
+            customer_name: "<b>One".into(),
             url: "https://r.example/<b>".into(),
             active: name != "off",
             pending: retrying,
@@ -388,6 +391,7 @@ mod tests {
         assert!(
             text.contains("10 deliveries are lost, 3 webhooks need attention") && text.contains(">Inactive<")
         );
+        assert!(text.contains("<td class=\"wider\">&lt;b&gt;One<small>C-1</small></td>"), "{text}");
         assert!(text.contains("href=\"/portal/resends?webhook=lost\"") && !text.contains("/<b>"), "{text}");
         let held = |count| Unserved {
             known: (0..count)

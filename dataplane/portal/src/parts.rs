@@ -107,3 +107,8 @@ pub(crate) fn done(sentence: Option<&str>) -> Markup {
 pub(crate) fn nothing(what: &str, why: &Markup) -> Markup {
     html! { div.nothing role="status" { p { strong { (what) } } (why) } }
 }
+
+/// A customer: its name, with its code below; only the code if the customer has no other name.
+pub(crate) fn customer(name: &str, code: &str) -> Markup {
+    html! { (name) @if name != code { small { (code) } } }
+}

@@ -14,6 +14,7 @@ use docket_portal::logs::{Became, Delivery, Filters, Log, link};
 use docket_portal::names::unknown_webhook;
 use docket_portal::period::Range;
 use docket_portal::{DONE, delivery, href, logs};
+use docket_store::contacts;
 use docket_store::deliveries::{self, ListedDelivery, StoredAttempt};
 use docket_store::events::About;
 use http::StatusCode;
@@ -62,20 +63,24 @@ pub async fn search(
     let status = status_of(&wrong);
     let waits = webhook_logs::waits(&state, &viewer.caller, &found).await?;
     let ids: Vec<String> = found.iter().map(|listed| listed.id.clone()).collect();
-    let took = deliveries::last_times(&mut viewer.caller.reader(&state).await?, &ids).await?;
+    let choices: BTreeSet<&str> = match viewer.caller.customer {
+        None => viewer.caller.webhooks().served().map(|webhook| webhook.customer_code.as_str()).collect(),
+        Some(_) => BTreeSet::new(),
+    };
+    let shown_codes = found.iter().map(|listed| listed.customer_code.as_str());
+    let codes: Vec<&str> = choices.iter().copied().chain(shown_codes).collect();
+    let mut reader = viewer.caller.reader(&state).await?;
+    let took = deliveries::last_times(&mut reader, &ids).await?;
+    let customer_names = contacts::customer_names(&mut reader, &codes).await?;
     let row = |(listed, waits_for): (ListedDelivery, Option<String>)| {
         let took = took.get(&listed.id).copied();
         Delivery { took, waits_for, ..shown(listed) }
     };
-    let customers =
-        viewer.caller.webhooks().served().map(|webhook| webhook.customer_code.as_str().to_owned());
     let log = Log {
         filters: Filters(filters),
         wrong,
-        customers: match viewer.caller.customer {
-            None => customers.collect::<BTreeSet<_>>().into_iter().collect(),
-            Some(_) => Vec::new(),
-        },
+        customers: choices.into_iter().map(str::to_owned).collect(),
+        customer_names,
         deliveries: found.into_iter().zip(waits).map(row).collect(),
         next,
     };

@@ -11,7 +11,7 @@ use docket_portal::overview::{self, FailedAs, Failing, LastFailed, OverviewWebho
 use docket_portal::period::{Period, Range};
 use docket_store::health::WebhookHealth;
 use docket_store::recent::{self, MAX_COUNT, MAX_DEAD, MAX_RETRIED};
-use docket_store::{Connection, StoreError};
+use docket_store::{Connection, StoreError, contacts};
 
 use super::declared;
 use super::forms::filled_in;
@@ -45,9 +45,13 @@ pub async fn get(
     let health: Vec<WebhookHealth> =
         own.iter().map(|webhook| health.remove(&webhook.uid).unwrap_or_default()).collect();
     let mut faults = declared::faults(&mut reader, &viewer, &own).await?;
+    let codes: Vec<&str> = own.iter().map(|webhook| webhook.customer_code.as_str()).collect();
+    let customers = contacts::customer_names(&mut reader, &codes).await?;
+    let customer_name = |code: &str| customers.get(code).map_or(code, String::as_str).to_owned();
     let webhooks = own.iter().zip(&health).map(|(webhook, health)| OverviewWebhook {
         name: webhook.full_name(),
         customer_code: webhook.customer_code.as_str().to_owned(),
+        customer_name: customer_name(webhook.customer_code.as_str()),
         url: webhook.target_url.url().to_string(),
         active: webhook.active,
         pending: health.pending,

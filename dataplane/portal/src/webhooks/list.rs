@@ -314,9 +314,7 @@ fn served(frame: &Frame, webhook: &ServedWebhook) -> Markup {
             th scope="row" { a href=(webhook_link(full_name)) { (webhook.name()) } }
             td { (state::badge(webhook.state(), settings.active)) }
             @if frame.is_of_tenant() {
-                td.wider {
-                    (customer_name) @if *customer_name != settings.customer_code { small { (settings.customer_code) } }
-                }
+                td.wider { (parts::customer(customer_name, &settings.customer_code)) }
             }
             td.wider { div.long tabindex="0" { (settings.target_url) } }
             td.num.wider { (settings.events.len()) }
