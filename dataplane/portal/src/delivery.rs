@@ -77,6 +77,12 @@ pub struct Detail {
     pub delivery: Delivery,
     /// The id of its event; empty if the id is invalid.
     pub event_id: String,
+    /// The customer's name; its code if it has none.
+    pub customer_name: String,
+    /// The delivery to the same webhook that ended just before.
+    pub previous: Option<String>,
+    /// The delivery to the same webhook that ended just after.
+    pub next: Option<String>,
     /// The later deliveries of the same event to the webhook, newest first: resends of this delivery, and resends of these.
     pub later: Vec<Delivery>,
     /// The names of the people who asked for a resend or a test, or set a dead letter aside.
@@ -101,7 +107,9 @@ pub fn page(frame: &Frame, detail: &Detail) -> String {
         title: html! { (delivery.event.as_str()) " to " (name) " " (logs::badge(delivery)) (logs::marks(delivery)) },
         below: Some(html! {
             @if !delivery.about.is_empty() { (about(&delivery.about)) " · " }
-            "customer " (delivery.customer_code) " · " (time(delivery.created_at, frame.now))
+            "customer " (detail.customer_name) " "
+            @if detail.customer_name != delivery.customer_code { "(" (delivery.customer_code) ") " }
+            "· " (time(delivery.created_at, frame.now))
         }),
         actions: has_ended.then(|| actions(frame, delivery)),
     };
@@ -114,6 +122,7 @@ pub fn page(frame: &Frame, detail: &Detail) -> String {
             (happened(detail))
             (parts::card("chain", "What happened", &html! {}, &chain(frame, detail)))
         }
+        (neighbours(detail))
         div.two {
             (parts::card("sent", "Sent", &html! {}, &parts::inside(&sent(detail))))
             div.stack {
@@ -124,6 +133,18 @@ pub fn page(frame: &Frame, detail: &Detail) -> String {
     };
     let title = format!("{} to {name}: {}", delivery.event, delivery.became().1);
     page::page(frame, Section::Logs, &title, &main)
+}
+
+/// The links to the deliveries that ended just before and just after.
+fn neighbours(Detail { previous, next, .. }: &Detail) -> Markup {
+    html! {
+        @if previous.is_some() || next.is_some() {
+            nav.row aria-label="Deliveries to this webhook, by the time of their end" {
+                @if let Some(id) = previous { a.button href=(link(id)) rel="prev" { "Previous of this webhook" } }
+                @if let Some(id) = next { a.button href=(link(id)) rel="next" { "Next of this webhook" } }
+            }
+        }
+    }
 }
 
 /// What happened, the receiver's own words, and what to do.
@@ -534,6 +555,9 @@ mod tests {
         Detail {
             delivery,
             event_id: "evt_1".into(),
+            customer_name: HOSTILE.into(),
+            previous: None,
+            next: None,
             later,
             people: Actors::from_iter([("employee 9".to_owned(), "Nora Boss".to_owned())]),
             done,
@@ -548,6 +572,17 @@ mod tests {
         let text = page(&frame(), &Detail { event_id: String::new(), sent: None, ..detail(delivery()) });
         assert!(text.contains("<dt>Event id</dt><dd>invalid</dd>"), "{text}");
         assert!(text.contains("Nothing is sent: ") && !text.contains("eventId="), "{text}");
+    }
+
+    #[test]
+    fn delivery_leads_to_its_neighbours() {
+        let alone = page(&frame(), &detail(delivery()));
+        assert!(!alone.contains("rel=\"prev\"") && !alone.contains("rel=\"next\""), "{alone}");
+        let (previous, next) = (Some("d1".to_owned()), Some("d3".to_owned()));
+        let between = page(&frame(), &Detail { previous, next, ..detail(delivery()) });
+        for link in ["href=\"/portal/logs/d1\" rel=\"prev\"", "href=\"/portal/logs/d3\" rel=\"next\""] {
+            assert!(between.contains(link), "{link}: {between}");
+        }
     }
 
     #[test]

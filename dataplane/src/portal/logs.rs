@@ -15,7 +15,7 @@ use docket_portal::names::unknown_webhook;
 use docket_portal::period::Range;
 use docket_portal::{DONE, delivery, href, logs};
 use docket_store::contacts;
-use docket_store::deliveries::{self, ListedDelivery, StoredAttempt};
+use docket_store::deliveries::{self, ListedDelivery, Neighbours, StoredAttempt};
 use docket_store::events::About;
 use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
@@ -180,10 +180,18 @@ pub async fn get(
         [delivery.requested_by.as_deref(), delivery.set_aside.as_ref().map(|(by, _)| by.as_str())]
     });
     let actors: Vec<&str> = actors.flatten().collect();
-    let people = viewer.named(&mut viewer.caller.reader(&state).await?, &actors).await?;
+    let mut reader = viewer.caller.reader(&state).await?;
+    let people = viewer.named(&mut reader, &actors).await?;
+    let (code, ended) = (listed.customer_code.as_str(), listed.finished_at_ms);
+    let Neighbours { before, after } =
+        deliveries::neighbours(&mut reader, &listed.webhook, ended, &listed.id).await?;
+    let names = contacts::customer_names(&mut reader, &[code]).await?;
     let detail = Detail {
         people,
         event_id: listed.event_id.clone(),
+        customer_name: names.get(code).map_or(code, String::as_str).to_owned(),
+        previous: before,
+        next: after,
         delivery: Delivery { waits_for, ..shown(listed) },
         later: later.into_iter().map(shown).collect(),
         done: filled_in(&query.unwrap_or_default()).iter().find_map(|(name, value)| done(name, value)),

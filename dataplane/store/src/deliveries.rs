@@ -17,6 +17,7 @@ mod first_attempt;
 mod history;
 mod lease;
 mod missing;
+mod neighbours;
 mod queue;
 mod rekey;
 pub(crate) mod search;
@@ -35,6 +36,7 @@ pub use missing::{
     MOST_COUNTED, MissingWebhook, begin_to_end, count_queued, end_without_webhook, forget_missing, missing,
     note_missing,
 };
+pub use neighbours::{Neighbours, neighbours, neighbours_sql};
 pub(crate) use queue::inserts;
 pub use queue::{NewDelivery, insert, insert_many, is_under_way};
 pub use rekey::{has_uid, rekey_finished, rekey_queued, rekey_resends, uids};

@@ -21,6 +21,7 @@ mod indexes;
 mod invoices_plan;
 mod invoices_search;
 mod key_uses;
+mod neighbours;
 mod notes;
 mod notices;
 mod orders;

@@ -1,0 +1,52 @@
+//! The deliveries to the same webhook that ended just before and just after another one.
+
+use docket_domain::delivery::Status;
+
+use crate::connection::Connection;
+use crate::error::StoreError;
+use crate::sql::params;
+
+/// The ids of the neighbours of a delivery, by the time of the end; `None`: there is none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Neighbours {
+    /// The delivery that ended just before.
+    pub before: Option<String>,
+    /// The delivery that ended just after.
+    pub after: Option<String>,
+}
+
+/// Reads the neighbours of a delivery to the webhook with this key. `finished_at_ms`: `None` if the delivery has not ended: then the last
+/// delivery that has ended is before it, and none after it.
+pub async fn neighbours(
+    connection: &mut Connection,
+    webhook: &str,
+    finished_at_ms: Option<i64>,
+    id: &str,
+) -> Result<Neighbours, StoreError> {
+    let values = params![webhook, finished_at_ms.unwrap_or(i64::MAX), id];
+    let row = connection.query_opt(&neighbours_sql(), values).await?;
+    let row = row.ok_or(StoreError::Unexpected("no row"))?;
+    Ok(Neighbours { before: row.get(0)?, after: row.get(1)? })
+}
+
+/// The statement for [`neighbours`].
+#[doc(hidden)] // for the suite that checks its plan
+pub fn neighbours_sql() -> String {
+    let nearest = |compare: &str, order: &str| {
+        let [delivered, lost] = [Status::Succeeded, Status::DeadLetter].map(|status| {
+            // Only the index of a webhook's ends has this order, so a database reads a few of its entries, whatever the database
+            // estimates for the webhook. The next entry may be of another webhook or status.
+            format!(
+                "SELECT id, finished_at_ms FROM (SELECT d.webhook, d.status, d.finished_at_ms, d.id FROM delivery_history d \
+                 WHERE d.finished_at_ms IS NOT NULL \
+                 AND (d.webhook, d.status, d.finished_at_ms, d.id) {compare} ($1, '{status}', $2, $3) \
+                 ORDER BY d.webhook {order}, d.status {order}, d.finished_at_ms {order}, d.id {order} LIMIT 1) AS near \
+                 WHERE webhook = $1 AND status = '{status}'"
+            )
+        });
+        format!(
+            "(SELECT id FROM ({delivered} UNION ALL {lost}) AS ended ORDER BY finished_at_ms {order}, id {order} LIMIT 1)"
+        )
+    };
+    format!("SELECT {}, {}", nearest("<", "DESC"), nearest(">", "ASC"))
+}
