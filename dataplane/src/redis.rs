@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use docket_redis::{Error, Keys, RedisConnection};
+use docket_redis::follow::follow;
+use docket_redis::{Error, Keys, RedisConnection, RedisFiles};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::RedisArguments;
@@ -15,29 +16,37 @@ const CHECK: Duration = Duration::from_secs(60);
 /// At the start, one of this many failed checks is logged.
 const LOGGED: u32 = 20;
 
-/// Returns the connection, which opens at its first use, and the names of the keys.
+/// Returns the connection, which opens at its first use, the names of the keys, and the files that name Redis.
 ///
 /// # Errors
 ///
 /// A file can't be read, or has no valid content. The message names the flag and never the URL.
-pub fn connect(arguments: &RedisArguments) -> Result<(RedisConnection, Keys)> {
+pub fn connect(arguments: &RedisArguments) -> Result<(RedisConnection, Keys, RedisFiles)> {
     let file = arguments.redis_url_file.as_deref().context(
         "--redis-url-file is missing: name a file with the URL of Redis, such as redis://:password@redis:6379/0",
     )?;
-    docket_redis::files::connection(
-        file,
-        arguments.redis_ca_file.as_deref(),
-        arguments.redis_release.as_deref(),
-    )
+    let files = RedisFiles::new(file, arguments.redis_ca_file.as_deref());
+    let connection = files.connection()?;
+    let keys = Keys::new(arguments.redis_release.as_deref()).context("--redis-release")?;
+    Ok((connection, keys, files))
 }
 
-/// Checks Redis every minute until shutdown: someone may change a setting, and a new primary may have others. Logs a failed
-/// check; the process continues.
+/// Changes to another Redis or other credentials when the files name them, until shutdown.
+pub async fn renew(connection: RedisConnection, files: RedisFiles, shutdown: CancellationToken) {
+    tokio::select! {
+        () = follow(connection, files) => {}
+        () = shutdown.cancelled() => {}
+    }
+}
+
+/// Checks Redis every minute until shutdown: someone may change a setting, and a new primary may have others. While Redis does
+/// not respond, checks it twice a second. Logs a failed check; the process continues.
 pub async fn watch(connection: RedisConnection, shutdown: CancellationToken) {
     let mut is_logged = false;
     loop {
+        let pause = if connection.is_up().unwrap_or_default() { CHECK } else { RETRY };
         tokio::select! {
-            () = tokio::time::sleep(CHECK) => {}
+            () = tokio::time::sleep(pause) => {}
             () = shutdown.cancelled() => return,
         }
         match connection.check().await {
@@ -51,12 +60,23 @@ pub async fn watch(connection: RedisConnection, shutdown: CancellationToken) {
     }
 }
 
-/// Waits until Redis is available, and checks that it meets the requirements.
+/// Waits until Redis is available, and checks that it meets the requirements. `most`: how long to wait; `None`: without
+/// end. After this time, the process starts without Redis, and [`watch`] checks Redis when it is available.
 ///
 /// # Errors
 ///
 /// Redis does not meet the requirements: its version, a setting, or the password.
-pub async fn check(connection: &RedisConnection) -> Result<()> {
+pub async fn check(connection: &RedisConnection, most: Option<Duration>) -> Result<()> {
+    let Some(most) = most else { return checked(connection).await };
+    tokio::time::timeout(most, checked(connection)).await.unwrap_or_else(|_| {
+        tracing::warn!(
+            "Redis is not available; starting without it: orders are saved, and workers send their deliveries once Redis is back"
+        );
+        Ok(())
+    })
+}
+
+async fn checked(connection: &RedisConnection) -> Result<()> {
     for attempt in 0u32.. {
         match connection.check().await {
             Ok(checked) => {

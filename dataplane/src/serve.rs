@@ -1,7 +1,8 @@
 //! `docket serve`: one or more roles of the service, next to other processes on the same PostgreSQL and Redis.
 //!
 //! A process starts its roles once it has a configuration and Redis has responded. A configuration of which it can read nothing is none.
-//! From then on it works without either: the last configuration stays active, and a sweep finds deliveries that could not be scheduled.
+//! A process that serves requests waits for Redis for a limited time only. From then on the process works without either: the last
+//! configuration stays active, and a sweep finds deliveries that could not be scheduled.
 
 mod announce;
 
@@ -60,7 +61,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     );
     let mut signals = Signals::new().context("can't install signal handlers")?;
     warn_of_open_files(&arguments);
-    let (connection, keys) = redis::connect(&arguments.redis)?;
+    let (connection, keys, redis_files) = redis::connect(&arguments.redis)?;
     let source = tokio::select! {
         source = open(&arguments) => source?,
         () = signals.next() => return Ok(()),
@@ -87,7 +88,8 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         true => Some(Reviews::new(Clock::System).await.context("--platform")?),
         false => None,
     };
-    let api_listener = match serves.api || serves.portal.is_some() {
+    let serves_requests = serves.api || serves.portal.is_some();
+    let api_listener = match serves_requests {
         true => Some(bind(arguments.listen, "--listen").await?),
         false => None,
     };
@@ -101,8 +103,8 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         total: arguments.database_connections.into(),
         per_tenant: arguments.database_connections_per_tenant.into(),
     });
-    let of_redis = connection.clone();
-    app.metrics.stores.redis(move || of_redis.is_up());
+    let (is_up, is_stale) = (connection.clone(), connection.clone());
+    app.metrics.stores.redis(move || is_up.is_up(), move || is_stale.is_stale());
     app.metrics.stores.postgres(budget.clone());
     let watcher = arguments.watcher_url_file.as_deref().map(watcher_url).transpose()?;
     let external = arguments.external.policy(arguments.source.config_namespace.is_some());
@@ -119,8 +121,10 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     let (first, configured) = oneshot::channel();
     app.running.spawn(follow(source, activation, (first, Arc::clone(&app.readiness)), shutdown.clone()));
     app.start_closing_idle(Arc::clone(&stores), CLOSE_IDLE, &shutdown);
+    app.running.spawn(redis::renew(connection.clone(), redis_files, shutdown.clone()));
+    let most = serves_requests.then_some(arguments.redis_wait);
     tokio::select! {
-        result = wait_until_ready(&app.readiness, configured, &connection) => result?,
+        result = wait_until_ready(&app.readiness, configured, (&connection, most)) => result?,
         () = signals.next() => return Ok(()),
     }
 
@@ -262,7 +266,7 @@ async fn open(arguments: &ServeArguments) -> Result<Source> {
     Ok(Source::Folder(Box::new(folder)))
 }
 
-/// Waits for the first configuration and for Redis.
+/// Waits for the first configuration, and for Redis at most as long as `most` says.
 ///
 /// # Errors
 ///
@@ -270,7 +274,7 @@ async fn open(arguments: &ServeArguments) -> Result<Source> {
 async fn wait_until_ready(
     readiness: &Readiness,
     configured: oneshot::Receiver<()>,
-    connection: &RedisConnection,
+    (connection, most): (&RedisConnection, Option<Duration>),
 ) -> Result<()> {
     let configured = async {
         let _ = configured.await;
@@ -278,7 +282,7 @@ async fn wait_until_ready(
         Ok(())
     };
     let connected = async {
-        redis::check(connection).await?;
+        redis::check(connection, most).await?;
         readiness.has(REDIS);
         Ok(())
     };

@@ -57,6 +57,7 @@ pub struct RunArguments {
     #[arg(long, env = "DOCKET_CA_FOLDER", default_value = "/etc/docket/ca", value_name = "FOLDER")]
     pub ca_folder: PathBuf,
     /// File with the URL of the data plane's Redis. Without it, the operator does not observe what pods serve and deliver.
+    /// Changes of the file take effect within seconds, without a restart.
     #[arg(long, env = "DOCKET_REDIS_URL_FILE", value_name = "FILE")]
     pub redis_url_file: Option<PathBuf>,
     /// File with the CA certificates, in PEM, that rediss:// trusts [default: the public CAs].
@@ -73,8 +74,9 @@ pub struct RunArguments {
         value_delimiter = ','
     )]
     pub disabled_events: Vec<EventCode>,
-    /// Address and port of /healthz, /readyz and /metrics.
-    #[arg(long, env = "DOCKET_LISTEN", default_value = "0.0.0.0:9090", value_name = "ADDRESS:PORT", value_parser = socket)]
+    /// Address and port of /healthz, /readyz and /metrics. [::] is every IPv6 and IPv4 address; without IPv6, the operator
+    /// listens on 0.0.0.0 instead.
+    #[arg(long, env = "DOCKET_LISTEN", default_value = "[::]:9090", value_name = "ADDRESS:PORT", value_parser = socket)]
     pub listen: SocketAddr,
     /// Maximum number of Tenants, and of Webhooks, reconciled at once, 1 to 256.
     #[arg(long, env = "DOCKET_CONCURRENCY", default_value = "8", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]

@@ -36,6 +36,7 @@ pub struct Metrics {
     conditions: Family<Labels<5>, Gauge>,
     managed: Family<Labels<2>, Gauge>,
     stores: Family<Labels<2>, Gauge>,
+    redis_url_stale: Gauge,
     /// A family, so that there is no series while the number is unknown.
     dead_letters: Family<Labels<0>, Gauge>,
     /// The series of PostgreSQL servers, which exist only in the leader.
@@ -74,6 +75,7 @@ impl Default for Metrics {
         let (inflight, watch_errors, leader) = (Family::default(), Counter::default(), Gauge::default());
         let (conditions, managed) = (Family::default(), Family::default());
         let (stores, dead_letters) = (Family::default(), Family::default());
+        let redis_url_stale = Gauge::default();
         registry.register(
             "operator_reconcile",
             "Reconciliations by kind and result: ok, failed, withheld or panicked",
@@ -114,6 +116,11 @@ impl Default for Metrics {
             stores.clone(),
         );
         registry.register(
+            "operator_redis_url_stale",
+            "1 if the file of --redis-url-file has changed and can't be used, so that the operator keeps the URL that it had; else 0",
+            redis_url_stale.clone(),
+        );
+        registry.register(
             "dead_letters",
             "Dead letters of all Webhooks that were neither resent nor set aside; there is no such series while the data plane reports none of them",
             dead_letters.clone(),
@@ -132,6 +139,7 @@ impl Default for Metrics {
             conditions,
             managed,
             stores,
+            redis_url_stale,
             dead_letters,
             servers: Mutex::default(),
             published: Mutex::default(),
@@ -214,6 +222,11 @@ impl Metrics {
         if !server.is_empty() {
             self.servers.lock().insert(labels);
         }
+    }
+
+    /// Publishes whether the file with the URL of Redis names something that can't be used.
+    pub fn redis_url_stale(&self, is_stale: bool) {
+        self.redis_url_stale.set(i64::from(is_stale));
     }
 
     /// Publishes how many dead letters count, over all Webhooks; `None`: the data plane has reported on no Webhook.
@@ -332,6 +345,7 @@ mod tests {
             "docket_operator_queue_wait_seconds_count{kind=\"Tenant\"} 0",
             "docket_operator_watch_errors_total 0",
             "docket_operator_leader 0",
+            "docket_operator_redis_url_stale 0",
             "docket_managed_resources{kind=\"Webhook\",state=\"not_ready\"} 0",
         ] {
             assert!(begun.lines().any(|line| line == series), "{series} in:\n{begun}");

@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use docket_board::{Board, POD_COUNTS, PodServed, ReportedHealth};
+use docket_redis::follow::follow;
+use docket_redis::{Keys, RedisConnection, RedisFiles};
 use tokio::time::Instant;
 
 use crate::args::RunArguments;
@@ -18,20 +21,41 @@ const PODS_EVERY: Duration = Duration::from_secs(1);
 /// How often the health of deliveries and the tenants at their limits are read.
 const HEALTH_EVERY: Duration = Duration::from_secs(15);
 
-/// The board for these arguments; `None`: nothing is observed.
-///
-/// Errors: a file can't be read, or its content is not valid. The message names the flag and never the URL.
-pub fn board(arguments: &RunArguments) -> anyhow::Result<Option<Board>> {
-    let Some(file) = &arguments.redis_url_file else {
-        return Ok(None);
-    };
-    let (ca_file, release) = (arguments.redis_ca_file.as_deref(), arguments.redis_release.as_deref());
-    let (connection, keys) = docket_redis::files::connection(file, ca_file, release)?;
-    Ok(Some(Board::new(connection, keys)))
+/// The data plane's Redis.
+#[derive(Debug)]
+pub struct DataPlaneRedis {
+    connection: RedisConnection,
+    files: RedisFiles,
+    board: Board,
 }
 
-/// Reads the board again and again, without end. While Redis does not respond, the last values stay; a metric reports this.
-pub async fn observe(state: Arc<State>, metrics: Arc<Metrics>, board: Board) {
+impl DataPlaneRedis {
+    /// The Redis for these arguments, which is connected at its first use; `None`: nothing is observed.
+    ///
+    /// Errors: a file can't be read, or its content is not valid. The message names the flag and never the URL.
+    pub fn read(arguments: &RunArguments) -> anyhow::Result<Option<Self>> {
+        let Some(file) = &arguments.redis_url_file else {
+            return Ok(None);
+        };
+        let files = RedisFiles::new(file, arguments.redis_ca_file.as_deref());
+        let connection = files.connection()?;
+        let keys = Keys::new(arguments.redis_release.as_deref()).context("--redis-release")?;
+        let board = Board::new(connection.clone(), keys);
+        Ok(Some(Self { connection, files, board }))
+    }
+}
+
+/// Reads the board again and again, without end, from the Redis that the files name. While Redis does not respond, the last
+/// values stay; a metric reports this.
+pub async fn observe(state: Arc<State>, metrics: Arc<Metrics>, redis: DataPlaneRedis) {
+    let DataPlaneRedis { connection, files, board } = redis;
+    tokio::select! {
+        () = follow(connection.clone(), files) => {}
+        () = read_all(state, metrics, connection, board) => {}
+    }
+}
+
+async fn read_all(state: Arc<State>, metrics: Arc<Metrics>, connection: RedisConnection, board: Board) {
     let mut health_at: Option<Instant> = None;
     let mut empty_since: Option<Instant> = None;
     let mut is_up = true;
@@ -59,6 +83,7 @@ pub async fn observe(state: Arc<State>, metrics: Arc<Metrics>, board: Board) {
             poll_health(&state, &metrics, &board).await;
             poll_at_limit(&state, &board).await;
         }
+        metrics.redis_url_stale(connection.is_stale());
         tokio::time::sleep(PODS_EVERY).await;
     }
 }

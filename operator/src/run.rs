@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use docket_board::Board;
 use docket_crds::PlatformLimits;
 use docket_program::clock::Clock;
 use docket_program::random;
@@ -23,7 +22,7 @@ use crate::kube::client::{KubeApi, MANAGER};
 use crate::kube::lease::{self, Leadership, LeaseSettings};
 use crate::kube::watch::{self, Sink};
 use crate::metrics::Metrics;
-use crate::observe;
+use crate::observe::{self, DataPlaneRedis};
 use crate::state::State;
 use crate::work::Work;
 
@@ -39,7 +38,7 @@ pub async fn run(arguments: RunArguments) -> anyhow::Result<()> {
     let mut signals = Signals::new()?;
     let lease = lease_settings(&arguments)?;
     let databases = Servers::read(&arguments.database_servers)?;
-    let board = observe::board(&arguments)?;
+    let redis = DataPlaneRedis::read(&arguments)?;
     let limits = arguments.tenant_limits.as_deref().map_or(Ok(PlatformLimits::default()), tenant_limits)?;
     let (watching, writing) = clients().await?;
 
@@ -83,7 +82,7 @@ pub async fn run(arguments: RunArguments) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let parts = tokio::spawn({
         let (lease, leadership, writing) = (lease.clone(), leadership.clone(), writing.clone());
-        let work = reconcile(work, state, metrics.clone(), board, stop.clone());
+        let work = reconcile(work, state, metrics.clone(), redis, stop.clone());
         async move {
             tokio::select! {
                 () = watches => {}
@@ -125,11 +124,11 @@ async fn reconcile(
     work: Arc<Work>,
     state: Arc<State>,
     metrics: Arc<Metrics>,
-    board: Option<Board>,
+    redis: Option<DataPlaneRedis>,
     stop: CancellationToken,
 ) {
-    if let Some(board) = board {
-        tokio::spawn(observe::observe(state.clone(), metrics, board));
+    if let Some(redis) = redis {
+        tokio::spawn(observe::observe(state.clone(), metrics, redis));
         state.pods_known().await;
     }
     state.progress.complete().await;

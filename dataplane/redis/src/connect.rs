@@ -1,12 +1,12 @@
 //! The connection: one per process, shared by all callers, and replaced when it breaks.
 //!
 //! A call ends within two seconds, even if Redis is stopped, unplugged or failing over. The caller retries. Each call
-//! makes a new connection if the last connection is broken.
+//! makes a new connection if the last connection is broken. The URL may change: [`follow`](crate::follow::follow) replaces it.
 
 use std::error::Error as StdError;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
@@ -19,7 +19,7 @@ use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, FromRedisValue, IntoConnectionInfo,
     RedisConnectionInfo, RedisError, ServerErrorKind, TlsCertificates,
 };
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, Notify, watch};
 use tokio::task::JoinSet;
 
 use crate::error::Error;
@@ -43,15 +43,24 @@ const SUBSCRIPTION_LIFETIME: Duration = Duration::from_secs(60);
 pub struct RedisConnection(Arc<Inner>);
 
 struct Inner {
-    target: RedisUrl,
-    tls: TlsCertificates,
+    target: parking_lot::RwLock<Arc<Target>>,
     slot: Mutex<ConnectionSlot>,
     /// The number of connections that were made.
     made: watch::Sender<u64>,
-    /// The Cluster node that the next subscription uses.
-    next_node: parking_lot::Mutex<usize>,
     /// [`NOT_CALLED`], [`AWAY`] or [`UP`].
     state: AtomicU8,
+    /// Woken when the URL may have changed: the connection is lost, or Redis refused the credentials.
+    doubted: Notify,
+    /// Whether the files with the URL name something else, which can't be used.
+    is_stale: AtomicBool,
+}
+
+/// Where Redis is, and how to connect to it.
+struct Target {
+    url: RedisUrl,
+    tls: TlsCertificates,
+    /// The Cluster node that the next subscription uses.
+    next_node: parking_lot::Mutex<usize>,
 }
 
 const NOT_CALLED: u8 = 0;
@@ -82,7 +91,7 @@ impl Live {
 
 impl fmt::Debug for RedisConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RedisConnection").field(&self.0.target).finish()
+        f.debug_tuple("RedisConnection").field(&self.target().url).finish()
     }
 }
 
@@ -93,25 +102,65 @@ pub(crate) struct NoScript;
 impl RedisConnection {
     /// A connection, which connects at its first use. `ca_pem` has the authorities, in PEM, that may have signed the
     /// servers' certificates; `None`: the public ones. Errors: TLS can't be set up with `ca_pem`.
-    pub fn new(target: RedisUrl, ca_pem: Option<Vec<u8>>) -> Result<Self, Error> {
+    pub fn new(url: RedisUrl, ca_pem: Option<Vec<u8>>) -> Result<Self, Error> {
         let root_cert = ca_pem.map(|bundle| normalised(&bundle)).transpose()?;
         let tls = TlsCertificates { client_tls: None, root_cert };
-        let inner = Inner {
-            target,
-            tls,
+        let target = Target { url, tls, next_node: parking_lot::Mutex::default() };
+        // Reads the certificates once, so that a broken one is reported now.
+        target.client(&("localhost".to_owned(), 1), None).map_err(|error| Error::Unfit(error.to_string()))?;
+        Ok(Self(Arc::new(Inner {
+            target: parking_lot::RwLock::new(Arc::new(target)),
             slot: Mutex::default(),
             made: watch::Sender::new(0),
-            next_node: parking_lot::Mutex::default(),
             state: AtomicU8::new(NOT_CALLED),
-        };
-        // Reads the certificates once, so that a broken one is reported now.
-        inner.client(&("localhost".to_owned(), 1), None).map_err(|error| Error::Unfit(error.to_string()))?;
-        Ok(Self(Arc::new(inner)))
+            doubted: Notify::new(),
+            is_stale: AtomicBool::new(false),
+        })))
     }
 
     /// Whether Redis is a Cluster. Each primary of a Cluster has its own settings.
     pub fn is_cluster(&self) -> bool {
-        matches!(self.0.target.topology, Topology::Cluster(_))
+        matches!(self.target().url.topology, Topology::Cluster(_))
+    }
+
+    /// Whether the files with the URL name another Redis or other credentials, which can't be used. Then this connection
+    /// keeps the URL that it had.
+    pub fn is_stale(&self) -> bool {
+        self.0.is_stale.load(Ordering::Relaxed)
+    }
+
+    /// Records whether the files name something that can't be used.
+    pub(crate) fn set_stale(&self, is_stale: bool) {
+        self.0.is_stale.store(is_stale, Ordering::Relaxed);
+    }
+
+    /// Whether both connections have the same URL and the same certificates.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let (one, other) = (self.target(), other.target());
+        one.url == other.url && one.tls.root_cert == other.tls.root_cert
+    }
+
+    /// Returns when the URL may have changed: since the last call, the connection was lost, could not be made, or Redis
+    /// refused the credentials.
+    pub(crate) async fn doubted(&self) {
+        self.0.doubted.notified().await;
+    }
+
+    /// Uses the URL and the connection of `other` from now on. Calls under way finish on the old connection, which is then
+    /// closed. Subscriptions are replaced.
+    pub(crate) async fn adopt(&self, other: &Self) {
+        let live = other.0.slot.lock().await.live.take();
+        let mut slot = self.0.slot.lock().await;
+        *self.0.target.write() = other.target();
+        let number = *self.0.made.borrow() + 1;
+        slot.live = live.map(|(live, _)| (live, number));
+        slot.failed = None;
+        self.0.state.store(UP, Ordering::Relaxed);
+        self.0.made.send_replace(number);
+    }
+
+    fn target(&self) -> Arc<Target> {
+        Arc::clone(&self.0.target.read())
     }
 
     /// Whether Redis responded to the last call that ended, even if it refused the call. `None`: no call has ended yet.
@@ -166,6 +215,11 @@ impl RedisConnection {
         let (mut live, number) = self.live().await.map_err(CallFailure::Unconnected)?;
         let result = live.query(command).await;
         if let Err(error) = &result
+            && (is_broken(error) || is_denied(error))
+        {
+            self.0.doubted.notify_one();
+        }
+        if let Err(error) = &result
             && is_broken(error)
         {
             let mut slot = self.0.slot.lock().await;
@@ -188,7 +242,8 @@ impl RedisConnection {
         {
             return Err(error.clone());
         }
-        let connected = tokio::time::timeout(CONNECT_TIMEOUT, self.0.connect()).await;
+        let target = self.target();
+        let connected = tokio::time::timeout(CONNECT_TIMEOUT, target.connect()).await;
         match connected.unwrap_or_else(|_| Err(Error::Away("no connection in time".to_owned()))) {
             Ok(live) => {
                 let number = *self.0.made.borrow() + 1;
@@ -199,6 +254,7 @@ impl RedisConnection {
             }
             Err(error) => {
                 slot.failed = Some((Instant::now(), error.clone()));
+                self.0.doubted.notify_one();
                 Err(error)
             }
         }
@@ -211,7 +267,8 @@ impl RedisConnection {
             // A new connection of the process (to a new primary, or after a server hung) means that the subscription
             // must be replaced too.
             let mut made = self.0.made.subscribe();
-            let subscribed = tokio::time::timeout(CONNECT_TIMEOUT, self.0.subscribe(&channel)).await;
+            let target = self.target();
+            let subscribed = tokio::time::timeout(CONNECT_TIMEOUT, target.subscribe(&channel)).await;
             if let Ok(Ok(subscription)) = subscribed {
                 heard();
                 let mut messages = subscription.into_on_message();
@@ -284,9 +341,9 @@ fn is_worth_a_retry(error: &RedisError) -> bool {
     error.is_connection_dropped() || error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
 }
 
-impl Inner {
+impl Target {
     async fn connect(&self) -> Result<Live, Error> {
-        match &self.target.topology {
+        match &self.url.topology {
             Topology::Cluster(nodes) => Ok(Live::Cluster(
                 self.cluster(nodes)
                     .map_err(unconnected)?
@@ -304,7 +361,7 @@ impl Inner {
     fn cluster(&self, nodes: &[Endpoint]) -> Result<ClusterClient, RedisError> {
         let mut infos = Vec::with_capacity(nodes.len());
         for node in nodes {
-            infos.push(self.client(node, Some(&self.target))?.get_connection_info().clone());
+            infos.push(self.client(node, Some(&self.url))?.get_connection_info().clone());
         }
         let mut builder = ClusterClient::builder(infos)
             .connection_timeout(CONNECT_TIMEOUT)
@@ -313,7 +370,7 @@ impl Inner {
             .min_retry_wait(50)
             .max_retry_wait(250)
             .tcp_settings(redis::io::tcp::TcpSettings::default().set_nodelay(true));
-        if self.target.tls {
+        if self.url.tls {
             builder = builder.certs(self.tls.clone());
         }
         builder.build()
@@ -321,12 +378,12 @@ impl Inner {
 
     /// A client of the server that accepts writes.
     async fn primary(&self) -> Result<Client, Error> {
-        match &self.target.topology {
-            Topology::Standalone(address) => self.client(address, Some(&self.target)).map_err(unconnected),
+        match &self.url.topology {
+            Topology::Standalone(address) => self.client(address, Some(&self.url)).map_err(unconnected),
             Topology::Cluster(nodes) => {
                 let mut next = self.next_node.lock();
                 *next = (*next + 1) % nodes.len();
-                self.client(&nodes[*next], Some(&self.target)).map_err(unconnected)
+                self.client(&nodes[*next], Some(&self.url)).map_err(unconnected)
             }
             Topology::Sentinel(sentinels, name) => self.ask_sentinels(sentinels, name).await,
         }
@@ -340,16 +397,15 @@ impl Inner {
     /// password.
     async fn ask_sentinels(&self, sentinels: &[Endpoint], name: &str) -> Result<Client, Error> {
         let mut asked = JoinSet::new();
+        let log_in = self.url.of_sentinels();
         for sentinel in sentinels {
             let open = self.client(sentinel, None).map_err(unconnected)?;
-            let with_password = self
-                .client(sentinel, Some(&RedisUrl { db: 0, ..self.target.clone() }))
-                .map_err(unconnected)?;
+            let with_password = self.client(sentinel, Some(&log_in)).map_err(unconnected)?;
             let name = name.to_owned();
             asked.spawn(async move {
                 match ask_sentinel(&open, &name).await {
                     Err(error)
-                        if error.code() == Some("NOAUTH")
+                        if matches!(error.code(), Some("NOAUTH" | "NOPERM"))
                             || error.kind() == ErrorKind::AuthenticationFailed =>
                     {
                         ask_sentinel(&with_password, &name).await
@@ -362,7 +418,7 @@ impl Inner {
         while let Some(answer) = asked.join_next().await {
             match answer {
                 Ok(Ok(Some(address))) => {
-                    let client = self.client(&address, Some(&self.target)).map_err(unconnected)?;
+                    let client = self.client(&address, Some(&self.url)).map_err(unconnected)?;
                     match role(&client).await {
                         Ok(role) if role == "master" => return Ok(client),
                         Ok(_) => {
@@ -391,13 +447,13 @@ impl Inner {
             }
         }
         let (host, port) = (host.clone(), *port);
-        let addr = match self.target.tls {
+        let addr = match self.url.tls {
             true => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },
             false => ConnectionAddr::Tcp(host, port),
         };
         let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true);
         let info = addr.into_connection_info()?.set_redis_settings(redis).set_tcp_settings(tcp);
-        match self.target.tls {
+        match self.url.tls {
             true => Client::build_with_tls(info, self.tls.clone()),
             false => Client::open(info),
         }

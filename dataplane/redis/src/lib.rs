@@ -1,8 +1,8 @@
 //! The connection to Redis for all of Docket (standalone, Sentinel or Cluster, by one URL) and the names of its keys.
 //!
 //! [`files`] and [`url`] read the arguments, [`connect`] keeps the connection, [`check`] checks the server before
-//! work begins, [`keys`] names every key, [`script`] runs one transition. docket-schedule and docket-board say what
-//! the keys are for.
+//! work begins, [`follow`] changes to another server or other credentials, [`keys`] names every key, [`script`] runs
+//! one transition. docket-schedule and docket-board say what the keys are for.
 //!
 //! ```
 //! use docket_redis::{Error, Keys, RedisConnection, RedisUrl};
@@ -26,12 +26,14 @@ pub mod check;
 pub mod connect;
 mod error;
 pub mod files;
+pub mod follow;
 pub mod keys;
 pub mod script;
 pub mod url;
 
 pub use connect::RedisConnection;
 pub use error::Error;
+pub use files::RedisFiles;
 pub use keys::Keys;
 pub use redis::{FromRedisValue, RedisWrite, ToRedisArgs, cmd};
 pub use url::RedisUrl;

@@ -7,8 +7,9 @@
 //! | `redis+cluster://[user:password@]host[:port],…` | a Cluster with at least these nodes |
 //!
 //! `rediss`, `rediss+sentinel` and `rediss+cluster` are the same over TLS. A user or password that contains one of
-//! `@:/?#%` is percent-encoded. The credentials are those of the servers; Sentinels that require credentials get the
-//! same ones.
+//! `@:/?#%` is percent-encoded. The credentials are those of the servers. Sentinels that require credentials get the same
+//! ones, or those in `?sentinel_username=…&sentinel_password=…` at the end of a URL with Sentinels. Their values are
+//! percent-encoded too, and so is a `&` in them.
 
 use std::fmt;
 
@@ -27,6 +28,17 @@ pub struct RedisUrl {
     pub password: Option<String>,
     /// The database number.
     pub db: i64,
+    /// The user and the password for Sentinels, if they differ from those of the servers.
+    pub sentinel: Option<SentinelLogin>,
+}
+
+/// Credentials for Sentinels, which `RedisUrl`'s `Debug` does not show.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SentinelLogin {
+    /// The ACL user; `None`: the default user.
+    pub user: Option<String>,
+    /// The password.
+    pub password: String,
 }
 
 /// How to find the servers. The lists of addresses are never empty.
@@ -73,9 +85,14 @@ pub enum BadUrl {
     /// A database number other than 0, which a Cluster does not have.
     #[error("a redis+cluster:// URL names no database: a Cluster has only database 0")]
     ClusterDb,
-    /// The URL has parameters: `?…` or `#…`.
-    #[error("the Redis URL has a ? or a #: it takes no parameters; in a password write ? as %3F, # as %23")]
+    /// The URL has `?…` or `#…`, other than the credentials for Sentinels.
+    #[error(
+        "the Redis URL has a ? or a #: only redis+sentinel:// takes parameters, sentinel_username and sentinel_password; in a password write ? as %3F, # as %23"
+    )]
     Parameters,
+    /// A user for Sentinels without a password.
+    #[error("sentinel_username in the Redis URL needs sentinel_password: write both, or neither")]
+    SentinelPassword,
 }
 
 impl RedisUrl {
@@ -88,9 +105,12 @@ impl RedisUrl {
             "rediss" => true,
             _ => return Err(BadUrl::Scheme),
         };
-        if rest.contains(['?', '#']) {
-            return Err(BadUrl::Parameters);
-        }
+        let (rest, sentinel) = match rest.split_once('?') {
+            _ if rest.contains('#') => return Err(BadUrl::Parameters),
+            Some((rest, parameters)) if kind == "sentinel" => (rest, sentinel_login(parameters)?),
+            Some(_) => return Err(BadUrl::Parameters),
+            None => (rest, None),
+        };
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (credentials, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
         let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
@@ -114,7 +134,15 @@ impl RedisUrl {
             "cluster" => return Err(BadUrl::ClusterDb),
             _ => return Err(BadUrl::Scheme),
         };
-        Ok(Self { topology, tls, user, password, db })
+        Ok(Self { topology, tls, user, password, db, sentinel })
+    }
+
+    /// The URL with the credentials for Sentinels in place of those of the servers.
+    pub(crate) fn of_sentinels(&self) -> Self {
+        let own = || (self.user.clone(), self.password.clone());
+        let separate = |login: &SentinelLogin| (login.user.clone(), Some(login.password.clone()));
+        let (user, password) = self.sentinel.as_ref().map_or_else(own, separate);
+        Self { user, password, db: 0, ..self.clone() }
     }
 }
 
@@ -124,6 +152,27 @@ impl fmt::Debug for RedisUrl {
             .field("topology", &self.topology)
             .field("tls", &self.tls)
             .finish_non_exhaustive()
+    }
+}
+
+/// Reads `sentinel_username=…&sentinel_password=…`.
+fn sentinel_login(parameters: &str) -> Result<Option<SentinelLogin>, BadUrl> {
+    let (mut user, mut password) = (None, None);
+    for parameter in parameters.split('&') {
+        let (name, value) = parameter.split_once('=').ok_or(BadUrl::Parameters)?;
+        let field = match name {
+            "sentinel_username" => &mut user,
+            "sentinel_password" => &mut password,
+            _ => return Err(BadUrl::Parameters),
+        };
+        if field.replace(decoded(value)?).is_some() {
+            return Err(BadUrl::Parameters);
+        }
+    }
+    match (user.flatten(), password.flatten()) {
+        (user, Some(password)) => Ok(Some(SentinelLogin { user, password })),
+        (Some(_), None) => Err(BadUrl::SentinelPassword),
+        (None, None) => Ok(None),
     }
 }
 
@@ -222,6 +271,26 @@ mod tests {
     }
 
     #[test]
+    fn sentinels_may_have_credentials_of_their_own() {
+        let login = |url: &str| {
+            let url = parsed(url).of_sentinels();
+            (url.user, url.password)
+        };
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(login("redis+sentinel://u:p@s/main/2"), (some("u"), some("p")), "those of the servers");
+        assert_eq!(login("redis+sentinel://u:p@s/main?sentinel_password=q%26%3F"), (None, some("q&?")));
+        let both = "redis+sentinel://u:p@s/main/2?sentinel_username=v&sentinel_password=q";
+        assert_eq!(login(both), (some("v"), some("q")));
+        let target = parsed(both);
+        assert_eq!(
+            (target.user.as_deref(), target.password.as_deref(), target.db),
+            (Some("u"), Some("p"), 2)
+        );
+        assert_eq!(target.of_sentinels().db, 0);
+        assert!(!format!("{target:?}").contains('q'), "{target:?}");
+    }
+
+    #[test]
     fn nodes_of_a_cluster() {
         let target = parsed("rediss+cluster://n1:7000,n2");
         assert_eq!(target.topology, Topology::Cluster(vec![address("n1", 7000), address("n2", 6379)]));
@@ -259,6 +328,12 @@ mod tests {
             ("redis://:hunter2@host/one", BadUrl::Db),
             ("redis://:hunter2@host?db=1", BadUrl::Parameters),
             ("redis://:hunter2@host#insecure", BadUrl::Parameters),
+            ("redis://:hunter2@host?sentinel_password=hunter2", BadUrl::Parameters),
+            ("redis+cluster://host?sentinel_password=hunter2", BadUrl::Parameters),
+            ("redis+sentinel://:hunt?er2@host/main", BadUrl::Parameters),
+            ("redis+sentinel://host/main?sentinel_password=hunter2&sentinel_password=x", BadUrl::Parameters),
+            ("redis+sentinel://host/main?sentinel_password=hunter2%", BadUrl::Credentials),
+            ("redis+sentinel://host/main?sentinel_username=hunter2", BadUrl::SentinelPassword),
         ] {
             let refused = RedisUrl::parse(url).expect_err(url);
             assert_eq!(refused, error, "{url}");

@@ -46,6 +46,10 @@ pub struct ServeArguments {
     /// Redis.
     #[command(flatten)]
     pub redis: RedisArguments,
+    /// How long a process with the role api or portal waits for Redis at its start. Then it serves requests without Redis, and
+    /// workers send the deliveries once Redis is back. Other processes wait until Redis is available.
+    #[arg(long, env = "DOCKET_REDIS_WAIT", default_value = "30s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration_or_zero)]
+    pub redis_wait: Duration,
     /// Maximum number of connections of this process to PostgreSQL, over all tenants.
     #[arg(long, env = "DOCKET_DATABASE_CONNECTIONS", default_value_t = 32, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
     pub database_connections: u16,
@@ -59,11 +63,11 @@ pub struct ServeArguments {
     /// External databases.
     #[command(flatten)]
     pub external: ExternalDatabaseArguments,
-    /// Address and port of the API.
-    #[arg(long, env = "DOCKET_LISTEN", default_value = "0.0.0.0:8080", value_name = "ADDRESS:PORT", value_parser = socket)]
+    /// Address and port of the API. [::] is every IPv6 and IPv4 address; without IPv6, Docket listens on 0.0.0.0 instead.
+    #[arg(long, env = "DOCKET_LISTEN", default_value = "[::]:8080", value_name = "ADDRESS:PORT", value_parser = socket)]
     pub listen: SocketAddr,
-    /// Address and port of /healthz, /readyz and /metrics.
-    #[arg(long, env = "DOCKET_MANAGEMENT", default_value = "0.0.0.0:9090", value_name = "ADDRESS:PORT", value_parser = socket)]
+    /// Address and port of /healthz, /readyz and /metrics. [::] means the same as in --listen.
+    #[arg(long, env = "DOCKET_MANAGEMENT", default_value = "[::]:9090", value_name = "ADDRESS:PORT", value_parser = socket)]
     pub management: SocketAddr,
     /// Whether the role api serves the documentation, without credentials: /docs/, /swagger/, /openapi.json and
     /// /openapi/events.json. If not, links of the portal and of errors to it lead to a page that says so.

@@ -114,7 +114,7 @@ impl ExternalDatabaseArguments {
 #[derive(Debug, Clone, Args)]
 pub struct RedisArguments {
     /// File with the URL of Redis: redis:// or rediss://, each also with +sentinel or +cluster. From a file, the password
-    /// does not appear in the list of processes.
+    /// does not appear in the list of processes. Changes of the file take effect within seconds, without a restart.
     #[arg(long, env = "DOCKET_REDIS_URL_FILE", value_name = "FILE")]
     pub redis_url_file: Option<PathBuf>,
     /// File with the CA certificates, in PEM, that rediss:// trusts [default: the public CAs].

@@ -16,6 +16,7 @@ use prometheus_client::registry::Registry;
 const MOST_SERVERS: usize = 50;
 
 type IsUp = dyn Fn() -> Option<bool> + Send + Sync;
+type IsStale = dyn Fn() -> bool + Send + Sync;
 
 /// The metrics of the stores that this process uses. A process that has its databases in files publishes none of them.
 #[derive(Clone, Default)]
@@ -23,7 +24,7 @@ pub struct StoreMetrics(Arc<StoreMetricsInner>);
 
 #[derive(Default)]
 struct StoreMetricsInner {
-    redis: OnceLock<Box<IsUp>>,
+    redis: OnceLock<(Box<IsUp>, Box<IsStale>)>,
     postgres: OnceLock<Budget>,
 }
 
@@ -39,10 +40,15 @@ impl StoreMetrics {
         registry.register_collector(Box::new(self.clone()));
     }
 
-    /// Publishes whether the last call to Redis got a response, as `is_up` says; `None`: there was no call yet.
-    pub fn redis(&self, is_up: impl Fn() -> Option<bool> + Send + Sync + 'static) {
+    /// Publishes whether the last call to Redis got a response, as `is_up` says (`None`: there was no call yet), and whether the
+    /// file with its URL names something that can't be used, as `is_stale` says.
+    pub fn redis(
+        &self,
+        is_up: impl Fn() -> Option<bool> + Send + Sync + 'static,
+        is_stale: impl Fn() -> bool + Send + Sync + 'static,
+    ) {
         // A process uses one Redis.
-        let _ = self.0.redis.set(Box::new(is_up));
+        let _ = self.0.redis.set((Box::new(is_up), Box::new(is_stale)));
     }
 
     /// Publishes the counts of this budget of connections, and whether its servers respond.
@@ -52,7 +58,7 @@ impl StoreMetrics {
     }
 
     fn encode_up(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let redis = self.0.redis.get().and_then(|is_up| is_up());
+        let redis = self.0.redis.get().and_then(|(is_up, _)| is_up());
         let redis = redis.map(|is_up| ("redis", String::new(), is_up));
         let servers = self.0.postgres.get().map(|budget| budget.counts().servers(MOST_SERVERS));
         let servers = servers.into_iter().flatten().map(|(server, is_up)| ("postgresql", server, is_up));
@@ -71,11 +77,20 @@ impl StoreMetrics {
         }
         Ok(())
     }
+
+    fn encode_stale(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let Some((_, is_stale)) = self.0.redis.get() else { return Ok(()) };
+        let about = "1 if the file of --redis-url-file has changed and can't be used, so that this process keeps the URL that it had; \
+                     else 0. The log says what is wrong.";
+        let metric = encoder.encode_descriptor("redis_url_stale", about, None, MetricType::Gauge)?;
+        ConstGauge::new(i64::from(is_stale())).encode(metric)
+    }
 }
 
 impl Collector for StoreMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.encode_up(&mut encoder)?;
+        self.encode_stale(&mut encoder)?;
         self.0.postgres.get().map_or(Ok(()), |budget| encode_connections(&mut encoder, budget))
     }
 }
@@ -131,19 +146,20 @@ mod tests {
     fn process_without_servers_publishes_nothing() {
         assert_eq!(text(&StoreMetrics::default()), "# EOF\n");
         let stores = StoreMetrics::default();
-        stores.redis(|| None);
-        assert_eq!(text(&stores), "# EOF\n", "Redis was not asked yet");
+        stores.redis(|| None, || false);
+        assert!(!text(&stores).contains("docket_store_up"), "Redis was not called yet");
     }
 
     #[test]
     fn store_is_up_if_it_responded_last_time() {
         let (stores, budget) =
             (StoreMetrics::default(), Budget::new(ConnectionLimits { total: 4, per_tenant: 2 }));
-        stores.redis(|| Some(true));
+        stores.redis(|| Some(true), || true);
         stores.postgres(budget.clone());
         let server = budget.counts().add_server("db-0.example:5432".into(), false);
         let before = text(&stores);
         assert!(before.contains("docket_store_up{store=\"redis\",server=\"\"} 1\n"), "{before}");
+        assert!(before.contains("\ndocket_redis_url_stale 1\n"), "{before}");
         assert!(!before.contains("db-0.example"), "{before}");
         server.responded(false);
         let after = text(&stores);

@@ -403,7 +403,7 @@ impl<'a> Notice<'a> {
         let Some(runtime) = found.runtime.as_ref().filter(|_| at.redis.redis_url_file.is_some()) else {
             return Ok(Self::None);
         };
-        let (connection, keys) = redis::connect(&at.redis)?;
+        let (connection, keys, _) = redis::connect(&at.redis)?;
         let schedule = Schedule::on_redis(connection, &keys, Owner::new(b"command line"), SHARES);
         Ok(Self::Serve(schedule, &runtime.config.uid))
     }

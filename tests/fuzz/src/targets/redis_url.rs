@@ -13,6 +13,10 @@ pub(crate) fn run(input: &[u8]) {
             if is_password && names_secret_once(text) {
                 assert!(!format!("{url:?}").contains(SECRET));
             }
+            let is_of_sentinels = url.sentinel.as_ref().is_some_and(|login| login.password.contains(SECRET));
+            if is_of_sentinels && names_secret_once(text) {
+                assert!(!format!("{url:?}").contains(SECRET));
+            }
             assert!((0..=1_000_000).contains(&url.db));
             let written = written(&url);
             assert!(RedisUrl::parse(&written).is_ok_and(|again| again == url), "{written}");
@@ -43,7 +47,11 @@ fn written(url: &RedisUrl) -> String {
         }
         Topology::Cluster(nodes) => ("+cluster", endpoints(nodes), String::new()),
     };
-    format!("{security}{kind}://{user}:{password}@{hosts}{path}")
+    let sentinel = url.sentinel.as_ref().map(|login| {
+        let (user, password) = (encoded(&login.user), encoded(&Some(login.password.clone())));
+        format!("?sentinel_username={user}&sentinel_password={password}")
+    });
+    format!("{security}{kind}://{user}:{password}@{hosts}{path}{}", sentinel.unwrap_or_default())
 }
 
 fn encoded(text: &Option<String>) -> String {
