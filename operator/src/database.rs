@@ -13,6 +13,7 @@ mod observed;
 mod owner;
 mod plan;
 mod pool;
+mod recovery;
 mod servers;
 mod session;
 mod step;

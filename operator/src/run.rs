@@ -24,7 +24,7 @@ use crate::kube::watch::{self, Sink};
 use crate::metrics::Metrics;
 use crate::observe::{self, DataPlaneRedis};
 use crate::state::State;
-use crate::work::Work;
+use crate::work::{self, Work};
 
 /// How long passes in progress may take after a signal to stop.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -135,6 +135,7 @@ async fn reconcile(
     let (tenants, webhooks) = state.cluster().counts();
     tracing::info!(tenants, webhooks, "all objects are listed");
     tokio::spawn(work.clone().reconcile_all_when_leading());
+    tokio::spawn(work::retry_when_a_server_is_back(work.clone()));
     work.run(stop).await;
 }
 

@@ -115,6 +115,15 @@ impl Work {
     }
 }
 
+/// Tries all failed objects again each time a PostgreSQL server is back that was away, without end: it may have been the
+/// cause of their failures.
+pub async fn retry_when_a_server_is_back(work: Arc<Work>) {
+    loop {
+        work.context.databases.recovered().await;
+        work.state.recovered();
+    }
+}
+
 type Pass = BoxFuture<'static, Result<Done, CallError>>;
 
 async fn worker<T: DeclaredKind>(

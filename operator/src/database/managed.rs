@@ -54,12 +54,14 @@ impl Servers {
         names::check(wanted.name)?;
         let server = self.choose(wanted.server)?;
         let admin = server.admin().await?;
-        match self.ensure_by(server, &admin, wanted).await {
+        let result = match self.ensure_by(server, &admin, wanted).await {
             Err(DatabaseError::Unreachable { reason }) if admin.connection().await.is_err() => {
                 Err(DatabaseError::ServerAway { reason })
             }
             other => other,
-        }
+        };
+        self.responded(server, !matches!(result, Err(DatabaseError::ServerAway { .. })));
+        result
     }
 
     async fn ensure_by(
@@ -89,31 +91,39 @@ impl Servers {
         name: &str,
         owner_uid: &str,
     ) -> Result<Dropped, DatabaseError> {
-        let role = role_of(name);
-        let admin = self.choose(server)?.admin().await?;
-        let mut locked = admin.lock(name).await?;
-        for _ in 0..STEPS {
-            let observed = Observed::read(&mut locked, name, &role).await?;
-            let step = match plan::next_of_deletion(&observed, name, &role, owner_uid)? {
-                NextOfDeletion::Step(step) => step,
-                NextOfDeletion::Nothing => {
-                    locked.unlock().await?;
-                    return Ok(Dropped::Wholly);
-                }
-                NextOfDeletion::LockOut(why) => {
-                    let is_locked_out = lock_out(locked, &role).await?;
-                    return Ok(Dropped::NotTheDatabase(why, is_locked_out));
-                }
-            };
-            match locked.batch(&step).await {
-                Err(DatabaseError::Refused { reason }) if observed.database.is_none() => {
-                    return Ok(Dropped::ButTheRole(reason, lock_out(locked, &role).await?));
-                }
-                result => result?,
-            }
-        }
-        Err(DatabaseError::changing(name))
+        let server = self.choose(server)?;
+        let admin = server.admin().await?;
+        let result = drop_by(&admin, name, owner_uid).await;
+        let is_doubted = matches!(result, Err(DatabaseError::Unreachable { .. }));
+        self.responded(server, !is_doubted || admin.connection().await.is_ok());
+        result
     }
+}
+
+async fn drop_by(admin: &AdminPool, name: &str, owner_uid: &str) -> Result<Dropped, DatabaseError> {
+    let role = role_of(name);
+    let mut locked = admin.lock(name).await?;
+    for _ in 0..STEPS {
+        let observed = Observed::read(&mut locked, name, &role).await?;
+        let step = match plan::next_of_deletion(&observed, name, &role, owner_uid)? {
+            NextOfDeletion::Step(step) => step,
+            NextOfDeletion::Nothing => {
+                locked.unlock().await?;
+                return Ok(Dropped::Wholly);
+            }
+            NextOfDeletion::LockOut(why) => {
+                let is_locked_out = lock_out(locked, &role).await?;
+                return Ok(Dropped::NotTheDatabase(why, is_locked_out));
+            }
+        };
+        match locked.batch(&step).await {
+            Err(DatabaseError::Refused { reason }) if observed.database.is_none() => {
+                return Ok(Dropped::ButTheRole(reason, lock_out(locked, &role).await?));
+            }
+            result => result?,
+        }
+    }
+    Err(DatabaseError::changing(name))
 }
 
 /// Whether the database needs a step. It takes no lock, so that a pass without steps costs one query.

@@ -1,11 +1,12 @@
 //! The servers for managed databases, by `--database-server`.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use docket_crds::DatabaseUrl;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Mutex, MutexGuard, Notify};
 use tokio::time::Instant;
 
 use super::error::DatabaseError;
@@ -17,6 +18,8 @@ const FLAG: &str = "--database-server";
 #[derive(Debug, Default)]
 pub struct Servers {
     servers: Vec<Server>,
+    /// Woken when a server is back that was away.
+    back: Notify,
 }
 
 /// A `--database-server` that can't be used. The message names the flag and the file, but never the file's content.
@@ -35,6 +38,8 @@ pub(super) struct Server {
     /// The pool for the file's last usable content.
     admin: Mutex<AdminPool>,
     watcher: Mutex<KnownWatcher>,
+    /// Whether it did not respond to its administrator in the last pass over one of its Tenants.
+    is_away: AtomicBool,
 }
 
 /// The state of a server's watcher.
@@ -69,9 +74,10 @@ impl Servers {
             let content = std::fs::read_to_string(&file).map(SecretString::from);
             let content = content.map_err(|error| invalid(format!("read the file: {error}")))?;
             let admin = read(&content).map_err(invalid)?;
-            servers.push(Server { name, file, admin: Mutex::new(admin), watcher: Mutex::default() });
+            let (admin, watcher, is_away) = (Mutex::new(admin), Mutex::default(), AtomicBool::new(false));
+            servers.push(Server { name, file, admin, watcher, is_away });
         }
-        Ok(Self { servers })
+        Ok(Self { servers, back: Notify::new() })
     }
 
     /// The names of the servers, in the order of the flags.
@@ -89,6 +95,24 @@ impl Servers {
     /// The name of the server that a Tenant uses.
     pub fn name_of(&self, wanted: Option<&str>) -> Result<&str, DatabaseError> {
         Ok(self.choose(wanted)?.name())
+    }
+
+    /// Records whether a server responded to its administrator.
+    pub(super) fn responded(&self, server: &Server, has_responded: bool) {
+        let was_away = server.is_away.swap(!has_responded, Ordering::Relaxed);
+        if was_away && has_responded {
+            self.back.notify_one();
+        }
+    }
+
+    /// The servers that did not respond.
+    pub(super) fn away(&self) -> impl Iterator<Item = &Server> {
+        self.servers.iter().filter(|server| server.is_away.load(Ordering::Relaxed))
+    }
+
+    /// Returns once a server responded that did not respond before.
+    pub(super) async fn is_back(&self) {
+        self.back.notified().await;
     }
 
     /// The server that a Tenant names; the first server if it names none.

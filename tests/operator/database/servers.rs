@@ -1,9 +1,11 @@
 //! The flag `--database-server`, and the rights of the admin that it names.
 
+use std::time::Duration;
+
 use docket_operator::database::{DatabaseError, Servers, WantedDatabase};
 use docket_rig::scratch::Folder;
 
-use super::{Rig, with_user};
+use super::{OWNER, Rig, with_user};
 
 #[test]
 fn a_wrong_flag_names_itself_and_the_file_but_never_the_content() {
@@ -75,6 +77,36 @@ async fn a_new_admin_password_is_taken_up_from_the_file() {
     rig.ensure().await;
     std::fs::remove_file(&file).unwrap();
     rig.ensure().await;
+}
+
+/// Tenants wait up to five minutes for their next turn. The file is read for this too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_back_is_noticed_without_a_pass() {
+    let rig = Rig::new().await;
+    rig.ensure().await;
+    let file = rig.folder.path().join("url");
+    let right = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, with_user(&rig.root, &rig.admin(), "wrong").as_str()).unwrap();
+    let error = rig.servers.ensure(&rig.wanted()).await.unwrap_err();
+    assert!(matches!(&error, DatabaseError::ServerAway { .. }), "{error}");
+    std::fs::write(&file, right).unwrap();
+    tokio::time::timeout(Duration::from_secs(30), rig.servers.recovered()).await.expect("it is noticed");
+    rig.ensure().await;
+}
+
+/// The pass may also be the deletion of a Tenant.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pass_that_finds_the_server_back_is_news_for_the_others() {
+    let rig = Rig::new().await;
+    rig.ensure().await;
+    let file = rig.folder.path().join("url");
+    let right = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, with_user(&rig.root, &rig.admin(), "wrong").as_str()).unwrap();
+    rig.servers.drop_database(None, &rig.name, OWNER).await.unwrap_err();
+    std::fs::write(&file, right).unwrap();
+    rig.ensure().await;
+    // Without a login: the next one would be after five seconds.
+    tokio::time::timeout(Duration::from_secs(4), rig.servers.recovered()).await.expect("it is known");
 }
 
 #[tokio::test(flavor = "multi_thread")]
