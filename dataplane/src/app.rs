@@ -12,13 +12,14 @@ use docket_egress::{EgressPolicy, Sender, SystemDns};
 use docket_listener::anonymous::Anonymous;
 use docket_listener::client::Proxies;
 use docket_listener::fair_share::FairShare;
+use docket_listener::listen::listen;
 use docket_listener::server::{self, BYTES_PER_CONNECTION, Clients, IDLE_TIME};
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
 use docket_program::signals::Signals;
 use docket_schedule::Schedule;
 use docket_store::stores::Stores;
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -393,25 +394,13 @@ fn raise_descriptor_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// The most connections that wait to be accepted, unless `net.core.somaxconn` (4,096 by default) is lower. Linux drops further
-/// connections, and their clients try again after a second. Tokio's default of 128 is too low while both cores are busy.
-const BACKLOG: u32 = 1_024;
-
-fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // So a new process may listen on the address of one that has just ended.
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
-}
-
-/// Listens on an address. `flag` is the flag that sets the address, for the message of an error.
+/// Listens on an address; `[::]` is every one of IPv6 and IPv4. `flag` is the flag that sets the address, for the message of an error.
 ///
 /// # Errors
 ///
 /// The address is in use, not allowed, or not of this machine. The message says what to do.
 pub async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener> {
-    listen(address).map_err(|error| {
+    listen(address).and_then(TcpListener::from_std).map_err(|error| {
         let advice = match error.kind() {
             ErrorKind::AddrInUse => "stop the program that uses it, or choose another port",
             ErrorKind::PermissionDenied => "choose a port of 1024 or above",
@@ -426,6 +415,7 @@ pub async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener> {
 mod tests {
     use std::time::Duration;
 
+    use tokio::net::TcpSocket;
     use tokio::task::JoinSet;
 
     use super::*;

@@ -15,6 +15,7 @@ use axum::routing::get;
 use axum::{Extension, Router};
 use docket_listener::anonymous::Anonymous;
 use docket_listener::client::Peer;
+use docket_listener::listen::listen;
 use docket_listener::protection::protected;
 use docket_listener::server::{self, Clients};
 use docket_listener::source::RequestSource;
@@ -67,9 +68,7 @@ pub fn serve(
     metrics: Arc<Metrics>,
     pulse: Pulse,
 ) -> anyhow::Result<SocketAddr> {
-    let listener =
-        std::net::TcpListener::bind(address).with_context(|| format!("--listen: bind {address}"))?;
-    listener.set_nonblocking(true)?;
+    let listener = listen(address).with_context(|| format!("--listen: bind {address}"))?;
     let bound = listener.local_addr()?;
     let clients = Clients::of_management(metrics.connections_refused());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -150,7 +150,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--webhook-grace=2h",
             "--lease-duration=15s",
             "--lease-renewal=5s",
-            "--listen=0.0.0.0:9090",
+            "--listen=[::]:9090",
             "--log=info",
             "--log-format=json",
         ]
@@ -166,7 +166,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--allow-egress=10.2.0.0/16",
             "--deny-egress=203.0.112.0/22",
             "--deny-egress=2a00:1::/32",
-            "--listen=0.0.0.0:8080",
+            "--listen=[::]:8080",
             "--base-domain=api.example.com",
             "--legacy-host=old.example.com",
             "--trusted-proxy=10.244.0.0/16",
@@ -176,7 +176,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--docs=off",
             "--audit-log=-",
             "--shutdown-delay=5s",
-            "--management=0.0.0.0:9090",
+            "--management=[::]:9090",
             "--log=info",
             "--log-format=json",
         ]
@@ -196,7 +196,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--webhook-grace=2h",
             "--audit-retention=8d",
             "--sweep-interval=10s",
-            "--management=0.0.0.0:9090",
+            "--management=[::]:9090",
             "--log=info",
             "--log-format=json",
             "--x=1",
@@ -215,7 +215,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--deny-egress=2a00:1::/32",
             "--invoice-scan-interval=30s",
             "--invoice-max-age=30d",
-            "--management=0.0.0.0:9090",
+            "--management=[::]:9090",
             "--log=info",
             "--log-format=json",
         ]
@@ -423,7 +423,7 @@ fn what_pods_may_be_given_reaches_them() {
     assert_eq!(container["imagePullPolicy"], "Always");
     assert_eq!(container["env"][5], json!({"name": "TZ", "value": "UTC"}));
     assert!(objects.arguments("docket-api").contains(&"--attempt-timeout=20s"));
-    assert!(objects.arguments("docket-api").contains(&"--listen=[::]:8080"));
+    assert!(objects.arguments("docket-api").contains(&"--listen=0.0.0.0:8080"));
     let template = &objects.one("Deployment", "docket-api")["spec"]["template"]["metadata"];
     assert_eq!(template["labels"]["example.com/tier"], "front");
     assert_eq!(template["annotations"]["example.com/note"], "yes");
