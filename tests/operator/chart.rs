@@ -10,6 +10,7 @@ mod helm;
 mod kinds;
 mod monitoring;
 mod network;
+mod openshift;
 mod quickstart;
 mod reference;
 mod refused;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::helm::{file, render, render_with, text, texts};
+use super::helm::{Objects, documents, file, render, render_with, repository, text, texts};
 
 fn hosts(ingress: &Value) -> Vec<&str> {
     ingress["spec"]["rules"].as_array().expect("a list").iter().map(|rule| text(&rule["host"])).collect()
@@ -75,4 +75,53 @@ fn a_route_has_the_same_hosts() {
         "httpRoute: {enabled: true, subdomains: false, parentRefs: [{name: public}]}\napi: {trustNoProxies: true}",
     );
     assert_eq!(texts(&objects.one("HTTPRoute", "docket-api")["spec"]["hostnames"]), ["api.example.com"]);
+}
+
+/// The YAML of a section of a page, in the order of the page.
+fn yaml_of(page: &str, section: &str) -> Vec<String> {
+    let page = std::fs::read_to_string(repository().join(page)).expect("the page");
+    let (_, rest) = page.split_once(&format!("## {section}\n")).expect("the section");
+    let section = rest.split_once("\n## ").map_or(rest, |(section, _)| section);
+    let blocks = section.split("```yaml\n").skip(1);
+    blocks.map(|block| block.split_once("```").expect("its end").0.to_owned()).collect()
+}
+
+/// cert-manager matches an Ingress by the hosts of its `tls`, a Gateway by the hosts of its listeners.
+#[test]
+fn the_documented_certificates_are_for_the_hosts_of_the_chart() {
+    let section = yaml_of("docs/kubernetes/install.md", "Get the certificate from cert-manager");
+    let [certificate, ingress, gateway, route] = &section[..] else { panic!("four parts: {section:?}") };
+    let objects = Objects(documents(certificate));
+    let issuer = objects.one("Issuer", "letsencrypt");
+    let solver = &issuer["spec"]["acme"]["solvers"][0];
+    assert!(solver["dns01"].is_object(), "a wildcard needs DNS-01: {solver}");
+    let certificate = objects.one("Certificate", "api-tls");
+    assert_eq!(certificate["spec"]["issuerRef"], json!({"name": "letsencrypt", "kind": "Issuer"}));
+    assert_eq!(certificate["metadata"]["namespace"], issuer["metadata"]["namespace"]);
+    let names = texts(&certificate["spec"]["dnsNames"]);
+
+    let proxies = "\napi: {trustNoProxies: true}\n";
+    let rendered = render_with(&format!("{ingress}{proxies}"));
+    let ingress = rendered.one("Ingress", "docket-api");
+    let tls = &ingress["spec"]["tls"][0];
+    assert_eq!((texts(&tls["hosts"]), hosts(ingress)), (names.clone(), names.clone()));
+    assert_eq!(tls["secretName"], certificate["spec"]["secretName"]);
+    assert_eq!(ingress["metadata"]["annotations"]["cert-manager.io/issuer"], issuer["metadata"]["name"]);
+
+    let rendered = render_with(&format!("{route}{proxies}"));
+    let route = &rendered.one("HTTPRoute", "docket-api")["spec"];
+    let gateway = &documents(gateway)[0];
+    let listeners = gateway["spec"]["listeners"].as_array().expect("a list");
+    let listened: Vec<&str> = listeners.iter().map(|listener| text(&listener["hostname"])).collect();
+    assert_eq!((listened, texts(&route["hostnames"])), (names.clone(), names));
+    for field in ["name", "namespace"] {
+        assert_eq!(route["parentRefs"][0][field], gateway["metadata"][field]);
+    }
+    for listener in listeners {
+        assert_eq!(listener["tls"]["certificateRefs"][0]["name"], "api-tls");
+        assert_eq!(
+            listener["allowedRoutes"]["namespaces"]["from"], "All",
+            "the route is in another namespace"
+        );
+    }
 }

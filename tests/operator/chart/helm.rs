@@ -88,8 +88,18 @@ pub(crate) fn render_with(more: &str) -> Objects {
 
 /// What the chart makes of these values, or what it says against them.
 pub(crate) fn try_render(values: &str) -> Result<Objects, String> {
+    try_render_for(values, &[])
+}
+
+/// What the chart makes of these values for OpenShift.
+pub(crate) fn render_for_openshift(values: &str) -> Objects {
+    try_render_for(values, &["--api-versions", "security.openshift.io/v1"])
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn try_render_for(values: &str, more: &[&str]) -> Result<Objects, String> {
     let arguments = "template docket charts/docket --namespace docket-system --values - --kube-version";
-    let arguments: Vec<&str> = arguments.split(' ').chain([KUBERNETES]).collect();
+    let arguments: Vec<&str> = arguments.split(' ').chain([KUBERNETES]).chain(more.iter().copied()).collect();
     helm(&arguments, values).map(|text| Objects(documents(&text)))
 }
 

@@ -232,14 +232,14 @@ fn other_egress_goes_where_the_values_say() {
     for component in ["api", "detector", "operator", "worker"] {
         let rules = policy(&objects, component)["egress"].as_array().expect("a list");
         let to = |at: usize| rules[at]["to"].clone();
-        assert_eq!(
-            to(0)[0]["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"],
-            "kube-system"
-        );
-        assert_eq!(
-            rules[0]["ports"],
-            json!([{"protocol": "TCP", "port": 53}, {"protocol": "UDP", "port": 53}])
-        );
+        for (at, namespace) in ["kube-system", "openshift-dns"].into_iter().enumerate() {
+            let labels = &to(0)[at]["namespaceSelector"]["matchLabels"];
+            assert_eq!(labels["kubernetes.io/metadata.name"], namespace);
+        }
+        let dns = [53, 5353].into_iter().flat_map(|port| ["TCP", "UDP"].map(|protocol| (port, protocol)));
+        let dns: Vec<Value> =
+            dns.map(|(port, protocol)| json!({"protocol": protocol, "port": port})).collect();
+        assert_eq!(rules[0]["ports"], json!(dns));
         assert_eq!(to(1), json!([{"ipBlock": {"cidr": "10.1.2.0/24"}}]));
         assert_eq!(
             rules[1]["ports"],

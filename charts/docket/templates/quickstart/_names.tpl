@@ -70,8 +70,13 @@ spec:
       imagePullSecrets:
         {{- toYaml . | nindent 8 }}
       {{- end }}
+      {{- /* OpenShift gives each namespace its own users, and refuses a pod that names another one. */}}
+      {{- $own := dict }}
+      {{- if not (.root.Capabilities.APIVersions.Has "security.openshift.io/v1") }}
+      {{- $own = dict "runAsUser" $v.runAsUser "runAsGroup" $v.runAsUser "fsGroup" $v.runAsUser }}
+      {{- end }}
       securityContext:
-        {{- toYaml (merge (dict "runAsUser" $v.runAsUser "runAsGroup" $v.runAsUser "fsGroup" $v.runAsUser) .root.Values.podSecurityContext) | nindent 8 }}
+        {{- toYaml (merge $own .root.Values.podSecurityContext) | nindent 8 }}
       containers:
         - name: {{ .name }}
           image: {{ include "docket.inRegistry" (dict "root" .root "image" $v.image) }}
