@@ -51,7 +51,7 @@ pub async fn watch(connection: RedisConnection, shutdown: CancellationToken) {
         }
         match connection.check().await {
             Err(error @ Error::Unfit(_)) if !is_logged => {
-                tracing::error!(error = %error, "--redis-url-file: Redis no longer meets the requirements");
+                tracing::error!(error = %error, "--redis-url-file: Redis does not meet the requirements");
                 is_logged = true;
             }
             Ok(_) => is_logged = false,

@@ -14,6 +14,7 @@ mod metrics;
 mod notices;
 mod proxies;
 mod recreated;
+mod redis_changes;
 mod redis_users;
 mod roles;
 mod settings;

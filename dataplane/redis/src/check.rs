@@ -11,7 +11,8 @@ pub const OLDEST: (u32, u32) = (6, 2);
 /// A Redis that passed the check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
-    /// The version, as Redis reports it. For a Cluster, it is the oldest version of its primaries.
+    /// The version, as Redis reports it. For a Cluster, it is the oldest version of its primaries. Valkey reports here the
+    /// version of Redis with which it is compatible, 7.2.4.
     pub version: String,
     /// What could not be checked, for the log.
     pub warnings: Vec<String>,
@@ -111,6 +112,17 @@ mod tests {
     fn suitable_server_passes() {
         let checked = inspected("redis_version:7.0.15\r\nmaxmemory_policy:noeviction\r\n").expect("good");
         assert_eq!(checked, Checked { version: "7.0.15".to_owned(), warnings: Vec::new() });
+    }
+
+    /// The lines that Valkey 8.1 sends. The rest of its INFO is that of Redis 7.2.
+    #[test]
+    fn valkey_passes_as_the_redis_that_it_is_compatible_with() {
+        let info = "# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.3\r\n\
+                    valkey_release_stage:ga\r\nredis_mode:standalone\r\n# Memory\r\nmaxmemory_policy:";
+        let checked = inspected(&format!("{info}noeviction\r\n")).expect("good");
+        assert_eq!(checked, Checked { version: "7.2.4".to_owned(), warnings: Vec::new() });
+        let error = inspected(&format!("{info}allkeys-lfu\r\n")).expect_err("evicts").to_string();
+        assert!(error.contains("maxmemory-policy is allkeys-lfu"), "{error}");
     }
 
     #[test]

@@ -5,8 +5,10 @@ use std::time::Duration;
 use docket_domain::delivery::Status;
 use docket_rig::postgres;
 use docket_rig::proxy::Proxy;
+use docket_rig::redis::RedisServer;
 use docket_rig::tenant_database::reopened_sql;
 use docket_tests::server::{Server, api_key, eventually, request};
+use docket_tests::stores::write_secret;
 
 use crate::serve::stage::{SOON, Stage, USER, external, save, sign_in};
 
@@ -29,6 +31,36 @@ async fn a_redis_that_is_away_at_start_is_waited_for_and_named() {
     let api = api.ready(&stage.home).await;
     save(&sign_in(&api).await).await;
     stage.received(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_serves_requests_starts_without_redis_and_a_worker_does_not() {
+    let mut stage = Stage::new().await;
+    stage.redis.kill();
+    let worker = stage.spawn("worker", "--redis-wait 100ms");
+    let api = stage.spawn("api", "--redis-wait 100ms").ready(&stage.home).await;
+    stage.logs("starting without it").await;
+    let took = save(&sign_in(&api).await).await;
+    assert!(took < UNHURT, "{took:?}");
+    let reply = request(worker.management, "GET", "/readyz", &[], "").await.expect("an answer");
+    assert_eq!((reply.status, reply.text()), (503, "not ready: Redis\n"));
+    stage.redis.restart();
+    let _worker = worker.ready(&stage.home).await;
+    stage.received(1).await;
+}
+
+/// It was not checked at the start.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_comes_later_and_may_evict_is_reported() {
+    let stage = Stage::new().await;
+    let evicting = RedisServer::start(&["maxmemory-policy allkeys-lru"]);
+    let proxy = Proxy::to(([127, 0, 0, 1], evicting.port).into());
+    proxy.cut();
+    write_secret(&stage.home.log("redis-url"), &format!("redis://{}", proxy.address));
+    let _api = stage.spawn("api", "--redis-wait 100ms").ready(&stage.home).await;
+    proxy.restore();
+    stage.logs("Redis does not meet the requirements").await;
+    stage.logs("maxmemory-policy is allkeys-lru").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -86,12 +86,12 @@ impl RedisServer {
             "bind 127.0.0.1".to_owned(),
             format!("dir {}", self.folder.display()),
         ];
-        if self.mode == Mode::Data {
-            lines.extend(["save \"\"".to_owned(), "appendonly no".to_owned()]);
-        }
         if let Some(password) = &self.password {
             lines.push(format!("requirepass {password}"));
-            lines.push(format!("masterauth {password}"));
+        }
+        if self.mode == Mode::Data {
+            lines.extend(["save \"\"".to_owned(), "appendonly no".to_owned()]);
+            lines.extend(self.password.iter().map(|password| format!("masterauth {password}")));
         }
         lines.extend(self.settings.iter().cloned());
         fs::write(self.folder.join("redis.conf"), lines.join("\n") + "\n").expect("the folder is new");
@@ -215,6 +215,11 @@ impl Sentinels {
     /// Starts a primary, a replica and three Sentinels. Two Sentinels must agree that the primary is down, which
     /// takes three seconds.
     pub fn start(password: &str) -> Self {
+        Self::start_guarded(password, None)
+    }
+
+    /// Like [`start`](Self::start), with a password that the Sentinels require.
+    pub fn start_guarded(password: &str, of_sentinels: Option<&str>) -> Self {
         let primary = RedisServer::start_with_password(password, &[]);
         let follow = format!("replicaof 127.0.0.1 {}", primary.port);
         let replica = RedisServer::start_with_password(password, &[&follow]);
@@ -230,7 +235,7 @@ impl Sentinels {
             "sentinel failover-timeout main 5000",
         ];
         let sentinels: Vec<RedisServer> =
-            (0..3).map(|_| RedisServer::launch(Mode::Sentinel, None, &settings)).collect();
+            (0..3).map(|_| RedisServer::launch(Mode::Sentinel, of_sentinels, &settings)).collect();
         wait_for("the Sentinels to know each other and the replica", || {
             sentinels.iter().all(|sentinel| {
                 let known = sentinel.cli(&["SENTINEL", "MASTER", "main"]);
@@ -246,7 +251,8 @@ impl Sentinels {
     pub fn url(&self) -> String {
         let hosts: Vec<String> = self.sentinels.iter().map(|one| format!("127.0.0.1:{}", one.port)).collect();
         let password = self.servers[0].password.as_deref().unwrap_or_default();
-        format!("redis+sentinel://:{password}@{}/main", hosts.join(","))
+        let own = self.sentinels[0].password.as_deref().map(|own| format!("?sentinel_password={own}"));
+        format!("redis+sentinel://:{password}@{}/main{}", hosts.join(","), own.unwrap_or_default())
     }
 }
 
