@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use docket_store::postgres::{Budget, Taken, Wait};
+use docket_store::postgres::{Budget, Taken, UsedConnections, Wait};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -91,8 +91,30 @@ impl Collector for StoreMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.encode_up(&mut encoder)?;
         self.encode_stale(&mut encoder)?;
-        self.0.postgres.get().map_or(Ok(()), |budget| encode_connections(&mut encoder, budget))
+        let Some(budget) = self.0.postgres.get() else { return Ok(()) };
+        encode_used(&mut encoder, budget)?;
+        encode_connections(&mut encoder, budget)
     }
+}
+
+fn encode_used(encoder: &mut DescriptorEncoder<'_>, budget: &Budget) -> fmt::Result {
+    let used = budget.counts().used_connections(MOST_SERVERS);
+    if used.is_empty() {
+        return Ok(());
+    }
+    let about = "Part of the connections to a PostgreSQL server that all programs together use, from 0 to 1, as the watcher of the \
+                 server counts it in a worker or detector. The label of is server, for all connections that the server allows, or \
+                 role, for the role that is nearest to its own limit. At most 50 servers have series of their own. The series with the \
+                 server others have the largest values of all further servers.";
+    let name = "server_connections_used_ratio";
+    let mut family = encoder.encode_descriptor(name, about, None, MetricType::Gauge)?;
+    for (server, UsedConnections { server: all, role }) in &used {
+        for (of, part) in [("server", *all), ("role", *role)] {
+            let labels = [("server", server.as_str()), ("of", of)];
+            ConstGauge::new(part).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
 }
 
 fn encode_connections(encoder: &mut DescriptorEncoder<'_>, budget: &Budget) -> fmt::Result {
@@ -165,6 +187,25 @@ mod tests {
         let after = text(&stores);
         let line = "docket_store_up{store=\"postgresql\",server=\"db-0.example:5432\"} 0\n";
         assert!(after.contains(line), "{after}");
+    }
+
+    #[test]
+    fn used_connections_are_published_while_the_watcher_knows_them() {
+        let (stores, budget) =
+            (StoreMetrics::default(), Budget::new(ConnectionLimits { total: 4, per_tenant: 2 }));
+        stores.postgres(budget.clone());
+        let server = budget.counts().add_server("db-0.example:5432".into(), false);
+        assert!(!text(&stores).contains("used_ratio"));
+        server.uses(Some(UsedConnections { server: 0.5, role: 0.875 }));
+        let shown = text(&stores);
+        for (of, part) in [("server", "0.5"), ("role", "0.875")] {
+            let line = format!(
+                "docket_server_connections_used_ratio{{server=\"db-0.example:5432\",of=\"{of}\"}} {part}\n"
+            );
+            assert!(shown.contains(&line), "{shown}");
+        }
+        server.uses(None);
+        assert!(!text(&stores).contains("used_ratio"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod watcher;
 
 pub use budget::{Budget, ConnectionLimits};
 pub use connection::PostgresConnection;
-pub use counts::{Counts, Server, Taken, Wait, WaitTimes};
+pub use counts::{Counts, Server, Taken, UsedConnections, Wait, WaitTimes};
 pub use docket_schema::postgres::{AllowedDatabase, CA_FOLDER, ExternalDatabases};
 pub use watcher::{Counters, Watcher};
 
@@ -76,9 +76,10 @@ impl Postgres {
         Ok(Self { pool: Arc::new(pool), watched: None })
     }
 
-    /// The same database with the watcher of its server.
+    /// The same database with the watcher of its server, which from now on also reports the server's used connections.
     #[must_use]
     pub fn watched_by(self, watcher: Arc<Watcher>) -> Self {
+        watcher.counts_for(self.pool.server());
         let name = self.pool.database_name().map(Arc::from);
         Self { watched: name.map(|name| Watched { watcher, name }), ..self }
     }

@@ -28,7 +28,7 @@ use docket_operator::metrics::Store;
 use docket_operator::state::name::Name;
 use docket_schedule::Overdue;
 use docket_schema::MIGRATIONS;
-use docket_store::postgres::{Budget, ConnectionLimits};
+use docket_store::postgres::{Budget, ConnectionLimits, UsedConnections};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::json;
@@ -61,7 +61,9 @@ fn metrics_page() -> String {
         }
     }
     let budget = Budget::new(ConnectionLimits { total: 1, per_tenant: 1 });
-    budget.counts().add_server("postgresql.example:5432".into(), false).responded(true);
+    let server = budget.counts().add_server("postgresql.example:5432".into(), false);
+    server.responded(true);
+    server.uses(Some(UsedConnections::default()));
     docket.stores.postgres(budget);
     docket.stores.redis(|| Some(true));
     let operator = docket_operator::metrics::Metrics::default();

@@ -95,6 +95,23 @@ struct KnownServer {
 pub struct Server {
     name: ServerName,
     state: AtomicU8,
+    used: Mutex<Option<UsedConnections>>,
+}
+
+/// Which parts of a server's connections all programs together use. 1.0 means that the next login is refused.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct UsedConnections {
+    /// The part of the connections that the server allows to ordinary roles.
+    pub server: f64,
+    /// The part of its own limit that a role uses: of all roles with a limit, the largest.
+    pub role: f64,
+}
+
+impl UsedConnections {
+    /// Of both the server's and the role's part, the larger one.
+    fn or_more(self, other: Self) -> Self {
+        Self { server: self.server.max(other.server), role: self.role.max(other.role) }
+    }
 }
 
 const NOT_TRIED: u8 = 0;
@@ -105,6 +122,11 @@ impl Server {
     /// Records whether the server responded to the last attempt to connect, or to the last statement.
     pub fn responded(&self, responded: bool) {
         self.state.store(if responded { UP } else { AWAY }, Ordering::Relaxed);
+    }
+
+    /// Records which parts of the server's connections are used; `None`: that is not known.
+    pub fn uses(&self, used: Option<UsedConnections>) {
+        *self.used.lock() = used;
     }
 
     /// Whether the server responded last time; `None`: it was not tried yet.
@@ -174,13 +196,29 @@ impl Counts {
         shown.into_iter().collect()
     }
 
+    /// Returns which parts of the connections of each server are used. External servers have no entry, nor has a server
+    /// whose watcher does not know it. At most `most` servers have an entry of their own, the first by name. The entry
+    /// `others` has the largest parts of all further servers.
+    pub fn used_connections(&self, most: usize) -> Vec<(String, UsedConnections)> {
+        let servers = self.servers.lock();
+        let own = servers.values().filter(|known| !known.server.name.is_external);
+        let used =
+            own.filter_map(|known| Some((known.server.name.hosts.as_str(), (*known.server.used.lock())?)));
+        let mut shown: BTreeMap<&str, UsedConnections> = BTreeMap::new();
+        for (place, (hosts, used)) in used.enumerate() {
+            let entry = shown.entry(if place < most { hosts } else { OTHERS }).or_default();
+            *entry = entry.or_more(used);
+        }
+        shown.into_iter().map(|(name, used)| (name.to_owned(), used)).collect()
+    }
+
     /// Adds a tenant that uses the server with these hosts, each with its port. `is_external`: the tenant's owner has
     /// chosen it.
     pub fn add_server(&self, hosts: String, is_external: bool) -> Arc<Server> {
         let name = ServerName { is_external, hosts };
         let mut servers = self.servers.lock();
         let known = servers.entry(name.clone()).or_insert_with(|| {
-            let server = Server { name, state: AtomicU8::new(NOT_TRIED) };
+            let server = Server { name, state: AtomicU8::new(NOT_TRIED), used: Mutex::default() };
             KnownServer { server: Arc::new(server), users: 0 }
         });
         known.users += 1;
@@ -268,6 +306,24 @@ mod tests {
         let expected = [("external", true), ("others", false), ("own-10:1", true), ("own-11:1", true)];
         assert_eq!(counts.servers(2), named(&expected));
         assert_eq!(counts.servers(30).len(), 31);
+    }
+
+    #[test]
+    fn used_connections_are_shown_of_the_platforms_servers_while_they_are_known() {
+        let counts = Counts::default();
+        let used = |server, role| UsedConnections { server, role };
+        let servers = ["a:1", "b:1", "c:1"].map(|hosts| counts.add_server(hosts.into(), false));
+        counts.add_server("x:1".into(), true).uses(Some(used(1.0, 1.0)));
+        assert_eq!(counts.used_connections(50), []);
+        for (server, part) in servers.iter().zip([0.25, 0.5, 0.75]) {
+            server.uses(Some(used(part, 1.0 - part)));
+        }
+        let shown: Vec<String> = counts.used_connections(3).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(shown, ["a:1", "b:1", "c:1"]);
+        let few = [("a:1".to_owned(), used(0.25, 0.75)), ("others".to_owned(), used(0.75, 0.5))];
+        assert_eq!(counts.used_connections(1), few);
+        servers[0].uses(None);
+        assert_eq!(counts.used_connections(50)[0], ("b:1".to_owned(), used(0.5, 0.5)));
     }
 
     #[test]

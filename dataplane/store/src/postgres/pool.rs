@@ -136,6 +136,11 @@ impl Pool {
         })
     }
 
+    /// The server of the database.
+    pub(super) fn server(&self) -> &Arc<Server> {
+        &self.server
+    }
+
     /// The name of the database, if the URL has one.
     pub(super) fn database_name(&self) -> Option<String> {
         DatabaseTarget::database_name(self.url.expose_secret())

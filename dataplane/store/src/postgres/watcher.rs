@@ -9,6 +9,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use deadpool_postgres::ClientWrapper;
@@ -17,6 +18,7 @@ use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{Instant, timeout};
 
+use super::counts::{Server, UsedConnections};
 use super::error::unavailable;
 use super::pool::{NO_RESPONSE, NoResponse, configured};
 use crate::error::StoreError;
@@ -33,6 +35,16 @@ const LOOK: &str = "SELECT d.datname::text, d.oid, \
     FROM pg_database d WHERE d.datallowconn AND current_setting('track_counts')::boolean \
     AND d.oid NOT IN (SELECT datid FROM pg_stat_activity \
     WHERE datid IS NOT NULL AND usesysid IS NOT NULL AND application_name IS DISTINCT FROM 'docket')";
+
+/// The query for the used connections. Every role may read who is connected, and how many connections a role may have.
+/// A limit of -1 means that there is none.
+const USED: &str = "SELECT (sum(s.used) / (current_setting('max_connections')::int \
+    - current_setting('superuser_reserved_connections')::int \
+    - coalesce(current_setting('reserved_connections', true), '0')::int))::float8, \
+    coalesce(max(s.used / nullif(greatest(r.rolconnlimit, 0), 0)::float8), 0) \
+    FROM (SELECT usesysid, count(*) AS used FROM pg_stat_activity \
+    WHERE datid IS NOT NULL AND usesysid IS NOT NULL GROUP BY usesysid) s \
+    LEFT JOIN pg_roles r ON r.oid = s.usesysid";
 
 /// The number of intervals for which the result of a query is valid.
 const KEPT: u32 = 3;
@@ -56,6 +68,8 @@ pub struct Watcher {
     answer: Mutex<Option<Answer>>,
     /// Whether the last query failed.
     is_away: AtomicBool,
+    /// What the used connections are reported to; it ends with the last tenant of the server.
+    server: Mutex<Weak<Server>>,
 }
 
 struct Answer {
@@ -74,7 +88,13 @@ impl Watcher {
             client: tokio::sync::Mutex::default(),
             answer: Mutex::default(),
             is_away: AtomicBool::new(false),
+            server: Mutex::default(),
         })
+    }
+
+    /// Sets the server that is watched, which gets its used connections from each query.
+    pub(super) fn counts_for(&self, server: &Arc<Server>) {
+        *self.server.lock() = Arc::downgrade(server);
     }
 
     /// The counters of this database from the last query. `None`: unknown, so the database has to be read.
@@ -90,7 +110,15 @@ impl Watcher {
         let Ok(mut client) = self.client.try_lock() else { return };
         let until = Instant::now() + every * KEPT;
         let answered = timeout(NO_RESPONSE, self.ask(&mut client)).await;
-        match answered.map_err(|_| unavailable(NoResponse)).flatten() {
+        let answered = answered.map_err(|_| unavailable(NoResponse)).flatten();
+        let used = match client.as_ref().filter(|_| answered.is_ok()) {
+            Some(client) => timeout(NO_RESPONSE, used(client)).await.ok().flatten(),
+            None => None,
+        };
+        if let Some(server) = self.server.lock().upgrade() {
+            server.uses(used);
+        }
+        match answered {
             Ok(by_name) => {
                 *self.answer.lock() = Some(Answer { until, by_name });
                 self.is_away.store(false, Ordering::Relaxed);
@@ -132,4 +160,10 @@ impl Watcher {
         });
         Ok(ClientWrapper::new(client, task))
     }
+}
+
+/// Returns which parts of the server's connections are used. `None`: the server does not say; no tenant notices.
+async fn used(client: &ClientWrapper) -> Option<UsedConnections> {
+    let row = client.query_one(USED, &[]).await.ok()?;
+    Some(UsedConnections { server: row.try_get(0).ok()?, role: row.try_get(1).ok()? })
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use docket_crds::{DatabaseUrl, TenantConfig};
 use docket_rig::postgres::{self, PostgresServer};
 use docket_rig::tenant_database::{CUSTOMER, tenant_config};
-use docket_store::postgres::{Budget, ConnectionLimits, Counters, Watcher};
+use docket_store::postgres::{Budget, ConnectionLimits, Counters, Postgres, UsedConnections, Watcher};
 use docket_store::stores::{StoreSource, Stores};
 use tokio_postgres::Client;
 
@@ -178,6 +178,52 @@ async fn without_an_answer_nothing_is_known() {
     }
     admin.batch_execute("ALTER ROLE watcher LOGIN").await.expect("a superuser may");
     assert!(rig.counters().await.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_of_all_programs_are_counted_against_their_limits() {
+    let server = PostgresServer::start().await;
+    let url = server.database().await;
+    let admin = postgres::client(&server.url("postgres")).await;
+    let row = admin.query_one("SELECT current_setting('max_connections')::int::float8", &[]).await;
+    let most: f64 = row.expect("a setting").get(0);
+    admin.batch_execute("ALTER ROLE postgres CONNECTION LIMIT 16").await.expect("a superuser may");
+    let watcher = Arc::new(Watcher::new(&server.watcher().await).expect("a URL"));
+    let budget = Budget::new(ConnectionLimits { total: 2, per_tenant: 2 });
+    let database = Postgres::within(&url, &budget).expect("a URL").watched_by(Arc::clone(&watcher));
+    let used = async || -> Option<UsedConnections> {
+        watcher.look(EVERY).await;
+        budget.counts().used_connections(50).into_iter().next().map(|(_, used)| used)
+    };
+    assert_eq!(budget.counts().used_connections(50), [], "it was not asked yet");
+    // Sessions of before may still be ending.
+    let sessions = async |count: f64| -> UsedConnections {
+        let begun = Instant::now();
+        loop {
+            let used = used().await.expect("the server says");
+            if (used.role - count / 16.0).abs() < 1e-9 {
+                return used;
+            }
+            assert!(begun.elapsed() < SOON, "{used:?}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let before = sessions(1.0).await;
+    let mut others = Vec::new();
+    for _ in 0..4 {
+        others.push(postgres::client(&server.url("postgres")).await);
+    }
+    let after = sessions(5.0).await;
+    // The watcher is one session more, and some connections are kept for superusers.
+    assert!(before.server >= 2.0 / most && after.server >= 6.0 / most, "{before:?} {after:?} of {most}");
+    assert!(after.server < 1.0, "{after:?}");
+    admin.batch_execute("ALTER ROLE watcher NOLOGIN").await.expect("a superuser may");
+    let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'watcher'";
+    admin.execute(sql, &[]).await.expect("a superuser may");
+    for _ in 0..2 {
+        assert_eq!(used().await, None, "it may not log in");
+    }
+    drop(database);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

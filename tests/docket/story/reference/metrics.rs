@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// Labels whose values the platform chooses. The page shows only their names.
-const OPEN: [(&str, &str); 11] = [
+const OPEN: [(&str, &str); 12] = [
     ("docket_http_requests_total", "route"),
     ("docket_http_requests_total", "code"),
     ("docket_http_request_seconds", "route"),
     ("docket_store_up", "server"),
+    ("docket_server_connections_used_ratio", "server"),
     ("docket_build_info", "version"),
     ("docket_tenant_condition", "namespace"),
     ("docket_tenant_condition", "name"),
