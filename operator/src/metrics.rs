@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
-use docket_crds::{ConditionType, Tenant, Webhook};
+use docket_crds::{ConditionType, ReasonCode, Tenant, Webhook};
 use docket_listener::refusals::Counted;
 use docket_program::process;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -35,10 +35,13 @@ pub struct Metrics {
     leader: Gauge<i64, AtomicI64>,
     conditions: Family<Labels<5>, Gauge>,
     managed: Family<Labels<2>, Gauge>,
+    not_ready: Family<Labels<2>, Gauge>,
     stores: Family<Labels<2>, Gauge>,
     redis_url_stale: Gauge,
     /// A family, so that there is no series while the number is unknown.
     dead_letters: Family<Labels<0>, Gauge>,
+    /// A family, for the same reason.
+    failing: Family<Labels<1>, Gauge>,
     /// The series of PostgreSQL servers, which exist only in the leader.
     servers: Mutex<HashSet<Labels<2>>>,
     /// The published series of each object.
@@ -56,9 +59,20 @@ pub enum Store<'a> {
     Postgres(&'a str),
 }
 
+/// How far failures of receivers spread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Failing {
+    /// Webhooks whose last attempt failed, less than an hour ago, and that have dead letters to deal with.
+    pub webhooks: usize,
+    /// Tenants with such Webhooks.
+    pub tenants: usize,
+}
+
 #[derive(Debug, Default)]
 struct Published {
     state: &'static str,
+    /// The reason if `Ready` is false.
+    reason: Option<ReasonCode>,
     conditions: Vec<Labels<5>>,
 }
 
@@ -74,7 +88,8 @@ impl Default for Metrics {
         let wait: Seconds = Family::new_with_constructor(seconds);
         let (inflight, watch_errors, leader) = (Family::default(), Counter::default(), Gauge::default());
         let (conditions, managed) = (Family::default(), Family::default());
-        let (stores, dead_letters) = (Family::default(), Family::default());
+        let (not_ready, stores) = (Family::default(), Family::default());
+        let (dead_letters, failing) = (Family::default(), Family::default());
         let redis_url_stale = Gauge::default();
         registry.register(
             "operator_reconcile",
@@ -111,6 +126,11 @@ impl Default for Metrics {
             managed.clone(),
         );
         registry.register(
+            "managed_not_ready",
+            "Tenants and Webhooks whose condition Ready is False, by its reason; a reason has a series from its first object on",
+            not_ready.clone(),
+        );
+        registry.register(
             "operator_store_up",
             "1 if a store responded to the operator's last request, else 0: redis, or postgresql by the server's name",
             stores.clone(),
@@ -125,6 +145,11 @@ impl Default for Metrics {
             "Dead letters of all Webhooks that were neither resent nor set aside; there is no such series while the data plane reports none of them",
             dead_letters.clone(),
         );
+        registry.register(
+            "failing",
+            "Webhooks whose last attempt failed, less than an hour ago, and that have dead letters which were neither resent nor set aside, and the tenants of these webhooks; there is no such series while the data plane reports none of them",
+            failing.clone(),
+        );
         let connections_refused = Counted::default();
         connections_refused.register(&mut registry, "operator_connections_refused");
         let metrics = Self {
@@ -138,9 +163,11 @@ impl Default for Metrics {
             leader,
             conditions,
             managed,
+            not_ready,
             stores,
             redis_url_stale,
             dead_letters,
+            failing,
             servers: Mutex::default(),
             published: Mutex::default(),
             process: process::metrics("docket-operator"),
@@ -202,6 +229,9 @@ impl Metrics {
             self.managed
                 .get_or_create(&[("kind", kind.to_owned()), ("state", before.state.to_owned())])
                 .dec();
+            if let Some(reason) = before.reason {
+                self.not_ready.get_or_create(&because(kind, reason)).dec();
+            }
             for series in before.conditions {
                 self.conditions.remove(&series);
             }
@@ -237,6 +267,15 @@ impl Metrics {
         }
     }
 
+    /// Publishes how far failures spread; `None`: the data plane has reported on no Webhook.
+    pub fn failing(&self, failing: Option<Failing>) {
+        let Some(Failing { webhooks, tenants }) = failing else { return self.failing.clear() };
+        for (of, count) in [("webhooks", webhooks), ("tenants", tenants)] {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            self.failing.get_or_create(&[("of", of.to_owned())]).set(count);
+        }
+    }
+
     /// Publishes an object's conditions.
     pub fn conditions<T: DeclaredKind>(&self, name: &Name, conditions: &[Condition]) {
         let ready = conditions.iter().find(|condition| condition.type_ == ConditionType::Ready.as_str());
@@ -245,6 +284,8 @@ impl Metrics {
             Some("False") => "not_ready",
             _ => "unknown",
         };
+        let is_false = ready.filter(|ready| ready.status == "False");
+        let reason = is_false.and_then(|ready| ready.reason.parse().ok());
         let conditions = if T::KIND == "Tenant" { conditions } else { &[] };
         let series = conditions.iter().map(|condition| {
             [
@@ -255,7 +296,7 @@ impl Metrics {
                 ("reason", condition.reason.clone()),
             ]
         });
-        self.replace::<T>(name, Some(Published { state, conditions: series.collect() }));
+        self.replace::<T>(name, Some(Published { state, reason, conditions: series.collect() }));
     }
 
     /// Removes what is published for an object.
@@ -268,6 +309,9 @@ impl Metrics {
         let key = (T::KIND, name.clone());
         if let Some(before) = published.remove(&key) {
             self.managed.get_or_create(&state::<T>(before.state)).dec();
+            if let Some(reason) = before.reason {
+                self.not_ready.get_or_create(&because(T::KIND, reason)).dec();
+            }
             for series in before.conditions {
                 if now.as_ref().is_none_or(|now| !now.conditions.contains(&series)) {
                     self.conditions.remove(&series);
@@ -276,6 +320,9 @@ impl Metrics {
         }
         if let Some(now) = now {
             self.managed.get_or_create(&state::<T>(now.state)).inc();
+            if let Some(reason) = now.reason {
+                self.not_ready.get_or_create(&because(T::KIND, reason)).inc();
+            }
             for series in &now.conditions {
                 self.conditions.get_or_create(series).set(1);
             }
@@ -298,6 +345,10 @@ fn kind<T: DeclaredKind>() -> Labels<1> {
 
 fn state<T: DeclaredKind>(state: &str) -> Labels<2> {
     [("kind", T::KIND.to_owned()), ("state", state.to_owned())]
+}
+
+fn because(kind: &str, reason: ReasonCode) -> Labels<2> {
+    [("kind", kind.to_owned()), ("reason", reason.to_string())]
 }
 
 #[cfg(test)]
@@ -363,6 +414,45 @@ mod tests {
             let found = text.lines().find(|line| line.starts_with("docket_dead_letters"));
             assert_eq!(found, line, "{text}");
         }
+    }
+
+    #[test]
+    fn objects_that_are_not_ready_are_counted_by_reason_while_this_process_leads() {
+        let metrics = Metrics::default();
+        metrics.leads(true);
+        let because = |status: &str, reason: &str| {
+            let mut conditions = ready(status);
+            conditions[0].reason = reason.into();
+            conditions
+        };
+        let (one, two) = (Name::new("a", "one"), Name::new("a", "two"));
+        metrics.conditions::<Webhook>(&one, &because("False", "SecretNotFound"));
+        metrics.conditions::<Webhook>(&two, &because("False", "SecretNotFound"));
+        metrics.conditions::<Tenant>(&one, &because("Unknown", "Paused"));
+        let count = |reason: &str| {
+            let series = format!("docket_managed_not_ready{{kind=\"Webhook\",reason=\"{reason}\"}} ");
+            metrics.text().lines().find_map(|line| line.strip_prefix(&series).map(str::to_owned))
+        };
+        assert_eq!(count("SecretNotFound").as_deref(), Some("2"));
+        let tenants = "docket_managed_not_ready{kind=\"Tenant\"";
+        assert!(!metrics.text().contains(tenants), "Unknown is not False");
+        metrics.conditions::<Webhook>(&one, &because("False", "Pending"));
+        metrics.conditions::<Webhook>(&two, &because("True", "Ready"));
+        assert_eq!((count("SecretNotFound").as_deref(), count("Pending").as_deref()), (Some("0"), Some("1")));
+        assert_eq!(count("Ready"), None);
+        metrics.leads(false);
+        assert_eq!(count("Pending").as_deref(), Some("0"));
+    }
+
+    #[test]
+    fn spread_of_failures_is_published_while_it_is_known() {
+        let metrics = Metrics::default();
+        metrics.failing(Some(Failing { webhooks: 7, tenants: 2 }));
+        for line in ["docket_failing{of=\"webhooks\"} 7", "docket_failing{of=\"tenants\"} 2"] {
+            assert!(metrics.text().lines().any(|there| there == line), "{line}");
+        }
+        metrics.failing(None);
+        assert!(!metrics.text().contains("docket_failing{"));
     }
 
     #[test]

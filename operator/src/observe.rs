@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use docket_board::{Board, POD_COUNTS, PodServed, ReportedHealth};
+use docket_program::clock::Clock;
 use docket_redis::follow::follow;
 use docket_redis::{Keys, RedisConnection, RedisFiles};
 use tokio::time::Instant;
 
 use crate::args::RunArguments;
-use crate::metrics::{Metrics, Store};
+use crate::metrics::{Failing, Metrics, Store};
 use crate::state::health::Health;
 use crate::state::pods::Pods;
 use crate::state::{AtLimit, State};
@@ -20,6 +21,8 @@ use crate::state::{AtLimit, State};
 const PODS_EVERY: Duration = Duration::from_secs(1);
 /// How often the health of deliveries and the tenants at their limits are read.
 const HEALTH_EVERY: Duration = Duration::from_secs(15);
+/// How long a failed attempt counts as a sign that its receiver fails now. The hour is that of the alert DocketDeadLetters.
+const FAILS_MS: i64 = 3_600_000;
 
 /// The data plane's Redis.
 #[derive(Debug)]
@@ -47,15 +50,20 @@ impl DataPlaneRedis {
 
 /// Reads the board again and again, without end, from the Redis that the files name. While Redis does not respond, the last
 /// values stay; a metric reports this.
-pub async fn observe(state: Arc<State>, metrics: Arc<Metrics>, redis: DataPlaneRedis) {
+pub async fn observe(state: Arc<State>, metrics: Arc<Metrics>, redis: DataPlaneRedis, clock: Clock) {
     let DataPlaneRedis { connection, files, board } = redis;
     tokio::select! {
         () = follow(connection.clone(), files) => {}
-        () = read_all(state, metrics, connection, board) => {}
+        () = read_all(state, metrics, (connection, board), clock) => {}
     }
 }
 
-async fn read_all(state: Arc<State>, metrics: Arc<Metrics>, connection: RedisConnection, board: Board) {
+async fn read_all(
+    state: Arc<State>,
+    metrics: Arc<Metrics>,
+    (connection, board): (RedisConnection, Board),
+    clock: Clock,
+) {
     let mut health_at: Option<Instant> = None;
     let mut empty_since: Option<Instant> = None;
     let mut is_up = true;
@@ -80,7 +88,7 @@ async fn read_all(state: Arc<State>, metrics: Arc<Metrics>, connection: RedisCon
         }
         if health_at.is_none_or(|at| at.elapsed() >= HEALTH_EVERY) {
             health_at = Some(Instant::now());
-            poll_health(&state, &metrics, &board).await;
+            poll_health(&state, &metrics, &board, &clock).await;
             poll_at_limit(&state, &board).await;
         }
         metrics.redis_url_stale(connection.is_stale());
@@ -89,14 +97,26 @@ async fn read_all(state: Arc<State>, metrics: Arc<Metrics>, connection: RedisCon
 }
 
 /// Reads the health of deliveries. If this fails, the last values stay; the read of the pods logs that Redis does not respond.
-async fn poll_health(state: &State, metrics: &Metrics, board: &Board) {
+async fn poll_health(state: &State, metrics: &Metrics, board: &Board, clock: &Clock) {
     let uids = state.cluster().webhook_uids();
     if let Ok(health) = board.webhooks(&uids).await {
-        let reported = uids.into_iter().zip(health).filter_map(|(uid, health)| Some((uid, of(health?))));
-        let reported: HashMap<String, Health> = reported.collect();
-        let is_known = state.progress.is_complete() && !reported.is_empty();
-        let known = is_known.then(|| reported.values().map(|health| health.dead_letter).sum());
-        metrics.dead_letters(known);
+        let (mut reported, mut failing) = (HashMap::new(), Vec::new());
+        let now_ms = clock.now_ms();
+        for (uid, health) in uids.into_iter().zip(health) {
+            let Some(health) = health else { continue };
+            if fails(&health, now_ms) {
+                failing.push(uid.clone());
+            }
+            reported.insert(uid, of(health));
+        }
+        if state.progress.is_complete() && !reported.is_empty() {
+            metrics.dead_letters(Some(reported.values().map(|health: &Health| health.dead_letter).sum()));
+            let tenants = state.cluster().tenants_of_webhooks(&failing);
+            metrics.failing(Some(Failing { webhooks: failing.len(), tenants }));
+        } else {
+            metrics.dead_letters(None);
+            metrics.failing(None);
+        }
         state.set_health(reported, Instant::now());
     }
 }
@@ -124,6 +144,12 @@ fn trusted(pods: Vec<PodServed>, empty_since: &mut Option<Instant>, now: Instant
     *empty_since = None;
     // Pods that serve nothing count too: they announce themselves once they know which tenants there are.
     Some(Pods::Seen(pods.into_iter().map(|pod| (pod.pod, pod.served)).collect()))
+}
+
+/// Whether the receiver of a Webhook fails now: there are dead letters to deal with, and its last attempt failed not long ago.
+fn fails(health: &ReportedHealth, now_ms: i64) -> bool {
+    let is_new = health.last_failure_at_ms.is_some_and(|at_ms| now_ms.saturating_sub(at_ms) < FAILS_MS);
+    is_new && health.dead_letter > 0 && health.last_failure_at_ms > health.last_success_at_ms
 }
 
 fn of(health: ReportedHealth) -> Health {
@@ -159,6 +185,29 @@ mod tests {
         assert_eq!(trusted(Vec::new(), &mut empty, at(3)), None);
         assert_eq!(trusted(Vec::new(), &mut empty, at(12)), None);
         assert_eq!(trusted(Vec::new(), &mut empty, at(13)), Some(Pods::Seen(Default::default())));
+    }
+
+    #[test]
+    fn receiver_fails_for_an_hour_after_its_last_failure_while_dead_letters_are_open() {
+        let reported = |dead_letter, success, failure| ReportedHealth {
+            pending: 0,
+            retrying: 0,
+            dead_letter,
+            last_success_at_ms: success,
+            last_failure_at_ms: failure,
+            lacks_customer: false,
+        };
+        let now_ms = 10 * FAILS_MS;
+        let (new, old) = (Some(now_ms - 1), Some(now_ms - FAILS_MS));
+        assert!(fails(&reported(1, old, new), now_ms) && fails(&reported(1, None, new), now_ms));
+        for (health, why) in [
+            (reported(0, None, new), "all were resent or set aside"),
+            (reported(1, Some(now_ms), new), "it has succeeded since"),
+            (reported(1, None, old), "nothing was sent for an hour"),
+            (reported(1, None, None), "nothing failed"),
+        ] {
+            assert!(!fails(&health, now_ms), "{why}");
+        }
     }
 
     #[test]

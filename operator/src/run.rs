@@ -128,7 +128,7 @@ async fn reconcile(
     stop: CancellationToken,
 ) {
     if let Some(redis) = redis {
-        tokio::spawn(observe::observe(state.clone(), metrics, redis));
+        tokio::spawn(observe::observe(state.clone(), metrics, redis, Clock::System));
         state.pods_known().await;
     }
     state.progress.complete().await;

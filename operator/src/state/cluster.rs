@@ -147,6 +147,12 @@ impl ClusterState {
         names.map(ObjectKey::Webhook).collect()
     }
 
+    /// The number of Tenants that the Webhooks with these uids name.
+    pub fn tenants_of_webhooks(&self, uids: &[String]) -> usize {
+        let webhooks = uids.iter().filter_map(|uid| self.webhooks.get(&self.outcomes.get(uid)?.webhook));
+        webhooks.filter_map(|webhook| webhook.tenant_ref.as_ref()).collect::<HashSet<_>>().len()
+    }
+
     /// All Tenants.
     pub fn tenants(&self) -> Vec<ObjectKey> {
         self.tenants.names().cloned().map(ObjectKey::Tenant).collect()

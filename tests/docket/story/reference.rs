@@ -19,12 +19,12 @@ use clap::CommandFactory;
 use docket::api::openapi;
 use docket::http::problem_type::ProblemType;
 use docket::telemetry::Task;
-use docket_crds::Tenant;
+use docket_crds::{Tenant, Webhook};
 use docket_docs::{ROOT, Site};
 use docket_domain::delivery::{BACKOFF_BASE, DeliveryId, FailureClass, Next, Outcome, Report, after_attempt};
 use docket_domain::failure::{Cause, Failure};
 use docket_domain::status;
-use docket_operator::metrics::Store;
+use docket_operator::metrics::{Failing, Store};
 use docket_operator::state::name::Name;
 use docket_schedule::Overdue;
 use docket_schema::MIGRATIONS;
@@ -70,9 +70,12 @@ fn metrics_page() -> String {
     operator.leads(true);
     operator.store(Store::Redis, true);
     operator.dead_letters(Some(0));
-    let condition = json!({"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-11-21T05:06:07Z"});
+    operator.failing(Some(Failing::default()));
+    let condition = json!({"type": "Ready", "status": "False", "reason": "Pending", "message": "", "lastTransitionTime": "2026-11-21T05:06:07Z"});
     let condition: Condition = serde_json::from_value(condition).expect("a condition");
-    operator.conditions::<Tenant>(&Name { namespace: "tenants".into(), name: "acme".into() }, &[condition]);
+    let name = Name { namespace: "tenants".into(), name: "acme".into() };
+    operator.conditions::<Tenant>(&name, std::slice::from_ref(&condition));
+    operator.conditions::<Webhook>(&name, &[condition]);
     let about = "Prometheus reads these metrics at `/metrics` of the management port, 9090. Only `docket_tenant_condition` has the names of\n\
                  Tenants in its labels. [Alerts](../troubleshoot/alerts.md) describes the alerts of the chart.";
     format!(

@@ -238,3 +238,29 @@ fn user_change_during_our_status_write_still_concerns_the_object() {
     cluster.written(webhook("w", 2, json!({})), &seen.meta);
     assert_eq!(cluster.webhook_applied(webhook("w", 2, json!({}))), [key("a"), hook("w")]);
 }
+
+#[test]
+fn tenants_of_webhooks_count_once() {
+    let mut cluster = ClusterState::default();
+    for (name, tenant) in [("u", "a"), ("v", "a"), ("w", "b")] {
+        cluster.webhook_applied(webhook(name, 1, json!({"tenantRef": {"name": tenant}})));
+    }
+    let outcome = |of: &str| WebhookOutcome {
+        webhook: name(of),
+        uid: of.to_owned(),
+        generation: 1,
+        reasons: Vec::new(),
+        served: true,
+        signed: true,
+        secret_version: None,
+        warning: None,
+        tenant_suspended: false,
+        programmed: None,
+    };
+    cluster.set_outcomes(["u", "v", "w"].map(outcome).to_vec());
+    let count = |uids: &[&str]| {
+        let uids: Vec<String> = uids.iter().map(|uid| (*uid).to_owned()).collect();
+        cluster.tenants_of_webhooks(&uids)
+    };
+    assert_eq!([count(&[]), count(&["u", "v"]), count(&["u", "v", "w", "gone"])], [0, 1, 2]);
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// Labels whose values the platform chooses. The page shows only their names.
-const OPEN: [(&str, &str); 12] = [
+const OPEN: [(&str, &str); 13] = [
     ("docket_http_requests_total", "route"),
     ("docket_http_requests_total", "code"),
     ("docket_http_request_seconds", "route"),
@@ -16,6 +16,7 @@ const OPEN: [(&str, &str); 12] = [
     ("docket_tenant_condition", "type"),
     ("docket_tenant_condition", "status"),
     ("docket_tenant_condition", "reason"),
+    ("docket_managed_not_ready", "reason"),
     ("docket_operator_store_up", "server"),
 ];
 
