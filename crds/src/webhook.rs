@@ -54,12 +54,19 @@ pub struct Webhook {
             type_ = "string",
             json_path = r#".status.conditions[?(@.type=="Ready")].status"#
         ),
-        printcolumn(name = "Signed", type_ = "boolean", json_path = ".status.signed"),
+        printcolumn(
+            name = "Reason",
+            type_ = "string",
+            json_path = r#".status.conditions[?(@.type=="Ready")].reason"#
+        ),
         printcolumn(
             name = "Healthy",
             type_ = "string",
             json_path = r#".status.conditions[?(@.type=="DeliveryHealthy")].status"#
         ),
+        printcolumn(name = "Pending", type_ = "integer", json_path = ".status.deliveries.pending"),
+        printcolumn(name = "Dead", type_ = "integer", json_path = ".status.deliveries.deadLetter"),
+        printcolumn(name = "Signed", type_ = "boolean", json_path = ".status.signed", priority = "1"),
         printcolumn(name = "URL", type_ = "string", json_path = ".spec.targetURL", priority = "1"),
         printcolumn(
             name = "Message",

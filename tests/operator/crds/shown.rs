@@ -104,10 +104,13 @@ fn columns_short_names_category_and_selectors() {
 
     let shown = get(&["wh"]);
     let lines: Vec<_> = shown.lines().map(words).collect();
-    assert_eq!(lines[0], ["NAME", "TENANT", "CUSTOMER", "ACTIVE", "READY", "SIGNED", "HEALTHY", "AGE"]);
-    assert_eq!(lines[1][..7], ["acme-orders", "acme", "C-1", "true", "True", "true", "Unknown"]);
+    let header =
+        ["NAME", "TENANT", "CUSTOMER", "ACTIVE", "READY", "REASON", "HEALTHY", "PENDING", "DEAD", "AGE"];
+    assert_eq!(lines[0], header);
+    let row = ["acme-orders", "acme", "C-1", "true", "True", "SecretNotFound", "Unknown", "1", "2"];
+    assert_eq!(lines[1][..9], row);
     let shown = get(&["wh", "--output=wide"]);
-    assert_eq!(words(shown.lines().next().expect("a header"))[7..], ["URL", "MESSAGE", "AGE"]);
+    assert_eq!(words(shown.lines().next().expect("a header"))[9..], ["SIGNED", "URL", "MESSAGE", "AGE"]);
 
     let shown = cluster.kubectl(&["get", "docket", "--all-namespaces"], "").expect("the category is known");
     for part in [
