@@ -173,6 +173,9 @@ begins with the setting's name and says what to set. All are reported at once.
 {{- end -}}
 {{- range $component := list "api" "worker" -}}
 {{- $scaling := (index $values $component).autoscaling -}}
+{{- if and $scaling.enabled $scaling.external -}}
+{{- $wrong = append $wrong (printf "%s.autoscaling.external: set it to false, or set %s.autoscaling.enabled to false; two autoscalers would set the number of pods in turn" $component $component) -}}
+{{- end -}}
 {{- if and $scaling.enabled (gt (int $scaling.minReplicas) (int $scaling.maxReplicas)) -}}
 {{- $wrong = append $wrong (printf "%s.autoscaling.minReplicas: must not exceed %s.autoscaling.maxReplicas, which is %d" $component $component (int $scaling.maxReplicas)) -}}
 {{- end -}}

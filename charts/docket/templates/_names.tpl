@@ -118,9 +118,10 @@ annotations:
 ["operator", "api", "worker", "detector"]
 {{- end -}}
 
-{{/* Whether a component has an autoscaler. */}}
+{{/* Whether a component has an autoscaler, the chart's or another one. */}}
 {{- define "docket.autoscaled" -}}
-{{- if (dig "autoscaling" "enabled" false (index .root.Values .component)) }}true{{ end -}}
+{{- $scaling := dig "autoscaling" dict (index .root.Values .component) -}}
+{{- if or $scaling.enabled $scaling.external }}true{{ end -}}
 {{- end -}}
 
 {{/* A duration in whole seconds, rounded up: `500ms`, `30s`, `5m` or `1h`. */}}

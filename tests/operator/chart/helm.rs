@@ -118,6 +118,14 @@ pub(crate) fn documents(text: &str) -> Vec<Value> {
         .collect()
 }
 
+/// The blocks of YAML that a page of the documentation shows, without those inside lists.
+pub(crate) fn blocks_of(page: &str) -> Vec<Value> {
+    let page = repository().join(page);
+    let page = std::fs::read_to_string(&page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
+    let blocks = page.split("\n```yaml\n").skip(1);
+    blocks.flat_map(|rest| documents(rest.split_once("\n```").expect("the block ends").0)).collect()
+}
+
 /// The objects that Helm would apply.
 #[derive(Debug)]
 pub(crate) struct Objects(pub(crate) Vec<Value>);

@@ -175,6 +175,10 @@ fn settings_that_do_not_fit_together_are_named() {
             "api.autoscaling.minReplicas: must not exceed api.autoscaling.maxReplicas, which is 4",
         ),
         (
+            "worker: {autoscaling: {enabled: true, external: true}}",
+            "worker.autoscaling.external: set it to false, or set worker.autoscaling.enabled to false",
+        ),
+        (
             "worker: {serviceAccount: {create: false}}",
             "worker.serviceAccount.name: set the name of an existing ServiceAccount",
         ),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use docket_tests::apiserver::Cluster;
 use serde_json::{Value, json};
 
-use super::helm::{MINIMAL, chart, file, helm};
+use super::helm::{MINIMAL, blocks_of, chart, file, helm};
 
 /// An API server of this suite's own, since Helm installs our kinds here. It also knows the kinds of other projects that the
 /// chart can make.
@@ -104,6 +104,22 @@ fn the_api_server_takes_every_object_strictly_and_without_a_warning() {
         let objects = rendered.matches("\nkind: ").count();
         assert_eq!(said.out.lines().count(), objects, "{set}: {}", said.out);
     }
+}
+
+#[test]
+fn autoscaler_that_the_page_scale_shows_is_accepted_strictly() {
+    let cluster = server();
+    let namespace = namespace(cluster);
+    let mut blocks = blocks_of("docs/kubernetes/scale.md");
+    blocks.retain(|block| block["kind"] == "ScaledObject");
+    assert_eq!(blocks.len(), 1);
+    blocks[0]["metadata"]["namespace"] = json!(namespace);
+    let apply = ["apply", "--server-side", "--validate=strict", "--dry-run=server", "--filename", "-"];
+    let said = cluster.kubectl(&apply, &blocks[0].to_string());
+    assert!(said.ok && said.err.is_empty(), "{}", said.err);
+    // A field that KEDA does not know is refused, so the definition is in force.
+    blocks[0]["spec"]["scaleTarget"] = json!({});
+    assert!(!cluster.kubectl(&apply, &blocks[0].to_string()).ok);
 }
 
 /// The one test that installs the kinds by Helm: a kind belongs to one release.

@@ -346,6 +346,11 @@ fn replicas_are_the_autoscalers_business_where_there_is_one() {
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "docket-worker"})
     );
     assert_eq!((scaler["minReplicas"].clone(), scaler["maxReplicas"].clone()), (json!(2), json!(4)));
+    // Another autoscaler's, which the chart does not create.
+    let objects = render_with("worker: {autoscaling: {external: true}, replicas: 0}");
+    assert_eq!(objects.names("HorizontalPodAutoscaler"), [""; 0]);
+    assert!(objects.one("Deployment", "docket-worker")["spec"].get("replicas").is_none());
+    assert_eq!(objects.one("Deployment", "docket-api")["spec"]["replicas"], 2);
     // Scaled down to none.
     let objects = render_with("api: {replicas: 0}\nworker: {replicas: 0}\ndetector: {replicas: 0}");
     assert_eq!(objects.one("Deployment", "docket-api")["spec"]["replicas"], 0);
