@@ -180,6 +180,9 @@ begins with the setting's name and says what to set. All are reported at once.
 {{- $wrong = append $wrong (printf "%s.autoscaling.minReplicas: must not exceed %s.autoscaling.maxReplicas, which is %d" $component $component (int $scaling.maxReplicas)) -}}
 {{- end -}}
 {{- end -}}
+{{- if and $values.serviceMonitor.enabled $values.podMonitor.enabled -}}
+{{- $wrong = append $wrong "podMonitor.enabled: set it to false, or set serviceMonitor.enabled to false; with both, each pod would be scraped twice" -}}
+{{- end -}}
 {{- $labels := dict "commonLabels" $values.commonLabels -}}
 {{- range $component := include "docket.components" . | fromJsonArray -}}
 {{- $_ := set $labels (printf "%s.podLabels" $component) (index $values $component).podLabels -}}

@@ -8,7 +8,8 @@ use std::process::Command;
 use docket_rig::scratch::Folder;
 use serde_json::{Value, json};
 
-use super::helm::{cache, render_with, text};
+use super::helm::{cache, render_with};
+use super::monitoring::{DASHBOARDS, queries};
 
 /// What Prometheus has, one value a minute, and when an alert fires.
 struct Case {
@@ -39,18 +40,149 @@ const READY: &str = "docket_tenant_condition{exported_namespace='t',name='acme',
 /// In the order of docs/troubleshoot/alerts.md.
 fn cases() -> Vec<Case> {
     vec![
-        // One dead letter after ten minutes without any.
+        case(
+            "DocketDeliveriesLate",
+            &[("docket_oldest_due_seconds{pod='w'}", "0x10 31+60x50")],
+            12,
+            Some(14),
+        ),
+        // A delivery that waits for half a minute is not late.
+        case("DocketDeliveriesLate", &[("docket_oldest_due_seconds{pod='w'}", "30x60")], 60, None),
+        // Three minutes of an hour are within the budget.
+        case("DocketDeliveriesLate", &[("docket_oldest_due_seconds{pod='w'}", "0x40 90x2 0x20")], 60, None),
+        case(
+            "DocketDeliveriesOftenLate",
+            &[("docket_oldest_due_seconds{pod='w'}", "0x10 45x1 0x50")],
+            25,
+            Some(26),
+        ),
+        case("DocketDeliveriesOftenLate", &[("docket_oldest_due_seconds{pod='w'}", "0x60")], 60, None),
+        case(
+            "DocketWorkerStuck",
+            &[
+                ("docket_deliveries_claimed_total{pod='w',way='queue'}", "0+5x10 50x50"),
+                ("docket_deliveries_claimed_total{pod='v',way='queue'}", "0+5x60"),
+                ("docket_deliveries_claimed_total{pod='a',way='queue'}", "0x60"),
+                ("docket_worker_slots{pod='w'}", "1024x60"),
+                ("docket_worker_slots{pod='v'}", "1024x60"),
+                ("docket_worker_slots{pod='a'}", "0x60"),
+                ("docket_oldest_due_seconds{pod='v'}", "0x10 60+60x50"),
+            ],
+            23,
+            Some(27),
+        ),
+        // Nothing is due.
+        case(
+            "DocketWorkerStuck",
+            &[
+                ("docket_deliveries_claimed_total{pod='w',way='queue'}", "0x60"),
+                ("docket_worker_slots{pod='w'}", "1024x60"),
+                ("docket_oldest_due_seconds{pod='w'}", "0x60"),
+            ],
+            60,
+            None,
+        ),
+        // A process of the API alone claims nothing from the schedule.
+        case(
+            "DocketWorkerStuck",
+            &[
+                ("docket_deliveries_claimed_total{pod='a',way='queue'}", "0x60"),
+                ("docket_worker_slots{pod='a'}", "0x60"),
+                ("docket_oldest_due_seconds{pod='w'}", "100x60"),
+            ],
+            60,
+            None,
+        ),
+        case(
+            "DocketWorkerStoreDown",
+            &[
+                ("docket_store_up{pod='w',store='redis',server=''}", "1x10 0x50"),
+                ("docket_store_up{pod='v',store='redis',server=''}", "1x60"),
+                ("docket_worker_slots{pod='w'}", "1024x60"),
+                ("docket_worker_slots{pod='v'}", "1024x60"),
+            ],
+            14,
+            Some(17),
+        ),
+        // A database that an owner of a tenant chose is away, and a process of the API reaches nothing.
+        case(
+            "DocketWorkerStoreDown",
+            &[
+                ("docket_store_up{pod='w',store='postgresql',server='external'}", "0x60"),
+                ("docket_store_up{pod='a',store='redis',server=''}", "0x60"),
+                ("docket_worker_slots{pod='w'}", "1024x60"),
+                ("docket_worker_slots{pod='a'}", "0x60"),
+            ],
+            60,
+            None,
+        ),
+        // Five receivers of one tenant, and a tenth of all deliveries.
         case(
             "DocketDeadLetters",
-            &[("docket_deliveries_total{status='DeadLetter'}", "0x10 1x50")],
+            &[
+                ("docket_deliveries_total{status='DeadLetter'}", "0x10 2x50"),
+                ("docket_deliveries_total{status='Succeeded'}", "0x10 20x50"),
+                ("docket_failing{of='webhooks'}", "0x10 5x50"),
+                ("docket_failing{of='tenants'}", "0x10 1x50"),
+            ],
             10,
             Some(11),
         ),
-        case("DocketDeadLetters", &[("docket_deliveries_total{status='Succeeded'}", "0+9x60")], 60, None),
+        // Three receivers of three tenants.
+        case(
+            "DocketDeadLetters",
+            &[
+                ("docket_deliveries_total{status='DeadLetter'}", "0x10 3x50"),
+                ("docket_deliveries_total{status='Succeeded'}", "0x60"),
+                ("docket_failing{of='webhooks'}", "0x10 3x50"),
+                ("docket_failing{of='tenants'}", "0x10 3x50"),
+            ],
+            10,
+            Some(11),
+        ),
+        // One receiver with very many deliveries.
+        case(
+            "DocketDeadLetters",
+            &[
+                ("docket_deliveries_total{status='DeadLetter'}", "0x10 120x50"),
+                ("docket_deliveries_total{status='Succeeded'}", "0x60"),
+            ],
+            10,
+            Some(11),
+        ),
+        // One receiver of one tenant.
+        case(
+            "DocketDeadLetters",
+            &[
+                ("docket_deliveries_total{status='DeadLetter'}", "0x10 90x50"),
+                ("docket_deliveries_total{status='Succeeded'}", "0x60"),
+                ("docket_failing{of='webhooks'}", "0x10 1x50"),
+                ("docket_failing{of='tenants'}", "0x10 1x50"),
+            ],
+            60,
+            None,
+        ),
+        // Many receivers, and 3 % of all deliveries.
+        case(
+            "DocketDeadLetters",
+            &[
+                ("docket_deliveries_total{status='DeadLetter'}", "0+10x60"),
+                ("docket_deliveries_total{status='Succeeded'}", "0+300x60"),
+                ("docket_failing{of='webhooks'}", "50x60"),
+                ("docket_failing{of='tenants'}", "50x60"),
+            ],
+            60,
+            None,
+        ),
         // A Webhook was removed on purpose.
         case(
             "DocketDeadLetters",
-            &[("docket_deliveries_total{status='WebhookGone'}", "0x10 9x50")],
+            &[
+                ("docket_deliveries_total{status='WebhookGone'}", "0x10 900x50"),
+                ("docket_deliveries_total{status='DeadLetter'}", "0x60"),
+                ("docket_deliveries_total{status='Succeeded'}", "0+1x60"),
+                ("docket_failing{of='webhooks'}", "9x60"),
+            ],
             60,
             None,
         ),
@@ -161,6 +293,65 @@ fn cases() -> Vec<Case> {
         // One that failed and went well again.
         case("DocketInvoiceScanFails", &[("docket_invoice_scan_failures_total", "0x10 1x50")], 60, None),
         case(
+            "DocketMailWaits",
+            &[("docket_mails_waiting", "0x10 1x50"), ("docket_mails_total{result='sent'}", "0x60")],
+            39,
+            Some(42),
+        ),
+        // Other messages are sent.
+        case(
+            "DocketMailWaits",
+            &[("docket_mails_waiting", "2x60"), ("docket_mails_total{result='sent'}", "0+1x60")],
+            60,
+            None,
+        ),
+        case(
+            "DocketUpkeepStopped",
+            &[
+                ("docket_upkeep_round_seconds_count{task='sweep',pod='w'}", "0+1x10 10x50"),
+                ("docket_upkeep_round_seconds_count{task='retention',pod='w'}", "0x2 1x58"),
+                ("docket_upkeep_round_seconds_count{task='detector',pod='d'}", "0+6x60"),
+                ("docket_tenants{pod='w'}", "1x60"),
+            ],
+            53,
+            Some(57),
+        ),
+        // Retention never completed a round.
+        case(
+            "DocketUpkeepStopped",
+            &[
+                ("docket_upkeep_round_seconds_count{task='retention',pod='w'}", "0x60"),
+                ("docket_tenants{pod='w'}", "1x60"),
+            ],
+            14,
+            Some(18),
+        ),
+        // There is no tenant to visit.
+        case(
+            "DocketUpkeepStopped",
+            &[
+                ("docket_upkeep_round_seconds_count{task='detector',pod='d'}", "0x60"),
+                ("docket_tenants{pod='w'}", "0x60"),
+            ],
+            60,
+            None,
+        ),
+        case(
+            "DocketConnectionsNearLimit",
+            &[(
+                "docket_server_connections_used_ratio{pod='w',server='db:5432',of='server'}",
+                "0.5x10 0.9x50",
+            )],
+            19,
+            Some(22),
+        ),
+        case(
+            "DocketConnectionsNearLimit",
+            &[("docket_server_connections_used_ratio{pod='w',server='db:5432',of='role'}", "0.8x60")],
+            60,
+            None,
+        ),
+        case(
             "DocketTenantsDiffer",
             &[("docket_tenants{pod='a'}", "5x60"), ("docket_tenants{pod='b'}", "5x10 4x50")],
             19,
@@ -194,6 +385,32 @@ fn cases() -> Vec<Case> {
         ),
         case("DocketNoLeader", &[], 4, Some(6)),
         case(
+            "DocketOperatorBlind",
+            &[
+                (
+                    "docket_operator_watch_last_event_timestamp_seconds{pod='a',kind='Tenant'}",
+                    "0+60x10 600x50",
+                ),
+                ("docket_operator_watch_last_event_timestamp_seconds{pod='b',kind='Tenant'}", "0x60"),
+                ("docket_operator_leader{pod='a'}", "1x60"),
+                ("docket_operator_leader{pod='b'}", "0x60"),
+            ],
+            14,
+            Some(16),
+        ),
+        // An operator that does not lead has no current list.
+        case(
+            "DocketOperatorBlind",
+            &[
+                ("docket_operator_watch_last_event_timestamp_seconds{pod='a',kind='Tenant'}", "0+60x60"),
+                ("docket_operator_watch_last_event_timestamp_seconds{pod='b',kind='Tenant'}", "0x60"),
+                ("docket_operator_leader{pod='a'}", "1x60"),
+                ("docket_operator_leader{pod='b'}", "0x60"),
+            ],
+            60,
+            None,
+        ),
+        case(
             "DocketStoreDown",
             &[("docket_operator_store_up{store='redis',server='',pod='a'}", "1x10 0x50")],
             14,
@@ -211,6 +428,23 @@ fn cases() -> Vec<Case> {
         ),
         case("DocketTenantNotReady", &[("READY,status='False',reason='Unreachable'}", "1x60")], 9, Some(11)),
         case("DocketTenantNotReady", &[("READY,status='False',reason='Suspended'}", "1x60")], 60, None),
+        case(
+            "DocketWebhooksNotReady",
+            &[("docket_managed_not_ready{pod='a',kind='Webhook',reason='SecretNotFound'}", "0x10 1x50")],
+            39,
+            Some(42),
+        ),
+        // Their Tenants are suspended, the reason ended meanwhile, or it is a Tenant.
+        case(
+            "DocketWebhooksNotReady",
+            &[
+                ("docket_managed_not_ready{pod='a',kind='Webhook',reason='TenantSuspended'}", "9x60"),
+                ("docket_managed_not_ready{pod='a',kind='Tenant',reason='Unreachable'}", "9x60"),
+                ("docket_managed_not_ready{pod='a',kind='Webhook',reason='Pending'}", "1x20 0x2 1x20 0x20"),
+            ],
+            60,
+            None,
+        ),
         case(
             "DocketReconcileErrors",
             &[
@@ -265,12 +499,25 @@ fn test_of(case: &Case) -> Value {
     })
 }
 
+/// Runs promtool in this folder.
+fn promtool_says(folder: &Folder, arguments: [&str; 3]) {
+    let ran = Command::new(promtool()).args(arguments).current_dir(folder.path()).output();
+    let ran = ran.expect("promtool is there: tests/run takes it from Debian, or your own on the PATH");
+    let said = String::from_utf8_lossy(&ran.stdout) + String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{arguments:?}: {said}");
+}
+
+/// Writes JSON, which is YAML.
+fn write(folder: &Folder, name: &str, content: &Value) {
+    std::fs::write(folder.path().join(name), content.to_string()).expect("the folder is ours");
+}
+
 #[test]
 fn each_alert_is_raised_by_its_first_occurrence_and_by_nothing_less() {
     let chart = render_with("prometheusRule: {enabled: true}");
     let spec = &chart.one("PrometheusRule", "docket")["spec"];
     let rules = spec["groups"][0]["rules"].as_array().expect("a list");
-    let there: BTreeSet<&str> = rules.iter().map(|rule| text(&rule["alert"])).collect();
+    let there: BTreeSet<&str> = rules.iter().filter_map(|rule| rule["alert"].as_str()).collect();
     let cases = cases();
     let raised: BTreeSet<&str> =
         cases.iter().filter(|case| case.fires.is_some()).map(|case| case.alert).collect();
@@ -281,13 +528,23 @@ fn each_alert_is_raised_by_its_first_occurrence_and_by_nothing_less() {
         "rule_files": ["rules.yaml"], "evaluation_interval": "1m",
         "tests": cases.iter().map(test_of).collect::<Vec<_>>(),
     });
-    // JSON is YAML.
-    std::fs::write(folder.path().join("rules.yaml"), spec.to_string()).expect("the folder is ours");
-    std::fs::write(folder.path().join("tests.yaml"), tests.to_string()).expect("the folder is ours");
-    for arguments in [["check", "rules", "rules.yaml"], ["test", "rules", "tests.yaml"]] {
-        let ran = Command::new(promtool()).args(arguments).current_dir(folder.path()).output();
-        let ran = ran.expect("promtool is there: tests/run takes it from Debian, or your own on the PATH");
-        let said = String::from_utf8_lossy(&ran.stdout) + String::from_utf8_lossy(&ran.stderr);
-        assert!(ran.status.success(), "{arguments:?}: {said}");
-    }
+    write(&folder, "rules.yaml", spec);
+    write(&folder, "tests.yaml", &tests);
+    promtool_says(&folder, ["check", "rules", "rules.yaml"]);
+    promtool_says(&folder, ["test", "rules", "tests.yaml"]);
+}
+
+#[test]
+fn each_query_of_a_dashboard_is_promql() {
+    let queries = DASHBOARDS.iter().flat_map(|name| queries(name));
+    let rules: Vec<Value> = queries
+        .enumerate()
+        .map(|(at, query)| {
+            let expr = query.replace("$namespace", "docket").replace("$job", "docket-.+");
+            json!({"record": format!("query:{at}"), "expr": expr})
+        })
+        .collect();
+    let folder = Folder::new("dashboards");
+    write(&folder, "rules.yaml", &json!({"groups": [{"name": "dashboards", "rules": rules}]}));
+    promtool_says(&folder, ["check", "rules", "rules.yaml"]);
 }

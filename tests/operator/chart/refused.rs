@@ -179,6 +179,10 @@ fn settings_that_do_not_fit_together_are_named() {
             "worker.autoscaling.external: set it to false, or set worker.autoscaling.enabled to false",
         ),
         (
+            "serviceMonitor: {enabled: true}\npodMonitor: {enabled: true}",
+            "podMonitor.enabled: set it to false, or set serviceMonitor.enabled to false",
+        ),
+        (
             "worker: {serviceAccount: {create: false}}",
             "worker.serviceAccount.name: set the name of an existing ServiceAccount",
         ),
