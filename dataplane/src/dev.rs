@@ -19,7 +19,7 @@ use docket_program::signals::Signals;
 use docket_program::{logging, memory, random};
 use docket_schedule::{SHARES, Schedule};
 use docket_source::Folder;
-use docket_store::stores::{StoreSource, Stores};
+use docket_store::stores::{Schema, StoreSource, Stores};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -62,7 +62,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     }
     let allowed_sockets = local.iter().flat_map(|local| local.sockets.clone()).collect();
     let policy = arguments.deliveries.egress(allowed_sockets);
-    let stores = Arc::new(Stores::new(StoreSource::Files(data_dir)));
+    let stores = Arc::new(Stores::new(StoreSource::Files(data_dir), Schema::Migrate));
     let mut activation = app.activation(&stores, &policy, local);
     activation.replace(declaration.clone());
     let samples = sample::seed(&app.tenants, &clock).await;

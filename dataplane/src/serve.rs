@@ -24,7 +24,7 @@ use docket_redis::RedisConnection;
 use docket_schedule::{SHARES, Schedule};
 use docket_source::{ClusterSource, Declaration, Folder, Source};
 use docket_store::postgres::{Budget, ConnectionLimits};
-use docket_store::stores::{StoreSource, Stores};
+use docket_store::stores::{Schema, StoreSource, Stores};
 use sha2::{Digest, Sha256};
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -108,8 +108,13 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     app.metrics.stores.postgres(budget.clone());
     let watcher = arguments.watcher_url_file.as_deref().map(watcher_url).transpose()?;
     let external = arguments.external.policy(arguments.source.config_namespace.is_some());
-    let stores = Stores::new(StoreSource::Postgres(budget)).watched_by(watcher).with_external(external);
-    let stores = Arc::new(stores);
+    // An operator that writes the tenants' Secrets migrates their databases too, in its own order.
+    let schema = match arguments.source.config_namespace {
+        Some(_) => Schema::Expect,
+        None => Schema::Migrate,
+    };
+    let stores = Stores::new(StoreSource::Postgres(budget), schema);
+    let stores = Arc::new(stores.watched_by(watcher).with_external(external));
     let policy = arguments.deliveries.egress(Vec::new());
     let activation = app.activation(&stores, &policy, None);
     let memory_limit = arguments.memory_limit.unwrap_or_else(memory::limit);

@@ -27,6 +27,9 @@ pub struct Migration {
     pub name: &'static str,
     /// The statements of the step.
     pub sql: Sql,
+    /// What the step does to an existing PostgreSQL database while programs use it: which tables it locks, reads or
+    /// rewrites. One line for people who plan an upgrade. It does not name the indexes, which a worker builds later.
+    pub cost: &'static str,
     /// The indexes that the step adds to tables that grow. SQLite builds them within the step, and so does PostgreSQL
     /// in a new database. In an existing PostgreSQL database a worker builds them later, and programs work without
     /// them until then.
@@ -51,9 +54,11 @@ impl Index {
     }
 }
 
-/// The indexes that a worker builds on PostgreSQL without blocking writes.
-pub fn indexes() -> impl Iterator<Item = Index> {
-    MIGRATIONS.iter().flat_map(|migration| migration.indexes).copied()
+/// The indexes that a worker builds on PostgreSQL without blocking writes, if the schema has this version. Those of
+/// later steps may name columns that the database does not have yet.
+pub fn indexes(version: i64) -> impl Iterator<Item = Index> {
+    let applied = MIGRATIONS.iter().filter(move |migration| migration.version <= version);
+    applied.flat_map(|migration| migration.indexes).copied()
 }
 
 /// The statements of a step.
@@ -69,6 +74,21 @@ pub enum Sql {
         sqlite: &'static str,
     },
 }
+
+impl Migration {
+    /// Whether programs that do not know the step keep working with it.
+    pub fn is_additive(&self) -> bool {
+        self.name.ends_with(ADDITIVE)
+    }
+
+    /// The name without the mark that the step is additive.
+    pub fn title(&self) -> &'static str {
+        self.name.strip_suffix(ADDITIVE).unwrap_or(self.name)
+    }
+}
+
+/// What the name of an additive step ends in.
+const ADDITIVE: &str = " (additive)";
 
 impl Sql {
     /// The statements for PostgreSQL.
@@ -86,24 +106,50 @@ impl Sql {
     }
 }
 
+/// The last step of the previous release. With this version of the schema and all later ones, this release accepts
+/// saves and sign-ins, delivers and exports: a rollout replaces programs and migrates databases in any order. What
+/// needs a later step reports that it is not available until the database has it.
+///
+/// After a release, raise it to the last step of that release, and delete what asks for steps up to it.
+pub const OLDEST: i64 = 20;
+
+/// The step that brought subscriptions to changes of webhooks.
+pub const SUBSCRIPTIONS: i64 = 21;
+
+/// The step that brought ended sessions.
+pub const ENDED_SESSIONS: i64 = 23;
+
+// A program that asks for a step that every database has is to be shortened.
+const _: () = assert!(SUBSCRIPTIONS > OLDEST && ENDED_SESSIONS > OLDEST);
+
+/// Steps after [`OLDEST`] that are not additive, each with the reason. Programs of the previous release stop at such a
+/// step, so that a rollback over it is not possible. It is better to split the change over two releases.
+pub const NOT_ADDITIVE: &[(i64, &str)] = &[];
+
+/// The newest step.
+pub const NEWEST: i64 = MIGRATIONS.len() as i64;
+
 /// All steps in order.
 pub const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 1,
         name: "orders and deliveries",
         sql: Sql::Both(include_str!("../migrations/0001_orders_and_deliveries.sql")),
+        cost: "creates tables",
         indexes: &[],
     },
     Migration {
         version: 2,
         name: "back office",
         sql: Sql::Both(include_str!("../migrations/0002_back_office.sql")),
+        cost: "creates tables",
         indexes: &[],
     },
     Migration {
         version: 3,
         name: "webhook health (additive)",
         sql: Sql::Both(include_str!("../migrations/0003_webhook_health.sql")),
+        cost: "creates an index on finished deliveries and blocks their writes meanwhile",
         indexes: &[],
     },
     Migration {
@@ -113,6 +159,7 @@ pub const MIGRATIONS: &[Migration] = &[
             postgres: include_str!("../migrations/0004_delivery_queue_postgres.sql"),
             sqlite: include_str!("../migrations/0004_delivery_queue_sqlite.sql"),
         },
+        cost: "locks the delivery tables, and moves unfinished deliveries to a table of their own",
         indexes: &[],
     },
     Migration {
@@ -123,6 +170,7 @@ pub const MIGRATIONS: &[Migration] = &[
             // SQLite can't drop a constraint without copying the table, and the constraint's check costs little.
             sqlite: "",
         },
+        cost: "locks delivery_history for a moment to drop a constraint",
         // The indexes contain only the searched columns, so that equal entries are stored once: some 10 bytes per row.
         indexes: &[
             Index { name: "event_by_code", create: "CREATE INDEX event_by_code ON event (code)", first: "" },
@@ -143,36 +191,42 @@ pub const MIGRATIONS: &[Migration] = &[
         version: 6,
         name: "sign-outs (additive)",
         sql: Sql::Both(include_str!("../migrations/0006_sign_outs.sql")),
+        cost: "locks contact and employee for a moment to add a column",
         indexes: &[],
     },
     Migration {
         version: 7,
         name: "audit (additive)",
         sql: Sql::Both(include_str!("../migrations/0007_audit.sql")),
+        cost: "creates a table",
         indexes: &[],
     },
     Migration {
         version: 8,
         name: "test events (additive)",
         sql: Sql::Both(include_str!("../migrations/0008_test_events.sql")),
+        cost: "creates a table",
         indexes: &[],
     },
     Migration {
         version: 9,
         name: "contacts that manage webhooks (additive)",
         sql: Sql::Both(include_str!("../migrations/0009_contact_webhooks.sql")),
+        cost: "locks contact for a moment to add a column",
         indexes: &[],
     },
     Migration {
         version: 10,
         name: "shown secrets (additive)",
         sql: Sql::Both(include_str!("../migrations/0010_shown_secrets.sql")),
+        cost: "creates a table",
         indexes: &[],
     },
     Migration {
         version: 11,
         name: "last uses of API keys (additive)",
         sql: Sql::Both(include_str!("../migrations/0011_api_key_uses.sql")),
+        cost: "creates a table",
         indexes: &[],
     },
     Migration {
@@ -183,6 +237,7 @@ pub const MIGRATIONS: &[Migration] = &[
             postgres: include_str!("../migrations/0012_hand_offs_postgres.sql"),
             sqlite: include_str!("../migrations/0012_hand_offs_sqlite.sql"),
         },
+        cost: "creates a table, and locks the views of deliveries for a moment to replace them",
         indexes: &[],
     },
     Migration {
@@ -192,6 +247,7 @@ pub const MIGRATIONS: &[Migration] = &[
             postgres: include_str!("../migrations/0013_open_dead_letters_postgres.sql"),
             sqlite: include_str!("../migrations/0013_open_dead_letters_sqlite.sql"),
         },
+        cost: "locks delivery_history for a moment to add columns",
         indexes: &[Index {
             name: "delivery_open",
             create: "CREATE INDEX delivery_open ON delivery_history (webhook, finished_at_ms) \
@@ -210,6 +266,7 @@ pub const MIGRATIONS: &[Migration] = &[
             postgres: include_str!("../migrations/0014_failure_causes_postgres.sql"),
             sqlite: include_str!("../migrations/0014_failure_causes_sqlite.sql"),
         },
+        cost: "locks attempt_history for a moment to add columns",
         indexes: &[],
     },
     Migration {
@@ -220,24 +277,28 @@ pub const MIGRATIONS: &[Migration] = &[
             postgres: include_str!("../migrations/0015_webhook_keys_postgres.sql"),
             sqlite: include_str!("../migrations/0015_webhook_keys_sqlite.sql"),
         },
+        cost: "creates a table, and locks delivery_history for a moment to add a column and an unchecked constraint",
         indexes: &[],
     },
     Migration {
         version: 16,
         name: "seen missing webhooks (additive)",
         sql: Sql::Both(include_str!("../migrations/0016_seen_missing_webhooks.sql")),
+        cost: "locks missing_webhook for a moment to add a column",
         indexes: &[],
     },
     Migration {
         version: 17,
         name: "what stopped resends withdrew (additive)",
         sql: Sql::Both(include_str!("../migrations/0017_resends_taken_back.sql")),
+        cost: "locks resend for a moment to add a column",
         indexes: &[],
     },
     Migration {
         version: 18,
         name: "folded searches (additive)",
         sql: Sql::Both(include_str!("../migrations/0018_folded_searches.sql")),
+        cost: "creates a table; workers fold the searched texts of older orders afterwards, a few at a time",
         indexes: &[],
     },
     Migration {
@@ -248,6 +309,7 @@ pub const MIGRATIONS: &[Migration] = &[
             // The check costs SQLite little. For a check, PostgreSQL would read the whole table.
             sqlite: include_str!("../migrations/0019_servee_addresses_sqlite.sql"),
         },
+        cost: "locks work_order for a moment to add a column",
         indexes: &[],
     },
     Migration {
@@ -257,6 +319,7 @@ pub const MIGRATIONS: &[Migration] = &[
             postgres: include_str!("../migrations/0020_external_references_postgres.sql"),
             sqlite: include_str!("../migrations/0020_external_references_sqlite.sql"),
         },
+        cost: "locks web_order for a moment to add a column",
         indexes: &[Index {
             name: "web_order_by_reference",
             create: "CREATE INDEX web_order_by_reference ON web_order (external_reference) WHERE external_reference IS NOT NULL",
@@ -275,12 +338,14 @@ pub const MIGRATIONS: &[Migration] = &[
         version: 21,
         name: "subscriptions to changes of webhooks (additive)",
         sql: Sql::Both(include_str!("../migrations/0021_subscriptions.sql")),
+        cost: "creates tables",
         indexes: &[],
     },
     Migration {
         version: 22,
         name: "searches for resends (additive)",
         sql: Sql::Both(""),
+        cost: "changes no table",
         indexes: &[Index {
             name: "delivery_of_resend",
             create: "CREATE INDEX delivery_of_resend ON delivery_history (created_at_ms, id) WHERE resend_of IS NOT NULL",
@@ -291,6 +356,7 @@ pub const MIGRATIONS: &[Migration] = &[
         version: 23,
         name: "ended sessions (additive)",
         sql: Sql::Both(include_str!("../migrations/0023_ended_sessions.sql")),
+        cost: "creates a table",
         indexes: &[],
     },
     Migration {
@@ -342,6 +408,33 @@ impl std::fmt::Display for NewerSchema {
 
 impl std::error::Error for NewerSchema {}
 
+/// Why a program that does not migrate can't use a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnfitSchema {
+    /// The schema is older than [`OLDEST`].
+    Older {
+        /// The version found in the database; 0: none.
+        found: i64,
+    },
+    /// The database has steps that the program does not know and needs.
+    Newer(NewerSchema),
+}
+
+impl std::fmt::Display for UnfitSchema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Older { found } => write!(
+                f,
+                "the database has schema version {found}, this Docket works with versions {OLDEST} to {NEWEST}; the \
+                 operator migrates it: see the Tenant's condition DatabaseReady"
+            ),
+            Self::Newer(newer) => newer.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for UnfitSchema {}
+
 /// The steps that were applied to a database.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AppliedMigrations {
@@ -359,6 +452,15 @@ impl AppliedMigrations {
             Some(missing) => Ok(missing),
             None if self.needed <= MIGRATIONS.len() as i64 => Ok(&[]),
             None => Err(NewerSchema { found: self.version }),
+        }
+    }
+
+    /// The version, if a program that does not migrate can use the database.
+    pub fn usable(self) -> Result<i64, UnfitSchema> {
+        self.missing().map_err(UnfitSchema::Newer)?;
+        match self.version < OLDEST {
+            true => Err(UnfitSchema::Older { found: self.version }),
+            false => Ok(self.version),
         }
     }
 }
@@ -383,5 +485,135 @@ mod tests {
         assert_eq!(missing(99, newest), Ok(&[][..]), "what came after is additive");
         assert_eq!(missing(99, 98), Err(NewerSchema { found: 99 }));
         assert_eq!(missing(-1, 99), Err(NewerSchema { found: -1 }), "no program writes that");
+    }
+
+    #[test]
+    fn database_is_usable_from_the_last_step_of_the_previous_release_on() {
+        let usable = |version, needed| AppliedMigrations { version, needed }.usable();
+        assert_eq!(usable(0, 0), Err(UnfitSchema::Older { found: 0 }));
+        assert_eq!(usable(OLDEST - 1, 15), Err(UnfitSchema::Older { found: OLDEST - 1 }));
+        for version in OLDEST..=NEWEST {
+            assert_eq!(usable(version, 15), Ok(version));
+        }
+        assert_eq!(usable(NEWEST + 2, NEWEST), Ok(NEWEST + 2), "what came after is additive");
+        let newer = NewerSchema { found: NEWEST + 2 };
+        assert_eq!(usable(NEWEST + 2, NEWEST + 1), Err(UnfitSchema::Newer(newer)));
+        let message = UnfitSchema::Older { found: 12 }.to_string();
+        let versions = format!("has schema version 12, this Docket works with versions {OLDEST} to {NEWEST}");
+        assert!(message.contains(&versions) && message.contains("the operator migrates it"), "{message}");
+    }
+
+    #[test]
+    fn step_after_the_previous_release_is_additive_or_has_a_reason() {
+        let not_additive: Vec<i64> = MIGRATIONS
+            .iter()
+            .filter(|step| step.version > OLDEST && !step.is_additive())
+            .map(|step| step.version)
+            .collect();
+        let with_reason: Vec<i64> = NOT_ADDITIVE.iter().map(|(version, _)| *version).collect();
+        assert_eq!(not_additive, with_reason);
+        assert!(NOT_ADDITIVE.iter().all(|(_, reason)| reason.len() > 20), "a sentence says why");
+    }
+
+    /// The statements of an SQL text, without comments, in lower case and with single blanks.
+    fn statements(sql: &str) -> Vec<String> {
+        let lines = sql.lines().map(|line| line.split("--").next().unwrap_or_default());
+        let text = lines.collect::<Vec<_>>().join(" ").to_lowercase();
+        let statements = text.split(';').map(|one| one.split_whitespace().collect::<Vec<_>>().join(" "));
+        statements.filter(|one| !one.is_empty()).collect()
+    }
+
+    /// Why the statements of the previous release may fail or mean something else after this one; `None`: they do not.
+    fn contraction(statement: &str, created: &[String]) -> Option<&'static str> {
+        const FORBIDDEN: [(&str, &str); 9] = [
+            ("drop table", "drops a table"),
+            ("drop column", "drops a column"),
+            ("drop default", "an INSERT of before lacks the value"),
+            (" rename ", "renames"),
+            (" set not null", "refuses a NULL of before"),
+            (" type ", "changes a type"),
+            ("create unique index", "refuses a row of before"),
+            (" set schema", "moves a table"),
+            ("truncate ", "deletes rows"),
+        ];
+        if let Some((_, why)) = FORBIDDEN.iter().find(|(word, _)| format!(" {statement} ").contains(word)) {
+            return Some(why);
+        }
+        let of_new_table = created.iter().any(|table| {
+            ["alter table ", "insert into ", "delete from ", "update "]
+                .iter()
+                .any(|verb| statement.starts_with(&format!("{verb}{table} ")))
+        });
+        if of_new_table {
+            return None;
+        }
+        if statement.starts_with("delete from ") {
+            return Some("deletes rows");
+        }
+        if statement.starts_with("alter table ") {
+            let adds_column = statement.contains(" add column ");
+            if statement.contains(" add constraint ") || statement.contains(" add check ") {
+                return Some("refuses a row of before");
+            }
+            if adds_column && statement.contains(" not null") && !statement.contains(" default ") {
+                return Some("an INSERT of before lacks the new column");
+            }
+        }
+        None
+    }
+
+    /// The table that a statement creates.
+    fn created(statement: &str) -> Option<String> {
+        let rest = statement.strip_prefix("create table ")?;
+        Some(rest.split([' ', '(']).next().unwrap_or_default().to_owned())
+    }
+
+    #[test]
+    fn additive_step_drops_renames_and_tightens_nothing() {
+        for step in MIGRATIONS.iter().filter(|step| step.version > OLDEST && step.is_additive()) {
+            for sql in [step.sql.postgres(), step.sql.sqlite()] {
+                let statements = statements(sql);
+                let new: Vec<String> = statements.iter().filter_map(|one| created(one)).collect();
+                for statement in &statements {
+                    assert_eq!(contraction(statement, &new), None, "step {}: {statement}", step.version);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn statement_that_a_program_of_before_can_feel_is_found() {
+        for wrong in [
+            "DROP TABLE note;",
+            "ALTER TABLE contact DROP COLUMN email",
+            "ALTER TABLE contact RENAME COLUMN email TO mail",
+            "ALTER TABLE contact RENAME TO contacts",
+            "ALTER TABLE contact ALTER COLUMN email SET NOT NULL",
+            "ALTER TABLE contact ALTER COLUMN email TYPE varchar(9)",
+            "ALTER TABLE contact ADD COLUMN age BIGINT NOT NULL",
+            "ALTER TABLE contact ADD CONSTRAINT c CHECK (code <> '')",
+            "CREATE UNIQUE INDEX one ON contact (email)",
+            "DELETE FROM contact",
+        ] {
+            let wrong = &statements(wrong)[0];
+            assert!(contraction(wrong, &[]).is_some(), "{wrong}");
+        }
+        for right in [
+            "CREATE TABLE a (b TEXT NOT NULL); -- drop table\n",
+            "ALTER TABLE contact ADD COLUMN age BIGINT NOT NULL DEFAULT 0",
+            "INSERT INTO counter (name, value) VALUES ('notice', 0)",
+            "CREATE OR REPLACE VIEW attempt AS SELECT 1",
+        ] {
+            let right = &statements(right)[0];
+            assert_eq!(contraction(right, &[]), None, "{right}");
+        }
+    }
+
+    #[test]
+    fn each_step_says_what_it_costs() {
+        for step in MIGRATIONS {
+            assert!(!step.cost.is_empty() && !step.cost.contains('\n'), "{}", step.name);
+            assert!(!step.title().ends_with(')'), "{}", step.name);
+        }
     }
 }

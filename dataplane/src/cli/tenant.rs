@@ -102,7 +102,12 @@ pub(super) async fn open(at: &TenantArguments, clock: &Clock, if_new: IfNew) -> 
         true => served_database(at).await?,
         false => file_database(at, if_new)?,
     };
-    database.migrate(clock).await.with_context(|| format!("{shown} can't be opened"))?;
+    let opened = match at.config_namespace {
+        // The operator migrates it, in its own order.
+        Some(_) => database.expect_schema().await,
+        None => database.migrate(clock).await,
+    };
+    opened.with_context(|| format!("{shown} can't be opened"))?;
     Ok(database)
 }
 

@@ -92,6 +92,8 @@ pub enum ApiError {
     OverLimit(OverLimit),
     /// The tenant's database is unavailable, or too many of its sign-ins or large bodies are under way.
     Unavailable,
+    /// What the request needs is in a part of the tenant's database that its next migration creates.
+    BeforeMigration,
     /// An internal error.
     Internal,
 }
@@ -210,7 +212,7 @@ impl ApiError {
             Self::TryLater(_) => ProblemType::TooManySignIns,
             Self::OverLimit(_) => ProblemType::AtLimit,
             Self::Internal => ProblemType::InternalError,
-            Self::Unavailable => ProblemType::Unavailable,
+            Self::Unavailable | Self::BeforeMigration => ProblemType::Unavailable,
             Self::ReviewsAway | Self::ClusterAway | Self::ClusterSilent => ProblemType::ClusterAway,
         }
     }
@@ -282,6 +284,10 @@ impl ApiError {
                 format!("The tenant is at its limit {limit}; try again in {seconds} seconds")
             }
             Self::Unavailable => "The service is not available for this tenant right now; try again".to_owned(),
+            Self::BeforeMigration => {
+                "This needs a migration of the tenant's database that was not made yet; the rest of the service works"
+                    .to_owned()
+            }
             Self::Internal => "Internal error; quote the requestId when you ask for help".to_owned(),
         }
     }
@@ -387,6 +393,7 @@ impl From<StoreError> for ApiError {
             StoreError::Unavailable(_) if error.is_at_connection_limit() => {
                 Self::OverLimit(OverLimit { limit: Limit::DatabaseConnections, seconds: 1 })
             }
+            StoreError::Unavailable(_) if error.needs_migration() => Self::BeforeMigration,
             StoreError::Unavailable(_) => {
                 tracing::warn!(error = %error, "tenant database unavailable");
                 Self::Unavailable

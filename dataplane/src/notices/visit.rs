@@ -113,6 +113,9 @@ impl Visitor {
     async fn work(&self, tenant: &Arc<ServedTenant>) -> Result<Left, StoreError> {
         let database = tenant.store.ready(&self.clock).await?;
         let mut reader = database.patient_reader().await?;
+        if !subscriptions::are_there(&reader) {
+            return Ok(Left::default());
+        }
         let all = subscriptions::recipients(&mut reader).await?;
         let now_ms = self.clock.now_ms();
         let may_stay = |one: &Recipient| one.address.is_some() && !is_late(&one.subscription, now_ms);

@@ -1,8 +1,10 @@
 //! A borrowed connection, and a transaction on it.
 
+use std::sync::atomic::Ordering;
+
 use jiff::Timestamp;
 
-use crate::error::StoreError;
+use crate::error::{NeedsMigration, StoreError};
 use crate::postgres::PostgresConnection;
 use crate::sql::{Column, Param, Row, SLOTS, Statement, filled, slots};
 use crate::sqlite::SqliteConnection;
@@ -16,6 +18,30 @@ pub enum Connection {
 }
 
 impl Connection {
+    /// Whether the database has this step of the schema, as far as the process knows. Steps up to
+    /// [`OLDEST`](docket_schema::OLDEST) need no question: every database that is used has them.
+    pub(crate) fn has_step(&self, step: i64) -> bool {
+        self.schema() >= step
+    }
+
+    /// Refuses a call that needs a step of the schema which the database does not have yet.
+    pub(crate) fn needs_step(&self, step: i64) -> Result<(), StoreError> {
+        match self.schema() {
+            found if found < step => {
+                Err(StoreError::Unavailable(Box::new(NeedsMigration { needed: step, found })))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The version of the schema, as it was last read.
+    pub(crate) fn schema(&self) -> i64 {
+        match self {
+            Self::Sqlite(connection) => connection.schema().load(Ordering::Relaxed),
+            Self::Postgres(connection) => connection.schema().load(Ordering::Relaxed),
+        }
+    }
+
     /// Runs a statement; returns how many rows it changed.
     pub async fn execute(&mut self, sql: &str, params: Vec<Param>) -> Result<u64, StoreError> {
         match self {

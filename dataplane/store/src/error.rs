@@ -23,7 +23,23 @@ pub enum StoreError {
 #[error("the tenant uses all its connections (spec.limits.databaseConnections)")]
 pub struct AtConnectionLimit;
 
+/// What a call needs is in a step of the schema that the database does not have yet. A cause of
+/// [`StoreError::Unavailable`].
+#[derive(Debug, thiserror::Error)]
+#[error("this needs schema version {needed}, and the database has {found} until the operator migrates it")]
+pub(crate) struct NeedsMigration {
+    /// The step.
+    pub(crate) needed: i64,
+    /// The version of the schema.
+    pub(crate) found: i64,
+}
+
 impl StoreError {
+    /// Whether the database lacks a step of the schema that only this call needs.
+    pub fn needs_migration(&self) -> bool {
+        matches!(self, Self::Unavailable(cause) if cause.is::<NeedsMigration>())
+    }
+
     /// Whether the tenant's own requests used all its connections: [`AtConnectionLimit`] is among the causes.
     pub fn is_at_connection_limit(&self) -> bool {
         let this: &(dyn std::error::Error + 'static) = self;

@@ -3,7 +3,9 @@
 //! A migration would block writes while it reads such a table. So on PostgreSQL one process at a time builds missing
 //! indexes with `CREATE INDEX CONCURRENTLY`. Until then, [`walk`](crate::walk) searches without them.
 
-use docket_schema::{INDEX_LOCK, Index};
+use std::sync::atomic::Ordering;
+
+use docket_schema::{INDEX_LOCK, Index, NEWEST};
 
 use crate::connection::Connection;
 use crate::database::Database;
@@ -12,13 +14,13 @@ use crate::postgres::PostgresConnection;
 use crate::sql::{Param, params};
 
 impl Database {
-    /// Builds missing indexes. It blocks no write, and may take minutes. Returns whether all indexes exist: `false`
-    /// if another process is building them.
+    /// Builds missing indexes of the steps that the database has. It blocks no write, and may take minutes. Returns
+    /// whether all of them exist: `false` if another process is building them.
     ///
     /// An index whose build was interrupted is dropped and built again. After an error, the next call continues.
     pub async fn build_indexes(&self) -> Result<bool, StoreError> {
         let Self::Postgres(database) = self else { return Ok(true) };
-        if are_there(&mut self.reader().await?).await? {
+        if missing(&mut database.connection().await?).await?.is_empty() {
             return Ok(true);
         }
         let mut connection = database.unlimited_connection().await?;
@@ -43,6 +45,9 @@ impl Database {
 
 /// Whether all indexes of this program's schema exist and can be used.
 pub(crate) async fn are_there(connection: &mut Connection) -> Result<bool, StoreError> {
+    if connection.schema() < NEWEST {
+        return Ok(false);
+    }
     match connection {
         // On SQLite, migrations build the indexes.
         Connection::Sqlite(_) => Ok(true),
@@ -50,12 +55,13 @@ pub(crate) async fn are_there(connection: &mut Connection) -> Result<bool, Store
     }
 }
 
-/// The indexes that were never built, and indexes whose build was interrupted.
+/// The indexes of the database's steps that were never built, and indexes whose build was interrupted.
 async fn missing(connection: &mut PostgresConnection) -> Result<Vec<Index>, StoreError> {
     let sql = "SELECT name FROM unnest($1::text[]) AS wanted (name) WHERE NOT EXISTS \
                (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(name) AND indisvalid)";
-    let names = docket_schema::indexes().map(|index| Param::from(index.name)).collect();
+    let wanted: Vec<Index> = docket_schema::indexes(connection.schema().load(Ordering::Relaxed)).collect();
+    let names = wanted.iter().map(|index| Param::from(index.name)).collect();
     let rows = connection.query(sql, vec![Param::Array(names)]).await?;
     let names = rows.iter().map(|row| row.get(0)).collect::<Result<Vec<String>, _>>()?;
-    Ok(docket_schema::indexes().filter(|index| names.iter().any(|name| name == index.name)).collect())
+    Ok(wanted.into_iter().filter(|index| names.iter().any(|name| name == index.name)).collect())
 }

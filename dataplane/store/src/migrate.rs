@@ -1,7 +1,9 @@
-//! Brings a tenant's schema up to date.
+//! Brings a tenant's schema up to date, or reads which version it has.
 //!
 //! `docket_schema::postgres` does the same for the operator, which has its own client, and no pool, SQLite or
 //! [`Transaction`]. Both take the texts, their order and the lock from `docket_schema`.
+
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use docket_program::clock::Clock;
 use docket_schema::{AppliedMigrations, MIGRATIONS, Migration};
@@ -9,17 +11,23 @@ use docket_schema::{AppliedMigrations, MIGRATIONS, Migration};
 use crate::connection::{Connection, Transaction};
 use crate::database::Database;
 use crate::error::StoreError;
-use crate::postgres::Postgres;
 use crate::sql::{params, read};
 
 impl Database {
     /// Applies the migrations that the database lacks, in one transaction. Repeated or concurrent calls do no harm. A
     /// PostgreSQL database that is up to date is only read.
     pub async fn migrate(&self, clock: &Clock) -> Result<(), StoreError> {
+        self.migrate_to(clock, MIGRATIONS).await
+    }
+
+    /// Like [`migrate`](Self::migrate), for the first of the migrations. With fewer than all, it makes a database as an
+    /// older version left it. For tests.
+    pub async fn migrate_to(&self, clock: &Clock, first: &'static [Migration]) -> Result<(), StoreError> {
         let (connection, now) = match self {
             Self::Sqlite(database) => (Connection::Sqlite(database.begin_migration().await?), clock.now()),
             Self::Postgres(database) => {
-                if is_up_to_date(database).await? {
+                let applied = self.applied().await?;
+                if missing(applied, first)?.is_empty() {
                     return Ok(());
                 }
                 let (connection, now) = database.begin_migration().await?;
@@ -28,12 +36,11 @@ impl Database {
         };
         let mut transaction = Transaction::new(connection, now);
         transaction.batch(docket_schema::CREATE_VERSION_TABLE).await?;
-        let missing = missing(&mut transaction).await?;
-        let is_new = missing.len() == MIGRATIONS.len();
-        for migration in missing {
+        let applied = read_applied(&mut transaction).await?;
+        for migration in missing(applied, first)? {
             let (sql, builds_indexes) = match self {
                 Self::Sqlite(_) => (migration.sql.sqlite(), true),
-                Self::Postgres(_) => (migration.sql.postgres(), is_new),
+                Self::Postgres(_) => (migration.sql.postgres(), applied.version == 0),
             };
             transaction.batch(sql).await?;
             for index in migration.indexes.iter().filter(|_| builds_indexes) {
@@ -42,20 +49,55 @@ impl Database {
             let params = params![migration.version, migration.name, now.as_millisecond()];
             transaction.execute(docket_schema::RECORD_VERSION, params).await?;
         }
-        transaction.commit().await
+        transaction.commit().await?;
+        self.schema().store(applied.version.max(first.len() as i64), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Reads which steps were applied. It takes no lock. A file without a schema is an error, a PostgreSQL database
+    /// without one has version 0.
+    pub async fn applied(&self) -> Result<AppliedMigrations, StoreError> {
+        let mut connection = self.reader().await?;
+        let has_table = match &connection {
+            // Opening a file that has no such table fails.
+            Connection::Sqlite(_) => Some(true),
+            Connection::Postgres(_) => connection.value(docket_schema::HAS_VERSION_TABLE, Vec::new()).await?,
+        };
+        let applied = match has_table {
+            Some(true) => read_applied(&mut connection).await?,
+            _ => AppliedMigrations::default(),
+        };
+        self.schema().store(applied.version, Ordering::Relaxed);
+        Ok(applied)
+    }
+
+    /// Refuses a database whose schema this program can't use. It migrates nothing.
+    pub async fn expect_schema(&self) -> Result<(), StoreError> {
+        let usable = self.applied().await?.usable();
+        usable.map(drop).map_err(|unfit| StoreError::Unavailable(Box::new(unfit)))
+    }
+
+    /// The version of the schema, as it was last read; at first that of this program.
+    fn schema(&self) -> &AtomicI64 {
+        match self {
+            Self::Sqlite(database) => database.schema(),
+            Self::Postgres(database) => database.schema(),
+        }
     }
 }
 
-/// Whether the database has all migrations. It takes no lock.
-async fn is_up_to_date(database: &Postgres) -> Result<bool, StoreError> {
-    let mut connection = Connection::Postgres(database.connection().await?);
-    let has_table: Option<bool> = connection.value(docket_schema::HAS_VERSION_TABLE, Vec::new()).await?;
-    Ok(has_table == Some(true) && missing(&mut connection).await?.is_empty())
-}
-
-async fn missing(connection: &mut Connection) -> Result<&'static [Migration], StoreError> {
+async fn read_applied(connection: &mut Connection) -> Result<AppliedMigrations, StoreError> {
     let row = connection.query_opt(docket_schema::CURRENT_VERSION, Vec::new()).await?;
     let row = row.ok_or(StoreError::Unexpected("no schema version"))?;
-    let applied = read!(row => AppliedMigrations { version, needed });
-    applied.missing().map_err(|error| StoreError::Unavailable(Box::new(error)))
+    Ok(read!(row => AppliedMigrations { version, needed }))
+}
+
+/// Those of the `first` migrations that the database lacks.
+fn missing(
+    applied: AppliedMigrations,
+    first: &'static [Migration],
+) -> Result<&'static [Migration], StoreError> {
+    let missing = applied.missing().map_err(|error| StoreError::Unavailable(Box::new(error)))?;
+    let lacks = first.len().saturating_sub(MIGRATIONS.len() - missing.len());
+    Ok(&missing[..lacks])
 }

@@ -19,6 +19,7 @@ pub use docket_schema::postgres::{AllowedDatabase, CA_FOLDER, ExternalDatabases}
 pub use watcher::{Counters, Watcher};
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use docket_schema::postgres::{InvalidUrl, LOCK_TIMEOUT};
@@ -98,6 +99,11 @@ impl Postgres {
     /// Whether a connection is open, in use or idle.
     pub fn is_open(&self) -> bool {
         self.pool.is_open()
+    }
+
+    /// The version of the schema, as it was last read; at first that of this program.
+    pub(super) fn schema(&self) -> &AtomicI64 {
+        &self.pool.schema
     }
 
     /// A borrowed connection. A request waits for it within limits.

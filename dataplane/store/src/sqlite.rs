@@ -6,6 +6,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
@@ -30,6 +31,8 @@ pub struct Sqlite {
 
 struct SqliteInner {
     path: PathBuf,
+    /// The version of the schema, as it was last read; at first that of this program.
+    schema: AtomicI64,
     writer: SqlitePool,
     reader: SqlitePool,
 }
@@ -111,6 +114,7 @@ impl Sqlite {
         Self {
             shared: Arc::new(SqliteInner {
                 path,
+                schema: AtomicI64::new(docket_schema::NEWEST),
                 writer: SqlitePool::new(1),
                 reader: SqlitePool::new(READERS),
             }),
@@ -120,6 +124,11 @@ impl Sqlite {
     /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.shared.path
+    }
+
+    /// The version of the schema, as it was last read; at first that of this program.
+    pub(super) fn schema(&self) -> &AtomicI64 {
+        &self.shared.schema
     }
 
     /// When the file and its log were written, and how long they are. An empty log counts as no log: opening a
@@ -265,6 +274,10 @@ pub struct SqliteConnection {
 }
 
 impl SqliteConnection {
+    pub(super) fn schema(&self) -> &AtomicI64 {
+        &self.shared.schema
+    }
+
     pub(super) async fn execute(&mut self, sql: &str, params: Vec<Param>) -> Result<u64, StoreError> {
         let sql = sql.to_owned();
         self.run(move |connection| {

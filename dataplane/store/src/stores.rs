@@ -1,4 +1,4 @@
-//! The tenants' databases: finds each database, and migrates it before its first use.
+//! The tenants' databases: finds each database, and before its first use migrates it, or checks its schema.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -8,9 +8,10 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use docket_crds::{DatabaseUrl, TenantConfig};
 use docket_program::clock::Clock;
+use docket_schema::UnfitSchema;
 use docket_schema::postgres::ExternalDatabases;
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
 use crate::connection::{Connection, Transaction};
@@ -26,11 +27,47 @@ const WAIT: Duration = Duration::from_secs(6);
 /// The longest migration. A server that takes longer hangs, and migrations of other databases wait for it.
 const LONGEST: Duration = Duration::from_secs(30 * 60);
 
-/// One tenant's database, migrated before its first use.
+/// How long a database whose schema has this version is used before its schema is read again. Another program may
+/// have migrated it further, to a version that this program can't use.
+const CHECK_CURRENT: Duration = Duration::from_secs(60);
+/// The same for a database that lacks steps, or that can't be used: it is probably migrated soon.
+const CHECK_OTHERS: Duration = Duration::from_secs(5);
+
+/// What a process does about the schema of a database before it uses the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Schema {
+    /// It migrates the database: no operator does.
+    Migrate,
+    /// It expects a version that it works with, and looks again every minute. The operator migrates the database.
+    Expect,
+}
+
+/// What was last read about a schema.
+#[derive(Debug, Clone, Copy)]
+struct SchemaCheck {
+    /// When it was read, by [`Clock::elapsed`].
+    at: Duration,
+    result: Result<i64, UnfitSchema>,
+}
+
+impl SchemaCheck {
+    /// Whether it still counts at `now`.
+    fn is_fresh(&self, now: Duration) -> bool {
+        let lasts = match self.result {
+            Ok(version) if version >= docket_schema::NEWEST => CHECK_CURRENT,
+            Ok(_) | Err(_) => CHECK_OTHERS,
+        };
+        now.saturating_sub(self.at) < lasts
+    }
+}
+
+/// One tenant's database, migrated or checked before its first use.
 pub struct Store {
     database: Database,
+    schema: Schema,
     migrated: Arc<OnceLock<()>>,
-    /// The permit of the call that migrates.
+    checked: Arc<Mutex<Option<SchemaCheck>>>,
+    /// The permit of the call that migrates or checks.
     turn: Arc<Semaphore>,
     visits: Mutex<Visits>,
 }
@@ -76,12 +113,23 @@ impl Drop for StoreVisit<'_> {
 #[error("migration still running after {} s", WAIT.as_secs())]
 struct Migrating;
 
+#[derive(Debug, thiserror::Error)]
+#[error("reading the schema's version took longer than {} s", WAIT.as_secs())]
+struct Checking;
+
 impl Store {
-    /// A store for a database that may not have its schema yet.
+    /// A store for a database that may not have its schema yet. It migrates the database.
     pub fn new(database: Database) -> Self {
+        Self::with(database, Schema::Migrate)
+    }
+
+    /// A store for a database that may not have its schema yet.
+    pub fn with(database: Database, schema: Schema) -> Self {
         Self {
             database,
+            schema,
             migrated: Arc::default(),
+            checked: Arc::default(),
             turn: Arc::new(Semaphore::new(1)),
             visits: Mutex::default(),
         }
@@ -97,14 +145,70 @@ impl Store {
         StoreVisit(self)
     }
 
-    /// Returns the database with its schema. After an error, the next call migrates again. A migration that takes
-    /// long continues even if no call waits for it any more.
+    /// Returns the database with its schema. After an error, the next call migrates or checks again. A migration that
+    /// takes long continues even if no call waits for it any more.
     pub async fn ready(&self, clock: &Clock) -> Result<&Database, StoreError> {
-        if self.migrated.get().is_none() {
-            let migrated = tokio::time::timeout(WAIT, self.migrate(clock)).await;
-            migrated.map_err(|_| StoreError::Unavailable(Box::new(Migrating)))??;
+        match self.schema {
+            Schema::Migrate if self.migrated.get().is_some() => {}
+            Schema::Migrate => {
+                let migrated = tokio::time::timeout(WAIT, self.migrate(clock)).await;
+                migrated.map_err(|_| StoreError::Unavailable(Box::new(Migrating)))??;
+            }
+            Schema::Expect => {
+                let expected = self.expect(clock).await?;
+                expected.map_err(|unfit| StoreError::Unavailable(Box::new(unfit)))?;
+            }
         }
         Ok(&self.database)
+    }
+
+    /// Returns the version of the schema, or why this program can't use it. If a check is due, a database in use is
+    /// used as before meanwhile. The call that opens a database waits for the check.
+    async fn expect(&self, clock: &Clock) -> Result<Result<i64, UnfitSchema>, StoreError> {
+        let now = clock.elapsed();
+        let checked = *self.checked.lock();
+        match checked {
+            Some(check) if check.is_fresh(now) => Ok(check.result),
+            Some(SchemaCheck { result: Ok(version), .. }) => match Arc::clone(&self.turn).try_acquire_owned()
+            {
+                Ok(turn) if self.database.is_open() => {
+                    // After an error, the next call tries again. The request itself reports an error of the database.
+                    tokio::spawn(self.check(turn, clock));
+                    Ok(Ok(version))
+                }
+                Ok(turn) => self.check(turn, clock).await,
+                Err(_) => Ok(Ok(version)),
+            },
+            Some(_) | None => {
+                let check = tokio::time::timeout(WAIT, async {
+                    // Semaphores are never closed here.
+                    let turn = Arc::clone(&self.turn).acquire_owned().await;
+                    let turn = turn.map_err(|_| StoreError::Unexpected("a closed semaphore"))?;
+                    // Another call may have checked meanwhile.
+                    let checked = *self.checked.lock();
+                    match checked.filter(|check| check.is_fresh(clock.elapsed())) {
+                        Some(check) => Ok(check.result),
+                        None => self.check(turn, clock).await,
+                    }
+                });
+                check.await.map_err(|_| StoreError::Unavailable(Box::new(Checking)))?
+            }
+        }
+    }
+
+    /// Reads the version of the schema and remembers it.
+    fn check(
+        &self,
+        turn: OwnedSemaphorePermit,
+        clock: &Clock,
+    ) -> impl Future<Output = Result<Result<i64, UnfitSchema>, StoreError>> + Send + use<> {
+        let (database, checked, clock) = (self.database.clone(), Arc::clone(&self.checked), clock.clone());
+        async move {
+            let _turn = turn;
+            let result = database.applied().await?.usable();
+            *checked.lock() = Some(SchemaCheck { at: clock.elapsed(), result });
+            Ok(result)
+        }
     }
 
     async fn migrate(&self, clock: &Clock) -> Result<(), StoreError> {
@@ -156,6 +260,7 @@ pub enum StoreSource {
 /// The databases by tenant uid. Each is kept while its tenant is served.
 pub struct Stores {
     source: StoreSource,
+    schema: Schema,
     /// The watcher's URL for tenants whose configuration has none.
     watcher: Option<DatabaseUrl>,
     /// Where external databases may be.
@@ -175,10 +280,10 @@ struct CachedStore {
 }
 
 impl Stores {
-    /// The databases of this source. None is open yet.
-    pub fn new(source: StoreSource) -> Self {
+    /// The databases of this source. None is open yet. This process does `schema` about their schemas.
+    pub fn new(source: StoreSource, schema: Schema) -> Self {
         let (by_uid, watchers) = (Mutex::default(), Mutex::default());
-        Self { source, watcher: None, external: Arc::default(), by_uid, watchers }
+        Self { source, schema, watcher: None, external: Arc::default(), by_uid, watchers }
     }
 
     /// Sets where external databases may be.
@@ -231,7 +336,7 @@ impl Stores {
             }
             (StoreSource::Postgres(_), ..) => bail!(NO_URL),
         };
-        let store = Arc::new(Store::new(database));
+        let store = Arc::new(Store::with(database, self.schema));
         let kept = CachedStore { url, watcher, connections, store: Arc::clone(&store) };
         by_uid.insert(Arc::clone(&config.uid), kept);
         Ok(store)
@@ -307,6 +412,7 @@ pub fn file_of(data_dir: &Path, client_code: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use docket_program::clock::ManualClock;
     use docket_rig::scratch::Folder;
 
     use super::*;
@@ -337,5 +443,63 @@ mod tests {
         drop(database.reader().await.expect("a reader"));
         store.visit().end().await;
         assert!(database.is_open());
+    }
+
+    /// A file with the steps of the previous release, and a store that expects a schema.
+    async fn of_previous_release(folder: &Folder) -> (Database, Store) {
+        let file = || Database::Sqlite(Sqlite::new(folder.path().join("tenant.db")));
+        let steps = &docket_schema::MIGRATIONS[..usize::try_from(docket_schema::OLDEST).expect("a number")];
+        file().migrate_to(&Clock::System, steps).await.expect("a file");
+        (file(), Store::with(file(), Schema::Expect))
+    }
+
+    #[tokio::test]
+    async fn schema_that_is_expected_is_never_migrated_and_read_again_when_it_is_due() {
+        let folder = Folder::new("expected");
+        let (other, store) = of_previous_release(&folder).await;
+        let moved = ManualClock::new(jiff::Timestamp::UNIX_EPOCH);
+        let clock = Clock::Manual(moved.clone());
+        let version = async || store.expect(&clock).await.expect("a file");
+        assert_eq!(version().await, Ok(docket_schema::OLDEST));
+        other.migrate(&Clock::System).await.expect("it is migrated");
+        assert_eq!(version().await, Ok(docket_schema::OLDEST), "it was just read");
+        store.database().close_idle(Duration::ZERO).await;
+        moved.advance(CHECK_OTHERS);
+        assert_eq!(version().await, Ok(docket_schema::NEWEST));
+    }
+
+    #[tokio::test]
+    async fn database_with_a_step_that_is_needed_and_unknown_is_refused_until_it_ends() {
+        let folder = Folder::new("newer");
+        let (other, store) = of_previous_release(&folder).await;
+        other.migrate(&Clock::System).await.expect("it is migrated");
+        let moved = ManualClock::new(jiff::Timestamp::UNIX_EPOCH);
+        let clock = Clock::Manual(moved.clone());
+        store.ready(&clock).await.expect("the schema of this version");
+        let write = async |sql: &str| {
+            let mut transaction = other.begin(&Clock::System).await.expect("a transaction");
+            transaction.execute(sql, Vec::new()).await.expect("a statement");
+            transaction.commit().await.expect("a commit");
+        };
+        let newer = docket_schema::NEWEST + 1;
+        write(&format!("INSERT INTO schema_version VALUES ({newer}, 'another order', 0)")).await;
+        moved.advance(CHECK_CURRENT);
+        store.database().close_idle(Duration::ZERO).await;
+        let refused = store.ready(&clock).await.err().expect("it can't be used").to_string();
+        assert!(refused.contains(&format!("schema version {newer}")), "{refused}");
+        write(&format!("DELETE FROM schema_version WHERE version = {newer}")).await;
+        moved.advance(CHECK_OTHERS);
+        store.ready(&clock).await.expect("the schema of this version again");
+    }
+
+    #[tokio::test]
+    async fn database_that_is_too_old_is_refused_and_left_as_it_is() {
+        let folder = Folder::new("older");
+        let file = || Database::Sqlite(Sqlite::new(folder.path().join("tenant.db")));
+        file().migrate_to(&Clock::System, &docket_schema::MIGRATIONS[..12]).await.expect("a file");
+        let refused = Store::with(file(), Schema::Expect).ready(&Clock::System).await.err();
+        let refused = refused.expect("it can't be used").to_string();
+        assert!(refused.contains("has schema version 12") && refused.contains("the operator"), "{refused}");
+        assert_eq!(file().applied().await.expect("a file").version, 12);
     }
 }

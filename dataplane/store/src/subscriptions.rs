@@ -1,6 +1,7 @@
 //! Who gets an e-mail when the state of a webhook changes, and the links in the messages.
 
 use docket_domain::notice::WebhookState;
+use docket_schema::SUBSCRIPTIONS;
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
@@ -25,6 +26,11 @@ pub const KEEP_LINKS_MS: i64 = 90 * 24 * 3600 * 1000;
 pub const CONFIRM_MS: i64 = 7 * 24 * 3600 * 1000;
 /// The end of the year 9999: nothing is due.
 const NEVER_MS: i64 = 253_402_300_799_999;
+
+/// Whether the database has subscriptions: one of the previous release has no table of them.
+pub fn are_there(connection: &Connection) -> bool {
+    connection.has_step(SUBSCRIPTIONS)
+}
 
 docket_domain::words! {
     /// The kind of a subscriber.
@@ -88,6 +94,7 @@ pub async fn of_user(
     connection: &mut Connection,
     subscriber: &Subscriber,
 ) -> Result<Vec<Subscription>, StoreError> {
+    connection.needs_step(SUBSCRIPTIONS)?;
     let sql = format!(
         "SELECT {COLUMNS} FROM subscription s WHERE s.user_kind = $1 AND s.user_code = $2 \
          ORDER BY s.created_at_ms, s.id LIMIT {MOST_OF_TENANT}"
@@ -98,6 +105,7 @@ pub async fn of_user(
 
 /// Waits until no other transaction adds a subscription, claims a message or refuses an address. None does until this transaction ends.
 pub async fn lock(transaction: &mut Transaction) -> Result<(), StoreError> {
+    transaction.needs_step(SUBSCRIPTIONS)?;
     transaction.lock("SELECT value FROM counter WHERE name = 'notice' FOR UPDATE", Vec::new()).await
 }
 
@@ -200,6 +208,7 @@ pub async fn set_states(
     id: &str,
     states: &[WebhookState],
 ) -> Result<bool, StoreError> {
+    transaction.needs_step(SUBSCRIPTIONS)?;
     let sql = format!(
         "UPDATE subscription SET \
          failing_after = CASE WHEN $4 AND NOT on_failing THEN {LAST_NUMBER} ELSE failing_after END, \
@@ -218,6 +227,7 @@ pub async fn remove(
     subscriber: &Subscriber,
     id: &str,
 ) -> Result<bool, StoreError> {
+    transaction.needs_step(SUBSCRIPTIONS)?;
     let sql = "DELETE FROM subscription WHERE id = $1 AND user_kind = $2 AND user_code = $3";
     let values = params![id, subscriber.kind.as_str(), &subscriber.code];
     Ok(transaction.execute(sql, values).await? == 1)
@@ -229,6 +239,9 @@ pub(crate) async fn end_typed(
     kind: SubscriberKind,
     code: &str,
 ) -> Result<(), StoreError> {
+    if !transaction.has_step(SUBSCRIPTIONS) {
+        return Ok(());
+    }
     let sql = "DELETE FROM subscription WHERE user_kind = $1 AND user_code = $2 AND email IS NOT NULL";
     transaction.execute(sql, params![kind.as_str(), code]).await.map(drop)
 }
@@ -243,6 +256,7 @@ pub async fn by_link(
     connection: &mut Connection,
     token_digest: &str,
 ) -> Result<Option<Subscription>, StoreError> {
+    connection.needs_step(SUBSCRIPTIONS)?;
     let sql = format!(
         "SELECT {COLUMNS} FROM subscription s WHERE s.id = (SELECT subscription_id FROM mail_link WHERE token_digest = $1)"
     );
@@ -288,6 +302,7 @@ impl Recipient {
 
 /// All recipients of the tenant, at most [`MOST_OF_TENANT`].
 pub async fn recipients(connection: &mut Connection) -> Result<Vec<Recipient>, StoreError> {
+    connection.needs_step(SUBSCRIPTIONS)?;
     let sql = format!(
         "SELECT {COLUMNS}, CASE WHEN c.code IS NOT NULL OR e.code IS NOT NULL THEN coalesce(s.email, c.email) END, \
          c.customer_code, s.sent_number, s.due_at_ms, s.failures, s.failing_after, s.lost_after, s.works_after \

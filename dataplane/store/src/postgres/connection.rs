@@ -1,6 +1,7 @@
 //! A borrowed connection: runs statements, and closes itself unless it is fit for the next request.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 
 use deadpool_postgres::ClientWrapper;
 use futures_util::TryStreamExt;
@@ -55,6 +56,11 @@ impl PostgresConnection {
             _turn: turn,
             migration: None,
         }
+    }
+
+    /// The version of the schema, as it was last read; at first that of this program.
+    pub(crate) fn schema(&self) -> &AtomicI64 {
+        &self.pool.schema
     }
 
     pub(crate) async fn execute(&mut self, sql: &str, params: Vec<Param>) -> Result<u64, StoreError> {

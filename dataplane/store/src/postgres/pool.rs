@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::ClientWrapper;
@@ -52,6 +52,8 @@ pub(super) struct Pool {
     external: Option<Arc<ExternalDatabases>>,
     budget: Budget,
     id: PoolId,
+    /// The version of the schema, as it was last read; at first that of this program.
+    pub(super) schema: AtomicI64,
     /// Records whether the server responds.
     server: Arc<Server>,
     /// One permit per connection that the tenant may have.
@@ -124,6 +126,7 @@ impl Pool {
             url: url.into(),
             external,
             id: budget.new_pool(),
+            schema: AtomicI64::new(docket_schema::NEWEST),
             server: budget.counts().add_server(hosts, is_external),
             turns: Arc::new(Semaphore::new(budget.per_tenant())),
             came_back: Notify::new(),
