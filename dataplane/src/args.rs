@@ -8,6 +8,7 @@ mod dev;
 mod docs;
 mod healthcheck;
 mod listen;
+mod migrate;
 mod people;
 mod serve;
 mod settings;
@@ -29,6 +30,7 @@ pub use dev::DevArguments;
 pub use docs::DocsArguments;
 pub use healthcheck::HealthcheckArguments;
 pub use listen::{ListenArguments, ListenOutput};
+pub use migrate::MigrateArguments;
 pub use people::{
     ContactCommand, CustomerCommand, EmployeeCommand, NewContact, NewEmployee, OneContact, OneEmployee,
 };
@@ -71,6 +73,9 @@ pub enum Command {
     Dev(DevArguments),
     /// Run one or more roles of the service, next to any number of other processes on the same PostgreSQL and Redis.
     Serve(Box<ServeArguments>),
+    /// Migrate the tenants' databases to the schema of this version, where no operator does. `docket dev` and `docket serve
+    /// --config-dir` migrate each database themselves before its first use, too.
+    Migrate(Box<MigrateArguments>),
     /// List what is declared: the tenants.
     #[command(subcommand)]
     Tenants(TenantsCommand),

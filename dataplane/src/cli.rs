@@ -10,6 +10,7 @@ pub mod docs;
 pub mod healthcheck;
 mod http;
 pub mod listen;
+pub mod migrate;
 pub mod people;
 mod secret_file;
 mod table;

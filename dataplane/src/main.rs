@@ -31,6 +31,7 @@ fn run() -> Result<ExitCode> {
             Command::Verify(arguments) => return Ok(cli::verify::run(&arguments)),
             Command::Dev(arguments) => dev::run(arguments).await,
             Command::Serve(arguments) => serve::run(*arguments).await,
+            Command::Migrate(arguments) => cli::migrate::run(*arguments).await,
             Command::Tenants(command) => cli::declared::tenants(command).await,
             Command::Webhooks(command) => cli::declared::webhooks(command).await,
             Command::Customers(command) => cli::people::customer(command).await,

@@ -3,6 +3,7 @@
 mod detector;
 mod invoices;
 mod odd_rows;
+mod older_schema;
 mod resends;
 mod retention;
 mod subscriptions;

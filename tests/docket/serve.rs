@@ -12,6 +12,7 @@ mod hostile_together;
 mod limits;
 mod metrics;
 mod notices;
+mod older_schema;
 mod proxies;
 mod recreated;
 mod redis_changes;

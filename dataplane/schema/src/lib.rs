@@ -87,6 +87,20 @@ impl Migration {
     }
 }
 
+impl Migration {
+    /// One line for people: the step and what it costs, such as `23 ended sessions: creates a table`.
+    pub fn described(&self) -> String {
+        let Self { version, cost, .. } = self;
+        let mark = if self.is_additive() { "" } else { " (not additive: no rollback over it)" };
+        let indexes: Vec<&str> = self.indexes.iter().map(|index| index.name).collect();
+        let afterwards = match indexes.is_empty() {
+            true => String::new(),
+            false => format!("; afterwards a worker builds {} and blocks no write", indexes.join(", ")),
+        };
+        format!("{version} {}{mark}: {cost}{afterwards}", self.title())
+    }
+}
+
 /// What the name of an additive step ends in.
 const ADDITIVE: &str = " (additive)";
 
@@ -615,5 +629,15 @@ mod tests {
             assert!(!step.cost.is_empty() && !step.cost.contains('\n'), "{}", step.name);
             assert!(!step.title().ends_with(')'), "{}", step.name);
         }
+        assert_eq!(MIGRATIONS[22].described(), "23 ended sessions: creates a table");
+        assert_eq!(
+            MIGRATIONS[21].described(),
+            "22 searches for resends: changes no table; afterwards a worker builds delivery_of_resend and blocks no write"
+        );
+        assert!(
+            MIGRATIONS[14]
+                .described()
+                .starts_with("15 keys of webhooks (not additive: no rollback over it): ")
+        );
     }
 }

@@ -147,13 +147,13 @@ fn file_database(at: &TenantArguments, if_new: IfNew) -> Result<(Database, Strin
 }
 
 /// The database file of the tenant with this client code, in upper or lower case.
-fn existing_file(data_dir: &Path, client_code: &str) -> Option<PathBuf> {
+pub(super) fn existing_file(data_dir: &Path, client_code: &str) -> Option<PathBuf> {
     let code = codes(data_dir).into_iter().find(|code| code.eq_ignore_ascii_case(client_code))?;
     Some(file_of(data_dir, &code)).filter(|file| file.exists())
 }
 
 /// The client codes of the tenants that have data, sorted.
-fn codes(data_dir: &Path) -> Vec<String> {
+pub(super) fn codes(data_dir: &Path) -> Vec<String> {
     let folders = std::fs::read_dir(data_dir.join("tenants")).into_iter().flatten();
     let mut codes: Vec<String> =
         folders.filter_map(|folder| folder.ok()?.file_name().into_string().ok()).collect();

@@ -1,0 +1,34 @@
+//! `docket migrate`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use docket_commands::arguments::OutputArguments;
+
+use super::settings::{CONNECTION, ExternalDatabaseArguments, LimitsArguments, SourceArguments};
+
+/// Settings of `docket migrate`.
+#[derive(Debug, Clone, Args)]
+pub struct MigrateArguments {
+    /// Print which steps each database lacks and what they cost, and change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Its result.
+    #[command(flatten)]
+    pub printed: OutputArguments,
+    /// Tenants and data: without --postgresql, the SQLite files in --data-dir.
+    #[command(flatten, next_help_heading = CONNECTION)]
+    pub source: SourceArguments,
+    /// File with the URL of one PostgreSQL database, which is migrated instead of those of tenants.
+    #[arg(long, env = "DOCKET_DATABASE_URL_FILE", value_name = "FILE")]
+    pub database_url_file: Option<PathBuf>,
+    /// Limits.
+    #[command(flatten)]
+    pub limits: LimitsArguments,
+    /// Migrate the tenants' PostgreSQL databases, which --config-dir names by Secrets, instead of SQLite files.
+    #[arg(long, env = "DOCKET_POSTGRESQL")]
+    pub postgresql: bool,
+    /// External databases.
+    #[command(flatten)]
+    pub external: ExternalDatabaseArguments,
+}
