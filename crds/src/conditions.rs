@@ -36,7 +36,7 @@ names! {
         Accepted,
         /// Both kinds: every Secret and ConfigMap that the object names exists and is usable.
         ResolvedRefs,
-        /// Tenant: its database is reachable and has the schema of this version.
+        /// Tenant: its database is reachable and has a schema that the data plane works with.
         DatabaseReady,
         /// Both kinds: every pod of the data plane serves this generation.
         Programmed,
@@ -127,6 +127,9 @@ names! {
         NotOwned,
         /// `DatabaseReady` is false: a migration failed. The message names its step. The operator tries again.
         MigrationFailed,
+        /// The database has an older schema, and its migration waits. `DatabaseReady` is true while the data plane works with
+        /// that schema. The message says what the migration waits for.
+        MigrationPending,
         /// `DatabaseReady` is false: the database has the schema of a newer version of Docket.
         SchemaNewer,
 
@@ -193,6 +196,7 @@ impl ReasonCode {
             | Self::ServerNotFound
             | Self::NotOwned
             | Self::MigrationFailed
+            | Self::MigrationPending
             | Self::SchemaNewer => ConditionType::DatabaseReady,
             Self::Programmed | Self::Pending | Self::StoreUnavailable => ConditionType::Programmed,
             Self::Delivering | Self::NoDeliveries | Self::Retrying | Self::DeadLettered => {
@@ -218,6 +222,7 @@ impl ReasonCode {
             | Self::Provisioning
             | Self::Unreachable
             | Self::MigrationFailed
+            | Self::MigrationPending
             | Self::Pending
             | Self::StoreUnavailable
             | Self::Retrying => Remedy::Retry,

@@ -10,6 +10,8 @@ use docket_program::arguments::{self, socket};
 use docket_program::logging::LogArguments;
 use docket_schema::postgres::AllowedDatabase;
 
+use crate::state::migrations::MigrationWindow;
+
 /// The operator of Docket: provisions what Tenants and Webhooks need, and reports their status.
 #[derive(Debug, Parser)]
 #[command(name = "docket-operator", version)]
@@ -81,6 +83,17 @@ pub struct RunArguments {
     /// Maximum number of Tenants, and of Webhooks, reconciled at once, 1 to 256.
     #[arg(long, env = "DOCKET_CONCURRENCY", default_value = "8", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub concurrency: u16,
+    /// Maximum number of databases that are migrated at once, 1 to 64.
+    #[arg(long, env = "DOCKET_MIGRATIONS_AT_ONCE", default_value = "4", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub migrations_at_once: u16,
+    /// Do not migrate databases that are in use. The data plane works with the schema of the previous release. New databases
+    /// are made and migrated all the same.
+    #[arg(long, env = "DOCKET_PAUSE_MIGRATIONS")]
+    pub pause_migrations: bool,
+    /// Time of day, in UTC, in which migrations of databases that are in use begin, such as 22:00-04:00; its end may be on
+    /// the next day [default: always].
+    #[arg(long, env = "DOCKET_MIGRATION_WINDOW", value_name = "HH:MM-HH:MM")]
+    pub migration_window: Option<MigrationWindow>,
     /// YAML file with the default and maximum limits of Tenants [default: the built-in defaults, no maxima].
     #[arg(long, env = "DOCKET_TENANT_LIMITS", value_name = "FILE")]
     pub tenant_limits: Option<PathBuf>,
@@ -141,6 +154,16 @@ mod tests {
     #[test]
     fn command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn migration_window_is_checked_and_its_error_says_what_is_right() {
+        let parsed = |window: &str| {
+            Arguments::try_parse_from(["docket-operator", "run", "--migration-window", window])
+        };
+        assert!(parsed("22:00-04:00").is_ok());
+        let error = parsed("22-04").unwrap_err().to_string();
+        assert!(error.contains("such as 22:00-04:00"), "{error}");
     }
 
     #[test]

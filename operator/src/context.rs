@@ -8,10 +8,12 @@ use std::time::Duration;
 use docket_crds::{EventCode, PlatformLimits};
 use docket_program::clock::Clock;
 use docket_schema::postgres::ExternalDatabases;
+use tokio::sync::Semaphore;
 
 use crate::database::Servers;
 use crate::kube::client::KubeApi;
 use crate::metrics::Metrics;
+use crate::state::migrations::MigrationRules;
 
 /// What a step may use of the outside world.
 #[derive(Debug)]
@@ -22,6 +24,8 @@ pub struct Context {
     pub databases: Servers,
     /// The metrics.
     pub metrics: Arc<Metrics>,
+    /// The places of migrations that run at the same time.
+    pub migration_places: Semaphore,
     /// The clock.
     pub clock: Clock,
     /// Fills a slice with random bytes for keys and passwords.
@@ -47,6 +51,8 @@ pub struct Settings {
     pub webhook_grace: Duration,
     /// How many Tenants, and how many Webhooks, are reconciled at the same time.
     pub concurrency: usize,
+    /// When databases in use are migrated.
+    pub migrations: MigrationRules,
 }
 
 impl Settings {

@@ -25,5 +25,5 @@ pub use external::{database_of, migrate_external};
 pub use managed::{Dropped, MadeDatabase};
 pub use names::role_of;
 pub use servers::{InvalidServer, Servers};
-pub use wanted::{WantedDatabase, WantedExternalDatabase};
+pub use wanted::{MigrationTurn, WantedDatabase, WantedExternalDatabase};
 pub use watcher::role_of as watcher_role;

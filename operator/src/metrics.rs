@@ -17,6 +17,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::state::declared::DeclaredKind;
+use crate::state::migrations::MigrationCounts;
 use crate::state::name::Name;
 
 type Labels<const N: usize> = [(&'static str, String); N];
@@ -42,6 +43,9 @@ pub struct Metrics {
     dead_letters: Family<Labels<0>, Gauge>,
     /// A family, for the same reason.
     failing: Family<Labels<1>, Gauge>,
+    /// Families, because only the leader has these series.
+    migrations: Family<Labels<1>, Gauge>,
+    migration_progress: Family<Labels<0>, Gauge>,
     /// The series of PostgreSQL servers, which exist only in the leader.
     servers: Mutex<HashSet<Labels<2>>>,
     /// The published series of each object.
@@ -90,6 +94,7 @@ impl Default for Metrics {
         let (conditions, managed) = (Family::default(), Family::default());
         let (not_ready, stores) = (Family::default(), Family::default());
         let (dead_letters, failing) = (Family::default(), Family::default());
+        let (migrations, migration_progress) = (Family::default(), Family::default());
         let redis_url_stale = Gauge::default();
         registry.register(
             "operator_reconcile",
@@ -150,6 +155,16 @@ impl Default for Metrics {
             "Webhooks whose last attempt failed, less than an hour ago, and that have dead letters which were neither resent nor set aside, and the tenants of these webhooks; there is no such series while the data plane reports none of them",
             failing.clone(),
         );
+        registry.register(
+            "operator_migrations",
+            "Databases by the state of their migration to the schema of this version: done, pending or failed; only the leader has these series",
+            migrations.clone(),
+        );
+        registry.register(
+            "operator_migration_progress_timestamp_seconds",
+            "When a migration last ended, or when none had to: no database was pending, or all were paused or waited for the window; only the leader has this series",
+            migration_progress.clone(),
+        );
         let connections_refused = Counted::default();
         connections_refused.register(&mut registry, "operator_connections_refused");
         let metrics = Self {
@@ -168,6 +183,8 @@ impl Default for Metrics {
             redis_url_stale,
             dead_letters,
             failing,
+            migrations,
+            migration_progress,
             servers: Mutex::default(),
             published: Mutex::default(),
             process: process::metrics("docket-operator"),
@@ -224,6 +241,8 @@ impl Metrics {
         if leads {
             return;
         }
+        self.migrations.clear();
+        self.migration_progress.clear();
         let mut published = self.published.lock();
         for ((kind, _), before) in published.drain() {
             self.managed
@@ -273,6 +292,18 @@ impl Metrics {
         for (of, count) in [("webhooks", webhooks), ("tenants", tenants)] {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
             self.failing.get_or_create(&[("of", of.to_owned())]).set(count);
+        }
+    }
+
+    /// Publishes how many databases are migrated. `progress`: the time now, if migrations progress.
+    pub fn migrations(&self, counts: MigrationCounts, progress: Option<i64>) {
+        let MigrationCounts { done, pending, failed, expected: _ } = counts;
+        for (state, count) in [("done", done), ("pending", pending), ("failed", failed)] {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            self.migrations.get_or_create(&[("state", state.to_owned())]).set(count);
+        }
+        if let Some(now) = progress {
+            self.migration_progress.get_or_create(&[]).set(now);
         }
     }
 
@@ -453,6 +484,27 @@ mod tests {
         }
         metrics.failing(None);
         assert!(!metrics.text().contains("docket_failing{"));
+    }
+
+    #[test]
+    fn migrations_are_published_by_the_leader() {
+        let metrics = Metrics::default();
+        metrics.leads(true);
+        let counts = MigrationCounts { done: 7, pending: 2, failed: 1, expected: 2 };
+        metrics.migrations(counts, Some(1_800_000_000));
+        metrics.migrations(counts, None);
+        let text = metrics.text();
+        for line in [
+            "docket_operator_migrations{state=\"done\"} 7",
+            "docket_operator_migrations{state=\"pending\"} 2",
+            "docket_operator_migrations{state=\"failed\"} 1",
+            "docket_operator_migration_progress_timestamp_seconds{} 1800000000",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in:\n{text}");
+        }
+        metrics.leads(false);
+        let text = metrics.text();
+        assert!(!text.lines().any(|line| line.starts_with("docket_operator_migration")), "{text}");
     }
 
     #[test]

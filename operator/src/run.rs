@@ -12,6 +12,7 @@ use docket_program::signals::Signals;
 use docket_schema::postgres::ExternalDatabases;
 use kube::runtime::events::{Recorder, Reporter};
 use kube::{Client, Config};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{self, Pulse};
@@ -24,6 +25,7 @@ use crate::kube::watch::{self, Sink};
 use crate::metrics::Metrics;
 use crate::observe::{self, DataPlaneRedis};
 use crate::state::State;
+use crate::state::migrations::MigrationRules;
 use crate::work::{self, Work};
 
 /// How long passes in progress may take after a signal to stop.
@@ -75,8 +77,15 @@ pub async fn run(arguments: RunArguments) -> anyhow::Result<()> {
         settings.namespaces.clone(),
     );
     let (metrics_of_steps, random) = (metrics.clone(), random::fill);
-    let context =
-        Context { kube, databases, metrics: metrics_of_steps, clock: Clock::System, random, settings };
+    let context = Context {
+        kube,
+        databases,
+        metrics: metrics_of_steps,
+        migration_places: Semaphore::new(usize::from(arguments.migrations_at_once)),
+        clock: Clock::System,
+        random,
+        settings,
+    };
     let work = Arc::new(Work::new(context, state.clone(), metrics.clone(), leadership.clone()));
     tokio::spawn(work.clone().enqueue(changes));
     let stop = CancellationToken::new();
@@ -136,6 +145,7 @@ async fn reconcile(
     tracing::info!(tenants, webhooks, "all objects are listed");
     tokio::spawn(work.clone().reconcile_all_when_leading());
     tokio::spawn(work::retry_when_a_server_is_back(work.clone()));
+    tokio::spawn(work.clone().offer_migrations());
     work.run(stop).await;
 }
 
@@ -151,6 +161,7 @@ fn settings(arguments: &RunArguments, limits: PlatformLimits) -> Settings {
         resync: arguments.resync,
         webhook_grace: arguments.webhook_grace,
         concurrency: usize::from(arguments.concurrency),
+        migrations: MigrationRules { paused: arguments.pause_migrations, window: arguments.migration_window },
     }
 }
 

@@ -14,6 +14,7 @@ pub mod handover;
 pub mod health;
 pub mod keys;
 pub mod labels;
+pub mod migrations;
 pub mod name;
 pub mod object_event;
 pub mod outcome;
@@ -30,17 +31,19 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use docket_crds::{ApiKeyDigest, Limit, Runtime};
+use docket_crds::{ApiKeyDigest, Limit, Runtime, Tenant};
+use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use self::cluster::{ClusterState, ObjectKey};
 use self::database_checks::DatabaseChecks;
-use self::declared::Meta;
+use self::declared::{Declared, Meta};
 use self::handover::{HandedOver, Handovers};
 use self::health::{Health, Healths, REPORTED_EVERY, Reported};
 use self::keys::ApiKeyClaims;
+use self::migrations::{MigrationRules, Waiting};
 use self::name::Name;
 use self::pods::Pods;
 use self::progress::Progress;
@@ -218,6 +221,16 @@ impl State {
             None => self.cluster().tenants(),
         };
         self.concerns(keys, Urgency::Routine);
+    }
+
+    /// What the migration of this Tenant's database waits for now; `None`: it may begin.
+    pub fn migration_waits(
+        &self,
+        tenant: &Declared<Tenant>,
+        rules: MigrationRules,
+        now: Timestamp,
+    ) -> Option<Waiting> {
+        migrations::waits(rules, self.cluster().first_tenants(), tenant.migration(), now)
     }
 
     /// Whether a check of a tenant's database is due; see [`DatabaseChecks::is_due`].

@@ -106,7 +106,10 @@ async fn steps(
     }
     let provisioned = match validate(&fetched) {
         Ok(valid) => {
-            provision(context, valid, check_database(context, state, meta, &fetched.subject.previous)).await?
+            let check = check_database(context, state, meta, &fetched.subject.previous);
+            let (rules, now) = (context.settings.migrations, context.clock.now());
+            let waiting = state.migration_waits(&fetched.subject.tenant, rules, now);
+            provision(context, valid, check, waiting).await?
         }
         Err(refused) => Provisioned::unchanged(refused),
     };

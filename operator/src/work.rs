@@ -7,10 +7,12 @@
 //! health trigger passes too. And it can't hold its work back until this replica has the Lease without losing what
 //! arrives meanwhile.
 
+mod offers;
 pub mod queue;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use docket_crds::{Tenant, Webhook};
 use futures_util::FutureExt;
@@ -26,10 +28,15 @@ use crate::metrics::Metrics;
 use crate::state::cluster::ObjectKey;
 use crate::state::declared::DeclaredKind;
 use crate::state::done::Done;
+use crate::state::migrations::overview;
 use crate::state::name::Name;
 use crate::state::{Change, State, Urgency};
+use crate::work::offers::Offers;
 use crate::work::queue::{DueKey, Queue};
 use crate::{tenant, webhook};
+
+/// The time between two looks for databases whose turn to be migrated has come.
+const BETWEEN_OFFERS: Duration = Duration::from_secs(1);
 
 /// The loop and its queues.
 #[derive(Debug)]
@@ -90,6 +97,29 @@ impl Work {
             }))
         });
         futures_util::future::join_all(tenants.chain(webhooks).collect::<Vec<_>>()).await;
+    }
+
+    /// Gives Tenants their turns to be migrated, while this process leads, until the future is dropped.
+    pub async fn offer_migrations(self: Arc<Self>) {
+        let mut offers = Offers::default();
+        loop {
+            self.leadership.wait().await;
+            self.offer(&mut offers);
+            tokio::time::sleep(BETWEEN_OFFERS).await;
+        }
+    }
+
+    fn offer(&self, offers: &mut Offers) {
+        let (rules, now) = (self.context.settings.migrations, self.context.clock.now());
+        let free = self.context.migration_places.available_permits();
+        let (counts, due) = {
+            let cluster = self.state.cluster();
+            let (counts, due) = overview(cluster.migrations(), cluster.first_tenants(), rules, now);
+            (counts, offers.next(&due, free, Instant::now()))
+        };
+        let progresses = offers.progress(counts);
+        self.metrics.migrations(counts, progresses.then(|| now.as_second()));
+        self.state.concerns(due.into_iter().map(ObjectKey::Tenant).collect(), Urgency::Routine);
     }
 
     fn queue<T: DeclaredKind>(&self) -> &Queue<Name> {

@@ -10,11 +10,11 @@ mod watcher;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use docket_operator::database::{DatabaseError, MadeDatabase, Servers, WantedDatabase};
+use docket_operator::database::{DatabaseError, MadeDatabase, MigrationTurn, Servers, WantedDatabase};
 use docket_rig::postgres::{self, PostgresServer};
 use docket_rig::scratch::Folder;
 use secrecy::SecretString;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 use tokio_postgres::Client;
 use url::Url;
 
@@ -24,6 +24,12 @@ const OTHER: &str = "0d7c1c0e-0000-4000-8000-000000000002";
 
 /// The version of the schema.
 const NEWEST: i64 = docket_schema::MIGRATIONS.len() as i64;
+
+/// The turn of a database that may be migrated now.
+fn now() -> MigrationTurn<'static> {
+    static PLACES: Semaphore = Semaphore::const_new(64);
+    MigrationTurn { is_now: true, places: &PLACES }
+}
 
 /// The server of this suite alone, which changes its settings.
 static SERVER: OnceCell<PostgresServer> = OnceCell::const_new();
@@ -73,6 +79,7 @@ impl Rig {
             connection_limit: 20,
             password: &self.password,
             known: None,
+            migration: now(),
         }
     }
 

@@ -7,7 +7,7 @@ use super::error::DatabaseError;
 use super::session::Session;
 use super::wanted::WantedExternalDatabase;
 
-/// Migrates an external database, records in it which Tenant uses it, and returns its schema version. The record is
+/// Migrates an external database if its turn has come, records in it which Tenant uses it, and returns its schema version. The record is
 /// needed because two Tenants on one database would end each other's deliveries.
 ///
 /// Errors: [`DatabaseError::NotOwned`] if another Tenant uses the database or if it is a managed one. Then it is left
@@ -18,7 +18,7 @@ pub async fn migrate_external(wanted: &WantedExternalDatabase<'_>) -> Result<i64
     let mut session = Session::to(target).await?;
     refuse_managed(&session, &wanted.url).await?;
     refuse_used(&session, wanted).await?;
-    let version = session.migrate().await?;
+    let version = session.migrate(wanted.migration).await?;
     session.claim(wanted.owner_uid, wanted.adopt).await?;
     // If two Tenants claim the database at the same time, the first Tenant keeps it.
     refuse_used(&session, wanted).await?;

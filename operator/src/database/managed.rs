@@ -20,7 +20,8 @@ pub struct MadeDatabase {
     pub url: DatabaseUrl,
     /// The role that owns the database and everything in it.
     pub role: String,
-    /// The version of its schema, or why the schema does not have this program's version. It is separate from the URL,
+    /// The version of its schema, which is older than this program's while a migration waits; or why the database can't
+    /// be used. It is separate from the URL,
     /// because a new password must take effect immediately, whatever happens to the schema.
     pub schema: Result<i64, DatabaseError>,
 }
@@ -42,7 +43,7 @@ pub enum Dropped {
 const STEPS: usize = 8;
 
 impl Servers {
-    /// Creates the database as declared, or repairs differences, and migrates it.
+    /// Creates the database as declared, or repairs differences, and migrates it if it is new or its turn has come.
     ///
     /// If nothing differs, this is one query by the administrator and one login by the role. The login proves the
     /// role's password and reads the schema's version. Open connections stay open, even after a new password. The
@@ -178,7 +179,7 @@ async fn log_in(
     Ok((Session::open(url.expose()).await, true))
 }
 
-/// Migrates the schema to this version. The outer error is about the login, the inner error about the schema.
+/// Migrates the schema to this version, if its turn has come. The outer error is about the login, the inner error about the schema.
 async fn schema(
     login: Result<Session, LoginError>,
     is_new_password: bool,
@@ -189,15 +190,22 @@ async fn schema(
     match login {
         // The data plane has the old password until this pass ends, and a migration may take long. So the migration
         // is left to the next pass.
-        Ok(session) if is_new_password && wanted.known.is_some() && session.is_behind().await => Ok(Err(
-            DatabaseError::unreachable("the new password is handed over before the schema is migrated"),
-        )),
-        Ok(mut session) => Ok(session.migrate().await),
+        Ok(session)
+            if is_new_password
+                && wanted.known.is_some()
+                && wanted.migration.is_now
+                && session.is_behind().await =>
+        {
+            Ok(Err(DatabaseError::unreachable(
+                "the new password is handed over before the schema is migrated",
+            )))
+        }
+        Ok(mut session) => Ok(session.migrate(wanted.migration).await),
         // It must not log in as the administrator instead: the tenant controls the database, and the tenant's code
         // would run with the administrator's rights.
         Err(LoginError::Full(error)) => {
-            let newest = docket_schema::MIGRATIONS.len() as i64;
-            let known = known_version(wanted, url).filter(|known| *known >= newest);
+            let least = if wanted.migration.is_now { docket_schema::NEWEST } else { 1 };
+            let known = known_version(wanted, url).filter(|known| *known >= least);
             Ok(known.ok_or_else(|| full(role, &error)))
         }
         Err(error) => Err(error.into()),

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use docket_schema::postgres::{self, Connected, DatabaseTarget, ExcessFound, MigrateError};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
 use super::error::{DatabaseError, class, is_away, words};
 use super::names::Mark;
+use super::wanted::MigrationTurn;
 
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -18,8 +18,6 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(35);
 
 /// The time limit of a migration.
 const LONGEST_MIGRATION: Duration = Duration::from_secs(30 * 60);
-/// Limits the migrations at a time. By default, there may be more passes at a time.
-static MIGRATIONS: Semaphore = Semaphore::const_new(4);
 
 /// Sets the options of every connection to a database server.
 pub(super) fn configure(target: &mut DatabaseTarget) {
@@ -134,15 +132,26 @@ impl Session {
         self.version().await.is_ok_and(|(_, is_behind)| is_behind)
     }
 
-    /// Migrates the schema to this program's version and returns the version. Only a few migrations run at a time,
-    /// because a tenant can make one slow. A session that waits too long for its turn fails and is retried.
-    pub(super) async fn migrate(&mut self) -> Result<i64, DatabaseError> {
-        if let (version, false) = self.version().await? {
+    /// Migrates the schema to this program's version, if its turn has come, and returns the version that it has then.
+    /// Only a few migrations run at a time, because a tenant can make one slow. An existing database waits for a later
+    /// pass, because its Tenant works meanwhile. A new database waits here; if it waits too long, the pass is retried.
+    pub(super) async fn migrate(&mut self, turn: MigrationTurn<'_>) -> Result<i64, DatabaseError> {
+        let (version, is_behind) = self.version().await?;
+        let is_new = version == 0;
+        if !is_behind || !(is_new || turn.is_now) {
             return Ok(version);
         }
-        let turn = tokio::time::timeout(STATEMENT_TIMEOUT, MIGRATIONS.acquire()).await;
-        let _turn =
-            turn.map_err(|_| DatabaseError::unreachable("waiting for the migrations of other databases"))?;
+        let _place = if is_new {
+            let place = tokio::time::timeout(STATEMENT_TIMEOUT, turn.places.acquire()).await;
+            place
+                .map_err(|_| DatabaseError::unreachable("waiting for the migrations of other databases"))?
+                .ok()
+        } else {
+            match turn.places.try_acquire() {
+                Ok(place) => Some(place),
+                Err(_) => return Ok(version),
+            }
+        };
         let migrated = tokio::time::timeout(LONGEST_MIGRATION, postgres::migrate(&mut self.client)).await;
         let migrated = migrated.map_err(|_| {
             DatabaseError::unreachable(format!("the migration did not finish within {LONGEST_MIGRATION:?}"))

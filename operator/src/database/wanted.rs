@@ -5,6 +5,16 @@ use std::sync::Arc;
 use docket_crds::DatabaseUrl;
 use docket_schema::postgres::ExternalDatabases;
 use secrecy::SecretString;
+use tokio::sync::Semaphore;
+
+/// Whether an existing database may be migrated in this pass. A new database always is.
+#[derive(Clone, Copy, Debug)]
+pub struct MigrationTurn<'a> {
+    /// Whether its turn has come.
+    pub is_now: bool,
+    /// The places of migrations that run at the same time. If all are taken, an existing database stays as it is.
+    pub places: &'a Semaphore,
+}
 
 /// A managed database as a Tenant declares it.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +39,8 @@ pub struct WantedDatabase<'a> {
     /// The URL from the last pass and the schema version found there. It is trusted while the data plane uses all of
     /// the role's connections.
     pub known: Option<(&'a DatabaseUrl, i64)>,
+    /// Whether the database may be migrated.
+    pub migration: MigrationTurn<'a>,
 }
 
 /// A database that a user created, as a Tenant declares it.
@@ -40,6 +52,8 @@ pub struct WantedExternalDatabase<'a> {
     pub allowed: &'a Arc<ExternalDatabases>,
     /// The Tenant's UID.
     pub owner_uid: &'a str,
+    /// Whether the database may be migrated.
+    pub migration: MigrationTurn<'a>,
     /// Whether to take the database over from another Tenant: the annotation `docket.dev/adopt-database` has its
     /// name. This reveals nothing: a user who may write this URL can read the database anyway.
     pub adopt: bool,

@@ -13,6 +13,7 @@ use crate::state::by_name::{ByName, Listed};
 use crate::state::claims::Claims;
 use crate::state::conditions;
 use crate::state::declared::{Declared, DeclaredKind, Meta};
+use crate::state::migrations::{FirstTenants, MigratingTenant};
 use crate::state::name::Name;
 use crate::state::outcome::WebhookOutcome;
 use crate::state::own_secrets::{OwnSecret, OwnSecrets};
@@ -40,6 +41,8 @@ pub struct NamespaceState {
 #[derive(Debug, Default)]
 pub struct ClusterState {
     tenants: ByName<Arc<Declared<Tenant>>>,
+    /// The Tenants whose databases are migrated before all others.
+    first: BTreeSet<Name>,
     webhooks: ByName<Arc<Declared<Webhook>>>,
     webhooks_of: HashMap<Name, BTreeSet<Name>>,
     claims: Claims,
@@ -167,6 +170,18 @@ impl ClusterState {
         self.tenants.names().filter(has).cloned().map(ObjectKey::Tenant).collect()
     }
 
+    /// The Tenants whose databases are migrated before all others, summed up.
+    pub fn first_tenants(&self) -> FirstTenants {
+        let first = self.first.iter().filter_map(|name| self.tenants.get(name));
+        FirstTenants::of(first.map(|tenant| tenant.migration()))
+    }
+
+    /// All Tenants, as far as the migrations of their databases are concerned.
+    pub fn migrations(&self) -> impl Iterator<Item = (&Name, MigratingTenant)> {
+        let tenants = self.tenants.names().filter_map(|name| Some((name, self.tenants.get(name)?)));
+        tenants.map(|(name, tenant)| (name, tenant.migration()))
+    }
+
     /// The numbers of Tenants and of Webhooks.
     pub fn counts(&self) -> (usize, usize) {
         (self.tenants.len(), self.webhooks.len())
@@ -175,6 +190,10 @@ impl ClusterState {
     /// A Tenant is new or changed.
     pub fn tenant_applied(&mut self, tenant: Arc<Declared<Tenant>>) -> Vec<ObjectKey> {
         let name = tenant.meta.name.clone();
+        match tenant.meta.migrate_first {
+            true => self.first.insert(name.clone()),
+            false => self.first.remove(&name),
+        };
         let before = self.tenants.insert(name.clone(), tenant.clone());
         if before.as_ref().is_some_and(|before| !tenant.meta.differs_from(&before.meta)) {
             return Vec::new();
@@ -211,6 +230,7 @@ impl ClusterState {
         if self.tenants.remove(name).is_none() {
             return Vec::new();
         }
+        self.first.remove(name);
         let mut concerned = self.claims.rivals(name);
         self.claims.remove(name);
         self.references.remove(&Referrer::Tenant(name.clone()));

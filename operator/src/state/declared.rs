@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use docket_crds::compile::claimed_by;
 use docket_crds::webhook::tenant_ref;
-use docket_crds::{API_VERSION, ReasonCode, Tenant, TenantStatus, Violation, Webhook, WebhookStatus};
+use docket_crds::{
+    API_VERSION, ConditionType, ReasonCode, Tenant, TenantStatus, Violation, Webhook, WebhookStatus,
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::api::DynamicObject;
@@ -16,7 +18,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::state::labels::{ADOPT_DATABASE, FINALIZER, RECONCILE, REQUESTED_AT};
+use crate::state::labels::{
+    ADOPT_DATABASE, FINALIZER, MIGRATE_FIRST, PAUSE_MIGRATIONS, RECONCILE, REQUESTED_AT,
+};
+use crate::state::migrations::MigratingTenant;
 use crate::state::name::Name;
 
 /// The kinds that users declare.
@@ -93,12 +98,17 @@ pub struct Meta {
     pub requested_at: Option<String>,
     /// The value of the annotation [`ADOPT_DATABASE`].
     pub adopt_database: Option<String>,
+    /// Whether the label [`MIGRATE_FIRST`] is `true`.
+    pub migrate_first: bool,
+    /// Whether the annotation [`PAUSE_MIGRATIONS`] is `true`.
+    pub pause_migrations: bool,
 }
 
 impl Meta {
     /// Reads metadata. `None`: it lacks a name, namespace or uid, which an API server never sends.
     pub fn of(meta: &ObjectMeta) -> Option<Self> {
         let annotation = |name: &str| meta.annotations.as_ref()?.get(name).cloned();
+        let label = |name: &str| meta.labels.as_ref()?.get(name).cloned();
         Some(Self {
             name: Name::new(meta.namespace.clone()?, meta.name.clone()?),
             uid: meta.uid.clone()?,
@@ -110,6 +120,8 @@ impl Meta {
             paused: annotation(RECONCILE).as_deref() == Some("disabled"),
             requested_at: annotation(REQUESTED_AT),
             adopt_database: annotation(ADOPT_DATABASE),
+            migrate_first: label(MIGRATE_FIRST).as_deref() == Some("true"),
+            pause_migrations: annotation(PAUSE_MIGRATIONS).as_deref() == Some("true"),
         })
     }
 
@@ -136,6 +148,10 @@ pub struct Declared<T> {
     pub tenant_ref: Option<Name>,
     /// The claims of a Tenant that can't be read; see [`claimed_by`].
     pub claims: Vec<(ReasonCode, String)>,
+    /// The version of the schema that the status of a Tenant reports.
+    schema_version: Option<i64>,
+    /// Whether the status of a Tenant reports that a migration failed.
+    migration_failed: bool,
     /// The object's status as JSON text, which takes the least memory: there are tens of thousands of objects.
     status: Box<str>,
 }
@@ -144,6 +160,7 @@ impl<T: DeclaredKind> Declared<T> {
     /// Reads what the watch sent; `None` as in [`Meta::of`].
     pub fn read(mut object: DynamicObject) -> Option<Arc<Self>> {
         let meta = Meta::of(&object.metadata)?;
+        let (schema_version, migration_failed) = object.data.get("status").map(migration).unwrap_or_default();
         let status = object.data.get("status").map(Value::to_string).unwrap_or_default();
         let spec = object.data.get_mut("spec").map(Value::take).unwrap_or_default();
         let tenant_ref = tenant_ref(&spec, &meta.name.namespace);
@@ -151,13 +168,38 @@ impl<T: DeclaredKind> Declared<T> {
         let claims = claimed_by(&spec);
         let document = document(&meta, spec);
         let claims = if document.is_ok() { Vec::new() } else { claims };
-        Some(Arc::new(Self { meta, document, tenant_ref, claims, status: status.into() }))
+        let status = status.into();
+        Some(Arc::new(Self { meta, document, tenant_ref, claims, schema_version, migration_failed, status }))
     }
 
     /// The object's status; the default if the object has no value, or a value that can't be read.
     pub fn status(&self) -> T::Status {
         serde_json::from_str(&self.status).unwrap_or_default()
     }
+}
+
+impl Declared<Tenant> {
+    /// The Tenant, as far as the migration of its database is concerned.
+    pub fn migration(&self) -> MigratingTenant {
+        let is_left = self.meta.deleting.is_some();
+        MigratingTenant {
+            version: self.schema_version.filter(|_| !is_left),
+            has_failed: self.migration_failed,
+            is_first: self.meta.migrate_first,
+            is_paused: self.meta.pause_migrations,
+        }
+    }
+}
+
+/// The schema's version and whether a migration failed, from the status of a Tenant.
+fn migration(status: &Value) -> (Option<i64>, bool) {
+    let version = status["database"]["schemaVersion"].as_str().and_then(|version| version.parse().ok());
+    let failed = ReasonCode::MigrationFailed.as_str();
+    let conditions = status["conditions"].as_array();
+    let has_failed = conditions.into_iter().flatten().any(|condition| {
+        condition["type"] == ConditionType::DatabaseReady.as_str() && condition["reason"] == failed
+    });
+    (version, has_failed)
 }
 
 fn document<T: DeclaredKind>(meta: &Meta, spec: Value) -> Result<T, Vec<Violation>> {
@@ -234,6 +276,31 @@ mod tests {
             .collect();
         assert_eq!(violations, ["spec.events"]);
         assert_eq!(declared.tenant_ref, Some(Name::new("other", "acme")));
+    }
+
+    #[test]
+    fn migration_of_a_tenant_is_read_from_status_label_and_annotation() {
+        let document = json!({
+            "apiVersion": API_VERSION, "kind": "Tenant",
+            "metadata": {"name": "acme", "namespace": "a", "uid": "u", "labels": {MIGRATE_FIRST: "true"},
+                "annotations": {PAUSE_MIGRATIONS: "true"}},
+            "spec": {}, "status": {"database": {"schemaVersion": "20"},
+                "conditions": [{"type": "Ready", "reason": "MigrationFailed"}, {"type": "DatabaseReady", "reason": "Migrated"}]},
+        });
+        let tenant = |document: &Value| {
+            let object: DynamicObject = serde_json::from_value(document.clone()).unwrap();
+            Declared::<Tenant>::read(object).unwrap().migration()
+        };
+        let read = MigratingTenant { version: Some(20), has_failed: false, is_first: true, is_paused: true };
+        assert_eq!(tenant(&document), read);
+        let mut failed = document.clone();
+        failed["status"]["conditions"][1]["reason"] = json!("MigrationFailed");
+        assert!(tenant(&failed).has_failed);
+        let mut new = document;
+        new["status"] = json!({});
+        new["metadata"]["labels"][MIGRATE_FIRST] = json!("false");
+        let new = tenant(&new);
+        assert_eq!((new.version, new.is_first), (None, false));
     }
 
     #[test]

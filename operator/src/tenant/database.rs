@@ -11,7 +11,9 @@ use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 
 use crate::context::Context;
-use crate::database::{DatabaseError, WantedDatabase, WantedExternalDatabase, database_of, migrate_external};
+use crate::database::{
+    DatabaseError, MigrationTurn, WantedDatabase, WantedExternalDatabase, database_of, migrate_external,
+};
 use crate::metrics::Store;
 use crate::state::conditions;
 use crate::state::declared::Declared;
@@ -79,15 +81,18 @@ struct Surroundings<'a> {
     password: Option<SecretString>,
     /// The last known URL and schema version.
     known: Option<(&'a DatabaseUrl, i64)>,
+    migration: MigrationTurn<'a>,
 }
 
 /// Brings the database to its declared state. `password`: the password of a managed database, once its Secret exists.
-/// `check`: whether to check the database although nothing about it changed.
+/// `check`: whether to check the database although nothing about it changed. `may_migrate`: whether a migration of an
+/// existing database may begin now.
 pub async fn provision_database(
     context: &Context,
     valid: Valid<'_>,
     password: Option<&SecretBytes>,
     check: bool,
+    may_migrate: bool,
 ) -> CheckedDatabase {
     let fetched = valid.fetched();
     let meta = fetched.subject.meta();
@@ -101,6 +106,7 @@ pub async fn provision_database(
         server: server_of(declared),
         password: password.map(|password| text(password).into()),
         known: url.zip(known.map(|known| known.schema_version)).filter(|_| !is_schema_wrong(declared)),
+        migration: MigrationTurn { is_now: may_migrate, places: &context.migration_places },
     };
     let Some(mut want) = want(valid, &surroundings, &context.settings.external_databases) else {
         return CheckedDatabase { database: ProvisionedDatabase::NotTried, check: DatabaseCheck::NotDue };
@@ -111,7 +117,8 @@ pub async fn provision_database(
     };
     let fingerprint = fingerprint(&meta.uid, &want, mark.as_deref());
     let ensured = known.filter(|known| known.fingerprint == fingerprint);
-    if let (Some(ensured), Some(url), false) = (ensured, url, check) {
+    let may_continue = may_migrate && ensured.is_some_and(EnsuredDatabase::is_behind);
+    if let (Some(ensured), Some(url), false) = (ensured, url, check || may_continue) {
         let database = ProvisionedDatabase::Ready(ensured.clone(), url.clone());
         return CheckedDatabase { database, check: DatabaseCheck::NotDue };
     }
@@ -204,6 +211,7 @@ fn want<'a>(
             connection_limit: managed.connection_limit,
             password: surroundings.password.as_ref()?,
             known: surroundings.known,
+            migration: surroundings.migration,
         }));
     }
     let secret = &tenant.spec.database.external.as_ref()?.secret_key_ref;
@@ -212,7 +220,8 @@ fn want<'a>(
     let url = fetched.value(ValueKind::Secret, &name, &secret.key).ok()?;
     let url = DatabaseUrl::parse(text(url).trim_end_matches(['\r', '\n'])).ok()?;
     let adopt = adopts(&database_of(&url));
-    Some(Want::External(WantedExternalDatabase { url, allowed, owner_uid: &meta.uid, adopt }))
+    let (owner_uid, migration) = (meta.uid.as_str(), surroundings.migration);
+    Some(Want::External(WantedExternalDatabase { url, allowed, owner_uid, migration, adopt }))
 }
 
 fn text(bytes: &SecretBytes) -> &str {
@@ -234,6 +243,7 @@ fn fingerprint(uid: &str, want: &Want<'_>, server_mark: Option<&str>) -> String 
             connection_limit,
             password,
             known: _,
+            migration: _,
         }) => {
             let server = server_mark.unwrap_or_default();
             format!("managed|{server}|{name}|{owner_uid}|{connection_limit}|{}", password.expose_secret())

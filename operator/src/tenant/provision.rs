@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::kube::call_error::CallError;
 use crate::state::conditions;
 use crate::state::declared::{DeclaredKind, Meta};
+use crate::state::migrations::Waiting;
 use crate::state::name::Name;
 use crate::tenant::database::{
     CheckedDatabase, DatabaseCheck, ProvisionedDatabase, provision_database, server_of,
@@ -48,6 +49,8 @@ pub struct Provisioned<'a> {
     pub watcher: Option<DatabaseUrl>,
     /// Whether the database was checked in this pass.
     pub check: DatabaseCheck,
+    /// What a migration of the database waits for, if it has not begun.
+    pub migration_waits: Waiting,
     /// What could not be made.
     pub reasons: Vec<Reason>,
 }
@@ -70,11 +73,12 @@ pub async fn finalizer(context: &Context, fetched: &Fetched) -> Result<bool, Cal
 }
 
 /// Creates everything that a valid Tenant declares. `check_database`: whether to check the database although nothing
-/// about it changed.
+/// about it changed. `waiting`: what a migration of the database waits for; `None`: it may begin.
 pub async fn provision<'a>(
     context: &Context,
     valid: Valid<'a>,
     check_database: bool,
+    waiting: Option<Waiting>,
 ) -> Result<Provisioned<'a>, CallError> {
     let (fetched, tenant) = (valid.fetched(), valid.tenant());
     let previous = &fetched.subject.previous;
@@ -96,7 +100,7 @@ pub async fn provision<'a>(
         None => None,
     };
     let CheckedDatabase { database, check } =
-        provision_database(context, valid, password.as_ref(), check_database).await;
+        provision_database(context, valid, password.as_ref(), check_database, waiting.is_none()).await;
     let watcher = match &tenant.spec.database.managed {
         Some(_) => watcher(context, server_of(&fetched.subject.tenant).as_deref()).await,
         None => None,
@@ -112,6 +116,7 @@ pub async fn provision<'a>(
         database,
         watcher,
         check,
+        migration_waits: waiting.unwrap_or(Waiting::Place),
         reasons,
     })
 }
@@ -251,6 +256,7 @@ impl<'a> Provisioned<'a> {
             database: ProvisionedDatabase::unchanged(fetched),
             watcher: None,
             check: DatabaseCheck::NotDue,
+            migration_waits: Waiting::OtherConditions,
             reasons: Vec::new(),
         }
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use docket_crds::status::{ApiKeyStatus, DatabaseStatus};
 use docket_crds::{ConditionType, Limit, Reason, ReasonCode, Tenant, TenantConfig, TenantStatus, runtime};
+use docket_schema::{NEWEST, OLDEST};
 use jiff::Timestamp;
 
 use crate::database::{DatabaseError, role_of};
@@ -11,6 +12,7 @@ use crate::kube::call_error::CallError;
 use crate::state::conditions::{self, NewCondition, Summary, Truth};
 use crate::state::declared::Meta;
 use crate::state::handover::HandedOver;
+use crate::state::migrations::Waiting;
 use crate::state::object_event::ObjectEvent;
 use crate::state::outcome::WebhookOutcome;
 use crate::state::pods::{Pods, Programmed};
@@ -78,7 +80,7 @@ pub fn status(
     let (meta, previous, config) =
         (subject.meta(), &subject.previous, runtime.as_ref().map(|(runtime, _)| &*runtime.config));
     let programmed = programmed.map(|known| known.verdict(&previous.conditions, meta.generation));
-    let database = of_database(&provisioned.database, meta.generation, previous);
+    let database = of_database(&provisioned.database, provisioned.migration_waits, meta.generation, previous);
     let within_limits = tenant.map(|_| within_limits(reasons, config, at_limit, previous, meta.generation));
     let summary = summary(tenant, reasons, database, programmed, within_limits, config.is_some());
     let webhooks = config.map_or(0, |config| u32::try_from(config.webhooks.len()).unwrap_or(u32::MAX));
@@ -231,10 +233,26 @@ pub fn unreadable(meta: &Meta, why: &str, previous: &TenantStatus, now: Timestam
     }
 }
 
-fn of_database(database: &ProvisionedDatabase, generation: i64, previous: &TenantStatus) -> NewCondition {
+fn of_database(
+    database: &ProvisionedDatabase,
+    waiting: Waiting,
+    generation: i64,
+    previous: &TenantStatus,
+) -> NewCondition {
     let verdict =
         |truth, reason, message| NewCondition::new(ConditionType::DatabaseReady, truth, reason, message);
     match database {
+        ProvisionedDatabase::Ready(ensured, _) if ensured.is_behind() => {
+            let version = ensured.schema_version;
+            let (truth, works) = match version < OLDEST {
+                true => (Truth::False, "which the data plane of this version does not serve"),
+                false => (Truth::True, "which works"),
+            };
+            let message = format!(
+                "the database has schema version {version}, {works}; the migration to {NEWEST} waits for {waiting}"
+            );
+            verdict(truth, ReasonCode::MigrationPending, message)
+        }
         ProvisionedDatabase::Ready(..) => verdict(
             Truth::True,
             ReasonCode::Migrated,

@@ -112,6 +112,13 @@ pub struct EnsuredDatabase {
     pub schema_version: i64,
 }
 
+impl EnsuredDatabase {
+    /// Whether the database waits for a migration.
+    pub fn is_behind(&self) -> bool {
+        self.schema_version < docket_schema::NEWEST
+    }
+}
+
 /// A runtime Secret as it was read.
 #[derive(Clone, Debug)]
 pub struct Stored {

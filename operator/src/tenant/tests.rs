@@ -22,6 +22,7 @@ use crate::database::DatabaseError;
 use crate::state::cluster::ClusterState;
 use crate::state::conditions::{NewCondition, Truth, find};
 use crate::state::examples;
+use crate::state::migrations::{MigrationRules, Waiting};
 use crate::state::pods::{Pods, Programmed, ServedRevisions, programmed};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -51,8 +52,12 @@ fn fetched(tenant: Arc<Declared<Tenant>>, webhooks: Vec<Arc<Declared<Webhook>>>)
 }
 
 fn ready() -> ProvisionedDatabase {
-    let ensured =
-        EnsuredDatabase { fingerprint: "f".into(), role: Some("r".into()), server: None, schema_version: 2 };
+    let ensured = EnsuredDatabase {
+        fingerprint: "f".into(),
+        role: Some("r".into()),
+        server: None,
+        schema_version: docket_schema::NEWEST,
+    };
     ProvisionedDatabase::Ready(ensured, DatabaseUrl::parse("postgres://u:p@db/x").unwrap())
 }
 
@@ -81,6 +86,7 @@ fn compiled_at(now: Timestamp, fetched: &Fetched, database: ProvisionedDatabase)
         database,
         watcher: None,
         check: DatabaseCheck::Done,
+        migration_waits: Waiting::Place,
         reasons: Vec::new(),
     };
     let settings = Settings {
@@ -91,6 +97,7 @@ fn compiled_at(now: Timestamp, fetched: &Fetched, database: ProvisionedDatabase)
         concurrency: 1,
         external_databases: Arc::default(),
         limits: PlatformLimits::default(),
+        migrations: MigrationRules::default(),
     };
     compile(provisioned, &settings, now, |_| HashSet::new())
 }
@@ -111,6 +118,28 @@ impl Fetched {
 
 fn applied(compiled: Compiled<'_>) -> Applied<'_> {
     Applied { compiled, refused: None }
+}
+
+#[test]
+fn database_that_waits_for_its_migration_is_ready_while_the_data_plane_works_with_it() {
+    let read = fetched(examples::declared(), Vec::new());
+    let of_version = |schema_version| {
+        let ProvisionedDatabase::Ready(ensured, url) = ready() else { panic!("it is ready") };
+        ProvisionedDatabase::Ready(EnsuredDatabase { schema_version, ..ensured }, url)
+    };
+    for (version, truth) in [(docket_schema::OLDEST, "True"), (docket_schema::OLDEST - 1, "False")] {
+        let result = compiled(&read, of_version(version));
+        let (runtime, _) = result.runtime.clone().unwrap();
+        let served = programmed(&Pods::NotObserved, "uid-acme", &[&runtime.revision], false);
+        let reported = status(&applied(result), Some(served), Some(&BTreeSet::new()), NOW);
+        let database = find(&reported.conditions, ConditionType::DatabaseReady).unwrap();
+        assert_eq!((database.status.as_str(), database.reason.as_str()), (truth, "MigrationPending"));
+        let message = format!("schema version {version}");
+        assert!(database.message.contains(&message), "{}", database.message);
+        assert!(database.message.ends_with("waits for migrations of other Tenants (--migrations-at-once)"));
+        assert_eq!(find(&reported.conditions, ConditionType::Ready).unwrap().status, truth);
+        assert_eq!(reported.database.unwrap().schema_version, Some(version.to_string()));
+    }
 }
 
 #[test]

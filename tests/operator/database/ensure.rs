@@ -4,14 +4,16 @@ use std::sync::{Arc, LazyLock};
 
 use docket_crds::DatabaseUrl;
 use docket_operator::database::{
-    DatabaseError, WantedDatabase, WantedExternalDatabase, database_of, migrate_external,
+    DatabaseError, MigrationTurn, WantedDatabase, WantedExternalDatabase, database_of, migrate_external,
 };
 use docket_rig::postgres;
 use docket_schema::postgres::{CA_FOLDER, ExternalDatabases};
+use docket_schema::{CREATE_VERSION_TABLE, MIGRATIONS, OLDEST};
 use secrecy::SecretString;
+use tokio::sync::Semaphore;
 
 use super::log::Log;
-use super::{NEWEST, OTHER, OWNER, Rig, in_database, quoted, refusal, with_user};
+use super::{NEWEST, OTHER, OWNER, Rig, in_database, now, quoted, refusal, with_user};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_is_made_with_all_that_belongs_to_it() {
@@ -292,6 +294,31 @@ async fn a_newer_schema_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_existing_database_waits_for_its_turn_and_for_a_place_and_a_new_one_does_not() {
+    let url = DatabaseUrl::parse(&postgres::database().await).unwrap();
+    let client = postgres::client(url.expose()).await;
+    client.batch_execute(CREATE_VERSION_TABLE).await.unwrap();
+    for step in MIGRATIONS.iter().filter(|step| step.version <= OLDEST) {
+        client.batch_execute(step.sql.postgres()).await.unwrap();
+        let record = format!("INSERT INTO schema_version VALUES ({}, '{}', 0)", step.version, step.name);
+        client.batch_execute(&record).await.unwrap();
+    }
+    let full = Semaphore::new(0);
+    let later = MigrationTurn { is_now: false, ..now() };
+    for migration in [later, MigrationTurn { is_now: true, places: &full }] {
+        let wanted = WantedExternalDatabase { migration, ..external(&url) };
+        assert_eq!(migrate_external(&wanted).await, Ok(OLDEST));
+    }
+    assert_eq!(migrate_external(&external(&url)).await, Ok(NEWEST));
+    let new = DatabaseUrl::parse(&postgres::database().await).unwrap();
+    let wanted = WantedExternalDatabase { migration: later, ..external(&new) };
+    assert_eq!(migrate_external(&wanted).await, Ok(NEWEST));
+    let rig = Rig::new().await;
+    let made = rig.servers.ensure(&WantedDatabase { migration: later, ..rig.wanted() }).await.unwrap();
+    assert_eq!(made.schema, Ok(NEWEST));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_external_database_is_migrated() {
     let root = postgres::database().await;
     let url = DatabaseUrl::parse(&root).unwrap();
@@ -340,7 +367,13 @@ static ALLOWED: LazyLock<Arc<ExternalDatabases>> = LazyLock::new(|| {
 });
 
 fn external(url: &DatabaseUrl) -> WantedExternalDatabase<'static> {
-    WantedExternalDatabase { url: url.clone(), allowed: &ALLOWED, owner_uid: OWNER, adopt: false }
+    WantedExternalDatabase {
+        url: url.clone(),
+        allowed: &ALLOWED,
+        owner_uid: OWNER,
+        migration: now(),
+        adopt: false,
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -420,8 +453,13 @@ async fn external_database_is_where_the_platform_allows_it() {
         let allow = allow.iter().map(|allowed| allowed.parse().expect(allowed)).collect();
         let allowed = Arc::new(ExternalDatabases::new(allow, Some(CA_FOLDER.into())));
         let url = DatabaseUrl::parse(&format!("{url}{query}")).unwrap();
-        let wanted =
-            WantedExternalDatabase { url: url.clone(), allowed: &allowed, owner_uid: OWNER, adopt: false };
+        let wanted = WantedExternalDatabase {
+            url: url.clone(),
+            allowed: &allowed,
+            owner_uid: OWNER,
+            migration: now(),
+            adopt: false,
+        };
         migrate_external(&wanted).await.map_err(|error| error.to_string())
     };
     for here in [&[][..], &["127.0.0.1/32", "db.example.com"]] {

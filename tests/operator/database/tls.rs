@@ -9,7 +9,7 @@ use docket_schema::postgres::ExternalDatabases;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio_postgres::Client;
 
-use super::{OWNER, Rig};
+use super::{OWNER, Rig, now};
 
 fn authority() -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::default();
@@ -69,6 +69,7 @@ async fn a_mode_says_what_is_encrypted_and_checked() {
             url,
             allowed: &allowed,
             owner_uid: OWNER,
+            migration: now(),
             adopt: false,
         })
         .await;

@@ -251,6 +251,7 @@ fn problem(position: &YamlPosition, kind: Kind, name: &Name, reason: Reason) -> 
         | ReasonCode::ServerNotFound
         | ReasonCode::NotOwned
         | ReasonCode::MigrationFailed
+        | ReasonCode::MigrationPending
         | ReasonCode::SchemaNewer
         | ReasonCode::Pending
         | ReasonCode::StoreUnavailable

@@ -1,4 +1,7 @@
+use tokio::sync::Semaphore;
+
 use super::super::observed::AdminRole;
+use super::super::wanted::MigrationTurn;
 use super::*;
 
 const ROLE: &str = "acme_app";
@@ -38,6 +41,7 @@ fn observed(role: Option<TenantRole>, database: Option<TenantDatabase>) -> Obser
 
 fn step(observed: &Observed, adopt: bool) -> Result<Option<String>, DatabaseError> {
     let password = SecretString::from("hunter2");
+    let places = Semaphore::new(1);
     let wanted = WantedDatabase {
         server: None,
         name: "acme",
@@ -48,6 +52,7 @@ fn step(observed: &Observed, adopt: bool) -> Result<Option<String>, DatabaseErro
         connection_limit: 50,
         password: &password,
         known: None,
+        migration: MigrationTurn { is_now: true, places: &places },
     };
     let step = next(observed, &wanted, ROLE)?;
     Ok(step.map(|step| step.sql))

@@ -62,6 +62,18 @@ pub(super) fn labels() -> String {
             "The name of the database of an earlier Tenant that this one takes over.",
         ),
         row(
+            labels::MIGRATE_FIRST,
+            "label of a Tenant",
+            "you",
+            "With the value `true`, the Tenant's database is migrated before those of all Tenants without the label. If its migration fails, no other begins.",
+        ),
+        row(
+            labels::PAUSE_MIGRATIONS,
+            "annotation of a Tenant",
+            "you",
+            "With the value `true`, the operator does not migrate the Tenant's database, once it is made.",
+        ),
+        row(
             labels::MANAGED_BY,
             "label",
             "the operator",

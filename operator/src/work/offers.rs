@@ -1,0 +1,64 @@
+//! Which Tenants get the free places of migrations. A Tenant to which a place was offered takes it in its next pass.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::state::migrations::MigrationCounts;
+use crate::state::name::Name;
+
+/// The time after which a place is offered again to a Tenant that did not take it, or has not ended yet.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// What was offered, and how many databases were pending before.
+#[derive(Debug, Default)]
+pub(super) struct Offers {
+    offered: HashMap<Name, Instant>,
+    before: MigrationCounts,
+}
+
+impl Offers {
+    /// The Tenants to offer the `free` places to now. `due` are the Tenants whose migration may begin, in their order.
+    pub(super) fn next(&mut self, due: &[&Name], free: usize, now: Instant) -> Vec<Name> {
+        self.offered.retain(|_, at| now.saturating_duration_since(*at) < AGAIN);
+        let new = due.iter().filter(|name| !self.offered.contains_key(**name));
+        let next: Vec<Name> = new.take(free).map(|name| (**name).clone()).collect();
+        self.offered.extend(next.iter().map(|name| (name.clone(), now)));
+        next
+    }
+
+    /// Whether migrations progress since the last call.
+    pub(super) fn progress(&mut self, counts: MigrationCounts) -> bool {
+        let before = std::mem::replace(&mut self.before, counts);
+        // The first counts of a leader are news.
+        before == MigrationCounts::default() || counts.progress(before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_places_are_offered_in_order_and_again_after_a_minute() {
+        let names: Vec<Name> = (0..5).map(|number| Name::new("a", format!("t{number}"))).collect();
+        let due: Vec<&Name> = names.iter().collect();
+        let (mut offers, now) = (Offers::default(), Instant::now());
+        assert_eq!(offers.next(&due, 2, now), names[..2]);
+        assert!(offers.next(&due, 0, now).is_empty());
+        assert_eq!(offers.next(&due, 2, now), names[2..4]);
+        assert_eq!(offers.next(&due, 2, now), names[4..]);
+        assert_eq!(offers.next(&due, 2, now + AGAIN), names[..2]);
+    }
+
+    #[test]
+    fn progress_is_a_pending_database_less() {
+        let counts = |pending| MigrationCounts { done: 1, pending, failed: 0, expected: pending };
+        let mut offers = Offers::default();
+        assert_eq!(
+            [5, 5, 4, 4, 0, 0].map(|pending| offers.progress(counts(pending))),
+            [true, false, true, false, true, true]
+        );
+    }
+}
