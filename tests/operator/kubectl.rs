@@ -222,6 +222,7 @@ fn each_command_needs_the_rights_that_the_document_lists_and_no_others() {
             "reconcile" => vec!["tenant/allowed"],
             "rotate-key" => vec!["allowed/primary"],
             "status" => vec![],
+            "upgrade" => vec!["status"],
             _ => vec!["--release-namespace", &release.namespace],
         });
         let can = |verb: &str, resource: &str, namespace: Option<&str>| {

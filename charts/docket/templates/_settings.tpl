@@ -76,6 +76,13 @@ flag changes one line.
 {{- $args = append $args (printf "--tenant-limits=%s/limits.yaml" (include "docket.limitsFolder" .)) -}}
 {{- end -}}
 {{- $args = append $args (printf "--concurrency=%d" (int $v.concurrency)) -}}
+{{- $args = append $args (printf "--migrations-at-once=%d" (int .Values.migrations.atOnce)) -}}
+{{- if .Values.migrations.paused -}}
+{{- $args = append $args "--pause-migrations" -}}
+{{- end -}}
+{{- with .Values.migrations.window -}}
+{{- $args = append $args (printf "--migration-window=%s" .) -}}
+{{- end -}}
 {{- /* As long as the workers let deliveries wait for a deleted Webhook, its secret must stay. */ -}}
 {{- with .Values.worker.webhookGrace -}}
 {{- $args = append $args (printf "--webhook-grace=%s" .) -}}

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use docket_commands::arguments::{
     ListArguments, OutputArguments, ResendArguments, SetAsideArguments, TestArguments, TraceArguments,
@@ -116,6 +116,16 @@ pub(crate) enum Command {
         #[command(flatten)]
         printed: OutputArguments,
     },
+    /// Show how far the migrations of the Tenants' databases are, or which this version of the plugin would bring.
+    Upgrade {
+        /// What to show.
+        #[arg(value_enum, value_name = "VIEW")]
+        view: UpgradeView,
+        #[command(flatten)]
+        everywhere: EverywhereArguments,
+        #[command(flatten)]
+        printed: OutputArguments,
+    },
     /// List deliveries of a Webhook or a Tenant, newest first, without payloads.
     Deliveries(DeliveriesArguments),
     /// Show what became of an order, an invoice, an event or a delivery: events, deliveries and attempts.
@@ -171,6 +181,7 @@ impl Command {
         match self {
             Self::Check { everywhere, .. }
             | Self::Status { everywhere, .. }
+            | Self::Upgrade { everywhere, .. }
             | Self::Report(ReportArguments { everywhere, .. }) => everywhere.all_namespaces,
             Self::Deliveries(_)
             | Self::Trace(_)
@@ -184,6 +195,15 @@ impl Command {
             | Self::Completion { .. } => false,
         }
     }
+}
+
+/// What `upgrade` shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum UpgradeView {
+    /// How many databases are migrated, which wait and for what, and which migrations failed.
+    Status,
+    /// Which steps databases lack for this version of the plugin, and what each costs. It changes nothing.
+    Plan,
 }
 
 /// How the data plane is reached.
@@ -374,6 +394,8 @@ mod tests {
         let parsed = |line: &str| Arguments::try_parse_from(line.split(' '));
         for line in [
             "x status -A -o json",
+            "x upgrade status -A -o json",
+            "x upgrade plan",
             "x check -A",
             "x report -f out.zip -A",
             "x trace order 1 -t a -o json",

@@ -3,7 +3,8 @@
 //!
 //! - `args`: the command line; `cluster`: the calls to the API server, by a `proxy`; `problem`: errors and exit codes; `kubeconfig`:
 //!   what is wrong with it
-//! - `check`: what is wrong with the installation; `status`: what the API server stores about tenants and webhooks
+//! - `check`: what is wrong with the installation; `status`: what the API server stores about tenants and webhooks; `upgrade`: the
+//!   migrations of their databases
 //! - `deliveries`, `tenant_lists`: the commands that `docket` has too (`docket_commands`), answered by the data plane, never with
 //!   payloads; `dataplane`: the calls to it
 //! - `report`: writes all of this into a file for support
@@ -31,6 +32,7 @@ mod rights;
 mod rotate_key;
 mod status;
 mod tenant_lists;
+mod upgrade;
 
 use std::process::ExitCode;
 
@@ -84,6 +86,7 @@ async fn run(arguments: Arguments) -> Result<(), Problem> {
         Command::Status { tenant, printed, .. } => {
             status::print(&cluster, tenant.as_deref(), printed.output).await
         }
+        Command::Upgrade { view, printed, .. } => upgrade::print(&cluster, view, printed.output).await,
         Command::Deliveries(asked) => deliveries::list(&cluster, &asked).await,
         Command::Trace(asked) => deliveries::trace(&cluster, &asked).await,
         Command::Resend(asked) => deliveries::resend(&cluster, &asked).await,

@@ -428,6 +428,35 @@ fn cases() -> Vec<Case> {
         ),
         case("DocketTenantNotReady", &[("READY,status='False',reason='Unreachable'}", "1x60")], 9, Some(11)),
         case("DocketTenantNotReady", &[("READY,status='False',reason='Suspended'}", "1x60")], 60, None),
+        // Nothing has ended since minute 10.
+        case(
+            "DocketMigrationsStandStill",
+            &[
+                ("docket_operator_migrations{state='pending'}", "9x10 7x50"),
+                ("docket_operator_migration_progress_timestamp_seconds", "0+60x10 600x50"),
+            ],
+            44,
+            Some(50),
+        ),
+        // Paused, and all done.
+        case(
+            "DocketMigrationsStandStill",
+            &[
+                ("docket_operator_migrations{state='pending'}", "7x60"),
+                ("docket_operator_migration_progress_timestamp_seconds", "0+60x60"),
+            ],
+            60,
+            None,
+        ),
+        case(
+            "DocketMigrationsStandStill",
+            &[
+                ("docket_operator_migrations{state='pending'}", "0x60"),
+                ("docket_operator_migration_progress_timestamp_seconds", "0x60"),
+            ],
+            60,
+            None,
+        ),
         case(
             "DocketWebhooksNotReady",
             &[("docket_managed_not_ready{pod='a',kind='Webhook',reason='SecretNotFound'}", "0x10 1x50")],

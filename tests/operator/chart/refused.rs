@@ -346,6 +346,8 @@ const WRONG: &[(&str, &str)] = &[
     ("detector: {invoiceScanInterval: fast}", "/detector/invoiceScanInterval"),
     ("operator: {concurrency: 0}", "/operator/concurrency"),
     ("operator: {concurrency: 257}", "/operator/concurrency"),
+    ("migrations: {atOnce: 0}", "/migrations/atOnce"),
+    ("migrations: {window: '22-04'}", "/migrations/window"),
     ("privateCA: {configMap: a b}", "/privateCA/configMap"),
     ("redis: {release: a b}", "/redis/release"),
     ("networkPolicy: {clusterCIDRs: [10.0.0.0]}", "/networkPolicy/clusterCIDRs/0"),

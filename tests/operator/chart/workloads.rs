@@ -147,6 +147,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--disabled-event=note.created",
             "--tenant-limits=/etc/docket/limits/limits.yaml",
             "--concurrency=8",
+            "--migrations-at-once=4",
             "--webhook-grace=2h",
             "--lease-duration=15s",
             "--lease-renewal=5s",
