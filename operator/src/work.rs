@@ -28,7 +28,7 @@ use crate::metrics::Metrics;
 use crate::state::cluster::ObjectKey;
 use crate::state::declared::DeclaredKind;
 use crate::state::done::Done;
-use crate::state::migrations::overview;
+use crate::state::migrations::{Overview, overview};
 use crate::state::name::Name;
 use crate::state::{Change, State, Urgency};
 use crate::work::offers::Offers;
@@ -112,14 +112,17 @@ impl Work {
     fn offer(&self, offers: &mut Offers) {
         let (rules, now) = (self.context.settings.migrations, self.context.clock.now());
         let free = self.context.migration_places.available_permits();
-        let (counts, due) = {
+        let (counts, next) = {
             let cluster = self.state.cluster();
-            let (counts, due) = overview(cluster.migrations(), cluster.first_tenants(), rules, now);
-            (counts, offers.next(&due, free, Instant::now()))
+            let Overview { counts, due, waiting } =
+                overview(cluster.migrations(), cluster.first_tenants(), rules, now);
+            let mut next = offers.next(&due, free, Instant::now());
+            next.extend(offers.changed(&waiting));
+            (counts, next)
         };
         let progresses = offers.progress(counts);
         self.metrics.migrations(counts, progresses.then(|| now.as_second()));
-        self.state.concerns(due.into_iter().map(ObjectKey::Tenant).collect(), Urgency::Routine);
+        self.state.concerns(next.into_iter().map(ObjectKey::Tenant).collect(), Urgency::Routine);
     }
 
     fn queue<T: DeclaredKind>(&self) -> &Queue<Name> {

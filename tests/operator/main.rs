@@ -11,6 +11,7 @@ mod keys;
 mod kubectl;
 mod leadership;
 mod management;
+mod migrations;
 mod odd;
 mod refused;
 mod tenants;

@@ -207,15 +207,26 @@ impl MigrationCounts {
     }
 }
 
-/// Counts the states of all Tenants, and returns the Tenants whose migration may begin, the first ones first.
+/// The states of all migrations, and what follows.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Overview<K> {
+    /// How many databases are in each state.
+    pub counts: MigrationCounts,
+    /// The Tenants whose migration may begin, the first ones first.
+    pub due: Vec<K>,
+    /// The other Tenants with a pending migration, and what each waits for.
+    pub waiting: Vec<(K, Waiting)>,
+}
+
+/// Counts the states of all Tenants, and finds out whose migration may begin.
 pub fn overview<K>(
     tenants: impl IntoIterator<Item = (K, MigratingTenant)>,
     first: FirstTenants,
     rules: MigrationRules,
     now: Timestamp,
-) -> (MigrationCounts, Vec<K>) {
+) -> Overview<K> {
     let mut counts = MigrationCounts::default();
-    let (mut before_others, mut others) = (Vec::new(), Vec::new());
+    let (mut due, mut others, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
     for (key, tenant) in tenants {
         match tenant.state() {
             None => {}
@@ -223,18 +234,18 @@ pub fn overview<K>(
             Some(MigrationState::Failed) => counts.failed += 1,
             Some(MigrationState::Pending) => {
                 counts.pending += 1;
-                let waiting = waits(rules, first, tenant, now);
-                counts.expected += usize::from(!waiting.is_some_and(Waiting::is_chosen));
-                match (waiting, tenant.is_first) {
-                    (Some(_), _) => {}
-                    (None, true) => before_others.push(key),
-                    (None, false) => others.push(key),
+                let waits = waits(rules, first, tenant, now);
+                counts.expected += usize::from(!waits.is_some_and(Waiting::is_chosen));
+                match waits {
+                    Some(what) => waiting.push((key, what)),
+                    None if tenant.is_first => due.push(key),
+                    None => others.push(key),
                 }
             }
         }
     }
-    before_others.append(&mut others);
-    (counts, before_others)
+    due.append(&mut others);
+    Overview { counts, due, waiting }
 }
 
 #[cfg(test)]
@@ -315,14 +326,15 @@ mod tests {
             (5, MigratingTenant { has_failed: true, ..OLD }),
             (6, MigratingTenant { is_paused: true, ..OLD }),
         ];
-        let (counts, due) = overview(tenants, FirstTenants::default(), ANY, at(12, 0));
-        assert_eq!(counts, MigrationCounts { done: 1, pending: 3, failed: 1, expected: 2 });
-        assert_eq!(due, [2, 1]);
-        let (_, due) = overview(tenants, FirstTenants::of([FIRST]), ANY, at(12, 0));
-        assert_eq!(due, [2]);
-        let (counts, due) =
-            overview(tenants, FirstTenants::default(), MigrationRules { paused: true, ..ANY }, at(12, 0));
-        assert_eq!((counts.expected, due), (0, Vec::new()));
+        let seen = |first, rules| overview(tenants, first, rules, at(12, 0));
+        let all = seen(FirstTenants::default(), ANY);
+        assert_eq!(all.counts, MigrationCounts { done: 1, pending: 3, failed: 1, expected: 2 });
+        assert_eq!((all.due, all.waiting), (vec![2, 1], vec![(6, Waiting::TenantPaused)]));
+        let first = seen(FirstTenants::of([FIRST]), ANY);
+        assert_eq!(first.due, [2]);
+        assert_eq!(first.waiting, [(1, Waiting::First), (6, Waiting::TenantPaused)]);
+        let paused = seen(FirstTenants::default(), MigrationRules { paused: true, ..ANY });
+        assert_eq!((paused.counts.expected, paused.due.len(), paused.waiting.len()), (0, 0, 3));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::state::migrations::MigrationCounts;
+use crate::state::migrations::{MigrationCounts, Waiting};
 use crate::state::name::Name;
 
 /// The time after which a place is offered again to a Tenant that did not take it, or has not ended yet.
@@ -15,6 +15,8 @@ const AGAIN: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(super) struct Offers {
     offered: HashMap<Name, Instant>,
+    /// What Tenants waited for at the last call of [`changed`](Self::changed); emptied when none waits.
+    waiting: HashMap<Name, Waiting>,
     before: MigrationCounts,
 }
 
@@ -26,6 +28,25 @@ impl Offers {
         let next: Vec<Name> = new.take(free).map(|name| (**name).clone()).collect();
         self.offered.extend(next.iter().map(|name| (name.clone(), now)));
         next
+    }
+
+    /// The Tenants that wait for something else than at the last call, whose statuses have to say so.
+    pub(super) fn changed(&mut self, waiting: &[(&Name, Waiting)]) -> Vec<Name> {
+        if waiting.is_empty() {
+            self.waiting.clear();
+        }
+        let mut changed = Vec::new();
+        for (name, what) in waiting {
+            match self.waiting.get_mut(*name) {
+                Some(before) if before == what => {}
+                Some(before) => {
+                    *before = *what;
+                    changed.push((*name).clone());
+                }
+                None => drop(self.waiting.insert((*name).clone(), *what)),
+            }
+        }
+        changed
     }
 
     /// Whether migrations progress since the last call.
@@ -50,6 +71,17 @@ mod tests {
         assert_eq!(offers.next(&due, 2, now), names[2..4]);
         assert_eq!(offers.next(&due, 2, now), names[4..]);
         assert_eq!(offers.next(&due, 2, now + AGAIN), names[..2]);
+    }
+
+    #[test]
+    fn tenant_that_waits_for_something_else_is_named_once() {
+        let name = Name::new("a", "acme");
+        let mut offers = Offers::default();
+        assert!(offers.changed(&[(&name, Waiting::First)]).is_empty(), "its own pass reports it");
+        assert_eq!(offers.changed(&[(&name, Waiting::FirstFailed)]), std::slice::from_ref(&name));
+        assert!(offers.changed(&[(&name, Waiting::FirstFailed)]).is_empty());
+        assert!(offers.changed(&[]).is_empty());
+        assert!(offers.changed(&[(&name, Waiting::First)]).is_empty());
     }
 
     #[test]
