@@ -120,6 +120,7 @@ async fn text_of_metrics(
     Extension(peer): Extension<Peer>,
 ) -> Result<String, (StatusCode, &'static str)> {
     let metrics = Arc::clone(&served.metrics);
+    metrics.watch_ages(&served.state.sight.ages(Instant::now()));
     let text = served.scrapes.run(RequestSource::Client(peer.address), move || metrics.text()).await;
     text.map_err(|_| (StatusCode::SERVICE_UNAVAILABLE, "too many requests for metrics\n"))
 }

@@ -2,6 +2,7 @@
 
 pub mod call_error;
 pub mod client;
+mod heard;
 pub mod lease;
 pub mod object;
 mod stream;

@@ -1,7 +1,7 @@
 //! The operator's metrics.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::AtomicI64;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::Duration;
 
 use docket_crds::{ConditionType, ReasonCode, Tenant, Webhook};
@@ -20,6 +20,10 @@ use crate::state::declared::DeclaredKind;
 use crate::state::migrations::MigrationCounts;
 use crate::state::name::Name;
 
+/// The kinds of all watches.
+const WATCHED: [&str; 7] =
+    ["Tenant", "Webhook", "Secret", "ConfigMap", "GeneratedSecret", "RuntimeSecret", "Namespace"];
+
 type Labels<const N: usize> = [(&'static str, String); N];
 type Seconds = Family<Labels<1>, Histogram, fn() -> Histogram>;
 
@@ -33,6 +37,8 @@ pub struct Metrics {
     wait: Seconds,
     inflight: Family<Labels<1>, Gauge>,
     watch_errors: Counter,
+    silent_watches: Counter,
+    watch_age: Family<Labels<1>, Gauge<f64, AtomicU64>>,
     leader: Gauge<i64, AtomicI64>,
     conditions: Family<Labels<5>, Gauge>,
     managed: Family<Labels<2>, Gauge>,
@@ -91,6 +97,7 @@ impl Default for Metrics {
         let duration: Seconds = Family::new_with_constructor(seconds);
         let wait: Seconds = Family::new_with_constructor(seconds);
         let (inflight, watch_errors, leader) = (Family::default(), Counter::default(), Gauge::default());
+        let (silent_watches, watch_age) = (Counter::default(), Family::default());
         let (conditions, managed) = (Family::default(), Family::default());
         let (not_ready, stores) = (Family::default(), Family::default());
         let (dead_letters, failing) = (Family::default(), Family::default());
@@ -118,6 +125,17 @@ impl Default for Metrics {
             "operator_watch_errors",
             "Watches that failed and were restarted",
             watch_errors.clone(),
+        );
+        registry.register(
+            "operator_silent_watches",
+            "Watches on which nothing was heard of the API server for more than 64 s, and that were opened again",
+            silent_watches.clone(),
+        );
+        registry.register_with_unit(
+            "operator_watch_age",
+            "Time since the API server was last heard on the watches of a kind. A watch lasts 60 s, so more than 75 s mean that this process is blind. 0 while nothing of this kind is watched",
+            Unit::Seconds,
+            watch_age.clone(),
         );
         registry.register("operator_leader", "1 if this process is the leader, else 0", leader.clone());
         registry.register(
@@ -175,6 +193,8 @@ impl Default for Metrics {
             wait,
             inflight,
             watch_errors,
+            silent_watches,
+            watch_age,
             leader,
             conditions,
             managed,
@@ -191,6 +211,9 @@ impl Default for Metrics {
         };
         metrics.begin::<Tenant>();
         metrics.begin::<Webhook>();
+        for kind in WATCHED {
+            drop(metrics.watch_age.get_or_create(&[("kind", kind.to_owned())]));
+        }
         metrics
     }
 }
@@ -233,6 +256,18 @@ impl Metrics {
     /// Records that a watch failed.
     pub fn watch_failed(&self) {
         self.watch_errors.inc();
+    }
+
+    /// Records that a watch was silent, and is open again.
+    pub fn watch_was_silent(&self) {
+        self.silent_watches.inc();
+    }
+
+    /// Publishes the time since the API server was last heard, by kind.
+    pub fn watch_ages(&self, ages: &BTreeMap<&'static str, Duration>) {
+        for (kind, age) in ages {
+            self.watch_age.get_or_create(&[("kind", (*kind).to_owned())]).set(age.as_secs_f64());
+        }
     }
 
     /// Publishes whether this process is the leader. When it is no longer, series that only the leader has are removed.
@@ -426,6 +461,8 @@ mod tests {
             "docket_operator_reconcile_inflight{kind=\"Tenant\"} 0",
             "docket_operator_queue_wait_seconds_count{kind=\"Tenant\"} 0",
             "docket_operator_watch_errors_total 0",
+            "docket_operator_silent_watches_total 0",
+            "docket_operator_watch_age_seconds{kind=\"Tenant\"} 0.0",
             "docket_operator_leader 0",
             "docket_operator_redis_url_stale 0",
             "docket_managed_resources{kind=\"Webhook\",state=\"not_ready\"} 0",

@@ -26,6 +26,7 @@ use crate::metrics::Metrics;
 use crate::observe::{self, DataPlaneRedis};
 use crate::state::State;
 use crate::state::migrations::MigrationRules;
+use crate::state::sight::PATIENCE;
 use crate::work::{self, Work};
 
 /// How long passes in progress may take after a signal to stop.
@@ -91,11 +92,12 @@ pub async fn run(arguments: RunArguments) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let parts = tokio::spawn({
         let (lease, leadership, writing) = (lease.clone(), leadership.clone(), writing.clone());
+        let seen = state.clone();
         let work = reconcile(work, state, metrics.clone(), redis, stop.clone());
         async move {
             tokio::select! {
                 () = watches => {}
-                () = lease::keep(writing, &lease, &leadership, &Clock::System) => {}
+                () = lease::keep(writing, &lease, &leadership, &seen.sight, &Clock::System) => {}
                 () = work => {}
             }
         }
@@ -191,7 +193,7 @@ fn lease_settings(arguments: &RunArguments) -> anyhow::Result<LeaseSettings> {
     Ok(LeaseSettings { namespace, identity, duration, renew_every })
 }
 
-/// Two clients: one for watches, which may be silent for minutes, and one for calls. Neither retries by itself,
+/// Two clients: one for watches, which may be silent for a minute, and one for calls. Neither retries by itself,
 /// because the watches and the queue do: more slowly, and visibly.
 async fn clients() -> anyhow::Result<(Client, Client)> {
     let mut config = Config::infer().await.context(
@@ -200,6 +202,7 @@ async fn clients() -> anyhow::Result<(Client, Client)> {
     config.default_retry = false;
     config.connect_timeout = Some(Duration::from_secs(5));
     config.write_timeout = Some(Duration::from_secs(15));
+    config.read_timeout = Some(PATIENCE);
     let watching = Client::try_from(config.clone())?;
     config.read_timeout = Some(Duration::from_secs(15));
     Ok((watching, Client::try_from(config)?))

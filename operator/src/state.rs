@@ -22,6 +22,7 @@ pub mod own_secrets;
 pub mod pods;
 pub mod progress;
 pub mod references;
+pub mod sight;
 pub mod write_budget;
 
 #[cfg(test)]
@@ -47,6 +48,7 @@ use self::migrations::{MigrationRules, Waiting};
 use self::name::Name;
 use self::pods::Pods;
 use self::progress::Progress;
+use self::sight::Sight;
 use self::write_budget::WriteBudget;
 
 /// An event that the loop in `work` reacts to.
@@ -75,6 +77,8 @@ pub type AtLimit = HashMap<String, BTreeSet<Limit>>;
 pub struct State {
     /// The progress of the watches.
     pub progress: Progress,
+    /// When the API server was last heard on each watch.
+    pub sight: Sight,
     /// The budget for writes that no user waits for.
     pub writes: WriteBudget,
     cluster: Mutex<ClusterState>,
@@ -94,6 +98,7 @@ impl State {
         let (changes, receiver) = mpsc::unbounded_channel();
         let state = Self {
             progress: Progress::default(),
+            sight: Sight::default(),
             writes: WriteBudget::default(),
             cluster: Mutex::default(),
             keys: Mutex::default(),

@@ -14,6 +14,7 @@ mod management;
 mod migrations;
 mod odd;
 mod refused;
+mod silent;
 mod tenants;
 mod webhooks;
 mod writes;

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::kube::call_error::CallError;
+use crate::state::sight::Sight;
 
 /// The Lease's name.
 pub const NAME: &str = "docket-operator";
@@ -114,13 +115,18 @@ enum Step {
     Renew,
     TakeOver,
     Wait,
+    GiveUp,
 }
 
 /// Decides what to do. `unchanged_for`: how long this replica has seen the same version of the Lease, by its own
-/// clock. The times in the Lease come from other machines and are not compared.
-fn step(lease: &LeaseSpec, identity: &str, unchanged_for: Duration) -> Step {
+/// clock. The times in the Lease come from other machines and are not compared. `is_blind`: this replica sees no changes, so
+/// another one must lead.
+fn step(lease: &LeaseSpec, identity: &str, unchanged_for: Duration, is_blind: bool) -> Step {
     let holder = lease.holder_identity.as_deref().unwrap_or_default();
     let seconds = lease.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0);
+    if is_blind {
+        return if holder == identity { Step::GiveUp } else { Step::Wait };
+    }
     if holder == identity {
         Step::Renew
     } else if holder.is_empty() || unchanged_for >= Duration::from_secs(seconds) {
@@ -143,14 +149,37 @@ fn renewed(last: &LeaseSpec, settings: &LeaseSettings, step: Step, now: Timestam
     }
 }
 
-/// Holds the Lease, or tries to get it, without end. `client` must not retry by itself: a late renewal counts as failed.
-pub async fn keep(client: Client, settings: &LeaseSettings, leadership: &Leadership, clock: &Clock) {
+/// The content of a Lease that its holder gives up: another replica may take it at once.
+fn given_up(last: &LeaseSpec) -> LeaseSpec {
+    LeaseSpec { holder_identity: Some(String::new()), lease_duration_seconds: Some(1), ..last.clone() }
+}
+
+/// Holds the Lease, or tries to get it, without end. `client` must not retry by itself: a late renewal counts as failed. A
+/// process whose watches are silent while these requests succeed gives the Lease up, and takes it only when it sees again.
+pub async fn keep(
+    client: Client,
+    settings: &LeaseSettings,
+    leadership: &Leadership,
+    sight: &Sight,
+    clock: &Clock,
+) {
     let api: Api<Lease> = Api::namespaced(client, &settings.namespace);
     let mut seen: Option<(Lease, Instant)> = None;
+    let mut answers_since: Option<Instant> = None;
     loop {
         let begun = Instant::now();
         let limit = settings.renew_every.max(Duration::from_secs(1));
-        let result = tokio::time::timeout(limit, try_once(&api, settings, seen.take(), clock)).await;
+        let is_blind = sight.is_blind(answers_since, begun);
+        if is_blind && leadership.may_write() {
+            tracing::error!(
+                "a watch of the API server is silent and can't be opened again, although other requests succeed: giving up the \
+                 lease, so that another replica can lead; check what is between this pod and the API server"
+            );
+            leadership.set(None);
+        }
+        let tried = try_once(&api, settings, seen.take(), is_blind, clock);
+        let result = tokio::time::timeout(limit, tried).await;
+        answers_since = matches!(result, Ok(Ok(_))).then(|| answers_since.unwrap_or(begun));
         match result {
             Ok(Ok((lease, leads))) => {
                 let until = leads.then(|| begun + settings.duration - settings.margin());
@@ -161,6 +190,7 @@ pub async fn keep(client: Client, settings: &LeaseSettings, leadership: &Leaders
                         "the lease changed hands"
                     );
                 }
+
                 *leadership.installation.lock() = lease.0.metadata.uid.clone().unwrap_or_default();
                 // Not for each read of a waiting replica, because that would wake all its workers.
                 if leads || *leadership.leads.borrow() {
@@ -189,6 +219,7 @@ async fn try_once(
     api: &Api<Lease>,
     settings: &LeaseSettings,
     seen: Option<SeenLease>,
+    is_blind: bool,
     clock: &Clock,
 ) -> kube::Result<(SeenLease, bool)> {
     let Some(lease) = api.get_opt(NAME).await? else {
@@ -203,9 +234,13 @@ async fn try_once(
         _ => Instant::now(),
     };
     let spec = lease.spec.clone().unwrap_or_default();
-    let step = step(&spec, &settings.identity, since.elapsed());
+    let step = step(&spec, &settings.identity, since.elapsed(), is_blind);
     if step == Step::Wait {
         return Ok(((lease, since), false));
+    }
+    if step == Step::GiveUp {
+        let free = Lease { spec: Some(given_up(&spec)), ..lease };
+        return Ok(((api.replace(NAME, &PostParams::default(), &free).await?, Instant::now()), false));
     }
     // The resource version makes sure that only one of two replicas that try at the same time succeeds.
     let next = Lease { metadata: lease.metadata, spec: Some(renewed(&spec, settings, step, clock.now())) };
@@ -217,15 +252,14 @@ async fn try_once(
 pub async fn release(client: Client, settings: &LeaseSettings, leadership: &Leadership) -> kube::Result<()> {
     leadership.set(None);
     let api: Api<Lease> = Api::namespaced(client, &settings.namespace);
-    let Some(mut lease) = api.get_opt(NAME).await? else {
+    let Some(lease) = api.get_opt(NAME).await? else {
         return Ok(());
     };
-    if let Some(spec) = lease.spec.as_mut()
+    if let Some(spec) = &lease.spec
         && spec.holder_identity.as_deref() == Some(&settings.identity)
     {
-        spec.holder_identity = Some(String::new());
-        spec.lease_duration_seconds = Some(1);
-        api.replace(NAME, &PostParams::default(), &lease).await?;
+        let free = Lease { spec: Some(given_up(spec)), ..lease };
+        api.replace(NAME, &PostParams::default(), &free).await?;
     }
     Ok(())
 }
@@ -254,11 +288,23 @@ mod tests {
 
     #[test]
     fn replica_renews_its_own_lease_and_takes_a_free_or_expired_one() {
-        assert_eq!(step(&held_by("me"), "me", Duration::ZERO), Step::Renew);
-        assert_eq!(step(&held_by("other"), "me", Duration::from_secs(14)), Step::Wait);
-        assert_eq!(step(&held_by("other"), "me", Duration::from_secs(15)), Step::TakeOver);
-        assert_eq!(step(&held_by(""), "me", Duration::ZERO), Step::TakeOver);
-        assert_eq!(step(&LeaseSpec::default(), "me", Duration::ZERO), Step::TakeOver);
+        let step = |lease: &LeaseSpec, unchanged_for| step(lease, "me", unchanged_for, false);
+        assert_eq!(step(&held_by("me"), Duration::ZERO), Step::Renew);
+        assert_eq!(step(&held_by("other"), Duration::from_secs(14)), Step::Wait);
+        assert_eq!(step(&held_by("other"), Duration::from_secs(15)), Step::TakeOver);
+        assert_eq!(step(&held_by(""), Duration::ZERO), Step::TakeOver);
+        assert_eq!(step(&LeaseSpec::default(), Duration::ZERO), Step::TakeOver);
+    }
+
+    #[test]
+    fn blind_replica_gives_its_lease_up_and_takes_none() {
+        let step = |lease: &LeaseSpec| step(lease, "me", Duration::from_secs(60), true);
+        assert_eq!(step(&held_by("me")), Step::GiveUp);
+        for lease in [held_by("other"), held_by(""), LeaseSpec::default()] {
+            assert_eq!(step(&lease), Step::Wait, "{lease:?}");
+        }
+        let free = given_up(&held_by("me"));
+        assert_eq!((free.holder_identity.as_deref(), free.lease_transitions), (Some(""), Some(3)));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use crate::kube::object::resource;
 use crate::state::declared::{Declared, DeclaredKind};
 use crate::state::name::Name;
+use crate::state::sight::WATCH_SECONDS;
 
 /// An object in a watch.
 #[derive(Debug)]
@@ -63,9 +64,7 @@ where
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };
-    events(watcher(api, watcher::Config::default()), |object| {
-        Declared::<T>::read(object).map(WatchedObject::from)
-    })
+    events(watcher(api, config()), |object| Declared::<T>::read(object).map(WatchedObject::from))
 }
 
 /// Watches the metadata of objects with these labels in a namespace; `None`: in all namespaces.
@@ -82,8 +81,9 @@ where
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
-    let config = watcher::Config::default().labels(selector);
-    events(watcher(api, config), |object| Some(WatchedObject::Meta(Box::new(object.metadata))))
+    events(watcher(api, config().labels(selector)), |object| {
+        Some(WatchedObject::Meta(Box::new(object.metadata)))
+    })
 }
 
 /// Watches the metadata of all objects of a kind.
@@ -92,9 +92,13 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let api: Api<PartialObjectMeta<K>> = Api::all(client.clone());
-    events(watcher(api, watcher::Config::default()), |object| {
-        Some(WatchedObject::Meta(Box::new(object.metadata)))
-    })
+    events(watcher(api, config()), |object| Some(WatchedObject::Meta(Box::new(object.metadata))))
+}
+
+/// The settings of every watch. The server ends a watch after [`WATCH_SECONDS`]. If nothing comes for five seconds longer, the
+/// library opens the watch again.
+fn config() -> watcher::Config {
+    watcher::Config::default().timeout(WATCH_SECONDS)
 }
 
 /// The events of a watch. Objects that `read` does not accept are left out.

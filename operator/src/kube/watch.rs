@@ -15,7 +15,9 @@ use kube::api::{ApiResource, DynamicObject, ListParams, ObjectMeta};
 use kube::runtime::watcher;
 use kube::runtime::watcher::Event;
 use kube::{Api, Client};
+use tokio::time::Instant;
 
+use crate::kube::heard::client_of_watch;
 use crate::kube::object::resource;
 use crate::kube::stream::{Events, WatchedObject, all_metadata, metadata, objects};
 use crate::metrics::Metrics;
@@ -46,6 +48,19 @@ impl WatchSubject {
     const fn may_be_missing(self) -> bool {
         matches!(self, Self::Values(_) | Self::Generated)
     }
+
+    /// The kind in the metrics.
+    const fn kind(self) -> &'static str {
+        match self {
+            Self::Tenants => "Tenant",
+            Self::Webhooks => "Webhook",
+            Self::Values(ValueKind::Secret) => "Secret",
+            Self::Values(ValueKind::ConfigMap) => "ConfigMap",
+            Self::Generated => "GeneratedSecret",
+            Self::Runtimes => "RuntimeSecret",
+            Self::Namespaces => "Namespace",
+        }
+    }
 }
 
 /// Where the watches report what they see.
@@ -59,37 +74,48 @@ pub struct Sink {
     pub release_namespace: String,
 }
 
+impl Sink {
+    /// The client of a watch that begins now.
+    fn client(&self, client: &Client, subject: WatchSubject) -> Client {
+        let heard = self.state.sight.begin(subject.kind(), Instant::now());
+        client_of_watch(client, heard, self.metrics.clone())
+    }
+}
+
 /// Runs all watches, without end. `namespaces`: the namespaces to watch; empty: all.
 pub async fn watch_all(sink: Sink, client: Client, namespaces: &[String]) {
     let mut watches: Vec<Watch> = match namespaces {
-        [] => of_scope(&client, None),
-        some => some.iter().flat_map(|namespace| of_scope(&client, Some(namespace))).collect(),
+        [] => of_scope(&sink, &client, None),
+        some => some.iter().flat_map(|namespace| of_scope(&sink, &client, Some(namespace))).collect(),
     };
     let release = Some(sink.release_namespace.as_str());
     let ours = format!("{}={}", runtime::LABEL, runtime::LABEL_VALUE);
-    let runtimes = metadata::<core::Secret>(&client, release, &ours);
+    let runtimes = metadata::<core::Secret>(&sink.client(&client, WatchSubject::Runtimes), release, &ours);
     watches.push(Watch::new(WatchSubject::Runtimes, release, runtimes));
     if namespaces.is_empty() {
         sink.state.cluster().watch_namespaces();
-        watches.push(Watch::new(WatchSubject::Namespaces, None, all_metadata::<core::Namespace>(&client)));
+        let all = all_metadata::<core::Namespace>(&sink.client(&client, WatchSubject::Namespaces));
+        watches.push(Watch::new(WatchSubject::Namespaces, None, all));
     }
     sink.state.progress.expect(watches.len());
     futures_util::future::join_all(watches.into_iter().map(|watch| watch.follow(&sink))).await;
 }
 
 /// The watches of one namespace; `None`: of all namespaces.
-fn of_scope(client: &Client, scope: Option<&str>) -> Vec<Watch> {
+fn of_scope(sink: &Sink, client: &Client, scope: Option<&str>) -> Vec<Watch> {
     let marked = format!("{}=true", labels::WATCH);
     let ours = format!("{}={},{}", labels::MANAGED_BY, labels::OPERATOR, labels::TENANT_UID);
     let (secret, config_map) =
         (WatchSubject::Values(ValueKind::Secret), WatchSubject::Values(ValueKind::ConfigMap));
-    let watch = |subject, events| Watch::new(subject, scope, events);
+    let watch = |subject, events: &dyn Fn(&Client) -> Events| {
+        Watch::new(subject, scope, events(&sink.client(client, subject)))
+    };
     vec![
-        watch(WatchSubject::Tenants, objects::<Tenant>(client, scope)),
-        watch(WatchSubject::Webhooks, objects::<Webhook>(client, scope)),
-        watch(secret, metadata::<core::Secret>(client, scope, &marked)),
-        watch(config_map, metadata::<core::ConfigMap>(client, scope, &marked)),
-        watch(WatchSubject::Generated, metadata::<core::Secret>(client, scope, &ours)),
+        watch(WatchSubject::Tenants, &|client| objects::<Tenant>(client, scope)),
+        watch(WatchSubject::Webhooks, &|client| objects::<Webhook>(client, scope)),
+        watch(secret, &|client| metadata::<core::Secret>(client, scope, &marked)),
+        watch(config_map, &|client| metadata::<core::ConfigMap>(client, scope, &marked)),
+        watch(WatchSubject::Generated, &|client| metadata::<core::Secret>(client, scope, &ours)),
     ]
 }
 

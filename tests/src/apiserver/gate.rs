@@ -4,14 +4,16 @@ use std::convert::Infallible;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::pin::Pin;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Empty};
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -35,6 +37,10 @@ struct State {
     api: SocketAddr,
     limit: AtomicUsize,
     is_losing: AtomicBool,
+    /// The watches with a lower number are silent.
+    silent_below: AtomicUsize,
+    /// The number of watches so far.
+    watches: AtomicUsize,
     begun: AtomicUsize,
     ended: AtomicUsize,
 }
@@ -52,9 +58,9 @@ impl Gate {
         let api = api.unwrap_or_else(|| panic!("an address: {line:?}"));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let [begun, ended] = [(); 2].map(|()| AtomicUsize::new(0));
+        let [begun, ended, silent_below, watches] = [(); 4].map(|()| AtomicUsize::new(0));
         let (limit, is_losing) = (AtomicUsize::new(usize::MAX), AtomicBool::new(false));
-        let state = Arc::new(State { api, limit, is_losing, begun, ended });
+        let state = Arc::new(State { api, limit, is_losing, silent_below, watches, begun, ended });
         let shared = Arc::clone(&state);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
@@ -87,6 +93,20 @@ impl Gate {
         self.allow(0);
     }
 
+    /// The watches that are open fall silent, as over a connection that a load balancer forgot: nothing comes, not even their
+    /// end. New watches and all other requests pass.
+    pub fn silence_open_watches(&self) {
+        self.state.silent_below.store(self.state.watches.load(Ordering::SeqCst), Ordering::SeqCst);
+    }
+
+    /// Silences all watches, or lets new watches pass again.
+    pub fn silence_watches(&self, are_silent: bool) {
+        match are_silent {
+            true => self.state.silent_below.store(usize::MAX, Ordering::SeqCst),
+            false => self.silence_open_watches(),
+        }
+    }
+
     /// How many of the allowed writes have got their response.
     pub fn ended(&self) -> usize {
         self.state.ended.load(Ordering::SeqCst)
@@ -114,7 +134,7 @@ async fn serve(client: TcpStream, state: Arc<State>) {
     let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(client), service).await;
 }
 
-async fn pass(request: Request<Incoming>, state: &State) -> Response<Body> {
+async fn pass(request: Request<Incoming>, state: &Arc<State>) -> Response<Body> {
     let counts = is_write(&request);
     if counts && state.begun.fetch_add(1, Ordering::SeqCst) >= state.limit.load(Ordering::SeqCst) {
         if state.is_losing.load(Ordering::SeqCst) {
@@ -122,15 +142,61 @@ async fn pass(request: Request<Incoming>, state: &State) -> Response<Body> {
         }
         return std::future::pending().await;
     }
+    if is_watch(&request) {
+        return watch(request, state).await;
+    }
     let response = forward(request, state.api).await;
     if counts {
         state.ended.fetch_add(1, Ordering::SeqCst);
     }
-    response.unwrap_or_else(|| {
-        let mut response = Response::new(Empty::new().map_err(|never| match never {}).boxed());
-        *response.status_mut() = StatusCode::BAD_GATEWAY;
-        response
-    })
+    response.unwrap_or_else(bad_gateway)
+}
+
+fn bad_gateway() -> Response<Body> {
+    let mut response = Response::new(Empty::new().map_err(|never| match never {}).boxed());
+    *response.status_mut() = StatusCode::BAD_GATEWAY;
+    response
+}
+
+fn is_watch(request: &Request<Incoming>) -> bool {
+    request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"))
+}
+
+async fn watch(request: Request<Incoming>, state: &Arc<State>) -> Response<Body> {
+    let number = state.watches.fetch_add(1, Ordering::SeqCst);
+    let response = forward(request, state.api).await;
+    if state.is_silent(number) {
+        return std::future::pending().await;
+    }
+    let Some(response) = response else { return bad_gateway() };
+    let state = Arc::clone(state);
+    response.map(|body| WatchBody { body, number, state }.boxed())
+}
+
+impl State {
+    fn is_silent(&self, watch: usize) -> bool {
+        watch < self.silent_below.load(Ordering::SeqCst)
+    }
+}
+
+/// The body of a watch, until the watch falls silent.
+struct WatchBody {
+    body: Body,
+    number: usize,
+    state: Arc<State>,
+}
+
+impl hyper::body::Body for WatchBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let polled = hyper::body::Body::poll_frame(Pin::new(&mut self.body), context);
+        if self.state.is_silent(self.number) { Poll::Pending } else { polled }
+    }
 }
 
 fn is_write(request: &Request<Incoming>) -> bool {
