@@ -44,7 +44,7 @@ names! {
         DeliveryHealthy,
         /// Tenant: the limits that it declares are in effect, and it does not stay at one of them.
         WithinLimits,
-        /// Both kinds, present only while true: the operator is working on the object. Wait.
+        /// Both kinds, present only while true: the operator is working on the object, or waits for an object that it names. Wait.
         Reconciling,
         /// Both kinds, present only while true: the operator can't continue until a user changes something. The other
         /// conditions name it.
@@ -160,6 +160,8 @@ pub enum Remedy {
     Chosen,
     /// The operator or the data plane: it tries again by itself.
     Retry,
+    /// Another program, which may still create what the object names; after some minutes a user.
+    Arrival,
     /// A user: only a change to an object or a server helps.
     Change,
 }
@@ -226,20 +228,20 @@ impl ReasonCode {
             | Self::Pending
             | Self::StoreUnavailable
             | Self::Retrying => Remedy::Retry,
+            Self::TenantNotFound
+            | Self::RefNotPermitted
+            | Self::SecretNotFound
+            | Self::SecretKeyMissing
+            | Self::ConfigMapNotFound
+            | Self::ConfigMapKeyMissing => Remedy::Arrival,
             Self::ConfigurationUnreadable
             | Self::InvalidSpec
             | Self::ClientCodeConflict
             | Self::SubdomainConflict
             | Self::DatabaseNameConflict
-            | Self::TenantNotFound
-            | Self::RefNotPermitted
             | Self::TooManyWebhooks
             | Self::TenantNotReady
-            | Self::SecretNotFound
-            | Self::SecretKeyMissing
             | Self::SecretInvalid
-            | Self::ConfigMapNotFound
-            | Self::ConfigMapKeyMissing
             | Self::InvalidCaBundle
             | Self::ServerNotFound
             | Self::NotOwned
@@ -248,6 +250,11 @@ impl ReasonCode {
             | Self::AboveMaximum
             | Self::LimitReached => Remedy::Change,
         }
+    }
+
+    /// Whether each change has this reason for some seconds, so that an Event about it is no warning.
+    pub const fn is_usual(self) -> bool {
+        matches!(self, Self::Provisioning | Self::Pending)
     }
 }
 

@@ -3,6 +3,7 @@
 //! The files below are pure: they wait for nothing, read no clock and call nothing outside. [`State`] holds their
 //! values behind locks, and reports to the loop in `work` which objects a change concerns.
 
+pub mod arrivals;
 pub mod by_name;
 pub mod claims;
 pub mod cluster;
@@ -38,6 +39,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use self::arrivals::{Arrivals, Lacking};
 use self::cluster::{ClusterState, ObjectKey};
 use self::database_checks::DatabaseChecks;
 use self::declared::{Declared, Meta};
@@ -88,6 +90,7 @@ pub struct State {
     /// The limits that Tenants have reached; `None`: nothing was read since this process started.
     at_limit: Mutex<Option<AtLimit>>,
     database_checks: Mutex<DatabaseChecks>,
+    arrivals: Mutex<Arrivals>,
     pods_are_known: watch::Sender<bool>,
     changes: mpsc::UnboundedSender<Change>,
 }
@@ -106,6 +109,7 @@ impl State {
             healths: Mutex::default(),
             at_limit: Mutex::default(),
             database_checks: Mutex::default(),
+            arrivals: Mutex::default(),
             pods_are_known: watch::Sender::new(false),
             changes,
         };
@@ -248,9 +252,20 @@ impl State {
         self.database_checks.lock().checked(tenant_uid, now, next);
     }
 
+    /// Records what a Tenant and its Webhooks lack; see [`Arrivals::read_again`].
+    pub fn read_again(
+        &self,
+        tenant_uid: &str,
+        lacking: HashSet<Lacking>,
+        now: Instant,
+    ) -> Option<Duration> {
+        self.arrivals.lock().read_again(tenant_uid, lacking, now)
+    }
+
     /// Removes a Tenant that does not exist any more.
     pub fn forget(&self, tenant_uid: &str) {
         self.database_checks.lock().forget(tenant_uid);
+        self.arrivals.lock().forget(tenant_uid);
         self.handovers.lock().forget(tenant_uid);
         let others = self.keys.lock().forget(tenant_uid);
         self.tenants_changed(others);

@@ -28,16 +28,19 @@ pub mod watcher;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docket_crds::{Remedy, Tenant, TenantStatus};
+use docket_crds::{ConditionType, ReasonCode, Remedy, Tenant, TenantStatus};
 use docket_program::apiserver::ApiServerError;
 use tokio::time::Instant;
 
 use crate::context::Context;
 use crate::kube::call_error::CallError;
+use crate::state::arrivals::Lacking;
 use crate::state::cluster::ObjectKey;
+use crate::state::conditions;
 use crate::state::declared::{Declared, Meta};
 use crate::state::done::Done;
 use crate::state::name::Name;
@@ -117,8 +120,13 @@ async fn steps(
     let now = context.clock.now();
     let compiled = compile(provisioned, &context.settings, now, |keys| state.claim_keys(meta, keys));
     let applied = apply(context, compiled).await?;
-    report(context, state, &applied, urgency).await?;
-    Ok(done(context, &applied))
+    let status = report(context, state, &applied, urgency).await?;
+    let now = Instant::now();
+    let arrivals = [
+        state.read_again(&meta.uid, lacking(&applied), now),
+        conditions::arrival_ends(&status.conditions, context.clock.now()),
+    ];
+    Ok(done(context, &applied, arrivals.into_iter().flatten().min()))
 }
 
 /// Reports that the runtime Secret can't be read and must stay as it is. Nothing else is done: a new password, for example, would have no
@@ -167,13 +175,29 @@ fn record_check(context: &Context, state: &State, meta: &Meta, provisioned: &Pro
     }
 }
 
-/// Records the outcome of each Webhook, which the Webhooks' own passes report. Then publishes the Tenant's status.
+/// The Secrets and ConfigMaps that the Tenant and its Webhooks name and lack.
+fn lacking(applied: &Applied<'_>) -> HashSet<Lacking> {
+    let compiled = &applied.compiled;
+    let meta = compiled.provisioned.fetched.subject.meta();
+    let of_tenant = (&meta.uid, meta.generation, &compiled.reasons);
+    let of_webhooks =
+        compiled.webhooks.iter().map(|outcome| (&outcome.uid, outcome.generation, &outcome.reasons));
+    let all = [of_tenant].into_iter().chain(of_webhooks).flat_map(|(uid, generation, reasons)| {
+        reasons.iter().map(move |reason| (uid.clone(), generation, reason.code))
+    });
+    let is_lacking = |code: ReasonCode| {
+        code.remedy() == Remedy::Arrival && code.condition() == ConditionType::ResolvedRefs
+    };
+    all.filter(|(_, _, code)| is_lacking(*code)).collect()
+}
+
+/// Records the outcome of each Webhook, which the Webhooks' own passes report. Then publishes the Tenant's status and returns it.
 async fn report(
     context: &Context,
     state: &State,
     applied: &Applied<'_>,
     urgency: Urgency,
-) -> Result<(), CallError> {
+) -> Result<TenantStatus, CallError> {
     let subject = &applied.compiled.provisioned.fetched.subject;
     let runtime = applied.compiled.runtime.as_ref();
     let handed = runtime.map(|_| state.hand_over(subject.meta(), applied.stored(), applied.handed_over()));
@@ -182,7 +206,8 @@ async fn report(
     state.concerns(keys, urgency);
     let at_limit = state.at_limit(&subject.meta().uid);
     let status = status::status(applied, served.tenant, at_limit.as_ref(), context.clock.now());
-    publish(context, &subject.tenant, &subject.previous, &status).await
+    publish(context, &subject.tenant, &subject.previous, &status).await?;
+    Ok(status)
 }
 
 async fn publish(
@@ -194,8 +219,8 @@ async fn publish(
     context.kube.publish_status(tenant, previous, status, &status::events(previous, status)).await
 }
 
-/// When the next pass is due.
-fn done(context: &Context, applied: &Applied<'_>) -> Done {
+/// When the next pass is due. `arrivals`: when to look again for what is missing and may still arrive.
+fn done(context: &Context, applied: &Applied<'_>, arrivals: Option<Duration>) -> Done {
     let provisioned = &applied.compiled.provisioned;
     let database_may_recover = match &provisioned.database {
         ProvisionedDatabase::Failed(error, _) => status::reason_of(error).remedy() == Remedy::Retry,
@@ -209,5 +234,5 @@ fn done(context: &Context, applied: &Applied<'_>) -> Done {
     let now = context.clock.now();
     let rotation = provisioned.signing.as_ref();
     let rotation = rotation.and_then(|signing| signing.next.duration_since(now).try_into().ok());
-    Done::After(Some(rotation.map_or(resync, |rotation: Duration| rotation.min(resync))))
+    Done::After([rotation, arrivals, Some(resync)].into_iter().flatten().min())
 }

@@ -11,6 +11,7 @@ use docket_crds::{TargetUrl, Webhook, WebhookStatus};
 use crate::context::Context;
 use crate::kube::call_error::CallError;
 use crate::state::State;
+use crate::state::conditions;
 use crate::state::declared::Declared;
 use crate::state::done::Done;
 use crate::state::name::Name;
@@ -43,8 +44,9 @@ pub async fn reconcile(context: &Context, state: &State, name: &Name) -> Result<
         observed: state.reads_the_board(),
         is_private: has_private_target(&webhook),
     };
-    publish(context, &webhook, &previous, &status::status(&facts, &previous, now)).await?;
-    Ok(Done::After(None))
+    let status = status::status(&facts, &previous, now);
+    publish(context, &webhook, &previous, &status).await?;
+    Ok(Done::After(conditions::arrival_ends(&status.conditions, now)))
 }
 
 fn has_private_target(webhook: &Declared<Webhook>) -> bool {

@@ -305,7 +305,7 @@ fn condition(section: &'static str, name: &str, all: &[Condition], of: Condition
     let result = match (condition.status.as_str(), remedy) {
         ("True", _) | (_, Ok(Remedy::Nothing | Remedy::Chosen)) => return None,
         (_, Ok(Remedy::Retry)) => Result::Warning,
-        (_, Ok(Remedy::Change) | Err(_)) => Result::Failed,
+        (_, Ok(Remedy::Arrival | Remedy::Change) | Err(_)) => Result::Failed,
     };
     let message = format!("{name}: {of} {} ({}): {}", condition.status, condition.reason, condition.message);
     let fix = conditions::about(&condition.reason)

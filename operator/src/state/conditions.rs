@@ -1,7 +1,9 @@
 //! The conditions of a status.
 //!
-//! The time of a condition changes only when its status does. `Ready` has the reason of the first condition that is
+//! The time of a condition changes only when its status does, that of `Reconciling` also with its reason. `Ready` has the reason of the first condition that is
 //! not as it should be. `Reconciling` and `Stalled` exist only while they are true, as kstatus requires.
+
+use std::time::Duration;
 
 use docket_crds::Reason;
 use docket_crds::conditions::{ConditionType, EventReason, ReasonCode, Remedy};
@@ -57,6 +59,9 @@ impl NewCondition {
     }
 }
 
+/// How long what an object names and does not exist counts as on its way.
+pub const ARRIVAL: Duration = Duration::from_secs(300);
+
 /// Everything that a status says: `Ready`, the other conditions, and whether the operator or a user must act.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
@@ -71,7 +76,13 @@ impl Summary {
     /// `Ready` repeats the first verdict that is not well, except those on the receiver and on limits, with which the object is
     /// served all the same.
     /// `good`: what `Ready` says when all is well. `chosen`: what a user has set on purpose, if nothing else is wrong.
-    pub fn of(verdicts: Vec<NewCondition>, good: &str, chosen: Option<NewCondition>) -> Self {
+    /// `on_its_way`: whether what is missing by this reason may still arrive; see [`on_its_way`].
+    pub fn of(
+        verdicts: Vec<NewCondition>,
+        good: &str,
+        chosen: Option<NewCondition>,
+        on_its_way: impl Fn(ReasonCode) -> bool,
+    ) -> Self {
         let counts = |kind| !matches!(kind, ConditionType::DeliveryHealthy | ConditionType::WithinLimits);
         let failing = verdicts.iter().find(|verdict| verdict.truth != Truth::True && counts(verdict.kind));
         let (ready, progress) = match (failing, chosen) {
@@ -79,7 +90,8 @@ impl Summary {
                 let kind = match failing.reason.remedy() {
                     Remedy::Chosen => None,
                     Remedy::Retry => Some(ConditionType::Reconciling),
-                    Remedy::Change | Remedy::Nothing => Some(ConditionType::Stalled),
+                    Remedy::Arrival if on_its_way(failing.reason) => Some(ConditionType::Reconciling),
+                    Remedy::Arrival | Remedy::Change | Remedy::Nothing => Some(ConditionType::Stalled),
                 };
                 let ready =
                     NewCondition { kind: ConditionType::Ready, truth: Truth::False, ..failing.clone() };
@@ -114,7 +126,11 @@ fn conditions<'a>(
 ) -> Vec<Condition> {
     let condition = |verdict: &NewCondition| {
         let status = verdict.truth.as_str();
-        let last = find(previous, verdict.kind).filter(|last| last.status == status);
+        // `Reconciling` says since when the operator waits for this.
+        let same_reason = |last: &Condition| {
+            verdict.kind != ConditionType::Reconciling || last.reason == verdict.reason.as_str()
+        };
+        let last = find(previous, verdict.kind).filter(|last| last.status == status && same_reason(last));
         Condition {
             type_: verdict.kind.to_string(),
             status: status.to_owned(),
@@ -160,6 +176,29 @@ pub fn with_ready(
     all
 }
 
+/// Whether what is missing by this reason counts as on its way: for [`ARRIVAL`] since `Reconciling` has the reason. After
+/// that, a change of the object begins it again.
+pub fn on_its_way(previous: &[Condition], reason: ReasonCode, generation: i64, now: Timestamp) -> bool {
+    let with_reason = |kind| find(previous, kind).filter(|last| last.reason == reason.as_str());
+    match (with_reason(ConditionType::Reconciling), with_reason(ConditionType::Stalled)) {
+        (Some(waiting), _) => time_of(waiting, now) < ARRIVAL,
+        (None, Some(stalled)) => stalled.observed_generation != Some(generation),
+        (None, None) => true,
+    }
+}
+
+/// The time after which what is missing no longer counts as on its way; `None`: nothing is missing, or that time is up.
+pub fn arrival_ends(conditions: &[Condition], now: Timestamp) -> Option<Duration> {
+    let waiting = find(conditions, ConditionType::Reconciling)?;
+    let reason: ReasonCode = waiting.reason.parse().ok()?;
+    (reason.remedy() == Remedy::Arrival).then(|| ARRIVAL.saturating_sub(time_of(waiting, now)))
+}
+
+/// How long a condition has had its status.
+fn time_of(condition: &Condition, now: Timestamp) -> Duration {
+    now.duration_since(condition.last_transition_time.0).try_into().unwrap_or_default()
+}
+
 /// The condition of a type.
 pub fn find(conditions: &[Condition], kind: ConditionType) -> Option<&Condition> {
     conditions.iter().find(|condition| condition.type_ == kind.as_str())
@@ -189,7 +228,7 @@ pub fn event_of(
     }
     // The status may come from a newer version, with a reason that this version does not know.
     let code = now.reason.parse().unwrap_or(ReasonCode::Ready);
-    let warning = now.status == "False" && code.remedy() != Remedy::Chosen;
+    let warning = now.status == "False" && code.remedy() != Remedy::Chosen && !code.is_usual();
     let (reason, note) = (EventReason::Condition(code), now.message.clone());
     Some(ObjectEvent { reason, action: "Reconcile", note, warning, secret: None })
 }
@@ -229,7 +268,7 @@ mod tests {
             NewCondition::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, ""),
         ];
         assert_eq!(
-            listed(&Summary::of(verdicts, "", None)),
+            listed(&Summary::of(verdicts, "", None, |_| true)),
             [
                 ("Ready", "Unreachable"),
                 ("Accepted", "Accepted"),
@@ -239,26 +278,62 @@ mod tests {
             ]
         );
         let verdicts = vec![accepted(Truth::False, ReasonCode::ClientCodeConflict)];
-        assert_eq!(listed(&Summary::of(verdicts, "", None))[2], ("Stalled", "ClientCodeConflict"));
+        assert_eq!(listed(&Summary::of(verdicts, "", None, |_| true))[2], ("Stalled", "ClientCodeConflict"));
     }
 
     #[test]
     fn ready_ignores_the_receiver_and_yields_to_a_choice() {
         let verdicts =
             vec![NewCondition::new(ConditionType::DeliveryHealthy, Truth::False, ReasonCode::Retrying, "")];
-        assert_eq!(Summary::of(verdicts.clone(), "", None).ready.truth, Truth::True);
+        assert_eq!(Summary::of(verdicts.clone(), "", None, |_| true).ready.truth, Truth::True);
         let chosen = NewCondition::new(ConditionType::Ready, Truth::False, ReasonCode::Suspended, "");
-        assert_eq!(listed(&Summary::of(verdicts, "", Some(chosen)))[0], ("Ready", "Suspended"));
+        assert_eq!(listed(&Summary::of(verdicts, "", Some(chosen), |_| true))[0], ("Ready", "Suspended"));
     }
 
     #[test]
     fn pause_changes_ready_alone() {
-        let verdicts = Summary::of(vec![accepted(Truth::False, ReasonCode::InvalidSpec)], "", None);
+        let verdicts = Summary::of(vec![accepted(Truth::False, ReasonCode::InvalidSpec)], "", None, |_| true);
         let before = verdicts.conditions(&[], 1, at(10));
         let after = paused(&before, 2, at(20));
         let shown: Vec<_> = after.iter().map(|c| (c.type_.as_str(), c.status.as_str())).collect();
         assert_eq!(shown, [("Ready", "Unknown"), ("Accepted", "False")]);
         assert_eq!(paused(&after, 2, at(30)), after);
+    }
+
+    #[test]
+    fn missing_object_is_on_its_way_for_five_minutes_and_then_stalls() {
+        let status = |previous: &[Condition], reason, generation, second| {
+            let verdict = NewCondition::new(ConditionType::ResolvedRefs, Truth::False, reason, "why");
+            let arrives = |reason| on_its_way(previous, reason, generation, at(second));
+            Summary::of(vec![verdict], "", None, arrives).conditions(previous, generation, at(second))
+        };
+        let progress = |conditions: &[Condition]| conditions.last().map(|last| last.type_.clone());
+        let (reconciling, stalled) = (Some("Reconciling".to_owned()), Some("Stalled".to_owned()));
+        let secret = ReasonCode::SecretNotFound;
+
+        let invalid = status(&[], ReasonCode::SecretInvalid, 1, 0);
+        assert_eq!(progress(&invalid), stalled, "it is there");
+        let first = status(&invalid, secret, 1, 100);
+        assert_eq!((progress(&first), arrival_ends(&first, at(100))), (reconciling.clone(), Some(ARRIVAL)));
+        assert_eq!(status(&first, secret, 1, 399), first, "nothing to write meanwhile");
+        let last = status(&first, secret, 1, 400);
+        assert_eq!((progress(&last), arrival_ends(&last, at(400))), (stalled.clone(), None));
+        assert_eq!(status(&last, secret, 1, 9000), last, "also after a restart");
+        assert_eq!(progress(&status(&last, secret, 2, 9000)), reconciling, "another may be named now");
+        let other = status(&first, ReasonCode::ConfigMapNotFound, 1, 399);
+        assert_eq!(arrival_ends(&other, at(399)), Some(ARRIVAL), "its own five minutes");
+        let pending = status(&[], ReasonCode::Pending, 1, 0);
+        assert_eq!((progress(&pending), arrival_ends(&pending, at(0))), (reconciling, None));
+    }
+
+    #[test]
+    fn step_of_every_change_is_no_warning() {
+        for (reason, warns) in [(ReasonCode::Pending, false), (ReasonCode::SecretNotFound, true)] {
+            let verdict = NewCondition::new(ConditionType::Ready, Truth::False, reason, "why");
+            let after = conditions(&[], &[verdict], 1, at(1));
+            let event = event_of(ConditionType::Ready, &[], &after, true).expect("it changed");
+            assert_eq!(event.warning, warns, "{reason}");
+        }
     }
 
     #[test]

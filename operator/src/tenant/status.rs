@@ -82,7 +82,8 @@ pub fn status(
     let programmed = programmed.map(|known| known.verdict(&previous.conditions, meta.generation));
     let database = of_database(&provisioned.database, provisioned.migration_waits, meta.generation, previous);
     let within_limits = tenant.map(|_| within_limits(reasons, config, at_limit, previous, meta.generation));
-    let summary = summary(tenant, reasons, database, programmed, within_limits, config.is_some());
+    let arrives = |reason| conditions::on_its_way(&previous.conditions, reason, meta.generation, now);
+    let summary = summary(tenant, reasons, database, programmed, within_limits, config.is_some(), arrives);
     let webhooks = config.map_or(0, |config| u32::try_from(config.webhooks.len()).unwrap_or(u32::MAX));
     TenantStatus {
         observed_generation: Some(meta.generation),
@@ -107,6 +108,7 @@ fn summary(
     programmed: Option<NewCondition>,
     within_limits: Option<NewCondition>,
     is_served: bool,
+    arrives: impl Fn(ReasonCode) -> bool,
 ) -> Summary {
     let of_type = |kind: ConditionType| -> Vec<&Reason> {
         reasons.iter().filter(|reason| reason.code.condition() == kind).collect()
@@ -133,7 +135,7 @@ fn summary(
         let message = "spec.suspend is true: API keys get 401 and no new deliveries are created";
         NewCondition::new(ConditionType::Ready, Truth::False, ReasonCode::Suspended, message)
     });
-    let mut summary = Summary::of(verdicts, "the tenant is served as declared", suspended);
+    let mut summary = Summary::of(verdicts, "the tenant is served as declared", suspended, arrives);
     let ready = &mut summary.ready;
     if is_served && ready.reason != ReasonCode::Suspended && ready.truth != Truth::True {
         ready.message.push_str("; the last good configuration stays served");
@@ -177,10 +179,10 @@ pub fn events(previous: &TenantStatus, status: &TenantStatus) -> Vec<ObjectEvent
     ready.into_iter().collect()
 }
 
-/// The status of a paused object.
+/// The status of a paused object. It is about this generation: there is nothing to wait for.
 pub fn paused(meta: &Meta, previous: &TenantStatus, now: Timestamp) -> TenantStatus {
     let conditions = conditions::paused(&previous.conditions, meta.generation, now);
-    TenantStatus { conditions, ..previous.clone() }
+    TenantStatus { observed_generation: Some(meta.generation), conditions, ..previous.clone() }
 }
 
 /// The status while dropping the database fails.
@@ -195,7 +197,7 @@ pub fn not_dropped(
          spec.database.managed.deletionPolicy to Retain"
     );
     let verdict = NewCondition::new(ConditionType::DatabaseReady, Truth::False, reason_of(error), message);
-    let summary = Summary::of(vec![verdict], "", None);
+    let summary = Summary::of(vec![verdict], "", None, |_| false);
     TenantStatus {
         observed_generation: Some(meta.generation),
         conditions: summary.conditions(&previous.conditions, meta.generation, now),

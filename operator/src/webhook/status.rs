@@ -73,7 +73,8 @@ pub fn status(facts: &WebhookFacts<'_>, previous: &WebhookStatus, now: Timestamp
         None if *observed && before.is_none() => verdicts.push(delivery_healthy(&Health::default(), false)),
         None => {}
     }
-    let mut summary = Summary::of(verdicts, "the webhook is served as declared", None);
+    let arrives = |reason| conditions::on_its_way(&previous.conditions, reason, meta.generation, now);
+    let mut summary = Summary::of(verdicts, "the webhook is served as declared", None, arrives);
     if outcome.served && summary.ready.truth != Truth::True && !outcome.reasons.is_empty() {
         summary.ready.message.push_str("; the last good configuration stays served");
     }
@@ -103,10 +104,10 @@ pub fn events(previous: &WebhookStatus, status: &WebhookStatus) -> Vec<ObjectEve
     kinds.filter_map(event).collect()
 }
 
-/// The status of a paused object.
+/// The status of a paused object. It is about this generation: there is nothing to wait for.
 pub fn paused(meta: &Meta, previous: &WebhookStatus, now: Timestamp) -> WebhookStatus {
     let conditions = conditions::paused(&previous.conditions, meta.generation, now);
-    WebhookStatus { conditions, ..previous.clone() }
+    WebhookStatus { observed_generation: Some(meta.generation), conditions, ..previous.clone() }
 }
 
 fn programmed(outcome: &WebhookOutcome, previous: &WebhookStatus, generation: i64) -> NewCondition {

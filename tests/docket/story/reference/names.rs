@@ -16,7 +16,8 @@ pub(super) fn events() -> String {
     for code in ReasonCode::ALL {
         let kind = match code.remedy() {
             Remedy::Nothing | Remedy::Chosen => "Normal",
-            Remedy::Retry | Remedy::Change => "Warning",
+            _ if code.is_usual() => "Normal",
+            Remedy::Retry | Remedy::Arrival | Remedy::Change => "Warning",
         };
         let about = super::cell(&code.about());
         writeln!(page, "| [`{code}`](conditions.md#{}) | {kind} | {about} |", code.as_str().to_lowercase())
