@@ -4,6 +4,9 @@
 --   resource.customizations.health.docket.dev_Webhook: |
 --     <this file>
 local health = { status = "Progressing", message = "Waiting for the operator" }
+if obj.metadata.deletionTimestamp ~= nil then
+  return { status = "Progressing", message = "Being deleted" }
+end
 if obj.spec ~= nil and obj.spec.suspend == true then
   return { status = "Suspended", message = "spec.suspend is true" }
 end
