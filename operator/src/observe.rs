@@ -19,6 +19,11 @@ use crate::state::{AtLimit, State};
 
 /// How often the live pods are read.
 const PODS_EVERY: Duration = Duration::from_secs(1);
+/// How often they are read while something was handed over in the last seconds: this many reads. A user waits for the result.
+const PODS_SOON: Duration = Duration::from_millis(250);
+const READS_SOON: u32 = 12;
+/// Of the time that reads take, they get a tenth at most.
+const SHARE: u32 = 10;
 /// How often the health of deliveries and the tenants at their limits are read.
 const HEALTH_EVERY: Duration = Duration::from_secs(15);
 /// How long a failed attempt counts as a sign that its receiver fails now. The hour is that of the alert DocketDeadLetters.
@@ -67,7 +72,9 @@ async fn read_all(
     let mut health_at: Option<Instant> = None;
     let mut empty_since: Option<Instant> = None;
     let mut is_up = true;
+    let mut soon: u32 = 0;
     loop {
+        let begun = Instant::now();
         match board.pods().await {
             Ok(pods) => {
                 if !std::mem::replace(&mut is_up, true) {
@@ -92,7 +99,15 @@ async fn read_all(
             poll_at_limit(&state, &board).await;
         }
         metrics.redis_url_stale(connection.is_stale());
-        tokio::time::sleep(PODS_EVERY).await;
+        let quick = (begun.elapsed() * SHARE).clamp(PODS_SOON, PODS_EVERY);
+        let pause = if soon > 0 { quick } else { PODS_EVERY };
+        tokio::select! {
+            () = tokio::time::sleep(pause) => soon = soon.saturating_sub(1),
+            () = state.awaits_pods() => {
+                soon = READS_SOON;
+                tokio::time::sleep(quick).await;
+            }
+        }
     }
 }
 

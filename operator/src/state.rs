@@ -36,7 +36,7 @@ use std::time::Duration;
 use docket_crds::{ApiKeyDigest, Limit, Runtime, Tenant};
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
 use self::arrivals::{Arrivals, Lacking};
@@ -48,7 +48,7 @@ use self::health::{Health, Healths, REPORTED_EVERY, Reported};
 use self::keys::ApiKeyClaims;
 use self::migrations::{MigrationRules, Waiting};
 use self::name::Name;
-use self::pods::Pods;
+use self::pods::{Pods, Programmed};
 use self::progress::Progress;
 use self::sight::Sight;
 use self::write_budget::WriteBudget;
@@ -62,13 +62,18 @@ pub enum Change {
     Recovered,
 }
 
-/// How urgent a reconciliation is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How urgent a reconciliation is, the least urgent first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
-    /// A user changed something, or waits for the result.
-    Awaited,
+    /// Nothing changed: a resync, or another try after a failure.
+    Scheduled,
     /// No user waits: after a failover, or after news of pods or deliveries.
     Routine,
+    /// A user changed something, or waits for the result.
+    Awaited,
+    /// A user waits for a change that is handed over, and pods have reported on it. What is left takes milliseconds, and must not
+    /// wait while the databases of other Tenants are created.
+    Finishing,
 }
 
 /// The limits that Tenants have reached again and again, by the Tenant's uid.
@@ -92,6 +97,7 @@ pub struct State {
     database_checks: Mutex<DatabaseChecks>,
     arrivals: Mutex<Arrivals>,
     pods_are_known: watch::Sender<bool>,
+    awaits_pods: Notify,
     changes: mpsc::UnboundedSender<Change>,
 }
 
@@ -111,6 +117,7 @@ impl State {
             database_checks: Mutex::default(),
             arrivals: Mutex::default(),
             pods_are_known: watch::Sender::new(false),
+            awaits_pods: Notify::new(),
             changes,
         };
         (state, receiver)
@@ -170,8 +177,9 @@ impl State {
     pub fn set_pods(&self, pods: Pods) {
         let news = self.handovers.lock().set_pods(pods);
         self.pods_are_known.send_replace(true);
-        self.tenants_changed(news.awaited);
-        self.concerns(news.others.into_iter().map(ObjectKey::Tenant).collect(), Urgency::Routine);
+        for (names, urgency) in [(news.awaited, Urgency::Finishing), (news.others, Urgency::Routine)] {
+            self.concerns(names.into_iter().map(ObjectKey::Tenant).collect(), urgency);
+        }
     }
 
     /// Records that the pods' reports can't be read now.
@@ -198,7 +206,16 @@ impl State {
         stored: Option<&Runtime>,
         now: Option<&Runtime>,
     ) -> (HandedOver, Arc<Pods>) {
-        self.handovers.lock().hand_over(meta, stored, now)
+        let (handed, pods) = self.handovers.lock().hand_over(meta, stored, now);
+        if handed.verdicts(&pods, &meta.uid).iter().any(Programmed::is_awaited) {
+            self.awaits_pods.notify_one();
+        }
+        (handed, pods)
+    }
+
+    /// Waits until something is handed over that not every pod serves yet.
+    pub async fn awaits_pods(&self) {
+        self.awaits_pods.notified().await;
     }
 
     /// The health of a Webhook's deliveries that a status reports; `None`: the data plane has reported none.
@@ -253,12 +270,7 @@ impl State {
     }
 
     /// Records what a Tenant and its Webhooks lack; see [`Arrivals::read_again`].
-    pub fn read_again(
-        &self,
-        tenant_uid: &str,
-        lacking: HashSet<Lacking>,
-        now: Instant,
-    ) -> Option<Duration> {
+    pub fn read_again(&self, tenant_uid: &str, lacking: HashSet<Lacking>, now: Instant) -> Option<Duration> {
         self.arrivals.lock().read_again(tenant_uid, lacking, now)
     }
 
