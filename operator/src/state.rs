@@ -23,6 +23,7 @@ pub mod own_secrets;
 pub mod pods;
 pub mod progress;
 pub mod references;
+pub mod resyncs;
 pub mod sight;
 pub mod write_budget;
 
@@ -50,6 +51,7 @@ use self::migrations::{MigrationRules, Waiting};
 use self::name::Name;
 use self::pods::{Pods, Programmed};
 use self::progress::Progress;
+use self::resyncs::{Rest, Resync, Resyncs};
 use self::sight::Sight;
 use self::write_budget::WriteBudget;
 
@@ -96,6 +98,7 @@ pub struct State {
     at_limit: Mutex<Option<AtLimit>>,
     database_checks: Mutex<DatabaseChecks>,
     arrivals: Mutex<Arrivals>,
+    resyncs: Mutex<Resyncs>,
     pods_are_known: watch::Sender<bool>,
     awaits_pods: Notify,
     changes: mpsc::UnboundedSender<Change>,
@@ -116,6 +119,7 @@ impl State {
             at_limit: Mutex::default(),
             database_checks: Mutex::default(),
             arrivals: Mutex::default(),
+            resyncs: Mutex::default(),
             pods_are_known: watch::Sender::new(false),
             awaits_pods: Notify::new(),
             changes,
@@ -269,6 +273,26 @@ impl State {
         self.database_checks.lock().checked(tenant_uid, now, next);
     }
 
+    /// What to do about a Tenant that no change concerns; see [`Resyncs::next`].
+    pub fn resync(&self, tenant_uid: &str, server: u64, now: Instant) -> Resync {
+        self.resyncs.lock().next(tenant_uid, server, now)
+    }
+
+    /// Records that a Tenant is at rest; see [`Resyncs::rests`].
+    pub fn rests(&self, tenant_uid: &str, rest: Rest) {
+        self.resyncs.lock().rests(tenant_uid, rest);
+    }
+
+    /// Records that a check of a Tenant at rest found no change; see [`Resyncs::checked`].
+    pub fn rests_still(&self, tenant_uid: &str) {
+        self.resyncs.lock().checked(tenant_uid);
+    }
+
+    /// Records that a Tenant is not at rest; see [`Resyncs::forget`].
+    pub fn rests_no_more(&self, tenant_uid: &str) {
+        self.resyncs.lock().forget(tenant_uid);
+    }
+
     /// Records what a Tenant and its Webhooks lack; see [`Arrivals::read_again`].
     pub fn read_again(&self, tenant_uid: &str, lacking: HashSet<Lacking>, now: Instant) -> Option<Duration> {
         self.arrivals.lock().read_again(tenant_uid, lacking, now)
@@ -278,6 +302,7 @@ impl State {
     pub fn forget(&self, tenant_uid: &str) {
         self.database_checks.lock().forget(tenant_uid);
         self.arrivals.lock().forget(tenant_uid);
+        self.resyncs.lock().forget(tenant_uid);
         self.handovers.lock().forget(tenant_uid);
         let others = self.keys.lock().forget(tenant_uid);
         self.tenants_changed(others);

@@ -6,6 +6,7 @@
 //! `apply` write. `provision` adds the finalizer first, which protects what it creates.
 //!
 //! After `fetch` the pass also ends if the Tenant's runtime Secret can't be read and must stay as it is: see `stored`.
+//! A Tenant that no change concerns, at rest since its last pass, gets no such pass: see `rest`.
 //!
 //! A mistake in a user's declaration is part of a pass's result. An error is something that kept the pass from ending.
 
@@ -17,6 +18,7 @@ pub mod generated;
 pub mod kept;
 pub mod provision;
 pub mod remove;
+mod rest;
 mod room;
 pub mod signing;
 pub mod status;
@@ -90,6 +92,11 @@ async fn pass(context: &Context, state: &State, name: &Name, urgency: Urgency) -
         publish(context, &tenant, &previous, &status).await?;
         return Ok(Done::After(None));
     }
+    if urgency == Urgency::Scheduled
+        && let Some(done) = rest::resync(context, state, &tenant).await?
+    {
+        return Ok(done);
+    }
     steps(context, state, tenant, urgency).await
 }
 
@@ -99,6 +106,7 @@ async fn steps(
     tenant: Arc<Declared<Tenant>>,
     urgency: Urgency,
 ) -> Result<Done, CallError> {
+    state.rests_no_more(&tenant.meta.uid);
     let fetched = fetch(&context.kube, state, &context.settings.limits, tenant).await?;
     let meta = fetched.subject.meta();
     if finalizer(context, &fetched).await? {
@@ -126,7 +134,9 @@ async fn steps(
         state.read_again(&meta.uid, lacking(&applied), now),
         conditions::arrival_ends(&status.conditions, context.clock.now()),
     ];
-    Ok(done(context, &applied, arrivals.into_iter().flatten().min()))
+    let done = done(context, &applied, arrivals.into_iter().flatten().min());
+    rest::rest(context, state, &applied, done).await;
+    Ok(done)
 }
 
 /// Reports that the runtime Secret can't be read and must stay as it is. Nothing else is done: a new password, for example, would have no

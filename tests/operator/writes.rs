@@ -1,6 +1,6 @@
 //! The operator writes exactly what is needed, and nothing at rest. From the API server's own audit log.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use docket_tests::apiserver::cluster;
 use docket_tests::operator::{Operator, Release, SOON, tenant_yaml, webhook_yaml};
@@ -52,6 +52,40 @@ async fn a_tenant_costs_seven_writes_and_then_none_also_over_a_restart() {
     operator.leads().await;
     passes(&operator, 4.0).await;
     assert_eq!(release.writes(mark), Vec::<String>::new(), "over a restart");
+}
+
+/// The sessions that the databases of all tenants have had.
+async fn sessions(admin: &str) -> i64 {
+    let client = docket_rig::postgres::client(admin).await;
+    let statement =
+        "SELECT sum(sessions)::bigint FROM pg_stat_database WHERE datname LIKE 'tenant\\_resting%'";
+    client.query_one(statement, &[]).await.expect("a statement").get(0)
+}
+
+/// Each of them is looked at once a second, and one of them is checked every six seconds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tenants_at_rest_cost_a_read_in_three_seconds_and_few_logins() {
+    let mut release = Release::new("resting");
+    let admin = release.with_postgres().await;
+    release.flags.push("--resync=1s".into());
+    let gate = release.with_gate().await;
+    gate.allow_all();
+    let operator = release.start().await;
+    operator.leads().await;
+    let tenants: Vec<String> = (0..5).map(|number| format!("resting{number}")).collect();
+    release.apply(&tenants.iter().map(|tenant| tenant_yaml(tenant)).collect::<String>());
+    for tenant in &tenants {
+        release.wait("tenant", tenant, "Ready", "True").await;
+    }
+    passes(&operator, 10.0).await;
+    let (begun, reads, logins) = (Instant::now(), gate.reads(), sessions(&admin).await);
+    passes(&operator, 100.0).await;
+    let (reads, logins) = (gate.reads() - reads, sessions(&admin).await - logins);
+    let seconds = begun.elapsed().as_secs_f64();
+    assert!(reads >= 2, "none was checked in {seconds} s");
+    // The turn of a check that began before, and one whose end was not counted.
+    assert!(reads as f64 <= seconds / 3.0 + 4.0, "{reads} reads in {seconds} s");
+    assert!(logins as f64 <= seconds / 6.0 + 2.0, "{logins} logins in {seconds} s");
 }
 
 #[tokio::test]

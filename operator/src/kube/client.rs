@@ -155,6 +155,28 @@ impl KubeApi {
         }
     }
 
+    /// The resource version of a Secret or ConfigMap, without its values; `None` as in [`values`](Self::values).
+    pub async fn version(&self, kind: ValueKind, name: &Name) -> Result<Option<String>, CallError> {
+        if !is_object_name(&name.name) {
+            return Ok(None);
+        }
+        let found = match kind {
+            ValueKind::Secret => {
+                let found = within(self.secrets(&name.namespace).get_metadata_opt(&name.name)).await;
+                found.map(|found| found.map(|found| found.metadata))
+            }
+            ValueKind::ConfigMap => {
+                let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &name.namespace);
+                let found = within(api.get_metadata_opt(&name.name)).await;
+                found.map(|found| found.map(|found| found.metadata))
+            }
+        };
+        match found {
+            Err(CallError::Api(ApiServerError::Forbidden(_))) => Ok(None),
+            found => Ok(found?.map(|meta| meta.resource_version.unwrap_or_default())),
+        }
+    }
+
     /// A permit to read an object that users may have filled. Drop it when little of the object is left.
     pub async fn users_turn(&self) -> SemaphorePermit<'_> {
         self.users_objects.acquire().await.expect("nothing closes it")

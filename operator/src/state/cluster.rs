@@ -311,6 +311,11 @@ impl ClusterState {
         self.referrers(kind, name)
     }
 
+    /// Whether the watch reports changes of a Secret or ConfigMap of a user, because it has the label.
+    pub fn is_watched(&self, kind: ValueKind, name: &Name) -> bool {
+        self.values.get(&kind).is_some_and(|values| values.get(name).is_some())
+    }
+
     fn referrers(&self, kind: ValueKind, name: &Name) -> Vec<ObjectKey> {
         let tenants = self.references.of(kind, name).filter_map(|referrer| match referrer {
             Referrer::Tenant(tenant) => Some(tenant.clone()),

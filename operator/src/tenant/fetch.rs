@@ -16,6 +16,7 @@ use crate::state::State;
 use crate::state::declared::Declared;
 use crate::state::name::Name;
 use crate::state::references::{Value, keys_of_webhook};
+use crate::state::resyncs::Unwatched;
 use crate::tenant::room::{ROOM, placed, wanted, without_room};
 use crate::tenant::stored::Stored;
 use crate::tenant::subject::Subject;
@@ -73,6 +74,14 @@ impl Fetched {
     pub fn version(&self, kind: ValueKind, name: &Name) -> Option<&str> {
         let values = self.values.get(&(kind, name.clone()))?.as_ref()?;
         Some(&values.resource_version)
+    }
+
+    /// The Secrets and ConfigMaps to which the Tenant and its Webhooks refer, with the versions that were read.
+    pub fn versions(&self) -> impl Iterator<Item = Unwatched> {
+        self.values.iter().map(|(value, data)| {
+            let version = data.as_ref().map(|data| data.resource_version.clone());
+            (value.clone(), version)
+        })
     }
 
     /// The configurations of Webhooks that stay served although their objects can't be read.
@@ -196,6 +205,33 @@ pub async fn fetch(
         let labels = |namespace: &str| fetched.labels(namespace);
         fetched.placed = placed(&fetched.subject, document, &fetched.unreadable(), limits, &labels);
         fetched.read_all(kube, document).await?;
+    }
+    Ok(fetched)
+}
+
+/// Reads what the check of a database needs, and nothing else: the runtime Secret, and the Secret with the password or the URL.
+pub async fn fetch_for_database(
+    kube: &KubeApi,
+    state: &State,
+    tenant: Arc<Declared<Tenant>>,
+) -> Result<Fetched, CallError> {
+    let mut fetched = Fetched::nothing_of(Subject::of(&state.cluster(), tenant));
+    let meta = fetched.subject.meta();
+    let runtime = kube.secret(&Name::new(kube.release_namespace(), runtime::secret_name(&meta.uid))).await?;
+    fetched.stored =
+        runtime.map(|secret| Stored::read(&secret, kube.release_namespace(), &meta.name, &meta.uid));
+    let declared = Arc::clone(&fetched.subject.tenant);
+    let Ok(document) = &declared.document else { return Ok(fetched) };
+    if let Some(external) = &document.spec.database.external {
+        let secret = &external.secret_key_ref;
+        let name = Name::new(&document.metadata.namespace, &secret.name);
+        let data = kube.values(ValueKind::Secret, &name, &[secret.key.clone()].into()).await?;
+        fetched.values.insert((ValueKind::Secret, name), data);
+    } else {
+        let _turn = kube.users_turn().await;
+        let name = generated::database_name(document);
+        let secret = kube.secret(&name).await?.map(generated::slim);
+        fetched.secrets.insert(name, secret);
     }
     Ok(fetched)
 }

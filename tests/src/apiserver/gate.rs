@@ -41,6 +41,8 @@ struct State {
     silent_below: AtomicUsize,
     /// The number of watches so far.
     watches: AtomicUsize,
+    /// The number of reads so far, watches and leases aside.
+    reads: AtomicUsize,
     begun: AtomicUsize,
     ended: AtomicUsize,
 }
@@ -58,9 +60,9 @@ impl Gate {
         let api = api.unwrap_or_else(|| panic!("an address: {line:?}"));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let [begun, ended, silent_below, watches] = [(); 4].map(|()| AtomicUsize::new(0));
+        let [begun, ended, silent_below, watches, reads] = [(); 5].map(|()| AtomicUsize::new(0));
         let (limit, is_losing) = (AtomicUsize::new(usize::MAX), AtomicBool::new(false));
-        let state = Arc::new(State { api, limit, is_losing, silent_below, watches, begun, ended });
+        let state = Arc::new(State { api, limit, is_losing, silent_below, watches, reads, begun, ended });
         let shared = Arc::clone(&state);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
@@ -107,6 +109,11 @@ impl Gate {
         }
     }
 
+    /// How many reads have passed, watches and reads of leases aside.
+    pub fn reads(&self) -> usize {
+        self.state.reads.load(Ordering::SeqCst)
+    }
+
     /// How many of the allowed writes have got their response.
     pub fn ended(&self) -> usize {
         self.state.ended.load(Ordering::SeqCst)
@@ -144,6 +151,9 @@ async fn pass(request: Request<Incoming>, state: &Arc<State>) -> Response<Body> 
     }
     if is_watch(&request) {
         return watch(request, state).await;
+    }
+    if request.method() == Method::GET && !is_lease(&request) {
+        state.reads.fetch_add(1, Ordering::SeqCst);
     }
     let response = forward(request, state.api).await;
     if counts {
@@ -201,8 +211,11 @@ impl hyper::body::Body for WatchBody {
 
 fn is_write(request: &Request<Incoming>) -> bool {
     let is_dry_run = request.uri().query().is_some_and(|query| query.contains("dryRun="));
-    let is_lease = request.uri().path().contains("/leases");
-    ![Method::GET, Method::HEAD].contains(request.method()) && !is_dry_run && !is_lease
+    ![Method::GET, Method::HEAD].contains(request.method()) && !is_dry_run && !is_lease(request)
+}
+
+fn is_lease(request: &Request<Incoming>) -> bool {
+    request.uri().path().contains("/leases")
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test client, to loopback only")]

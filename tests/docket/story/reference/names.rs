@@ -42,7 +42,7 @@ pub(super) fn labels() -> String {
             labels::WATCH,
             "label of a Secret or ConfigMap",
             "you",
-            "With the value `true`, a change of the object takes effect at once. Without the label, it takes effect within ten minutes.",
+            "With the value `true`, a change of the object takes effect at once. Without the label, it takes effect at the next check: within ten minutes, or later if the operator checks many.",
         ),
         row(
             labels::RECONCILE,
