@@ -1,6 +1,8 @@
 //! The operator's metrics.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::Duration;
 
@@ -9,13 +11,17 @@ use docket_listener::refusals::Counted;
 use docket_program::process;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use parking_lot::Mutex;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::encoding::text::{encode, encode_registry};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::state::conditions::Truth;
 use crate::state::declared::DeclaredKind;
 use crate::state::migrations::MigrationCounts;
 use crate::state::name::Name;
@@ -40,7 +46,6 @@ pub struct Metrics {
     silent_watches: Counter,
     watch_age: Family<Labels<1>, Gauge<f64, AtomicU64>>,
     leader: Gauge<i64, AtomicI64>,
-    conditions: Family<Labels<5>, Gauge>,
     managed: Family<Labels<2>, Gauge>,
     not_ready: Family<Labels<2>, Gauge>,
     stores: Family<Labels<2>, Gauge>,
@@ -54,8 +59,7 @@ pub struct Metrics {
     migration_progress: Family<Labels<0>, Gauge>,
     /// The series of PostgreSQL servers, which exist only in the leader.
     servers: Mutex<HashSet<Labels<2>>>,
-    /// The published series of each object.
-    published: Mutex<HashMap<(&'static str, Name), Published>>,
+    published: Arc<PublishedObjects>,
     /// Metrics of the process, whose names have no prefix.
     process: Registry,
 }
@@ -78,12 +82,38 @@ pub struct Failing {
     pub tenants: usize,
 }
 
+/// What is published about each object, by kind and name. The series of conditions are written at each scrape: a family would keep
+/// five texts for each condition of each Tenant.
 #[derive(Debug, Default)]
+struct PublishedObjects(Mutex<HashMap<(&'static str, Name), Published>>);
+
+#[derive(Debug)]
 struct Published {
     state: &'static str,
     /// The reason if `Ready` is false.
     reason: Option<ReasonCode>,
-    conditions: Vec<Labels<5>>,
+    /// Type, status and reason of each condition of a Tenant.
+    conditions: Box<[[&'static str; 3]]>,
+}
+
+impl Collector for PublishedObjects {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let about = "1 for the current status and reason of each condition of a Tenant.";
+        let mut family = encoder.encode_descriptor("tenant_condition", about, None, MetricType::Gauge)?;
+        for ((_, name), published) in self.0.lock().iter() {
+            for &[kind, status, reason] in &published.conditions {
+                let labels = [
+                    ("namespace", name.namespace.as_str()),
+                    ("name", name.name.as_str()),
+                    ("type", kind),
+                    ("status", status),
+                    ("reason", reason),
+                ];
+                family.encode_family(&labels)?.encode_gauge(&1_i64)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 fn seconds() -> Histogram {
@@ -98,7 +128,7 @@ impl Default for Metrics {
         let wait: Seconds = Family::new_with_constructor(seconds);
         let (inflight, watch_errors, leader) = (Family::default(), Counter::default(), Gauge::default());
         let (silent_watches, watch_age) = (Counter::default(), Family::default());
-        let (conditions, managed) = (Family::default(), Family::default());
+        let (published, managed) = (Arc::<PublishedObjects>::default(), Family::default());
         let (not_ready, stores) = (Family::default(), Family::default());
         let (dead_letters, failing) = (Family::default(), Family::default());
         let (migrations, migration_progress) = (Family::default(), Family::default());
@@ -138,11 +168,7 @@ impl Default for Metrics {
             watch_age.clone(),
         );
         registry.register("operator_leader", "1 if this process is the leader, else 0", leader.clone());
-        registry.register(
-            "tenant_condition",
-            "1 for the current status and reason of each condition of a Tenant",
-            conditions.clone(),
-        );
+        registry.register_collector(Box::new(published.clone()));
         registry.register(
             "managed_resources",
             "Tenants and Webhooks by state: ready, not_ready or unknown",
@@ -196,7 +222,6 @@ impl Default for Metrics {
             silent_watches,
             watch_age,
             leader,
-            conditions,
             managed,
             not_ready,
             stores,
@@ -206,7 +231,7 @@ impl Default for Metrics {
             migrations,
             migration_progress,
             servers: Mutex::default(),
-            published: Mutex::default(),
+            published,
             process: process::metrics("docket-operator"),
         };
         metrics.begin::<Tenant>();
@@ -278,16 +303,12 @@ impl Metrics {
         }
         self.migrations.clear();
         self.migration_progress.clear();
-        let mut published = self.published.lock();
-        for ((kind, _), before) in published.drain() {
+        for ((kind, _), before) in self.published.0.lock().drain() {
             self.managed
                 .get_or_create(&[("kind", kind.to_owned()), ("state", before.state.to_owned())])
                 .dec();
             if let Some(reason) = before.reason {
                 self.not_ready.get_or_create(&because(kind, reason)).dec();
-            }
-            for series in before.conditions {
-                self.conditions.remove(&series);
             }
         }
         for server in self.servers.lock().drain() {
@@ -353,16 +374,15 @@ impl Metrics {
         let is_false = ready.filter(|ready| ready.status == "False");
         let reason = is_false.and_then(|ready| ready.reason.parse().ok());
         let conditions = if T::KIND == "Tenant" { conditions } else { &[] };
-        let series = conditions.iter().map(|condition| {
-            [
-                ("namespace", name.namespace.clone()),
-                ("name", name.name.clone()),
-                ("type", condition.type_.clone()),
-                ("status", condition.status.clone()),
-                ("reason", condition.reason.clone()),
-            ]
-        });
-        self.replace::<T>(name, Some(Published { state, reason, conditions: series.collect() }));
+        // A condition that stays from a newer version may have a word that this version does not know, and is left out.
+        let words = |condition: &Condition| {
+            let kind: ConditionType = condition.type_.parse().ok()?;
+            let (status, reason): (Truth, ReasonCode) =
+                (condition.status.parse().ok()?, condition.reason.parse().ok()?);
+            Some([kind.as_str(), status.as_str(), reason.as_str()])
+        };
+        let conditions = conditions.iter().filter_map(words).collect();
+        self.replace::<T>(name, Some(Published { state, reason, conditions }));
     }
 
     /// Removes what is published for an object.
@@ -371,26 +391,18 @@ impl Metrics {
     }
 
     fn replace<T: DeclaredKind>(&self, name: &Name, now: Option<Published>) {
-        let mut published = self.published.lock();
+        let mut published = self.published.0.lock();
         let key = (T::KIND, name.clone());
         if let Some(before) = published.remove(&key) {
             self.managed.get_or_create(&state::<T>(before.state)).dec();
             if let Some(reason) = before.reason {
                 self.not_ready.get_or_create(&because(T::KIND, reason)).dec();
             }
-            for series in before.conditions {
-                if now.as_ref().is_none_or(|now| !now.conditions.contains(&series)) {
-                    self.conditions.remove(&series);
-                }
-            }
         }
         if let Some(now) = now {
             self.managed.get_or_create(&state::<T>(now.state)).inc();
             if let Some(reason) = now.reason {
                 self.not_ready.get_or_create(&because(T::KIND, reason)).inc();
-            }
-            for series in &now.conditions {
-                self.conditions.get_or_create(series).set(1);
             }
             published.insert(key, now);
         }
@@ -426,7 +438,7 @@ mod tests {
         vec![Condition {
             type_: "Ready".into(),
             status: status.into(),
-            reason: "X".into(),
+            reason: "Ready".into(),
             message: String::new(),
             observed_generation: None,
             last_transition_time: Time(jiff::Timestamp::UNIX_EPOCH),
@@ -442,7 +454,7 @@ mod tests {
         let text = metrics.text();
         assert!(
             text.contains(
-                "docket_tenant_condition{namespace=\"a\",name=\"acme\",type=\"Ready\",status=\"True\",reason=\"X\"} 1"
+                "docket_tenant_condition{namespace=\"a\",name=\"acme\",type=\"Ready\",status=\"True\",reason=\"Ready\"} 1"
             ),
             "{text}"
         );

@@ -25,6 +25,7 @@ pub mod progress;
 pub mod references;
 pub mod resyncs;
 pub mod sight;
+mod small_set;
 pub mod write_budget;
 
 #[cfg(test)]

@@ -5,12 +5,13 @@ use std::collections::{BTreeSet, HashMap};
 use docket_crds::ReasonCode;
 
 use crate::state::name::Name;
+use crate::state::small_set::SmallSet;
 
 pub(crate) type ClaimKey = (ReasonCode, String);
 
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    holders: HashMap<ClaimKey, BTreeSet<Name>>,
+    holders: HashMap<ClaimKey, SmallSet<Name>>,
     of: HashMap<Name, Vec<ClaimKey>>,
 }
 
@@ -41,6 +42,6 @@ impl Claims {
     /// The Tenants that claim at least one value that `name` claims, including `name` itself.
     pub(super) fn rivals(&self, name: &Name) -> BTreeSet<Name> {
         let claims = self.of.get(name).into_iter().flatten();
-        claims.filter_map(|claim| self.holders.get(claim)).flatten().cloned().collect()
+        claims.filter_map(|claim| self.holders.get(claim)).flat_map(SmallSet::iter).cloned().collect()
     }
 }

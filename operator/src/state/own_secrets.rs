@@ -70,7 +70,7 @@ impl OwnSecret {
 pub(super) struct OwnSecrets {
     secrets: ByName<OwnSecret>,
     of: HashMap<Name, BTreeSet<Name>>,
-    /// The versions that the operator wrote itself. The watch's report about them is no change.
+    /// The versions that the operator wrote itself, until the watch has reported them: that is no change.
     written: HashMap<Name, String>,
 }
 
@@ -88,6 +88,9 @@ impl OwnSecrets {
     pub(super) fn applied(&mut self, secret: OwnSecret) -> Option<Name> {
         let tenant = secret.tenant.clone();
         let ours = self.written.get(&secret.name) == Some(&secret.resource_version);
+        if ours {
+            self.written.remove(&secret.name);
+        }
         let version = secret.resource_version.clone();
         let before = self.insert(secret);
         let known = before.is_some_and(|before| before.resource_version == version);

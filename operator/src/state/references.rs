@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use docket_crds::{Tenant, ValueKind, Webhook};
 
 use crate::state::name::Name;
+use crate::state::small_set::SmallSet;
 
 /// A Secret or ConfigMap that a Tenant or Webhook refers to.
 pub(crate) type Value = (ValueKind, Name);
@@ -20,8 +21,8 @@ pub enum Referrer {
 
 #[derive(Debug, Default)]
 pub(super) struct References {
-    referrers: HashMap<Value, BTreeSet<Referrer>>,
-    of: HashMap<Referrer, BTreeSet<Value>>,
+    referrers: HashMap<Value, SmallSet<Referrer>>,
+    of: HashMap<Referrer, Box<[Value]>>,
 }
 
 impl References {
@@ -31,7 +32,7 @@ impl References {
             self.referrers.entry(value.clone()).or_default().insert(referrer.clone());
         }
         if !values.is_empty() {
-            self.of.insert(referrer, values);
+            self.of.insert(referrer, values.into_iter().collect());
         }
     }
 
@@ -47,7 +48,7 @@ impl References {
     }
 
     pub(super) fn of(&self, kind: ValueKind, name: &Name) -> impl Iterator<Item = &Referrer> {
-        self.referrers.get(&(kind, name.clone())).into_iter().flatten()
+        self.referrers.get(&(kind, name.clone())).into_iter().flat_map(SmallSet::iter)
     }
 }
 
