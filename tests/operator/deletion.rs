@@ -113,6 +113,27 @@ async fn with_the_server_away_it_says_so_and_can_be_given_up() {
     assert_eq!(databases(&admin, "tenant_retried").await, 0);
 }
 
+/// Kubernetes then deletes the Secrets of the Tenant first, and the Tenant last.
+#[tokio::test]
+async fn nothing_is_made_again_while_a_tenant_is_deleted_in_the_foreground() {
+    let mut release = Release::new("foreground");
+    release.with_postgres().await;
+    cluster().start_controllers();
+    let _operator = release.start().await;
+    release.apply(&with_delete("frontmost"));
+    release.wait("tenant", "frontmost", "Ready", "True").await;
+    let uid = release.object("tenant", "frontmost")["metadata"]["uid"].as_str().unwrap().to_owned();
+    let mark = cluster().mark();
+    release.kubectl(&["delete", "tenant", "frontmost", "--cascade=foreground", "--timeout=60s"]);
+    for secret in ["frontmost-apikey-primary", "frontmost-database"] {
+        eventually("its Secrets are gone", SOON, async || release.object("secret", secret).is_null()).await;
+    }
+    assert!(release.runtime_of(&uid).is_none());
+    let made: Vec<_> =
+        release.writes(mark).into_iter().filter(|write| write.starts_with("create secrets/")).collect();
+    assert_eq!(made, Vec::<String>::new());
+}
+
 #[tokio::test]
 async fn a_namespace_that_is_being_deleted_never_waits_for_a_server() {
     let mut release = Release::new("terminating");

@@ -7,6 +7,7 @@ mod crds;
 mod database;
 mod deletion;
 mod faults;
+mod foreign;
 mod gitops;
 mod keys;
 mod kubectl;
