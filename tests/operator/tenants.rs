@@ -86,6 +86,8 @@ async fn a_suspended_tenant_says_so_and_a_paused_one_is_left_alone() {
     release.apply(&tenant_yaml("held-not"));
     release.wait("tenant", "held-not", "Ready", "True").await;
     assert_eq!(release.runtime("held").unwrap()["config"]["suspended"], true);
+    let held = release.object("tenant", "held");
+    assert_eq!(held["status"]["observedGeneration"], held["metadata"]["generation"], "it waits for nothing");
     release.kubectl(&["annotate", "tenant", "held", "docket.dev/reconcile-"]);
     release.wait("tenant", "held", "Ready", "True").await;
     assert_eq!(release.runtime("held").unwrap()["config"]["suspended"], false);

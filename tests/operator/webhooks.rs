@@ -64,6 +64,23 @@ async fn a_missing_secret_is_reported_and_the_old_one_stays_in_use() {
     assert_ne!(release.object("webhook", "signed")["status"]["secretVersion"], version);
 }
 
+/// As in a deployment from Git, where another program makes the Secret, without our label.
+#[tokio::test]
+async fn a_secret_that_arrives_late_is_found_soon_and_was_no_failure() {
+    let mut release = Release::new("arriving");
+    release.with_postgres().await;
+    let _operator = release.start().await;
+    let late = "  secretRef: {name: late}\n";
+    release.apply(&(tenant_yaml("arriving") + &webhook_yaml("arriving", "arriving", late)));
+    release.wait("webhook", "arriving", "Ready", "False SecretNotFound").await;
+    release.wait("webhook", "arriving", "Reconciling", "True SecretNotFound").await;
+    assert_eq!(release.condition("webhook", "arriving", "Stalled"), "");
+
+    release.kubectl(&["create", "secret", "generic", "late", "--from-literal=secret=one"]);
+    release.wait("webhook", "arriving", "Ready", "True").await;
+    assert_eq!(release.condition("webhook", "arriving", "Reconciling"), "");
+}
+
 #[tokio::test]
 async fn a_generated_secret_rotates_and_belongs_to_its_webhook_and_tenant() {
     const NAME: &str = "made.signing-secret";

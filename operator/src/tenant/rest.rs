@@ -87,6 +87,9 @@ pub(super) async fn rest(context: &Context, state: &State, applied: &Applied<'_>
         || compiled.runtime.as_ref().is_some_and(|(_, memory)| !memory.missing_webhooks.is_empty());
     let is_well = matches!(provisioned.database, ProvisionedDatabase::Ready(..))
         && provisioned.refused.is_empty()
+        // These may be about Secrets of users that have the names of generated ones, which no watch reports.
+        && provisioned.reasons.is_empty()
+        && provisioned.webhook_secrets.values().all(Result::is_ok)
         && provisioned.check != DatabaseCheck::ServerAway;
     if !is_well || keeps || !subject.unknown_namespaces().is_empty() || next < context.settings.resync_of(uid)
     {
