@@ -75,10 +75,16 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// The client of a watch that begins now.
-    fn client(&self, client: &Client, subject: WatchSubject) -> Client {
+    /// A watch that begins now. `events` opens it with a client that records when the API server is heard.
+    fn watch(
+        &self,
+        client: &Client,
+        (subject, scope): (WatchSubject, Option<&str>),
+        events: impl FnOnce(&Client) -> Events,
+    ) -> Watch {
         let heard = self.state.sight.begin(subject.kind(), Instant::now());
-        client_of_watch(client, heard, self.metrics.clone())
+        let client = client_of_watch(client, heard, self.metrics.clone());
+        Watch::new(subject, scope, events(&client))
     }
 }
 
@@ -90,12 +96,13 @@ pub async fn watch_all(sink: Sink, client: Client, namespaces: &[String]) {
     };
     let release = Some(sink.release_namespace.as_str());
     let ours = format!("{}={}", runtime::LABEL, runtime::LABEL_VALUE);
-    let runtimes = metadata::<core::Secret>(&sink.client(&client, WatchSubject::Runtimes), release, &ours);
-    watches.push(Watch::new(WatchSubject::Runtimes, release, runtimes));
+    watches.push(sink.watch(&client, (WatchSubject::Runtimes, release), |client| {
+        metadata::<core::Secret>(client, release, &ours)
+    }));
     if namespaces.is_empty() {
         sink.state.cluster().watch_namespaces();
-        let all = all_metadata::<core::Namespace>(&sink.client(&client, WatchSubject::Namespaces));
-        watches.push(Watch::new(WatchSubject::Namespaces, None, all));
+        let all = |client: &Client| all_metadata::<core::Namespace>(client);
+        watches.push(sink.watch(&client, (WatchSubject::Namespaces, None), all));
     }
     sink.state.progress.expect(watches.len());
     futures_util::future::join_all(watches.into_iter().map(|watch| watch.follow(&sink))).await;
@@ -107,15 +114,14 @@ fn of_scope(sink: &Sink, client: &Client, scope: Option<&str>) -> Vec<Watch> {
     let ours = format!("{}={},{}", labels::MANAGED_BY, labels::OPERATOR, labels::TENANT_UID);
     let (secret, config_map) =
         (WatchSubject::Values(ValueKind::Secret), WatchSubject::Values(ValueKind::ConfigMap));
-    let watch = |subject, events: &dyn Fn(&Client) -> Events| {
-        Watch::new(subject, scope, events(&sink.client(client, subject)))
-    };
     vec![
-        watch(WatchSubject::Tenants, &|client| objects::<Tenant>(client, scope)),
-        watch(WatchSubject::Webhooks, &|client| objects::<Webhook>(client, scope)),
-        watch(secret, &|client| metadata::<core::Secret>(client, scope, &marked)),
-        watch(config_map, &|client| metadata::<core::ConfigMap>(client, scope, &marked)),
-        watch(WatchSubject::Generated, &|client| metadata::<core::Secret>(client, scope, &ours)),
+        sink.watch(client, (WatchSubject::Tenants, scope), |client| objects::<Tenant>(client, scope)),
+        sink.watch(client, (WatchSubject::Webhooks, scope), |client| objects::<Webhook>(client, scope)),
+        sink.watch(client, (secret, scope), |client| metadata::<core::Secret>(client, scope, &marked)),
+        sink.watch(client, (config_map, scope), |client| metadata::<core::ConfigMap>(client, scope, &marked)),
+        sink.watch(client, (WatchSubject::Generated, scope), |client| {
+            metadata::<core::Secret>(client, scope, &ours)
+        }),
     ]
 }
 
