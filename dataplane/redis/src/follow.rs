@@ -104,7 +104,7 @@ mod tests {
     async fn unreadable_file_leaves_the_connection_as_it_is() {
         let (old, files) =
             (connection("redis://127.0.0.1:1"), RedisFiles::new("/nowhere/url".as_ref(), None));
-        let refused = renewed(&old, files).await.err().expect("there is no file");
+        let refused = renewed(&old, files).await.expect_err("there is no file");
         assert!(
             refused.problem.contains("--redis-url-file: /nowhere/url can't be read"),
             "{}",

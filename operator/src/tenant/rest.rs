@@ -66,7 +66,7 @@ async fn check_database(context: &Context, fetched: &Fetched) -> Option<Database
     let valid = validate(fetched).ok()?;
     let password = password(valid.tenant(), fetched);
     let before = ProvisionedDatabase::unchanged(fetched);
-    let checked = provision_database(context, valid, password.as_ref(), true).await;
+    let checked = provision_database(context, valid, password.as_ref(), true, false).await;
     (checked.database == before && checked.check != DatabaseCheck::NotDue).then_some(checked.check)
 }
 

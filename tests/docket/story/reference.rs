@@ -65,7 +65,7 @@ fn metrics_page() -> String {
     server.responded(true);
     server.uses(Some(UsedConnections::default()));
     docket.stores.postgres(budget);
-    docket.stores.redis(|| Some(true));
+    docket.stores.redis(|| Some(true), || false);
     let operator = docket_operator::metrics::Metrics::default();
     operator.leads(true);
     operator.store(Store::Redis, true);

@@ -387,26 +387,16 @@ fn cases() -> Vec<Case> {
         case(
             "DocketOperatorBlind",
             &[
-                (
-                    "docket_operator_watch_last_event_timestamp_seconds{pod='a',kind='Tenant'}",
-                    "0+60x10 600x50",
-                ),
-                ("docket_operator_watch_last_event_timestamp_seconds{pod='b',kind='Tenant'}", "0x60"),
-                ("docket_operator_leader{pod='a'}", "1x60"),
-                ("docket_operator_leader{pod='b'}", "0x60"),
+                ("docket_operator_watch_age_seconds{pod='a',kind='Tenant'}", "30x10 60+60x50"),
+                ("docket_operator_watch_age_seconds{pod='b',kind='Tenant'}", "30x60"),
             ],
             14,
             Some(16),
         ),
-        // An operator that does not lead has no current list.
+        // A watch hears something at least once a minute.
         case(
             "DocketOperatorBlind",
-            &[
-                ("docket_operator_watch_last_event_timestamp_seconds{pod='a',kind='Tenant'}", "0+60x60"),
-                ("docket_operator_watch_last_event_timestamp_seconds{pod='b',kind='Tenant'}", "0x60"),
-                ("docket_operator_leader{pod='a'}", "1x60"),
-                ("docket_operator_leader{pod='b'}", "0x60"),
-            ],
+            &[("docket_operator_watch_age_seconds{pod='a',kind='Tenant'}", "5 64 2 60 1 62 8x54")],
             60,
             None,
         ),

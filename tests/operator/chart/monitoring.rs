@@ -239,10 +239,6 @@ fn published() -> Published {
             of_name.entry(name.to_owned()).or_default().insert(found[2].to_owned());
         }
     }
-    // A process has it once a watch had its first event.
-    let watches =
-        published.entry("docket_operator_watch_last_event_timestamp_seconds".to_owned()).or_default();
-    watches.entry("kind".to_owned()).or_default();
     published.entry("up".to_owned()).or_default();
     published
 }
@@ -268,7 +264,7 @@ fn data_plane() -> String {
     own.uses(Some(UsedConnections::default()));
     external.responded(true);
     metrics.stores.postgres(budget);
-    metrics.stores.redis(|| Some(true));
+    metrics.stores.redis(|| Some(true), || false);
     metrics.text()
 }
 

@@ -10,7 +10,7 @@ use docket_program::clock::Clock;
 use docket_rig::postgres;
 use docket_rig::tenant_database::{CUSTOMER, TenantDatabase, tenant_config};
 use docket_store::postgres::{Budget, ConnectionLimits, Postgres};
-use docket_store::stores::{Store, StoreSource, Stores};
+use docket_store::stores::{Schema, Store, StoreSource, Stores};
 use docket_store::{Database, StoreError, contacts};
 use tokio::task::JoinSet;
 
@@ -366,7 +366,7 @@ async fn unused_connections_are_closed_and_others_are_not() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_has_the_connections_of_its_limit_and_of_the_process() {
     let (url, _) = database(&budget(1, 1)).await;
-    let stores = Stores::new(StoreSource::Postgres(budget(8, 3)));
+    let stores = Stores::new(StoreSource::Postgres(budget(8, 3)), Schema::Migrate);
     let at_once = async |limit: u32| {
         let config = tenant_config("uid", "ACME", CUSTOMER, 0);
         let mut config: TenantConfig = serde_json::from_value(config).expect("a configuration");
@@ -404,7 +404,7 @@ async fn a_changed_url_is_another_pool_and_what_is_not_used_closes() {
             Some(DatabaseUrl::parse(&format!("postgres://{role}:{password}@{at}")).expect("a URL"));
         config
     };
-    let stores = Stores::new(StoreSource::Postgres(budget(4, 2)));
+    let stores = Stores::new(StoreSource::Postgres(budget(4, 2)), Schema::Migrate);
     let clock = Clock::System;
     let first = stores.of(&with("first")).expect("a store");
     assert!(Arc::ptr_eq(&first, &stores.of(&with("first")).expect("a store")), "nothing has changed");

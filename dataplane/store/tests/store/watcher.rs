@@ -7,7 +7,7 @@ use docket_crds::{DatabaseUrl, TenantConfig};
 use docket_rig::postgres::{self, PostgresServer};
 use docket_rig::tenant_database::{CUSTOMER, tenant_config};
 use docket_store::postgres::{Budget, ConnectionLimits, Counters, Postgres, UsedConnections, Watcher};
-use docket_store::stores::{StoreSource, Stores};
+use docket_store::stores::{Schema, StoreSource, Stores};
 use tokio_postgres::Client;
 
 /// The interval is so long that no result expires within a test.
@@ -238,7 +238,7 @@ async fn databases_of_a_server_share_its_watcher_and_others_have_none() {
         config
     };
     let budget = Budget::new(ConnectionLimits { total: 2, per_tenant: 2 });
-    let stores = Arc::new(Stores::new(StoreSource::Postgres(budget)));
+    let stores = Arc::new(Stores::new(StoreSource::Postgres(budget), Schema::Migrate));
     let (server, _) = urls[0].rsplit_once('/').expect("a path");
     let watcher = format!("{server}/postgres");
     let of = |uid: &str, url: &str, watcher| stores.of(&config(uid, url, watcher)).expect("a store");
