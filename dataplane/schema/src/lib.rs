@@ -14,8 +14,11 @@
 //! assert!(AppliedMigrations { version: newest + 1, needed: newest + 1 }.missing().is_err());
 //! ```
 
+mod baseline;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+
+pub use baseline::baseline;
 
 /// One step forward. A released step is never edited: a correction is a new step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,8 +130,8 @@ impl Sql {
 /// After a release, raise it to the last step of that release, and delete what asks for steps up to it.
 pub const OLDEST: i64 = 20;
 
-/// The step that brought subscriptions to changes of webhooks.
-pub const SUBSCRIPTIONS: i64 = 21;
+/// The step from which subscriptions to changes of webhooks work as they do now.
+pub const SUBSCRIPTIONS: i64 = 24;
 
 /// The step that brought ended sessions.
 pub const ENDED_SESSIONS: i64 = 23;
@@ -377,6 +380,7 @@ pub const MIGRATIONS: &[Migration] = &[
         version: 24,
         name: "notices that others replaced (additive)",
         sql: Sql::Both(include_str!("../migrations/0024_replaced_notices.sql")),
+        cost: "creates a table and adds four columns without values",
         indexes: &[],
     },
 ];

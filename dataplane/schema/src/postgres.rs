@@ -6,6 +6,7 @@ mod frames;
 mod target;
 mod words;
 
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error, Transaction};
 
 pub use connect::{Boxed, Connected, ExcessFound, NotAllowed};
@@ -33,7 +34,7 @@ pub enum MigrateError {
 /// it the migration fails, and is tried again.
 pub const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '500ms'";
 
-/// Applies the steps that the database lacks, in one transaction. Repeated or concurrent calls do no harm. Returns the version.
+/// Applies the steps that the database lacks, in one transaction; to a new database all at once, as [`baseline`](crate::baseline). Repeated or concurrent calls do no harm. Returns the version.
 ///
 /// A database that is up to date is only read. The call waits for another migration up to the session's
 /// `statement_timeout`, and up to [`LOCK_TIMEOUT`] for each table that is in use. The steps themselves have no time
@@ -44,6 +45,14 @@ pub async fn migrate(client: &mut Client) -> Result<i64, MigrateError> {
     if before.missing()?.is_empty() {
         return Ok(before.version);
     }
+    if before == AppliedMigrations::default() {
+        match client.batch_execute(&crate::baseline()).await {
+            Ok(()) => return Ok(newest),
+            // Another program makes the schema, or has made it, or the database has a table of the same name.
+            Err(error) if is_there_already(&error) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
     let transaction = client.transaction().await?;
     transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&ADVISORY_LOCK]).await?;
     transaction.batch_execute(&format!("SET LOCAL statement_timeout = 0; {LOCK_TIMEOUT}")).await?;
@@ -51,6 +60,13 @@ pub async fn migrate(client: &mut Client) -> Result<i64, MigrateError> {
     apply_missing(&transaction).await?;
     transaction.commit().await?;
     Ok(newest)
+}
+
+/// Whether a statement failed because another session has made the same table, or its type, in the meantime.
+fn is_there_already(error: &Error) -> bool {
+    [&SqlState::DUPLICATE_TABLE, &SqlState::UNIQUE_VIOLATION, &SqlState::DUPLICATE_OBJECT]
+        .iter()
+        .any(|state| error.code() == Some(*state))
 }
 
 /// The steps that were applied to a database.

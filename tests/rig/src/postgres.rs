@@ -115,6 +115,16 @@ pub async fn copy(url: &str) -> String {
     server().copy(name).await
 }
 
+/// What `pg_dump` writes about the database, without owners and rights, and without the rows of this table.
+pub fn dump(url: &str, without_rows_of: &str) -> String {
+    let mut command = Command::new(folder_of(&["pg_dump"]).join("pg_dump"));
+    command.args(["--inserts", "--no-owner", "--no-privileges", "--no-comments", "--dbname", url]);
+    command.arg(format!("--exclude-table-data={without_rows_of}"));
+    let output = command.output().expect("pg_dump is beside the server");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
 /// Connects to the server directly, past the code under test.
 pub async fn client(url: &str) -> Client {
     let (client, connection) =
@@ -186,8 +196,13 @@ fn configure(folder: &Path, port: u16, settings: &str) {
     std::fs::write(&path, defaults + &ours).expect("the file is ours");
 }
 
-/// The folder of the server's programs: one on the PATH, otherwise the newest version of Debian's packages.
+/// The folder of the server's programs.
 fn programs() -> PathBuf {
+    folder_of(&["initdb", "pg_ctl", "postgres"])
+}
+
+/// The folder that has these programs of PostgreSQL: one on the PATH, otherwise of the newest version of Debian's packages.
+fn folder_of(names: &[&str]) -> PathBuf {
     let on_path = std::env::var_os("PATH").unwrap_or_default();
     let mut debian: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
         .into_iter()
@@ -199,7 +214,7 @@ fn programs() -> PathBuf {
     });
     std::env::split_paths(&on_path)
         .chain(debian.into_iter().rev())
-        .find(|folder| ["initdb", "pg_ctl", "postgres"].iter().all(|name| folder.join(name).is_file()))
+        .find(|folder| names.iter().all(|name| folder.join(name).is_file()))
         .expect("PostgreSQL's server is not installed; `tests/run` installs it")
 }
 

@@ -124,3 +124,54 @@ async fn a_postgresql_database_of_the_first_version_is_migrated_with_its_rows() 
     postgres::client(&url).await.batch_execute(&first_version()).await.expect("the first version");
     keeps_its_rows(Place::Url(url).open(1)).await;
 }
+
+/// What a dump says of the schema: no comment, no setting of the session, no name of the schema.
+fn statements_of(dump: &str) -> String {
+    let is_ours = |line: &&str| {
+        let left_out = ["--", "SET ", "SELECT pg_catalog.set_config", "\\restrict", "\\unrestrict"];
+        !line.is_empty() && !left_out.iter().any(|start| line.starts_with(start))
+    };
+    let lines: Vec<&str> = dump.lines().filter(is_ours).collect();
+    let text = lines.join("\n").replace("public.", "");
+    text + "\n"
+}
+
+/// The first lines that differ.
+fn different<'a>(one: &'a str, other: &'a str) -> Option<(&'a str, &'a str)> {
+    let longer = one.lines().count().max(other.lines().count());
+    let lines = one.lines().chain(std::iter::repeat("")).zip(other.lines().chain(std::iter::repeat("")));
+    lines.take(longer).find(|(one, other)| one != other)
+}
+
+/// A database of the baseline has what the steps make. `UPDATE_SCHEMA=1` writes the baseline.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_baseline_is_what_the_steps_make() {
+    let by_steps = postgres::database().await;
+    let client = postgres::client(&by_steps).await;
+    client.batch_execute(docket_schema::CREATE_VERSION_TABLE).await.expect("a statement");
+    for step in docket_schema::MIGRATIONS {
+        client.batch_execute(step.sql.postgres()).await.expect("a step");
+        for index in step.indexes {
+            client.batch_execute(index.create).await.expect("an index");
+        }
+    }
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../schema/migrations/baseline_postgres.sql");
+    let made = statements_of(&postgres::dump(&by_steps, "schema_version"));
+    if std::env::var_os("UPDATE_SCHEMA").is_some() {
+        std::fs::write(file, &made).expect("the repository is writable");
+    }
+    let kept = std::fs::read_to_string(file).expect("the baseline");
+    assert_eq!(different(&kept, &made), None, "run this test again with UPDATE_SCHEMA=1");
+
+    let by_baseline = postgres::database().await;
+    let mut client = postgres::client(&by_baseline).await;
+    let version = docket_schema::postgres::migrate(&mut client).await.expect("a new schema");
+    assert_eq!(version, docket_schema::MIGRATIONS.len() as i64);
+    let dumped = statements_of(&postgres::dump(&by_baseline, "schema_version"));
+    // PostgreSQL writes `(a AND b) AND c` of a step as such, and reads it as `a AND b AND c`.
+    let without_brackets = |text: &str| text.replace(['(', ')'], "");
+    let (dumped, made) = (without_brackets(&dumped), without_brackets(&made));
+    assert_eq!(different(&dumped, &made), None, "the baseline does not make what the file says");
+    let applied = docket_schema::postgres::applied(&client).await.expect("a statement");
+    assert_eq!(applied.missing(), Ok(&[][..]));
+}
