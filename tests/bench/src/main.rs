@@ -4,7 +4,6 @@ mod apache;
 mod bare;
 mod disk;
 mod engine;
-mod figures;
 mod home;
 mod http;
 mod load;
@@ -21,7 +20,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use clap::{Parser, Subcommand, ValueEnum as _};
-use figures::{Measured, json, medians, table};
+use docket_rig::figures::{self, Measured, document, load_average, medians, table};
 use scenarios::{Bench, Scenario};
 use stage::Shape;
 use tokio::signal::unix::{SignalKind, signal};
@@ -117,7 +116,7 @@ async fn run(arguments: RunArguments) -> bool {
     } else {
         arguments.scenarios
     };
-    let (begun, machine) = (Instant::now(), machine(arguments.revision));
+    let begun = Instant::now();
     let (mut measured, mut complete) = (Vec::new(), true);
     for scenario in scenarios {
         let shapes = scenario.shapes().iter().copied();
@@ -153,28 +152,10 @@ async fn run(arguments: RunArguments) -> bool {
         println!("{}", table(&measured[first..]));
         // The file is written after each scenario, so that figures stay when the run is ended.
         if let Some(file) = &arguments.json {
-            let all = serde_json::json!({"machine": machine, "figures": json(&measured)});
-            let text = serde_json::to_string_pretty(&all).expect("it is JSON");
-            std::fs::write(file, text + "\n").expect("the file can be written");
+            let text = document(arguments.revision.as_deref(), &measured);
+            std::fs::write(file, text).expect("the file can be written");
         }
     }
     eprintln!("{:>4} s  done", begun.elapsed().as_secs());
     complete
-}
-
-/// The machine that the figures were measured on, and the revision of the program.
-fn machine(revision: Option<String>) -> serde_json::Value {
-    let read = |file| std::fs::read_to_string(file).unwrap_or_default();
-    let memory = read("/proc/meminfo").lines().next().map(str::to_owned);
-    serde_json::json!({
-        "revision": revision, "cores": std::thread::available_parallelism().map_or(0, usize::from),
-        "memory": memory, "kernel": read("/proc/version").trim(), "load": load_average(),
-    })
-}
-
-/// The average number of processes that wanted a core in the last minute. Other programs' share of the CPU is missing
-/// in the figures.
-fn load_average() -> String {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split(' ').next().unwrap_or_default().to_owned()
 }

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+pub(crate) use docket_rig::figures::percentile;
+
 use crate::load::Saved;
 use crate::receiver::Arrival;
 
@@ -60,12 +62,6 @@ pub(crate) fn save_times(saves: &[Saved]) -> Vec<Duration> {
     times
 }
 
-/// The smallest time that `percent` percent of the sorted times do not exceed, in ms; NaN without times.
-pub(crate) fn percentile(sorted: &[Duration], percent: f64) -> f64 {
-    let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.saturating_sub(1)).map_or(f64::NAN, |time| time.as_secs_f64() * 1_000.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,13 +77,5 @@ mod tests {
         assert_eq!((delivered.lost, delivered.duplicates, delivered.unacknowledged), (1, 1, 1));
         assert_eq!(delivered.end_to_end, [ms(10), ms(10), ms(20)]);
         assert_eq!(delivered.whole, ms(20));
-    }
-
-    #[test]
-    fn percentiles_are_of_the_nearest_rank() {
-        let times: Vec<_> = (1..=200).map(Duration::from_millis).collect();
-        assert_eq!(percentile(&times, 50.0).round(), 100.0);
-        assert_eq!(percentile(&times, 99.0).round(), 198.0);
-        assert!(percentile(&[], 99.0).is_nan());
     }
 }

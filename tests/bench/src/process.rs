@@ -1,4 +1,4 @@
-//! A child process of the benchmark, and the memory and CPU time of processes, as Linux counts them.
+//! A child process of the benchmark, and the CPU time of processes, as Linux counts it.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+pub(crate) use docket_rig::memory::{forget_peak_memory, memory, peak_memory};
 use docket_rig::ports::free_port;
 
 use crate::http::{Connection, request};
@@ -129,28 +130,6 @@ pub(crate) fn cpu_with_children(id: u32) -> f64 {
 /// The process id of a process' parent.
 pub(crate) fn parent(id: u32) -> u32 {
     stat(id).expect("it runs").parent
-}
-
-/// The peak memory of a process since [`forget_peak_memory`], otherwise since its start, in MB of 1,048,576 bytes.
-pub(crate) fn peak_memory(id: u32) -> f64 {
-    status(id, "VmHWM:") / 1_024.0
-}
-
-/// Sets the peak memory of a process to what the process has now.
-pub(crate) fn forget_peak_memory(id: u32) {
-    // The value 5 resets the peak, see proc(5).
-    fs::write(format!("/proc/{id}/clear_refs"), "5").expect("it runs, as this user");
-}
-
-/// The memory that a process has now, in MB of 1,048,576 bytes.
-pub(crate) fn memory(id: u32) -> f64 {
-    status(id, "VmRSS:") / 1_024.0
-}
-
-fn status(id: u32, name: &str) -> f64 {
-    let status = fs::read_to_string(format!("/proc/{id}/status")).expect("it runs");
-    let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("Linux says");
-    line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
 struct Stat {

@@ -1,13 +1,16 @@
-//! Figures, their goals, and how a table or JSON shows them.
+//! Figures of a benchmark, their goals, and how a table or JSON shows them.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 /// The bound that a figure must reach.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Goal {
+pub enum Goal {
+    /// The figure is this number or more.
     AtLeast(f64),
+    /// The figure is this number or less.
     AtMost(f64),
 }
 
@@ -29,32 +32,38 @@ impl Goal {
 
 /// One measured number.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Figure {
-    pub(crate) name: String,
-    pub(crate) value: f64,
-    pub(crate) unit: &'static str,
-    pub(crate) goal: Option<Goal>,
+pub struct Figure {
+    /// What was measured.
+    pub name: String,
+    /// The number; NaN: it could not be measured, and reaches no goal.
+    pub value: f64,
+    /// The unit of the number; empty for a ratio or a count.
+    pub unit: &'static str,
+    /// The bound; `None`: the figure has no goal.
+    pub goal: Option<Goal>,
 }
 
 impl Figure {
     /// A figure without a goal.
-    pub(crate) fn new(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
+    pub fn new(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
         Self { name: name.into(), value, unit, goal: None }
     }
 
-    pub(crate) fn at_least(mut self, goal: f64) -> Self {
+    /// The figure with a goal that it must reach from above.
+    pub fn at_least(mut self, goal: f64) -> Self {
         self.goal = Some(Goal::AtLeast(goal));
         self
     }
 
-    pub(crate) fn at_most(mut self, goal: f64) -> Self {
+    /// The figure with a goal that it must not exceed.
+    pub fn at_most(mut self, goal: f64) -> Self {
         self.goal = Some(Goal::AtMost(goal));
         self
     }
 }
 
 /// The median of each figure over all rounds. Every round has the same figures in the same order.
-pub(crate) fn medians(rounds: Vec<Vec<Figure>>) -> Vec<Figure> {
+pub fn medians(rounds: Vec<Vec<Figure>>) -> Vec<Figure> {
     let mut rounds = rounds.into_iter();
     let mut figures = rounds.next().unwrap_or_default();
     let others: Vec<_> = rounds.collect();
@@ -67,17 +76,25 @@ pub(crate) fn medians(rounds: Vec<Vec<Figure>>) -> Vec<Figure> {
     figures
 }
 
+/// The smallest time that `percent` percent of the sorted times do not exceed, in ms; NaN without times.
+pub fn percentile(sorted: &[Duration], percent: f64) -> f64 {
+    let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).map_or(f64::NAN, |time| time.as_secs_f64() * 1_000.0)
+}
+
 /// The figures of a scenario in one shape.
 #[derive(Debug)]
-pub(crate) struct Measured {
-    pub(crate) scenario: String,
+pub struct Measured {
+    /// The name of the scenario.
+    pub scenario: String,
     /// The name of the shape.
-    pub(crate) shape: &'static str,
-    pub(crate) figures: Vec<Figure>,
+    pub shape: &'static str,
+    /// What was measured.
+    pub figures: Vec<Figure>,
 }
 
 /// All figures as JSON.
-pub(crate) fn json(measured: &[Measured]) -> Value {
+fn json(measured: &[Measured]) -> Value {
     let of = |measured: &Measured| {
         let figure = |figure: &Figure| {
             json!({
@@ -93,8 +110,31 @@ pub(crate) fn json(measured: &[Measured]) -> Value {
     measured.iter().flat_map(of).collect()
 }
 
+/// The content of a file of figures: the machine, the revision of the measured programs, and all figures.
+pub fn document(revision: Option<&str>, measured: &[Measured]) -> String {
+    let document = json!({"machine": machine(revision), "figures": json(measured)});
+    serde_json::to_string_pretty(&document).expect("it is JSON") + "\n"
+}
+
+/// The machine that the figures were measured on, and the revision of the programs.
+fn machine(revision: Option<&str>) -> Value {
+    let read = |file| std::fs::read_to_string(file).unwrap_or_default();
+    let memory = read("/proc/meminfo").lines().next().map(str::to_owned);
+    json!({
+        "revision": revision, "cores": std::thread::available_parallelism().map_or(0, usize::from),
+        "memory": memory, "kernel": read("/proc/version").trim(), "load": load_average(),
+    })
+}
+
+/// The average number of processes that wanted a core in the last minute. Other programs' share of the CPU is missing
+/// in the figures.
+pub fn load_average() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or_default().to_owned()
+}
+
 /// The figures of one scenario as a table, with a column for each measured shape.
-pub(crate) fn table(shapes: &[Measured]) -> String {
+pub fn table(shapes: &[Measured]) -> String {
     let Some(first) = shapes.first() else { return String::new() };
     let mut text = format!("{:<72}", first.scenario);
     for measured in shapes {
@@ -182,6 +222,14 @@ mod tests {
     fn a_figure_that_is_not_a_number_meets_no_goal() {
         assert!(!Goal::AtMost(1.0).is_met(f64::NAN));
         assert!(!Goal::AtLeast(1.0).is_met(f64::NAN));
+    }
+
+    #[test]
+    fn percentiles_are_of_the_nearest_rank() {
+        let times: Vec<_> = (1..=200).map(Duration::from_millis).collect();
+        assert_eq!(percentile(&times, 50.0).round(), 100.0);
+        assert_eq!(percentile(&times, 99.0).round(), 198.0);
+        assert!(percentile(&[], 99.0).is_nan());
     }
 
     #[test]
