@@ -1,5 +1,6 @@
 //! A throw-away Kubernetes API: one kube-apiserver with its etcd, which the tests of a process share, and more for tests
-//! that change what a whole cluster shares. RBAC is on, and every write is in an audit log. There is no node, so nothing runs in it.
+//! that change what a whole cluster shares. RBAC is on. An audit log has every write, and the reads of service accounts. There is no
+//! node, so nothing runs in it.
 //!
 //! Its programs, and the first that is given wins:
 //! 1. `KUBEBUILDER_ASSETS`: a folder with etcd, kube-apiserver and kubectl (and kube-controller-manager where asked for);
@@ -10,8 +11,10 @@
 //! As with PostgreSQL, guards that wait on a pipe of this process end the servers however it ends.
 
 mod audit;
+mod client;
 mod gate;
 mod launch;
+mod objects;
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -23,9 +26,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::{Value, json};
 
 pub use audit::Write;
+pub use client::Client;
 use docket_rig::scratch::Folder;
 pub use gate::Gate;
 use launch::ApiServer;
+pub use objects::{Object, Objects};
 
 use crate::server::signal;
 
@@ -246,6 +251,11 @@ impl Cluster {
     /// The writes since `mark`, without dry runs, in the order in which they finished.
     pub fn writes(&self, mark: u64) -> Vec<Write> {
         audit::writes(&self.audit_log(), mark)
+    }
+
+    /// The number of reads by a service account since `mark`, without reads of Leases. A watch counts when it ends.
+    pub fn reads(&self, mark: u64, user: &str) -> usize {
+        audit::reads(&self.audit_log(), mark, user)
     }
 
     fn audit_log(&self) -> PathBuf {

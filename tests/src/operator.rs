@@ -38,6 +38,8 @@ pub struct Release {
     pub group: Option<MemoryGroup>,
     /// `--lease-duration`: short, since most operators here are killed.
     pub lease_seconds: u32,
+    /// `--log`.
+    pub log: &'static str,
 }
 
 impl Release {
@@ -62,6 +64,7 @@ impl Release {
             flags: Vec::new(),
             group: None,
             lease_seconds: 5,
+            log: "info,docket_operator=debug",
         };
         release.bind_everywhere("kinds");
         release.bind(&namespace, "release");
@@ -194,7 +197,7 @@ impl Release {
         command.env_clear().env("KUBECONFIG", &self.kubeconfig);
         command.args(["run", "--release-namespace", &self.namespace]);
         command.arg(format!("--lease-duration={}s", self.lease_seconds));
-        command.args(["--lease-renewal=1s", "--log=info,docket_operator=debug"]);
+        command.args(["--lease-renewal=1s", "--log", self.log]);
         command.arg(format!("--identity={name}-{management}"));
         command.arg(format!("--listen=127.0.0.1:{management}"));
         command.args(self.watched.iter().map(|namespace| format!("--watch-namespace={namespace}")));
@@ -399,11 +402,18 @@ impl Operator {
 
     /// The value of a series.
     pub async fn metric(&self, series: &str) -> f64 {
+        let [value] = self.metrics([series]).await;
+        value
+    }
+
+    /// The values of several series at one moment; 0 for a series that is not there.
+    pub async fn metrics<const N: usize>(&self, series: [&str; N]) -> [f64; N] {
         let address = ([127, 0, 0, 1], self.management).into();
         let reply = request(address, "GET", "/metrics", &[], "").await.expect("metrics are served");
-        let line =
-            reply.text().lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok());
-        line.unwrap_or(0.0)
+        let value = |series: &str| -> Option<f64> {
+            reply.text().lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
+        };
+        series.map(|series| value(series).unwrap_or(0.0))
     }
 
     /// Waits until it holds the lease.

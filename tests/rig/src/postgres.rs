@@ -98,6 +98,11 @@ impl PostgresServer {
         assert!(command.status().expect("it is a program").success(), "{arguments:?}: {}", log());
     }
 
+    /// The file of the server's log. With the setting `log_connections = on`, it has a line for each login.
+    pub fn log(&self) -> PathBuf {
+        self.folder.join("log")
+    }
+
     /// The URL of the database with this name.
     pub fn url(&self, database: &str) -> String {
         format!("postgres://postgres:{}@{}:{}/{database}", self.password, Ipv4Addr::LOCALHOST, self.port)

@@ -200,6 +200,8 @@ fn etcd(folder: &Path, client: u16, peer: u16) -> Vec<String> {
         format!("--initial-cluster=default={peer}"),
         // A test never pulls the machine's plug, and these files are removed anyway.
         "--unsafe-no-fsync".into(),
+        // 8 GiB: the benchmark of the operator has 60,000 objects, each with several revisions.
+        "--quota-backend-bytes=8589934592".into(),
     ]
 }
 
