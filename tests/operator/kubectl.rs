@@ -86,6 +86,41 @@ async fn a_tenant_is_shown_looked_at_and_gets_another_key() {
     assert_eq!((code, err.contains("is managed by the Flux Kustomization flux/apps")), (1, true), "{err}");
 }
 
+#[tokio::test]
+async fn databases_of_earlier_tenants_are_listed_and_taken_over() {
+    let mut release = Release::new("adopting");
+    release.with_postgres().await;
+    let _operator = release.start().await;
+    release.apply(&tenant_yaml("retaken"));
+    release.wait("tenant", "retaken", "Ready", "True Ready").await;
+    release.kubectl(&["delete", "tenant", "retaken"]);
+    release.kubectl(&[
+        "delete",
+        "secret",
+        "--ignore-not-found",
+        "retaken-apikey-primary",
+        "retaken-database",
+    ]);
+    release.apply(&tenant_yaml("retaken"));
+    release.wait("tenant", "retaken", "Ready", "False NotOwned").await;
+    let namespace = release.tenants.clone();
+    let adopt = |arguments: &[&str]| as_admin(&[&["--namespace", &namespace, "adopt"], arguments].concat());
+
+    let waiting =
+        json!({"namespace": namespace, "name": "retaken", "database": "tenant_retaken", "state": "waiting"});
+    let (code, out, err) = adopt(&["--all", "-o", "json"]);
+    assert_eq!((code, parsed(&out)), (0, json!({"tenants": [waiting], "annotated": null})), "{err}");
+    let annotations = release.object("tenant", "retaken")["metadata"]["annotations"].clone();
+    assert_eq!(annotations["docket.dev/adopt-database"], Value::Null, "it is only listed");
+    let (code, out, err) = adopt(&["--selector", "tier=gold", "--yes"]);
+    assert_eq!((code, out.as_str()), (0, "No database waits to be taken over.\n"), "{err}");
+    release.kubectl(&["label", "tenant", "retaken", "tier=gold"]);
+    let (code, out, err) = adopt(&["--selector", "tier=gold", "--yes"]);
+    assert_eq!((code, out.contains("1 annotated; ")), (0, true), "{out}{err}");
+    release.wait("tenant", "retaken", "Ready", "True Ready").await;
+    assert_eq!(adopt(&["retaken"]).0, 0);
+}
+
 #[test]
 fn kubectl_completes_commands_flags_and_names() {
     let release = Release::new("completed");
@@ -223,6 +258,7 @@ fn each_command_needs_the_rights_that_the_document_lists_and_no_others() {
             "rotate-key" => vec!["allowed/primary"],
             "status" => vec![],
             "upgrade" => vec!["status"],
+            "adopt" => vec!["--all"],
             _ => vec!["--release-namespace", &release.namespace],
         });
         let can = |verb: &str, resource: &str, namespace: Option<&str>| {

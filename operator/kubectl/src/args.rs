@@ -165,6 +165,8 @@ pub(crate) enum Command {
         #[command(flatten)]
         printed: OutputArguments,
     },
+    /// Let Tenants that were created again take over the databases of their predecessors. Without --yes only says which.
+    Adopt(AdoptArguments),
     /// Write a zip file for support: versions, checks, conditions, Events, logs and metrics, no Secrets and no payloads.
     Report(ReportArguments),
     /// Print the program by which kubectl completes commands, flags and names: put it on the PATH as kubectl_complete-docket.
@@ -182,6 +184,7 @@ impl Command {
             Self::Check { everywhere, .. }
             | Self::Status { everywhere, .. }
             | Self::Upgrade { everywhere, .. }
+            | Self::Adopt(AdoptArguments { everywhere, .. })
             | Self::Report(ReportArguments { everywhere, .. }) => everywhere.all_namespaces,
             Self::Deliveries(_)
             | Self::Trace(_)
@@ -252,6 +255,35 @@ pub(crate) struct DeliveriesArguments {
     pub(crate) list: ListArguments,
     #[command(flatten, next_help_heading = "Connection")]
     pub(crate) reach: ReachArguments,
+}
+
+/// Which Tenants take over their databases.
+#[derive(Debug, Args)]
+pub(crate) struct AdoptArguments {
+    #[command(flatten)]
+    pub(crate) which: WhichTenants,
+    /// Take the databases over.
+    #[arg(long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) everywhere: EverywhereArguments,
+    #[command(flatten)]
+    pub(crate) printed: OutputArguments,
+}
+
+/// One Tenant, or several.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct WhichTenants {
+    /// Name of one Tenant.
+    #[arg(value_name = "TENANT", value_parser = name, conflicts_with = "all_namespaces")]
+    pub(crate) tenant: Option<String>,
+    /// All Tenants.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Tenants with these labels.
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    pub(crate) selector: Option<String>,
 }
 
 /// Where a report goes.
@@ -401,6 +433,9 @@ mod tests {
             "x trace order 1 -t a -o json",
             "x rotate-key acme/primary -o json",
             "x reconcile tenant/acme -o json",
+            "x adopt acme -o json",
+            "x adopt --all -A --yes",
+            "x adopt -l tier=gold",
         ] {
             assert!(parsed(line).is_ok(), "{line}");
         }
@@ -410,6 +445,10 @@ mod tests {
             "x test orders -A",
             "x report -f out.zip -o json",
             "x completion -o json",
+            "x adopt",
+            "x adopt acme --all",
+            "x adopt acme -A",
+            "x adopt --all -l tier=gold",
         ] {
             assert_eq!(parsed(line).map_err(|error| error.exit_code()).err(), Some(2), "{line}");
         }

@@ -238,6 +238,11 @@ impl Cluster {
         all(&self.api()).await
     }
 
+    /// The Tenants with these labels; `None`: all.
+    pub(crate) async fn tenants_with(&self, labels: Option<&str>) -> Result<Vec<TenantObject>, Problem> {
+        labelled(&self.api(), labels).await
+    }
+
     pub(crate) async fn webhooks(&self) -> Result<Vec<WebhookObject>, Problem> {
         all(&self.api()).await
     }
@@ -348,9 +353,26 @@ impl Cluster {
             + DeserializeOwned
             + fmt::Debug,
     {
-        let api: Api<K> = Api::namespaced(self.client.clone(), &self.own_namespace);
+        self.patch_in(&self.own_namespace, name, patch, refused).await
+    }
+
+    /// Patches an object in a namespace. `refused`: what to do if the API server refuses the change.
+    pub(crate) async fn patch_in<K>(
+        &self,
+        namespace: &str,
+        name: &str,
+        patch: &Patch<Value>,
+        refused: &str,
+    ) -> Result<K, Problem>
+    where
+        K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + DeserializeOwned
+            + fmt::Debug,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
         let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-        let failed = |error| Problem::of_patch(error, &K::kind(&()), name, &self.own_namespace, refused);
+        let failed = |error| Problem::of_patch(error, &K::kind(&()), name, namespace, refused);
         api.patch(name, &parameters, patch).await.map_err(failed)
     }
 

@@ -168,6 +168,7 @@ mod tests {
             "people release_namespace",
             "reconcile object",
             "rotate-key key",
+            "adopt tenant",
             "report release_namespace",
         ];
         assert_eq!(offered(&offering(Arguments::command())), expected);

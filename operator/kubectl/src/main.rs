@@ -8,11 +8,12 @@
 //! - `deliveries`, `tenant_lists`: the commands that `docket` has too (`docket_commands`), answered by the data plane, never with
 //!   payloads; `dataplane`: the calls to it
 //! - `report`: writes all of this into a file for support
-//! - `reconcile`, `rotate_key`: the changes of objects
+//! - `reconcile`, `rotate_key`, `adopt`: the changes of objects
 //! - `conditions`: what `docs/reference/conditions.md` says about a reason; `rights`: the rights that each command
 //!   needs; `krew`: the manifest for krew
 //! - `completion`: what Tab offers
 
+mod adopt;
 mod args;
 mod check;
 mod cluster;
@@ -101,6 +102,7 @@ async fn run(arguments: Arguments) -> Result<(), Problem> {
         Command::RotateKey { key, finish, printed } => {
             rotate_key::run(&cluster, &key, finish, printed.output).await
         }
+        Command::Adopt(asked) => adopt::run(&cluster, &asked).await,
         Command::Completion { .. } => Ok(()),
     }
 }
