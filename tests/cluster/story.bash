@@ -98,7 +98,7 @@ quickstart() {
 # The pages of docs/kubernetes with blocks that are run, in their order: the first creates the tenant `northwind` that the
 # others change, and the last removes it.
 pages="install tenant webhook portal rotate-api-key rotate-signing-secret rotate-database-password rotate-store-urls
-    several-servers suspend rbac network monitor scale upgrade backup restore move uninstall"
+    several-servers suspend rbac network monitor scale upgrade backup restore move recovery after-a-leak uninstall"
 
 every_page_is_run() {
     # shellcheck disable=SC2086
@@ -123,6 +123,75 @@ page_restore() {
     sql postgres 'SELECT datname FROM pg_database' | grep -x tenant_northwind
     # The keys are those of before.
     [ "$(kubectl -n tenants get events --field-selector reason=SecretRemade -o name | wc -l)" -eq 0 ]
+}
+
+# The programs that an administrator of PostgreSQL has, for a page. They run beside the server.
+with_postgresql() {
+    psql() { kubectl --namespace stores exec --stdin deployment/postgres -- psql "$@"; }
+    pg_dumpall() { kubectl --namespace stores exec deployment/postgres -- pg_dumpall "$@"; }
+    export POSTGRESQL_HOST=127.0.0.1:5432
+    export POSTGRESQL_URL=postgres://postgres:a-password-for-the-server@$POSTGRESQL_HOST/postgres
+    export -f psql pg_dumpall
+    "$@"
+}
+
+save_at_acme() { call "acme.$base" /Orders/Save "$order" -H "Authorization: Bearer $(token)"; }
+
+# A delivery is queued in the backup, and sent after it. After the recovery it is sent again.
+page_backup() {
+    local before
+    kubectl -n docket scale deployment docket-worker --replicas=0
+    kubectl -n docket wait --for=delete pod -l app.kubernetes.io/component=worker --timeout=2m
+    before=$(received_once)
+    save_at_acme
+    with_postgresql page docs/kubernetes/backup.md
+    kubectl -n docket scale deployment docket-worker --replicas=2
+    until_true 60 received_more_than "$before"
+}
+
+seen_before() { kubectl -n receiver logs deployment/receiver --tail=-1 | grep -c 'order\.created.* → 200 .*seen before'; }
+seen_more_often_than() { [ "$(seen_before)" -gt "$1" ]; }
+
+# Nothing is left of the release, of its runtime namespace, of the objects, of what the operator generated, and of the data of
+# the stores. The namespaces and the users' own Secrets stay, as Git has them.
+lose_the_cluster() {
+    helm uninstall docket --namespace docket --wait --timeout 2m
+    kubectl delete tenants,webhooks --all --all-namespaces --timeout 1m
+    kubectl delete secrets --all-namespaces --selector app.kubernetes.io/managed-by=docket-operator
+    kubectl delete namespace docket-runtime --timeout=1m
+    # Their volumes end with their pods: PostgreSQL begins with an empty folder.
+    kubectl -n stores rollout restart deployment/postgres deployment/redis
+    kubectl -n stores rollout status deployment/postgres deployment/redis --timeout=2m
+    ! sql postgres 'SELECT datname FROM pg_database' | grep '^tenant_' || return 1
+}
+
+page_recovery() {
+    local lost later
+    lost=$(save_at_acme | field webOrderId)
+    seen_before >"$work/seen-before" || true   # grep -c fails at 0
+    lose_the_cluster
+    # The page's shell is another one, in another folder.
+    helm() { (cd "$root" && from_registry "$1"); }
+    export here root base node_registry REGISTRY=$node_registry PATH=$work/plugin:$PATH
+    export -f helm from_registry chart_values on_node
+    with_postgresql page docs/kubernetes/recovery.md
+    [ "$(kubectl get events --all-namespaces --field-selector reason=SecretRemade -o name | wc -l)" -eq 0 ]
+    [ "$(sql tenant_acme "SELECT count(*) FROM web_order WHERE id = '$lost'")" = 0 ]
+    # The number of the lost order is given to no other.
+    later=$(save_at_acme | field webOrderId)
+    [[ $later > $lost ]]
+}
+
+queued_is_sent_again() { until_true 90 seen_more_often_than "$(cat "$work/seen-before")"; }
+
+page_after-a-leak() {
+    local before after
+    before=$(secret_value acme-apikey-primary/api-key)
+    with_postgresql page docs/kubernetes/after-a-leak.md
+    after=$(secret_value acme-apikey-primary/api-key)
+    [ "$before" != "$after" ]
+    # A pod may serve the tenant a moment later than the operator has written its Secret.
+    until_true 40 order_through_ingress
 }
 
 page_uninstall() {

@@ -349,10 +349,10 @@ async fn another_installation_gets_them_as_documented() {
     let moved =
         WantedDatabase { owner_uid: OTHER, installation: "after-the-move", adopt: true, ..rig.wanted() };
     rig.servers.ensure(&moved).await.expect_err("it is the other's");
-    let page = include_str!("../../../docs/kubernetes/move.md");
+    let page = include_str!("../../../docs/kubernetes/recovery.md");
     let sql =
-        page.split("```sql\n").nth(1).and_then(|rest| rest.split(" \\gexec").next()).expect("a statement");
-    let sql = sql.replace("<old>", "before-the-move").replace("<new>", "after-the-move");
+        page.split("<<'END'\n").nth(1).and_then(|rest| rest.split(" \\gexec").next()).expect("a statement");
+    let sql = sql.replace(":'old'", "'before-the-move'").replace(":'new'", "'after-the-move'");
     let client = rig.root().await;
     for row in client.query(&sql, &[]).await.expect("it is good SQL") {
         client.batch_execute(row.get(0)).await.expect("as is what it makes");
