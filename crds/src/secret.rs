@@ -141,18 +141,39 @@ impl<'de> Deserialize<'de> for SecretBytes {
 #[derive(Clone)]
 pub struct DatabaseUrl(SecretString);
 
-/// The text is not a PostgreSQL URL; the message does not quote it.
+/// Why a text is not the URL of a database. The message does not quote the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("must be a URL like postgresql://user:password@host:5432/database")]
-pub struct InvalidDatabaseUrl;
+pub enum InvalidDatabaseUrl {
+    /// The text has another form.
+    #[error("must be a URL like postgresql://user:password@host:5432/database")]
+    NotPostgres,
+    /// The user or the password contains a character that ends this part of a URL.
+    #[error(
+        "must have special characters of the user and the password percent-encoded: / as %2F, ? as %3F, # as %23, @ as %40"
+    )]
+    NotEncoded,
+    /// The database is `*`.
+    #[error(
+        "must name a database: * in its place, which CloudNativePG writes for superusers, stands for all; write one, such as postgres"
+    )]
+    AllDatabases,
+}
 
 impl DatabaseUrl {
     /// Reads a URL of scheme `postgres` or `postgresql` with a host and a database.
     pub fn parse(text: &str) -> Result<Self, InvalidDatabaseUrl> {
-        let url = url::Url::parse(text).map_err(|_| InvalidDatabaseUrl)?;
+        // Without this check, a piece of the password would become the host, and be looked up.
+        if has_raw_character(text) {
+            return Err(InvalidDatabaseUrl::NotEncoded);
+        }
+        let url = url::Url::parse(text).map_err(|_| InvalidDatabaseUrl::NotPostgres)?;
         let scheme = matches!(url.scheme(), "postgres" | "postgresql");
         let named = url.has_host() && url.path().len() > "/".len();
-        if scheme && named { Ok(Self(text.into())) } else { Err(InvalidDatabaseUrl) }
+        match (scheme && named, url.path()) {
+            (false, _) => Err(InvalidDatabaseUrl::NotPostgres),
+            (true, "/*") => Err(InvalidDatabaseUrl::AllDatabases),
+            (true, _) => Ok(Self(text.into())),
+        }
     }
 
     /// The URL, for connecting.
@@ -160,14 +181,27 @@ impl DatabaseUrl {
         self.0.expose_secret()
     }
 
-    /// Whether both URLs have the same host and port, whatever their users, databases and settings.
+    /// Whether both URLs lead to the same host and port, whatever their users, databases and settings. A URL that
+    /// leads through a pooler leads to the server that its parameter `server` names.
     pub fn is_same_server(&self, other: &Self) -> bool {
-        let address = |url: &url::Url| {
-            let address = url.query_pairs().find(|(key, _)| key == "hostaddr");
-            address.map(|(_, address)| address.into_owned())
-        };
         let (one, other) = (self.parsed(), other.parsed());
-        (host_and_port(&one), address(&one)) == (host_and_port(&other), address(&other))
+        match (parameter(&one, SERVER), parameter(&other, SERVER)) {
+            (None, None) => {
+                let address = |url: &url::Url| parameter(url, "hostaddr");
+                host_and_port(&one) == host_and_port(&other) && address(&one) == address(&other)
+            }
+            (behind_one, behind_other) => {
+                let named =
+                    |url: &url::Url, behind: Option<String>| behind.unwrap_or_else(|| named_server(url));
+                named(&one, behind_one) == named(&other, behind_other)
+            }
+        }
+    }
+
+    /// The server's `host:port`, as the parameter `server` of a URL through a pooler has it.
+    pub fn server(&self) -> String {
+        let url = self.parsed();
+        parameter(&url, SERVER).unwrap_or_else(|| named_server(&url))
     }
 
     /// Whether both URLs have the same user, database, host and port, whatever their passwords and settings.
@@ -180,6 +214,26 @@ impl DatabaseUrl {
     fn parsed(&self) -> url::Url {
         url::Url::parse(self.expose()).expect("a DatabaseUrl is a URL")
     }
+}
+
+/// The parameter of a URL through a pooler that names the server behind it.
+pub const SERVER: &str = "server";
+
+/// Whether a character that ends the host part of a URL comes before an `@`: only users and passwords precede an `@`.
+/// A URL of a database has no `#`.
+fn has_raw_character(text: &str) -> bool {
+    let rest = text.split_once("://").map_or("", |(_, rest)| rest);
+    let after = rest.find(['/', '?', '#']).map_or("", |end| &rest[end..]);
+    after.contains(['@', '#'])
+}
+
+fn parameter(url: &url::Url, name: &str) -> Option<String> {
+    url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+}
+
+fn named_server(url: &url::Url) -> String {
+    let (host, port) = host_and_port(url);
+    format!("{}:{port}", host.unwrap_or_default())
 }
 
 fn host_and_port(url: &url::Url) -> (Option<&str>, u16) {
@@ -237,7 +291,33 @@ mod tests {
             assert_eq!(format!("{url:?}"), "DatabaseUrl([REDACTED])");
         }
         for bad in ["", "mysql://u:p@db/x", "postgres://u:p@db", "postgres:///x", "host=db user=u"] {
-            assert_eq!(DatabaseUrl::parse(bad), Err(InvalidDatabaseUrl), "{bad}");
+            assert_eq!(DatabaseUrl::parse(bad), Err(InvalidDatabaseUrl::NotPostgres), "{bad}");
+        }
+        let all = DatabaseUrl::parse("postgresql://u:p@db:5432/*");
+        assert_eq!(all, Err(InvalidDatabaseUrl::AllDatabases));
+    }
+
+    #[test]
+    fn password_with_a_raw_character_is_refused_without_a_piece_of_it() {
+        for raw in [
+            "postgres://u:p@ss/w#rd@db:5432/x",
+            "postgres://u:hunter/2@db/x",
+            "postgres://u:12/hunter@db/x",
+            "postgres://u:hunter?2@db/x",
+            "postgres://u:12?hunter@db/x?sslmode=require",
+            "postgres://u:hunter#2@db/x",
+            "postgres://u:p@ss?w@db/x",
+            "postgres://u/v:p@db/x",
+        ] {
+            let error = DatabaseUrl::parse(raw).expect_err(raw);
+            assert_eq!(error, InvalidDatabaseUrl::NotEncoded, "{raw}");
+        }
+        for encoded in [
+            "postgres://u:p%40ss%2Fw%23rd@db:5432/x",
+            "postgres://u:p@ss:word@db/x",
+            "postgres://u:p@db/x?application_name=a%40b",
+        ] {
+            assert!(DatabaseUrl::parse(encoded).is_ok(), "{encoded}");
         }
     }
 
@@ -253,6 +333,10 @@ mod tests {
         {
             assert!(!same(one, other), "{other}");
         }
+        let pooled = "postgres://v:q@pooler:6432/y?pooler=transaction&server=db:5432";
+        assert!(same(one, pooled) && same(pooled, one));
+        assert!(!same("postgres://u:p@pooler:6432/x", pooled), "the pooler is not the server");
+        assert!(!same(one, "postgres://v:q@pooler:6432/y?pooler=transaction"));
     }
 
     #[test]
