@@ -1,4 +1,6 @@
 //! PostgreSQL: connects by a URL, and brings a database's schema up to date.
+//!
+//! No statement here is prepared under a name, because a pooler in transaction mode would lose it.
 
 mod connect;
 mod external;
@@ -7,6 +9,7 @@ mod target;
 mod words;
 
 use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, Transaction};
 
 pub use connect::{Boxed, Connected, ExcessFound, NotAllowed};
@@ -36,7 +39,7 @@ pub const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '500ms'";
 
 /// Applies the steps that the database lacks, in one transaction; to a new database all at once, as [`baseline`](crate::baseline). Repeated or concurrent calls do no harm. Returns the version.
 ///
-/// A database that is up to date is only read. The call waits for another migration up to the session's
+/// A database that is up to date is only read. The call waits for another migration up to 30 s or the session's
 /// `statement_timeout`, and up to [`LOCK_TIMEOUT`] for each table that is in use. The steps themselves have no time
 /// limit, because a large database may take long. If the call fails or is dropped, it changes nothing.
 pub async fn migrate(client: &mut Client) -> Result<i64, MigrateError> {
@@ -54,7 +57,7 @@ pub async fn migrate(client: &mut Client) -> Result<i64, MigrateError> {
         }
     }
     let transaction = client.transaction().await?;
-    transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&ADVISORY_LOCK]).await?;
+    lock(&transaction).await?;
     transaction.batch_execute(&format!("SET LOCAL statement_timeout = 0; {LOCK_TIMEOUT}")).await?;
     transaction.batch_execute(CREATE_VERSION_TABLE).await?;
     apply_missing(&transaction).await?;
@@ -69,30 +72,38 @@ fn is_there_already(error: &Error) -> bool {
         .any(|state| error.code() == Some(*state))
 }
 
+/// Waits for other sessions that migrate or claim the database.
+async fn lock(transaction: &Transaction<'_>) -> Result<(), Error> {
+    // A session through a pooler has no limit of its own.
+    transaction.batch_execute("SET LOCAL lock_timeout = '30s'").await?;
+    let sql = "SELECT pg_advisory_xact_lock($1)";
+    transaction.execute_typed(sql, &[(&ADVISORY_LOCK, Type::INT8)]).await.map(drop)
+}
+
 /// The steps that were applied to a database.
 pub async fn applied(client: &Client) -> Result<AppliedMigrations, Error> {
-    let there = client.query_one(HAS_VERSION_TABLE, &[]).await?;
+    let there = client.query_typed_one(HAS_VERSION_TABLE, &[]).await?;
     if !there.try_get::<_, bool>(0)? {
         return Ok(AppliedMigrations::default());
     }
-    let row = client.query_one(CURRENT_VERSION, &[]).await?;
+    let row = client.query_typed_one(CURRENT_VERSION, &[]).await?;
     Ok(AppliedMigrations { version: row.try_get(0)?, needed: row.try_get(1)? })
 }
 
 /// The uid of the tenant that owns a database which Docket did not create; `None`: no tenant owns it.
 pub async fn owner(client: &Client) -> Result<Option<String>, Error> {
-    let there = client.query_one("SELECT to_regclass('tenant_owner') IS NOT NULL", &[]).await?;
+    let there = client.query_typed_one("SELECT to_regclass('tenant_owner') IS NOT NULL", &[]).await?;
     if !there.try_get::<_, bool>(0)? {
         return Ok(None);
     }
-    let row = client.query_opt("SELECT uid FROM tenant_owner LIMIT 1", &[]).await?;
+    let row = client.query_typed_opt("SELECT uid FROM tenant_owner LIMIT 1", &[]).await?;
     row.map(|row| row.try_get(0)).transpose()
 }
 
 /// The comment on the client's database.
 pub async fn comment(client: &Client) -> Result<Option<String>, Error> {
     let sql = "SELECT left(shobj_description(oid, 'pg_database'), 1024) FROM pg_database WHERE datname = current_database()";
-    client.query_one(sql, &[]).await?.try_get(0)
+    client.query_typed_one(sql, &[]).await?.try_get(0)
 }
 
 /// Makes the tenant the owner of an external database that has no owner, or with `adopt` of any external database.
@@ -102,7 +113,7 @@ pub async fn claim(client: &mut Client, uid: &str, adopt: bool) -> Result<(), Er
         return Ok(());
     }
     let transaction = client.transaction().await?;
-    transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&ADVISORY_LOCK]).await?;
+    lock(&transaction).await?;
     let table = "CREATE TABLE IF NOT EXISTS tenant_owner \
                  (one BOOLEAN PRIMARY KEY DEFAULT true CHECK (one), uid TEXT NOT NULL)";
     transaction.batch_execute(table).await?;
@@ -112,12 +123,12 @@ pub async fn claim(client: &mut Client, uid: &str, adopt: bool) -> Result<(), Er
         }
         false => "INSERT INTO tenant_owner (uid) VALUES ($1) ON CONFLICT (one) DO NOTHING",
     };
-    transaction.execute(claim, &[&uid]).await?;
+    transaction.execute_typed(claim, &[(&uid, Type::TEXT)]).await?;
     transaction.commit().await
 }
 
 async fn apply_missing(transaction: &Transaction<'_>) -> Result<(), MigrateError> {
-    let row = transaction.query_one(CURRENT_VERSION, &[]).await?;
+    let row = transaction.query_typed_one(CURRENT_VERSION, &[]).await?;
     let applied = AppliedMigrations { version: row.try_get(0)?, needed: row.try_get(1)? };
     for migration in applied.missing()? {
         transaction.batch_execute(migration.sql.postgres()).await?;
@@ -129,7 +140,9 @@ async fn apply_missing(transaction: &Transaction<'_>) -> Result<(), MigrateError
         // The time comes from the server's clock, because the program may run anywhere.
         let record = "INSERT INTO schema_version (version, name, applied_at_ms) \
                       VALUES ($1, $2, (extract(epoch FROM now()) * 1000)::bigint)";
-        transaction.execute(record, &[&migration.version, &migration.name]).await?;
+        transaction
+            .execute_typed(record, &[(&migration.version, Type::INT8), (&migration.name, Type::TEXT)])
+            .await?;
     }
     Ok(())
 }

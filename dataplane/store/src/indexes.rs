@@ -4,14 +4,15 @@
 //! indexes with `CREATE INDEX CONCURRENTLY`. Until then, [`walk`](crate::walk) searches without them.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use docket_schema::{INDEX_LOCK, Index, NEWEST};
+use docket_schema::{Index, NEWEST};
 
 use crate::connection::Connection;
 use crate::database::Database;
 use crate::error::StoreError;
-use crate::postgres::PostgresConnection;
-use crate::sql::{Param, params};
+use crate::postgres::{Postgres, PostgresConnection};
+use crate::sql::Param;
 
 impl Database {
     /// Builds missing indexes of the steps that the database has. It blocks no write, and may take minutes. Returns
@@ -23,24 +24,31 @@ impl Database {
         if missing(&mut database.connection().await?).await?.is_empty() {
             return Ok(true);
         }
-        let mut connection = database.unlimited_connection().await?;
-        // The lock is only tried: a session that waits for it keeps a snapshot, and the build waits for the end of
-        // all snapshots.
-        let lock = connection.query("SELECT pg_try_advisory_lock($1)", params![INDEX_LOCK]).await?;
-        if !lock.first().map_or(Ok(false), |row| row.get(0))? {
-            return Ok(false);
-        }
-        for index in missing(&mut connection).await? {
-            // Each statement is sent alone: statements that are sent together are one transaction, and neither may
-            // run in a transaction.
-            connection.batch(&format!("DROP INDEX CONCURRENTLY IF EXISTS {}", index.name)).await?;
-            if !index.first.is_empty() {
-                connection.batch(index.first).await?;
-            }
-            connection.batch(&index.create_concurrently()).await?;
-        }
-        Ok(true)
+        let built = tokio::time::timeout(LONGEST, build(database)).await;
+        built.map_err(|_| StoreError::Unavailable(Box::new(Building)))?
     }
+}
+
+/// The longest build of all missing indexes. A server that takes longer hangs.
+const LONGEST: Duration = Duration::from_secs(30 * 60);
+
+#[derive(Debug, thiserror::Error)]
+#[error("indexes still building after {} min", LONGEST.as_secs() / 60)]
+struct Building;
+
+async fn build(database: &Postgres) -> Result<bool, StoreError> {
+    let mut connection = database.unlimited_connection().await?;
+    let Some(_lock) = database.try_index_lock(&mut connection).await? else { return Ok(false) };
+    for index in missing(&mut connection).await? {
+        // Each statement is sent alone: statements that are sent together are one transaction, and neither may run in
+        // a transaction.
+        connection.batch(&format!("DROP INDEX CONCURRENTLY IF EXISTS {}", index.name)).await?;
+        if !index.first.is_empty() {
+            connection.batch(index.first).await?;
+        }
+        connection.batch(&index.create_concurrently()).await?;
+    }
+    Ok(true)
 }
 
 /// Whether all indexes of this program's schema exist and can be used.

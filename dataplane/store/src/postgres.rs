@@ -1,7 +1,7 @@
 //! PostgreSQL: the tenants' databases, which share one budget of connections.
 //!
-//! Statements are prepared once per connection. A connection whose transaction did not end is closed instead of given
-//! back. Every wait has a limit, so that a dead server costs its own tenant a 503 and other tenants nothing: waiting
+//! Statements are prepared once per connection, or sent as texts through a pooler in transaction mode. A connection
+//! whose transaction did not end is closed instead of given back. Every wait has a limit, so that a dead server costs its own tenant a 503 and other tenants nothing: waiting
 //! for a connection, opening it, statements (the server's own limit), and a server that does not respond. If a
 //! tenant's database did not respond last time, its requests use one connection at a time until it responds.
 
@@ -26,7 +26,7 @@ use docket_schema::postgres::{InvalidUrl, LOCK_TIMEOUT};
 use jiff::Timestamp;
 
 use crate::error::StoreError;
-use crate::sql::params;
+use crate::sql::{Row, params};
 use pool::{Pool, StatementLimit};
 
 /// How long a migration waits while another process migrates the same database.
@@ -122,16 +122,41 @@ impl Postgres {
     }
 
     /// A connection for statements that may take minutes, each a transaction of its own. It counts as a migration. In
-    /// the end it is closed, with its settings and locks.
+    /// the end it is closed, with its settings and locks. Through a pooler it has no settings.
     pub(super) async fn unlimited_connection(&self) -> Result<PostgresConnection, StoreError> {
         let migration = self.pool.migration_place().await;
         let mut connection = self.patient_connection().await?;
         connection.migration = migration;
         connection.for_no_other = true;
-        let lock_timeout = INDEX_LOCK_WAIT.as_millis();
-        let limits = format!("SET statement_timeout = 0; SET lock_timeout = {lock_timeout}");
-        connection.batch(&limits).await?;
+        connection.limit = StatementLimit::Migration;
+        if !self.pool.is_pooled() {
+            let lock_timeout = INDEX_LOCK_WAIT.as_millis();
+            let limits = format!("SET statement_timeout = 0; SET lock_timeout = {lock_timeout}");
+            connection.batch(&limits).await?;
+        }
         Ok(connection)
+    }
+
+    /// Takes the lock of the process that builds indexes, with the connection `builder`. `None`: another process has
+    /// it. The lock is only tried: a session that waits for it keeps a snapshot, and the build waits for the end of all
+    /// snapshots.
+    ///
+    /// A session through a pooler keeps no lock. There, a transaction on a second connection holds the lock; it has no
+    /// snapshot between its statements.
+    pub(super) async fn try_index_lock(
+        &self,
+        builder: &mut PostgresConnection,
+    ) -> Result<Option<IndexLock>, StoreError> {
+        let lock = params![docket_schema::INDEX_LOCK];
+        let is_taken = |rows: Vec<Row>| rows.first().map_or(Ok(false), |row| row.get(0));
+        if !self.pool.is_pooled() {
+            let rows = builder.query("SELECT pg_try_advisory_lock($1)", lock).await?;
+            return Ok(is_taken(rows)?.then_some(IndexLock { _holder: None }));
+        }
+        let (mut holder, _) = self.begin().await?;
+        holder.batch("SET LOCAL idle_in_transaction_session_timeout = 0").await?;
+        let rows = holder.query("SELECT pg_try_advisory_xact_lock($1)", lock).await?;
+        Ok(is_taken(rows)?.then_some(IndexLock { _holder: Some(holder) }))
     }
 
     /// Begins a transaction. Returns the connection, and the time of the begin by the server's clock.
@@ -157,6 +182,13 @@ impl Postgres {
         connection.batch(LOCK_TIMEOUT).await?;
         Ok((connection, now))
     }
+}
+
+/// The lock of the process that builds indexes. It ends with the builder's connection, or if that is pooled, when this
+/// value is dropped.
+pub(super) struct IndexLock {
+    /// The connection whose transaction holds the lock.
+    _holder: Option<PostgresConnection>,
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! The values and rows of a statement, the same for both databases.
 
 use docket_domain::delivery::FailureClass;
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use bytes::{Bytes, BytesMut};
 use docket_domain::event::LONGEST_EVENT_ID;
-use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
 
 use crate::error::StoreError;
 
@@ -318,6 +319,12 @@ impl ToSql for Param {
         ty: &Type,
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        if *ty == Type::UNKNOWN {
+            return Ok(self.to_text().map_or(IsNull::Yes, |text| {
+                out.extend_from_slice(text.as_bytes());
+                IsNull::No
+            }));
+        }
         match self {
             Self::Null => Ok(IsNull::Yes),
             Self::Int(value) => value.to_sql_checked(ty, out),
@@ -334,7 +341,43 @@ impl ToSql for Param {
         true
     }
 
+    fn encode_format(&self, ty: &Type) -> Format {
+        if *ty == Type::UNKNOWN { Format::Text } else { Format::Binary }
+    }
+
     to_sql_checked!();
+}
+
+impl Param {
+    /// The value as PostgreSQL reads it from a text, whatever type the statement gives it; `None`: NULL.
+    fn to_text(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            Self::Null => return None,
+            Self::Int(value) => value.to_string().into(),
+            Self::Bool(value) => value.to_string().into(),
+            Self::Text(value) => value.as_str().into(),
+            Self::Word(value) => (*value).into(),
+            Self::Bytes(value) => format!("\\x{}", hex_digits(value)).into(),
+            Self::Array(values) => {
+                let elements: Vec<String> = values.iter().map(Self::to_element).collect();
+                format!("{{{}}}", elements.join(",")).into()
+            }
+        })
+    }
+
+    /// The value as an element of an array's text.
+    fn to_element(&self) -> String {
+        match self.to_text() {
+            None => "NULL".to_owned(),
+            Some(text) => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
+        }
+    }
+}
+
+fn hex_digits(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |half: u8| char::from(DIGITS[usize::from(half)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 impl From<Param> for rusqlite::types::Value {
@@ -531,6 +574,20 @@ mod tests {
         {
             assert_eq!(read(other), "", "{other:?}");
         }
+    }
+
+    #[test]
+    fn value_of_an_unknown_type_is_the_text_that_postgresql_reads() {
+        let text = |param: Param| param.to_text().map(Cow::into_owned);
+        assert_eq!(text(Param::Null), None);
+        assert_eq!(text(Param::from(-5_i64)).as_deref(), Some("-5"));
+        assert_eq!(text(Param::from(true)).as_deref(), Some("true"));
+        assert_eq!(text(Param::from("it's \\")).as_deref(), Some("it's \\"));
+        assert_eq!(text(Param::from(vec![0_u8, 0xab])).as_deref(), Some("\\x00ab"));
+        let list = vec![Param::Null, 1_i64.into(), "a\"b\\,{".into(), vec![1_u8].into(), "null".into()];
+        let expected = r#"{NULL,"1","a\"b\\,{","\\x01","null"}"#;
+        assert_eq!(text(Param::Array(list)).as_deref(), Some(expected));
+        assert_eq!(text(Param::Array(Vec::new())).as_deref(), Some("{}"));
     }
 
     #[test]

@@ -16,9 +16,12 @@ pub const CA_FOLDER: &str = "/etc/docket/ca";
 /// The largest file of certificates, in bytes. A file of all public authorities has a quarter of this.
 pub const LARGEST_CA_FILE: u64 = 1 << 20;
 /// The parameters that an external database's URL may have.
-pub const PARAMETERS: [&str; 6] = [
+pub const PARAMETERS: [&str; 9] = [
     "sslmode",
     "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "pooler",
     "channel_binding",
     "target_session_attrs",
     "application_name",

@@ -1,4 +1,4 @@
-//! Reads a connection URL as libpq does: `sslmode` and `sslrootcert` choose how TLS is used.
+//! Reads a connection URL as libpq does: `sslmode`, `sslrootcert`, `sslcert` and `sslkey` choose how TLS is used.
 //!
 //! | sslmode | encrypted | certificate | host name |
 //! |---|---|---|---|
@@ -9,15 +9,21 @@
 //! | `verify-full` | yes | checked | checked |
 //!
 //! Without `sslrootcert`, or with `sslrootcert=system`, the public authorities are trusted.
+//!
+//! Other than in libpq, the value of `sslrootcert`, `sslcert` and `sslkey` may be the PEM text itself instead of the
+//! name of a file: a process may get it from a Secret. And two parameters are Docket's own: `pooler=transaction` says
+//! that the host is a pooler in transaction mode, and `server=<host>:<port>` names the server behind the pooler.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use docket_crds::pem::{self, BadBundle};
+use docket_crds::secret::SERVER;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
@@ -36,7 +42,13 @@ pub struct DatabaseTarget {
     pub tls: MakeRustlsConnect,
     /// Limits for an external database; `None`: the platform chose the server, so there are none.
     pub(super) external: Option<Arc<ExternalDatabases>>,
+    is_pooled: bool,
 }
+
+/// The parameters that the library does not know, or of which it does not know all values.
+const OURS: [&str; 6] = ["sslmode", "sslrootcert", "sslcert", "sslkey", "pooler", SERVER];
+/// The beginning of a PEM text, which stands in place of a file's name.
+const PEM: &str = "-----BEGIN ";
 
 /// Why a URL can't be used. The message never contains the URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -66,6 +78,35 @@ pub enum InvalidUrl {
         "sslrootcert must be \"system\" or a file of certificates in PEM below the folder of --ca-folder, of at most 1 MiB"
     )]
     ExternalRootCert,
+    /// The file of the client's certificate or of its private key can't be read.
+    #[error("{name}: {path} must be a readable file in PEM, of at most 1 MiB")]
+    ClientFile {
+        /// `sslcert` or `sslkey`.
+        name: &'static str,
+        /// The path of the file.
+        path: String,
+    },
+    /// The URL of an external database names a file of the client's certificate.
+    #[error(
+        "{name} can't name a file in the URL of an external database; put tls.crt and tls.key into the Secret of \
+         spec.database.external.secretRef"
+    )]
+    ExternalClientFile {
+        /// `sslcert` or `sslkey`.
+        name: &'static str,
+    },
+    /// The client's certificate has no private key, or the other way round.
+    #[error("sslcert and sslkey must be set together")]
+    HalfOfCertificate,
+    /// The file of the client's certificate contains none, or a broken one.
+    #[error("sslcert: {0}")]
+    BadClientCertificate(BadBundle),
+    /// The private key can't be read, or belongs to another certificate.
+    #[error("sslkey must be the private key of sslcert in PEM, without a password")]
+    BadClientKey,
+    /// `pooler` has an unknown value.
+    #[error("pooler must be transaction; leave it out for a pooler in session mode")]
+    Pooler,
     /// The URL has a parameter that is not allowed for an external database.
     #[error("the parameter {name:?} is not allowed in the URL of an external database; allowed are {}", PARAMETERS.join(", "))]
     Parameter {
@@ -92,7 +133,16 @@ impl DatabaseTarget {
         let ca = |path: &str| {
             external::read(Path::new(path)).ok_or_else(|| InvalidUrl::SslRootCert { path: path.to_owned() })
         };
-        Ok(Self { tls: parts.tls(ca)?, config: parts.config, external: None })
+        let own = |name: &'static str, path: &str| {
+            let content = external::read(Path::new(path));
+            content.ok_or_else(|| InvalidUrl::ClientFile { name, path: path.to_owned() })
+        };
+        Ok(Self {
+            tls: parts.tls(ca, own)?,
+            external: None,
+            is_pooled: parts.is_pooled,
+            config: parts.config,
+        })
     }
 
     /// Reads the URL of an external database, which a tenant's owner writes. It may have only listed parameters, one
@@ -107,7 +157,15 @@ impl DatabaseTarget {
             _ => return Err(InvalidUrl::Host),
         }
         let ca = |path: &str| databases.ca_file(path).ok_or(InvalidUrl::ExternalRootCert);
-        Ok(Self { tls: parts.tls(ca)?, config: parts.config, external: Some(Arc::clone(databases)) })
+        let own = |name: &'static str, _: &str| Err(InvalidUrl::ExternalClientFile { name });
+        let (tls, is_pooled) = (parts.tls(ca, own)?, parts.is_pooled);
+        Ok(Self { tls, config: parts.config, external: Some(Arc::clone(databases)), is_pooled })
+    }
+
+    /// Whether the host is a pooler in transaction mode: it refuses start-up options, and each transaction may have
+    /// another session of the server. So a session has no settings, no locks and no prepared statements of its own.
+    pub fn is_pooled(&self) -> bool {
+        self.is_pooled
     }
 
     /// Whether a tenant's owner writes the URL.
@@ -128,27 +186,40 @@ struct Parts {
     names: Vec<String>,
     check: CertificateCheck,
     authorities: Option<String>,
+    /// The client's certificate and its private key, each a file or a text.
+    client: Option<(String, String)>,
+    is_pooled: bool,
 }
 
 impl Parts {
     fn read(url: &str) -> Result<Self, InvalidUrl> {
         let mut url = Url::parse(url).map_err(|_| InvalidUrl::NotPostgres)?;
         let (mut mode, mut authorities, mut names) = ("prefer".to_owned(), None, Vec::new());
-        for (key, value) in url.query_pairs() {
-            match &*key {
+        let (mut certificate, mut key, mut pooler) = (None, None, None);
+        for (name, value) in url.query_pairs() {
+            match &*name {
                 "sslmode" => mode = value.into_owned(),
                 "sslrootcert" => authorities = Some(value.into_owned()),
+                "sslcert" => certificate = Some(value.into_owned()),
+                "sslkey" => key = Some(value.into_owned()),
+                "pooler" => pooler = Some(value.into_owned()),
                 _ => {}
             }
-            names.push(key.into_owned());
+            names.push(name.into_owned());
         }
-        // The library does not know `sslrootcert`, and not all values of `sslmode`.
-        let rest: Vec<&str> = url
-            .query()
-            .unwrap_or_default()
-            .split('&')
-            .filter(|pair| !pair.starts_with("sslmode=") && !pair.starts_with("sslrootcert="))
-            .collect();
+        let client = match (certificate, key) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            _ => return Err(InvalidUrl::HalfOfCertificate),
+        };
+        let is_pooled = match pooler.as_deref() {
+            None => false,
+            Some("transaction") => true,
+            Some(_) => return Err(InvalidUrl::Pooler),
+        };
+        let is_ours = |pair: &&str| OURS.contains(&pair.split('=').next().unwrap_or_default());
+        let rest: Vec<&str> =
+            url.query().unwrap_or_default().split('&').filter(|pair| !is_ours(pair)).collect();
         let rest = rest.join("&");
         url.set_query(Some(rest.as_str()).filter(|rest| !rest.is_empty()));
         let mut config: Config = url.as_str().parse().map_err(|_| InvalidUrl::NotPostgres)?;
@@ -162,38 +233,67 @@ impl Parts {
         };
         config.ssl_mode(mode);
         let authorities = authorities.filter(|path| check != CertificateCheck::Nothing && path != "system");
-        Ok(Self { config, names, check, authorities })
+        Ok(Self { config, names, check, authorities, client, is_pooled })
     }
 
-    /// The TLS settings. `ca` reads a file of authorities.
+    /// The TLS settings. `ca` reads a file of authorities, `own` the file that `sslcert` or `sslkey` names.
     fn tls(
         &self,
         ca: impl FnOnce(&str) -> Result<Vec<u8>, InvalidUrl>,
+        own: impl Fn(&'static str, &str) -> Result<Vec<u8>, InvalidUrl>,
     ) -> Result<MakeRustlsConnect, InvalidUrl> {
         let roots = match &self.authorities {
             None => RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() },
+            Some(text) if text.starts_with(PEM) => authorities(text.as_bytes())
+                .map_err(|why| InvalidUrl::BadRootCert { path: "the Secret's ca.crt".to_owned(), why })?,
             Some(path) => {
                 authorities(&ca(path)?).map_err(|why| InvalidUrl::BadRootCert { path: path.clone(), why })?
             }
         };
-        Ok(MakeRustlsConnect::new(client_config(self.check, roots)))
+        let content = |name, place: &str| match place.starts_with(PEM) {
+            true => Ok(place.as_bytes().to_vec()),
+            false => own(name, place),
+        };
+        let client = match &self.client {
+            None => None,
+            Some((certificate, key)) => {
+                let certificate = pem::certificates(&content("sslcert", certificate)?);
+                let certificate = certificate.map_err(InvalidUrl::BadClientCertificate)?;
+                let key = PrivateKeyDer::from_pem_slice(&content("sslkey", key)?);
+                let chain = certificate.into_iter().map(CertificateDer::from).collect();
+                Some((chain, key.map_err(|_| InvalidUrl::BadClientKey)?))
+            }
+        };
+        Ok(MakeRustlsConnect::new(client_config(self.check, roots, client)?))
     }
 }
 
-fn client_config(check: CertificateCheck, roots: RootCertStore) -> ClientConfig {
+/// The client's certificate with its chain, and its private key.
+type ClientCertificate = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn client_config(
+    check: CertificateCheck,
+    roots: RootCertStore,
+    client: Option<ClientCertificate>,
+) -> Result<ClientConfig, InvalidUrl> {
     let provider = Arc::new(ring::default_provider());
     let authority = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
         .build()
         .expect("there is an authority, and no revocation list");
     let verifier = Arc::new(Verifier { check, authority, provider: provider.clone() });
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("ring has the ciphers of TLS 1.2 and 1.3")
         .dangerous()
-        .with_custom_certificate_verifier(verifier)
-        .with_no_client_auth();
+        .with_custom_certificate_verifier(verifier);
+    let mut config = match client {
+        None => builder.with_no_client_auth(),
+        Some((chain, key)) => {
+            builder.with_client_auth_cert(chain, key).map_err(|_| InvalidUrl::BadClientKey)?
+        }
+    };
     config.alpn_protocols = vec![b"postgresql".to_vec()];
-    config
+    Ok(config)
 }
 
 fn authorities(bundle: &[u8]) -> Result<RootCertStore, BadBundle> {
@@ -314,6 +414,42 @@ mod tests {
             assert_eq!(error, expected);
             assert!(!error.to_string().contains("hunter2"), "{error}");
         }
+    }
+
+    #[test]
+    fn pooler_and_client_certificate_are_read_from_a_url() {
+        let made = rcgen::generate_simple_self_signed(["docket".to_owned()]).unwrap();
+        let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+        let encode = |text: &str| {
+            let bytes = text.bytes().map(|byte| format!("%{byte:02X}"));
+            bytes.collect::<String>()
+        };
+        let url = |query: &str| format!("postgres://u@db.example/x?sslmode=require{query}");
+        let whole = format!("&sslcert={}&sslkey={}", encode(&certificate), encode(&key));
+        let parsed = DatabaseTarget::parse(&url(&whole)).map(|target| target.is_pooled());
+        assert_eq!(parsed.ok(), Some(false));
+        let pooled = DatabaseTarget::parse(&url("&pooler=transaction&server=db:5432")).unwrap();
+        assert!(pooled.is_pooled() && pooled.config.get_hosts().len() == 1);
+        let other = rcgen::generate_simple_self_signed(["docket".to_owned()]).unwrap();
+        let other = encode(&other.signing_key.serialize_pem());
+        for (query, expected) in [
+            ("&pooler=session".to_owned(), InvalidUrl::Pooler),
+            (format!("&sslcert={}", encode(&certificate)), InvalidUrl::HalfOfCertificate),
+            (
+                "&sslcert=/nowhere/tls.crt&sslkey=/nowhere/tls.key".to_owned(),
+                InvalidUrl::ClientFile { name: "sslcert", path: "/nowhere/tls.crt".to_owned() },
+            ),
+            (format!("&sslcert={}&sslkey={other}", encode(&certificate)), InvalidUrl::BadClientKey),
+        ] {
+            assert_eq!(problem(&url(&query)), Some(expected));
+        }
+        let folder = std::env::temp_dir();
+        let files = external("?sslcert=/etc/passwd&sslkey=/etc/passwd", "db.example", &folder).err();
+        assert_eq!(files, Some(InvalidUrl::ExternalClientFile { name: "sslcert" }));
+        assert!(external(&format!("?sslmode=require{whole}"), "db.example", &folder).is_ok());
+        assert!(external("?pooler=transaction", "db.example", &folder).is_ok());
+        let server = external("?pooler=transaction&server=db:5432", "db.example", &folder).err();
+        assert_eq!(server, Some(InvalidUrl::Parameter { name: "server".to_owned() }));
     }
 
     fn external(query: &str, host: &str, ca_folder: &Path) -> Result<DatabaseTarget, InvalidUrl> {

@@ -9,7 +9,7 @@ use futures_util::stream::FuturesOrdered;
 use jiff::Timestamp;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_postgres::SimpleQueryMessage;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{ToSql, Type};
 
 use super::budget::OpenConnection;
 use super::error::unavailable;
@@ -19,6 +19,11 @@ use crate::sql::{Param, Row, Statement};
 
 /// Begins a transaction and returns its time in microseconds since 1970, in one round trip.
 const BEGIN: &str = "BEGIN; SELECT floor(extract(epoch FROM now()) * 1000000)::bigint";
+/// Like [`BEGIN`], through a pooler, whose sessions have no settings of ours. Statements are planned at each use, so
+/// they need no setting of the planner.
+const BEGIN_POOLED: &str = "BEGIN; SET LOCAL statement_timeout = '10s'; \
+                            SET LOCAL idle_in_transaction_session_timeout = '15s'; \
+                            SELECT floor(extract(epoch FROM now()) * 1000000)::bigint";
 
 /// A borrowed connection. If it is dropped inside a transaction, or while a statement is running, it is closed, which
 /// rolls the transaction back.
@@ -64,7 +69,11 @@ impl PostgresConnection {
     }
 
     pub(crate) async fn execute(&mut self, sql: &str, params: Vec<Param>) -> Result<u64, StoreError> {
+        let is_pooled = self.pool.is_pooled();
         self.run(async |client| {
+            if is_pooled {
+                return client.execute_typed(sql, &of_unknown_types(&params)).await;
+            }
             let statement = client.prepare_cached(sql).await?;
             client.execute_raw(&statement, params.iter().map(|param| param as &dyn ToSql)).await
         })
@@ -72,18 +81,19 @@ impl PostgresConnection {
     }
 
     pub(crate) async fn query(&mut self, sql: &str, params: Vec<Param>) -> Result<Vec<Row>, StoreError> {
-        let rows = self.run(async |client| {
-            let statement = client.prepare_cached(sql).await?;
-            let params: Vec<&(dyn ToSql + Sync)> =
-                params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
-            client.query(&statement, &params).await
-        });
-        Ok(rows.await?.into_iter().map(Row::Postgres).collect())
+        let is_pooled = self.pool.is_pooled();
+        self.run(async |client| {
+            let statement = prepare(client, sql, is_pooled).await?;
+            rows(client, &statement, &params).await
+        })
+        .await
     }
 
     /// Runs statements in one round trip.
     pub(crate) async fn all(&mut self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, StoreError> {
-        self.run(async |client| pipelined(client, &prepared(client, statements).await?).await).await
+        let is_pooled = self.pool.is_pooled();
+        self.run(async |client| pipelined(client, &prepared(client, statements, is_pooled).await?).await)
+            .await
     }
 
     /// Runs statements (each a transaction of its own), begins a transaction, and runs statements in it, in one round
@@ -95,13 +105,14 @@ impl PostgresConnection {
     ) -> Result<(Timestamp, Vec<Vec<Row>>), StoreError> {
         // Set before the await: if this future is dropped in the middle, the next request must not get an open transaction.
         self.in_transaction = true;
+        let is_pooled = self.pool.is_pooled();
         let begin = async |client: &ClientWrapper| {
-            let before = prepared(client, before).await?;
-            let within = prepared(client, within).await?;
+            let before = prepared(client, before, is_pooled).await?;
+            let within = prepared(client, within, is_pooled).await?;
             let (mut rows, messages, rows_within) = tokio::try_join!(
                 biased;
                 pipelined(client, &before),
-                client.simple_query(BEGIN),
+                client.simple_query(if is_pooled { BEGIN_POOLED } else { BEGIN }),
                 pipelined(client, &within)
             )?;
             rows.extend(rows_within);
@@ -130,8 +141,9 @@ impl PostgresConnection {
         if self.not_done > 0 {
             return Err(StoreError::Unexpected("a commit after a failed statement"));
         }
+        let is_pooled = self.pool.is_pooled();
         let commit = async |client: &ClientWrapper| {
-            let prepared = prepared(client, statements).await?;
+            let prepared = prepared(client, statements, is_pooled).await?;
             let (rows, ()) =
                 tokio::try_join!(biased; pipelined(client, &prepared), client.batch_execute("COMMIT"))?;
             Ok(rows)
@@ -174,17 +186,36 @@ impl PostgresConnection {
     }
 }
 
-/// Statements that this connection has prepared, each with its values.
-type Prepared = Vec<(tokio_postgres::Statement, Vec<Param>)>;
+/// A statement as it is sent.
+enum Prepared<'a> {
+    /// The connection has prepared it under a name.
+    Named(tokio_postgres::Statement),
+    /// Its text is sent each time: a pooler in transaction mode would lose a name.
+    Unnamed(&'a str),
+}
 
-/// Prepares the statements that the connection has not prepared yet, each in a round trip of its own.
+/// Prepares a statement, unless the connection has prepared it already, or is pooled.
+async fn prepare<'a>(
+    client: &ClientWrapper,
+    sql: &'a str,
+    is_pooled: bool,
+) -> Result<Prepared<'a>, tokio_postgres::Error> {
+    match is_pooled {
+        true => Ok(Prepared::Unnamed(sql)),
+        false => client.prepare_cached(sql).await.map(Prepared::Named),
+    }
+}
+
+/// Prepares the statements that the connection has not prepared yet, each in a round trip of its own. Returns each
+/// with its values.
 async fn prepared(
     client: &ClientWrapper,
     statements: Vec<Statement>,
-) -> Result<Prepared, tokio_postgres::Error> {
+    is_pooled: bool,
+) -> Result<Vec<(Prepared<'static>, Vec<Param>)>, tokio_postgres::Error> {
     let mut prepared = Vec::with_capacity(statements.len());
     for (sql, params) in statements.into_iter().map(Statement::for_postgres) {
-        prepared.push((client.prepare_cached(sql).await?, params));
+        prepared.push((prepare(client, sql, is_pooled).await?, params));
     }
     Ok(prepared)
 }
@@ -192,16 +223,34 @@ async fn prepared(
 /// Sends all statements in order, before it waits for the first result.
 async fn pipelined(
     client: &ClientWrapper,
-    prepared: &Prepared,
+    prepared: &[(Prepared<'static>, Vec<Param>)],
 ) -> Result<Vec<Vec<Row>>, tokio_postgres::Error> {
-    let query = async |(statement, params): &(tokio_postgres::Statement, Vec<Param>)| {
-        let params: Vec<&(dyn ToSql + Sync)> =
-            params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
-        let rows = client.query(statement, &params).await?;
-        Ok(rows.into_iter().map(Row::Postgres).collect())
-    };
+    let query =
+        async |(statement, params): &(Prepared<'static>, Vec<Param>)| rows(client, statement, params).await;
     // The futures are first polled in the order in which they were added. The first poll sends the statement.
     prepared.iter().map(query).collect::<FuturesOrdered<_>>().try_collect().await
+}
+
+/// Sends a statement and waits for its rows.
+async fn rows(
+    client: &ClientWrapper,
+    statement: &Prepared<'_>,
+    params: &[Param],
+) -> Result<Vec<Row>, tokio_postgres::Error> {
+    let rows = match statement {
+        Prepared::Named(statement) => {
+            let params: Vec<&(dyn ToSql + Sync)> =
+                params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
+            client.query(statement, &params).await?
+        }
+        Prepared::Unnamed(sql) => client.query_typed(sql, &of_unknown_types(params)).await?,
+    };
+    Ok(rows.into_iter().map(Row::Postgres).collect())
+}
+
+/// The values, whose types the server infers, as for a statement that is prepared.
+fn of_unknown_types(params: &[Param]) -> Vec<(&(dyn ToSql + Sync), Type)> {
+    params.iter().map(|param| (param as &(dyn ToSql + Sync), Type::UNKNOWN)).collect()
 }
 
 impl Drop for PostgresConnection {

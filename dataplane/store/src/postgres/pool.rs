@@ -50,6 +50,8 @@ pub(super) struct Pool {
     url: SecretString,
     /// Where the server may be, if the tenant's owner writes the URL; `None`: the platform writes it.
     external: Option<Arc<ExternalDatabases>>,
+    /// Whether the URL leads to a pooler in transaction mode.
+    is_pooled: bool,
     budget: Budget,
     id: PoolId,
     /// The version of the schema, as it was last read; at first that of this program.
@@ -120,11 +122,13 @@ impl Pool {
         external: Option<Arc<ExternalDatabases>>,
     ) -> Result<Self, InvalidUrl> {
         // The pool stores only the server of the URL: a TLS configuration is large, and there may be ten thousand idle tenants.
-        let hosts = target(url, external.as_ref())?.hosts();
+        let target = target(url, external.as_ref())?;
+        let (hosts, is_pooled) = (target.hosts(), target.is_pooled());
         let is_external = external.as_ref().is_some_and(|databases| !databases.are_of_the_platform());
         Ok(Self {
             url: url.into(),
             external,
+            is_pooled,
             id: budget.new_pool(),
             schema: AtomicI64::new(docket_schema::NEWEST),
             server: budget.counts().add_server(hosts, is_external),
@@ -147,6 +151,11 @@ impl Pool {
     /// The name of the database, if the URL has one.
     pub(super) fn database_name(&self) -> Option<String> {
         DatabaseTarget::database_name(self.url.expose_secret())
+    }
+
+    /// Whether each transaction may have another session of the server.
+    pub(super) fn is_pooled(&self) -> bool {
+        self.is_pooled
     }
 
     pub(super) fn close_idle(&self, unused_for: Duration) {
@@ -360,11 +369,14 @@ fn busy() -> StoreError {
     unavailable(NoConnection::Busy(PLACE_WAIT))
 }
 
-/// Adds the settings of all our connections.
+/// Adds the settings of all our connections. A pooler refuses start-up options.
 pub(super) fn configured(mut target: DatabaseTarget) -> DatabaseTarget {
+    let is_pooled = target.is_pooled();
     let config = &mut target.config;
     config.connect_timeout(WAIT);
-    config.options(SESSION);
+    if !is_pooled {
+        config.options(SESSION);
+    }
     config.application_name("docket");
     // For a server that vanished without closing the connection.
     config.keepalives_idle(STATEMENT_TIMEOUT);

@@ -143,7 +143,7 @@ impl Watcher {
             *client = Some(self.connect().await?);
         }
         let Some(client) = client else { return Err(StoreError::Unexpected("a connection")) };
-        let rows = client.query(LOOK, &[]).await?;
+        let rows = client.query_typed(LOOK, &[]).await?;
         let counters = |row: &tokio_postgres::Row| {
             let resets = [row.try_get(2)?, row.try_get(3)?];
             let counters = Counters { oid: row.try_get(1)?, resets, written: row.try_get(4)? };
