@@ -13,6 +13,7 @@ use std::fmt;
 
 pub use authority::ca_bundle_warning;
 pub use conflicts::{claimed, claimed_by, duplicates, taken};
+pub use resolve::external_database_url;
 
 use crate::conditions::ReasonCode;
 use crate::tenant::{ApiKeySpec, NamespacesFrom};

@@ -7,6 +7,7 @@
 //! - [`limits`]: what one tenant may use.
 //! - [`look`]: a tenant's colour and logo.
 //! - [`kept`]: how long what belongs to a removed webhook is kept.
+//! - [`database_secret`]: a Secret with the parts of a database's URL.
 //! - [`tenant_config`], [`secret`]: what the data plane needs to know of a tenant; secrets do not print.
 //! - [`runtime`]: a tenant's configuration on its way from the operator to the data plane.
 //! - [`format`](mod@format): how programs of different versions read what one of them wrote.
@@ -74,6 +75,7 @@ pub mod conditions;
 #[cfg(feature = "kube")]
 pub mod crd;
 pub mod customer_code;
+pub mod database_secret;
 pub mod event_code;
 pub mod format;
 pub mod kept;

@@ -280,6 +280,9 @@ pub(crate) const DISPLAY_NAME: Rule = Rule::Text { length: 0..=128, checks: &[] 
 pub(crate) const SECRET_KEY_REF: Rule =
     Rule::Record { fields: &[required("name", &OBJECT_NAME), required("key", &DATA_KEY)], checks: &[] };
 
+/// A reference to a Secret.
+pub(crate) const NAMED_SECRET: Rule = Rule::Record { fields: &[required("name", &OBJECT_NAME)], checks: &[] };
+
 const DNS_NAME: Check<str> = Check {
     holds: is_dns_name,
     cel: "true", // the API server checks names itself

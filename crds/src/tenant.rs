@@ -11,10 +11,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::database_secret::{self, Beside, CERTIFICATE_KEYS, KEYS};
 use crate::label_selector::{self, LabelSelector};
 use crate::rules::{
-    self, Check, DISPLAY_NAME, Distinct, Field, LABEL, Rule, SECRET_KEY_REF, TENANT_METADATA, optional,
-    required,
+    self, Check, DISPLAY_NAME, Distinct, Field, LABEL, NAMED_SECRET, Rule, SECRET_KEY_REF, TENANT_METADATA,
+    optional, required,
 };
 use crate::{EventCode, KeyVersion, TenantLimits, Violation, client_code, limits, look};
 
@@ -235,13 +236,82 @@ pub enum DeletionPolicy {
     Delete,
 }
 
-/// An existing database.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// An existing database. Set exactly one of `secretKeyRef` and `secretRef`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExternalDatabase {
     /// The Secret in the Tenant's namespace that contains the connection URL.
-    pub secret_key_ref: SecretKeyRef,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_key_ref: Option<SecretKeyRef>,
+    /// The Secret in the Tenant's namespace with the keys `host`, `port`, `user` or `username`, `password` and `dbname`, as
+    /// CloudNativePG and other operators write it. It may also have the keys of `certificateSecretRef`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<NamedSecret>,
+    /// The Secret in the Tenant's namespace with the client's certificate `tls.crt`, its private key `tls.key`, and the
+    /// authorities `ca.crt` of the server's certificate. Each is optional. Default: the keys of `secretRef`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_secret_ref: Option<NamedSecret>,
+    /// The server's host name or address. Default: the key `host` of `secretRef`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The server's port, 1 to 65535. Default: the key `port` of `secretRef`, or 5432.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// The name of the database. Default: the key `dbname` of `secretRef`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dbname: Option<String>,
+    /// disable, prefer, require, verify-ca or verify-full, as in libpq. Default: verify-full if there is a `ca.crt`, otherwise
+    /// require.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssl_mode: Option<String>,
+    /// Whether the host is a pooler in transaction mode, such as PgBouncer. Default false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pooler: Option<bool>,
+}
+
+impl ExternalDatabase {
+    /// What is declared beside `secretRef`.
+    pub fn beside(&self) -> Beside {
+        Beside {
+            host: self.host.clone(),
+            port: self.port,
+            dbname: self.dbname.clone(),
+            ssl_mode: self.ssl_mode.clone(),
+            ssl_root_cert: None,
+            is_pooled: self.pooler == Some(true),
+        }
+    }
+
+    /// The name of the Secret with the login.
+    pub fn secret_name(&self) -> Option<&str> {
+        let key = self.secret_key_ref.as_ref().map(|secret| secret.name.as_str());
+        key.or(self.secret_ref.as_ref().map(|secret| secret.name.as_str()))
+    }
+
+    /// The keys of Secrets from which the URL comes, each after its Secret's name.
+    pub fn keys(&self) -> Vec<(&str, &str)> {
+        let url = self.secret_key_ref.iter().map(|secret| (secret.name.as_str(), secret.key.as_str()));
+        let parts = KEYS.iter().chain(&CERTIFICATE_KEYS);
+        url.chain(parts.filter_map(|key| Some((self.secret_of(key)?, *key)))).collect()
+    }
+
+    /// The name of the Secret that has this key of a login, if `secretRef` is set.
+    pub fn secret_of(&self, key: &str) -> Option<&str> {
+        let login = self.secret_ref.as_ref()?;
+        let certificates = self.certificate_secret_ref.as_ref().unwrap_or(login);
+        let secret = if CERTIFICATE_KEYS.contains(&key) { certificates } else { login };
+        Some(&secret.name)
+    }
+}
+
+/// A Secret in the same namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NamedSecret {
+    /// The Secret's name.
+    pub name: String,
 }
 
 /// How a tenant's portal looks.
@@ -364,14 +434,46 @@ const MANAGED: Rule = Rule::Record {
     checks: &[],
 };
 
-const DATABASE: Rule = Rule::Record {
+const HOST: Rule = Rule::Text {
+    length: 1..=253,
+    checks: &[Check {
+        holds: database_secret::is_host,
+        cel: "self.matches('^[A-Za-z0-9._-]+$') || self.matches('^[0-9A-Fa-f:.]+$')",
+        message: "must be a host name or an address",
+    }],
+};
+
+const EXTERNAL: Rule = Rule::Record {
     fields: &[
-        optional("managed", &MANAGED),
-        optional(
-            "external",
-            &Rule::Record { fields: &[required("secretKeyRef", &SECRET_KEY_REF)], checks: &[] },
-        ),
+        optional("secretKeyRef", &SECRET_KEY_REF),
+        optional("secretRef", &NAMED_SECRET),
+        optional("certificateSecretRef", &NAMED_SECRET),
+        optional("host", &HOST),
+        optional("port", &Rule::Whole(1..=65535)),
+        optional("dbname", &Rule::Text { length: 1..=63, checks: &[] }),
+        optional("sslMode", &Rule::Choice { noun: "sslMode", values: &database_secret::SSL_MODES }),
+        optional("pooler", &Rule::Flag),
     ],
+    checks: &[
+        Check {
+            holds: |external| external.contains_key("secretKeyRef") != external.contains_key("secretRef"),
+            cel: "has(self.secretKeyRef) != has(self.secretRef)",
+            message: "set exactly one of secretKeyRef or secretRef",
+        },
+        Check {
+            holds: |external| {
+                let parts = ["certificateSecretRef", "host", "port", "dbname", "sslMode", "pooler"];
+                external.contains_key("secretRef") || !parts.iter().any(|part| external.contains_key(*part))
+            },
+            cel: "has(self.secretRef) || !(has(self.certificateSecretRef) || has(self.host) || has(self.port) || \
+                  has(self.dbname) || has(self.sslMode) || has(self.pooler))",
+            message: "only secretRef may have other settings beside it; a URL contains them",
+        },
+    ],
+};
+
+const DATABASE: Rule = Rule::Record {
+    fields: &[optional("managed", &MANAGED), optional("external", &EXTERNAL)],
     checks: &[Check {
         holds: |database| database.contains_key("managed") != database.contains_key("external"),
         cel: "has(self.managed) != has(self.external)",

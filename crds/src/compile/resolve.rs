@@ -1,11 +1,14 @@
 //! Looks up and checks references to Secrets and ConfigMaps. A message never quotes a value.
 
+use std::collections::HashMap;
+
 use super::{
     GeneratedDatabase, Inputs, MAX_CA_BUNDLE, MAX_VALUE, Missing, SigningSecrets, Values, authority,
 };
 use crate::conditions::ReasonCode;
+use crate::database_secret::{self, CERTIFICATE_KEYS, InvalidDatabaseSecret, KEYS};
 use crate::pem;
-use crate::tenant::{ApiKeySpec, SecretKeyRef};
+use crate::tenant::{ApiKeySpec, ExternalDatabase, SecretKeyRef};
 use crate::webhook::SecretRef;
 use crate::{ApiKeyDigest, DatabaseUrl, NotAnApiKey, Reason, SecretBytes, ValueKind, Webhook};
 
@@ -99,10 +102,9 @@ pub(super) fn database(inputs: &Inputs<'_>) -> Result<Option<DatabaseUrl>, Reaso
     };
     let (mut declared, mut field) = (None, "spec.database.managed");
     if let Some(external) = &inputs.tenant.spec.database.external {
-        field = "spec.database.external.secretKeyRef";
-        let reference = of_tenant(inputs, &external.secret_key_ref, field);
+        field = if external.secret_ref.is_some() { SECRET_REF } else { SECRET_KEY_REF };
         // The Secret's URL is checked even if the operator's URL is used, so that the user sees its error.
-        declared = Some(external_url(inputs.values, &reference)?);
+        declared = Some(external_database_url(inputs.values, &inputs.tenant.metadata.namespace, external)?);
     }
     // The operator's URL wins: a new URL in the Secret replaces a working one only after the operator has prepared it.
     let url = ensured.map_or(declared, Clone::clone);
@@ -111,10 +113,49 @@ pub(super) fn database(inputs: &Inputs<'_>) -> Result<Option<DatabaseUrl>, Reaso
     url.map(Some).ok_or_else(unprepared)
 }
 
-fn external_url(values: &dyn Values, reference: &Reference<'_>) -> Result<DatabaseUrl, Reason> {
-    let value = reference.look_up(values)?;
-    let url = text(&value).unwrap_or_default();
-    DatabaseUrl::parse(url).map_err(|error| reference.invalid(ReasonCode::SecretInvalid, &error.to_string()))
+const SECRET_KEY_REF: &str = "spec.database.external.secretKeyRef";
+const SECRET_REF: &str = "spec.database.external.secretRef";
+const CERTIFICATE_SECRET_REF: &str = "spec.database.external.certificateSecretRef";
+
+/// The URL of the database that a Tenant in this namespace declares as external, from its Secrets.
+pub fn external_database_url(
+    values: &dyn Values,
+    namespace: &str,
+    external: &ExternalDatabase,
+) -> Result<DatabaseUrl, Reason> {
+    let reference = |name, key, field| Reference { kind: ValueKind::Secret, namespace, name, key, field };
+    if let Some(secret) = &external.secret_key_ref {
+        let reference = reference(&secret.name, &secret.key, SECRET_KEY_REF);
+        let value = reference.look_up(values)?;
+        let url = DatabaseUrl::parse(text(&value).unwrap_or_default());
+        return url.map_err(|error| reference.invalid(ReasonCode::SecretInvalid, &error.to_string()));
+    }
+    let mut found = HashMap::new();
+    for key in KEYS.into_iter().chain(CERTIFICATE_KEYS) {
+        let name = external.secret_of(key).unwrap_or_default();
+        let is_apart = external.certificate_secret_ref.is_some() && CERTIFICATE_KEYS.contains(&key);
+        let reference = reference(name, key, if is_apart { CERTIFICATE_SECRET_REF } else { SECRET_REF });
+        match reference.read(values) {
+            Ok(value) => drop(found.insert(key, value)),
+            Err(Missing::KeyNotFound) => {}
+            Err(missing) => return Err(reference.missing(missing)),
+        }
+    }
+    let url = database_secret::url(&|key| found.get(key).cloned(), &external.beside());
+    url.map_err(|error| {
+        let name = external.secret_name().unwrap_or_default();
+        let message = format!("Secret {namespace}/{name}: {error}");
+        Reason::new(code_of_database_secret(&error), SECRET_REF, message)
+    })
+}
+
+const fn code_of_database_secret(error: &InvalidDatabaseSecret) -> ReasonCode {
+    match error {
+        InvalidDatabaseSecret::NoPart(_)
+        | InvalidDatabaseSecret::NoUser
+        | InvalidDatabaseSecret::NoPassword => ReasonCode::SecretKeyMissing,
+        _ => ReasonCode::SecretInvalid,
+    }
 }
 
 /// The secrets that sign deliveries; `None`: the webhook has no secret. An empty secret is an error, so that

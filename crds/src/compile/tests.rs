@@ -259,6 +259,38 @@ fn external_database_needs_a_url_in_its_secret() {
 }
 
 #[test]
+fn external_database_may_come_from_the_keys_of_a_secret() {
+    let external =
+        json!({"secretRef": {"name": "app"}, "certificateSecretRef": {"name": "ca"}, "host": "acme-rw.db"});
+    let mut case = tenant(json!({"database": {"external": external}}));
+    case.generated.database = GeneratedDatabase::Declared;
+    case = case.value("tenants/app/username", b"acme").value("tenants/app/password", b"p@/\n");
+    let missing = texts(&case.compile().config.unwrap_err());
+    assert_eq!(
+        missing,
+        [
+            "SecretNotFound: spec.database.external.certificateSecretRef: there is no Secret \"ca\" in namespace \"tenants\""
+        ]
+    );
+    case = case.value("tenants/ca/ca.crt", PEM.as_bytes());
+    let missing = texts(&case.compile().config.unwrap_err());
+    assert_eq!(
+        missing,
+        [
+            "SecretKeyMissing: spec.database.external.secretRef: Secret tenants/app: has no key \"dbname\"; add it, or \
+          set dbname beside the Secret's name"
+        ]
+    );
+    case = case.value("tenants/app/dbname", b"acme").value("tenants/app/host", b"acme-rw");
+    let url = config(&case.compile()).database.clone().unwrap();
+    let expected =
+        "postgresql://acme:p%40%2F@acme-rw.db:5432/acme?sslmode=verify-full&sslrootcert=-----BEGIN%20";
+    assert!(url.expose().starts_with(expected), "{}", url.expose());
+    case = case.value("tenants/app/dbname", b"*");
+    assert_eq!(case.compile().config.unwrap_err()[0].code, ReasonCode::SecretInvalid);
+}
+
+#[test]
 fn external_url_is_used_once_it_is_prepared() {
     let mut case = tenant(json!({"database": {"external": {"secretKeyRef": {"name": "db", "key": "url"}}}}))
         .value("tenants/db/url", b"postgresql://u:p@typo/x");

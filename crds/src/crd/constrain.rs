@@ -24,7 +24,7 @@ fn tidy(schema: &mut JSONSchemaProps) {
     // With `nullable`, the API server would keep members that are null. Without it, it drops them, as the reader of files does.
     schema.nullable = None;
     schema.title = None;
-    if schema.format.as_deref() == Some("uint32") {
+    if matches!(schema.format.as_deref(), Some("uint16" | "uint32")) {
         schema.format = Some("int32".to_owned());
     }
     schema.properties.iter_mut().flat_map(|properties| properties.values_mut()).for_each(tidy);

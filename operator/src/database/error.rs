@@ -41,7 +41,7 @@ pub enum DatabaseError {
     #[error("{0}")]
     SchemaNewer(NewerSchema),
     /// The platform does not allow the URL of an external database.
-    #[error("spec.database.external.secretKeyRef: {reason}")]
+    #[error("spec.database.external: {reason}")]
     UrlRefused {
         /// The mistake in the URL, without the URL.
         reason: String,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use docket_crds::tenant::ExternalDatabase;
 use docket_crds::{Tenant, ValueKind, Webhook};
 
 use crate::state::name::Name;
@@ -65,9 +66,10 @@ pub(crate) fn of_webhook(webhook: &Webhook) -> BTreeSet<Value> {
 /// The keys of Secrets to which a Tenant refers.
 pub(crate) fn keys_of_tenant(tenant: &Tenant) -> impl Iterator<Item = (Value, &str)> {
     let keys = tenant.spec.api_keys.iter().filter_map(|key| key.secret_key_ref.as_ref());
-    let database = tenant.spec.database.external.iter().map(|external| &external.secret_key_ref);
+    let keys = keys.map(|secret| (secret.name.as_str(), secret.key.as_str()));
+    let database = tenant.spec.database.external.iter().flat_map(ExternalDatabase::keys);
     let named = |name: &str| (ValueKind::Secret, Name::new(&tenant.metadata.namespace, name));
-    keys.chain(database).map(move |secret| (named(&secret.name), secret.key.as_str()))
+    keys.chain(database).map(move |(secret, key)| (named(secret), key))
 }
 
 /// The keys of Secrets and ConfigMaps to which a Webhook refers.

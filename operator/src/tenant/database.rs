@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use docket_crds::{ConditionType, DatabaseUrl, ReasonCode, SecretBytes, Tenant, TenantStatus, ValueKind};
+use docket_crds::compile::external_database_url;
+use docket_crds::{ConditionType, DatabaseUrl, ReasonCode, SecretBytes, Tenant, TenantStatus};
 use docket_schema::postgres::ExternalDatabases;
 use secrecy::SecretString;
 use sha2::{Digest, Sha256};
@@ -17,7 +18,6 @@ use crate::database::{
 use crate::metrics::Store;
 use crate::state::conditions;
 use crate::state::declared::Declared;
-use crate::state::name::Name;
 use crate::tenant::fetch::Fetched;
 use crate::tenant::stored::EnsuredDatabase;
 use crate::tenant::validate::Valid;
@@ -214,11 +214,9 @@ fn want<'a>(
             migration: surroundings.migration,
         }));
     }
-    let secret = &tenant.spec.database.external.as_ref()?.secret_key_ref;
-    let name = Name::new(&meta.name.namespace, &secret.name);
-    // The compile step reports a Secret that is missing or contains no URL.
-    let url = fetched.value(ValueKind::Secret, &name, &secret.key).ok()?;
-    let url = DatabaseUrl::parse(text(url).trim_end_matches(['\r', '\n'])).ok()?;
+    let external = tenant.spec.database.external.as_ref()?;
+    // The compile step reports a Secret that is missing or does not say how to connect.
+    let url = external_database_url(fetched, &meta.name.namespace, external).ok()?;
     let adopt = adopts(&database_of(&url));
     let (owner_uid, migration) = (meta.uid.as_str(), surroundings.migration);
     Some(Want::External(WantedExternalDatabase { url, allowed, owner_uid, migration, adopt }))

@@ -308,7 +308,7 @@ fn database_status(
             schema_version,
         },
         (None, Some(external)) => DatabaseStatus {
-            secret_name: Some(external.secret_key_ref.name.clone()),
+            secret_name: external.secret_name().map(str::to_owned),
             schema_version,
             ..DatabaseStatus::default()
         },

@@ -145,6 +145,45 @@ fn keys_and_tokens() {
 }
 
 #[test]
+fn external_databases() {
+    let one_of = Both("set exactly one of secretKeyRef or secretRef");
+    let beside = Both("only secretRef may have other settings beside it");
+    let url = json!({"name": "s", "key": "url"});
+    let with = |more: Value| {
+        let mut external = json!({"secretRef": {"name": "s"}});
+        let more = more.as_object().expect("an object").clone();
+        external.as_object_mut().expect("an object").extend(more);
+        json!({"external": external})
+    };
+    let at = "/spec/database";
+    tenants().hold(&[
+        (at, with(json!({})), Accepted),
+        (at, with(json!({"secretKeyRef": url})), one_of),
+        (at, json!({"external": {"host": "db"}}), one_of),
+        (at, json!({"external": {"secretKeyRef": url, "host": "db"}}), beside),
+        (at, json!({"external": {"secretKeyRef": url, "pooler": true}}), beside),
+        (
+            at,
+            with(
+                json!({"host": "db.example.com", "port": 5433, "dbname": "contoso", "sslMode": "verify-full",
+                "pooler": true, "certificateSecretRef": {"name": "c"}}),
+            ),
+            Accepted,
+        ),
+        (at, with(json!({"host": "2a00::1"})), Accepted),
+        (at, with(json!({"host": "db/x"})), Both("must be a host name or an address")),
+        (at, with(json!({"host": "db:5432"})), Both("must be a host name or an address")),
+        (at, with(json!({"port": 65536})), Each("less than or equal to 65535", "from 1 to 65535")),
+        (
+            at,
+            with(json!({"sslMode": "on"})),
+            Each("supported values: \"disable\", \"prefer\"", "one of: disable, prefer, require"),
+        ),
+        (at, with(json!({"certificateSecretRef": {}})), MISSING),
+    ]);
+}
+
+#[test]
 fn databases() {
     let one_of = Both("set exactly one of managed or external");
     let external = json!({"secretKeyRef": {"name": "s", "key": "url"}});
@@ -155,7 +194,7 @@ fn databases() {
         ("/spec/database", json!({}), one_of),
         ("/spec/database/external", external.clone(), one_of),
         ("/spec/database", json!({"managed": null, "external": external}), Accepted),
-        ("/spec/database", json!({"external": {}}), MISSING),
+        ("/spec/database", json!({"external": {}}), Both("set exactly one of secretKeyRef or secretRef")),
         ("/spec/database/managed/name", Value::Null, MISSING),
         ("/spec/database/managed/name", json!("_x9".to_owned() + &"y".repeat(60)), Accepted),
         ("/spec/database/managed/name", json!("y".repeat(64)), Each("Too long", "1 to 63 characters")),
