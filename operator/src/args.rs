@@ -42,11 +42,14 @@ pub struct RunArguments {
     #[arg(long = "watch-namespace", env = "DOCKET_WATCH_NAMESPACES", value_name = "NAME", value_delimiter = ',', value_parser = namespace)]
     pub watch_namespaces: Vec<String>,
     /// PostgreSQL server for managed databases: a name, and a file with the URL of an administrator; repeatable. Changes of
-    /// the file take effect without a restart [default: none].
+    /// the file take effect without a restart. Instead of the file it may be a folder with a file for each key of a Secret:
+    /// host, port, user or username, password, dbname, tls.crt, tls.key, ca.crt. Settings may follow, each after a
+    /// semicolon: host, port, dbname, sslmode and sslrootcert replace a key of the folder, and pooler=HOST:PORT is a pooler
+    /// in transaction mode, through which the data plane connects [default: none].
     #[arg(
         long = "database-server",
         env = "DOCKET_DATABASE_SERVERS",
-        value_name = "NAME=FILE",
+        value_name = "NAME=FILE[;SETTING=VALUE]",
         value_delimiter = ','
     )]
     pub database_servers: Vec<String>,

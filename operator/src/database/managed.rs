@@ -45,12 +45,13 @@ const STEPS: usize = 8;
 impl Servers {
     /// Creates the database as declared, or repairs differences, and migrates it if it is new or its turn has come.
     ///
-    /// If nothing differs, this is one query by the administrator and one login by the role. The login proves the
-    /// role's password and reads the schema's version. Open connections stay open, even after a new password. The
+    /// If nothing differs, this is one query by the administrator and one login by the role, or two if there is a pooler.
+    /// The login proves the role's password and reads the schema's version. Open connections stay open, even after a new password. The
     /// future may be dropped at any point and the call repeated. Calls for the same database take turns, in all
     /// processes.
     ///
-    /// Errors: [`DatabaseError::ServerAway`] if the server does not respond to the administrator either.
+    /// Errors: [`DatabaseError::ServerAway`] if the server does not respond to the administrator either, or if the pooler
+    /// does not respond.
     pub async fn ensure(&self, wanted: &WantedDatabase<'_>) -> Result<MadeDatabase, DatabaseError> {
         names::check(wanted.name)?;
         let server = self.choose(wanted.server)?;
@@ -75,9 +76,13 @@ impl Servers {
         if differs(admin, wanted, &role).await? {
             repair(admin, wanted, &role).await?;
         }
-        let url = admin.tenant_url(wanted.name, &role, wanted.password);
-        let (login, is_new_password) = log_in(admin, wanted, &role, &url).await?;
-        let schema = schema(login, is_new_password, wanted, &role, &url).await?;
+        let direct = admin.tenant_url(wanted.name, &role, wanted.password);
+        let url = admin.served_url(&direct);
+        let (login, is_new_password) = log_in(admin, wanted, &role, (&direct, &url)).await?;
+        let mut schema = schema(login, is_new_password, wanted, &role, &url).await?;
+        if schema.is_ok() && url != direct {
+            schema = check_pooler(&url).await?.and(schema);
+        }
         Ok(MadeDatabase { server: server.name().to_owned(), url, role, schema })
     }
 
@@ -155,20 +160,47 @@ async fn lock_out(mut locked: LockedDatabase, role: &str) -> Result<bool, Databa
     Ok(is_locked_out)
 }
 
-/// Logs in as the role. If the server may have another password, the function sets this password first; the second
-/// value says whether it did.
+/// Logs in through the pooler, as the data plane does. The outer error says that the pooler is away, which says nothing
+/// about this database; the inner error, that the pooler refuses the login.
+async fn check_pooler(url: &DatabaseUrl) -> Result<Result<(), DatabaseError>, DatabaseError> {
+    let login = match Session::open(url.expose()).await {
+        Ok(session) => session.check().await,
+        Err(error) => Err(error),
+    };
+    match login {
+        Ok(()) | Err(LoginError::Full(_)) => Ok(Ok(())),
+        Err(LoginError::Silent(error)) => {
+            Err(DatabaseError::ServerAway { reason: format!("the pooler: {}", reason(error)) })
+        }
+        Err(LoginError::Password(error) | LoginError::Other(error)) => {
+            let refused = format!("the pooler refuses the role's login: {}", reason(error));
+            Ok(Err(DatabaseError::unreachable(refused)))
+        }
+    }
+}
+
+fn reason(error: DatabaseError) -> String {
+    match error {
+        DatabaseError::Unreachable { reason } | DatabaseError::Refused { reason } => reason,
+        other => other.to_string(),
+    }
+}
+
+/// Logs in as the role at the server itself. If the server may have another password, the function sets this password
+/// first; the second value says whether it did. It takes the URL of the
+/// server, and the URL that the data plane gets.
 async fn log_in(
     admin: &AdminPool,
     wanted: &WantedDatabase<'_>,
     role: &str,
-    url: &DatabaseUrl,
+    (direct, url): (&DatabaseUrl, &DatabaseUrl),
 ) -> Result<(Result<Session, LoginError>, bool), DatabaseError> {
-    let login = Session::open(url.expose()).await;
+    let login = Session::open(direct.expose()).await;
     // If the server has no free connection, it may not have checked the password.
     let is_doubted = match &login {
         Err(LoginError::Password(_)) => true,
         Err(LoginError::Full(_)) => known_version(wanted, url).is_none(),
-        Err(LoginError::Other(_)) | Ok(_) => false,
+        Err(LoginError::Silent(_) | LoginError::Other(_)) | Ok(_) => false,
     };
     if !is_doubted {
         return Ok((login, false));
@@ -176,7 +208,7 @@ async fn log_in(
     let mut locked = admin.lock(wanted.name).await?;
     locked.batch(&plan::set_password(role, wanted.password)).await?;
     locked.unlock().await?;
-    Ok((Session::open(url.expose()).await, true))
+    Ok((Session::open(direct.expose()).await, true))
 }
 
 /// Migrates the schema to this version, if its turn has come. The outer error is about the login, the inner error about the schema.

@@ -10,6 +10,7 @@ use deadpool_postgres::{
     Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, Timeouts,
 };
 use docket_crds::DatabaseUrl;
+use docket_crds::secret::SERVER;
 use docket_schema::postgres::{Boxed, Connected, DatabaseTarget};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::task::JoinHandle;
@@ -30,7 +31,16 @@ const UNUSED: Duration = Duration::from_secs(60);
 #[derive(Clone)]
 pub(super) struct AdminPool {
     url: DatabaseUrl,
+    /// Where the data plane connects, if not to the server itself.
+    pooler: Option<Pooler>,
     pool: Pool,
+}
+
+/// The address of a pooler in transaction mode, in front of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pooler {
+    pub(super) host: String,
+    pub(super) port: u16,
 }
 
 /// Connects as every part of Docket does: a tenant decides the comment on its database.
@@ -51,8 +61,14 @@ impl deadpool_postgres::Connect for Connect {
 
 impl AdminPool {
     /// A pool without connections. Errors: the mistake in the URL, without quoting the URL.
-    pub(super) fn new(url: DatabaseUrl) -> Result<Self, String> {
+    pub(super) fn new(url: DatabaseUrl, pooler: Option<Pooler>) -> Result<Self, String> {
         let mut target = DatabaseTarget::parse(url.expose()).map_err(|error| error.to_string())?;
+        if target.is_pooled() {
+            // The administrator takes locks for the time of a session.
+            return Err("must lead to the server itself, not to a pooler; name the pooler with the setting \
+                        pooler=<host>:<port> of the flag"
+                .to_owned());
+        }
         configure(&mut target);
         // Each connection is checked before use, so that a restart of the server does not fail a pass.
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Verified };
@@ -63,11 +79,15 @@ impl AdminPool {
             recycle: Some(CONNECT_TIMEOUT),
         };
         let pool = Pool::builder(manager).max_size(CONNECTIONS).timeouts(timeouts).runtime(Runtime::Tokio1);
-        Ok(Self { url, pool: pool.build().map_err(|error| error.to_string())? })
+        Ok(Self { url, pooler, pool: pool.build().map_err(|error| error.to_string())? })
     }
 
     pub(super) fn url(&self) -> &DatabaseUrl {
         &self.url
+    }
+
+    pub(super) fn pooler(&self) -> Option<&Pooler> {
+        self.pooler.as_ref()
     }
 
     /// A connection for reading.
@@ -95,18 +115,45 @@ impl AdminPool {
         url.path_segments_mut().expect("a DatabaseUrl has a host").clear().push(database);
         // The settings for reaching the server stay. The user, the database and session settings are the
         // administrator's and are dropped.
-        let kept: Vec<&str> =
-            url.query().unwrap_or_default().split('&').filter(|pair| is_route(pair)).collect();
-        let kept = kept.join("&");
-        url.set_query(Some(kept.as_str()).filter(|kept| !kept.is_empty()));
+        let kept = query(url.query().unwrap_or_default().split('&').filter(|pair| is_route(pair)));
+        url.set_query(kept.as_deref());
         DatabaseUrl::parse(url.as_str()).expect("a URL of PostgreSQL with another user is one")
+    }
+
+    /// The URL for the data plane: a tenant's URL, through the pooler if there is one.
+    pub(super) fn served_url(&self, direct: &DatabaseUrl) -> DatabaseUrl {
+        let Some(Pooler { host, port }) = &self.pooler else { return direct.clone() };
+        let mut url = url::Url::parse(direct.expose()).expect("a DatabaseUrl is a URL");
+        url.set_host(Some(host)).expect("the flag names a host");
+        url.set_port(Some(*port)).expect("a DatabaseUrl has a host");
+        let kept = query(url.query().unwrap_or_default().split('&').filter(|pair| !is_of_server(pair)));
+        url.set_query(kept.as_deref());
+        url.query_pairs_mut().append_pair("pooler", "transaction").append_pair(SERVER, &direct.server());
+        DatabaseUrl::parse(url.as_str()).expect("a URL of PostgreSQL with another host is one")
     }
 }
 
+/// Whether a parameter says how to reach the server. The administrator's certificate does not: with it, a tenant could
+/// log in as the administrator.
 fn is_route(pair: &str) -> bool {
-    let key = pair.split('=').next().unwrap_or_default();
+    let key = key_of(pair);
     let routes = ["hostaddr", "channel_binding", "target_session_attrs", "load_balance_hosts"];
-    key.starts_with("ssl") || key.starts_with("keepalives") || routes.contains(&key)
+    let is_certificate = matches!(key, "sslcert" | "sslkey" | "sslpassword");
+    !is_certificate && (key.starts_with("ssl") || key.starts_with("keepalives") || routes.contains(&key))
+}
+
+/// Whether a parameter is about the server itself and not about a pooler in front of it.
+fn is_of_server(pair: &str) -> bool {
+    matches!(key_of(pair), "hostaddr" | "channel_binding" | "load_balance_hosts")
+}
+
+fn key_of(pair: &str) -> &str {
+    pair.split('=').next().unwrap_or_default()
+}
+
+/// A query of these pairs; `None` without pairs.
+fn query<'a>(pairs: impl Iterator<Item = &'a str>) -> Option<String> {
+    Some(pairs.collect::<Vec<_>>().join("&")).filter(|query| !query.is_empty())
 }
 
 /// A connection from the pool. Dropping it without [`give_back`](Self::give_back) closes it.
@@ -175,5 +222,52 @@ impl Deref for LockedDatabase {
 impl DerefMut for LockedDatabase {
     fn deref_mut(&mut self) -> &mut AdminConnection {
         &mut self.connection
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn served(admin: &str, pooler: Option<(&str, u16)>) -> String {
+        let pooler = pooler.map(|(host, port)| Pooler { host: host.to_owned(), port });
+        let admin = AdminPool::new(DatabaseUrl::parse(admin).unwrap(), pooler).unwrap();
+        let direct = admin.tenant_url("tenant_a", "tenant_a_app", &SecretString::from("p@/"));
+        admin.served_url(&direct).expose().to_owned()
+    }
+
+    #[test]
+    fn tenant_goes_the_administrators_way_without_its_session_settings() {
+        let admin =
+            "postgres://root:hunter2@db:5433/docket?sslmode=require&application_name=x&hostaddr=10.0.0.1";
+        assert_eq!(
+            served(admin, None),
+            "postgres://tenant_a_app:p%40%2F@db:5433/tenant_a?sslmode=require&hostaddr=10.0.0.1"
+        );
+        assert_eq!(
+            served(admin, Some(("pooler", 6432))),
+            "postgres://tenant_a_app:p%40%2F@pooler:6432/tenant_a?sslmode=require&pooler=transaction&server=db%3A5433"
+        );
+        assert_eq!(
+            served("postgres://root:hunter2@db/docket", Some(("pooler", 5432))),
+            "postgres://tenant_a_app:p%40%2F@pooler:5432/tenant_a?pooler=transaction&server=db%3A5432"
+        );
+    }
+
+    #[test]
+    fn certificate_of_the_administrator_stays_with_it() {
+        for pair in ["sslcert=/x", "sslkey=/x", "sslpassword=x", "options=-cx", "pooler=transaction"] {
+            assert!(!is_route(pair), "{pair}");
+        }
+        for pair in ["sslmode=require", "sslrootcert=/x", "keepalives=1"] {
+            assert!(is_route(pair), "{pair}");
+        }
+    }
+
+    #[test]
+    fn administrator_behind_a_pooler_is_refused() {
+        let url = DatabaseUrl::parse("postgres://root:hunter2@pooler/docket?pooler=transaction").unwrap();
+        let error = AdminPool::new(url, None).err().unwrap();
+        assert!(error.contains("must lead to the server itself") && !error.contains("hunter2"), "{error}");
     }
 }

@@ -1,16 +1,17 @@
 //! The servers for managed databases, by `--database-server`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use docket_crds::DatabaseUrl;
+use docket_crds::database_secret::{self, Beside};
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use tokio::sync::{Mutex, MutexGuard, Notify};
 use tokio::time::Instant;
 
 use super::error::DatabaseError;
-use super::pool::AdminPool;
+use super::pool::{AdminPool, Pooler};
 
 const FLAG: &str = "--database-server";
 
@@ -22,7 +23,7 @@ pub struct Servers {
     back: Notify,
 }
 
-/// A `--database-server` that can't be used. The message names the flag and the file, but never the file's content.
+/// A `--database-server` that can't be used. The message names the flag and the file, but never a file's content.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{FLAG}{flag}: {problem}")]
 pub struct InvalidServer {
@@ -34,12 +35,22 @@ pub struct InvalidServer {
 /// One server. Its file is read for each use, so that a new password of the administrator takes effect.
 pub(super) struct Server {
     name: String,
-    file: PathBuf,
-    /// The pool for the file's last usable content.
+    place: AdminPlace,
+    /// The pool for the last usable content.
     admin: Mutex<AdminPool>,
     watcher: Mutex<KnownWatcher>,
     /// Whether it did not respond to its administrator in the last pass over one of its Tenants.
     is_away: AtomicBool,
+}
+
+/// Where the administrator's login is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct AdminPlace {
+    /// A file with a URL, or a folder with a file for each key of a Secret.
+    path: PathBuf,
+    /// What the flag says beside a folder.
+    beside: Beside,
+    pooler: Option<Pooler>,
 }
 
 /// The state of a server's watcher.
@@ -56,26 +67,25 @@ pub(super) struct KnownWatcher {
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server").field("name", &self.name).field("file", &self.file).finish_non_exhaustive()
+        f.debug_struct("Server").field("name", &self.name).field("place", &self.place).finish_non_exhaustive()
     }
 }
 
 impl Servers {
-    /// Reads flags of the form `<name>=<file with an admin URL>`, and the files. Blocks while it reads.
+    /// Reads flags of the form `<name>=<file with an admin URL>[;pooler=<host>:<port>]`, or with a folder of a Secret's
+    /// keys instead of the file; and the files. Blocks while it reads.
     pub fn read(flags: &[String]) -> Result<Self, InvalidServer> {
         let mut servers: Vec<Server> = Vec::new();
         for flag in flags {
-            let (name, file) =
+            let (name, place) =
                 parse(flag).map_err(|problem| InvalidServer { flag: String::new(), problem })?;
             let invalid = |problem: String| InvalidServer { flag: format!(" {flag}"), problem };
             if servers.iter().any(|server| server.name == name) {
                 return Err(invalid(format!("another server has the name {name:?}")));
             }
-            let content = std::fs::read_to_string(&file).map(SecretString::from);
-            let content = content.map_err(|error| invalid(format!("read the file: {error}")))?;
-            let admin = read(&content).map_err(invalid)?;
+            let admin = place.read().and_then(|url| place.pool(url)).map_err(invalid)?;
             let (admin, watcher, is_away) = (Mutex::new(admin), Mutex::default(), AtomicBool::new(false));
-            servers.push(Server { name, file, admin, watcher, is_away });
+            servers.push(Server { name, place, admin, watcher, is_away });
         }
         Ok(Self { servers, back: Notify::new() })
     }
@@ -85,11 +95,17 @@ impl Servers {
         self.servers.iter().map(|server| server.name.clone()).collect()
     }
 
-    /// A digest of the URL of the server that a Tenant uses. It changes with the URL and reveals no part of the URL.
+    /// A digest of the URL of the server that a Tenant uses, and of its pooler. It changes with them and reveals no part
+    /// of them.
     pub async fn mark(&self, wanted: Option<&str>) -> Option<String> {
         let server = self.choose(wanted).ok()?;
         let admin = server.admin().await.ok()?;
-        Some(hex::encode(&Sha256::digest(admin.url().expose())[..16]))
+        let url = admin.url().expose();
+        let digest = match admin.pooler() {
+            None => Sha256::digest(url),
+            Some(Pooler { host, port }) => Sha256::digest(format!("{url}|{host}:{port}")),
+        };
+        Some(hex::encode(&digest[..16]))
     }
 
     /// The name of the server that a Tenant uses.
@@ -139,22 +155,24 @@ impl Server {
         self.watcher.lock().await
     }
 
-    /// The pool for the file's current content, or for its last usable content if the current one is not usable.
+    /// The pool for the current content of the file or folder, or for the last usable content if the current one is not
+    /// usable.
     pub(super) async fn admin(&self) -> Result<AdminPool, DatabaseError> {
-        let content = tokio::fs::read_to_string(&self.file).await.map(SecretString::from);
+        let place = self.place.clone();
+        let url = tokio::task::spawn_blocking(move || place.read()).await;
+        let url = url.unwrap_or_else(|_| Err("reading it was interrupted".to_owned()));
         let mut admin = self.admin.lock().await;
-        let renewed = match content {
-            Ok(content) if text(&content) == admin.url().expose() => return Ok(admin.clone()),
-            Ok(content) => read(&content),
-            Err(error) => Err(format!("read the file: {error}")),
+        let renewed = match url {
+            Ok(url) if url == *admin.url() => return Ok(admin.clone()),
+            other => other.and_then(|url| self.place.pool(url)),
         };
         match renewed {
             Ok(renewed) => *admin = renewed,
             Err(problem) => {
-                let file = self.file.display();
+                let place = self.place.path.display();
                 tracing::warn!(
                     server = self.name,
-                    "{FLAG} {}={file}: {problem}; using the last good URL",
+                    "{FLAG} {}={place}: {problem}; using the last good URL",
                     self.name
                 );
             }
@@ -163,9 +181,39 @@ impl Server {
     }
 }
 
-fn parse(flag: &str) -> Result<(String, PathBuf), String> {
-    let form = "must be <name>=<file with an admin URL>";
-    let (name, file) = flag.split_once('=').filter(|(_, file)| !file.is_empty()).ok_or(form)?;
+impl AdminPlace {
+    /// Reads the URL. Errors: what is wrong, without the content.
+    fn read(&self) -> Result<DatabaseUrl, String> {
+        if self.path.is_dir() {
+            let value = |key: &'static str| std::fs::read(self.path.join(key)).ok();
+            return database_secret::url(&value, &self.beside)
+                .map_err(|error| format!("the Secret with the keys in this folder: {error}"));
+        }
+        if self.beside != Beside::default() {
+            return Err(
+                "host, port, dbname, sslmode and sslrootcert need a folder with the keys of a Secret, \
+                        which does not exist; the URL in a file contains them"
+                    .to_owned(),
+            );
+        }
+        let content = std::fs::read_to_string(&self.path).map(SecretString::from);
+        let content = content.map_err(|error| format!("read the file: {error}"))?;
+        match text(&content) {
+            "" => Err("the file is empty; it must contain the URL of a PostgreSQL admin".to_owned()),
+            text => DatabaseUrl::parse(text).map_err(|error| format!("the file's content {error}")),
+        }
+    }
+
+    fn pool(&self, url: DatabaseUrl) -> Result<AdminPool, String> {
+        AdminPool::new(url, self.pooler.clone()).map_err(|problem| format!("the file's content: {problem}"))
+    }
+}
+
+const FORM: &str = "must be <name>=<file with an admin URL>, or <name>=<folder with the keys of a Secret>; after it \
+                    settings may follow, each as ;<setting>=<value>";
+
+fn parse(flag: &str) -> Result<(String, AdminPlace), String> {
+    let (name, rest) = flag.split_once('=').ok_or(FORM)?;
     let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let is_label = name.len() <= 63
         && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
@@ -173,28 +221,64 @@ fn parse(flag: &str) -> Result<(String, PathBuf), String> {
         && edge(name.as_bytes().last());
     if !is_label {
         return Err(format!(
-            "{form}; the name has up to 63 lower-case letters, digits and \"-\", and begins and ends with a letter or \
+            "{FORM}; the name has up to 63 lower-case letters, digits and \"-\", and begins and ends with a letter or \
              digit"
         ));
     }
-    if file.contains("://") {
-        return Err(format!("{form}, not the URL itself: every user of the machine can read arguments"));
+    if rest.contains("://") {
+        return Err(format!("{FORM}, not the URL itself: every user of the machine can read arguments"));
     }
-    Ok((name.to_owned(), Path::new(file).to_owned()))
+    let mut parts = rest.split(';');
+    let path = parts.next().filter(|path| !path.is_empty()).ok_or(FORM)?;
+    let mut place = AdminPlace { path: path.into(), beside: Beside::default(), pooler: None };
+    for setting in parts {
+        let (key, value) = setting.split_once('=').filter(|(_, value)| !value.is_empty()).ok_or(FORM)?;
+        match key {
+            "host" => place.beside.host = Some(value.to_owned()),
+            "port" => place.beside.port = Some(port(value)?),
+            "dbname" => place.beside.dbname = Some(value.to_owned()),
+            "sslmode" if database_secret::SSL_MODES.contains(&value) => {
+                place.beside.ssl_mode = Some(value.to_owned());
+            }
+            "sslmode" => {
+                return Err(format!("sslmode must be one of {}", database_secret::SSL_MODES.join(", ")));
+            }
+            "sslrootcert" => place.beside.ssl_root_cert = Some(value.to_owned()),
+            "pooler" => place.pooler = Some(pooler(value)?),
+            _ => {
+                return Err(format!(
+                    "{FORM}; the settings are host, port, dbname, sslmode, sslrootcert and pooler"
+                ));
+            }
+        }
+    }
+    Ok((name.to_owned(), place))
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    let port = text.parse().ok().filter(|port: &u16| *port > 0);
+    port.ok_or_else(|| "port must be a number from 1 to 65535".to_owned())
+}
+
+/// The address of a pooler, as `host` or `host:port`, with an IPv6 address in brackets.
+fn pooler(text: &str) -> Result<Pooler, String> {
+    let url = url::Url::parse(&format!("postgres://{text}")).ok();
+    let is_plain = |url: &url::Url| {
+        matches!(url.path(), "" | "/")
+            && url.username().is_empty()
+            && url.query().is_none()
+            && url.fragment().is_none()
+    };
+    let host = url.as_ref().filter(|url| is_plain(url)).and_then(url::Url::host_str);
+    let host = host.filter(|host| !host.is_empty());
+    let host = host.ok_or("pooler must be the host and port of a pooler, such as pooler.example.com:6432")?;
+    let port = url.as_ref().and_then(url::Url::port).unwrap_or(5432);
+    Ok(Pooler { host: host.to_owned(), port })
 }
 
 /// The content without the line break that editors put at the end.
 fn text(content: &SecretString) -> &str {
     content.expose_secret().trim()
-}
-
-fn read(content: &SecretString) -> Result<AdminPool, String> {
-    let text = text(content);
-    if text.is_empty() {
-        return Err("the file is empty; it must contain the URL of a PostgreSQL admin".to_owned());
-    }
-    let url = DatabaseUrl::parse(text).map_err(|error| format!("the file's content {error}"))?;
-    AdminPool::new(url).map_err(|problem| format!("the file's content: {problem}"))
 }
 
 #[cfg(test)]
@@ -203,9 +287,39 @@ mod tests {
 
     #[test]
     fn flag_is_a_name_and_a_file() {
-        assert_eq!(parse("main=/etc/a=b"), Ok(("main".to_owned(), PathBuf::from("/etc/a=b"))));
-        for bad in ["", "main", "main=", "=/x", "Main=/x", "-a=/x", "a-=/x", "a_b=/x"] {
+        let place = AdminPlace { path: "/etc/a=b".into(), beside: Beside::default(), pooler: None };
+        assert_eq!(parse("main=/etc/a=b"), Ok(("main".to_owned(), place)));
+        for bad in ["", "main", "main=", "=/x", "Main=/x", "-a=/x", "a-=/x", "a_b=/x", "main=;host=db"] {
             assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn settings_follow_the_folder() {
+        let flag = "main=/etc/x;host=db;port=5433;dbname=docket;sslmode=verify-full;sslrootcert=system;pooler=pool:6432";
+        let (_, place) = parse(flag).unwrap();
+        let beside = Beside {
+            host: Some("db".to_owned()),
+            port: Some(5433),
+            dbname: Some("docket".to_owned()),
+            ssl_mode: Some("verify-full".to_owned()),
+            ssl_root_cert: Some("system".to_owned()),
+            is_pooled: false,
+        };
+        let pooler = |host: &str, port| Some(Pooler { host: host.to_owned(), port });
+        assert_eq!(place, AdminPlace { path: "/etc/x".into(), beside, pooler: pooler("pool", 6432) });
+        assert_eq!(parse("main=/x;pooler=[2a00::1]").unwrap().1.pooler, pooler("[2a00::1]", 5432));
+        for (setting, expected) in [
+            ("port=0", "port must be a number"),
+            ("sslmode=on", "sslmode must be one of disable, prefer"),
+            ("pooler=a/b", "pooler must be the host"),
+            ("pooler=u@a", "pooler must be the host"),
+            ("pooler=a:b", "pooler must be the host"),
+            ("host=", "must be <name>="),
+            ("user=x", "the settings are host, port, dbname"),
+        ] {
+            let error = parse(&format!("main=/x;{setting}")).unwrap_err();
+            assert!(error.contains(expected), "{setting}: {error}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use docket_schema::postgres::{self, Connected, DatabaseTarget, ExcessFound, MigrateError};
+use docket_schema::postgres::{self, Connected, DatabaseTarget, ExcessFound, MigrateError, class_of};
 use tokio::task::JoinSet;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
@@ -19,16 +19,19 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(35);
 /// The time limit of a migration.
 const LONGEST_MIGRATION: Duration = Duration::from_secs(30 * 60);
 
-/// Sets the options of every connection to a database server.
+/// Sets the options of every connection to a database server. A pooler refuses start-up options.
 pub(super) fn configure(target: &mut DatabaseTarget) {
+    let is_pooled = target.is_pooled();
     let config = &mut target.config;
     config.connect_timeout(CONNECT_TIMEOUT);
-    // The second setting ends a statement, such as a long migration, if its client disconnected.
-    config.options(format!(
-        "-c statement_timeout={} -c client_connection_check_interval={}",
-        STATEMENT_TIMEOUT.as_millis(),
-        CONNECT_TIMEOUT.as_millis()
-    ));
+    if !is_pooled {
+        // The second setting ends a statement, such as a long migration, if its client disconnected.
+        config.options(format!(
+            "-c statement_timeout={} -c client_connection_check_interval={}",
+            STATEMENT_TIMEOUT.as_millis(),
+            CONNECT_TIMEOUT.as_millis()
+        ));
+    }
     config.application_name("docket-operator");
     config.keepalives_idle(STATEMENT_TIMEOUT);
     config.tcp_user_timeout(STATEMENT_TIMEOUT);
@@ -65,6 +68,8 @@ pub(super) enum LoginError {
     Password(DatabaseError),
     /// The role or the server has no free connection.
     Full(DatabaseError),
+    /// The server did not respond; or a pooler has no connection to it.
+    Silent(DatabaseError),
     /// The login failed for another reason.
     Other(DatabaseError),
 }
@@ -72,7 +77,10 @@ pub(super) enum LoginError {
 impl From<LoginError> for DatabaseError {
     fn from(error: LoginError) -> Self {
         match error {
-            LoginError::Password(error) | LoginError::Full(error) | LoginError::Other(error) => error,
+            LoginError::Password(error)
+            | LoginError::Full(error)
+            | LoginError::Silent(error)
+            | LoginError::Other(error) => error,
         }
     }
 }
@@ -93,12 +101,14 @@ impl Session {
         configure(&mut target);
         let is_external = target.is_external();
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, target.connect()).await;
-        let connected = connected.map_err(|_| DatabaseError::unreachable("no response in time"))?;
+        let silent = || LoginError::Silent(DatabaseError::unreachable("no response in time"));
+        let connected = connected.map_err(|_| silent())?;
         let Connected { client, connection, excess } = connected.map_err(|error| {
             let reason = DatabaseError::unreachable(reason(&error, is_external));
             match error.code() {
                 Some(&SqlState::INVALID_PASSWORD) => LoginError::Password(reason),
                 Some(&SqlState::TOO_MANY_CONNECTIONS) => LoginError::Full(reason),
+                code if code.is_none_or(|code| class_of(code) == "08") => LoginError::Silent(reason),
                 _ => LoginError::Other(reason),
             }
         })?;
@@ -125,6 +135,15 @@ impl Session {
         let applied = bounded(postgres::applied(&self.client)).await?.map_err(|error| self.error(error))?;
         let missing = applied.missing().map_err(DatabaseError::SchemaNewer)?;
         Ok((applied.version, !missing.is_empty()))
+    }
+
+    /// Checks that the database responds. A pooler may accept a login before it has a connection to the server.
+    pub(super) async fn check(&self) -> Result<(), LoginError> {
+        let answer = bounded(self.client.simple_query("SELECT 1")).await.map_err(LoginError::Silent)?;
+        answer.map(drop).map_err(|error| match is_away(&error) {
+            true => LoginError::Silent(self.error(error)),
+            false => LoginError::Other(self.error(error)),
+        })
     }
 
     /// Whether the schema needs a migration. Returns false if the version can't be read; then the migration reports why.

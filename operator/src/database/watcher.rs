@@ -172,7 +172,7 @@ async fn ensure(
             locked.batch(&set_password(&role, password)).await?;
             Session::open(url.expose()).await?;
         }
-        Err(LoginError::Other(error)) => return Err(error),
+        Err(LoginError::Silent(error) | LoginError::Other(error)) => return Err(error),
     }
     locked.unlock().await?;
     Ok(url)
