@@ -20,6 +20,9 @@ begins with the setting's name and says what to set. All are reported at once.
 {{- $wrong = append $wrong (printf "databaseServers: the name %s is used twice; each server needs its own name" .name) -}}
 {{- end -}}
 {{- $_ := set $names .name true -}}
+{{- if and .secretRef.key (or .host .port .dbname .sslMode .sslRootCert .certificateSecretRef) -}}
+{{- $wrong = append $wrong (printf "databaseServers: the server %s has a URL under secretRef.key, which contains host, port, dbname, sslMode and certificates; write them into the URL, or leave out secretRef.key if the Secret has the keys user, password, host, port and dbname" .name) -}}
+{{- end -}}
 {{- end -}}
 {{- if and (not $values.quickstart.enabled) (not $values.redis.secretRef.name) -}}
 {{- $wrong = append $wrong "redis.secretRef.name: set the name of the Secret whose key (redis.secretRef.key) contains the URL of Redis, such as docket-redis" -}}

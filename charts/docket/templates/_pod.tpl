@@ -163,9 +163,22 @@ spec:
         {{- if eq .component "operator" }}
         {{- range include "docket.databaseServers" $root | fromJsonArray }}
         - name: database-{{ .name }}
+          {{- if .secretRef.key }}
           secret:
             secretName: {{ .secretRef.name | quote }}
             items: [{key: {{ .secretRef.key | quote }}, path: url}]
+          {{- else }}
+          projected:
+            sources:
+              - secret: {name: {{ .secretRef.name | quote }}}
+              {{- with .certificateSecretRef }}
+              # Its other keys, such as the authority's private key, stay outside of the pod.
+              - secret:
+                  name: {{ .name | quote }}
+                  optional: true
+                  items: [{key: tls.crt, path: tls.crt}, {key: tls.key, path: tls.key}, {key: ca.crt, path: ca.crt}]
+              {{- end }}
+          {{- end }}
         {{- end }}
         {{- end }}
         {{- if $limits }}

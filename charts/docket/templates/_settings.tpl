@@ -63,7 +63,19 @@ flag changes one line.
 {{- $args = append $args (printf "--watch-namespace=%s" .) -}}
 {{- end -}}
 {{- range include "docket.databaseServers" . | fromJsonArray -}}
-{{- $args = append $args (printf "--database-server=%s=%s%s/url" .name (include "docket.databaseFolder" $) .name) -}}
+{{- $server := printf "%s=%s%s" .name (include "docket.databaseFolder" $) .name -}}
+{{- if .secretRef.key -}}
+{{- $server = printf "%s/url" $server -}}
+{{- end -}}
+{{- range $setting, $value := dict "host" .host "port" .port "dbname" .dbname "sslmode" .sslMode "sslrootcert" .sslRootCert -}}
+{{- if $value -}}
+{{- $server = printf "%s;%s=%v" $server $setting $value -}}
+{{- end -}}
+{{- end -}}
+{{- with .pooler -}}
+{{- $server = printf "%s;pooler=%s:%d" $server .host (int (.port | default 5432)) -}}
+{{- end -}}
+{{- $args = append $args (printf "--database-server=%s" $server) -}}
 {{- end -}}
 {{- range .Values.externalDatabases.allow -}}
 {{- $args = append $args (printf "--allow-external-database=%s" .) -}}

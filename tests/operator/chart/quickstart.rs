@@ -19,12 +19,20 @@ fn one_file_brings_everything() {
     assert_eq!(volumes[1]["secret"]["secretName"], "docket-quickstart-postgresql");
     let password = decoded(&objects, "docket-quickstart-postgresql", "password");
     assert_eq!(password.len(), 32);
+    let own = decoded(&objects, "docket-quickstart-postgresql", "docket-password");
+    assert!(own.len() == 32 && own != password);
     assert_eq!(
         decoded(&objects, "docket-quickstart-postgresql", "url"),
         format!(
-            "postgres://postgres:{password}@docket-quickstart-postgresql.docket-system:5432/postgres?sslmode=disable"
+            "postgres://docket:{own}@docket-quickstart-postgresql.docket-system:5432/docket?sslmode=disable"
         )
     );
+    let sql = decoded(&objects, "docket-quickstart-postgresql", "docket.sql");
+    let role = format!("CREATE ROLE docket LOGIN CREATEDB CREATEROLE PASSWORD '{own}';");
+    assert_eq!(sql.lines().next(), Some(role.as_str()), "the operator is no superuser");
+    assert!(!sql.contains("SUPERUSER") && sql.lines().all(|line| line.ends_with(';')), "{sql}");
+    let postgresql = objects.pod("docket-quickstart-postgresql").to_string();
+    assert!(postgresql.contains("/docker-entrypoint-initdb.d"), "{postgresql}");
     assert!(
         decoded(&objects, "docket-quickstart-redis", "redis.conf").contains("maxmemory-policy noeviction")
     );

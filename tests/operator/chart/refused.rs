@@ -204,6 +204,8 @@ fn settings_that_do_not_fit_together_are_named() {
     }
     let twice = MINIMAL.replace("}}]", "}}, {name: main, secretRef: {name: b, key: url}}]");
     assert!(refusal(&twice).contains("databaseServers: the name main is used twice"));
+    let both = MINIMAL.replace("key: url}}]", "key: url}, host: db}]");
+    assert!(refusal(&both).contains("databaseServers: the server main has a URL under secretRef.key"));
 }
 
 #[test]
@@ -299,7 +301,20 @@ const WRONG: &[(&str, &str)] = &[
     ("legacyHost: a/b", "/legacyHost"),
     ("databaseServers: [{name: main}]", "/databaseServers/0"),
     ("databaseServers: [{name: Main, secretRef: {name: a, key: b}}]", "/databaseServers/0/name"),
-    ("databaseServers: [{name: main, secretRef: {name: a}}]", "/databaseServers/0/secretRef"),
+    ("databaseServers: [{name: main, secretRef: {key: b}}]", "/databaseServers/0/secretRef"),
+    ("databaseServers: [{name: main, secretRef: {name: a}, host: 'db;x'}]", "/databaseServers/0/host"),
+    ("databaseServers: [{name: main, secretRef: {name: a}, port: 0}]", "/databaseServers/0/port"),
+    ("databaseServers: [{name: main, secretRef: {name: a}, dbname: 'a;b'}]", "/databaseServers/0/dbname"),
+    ("databaseServers: [{name: main, secretRef: {name: a}, sslMode: 'on'}]", "/databaseServers/0/sslMode"),
+    (
+        "databaseServers: [{name: main, secretRef: {name: a}, sslRootCert: ca.crt}]",
+        "/databaseServers/0/sslRootCert",
+    ),
+    (
+        "databaseServers: [{name: main, secretRef: {name: a}, certificateSecretRef: {}}]",
+        "/databaseServers/0/certificateSecretRef",
+    ),
+    ("databaseServers: [{name: main, secretRef: {name: a}, pooler: {port: 1}}]", "/databaseServers/0/pooler"),
     ("databaseServers: [{name: main, secretRef: {name: '', key: b}}]", "/databaseServers/0/secretRef/name"),
     ("databaseServers: [{name: main, secretRef: {name: a, key: b/c}}]", "/databaseServers/0/secretRef/key"),
     ("databaseServers: [{name: main, url: 'postgres://u:p@h/d'}]", "/databaseServers/0"),

@@ -27,6 +27,34 @@ fn all_value_sets_are_fit_for_lint_and_install() {
     }
 }
 
+#[test]
+fn a_server_may_have_a_secret_of_keys_and_a_pooler() {
+    let values = super::helm::MINIMAL.replace(
+        "databaseServers: [{name: main,",
+        "databaseServers: [{name: eu, secretRef: {name: eu-superuser}, certificateSecretRef: {name: eu-ca}, \
+         host: eu-rw.databases.svc, port: 5433, dbname: docket, sslMode: verify-full, pooler: {host: eu-pooler}}, \
+         {name: main,",
+    );
+    let objects = render(&values);
+    let operator = objects.arguments("docket-operator");
+    let expected = "--database-server=eu=/etc/docket/database-servers/eu;dbname=docket;host=eu-rw.databases.svc;\
+                    port=5433;sslmode=verify-full;pooler=eu-pooler:5432";
+    assert!(operator.contains(&expected), "{operator:?}");
+    let volumes = objects.pod("docket-operator")["volumes"].as_array().expect("a list");
+    let of = |name: &str| volumes.iter().find(|volume| volume["name"] == name).expect(name);
+    let items = json!([{"key": "tls.crt", "path": "tls.crt"}, {"key": "tls.key", "path": "tls.key"},
+        {"key": "ca.crt", "path": "ca.crt"}]);
+    assert_eq!(
+        of("database-eu")["projected"]["sources"],
+        json!([{"secret": {"name": "eu-superuser"}},
+            {"secret": {"name": "eu-ca", "optional": true, "items": items}}])
+    );
+    assert_eq!(of("database-main")["secret"]["items"], json!([{"key": "url", "path": "url"}]));
+    for other in ["docket-api", "docket-detector", "docket-worker"] {
+        assert!(!objects.pod(other).to_string().contains("eu-superuser"), "{other}");
+    }
+}
+
 /// What holds for every object of every value set.
 fn each_object_is_sound(objects: &Objects) {
     let mut seen = Vec::new();
