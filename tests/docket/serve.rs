@@ -13,6 +13,7 @@ mod limits;
 mod metrics;
 mod notices;
 mod older_schema;
+mod pooler;
 mod proxies;
 mod recreated;
 mod redis_changes;

@@ -1,9 +1,11 @@
 //! Managed databases on a real PostgreSQL: made, repaired, migrated, dropped; with the wire cut at each question.
 
+mod certificates;
 mod crash;
 mod drop;
 mod ensure;
 mod log;
+mod pooler;
 mod servers;
 mod tls;
 mod watcher;

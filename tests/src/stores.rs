@@ -1,13 +1,13 @@
 //! Where the tenants of a test are stored: in SQLite files of `docket dev`. With `DOCKET_TESTS_ON=servers` in PostgreSQL and Redis of
-//! `docket serve`, and the same tests run on that.
+//! `docket serve`, and the same tests run on that; with `DOCKET_TESTS_ON=pooler` through a PgBouncer in transaction mode.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use docket_rig::postgres;
 use docket_rig::redis::RedisServer;
+use docket_rig::{pgbouncer, postgres};
 use rusqlite::params_from_iter;
 use rusqlite::types::{FromSql, Value, ValueRef};
 use tokio_postgres::Client;
@@ -18,7 +18,7 @@ use tokio_postgres::types::{ToSql, Type};
 pub fn are_servers() -> bool {
     static ARE: LazyLock<bool> =
         LazyLock::new(|| std::env::var("DOCKET_TESTS_ON").is_ok_and(|on| on == "servers"));
-    *ARE
+    *ARE || pgbouncer::is_wanted()
 }
 
 /// The servers of one test: a Redis, and a database for each tenant.
@@ -46,7 +46,7 @@ impl Servers {
         placed.push_str(parts.next().unwrap_or_default());
         for part in parts {
             let (name, rest) = part.split_once('}').expect("a name");
-            let (url, _) = self.database(&name.to_uppercase());
+            let url = pgbouncer::through(&self.database(&name.to_uppercase()).0);
             placed
                 .push_str(&format!("external: {{secretKeyRef: {{name: {name}-database, key: url}}}}{rest}"));
             secrets.push_str(&format!(

@@ -11,23 +11,27 @@ use tokio_postgres::Client;
 
 use super::{OWNER, Rig, now};
 
-fn authority() -> CertifiedIssuer<'static, KeyPair> {
+pub(super) fn authority() -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     CertifiedIssuer::self_signed(params, KeyPair::generate().expect("ring makes keys"))
         .expect("a certificate")
 }
 
-/// Gives the server a certificate for `localhost`; the server's own account has to own the key.
-async fn encrypt(root: &Client, authority: &CertifiedIssuer<'_, KeyPair>) {
+/// Writes a file into the folder of the server's data; the server's own account owns it.
+pub(super) async fn write_file(root: &Client, file: &str, content: &str) {
+    let octal: String = content.bytes().map(|byte| format!("\\{byte:03o}")).collect();
+    let program = format!("umask 077; cat >/dev/null; printf \"{octal}\" >{file}");
+    root.batch_execute(&format!("COPY (SELECT) TO PROGRAM '{program}'")).await.expect("a superuser may");
+}
+
+/// Gives the server a certificate for `localhost`.
+pub(super) async fn encrypt(root: &Client, authority: &CertifiedIssuer<'_, KeyPair>) {
     let key = KeyPair::generate().expect("ring makes keys");
     let params = CertificateParams::new(["localhost".to_owned()]).expect("a name");
     let certificate = params.signed_by(&key, authority).expect("a certificate");
-    for (file, content) in [("server.key", key.serialize_pem()), ("server.crt", certificate.pem())] {
-        let octal: String = content.bytes().map(|byte| format!("\\{byte:03o}")).collect();
-        let program = format!("umask 077; cat >/dev/null; printf \"{octal}\" >{file}");
-        root.batch_execute(&format!("COPY (SELECT) TO PROGRAM '{program}'")).await.expect("a superuser may");
-    }
+    write_file(root, "server.key", &key.serialize_pem()).await;
+    write_file(root, "server.crt", &certificate.pem()).await;
     root.batch_execute("ALTER SYSTEM SET ssl = on").await.expect("a superuser may");
     root.batch_execute("SELECT pg_reload_conf()").await.expect("a superuser may");
     while root.query_one("SHOW ssl", &[]).await.expect("it answers").get::<_, String>(0) != "on" {}

@@ -6,15 +6,15 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::Ipv4Addr;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio_postgres::{Client, NoTls};
 
+use crate::account::Account;
 use crate::ports::free_port;
 use crate::scratch::Folder;
 
@@ -221,47 +221,6 @@ fn folder_of(names: &[&str]) -> PathBuf {
         .chain(debian.into_iter().rev())
         .find(|folder| names.iter().all(|name| folder.join(name).is_file()))
         .expect("PostgreSQL's server is not installed; `tests/run` installs it")
-}
-
-/// The account that runs the server. PostgreSQL refuses to run as root, so root runs it as another account.
-struct Account {
-    other: Option<(u32, u32)>,
-}
-
-impl Account {
-    /// Chooses the account by the owner of `ours`, a file that this process has made.
-    fn beside(ours: &Path) -> Self {
-        let our_uid = std::fs::metadata(ours).expect("the folder is new").uid();
-        let other = (our_uid == 0).then(|| {
-            let passwd = std::fs::read_to_string("/etc/passwd").expect("accounts are listed");
-            ["postgres", "nobody"]
-                .iter()
-                .find_map(|name| ids_of(&passwd, name))
-                .expect("root needs an account `postgres` or `nobody` to run PostgreSQL as")
-        });
-        Self { other }
-    }
-
-    fn own(&self, path: &Path) {
-        if let Some((uid, gid)) = self.other {
-            std::os::unix::fs::chown(path, Some(uid), Some(gid)).expect("root gives files away");
-        }
-    }
-
-    fn command(&self, program: &Path, folder: &Path) -> Command {
-        let mut command = Command::new(program);
-        command.current_dir(folder);
-        if let Some((uid, gid)) = self.other {
-            command.uid(uid).gid(gid);
-        }
-        command
-    }
-}
-
-fn ids_of(passwd: &str, name: &str) -> Option<(u32, u32)> {
-    let mut fields =
-        passwd.lines().map(|line| line.split(':')).find(|fields| fields.clone().next() == Some(name))?;
-    Some((fields.nth(2)?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
 /// 32 random hexadecimal digits.

@@ -18,8 +18,8 @@ use docket_store::{Database, StoreError, Transaction, contacts, deliveries as ro
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::postgres;
 use crate::scratch::Folder;
+use crate::{pgbouncer, postgres};
 
 /// An arbitrary time, in milliseconds since 1970.
 pub const T0: i64 = 1_800_000_000_000;
@@ -324,7 +324,8 @@ impl Place {
         match self {
             Self::File(_) => Database::Sqlite(docket_store::sqlite::Sqlite::new(self.file())),
             Self::Url(url) => {
-                Database::Postgres(docket_store::postgres::Postgres::new(url, connections).expect("a URL"))
+                let url = pgbouncer::through(url);
+                Database::Postgres(docket_store::postgres::Postgres::new(&url, connections).expect("a URL"))
             }
         }
     }

@@ -27,6 +27,7 @@ mod notices;
 mod orders;
 mod parameters;
 mod people;
+mod pooler;
 mod processes;
 mod recent;
 mod retention;
