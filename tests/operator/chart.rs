@@ -11,6 +11,7 @@ mod kinds;
 mod monitoring;
 mod network;
 mod openshift;
+mod pages;
 mod quickstart;
 mod reference;
 mod refused;
