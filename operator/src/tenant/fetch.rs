@@ -223,10 +223,15 @@ pub async fn fetch_for_database(
     let declared = Arc::clone(&fetched.subject.tenant);
     let Ok(document) = &declared.document else { return Ok(fetched) };
     if let Some(external) = &document.spec.database.external {
-        let secret = &external.secret_key_ref;
-        let name = Name::new(&document.metadata.namespace, &secret.name);
-        let data = kube.values(ValueKind::Secret, &name, &[secret.key.clone()].into()).await?;
-        fetched.values.insert((ValueKind::Secret, name), data);
+        let mut wanted: BTreeMap<Name, BTreeSet<String>> = BTreeMap::new();
+        for (name, key) in external.keys() {
+            let name = Name::new(&document.metadata.namespace, name);
+            wanted.entry(name).or_default().insert(key.to_owned());
+        }
+        for (name, keys) in wanted {
+            let data = kube.values(ValueKind::Secret, &name, &keys).await?;
+            fetched.values.insert((ValueKind::Secret, name), data);
+        }
     } else {
         let _turn = kube.users_turn().await;
         let name = generated::database_name(document);

@@ -74,7 +74,7 @@ async fn orders_are_saved_exported_delivered_retried_and_resent_behind_a_pooler(
     .await;
     let stage = &pooled.stage;
     // Two processes have statements of the same names.
-    let (api, worker) = tokio::join!(stage.serve("api,portal"), stage.serve("worker,detector"));
+    let (api, _worker) = tokio::join!(stage.serve("api,portal"), stage.serve("worker,detector"));
     let client = sign_in(&api).await;
     save(&client).await;
     stage.received(2).await;

@@ -12,6 +12,7 @@ use rcgen::{CertificateParams, CertifiedIssuer, DnType, KeyPair};
 use secrecy::SecretString;
 use url::Url;
 
+use super::now;
 use super::tls::{authority, encrypt, write_file};
 use super::{NEWEST, OWNER, Rig};
 
@@ -135,8 +136,14 @@ async fn external_database_may_ask_for_a_certificate_beside_the_password() {
         let url: DatabaseUrl = database_secret::url(&value, &Beside::default()).expect("a whole Secret");
         let local = ["127.0.0.0/8", "::1/128"].map(|network| network.parse().expect("a network"));
         let allowed = Arc::new(ExternalDatabases::new(local.to_vec(), None));
-        migrate_external(&WantedExternalDatabase { url, allowed: &allowed, owner_uid: OWNER, adopt: false })
-            .await
+        migrate_external(&WantedExternalDatabase {
+            url,
+            allowed: &allowed,
+            owner_uid: OWNER,
+            adopt: false,
+            migration: now(),
+        })
+        .await
     };
     assert_eq!(migrated("both").await, Ok(NEWEST));
     let error = migrated("other").await.unwrap_err();

@@ -14,6 +14,7 @@ use docket_store::postgres::Postgres;
 use secrecy::SecretString;
 use url::Url;
 
+use super::now;
 use super::{NEWEST, OWNER, Rig};
 
 /// The rig's server with a Secret of keys, and with a pooler.
@@ -90,8 +91,13 @@ async fn external_database_is_migrated_through_a_pooler() {
     let url = DatabaseUrl::parse(&pooler.url(&direct)).expect("a URL");
     let local = "127.0.0.0/8".parse().expect("a network");
     let allowed = Arc::new(ExternalDatabases::new(vec![local], None));
-    let wanted =
-        WantedExternalDatabase { url: url.clone(), allowed: &allowed, owner_uid: OWNER, adopt: false };
+    let wanted = WantedExternalDatabase {
+        url: url.clone(),
+        allowed: &allowed,
+        owner_uid: OWNER,
+        adopt: false,
+        migration: now(),
+    };
     let (one, two) = tokio::join!(migrate_external(&wanted), migrate_external(&wanted));
     assert_eq!((one, two), (Ok(NEWEST), Ok(NEWEST)));
     works(&url).await;

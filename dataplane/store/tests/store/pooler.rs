@@ -98,7 +98,7 @@ async fn limits_hold_in_a_transaction_and_not_after_it() {
 async fn one_process_at_a_time_builds_indexes() {
     let pooled = Pooled::new(2).await;
     let client = postgres::client(&pooled.direct).await;
-    let index = indexes().next().expect("there are some").name;
+    let index = indexes(docket_schema::NEWEST).next().expect("there are some").name;
     let drop_it = format!("DROP INDEX {index}");
     client.batch_execute(&drop_it).await.expect("a new database has it");
     let lock = format!("SELECT pg_advisory_lock({INDEX_LOCK})");
