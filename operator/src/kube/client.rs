@@ -234,7 +234,8 @@ impl KubeApi {
         self.write_secret(self.secrets(namespace).patch(name.unwrap_or_default(), &parameters, &patch)).await
     }
 
-    /// Deletes the Secret with this uid. If it does not exist, the call succeeds.
+    /// Deletes the Secret with this uid. If it does not exist, the call succeeds. [`ApiServerError::Conflict`]: the Secret of this name has
+    /// another uid, or the API server could not delete it. Then the next pass looks again, because a tenant may still be served from it.
     pub async fn delete_secret(&self, name: &Name, uid: &str) -> Result<(), CallError> {
         self.delete(name, Preconditions { uid: Some(uid.to_owned()), resource_version: None }).await
     }
@@ -242,13 +243,16 @@ impl KubeApi {
     /// Deletes a Secret of ours as it was seen; success if it does not exist, or was written since.
     pub async fn delete_unchanged_secret(&self, secret: &OwnSecret) -> Result<(), CallError> {
         let (uid, resource_version) = (Some(secret.uid.clone()), Some(secret.resource_version.clone()));
-        self.delete(&secret.name, Preconditions { uid, resource_version }).await
+        match self.delete(&secret.name, Preconditions { uid, resource_version }).await {
+            Err(CallError::Api(ApiServerError::Conflict)) => Ok(()),
+            deleted => deleted,
+        }
     }
 
     async fn delete(&self, name: &Name, preconditions: Preconditions) -> Result<(), CallError> {
         let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         match self.write(self.secrets(&name.namespace).delete(&name.name, &parameters)).await {
-            Ok(_) | Err(CallError::Api(ApiServerError::NotFound | ApiServerError::Conflict)) => Ok(()),
+            Ok(_) | Err(CallError::Api(ApiServerError::NotFound)) => Ok(()),
             Err(error) => Err(error),
         }
     }
