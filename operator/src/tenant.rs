@@ -50,7 +50,7 @@ use crate::state::{State, Urgency};
 use crate::tenant::apply::{Applied, apply};
 use crate::tenant::compile::compile;
 use crate::tenant::database::{DatabaseCheck, ProvisionedDatabase, was_well};
-use crate::tenant::fetch::fetch;
+use crate::tenant::fetch::{Fetched, fetch};
 use crate::tenant::provision::{Provisioned, finalizer, provision};
 use crate::tenant::status::Served;
 use crate::tenant::subject::Subject;
@@ -109,6 +109,10 @@ async fn steps(
     state.rests_no_more(&tenant.meta.uid);
     let fetched = fetch(&context.kube, state, &context.settings.limits, tenant).await?;
     let meta = fetched.subject.meta();
+    if is_behind(context, &fetched).await? {
+        tracing::warn!(tenant = %meta.name, "the watch of Tenants is behind the API server; nothing is done until it has caught up");
+        return Ok(Done::Failed);
+    }
     if finalizer(context, &fetched).await? {
         return Ok(Done::After(None));
     }
@@ -162,6 +166,17 @@ fn without_outcome(state: &State, subject: &Subject) -> Vec<ObjectKey> {
         |meta: &Meta| cluster.outcome(&meta.uid).is_some_and(|outcome| outcome.generation == meta.generation);
     let unseen = subject.webhooks.iter().map(|webhook| &webhook.meta).filter(|meta| !is_seen(meta));
     unseen.map(|meta| ObjectKey::Webhook(meta.name.clone())).collect()
+}
+
+/// Whether the watch is behind the API server, as after a start with an old list: the data plane already has a later generation of the
+/// Tenant, or the Tenant, which is not served, does not exist any more. A pass would delete a key that the later generation declares, or
+/// create a database again that was dropped.
+async fn is_behind(context: &Context, fetched: &Fetched) -> Result<bool, CallError> {
+    let meta = fetched.subject.meta();
+    match fetched.stored.as_ref().and_then(|stored| stored.runtime.as_ref()) {
+        Some(handed_over) => Ok(handed_over.generation > meta.generation),
+        None => Ok(!context.kube.exists::<Tenant>(&meta.name, &meta.uid).await?),
+    }
 }
 
 /// Whether to check the database although nothing about it changed: because a user requests it, because it was not
