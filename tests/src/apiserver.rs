@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 pub use audit::Write;
 pub use client::Client;
 use docket_rig::scratch::Folder;
-pub use gate::Gate;
+pub use gate::{Gate, Watches};
 use launch::ApiServer;
 pub use objects::{Object, Objects};
 

@@ -208,6 +208,22 @@ impl Release {
         Operator { child, management, log }
     }
 
+    /// Ends the lease of an operator that was killed, as if its time had passed: the next one leads at once.
+    pub fn end_lease(&self) {
+        let patch = r#"{"spec":{"holderIdentity":""}}"#;
+        let arguments = [
+            "--namespace",
+            &self.namespace,
+            "patch",
+            "lease",
+            "docket-operator",
+            "--type=merge",
+            "-p",
+            patch,
+        ];
+        self.cluster.kubectl(&arguments, "").expect("the administrator may");
+    }
+
     /// The operator's user in the audit log.
     pub fn user(&self) -> String {
         format!("system:serviceaccount:{}:docket-operator", self.namespace)
@@ -357,7 +373,8 @@ pub fn object(cluster: &Cluster, namespace: &str, kind: &str, name: &str) -> Val
     if said.trim().is_empty() { Value::Null } else { serde_json::from_str(&said).expect("it is JSON") }
 }
 
-fn decode(text: &str) -> Vec<u8> {
+/// A value of a Secret, as the API server sends it.
+pub fn decode(text: &str) -> Vec<u8> {
     use base64::Engine as _;
     base64::prelude::BASE64_STANDARD.decode(text).expect("the API server sends base64")
 }

@@ -1,4 +1,6 @@
-//! A way to the Kubernetes API that lets a chosen number of writes through.
+//! A way to the Kubernetes API that lets a chosen number of writes through, with [faults](Watches) on demand.
+
+mod faults;
 
 use std::convert::Infallible;
 use std::io::{BufRead as _, BufReader};
@@ -21,6 +23,8 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::Cluster;
+use faults::Faults;
+pub use faults::Watches;
 
 type Body = BoxBody<Bytes, hyper::Error>;
 
@@ -30,6 +34,7 @@ type Body = BoxBody<Bytes, hyper::Error>;
 pub struct Gate {
     state: Arc<State>,
     proxy: Child,
+    faults: Arc<Faults>,
 }
 
 #[derive(Debug)]
@@ -64,16 +69,18 @@ impl Gate {
         let (limit, is_losing) = (AtomicUsize::new(usize::MAX), AtomicBool::new(false));
         let state = Arc::new(State { api, limit, is_losing, silent_below, watches, reads, begun, ended });
         let shared = Arc::clone(&state);
+        let faults = Arc::<Faults>::default();
+        let of_connections = Arc::clone(&faults);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                tokio::spawn(serve(client, Arc::clone(&shared)));
+                tokio::spawn(serve(client, Arc::clone(&shared), Arc::clone(&of_connections)));
             }
         });
         let text = std::fs::read(kubeconfig).expect("a kubeconfig");
         let mut kubeconfig: Value = serde_json::from_slice(&text).expect("it is JSON");
         kubeconfig["clusters"][0]["cluster"] = json!({"server": format!("http://{address}")});
         kubeconfig["users"][0]["user"] = json!({});
-        (Self { state, proxy }, kubeconfig)
+        (Self { state, proxy, faults }, kubeconfig)
     }
 
     /// Lets so many more writes through, and no more.
@@ -132,13 +139,31 @@ impl Drop for Gate {
     }
 }
 
-async fn serve(client: TcpStream, state: Arc<State>) {
-    let service = service_fn(|request| {
-        let state = Arc::clone(&state);
-        async move { Ok::<_, Infallible>(pass(request, &state).await) }
+async fn serve(client: TcpStream, state: Arc<State>, faults: Arc<Faults>) {
+    let (mut cuts, has_watch) = (faults.cuts(), Arc::<AtomicBool>::default());
+    let watches = Arc::clone(&has_watch);
+    let service = service_fn(move |request: Request<Incoming>| {
+        watches.fetch_or(is_watch(&request), Ordering::SeqCst);
+        let (state, call) = (Arc::clone(&state), faults.call(&request));
+        async move {
+            if let Some(response) = call.instead().await {
+                return Ok::<_, Infallible>(response);
+            }
+            let passed = pass(request, &state).await;
+            Ok(call.after(passed).await)
+        }
     });
+    let connection =
+        hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(client), service);
+    let cut = async {
+        // The sender lives as long as the gate; a connection without a watch is not cut.
+        while cuts.changed().await.is_ok() && !has_watch.load(Ordering::SeqCst) {}
+    };
     // A client that hangs up is none of our concern.
-    let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(client), service).await;
+    tokio::select! {
+        _ = connection => {}
+        () = cut => {}
+    }
 }
 
 async fn pass(request: Request<Incoming>, state: &Arc<State>) -> Response<Body> {
