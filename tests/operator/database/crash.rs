@@ -3,9 +3,9 @@
 use docket_operator::database::{DatabaseError, WantedDatabase};
 use docket_rig::postgres;
 use docket_rig::proxy::Proxy;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
-use super::{OTHER, OWNER, Rig, in_database, is_away, with_user};
+use super::{OTHER, OWNER, Rig, in_database, is_away, refusal, with_user};
 
 /// A rig whose only way to the server is a wire that can be cut.
 async fn wired() -> (Rig, Proxy) {
@@ -94,6 +94,33 @@ async fn cuts_while_a_database_is_taken_over_are_repaired() {
     .await;
     println!("cut {cuts} times");
     assert!(cuts > 20, "{cuts}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cuts_while_a_password_and_a_limit_change_are_repaired() {
+    let (rig, proxy) = wired().await;
+    let newer = SecretString::from("a newer secret");
+    let wanted = WantedDatabase { password: &newer, connection_limit: 7, ..rig.wanted() };
+    let role = docket_operator::database::role_of(&rig.name);
+    let login = |password: &str| in_database(&with_user(&rig.root, &role, password), &rig.name);
+    let cuts = at_each_question(
+        &rig,
+        &proxy,
+        async || {
+            rig.ensure().await;
+        },
+        async || rig.servers.ensure(&wanted).await?.schema.map(|_| ()),
+        async || {
+            let state = rig.state().await;
+            assert!(state.iter().any(|line| line.starts_with("role t|7|")), "{state:?}");
+            assert_eq!(refusal(login("a newer secret").as_str()).await, None);
+            let former = login(rig.password.expose_secret());
+            assert_eq!(refusal(former.as_str()).await.as_deref(), Some("28P01"));
+        },
+    )
+    .await;
+    println!("cut {cuts} times");
+    assert!(cuts > 5, "{cuts}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
