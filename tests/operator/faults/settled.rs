@@ -8,6 +8,13 @@ use docket_tests::operator::{Release, database_name, decode};
 use regex::Regex;
 use serde_json::{Value, json};
 
+/// The objects of all Tenants of a release, in its namespace of tenants and in its own.
+pub(super) struct Objects {
+    tenants: String,
+    declared: Vec<Value>,
+    runtimes: Vec<Value>,
+}
+
 /// The objects of a Tenant.
 #[derive(Debug)]
 pub(super) struct Seen {
@@ -22,35 +29,54 @@ pub(super) struct Seen {
     pub(super) runtime: Value,
 }
 
-impl Seen {
+impl Objects {
     /// Reads them.
-    pub(super) fn of(release: &Release, name: &str) -> Self {
-        let all = list(&release.tenants, "tenants.docket.dev,webhooks.docket.dev,secrets");
+    pub(super) fn of(release: &Release) -> Self {
+        Self {
+            tenants: release.tenants.clone(),
+            declared: list(&release.tenants, "tenants.docket.dev,webhooks.docket.dev,secrets"),
+            runtimes: list(&release.namespace, "secrets"),
+        }
+    }
+
+    /// Those of one Tenant.
+    pub(super) fn about(&self, name: &str) -> Seen {
         let of_kind = |kind: &str| -> Vec<Value> {
-            all.iter().filter(|object| object["kind"] == kind).cloned().collect()
+            self.declared.iter().filter(|object| object["kind"] == kind).cloned().collect()
         };
         let tenant = of_kind("Tenant").into_iter().find(|tenant| tenant["metadata"]["name"] == name);
         let webhooks: Vec<Value> = of_kind("Webhook")
             .into_iter()
             .filter(|webhook| webhook["spec"]["tenantRef"]["name"] == name)
             .collect();
-        let mark = format!("{}/{name}", release.tenants);
+        let mark = format!("{}/{name}", self.tenants);
         let is_marked = |secret: &Value| secret["metadata"]["annotations"]["docket.dev/tenant"] == mark;
         let is_named = |secret: &Value| {
             webhooks.iter().any(|webhook| webhook["spec"]["secretRef"]["name"] == secret["metadata"]["name"])
         };
-        let runtime = list(&release.namespace, "secrets").into_iter().find(|secret| is_marked(secret));
-        let runtime = runtime.map(|secret| {
+        let runtime = self.runtimes.iter().find(|secret| is_marked(secret)).map(|secret| {
             let json = decode(secret["data"]["runtime.json"].as_str().expect("a configuration"));
             serde_json::from_slice(&json).expect("the operator writes JSON")
         });
-        Self {
+        Seen {
             name: name.to_owned(),
             tenant: tenant.unwrap_or_default(),
             secrets: of_kind("Secret").into_iter().filter(|one| is_marked(one) || is_named(one)).collect(),
             webhooks,
             runtime: runtime.unwrap_or_default(),
         }
+    }
+}
+
+impl Seen {
+    /// Reads them.
+    pub(super) fn of(release: &Release, name: &str) -> Self {
+        Objects::of(release).about(name)
+    }
+
+    /// Whether neither it nor what the data plane had of it is there. Kubernetes deletes its other Secrets.
+    pub(super) fn is_removed(&self) -> bool {
+        self.tenant.is_null() && self.runtime.is_null()
     }
 
     fn secret(&self, name: &str) -> &Value {
