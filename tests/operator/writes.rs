@@ -39,7 +39,7 @@ async fn a_tenant_costs_seven_writes_and_then_none_also_over_a_restart() {
         [
             "create secrets/quiet-apikey-primary".to_owned(),
             "create secrets/quiet-database".to_owned(),
-            format!("patch secrets/docket-tenant-{uid}"),
+            format!("create secrets/docket-tenant-{uid}"),
             "patch tenants/status/quiet".to_owned(),
         ]
     );

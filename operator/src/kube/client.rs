@@ -225,7 +225,7 @@ impl KubeApi {
         self.replace_secret(&secret).await.map(|()| true)
     }
 
-    /// Writes the whole content of a Secret, whatever it was.
+    /// Writes the whole content of a Secret. [`ApiServerError::Conflict`]: `secret` has a resource version, and it is not the present one.
     pub async fn apply_secret(&self, secret: &Secret) -> Result<(), CallError> {
         let meta = &secret.metadata;
         let (namespace, name) = (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref());

@@ -2,8 +2,8 @@
 //!
 //! The right to write is measured by this process's own clock, from the moment before a renewal is sent, and expires
 //! before the Lease does. So a process that was frozen finds that it may not write any more. If two replicas write
-//! all the same, no harm is done: every write is either of whole content (server-side apply) or guarded by a resource
-//! version, and databases are created under locks.
+//! all the same, no harm is done: a write to a Secret or a finalizer is guarded by a resource version, a status is written as a whole
+//! (server-side apply), and databases are created under locks.
 
 use std::time::Duration;
 

@@ -172,8 +172,15 @@ async fn write_runtime(context: &Context, compiled: &Compiled<'_>) -> Result<(),
         return Ok(());
     }
     let namespace = context.kube.release_namespace();
-    let secret = stored::secret(namespace, &meta.name, &meta.uid, runtime, memory);
-    context.kube.apply_secret(&secret).await?;
+    let mut secret = stored::secret(namespace, &meta.name, &meta.uid, runtime, memory);
+    // A call of a frozen leader may arrive when the next leader has handed over since: other signing keys, or a later generation.
+    match &fetched.stored {
+        Some(stored) => {
+            secret.metadata.resource_version.clone_from(&stored.resource_version);
+            context.kube.apply_secret(&secret).await?;
+        }
+        None => context.kube.create_secret(&secret).await?,
+    }
     tracing::info!(tenant = %meta.name, runtime.revision = runtime.revision, "handed over to the data plane");
     if lost_signing_keys(fetched) {
         context.kube.publish::<Tenant>(meta, &remade_signing_keys()).await;

@@ -128,6 +128,8 @@ pub struct Stored {
     pub memory: Memory,
     /// Why the Secret must stay as it is: what it holds that this version can't read and must not replace.
     pub unreadable: Option<String>,
+    /// The resource version of the Secret.
+    pub resource_version: Option<String>,
     /// Whether labels, type and owner are as they should be.
     sound: bool,
 }
@@ -157,7 +159,8 @@ impl Stored {
             && has(&wanted.annotations, &secret.metadata.annotations)
             && secret.type_.as_deref() == Some(runtime::SECRET_TYPE);
         let runtime = runtime.filter(|runtime| *runtime.config.uid == *uid);
-        Self { runtime, memory, unreadable: newer.or(lost), sound }
+        let resource_version = secret.metadata.resource_version.clone();
+        Self { runtime, memory, unreadable: newer.or(lost), resource_version, sound }
     }
 
     /// The configuration that is served.
