@@ -3,5 +3,6 @@
 
 mod calls;
 mod kills;
+mod leaders;
 mod settled;
 mod watches;
