@@ -214,12 +214,15 @@ mod tests {
     }
 
     #[test]
-    fn dev_defaults_are_those_of_the_contract() {
-        let arguments = Arguments::try_parse_from(["docket", "dev"]).expect("defaults");
-        let Some(Command::Dev(dev)) = arguments.command else { panic!("dev") };
-        assert_eq!(dev.deliveries.backoff_base, delivery::BACKOFF_BASE);
-        assert_eq!(dev.deliveries.attempt_timeout, delivery::ATTEMPT_TIMEOUT);
-        assert_eq!(dev.deliveries.poll_interval, delivery::POLL_INTERVAL);
+    fn defaults_of_dev_and_serve_are_the_contracts() {
+        let parsed = |line: &str| Arguments::try_parse_from(line.split(' ')).expect("defaults").command;
+        let Some(Command::Dev(dev)) = parsed("docket dev") else { panic!("dev") };
+        let Some(Command::Serve(serve)) = parsed("docket serve --config-dir a") else { panic!("serve") };
+        for deliveries in [dev.deliveries, serve.deliveries] {
+            assert_eq!(deliveries.backoff_base, delivery::BACKOFF_BASE);
+            assert_eq!(deliveries.attempt_timeout, delivery::ATTEMPT_TIMEOUT);
+            assert_eq!(deliveries.poll_interval, delivery::POLL_INTERVAL);
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use docket_rig::scratch::Folder;
 use docket_tests::receiver::{Receiver, Response};
@@ -12,7 +12,8 @@ use docket_tests::server::{Client, Home, Options, Server, api_key, eventually};
 use serde_json::json;
 
 use crate::delivery::stage::{
-    SOON, USER, Webhook, attempts_of, deliveries, delivery_to, home, remains, save, together, whole_order,
+    SOON, USER, Webhook, attempts_of, deliveries, delivery_to, home, queue, remains, save, together,
+    whole_order,
 };
 
 /// A wall clock for a `docket dev`; it stands still.
@@ -150,6 +151,23 @@ async fn a_retry_that_is_due_long_after_a_restart_is_not_forgotten() {
     remains("it is not due", Duration::from_secs(1), async || failing.count() == 1).await;
     clock.set(due_ms);
     eventually("the retry is made", SOON, async || failing.count() == 2).await;
+}
+
+/// The sweep of the database finds the row. The case idles meanwhile, so cases that measure times need not wait for its end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_another_program_writes_is_sent_within_15_seconds() {
+    let turn = together().await;
+    let hook = Receiver::start().await;
+    let home = home(&[Webhook::new("orders", hook.url("/"))]);
+    let server = Server::start(&home, Options::flags("--allow-egress 127.0.0.1/32")).await;
+    save(&server.sign_in(&api_key('a'), USER).await).await;
+    eventually("the order is delivered", SOON, async || hook.count() == 1).await;
+    drop(turn);
+    let id = queue(&home, "ACME", "orders", 1).remove(0);
+    let written = Instant::now();
+    eventually("the row is sent", 2 * SOON, async || hook.posts().iter().any(|post| post.delivery() == id))
+        .await;
+    assert!(written.elapsed() < Duration::from_secs(17), "only after {:?}", written.elapsed());
 }
 
 async fn all_end_but(home: &Home, count: usize) {

@@ -225,6 +225,25 @@ async fn every_attempt_carries_the_same_bytes_and_ids() {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "the server reads the same clock")]
+fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_occurs_when_its_order_is_saved() {
+    let _turn = together().await;
+    let hook = Receiver::start().await;
+    let (home, _server, client) = stage(&[Webhook::new("orders", hook.url("/"))], ONCE).await;
+    let before = now_ms();
+    save(&client).await;
+    let after = now_ms();
+    all_end(&home, 1).await;
+    let envelope = hook.posts()[0].envelope();
+    let occurred: jiff::Timestamp = envelope["occurredAt"].as_str().expect("a text").parse().expect("a time");
+    assert!((before..=after).contains(&occurred.as_millisecond()), "{before} {occurred} {after}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_webhooks_get_one_event_under_two_delivery_ids() {
     let _turn = together().await;

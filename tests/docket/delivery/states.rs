@@ -33,6 +33,44 @@ async fn any_2xx_succeeds_at_once() {
     assert!(rows.iter().all(|row| !row.leased));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delivery_is_pending_until_its_first_attempt_ends() {
+    let _turn = together().await;
+    let hook = Receiver::scripted(|_| Response::Hang).await;
+    let flags = ONCE.replace("3s", "6s");
+    let (home, _server, client) = stage(&[Webhook::new("orders", hook.url("/"))], &flags).await;
+    save(&client).await;
+    eventually("its first attempt is under way", SOON, async || hook.count() == 1).await;
+    let row = delivery_to(&home, "orders");
+    assert_eq!((row.status.as_str(), row.attempts, row.class()), ("Pending", 1, ""));
+    eventually("it has failed", SOON, async || delivery_to(&home, "orders").status == "Failed").await;
+}
+
+/// No flag sets the timeout here. The case idles for half a minute, so cases that measure times need not wait for its end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_attempt_ends_after_30_seconds_and_not_before() {
+    let turn = together().await;
+    let hook = Receiver::scripted(|post| match post.path.as_str() {
+        "/late" => Response::after(Duration::from_secs(27), Response::Status(200)),
+        _ => Response::Hang,
+    })
+    .await;
+    let webhooks = ["late", "silent"].map(|name| Webhook::new(name, hook.url(&format!("/{name}"))));
+    let flags = ONCE.replace(" --attempt-timeout 3s", "");
+    let (home, _server, client) = stage(&webhooks, &flags).await;
+    save(&client).await;
+    eventually("both are under way", SOON, async || hook.count() == 2).await;
+    drop(turn);
+    let ended = || deliveries(&home).iter().all(|row| row.status != "Pending");
+    eventually("both attempts have ended", Duration::from_secs(60), async || ended()).await;
+    let (late, silent) = (delivery_to(&home, "late"), delivery_to(&home, "silent"));
+    assert_eq!((late.status.as_str(), late.attempts, late.http_status), ("Succeeded", 1, Some(200)));
+    assert_eq!((silent.status.as_str(), silent.attempts, silent.class()), ("Failed", 1, "TimeoutFirstByte"));
+    let attempt = attempts_of(&home, &silent.id).remove(0);
+    let took_ms = attempt.finished_at_ms.expect("it has ended") - attempt.started_at_ms;
+    assert!((29_900..36_000).contains(&took_ms), "{took_ms} ms");
+}
+
 /// `w1` fails once and then succeeds, …, `w4` four times.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_delivery_that_fails_k_times_then_succeeds_goes_through_failed_to_succeeded() {
