@@ -154,8 +154,10 @@ impl Postgres {
             return Ok(is_taken(rows)?.then_some(IndexLock { _holder: None }));
         }
         let (mut holder, _) = self.begin().await?;
-        holder.batch("SET LOCAL idle_in_transaction_session_timeout = 0").await?;
         let rows = holder.query("SELECT pg_try_advisory_xact_lock($1)", lock).await?;
+        // The last statement is a simple one: a query with parameters keeps its snapshot until the next statement, and the build would
+        // wait for that snapshot.
+        holder.batch("SET LOCAL idle_in_transaction_session_timeout = 0").await?;
         Ok(is_taken(rows)?.then_some(IndexLock { _holder: Some(holder) }))
     }
 

@@ -34,14 +34,12 @@ pub async fn neighbours(
 pub fn neighbours_sql() -> String {
     let nearest = |compare: &str, order: &str| {
         let [delivered, lost] = [Status::Succeeded, Status::DeadLetter].map(|status| {
-            // Only the index of a webhook's ends has this order, so a database reads a few of its entries, whatever the database
-            // estimates for the webhook. The next entry may be of another webhook or status.
+            // The index of a webhook's ends leads to the entry. Deliveries that ended at the same time are ordered by their ids.
             format!(
-                "SELECT id, finished_at_ms FROM (SELECT d.webhook, d.status, d.finished_at_ms, d.id FROM delivery_history d \
-                 WHERE d.finished_at_ms IS NOT NULL \
-                 AND (d.webhook, d.status, d.finished_at_ms, d.id) {compare} ($1, '{status}', $2, $3) \
-                 ORDER BY d.webhook {order}, d.status {order}, d.finished_at_ms {order}, d.id {order} LIMIT 1) AS near \
-                 WHERE webhook = $1 AND status = '{status}'"
+                "SELECT id, finished_at_ms FROM (SELECT d.finished_at_ms, d.id FROM delivery_history d \
+                 WHERE d.finished_at_ms IS NOT NULL AND d.webhook = $1 AND d.status = '{status}' \
+                 AND (d.finished_at_ms, d.id) {compare} ($2, $3) \
+                 ORDER BY d.finished_at_ms {order}, d.id {order} LIMIT 1) AS near"
             )
         });
         format!(

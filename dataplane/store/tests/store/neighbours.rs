@@ -76,8 +76,13 @@ async fn neighbours_are_read_from_the_index_of_the_webhook(rig: TenantDatabase) 
             let rows = reader.query(&format!("{explain}{sql}"), Vec::new()).await.expect("a plan");
             let plan: String =
                 rows.iter().map(|row| row.get::<String>(column).expect("text") + "\n").collect();
-            assert_eq!(plan.matches("delivery_by_end").count(), 4, "analyzed: {analyzed}\n{plan}");
-            let other = ["delivery_finished", "Seq Scan on delivery_history", "SCAN d\n"];
+            // If nearly all deliveries are of the webhook, the index of all ends leads to it as well.
+            if !(analyzed && webhook == "'usual'") {
+                // The second one has only lost deliveries of a webhook.
+                let of_webhook = ["delivery_by_end", "delivery_dead"].map(|index| plan.matches(index).count());
+                assert_eq!(of_webhook.iter().sum::<usize>(), 4, "analyzed: {analyzed}\n{plan}");
+            }
+            let other = ["Seq Scan on delivery_history", "SCAN d\n"];
             assert!(!other.iter().any(|other| plan.contains(other)), "analyzed: {analyzed}\n{plan}");
         }
     }
