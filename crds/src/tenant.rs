@@ -438,7 +438,7 @@ const HOST: Rule = Rule::Text {
     length: 1..=253,
     checks: &[Check {
         holds: database_secret::is_host,
-        cel: "self.matches('^[A-Za-z0-9._-]+$') || self.matches('^[0-9A-Fa-f:.]+$')",
+        cel: "self.matches('^[A-Za-z0-9._-]+$') || isIP(self)",
         message: "must be a host name or an address",
     }],
 };

@@ -8,6 +8,7 @@ use docket::telemetry::Task;
 use docket_crds::{Tenant, Webhook};
 use docket_domain::delivery::{Next, Outcome, Report};
 use docket_operator::metrics::{Failing, Store};
+use docket_operator::state::migrations::MigrationCounts;
 use docket_operator::state::name::Name;
 use docket_schedule::Overdue;
 use docket_store::postgres::{Budget, ConnectionLimits, UsedConnections};
@@ -282,6 +283,7 @@ fn operators() -> String {
     metrics.store(Store::Redis, true);
     metrics.dead_letters(Some(1));
     metrics.failing(Some(Failing::default()));
+    metrics.migrations(MigrationCounts::default(), Some(0));
     metrics.conditions::<Tenant>(&Name::new("tenants", "acme"), &[ready("Suspended")]);
     metrics.conditions::<Webhook>(&Name::new("tenants", "one"), &[ready("Suspended")]);
     metrics.conditions::<Webhook>(&Name::new("tenants", "two"), &[ready("TenantSuspended")]);

@@ -45,6 +45,36 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         ],
     ),
     (
+        "cert-manager.io/v1",
+        "Issuer",
+        &[
+            "spec.acme.server",
+            "spec.acme.email",
+            "spec.acme.privateKeySecretRef.name",
+            "spec.acme.solvers.selector.dnsZones",
+            "spec.acme.solvers.dns01.cloudflare.apiTokenSecretRef.name",
+            "spec.acme.solvers.dns01.cloudflare.apiTokenSecretRef.key",
+        ],
+    ),
+    (
+        "cert-manager.io/v1",
+        "Certificate",
+        &["spec.secretName", "spec.dnsNames", "spec.issuerRef.name", "spec.issuerRef.kind"],
+    ),
+    (
+        "gateway.networking.k8s.io/v1",
+        "Gateway",
+        &[
+            "spec.gatewayClassName",
+            "spec.listeners.name",
+            "spec.listeners.protocol",
+            "spec.listeners.port",
+            "spec.listeners.hostname",
+            "spec.listeners.tls.certificateRefs.name",
+            "spec.listeners.allowedRoutes.namespaces.from",
+        ],
+    ),
+    (
         "external-secrets.io/v1",
         "ExternalSecret",
         &[
