@@ -152,6 +152,19 @@ mod tests {
     const LIMITS: ShareLimits = SHARES.per_webhook;
     const MS: Duration = Duration::from_millis(1);
 
+    /// The other tests and the contract suite use these by name, so a wrong unit or a missing digit would change the tests as well.
+    #[test]
+    fn numbers_of_production_are_the_documented_ones() {
+        assert_eq!(
+            [QUICK, LONG, BACKLOG, DECREASE_EVERY].map(|time| time.as_millis()),
+            [1_000, 3_500, 250, 1_000]
+        );
+        let ShareLimits { start, most, least } = SHARES.per_webhook;
+        assert_eq!((start, most, least), (8, 256, 2));
+        let TenantShares { claims, entries } = SHARES.per_tenant;
+        assert_eq!((claims, entries, SHARES.known), (512, 100_000, 100_000));
+    }
+
     #[test]
     fn quick_webhook_with_a_full_share_doubles_it_up_to_the_most() {
         let mut pace = WebhookShare::unknown(LIMITS);

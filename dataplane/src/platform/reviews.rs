@@ -265,7 +265,7 @@ mod tests {
         let mut kept = ReviewCache::default();
         kept.put(asked, Duration::ZERO, ReviewVerdict::Refused);
         assert_eq!(kept.get(&asked, Duration::from_millis(9_999)), Some(ReviewVerdict::Refused));
-        assert_eq!(kept.get(&asked, KEPT_FOR), None);
+        assert_eq!(kept.get(&asked, Duration::from_secs(10)), None);
         for other in [
             key("other", &right),
             key("token", &Right { verb: "get", ..right.clone() }),

@@ -251,6 +251,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn copy_of_a_user_says_nothing_of_the_same_code_in_another_tenant() {
+        let rig = Rig::new("two-tenants").await;
+        let token = rig.token().await;
+        rig.assert_takes(&token, true, "it is copied now").await;
+        // The other tenant has no such contact, and its key is the same here.
+        let other = testing::tenant("uid-b", Sqlite::new(rig.folder.path().join("other.db")));
+        other.store.begin(&rig.clock).await.expect("a schema").commit().await.expect("commits");
+        let owner = UserFingerprint::new(Some("C-1"), Some("$argon2id$…"), 0);
+        let subject = TokenSubject::Contact { contact_code: "11".into(), customer_code: "C-1".into() };
+        let token = issue(KEY, "uid-b", (subject, &owner), rig.clock.now(), 60);
+        let verified = verify(&token, &[KEY], "uid-b", rig.clock.now()).expect("a good token");
+        let found = rig.users.owner(&other, &verified).await.expect("a database");
+        assert_eq!(found, None);
+    }
+
+    #[tokio::test]
     async fn copy_from_the_future_is_not_used() {
         let rig = Rig::new("future").await;
         let key = (Arc::clone(&rig.tenant.uid), User::Contact("11".into()));

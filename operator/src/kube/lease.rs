@@ -37,9 +37,9 @@ pub struct LeaseSettings {
 }
 
 impl LeaseSettings {
-    /// The time that is subtracted from the duration: a write in progress must not outlive the Lease.
-    fn margin(&self) -> Duration {
-        self.duration / 5
+    /// How long a renewal gives the right to write. It ends before the Lease: a write in progress must not outlive the Lease.
+    fn right(&self) -> Duration {
+        self.duration - self.duration / 5
     }
 }
 
@@ -182,7 +182,7 @@ pub async fn keep(
         answers_since = matches!(result, Ok(Ok(_))).then(|| answers_since.unwrap_or(begun));
         match result {
             Ok(Ok((lease, leads))) => {
-                let until = leads.then(|| begun + settings.duration - settings.margin());
+                let until = leads.then(|| begun + settings.right());
                 if leads != leadership.may_write() {
                     tracing::info!(
                         lease.identity = settings.identity,
@@ -317,6 +317,14 @@ mod tests {
         assert_eq!(renewed.lease_transitions, Some(4));
         assert_eq!(renewed.acquire_time, Some(MicroTime(now)));
         assert_eq!(renewed.renew_time, Some(MicroTime(later)));
+    }
+
+    #[test]
+    fn right_to_write_ends_before_the_lease() {
+        assert_eq!(
+            (settings().right(), settings().duration),
+            (Duration::from_secs(12), Duration::from_secs(15))
+        );
     }
 
     #[tokio::test]

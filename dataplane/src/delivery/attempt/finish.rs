@@ -167,3 +167,18 @@ fn lost(group: Vec<EndedAttempt>, error: &StoreError) -> Vec<ToSettle> {
     };
     group.into_iter().map(settle).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use docket_domain::delivery::ATTEMPT_TIMEOUT;
+
+    use super::*;
+
+    /// A fifth attempt must not become a dead letter as `WorkerLost` while its worker may still store that it succeeded.
+    #[test]
+    fn outcome_of_a_fifth_attempt_is_waited_for_as_long_as_its_worker_retries() {
+        assert_eq!(DATABASE_LOST, Duration::from_secs(300));
+        let late = Duration::from_millis(deliveries::LATE_END_MS.unsigned_abs());
+        assert!(late >= DATABASE_LOST + ATTEMPT_TIMEOUT, "{late:?}");
+    }
+}

@@ -17,7 +17,7 @@ use docket_store::events::About;
 use docket_store::orders::{self, OrderFilter};
 use docket_store::saves::{self, Save};
 use docket_store::sqlite::Sqlite;
-use docket_store::{contacts, unfolded};
+use docket_store::{contacts, idempotency, unfolded};
 use serde_json::json;
 use tokio_util::sync::DropGuard;
 
@@ -337,6 +337,27 @@ async fn finished_deliveries_that_get_no_keys_delay_nothing() {
     write(&rig, "DROP TRIGGER refused").await;
     sweep(&rig, &schedule).await;
     assert_eq!(webhook().await, "default/hook/C-1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answer_to_an_idempotency_key_is_kept_for_48_hours() {
+    let rig = Rig::standing("answers").await;
+    let insert = format!(
+        "INSERT INTO idempotency (caller, key, route, request_digest, answer_status, answer_body, created_at_ms) \
+         VALUES ('contact 11', 'k', '/Orders/Save', '00', 200, '{{}}', {})",
+        rig.clock.now_ms()
+    );
+    write(&rig, &insert).await;
+    let is_kept = async || {
+        let mut reader = rig.tenant.store.database().reader().await.expect("a reader");
+        idempotency::find(&mut reader, "contact 11", "k").await.expect("a statement").is_some()
+    };
+    rig.time.advance(Duration::from_secs(48 * 3600));
+    sweep(&rig, &rig.schedule).await;
+    assert!(is_kept().await, "not a millisecond too early");
+    rig.time.advance(Duration::from_millis(1));
+    sweep(&rig, &rig.schedule).await;
+    assert!(!is_kept().await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
