@@ -180,6 +180,19 @@ async fn flood_of_sign_ins_of_one_user_is_an_entry_a_minute() {
 }
 
 #[tokio::test]
+async fn read_at_one_tenant_hides_none_at_another() {
+    let rig = Rig::new("reads").made().await;
+    let other = testing::tenant("uid-b", Sqlite::new(rig.folder.path().join("other.db")));
+    for tenant in [&rig.tenant, &other, &rig.tenant] {
+        // Two tenants may have an employee and a delivery of the same name.
+        let entry = rig.audit.entry(AuditEvent::PayloadRead).by(&Actor::Employee("52".into()));
+        rig.audit.record_read(tenant, entry.about("delivery", "1"));
+    }
+    rig.audit.close().await;
+    assert_eq!((rig.lines().len(), rig.rows().await.len()), (2, 1), "one of each tenant");
+}
+
+#[tokio::test]
 async fn sign_in_at_an_unknown_tenant_is_in_the_stream_alone() {
     let rig = Rig::new("unknown").made().await;
     rig.audit.sign_in_refused(None, None, "contact", NAME);

@@ -15,6 +15,7 @@ on_both_databases!(
     what_was_sent_again_counts_once_more_at_most,
     what_is_set_aside_counts_nowhere_until_that_ends,
     a_withdrawn_resend_leaves_its_dead_letter,
+    what_a_worker_has_attempted_is_not_withdrawn,
     what_cannot_be_sent_again_takes_no_place_of_a_limit,
     dead_letters_of_before_keys_are_marked_as_others_are
 );
@@ -127,14 +128,30 @@ async fn what_is_set_aside_counts_nowhere_until_that_ends(rig: TenantDatabase) {
     assert!(!aside(first).await, "it does not count anyway");
 }
 
-async fn a_withdrawn_resend_leaves_its_dead_letter(rig: TenantDatabase) {
-    let (first, event) = dead(&rig, 1).await;
-    resend(&rig, first, &event, 11).await;
+/// The bulk resend to which [`resend`] adds deliveries.
+async fn insert_bulk_resend(rig: &TenantDatabase) {
     rig.run(
         "INSERT INTO resend (id, webhook, webhook_name, per_second, count, requested_by, created_at_ms) \
          VALUES ('bulk', 'w', 'a/w', 1, 1, 'x', 0)",
     )
     .await;
+}
+
+async fn what_a_worker_has_attempted_is_not_withdrawn(rig: TenantDatabase) {
+    let (first, event) = dead(&rig, 1).await;
+    let again = resend(&rig, first, &event, 11).await;
+    insert_bulk_resend(&rig).await;
+    // Its first attempt has failed, and it waits for the second one.
+    rig.set_status(again, Status::Failed).await;
+    rig.run(&format!("UPDATE delivery_queue SET attempt_count = 1 WHERE id = '{again}'")).await;
+    let stopped = rig.write(async |t| resends::stop(t, "bulk", "x", T0).await).await;
+    assert_eq!((stopped, rig.delivery(again).await.status), (Some(0), Status::Failed));
+}
+
+async fn a_withdrawn_resend_leaves_its_dead_letter(rig: TenantDatabase) {
+    let (first, event) = dead(&rig, 1).await;
+    resend(&rig, first, &event, 11).await;
+    insert_bulk_resend(&rig).await;
     assert_eq!(open(&rig).await, Vec::<String>::new());
     let stopped = rig.write(async |t| resends::stop(t, "bulk", "x", T0).await).await;
     assert_eq!((stopped, open(&rig).await), (Some(1), vec![first.to_string()]));
