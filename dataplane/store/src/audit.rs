@@ -69,6 +69,19 @@ pub async fn search(
     Ok(Page { items, next })
 }
 
+/// When an entry of this event and subject, such as `webhook default/orders`, was last recorded, in milliseconds since 1970. It reads
+/// the newest `newest` entries of the audit, because no index has the subject; `None`: none of these entries is about it.
+pub async fn last_about(
+    connection: &mut Connection,
+    event: AuditEvent,
+    subject: &str,
+    newest: i64,
+) -> Result<Option<i64>, StoreError> {
+    let sql = "SELECT at_ms FROM (SELECT at_ms, event, subject FROM audit ORDER BY at_ms DESC, id DESC LIMIT $1) AS newest \
+               WHERE event = $2 AND subject = $3 ORDER BY at_ms DESC LIMIT 1";
+    connection.value(sql, params![newest, event.as_str(), subject]).await
+}
+
 fn record(row: &Row) -> Result<AuditRecord, StoreError> {
     // Another program may have stored a text that is not an address.
     let address = row.get::<Option<String>>(5)?.and_then(|address| address.parse::<IpAddr>().ok());

@@ -16,6 +16,7 @@ on_both_databases!(
     what_is_old_is_deleted_the_oldest_first,
     newest_of_an_event_push_out_no_other,
     last_sign_ins_are_found_by_user_and_address,
+    last_entry_about_a_subject_is_found_among_the_newest,
 );
 
 fn entry(number: u8, event: AuditEvent, at_ms: i64) -> AuditRecord {
@@ -53,6 +54,28 @@ async fn an_entry_comes_back_as_it_was_stored(rig: TenantDatabase) {
     rig.run("UPDATE audit SET event = 'OfANewerVersion'").await;
     let unknown = AuditEvent::Unknown("OfANewerVersion");
     assert!(find(&rig, AuditFilter::default()).await.iter().all(|entry| entry.event == unknown));
+}
+
+async fn last_entry_about_a_subject_is_found_among_the_newest(rig: TenantDatabase) {
+    let promoted = AuditEvent::NextSecretPromoted;
+    let of = |number, event, name, at_ms| entry(number, event, at_ms).about("webhook", name);
+    let entries = [
+        of(1, promoted, "a/b", 1),
+        of(2, promoted, "a/b", 2),
+        of(3, AuditEvent::NextSecretMade, "a/b", 3),
+        of(4, promoted, "a/c", 4),
+    ];
+    add(&rig, &entries).await;
+    for (subject, newest, found) in [
+        ("webhook a/b", 4, Some(2)),
+        ("webhook a/b", 3, Some(2)),
+        ("webhook a/b", 2, None),
+        ("webhook a/c", 1, Some(4)),
+        ("webhook a/d", 4, None),
+    ] {
+        let last = audit::last_about(&mut rig.reader().await, promoted, subject, newest).await;
+        assert_eq!(last.expect("a statement"), found, "{subject} among {newest}");
+    }
 }
 
 async fn last_sign_ins_are_found_by_user_and_address(rig: TenantDatabase) {
