@@ -165,6 +165,11 @@ pub(crate) fn ranges(chosen: Range, link: impl Fn(Range) -> String) -> Markup {
 
 /// The numbers and the charts.
 pub(crate) fn section(period: &Period) -> Markup {
+    html! { (tiles(period)) (charts(period)) }
+}
+
+/// The numbers.
+pub(crate) fn tiles(period: &Period) -> Markup {
     let Period { range, delivered, dead, retrying, waiting, spans } = period;
     let times: Vec<i64> = spans.iter().flat_map(|span| span.times_us.iter().copied()).collect();
     let tile = |title: &str, class: Option<&str>, number: i64, below: Markup| {
@@ -179,14 +184,22 @@ pub(crate) fn section(period: &Period) -> Markup {
             (tile("Lost", (*dead > 0).then_some("bad"), *dead, html! { (range.words()) ", neither resent nor set aside" }))
             (tile("Waiting now", None, *waiting, html! { "for the first attempt" }))
         }
+    }
+}
+
+/// The charts, with their data as a table; nothing if no delivery ended in the period.
+pub(crate) fn charts(Period { range, spans, .. }: &Period) -> Markup {
+    html! {
         @if spans.iter().any(|span| span.deliveries > 0) {
             (parts::card("attempts", &format!("Attempts by {}", range.span_words()), &html! { span.quiet.small { (sampled(spans)) } }, &parts::inside(&html! {
                 (outcomes(*range, spans))
                 div.legend {
                     span { i.good {} "Succeeded" } span { i.wait {} "Failed and tried again" } span { i.bad {} "Lost" }
                 }
-                (latencies(*range, spans))
-                div.legend { span { i.half {} "Half of the successful attempts took no longer" } span { i.most {} "99 % of them" } }
+                @if spans.iter().any(|span| !span.times_us.is_empty()) {
+                    (latencies(*range, spans))
+                    div.legend { span { i.half {} "Half of the successful attempts took no longer" } span { i.most {} "99 % of them" } }
+                }
                 (table(*range, spans))
             })))
         }
@@ -381,6 +394,9 @@ mod tests {
         let rows = text.matches("<tr><th scope=\"row\">").count();
         assert_eq!(rows, 1, "spans without a delivery are left out");
         assert!(!text.contains("style="), "the policy allows none");
+        let failed = Span { deliveries: 1, dead: 1, ..Span::default() };
+        let failed = section(&Period { spans: vec![failed], ..Period::default() }).into_string();
+        assert_eq!(failed.matches("<svg").count(), 1, "no attempt succeeded, so none has a time: {failed}");
         let calm = section(&Period { spans: vec![Span::default()], ..Period::default() }).into_string();
         assert!(!calm.contains("<svg"), "{calm}");
     }
