@@ -63,7 +63,17 @@ addEventListener("submit", (event) => {
 addEventListener("pageshow", () => {
   for (const button of document.querySelectorAll("form button:disabled")) button.disabled = false;
 });
-const live = document.querySelector("[data-live]");
+// "All events" ticks each event.
+for (const all of document.querySelectorAll("[name=all]")) {
+  const fields = all.closest("fieldset"), each = [...fields.querySelectorAll("input:not([name=all])")];
+  const show = () => { all.checked = each.every((one) => one.checked); };
+  fields.addEventListener("change", ({ target }) => {
+    if (target === all) for (const one of each) one.checked = all.checked;
+    show();
+  });
+  show();
+}
+const lives = [...document.querySelectorAll("[data-live]")];
 const box = document.getElementById("live");
 const say = (text) => {
   const state = document.getElementById("live-state");
@@ -73,19 +83,20 @@ const say = (text) => {
 const stop = (why) => { box.checked = false; say("Stopped: " + why + ". Reload the page."); };
 const refresh = async () => {
   if (document.hidden || !box.checked) return;
-  const isInUse = live.contains(document.activeElement) || live.querySelector("details[open]");
-  if (isInUse) { say("Paused while you read details."); return; }
+  const isInUse = (live) => live.contains(document.activeElement) || live.querySelector("details[open]");
+  if (lives.some(isInUse)) { say("Paused while you read details."); return; }
   const answer = await fetch(location.href, { headers: { accept: "text/html", "x-live": "yes" } });
   if (answer.redirected) { stop("your session has ended"); return; }
   if (!answer.ok) { stop("the server answered " + answer.status); return; }
   say("");
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  const fresh = page.querySelector("[data-live]");
-  if (fresh) { live.replaceChildren(...fresh.childNodes); prepare(); }
+  const fresh = page.querySelectorAll("[data-live]");
+  lives.forEach((live, at) => live.replaceChildren(...(fresh[at] ?? live).childNodes));
+  prepare();
   // What has ended does not change any more.
   if (!page.getElementById("live")) { box.checked = false; box.closest("label").hidden = true; }
 };
-if (live && box) {
+if (lives.length && box) {
   box.closest("label").hidden = false;
   box.addEventListener("change", () => say(""));
   setInterval(() => refresh().catch(() => stop("the server could not be reached")), 5000);

@@ -28,11 +28,13 @@ pub struct ServedWebhook {
     pub customer_name: String,
     /// Those of its events that are on in the catalogue.
     pub takes: Vec<EventCode>,
+    /// Whether the tenant has no customer with the code, so that no event is sent.
+    pub lacks_customer: bool,
     /// Whether its deliveries are signed.
     pub is_signed: bool,
     /// Whether its deliveries are also signed with the next secret.
     pub has_next_secret: bool,
-    /// Problems of its settings, although it is served, and possible mistakes: sentences that begin with the field.
+    /// Problems of its settings, although it is served, and possible mistakes, each as a sentence.
     pub faults: Vec<String>,
     /// The number of its deliveries that have not ended, including failed ones.
     pub pending: i64,
@@ -143,7 +145,9 @@ docket_crds::words! {
 impl Done {
     const fn sentence(self) -> &'static str {
         match self {
-            Self::Added => "The webhook is added. Its deliveries are signed with the secret that you chose.",
+            Self::Added => {
+                "The webhook is added. Docket signs its deliveries with the secret that you chose."
+            }
             Self::Saved => "The settings are saved and in effect.",
             Self::Later => {
                 "The change is saved, and not in effect yet. Open this page again in some seconds."
@@ -153,12 +157,12 @@ impl Done {
                 "The webhook is inactive: no new event is sent. Deliveries that wait are still sent."
             }
             Self::Promoted => {
-                "The next secret is now the current one. The secret before it signs nothing any more."
+                "Docket signs with the new secret alone now, and the old one is deleted. Send a test event to see that the receiver accepts it."
             }
-            Self::Dropped => "The next secret is dropped. The current one signs, as before.",
+            Self::Dropped => "The new secret is deleted. Docket signs with the current one, as before.",
             Self::Removed => "The webhook is removed.",
             Self::TestSent => {
-                "The test event is queued. Its result is here as soon as the receiver has answered."
+                "The test event is queued. Its result appears here when the receiver has answered."
             }
         }
     }

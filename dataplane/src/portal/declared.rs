@@ -8,7 +8,6 @@ use docket_store::{Connection, StoreError, contacts};
 
 use super::form_words::fault_in_words;
 use super::session::Viewer;
-use crate::tenancy::UNKNOWN_CUSTOMER;
 
 /// The webhooks that are declared and not served.
 pub(super) fn unserved(viewer: &Viewer) -> Unserved {
@@ -47,6 +46,14 @@ pub(super) fn of_unserved(viewer: &Viewer, full_name: &str) -> Faulty {
     Faulty { full_name: full_name.to_owned(), faults: faults.unwrap_or_default() }
 }
 
+/// What is wrong with an active webhook whose customer the tenant does not have.
+fn unknown_customer(code: &str) -> String {
+    format!(
+        "Docket knows no customer {code}, so no event is sent. Ask the people who run Docket to add the customer, or set up the \
+         webhook for another customer."
+    )
+}
+
 /// What is wrong with webhooks that are served, by uid; none if it has no fault.
 pub(super) async fn faults(
     reader: &mut Connection,
@@ -56,10 +63,11 @@ pub(super) async fn faults(
     let codes: Vec<&str> = webhooks.iter().map(|webhook| webhook.customer_code.as_str()).collect();
     let unknown = contacts::unknown_customers(reader, &codes).await?;
     let faults = |webhook: &&WebhookConfig| {
-        let mut faults = viewer.caller.tenant.faults(&webhook.uid).to_vec();
-        let lacks_customer = webhook.active && unknown.contains(webhook.customer_code.as_str());
-        faults.extend(lacks_customer.then(|| UNKNOWN_CUSTOMER.to_owned()));
-        (!faults.is_empty()).then(|| (webhook.uid.clone(), in_words_of(viewer, &faults)))
+        let mut faults = in_words_of(viewer, viewer.caller.tenant.faults(&webhook.uid));
+        let code = webhook.customer_code.as_str();
+        let lacks_customer = webhook.active && unknown.contains(code);
+        faults.extend(lacks_customer.then(|| unknown_customer(code)));
+        (!faults.is_empty()).then(|| (webhook.uid.clone(), faults))
     };
     Ok(webhooks.iter().filter_map(faults).collect())
 }

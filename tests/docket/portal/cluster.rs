@@ -114,7 +114,8 @@ async fn administrator_declares_webhooks_as_objects_that_the_policy_holds_to_the
     // Without its policy the account could write any Webhook, so the portal writes none.
     let list = browser.get("/portal/webhooks").await;
     assert!(
-        !list.text().contains("Add a webhook") && list.text().contains("declared as objects"),
+        !list.text().contains("Add a webhook")
+            && list.text().contains("The portal only shows webhooks here."),
         "{list:?}"
     );
     assert_eq!(browser.get(new).await.status, 409);
@@ -135,7 +136,7 @@ async fn administrator_declares_webhooks_as_objects_that_the_policy_holds_to_the
     assert_eq!(object()["metadata"]["labels"]["app.kubernetes.io/managed-by"], "docket-portal");
     assert_eq!(object()["spec"]["displayName"], "Orders");
     let detail = browser.get(&page).await;
-    assert!(detail.text().contains("Make a next secret") && !detail.text().contains(&first), "{detail:?}");
+    assert!(detail.text().contains("Make a new secret") && !detail.text().contains(&first), "{detail:?}");
 
     // Rotated with overlap, and one that was dropped is not the next one again.
     let next = shown(&send(&browser, &page, &format!("{page}/rotate"), &[]).await);

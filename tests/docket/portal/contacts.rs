@@ -66,9 +66,14 @@ async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
     // Its words are those of the form: no YAML, no object, no setting of the platform.
     let page = browser.get("/portal/webhooks/default/one").await;
     assert!(page.status == 200 && page.text().contains("ask its administrators to change it"), "{page:?}");
-    for word in
-        ["targetURL", "YAML", "secretRef", "<dt>Object</dt>", "<dt>Customer</dt>", "configuration folder"]
-    {
+    for word in [
+        "targetURL",
+        "YAML",
+        "secretRef",
+        "<dt>Declared as</dt>",
+        "<dt>Customer</dt>",
+        "configuration folder",
+    ] {
         assert!(!page.text().contains(word), "{word}: {page:?}");
     }
     assert_eq!(browser.get("/portal/webhooks/default/two").await.status, 404);

@@ -1,6 +1,7 @@
 //! The page of a webhook: its state and deliveries, a test, the set-up of its receiver, its secret and its settings.
 
 use docket_domain::delivery::{DeadLetter, Status};
+use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::form;
@@ -76,6 +77,8 @@ pub struct Detail {
     pub unsaved: Option<(FormSettings, Vec<(String, String)>)>,
     /// Its places; `None`: the schedule did not say.
     pub places: Option<Places>,
+    /// When the new secret last became the current one, if an entry of the audit that was read says so.
+    pub replaced_at: Option<Timestamp>,
     /// The figures of a period.
     pub period: Period,
     /// Which deliveries are shown.
@@ -107,6 +110,7 @@ impl Detail {
             keeper,
             unsaved,
             places,
+            replaced_at: None,
             period,
             show,
             deliveries: Vec::new(),
@@ -152,17 +156,26 @@ pub fn page(frame: &Frame, detail: &Detail) -> String {
         (parts::done(detail.subscribed))
         (form::summary(wrong))
         (of_one(frame, &webhook.faults))
+        @if is_rotating(webhook, keeper) {
+            div.look {
+                p { strong { "A new secret waits." } " When the receiver accepts both secrets, " a href="#secret" { "make the new secret the current one" } "." }
+            }
+        }
         nav.tabs aria-label="Parts of this page" {
             a href="#deliveries" { "Deliveries" }
             a href="#test" { "Try it" }
-            a href="#code" { "Set-up" }
+            a href="#code" { (CODE) }
             a href="#secret" { "Secret" }
             a href="#settings" { "Settings" }
             @if has_messages { a href="#e-mail-me" { "E-mail me" } }
-            @if frame.is_of_tenant() { a href=(Section::Activity.path()) { "Activity" } }
+            @if frame.is_of_tenant() { a href=(Section::Activity.path()) { "Activity of everyone" } }
         }
-        div.row { h2 { "Figures" } (period::ranges(period.range, |range| detail.link(range, detail.show))) }
-        (period::section(period))
+        div.row {
+            h2 { "Figures" }
+            (period::ranges(period.range, |range| detail.link(range, detail.show)))
+            span.quiet.small { "Test events are not counted." }
+        }
+        (period::tiles(period))
         div.two {
             div.stack {
                 (deliveries(detail))
@@ -171,20 +184,34 @@ pub fn page(frame: &Frame, detail: &Detail) -> String {
             }
             div.stack {
                 (now(frame, detail))
-                @if has_messages { (email_card(frame, own, &webhook.full_name)) }
-                (secret(frame, webhook, keeper))
+                (secret(frame, detail))
                 (settings(frame, detail))
+                @if has_messages { (email_card(frame, own, &webhook.full_name)) }
             }
         }
+        (period::charts(period))
     };
     page::page(frame, Section::Webhooks, &wrong.titled(webhook.name()), &main)
+}
+
+/// The heading of the card with code, and its link.
+const CODE: &str = "Code of the receiver";
+
+/// Whether the portal keeps the webhook, and a new secret waits to become the current one.
+const fn is_rotating(webhook: &ServedWebhook, keeper: &Keeper) -> bool {
+    webhook.has_next_secret && matches!(keeper, Keeper::Portal(_))
+}
+
+/// Whether the webhook can be sent a test event.
+const fn takes_tests(webhook: &ServedWebhook) -> bool {
+    webhook.settings.active && !webhook.takes.is_empty()
 }
 
 fn head(frame: &Frame, webhook: &ServedWebhook, keeper: &Keeper) -> Markup {
     let ServedWebhook { full_name, settings, dead_letter, .. } = webhook;
     let below = html! { code { (settings.target_url) } " " (parts::copy("the URL")) };
     let actions = html! {
-        a.button href="#test" { "Try it with a test event" }
+        @if takes_tests(webhook) { a.button href="#test" { "Go to the test event" } }
         @if let Keeper::Portal(version) = keeper {
             @if settings.active { (action(frame, full_name, version, "deactivate", &html! { button type="submit" { "Deactivate" } })) }
             @else { (action(frame, full_name, version, "activate", &html! { button type="submit" { "Activate" } })) }
@@ -217,32 +244,37 @@ fn of_one(frame: &Frame, faults: &[String]) -> Markup {
 /// What is so now, in words.
 fn now(frame: &Frame, Detail { webhook, places, .. }: &Detail) -> Markup {
     let ServedWebhook { full_name, settings, customer_name, is_signed, has_next_secret, .. } = webhook;
+    let new_events = match webhook {
+        ServedWebhook { lacks_customer: true, .. } => "are not sent: Docket knows no such customer",
+        _ if !settings.active => "are not sent: the webhook is inactive",
+        _ if webhook.takes.is_empty() => "are not sent: each event that it subscribes to is switched off",
+        _ => "are sent",
+    };
     let body = parts::inside(&html! {
         dl.facts {
             @if frame.is_of_tenant() {
                 dt { "Customer" }
                 dd { (customer_name) @if *customer_name != settings.customer_code { " " span.quiet { "(" (settings.customer_code) ")" } } }
             }
-            dt { "New events" } dd { (if settings.active { "are sent" } else { "are not sent: it is inactive" }) }
-            @if let Some(places) = places { dt { "At a time" } dd { (at_a_time(*places)) } }
+            dt { "New events" } dd { (new_events) }
+            @if let Some(places) = places { dt { "Sent at once" } dd { (at_once(*places)) } }
             dt { "Signed" }
             dd {
-                (if *is_signed { "yes" } else { "no" }) @if *has_next_secret { ", with the current and the next secret" }
+                (if *is_signed { "yes" } else { "no" }) @if *has_next_secret { ", with the current and the new secret" }
             }
             dt { "Last success" }
-            dd { @match webhook.last_success_at { Some(last) => { (time(last, frame.now)) } None => { "none yet" } } }
-            @if frame.is_of_tenant() { dt { "Object" } dd { code.small { (full_name) } } }
+            dd { @match webhook.last_success_at { Some(last) => { (time(last, frame.now)) } None => { "none yet; test events are not counted" } } }
+            @if frame.is_of_tenant() { dt { "Declared as" } dd { code.small { (full_name) } } }
         }
     });
     parts::card("now", "Now", &html! {}, &body)
 }
 
-fn at_a_time(Places { taken, all, is_reduced }: Places) -> String {
-    let places = if all == 1 { "1 place".to_owned() } else { format!("{all} places") };
-    match is_reduced {
-        true => format!("held to {places} since its receiver is slow; {taken} in use"),
-        false => format!("{taken} of {places} in use"),
-    }
+/// How many deliveries Docket sends at once.
+fn at_once(Places { taken, all, is_reduced }: Places) -> String {
+    let most = if all == 1 { "1 delivery".to_owned() } else { format!("{all} deliveries") };
+    let why = if is_reduced { " because the receiver is slow" } else { "" };
+    format!("at most {most}{why}; {taken} now")
 }
 
 fn deliveries(detail: &Detail) -> Markup {
@@ -254,15 +286,17 @@ fn deliveries(detail: &Detail) -> Markup {
             }
         }
     };
-    let heads =
-        [("Queued", ""), ("Event", ""), ("About", "wider"), ("Result", ""), ("Attempts", "num wider")];
+    let heads = [("Queued", ""), ("Event", ""), ("About", "wider"), ("Result", "")];
     let rows = html! { @for delivery in deliveries { (row(delivery)) } };
     let logs = href(Section::Logs.path(), [("webhook", webhook.full_name.as_str()), show.filter()]);
     let body = html! {
-        @if deliveries.is_empty() {
-            (parts::nothing("No delivery", &html! { p { (none_of(*show, webhook)) } }))
-        } @else {
-            (parts::table("The last deliveries", &heads, &rows))
+        // With the test, whose delivery is in this table too.
+        div data-live {
+            @if deliveries.is_empty() {
+                (parts::nothing("No delivery", &html! { p { (none_of(*show, webhook)) } }))
+            } @else {
+                (parts::table("The last deliveries", &heads, &rows))
+            }
         }
         (parts::inside(&html! { a href=(logs) { "All of them in Webhook Logs" } }))
     };
@@ -272,6 +306,9 @@ fn deliveries(detail: &Detail) -> Markup {
 /// Why there is no delivery.
 const fn none_of(show: Show, webhook: &ServedWebhook) -> &'static str {
     match show {
+        Show::All if webhook.lacks_customer => {
+            "Docket knows no customer with the code of this webhook, so no event is sent."
+        }
         Show::All if !webhook.settings.active => "The webhook is inactive, so no event is sent.",
         Show::All => {
             "One is queued when an event happens that the webhook subscribes to, such as a saved order. A test event shows whether the receiver works."
@@ -287,9 +324,8 @@ fn row(delivery: &Delivery) -> Markup {
         tr {
             td { a href=(link(&delivery.id)) { (at(delivery.created_at)) } }
             td { (delivery.event) @if delivery.is_test { small { "test" } } }
-            td.wider { (about(&delivery.about)) }
+            td.wider { div.long tabindex="0" { (about(&delivery.about)) } }
             td { (result(delivery)) }
-            td.num.wider { (delivery.attempts) " of 5" }
         }
     }
 }
@@ -302,21 +338,36 @@ fn result(delivery: &Delivery) -> Markup {
 fn test(frame: &Frame, detail: &Detail) -> Markup {
     let Detail { webhook, tests, people, .. } = detail;
     let ServedWebhook { full_name, settings, takes, .. } = webhook;
+    let is_sent = detail.done == Some(Done::TestSent);
+    let is_queued = tests.first().is_some_and(|test| test.status == Status::Pending);
     let is_under_way = tests.first().is_some_and(|test| !test.status.is_final());
     let body = parts::inside(&html! {
         @if !settings.active {
-            p { "The webhook is inactive. Activate it to send a test event." }
+            p { "The webhook is inactive, so it gets no test event. " (activate_first(frame, detail)) }
         } @else if takes.is_empty() {
             p { "Each event that it subscribes to is switched off for this tenant, so there is none to send." }
         } @else {
             (test_form(frame, full_name, takes))
         }
-        @if detail.done == Some(Done::TestSent) { (done(detail.done)) }
         @if is_under_way { (page::live(true)) }
         // The attribute is set even if the test has ended, so that a page that was opened before shows its last state.
-        div data-live { @for test in tests { (tested(frame, people, test)) } }
+        div.stack data-live {
+            @if is_sent && is_queued { (done(detail.done)) }
+            @if is_sent && !is_queued { (parts::done(Some("The test event was sent. Its result:"))) }
+            @for test in tests { (tested(frame, people, test)) }
+        }
     });
     parts::card("test", "Try it", &html! {}, &body)
+}
+
+/// Who can activate the webhook.
+fn activate_first(frame: &Frame, Detail { webhook, keeper, .. }: &Detail) -> Markup {
+    html! {
+        @match keeper {
+            Keeper::Portal(_) => "Activate it at the top of the page.",
+            Keeper::Other { place, .. } => (changed_elsewhere(frame, place, &format!("set active of {} to true", webhook.full_name))),
+        }
+    }
 }
 
 /// How a test went.
@@ -349,40 +400,56 @@ fn set_up() -> Markup {
         (snippets::all())
         p { "A signature does not match? " a href=(Section::Verify.path()) { "Find out why" } }
     });
-    parts::card("code", "Code of the receiver", &html! {}, &body)
+    parts::card("code", CODE, &html! {}, &body)
 }
 
-fn secret(frame: &Frame, webhook: &ServedWebhook, keeper: &Keeper) -> Markup {
+fn secret(frame: &Frame, detail: &Detail) -> Markup {
+    let Detail { webhook, keeper, .. } = detail;
     let body = match keeper {
-        Keeper::Portal(version) => steps(frame, webhook, version),
+        Keeper::Portal(version) => rotation(frame, detail, version),
         Keeper::Other { place, .. } => html! {
-            p {
-                @if webhook.is_signed { "Deliveries are signed. " } @else { "Deliveries are not signed. " }
-                (changed_elsewhere(frame, place))
-            }
+            p { @if webhook.is_signed { "Deliveries are signed." } @else { "Deliveries are not signed." } }
+            p { (changed_elsewhere(frame, place, &format!("replace the signing secret of {}", webhook.full_name))) }
         },
     };
-    parts::card("secret", "Secret", &html! {}, &parts::inside(&body))
+    let beside =
+        html! { @if is_rotating(webhook, keeper) { (parts::badge(Tone::Wait, "A new secret waits")) } };
+    parts::card("secret", "Secret", &beside, &parts::inside(&body))
 }
 
-/// Where a webhook is changed that the portal can't change.
-fn changed_elsewhere(frame: &Frame, place: &str) -> Markup {
+/// Where a webhook is changed that the portal can't change, and whom to ask for what. `wish`: the change, such as "set active of a/b to
+/// true".
+fn changed_elsewhere(frame: &Frame, place: &str, wish: &str) -> Markup {
     html! {
-        @if frame.is_of_tenant() { "This webhook is declared in " (place) ". Change it there: a change here would be undone." }
+        @if frame.is_of_tenant() {
+            "This webhook is declared in " (place) ", so a change here would be undone. Ask the people who run Docket to change it, for example: “Please " (wish) ".”"
+        }
         @else { "This webhook is set up by " (frame.tenant) ": ask its administrators to change it." }
     }
 }
 
-/// The rotation: what each step does to receivers, with the step that is next.
+/// The replacement of the secret: folded, until it has begun.
+fn rotation(frame: &Frame, detail: &Detail, version: &str) -> Markup {
+    html! {
+        @if detail.webhook.has_next_secret {
+            (steps(frame, &detail.webhook, version))
+        } @else {
+            @if let Some(at) = detail.replaced_at { p.quiet { "Last replaced: " (time(at, frame.now)) } }
+            details {
+                summary { "Replace the secret…" }
+                (steps(frame, &detail.webhook, version))
+            }
+        }
+    }
+}
+
+/// The steps of a rotation: what each does to receivers, with the step that is next.
 fn steps(frame: &Frame, webhook: &ServedWebhook, version: &str) -> Markup {
     let ServedWebhook { full_name, has_next_secret: has_next, .. } = webhook;
-    let button = |what: &str, words: &str| {
-        action(frame, full_name, version, what, &html! { button type="submit" { (words) } })
-    };
     let step = |is_done: bool, is_next: bool, title: &str, body: Markup| {
         html! {
             li.good[is_done].wait[is_next] aria-current=[is_next.then_some("step")] {
-                div {
+                div.fields {
                     p { strong { (title) } @if is_done { " " (parts::badge(Tone::Good, "Done")) } @if is_next { " " (parts::badge(Tone::Mute, "Next step")) } }
                     (body)
                 }
@@ -390,35 +457,51 @@ fn steps(frame: &Frame, webhook: &ServedWebhook, version: &str) -> Markup {
         }
     };
     html! {
-        p { "Replace the secret without losing a delivery, in three steps." }
+        p { "No delivery is lost if you follow the three steps." }
         ol.chain {
-            (step(*has_next, !has_next, "1. Make a next secret", html! {
+            (step(*has_next, !has_next, "1. Make a new secret", html! {
                 p.quiet { "It is shown once. Receivers notice nothing: webhook-signature gets a second signature, X-Service-Signature stays as it is." }
-                @if !has_next { (button("rotate", "Make a next secret")) }
+                @if !has_next { (action(frame, full_name, version, "rotate", &html! { button type="submit" { "Make a new secret" } })) }
             }))
-            (step(false, *has_next, "2. Give it to the receiver", html! {
-                p.quiet { "The receiver must accept both secrets. Take your time: both sign for as long as there is a next secret." }
-                @if *has_next { (button("withdraw", "Drop the next secret")) }
-            }))
-            (step(false, false, "3. Make it the current one", html! {
-                p.quiet { "X-Service-Signature is then by the new secret. The old secret signs nothing any more: a receiver that knows only the old one refuses each delivery." }
+            (step(false, *has_next, "2. Let the receiver accept both secrets", html! {
+                p.quiet { "Give the new secret to the author of the receiver. Take your time: the old secret stays valid until step 3." }
                 @if *has_next {
-                    details {
-                        summary { "Make it the current one…" }
-                        p { "This cannot be undone: the old secret is deleted." }
-                        (action(frame, full_name, version, "promote", &html! {
-                            label.check { input type="checkbox" required; "The receiver accepts the next secret" }
-                            button.primary type="submit" { "Make the next secret the current one" }
-                        }))
-                    }
+                    p { "The code that accepts two secrets:" }
+                    (snippets::of_two_secrets())
+                }
+            }))
+            (step(false, false, "3. Change over", html! {
+                p.quiet { "Then only the new secret signs, and the old one is deleted. A receiver that does not know the new secret refuses each delivery." }
+                @if *has_next {
+                    p { a href="#test" { "Send a test event" } " before you change over, and another one afterwards." }
+                    (change_over(frame, full_name, version))
                 }
             }))
         }
     }
 }
 
+/// What ends a rotation: the new secret becomes the current one, or is deleted.
+fn change_over(frame: &Frame, full_name: &str, version: &str) -> Markup {
+    html! {
+        form.fields method="post" action={ (webhook_link(full_name)) "/promote" } {
+            (hidden(frame, version))
+            label.check { input type="checkbox" required; "The receiver accepts the new secret. I know that this cannot be undone." }
+            button.primary type="submit" { "Make the new secret the current one" }
+        }
+        details.small {
+            summary { "Cancel: delete the new secret…" }
+            div.fields {
+                p { "Docket then signs with the current secret alone, as before. A receiver that has only the new secret refuses each delivery." }
+                (action(frame, full_name, version, "withdraw", &html! { button.tiny type="submit" { "Delete the new secret" } }))
+            }
+        }
+    }
+}
+
 fn settings(frame: &Frame, detail: &Detail) -> Markup {
-    let Detail { webhook: ServedWebhook { full_name, settings, .. }, keeper, unsaved, .. } = detail;
+    let Detail { webhook, keeper, unsaved, .. } = detail;
+    let ServedWebhook { full_name, settings, .. } = webhook;
     match keeper {
         Keeper::Portal(version) => {
             let unsaved = unsaved.as_ref().map(|(settings, wrong)| (settings, &wrong[..]));
@@ -427,11 +510,12 @@ fn settings(frame: &Frame, detail: &Detail) -> Markup {
                 (remove_form(frame, full_name, version))
             }
         }
-        Keeper::Other { place, what, yaml } => read_only(frame, settings, place, *what, yaml),
+        Keeper::Other { place, what, yaml } => read_only(frame, webhook, place, *what, yaml),
     }
 }
 
-fn read_only(frame: &Frame, settings: &FormSettings, place: &str, what: Shows, yaml: &str) -> Markup {
+fn read_only(frame: &Frame, webhook: &ServedWebhook, place: &str, what: Shows, yaml: &str) -> Markup {
+    let ServedWebhook { full_name, settings, .. } = webhook;
     let (title, said) = match what {
         Shows::Document => ("The document", "The whole document, as the file has it now, without comments."),
         Shows::Object => (
@@ -444,7 +528,7 @@ fn read_only(frame: &Frame, settings: &FormSettings, place: &str, what: Shows, y
         ),
     };
     let body = parts::inside(&html! {
-        p { (changed_elsewhere(frame, place)) }
+        p { (changed_elsewhere(frame, place, &format!("change targetURL of {full_name} to https://…"))) }
         dl.facts {
             dt { "URL" } dd { (settings.target_url) }
             dt { "Events" }
@@ -545,7 +629,7 @@ mod tests {
         );
         let own = page(&frame(), &own(webhook()));
         assert_eq!(own.matches("name=\"version\" value=\"v7\"").count(), 4, "{own}");
-        assert!(own.contains(">Make a next secret</button>") && !own.contains("/promote\""), "{own}");
+        assert!(own.contains(">Make a new secret</button>") && !own.contains("/promote\""), "{own}");
     }
 
     #[test]
@@ -554,10 +638,14 @@ mod tests {
         let text = page(&frame(), &own(rotating));
         let (_, step) = text.split_once("aria-current=\"step\"").expect("a step");
         assert!(
-            step.contains("2. Give it to the receiver") && !step.contains("1. Make a next secret"),
+            step.contains("2. Let the receiver accept both secrets")
+                && !step.contains("1. Make a new secret"),
             "{text}"
         );
         assert!(text.contains("<input type=\"checkbox\" required>"), "{text}");
+        assert!(text.contains("A new secret waits.") && text.contains("verify_either("), "{text}");
+        let (_, cancel) = text.split_once("Cancel: delete the new secret…</summary>").expect("it is folded");
+        assert!(cancel.contains("/withdraw\""), "{text}");
         assert!(
             text.contains("/promote\"") && text.contains("/withdraw\"") && !text.contains("/rotate\""),
             "{text}"
@@ -565,12 +653,53 @@ mod tests {
     }
 
     #[test]
+    fn secret_says_when_it_was_replaced_and_folds_the_steps_until_they_begin() {
+        let calm = page(&frame(), &own(webhook()));
+        let (_, steps) = calm.split_once("<summary>Replace the secret…</summary>").expect("it is folded");
+        assert!(steps.contains("/rotate\"") && !calm.contains("Last replaced"), "{calm}");
+        assert!(!calm.contains("A new secret waits"), "{calm}");
+        let replaced = Detail { replaced_at: Some(Timestamp::UNIX_EPOCH), ..own(webhook()) };
+        assert!(page(&frame(), &replaced).contains("Last replaced: <time"));
+        // The rotation ends where the webhook is declared.
+        let rotating = ServedWebhook { has_next_secret: true, ..webhook() };
+        assert!(!page(&frame(), &Detail::new(rotating, other(), None)).contains("A new secret waits"));
+    }
+
+    #[test]
+    fn webhook_of_others_says_whom_to_ask_for_what() {
+        let settings = FormSettings { active: false, ..webhook().settings };
+        let resting = || ServedWebhook { settings: settings.clone(), ..webhook() };
+        let text = page(&frame(), &Detail::new(resting(), other(), None));
+        for wish in [
+            "“Please change targetURL of default/orders to https://….”",
+            "“Please replace the signing secret of default/orders.”",
+            "“Please set active of default/orders to true.”",
+        ] {
+            assert!(text.contains(wish) && text.contains("Ask the people who run Docket"), "{wish}: {text}");
+        }
+        assert!(!text.contains("Activate it") && !text.contains("Go to the test event"), "{text}");
+        assert!(page(&frame(), &own(resting())).contains("Activate it at the top of the page."));
+        let contact = page(&contact(), &Detail::new(resting(), other(), None));
+        assert!(!contact.contains("Please") && contact.contains("ask its administrators"), "{contact}");
+    }
+
+    #[test]
+    fn webhook_of_an_unknown_customer_says_everywhere_that_nothing_is_sent() {
+        let text = page(&frame(), &own(ServedWebhook { lacks_customer: true, ..webhook() }));
+        assert!(text.contains("<dd>are not sent: Docket knows no such customer</dd>"), "{text}");
+        assert!(
+            text.contains("no customer with the code of this webhook") && !text.contains("One is queued"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn contact_sees_neither_yaml_nor_objects() {
         let text = page(&contact(), &Detail::new(webhook(), other(), None));
-        assert!(!text.contains("targetURL") && !text.contains("<dt>Object</dt>"), "{text}");
+        assert!(!text.contains("targetURL") && !text.contains("<dt>Declared as</dt>"), "{text}");
         assert!(text.contains("This webhook is set up by Acme: ask its administrators"), "{text}");
         let text = page(&frame(), &Detail::new(webhook(), other(), None));
-        assert!(text.contains("targetURL: x") && text.contains("<dt>Object</dt>"), "{text}");
+        assert!(text.contains("targetURL: x") && text.contains("<dt>Declared as</dt>"), "{text}");
         let held = Faulty { full_name: "default/held".into(), faults: Vec::new() };
         assert!(unserved(&contact(), &held, None, None).contains("Ask the administrators of Acme"));
     }
@@ -588,6 +717,14 @@ mod tests {
     #[test]
     fn test_shows_its_result_and_updates_until_it_has_ended() {
         let of = |test: Delivery| page(&frame(), &Detail { tests: vec![test], ..own(webhook()) });
+        let sent = |status| {
+            let test = Delivery { status, failure: None, ..delivery() };
+            page(&frame(), &Detail { tests: vec![test], done: Some(Done::TestSent), ..own(webhook()) })
+        };
+        let (queued, ended) = (sent(Status::Pending), sent(Status::Succeeded));
+        assert!(queued.contains("is queued") && !queued.contains("was sent"), "{queued}");
+        assert!(ended.contains("The test event was sent.") && !ended.contains("is queued"), "{ended}");
+        assert_eq!(queued.matches("data-live").count(), 2, "the table of deliveries, too: {queued}");
         let waiting = of(Delivery { status: Status::Pending, attempts: 0, failure: None, ..delivery() });
         assert!(waiting.contains("id=\"live\"") && waiting.contains("first attempt begins"), "{waiting}");
         let taken = of(Delivery { status: Status::Succeeded, attempts: 1, failure: None, ..delivery() });
@@ -624,15 +761,15 @@ mod tests {
 
     #[test]
     fn places_say_when_the_receiver_is_slow() {
-        let places = |taken, all, is_reduced| at_a_time(Places { taken, all, is_reduced });
-        assert_eq!(places(1, 8, false), "1 of 8 places in use");
-        assert_eq!(places(2, 2, true), "held to 2 places since its receiver is slow; 2 in use");
-        assert_eq!(places(0, 1, true), "held to 1 place since its receiver is slow; 0 in use");
+        let places = |taken, all, is_reduced| at_once(Places { taken, all, is_reduced });
+        assert_eq!(places(1, 8, false), "at most 8 deliveries; 1 now");
+        assert_eq!(places(2, 2, true), "at most 2 deliveries because the receiver is slow; 2 now");
+        assert_eq!(places(0, 1, true), "at most 1 delivery because the receiver is slow; 0 now");
         let text = page(
             &frame(),
             &Detail { places: Some(Places { taken: 0, all: 2, is_reduced: true }), ..own(webhook()) },
         );
-        assert!(text.contains("<dt>At a time</dt><dd>held to 2 places"), "{text}");
+        assert!(text.contains("<dt>Sent at once</dt><dd>at most 2 deliveries because"), "{text}");
     }
 
     #[test]

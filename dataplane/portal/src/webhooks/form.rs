@@ -87,17 +87,18 @@ fn choice_of_events(events: &[EventCode], wrong: Wrong<'_>) -> Markup {
         fieldset id=(id("events")) tabindex="-1" aria-describedby=[wrong.described("events", "")] {
             legend { "Events" }
             (wrong.below("events", ""))
+            // Never ticked here: without the script, a box that stays ticked would choose the events that the user has just left out.
+            label.event {
+                input type="checkbox" name="all" value="yes" autocomplete="off";
+                "All events"
+                small { "Subscribes to every event below." }
+            }
             @for code in EventCode::ALL {
                 label.event {
                     input type="checkbox" name=(code.as_str()) value="yes" checked[events.contains(&code)];
                     (code.as_str())
                     small { (code.about()) }
                 }
-            }
-            label.event {
-                input type="checkbox" name="all" value="yes";
-                "All of these"
-                small { "Subscribes to every event above." }
             }
         }
     }
@@ -157,7 +158,12 @@ mod tests {
         for code in EventCode::ALL {
             assert!(text.contains(code.as_str()) && text.contains(code.about()), "{code}");
         }
-        assert!(text.contains("name=\"all\""));
+        let (before, after) =
+            text.split_once("name=\"all\" value=\"yes\" autocomplete=\"off\">").expect("a box for all");
+        assert!(
+            !before.contains("order.created") && after.contains("order.created"),
+            "it is the first: {text}"
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::declared::{self, Faulty, Unserved};
 use crate::page::{Frame, Section, webhook_link};
 use crate::parts::{self, Head, Tone};
 use crate::state::{self, WebhookState};
-use crate::time::time;
+use crate::time::at;
 use crate::{count, counted, href, page};
 
 /// The number of webhooks on a page.
@@ -168,7 +168,9 @@ pub fn page(frame: &Frame, list: &List) -> String {
         @if list.can_add {
             "Where Docket sends " @if frame.is_of_tenant() { "the events of a customer." } @else { "your events." }
         }
-        @else if frame.is_of_tenant() { "Webhooks are declared as objects here: the portal shows them, with the YAML to change." }
+        @else if frame.is_of_tenant() {
+            "The portal only shows webhooks here. To add one, ask the people who run Docket; say the customer, the receiver's URL and the events."
+        }
         @else { "Webhooks are set up by " (frame.tenant) ": ask its administrators to add or change one." }
     };
     let head = Head {
@@ -268,13 +270,7 @@ fn table(frame: &Frame, rows: &[Row<'_>]) -> Markup {
     let is_of_tenant = frame.is_of_tenant();
     let customer = is_of_tenant.then_some(("Customer", "wider"));
     let first = [("Webhook", ""), ("State", "")].into_iter().chain(customer);
-    let rest = [
-        ("Receiver", "wider"),
-        ("Events", "num wider"),
-        ("Signed", "wider"),
-        ("Lost", "num"),
-        ("Last success", "wider"),
-    ];
+    let rest = [("Receiver", "wider"), ("Lost", "num"), ("Last success", "wider")];
     let heads: Vec<(&str, &str)> = first.chain(rest).collect();
     let rows = html! {
         @for row in rows {
@@ -304,7 +300,7 @@ fn unserved(Faulty { full_name, faults }: &Faulty, columns: usize) -> Markup {
 }
 
 fn served(frame: &Frame, webhook: &ServedWebhook) -> Markup {
-    let ServedWebhook { full_name, settings, customer_name, is_signed, dead_letter, .. } = webhook;
+    let ServedWebhook { full_name, settings, customer_name, dead_letter, .. } = webhook;
     let lost = href(
         Section::Logs.path(),
         [("webhook", full_name.as_str()), ("deadLetter", DeadLetter::Open.as_str())],
@@ -317,10 +313,8 @@ fn served(frame: &Frame, webhook: &ServedWebhook) -> Markup {
                 td.wider { (parts::customer(customer_name, &settings.customer_code)) }
             }
             td.wider { div.long tabindex="0" { (settings.target_url) } }
-            td.num.wider { (settings.events.len()) }
-            td.wider { (if *is_signed { "yes" } else { "no" }) }
             td.num { @if *dead_letter > 0 { a href=(lost) { (count(*dead_letter)) } } @else { "0" } }
-            td.wider { @match webhook.last_success_at { Some(at) => { (time(at, frame.now)) } None => { "–" } } }
+            td.wider { @match webhook.last_success_at { Some(last) => { (at(last)) } None => { "–" } } }
         }
     }
 }
@@ -421,7 +415,7 @@ mod tests {
         let text = page(&contact(), &closed);
         assert!(!text.contains("YAML") && !text.contains("name=\"customer\""), "{text}");
         assert!(text.contains("set up by Acme"), "{text}");
-        assert!(page(&frame(), &closed).contains("declared as objects"));
+        assert!(page(&frame(), &closed).contains("ask the people who run Docket; say the customer"));
     }
 
     #[test]

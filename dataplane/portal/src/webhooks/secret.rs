@@ -41,7 +41,7 @@ pub struct Secret<'a> {
 /// The page.
 pub fn page(frame: &Frame, secret: &Secret<'_>) -> String {
     let Secret { full_name, name, is_next, shown, takes } = secret;
-    let title = if *is_next { "The next secret" } else { "Webhook added" };
+    let title = if *is_next { "The new secret" } else { "Webhook added" };
     let head = Head {
         above: Some((Section::Webhooks.path(), "Webhooks")),
         title: html! { (title) },
@@ -53,17 +53,14 @@ pub fn page(frame: &Frame, secret: &Secret<'_>) -> String {
         @match shown {
             SecretDisplay::Now { secret, whsec } => {
                 (now(secret, whsec, *is_next))
-                (to_webhook(full_name))
-                (parts::card("code", "2. Verify it in the receiver", &html! {}, &parts::inside(&html! {
-                    p { "The receiver verifies each delivery with this secret. " a href="/docs/webhooks/verify.html" { "Verify a delivery" } " has the whole procedure and test vectors." }
-                    (snippets::all())
-                })))
+                @if *is_next { (both()) } @else { (one()) }
                 (next(frame, full_name, *is_next, takes))
+                (to_webhook(full_name))
             }
             SecretDisplay::Before => {
                 div.look role="alert" {
                     p { strong { "The secret was shown before." } " The first answer to this form showed it, and it is not shown again." }
-                    p { "If you do not have it, make a next secret on the webhook's page. When the receiver has the next secret, make it the current one." }
+                    p { "If you do not have it, replace it on the webhook's page." }
                 }
                 (to_webhook(full_name))
             }
@@ -71,9 +68,9 @@ pub fn page(frame: &Frame, secret: &Secret<'_>) -> String {
                 div.look role="alert" {
                     p { strong { "The change is saved and not in effect yet, so the secret cannot be shown." } }
                     @if *is_next {
-                        p { "When the webhook's page shows a next secret, drop it, and make another one, which is shown." }
+                        p { "When the webhook's page shows that a new secret waits, delete the new secret there, and make another one, which is shown." }
                     } @else {
-                        p { "When the webhook is served, make a next secret on its page, which is shown, and make that the current one." }
+                        p { "When the webhook is served, replace its secret on its page, which shows the new one." }
                     }
                     p { "If it stays so: " (crate::declared::whom_to_ask(frame)) }
                 }
@@ -89,26 +86,49 @@ fn to_webhook(full_name: &str) -> Markup {
 }
 
 fn now(secret: &str, whsec: &str, is_next: bool) -> Markup {
+    let title = if is_next { "1. Copy the new secret" } else { "1. Copy the secret" };
     parts::card(
         "secret",
-        "1. Copy the secret",
+        title,
         &html! {},
         &parts::inside(&html! {
             p { strong { "It is shown this once." } " Give it to the author of the receiver over a safe channel." }
+            p { "These are two spellings of the same secret. Send both if you are not sure which one the author needs." }
             dl.facts {
                 dt { "For X-Service-Signature" } dd { code { (secret) } " " (parts::copy("the secret")) }
                 dt { "For Standard Webhooks libraries" } dd { code { (whsec) } " " (parts::copy("the secret for Standard Webhooks libraries")) }
-            }
-            @if is_next {
-                p { "Both secrets sign from now on. X-Service-Signature stays that of the current secret until you make this one the current one, so the receiver must accept both." }
             }
         }),
     )
 }
 
+/// How the receiver of a new webhook verifies deliveries.
+fn one() -> Markup {
+    let body = html! {
+        p { "The receiver verifies each delivery with this secret. " a href="/docs/webhooks/verify.html" { "Verify a delivery" } " has the whole procedure and test vectors." }
+        (snippets::all())
+    };
+    parts::card("code", "2. Verify it in the receiver", &html! {}, &parts::inside(&body))
+}
+
+/// How the receiver verifies deliveries during a rotation.
+fn both() -> Markup {
+    let body = html! {
+        p { "Until step 3, X-Service-Signature is by the old secret. From step 3 on, it is by the new one. So the receiver must accept both secrets before step 3." }
+        p { "A receiver with a library of Standard Webhooks takes the new secret at any time, because webhook-signature has a signature by each secret." }
+        (snippets::of_two_secrets())
+    };
+    parts::card("code", "2. Let the receiver accept both secrets", &html! {}, &parts::inside(&body))
+}
+
 fn next(frame: &Frame, full_name: &str, is_next: bool, takes: &[EventCode]) -> Markup {
     let change = html! {
-        p { "When the receiver accepts both secrets, make the next secret the current one on " a href={ (webhook_link(full_name)) "#secret" } { "the webhook's page" } "." }
+        p { "Do this on " a href={ (webhook_link(full_name)) "#secret" } { "the webhook's page" } " when the receiver accepts both secrets:" }
+        ol {
+            li { "Send a test event: it must arrive before you change over." }
+            li { "Make the new secret the current one." }
+            li { "Send another test event: it shows that the receiver accepts the new secret." }
+        }
     };
     let test = html! {
         @if takes.is_empty() {
@@ -153,14 +173,23 @@ mod tests {
         assert!(!text.contains("<b>Orders"), "{text}");
         let next = page(&frame(), &of(true, now));
         assert!(next.contains("the receiver must accept both") && !next.contains("/test\""), "{next}");
+        assert!(next.contains("verify_either(") && !text.contains("verify_either("), "{next}");
+        for (step, title) in
+            ["Copy the new secret", "Let the receiver accept both secrets", "Change over"].iter().enumerate()
+        {
+            assert!(next.contains(&format!(">{}. {title}</h2>", step + 1)), "{title}: {next}");
+        }
     }
 
     #[test]
     fn secret_that_is_not_shown_says_why_and_what_to_do() {
         let before = page(&frame(), &of(false, SecretDisplay::Before));
-        assert!(before.contains("was shown before") && before.contains("make a next secret"), "{before}");
+        assert!(
+            before.contains("was shown before") && before.contains("replace it on the webhook's page"),
+            "{before}"
+        );
         let later = |frame: &Frame, is_next| page(frame, &of(is_next, SecretDisplay::NotYet));
-        assert!(later(&frame(), true).contains("drop it, and make another one"));
+        assert!(later(&frame(), true).contains("delete the new secret there, and make another one"));
         assert!(later(&frame(), false).contains("not in effect yet"));
         assert!(later(&contact(), false).contains("Ask the administrators of Acme"));
     }

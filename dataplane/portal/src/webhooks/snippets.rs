@@ -23,11 +23,24 @@ fn block<'a>(page: &'a str, language: &str) -> Option<&'a str> {
     after.split_once("\n```").map(|(code, _)| code)
 }
 
-/// The function of each language, folded, with a button that copies it.
+/// The function of each language that verifies with one secret.
 pub(super) fn all() -> Markup {
+    folded(|language| block(PAGE, language).map(str::to_owned))
+}
+
+/// The functions of each language that verify with either of two secrets.
+pub(super) fn of_two_secrets() -> Markup {
+    folded(|language| {
+        let (one, either) = (block(PAGE, language)?, block(PAGE, &format!("{language} rotation"))?);
+        Some(format!("{one}\n\n{either}"))
+    })
+}
+
+/// The code of each language, folded, with a button that copies it.
+fn folded(code: impl Fn(&str) -> Option<String>) -> Markup {
     html! {
         @for (name, language) in LANGUAGES {
-            @if let Some(code) = block(PAGE, language) {
+            @if let Some(code) = code(language) {
                 details {
                     summary { (name) }
                     pre { (code) }
@@ -51,6 +64,24 @@ mod tests {
         let text = all().into_string();
         assert_eq!(text.matches("data-copy").count(), LANGUAGES.len());
         assert!(text.contains("hmac.new(secret, body, hashlib.sha256)"), "{text}");
+        assert!(!text.contains("verify_either"), "{text}");
+    }
+
+    #[test]
+    fn code_for_a_rotation_has_both_functions_of_each_language() {
+        for (name, language) in LANGUAGES {
+            let either =
+                block(PAGE, &format!("{language} rotation")).unwrap_or_else(|| panic!("no code in {name}"));
+            let either = either.to_lowercase().replace('$', "");
+            assert!(
+                either.contains("verify(first, body") && either.contains("verify(second, body"),
+                "{name}: {either}"
+            );
+        }
+        let text = of_two_secrets().into_string();
+        assert_eq!(text.matches("data-copy").count(), LANGUAGES.len());
+        assert!(text.contains("hmac.new(secret, body, hashlib.sha256)"), "{text}");
+        assert!(text.contains("verify(first, body, signature) or verify(second"), "{text}");
     }
 
     #[test]

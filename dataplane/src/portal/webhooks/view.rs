@@ -1,13 +1,14 @@
 //! What the pages of webhooks show.
 
 use docket_crds::{EventCode, WebhookConfig, WebhookSpec};
+use docket_domain::audit::AuditEvent;
 use docket_domain::delivery::{DeadLetter, Status};
 use docket_portal::logs::Delivery;
 use docket_portal::period::{Period, Range};
 use docket_portal::webhooks::detail::{self, Detail, Editable, Places, Show};
 use docket_portal::webhooks::{Done, FormSettings, Keeper, ServedWebhook};
-use docket_store::contacts;
 use docket_store::deliveries::{self, DeliveryFilter};
+use docket_store::{audit, contacts};
 
 use crate::api::state::ApiState;
 use crate::api::webhook_logs;
@@ -24,6 +25,9 @@ use crate::portal::writes::Declared;
 const LAST: i64 = 10;
 /// The number of test deliveries on the page of a webhook.
 const TESTS: i64 = 3;
+
+/// The number of the audit's newest entries that are read to find when the secret was last replaced.
+const AUDITED: i64 = 1_000;
 
 /// Settings that could not be saved, and each wrong field with what would be right.
 pub(super) type Unsaved = Option<(FormSettings, Vec<(String, String)>)>;
@@ -82,10 +86,13 @@ pub(super) async fn served(
     let tests = deliveries::last_tests(&mut reader, &keys[0], TESTS).await?;
     let actors: Vec<&str> = tests.iter().filter_map(|test| test.requested_by.as_deref()).collect();
     let people = viewer.named(&mut reader, &actors).await?;
+    let subject = format!("webhook {}", webhook.full_name());
+    let replaced = audit::last_about(&mut reader, AuditEvent::NextSecretPromoted, &subject, AUDITED).await?;
     drop(reader);
     let waits = webhook_logs::waits(state, &viewer.caller, &tests).await?;
     let detail = Detail {
         places,
+        replaced_at: replaced.map(timestamp),
         period,
         show,
         deliveries: found.items.into_iter().map(logs::shown).collect(),
@@ -142,6 +149,7 @@ pub(super) async fn shown(
             settings: settings(webhook),
             customer_name: names.get(code).map_or(code, String::as_str).to_owned(),
             takes: takes(viewer, webhook),
+            lacks_customer: !names.contains_key(code),
             is_signed: webhook.secret.is_some(),
             has_next_secret: webhook.next_secret.is_some(),
             faults,

@@ -97,7 +97,7 @@ async fn set_up(user: &User<'_>, script: Script, url: &str) -> String {
     let secret = user.browser.look("document.querySelector('dd code').textContent").await;
     let secret = secret.as_ref().and_then(Value::as_str).expect("a secret").to_owned();
     user.press("Go to the webhook").await;
-    user.sees("Make a next secret").await;
+    user.sees("Replace the secret…").await;
     let page = user.browser.look("document.documentElement.outerHTML").await.expect("a page");
     assert!(secret.len() == 64 && !page.as_str().expect("HTML").contains(&secret));
     secret
