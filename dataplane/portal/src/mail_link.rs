@@ -6,6 +6,15 @@ use crate::brand::Brand;
 use crate::page::Section;
 use crate::{ROOT, page};
 
+/// What a subscription is about.
+#[derive(Debug, Clone, Default)]
+pub struct Subscribed {
+    /// The address; `None`: the address with which a contact signs in.
+    pub address: Option<String>,
+    /// The webhook's name for people; `None`: all webhooks that the user may see.
+    pub webhook: Option<String>,
+}
+
 /// What the link can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MailLink {
@@ -28,8 +37,14 @@ pub fn path(token: &str) -> String {
     format!("{ROOT}/mail/{token}")
 }
 
-/// The page.
-pub fn page(tenant: &str, brand: &Brand, token: &str, link: MailLink) -> String {
+/// The page. `subscribed`: the subscription of the link; `None`: there is none any more.
+pub fn page(
+    tenant: &str,
+    brand: &Brand,
+    token: &str,
+    link: MailLink,
+    subscribed: Option<&Subscribed>,
+) -> String {
     let (title, body) = match link {
         MailLink::Confirm => (
             "Confirm your e-mail address",
@@ -71,6 +86,7 @@ pub fn page(tenant: &str, brand: &Brand, token: &str, link: MailLink) -> String 
         h1 { (title) }
         section.card aria-label=(title) {
             div.in {
+                @if let Some(subscribed) = subscribed { (about(subscribed)) }
                 (body)
                 @if link != MailLink::Confirm {
                     p { a href=(Section::Notifications.path()) { "All your notifications" } }
@@ -79,6 +95,16 @@ pub fn page(tenant: &str, brand: &Brand, token: &str, link: MailLink) -> String 
         }
     };
     page::of_tenant(tenant, brand, title, &main)
+}
+
+/// The address and the webhook.
+fn about(Subscribed { address, webhook }: &Subscribed) -> Markup {
+    html! {
+        dl.facts {
+            @if let Some(address) = address { dt { "Address" } dd { (address) } }
+            dt { "Messages about" } dd { (webhook.as_deref().unwrap_or("all webhooks")) }
+        }
+    }
 }
 
 fn button(token: &str, action: &str, label: &str) -> Markup {
@@ -105,10 +131,26 @@ mod tests {
             (MailLink::Confirmed, None),
             (MailLink::Unsubscribed, None),
         ] {
-            let text = page("Acme <b>", &Brand::default(), "0f", link);
+            let text = page("Acme <b>", &Brand::default(), "0f", link, None);
             assert_eq!(text.contains("<form method=\"post\" action=\"/portal/mail/0f\">"), action.is_some());
             assert!(action.is_none_or(|action| text.contains(&format!("value=\"{action}\""))), "{text}");
             assert!(!text.contains("<b>") && text.matches("<h1>").count() == 1, "{text}");
         }
+    }
+
+    #[test]
+    fn page_names_the_address_and_the_webhook() {
+        let shown = |address: Option<&str>, webhook: Option<&str>| {
+            let [address, webhook] = [address, webhook].map(|text| text.map(str::to_owned));
+            let subscribed = Subscribed { address, webhook };
+            page("Acme", &Brand::default(), "0f", MailLink::Confirm, Some(&subscribed))
+        };
+        let one = shown(Some("ada@one.example"), Some("Orders <b>"));
+        assert!(
+            one.contains("<dd>ada@one.example</dd>") && one.contains("<dd>Orders &lt;b&gt;</dd>"),
+            "{one}"
+        );
+        let all = shown(None, None);
+        assert!(all.contains("<dd>all webhooks</dd>") && !all.contains("Address"), "{all}");
     }
 }

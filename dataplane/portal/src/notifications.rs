@@ -198,7 +198,7 @@ fn list(frame: &Frame, own: &Notifications) -> Markup {
                     form method="post" action={ (Section::Notifications.path()) "/end" } {
                         (csrf(frame))
                         input type="hidden" name="id" value=(one.id);
-                        button.tiny type="submit" aria-label={ "End messages to " (one.address) } { "End" }
+                        button.tiny type="submit" aria-label={ "Stop these e-mails: to " (one.address) } { "Stop these e-mails" }
                     }
                 }
             }
@@ -213,9 +213,9 @@ fn state(frame: &Frame, one: &SubscriptionView) -> Markup {
         @match one.confirm_until {
             None => (parts::badge(Tone::Good, "Active")),
             Some(until) if until > frame.now => {
-                (parts::badge(Tone::Wait, "Waits for its link")) small { "to be opened by " (at(until)) }
+                (parts::badge(Tone::Wait, "Not confirmed yet")) small { "Open the link in the message by " (at(until)) }
             }
-            Some(_) => { (parts::badge(Tone::Mute, "Not confirmed")) small { "in time; add it again" } }
+            Some(_) => { (parts::badge(Tone::Mute, "Not confirmed in time")) small { "Add it again" } }
         }
     }
 }
@@ -321,8 +321,9 @@ mod tests {
             ">All webhooks</th>",
             "default/gone (not served)",
             "Active",
-            "Waits for its link",
-            "Not confirmed",
+            "Not confirmed yet",
+            "Not confirmed in time",
+            ">Stop these e-mails</button>",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }

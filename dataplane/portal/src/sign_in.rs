@@ -78,7 +78,11 @@ pub fn page(sign_in: &SignInPage) -> String {
                 button.primary type="submit" { "Sign in" }
             }
         }
-        p.hint { "The API takes the same user id and password. If you have lost the password, ask an administrator of " (tenant) "." }
+        p.hint { "If you have lost the password, ask an administrator of " (tenant) "." }
+        p.hint {
+            "The API takes the same user id and password: an employee's at " code { "/Employee/SignIn" } ", a contact's at "
+            code { "/Auth/Token" } "."
+        }
         @if let Some(csrf) = csrf {
             form method="post" action={ (ROOT) "/sign-out" } {
                 input type="hidden" name="csrf" value=(csrf);

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::response::Html;
+use docket_crds::webhook_key;
 use docket_domain::audit::{AuditEvent, Origin};
 use docket_listener::source::RequestSource;
-use docket_portal::mail_link::{self, MailLink};
+use docket_portal::mail_link::{self, MailLink, Subscribed};
 use docket_store::subscriptions::Subscription;
 use docket_store::{StoreError, Transaction, audit};
 use http::HeaderValue;
@@ -39,12 +40,12 @@ pub async fn page(
     let (parts, _) = request.into_parts();
     let (of_link, token) = (OfLink::of(&parts, &state)?, token.map_err(|_| NO_LINK)?.0);
     let found = of_link.subscription(&state, &token).await?;
-    let link = match found.map(|found| found.confirmed_at_ms) {
+    let link = match found.as_ref().map(|found| found.confirmed_at_ms) {
         None => MailLink::Nothing,
         Some(None) => MailLink::Confirm,
         Some(Some(_)) => MailLink::Unsubscribe,
     };
-    Ok(of_link.shown(&token, link))
+    Ok(of_link.shown(&token, link, found))
 }
 
 /// POST /portal/mail/{token}: confirms the address or refuses all messages to it, if the form says so. Everything else, such as the one
@@ -63,7 +64,8 @@ pub async fn act(
         let bytes = form_bytes(&parts.headers, body, SIGN_IN_LIMIT).await?;
         act = Act::of(&pairs_of(&bytes)?);
     }
-    let is_done = match of_link.subscription(&state, &token).await? {
+    let found = of_link.subscription(&state, &token).await?;
+    let is_done = match found {
         Some(_) => of_link.act(&state, &token, act).await?,
         None => false,
     };
@@ -74,7 +76,7 @@ pub async fn act(
         // A second click finds the subscription ended, as its user wants it.
         (Act::Unsubscribe, _) => MailLink::Unsubscribed,
     };
-    Ok(of_link.shown(&token, link))
+    Ok(of_link.shown(&token, link, found))
 }
 
 /// What a form of the page, or a click of a mail program, does.
@@ -142,8 +144,19 @@ impl OfLink {
         Ok(!entries.is_empty())
     }
 
-    fn shown(&self, token: &str, link: MailLink) -> Html<String> {
-        Html(mail_link::page(&name_of(&self.tenant), &brand_of(&self.tenant), token, link))
+    fn shown(&self, token: &str, link: MailLink, found: Option<Subscription>) -> Html<String> {
+        let subscribed =
+            found.filter(|_| link != MailLink::Nothing).map(|Subscription { email, webhook, .. }| {
+                Subscribed { address: email, webhook: webhook.map(|key| self.webhook_name(&key)) }
+            });
+        let (name, brand) = (name_of(&self.tenant), brand_of(&self.tenant));
+        Html(mail_link::page(&name, &brand, token, link, subscribed.as_ref()))
+    }
+
+    /// The name for people of the webhook with this key. A webhook that is not served has no other name than `namespace/name`.
+    fn webhook_name(&self, key: &str) -> String {
+        let name = self.tenant.webhook(key).and_then(|webhook| webhook.display_name.as_deref());
+        name.unwrap_or_else(|| webhook_key::full_name(key).unwrap_or(key)).to_owned()
     }
 }
 

@@ -47,7 +47,7 @@ async fn user_subscribes_confirms_gets_a_message_chooses_other_states_and_ends_i
         (303, "/portal/notifications?done=email-waiting")
     );
     let page = browser.get(&added.headers["location"]).await;
-    for part in ["open it within 7 days", "Waits for its link", "href=\"/portal/webhooks/default/one\""] {
+    for part in ["open it within 7 days", "Not confirmed yet", "href=\"/portal/webhooks/default/one\""] {
         assert!(page.text().contains(part), "{part}: {page:?}");
     }
     let again = send(&browser, PAGE, PAGE, &new).await;
@@ -59,12 +59,18 @@ async fn user_subscribes_confirms_gets_a_message_chooses_other_states_and_ends_i
     let link = asked.line("http://acme.localhost");
     let path = &link[link.find("/portal/mail/").expect("a path")..];
     let page = browser.get(path).await;
-    assert!(page.status == 200 && page.text().contains("Get messages about webhooks</button>"), "{page:?}");
+    for part in ["Get messages about webhooks</button>", "<dd>alex@acme.example</dd>", "<dd>default/one</dd>"]
+    {
+        assert!(page.status == 200 && page.text().contains(part), "{part}: {page:?}");
+    }
     let confirmed = browser.post(path, &[("action", "confirm")]).await;
     is_protected(&confirmed);
     assert!(confirmed.text().contains("Your address is confirmed"), "{confirmed:?}");
     let page = browser.get(PAGE).await;
-    assert!(page.text().contains("<span>Active</span>") && !page.text().contains("Waits for"), "{page:?}");
+    assert!(
+        page.text().contains("<span>Active</span>") && !page.text().contains("Not confirmed"),
+        "{page:?}"
+    );
     lose(&home, 1);
     let lost = arrived(&mail, 2).await;
     assert_eq!(lost.header("Subject"), "[ACME] Webhook \"default/one\": 1 delivery is lost");
