@@ -108,9 +108,9 @@ fn table(frame: &Frame, page: &People, list: &PeopleList, kind: &str) -> Markup 
         return empty(page, list, kind);
     }
     let is_of_contacts = kind == "contact";
-    let mut heads = vec![("Name", ""), ("User id", "")];
+    let mut heads = vec![("Name and user id", "")];
     heads.extend(is_of_contacts.then_some(("Customer", "wider")));
-    heads.extend([("Right", ""), ("State", ""), ("Change", "")]);
+    heads.extend([("Right", "wider"), ("Change", "")]);
     let rows = html! { @for person in &list.people { (row(frame, page, person)) } };
     parts::table(if is_of_contacts { "Contacts" } else { "Employees" }, &heads, &rows)
 }
@@ -135,17 +135,16 @@ fn row(frame: &Frame, page: &People, person: &PersonView) -> Markup {
     let PersonView { kind, code, name, user_id, customer, has_right, active, is_viewer } = person;
     html! {
         tr {
-            th scope="row" title={ (kind) " " (code) } { (long(name)) }
-            td { (long(user_id)) }
+            th.wrap scope="row" title={ (kind) " " (code) } {
+                (name)
+                @if !active { " " (parts::badge(Tone::Mute, "Deactivated")) }
+                small { (user_id) }
+            }
             @if let Some((code, name)) = customer { td.wider title=(code) { (long(name)) } }
-            td {
+            td.wider {
                 @if !has_right { "–" }
                 @else if customer.is_some() { "May manage webhooks" }
                 @else { "Administrator" }
-            }
-            td {
-                @if *active { (parts::badge(Tone::Good, "Active")) }
-                @else { (parts::badge(Tone::Mute, "Deactivated")) }
             }
             td { @if *is_viewer { span.quiet { "You" } } @else { (changes(frame, page, person)) } }
         }
@@ -159,7 +158,7 @@ fn long(text: &str) -> Markup {
 
 fn changes(frame: &Frame, page: &People, person: &PersonView) -> Markup {
     let PersonView { kind, code, name, has_right, active, .. } = person;
-    let give = if *kind == "contact" { "Let manage webhooks" } else { "Make administrator" };
+    let give = if *kind == "contact" { "Allow to manage webhooks" } else { "Make administrator" };
     let button = |change: &str, label: &str| {
         html! { button.tiny type="submit" name="change" value=(change) aria-label={ (label) ": " (name) } { (label) } }
     };
@@ -177,8 +176,12 @@ fn changes(frame: &Frame, page: &People, person: &PersonView) -> Markup {
                 @if !value.is_empty() { input type="hidden" name=(name) value=(value); }
             }
             @if *active {
-                @if *has_right { (button("revoke", "Take the right")) } @else { (button("grant", give)) }
-                (button("sign-out", "Sign out everywhere"))
+                @if *has_right { (button("revoke", "Remove the right")) } @else { (button("grant", give)) }
+                details {
+                    summary aria-label={ "Sign out everywhere: " (name) } { "Sign out everywhere" }
+                    p { "All sessions and tokens of " (name) " end, those of the API too. " (name) " can sign in again." }
+                    button.tiny type="submit" name="change" value="sign-out" { "Sign out " (name) }
+                }
                 details {
                     summary aria-label={ "Deactivate: " (name) } { "Deactivate" }
                     p { (name) " can no longer sign in, and all sessions and tokens end. This can be undone." }
@@ -228,6 +231,12 @@ mod tests {
             "{text}"
         );
         assert_eq!(buttons(&text), ["grant", "sign-out", "deactivate"]);
+        let asks = "<summary aria-label=\"Sign out everywhere: Ada &lt;b&gt;\">";
+        let (_, asked) = text.split_once(asks).expect("it asks first");
+        assert!(
+            asked.split("</details>").next().is_some_and(|asked| asked.contains("value=\"sign-out\"")),
+            "{text}"
+        );
         let text = shown(PersonView { has_right: true, ..contact.clone() });
         assert!(text.contains("May manage webhooks") && buttons(&text)[0] == "revoke", "{text}");
         let text = shown(PersonView { active: false, ..contact.clone() });

@@ -8,7 +8,7 @@ use docket_domain::token::TokenSubject;
 use docket_portal::page::Section;
 use docket_portal::people::{self, People, PeopleList, PersonView};
 use docket_portal::{DONE, href};
-use docket_store::contacts::ListedContact;
+use docket_store::contacts::{self, ListedContact};
 use docket_store::employees::ListedEmployee;
 use docket_store::{Connection, StoreError, Transaction};
 
@@ -152,14 +152,21 @@ async fn done(reader: &mut Connection, search: &PeopleSearch) -> Result<Option<S
         return Ok(None);
     };
     let (Some(change), Some(person)) = (change_of(done), person(kind, code)) else { return Ok(None) };
-    let state = person.state(reader).await?.filter(|state| change.agrees(state));
-    Ok(state.map(|state| format!("{} {}.", state.name, became(person, change))))
+    let Some(state) = person.state(reader).await?.filter(|state| change.agrees(state)) else {
+        return Ok(None);
+    };
+    if let (Person::Contact(code), Change::Right(true)) = (person, change)
+        && let Some(customer) = contacts::customer_of(reader, code).await?
+    {
+        return Ok(Some(format!("{} may manage the webhooks of {customer} now.", state.name)));
+    }
+    Ok(Some(format!("{} {}.", state.name, became(person, change))))
 }
 
 /// What became of a user after a change.
 const fn became(person: Person<'_>, change: Change) -> &'static str {
     match (person, change) {
-        (Person::Contact(_), Change::Right(true)) => "may manage the webhooks of the customer now",
+        (Person::Contact(_), Change::Right(true)) => "may manage webhooks now",
         (Person::Contact(_), Change::Right(false)) => "may not manage webhooks any more",
         (Person::Employee(_), Change::Right(true)) => "is an administrator from the next sign-in on",
         (Person::Employee(_), Change::Right(false)) => "is not an administrator any more",

@@ -228,6 +228,12 @@ pub async fn state_of(connection: &mut Connection, code: &str) -> Result<Option<
     row.map(state).transpose()
 }
 
+/// The name of the customer of the contact with this code.
+pub async fn customer_of(connection: &mut Connection, code: &str) -> Result<Option<String>, StoreError> {
+    let sql = "SELECT customer.name FROM contact JOIN customer ON customer.code = contact.customer_code WHERE contact.code = $1";
+    connection.value(sql, params![code]).await
+}
+
 /// Ends the tokens of the contact with this code, and the subscriptions with a typed address. `false`: there is no such contact.
 pub async fn end_tokens(transaction: &mut Transaction, code: &str) -> Result<bool, StoreError> {
     end_typed(transaction, SubscriberKind::Contact, code).await?;

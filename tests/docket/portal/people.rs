@@ -45,7 +45,7 @@ async fn contact_has_the_right_from_the_moment_that_it_is_given_until_it_is_take
     let refused = ada.get("/portal").await;
     assert!(refused.status == 403 && refused.text().contains("What you can do:"), "{refused:?}");
     let said = changed(&alex, "contact", "11", "grant").await;
-    assert_eq!(said, "Ada One may manage the webhooks of the customer now.");
+    assert_eq!(said, "Ada One may manage the webhooks of One now.");
     assert_eq!(ada.get("/portal").await.status, 200);
     assert_eq!(ada.get(PEOPLE).await.status, 403, "the page is for administrators");
     let said = changed(&alex, "contact", "11", "revoke").await;
