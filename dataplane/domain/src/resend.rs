@@ -17,9 +17,7 @@ pub fn settled(latest: Option<Status>, is_set_aside: bool) -> Option<&'static st
         (Some(Status::Pending | Status::Failed), _) => {
             Some("The event is being sent again; see what becomes of the resend.")
         }
-        (Some(Status::DeadLetter), _) => {
-            Some("The resend became a dead letter as well; see what to do there.")
-        }
+        (Some(Status::DeadLetter), _) => Some("The resend failed for good as well; see what to do there."),
         (None, true) => Some("It was set aside; resend it if the event is wanted after all."),
         (None, false) => None,
     }

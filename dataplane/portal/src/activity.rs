@@ -1,5 +1,7 @@
 //! Activity: who did what, from the tenant's audit.
 
+use std::collections::BTreeSet;
+
 use docket_domain::audit::AuditEvent;
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
@@ -45,7 +47,7 @@ pub struct Activity {
 }
 
 /// The filters, each with its label.
-const LABELS: [(&str, &str); 3] = [("event", "What"), ("from", "From"), ("to", "To")];
+const LABELS: [(&str, &str); 3] = [("event", "What"), ("from", "From"), ("to", "Before")];
 
 /// The page.
 pub fn page(frame: &Frame, activity: &Activity) -> String {
@@ -65,7 +67,7 @@ pub fn page(frame: &Frame, activity: &Activity) -> String {
             @let events = AuditEvent::ALL.into_iter().map(|event| (event.as_str(), words(event)));
             (form.select("What", "event", false, &field::options("Anything", events, filters.value("event"))))
             (form.date("From", "from"))
-            (form.date("To", "to"))
+            (form.date("Before", "to"))
             div.row {
                 button.primary type="submit" { "Search" }
                 a href=(section.path()) { "Clear" }
@@ -120,14 +122,19 @@ fn nothing(filters: &Filters) -> Markup {
 
 fn table(frame: &Frame, people: &Actors, entries: &[ActivityEntry]) -> Markup {
     let heads =
-        [("Time", ""), ("What", ""), ("Who", ""), ("Object", ""), ("Count", "num"), ("From", "wider")];
+        [("Time", ""), ("What", ""), ("Who", ""), ("Object", ""), ("Count", "num"), ("Address", "wider")];
+    let removed: BTreeSet<&str> = entries
+        .iter()
+        .filter(|entry| entry.event == AuditEvent::WebhookRemoved)
+        .filter_map(|entry| entry.subject.as_deref())
+        .collect();
     let rows = html! {
         @for entry in entries {
             tr {
                 td { (time(entry.at, frame.now)) }
                 td { span title=(entry.event.as_str()) { (words(entry.event)) } }
                 td { @match &entry.actor { Some(actor) => { (people.shown(actor)) } None => { "–" } } }
-                td { @match &entry.subject { Some(subject) => { (object(frame, people, subject)) } None => { "–" } } }
+                td { @match &entry.subject { Some(subject) => { (object(frame, people, &removed, subject)) } None => { "–" } } }
                 td.num { (count(entry.count)) }
                 td.wider { (entry.address.as_deref().unwrap_or("–")) }
             }
@@ -136,14 +143,15 @@ fn table(frame: &Frame, people: &Actors, entries: &[ActivityEntry]) -> Markup {
     parts::table("Entries, newest first", &heads, &rows)
 }
 
-/// The object of an entry. What has a page is a link to it.
-fn object(frame: &Frame, people: &Actors, subject: &str) -> Markup {
+/// The object of an entry. What has a page is a link to it. `removed`: the webhooks that entries of the page remove.
+fn object(frame: &Frame, people: &Actors, removed: &BTreeSet<&str>, subject: &str) -> Markup {
     let Some((kind, id)) = subject.split_once(' ') else { return html! { (subject) } };
     let linked = |path: String, what: &str| html! { a href=(path) title=(id) { (what) " …" (end_of(id)) } };
     match kind {
         "delivery" => linked(link(id), "Delivery"),
         "event" => linked(href(Section::Logs.path(), [("eventId", id)]), "Event"),
         "resend" => linked(href(Section::Resends.path(), [("resendId", id)]), "Resend"),
+        "webhook" if removed.contains(subject) && !frame.serves(id) => html! { (id) " (removed)" },
         "webhook" => frame.webhook(id),
         "contact" | "employee" => people.shown(subject),
         "customer" => html! { "Customer " (id) },
@@ -168,9 +176,9 @@ const fn words(event: AuditEvent) -> &'static str {
         AuditEvent::PeopleRead => "List of people read",
         AuditEvent::DeliveryResent => "Delivery resent",
         AuditEvent::TestSent => "Test event sent",
-        AuditEvent::ResendStarted => "Dead letters resent",
+        AuditEvent::ResendStarted => "Lost deliveries resent",
         AuditEvent::ResendStopped => "Resend stopped",
-        AuditEvent::DeadLettersSetAside => "Dead letters set aside",
+        AuditEvent::DeadLettersSetAside => "Lost deliveries set aside",
         AuditEvent::SetAsideUndone => "Setting aside undone",
         AuditEvent::WebhookAdded => "Webhook added",
         AuditEvent::WebhookChanged => "Webhook changed",
@@ -230,6 +238,10 @@ mod tests {
             entry(AuditEvent::PasswordChanged, Some("command line (uid 0)"), Some("employee 52")),
             entry(AuditEvent::PayloadRead, None, Some("event evt_<u>")),
             entry(AuditEvent::stored("FromTheFuture"), None, None),
+            entry(AuditEvent::WebhookRemoved, None, Some("webhook a/gone")),
+            entry(AuditEvent::WebhookAdded, None, Some("webhook a/gone")),
+            entry(AuditEvent::WebhookRemoved, None, Some("webhook a/b")),
+            entry(AuditEvent::WebhookAdded, None, Some("webhook a/other")),
         ];
         let text = shown(&[("event", "PayloadRead")], entries);
         for part in [
@@ -248,6 +260,9 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(!text.contains("<u>") && text.contains("<td>–</td>"), "{text}");
+        assert_eq!(text.matches("<td>a/gone (removed)</td>").count(), 2, "{text}");
+        assert_eq!(text.matches("title=\"a/b\">Orders</a>").count(), 2, "{text}");
+        assert!(text.contains("<td>a/other (not served)</td>"), "{text}");
     }
 
     #[test]

@@ -119,7 +119,7 @@ pub fn page(frame: &Frame, detail: &Detail) -> String {
         // The attribute is set even if the delivery has ended, so that a page that was opened before shows its last state.
         div.stack data-live {
             (parts::head(&head))
-            (happened(detail))
+            (happened(frame, detail))
             (parts::card("chain", "What happened", &html! {}, &chain(frame, detail)))
         }
         (neighbours(detail))
@@ -148,8 +148,8 @@ fn neighbours(Detail { previous, next, .. }: &Detail) -> Markup {
 }
 
 /// What happened, the receiver's own words, and what to do.
-fn happened(detail: &Detail) -> Markup {
-    let Detail { delivery, later, attempts, .. } = detail;
+fn happened(frame: &Frame, detail: &Detail) -> Markup {
+    let Detail { delivery, later, attempts, url, .. } = detail;
     let ended = attempts.iter().filter(|attempt| attempt.has_ended).map(|attempt| EndedAttempt {
         number: attempt.number,
         failure: attempt.failure,
@@ -164,6 +164,9 @@ fn happened(detail: &Detail) -> Markup {
     let said = responses.find(|text| !text.is_empty());
     let failed = delivery.failed().filter(|_| delivery.status != Status::Succeeded);
     let since = settled(later.first().map(|latest| latest.status), delivery.set_aside.is_some());
+    // Another customer's webhook may have its name now.
+    let to_change = failed.as_ref().filter(|_| since.is_none() && url.is_some());
+    let to_change = to_change.and_then(|failed| frame.url_to_change(&delivery.webhook, failed));
     html! {
         section.card aria-labelledby="happened" {
             div.in {
@@ -180,6 +183,7 @@ fn happened(detail: &Detail) -> Markup {
                         (None, Status::DeadLetter) => { p { (remedy(&failed)) " Then resend it, or set it aside." } }
                         (None, _) => { p { (remedy(&failed)) " Docket tries it again by itself." } }
                     }
+                    @if let Some(path) = to_change { p { a.button href=(path) { "Change the URL" } } }
                 }
                 @if !delivery.status.is_final() {
                     p.hint { "The delivery has not ended, so there is nothing to resend." }
@@ -187,7 +191,7 @@ fn happened(detail: &Detail) -> Markup {
                     p.hint {
                         em { "Resend" } " queues a new delivery with the same event id and bytes. A receiver that has processed the event ignores it by its id."
                         @if can_be_set_aside(delivery) {
-                            " " em { "Set aside" } " makes the dead letter count no longer, and resends leave it out. This can be undone."
+                            " " em { "Set aside" } " makes the lost delivery count no longer, and resends leave it out. This can be undone."
                         }
                     }
                 }
@@ -735,7 +739,7 @@ mod tests {
         assert!(text.contains("<a href=\"/portal/logs/new\">Open the resend</a>"), "{text}");
         assert!(!text.contains("Then resend") && !text.contains("/portal/logs/set-aside"), "{text}");
         assert!(shown(vec![resend.clone()], Status::Pending).contains("is being sent again"));
-        assert!(shown(vec![resend], Status::DeadLetter).contains("became a dead letter as well"));
+        assert!(shown(vec![resend], Status::DeadLetter).contains("failed for good as well"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What happened to a delivery and at its attempts, in words for people.
 
 use docket_domain::delivery::{FailureClass, Status, class_of_status};
+use docket_domain::failure::Failure;
 
 /// An attempt that has ended.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +38,24 @@ pub(crate) const fn label(class: FailureClass) -> &'static str {
         FailureClass::EventTooLong => "Event too long",
         FailureClass::EventIdInvalid => "Event invalid",
         FailureClass::Unknown(word) => word,
+    }
+}
+
+/// Whether another target URL may repair a failure.
+pub(crate) fn may_be_by_url(failure: &Failure<'_>) -> bool {
+    match failure.class {
+        FailureClass::Dns
+        | FailureClass::Connect
+        | FailureClass::Refused
+        | FailureClass::BlockedAddress
+        | FailureClass::TlsUntrusted
+        | FailureClass::TlsOther
+        | FailureClass::TimeoutDns
+        | FailureClass::TimeoutConnect
+        | FailureClass::NotHttp
+        | FailureClass::Redirect => true,
+        FailureClass::ClientError => matches!(failure.http_status, Some(404 | 405 | 410)),
+        _ => false,
     }
 }
 

@@ -431,6 +431,7 @@ pub(crate) mod tests {
             now: Timestamp::from_second(1_800_000_100).expect("in range"),
             attention: 0,
             webhooks: Vec::new(),
+            changeable: Vec::new(),
         }
     }
 

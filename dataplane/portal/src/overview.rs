@@ -23,8 +23,6 @@ pub struct OverviewWebhook {
     pub customer_code: String,
     /// The customer's name; its code if it has none.
     pub customer_name: String,
-    /// The receiver's URL.
-    pub url: String,
     /// Whether new events are sent.
     pub active: bool,
     /// Problems of its settings, although it is served: sentences that begin with the field.
@@ -52,6 +50,8 @@ pub struct WebhookProblem {
     pub retried: Failing,
     /// The last of these failures; of dead letters, if there are any.
     pub last: Option<LastFailed>,
+    /// When the webhook's settings were last changed, if that was after this failure.
+    pub changed_at: Option<Timestamp>,
 }
 
 /// The last delivery of a problem that failed.
@@ -189,9 +189,19 @@ fn repair(frame: &Frame, webhooks: &[OverviewWebhook], problems: &[WebhookProble
 }
 
 fn article(frame: &Frame, webhooks: &[OverviewWebhook], problem: &WebhookProblem) -> Markup {
-    let WebhookProblem { webhook, dead, retried, last } = problem;
+    let WebhookProblem { webhook, dead, retried, last, changed_at } = problem;
     // What is lost needs its remedy first.
     let worst = dead.classes.first().or(retried.classes.first());
+    let worst = worst.map(|FailedAs { class, http_status, cause, .. }| Failure {
+        class: *class,
+        cause: *cause,
+        http_status: code(*http_status),
+        detail: None,
+    });
+    // After a change, one delivery shows whether it helped.
+    let url = worst.as_ref().filter(|_| changed_at.is_none());
+    let url = url.and_then(|failure| frame.url_to_change(webhook, failure));
+    let resends = href(Section::Resends.path(), [("webhook", webhook.as_str())]);
     let customer = webhooks.iter().find(|other| other.name == *webhook).map(|other| &other.customer_name);
     html! {
         article.problem {
@@ -214,15 +224,20 @@ fn article(frame: &Frame, webhooks: &[OverviewWebhook], problem: &WebhookProblem
                     @if dead.count > 0 && retried.count > 0 { "; " }
                     @if retried.count > 0 { (failing(webhook, Status::Failed, retried)) }
                 }
-                @if let Some(FailedAs { class, http_status, cause, .. }) = worst {
-                    p { (remedy(&Failure { class: *class, cause: *cause, http_status: code(*http_status), detail: None })) }
+                @if let Some(changed_at) = changed_at {
+                    p {
+                        "Its settings have changed since, at " (at(*changed_at)) ". "
+                        @if dead.count > 0 { a href=(resends) { "Send one to try" } "." } @else { "The next attempt tries it." }
+                    }
+                }
+                @if let Some(failure) = &worst {
+                    p.quiet[changed_at.is_some()] { @if changed_at.is_some() { "Before the change: " } (remedy(failure)) }
                 }
             }
             div.actions {
-                @if let Some(last) = last { a.button href=(link(&last.id)) { "The last one" } }
-                @if dead.count > 0 {
-                    a.button.primary href=(href(Section::Resends.path(), [("webhook", webhook.as_str())])) { "Resend " (count(dead.count)) "…" }
-                }
+                @if let Some(last) = last { a.button href=(link(&last.id)) { "See the last failure" } }
+                @if let Some(url) = &url { a.button.primary href=(url) { "Change the URL" } }
+                @if dead.count > 0 { a.button.primary[url.is_none()] href=(resends) { "Resend " (count(dead.count)) "…" } }
             }
         }
     }
@@ -238,10 +253,8 @@ fn failing(webhook: &str, status: Status, failing: &Failing) -> Markup {
         let filters = [("webhook", webhook), which, ("failureClass", class)];
         href(Section::Logs.path(), filters)
     };
-    let text = match status {
-        Status::DeadLetter => counted(failing.count, "dead letter"),
-        _ => format!("{} tried again", deliveries_are(failing.count)),
-    };
+    let became = if status == Status::DeadLetter { "lost" } else { "tried again" };
+    let text = format!("{} {became}", deliveries_are(failing.count));
     html! {
         a href=(logs("")) { (text) }
         @if !failing.classes.is_empty() {
@@ -288,7 +301,6 @@ fn table(frame: &Frame, webhooks: &[OverviewWebhook]) -> Markup {
         ("Webhook", ""),
         ("State", ""),
         ("Customer", "wider"),
-        ("Receiver", "wider"),
         ("To be sent", "num wider"),
         ("Tried again", "num"),
         ("Lost", "num"),
@@ -304,7 +316,6 @@ fn table(frame: &Frame, webhooks: &[OverviewWebhook]) -> Markup {
                 th scope="row" { (frame.webhook(&webhook.name)) }
                 td { (state::badge(webhook.state(), webhook.active)) }
                 td.wider { (parts::customer(&webhook.customer_name, &webhook.customer_code)) }
-                td.wider { div.long tabindex="0" { (webhook.url) } }
                 td.num.wider { (count(webhook.pending)) }
                 td.num { (number(webhook.retrying, ("status", Status::Failed.as_str()), webhook)) }
                 td.num { (number(webhook.dead_letter, ("deadLetter", DeadLetter::Open.as_str()), webhook)) }
@@ -327,7 +338,6 @@ mod tests {
             name: name.into(),
             customer_code: "C-1".into(),
             customer_name: "<b>One".into(),
-            url: "https://r.example/<b>".into(),
             active: name != "off",
             pending: retrying,
             retrying,
@@ -336,6 +346,35 @@ mod tests {
             last_dead_letter: at(dead),
             faults: Vec::new(),
         }
+    }
+
+    #[test]
+    fn next_step_is_to_change_the_url_and_then_to_send_one() {
+        let frame = || Frame { changeable: vec!["a/b".into()], ..frame() };
+        let shown = |class, changed_at, dead: i64| {
+            let failed_as = FailedAs { class, http_status: None, cause: None, count: 7 };
+            let failing = Failing { count: 7, classes: vec![failed_as], of_last: None };
+            let (lost, retried) =
+                if dead > 0 { (failing, Failing::default()) } else { (Failing::default(), failing) };
+            let problem =
+                WebhookProblem { webhook: "a/b".into(), dead: lost, retried, last: None, changed_at };
+            let webhooks = vec![webhook("a/b", 7 - dead, dead, [10, 20])];
+            page(&frame(), webhooks, &Unserved::default(), &[problem], &Period::default())
+        };
+        let refused = shown(FailureClass::Refused, None, 7);
+        let change = "<a class=\"button primary\" href=\"/portal/webhooks/a/b#settings\">Change the URL</a>";
+        let resend = "<a class=\"button\" href=\"/portal/resends?webhook=a%2Fb\">Resend 7…</a>";
+        assert!(refused.contains(change) && refused.contains(resend), "{refused}");
+        let primary = "<a class=\"button primary\" href=\"/portal/resends?webhook=a%2Fb\">Resend 7…</a>";
+        let down = shown(FailureClass::ServerError, None, 7);
+        assert!(down.contains(primary) && !down.contains("Change the URL"), "{down}");
+        let changed = shown(FailureClass::Refused, Some(frame().now), 7);
+        assert!(changed.contains(primary) && !changed.contains("Change the URL"), "{changed}");
+        for part in ["Its settings have changed since", ">Send one to try</a>", "Before the change: "] {
+            assert!(changed.contains(part) && !refused.contains(part), "{part}: {changed}");
+        }
+        let retried = shown(FailureClass::Refused, Some(frame().now), 0);
+        assert!(retried.contains("The next attempt tries it.") && !retried.contains("Send one"), "{retried}");
     }
 
     #[test]
@@ -348,12 +387,23 @@ mod tests {
         ];
         let failed_as = |class, count| FailedAs { class, http_status: None, cause: None, count };
         let dead = Failing { count: 1, classes: vec![failed_as(FailureClass::Dns, 1)], of_last: None };
-        let problem =
-            WebhookProblem { webhook: "lost".into(), dead, retried: Failing::default(), last: None };
+        let problem = WebhookProblem {
+            webhook: "lost".into(),
+            dead,
+            retried: Failing::default(),
+            last: None,
+            changed_at: None,
+        };
         let classes = vec![failed_as(FailureClass::Dns, 300), failed_as(FailureClass::Connect, 200)];
         let sampled = Failing { count: 900, classes: classes.clone(), of_last: Some(500) };
         let retried = Failing { of_last: None, ..sampled.clone() };
-        let both = WebhookProblem { webhook: "left".into(), dead: sampled.clone(), retried, last: None };
+        let both = WebhookProblem {
+            webhook: "left".into(),
+            dead: sampled.clone(),
+            retried,
+            last: None,
+            changed_at: None,
+        };
         let last = LastFailed {
             id: "d1".into(),
             said: Some("<u>".into()),
@@ -365,17 +415,18 @@ mod tests {
             dead: Failing::default(),
             retried: sampled,
             last: Some(last),
+            changed_at: None,
         };
         let day = Period::default();
         let text = page(&frame(), webhooks.clone(), &Unserved::default(), &[problem, both, sampled], &day);
         let more = "href=\"/docs/reference/failure-classes.html#dns\">More about Dns</a>";
         assert!(text.contains(more), "{text}");
-        assert!(text.contains("deadLetter=open\">900 dead letters</a> (of the last 500: "), "{text}");
+        assert!(text.contains("deadLetter=open\">900 deliveries are lost</a> (of the last 500: "), "{text}");
         assert!(text.contains("; <a href=\"/portal/logs?webhook=left&amp;status=Failed\">900 deliveries are tried again</a> ("), "{text}");
         assert!(text.contains("900 deliveries are tried again</a> (of 500 of all webhooks: "), "{text}");
         assert!(text.contains("failureClass=Connect\">200 <strong>Connect</strong></a>)"), "{text}");
         assert!(text.contains("more than 10,000</td>"), "{text}");
-        assert!(text.contains("deadLetter=open\">1 dead letter</a> (<a href="), "{text}");
+        assert!(text.contains("deadLetter=open\">1 delivery is lost</a> (<a href="), "{text}");
         assert!(text.contains("failureClass=Dns\"><strong>Dns</strong></a>)"), "{text}");
         assert!(
             text.contains("<a href=\"#webhooks\">And 1 more</a>, whose deliveries are tried again<"),
@@ -392,7 +443,7 @@ mod tests {
             text.contains("10 deliveries are lost, 3 webhooks need attention") && text.contains(">Inactive<")
         );
         assert!(text.contains("<td class=\"wider\">&lt;b&gt;One<small>C-1</small></td>"), "{text}");
-        assert!(text.contains("href=\"/portal/resends?webhook=lost\"") && !text.contains("/<b>"), "{text}");
+        assert!(text.contains("href=\"/portal/resends?webhook=lost\""), "{text}");
         let held = |count| Unserved {
             known: (0..count)
                 .map(|number| Faulty {

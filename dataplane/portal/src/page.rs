@@ -1,10 +1,12 @@
 //! The parts that all pages have: the head, the navigation, the box with a question, and one main part.
 
+use docket_domain::failure::Failure;
 use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
 
 use crate::ROOT;
 use crate::brand::{self, Brand};
+use crate::happened::may_be_by_url;
 
 docket_crds::words! {
     /// A part of the portal, in the order of the navigation. The word is the text of the link.
@@ -15,7 +17,7 @@ docket_crds::words! {
         Webhooks,
         /// Deliveries and their attempts.
         Logs = "Webhook Logs",
-        /// Resends of many dead letters.
+        /// Resends of many lost deliveries.
         Resends,
         /// The e-mail that the user gets.
         Notifications,
@@ -111,6 +113,8 @@ pub struct Frame {
     pub attention: usize,
     /// The served webhooks that the user may see, in the order of their names for people.
     pub webhooks: Vec<WebhookName>,
+    /// Those of them that the user can change in the portal, each as `namespace/name`.
+    pub changeable: Vec<String>,
 }
 
 impl Frame {
@@ -127,6 +131,11 @@ impl Frame {
             .map_or(full_name, |webhook| &webhook.name)
     }
 
+    /// Whether a webhook is served and the user may see it.
+    pub(crate) fn serves(&self, full_name: &str) -> bool {
+        self.webhooks.iter().any(|webhook| webhook.full_name == full_name)
+    }
+
     /// A link to the page of a webhook if it is served, with its name for people.
     pub(crate) fn webhook(&self, full_name: &str) -> Markup {
         html! {
@@ -135,6 +144,12 @@ impl Frame {
                 None => { (full_name) " (not served)" },
             }
         }
+    }
+
+    /// The path of the settings of a webhook, if its URL may be the reason of this failure and the user can change it.
+    pub(crate) fn url_to_change(&self, full_name: &str, failure: &Failure<'_>) -> Option<String> {
+        let is_changeable = self.changeable.iter().any(|changeable| changeable == full_name);
+        (is_changeable && may_be_by_url(failure)).then(|| format!("{}#settings", webhook_link(full_name)))
     }
 
     /// The links of the navigation; `current`: the section of the page.
@@ -200,7 +215,7 @@ pub(crate) fn page_asked(
             header.side { (brand) (frame.navigation(section)) (frame.user()) }
             header.menu {
                 details {
-                    summary { (frame.tenant) " · " (section.map_or(title, |section| section.as_str())) }
+                    summary { "Menu · " (frame.tenant) @if let Some(section) = section { " · " (section.as_str()) } }
                     (frame.navigation(section))
                     (frame.user())
                 }
@@ -285,6 +300,8 @@ fn document(title: &str, brand: &Brand, body: &Markup) -> String {
 
 #[cfg(test)]
 mod tests {
+    use docket_domain::delivery::FailureClass;
+
     use super::*;
 
     fn frame() -> Frame {
@@ -297,7 +314,29 @@ mod tests {
             now: Timestamp::UNIX_EPOCH,
             attention: 0,
             webhooks: Vec::new(),
+            changeable: vec!["a/own".into()],
         }
+    }
+
+    #[test]
+    fn menu_of_a_narrow_window_names_the_section_and_repeats_no_title() {
+        let of = |section| page(&frame(), section, "A long title", &html! {});
+        let summary = "<summary>Menu · Acme &lt;b&gt;";
+        assert!(of(Some(Section::Logs)).contains(&format!("{summary} · Webhook Logs</summary>")));
+        assert!(of(None).contains(&format!("{summary}</summary>")));
+    }
+
+    #[test]
+    fn url_is_offered_to_be_changed_where_it_may_help_and_the_user_can_do_it() {
+        let of = |full_name: &str, class, http_status| {
+            frame().url_to_change(full_name, &Failure { class, cause: None, http_status, detail: None })
+        };
+        let settings = Some("/portal/webhooks/a/own#settings".to_owned());
+        assert_eq!(of("a/own", FailureClass::Refused, None), settings);
+        assert_eq!(of("a/own", FailureClass::ClientError, Some(404)), settings);
+        assert_eq!(of("a/own", FailureClass::ClientError, Some(401)), None);
+        assert_eq!(of("a/own", FailureClass::ServerError, Some(500)), None);
+        assert_eq!(of("a/other", FailureClass::Refused, None), None);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::logs::{Delivery, Filters, link, remedy};
 use crate::page::{self, Frame, Section, WebhookName, csrf};
 use crate::parts::{self, Head, Tone};
 use crate::time::{length, time};
-use crate::{counted, href};
+use crate::{count, href};
 
 /// What a bulk resend would queue.
 #[derive(Debug, Clone)]
@@ -126,7 +126,7 @@ const LABELS: [(&str, &str); 6] = [
     ("webhook", "Webhook"),
     ("event", "Event"),
     ("from", "From"),
-    ("to", "To"),
+    ("to", "Before"),
     ("limit", "At most"),
     ("perSecond", "Per second"),
 ];
@@ -141,7 +141,7 @@ pub fn page(frame: &Frame, page: &Resends) -> String {
     let head = Head {
         title: html! { "Resends" },
         below: Some(html! {
-            "Sends the dead letters of a webhook again, the oldest first, one per event. First see how many there are. "
+            "Sends the lost deliveries of a webhook again, the oldest first, one per event. First see how many there are. "
             a href="/docs/webhooks/resend.html" { "How it works" }
         }),
         ..Head::default()
@@ -151,7 +151,7 @@ pub fn page(frame: &Frame, page: &Resends) -> String {
         (parts::done(page.done.as_deref()))
         (form.wrong.summary(CHECK, &LABELS))
         @if preview.is_some() {
-            details.card { summary { "Change the choice" } (chooser(frame, form, page.aside.is_some())) }
+            details.card { summary { "Choose other deliveries" } (chooser(frame, form, page.aside.is_some())) }
         } @else {
             (parts::card("choose", "What to send again", &html! {}, &chooser(frame, form, page.aside.is_some())))
         }
@@ -175,7 +175,7 @@ fn chooser(frame: &Frame, form: Form<'_>, is_known: bool) -> Markup {
         gone.then(|| WebhookName { full_name: chosen.to_owned(), name: format!("{chosen} (not served)") });
     if frame.webhooks.is_empty() && gone.is_none() {
         let add = html! { p { a.button href=(Section::Webhooks.path()) { "Go to the webhooks" } } };
-        return parts::nothing("No webhook is served, so nothing can be sent again", &add);
+        return parts::nothing("There is no webhook, so nothing can be sent again", &add);
     }
     let codes = EventCode::WORDS.into_iter().map(|code| (code, code));
     html! {
@@ -183,7 +183,7 @@ fn chooser(frame: &Frame, form: Form<'_>, is_known: bool) -> Markup {
             (form.select("Webhook", "webhook", true, &field::webhooks(frame.webhooks.iter().chain(&gone), chosen)))
             (form.select("Event", "event", false, &field::options("Any event", codes, form.value("event"))))
             (form.date("From", "from"))
-            (form.date("To", "to"))
+            (form.date("Before", "to"))
             (form.number("At most", "limit", MAX_COUNT))
             (form.number("Per second", "perSecond", DEFAULT_PER_SECOND))
             div.row { button.primary type="submit" { "Preview" } }
@@ -194,29 +194,37 @@ fn chooser(frame: &Frame, form: Form<'_>, is_known: bool) -> Markup {
 
 /// The state of the delivery that was resent first.
 fn probed(frame: &Frame, probe: &Delivery) -> Markup {
-    let (tone, word) = match (probe.status, probe.attempts) {
-        (Status::Succeeded, _) => (Tone::Good, "Arrived"),
-        (Status::DeadLetter, _) => (Tone::Bad, "Failed again"),
-        (_, 0) => (Tone::Mute, "Queued"),
-        _ => (Tone::Wait, "Failed, tried again"),
+    let (tone, word) = match probe.status {
+        Status::Succeeded => (Tone::Good, "Arrived"),
+        Status::DeadLetter => (Tone::Bad, "Failed again"),
+        Status::Pending => (Tone::Mute, "On its way"),
+        Status::Failed => (Tone::Wait, "Failed, tried again"),
     };
-    let delivery = html! { a href=(link(&probe.id)) { "The delivery that was sent first" } };
+    let linked = |words: &str| html! { a href=(link(&probe.id)) { (words) } };
+    let delivery = linked("The delivery that was sent first");
     let text = html! {
-        @match (probe.status, probe.attempts) {
-            (Status::Succeeded, _) => {
+        @match probe.status {
+            Status::Succeeded => {
                 p role="status" {
                     (delivery) " arrived" @if let Some(http) = probe.http_status { " (HTTP " (http) ")" }
                     ". Resend the others."
                 }
             }
-            (_, 0) => { p role="status" { (delivery) " waits for its first attempt. The result will be here." } }
-            _ => {
+            Status::Pending => {
+                p role="status" { "Waiting for the answer to " (linked("the delivery that was sent first")) "…" }
+            }
+            Status::DeadLetter | Status::Failed => {
                 p role="status" {
                     (delivery) " failed" @if probe.failure.is_some() { ": " (probe.ended_as()) }
                     ". Nothing else was sent."
                     @if let Some(at) = probe.next_attempt_at { " Its next attempt: " (time(at, frame.now)) "." }
                 }
-                @if let Some(failed) = probe.failed() { p { (remedy(&failed)) } }
+                @if let Some(failed) = probe.failed() {
+                    p { (remedy(&failed)) }
+                    @if let Some(url) = frame.url_to_change(&probe.webhook, &failed) {
+                        p { a.button href=(url) { "Change the URL" } }
+                    }
+                }
             }
         }
     };
@@ -231,7 +239,7 @@ fn shown(frame: &Frame, choice: &Filters, preview: &Preview, probe: Option<&Deli
     let Some(oldest) = oldest else {
         let why = html! {
             p {
-                "No dead letter of " (webhook) " fits the choice and can be sent again: each was resent, is set aside, or belongs "
+                "No lost delivery of " (webhook) " fits the choice and can be sent again: each was resent, is set aside, or belongs "
                 "to an event that the webhook does not take any more."
             }
         };
@@ -240,19 +248,19 @@ fn shown(frame: &Frame, choice: &Filters, preview: &Preview, probe: Option<&Deli
     };
     let body = parts::inside(&html! {
         p role="status" {
-            strong { (count) " of " (counted(*total, "dead letter")) } " of " (webhook) " will be sent again. "
+            strong { (count) " of " (lost(*total)) } " of " (webhook) " will be sent again. "
             "The oldest is of " (time(*oldest, frame.now)) "."
             @if *count > 1 { " From the first to the last it takes " (length(*seconds)) "." }
         }
         @let one = send("/probe", html! { button.primary type="submit" { "Send one first" } });
-        @match probe.map(|probe| (probe.status, probe.attempts)) {
+        @match probe.map(|probe| probe.status) {
             None => {
                 p { "Send one first, and the others if it arrives: a receiver that still fails then gets no more." }
                 div.row { (one) (send("", html! { button type="submit" { (others) } })) }
             }
-            Some((Status::Succeeded, _)) => { (send("", html! { button.primary type="submit" { (others) } })) }
-            Some((_, 0)) => { p.hint { "The others can be sent here when it has arrived." } }
-            Some(_) => { (one) }
+            Some(Status::Succeeded) => { (send("", html! { button.primary type="submit" { (others) } })) }
+            Some(Status::Pending) => { p.hint { "The others can be sent here when it has arrived." } }
+            Some(Status::Failed | Status::DeadLetter) => { (one) }
         }
     });
     let dead = [
@@ -262,8 +270,13 @@ fn shown(frame: &Frame, choice: &Filters, preview: &Preview, probe: Option<&Deli
         ("from", choice.value("from")),
         ("to", choice.value("to")),
     ];
-    let beside = html! { a.small href=(href(Section::Logs.path(), dead)) { "See these dead letters" } };
+    let beside = html! { a.small href=(href(Section::Logs.path(), dead)) { "See these deliveries" } };
     parts::card("preview", "Preview", &beside, &body)
+}
+
+/// A count of lost deliveries.
+fn lost(number: i64) -> String {
+    format!("{} lost {}", count(number), if number == 1 { "delivery" } else { "deliveries" })
 }
 
 /// A form that posts the choice to `path`.
@@ -289,7 +302,7 @@ fn set_aside(frame: &Frame, choice: &Filters, aside: SetAside) -> Markup {
     let seen = ended_before.map(|time| (ENDED_BEFORE.to_owned(), time.to_string()));
     let choice = &Filters(other.chain(seen).collect());
     let body = parts::inside(&html! {
-        p { "A dead letter that is set aside counts no longer, and resends leave it out. Setting aside can be undone." }
+        p { "A lost delivery that is set aside counts no longer, and resends leave it out. Setting aside can be undone." }
         div.row {
             @if to_set > 0 { (send(frame, choice, "/set-aside", &html! { button type="submit" { "Set aside " (to_set) } })) }
             @if to_undo > 0 { (send(frame, choice, "/undo-set-aside", &html! { button type="submit" { "Undo set aside of " (to_undo) } })) }
@@ -342,14 +355,14 @@ fn earlier(frame: &Frame, page: &Resends, ended: &[&ResendView]) -> Markup {
         ("Sent again", "num"),
         ("Arrived", "num"),
         ("Failed again", "num"),
-        ("Withdrawn", "num wider"),
+        ("Not sent", "num wider"),
         ("Result", ""),
     ];
     let rows = html! { @for resend in ended { (row(frame, &page.people, resend)) } };
     let body = match (ended, page.resends.is_empty()) {
         ([], true) => parts::nothing(
             "No resend was started yet",
-            &html! { p { "Each resend of many dead letters is listed here, with what became of it." } },
+            &html! { p { "Each resend of many deliveries is listed here, with what became of it." } },
         ),
         ([], false) => parts::nothing("No resend has ended yet", &html! {}),
         _ => parts::table("Earlier resends, newest first", &heads, &rows),
@@ -445,7 +458,11 @@ mod tests {
     #[test]
     fn state_of_the_first_delivery_says_whether_the_others_may_follow() {
         let shown = |status, attempts| probed(&frame(), &probe(status, attempts)).into_string();
-        assert!(shown(Status::Pending, 0).contains("waits for its first attempt"));
+        // The first attempt is counted when it begins.
+        for attempts in [0, 1] {
+            let text = shown(Status::Pending, attempts);
+            assert!(text.contains("Waiting for the answer") && !text.contains("failed"), "{text}");
+        }
         for (status, attempts) in [(Status::Failed, 1), (Status::DeadLetter, 5)] {
             let text = shown(status, attempts);
             assert!(text.contains("failed: 503. Nothing else was sent."), "{text}");
@@ -462,7 +479,7 @@ mod tests {
             [text.contains("Send one first</button>"), text.contains("Resend 7</button>")]
         };
         assert_eq!(offered(None), [true, true]);
-        assert_eq!(offered(Some((Status::Pending, 0))), [false, false]);
+        assert_eq!(offered(Some((Status::Pending, 1))), [false, false]);
         assert_eq!(offered(Some((Status::Failed, 1))), [true, false]);
         assert_eq!(offered(Some((Status::DeadLetter, 5))), [true, false]);
         assert_eq!(offered(Some((Status::Succeeded, 2))), [false, true]);
@@ -552,16 +569,16 @@ mod tests {
     fn preview_carries_the_choice_to_the_resend_unless_there_is_nothing() {
         let text = page(&frame(), &chosen(seven()));
         assert!(
-            text.contains("<strong>7 of 9 dead letters</strong>") && text.contains("Resend 7</button>"),
+            text.contains("<strong>7 of 9 lost deliveries</strong>") && text.contains("Resend 7</button>"),
             "{text}"
         );
         assert!(text.contains("name=\"perSecond\" value=\"5\"") && !text.contains("\"><script>"), "{text}");
         assert!(
-            text.contains("<summary>Change the choice</summary>") && text.contains("it takes 2 s."),
+            text.contains("<summary>Choose other deliveries</summary>") && text.contains("it takes 2 s."),
             "{text}"
         );
         let many = page(&frame(), &chosen(Preview { total: crate::MAX_COUNT + 1, ..seven() }));
-        assert!(many.contains("7 of more than 10,000 dead letters"), "{many}");
+        assert!(many.contains("7 of more than 10,000 lost deliveries"), "{many}");
         let none = page(&frame(), &chosen(Preview { count: 0, total: 0, oldest: None, seconds: 0 }));
         assert!(none.contains("Nothing to send again") && !none.contains("Resend 0"), "{none}");
     }

@@ -59,7 +59,7 @@ pub(crate) fn badge(state: WebhookState, active: bool) -> Markup {
         WebhookState::Lost => (Tone::Bad, "Deliveries are lost"),
         WebhookState::Failing => (Tone::Wait, "Attempts fail"),
         WebhookState::Faulty => (Tone::Wait, "Settings have a problem"),
-        WebhookState::Left => (Tone::Wait, "Works again; dead letters are left"),
+        WebhookState::Left => (Tone::Wait, "Works again; some are lost"),
         WebhookState::Fine if !active => (Tone::Mute, "Inactive"),
         WebhookState::Fine => (Tone::Good, "No failure"),
     };

@@ -252,8 +252,8 @@ pub const fn word(aside: Aside) -> &'static str {
 fn done(name: &str, value: &str) -> Option<&'static str> {
     match (name, value) {
         (DONE, RESENT) => Some("Resent. This is the new delivery, which is sent now."),
-        (DONE, "set-aside") => Some("The dead letter is set aside: it counts no longer."),
-        (DONE, "undo-set-aside") => Some("The dead letter is not set aside any more: it counts again."),
+        (DONE, "set-aside") => Some("The lost delivery is set aside: it counts no longer."),
+        (DONE, "undo-set-aside") => Some("The lost delivery is not set aside any more: it counts again."),
         _ => None,
     }
 }

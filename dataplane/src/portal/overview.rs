@@ -6,12 +6,13 @@ use std::sync::Arc;
 use axum::extract::{RawQuery, State};
 use axum::response::Html;
 use docket_crds::WebhookConfig;
+use docket_domain::audit::AuditEvent;
 use docket_domain::delivery::Status;
 use docket_portal::overview::{self, FailedAs, Failing, LastFailed, OverviewWebhook, WebhookProblem};
 use docket_portal::period::{Period, Range};
 use docket_store::health::WebhookHealth;
-use docket_store::recent::{self, MAX_COUNT, MAX_DEAD, MAX_RETRIED};
-use docket_store::{Connection, StoreError, contacts};
+use docket_store::recent::{self, LastFailure, MAX_COUNT, MAX_DEAD, MAX_RETRIED};
+use docket_store::{Connection, StoreError, audit, contacts};
 
 use super::declared;
 use super::forms::filled_in;
@@ -52,7 +53,6 @@ pub async fn get(
         name: webhook.full_name(),
         customer_code: webhook.customer_code.as_str().to_owned(),
         customer_name: customer_name(webhook.customer_code.as_str()),
-        url: webhook.target_url.url().to_string(),
         active: webhook.active,
         pending: health.pending,
         retrying: health.retrying,
@@ -87,6 +87,7 @@ async fn problems(
     let keys: Vec<String> = failing.iter().map(|health| health.webhook.clone()).collect();
     let failures = recent::failures(reader, &keys).await?;
     let last = recent::last_failures(reader, &keys).await?;
+    let changed = changes(reader, &last).await?;
     let retried: i64 = failing.iter().map(|health| health.retrying).sum();
     let problem = |health: &WebhookHealth| {
         let of = |status, count, all, looked_at| {
@@ -104,11 +105,17 @@ async fn problems(
             }
         };
         let WebhookHealth { dead_letter, retrying, .. } = *health;
+        let webhook = names.get(health.webhook.as_str()).cloned().unwrap_or_default();
+        let last = last.iter().find(|last| last.webhook == health.webhook);
+        let changed_at_ms = changed.get(&format!("webhook {webhook}")).copied();
+        let is_later =
+            |at_ms: &i64| last.and_then(|last| last.attempted_at_ms).is_some_and(|last| *at_ms > last);
         WebhookProblem {
-            webhook: names.get(health.webhook.as_str()).cloned().unwrap_or_default(),
+            webhook,
+            changed_at: changed_at_ms.filter(is_later).map(timestamp),
             dead: of(Status::DeadLetter, dead_letter, dead_letter, MAX_DEAD),
             retried: of(Status::Failed, retrying, retried, MAX_RETRIED),
-            last: last.iter().find(|last| last.webhook == health.webhook).map(|last| LastFailed {
+            last: last.map(|last| LastFailed {
                 id: last.id.clone(),
                 said: last.response.clone(),
                 since: timestamp(last.since_ms),
@@ -117,4 +124,12 @@ async fn problems(
         }
     };
     Ok(failing.into_iter().map(problem).collect())
+}
+
+/// When the settings of webhooks were last changed since the first of these failures, by the subject in the audit.
+async fn changes(reader: &mut Connection, last: &[LastFailure]) -> Result<HashMap<String, i64>, StoreError> {
+    match last.iter().filter_map(|last| last.attempted_at_ms).min() {
+        Some(from_ms) => audit::last_times(reader, AuditEvent::WebhookChanged, from_ms).await,
+        None => Ok(HashMap::new()),
+    }
 }

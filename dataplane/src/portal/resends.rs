@@ -134,11 +134,11 @@ fn refused(viewer: &Viewer, name: &str, is_known: bool) -> String {
             "This webhook is inactive; activate it on its page, and choose it again".to_owned()
         }
         Some(_) => {
-            "This webhook is another customer's; the dead letters are of a webhook that had its name before"
+            "This webhook is another customer's; the lost deliveries are of a webhook that had its name before"
                 .to_owned()
         }
         None if is_known => {
-            "This webhook is not served, so nothing can be sent to it; its dead letters can be set aside"
+            "This webhook is not served, so nothing can be sent to it; its lost deliveries can be set aside"
                 .to_owned()
         }
         None => unknown_webhook(name, &viewer.frame().webhooks),
@@ -226,16 +226,16 @@ fn done(query: &mut Vec<(String, String)>) -> Option<String> {
     };
     let (done, count) = (take(DONE), take(COUNT));
     let count = count?.parse::<u16>().ok()?;
-    let (letters, are) = if count == 1 { ("dead letter", "is") } else { ("dead letters", "are") };
+    let (lost, are) = if count == 1 { ("lost delivery", "is") } else { ("lost deliveries", "are") };
     match (done?.as_str(), count) {
-        ("started", 0) => Some("Nothing was sent: no dead letter of the choice is left.".to_owned()),
-        ("started", _) => Some(format!("{count} {letters} {are} queued to be sent again.")),
+        ("started", 0) => Some("Nothing was sent: no lost delivery of the choice is left.".to_owned()),
+        ("started", _) => Some(format!("{count} {lost} {are} queued to be sent again.")),
         ("stopped", 0) => Some("The resend is stopped. Everything had been sent already.".to_owned()),
         ("stopped", _) => Some(format!(
-            "The resend is stopped. {count} {letters} {are} not sent, and can be sent another time."
+            "The resend is stopped. {count} {lost} {are} not sent, and can be sent another time."
         )),
-        ("set-aside", _) => Some(format!("{count} {letters} set aside.")),
-        ("undo-set-aside", _) => Some(format!("{count} {letters} not set aside any more.")),
+        ("set-aside", _) => Some(format!("{count} {lost} {are} set aside.")),
+        ("undo-set-aside", _) => Some(format!("{count} {lost} {are} not set aside any more.")),
         _ => None,
     }
 }

@@ -26,6 +26,7 @@ use url::{Position, Url};
 use super::actors;
 use super::cookies::Cookies;
 use super::csrf::csrf_of;
+use super::writes::{NAME_PREFIX, WebhookWriter, Writes};
 use crate::api::caller::{Caller, WebhookManager};
 use crate::api::state::ApiState;
 use crate::api::tenant::Addressed;
@@ -214,8 +215,9 @@ impl FromRequestParts<Arc<ApiState>> for Viewer {
         }
         let (tenant, brand, user) = (name_of(&caller.tenant), brand_of(&caller.tenant), caller.name());
         let (csrf, now) = (csrf_of(token, &user), state.clock.now());
+        let (webhooks, changeable) = (Vec::new(), Vec::new());
         let mut frame =
-            Frame { tenant, brand, user, role: Role::None, csrf, now, attention: 0, webhooks: Vec::new() };
+            Frame { tenant, brand, user, role: Role::None, csrf, now, attention: 0, webhooks, changeable };
         // Before the first check that may refuse the user, who then sees the reason and how to sign out.
         seen.set(&frame);
         let served = Arc::clone(&caller.tenant);
@@ -228,14 +230,14 @@ impl FromRequestParts<Arc<ApiState>> for Viewer {
         frame.user = name;
         frame.role = customer_name.map_or(Role::Administrator, Role::Contact);
         frame.webhooks = names(&caller);
-        let mut health = None;
-        // The answer to a form is seldom a page.
-        if parts.method == Method::GET {
-            let mut reader = caller.reader(state).await.map_err(ApiError::from)?;
-            let found = health_of(&caller, &mut reader).await.map_err(ApiError::from)?;
-            frame.attention = attention(&caller, &found);
-            health = Some(found);
-        }
+        frame.changeable =
+            changeable_by(&caller, parts.extensions.get::<Writes>().and_then(Option::as_deref));
+        let mut reader = caller.reader(state).await.map_err(ApiError::from)?;
+        let found = health_of(&caller, &mut reader).await.map_err(ApiError::from)?;
+        drop(reader);
+        frame.attention = attention(&caller, &found);
+        // A form may change it.
+        let health = (parts.method == Method::GET).then_some(found);
         seen.set(&frame);
         Ok(Self { caller, frame, health, _body: None })
     }
@@ -257,6 +259,18 @@ fn names(caller: &Caller) -> Vec<WebhookName> {
     let mut names: Vec<WebhookName> = caller.webhooks().served().map(name).collect();
     names.sort_by_cached_key(|webhook| (webhook.name.to_lowercase(), webhook.full_name.clone()));
     names
+}
+
+/// The served webhooks that the caller can change in the portal, as their names say. The page of a webhook looks at its object too, which may
+/// have been changed elsewhere.
+fn changeable_by(caller: &Caller, writer: Option<&WebhookWriter>) -> Vec<String> {
+    let namespace = &caller.tenant.config.namespace;
+    let is_own =
+        |webhook: &&WebhookConfig| webhook.namespace == *namespace && webhook.name.starts_with(NAME_PREFIX);
+    match writer.filter(|writer| writer.is_open()) {
+        Some(_) => caller.webhooks().served().filter(is_own).map(WebhookConfig::full_name).collect(),
+        None => Vec::new(),
+    }
 }
 
 /// The number of served webhooks that lose deliveries or whose attempts fail.

@@ -22,6 +22,9 @@ pub use objects::WebhookObjects;
 
 use crate::http::error::ApiError;
 
+/// The beginning of the names of the webhooks that the portal declares.
+pub const NAME_PREFIX: &str = "portal-";
+
 /// The label of the portal's objects, and its value.
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "docket-portal");
 

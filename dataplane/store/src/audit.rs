@@ -1,5 +1,6 @@
 //! The audit: who did what. Rows are added and deleted, never changed.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use docket_domain::audit::{AuditEvent, AuditRecord, Origin};
@@ -80,6 +81,22 @@ pub async fn last_about(
     let sql = "SELECT at_ms FROM (SELECT at_ms, event, subject FROM audit ORDER BY at_ms DESC, id DESC LIMIT $1) AS newest \
                WHERE event = $2 AND subject = $3 ORDER BY at_ms DESC LIMIT 1";
     connection.value(sql, params![newest, event.as_str(), subject]).await
+}
+
+/// The number of newest entries that [`last_times`] reads.
+const NEWEST: i64 = 1_000;
+
+/// When `event` last happened to each subject at `from_ms` or later, in milliseconds since 1970. It reads the newest 1,000 entries, so an
+/// earlier one may be missing.
+pub async fn last_times(
+    connection: &mut Connection,
+    event: AuditEvent,
+    from_ms: i64,
+) -> Result<HashMap<String, i64>, StoreError> {
+    let sql = "SELECT subject, max(at_ms) FROM (SELECT event, subject, at_ms FROM audit WHERE at_ms >= $1 \
+               ORDER BY at_ms DESC LIMIT $2) AS newest WHERE event = $3 AND subject IS NOT NULL GROUP BY subject";
+    let rows = connection.query(sql, params![from_ms, NEWEST, event.as_str()]).await?;
+    rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
 }
 
 fn record(row: &Row) -> Result<AuditRecord, StoreError> {

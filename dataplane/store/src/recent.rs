@@ -192,6 +192,8 @@ pub struct LastFailure {
     pub since_ms: i64,
     /// When the first delivery that will be retried is due, in milliseconds since 1970; `None`: it is a dead letter.
     pub next_attempt_at_ms: Option<i64>,
+    /// When its last attempt began, in milliseconds since 1970; `None`: it failed without an attempt.
+    pub attempted_at_ms: Option<i64>,
 }
 
 /// The last failure of each of these webhooks (given by key) whose deliveries fail. Of the deliveries that will be
@@ -202,18 +204,20 @@ pub async fn last_failures(
 ) -> Result<Vec<LastFailure>, StoreError> {
     let said = "(SELECT substr(a.response_body, 1, 200) FROM attempt_history a WHERE a.delivery_id = last.id \
                 ORDER BY a.attempt_no DESC LIMIT 1)";
+    let attempted = "(SELECT a.started_at_ms FROM attempt_history a WHERE a.delivery_id = last.id \
+                     ORDER BY a.attempt_no DESC LIMIT 1)";
     let dead = |place: usize| {
         format!(
             "SELECT last.webhook, last.id, {said}, (SELECT d.finished_at_ms FROM delivery_history d \
              WHERE d.webhook = ${place} AND {OPEN} AND d.finished_at_ms IS NOT NULL AND {NO_TEST} \
-             ORDER BY d.finished_at_ms LIMIT 1), CAST(NULL AS BIGINT) \
+             ORDER BY d.finished_at_ms LIMIT 1), CAST(NULL AS BIGINT), {attempted} \
              FROM (SELECT d.webhook, d.id FROM delivery_history d WHERE d.webhook = ${place} AND {OPEN} \
              AND d.finished_at_ms IS NOT NULL AND {NO_TEST} ORDER BY d.finished_at_ms DESC LIMIT 1) AS last"
         )
     };
     let retried = |place: usize| {
         format!(
-            "SELECT last.webhook, last.id, {said}, last.since, last.due FROM (SELECT min(some.webhook) AS webhook, \
+            "SELECT last.webhook, last.id, {said}, last.since, last.due, {attempted} FROM (SELECT min(some.webhook) AS webhook, \
              max(some.id) AS id, min(some.created_at_ms) AS since, min(some.due_at_ms) AS due FROM (SELECT d.webhook, d.id, \
              d.created_at_ms, d.due_at_ms FROM delivery_queue d WHERE d.status = 'Failed' AND d.webhook = ${place} \
              AND {NO_TEST} LIMIT 500) AS some) AS last WHERE last.id IS NOT NULL"
@@ -223,12 +227,19 @@ pub async fn last_failures(
     let mut failures: Vec<LastFailure> = Vec::new();
     for sql in [union(&dead), union(&retried)] {
         for row in connection.query_in(&sql, Vec::new(), webhooks).await? {
-            let (webhook, id, since_ms, next_attempt_at_ms) =
-                (row.get::<String>(0)?, row.get(1)?, row.get(3)?, row.get(4)?);
+            let (webhook, id, since_ms) = (row.get::<String>(0)?, row.get(1)?, row.get(3)?);
+            let (next_attempt_at_ms, attempted_at_ms) = (row.get(4)?, row.get(5)?);
             let response = row.get::<Option<String>>(2)?.filter(|text| !text.trim().is_empty());
             // A dead letter comes first.
             if failures.iter().all(|other| other.webhook != webhook) {
-                failures.push(LastFailure { webhook, id, response, since_ms, next_attempt_at_ms });
+                failures.push(LastFailure {
+                    webhook,
+                    id,
+                    response,
+                    since_ms,
+                    next_attempt_at_ms,
+                    attempted_at_ms,
+                });
             }
         }
     }

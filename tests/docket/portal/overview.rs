@@ -36,7 +36,7 @@ async fn dead_letter_is_explained_before_retries_however_many_webhooks_fail() {
     let text = overview.text();
     let lines: Vec<&str> = text.split("<article class=\"problem\">").skip(1).collect();
     assert_eq!(lines.len(), 10, "{text}");
-    assert!(lines[0].contains(">default/zulu</a>") && lines[0].contains(">1 dead letter</a>"), "{text}");
+    assert!(lines[0].contains(">default/zulu</a>") && lines[0].contains(">1 delivery is lost</a>"), "{text}");
     assert!(lines[0].contains("1 delivery is tried again"), "a webhook has one line: {text}");
     for line in &lines[1..] {
         assert!(line.contains("2 deliveries are tried again"), "{text}");

@@ -29,7 +29,7 @@ async fn dead_letters_are_counted_resent_at_a_pace_and_withdrawn() {
     let preview = browser.get(&format!("/portal/resends?{choice}")).await;
     let text = preview.text();
     assert!(
-        text.contains("<strong>2 of 3 dead letters</strong>") && text.contains("Resend 2</button>"),
+        text.contains("<strong>2 of 3 lost deliveries</strong>") && text.contains("Resend 2</button>"),
         "{text}"
     );
     assert_eq!(rig.count("SELECT count(*) FROM delivery"), 3, "a preview writes nothing");
@@ -42,7 +42,7 @@ async fn dead_letters_are_counted_resent_at_a_pace_and_withdrawn() {
     assert_eq!(rig.count("SELECT count(*) FROM delivery"), 4, "one, whatever the choice");
     eventually("it failed", Duration::from_secs(15), async || {
         let text = browser.get(&back).await;
-        text.text().contains("Nothing else was sent") && text.text().contains("of 2 dead letters")
+        text.text().contains("Nothing else was sent") && text.text().contains("of 2 lost deliveries")
     })
     .await;
     all_dead(&rig, 4).await;
@@ -61,7 +61,7 @@ async fn dead_letters_are_counted_resent_at_a_pace_and_withdrawn() {
     let shown = browser.get(done).await;
     let id = hidden(&shown, "resendId");
     for part in [
-        "role=\"status\"><p>2 dead letters are queued to be sent again.</p>",
+        "role=\"status\"><p>2 lost deliveries are queued to be sent again.</p>",
         " per second",
         "by <span title=\"employee 52\">Alex Admin</span>",
         "<progress max=\"2\"",
@@ -87,6 +87,10 @@ async fn dead_letters_are_counted_resent_at_a_pace_and_withdrawn() {
     let cells: Vec<i64> = cells.collect::<Option<_>>().expect("numbers");
     let [queued, sent, arrived, dead, withdrawn] = cells[..] else { panic!("{cells:?}") };
     assert!(withdrawn >= 1 && queued >= sent + withdrawn && sent >= arrived + dead, "it adds up: {cells:?}");
+    let unknown = [("resendId", "0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a"), ("csrf", csrf.as_str())];
+    let refused = browser.post("/portal/resends/stop", &unknown).await;
+    assert_eq!(refused.status, 404, "{refused:?}");
+    assert!(refused.text().contains("class=\"count\""), "the page of a form counts too: {refused:?}");
     let again = browser.post("/portal/resends/stop", &form).await;
     assert_eq!(&*again.headers["location"], "/portal/resends?done=stopped&count=0");
     let log = browser.get(&format!("/portal/logs?resendId={id}")).await;
@@ -110,7 +114,7 @@ async fn dead_letters_are_counted_resent_at_a_pace_and_withdrawn() {
     for part in [
         "<title>Error: Resends",
         "Webhook: Choose a webhook</a>",
-        "href=\"#field-to\">To: ",
+        "href=\"#field-to\">Before: ",
         "type=\"date\" name=\"from\" value=\"2026-11-01\"",
     ] {
         assert!(without.text().contains(part), "{part}: {without:?}");

@@ -32,7 +32,7 @@ async fn dead_letters_are_set_aside_one_by_one_or_all_and_back() {
     let page = browser.get(&back).await;
     is_protected(&page);
     for part in [
-        "The dead letter is set aside",
+        "The lost delivery is set aside",
         "Set aside by <span title=\"employee 52\">",
         ">Set aside</span></span>",
         "Undo set aside</button>",
@@ -53,7 +53,7 @@ async fn dead_letters_are_set_aside_one_by_one_or_all_and_back() {
     // All of a choice. What is set aside already is no part of it.
     let choice = "/portal/resends?webhook=default%2Forders&event=order.created";
     let shown = text(choice).await;
-    for part in ["2 of 2 dead letters", "Set aside 2</button>", "Undo set aside of 1</button>"] {
+    for part in ["2 of 2 lost deliveries", "Set aside 2</button>", "Undo set aside of 1</button>"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     let form = [("webhook", "default/orders"), ("event", "order.created"), ("csrf", &csrf)];
@@ -68,7 +68,7 @@ async fn dead_letters_are_set_aside_one_by_one_or_all_and_back() {
     assert!(reply.status == 303 && back.contains("&event=order.created&"), "{reply:?}");
     let shown = text(&back).await;
     for part in [
-        "role=\"status\"><p>2 dead letters set aside.</p>",
+        "role=\"status\"><p>2 lost deliveries are set aside.</p>",
         "Undo set aside of 3</button>",
         "Nothing to send again",
     ] {
@@ -82,7 +82,7 @@ async fn dead_letters_are_set_aside_one_by_one_or_all_and_back() {
     let back = text(&reply.headers["location"]).await;
     assert!(back.contains("it counts again") && back.contains("Then resend it, or set it aside."), "{back}");
     let reply = browser.post("/portal/resends/undo-set-aside", &form).await;
-    assert!(text(&reply.headers["location"]).await.contains("2 dead letters not set aside any more."));
+    assert!(text(&reply.headers["location"]).await.contains("2 lost deliveries are not set aside any more."));
     assert_eq!(rig.count(SET_ASIDE), 0);
     assert!(text("/portal").await.contains(">3</a>"));
     let audit = "SELECT count(*) FROM audit WHERE actor = 'employee 52' AND ((event, subject, count) IN (VALUES \
@@ -91,5 +91,5 @@ async fn dead_letters_are_set_aside_one_by_one_or_all_and_back() {
     assert_eq!(rig.count(audit), 4);
     // Other words are not shown.
     let other = text("/portal/resends?webhook=default%2Forders&done=%3Cb%3E&count=%3Cb%3E").await;
-    assert!(other.contains("3 of 3 dead letters") && !other.contains("not set aside any more"), "{other}");
+    assert!(other.contains("3 of 3 lost deliveries") && !other.contains("not set aside any more"), "{other}");
 }

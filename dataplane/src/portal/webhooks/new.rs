@@ -21,7 +21,7 @@ use crate::api::state::ApiState;
 use crate::http::error::ApiError;
 use crate::portal::forms::Posted;
 use crate::portal::session::Viewer;
-use crate::portal::writes::{Declared, DeclaredBy, NotWritten, Writes};
+use crate::portal::writes::{Declared, DeclaredBy, NAME_PREFIX, NotWritten, Writes};
 use crate::tenancy::ServedTenant;
 
 /// The fewest characters of a secret that a user chooses.
@@ -80,7 +80,7 @@ fn age_ms(form: &str, now_ms: i64) -> Option<i64> {
 fn name_of_form(viewer: &Viewer, form: &str) -> String {
     let digest =
         Sha256::new().chain_update(viewer.caller.name()).chain_update([0]).chain_update(form).finalize();
-    format!("portal-{}", hex::encode(&digest[..5]))
+    format!("{NAME_PREFIX}{}", hex::encode(&digest[..5]))
 }
 
 /// POST /portal/webhooks/new: shows the secret, this once. The same form of the same user, sent again, leads to the same

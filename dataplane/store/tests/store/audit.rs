@@ -13,6 +13,7 @@ on_both_databases!(
     an_entry_comes_back_as_it_was_stored,
     entries_are_found_newest_first_in_pages,
     entries_are_found_by_event_and_time,
+    last_time_of_an_event_is_found_for_each_subject,
     what_is_old_is_deleted_the_oldest_first,
     newest_of_an_event_push_out_no_other,
     last_sign_ins_are_found_by_user_and_address,
@@ -159,6 +160,26 @@ async fn entries_are_found_by_event_and_time(rig: TenantDatabase) {
     }
     let filter = AuditFilter { from_ms: Some(2), to_ms: Some(4), ..AuditFilter::default() };
     assert_eq!(find(&rig, filter).await, [entries[3].clone(), entries[2].clone()]);
+}
+
+async fn last_time_of_an_event_is_found_for_each_subject(rig: TenantDatabase) {
+    let changed = |number, webhook: &str, at_ms| {
+        entry(number, AuditEvent::WebhookChanged, at_ms).about("webhook", webhook)
+    };
+    let added = entry(4, AuditEvent::WebhookAdded, 9).about("webhook", "default/a");
+    add(&rig, &[changed(1, "default/a", 5), changed(2, "default/a", 7), changed(3, "default/b", 6), added])
+        .await;
+    let found = async |from_ms| {
+        let mut reader = rig.reader().await;
+        let found = audit::last_times(&mut reader, AuditEvent::WebhookChanged, from_ms).await;
+        let mut found: Vec<(String, i64)> = found.expect("a statement").into_iter().collect();
+        found.sort();
+        found
+    };
+    let [a, b] = [("webhook default/a", 7), ("webhook default/b", 6)].map(|(name, at)| (name.to_owned(), at));
+    assert_eq!(found(6).await, [a.clone(), b]);
+    assert_eq!(found(7).await, [a]);
+    assert_eq!(found(8).await, []);
 }
 
 async fn what_is_old_is_deleted_the_oldest_first(rig: TenantDatabase) {

@@ -54,6 +54,9 @@ async fn tell(hands: Hands, script: Script) {
         Script::Runs => user.sees("The receiver took it at attempt 1.").await,
         Script::IsOff => reload_until(&user, "The receiver took it at attempt 1.").await,
     }
+    user.press("Overview").await;
+    user.sees("1 webhook needs attention").await;
+    reload_until(&user, "Its settings have changed since").await;
     resend(&user, script).await;
 
     user.press("Verify a signature").await;
@@ -65,7 +68,9 @@ async fn tell(hands: Hands, script: Script) {
         inspect(&browser, "a signature that does not match").await;
     }
     user.press("Activity").await;
-    for what in ["Webhook added", "Webhook changed", "Delivery resent", "Dead letters resent", "Alex Admin"] {
+    for what in
+        ["Webhook added", "Webhook changed", "Delivery resent", "Lost deliveries resent", "Alex Admin"]
+    {
         user.sees(what).await;
     }
     user.press("Sign out").await;
@@ -130,11 +135,13 @@ async fn ask(user: &User<'_>) {
 async fn find_out(user: &User<'_>, secret: &str) {
     user.press("Overview").await;
     user.sees("1 webhook needs attention").await;
+    user.sees("Change the URL").await;
     user.press("css:td a[href*='deadLetter=open']").await;
     user.is_at("/portal/logs?webhook=").await;
     user.press("css:[data-live] td a").await;
     user.sees("five times").await;
     user.sees("Then resend it, or set it aside.").await;
+    user.sees("Change the URL").await;
     user.press("Headers").await;
     user.sees("webhook-signature: ").await;
     let page = user.browser.look("document.documentElement.outerHTML").await.expect("a page");
@@ -207,7 +214,7 @@ async fn administrator_lets_a_contact_in_although_the_session_ends_before_the_fo
     user.press("People").await;
     user.sees("ada@one.example").await;
     browser.devtools("Network.clearBrowserCookies", json!({})).await.expect("no cookies");
-    user.press("Let manage webhooks").await;
+    user.press("Allow to manage webhooks").await;
     user.sees("the form was not sent").await;
     inspect(&browser, "a sign-in page with a form").await;
     user.fill("User id", ALEX).await;
@@ -216,7 +223,7 @@ async fn administrator_lets_a_contact_in_although_the_session_ends_before_the_fo
     user.sees("Send the form again").await;
     inspect(&browser, "a form to send again").await;
     user.press("Send the form").await;
-    user.sees("Ada One may manage the webhooks of the customer now.").await;
+    user.sees("Ada One may manage the webhooks of One now.").await;
     user.press("Sign out").await;
     user.sees("Sign in to ACME").await;
     user.tick("a customer's contact").await;
