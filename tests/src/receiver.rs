@@ -183,7 +183,12 @@ impl Receiver {
         lock(&self.shared.posts).iter().filter(|post| post.path == path).cloned().collect()
     }
 
-    /// How many came so far.
+    /// Forgets what came so far, for a run whose script keeps what it needs.
+    pub fn forget(&self) {
+        lock(&self.shared.posts).clear();
+    }
+
+    /// How many came so far, since the last [`forget`](Self::forget).
     pub fn count(&self) -> usize {
         lock(&self.shared.posts).len()
     }

@@ -57,6 +57,18 @@ pub fn tenant_yaml(name: &str, digit: char) -> String {
     )
 }
 
+/// Like [`tenant_yaml`], with an external database at `url`.
+pub fn external_tenant_yaml(name: &str, digit: char, url: &str) -> String {
+    let managed = format!("managed: {{name: tenant_{name}}}");
+    let external = format!("external: {{secretKeyRef: {{name: {name}-database, key: url}}}}");
+    let yaml = tenant_yaml(name, digit);
+    assert!(yaml.contains(&managed), "{yaml}");
+    format!(
+        "{}---\napiVersion: v1\nkind: Secret\nmetadata: {{name: {name}-database}}\nstringData: {{url: \"{url}\"}}\n",
+        yaml.replace(&managed, &external)
+    )
+}
+
 /// A Webhook of `tenant` for all order events of `customer`.
 pub fn webhook_yaml(tenant: &str, name: &str, customer: &str, url: &str) -> String {
     format!(

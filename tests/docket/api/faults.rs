@@ -1,10 +1,8 @@
 //! A tenant's database is locked, full or broken: 503 for that tenant for as long as it lasts, and nothing else.
 
-use std::io::Write;
-use std::path::PathBuf;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
+use docket_rig::small_disk::SmallDisk;
 use docket_tests::people::ADA;
 use docket_tests::server::{Client, Reply, api_key, eventually};
 use serde_json::json;
@@ -45,34 +43,6 @@ async fn a_locked_database_refuses_writes_for_as_long_and_still_reads() {
     assert_eq!(save(&ada, &captioned("after")).await, "W00000002", "nothing of the refused ones is left");
 }
 
-/// Set by tests/run on a machine that mounts nothing.
-const MAY_SKIP: &str = "DOCKET_TEST_WITHOUT_MOUNT";
-
-/// A file system of a few pages, which goes away with this.
-struct Tiny(PathBuf);
-
-impl Tiny {
-    /// `None` where `mount` is refused and [`MAY_SKIP`] allows that; tests/run sets it and counts a skipped step.
-    fn at(path: PathBuf) -> Option<Self> {
-        let output = Command::new("mount").args(["-t", "tmpfs", "-o", "size=2m", "none"]).arg(&path).output();
-        let output = output.expect("mount is a program");
-        if output.status.success() {
-            return Some(Self(path));
-        }
-        let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        assert!(std::env::var_os(MAY_SKIP).is_some(), "can't mount: {why}; {MAY_SKIP}=1 skips this test");
-        // Writes past the capture of a test's output, which hides the output of a test that passes.
-        writeln!(std::io::stderr(), "SKIPPED: a full disk: can't mount: {why}").expect("stderr is open");
-        None
-    }
-}
-
-impl Drop for Tiny {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
-    }
-}
-
 /// A draft of some 8 KB.
 fn large(n: usize) -> serde_json::Value {
     json!({"orderType": "Court", "case": {"caption": format!("order {n}")}, "request": "x".repeat(2000),
@@ -96,7 +66,7 @@ async fn a_full_disk_refuses_writes_until_there_is_room_and_loses_nothing() {
     let home = home(&[("acme", 'a'), ("blue", 'b')], "");
     let folder = home.database("ACME").parent().expect("a folder").to_owned();
     let people = std::fs::read(home.database("ACME")).expect("readable");
-    let Some(tiny) = Tiny::at(folder.clone()) else { return };
+    let Some(disk) = SmallDisk::mount(&folder, 2) else { return };
     std::fs::write(home.database("ACME"), people).expect("room");
     std::fs::write(folder.join("ballast"), vec![0; 512 * 1024]).expect("room");
     let rig = Rig::on(home, "").await;
@@ -116,7 +86,7 @@ async fn a_full_disk_refuses_writes_until_there_is_room_and_loses_nothing() {
     .await;
     assert_eq!(rig.orders() as usize, saved.len() + 1);
     drop(rig);
-    drop(tiny);
+    drop(disk);
 }
 
 #[tokio::test]

@@ -7,7 +7,8 @@ use docket_rig::postgres;
 use docket_rig::proxy::Proxy;
 use docket_rig::redis::RedisServer;
 use docket_tests::receiver::{Post, Receiver, Response, ca_yaml};
-use docket_tests::server::{Client, Home, Server, api_key, tenant_yaml};
+pub(crate) use docket_tests::server::external_tenant_yaml as external;
+use docket_tests::server::{Client, Home, Server, api_key};
 use docket_tests::stores::write_secret;
 use serde_json::json;
 
@@ -25,18 +26,6 @@ pub(crate) struct Stage {
     pub(crate) redis: RedisServer,
     pub(crate) receiver: Receiver,
     pub(crate) database: String,
-}
-
-/// A Tenant whose database is at `url`.
-pub(crate) fn external(name: &str, digit: char, url: &str) -> String {
-    let managed = format!("managed: {{name: tenant_{name}}}");
-    let external = format!("external: {{secretKeyRef: {{name: {name}-database, key: url}}}}");
-    let yaml = tenant_yaml(name, digit);
-    assert!(yaml.contains(&managed), "{yaml}");
-    format!(
-        "{}---\napiVersion: v1\nkind: Secret\nmetadata: {{name: {name}-database}}\nstringData: {{url: \"{url}\"}}\n",
-        yaml.replace(&managed, &external)
-    )
 }
 
 /// A proxy in front of the server of a database, and the database's URL through it.

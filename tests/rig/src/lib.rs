@@ -11,5 +11,6 @@ pub mod postgres;
 pub mod proxy;
 pub mod redis;
 pub mod scratch;
+pub mod small_disk;
 #[cfg(feature = "store")]
 pub mod tenant_database;
