@@ -63,7 +63,7 @@ pub(crate) const TESTS: &[Test] = &[
         long: Long::Scenario(Scenario::Cancels, 20_000, 2),
         short: &[
             "faults::short::clients_that_leave_poison_no_connection",
-            "store::cancellation::no_session_is_left_in_a_transaction",
+            "store::cancellation::cancelled_at_each_step",
             "docket::api::wire::a_client_that_hangs_up_after_its_request_has_saved_one_whole_order_or_none",
         ],
     },

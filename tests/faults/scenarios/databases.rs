@@ -187,7 +187,8 @@ pub(crate) async fn under_saves(mut budget: Budget, mut random: Random) -> Outco
     let folder = Folder::new("faults-disk");
     let disk = SmallDisk::mount(folder.path(), DISK_MEBIBYTES);
     let path: Option<PathBuf> = disk.is_some().then(|| folder.path().to_owned());
-    let manner = Manner { slow: 20, takes_ms: 200, ..Manner::default() };
+    // Retries wait meanwhile: a database that responds late must make none of them early.
+    let manner = Manner { failing: 30, slow: 20, takes_ms: 200, ..Manner::default() };
     let plan = Plan { settings: SETTINGS, manner, ..Plan::default() };
     let place = async |server: &PostgresServer| match &path {
         Some(path) => Some(tablespace(server, path).await),
@@ -210,6 +211,7 @@ pub(crate) async fn under_saves(mut budget: Budget, mut random: Random) -> Outco
         }
         world.hook.receiver.forget();
     }
+    world.hook.turn(Manner::default());
     let mut outcome = conclude(&mut world, load, budget.done()).await;
     met.report(&mut outcome);
     outcome.figure("saves again after a fault, at the latest, in ms", slowest.as_millis());
