@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use docket_rig::postgres;
+use docket_rig::proxy::Way;
 use docket_schedule::SHARES;
 use docket_tests::receiver::{Post, Receiver, Response};
 use docket_tests::server::{Client, Server, eventually, signal};
@@ -303,6 +304,29 @@ async fn a_commit_without_a_response_sends_nothing_until_another_attempt_takes_o
         // The first attempt is the hand-off, which was counted and never made.
         assert_eq!((posts, number(&database, &counted).await), (1, 2), "{id}");
     }
+}
+
+/// The response to the BEGIN that stores a failed attempt comes late. The backoff counts from the end of the attempt all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_responds_late_makes_no_retry_early() {
+    let (proxy, wired) = wired_to_postgres(&postgres::database().await);
+    let mut count = 0;
+    let stage = Stage::on(wired, move |_| {
+        count += 1;
+        after_ms(300, if count == 1 { 500 } else { 200 })
+    })
+    .await;
+    let server = stage.spawn("api,worker", "--backoff-base 1s").ready(&stage.home).await;
+    save(&sign_in(&server).await).await;
+    stage.received(1).await;
+    proxy.stall(Way::ToClient);
+    // The attempt ends meanwhile.
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    assert!(!proxy.restore(), "it was not cut");
+    stage.received(2).await;
+    let posts = stage.receiver.posts();
+    let gap = posts[1].at - posts[0].at;
+    assert!(gap >= Duration::from_millis(2_300), "{gap:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

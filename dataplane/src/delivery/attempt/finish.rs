@@ -62,12 +62,14 @@ impl Worker {
         let ends: Vec<End> = group.iter().map(end).collect();
         let again = group.iter().any(|ended| ended.may_be_stored);
         let is_a_server = writer.is_to_a_server();
+        // Measured before the transaction begins: the time until the server's response must not make a retry early.
+        let asked = self.clock.elapsed();
         let next = |place: usize, now: Timestamp| {
             let EndedAttempt { attempt, outcome, at, elapsed, .. } = &group[place];
             // By the database's clock: a file uses the machine's, a server has its own.
             let ended_at = match is_a_server {
                 false => *at,
-                true => now - self.clock.elapsed().saturating_sub(*elapsed),
+                true => now - asked.saturating_sub(*elapsed),
             };
             let started = &attempt.started;
             let base = self.settings.backoff_base;
