@@ -181,7 +181,7 @@ pub(crate) async fn away(hangs: Duration, mut random: Random) -> Outcome {
     let mut outcome = conclude(&mut world, load, 0).await;
     let meanwhile = || {
         let all = world.saves().iter().map(|(_, save)| save);
-        all.filter(|save| (begun_ms..ended_ms).contains(&save.begun_ms))
+        all.filter(move |save| (begun_ms..ended_ms).contains(&save.begun_ms))
     };
     let unclear = meanwhile().filter(|save| save.answer == Answer::Unclear).count();
     let mut times: Vec<i64> = meanwhile().map(|save| save.took_ms).collect();
