@@ -166,8 +166,8 @@ impl World {
         let tablespace = tablespace(&postgres).await;
 
         let (mut yaml, mut places) = (ca_yaml(), Vec::new());
-        for number in 0..plan.tenants {
-            let (name, digit) = (format!("t{number}"), DIGITS[number]);
+        for (number, digit) in DIGITS.into_iter().enumerate().take(plan.tenants) {
+            let name = format!("t{number}");
             let url = create_database(&postgres, &name, tablespace).await;
             let proxied = url.replace(&format!(":{port}/"), &format!(":{}/", to_postgres.address.port()));
             yaml += &format!("---\n{}", external_tenant_yaml(&name, digit, &(proxied + "?sslmode=disable")));
@@ -245,7 +245,7 @@ impl World {
         let words = [FLAGS, &backoff, flags].join(" ");
         arguments.extend(words.split_whitespace().map(str::to_owned));
         // A process with the pod and the address of an earlier one ends what that one had. The others wait for leases.
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             arguments.extend(["--pod-name".to_owned(), format!("pod-{number}")]);
         }
         let addresses = [local(free_port()), local(free_port())];
