@@ -11,6 +11,7 @@ use maud::{Markup, html};
 use crate::field::{self, CHECK, Form, Wrong};
 pub use crate::filters::Filters;
 use crate::happened::{label, outcome};
+use crate::href;
 use crate::page;
 use crate::page::{Frame, Section};
 use crate::parts::{self, Head, Tone};
@@ -24,6 +25,8 @@ docket_crds::words! {
         Delivered,
         /// Pending: no attempt has ended.
         Waiting,
+        /// Failed, or a dead letter: the last attempt failed.
+        Failed = "Failed (all)",
         /// Failed: another attempt follows.
         TriedAgain = "Tried again",
         /// A dead letter that counts.
@@ -38,19 +41,23 @@ docket_crds::words! {
 }
 
 impl Became {
-    /// The parameter of `/WebhookLogs/Search` that finds these deliveries, and its value.
-    pub const fn parameter(self) -> (&'static str, &'static str) {
-        match self {
+    /// The parameter of `/WebhookLogs/Search` that finds these deliveries, and its value; `None`: it has no such parameter.
+    pub const fn parameter(self) -> Option<(&'static str, &'static str)> {
+        Some(match self {
             Self::Delivered => ("status", Status::Succeeded.as_str()),
             Self::Waiting => ("status", Status::Pending.as_str()),
+            Self::Failed => return None,
             Self::TriedAgain => ("status", Status::Failed.as_str()),
             Self::DeadLetter => ("status", Status::DeadLetter.as_str()),
             Self::Lost => ("deadLetter", DeadLetter::Open.as_str()),
             Self::Resent => ("deadLetter", DeadLetter::Resent.as_str()),
             Self::SetAside => ("deadLetter", DeadLetter::SetAside.as_str()),
-        }
+        })
     }
 }
+
+/// The choice of the day that began at 00:00 UTC, beside the periods that end now.
+pub const TODAY: &str = "today";
 
 /// A delivery in the list.
 #[derive(Debug, Clone)]
@@ -114,6 +121,8 @@ pub struct Log {
     pub deliveries: Vec<Delivery>,
     /// The cursor of the next page, if there is more.
     pub next: Option<String>,
+    /// The number of lost deliveries of the webhook, if the filters choose exactly these and they can be resent.
+    pub lost: Option<i64>,
 }
 
 /// The page.
@@ -124,7 +133,7 @@ pub fn page(frame: &Frame, log: &Log) -> String {
     let fields = Form { sent: &values, wrong: Wrong(&wrong) };
     let head = Head {
         title: html! { "Webhook Logs" },
-        below: Some(html! { "Every delivery and what became of it, newest first." }),
+        below: Some(html! { "Every delivery and what became of it, newest first. Days begin at 00:00 UTC." }),
         actions: is_right.then(|| page::live(false)),
         ..Head::default()
     };
@@ -135,9 +144,10 @@ pub fn page(frame: &Frame, log: &Log) -> String {
         (form(frame, log, fields))
         div.stack data-live {
             @if is_right {
-                section.card aria-label="Deliveries" {
-                    @if deliveries.is_empty() { (empty(filters, next.is_some())) }
-                    @else { (table(frame, log)) }
+                @if deliveries.is_empty() {
+                    section.card aria-label="Deliveries" { (empty(filters, next.is_some())) }
+                } @else {
+                    (parts::card("found", &found(log), &resend(log), &table(frame, log)))
                 }
             }
             @let is_older = !filters.value("cursor").is_empty();
@@ -150,6 +160,35 @@ pub fn page(frame: &Frame, log: &Log) -> String {
         }
     };
     page::page(frame, Section::Logs, &fields.wrong.titled("Webhook Logs"), &main)
+}
+
+/// How many deliveries there are, as far as the page knows it.
+fn found(Log { filters, deliveries, next, lost, .. }: &Log) -> String {
+    let (count, is_older) = (deliveries.len(), !filters.value("cursor").is_empty());
+    let many = |count: i64| match count {
+        1 => "1 delivery".to_owned(),
+        count => format!("{} deliveries", crate::count(count)),
+    };
+    let shown = many(count as i64);
+    match (*lost, is_older, next.is_some()) {
+        (Some(1), ..) => "1 delivery is lost".to_owned(),
+        (Some(lost), ..) => format!("{} are lost", many(lost)),
+        (None, true, _) => format!("{shown}, older ones"),
+        (None, false, true) => format!("The newest {shown}"),
+        (None, false, false) => shown,
+    }
+}
+
+/// A link to the preview of the resend of all that is shown, if it can be resent.
+fn resend(Log { filters, lost, .. }: &Log) -> Markup {
+    let webhook = filters.value("webhook");
+    html! {
+        @if let Some(lost) = lost {
+            a.button.primary href=(href(Section::Resends.path(), [("webhook", webhook)])) {
+                @if *lost == 1 { "Resend it…" } @else { "Resend these " (crate::count(*lost)) "…" }
+            }
+        }
+    }
 }
 
 fn empty(filters: &Filters, more: bool) -> Markup {
@@ -199,8 +238,7 @@ fn values(filters: &Filters) -> Filters {
     };
     let mut values = Filters(FIELDS.into_iter().filter_map(value).collect());
     let became = Became::ALL.into_iter().find(|became| {
-        let (parameter, value) = became.parameter();
-        filters.value(parameter) == value
+        became.parameter().is_some_and(|(parameter, value)| filters.value(parameter) == value)
     });
     if let (Some(became), Some((_, value))) = (became, values.0.iter_mut().find(|(name, _)| name == "result"))
     {
@@ -236,17 +274,14 @@ fn form(frame: &Frame, log: &Log, form: Form<'_>) -> Markup {
     let customers = customers(log);
     let customers: Vec<(&str, &str)> =
         customers.iter().map(|(code, text)| (code.as_str(), text.as_str())).collect();
-    let ranges = Range::ALL.map(|range| (range.as_str(), range.choice()));
+    let periods = Range::ALL.into_iter().map(|range| (range.as_str(), range.choice()));
+    let periods: Vec<(&str, &str)> = std::iter::once((TODAY, "Today (UTC)")).chain(periods).collect();
     let kinds = DeliveryKind::ALL.map(|kind| (kind.as_str(), kind_text(kind)));
     let failures = FailureClass::ALL.map(|class| (class.as_str(), label(class)));
     html! {
         form.card method="get" action=(Section::Logs.path()) role="search" {
             div.filters {
                 (form.text("Find", "find", "Order, invoice, event or delivery id"))
-                div.row {
-                    button.primary type="submit" { "Search" }
-                    a href=(Section::Logs.path()) { "Clear" }
-                }
             }
             details.narrow open[is_used(&FOLDED)] {
                 summary { "Filters" }
@@ -254,8 +289,8 @@ fn form(frame: &Frame, log: &Log, form: Form<'_>) -> Markup {
                     (choice("webhook", "All webhooks", &webhooks))
                     @if !customers.is_empty() { (choice("customerCode", "All customers", &customers)) }
                     (choice("result", "Any result", &Became::WORDS.map(|word| (word, word))))
-                    (choice("last", "Any time", &ranges))
-                    (form.text("HTTP status", "httpStatus", "503"))
+                    (choice("last", "Any time", &periods))
+                    (form.text("HTTP status", "httpStatus", "503 or 5xx"))
                 }
             }
             details open[is_used(&MORE)] {
@@ -266,7 +301,12 @@ fn form(frame: &Frame, log: &Log, form: Form<'_>) -> Markup {
                     (choice("failureClass", "Any failure", &failures))
                     (form.date("From", "from"))
                     (form.date("Before", "to"))
-                    p.hint { "Days begin at 00:00 UTC." }
+                }
+            }
+            div.in {
+                div.row {
+                    button.primary type="submit" { "Search" }
+                    a href=(Section::Logs.path()) { "Clear" }
                 }
             }
             // What the form has no field for stays.
@@ -310,27 +350,28 @@ fn table(frame: &Frame, log: &Log) -> Markup {
     let heads = [
         ("When", ""),
         ("Result", ""),
-        ("Event", ""),
         ("About", ""),
+        ("Event", ""),
         ("Webhook", ""),
         ("Customer", "wider"),
         ("Took", "num wider"),
         ("Attempts", "num wider"),
-        ("Next attempt", "wider"),
     ];
     let rows = html! {
         @for delivery in &log.deliveries {
             @let customer = delivery.customer_code.as_str();
             tr {
                 td { a href=(link(&delivery.id)) { (at(delivery.created_at)) } }
-                td { (badge(delivery)) " " span.beside { (delivery.ended_as()) } (marks(delivery)) }
-                td { (delivery.event.as_str()) }
+                td.wrap {
+                    (badge(delivery)) " " span.beside { (delivery.ended_as()) } (marks(delivery))
+                    @if delivery.next_attempt_at.is_some() { small { "next attempt " (next(delivery)) } }
+                }
                 td { (numbers(&delivery.about)) }
-                td { (frame.webhook(&delivery.webhook)) }
-                td.wider { (parts::customer(log.customer_names.get(customer).map_or(customer, String::as_str), customer)) }
+                td { (delivery.event.as_str()) }
+                td.wrap { (frame.webhook(&delivery.webhook)) }
+                td.wrap.wider { (parts::customer(log.customer_names.get(customer).map_or(customer, String::as_str), customer)) }
                 td.num.wider { (duration(delivery.took)) }
                 td.num.wider { (delivery.attempts) " of 5" }
-                td.wider { (next(delivery)) }
             }
         }
     };
@@ -369,8 +410,8 @@ pub(crate) fn badge(delivery: &Delivery) -> Markup {
 /// The marks of a test and of a resend.
 pub(crate) fn marks(delivery: &Delivery) -> Markup {
     html! {
-        @if delivery.is_test { " " (parts::badge(Tone::Mute, "Test")) }
-        @if delivery.resend_of.is_some() { " " (parts::badge(Tone::Mute, "Resend")) }
+        @if delivery.is_test { " " (parts::badge(Tone::Mute, "a test")) }
+        @if delivery.resend_of.is_some() { " " (parts::badge(Tone::Mute, "a resend")) }
     }
 }
 
@@ -474,6 +515,7 @@ pub(crate) mod tests {
             customer_names: [("<i>C-1</i>".into(), "<b>One".into()), ("C-2".into(), "<b>Two".into())].into(),
             deliveries,
             next: next.map(str::to_owned),
+            lost: None,
         }
     }
 
@@ -495,7 +537,7 @@ pub(crate) mod tests {
         let fine =
             Delivery { status: Status::Succeeded, http_status: Some(200), took: Some(29_000), ..delivery() };
         let fine = row(Delivery { is_test: true, resend_of: Some("x".into()), ..fine });
-        for part in [">Delivered<", ">200<", ">29 ms<", ">Test<", ">Resend<"] {
+        for part in [">Delivered<", ">200<", ">29 ms<", ">a test<", ">a resend<"] {
             assert!(fine.contains(part), "{part}: {fine}");
         }
         let due = frame().now;
@@ -503,13 +545,13 @@ pub(crate) mod tests {
             Delivery { status: Status::Failed, attempts: 3, next_attempt_at: Some(due), ..delivery() };
         let text = row(Delivery { failure: Some(FailureClass::Refused), ..failed.clone() });
         for part in
-            [">Tried again<", ">Connection refused<", "3 of 5", "<td class=\"wider\"><time datetime=\"2027-"]
+            [">Tried again<", ">Connection refused<", "3 of 5", "<small>next attempt <time datetime=\"2027-"]
         {
             assert!(text.contains(part), "{part}: {text}");
         }
         // A time that has passed while the delivery waits is not shown.
         let text = row(Delivery { waits_for: Some("one of 2 places".into()), ..failed });
-        assert!(text.contains("<td class=\"wider\">due, waits for one of 2 places</td>"), "{text}");
+        assert!(text.contains("<small>next attempt due, waits for one of 2 places</small>"), "{text}");
         let waiting =
             row(Delivery { status: Status::Pending, failure: None, http_status: None, ..delivery() });
         assert!(
@@ -520,6 +562,12 @@ pub(crate) mod tests {
 
     #[test]
     fn form_shows_what_was_asked_by_a_link_or_by_itself() {
+        let failed = log(&[("result", "Failed (all)"), ("last", TODAY)], Vec::new(), None);
+        for part in
+            ["value=\"Failed (all)\" selected>", "<option value=\"today\" selected>Today (UTC)</option>"]
+        {
+            assert!(failed.contains(part), "{part}: {failed}");
+        }
         for sent in [("deadLetter", "open"), ("result", "Lost")] {
             assert!(
                 log(&[sent], Vec::new(), None).contains("<option value=\"Lost\" selected>Lost</option>"),
@@ -590,6 +638,32 @@ pub(crate) mod tests {
         assert!(text.contains(&format!("href=\"{href}&amp;cursor=new\"")), "{text}");
         assert!(text.contains(&format!("href=\"{href}\"")), "{text}");
         assert!(text.contains("<option value=\"Lost, resent or set aside\" selected>"), "{text}");
+    }
+
+    #[test]
+    fn lost_deliveries_of_a_webhook_are_counted_with_a_link_to_their_resend() {
+        let lost = |lost| {
+            let filters = [("webhook", "a/b&c"), ("result", "Lost")];
+            page(&frame(), &Log { lost, ..of(&filters, vec![delivery()], Some("x")) })
+        };
+        let many = lost(Some(7));
+        for part in [
+            "<h2 id=\"found\">7 deliveries are lost</h2>",
+            "href=\"/portal/resends?webhook=a%2Fb%26c\">Resend these 7…</a>",
+        ] {
+            assert!(many.contains(part), "{part}: {many}");
+        }
+        assert!(
+            lost(Some(1)).contains(">1 delivery is lost</h2>") && lost(Some(1)).contains(">Resend it…</a>")
+        );
+        assert!(lost(Some(20_000)).contains(">more than 10,000 deliveries are lost</h2>"));
+        let other = lost(None);
+        assert!(
+            other.contains(">The newest 1 delivery</h2>") && !other.contains("/portal/resends?"),
+            "{other}"
+        );
+        assert!(log(&[], vec![delivery(); 2], None).contains(">2 deliveries</h2>"));
+        assert!(log(&[("cursor", "x")], vec![delivery()], None).contains(">1 delivery, older ones</h2>"));
     }
 
     #[test]

@@ -112,7 +112,7 @@ pub async fn search(
     Query(mut search): Query<DeliverySearch>,
 ) -> Result<JsonResponse<DeliveryPage>, ApiError> {
     check_webhook(&state, &caller, &mut search).await?;
-    let (items, next_cursor) = find(&state, &caller, search).await?;
+    let (items, next_cursor) = find(&state, &caller, search, false).await?;
     let waits = waits(&state, &caller, &items).await?;
     Ok(JsonResponse(DeliveryPage::new(items, waits, next_cursor)))
 }
@@ -140,11 +140,12 @@ pub async fn places(state: &ApiState, caller: &Principal, webhook: String) -> Op
     places.webhooks.first().copied()
 }
 
-/// Searches deliveries. Returns a page of them, and the cursor of the next page.
+/// Searches deliveries. Returns a page of them, and the cursor of the next page. `is_failed`: only deliveries whose last attempt failed.
 pub async fn find(
     state: &ApiState,
     caller: &Principal,
     search: DeliverySearch,
+    is_failed: bool,
 ) -> Result<(Vec<ListedDelivery>, Option<String>), ApiError> {
     // The facilityKey of an event begins with the number of its work order.
     let work_order_of = |key: String| key.split(['-', ':']).next().unwrap_or_default().to_owned();
@@ -156,6 +157,7 @@ pub async fn find(
     let filter = DeliveryFilter {
         status: search.status,
         dead_letter: search.dead_letter,
+        is_failed,
         webhook: search
             .webhook
             .map(|name| caller.webhooks().named(&name).map_or(name, WebhookConfig::full_name)),

@@ -7,10 +7,10 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{Html, Redirect};
 use docket_crds::WebhookConfig;
-use docket_domain::delivery::DeliveryId;
+use docket_domain::delivery::{DeadLetter, DeliveryId, FailureClass};
 use docket_domain::moment;
 use docket_portal::delivery::{AttemptView, Detail, SentRequest};
-use docket_portal::logs::{Became, Delivery, Filters, Log, link};
+use docket_portal::logs::{Became, Delivery, Filters, Log, TODAY, link};
 use docket_portal::names::unknown_webhook;
 use docket_portal::period::Range;
 use docket_portal::{DONE, delivery, href, logs};
@@ -53,8 +53,11 @@ pub async fn search(
 ) -> Result<(StatusCode, Html<String>), ApiError> {
     let filters = filled_in(&query.unwrap_or_default());
     let (asked, mut wrong) = asked(&filters, state.clock.now());
+    let is_failed = filters.iter().any(|(name, value)| name == "result" && value == Became::Failed.as_str());
+    let lost_of = lost_of(&asked).and_then(|webhook| viewer.caller.webhooks().named(webhook));
+    let lost_of = lost_of.filter(|webhook| webhook.active).map(|webhook| webhook.uid.clone());
     let (mut found, mut next) = (Vec::new(), None);
-    match find(&state, &viewer, asked, wrong.is_empty()).await {
+    match find(&state, &viewer, asked, (wrong.is_empty(), is_failed)).await {
         Ok(page) => (found, next) = page,
         Err(error) => {
             wrong.extend(error.wrong_fields()?.into_iter().map(|wrong| in_words(&viewer, &filters, wrong)))
@@ -72,6 +75,10 @@ pub async fn search(
     let mut reader = viewer.caller.reader(&state).await?;
     let took = deliveries::last_times(&mut reader, &ids).await?;
     let customer_names = contacts::customer_names(&mut reader, &codes).await?;
+    let lost = match lost_of {
+        Some(uid) => viewer.health(&mut reader).await?.get(&uid).map(|health| health.dead_letter),
+        None => None,
+    };
     let row = |(listed, waits_for): (ListedDelivery, Option<String>)| {
         let took = took.get(&listed.id).copied();
         Delivery { took, waits_for, ..shown(listed) }
@@ -83,32 +90,46 @@ pub async fn search(
         customer_names,
         deliveries: found.into_iter().zip(waits).map(row).collect(),
         next,
+        lost: lost.filter(|lost| *lost > 0),
     };
     Ok((status, Html(logs::page(viewer.frame(), &log))))
 }
 
+/// The webhook whose lost deliveries these parameters choose; `None`: they choose others.
+fn lost_of(asked: &[(String, String)]) -> Option<&str> {
+    let value = |name: &str| asked.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str());
+    let is_of_choice = |(name, _): &(String, String)| {
+        ["webhook", "deadLetter", "cursor", "pageSize"].contains(&name.as_str())
+    };
+    let is_lost = value("deadLetter") == Some(DeadLetter::Open.as_str());
+    value("webhook").filter(|_| is_lost && asked.iter().all(is_of_choice))
+}
+
 /// Searches if all filters are right; else returns what is wrong with them, or nothing if `is_right` says that others are wrong.
+/// `is_failed`: only deliveries whose last attempt failed.
 async fn find(
     state: &ApiState,
     viewer: &Viewer,
     asked: Vec<(String, String)>,
-    is_right: bool,
+    (is_right, is_failed): (bool, bool),
 ) -> Result<(Vec<ListedDelivery>, Option<String>), ApiError> {
     let mut search = DeliverySearch::read(RequestFields::of_pairs(asked))?;
     check_webhook(state, &viewer.caller, &mut search).await?;
     match is_right {
-        true => webhook_logs::find(state, &viewer.caller, search).await,
+        true => webhook_logs::find(state, &viewer.caller, search, is_failed).await,
         false => Ok((Vec::new(), None)),
     }
 }
 
 /// What is wrong with a field, in the words of the form.
 fn in_words(viewer: &Viewer, filters: &[(String, String)], wrong: (String, String)) -> (String, String) {
-    let typed = filters.iter().find(|(name, _)| name == "webhook" && wrong.0 == "webhook");
-    match typed {
-        Some((_, typed)) => (wrong.0, unknown_webhook(typed, &viewer.frame().webhooks)),
-        None => wrong,
-    }
+    let typed = filters.iter().find(|(name, _)| *name == wrong.0);
+    let what = match (wrong.0.as_str(), typed) {
+        ("webhook", Some((_, typed))) => unknown_webhook(typed, &viewer.frame().webhooks),
+        ("httpStatus", _) => "enter a status from 100 to 999, or 4xx or 5xx".to_owned(),
+        _ => wrong.1,
+    };
+    (wrong.0, what)
 }
 
 type Pairs = Vec<(String, String)>;
@@ -116,24 +137,41 @@ type Pairs = Vec<(String, String)>;
 /// The parameters of `/WebhookLogs/Search` for what the form sends, and the fields of the form that are wrong.
 fn asked(filters: &[(String, String)], now: Timestamp) -> (Pairs, Pairs) {
     let is_dated = filters.iter().any(|(name, _)| ["from", "to"].contains(&name.as_str()));
+    let has_failure = filters.iter().any(|(name, _)| name == "failureClass");
     let (mut asked, mut wrong) = (Pairs::new(), Pairs::new());
     let mut ask = |name: &str, value: &str| asked.push((name.to_owned(), value.to_owned()));
     let mut refuse = |name: &str, what: &str| wrong.push((name.to_owned(), what.to_owned()));
     for (name, value) in filters {
         match name.as_str() {
             "result" => match value.parse().map(Became::parameter) {
-                Ok((name, value)) => ask(name, value),
+                Ok(Some((name, value))) => ask(name, value),
+                Ok(None) => {}
                 Err(_) => refuse(name, "choose a result of the list"),
             },
-            "last" => match value.parse() {
-                Ok(_) if is_dated => refuse(name, "choose either this or dates"),
+            "last" if value == TODAY || value.parse::<Range>().is_ok() => match value.parse() {
+                _ if is_dated => refuse(name, "choose either this or dates"),
                 Ok(range) => ask("from", &moment::written(since(range, now))),
-                Err(_) => refuse(name, "choose a time of the list"),
+                Err(_) => ask("from", &now.strftime("%Y-%m-%d").to_string()),
+            },
+            "last" => refuse(name, "choose a time of the list"),
+            "httpStatus" => match class_of(value) {
+                Some(_) if has_failure => refuse(name, "choose either this or a failure"),
+                Some(class) => ask("failureClass", class.as_str()),
+                None => ask(name, value),
             },
             _ => ask(name, value),
         }
     }
     (asked, wrong)
+}
+
+/// The failure class that a class of HTTP statuses stands for, such as `5xx`.
+fn class_of(statuses: &str) -> Option<FailureClass> {
+    match statuses.to_ascii_lowercase().as_str() {
+        "4xx" => Some(FailureClass::ClientError),
+        "5xx" => Some(FailureClass::ServerError),
+        _ => None,
+    }
 }
 
 /// When a period began that ends now.
@@ -319,6 +357,10 @@ mod tests {
         for (field, parameter) in [
             (("result", "Lost"), "deadLetter=open"),
             (("result", "Tried again"), "status=Failed"),
+            (("last", "today"), "from=2026-11-21"),
+            (("httpStatus", "503"), "httpStatus=503"),
+            (("httpStatus", "5XX"), "failureClass=ServerError"),
+            (("httpStatus", "4xx"), "failureClass=ClientError"),
             (("last", "hour"), "from=2026-11-21T08:30:00.000Z"),
             (("last", "month"), "from=2026-10-22T09:30:00.000Z"),
             (("from", "2026-11-01T09:30:00-08:00"), "from=2026-11-01T09:30:00-08:00"),
@@ -335,7 +377,32 @@ mod tests {
         for wrong in [("result", "Succeeded"), ("last", "year")] {
             assert_eq!(of(&[wrong]), (Vec::new(), vec![wrong.0.to_owned()]), "{wrong:?}");
         }
-        let (asked, wrong) = of(&[("last", "day"), ("to", "2026-11-01")]);
-        assert_eq!((asked, wrong), (vec!["to=2026-11-01".to_owned()], vec!["last".to_owned()]));
+        for last in ["day", "today"] {
+            let (asked, wrong) = of(&[("last", last), ("to", "2026-11-01")]);
+            assert_eq!((asked, wrong), (vec!["to=2026-11-01".to_owned()], vec!["last".to_owned()]));
+        }
+        let (asked, wrong) = of(&[("httpStatus", "5xx"), ("failureClass", "Dns")]);
+        assert_eq!((asked, wrong), (vec!["failureClass=Dns".to_owned()], vec!["httpStatus".to_owned()]));
+    }
+
+    #[test]
+    fn only_the_lost_deliveries_of_one_webhook_are_the_choice_of_a_resend() {
+        let lost_of = |filters: &[(&str, &str)]| {
+            let filters: Pairs =
+                filters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            let (asked, _) = asked(&filters, "2026-11-21T09:30:00Z".parse().expect("a time"));
+            super::lost_of(&asked).map(str::to_owned)
+        };
+        let (webhook, lost) = (("webhook", "a/b"), ("result", "Lost"));
+        assert_eq!(lost_of(&[webhook, lost, ("cursor", "x")]).as_deref(), Some("a/b"));
+        for other in [
+            &[webhook][..],
+            &[lost],
+            &[webhook, ("result", "Set aside")],
+            &[webhook, ("result", "Failed (all)")],
+            &[webhook, lost, ("last", "day")],
+        ] {
+            assert_eq!(lost_of(other), None, "{other:?}");
+        }
     }
 }

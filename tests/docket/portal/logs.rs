@@ -147,7 +147,7 @@ async fn administrator_finds_out_why_a_delivery_failed_and_resends_it() {
     assert!(page.text().contains(&format!("<a href=\"/portal/logs/{id}\">")), "{page:?}");
     assert!(page.text().contains(", by <span title=\"employee 52\">Alex Admin</span>"), "{page:?}");
     assert!(
-        page.text().contains("Resent. This is the new delivery") && page.text().contains(">Resend</span>"),
+        page.text().contains("Resent. This is the new delivery") && page.text().contains(">a resend</span>"),
         "{page:?}"
     );
     // The original knows what became of it, and nothing is left to be done.
@@ -215,6 +215,8 @@ async fn log_takes_every_filter_of_the_api_and_continues_at_a_cursor() {
         ("customerCode=C-2", 0),
         ("result=Lost", 3),
         ("result=Delivered", 0),
+        ("result=Failed+%28all%29", 3),
+        ("httpStatus=5xx", 0),
         ("deadLetter=resent", 0),
         ("last=hour", 3),
         ("kind=first", 3),
@@ -234,6 +236,13 @@ async fn log_takes_every_filter_of_the_api_and_continues_at_a_cursor() {
     ] {
         assert_eq!(found(query).await, expected, "{query}");
     }
+    let lost = browser.get("/portal/logs?webhook=default%2Forders&result=Lost&pageSize=2").await;
+    for part in [
+        ">3 deliveries are lost</h2>",
+        "href=\"/portal/resends?webhook=default%2Forders\">Resend these 3…</a>",
+    ] {
+        assert!(lost.text().contains(part), "{part}: {lost:?}");
+    }
     let first = browser.get("/portal/logs?pageSize=2&status=DeadLetter").await;
     let ids = linked(first.text());
     let (_, after) = first.text().split_once("rel=\"next\"").map_or(("", ""), |parts| parts);
@@ -252,6 +261,8 @@ async fn log_takes_every_filter_of_the_api_and_continues_at_a_cursor() {
         ),
         ("result=Broken", "Result: choose a result of the list"),
         ("last=day&from=2026-11-01", "When: choose either this or dates"),
+        ("httpStatus=6xx", "HTTP status: enter a status from 100 to 999, or 4xx or 5xx"),
+        ("httpStatus=5xx&failureClass=Dns", "HTTP status: choose either this or a failure"),
     ] {
         let wrong = browser.get(&format!("/portal/logs?{query}")).await;
         assert!(wrong.status == 400 && wrong.text().contains(said), "{said}: {wrong:?}");

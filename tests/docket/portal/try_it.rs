@@ -87,8 +87,10 @@ async fn failed_test_is_in_the_log_and_in_no_health_and_no_metric() {
     let sent = send_test(&browser, "note.created").await;
     assert_eq!(sent.status, 303, "{sent:?}");
     let log = "/portal/logs?status=DeadLetter";
-    eventually("it is a dead letter", SOON, async || browser.get(log).await.text().contains(">Test</span>"))
-        .await;
+    eventually("it is a dead letter", SOON, async || {
+        browser.get(log).await.text().contains(">a test</span>")
+    })
+    .await;
     assert!(browser.get(WEBHOOK).await.text().contains("More about BlockedAddress"));
     let overview = browser.get("/portal").await;
     assert!(overview.text().contains("Settings have a problem"), "{overview:?}");

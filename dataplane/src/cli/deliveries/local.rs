@@ -187,6 +187,7 @@ impl Answers for Local<'_> {
         let filter = DeliveryFilter {
             status: asked.status(),
             dead_letter: asked.dead_letter,
+            is_failed: false,
             webhook: self.webhook.clone(),
             event_code: asked.event,
             failure_class: asked.class,

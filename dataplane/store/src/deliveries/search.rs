@@ -195,6 +195,8 @@ pub struct DeliveryFilter {
     pub status: Option<Status>,
     /// Only dead letters in this state.
     pub dead_letter: Option<DeadLetter>,
+    /// Only deliveries whose last attempt failed: those that are tried again, and all dead letters.
+    pub is_failed: bool,
     /// Only deliveries to this webhook: its key, or its `namespace/name` for deliveries of every customer.
     pub webhook: Option<String>,
     /// Only deliveries of this event code.
@@ -241,6 +243,7 @@ pub async fn search(
     let status = filter.status();
     let by_number = [web_order_id, work_order, invoice_number, about].into_iter().any(Option::is_some);
     let all_match = status.is_none()
+        && !filter.is_failed
         && webhook.is_none()
         && event_code.is_none()
         && failure_class.is_none()
@@ -251,8 +254,10 @@ pub async fn search(
         && filter.kind.is_none();
     let is_indexed = by_number || filter.id.is_some() || all_match;
     let rare = if is_indexed { Vec::new() } else { filter.rare(connection).await? };
-    let rare_first =
-        status == Some(Status::DeadLetter) || filter.event_id.is_some() || filter.resend_id.is_some();
+    let rare_first = status == Some(Status::DeadLetter)
+        || filter.is_failed
+        || filter.event_id.is_some()
+        || filter.resend_id.is_some();
     let walk = Walk { table: "d", page_size, after: filter.after.as_ref(), is_indexed, rare, rare_first };
     let table = table(status);
     let rows = || filter.in_time(Search::new(&format!("SELECT d.created_at_ms, d.id FROM {table} d")));
@@ -310,9 +315,15 @@ impl DeliveryFilter {
                 ("status = 'DeadLetter'", "created_at_ms")
             }
         };
-        if status == Some(Status::DeadLetter) {
+        let dead_letters = || {
             let in_order = format!("{dead} ORDER BY d.webhook, d.{time}");
-            rare.push(vec![from(&format!("{HISTORY} d"), &in_order, Vec::new())]);
+            from(&format!("{HISTORY} d"), &in_order, Vec::new())
+        };
+        if status == Some(Status::DeadLetter) {
+            rare.push(vec![dead_letters()]);
+        } else if status.is_none() && self.is_failed {
+            let tried_again = from(&format!("{QUEUED} d"), "d.status = 'Failed'", Vec::new());
+            rare.push(vec![tried_again, dead_letters()]);
         }
         if let Some(code) = event_code {
             let of = |table: &&str| {
@@ -383,6 +394,9 @@ impl DeliveryFilter {
         search.and_some("d.status = $1", status.map(Status::as_str));
         if let Some(which) = self.dead_letter {
             search.and(marks::condition(which), []);
+        }
+        if self.is_failed {
+            search.and("d.status IN ('Failed', 'DeadLetter')", []);
         }
         if let Some(webhook) = webhook {
             search.and("(d.webhook = $1 OR d.webhook_name = $1)", [webhook.into()]);

@@ -107,6 +107,12 @@ fn of_deliveries() -> Vec<(DeliveryFilter, Vec<&'static str>)> {
         (DeliveryFilter { webhook: Some("none".into()), ..all.clone() }, vec![]),
         (DeliveryFilter { status: Some(Status::DeadLetter), ..all.clone() }, dead.clone()),
         (DeliveryFilter { status: Some(Status::Failed), ..all.clone() }, vec!["q"]),
+        (DeliveryFilter { is_failed: true, ..all.clone() }, all_three.clone()),
+        (
+            DeliveryFilter { is_failed: true, webhook: Some("a/rare".into()), ..all.clone() },
+            all_three.clone(),
+        ),
+        (DeliveryFilter { is_failed: true, webhook: Some("usual".into()), ..all.clone() }, vec![]),
         (DeliveryFilter { status: Some(Status::Pending), ..all.clone() }, vec![]),
         (
             DeliveryFilter {
