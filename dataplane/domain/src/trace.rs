@@ -79,6 +79,12 @@ impl WhyNot {
         };
         text.to_owned()
     }
+
+    /// Several reasons as a sentence without its full stop. `event`: the code of the event.
+    pub fn sentences(reasons: &[Self], event: &str) -> String {
+        let all: Vec<String> = reasons.iter().map(|reason| reason.sentence(event)).collect();
+        all.join(", and ")
+    }
 }
 
 /// What decides which webhooks get an event.
@@ -96,19 +102,28 @@ pub struct EventFacts<'a> {
     pub is_suspended: bool,
 }
 
-/// Returns why a webhook has no delivery of an event: of several reasons, the reason to remove first. `webhook`: as it is served;
-/// `None`: it is declared and not served.
-pub fn why_not(webhook: Option<&WebhookConfig>, event: &EventFacts<'_>) -> WhyNot {
-    match webhook {
-        Some(webhook) if webhook.customer_code.as_str() != event.customer_code => WhyNot::OtherCustomer,
-        _ if event.is_test => WhyNot::TestOfAnother,
-        None => WhyNot::NotServed,
-        Some(_) if event.is_suspended => WhyNot::TenantSuspended,
-        Some(_) if !event.is_on => WhyNot::EventOff,
-        Some(webhook) if !webhook.active => WhyNot::Inactive,
-        Some(webhook) if !webhook.events.contains(&event.code) => WhyNot::NotSubscribed,
-        Some(_) => WhyNot::ChangedSince,
+/// Returns why a webhook has no delivery of an event: all reasons, first the reason to remove first; at least one. `webhook`: as it is
+/// served; `None`: it is declared and not served.
+pub fn why_not(webhook: Option<&WebhookConfig>, event: &EventFacts<'_>) -> Vec<WhyNot> {
+    if webhook.is_some_and(|webhook| webhook.customer_code.as_str() != event.customer_code) {
+        return vec![WhyNot::OtherCustomer];
     }
+    if event.is_test {
+        return vec![WhyNot::TestOfAnother];
+    }
+    let all = [
+        (webhook.is_none(), WhyNot::NotServed),
+        (event.is_suspended, WhyNot::TenantSuspended),
+        (!event.is_on, WhyNot::EventOff),
+        (webhook.is_some_and(|webhook| !webhook.active), WhyNot::Inactive),
+        (webhook.is_some_and(|webhook| !webhook.events.contains(&event.code)), WhyNot::NotSubscribed),
+    ];
+    let mut reasons: Vec<WhyNot> =
+        all.into_iter().filter(|(is_so, _)| *is_so).map(|(_, reason)| reason).collect();
+    if reasons.is_empty() {
+        reasons.push(WhyNot::ChangedSince);
+    }
+    reasons
 }
 
 #[cfg(test)]
@@ -122,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn each_reason_is_found_and_the_first_to_remove_is_named() {
+    fn all_reasons_are_found_and_the_first_to_remove_is_first() {
         let event = EventFacts {
             code: EventCode::OrderCreated,
             customer_code: "C-1",
@@ -137,19 +152,27 @@ mod tests {
         let test = EventFacts { is_test: true, ..event };
         let off = EventFacts { is_on: false, ..event };
         let suspended = EventFacts { is_suspended: true, ..off };
+        let own = [WhyNot::Inactive, WhyNot::NotSubscribed];
+        let of_all = [WhyNot::TenantSuspended, WhyNot::EventOff];
         for (found, expected) in [
-            (of("C-2", false, other, suspended), WhyNot::OtherCustomer),
-            (of("C-1", true, taken, test), WhyNot::TestOfAnother),
-            (why_not(None, &suspended), WhyNot::NotServed),
-            (why_not(None, &test), WhyNot::TestOfAnother),
-            (of("C-1", false, other, suspended), WhyNot::TenantSuspended),
-            (of("C-1", false, other, off), WhyNot::EventOff),
-            (of("C-1", false, other, event), WhyNot::Inactive),
-            (of("C-1", true, other, event), WhyNot::NotSubscribed),
-            (of("C-1", true, taken, event), WhyNot::ChangedSince),
+            (of("C-2", false, other, suspended), &[WhyNot::OtherCustomer][..]),
+            (of("C-1", true, taken, test), &[WhyNot::TestOfAnother]),
+            (why_not(None, &suspended), &[WhyNot::NotServed, of_all[0], of_all[1]]),
+            (why_not(None, &event), &[WhyNot::NotServed]),
+            (why_not(None, &test), &[WhyNot::TestOfAnother]),
+            (of("C-1", false, other, suspended), &[of_all[0], of_all[1], own[0], own[1]]),
+            (of("C-1", true, taken, off), &[WhyNot::EventOff]),
+            (of("C-1", false, other, event), &own),
+            (of("C-1", false, taken, event), &[WhyNot::Inactive]),
+            (of("C-1", true, other, event), &[WhyNot::NotSubscribed]),
+            (of("C-1", true, taken, event), &[WhyNot::ChangedSince]),
         ] {
             assert_eq!(found, expected);
         }
+        assert_eq!(
+            WhyNot::sentences(&own, "order.created"),
+            "it is inactive now, and it does not subscribe to order.created now"
+        );
     }
 
     #[test]

@@ -69,6 +69,9 @@ impl Section {
 /// The path of the page that says why something did not arrive.
 pub const TRACE: &str = "/portal/trace";
 
+/// The path of the form of a new webhook. Its parameter `customerCode` chooses the customer.
+pub const NEW_WEBHOOK: &str = "/portal/webhooks/new";
+
 /// The path of a webhook's page.
 pub fn webhook_link(full_name: &str) -> String {
     format!("{}/{full_name}", Section::Webhooks.path())

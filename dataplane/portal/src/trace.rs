@@ -10,7 +10,7 @@ use maud::{Markup, html};
 
 use crate::declared::whom_to_ask;
 use crate::logs::{self, Delivery, link, remedy};
-use crate::page::{self, Frame, Section, TRACE};
+use crate::page::{self, Frame, NEW_WEBHOOK, Section, TRACE};
 use crate::parts::{self, Head, Tone};
 use crate::time::at;
 use crate::{counted, href};
@@ -36,8 +36,13 @@ pub enum Answer {
     Unasked,
     /// The text has more than this many characters.
     TooLong(usize),
-    /// The text names nothing. These are nearly the same.
-    Nothing(Vec<Named>),
+    /// The text names nothing.
+    Nothing {
+        /// What is nearly the same.
+        near: Vec<Named>,
+        /// The newest web order, if the text is a later number.
+        newest: Option<String>,
+    },
     /// The text names several things.
     Several(Vec<Named>),
     /// The text names a customer.
@@ -91,8 +96,10 @@ pub struct Chain {
     pub events: Vec<EventView>,
     /// Whether older events or deliveries are left out.
     pub more: bool,
-    /// The webhooks of the customer.
+    /// The webhooks of the customer that are served.
     pub webhooks: Vec<CustomerWebhook>,
+    /// The number of webhooks of the customer that are declared with a mistake and not served.
+    pub unserved: usize,
 }
 
 /// A web order.
@@ -130,7 +137,7 @@ pub struct InvoiceView {
 /// An event.
 #[derive(Debug, Clone)]
 pub struct EventView {
-    /// Its id, empty if it is invalid; `None`: no such event is stored.
+    /// Its id, empty if it is invalid; `None`: no such event is recorded.
     pub id: Option<String>,
     /// Its code.
     pub code: String,
@@ -164,10 +171,12 @@ pub struct Sent {
 pub struct Missed {
     /// `namespace/name`; `None`: it is not known.
     pub webhook: Option<String>,
-    /// Why, as far as its state now shows.
-    pub reason: WhyNot,
+    /// Why, as far as its state now shows: first the reason to remove first; at least one.
+    pub reasons: Vec<WhyNot>,
     /// What is wrong with its settings, in the words that the user knows.
     pub faults: Vec<String>,
+    /// When it was added, if that was after the event; `None` also if it is not known.
+    pub added_at: Option<Timestamp>,
 }
 
 /// A link to the trace of something.
@@ -175,8 +184,8 @@ fn trace_link(kind: TraceKind, id: &str) -> String {
     href(TRACE, [("q", id), ("kind", kind.as_str())])
 }
 
-/// The page. `asked`: the text of the box.
-pub fn page(frame: &Frame, asked: &str, answer: &Answer) -> String {
+/// The page. `asked`: the text of the box. `can_add`: whether the user can add webhooks in the portal.
+pub fn page(frame: &Frame, asked: &str, answer: &Answer, can_add: bool) -> String {
     let (title, main) = match answer {
         Answer::Unasked => ("Why did it not arrive?".to_owned(), unasked()),
         Answer::TooLong(most) => {
@@ -188,12 +197,15 @@ pub fn page(frame: &Frame, asked: &str, answer: &Answer) -> String {
             };
             (title, main)
         }
-        Answer::Nothing(near) => (format!("Nothing was found for “{asked}”"), nothing(frame, asked, near)),
+        Answer::Nothing { near, newest } => {
+            let main = nothing(frame, asked, near, newest.as_deref());
+            (format!("Nothing was found for “{asked}”"), main)
+        }
         Answer::Several(all) => (format!("“{asked}” may be several things"), several(asked, all)),
-        Answer::Customer(customer) => (of_customer(customer), customer_page(frame, customer)),
+        Answer::Customer(customer) => (of_customer(customer), customer_page(frame, customer, can_add)),
         Answer::Chain(chain) => {
             let (title, when) = headline(chain, frame.now);
-            let main = chain_page(frame, chain, &title, when);
+            let main = chain_page(frame, chain, (&title, when), can_add);
             (title, main)
         }
     };
@@ -224,7 +236,7 @@ fn forms() -> Markup {
     parts::card("forms", "What the box takes", &html! {}, &body)
 }
 
-fn nothing(frame: &Frame, asked: &str, near: &[Named]) -> Markup {
+fn nothing(frame: &Frame, asked: &str, near: &[Named], newest: Option<&str>) -> Markup {
     let whose = if frame.is_of_tenant() { "The tenant has" } else { "Your firm has" };
     let below = html! {
         (whose) " no web order, work order, invoice, event, delivery or customer of this number, id or name. "
@@ -232,6 +244,9 @@ fn nothing(frame: &Frame, asked: &str, near: &[Named]) -> Markup {
     };
     html! {
         (parts::head(&Head { title: html! { "Nothing was found for “" (asked) "”" }, below: Some(below), ..Head::default() }))
+        @if let Some(newest) = newest {
+            p { "The newest web order is " a href=(trace_link(TraceKind::WebOrder, newest)) { (newest) } "." }
+        }
         @if !near.is_empty() { (parts::card("near", "Did you mean", &html! {}, &choices(near))) }
         (forms())
     }
@@ -268,8 +283,8 @@ fn of_customer(CustomerAnswer { name, webhooks, unserved, .. }: &CustomerAnswer)
     format!("{name} has {parts}{then}")
 }
 
-fn customer_page(frame: &Frame, customer: &CustomerAnswer) -> Markup {
-    let CustomerAnswer { code, orders, webhooks, .. } = customer;
+fn customer_page(frame: &Frame, customer: &CustomerAnswer, can_add: bool) -> Markup {
+    let CustomerAnswer { code, orders, webhooks, unserved, .. } = customer;
     let filter = if frame.is_of_tenant() { code.as_str() } else { "" };
     let logs = href(Section::Logs.path(), [("customerCode", filter)]);
     let rows = html! {
@@ -293,12 +308,41 @@ fn customer_page(frame: &Frame, customer: &CustomerAnswer) -> Markup {
             actions: Some(actions),
             ..Head::default()
         }))
-        (webhooks_card(frame, webhooks))
+        (webhooks_card(frame, webhooks, &none(frame, code, *unserved, can_add)))
         (parts::card("orders", "Newest orders", &html! { span.small.quiet { "at most 10" } }, &orders))
     }
 }
 
-fn webhooks_card(frame: &Frame, webhooks: &[CustomerWebhook]) -> Markup {
+/// What is there instead of the webhooks of a customer, of which none is served.
+fn none(frame: &Frame, customer: &str, unserved: usize, can_add: bool) -> Markup {
+    let what = match unserved {
+        0 => "No webhook exists for this customer".to_owned(),
+        1 => "The webhook of this customer has a mistake in its settings".to_owned(),
+        more => format!("The {more} webhooks of this customer have mistakes in their settings"),
+    };
+    // A contact's webhooks are always of its own customer.
+    let code = if frame.is_of_tenant() { customer } else { "" };
+    let why = html! {
+        p { "A webhook gets only events that happen after it was added. Earlier events cannot be sent to it." }
+        @if unserved > 0 {
+            p { a.button href=(Section::Webhooks.path()) { "See what is wrong" } }
+        } @else if can_add {
+            p {
+                a.button.primary href=(href(NEW_WEBHOOK, [("customerCode", code)])) {
+                    "Add a webhook" @if !code.is_empty() { " for " (code) }
+                }
+            }
+        } @else if frame.is_of_tenant() {
+            p { "Ask the people who run Docket to add a webhook for " (customer) "." }
+        } @else {
+            p { "Ask the administrators of " (frame.tenant) " to add a webhook." }
+        }
+    };
+    parts::nothing(&what, &why)
+}
+
+/// The webhooks of a customer; `none`: what is there if none is served.
+fn webhooks_card(frame: &Frame, webhooks: &[CustomerWebhook], none: &Markup) -> Markup {
     let rows = html! {
         @for CustomerWebhook { full_name, active, takes } in webhooks {
             tr {
@@ -314,10 +358,7 @@ fn webhooks_card(frame: &Frame, webhooks: &[CustomerWebhook]) -> Markup {
     };
     let heads = [("Webhook", ""), ("State", ""), ("Gets", ""), ("Log", "wider")];
     let body = match webhooks.is_empty() {
-        true => parts::nothing(
-            "No webhook is served for this customer",
-            &html! { p { a href=(Section::Webhooks.path()) { "See all webhooks" } ", or add one there." } },
-        ),
+        true => none.clone(),
         false => parts::table("Webhooks of the customer", &heads, &rows),
     };
     parts::card("webhooks", "Webhooks of the customer now", &html! {}, &body)
@@ -344,6 +385,7 @@ fn headline(chain: &Chain, now: Timestamp) -> (String, Option<Timestamp>) {
         .events
         .iter()
         .flat_map(|event| event.missed.iter().flatten())
+        .filter(|missed| missed.added_at.is_none())
         .filter_map(|missed| missed.webhook.as_deref())
         .filter(|name| !names.contains(name))
         .collect();
@@ -387,45 +429,57 @@ fn unsent(chain: &Chain, now: Timestamp) -> String {
         return format!("Nothing was sent for {what}: nothing has happened that is an event");
     };
     let is_old = now.duration_since(event.at) > OLD;
-    let nothing = if is_old { "No delivery is stored" } else { "Nothing was sent" };
+    let nothing = if is_old { "No delivery is recorded" } else { "Nothing was sent" };
     format!("{nothing} for {what}: {}", why(event))
 }
 
-/// Why no webhook has a delivery of an event.
+/// Why no webhook has a delivery of an event: the reasons that all webhooks have.
 fn why(event: &EventView) -> String {
     let code = &event.code;
-    let Some(missed) = &event.missed else { return "the reason is not known".to_owned() };
-    let reasons: BTreeSet<WhyNot> = missed.iter().map(|missed| missed.reason).collect();
-    let mut reasons = reasons.into_iter();
-    let all = missed.len() + event.more;
-    let webhooks = match all {
+    let Some(all) = &event.missed else { return "the reason is not known".to_owned() };
+    let missed: Vec<&Missed> = all.iter().filter(|missed| missed.added_at.is_none()).collect();
+    let webhooks = match missed.len() + event.more {
+        0 if !all.is_empty() => return "its customer had no webhook yet".to_owned(),
         0 => return "its customer has no webhook now".to_owned(),
         1 => "its customer's webhook".to_owned(),
         count => format!("its customer's {count} webhooks"),
     };
-    let is_one = all == 1;
+    let is_one = missed.len() + event.more == 1;
     let verb = |one: &'static str, many: &'static str| if is_one { one } else { many };
-    match (reasons.next(), reasons.next()) {
-        (Some(WhyNot::Inactive), None) => format!("{webhooks} {} inactive now", verb("is", "are")),
-        (Some(WhyNot::NotServed), None) => {
-            format!(
-                "{webhooks} {} settings with a mistake and {} not served",
+    // What concerns the whole tenant, and what the webhooks have done.
+    let (mut of_tenant, mut own) = (Vec::new(), Vec::new());
+    let is_common = |reason: &&WhyNot| missed.iter().all(|missed| missed.reasons.contains(reason));
+    for reason in missed.first().into_iter().flat_map(|first| &first.reasons).filter(is_common) {
+        match reason {
+            WhyNot::Inactive => own.push(format!("{} inactive now", verb("is", "are"))),
+            WhyNot::NotServed => own.push(format!(
+                "{} settings with a mistake and {} not served",
                 verb("has", "have"),
                 verb("is", "are")
-            )
+            )),
+            WhyNot::NotSubscribed => {
+                own.push(format!("{} not subscribe to {code} now", verb("does", "do")));
+            }
+            WhyNot::EventOff => of_tenant.push(format!("{code} is switched off for the tenant now")),
+            WhyNot::TenantSuspended => of_tenant.push("the tenant is suspended".to_owned()),
+            WhyNot::ChangedSince => of_tenant.push("no webhook got it at that time".to_owned()),
+            WhyNot::Unreadable => of_tenant.push("it may have webhooks that are not served".to_owned()),
+            WhyNot::OtherCustomer | WhyNot::TestOfAnother => {}
         }
-        (Some(WhyNot::NotSubscribed), None) => {
-            format!("{webhooks} {} not subscribe to {code} now", verb("does", "do"))
-        }
-        (Some(WhyNot::EventOff), None) => format!("{code} is switched off for the tenant now"),
-        (Some(WhyNot::TenantSuspended), None) => "the tenant is suspended".to_owned(),
-        (Some(WhyNot::ChangedSince), None) => "no webhook got it at that time".to_owned(),
-        (Some(WhyNot::Unreadable), None) => "it may have webhooks that are not served".to_owned(),
-        _ => format!("none of {webhooks} got it"),
     }
+    if !own.is_empty() {
+        of_tenant.push(format!("{webhooks} {}", own.join(" and ")));
+    }
+    if of_tenant.is_empty() { format!("none of {webhooks} got it") } else { of_tenant.join(", and ") }
 }
 
-fn chain_page(frame: &Frame, chain: &Chain, title: &str, when: Option<Timestamp>) -> Markup {
+/// The page about a chain. `answer`: the answer in one sentence, and when it happened.
+fn chain_page(
+    frame: &Frame,
+    chain: &Chain,
+    (answer, when): (&str, Option<Timestamp>),
+    can_add: bool,
+) -> Markup {
     let Chain { kind, id, customer, .. } = chain;
     let filter = match kind {
         TraceKind::WebOrder => "webOrderId",
@@ -456,8 +510,9 @@ fn chain_page(frame: &Frame, chain: &Chain, title: &str, when: Option<Timestamp>
         @if is_missing {
             (parts::inside(&html! {
                 p.hint {
-                    "Docket stores an event only if a webhook gets it, and deletes it some time after its deliveries ended: after 30 days, unless the "
-                    "platform keeps deliveries for another time. The reasons are about the webhooks as they are now. "
+                    "Docket records an event only if a webhook gets it, so an event that is not recorded cannot be sent later. Docket deletes an "
+                    "event some time after its deliveries ended: after 30 days, unless the platform keeps deliveries for another time. The reasons "
+                    "are about the webhooks as they are now. "
                     a href="/docs/webhooks/why-failed.html" { "Find out why a delivery failed" }
                 }
             }))
@@ -465,13 +520,13 @@ fn chain_page(frame: &Frame, chain: &Chain, title: &str, when: Option<Timestamp>
     };
     html! {
         (parts::head(&Head {
-            title: html! { (title) @if let Some(when) = when { " " (at(when)) } },
+            title: html! { (answer) @if let Some(when) = when { " " (at(when)) } },
             below: Some(below),
             actions: Some(actions),
             ..Head::default()
         }))
         (parts::card("chain", "What happened", &html! {}, &steps))
-        (webhooks_card(frame, &chain.webhooks))
+        (webhooks_card(frame, &chain.webhooks, &none(frame, customer, chain.unserved, can_add)))
     }
 }
 
@@ -487,10 +542,15 @@ fn step(tone: Option<Tone>, what: &Markup, when: Option<Timestamp>) -> Markup {
 
 /// What happened before there was an event.
 fn beginning(chain: &Chain) -> Markup {
+    // What the page is about does not lead to the same page.
+    let named = |kind: TraceKind, id: &str| {
+        let is_own = kind == chain.kind && id == chain.id;
+        html! { @if is_own { (id) } @else { a href=(trace_link(kind, id)) { (id) } } }
+    };
     html! {
         @if let Some(OrderView { id, order_type, status, saved_at, exported_at, work_orders }) = &chain.order {
             (step(None, &html! {
-                strong { "Saved" } " as web order " a href=(trace_link(TraceKind::WebOrder, id)) { (id) }
+                strong { "Saved" } " as web order " (named(TraceKind::WebOrder, id))
                 span.quiet { " · " (order_type) ", now " (status) }
             }, Some(*saved_at)))
             @if let Some(exported_at) = exported_at {
@@ -498,13 +558,13 @@ fn beginning(chain: &Chain) -> Markup {
                     strong { "Exported" } " as "
                     @for (place, number) in work_orders.iter().enumerate() {
                         @if place > 0 { ", " }
-                        a href=(trace_link(TraceKind::WorkOrder, number)) { (number) }
+                        (named(TraceKind::WorkOrder, number))
                     }
                 }, Some(*exported_at)))
             }
         } @else if let Some(number) = &chain.work_order {
             (step(None, &html! {
-                strong { "Added" } " by the back office as work order " a href=(trace_link(TraceKind::WorkOrder, number)) { (number) }
+                strong { "Added" } " by the back office as work order " (named(TraceKind::WorkOrder, number))
             }, None))
         }
         @for invoice in &chain.invoices {
@@ -527,10 +587,10 @@ fn event_steps(frame: &Frame, event: &EventView) -> Markup {
     let code = if code.is_empty() { "An event without a valid code" } else { code.as_str() };
     html! {
         @match id.as_deref() {
-            None => (step(None, &html! { "No " strong { (code) } " is stored" }, Some(*when))),
+            None => (step(None, &html! { "No " strong { (code) } " is recorded" }, Some(*when))),
             Some("") => (step(None, &html! { strong { (code) } " with an invalid id" }, Some(*when))),
             Some(id) => (step(None, &html! {
-                strong { (code) } @if *is_test { " (test)" } " " code { (id) } (parts::copy("the event id"))
+                strong { (code) } @if *is_test { " (test)" } " " code { (id) } " " (parts::copy("the event id"))
             }, Some(*when))),
         }
         @for sent in sent { (sent_step(frame, sent)) }
@@ -554,8 +614,9 @@ fn event_steps(frame: &Frame, event: &EventView) -> Markup {
 fn sent_step(frame: &Frame, Sent { latest, earlier, said }: &Sent) -> Markup {
     let (tone, _) = latest.became();
     let has_failed = latest.status != Status::Succeeded;
+    // The webhooks have links in the table below.
     let what = html! {
-        strong { (frame.webhook(&latest.webhook)) } " " a href=(link(&latest.id)) { (logs::badge(latest)) }
+        a href=(link(&latest.id)) { strong { (frame.name_of(&latest.webhook)) } " " (logs::badge(latest)) }
         " " span.quiet.small {
             "after " (latest.attempts) " of " (MAX_ATTEMPTS) " attempts"
             @if *earlier > 0 { ", sent again after " (counted_deliveries(*earlier)) }
@@ -567,7 +628,12 @@ fn sent_step(frame: &Frame, Sent { latest, earlier, said }: &Sent) -> Markup {
         }
         @if has_failed {
             @if let Some(said) = said { div.said { (said) } }
-            @if let (Some(failed), false) = (latest.failed(), tone == Tone::Mute) { div.small { (remedy(&failed)) } }
+            @if let (Some(failed), false) = (latest.failed(), tone == Tone::Mute) {
+                div.small {
+                    (remedy(&failed))
+                    @if let Some(path) = frame.url_to_change(&latest.webhook, &failed) { " " a href=(path) { "Change the URL" } }
+                }
+            }
         }
     };
     step(Some(tone), &what, latest.finished_at)
@@ -577,7 +643,7 @@ fn counted_deliveries(number: usize) -> String {
     if number == 1 { "an earlier delivery".to_owned() } else { format!("{number} earlier deliveries") }
 }
 
-fn missed_step(frame: &Frame, Missed { webhook, reason, faults }: &Missed, code: &str) -> Markup {
+fn missed_step(frame: &Frame, Missed { webhook, reasons, faults, added_at }: &Missed, code: &str) -> Markup {
     let is_served = |name: &&String| frame.webhooks.iter().any(|webhook| webhook.full_name == **name);
     let name = html! {
         @match webhook.as_ref().filter(|name| frame.is_of_tenant() || is_served(name)) {
@@ -586,11 +652,18 @@ fn missed_step(frame: &Frame, Missed { webhook, reason, faults }: &Missed, code:
             None => "A webhook",
         }
     };
+    let would_get_it = reasons.contains(&WhyNot::ChangedSince);
     let what = html! {
-        @if *reason == WhyNot::Unreadable { "Perhaps more webhooks" } @else { strong { (name) } }
-        span.quiet { " did not get it: " (reason.sentence(code)) "." }
+        @if reasons.contains(&WhyNot::Unreadable) { "Perhaps more webhooks" } @else { strong { (name) } }
+        span.quiet {
+            " did not get it: "
+            @if let Some(added_at) = added_at { "it was added " (at(*added_at)) ", after the event" }
+            @if added_at.is_some() && !would_get_it { ", and " }
+            @if added_at.is_none() || !would_get_it { (WhyNot::sentences(reasons, code)) }
+            "."
+        }
         @for fault in faults { div.small { (fault) } }
-        @if *reason == WhyNot::NotServed { div.small { (whom_to_ask(frame)) } }
+        @if reasons.contains(&WhyNot::NotServed) { div.small { (whom_to_ask(frame)) } }
     };
     step(Some(Tone::Mute), &what, None)
 }
@@ -606,7 +679,7 @@ mod tests {
     }
 
     fn missed(name: &str, reason: WhyNot) -> Missed {
-        Missed { webhook: Some(name.into()), reason, faults: Vec::new() }
+        Missed { webhook: Some(name.into()), reasons: vec![reason], faults: Vec::new(), added_at: None }
     }
 
     fn sent(webhook: &str, status: Status) -> Sent {
@@ -647,6 +720,7 @@ mod tests {
             events,
             more: false,
             webhooks: Vec::new(),
+            unserved: 0,
         }
     }
 
@@ -706,10 +780,97 @@ mod tests {
         let old = EventView { at: at_second(1_700_000_000), ..event(Vec::new(), Vec::new()) };
         assert_eq!(
             said(vec![old]),
-            "No delivery is stored for web order W1: its customer has no webhook now",
+            "No delivery is recorded for web order W1: its customer has no webhook now",
             "its deliveries may have been deleted"
         );
         assert!(said(Vec::new()).ends_with("nothing has happened that is an event"));
+    }
+
+    #[test]
+    fn headline_names_all_reasons_that_all_webhooks_have() {
+        use WhyNot::{EventOff, Inactive, NotSubscribed};
+        let all = |of: &[&[WhyNot]]| {
+            let missed =
+                |reasons: &&[WhyNot]| Missed { reasons: reasons.to_vec(), ..missed("a/x", reasons[0]) };
+            said(vec![event(Vec::new(), of.iter().map(missed).collect())])
+        };
+        for (of, expected) in [
+            (
+                &[&[Inactive, NotSubscribed][..]][..],
+                "its customer's webhook is inactive now and does not subscribe to order.created now",
+            ),
+            (
+                &[&[EventOff, Inactive]],
+                "order.created is switched off for the tenant now, and its customer's webhook is inactive now",
+            ),
+            (
+                &[&[Inactive, NotSubscribed], &[NotSubscribed]],
+                "its customer's 2 webhooks do not subscribe to order.created now",
+            ),
+        ] {
+            assert_eq!(all(of), format!("Nothing was sent for web order W1: {expected}"));
+        }
+    }
+
+    #[test]
+    fn webhook_that_was_added_after_the_event_is_not_counted() {
+        let late = |reason| {
+            let added_at = Some(at_second(1_800_000_050));
+            Missed { added_at, ..missed("a/late", reason) }
+        };
+        let event = |sent| event(sent, vec![late(WhyNot::ChangedSince), late(WhyNot::Inactive)]);
+        assert_eq!(said(vec![event(vec![sent("a/1", Status::Succeeded)])]), "Web order W1 was delivered");
+        let none = event(Vec::new());
+        assert_eq!(
+            said(vec![none.clone()]),
+            "Nothing was sent for web order W1: its customer had no webhook yet"
+        );
+        let text = event_steps(&frame(), &none).into_string();
+        for part in [
+            " did not get it: it was added <time datetime=\"2027-01-15T08:00:50Z\">",
+            "</time>, after the event.</span>",
+            "</time>, after the event, and it is inactive now.</span>",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn customer_without_a_webhook_can_be_given_one() {
+        let of = |frame: &Frame, unserved, can_add| none(frame, "C&1", unserved, can_add).into_string();
+        let text = of(&frame(), 0, true);
+        assert!(
+            text.contains("href=\"/portal/webhooks/new?customerCode=C%261\">Add a webhook for C&amp;1</a>"),
+            "{text}"
+        );
+        assert!(
+            of(&frame(), 0, false).contains("Ask the people who run Docket to add a webhook for C&amp;1.")
+        );
+        let held = of(&frame(), 1, true);
+        assert!(held.contains("has a mistake in its settings") && !held.contains("/new"), "{held}");
+        let contact = Frame { role: Role::Contact("One".into()), ..frame() };
+        assert!(of(&contact, 0, true).contains("href=\"/portal/webhooks/new\">Add a webhook</a>"));
+        assert!(of(&contact, 0, false).contains("Ask the administrators of Acme to add a webhook."));
+    }
+
+    #[test]
+    fn step_leads_to_the_delivery_and_the_page_not_to_itself() {
+        let failed = sent("a/1", Status::DeadLetter);
+        let id = failed.latest.id.clone();
+        let text = page(
+            &frame(),
+            "W1",
+            &Answer::Chain(Box::new(chain(vec![event(vec![failed], Vec::new())]))),
+            true,
+        );
+        assert!(
+            text.contains(&format!(
+                "<a href=\"/portal/logs/{id}\"><strong>a/1</strong> <span class=\"badge bad\">"
+            )),
+            "{text}"
+        );
+        assert!(!text.contains("q=W1&amp;kind=web-order"), "{text}");
+        assert!(text.contains("<code>evt_1</code> <button"), "{text}");
     }
 
     #[test]
@@ -736,7 +897,7 @@ mod tests {
             };
             let chain =
                 Chain { invoices: vec![invoice], order: None, kind: TraceKind::Invoice, ..chain(Vec::new()) };
-            page(&frame(), "W1", &Answer::Chain(Box::new(chain)))
+            page(&frame(), "W1", &Answer::Chain(Box::new(chain)), true)
         };
         assert!(of(true).contains("Docket looks for new invoices every minute"));
         let waits = of(false);
@@ -747,12 +908,13 @@ mod tests {
     fn chain_shows_each_webhook_and_escapes_all_texts() {
         let held = Missed {
             webhook: Some("a/<u>held".into()),
-            reason: WhyNot::NotServed,
+            reasons: vec![WhyNot::NotServed],
             faults: vec!["spec.x: <s>wrong".into()],
+            added_at: None,
         };
         let events =
             vec![event(vec![sent("a/1", Status::Failed)], vec![held, missed("a/off", WhyNot::Inactive)])];
-        let text = page(&frame(), "<q>", &Answer::Chain(Box::new(chain(events.clone()))));
+        let text = page(&frame(), "<q>", &Answer::Chain(Box::new(chain(events.clone()))), true);
         for part in [
             "Tried again",
             "&lt;b&gt;boom",
@@ -769,7 +931,7 @@ mod tests {
             assert!(!text.contains(raw), "{raw}: {text}");
         }
         let contact = Frame { role: Role::Contact("One".into()), ..frame() };
-        let text = page(&contact, "W1", &Answer::Chain(Box::new(chain(events))));
+        let text = page(&contact, "W1", &Answer::Chain(Box::new(chain(events))), true);
         for hidden in ["held", "other customers", "a/off"] {
             assert!(!text.contains(hidden), "{hidden}: {text}");
         }
@@ -777,9 +939,11 @@ mod tests {
     }
 
     #[test]
-    fn event_that_is_not_stored_is_said_to_be_missing() {
-        let text = page(&frame(), "W1", &Answer::Chain(Box::new(chain(vec![event(Vec::new(), Vec::new())]))));
-        assert!(text.contains("No <strong>order.created</strong> is stored"), "{text}");
+    fn event_that_is_not_recorded_is_said_to_be_missing() {
+        let text =
+            page(&frame(), "W1", &Answer::Chain(Box::new(chain(vec![event(Vec::new(), Vec::new())]))), true);
+        assert!(text.contains("No <strong>order.created</strong> is recorded"), "{text}");
+        assert!(text.contains("an event that is not recorded cannot be sent later"), "{text}");
         assert!(text.contains("The customer has no webhook now."), "{text}");
         assert!(text.contains("The reasons are about the webhooks as they are now."), "{text}");
     }
@@ -788,20 +952,23 @@ mod tests {
     fn text_that_names_several_things_or_nothing_leads_on() {
         let named = |kind, id: &str| Named { kind, id: id.into(), about: "<i>C-1".into() };
         let both = vec![named(TraceKind::Invoice, "7&1"), named(TraceKind::WorkOrder, "7")];
-        let several = page(&frame(), "7", &Answer::Several(both.clone()));
+        let several = page(&frame(), "7", &Answer::Several(both.clone()), true);
         assert!(
             several.contains("href=\"/portal/trace?q=7%261&amp;kind=invoice\">invoice 7&amp;1</a>"),
             "{several}"
         );
-        let nothing = page(&frame(), "<b>", &Answer::Nothing(both));
+        let newest = Some("W<i>9".to_owned());
+        let nothing = page(&frame(), "<b>", &Answer::Nothing { near: both, newest }, true);
         assert!(
             nothing.contains("Did you mean") && nothing.contains("Nothing was found for “&lt;b&gt;”"),
             "{nothing}"
         );
-        assert!(!several.contains("<i>") && !nothing.contains("<b>"));
-        assert!(page(&frame(), "", &Answer::Unasked).contains("What the box takes"));
+        assert!(!several.contains("<i>") && !nothing.contains("<b>") && !nothing.contains("<i>"));
+        assert!(nothing.contains(">W&lt;i&gt;9</a>.</p>"), "{nothing}");
+        assert!(page(&frame(), "", &Answer::Unasked, true).contains("What the box takes"));
         assert!(
-            page(&frame(), "x", &Answer::TooLong(100)).contains("<title>Error: enter at most 100 characters")
+            page(&frame(), "x", &Answer::TooLong(100), true)
+                .contains("<title>Error: enter at most 100 characters")
         );
     }
 

@@ -165,27 +165,42 @@ async fn named(
     Ok(found.into_iter().map(|(code, name)| Meant::new(TraceKind::Customer, code, name)).collect())
 }
 
-/// Returns orders whose numbers are nearly the text, which names nothing: a web order whose zeros were left out and, unless the user
-/// sees only one customer, the orders beside the number.
-pub async fn near(
-    reader: &mut Connection,
-    text: &str,
-    customer: Option<&str>,
-) -> Result<Vec<Meant>, StoreError> {
-    let mut near = Vec::new();
+/// Orders whose numbers are nearly a text that names nothing.
+#[derive(Debug, Default)]
+pub struct Near {
+    /// The orders: a web order whose zeros were left out and, unless the user sees only one customer, the orders beside the number.
+    pub orders: Vec<Meant>,
+    /// The newest web order, if the text is a later number.
+    pub newest: Option<String>,
+}
+
+/// Returns the orders whose numbers are nearly the text, which names nothing.
+pub async fn near(reader: &mut Connection, text: &str, customer: Option<&str>) -> Result<Near, StoreError> {
+    let (mut near, mut newest) = (Vec::new(), None);
     if let Some(id) = padded(text) {
         let found = orders::find(reader, &id, customer).await?.map(|found| found.head);
         near.extend(found.map(|head| Meant::new(TraceKind::WebOrder, head.id, head.customer_code)));
     }
     let text = text.to_uppercase();
     if near.is_empty() && customer.is_none() {
-        let beside = orders::beside(reader, &text).await?.into_iter();
+        let beside = orders::beside(reader, &text).await?;
+        newest = later_than(&text, &beside).map(str::to_owned);
+        let beside = beside.into_iter().filter(|id| newest.as_ref() != Some(id));
         near.extend(beside.map(|id| Meant::new(TraceKind::WebOrder, id, "")));
         let beside = work_orders::beside(reader, &text).await?.into_iter();
         near.extend(beside.map(|number| Meant::new(TraceKind::WorkOrder, number, "")));
         near.retain(|one| is_near(&text, &one.id));
     }
-    Ok(near)
+    Ok(Near { orders: near, newest })
+}
+
+/// The newest web order, if this text has the form of a web order's id and is later. `beside`: the ids beside the text.
+fn later_than<'a>(text: &str, beside: &'a [String]) -> Option<&'a str> {
+    let is_id = padded(text).as_deref() == Some(text);
+    match beside {
+        [newest] if is_id && newest.as_str() < text => Some(newest),
+        _ => None,
+    }
 }
 
 /// The id of the web order with this number, whose `W` and zeros may be left out.
@@ -213,6 +228,21 @@ mod tests {
         }
         for other in ["", "W", "123456789", "-7", "PR27"] {
             assert_eq!(padded(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn only_a_number_after_all_orders_is_later_than_the_newest() {
+        let ids = |ids: &[&str]| -> Vec<String> { ids.iter().map(|id| (*id).to_owned()).collect() };
+        let later = |text, beside: &[&str]| later_than(text, &ids(beside)).map(str::to_owned);
+        assert_eq!(later("W00000099", &["W00000015"]).as_deref(), Some("W00000015"));
+        for (text, beside) in [
+            ("W00000009", &["W00000008", "W00000010"][..]),
+            ("W00000001", &["W00000002"]),
+            ("W00000001", &[]),
+            ("X9", &["W00000015"]),
+        ] {
+            assert_eq!(later(text, beside), None, "{text}");
         }
     }
 

@@ -174,8 +174,8 @@ impl MissedEvent {
 pub struct MissingWebhook {
     /// `namespace/name`; `None`: not known.
     pub name: Option<String>,
-    /// Why, as far as its state now shows.
-    pub reason: WhyNot,
+    /// Why, as far as its state now shows: first the reason to remove first; at least one.
+    pub reasons: Vec<WhyNot>,
     /// What is wrong with its declaration: sentences that begin with the field.
     pub faults: Vec<String>,
 }
@@ -438,14 +438,16 @@ fn missed(
         if its.iter().any(|one| webhook.is(&one.webhook)) {
             continue;
         }
-        match why_not(Some(webhook), &facts) {
-            WhyNot::OtherCustomer => missed.others += 1,
-            reason => missed.add(|| MissingWebhook {
-                name: Some(webhook.full_name()),
-                reason,
-                faults: declared.faults(&webhook.uid),
-            }),
+        let reasons = why_not(Some(webhook), &facts);
+        if reasons.contains(&WhyNot::OtherCustomer) {
+            missed.others += 1;
+            continue;
         }
+        missed.add(|| MissingWebhook {
+            name: Some(webhook.full_name()),
+            reasons,
+            faults: declared.faults(&webhook.uid),
+        });
     }
     for (uid, key) in declared.webhooks.held() {
         let name = webhook_key::full_name(key).unwrap_or(key);
@@ -461,12 +463,12 @@ fn missed(
             // A webhook of which nothing else is known may be another tenant's.
             let is_own = webhook_key::full_name(key).is_some() || !faults.is_empty();
             let name = (is_own && !name.is_empty()).then(|| name.to_owned());
-            MissingWebhook { name, reason: why_not(None, &facts), faults }
+            MissingWebhook { name, reasons: why_not(None, &facts), faults }
         });
     }
     if declared.webhooks.are_incomplete() {
-        let reason = WhyNot::Unreadable;
-        missed.webhooks.push(MissingWebhook { name: None, reason, faults: Vec::new() });
+        let reasons = vec![WhyNot::Unreadable];
+        missed.webhooks.push(MissingWebhook { name: None, reasons, faults: Vec::new() });
     }
     missed
 }
@@ -552,12 +554,12 @@ mod tests {
         events(found, of, Some(&declared))
     }
 
-    /// The event's id, its code, the reason of each webhook, and the number of other customers' webhooks.
-    type Shown<'a> = (Option<&'a str>, &'a str, Vec<(Option<&'a str>, WhyNot)>, usize);
+    /// The event's id, its code, the reasons of each webhook, and the number of other customers' webhooks.
+    type Shown<'a> = (Option<&'a str>, &'a str, Vec<(Option<&'a str>, &'a [WhyNot])>, usize);
 
     fn shown(event: &TracedEvent) -> Shown<'_> {
         let missed = event.missed.as_ref().expect("it is known");
-        let webhooks = missed.webhooks.iter().map(|one| (one.name.as_deref(), one.reason)).collect();
+        let webhooks = missed.webhooks.iter().map(|one| (one.name.as_deref(), &one.reasons[..])).collect();
         (event.id.as_deref(), &event.code, webhooks, missed.others)
     }
 
@@ -565,12 +567,15 @@ mod tests {
     fn webhooks_without_a_delivery_are_named_with_their_reasons() {
         let stored = found(vec![delivery("e1", "order.created", "on", 10)], false);
         let events = traced(&stored, TraceOf::WebOrder("W1"));
-        let unserved = [(Some("a/h1"), WhyNot::NotServed), (None, WhyNot::NotServed)];
-        let of = |first: &[(Option<&'static str>, WhyNot)]| [first, &unserved[..]].concat();
-        let off = (Some("a/off"), WhyNot::Inactive);
-        assert_eq!(shown(&events[0]), (Some("e1"), "order.created", of(&[off]), 2));
-        let on = (Some("a/on"), WhyNot::NotSubscribed);
-        assert_eq!(shown(&events[1]), (None, "order.exported", of(&[on, off]), 2));
+        let unserved: [(Option<&str>, &[WhyNot]); 2] =
+            [(Some("a/h1"), &[WhyNot::NotServed]), (None, &[WhyNot::NotServed])];
+        let of = |first: &[(Option<&'static str>, &'static [WhyNot])]| [first, &unserved[..]].concat();
+        let off: &'static [WhyNot] = &[WhyNot::Inactive];
+        assert_eq!(shown(&events[0]), (Some("e1"), "order.created", of(&[(Some("a/off"), off)]), 2));
+        let on: &'static [WhyNot] = &[WhyNot::NotSubscribed];
+        let both: &'static [WhyNot] = &[WhyNot::Inactive, WhyNot::NotSubscribed];
+        let missed = of(&[(Some("a/on"), on), (Some("a/off"), both)]);
+        assert_eq!(shown(&events[1]), (None, "order.exported", missed, 2));
         assert_eq!(events.len(), 2);
         let held = &events[0].missed.as_ref().expect("known").webhooks[1];
         assert_eq!(held.faults, ["spec.x: wrong"]);

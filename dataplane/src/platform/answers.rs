@@ -1,6 +1,7 @@
 //! Answers of the platform's routes and the command line that the API does not have.
 
 use docket_domain::audit::AuditRecord;
+use docket_domain::trace::WhyNot;
 use docket_domain::work_order::WorkOrderType;
 use docket_store::contacts::ListedContact;
 use docket_store::deliveries::{ListedDelivery, StoredAttempt};
@@ -117,16 +118,21 @@ impl From<TracedEvent> for EventAnswer {
 struct MissingWebhookAnswer {
     /// Null if it is not known.
     webhook: Option<String>,
-    reason: &'static str,
-    /// The reason as a sentence.
+    /// The first of the reasons: the reason to remove first. Null only if there is none.
+    reason: Option<&'static str>,
+    /// All reasons.
+    reasons: Vec<&'static str>,
+    /// The reasons as a sentence.
     explanation: String,
     /// What is wrong with the webhook's declaration.
     faults: Vec<String>,
 }
 
 impl MissingWebhookAnswer {
-    fn new(MissingWebhook { name, reason, faults }: MissingWebhook, event: &str) -> Self {
-        Self { webhook: name, reason: reason.as_str(), explanation: reason.sentence(event), faults }
+    fn new(MissingWebhook { name, reasons, faults }: MissingWebhook, event: &str) -> Self {
+        let explanation = WhyNot::sentences(&reasons, event);
+        let reasons: Vec<&'static str> = reasons.into_iter().map(WhyNot::as_str).collect();
+        Self { webhook: name, reason: reasons.first().copied(), reasons, explanation, faults }
     }
 }
 

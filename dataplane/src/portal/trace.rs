@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::{RawQuery, State};
 use axum::response::Html;
 use docket_crds::{EventCode, WebhookConfig, webhook_key};
@@ -16,14 +17,15 @@ use docket_portal::trace::{
 use docket_store::deliveries::ListedDelivery;
 use docket_store::invoices::TracedInvoice;
 use docket_store::orders::{self, OrderFilter};
-use docket_store::{Connection, recent};
+use docket_store::{Connection, StoreError, audit, recent};
 use http::StatusCode;
 
 use super::declared::in_words_of;
 use super::forms::filled_in;
 use super::logs::shown;
 use super::session::Viewer;
-use crate::actions::meant::{self, MAX_CHARS, Meant};
+use super::writes::Writes;
+use crate::actions::meant::{self, MAX_CHARS, Meant, Near};
 use crate::actions::trace::{Declared, Found, MissingWebhook, Sight, TraceOf, TracedEvent, events, find};
 use crate::api::state::ApiState;
 use crate::api::webhook_logs::waits;
@@ -38,9 +40,13 @@ const MAX_ORDERS: i64 = 10;
 /// The most webhooks of a customer that a page lists.
 const MAX_WEBHOOKS: usize = 50;
 
+/// The answer about a text that names nothing.
+const NOTHING: Answer = Answer::Nothing { near: Vec::new(), newest: None };
+
 /// GET /portal/trace.
 pub async fn get(
     State(state): State<Arc<ApiState>>,
+    Extension(writes): Extension<Writes>,
     viewer: Viewer,
     RawQuery(query): RawQuery,
 ) -> Result<(StatusCode, Html<String>), ApiError> {
@@ -55,7 +61,8 @@ pub async fn get(
         _ => StatusCode::OK,
     };
     let shown: String = asked.chars().filter(|c| !c.is_control()).take(MAX_CHARS).collect();
-    Ok((status, Html(trace::page(viewer.frame(), &shown, &answer))))
+    let can_add = writes.is_some_and(|writer| writer.is_open());
+    Ok((status, Html(trace::page(viewer.frame(), &shown, &answer, can_add))))
 }
 
 async fn answer(
@@ -72,7 +79,7 @@ async fn answer(
     }
     // PostgreSQL has no text with a NUL, and no number, id or name has a control character.
     if asked.chars().any(char::is_control) {
-        return Ok(Answer::Nothing(Vec::new()));
+        return Ok(NOTHING);
     }
     let customer = viewer.caller.customer.as_deref();
     let mut reader = viewer.caller.reader(state).await?;
@@ -87,14 +94,17 @@ async fn answer(
         (1, Some(one)) => match chain(state, viewer, reader, &one).await {
             Ok(chain) => Ok(Answer::Chain(Box::new(chain))),
             // Deleted a moment ago.
-            Err(ApiError::NotFound(_)) => Ok(Answer::Nothing(Vec::new())),
+            Err(ApiError::NotFound(_)) => Ok(NOTHING),
             Err(error) => Err(error),
         },
         (_, Some(last)) => {
             all.push(last);
             Ok(Answer::Several(named(all)))
         }
-        (_, None) => Ok(Answer::Nothing(named(meant::near(&mut reader, asked, customer).await?))),
+        (_, None) => {
+            let Near { orders, newest } = meant::near(&mut reader, asked, customer).await?;
+            Ok(Answer::Nothing { near: named(orders), newest })
+        }
     }
 }
 
@@ -109,14 +119,12 @@ async fn of_customer(
     let found = orders::search(reader, &state.clock, &filter, MAX_ORDERS).await?;
     let orders = found.items.into_iter();
     let orders = orders.map(|head| (head.id, head.status.as_str(), timestamp(head.created_at_ms))).collect();
-    let is_its = |(_, key): &(&str, &str)| webhook_key::customer_code(key) == Some(code.as_str());
-    let unserved = viewer.caller.webhooks().held().filter(is_its).count();
-    let webhooks = webhooks(viewer, &code);
+    let (webhooks, unserved) = webhooks(viewer, &code);
     Ok(CustomerAnswer { code, name, webhooks, unserved, orders })
 }
 
-/// The served webhooks of a customer.
-fn webhooks(viewer: &Viewer, customer_code: &str) -> Vec<CustomerWebhook> {
+/// The served webhooks of a customer, and the number of its webhooks that are declared and not served.
+fn webhooks(viewer: &Viewer, customer_code: &str) -> (Vec<CustomerWebhook>, usize) {
     let all = viewer.caller.webhooks();
     let own = all.served().filter(|webhook| webhook.customer_code.as_str() == customer_code);
     let webhook = |webhook: &WebhookConfig| CustomerWebhook {
@@ -124,7 +132,23 @@ fn webhooks(viewer: &Viewer, customer_code: &str) -> Vec<CustomerWebhook> {
         active: webhook.active,
         takes: EventCode::ALL.into_iter().filter(|code| all.takes(webhook, *code)).collect(),
     };
-    own.take(MAX_WEBHOOKS).map(webhook).collect()
+    let is_its = |(_, key): &(&str, &str)| webhook_key::customer_code(key) == Some(customer_code);
+    (own.take(MAX_WEBHOOKS).map(webhook).collect(), all.held().filter(is_its).count())
+}
+
+/// When webhooks that have no delivery of one of these events were added in the portal after it, by `namespace/name`, in milliseconds
+/// since 1970, as far as the audit has it.
+async fn added(reader: &mut Connection, events: &[TracedEvent]) -> Result<HashMap<String, i64>, StoreError> {
+    let misses = |event: &&TracedEvent| {
+        let mut missed = event.missed.iter().flat_map(|missed| &missed.webhooks);
+        missed.any(|webhook| webhook.name.is_some())
+    };
+    let Some(first_ms) = events.iter().filter(misses).map(|event| event.at_ms).min() else {
+        return Ok(HashMap::new());
+    };
+    let found = audit::webhooks_added(reader, first_ms).await?;
+    let named = |(subject, at_ms): (String, i64)| Some((subject.strip_prefix("webhook ")?.to_owned(), at_ms));
+    Ok(found.into_iter().filter_map(named).collect())
 }
 
 async fn chain(
@@ -162,13 +186,15 @@ async fn chain(
     let listed: Vec<ListedDelivery> = latest.iter().map(|place| found.listed[*place].clone()).collect();
     let failed = listed.iter().filter(|one| one.status != Status::Succeeded).map(|one| one.id.clone());
     let said = recent::last_responses(&mut reader, &failed.collect::<Vec<_>>()).await?;
+    let added = added(&mut reader, &events).await?;
     drop(reader);
     let waits = waits(state, &viewer.caller, &listed).await?;
     let deliveries = listed.into_iter().zip(waits);
     let deliveries = deliveries.map(|(listed, waits_for)| Delivery { waits_for, ..shown(listed) });
     let mut by_place: HashMap<usize, Delivery> = latest.into_iter().zip(deliveries).collect();
     let in_words = |faults: &[String]| in_words_of(viewer, faults);
-    let views = events.into_iter().map(|event| view(event, &found.listed, &mut by_place, &said, in_words));
+    let views =
+        events.into_iter().map(|event| view(event, &found.listed, &mut by_place, (&said, &added), in_words));
     let events: Vec<EventView> = views.collect();
     Ok(made(*kind, id, found, events, left_out > 0, |code| webhooks(viewer, code)))
 }
@@ -184,11 +210,12 @@ fn latest(event: &TracedEvent, listed: &[ListedDelivery]) -> Vec<usize> {
     latest
 }
 
+/// What the page shows of an event. `said`: what receivers said, by delivery; `added`: when webhooks were added, by name.
 fn view(
     event: TracedEvent,
     listed: &[ListedDelivery],
     by_place: &mut HashMap<usize, Delivery>,
-    said: &HashMap<String, String>,
+    (said, added): (&HashMap<String, String>, &HashMap<String, i64>),
     in_words: impl Fn(&[String]) -> Vec<String>,
 ) -> EventView {
     let count =
@@ -200,9 +227,14 @@ fn view(
     });
     let sent = sent.collect();
     let (more, others) = event.missed.as_ref().map_or((0, 0), |missed| (missed.more, missed.others));
-    let missed = |MissingWebhook { name, reason, faults }: MissingWebhook| Missed {
+    let added_at = |name: Option<&str>| {
+        let at_ms = added.get(name?).filter(|at_ms| **at_ms > event.at_ms)?;
+        Some(timestamp(*at_ms))
+    };
+    let missed = |MissingWebhook { name, reasons, faults }: MissingWebhook| Missed {
+        added_at: added_at(name.as_deref()),
         webhook: name,
-        reason,
+        reasons,
         faults: in_words(&faults),
     };
     EventView {
@@ -223,7 +255,7 @@ fn made(
     found: Found,
     events: Vec<EventView>,
     is_cut: bool,
-    webhooks: impl Fn(&str) -> Vec<CustomerWebhook>,
+    webhooks: impl Fn(&str) -> (Vec<CustomerWebhook>, usize),
 ) -> Chain {
     let Found { order, work_order, invoices, listed, more } = found;
     let of_order = order.as_ref().map(|(head, _)| head.customer_code.clone());
@@ -246,10 +278,12 @@ fn made(
         added_at: timestamp(invoice.created_at_ms),
         detected_at: invoice.detected_at_ms.map(timestamp),
     };
+    let (webhooks, unserved) = webhooks(&customer);
     Chain {
         kind,
         id: id.to_owned(),
-        webhooks: webhooks(&customer),
+        webhooks,
+        unserved,
         customer,
         order,
         work_order: work_order.map(|(number, _)| number),
@@ -310,7 +344,7 @@ mod tests {
         assert_eq!(places, [1, 3]);
         let mut known: HashMap<usize, Delivery> =
             places.into_iter().map(|place| (place, shown(listed[place].clone()))).collect();
-        let view = view(event, &listed, &mut known, &HashMap::new(), <[String]>::to_vec);
+        let view = view(event, &listed, &mut known, (&HashMap::new(), &HashMap::new()), <[String]>::to_vec);
         let sent: Vec<_> =
             view.sent.iter().map(|sent| (sent.latest.webhook.as_str(), sent.earlier)).collect();
         assert_eq!(sent, [("a/2", 0), ("a/1", 2)]);

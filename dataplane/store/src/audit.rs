@@ -113,6 +113,22 @@ fn record(row: &Row) -> Result<AuditRecord, StoreError> {
     })
 }
 
+/// The most entries that [`webhooks_added`] reads.
+const MOST_READ: i64 = 5_000;
+
+/// Returns the webhooks that were added in the portal at `from_ms` or later, in milliseconds since 1970, each with the time: the subjects
+/// of the entries, oldest first. Reads only the first 5,000 entries since then, so it may miss some.
+pub async fn webhooks_added(
+    connection: &mut Connection,
+    from_ms: i64,
+) -> Result<Vec<(String, i64)>, StoreError> {
+    let sql = "SELECT subject, at_ms FROM (SELECT at_ms, id, event, subject FROM audit WHERE at_ms >= $1 \
+               ORDER BY at_ms, id LIMIT $2) AS few WHERE event = $3 AND subject IS NOT NULL ORDER BY at_ms, id";
+    let params = params![from_ms, MOST_READ, AuditEvent::WebhookAdded.as_str()];
+    let rows = connection.query(sql, params).await?;
+    rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
+}
+
 /// A user who signed in, and the client's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedInUser {

@@ -2,11 +2,11 @@
 
 use docket_tests::people::{ADA, ALEX, BEA, add_people};
 use docket_tests::receiver::{Receiver, Response, ca_yaml};
-use docket_tests::server::{Home, Options, Server, api_key, tenant_yaml};
+use docket_tests::server::{Home, Options, Server, api_key, eventually, tenant_yaml};
 use url::form_urlencoded::byte_serialize;
 
-use super::rig::{Browser, is_protected};
-use crate::delivery::stage::{FAST, Webhook, all_end, deliveries, reload, save, stage};
+use super::rig::{Browser, is_protected, send};
+use crate::delivery::stage::{FAST, SOON, Webhook, all_end, deliveries, reload, save, stage};
 
 /// The page about a text.
 async fn asked(browser: &Browser<'_>, text: &str) -> String {
@@ -123,8 +123,16 @@ async fn order_that_no_webhook_got_says_why() {
     has_all(&text, &[&format!("{sentence}its customer has no webhook now")]);
     has_all(
         &text,
-        &["No <strong>order.created</strong> is stored", "No webhook is served for this customer"],
+        &[
+            "No <strong>order.created</strong> is recorded",
+            "an event that is not recorded cannot be sent later",
+            "No webhook exists for this customer",
+            "href=\"/portal/webhooks/new?customerCode=C-1\">Add a webhook for C-1</a>",
+        ],
     );
+
+    let form = browser.get("/portal/webhooks/new?customerCode=C-1").await;
+    has_all(form.text(), &["<option value=\"C-1\" selected>"]);
 
     let late = Webhook { trusting: false, ..Webhook::new("late", "https://127.0.0.1:9/") };
     reload(&home, || late.write(&home)).await;
@@ -134,7 +142,45 @@ async fn order_that_no_webhook_got_says_why() {
     reload(&home, || Webhook { active: false, ..late.clone() }.write(&home)).await;
     let text = asked(&browser, &order).await;
     assert!(text.contains("webhook is inactive now</h1>"), "{text}");
+
+    reload(&home, || Webhook { active: false, events: "note.created", ..late.clone() }.write(&home)).await;
+    let text = asked(&browser, &order).await;
+    has_all(
+        &text,
+        &[
+            "webhook is inactive now and does not subscribe to order.created now</h1>",
+            " did not get it: it is inactive now, and it does not subscribe to order.created now.",
+        ],
+    );
     assert!(deliveries(&home).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn webhook_that_was_added_after_the_order_is_said_to_be_later() {
+    let (home, server, client) = stage(&[], FAST).await;
+    let order = save(&client).await;
+    let browser = Browser::signed_in(&server, "acme", ALEX).await;
+    let fields = [
+        ("displayName", "Late"),
+        ("customerCode", "C-1"),
+        ("targetUrl", "https://127.0.0.1:9/"),
+        ("order.created", "yes"),
+        ("active", "yes"),
+    ];
+    let made = send(&browser, "/portal/webhooks/new", "/portal/webhooks/new", &fields).await;
+    assert_eq!(made.status, 200, "{made:?}");
+    let database = home.open("ACME");
+    let recorded = "SELECT count(*) FROM audit WHERE event = 'WebhookAdded'";
+    eventually("it is recorded", SOON, async || database.get::<i64>(recorded) == 1).await;
+    let text = asked(&browser, &order).await;
+    has_all(
+        &text,
+        &[
+            &format!("Nothing was sent for web order {order}: its customer had no webhook yet"),
+            ">Late</a></strong><span class=\"quiet\"> did not get it: it was added <time ",
+            "</time>, after the event.</span>",
+        ],
+    );
 }
 
 #[tokio::test]
@@ -183,7 +229,7 @@ async fn text_that_names_several_things_leads_to_each() {
     let invoice = browser.get("/portal/trace?q=X7&kind=invoice").await;
     has_all(
         invoice.text(),
-        &["No delivery is stored for invoice X7: its customer has no webhook now", "Invoice seen"],
+        &["No delivery is recorded for invoice X7: its customer has no webhook now", "Invoice seen"],
     );
     let work_order = browser.get("/portal/trace?q=X7&kind=work-order").await;
     has_all(
@@ -200,7 +246,8 @@ async fn any_text_gets_a_page_and_stays_text() {
     has_all(&asked(&browser, " ").await, &["What the box takes"]);
     let near = asked(&browser, "1").await;
     has_all(&near, &["Nothing was found for “1”", "Did you mean", &format!("web order {order}</a>")]);
-    has_all(&asked(&browser, "W00000009").await, &["Did you mean", &format!("web order {order}</a>")]);
+    let later = asked(&browser, "W00000009").await;
+    has_all(&later, &["The newest web order is <a ", &format!(">{order}</a>.</p>")]);
     for text in [
         "<script>alert(1)</script>",
         "\"><img src=x>",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::response::{Html, IntoResponse, Response};
 use docket_domain::audit::AuditEvent;
 use docket_portal::webhooks::new::{self, NewForm};
@@ -19,7 +19,7 @@ use super::forms::{WebhookForm, spec, wrong};
 use super::{is_of, served, to_page_of};
 use crate::api::state::ApiState;
 use crate::http::error::ApiError;
-use crate::portal::forms::Posted;
+use crate::portal::forms::{Posted, filled_in};
 use crate::portal::session::Viewer;
 use crate::portal::writes::{Declared, DeclaredBy, NAME_PREFIX, NotWritten, Writes};
 use crate::tenancy::ServedTenant;
@@ -37,14 +37,17 @@ const RECENT_MS: i64 = 10 * 60 * 1000;
 /// when the mark is gone.
 const AHEAD_MS: i64 = 60 * 1000;
 
-/// GET /portal/webhooks/new.
+/// GET /portal/webhooks/new. A link may choose the customer.
 pub async fn form(
     State(state): State<Arc<ApiState>>,
     Extension(writes): Extension<Writes>,
     viewer: Viewer,
+    RawQuery(query): RawQuery,
 ) -> Result<Html<String>, ApiError> {
     let may_give = Editor::new(&state, &viewer, &writes)?.writer.is_folder();
-    let customer_code = viewer.caller.customer.clone().unwrap_or_default();
+    let mut query = filled_in(&query.unwrap_or_default()).into_iter();
+    let chosen = query.find_map(|(name, value)| (name == "customerCode").then_some(value));
+    let customer_code = viewer.caller.customer.clone().or(chosen).unwrap_or_default();
     let settings = FormSettings { active: true, customer_code, ..FormSettings::default() };
     let customers = customers(&state, &viewer).await?;
     let form = form_id(&state);

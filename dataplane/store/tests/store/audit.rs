@@ -18,6 +18,7 @@ on_both_databases!(
     newest_of_an_event_push_out_no_other,
     last_sign_ins_are_found_by_user_and_address,
     last_entry_about_a_subject_is_found_among_the_newest,
+    webhooks_that_were_added_since_are_found_with_the_time,
 );
 
 fn entry(number: u8, event: AuditEvent, at_ms: i64) -> AuditRecord {
@@ -77,6 +78,33 @@ async fn last_entry_about_a_subject_is_found_among_the_newest(rig: TenantDatabas
         let last = audit::last_about(&mut rig.reader().await, promoted, subject, newest).await;
         assert_eq!(last.expect("a statement"), found, "{subject} among {newest}");
     }
+}
+
+async fn webhooks_that_were_added_since_are_found_with_the_time(rig: TenantDatabase) {
+    let added =
+        |number, name: &str, at_ms| entry(number, AuditEvent::WebhookAdded, at_ms).about("webhook", name);
+    let entries = [
+        added(1, "a/before", 9),
+        added(2, "a/one", 10),
+        entry(3, AuditEvent::WebhookChanged, 11).about("webhook", "a/changed"),
+        added(4, "a/two", 12),
+        entry(5, AuditEvent::WebhookAdded, 13),
+    ];
+    add(&rig, &entries).await;
+    let found = audit::webhooks_added(&mut rig.reader().await, 10).await.expect("a statement");
+    assert_eq!(found, [("webhook a/one".to_owned(), 10), ("webhook a/two".to_owned(), 12)]);
+    // Only the first entries since then are read.
+    let many: Vec<AuditRecord> = (0..5_000_u32)
+        .map(|number| {
+            let [a, b, c, d] = number.to_be_bytes();
+            AuditRecord::new(AuditEvent::SignedIn, 10, [255, 0, 0, 0, a, b, c, d])
+        })
+        .collect();
+    for few in many.chunks(500) {
+        add(&rig, few).await;
+    }
+    let found = audit::webhooks_added(&mut rig.reader().await, 10).await.expect("a statement");
+    assert_eq!(found.len(), 1, "the entry of the time 10 with the first id");
 }
 
 async fn last_sign_ins_are_found_by_user_and_address(rig: TenantDatabase) {
