@@ -285,7 +285,7 @@ async fn listed(
     principal: &Principal,
     search: DeliverySearch,
 ) -> Result<JsonResponse<DeliveryPage>, ApiError> {
-    let (items, next_cursor) = find(&platform.api, principal, search).await?;
+    let (items, next_cursor) = find(&platform.api, principal, search, false).await?;
     let waits = waits(&platform.api, principal, &items).await?;
     Ok(JsonResponse(DeliveryPage::new(items, waits, next_cursor)))
 }

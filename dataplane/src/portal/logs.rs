@@ -391,7 +391,7 @@ mod tests {
             let filters: Pairs =
                 filters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
             let (asked, _) = asked(&filters, "2026-11-21T09:30:00Z".parse().expect("a time"));
-            super::lost_of(&asked).map(str::to_owned)
+            lost_of(&asked).map(str::to_owned)
         };
         let (webhook, lost) = (("webhook", "a/b"), ("result", "Lost"));
         assert_eq!(lost_of(&[webhook, lost, ("cursor", "x")]).as_deref(), Some("a/b"));
