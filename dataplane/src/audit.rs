@@ -17,7 +17,8 @@ use std::time::Duration;
 use docket_domain::audit::{AuditEvent, AuditRecord, Origin, name_digest};
 use docket_program::clock::Clock;
 use docket_program::random;
-use docket_store::{StoreError, audit, contacts};
+use docket_store::people::user_key;
+use docket_store::{StoreError, audit};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -207,7 +208,7 @@ impl Audit {
         user_id: &str,
     ) {
         let key = tenant.and_then(|tenant| tenant.config.tokens.signing_keys.first());
-        let name = key.map(|key| name_digest(key.secret.expose(), kind, &contacts::user_key(user_id)));
+        let name = key.map(|key| name_digest(key.secret.expose(), kind, &user_key(user_id)));
         let uid = tenant.map(|tenant| Arc::clone(&tenant.uid));
         let mut refused = self.refused.lock();
         let is_first = !refused.contains_key(&uid);

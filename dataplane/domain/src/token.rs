@@ -47,7 +47,25 @@ pub enum TokenSubject {
     },
 }
 
+docket_crds::words! {
+    /// The kind of a user.
+    pub enum UserKind {
+        /// A customer's user.
+        Contact = "contact",
+        /// The tenant's own user.
+        Employee = "employee",
+    }
+}
+
 impl TokenSubject {
+    /// The kind and the code of the user.
+    pub fn user(&self) -> (UserKind, &str) {
+        match self {
+            Self::Contact { contact_code, .. } => (UserKind::Contact, contact_code.as_str()),
+            Self::Employee { employee_code, .. } => (UserKind::Employee, employee_code.as_str()),
+        }
+    }
+
     /// The customer of a contact; `None` for an employee.
     pub fn own_customer(&self) -> Option<&str> {
         match self {

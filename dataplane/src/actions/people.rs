@@ -2,8 +2,10 @@
 
 use docket_domain::audit::AuditEvent;
 use docket_domain::fold::folded;
-use docket_store::contacts::{self, ListedContact, UserState};
+use docket_domain::token::UserKind;
+use docket_store::contacts::{self, ListedContact};
 use docket_store::employees::{self, ListedEmployee};
+use docket_store::people::{self, Person, UserState};
 use docket_store::{Connection, StoreError, Transaction};
 
 use crate::refusal::Refusal;
@@ -12,40 +14,6 @@ use crate::refusal::Refusal;
 pub const MOST_READ: i64 = 10_000;
 /// The number of users that a search reads at a time.
 const CHUNK: i64 = 1_000;
-
-/// A user of a tenant, by code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Person<'a> {
-    /// A customer's user.
-    Contact(&'a str),
-    /// The tenant's own user.
-    Employee(&'a str),
-}
-
-impl<'a> Person<'a> {
-    /// The kind of the user, as the audit names it.
-    pub const fn kind(self) -> &'static str {
-        match self {
-            Self::Contact(_) => "contact",
-            Self::Employee(_) => "employee",
-        }
-    }
-
-    /// The user's code.
-    pub const fn code(self) -> &'a str {
-        match self {
-            Self::Contact(code) | Self::Employee(code) => code,
-        }
-    }
-
-    /// The user's state; `None`: there is no such user.
-    pub async fn state(self, connection: &mut Connection) -> Result<Option<UserState>, StoreError> {
-        match self {
-            Self::Contact(code) => contacts::state_of(connection, code).await,
-            Self::Employee(code) => employees::state_of(connection, code).await,
-        }
-    }
-}
 
 /// A change of a user that needs no password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,21 +67,10 @@ pub async fn change(
             return Err(Refusal::Conflict("Your own right to do this was taken a moment ago"));
         }
     }
-    let is_found = match (person, change) {
-        (Person::Contact(code), Change::SignOut) => contacts::end_tokens(transaction, code).await?,
-        (Person::Employee(code), Change::SignOut) => employees::end_tokens(transaction, code).await?,
-        (Person::Contact(code), Change::Right(has)) => {
-            contacts::set_manages_webhooks(transaction, code, has).await?
-        }
-        (Person::Employee(code), Change::Right(has)) => {
-            employees::set_administrator(transaction, code, has).await?
-        }
-        (Person::Contact(code), Change::Active(is_active)) => {
-            contacts::set_active(transaction, code, is_active).await?
-        }
-        (Person::Employee(code), Change::Active(is_active)) => {
-            employees::set_active(transaction, code, is_active).await?
-        }
+    let is_found = match change {
+        Change::SignOut => people::end_tokens(transaction, person).await?,
+        Change::Right(has_right) => people::set_right(transaction, person, has_right).await?,
+        Change::Active(active) => people::set_active(transaction, person, active).await?,
     };
     if is_found { Ok(()) } else { Err(Refusal::NotFound("There is no such user")) }
 }
@@ -121,7 +78,7 @@ pub async fn change(
 /// Why this administrator may not make this change; `None`: it is allowed.
 fn forbidden(by: &str, person: Person<'_>, change: Change) -> Option<&'static str> {
     match change {
-        _ if person != Person::Employee(by) => None,
+        _ if person != (Person { kind: UserKind::Employee, code: by }) => None,
         Change::Right(false) => {
             Some("You can't take your own right of an administrator; another administrator can")
         }
@@ -241,7 +198,9 @@ mod tests {
 
     #[test]
     fn administrator_can_neither_take_the_own_right_nor_deactivate_itself() {
-        let (own, other, namesake) = (Person::Employee("52"), Person::Employee("51"), Person::Contact("52"));
+        let person = |kind, code| Person { kind, code };
+        let (own, other) = (person(UserKind::Employee, "52"), person(UserKind::Employee, "51"));
+        let namesake = person(UserKind::Contact, "52");
         for change in [Change::Right(false), Change::Active(false)] {
             assert!(forbidden("52", own, change).is_some(), "{change:?}");
             assert_eq!((forbidden("52", other, change), forbidden("52", namesake, change)), (None, None));
@@ -268,7 +227,8 @@ mod tests {
 
     async fn changed(database: &Database, person: &str, what: Change, by: Option<&str>) -> bool {
         let mut transaction = database.begin(&Clock::System).await.expect("a file");
-        let changed = change(&mut transaction, Person::Employee(person), what, by).await;
+        let changed =
+            change(&mut transaction, Person { kind: UserKind::Employee, code: person }, what, by).await;
         match &changed {
             Ok(()) => transaction.commit().await.expect("committed"),
             Err(Refusal::Conflict(_) | Refusal::NotFound(_)) => drop(transaction),

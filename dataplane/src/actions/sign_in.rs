@@ -7,6 +7,7 @@ use docket_domain::token::{self, Session, TokenKey, TokenSubject, UserFingerprin
 use docket_listener::source::RequestSource;
 use docket_program::clock::{Clock, duration};
 use docket_store::audit::{self, SignedInUser};
+use docket_store::people::user_key;
 use docket_store::{StoreError, contacts, employees};
 use secrecy::SecretString;
 
@@ -336,7 +337,7 @@ impl SignIn<'_> {
 fn guess(tenant: &str, kind: &str, credentials: &Credentials) -> Guess {
     Guess {
         tenant: tenant.to_owned(),
-        user: format!("{kind} {}", contacts::user_key(&credentials.user_id)),
+        user: format!("{kind} {}", user_key(&credentials.user_id)),
         source: credentials.source,
         by_code: credentials.by_code,
     }

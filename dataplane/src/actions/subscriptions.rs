@@ -3,13 +3,13 @@
 //! The caller has checked that the user may see webhooks. Docket checks it again before each message.
 
 use docket_domain::notice::WebhookState;
-use docket_domain::token::TokenSubject;
+use docket_domain::token::{TokenSubject, UserKind};
 use docket_orders::text::is_email;
 use docket_program::random;
-use docket_store::contacts::user_key;
+use docket_store::people::user_key;
 use docket_store::subscriptions::{
     self, CONFIRM_MS, Counts, MOST_OF_CONTACTS, MOST_OF_CUSTOMER, MOST_OF_TENANT, MOST_OF_USER, Subscriber,
-    SubscriberKind, Subscription,
+    Subscription,
 };
 use docket_store::{Connection, StoreError, Transaction};
 use jiff::Timestamp;
@@ -50,14 +50,8 @@ pub struct NewSubscription {
 
 /// The subscriber that a signed-in user is.
 pub fn subscriber(subject: &TokenSubject) -> Subscriber {
-    match subject {
-        TokenSubject::Contact { contact_code, .. } => {
-            Subscriber { kind: SubscriberKind::Contact, code: contact_code.clone() }
-        }
-        TokenSubject::Employee { employee_code, .. } => {
-            Subscriber { kind: SubscriberKind::Employee, code: employee_code.clone() }
-        }
-    }
+    let (kind, code) = subject.user();
+    Subscriber { kind, code: code.to_owned() }
 }
 
 /// The user's subscriptions, the oldest first.
@@ -123,9 +117,9 @@ pub async fn subscribe(
 }
 
 /// The bound that one more subscription of this kind of user would exceed.
-fn above(counts: Counts, kind: SubscriberKind) -> Option<Refusal> {
+fn above(counts: Counts, kind: UserKind) -> Option<Refusal> {
     let Counts { of_user, of_customer, of_contacts, of_tenant } = counts;
-    let is_contact = kind == SubscriberKind::Contact;
+    let is_contact = kind == UserKind::Contact;
     let bounds = [
         (of_user >= MOST_OF_USER, MOST_REACHED),
         (is_contact && of_customer >= MOST_OF_CUSTOMER, MOST_OF_CUSTOMER_REACHED),

@@ -7,10 +7,12 @@ use docket_commands::arguments::Output;
 use docket_commands::people::{People, PeopleArguments, print};
 use docket_commands::text;
 use docket_domain::audit::AuditEvent;
+use docket_domain::token::UserKind;
 use docket_program::clock::Clock;
 use docket_program::random;
 use docket_store::contacts::{self, Contact};
 use docket_store::employees::{self, Employee};
+use docket_store::people::{self, Person};
 use docket_store::{Connection, StoreError, Transaction, audit, next_number};
 use secrecy::SecretString;
 use serde_json::{Value, json, to_value};
@@ -18,7 +20,7 @@ use serde_json::{Value, json, to_value};
 use super::audit::entry;
 use super::tenant::{IfNew, open};
 use crate::access::passwords::{self, MAX_PASSWORD_CHARS};
-use crate::actions::people::{self, Change, Person};
+use crate::actions::people::{Change, change as change_person};
 use crate::args::{
     ContactCommand, CustomerCommand, EmployeeCommand, NewContact, NewEmployee, OneContact, OneEmployee,
     TenantArguments,
@@ -53,7 +55,7 @@ pub async fn contact(command: ContactCommand) -> Result<()> {
             return contacts_listed(&at, customer.as_deref(), list, &clock).await;
         }
         ContactCommand::SetPassword(OneContact { email, printed, at }) => {
-            return set_password(&at, NamedUser::Contact(&email), printed.output, &clock).await;
+            return set_password(&at, NamedUser(UserKind::Contact, &email), printed.output, &clock).await;
         }
         ContactCommand::SignOut(one) => (one, Change::SignOut),
         ContactCommand::Grant(one) => (one, Change::Right(true)),
@@ -61,7 +63,7 @@ pub async fn contact(command: ContactCommand) -> Result<()> {
         ContactCommand::Deactivate(one) => (one, Change::Active(false)),
         ContactCommand::Activate(one) => (one, Change::Active(true)),
     };
-    change(&one.at, NamedUser::Contact(&one.email), what, one.printed.output, &clock).await
+    change(&one.at, NamedUser(UserKind::Contact, &one.email), what, one.printed.output, &clock).await
 }
 
 async fn add_contact(new: NewContact, clock: &Clock) -> Result<()> {
@@ -120,7 +122,7 @@ pub async fn employee(command: EmployeeCommand) -> Result<()> {
         EmployeeCommand::Add(new) => return add_employee(new, &clock).await,
         EmployeeCommand::List { list, at } => return employees_listed(&at, list, &clock).await,
         EmployeeCommand::SetPassword(OneEmployee { user, printed, at }) => {
-            return set_password(&at, NamedUser::Employee(&user), printed.output, &clock).await;
+            return set_password(&at, NamedUser(UserKind::Employee, &user), printed.output, &clock).await;
         }
         EmployeeCommand::SignOut(one) => (one, Change::SignOut),
         EmployeeCommand::Grant(one) => (one, Change::Right(true)),
@@ -128,7 +130,7 @@ pub async fn employee(command: EmployeeCommand) -> Result<()> {
         EmployeeCommand::Deactivate(one) => (one, Change::Active(false)),
         EmployeeCommand::Activate(one) => (one, Change::Active(true)),
     };
-    change(&one.at, NamedUser::Employee(&one.user), what, one.printed.output, &clock).await
+    change(&one.at, NamedUser(UserKind::Employee, &one.user), what, one.printed.output, &clock).await
 }
 
 async fn add_employee(new: NewEmployee, clock: &Clock) -> Result<()> {
@@ -159,81 +161,46 @@ async fn add_employee(new: NewEmployee, clock: &Clock) -> Result<()> {
     Ok(())
 }
 
-/// A user, by what signs in.
+/// A user, by kind and by what signs in.
 #[derive(Clone, Copy)]
-enum NamedUser<'a> {
-    Contact(&'a str),
-    Employee(&'a str),
-}
+struct NamedUser<'a>(UserKind, &'a str);
 
 impl NamedUser<'_> {
-    const fn noun(self) -> &'static str {
-        match self {
-            Self::Contact(_) => "contact",
-            Self::Employee(_) => "employee",
-        }
-    }
-
     fn unknown(self) -> anyhow::Error {
-        let (Self::Contact(name) | Self::Employee(name)) = self;
-        anyhow!("the tenant has no {} that signs in as {name}", self.noun())
+        anyhow!("the tenant has no {} that signs in as {}", self.0, self.1)
     }
 
     /// The user's code.
     async fn code(self, connection: &mut Connection) -> Result<String> {
-        let code = match self {
-            Self::Contact(email) => contacts::code_of(connection, email).await?,
-            Self::Employee(user) => employees::code_of(connection, user).await?,
-        };
-        code.ok_or_else(|| self.unknown())
-    }
-
-    /// The user, by code.
-    const fn person(self, code: &str) -> Person<'_> {
-        match self {
-            Self::Contact(_) => Person::Contact(code),
-            Self::Employee(_) => Person::Employee(code),
-        }
-    }
-
-    /// Returns the user's code.
-    async fn set_password(
-        self,
-        transaction: &mut Transaction,
-        hash: &str,
-    ) -> Result<Option<String>, StoreError> {
-        match self {
-            Self::Contact(email) => contacts::set_password(transaction, email, hash).await,
-            Self::Employee(user) => employees::set_password(transaction, user, hash).await,
-        }
+        people::code_of(connection, self.0, self.1).await?.ok_or_else(|| self.unknown())
     }
 
     /// What was done to the user, for programs: the user's code, and the event of the audit.
     fn object(self, code: &str, event: AuditEvent) -> Value {
-        let field = match self {
-            Self::Contact(_) => "contactCode",
-            Self::Employee(_) => "employeeCode",
+        let field = match self.0 {
+            UserKind::Contact => "contactCode",
+            UserKind::Employee => "employeeCode",
         };
         json!({ field: code, "event": event.as_str() })
     }
 
     /// What was done to the user, for people.
     fn sentence(self, code: &str, tenant: &str, what: &str) -> String {
-        let noun = match self {
-            Self::Contact(_) => "Contact",
-            Self::Employee(_) => "Employee",
+        let noun = match self.0 {
+            UserKind::Contact => "Contact",
+            UserKind::Employee => "Employee",
         };
         format!("{noun} {code} of tenant {tenant} {what}.")
     }
 
     /// What a change means for the user.
     const fn changed(self, change: Change) -> &'static str {
-        match (self, change) {
+        match (self.0, change) {
             (_, Change::SignOut) => "is signed out: its tokens end within 5 s",
-            (Self::Contact(_), Change::Right(true)) => "manages the webhooks of its customer",
-            (Self::Contact(_), Change::Right(false)) => "manages no webhooks any more",
-            (Self::Employee(_), Change::Right(true)) => "is an administrator",
-            (Self::Employee(_), Change::Right(false)) => "is no administrator any more",
+            (UserKind::Contact, Change::Right(true)) => "manages the webhooks of its customer",
+            (UserKind::Contact, Change::Right(false)) => "manages no webhooks any more",
+            (UserKind::Employee, Change::Right(true)) => "is an administrator",
+            (UserKind::Employee, Change::Right(false)) => "is no administrator any more",
             (_, Change::Active(true)) => "is active: it can sign in",
             (_, Change::Active(false)) => "is deactivated: its tokens end within 5 s",
         }
@@ -251,9 +218,10 @@ async fn set_password(
     user.code(&mut database.reader().await?).await?;
     let password_hash = passwords::hash(&read_password()?, random::bytes());
     let mut transaction = database.begin(clock).await?;
-    let code = user.set_password(&mut transaction, &password_hash).await?.ok_or_else(|| user.unknown())?;
+    let code = people::set_password(&mut transaction, user.0, user.1, &password_hash).await?;
+    let code = code.ok_or_else(|| user.unknown())?;
     let event = AuditEvent::PasswordChanged;
-    record(&mut transaction, event, user.noun(), &code).await?;
+    record(&mut transaction, event, user.0.as_str(), &code).await?;
     transaction.commit().await?;
     let what = "has another password: its tokens end within 5 s";
     text::result(output, &user.object(&code, event), &user.sentence(&code, &at.tenant, what));
@@ -269,8 +237,9 @@ async fn change(
 ) -> Result<()> {
     let mut transaction = open(at, clock, IfNew::Refuse).await?.begin(clock).await?;
     let code = user.code(&mut transaction).await?;
-    people::change(&mut transaction, user.person(&code), change, None).await?;
-    record(&mut transaction, change.event(), user.noun(), &code).await?;
+    let person = Person { kind: user.0, code: &code };
+    change_person(&mut transaction, person, change, None).await?;
+    record(&mut transaction, change.event(), user.0.as_str(), &code).await?;
     transaction.commit().await?;
     let text = user.sentence(&code, &at.tenant, user.changed(change));
     text::result(output, &user.object(&code, change.event()), &text);

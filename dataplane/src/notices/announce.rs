@@ -193,12 +193,13 @@ fn failure_of(failures: &[Failures], notice: &Notice) -> Option<NoticedFailure> 
 
 #[cfg(test)]
 mod tests {
-    use docket_store::subscriptions::{Subscriber, SubscriberKind, Subscription};
+    use docket_domain::token::UserKind;
+    use docket_store::subscriptions::{Subscriber, Subscription};
 
     use super::*;
 
     fn recipient(webhook: Option<&str>, customer: Option<&str>, is_confirmed: bool) -> Recipient {
-        let subscriber = Subscriber { kind: SubscriberKind::Contact, code: "11".into() };
+        let subscriber = Subscriber { kind: UserKind::Contact, code: "11".into() };
         let subscription = Subscription {
             id: "a".into(),
             subscriber,

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use docket_domain::audit::Actor;
+use docket_domain::token::UserKind;
 use docket_portal::actors::Actors;
-use docket_store::{Connection, StoreError, contacts, employees};
+use docket_store::{Connection, StoreError, people};
 
 /// Reads the names of the people among these actors, which rows show as texts such as `employee 52`. Contacts and employees take one
 /// statement each for 25 people.
@@ -21,8 +22,8 @@ pub(super) async fn named(reader: &mut Connection, actors: &[&str]) -> Result<Ac
             _ => {}
         }
     }
-    let contacts = contacts::names(reader, &Vec::from_iter(of_contacts)).await?;
-    let employees = employees::names(reader, &Vec::from_iter(of_employees)).await?;
+    let contacts = people::names(reader, UserKind::Contact, &Vec::from_iter(of_contacts)).await?;
+    let employees = people::names(reader, UserKind::Employee, &Vec::from_iter(of_employees)).await?;
     let contacts = contacts.into_iter().map(|(code, name)| (Actor::Contact(code).to_string(), name));
     let employees = employees.into_iter().map(|(code, name)| (Actor::Employee(code).to_string(), name));
     Ok(contacts.chain(employees).filter(|(_, name)| !name.trim().is_empty()).collect())

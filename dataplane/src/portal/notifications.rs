@@ -11,9 +11,9 @@ use docket_domain::token::TokenSubject;
 use docket_portal::notifications::{self as view, Done, Notifications, SubscriptionView, Wanted};
 use docket_portal::page::{Section, webhook_link};
 use docket_portal::{DONE, href};
-use docket_store::contacts::{self, user_key};
+use docket_store::people::user_key;
 use docket_store::subscriptions::{CONFIRM_MS, Subscription};
-use docket_store::{Connection, StoreError, Transaction};
+use docket_store::{Connection, StoreError, Transaction, contacts};
 use http::StatusCode;
 
 use super::forms::{FromForm, Posted, filled_in};

@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use axum::extract::{RawQuery, State};
 use axum::response::{Html, Redirect};
-use docket_domain::token::TokenSubject;
+use docket_domain::token::{TokenSubject, UserKind};
 use docket_portal::page::Section;
 use docket_portal::people::{self, People, PeopleList, PersonView};
 use docket_portal::{DONE, href};
 use docket_store::contacts::{self, ListedContact};
 use docket_store::employees::ListedEmployee;
+use docket_store::people::{Person, state_of};
 use docket_store::{Connection, StoreError, Transaction};
 
 use super::forms::{Posted, filled_in};
 use super::session::Viewer;
-use crate::actions::people::{Change, Found, MOST_READ, Person, change as change_person, find};
+use crate::actions::people::{Change, Found, MOST_READ, change as change_person, find};
 use crate::api::state::ApiState;
 use crate::api::writes::{Write, WriteDone};
 use crate::http::error::ApiError;
@@ -100,7 +101,7 @@ pub async fn change(
     let caller = &viewer.caller;
     let work = async |transaction: &mut Transaction, _| {
         change_person(transaction, person, what, Some(own)).await?;
-        let entry = caller.entry(&state, what.event()).about(person.kind(), person.code());
+        let entry = caller.entry(&state, what.event()).about(person.kind.as_str(), person.code);
         Ok(WriteDone::new(&()).record(entry))
     };
     Write::each_time().perform(&state, caller, work).await?;
@@ -127,11 +128,7 @@ fn code_of(viewer: &Viewer) -> Result<&str, ApiError> {
 }
 
 fn person<'a>(kind: &str, code: &'a str) -> Option<Person<'a>> {
-    match kind {
-        "contact" => Some(Person::Contact(code)),
-        "employee" => Some(Person::Employee(code)),
-        _ => None,
-    }
+    Some(Person { kind: kind.parse().ok()?, code })
 }
 
 fn change_of(word: &str) -> Option<Change> {
@@ -152,11 +149,11 @@ async fn done(reader: &mut Connection, search: &PeopleSearch) -> Result<Option<S
         return Ok(None);
     };
     let (Some(change), Some(person)) = (change_of(done), person(kind, code)) else { return Ok(None) };
-    let Some(state) = person.state(reader).await?.filter(|state| change.agrees(state)) else {
+    let Some(state) = state_of(reader, person).await?.filter(|state| change.agrees(state)) else {
         return Ok(None);
     };
-    if let (Person::Contact(code), Change::Right(true)) = (person, change)
-        && let Some(customer) = contacts::customer_of(reader, code).await?
+    if let (UserKind::Contact, Change::Right(true)) = (person.kind, change)
+        && let Some(customer) = contacts::customer_of(reader, person.code).await?
     {
         return Ok(Some(format!("{} may manage the webhooks of {customer} now.", state.name)));
     }
@@ -165,11 +162,11 @@ async fn done(reader: &mut Connection, search: &PeopleSearch) -> Result<Option<S
 
 /// What became of a user after a change.
 const fn became(person: Person<'_>, change: Change) -> &'static str {
-    match (person, change) {
-        (Person::Contact(_), Change::Right(true)) => "may manage webhooks now",
-        (Person::Contact(_), Change::Right(false)) => "may not manage webhooks any more",
-        (Person::Employee(_), Change::Right(true)) => "is an administrator from the next sign-in on",
-        (Person::Employee(_), Change::Right(false)) => "is not an administrator any more",
+    match (person.kind, change) {
+        (UserKind::Contact, Change::Right(true)) => "may manage webhooks now",
+        (UserKind::Contact, Change::Right(false)) => "may not manage webhooks any more",
+        (UserKind::Employee, Change::Right(true)) => "is an administrator from the next sign-in on",
+        (UserKind::Employee, Change::Right(false)) => "is not an administrator any more",
         (_, Change::Active(true)) => "can sign in again",
         (_, Change::Active(false)) => "is deactivated; all sessions and tokens end within 5 seconds",
         (_, Change::SignOut) => "is signed out everywhere; all sessions and tokens end within 5 seconds",

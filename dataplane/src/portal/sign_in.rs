@@ -6,10 +6,10 @@ use axum::Extension;
 use axum::extract::{RawQuery, Request, State};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use docket_domain::audit::{Actor, AuditEvent};
-use docket_domain::token::TokenSubject;
 use docket_portal::sign_in::{self, SendAgain, SignInPage};
 use docket_program::random;
-use docket_store::{Transaction, contacts, employees, ended_sessions};
+use docket_store::people::{self, Person};
+use docket_store::{Transaction, ended_sessions};
 use http::header::SET_COOKIE;
 use http::{HeaderMap, StatusCode};
 
@@ -154,17 +154,10 @@ pub async fn sign_out_everywhere(
 ) -> Result<Response, ApiError> {
     let (caller, subject) = (&viewer.caller, viewer.caller.subject.clone());
     let end = async |transaction: &mut Transaction, _| {
-        let (kind, code) = match &subject {
-            TokenSubject::Contact { contact_code, .. } => {
-                contacts::end_tokens(transaction, contact_code).await?;
-                ("contact", contact_code)
-            }
-            TokenSubject::Employee { employee_code, .. } => {
-                employees::end_tokens(transaction, employee_code).await?;
-                ("employee", employee_code)
-            }
-        };
-        Ok(WriteDone::new(&()).record(caller.entry(&state, AuditEvent::SignedOut).about(kind, code)))
+        let (kind, code) = subject.user();
+        people::end_tokens(transaction, Person { kind, code }).await?;
+        let entry = caller.entry(&state, AuditEvent::SignedOut).about(kind.as_str(), code);
+        Ok(WriteDone::new(&()).record(entry))
     };
     Write::each_time().perform(&state, caller, end).await?;
     signed_out(cookies)

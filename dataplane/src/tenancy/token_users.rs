@@ -4,9 +4,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use docket_domain::token::{TokenSubject, UserFingerprint, Verified};
+use docket_domain::token::{UserFingerprint, UserKind, Verified};
 use docket_program::clock::Clock;
-use docket_store::{Connection, StoreError, contacts, employees};
+use docket_store::{Connection, StoreError, people};
 use parking_lot::Mutex;
 
 use crate::telemetry::{Jobs, Metrics};
@@ -29,9 +29,9 @@ pub struct TokenUsers {
 
 /// A user of a tenant, by code.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum User {
-    Contact(String),
-    Employee(String),
+struct User {
+    kind: UserKind,
+    code: String,
 }
 
 #[derive(Debug, Clone)]
@@ -64,11 +64,8 @@ impl TokenUsers {
         tenant: &Arc<ServedTenant>,
         token: &Verified<'_>,
     ) -> Result<Option<UserFingerprint>, StoreError> {
-        let user = match &token.subject {
-            TokenSubject::Contact { contact_code, .. } => User::Contact(contact_code.clone()),
-            TokenSubject::Employee { employee_code, .. } => User::Employee(employee_code.clone()),
-        };
-        let key = (Arc::clone(&tenant.uid), user);
+        let (kind, code) = token.subject.user();
+        let key = (Arc::clone(&tenant.uid), User { kind, code: code.to_owned() });
         let now_ms = self.clock.now_ms();
         if let Some(copied) = self.copies.lock().get(&key).filter(|copied| copied.is_fresh(now_ms)) {
             let owner = copied.owner.as_ref().filter(|owner| token.belongs_to(owner));
@@ -106,21 +103,12 @@ impl Lookup for User {
         mut reader: Connection,
         users: HashSet<Self>,
     ) -> Result<HashMap<Self, UserFingerprint>, StoreError> {
-        let (mut of_contacts, mut of_employees) = (Vec::new(), Vec::new());
-        for user in &users {
-            match user {
-                Self::Contact(code) => of_contacts.push(code.as_str()),
-                Self::Employee(code) => of_employees.push(code.as_str()),
-            }
-        }
         let mut owners = HashMap::new();
-        if !of_contacts.is_empty() {
-            let read = contacts::owners(&mut reader, &of_contacts).await?;
-            owners.extend(read.into_iter().map(|(code, owner)| (Self::Contact(code), owner)));
-        }
-        if !of_employees.is_empty() {
-            let read = employees::owners(&mut reader, &of_employees).await?;
-            owners.extend(read.into_iter().map(|(code, owner)| (Self::Employee(code), owner)));
+        for kind in UserKind::ALL {
+            let of_kind = users.iter().filter(|user| user.kind == kind);
+            let codes: Vec<&str> = of_kind.map(|user| user.code.as_str()).collect();
+            let read = people::owners(&mut reader, kind, &codes).await?;
+            owners.extend(read.into_iter().map(|(code, owner)| (Self { kind, code }, owner)));
         }
         Ok(owners)
     }
@@ -130,11 +118,12 @@ impl Lookup for User {
 mod tests {
     use std::time::Duration;
 
-    use docket_domain::token::{TokenKey, issue, verify};
+    use docket_domain::token::{TokenKey, TokenSubject, issue, verify};
     use docket_program::clock::ManualClock;
     use docket_rig::scratch::Folder;
     use docket_store::Connection;
-    use docket_store::contacts::Contact;
+    use docket_store::contacts::{self, Contact};
+    use docket_store::people::Person;
     use docket_store::sqlite::Sqlite;
 
     use super::*;
@@ -202,7 +191,9 @@ mod tests {
 
         async fn sign_out(&self) {
             let mut transaction = self.tenant.store.begin(&self.clock).await.expect("a schema");
-            let ended = contacts::end_tokens(&mut transaction, "11").await.expect("a statement");
+            let ended = people::end_tokens(&mut transaction, Person { kind: UserKind::Contact, code: "11" })
+                .await
+                .expect("a statement");
             transaction.commit().await.expect("commits");
             assert!(ended, "the contact exists");
         }
@@ -269,7 +260,7 @@ mod tests {
     #[tokio::test]
     async fn copy_from_the_future_is_not_used() {
         let rig = Rig::new("future").await;
-        let key = (Arc::clone(&rig.tenant.uid), User::Contact("11".into()));
+        let key = (Arc::clone(&rig.tenant.uid), User { kind: UserKind::Contact, code: "11".into() });
         let at_ms = rig.clock.now_ms() + 1;
         rig.users.copies.lock().insert(key, Copied { owner: None, at_ms });
         let token = rig.token().await;
@@ -281,7 +272,8 @@ mod tests {
         let rig = Rig::new("bound").await;
         let at_ms = rig.clock.now_ms();
         for number in 0..MAX_COPIES + 10 {
-            let key = (Arc::clone(&rig.tenant.uid), User::Contact(number.to_string()));
+            let user = User { kind: UserKind::Contact, code: number.to_string() };
+            let key = (Arc::clone(&rig.tenant.uid), user);
             rig.users.keep(key, Copied { owner: None, at_ms });
         }
         assert_eq!(rig.users.copies.lock().len(), 10);

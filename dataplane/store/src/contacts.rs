@@ -1,14 +1,13 @@
 //! Customers and their contacts.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
-use docket_domain::fold::{composed, decomposed};
-use docket_domain::token::UserFingerprint;
+use docket_domain::token::UserKind;
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
+use crate::people::{found_code, new_key, user_keys};
 use crate::sql::{Row, Search, containing, params, read};
-use crate::subscriptions::{SubscriberKind, end_typed};
 
 /// A customer's user, as sign-in needs it.
 #[derive(Clone)]
@@ -28,24 +27,6 @@ pub struct Contact {
     /// Whether the contact sees and manages the customer's webhooks in the portal.
     pub manages_webhooks: bool,
 }
-
-/// The form in which e-mail addresses and user names are compared. People type them in upper or lower case, and
-/// keyboards write an accented letter as one character or as two.
-pub fn user_key(user_id: &str) -> String {
-    composed(&user_id.trim().to_lowercase())
-}
-
-/// The keys by which the row of a user is found: [`user_key`], and two forms that older versions stored. The last
-/// form is the text as the user typed it.
-pub(crate) fn user_keys(user_id: &str) -> [String; 3] {
-    let typed = user_id.trim().to_lowercase();
-    [composed(&typed), decomposed(&typed), typed]
-}
-
-/// The code of the contact with one of the keys `$1` to `$3`. An older version may have stored two such users; then
-/// the one with key `$3` counts.
-const CODE: &str =
-    "(SELECT code FROM contact WHERE email_key IN ($1, $2, $3) ORDER BY email_key <> $3 LIMIT 1)";
 
 /// Adds a customer. [`StoreError::Conflict`] if the code is taken.
 pub async fn insert_customer(
@@ -137,11 +118,7 @@ pub async fn insert_contact(
     email: &str,
     now_ms: i64,
 ) -> Result<(), StoreError> {
-    let [composed, decomposed, typed] = user_keys(email);
-    let sql = "SELECT 1 FROM contact WHERE email_key IN ($1, $2)";
-    if transaction.query_opt(sql, params![decomposed, typed]).await?.is_some() {
-        return Err(StoreError::Conflict);
-    }
+    let key = new_key(transaction, UserKind::Contact, email).await?;
     let sql = "INSERT INTO contact (code, customer_code, email, email_key, name, password_hash, active, created_at_ms, \
                manages_webhooks) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
     let Contact { code, customer_code, name, password_hash, active, sign_outs: _, manages_webhooks } =
@@ -150,7 +127,7 @@ pub async fn insert_contact(
         code,
         customer_code,
         email,
-        composed,
+        key,
         name,
         password_hash.clone(),
         *active,
@@ -158,29 +135,6 @@ pub async fn insert_contact(
         *manages_webhooks
     ];
     transaction.execute(sql, params).await.map(|_| ())
-}
-
-/// The names of the contacts with these codes, by code; 25 codes take one statement.
-pub async fn names(
-    connection: &mut Connection,
-    codes: &[String],
-) -> Result<HashMap<String, String>, StoreError> {
-    let sql = "SELECT code, name FROM contact WHERE code IN ({values})";
-    let rows = connection.query_in(sql, Vec::new(), codes).await?;
-    rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
-}
-
-/// The active contacts among these, as owners of tokens.
-pub async fn owners(
-    connection: &mut Connection,
-    codes: &[&str],
-) -> Result<Vec<(String, UserFingerprint)>, StoreError> {
-    let sql = "SELECT code, customer_code, password_hash, sign_outs FROM contact WHERE active AND code IN ({values})";
-    let owner = |row: &Row| {
-        let (customer, hash): (String, Option<String>) = (row.get(1)?, row.get(2)?);
-        Ok((row.get(0)?, UserFingerprint::new(Some(&customer), hash.as_deref(), row.get(3)?)))
-    };
-    connection.query_in(sql, Vec::new(), codes).await?.iter().map(owner).collect()
 }
 
 /// Returns the parameters of the Argon2id hashes of all contacts and employees, without salts and outputs; at most a hundred.
@@ -199,80 +153,10 @@ pub async fn hash_parameters(connection: &mut Connection) -> Result<Vec<String>,
     rows.iter().map(|row| row.get(0).map(|found: String| found.trim_end_matches('$').to_owned())).collect()
 }
 
-/// The code of the contact with this e-mail address.
-pub async fn code_of(connection: &mut Connection, email: &str) -> Result<Option<String>, StoreError> {
-    let [composed, decomposed, typed] = user_keys(email);
-    let sql = format!("SELECT code FROM contact WHERE code = {CODE}");
-    connection.value(&sql, params![composed, decomposed, typed]).await
-}
-
-/// What an administrator can change of a contact or an employee, with the name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UserState {
-    /// The name.
-    pub name: String,
-    /// Whether a contact manages webhooks, or an employee is an administrator.
-    pub has_right: bool,
-    /// Whether the user can sign in.
-    pub active: bool,
-    /// How often all tokens of the user were ended.
-    pub sign_outs: i64,
-}
-
-/// The state of the contact with this code.
-pub async fn state_of(connection: &mut Connection, code: &str) -> Result<Option<UserState>, StoreError> {
-    let sql = "SELECT name, manages_webhooks, active, sign_outs FROM contact WHERE code = $1";
-    let row = connection.query_opt(sql, params![code]).await?;
-    let state =
-        |row: Row| Ok::<_, StoreError>(read!(row => UserState { name, has_right, active, sign_outs }));
-    row.map(state).transpose()
-}
-
 /// The name of the customer of the contact with this code.
 pub async fn customer_of(connection: &mut Connection, code: &str) -> Result<Option<String>, StoreError> {
     let sql = "SELECT customer.name FROM contact JOIN customer ON customer.code = contact.customer_code WHERE contact.code = $1";
     connection.value(sql, params![code]).await
-}
-
-/// Ends the tokens of the contact with this code, and the subscriptions with a typed address. `false`: there is no such contact.
-pub async fn end_tokens(transaction: &mut Transaction, code: &str) -> Result<bool, StoreError> {
-    end_typed(transaction, SubscriberKind::Contact, code).await?;
-    let sql = "UPDATE contact SET sign_outs = sign_outs + 1 WHERE code = $1";
-    Ok(transaction.execute(sql, params![code]).await? > 0)
-}
-
-/// Sets the password of the contact with this e-mail address, as a PHC string. Ends the contact's tokens, and its
-/// subscriptions with a typed address. Returns the contact's code.
-pub async fn set_password(
-    transaction: &mut Transaction,
-    email: &str,
-    password_hash: &str,
-) -> Result<Option<String>, StoreError> {
-    let [composed, decomposed, typed] = user_keys(email);
-    let sql = format!("UPDATE contact SET password_hash = $4 WHERE code = {CODE} RETURNING code");
-    let values = params![composed, decomposed, typed, password_hash];
-    let code: Option<String> = transaction.value(&sql, values).await?;
-    if let Some(code) = &code {
-        end_typed(transaction, SubscriberKind::Contact, code).await?;
-    }
-    Ok(code)
-}
-
-/// Gives the contact with this code the right to manage its customer's webhooks, or takes it back. `false`: there is no such
-/// contact.
-pub async fn set_manages_webhooks(
-    transaction: &mut Transaction,
-    code: &str,
-    manages_webhooks: bool,
-) -> Result<bool, StoreError> {
-    let sql = "UPDATE contact SET manages_webhooks = $2 WHERE code = $1";
-    Ok(transaction.execute(sql, params![code, manages_webhooks]).await? > 0)
-}
-
-/// Activates the contact with this code, or deactivates it and ends its tokens for good. `false`: there is no such contact.
-pub async fn set_active(transaction: &mut Transaction, code: &str, active: bool) -> Result<bool, StoreError> {
-    let sql = "UPDATE contact SET active = $2, sign_outs = sign_outs + 1 WHERE code = $1";
-    Ok(transaction.execute(sql, params![code, active]).await? > 0)
 }
 
 /// A contact in a list.
@@ -305,19 +189,12 @@ pub async fn list(
     search.and_some("c.email_key > $1", after);
     let (sql, params) = search.end("ORDER BY c.email_key LIMIT $1", [limit.into()]);
     let rows = connection.query(&sql, params).await?;
-    let listed = rows.iter().map(|row| {
-        Ok(ListedContact {
-            code: row.get(0)?,
-            customer_code: row.get(1)?,
-            customer_name: row.get(2)?,
-            email: row.get(3)?,
-            email_key: row.get(4)?,
-            name: row.get(5)?,
-            manages_webhooks: row.get(6)?,
-            active: row.get(7)?,
-        })
-    });
-    listed.collect()
+    let listed = |row: &Row| {
+        Ok(read!(row => ListedContact {
+            code, customer_code, customer_name, email, email_key, name, manages_webhooks, active,
+        }))
+    };
+    rows.iter().map(listed).collect()
 }
 
 /// The names of the contact with this code and of its customer; `None`: the contact is inactive, belongs to another
@@ -342,7 +219,8 @@ pub async fn email(connection: &mut Connection, code: &str) -> Result<Option<Str
 pub async fn find(connection: &mut Connection, user_id: &str) -> Result<Option<Contact>, StoreError> {
     let [composed, decomposed, typed] = user_keys(user_id);
     let sql = format!(
-        "SELECT code, customer_code, name, password_hash, active, sign_outs, manages_webhooks FROM contact WHERE code = {CODE}"
+        "SELECT code, customer_code, name, password_hash, active, sign_outs, manages_webhooks FROM contact WHERE code = {}",
+        found_code(UserKind::Contact)
     );
     let row = connection.query_opt(&sql, params![composed, decomposed, typed]).await?;
     let contact = |row: Row| {

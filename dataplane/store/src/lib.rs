@@ -50,6 +50,7 @@ mod migrate;
 pub mod notes;
 pub mod notices;
 pub mod orders;
+pub mod people;
 pub mod postgres;
 pub mod processes;
 pub mod recent;

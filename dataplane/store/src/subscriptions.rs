@@ -1,6 +1,7 @@
 //! Who gets an e-mail when the state of a webhook changes, and the links in the messages.
 
 use docket_domain::notice::WebhookState;
+use docket_domain::token::UserKind;
 use docket_schema::SUBSCRIPTIONS;
 
 use crate::connection::{Connection, Transaction};
@@ -32,21 +33,11 @@ pub fn are_there(connection: &Connection) -> bool {
     connection.has_step(SUBSCRIPTIONS)
 }
 
-docket_domain::words! {
-    /// The kind of a subscriber.
-    pub enum SubscriberKind {
-        /// A customer's user.
-        Contact = "contact",
-        /// The tenant's own user.
-        Employee = "employee",
-    }
-}
-
 /// A user who subscribes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscriber {
     /// Its kind.
-    pub kind: SubscriberKind,
+    pub kind: UserKind,
     /// The code of the contact or employee.
     pub code: String,
 }
@@ -236,7 +227,7 @@ pub async fn remove(
 /// Removes the subscriptions of this user with an address that was typed: another person may have added them in the user's session.
 pub(crate) async fn end_typed(
     transaction: &mut Transaction,
-    kind: SubscriberKind,
+    kind: UserKind,
     code: &str,
 ) -> Result<(), StoreError> {
     if !transaction.has_step(SUBSCRIPTIONS) {

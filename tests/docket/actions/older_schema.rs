@@ -4,13 +4,14 @@ use docket::actions::export_order::export_order;
 use docket::actions::save_order::save_order;
 use docket::refusal::Versions;
 use docket_domain::delivery::{DeliveryId, Next, Outcome, Report, Status};
-use docket_domain::token::TokenSubject;
+use docket_domain::token::{TokenSubject, UserKind};
 use docket_orders::{OrderType, SaveRequest};
 use docket_program::clock::Clock;
 use docket_rig::tenant_database::{CUSTOMER, Place, T0, TenantDatabase, at, tenant_config};
 use docket_rig::{postgres, scratch};
 use docket_schema::{MIGRATIONS, OLDEST};
 use docket_store::deliveries::{self, DeliveryFilter};
+use docket_store::people::{self, Person};
 use docket_store::{StoreError, contacts, ended_sessions, subscriptions};
 use serde_json::json;
 
@@ -55,7 +56,10 @@ async fn story(place: Place) {
     assert_eq!(listed().await[0].status, Status::Succeeded);
 
     // A user is signed out; a session that is not known to have ended lasts.
-    rig.write(async |t| contacts::end_tokens(t, "11").await.map(drop)).await;
+    rig.write(async |t| {
+        people::end_tokens(t, Person { kind: UserKind::Contact, code: "11" }).await.map(drop)
+    })
+    .await;
     let ended = ended_sessions::has_ended(&mut rig.reader().await, "digest").await;
     assert!(!ended.expect("there is no table of ended sessions yet"));
 

@@ -4,13 +4,12 @@ use std::collections::HashMap;
 
 use docket_domain::delivery::{FailureClass, Status};
 use docket_domain::notice::{Announced, DeliveryFacts, WebhookState};
+use docket_domain::token::UserKind;
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK};
 use docket_store::notices::{self, News, Notice, NoticedFailure};
-use docket_store::subscriptions::{
-    self, Claim, Claimed, Recipient, Subscriber, SubscriberKind, Subscription,
-};
-use docket_store::{contacts, employees};
+use docket_store::people::{self, Person};
+use docket_store::subscriptions::{self, Claim, Claimed, Recipient, Subscriber, Subscription};
 
 on_both_databases!(
     deliveries_fail_from_the_third_failed_attempt_on,
@@ -57,7 +56,7 @@ async fn news(rig: &TenantDatabase) -> Vec<(WebhookState, i64)> {
 fn subscription(id: &str) -> Subscription {
     Subscription {
         id: id.into(),
-        subscriber: Subscriber { kind: SubscriberKind::Contact, code: "11".into() },
+        subscriber: Subscriber { kind: UserKind::Contact, code: "11".into() },
         email: None,
         webhook: None,
         states: vec![WebhookState::Failing, WebhookState::Works],
@@ -101,7 +100,7 @@ const CLAIM: Claim<'static> = Claim {
 
 /// Adds a subscription of another contact, and returns it as a recipient.
 async fn subscribed_by(rig: &TenantDatabase, id: &str, code: &str) -> Recipient {
-    let subscriber = Subscriber { kind: SubscriberKind::Contact, code: code.into() };
+    let subscriber = Subscriber { kind: UserKind::Contact, code: code.into() };
     let new = Subscription { subscriber, ..subscription(id) };
     rig.write(async |t| subscriptions::insert(t, &new).await).await;
     recipients(rig).await.into_iter().find(|one| one.subscription.id == id).expect("it is there")
@@ -340,7 +339,7 @@ async fn a_sign_out_everywhere_and_another_password_end_typed_addresses(rig: Ten
          VALUES ('11', 'ann', 'ann', 'Ann', TRUE, TRUE, 0)",
     )
     .await;
-    let add = async |id: &str, kind: SubscriberKind, email: Option<&str>| {
+    let add = async |id: &str, kind: UserKind, email: Option<&str>| {
         let subscriber = Subscriber { kind, code: "11".into() };
         let email = email.map(str::to_owned);
         let new = Subscription { subscriber, email, ..subscription(id) };
@@ -349,20 +348,20 @@ async fn a_sign_out_everywhere_and_another_password_end_typed_addresses(rig: Ten
     let left = async || -> Vec<String> {
         recipients(&rig).await.into_iter().map(|recipient| recipient.subscription.id).collect()
     };
-    let (contact, employee) = (SubscriberKind::Contact, SubscriberKind::Employee);
+    let (contact, employee) = (UserKind::Contact, UserKind::Employee);
     add("own", contact, None).await;
     for is_sign_out in [true, false] {
         add("typed", contact, Some("b@one.example")).await;
         add("typed-by-employee", employee, Some("b@one.example")).await;
         rig.write(async |t| match is_sign_out {
-            true => contacts::end_tokens(t, "11").await.map(drop),
-            false => contacts::set_password(t, "ada@one.example", "$other").await.map(drop),
+            true => people::end_tokens(t, Person { kind: contact, code: "11" }).await.map(drop),
+            false => people::set_password(t, contact, "ada@one.example", "$other").await.map(drop),
         })
         .await;
         assert_eq!(left().await, ["own", "typed-by-employee"]);
         rig.write(async |t| match is_sign_out {
-            true => employees::end_tokens(t, "11").await.map(drop),
-            false => employees::set_password(t, "ann", "$other").await.map(drop),
+            true => people::end_tokens(t, Person { kind: employee, code: "11" }).await.map(drop),
+            false => people::set_password(t, employee, "ann", "$other").await.map(drop),
         })
         .await;
         assert_eq!(left().await, ["own"]);

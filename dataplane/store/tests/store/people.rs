@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use docket_domain::token::UserKind;
 use docket_program::clock::Clock;
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{CUSTOMER, T0, TenantDatabase};
 use docket_store::contacts::{self, Contact};
 use docket_store::employees::{self, Employee};
+use docket_store::people::{self, Person};
 use docket_store::{StoreError, next_number};
 
 on_both_databases!(
@@ -54,6 +56,10 @@ fn employee(code: &str) -> Employee {
     }
 }
 
+fn user(kind: UserKind, code: &str) -> Person<'_> {
+    Person { kind, code }
+}
+
 async fn add_contact(rig: &TenantDatabase, contact: &Contact, email: &str) -> Result<(), StoreError> {
     rig.try_write(async |t| contacts::insert_contact(t, contact, email, T0).await).await
 }
@@ -66,12 +72,12 @@ async fn users_are_listed_with_the_rights_that_were_set(rig: TenantDatabase) {
     let found = rig
         .try_write(async |t| {
             Ok([
-                contacts::set_manages_webhooks(t, "2", true).await?,
-                contacts::set_active(t, "2", false).await?,
-                contacts::set_active(t, "9", false).await?,
-                employees::set_active(t, "9", true).await?,
-                employees::set_administrator(t, "9", false).await?,
-                employees::set_administrator(t, "2", false).await?,
+                people::set_right(t, user(UserKind::Contact, "2"), true).await?,
+                people::set_active(t, user(UserKind::Contact, "2"), false).await?,
+                people::set_active(t, user(UserKind::Contact, "9"), false).await?,
+                people::set_active(t, user(UserKind::Employee, "9"), true).await?,
+                people::set_right(t, user(UserKind::Employee, "9"), false).await?,
+                people::set_right(t, user(UserKind::Employee, "2"), false).await?,
             ])
         })
         .await
@@ -79,9 +85,9 @@ async fn users_are_listed_with_the_rights_that_were_set(rig: TenantDatabase) {
     assert_eq!(found, [true, true, false, true, true, false]);
     let mut reader = rig.reader().await;
     let states = [
-        contacts::state_of(&mut reader, "2").await.expect("a look-up"),
-        employees::state_of(&mut reader, "9").await.expect("a look-up"),
-        employees::state_of(&mut reader, "2").await.expect("a look-up"),
+        people::state_of(&mut reader, user(UserKind::Contact, "2")).await.expect("a look-up"),
+        people::state_of(&mut reader, user(UserKind::Employee, "9")).await.expect("a look-up"),
+        people::state_of(&mut reader, user(UserKind::Employee, "2")).await.expect("a look-up"),
     ];
     let states = states.map(|found| found.map(|one| (one.name, one.has_right, one.active)));
     let state = |name: &str, has_right, active| Some((name.to_owned(), has_right, active));
@@ -126,12 +132,12 @@ async fn names_of_people_are_found_by_code(rig: TenantDatabase) {
     add_contact(&rig, &contact("C1"), "ann@example.com").await.expect("a new contact");
     let codes: Vec<String> = (0..40).map(|number| format!("E{number}")).collect();
     let mut reader = rig.reader().await;
-    let found = employees::names(&mut reader, &codes).await.expect("a statement");
+    let found = people::names(&mut reader, UserKind::Employee, &codes).await.expect("a statement");
     assert_eq!((found.len(), found["E29"].as_str()), (30, "Ann 29"));
     let both = ["C1".to_owned(), "E1".to_owned()];
-    let found = contacts::names(&mut reader, &both).await.expect("a statement");
+    let found = people::names(&mut reader, UserKind::Contact, &both).await.expect("a statement");
     assert_eq!((found.len(), found["C1"].as_str()), (1, "Zoë 🦊 O'Brien"));
-    assert!(contacts::names(&mut reader, &[]).await.expect("no statement").is_empty());
+    assert!(people::names(&mut reader, UserKind::Contact, &[]).await.expect("no statement").is_empty());
 }
 
 async fn customers_are_listed_by_name_up_to_a_limit(rig: TenantDatabase) {
@@ -193,10 +199,11 @@ async fn a_user_is_found_however_an_accented_letter_is_written(rig: TenantDataba
             assert!(matches!(again, Err(StoreError::Conflict)), "{typed:?}: {again:?}");
             let again = add_employee(&rig, &self::employee("E2"), typed).await;
             assert!(matches!(again, Err(StoreError::Conflict)), "{typed:?}: {again:?}");
-            let changed = rig.write(async |t| contacts::set_password(t, typed, "$other").await).await;
+            let changed =
+                rig.write(async |t| people::set_password(t, UserKind::Contact, typed, "$other").await).await;
             assert_eq!(changed.as_deref(), Some("C1"));
             let mut reader = rig.reader().await;
-            let code = employees::code_of(&mut reader, typed).await.expect("a look-up");
+            let code = people::code_of(&mut reader, UserKind::Employee, typed).await.expect("a look-up");
             assert_eq!(code.as_deref(), Some("E1"));
         }
     }
@@ -276,23 +283,27 @@ async fn a_sign_out_changes_one_users_owner(rig: TenantDatabase) {
     add_employee(&rig, &active, "ann").await.expect("a new employee");
     let owners = async || {
         let mut reader = rig.reader().await;
-        let mut owners = contacts::owners(&mut reader, &["C1", "C2"]).await.expect("a statement");
-        owners.extend(employees::owners(&mut reader, &["E1"]).await.expect("a statement"));
+        let mut owners =
+            people::owners(&mut reader, UserKind::Contact, &["C1", "C2"]).await.expect("a statement");
+        owners.extend(people::owners(&mut reader, UserKind::Employee, &["E1"]).await.expect("a statement"));
         owners.sort_by(|a, b| a.0.cmp(&b.0));
         owners.into_iter().map(|(_, owner)| owner).collect::<Vec<_>>()
     };
     let before = owners().await;
-    assert!(rig.write(async |t| contacts::end_tokens(t, "C1").await).await);
+    assert!(rig.write(async |t| people::end_tokens(t, user(UserKind::Contact, "C1")).await).await);
     let after = owners().await;
     assert_eq!([0, 1, 2].map(|place| before[place] == after[place]), [false, true, true]);
-    assert!(rig.write(async |t| employees::end_tokens(t, "E1").await).await);
+    assert!(rig.write(async |t| people::end_tokens(t, user(UserKind::Employee, "E1")).await).await);
     let last = owners().await;
     assert_eq!([0, 1, 2].map(|place| after[place] == last[place]), [true, true, false]);
-    assert!(!rig.write(async |t| contacts::end_tokens(t, "E1").await).await);
-    assert!(!rig.write(async |t| employees::end_tokens(t, "C1").await).await);
+    assert!(!rig.write(async |t| people::end_tokens(t, user(UserKind::Contact, "E1")).await).await);
+    assert!(!rig.write(async |t| people::end_tokens(t, user(UserKind::Employee, "C1")).await).await);
     let mut reader = rig.reader().await;
     for (email, code) in [(" 1@EXAMPLE.com", Some("C1")), ("3@example.com", None), ("ann", None)] {
-        assert_eq!(contacts::code_of(&mut reader, email).await.expect("a look-up").as_deref(), code);
+        assert_eq!(
+            people::code_of(&mut reader, UserKind::Contact, email).await.expect("a look-up").as_deref(),
+            code
+        );
     }
     drop(reader);
     let found = contacts::find(&mut rig.reader().await, "1@example.com").await.expect("a statement");
@@ -303,8 +314,10 @@ async fn a_password_is_set_for_one_user(rig: TenantDatabase) {
     add_contact(&rig, &contact("C1"), "1@example.com").await.expect("a new contact");
     add_contact(&rig, &contact("C2"), "2@example.com").await.expect("a new contact");
     add_employee(&rig, &employee("E1"), "ann").await.expect("a new employee");
-    let of_contact = rig.write(async |t| contacts::set_password(t, "1@EXAMPLE.com ", "new").await).await;
-    let of_employee = rig.write(async |t| employees::set_password(t, "ANN", "newer").await).await;
+    let of_contact =
+        rig.write(async |t| people::set_password(t, UserKind::Contact, "1@EXAMPLE.com ", "new").await).await;
+    let of_employee =
+        rig.write(async |t| people::set_password(t, UserKind::Employee, "ANN", "newer").await).await;
     assert_eq!((of_contact.as_deref(), of_employee.as_deref()), (Some("C1"), Some("E1")));
     let mut reader = rig.reader().await;
     for (address, hash) in
@@ -316,8 +329,14 @@ async fn a_password_is_set_for_one_user(rig: TenantDatabase) {
     let ann = employees::find(&mut reader, "ann").await.expect("a statement").expect("it is there");
     assert_eq!(ann.password_hash.as_deref(), Some("newer"));
     drop(reader);
-    assert_eq!(rig.write(async |t| contacts::set_password(t, "3@example.com", "x").await).await, None);
-    assert_eq!(rig.write(async |t| employees::set_password(t, "bob", "x").await).await, None);
+    assert_eq!(
+        rig.write(async |t| people::set_password(t, UserKind::Contact, "3@example.com", "x").await).await,
+        None
+    );
+    assert_eq!(
+        rig.write(async |t| people::set_password(t, UserKind::Employee, "bob", "x").await).await,
+        None
+    );
 }
 
 async fn numbers_are_unique_under_16_transactions_at_once(rig: TenantDatabase) {
