@@ -24,33 +24,7 @@ pub(super) struct PoolState {
     pub(super) has_closer: bool,
     /// The receivers that have an attempt or an opening.
     receivers: HashMap<HostPort, (ReceiverLoad, HashMap<Arc<Target>, Line>)>,
-    /// Over all receivers.
-    totals: Totals,
     next_ticket: u64,
-}
-
-/// The numbers of connections in use and of openings, and of waiting attempts.
-#[derive(Clone, Copy, Default)]
-struct Totals {
-    in_use: usize,
-    opening: usize,
-    starving: usize,
-    waiting: usize,
-}
-
-impl Totals {
-    /// What changes when a line changes.
-    fn of(busy: &ReceiverLoad, line: &Line) -> Self {
-        let (in_use, starving) = (busy.in_use, busy.starving);
-        Self { in_use, opening: line.opening, starving, waiting: line.waiting.len() }
-    }
-
-    fn replace(&mut self, before: Self, after: Self) {
-        self.in_use = self.in_use + after.in_use - before.in_use;
-        self.opening = self.opening + after.opening - before.opening;
-        self.starving = self.starving + after.starving - before.starving;
-        self.waiting = self.waiting + after.waiting - before.waiting;
-    }
 }
 
 /// How busy a receiver is, over all its URLs.
@@ -141,16 +115,13 @@ impl PoolState {
         target: &Arc<Target>,
         change: impl FnOnce(&mut ReceiverLoad, &mut Line) -> T,
     ) -> T {
-        let Self { receivers, totals, .. } = self;
-        let mut receiver = match receivers.entry(target.receiver.clone()) {
+        let mut receiver = match self.receivers.entry(target.receiver.clone()) {
             Entry::Occupied(receiver) => receiver,
             Entry::Vacant(receiver) => receiver.insert_entry(Default::default()),
         };
         let (busy, lines) = receiver.get_mut();
         let line = lines.entry(Arc::clone(target)).or_default();
-        let before = Totals::of(busy, line);
         let changed = change(busy, line);
-        totals.replace(before, Totals::of(busy, line));
         if line.is_empty() {
             lines.remove(target);
             if lines.is_empty() {
@@ -168,9 +139,16 @@ impl PoolState {
 
     /// The numbers of connections and of waiting attempts.
     pub(super) fn connections(&self) -> Connections {
-        let Totals { in_use, opening, starving, waiting } = self.totals;
-        let idle = self.idle.count();
-        Connections { in_use, idle, opening, starving, waiting, ..Connections::default() }
+        let mut connections = Connections { idle: self.idle.count(), ..Connections::default() };
+        for (busy, lines) in self.receivers.values() {
+            connections.in_use += busy.in_use;
+            connections.starving += busy.starving;
+            for line in lines.values() {
+                connections.opening += line.opening;
+                connections.waiting += line.waiting.len();
+            }
+        }
+        connections
     }
 
     /// Puts an attempt at the end of the line. Returns its ticket.
