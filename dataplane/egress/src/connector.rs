@@ -161,8 +161,7 @@ async fn handshake(
 ) -> Result<TlsStream<Recorded<TcpStream>>, FailureClass> {
     let head = Head::default();
     head.begin();
-    let tcp = Recorded { stream: tcp, head: head.clone() };
-    let connecting = TlsConnector::from(trust.config.clone()).connect(name, tcp);
+    let connecting = TlsConnector::from(trust.config.clone()).connect(name, head.of(tcp));
     let (connected, shown) = shown::watch(connecting).await;
     let first = head.take();
     head.end();

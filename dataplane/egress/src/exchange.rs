@@ -20,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout_at};
 
 use crate::cause;
-use crate::head::{self, Head, MAX_HEADER_BYTES, MAX_HEADERS, Recorded};
+use crate::head::{self, Head, MAX_HEADER_BYTES, MAX_HEADERS};
 
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
 /// The limit for reading the body of a 2xx response. The status has already decided the outcome, and the body is only
@@ -76,7 +76,7 @@ impl Exchange {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let head = Head::default();
-        let stream = Recorded { stream, head: head.clone() };
+        let stream = head.of(stream);
         head.begin();
         let (requests, driver) = http1::Builder::new()
             .max_headers(MAX_HEADERS)

@@ -1,13 +1,11 @@
 //! The head of a response as it arrived, and which rule of HTTP/1.1 it breaks. hyper does not say which.
 
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use docket_domain::failure::{Cause, Explanation};
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::AsyncRead;
+use tokio_util::io::InspectReader;
 
 /// The largest number of headers of a response: hyper's default, made explicit.
 pub const MAX_HEADERS: usize = 100;
@@ -17,6 +15,9 @@ pub const MAX_HEADER_BYTES: usize = 32 * 1024;
 const MOST: usize = 2 * MAX_HEADER_BYTES;
 /// The capacity of the record, in bytes, that is kept for the next response.
 const ROOM: usize = 1024;
+
+/// A stream whose received bytes are recorded.
+pub(crate) type Recorded<S> = InspectReader<S, Box<dyn FnMut(&[u8]) + Send>>;
 
 /// The bytes that a [`Recorded`] stream has received. Clones share them.
 #[derive(Clone, Default)]
@@ -29,6 +30,13 @@ struct Recording {
 }
 
 impl Head {
+    /// Records what `stream` receives, while recording is on.
+    pub(crate) fn of<S: AsyncRead>(&self, stream: S) -> Recorded<S> {
+        let head = self.clone();
+        let record: Box<dyn FnMut(&[u8]) + Send> = Box::new(move |bytes: &[u8]| head.add(bytes));
+        InspectReader::new(stream, record)
+    }
+
     /// Begins to record bytes that arrive.
     pub(crate) fn begin(&self) {
         self.0.lock().is_on = true;
@@ -53,58 +61,6 @@ impl Head {
             let room = MOST.saturating_sub(recording.bytes.len());
             recording.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
-    }
-}
-
-/// A stream that records received bytes in a [`Head`].
-pub(crate) struct Recorded<S> {
-    pub(crate) stream: S,
-    pub(crate) head: Head,
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Recorded<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let new = &buffer.filled()[before..];
-        if !new.is_empty() {
-            self.head.add(new);
-        }
-        read
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Recorded<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
     }
 }
 
