@@ -61,8 +61,7 @@ pub async fn run(arguments: TriggerArguments) -> Result<()> {
     let secret = secret_file.map(|path| secret_file::read(&path)).transpose()?;
     let trust = ca_file::read(ca_file.as_deref())?;
     let secrets: Vec<&[u8]> = secret.iter().map(Vec::as_slice).collect();
-    let mut headers = send::headers(&secrets, (delivery, event.as_str(), code.as_str()), &body, now);
-    send::mark_as_test(&mut headers);
+    let headers = send::headers(&secrets, (delivery, event.as_str(), code.as_str()), true, &body, now);
     let shown = match &to {
         ReceiverUrl::Https(to) => to.to_string(),
         ReceiverUrl::Loopback(to) => to.to_string(),

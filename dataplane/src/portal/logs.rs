@@ -28,7 +28,7 @@ use crate::api::webhook_logs::named::check_webhook;
 use crate::api::webhook_logs::set_aside::one;
 use crate::api::webhook_logs::{self, DeliverySearch, ReadDelivery, resends};
 use crate::api::writes::Write;
-use crate::delivery::attempt::send::{headers, mark_as_test};
+use crate::delivery::attempt::send::headers;
 use crate::http::error::ApiError;
 use crate::http::fields::RequestFields;
 use crate::http::kinds::DeliveryIdText;
@@ -205,10 +205,7 @@ pub async fn get(
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let sent = payload.map(|body| {
         let event = (id, listed.event_id.as_str(), listed.event_code.as_str());
-        let mut headers = headers(&secrets, event, &body, state.clock.now());
-        if listed.is_test {
-            mark_as_test(&mut headers);
-        }
+        let headers = headers(&secrets, event, listed.is_test, &body, state.clock.now());
         SentRequest {
             headers: headers.iter().map(|(name, value)| (name.to_string(), text(value.as_bytes()))).collect(),
             body: text(&body),

@@ -5,13 +5,13 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docket_domain::delivery::{self, CLAIM_LIMIT, DeliveryId, FailureClass, Outcome};
+use docket_domain::delivery::{self, CLAIM_LIMIT, DeliveryId};
 use docket_store::deliveries::{self, Held};
 use docket_store::{StoreError, Writer};
 
+use super::Worker;
 use super::begin::{Attempt, Begun};
 use super::settle::{Claimed, ToSettle, UNKNOWN_AGAIN};
-use super::{Worker, send};
 use crate::tenancy::ServedTenant;
 use crate::tenancy::groups::{self, Turn, Work};
 
@@ -143,30 +143,6 @@ impl Worker {
             }
         };
         self.settle(vec![(claimed, again)]).await;
-    }
-
-    /// Makes the POST of an attempt. `None`: the webhook is not served any more, so the attempt is not made.
-    async fn send(&self, attempt: &Attempt) -> Option<Outcome> {
-        let Attempt { tenant, started, event, .. } = attempt;
-        let unsent = |class| Some(Outcome::Failed(class, delivery::Report::default()));
-        let webhook = tenant.webhook(&started.webhook)?;
-        let Some(event) = event else { return unsent(FailureClass::EventIdInvalid) };
-        // A webhook that was recreated for another customer is another webhook, whatever its uid.
-        if webhook.customer_code.as_str() != event.customer_code {
-            return None;
-        }
-        let Some(body) = event.body.clone() else { return unsent(FailureClass::EventTooLong) };
-        let message = send::OutgoingDelivery {
-            webhook,
-            trust: tenant.trust(webhook),
-            delivery: started.id,
-            event_id: &started.event_id,
-            code: &event.code,
-            body,
-            is_test: event.is_test,
-            attempt: started.attempt,
-        };
-        Some(send::send(&self.sender, message, self.clock.now()).await)
     }
 }
 

@@ -1,13 +1,14 @@
 //! One POST of one delivery: the contract's headers around the stored bytes.
 
-use bytes::Bytes;
-use docket_crds::WebhookConfig;
-use docket_domain::delivery::{DeliveryId, Outcome};
+use docket_domain::delivery::{DeliveryId, FailureClass, Outcome, Report};
 use docket_domain::{sample, signature};
-use docket_egress::{Post, Sender, Trust};
+use docket_egress::Post;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use jiff::Timestamp;
+
+use super::Worker;
+use super::begin::Attempt;
 
 const EVENT: HeaderName = HeaderName::from_static(signature::EVENT_HEADER);
 const DELIVERY_ID: HeaderName = HeaderName::from_static(signature::DELIVERY_ID_HEADER);
@@ -19,42 +20,32 @@ const TEST: HeaderName = HeaderName::from_static(sample::TEST_HEADER);
 /// These headers and the five of the sender.
 const HEADERS: usize = 13;
 
-/// One delivery to send.
-pub(super) struct OutgoingDelivery<'a> {
-    /// The receiver: target URL and secret.
-    pub(super) webhook: &'a WebhookConfig,
-    /// The certificates to trust.
-    pub(super) trust: &'a Trust,
-    /// The delivery.
-    pub(super) delivery: DeliveryId,
-    /// Its event.
-    pub(super) event_id: &'a str,
-    /// The event's code, also one that only a newer version knows.
-    pub(super) code: &'a str,
-    /// The stored envelope.
-    pub(super) body: Bytes,
-    /// Whether the event was made to try the webhook.
-    pub(super) is_test: bool,
-    /// The number of this attempt, from 1.
-    pub(super) attempt: u32,
-}
-
-/// Makes one attempt.
-pub(super) async fn send(sender: &Sender, message: OutgoingDelivery<'_>, now: Timestamp) -> Outcome {
-    let OutgoingDelivery { webhook, trust, delivery, event_id, code, body, is_test, attempt } = message;
-    let mut headers = headers(&webhook.secrets(), (delivery, event_id, code), &body, now);
-    if is_test {
-        mark_as_test(&mut headers);
+impl Worker {
+    /// Makes the POST of an attempt. `None`: the webhook is not served any more, so the attempt is not made.
+    pub(super) async fn send(&self, attempt: &Attempt) -> Option<Outcome> {
+        let Attempt { tenant, started, event, .. } = attempt;
+        let unsent = |class| Some(Outcome::Failed(class, Report::default()));
+        let webhook = tenant.webhook(&started.webhook)?;
+        let Some(event) = event else { return unsent(FailureClass::EventIdInvalid) };
+        // A webhook that was recreated for another customer is another webhook, whatever its uid.
+        if webhook.customer_code.as_str() != event.customer_code {
+            return None;
+        }
+        let Some(body) = event.body.clone() else { return unsent(FailureClass::EventTooLong) };
+        let names = (started.id, started.event_id.as_str(), &*event.code);
+        let headers = headers(&webhook.secrets(), names, event.is_test, &body, self.clock.now());
+        let (url, trust, afresh) = (webhook.target_url.url(), tenant.trust(webhook), started.attempt > 1);
+        Some(self.sender.post(Post { url, trust, headers, body, afresh }).await)
     }
-    sender.post(Post { url: webhook.target_url.url(), trust, headers, body, afresh: attempt > 1 }).await
 }
 
 /// The contract's headers (Delivery headers) of a request that is sent `now`, and those of Standard Webhooks, so that its
 /// libraries can verify the signature and refuse replays. Without secrets there are no signatures; the current one comes
-/// first.
+/// first. `is_test`: the event was made to try the webhook.
 pub fn headers(
     secrets: &[&[u8]],
     (delivery, event_id, code): (DeliveryId, &str, &str),
+    is_test: bool,
     body: &[u8],
     now: Timestamp,
 ) -> HeaderMap {
@@ -70,12 +61,10 @@ pub fn headers(
         let by = |secret: &&[u8]| signature::standard_webhooks(secret, event_id, now, body);
         headers.insert(WEBHOOK_SIGNATURE, value(secrets.iter().map(by).collect::<Vec<_>>().join(" ")));
     }
+    if is_test {
+        headers.insert(TEST, HeaderValue::from_static("true"));
+    }
     headers
-}
-
-/// Adds the header that says that the event was made to try the webhook.
-pub fn mark_as_test(headers: &mut HeaderMap) {
-    headers.insert(TEST, HeaderValue::from_static("true"));
 }
 
 /// The value without a copy.
