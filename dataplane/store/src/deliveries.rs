@@ -10,7 +10,6 @@
 
 mod attempt;
 mod begin;
-mod begun;
 mod due;
 mod finish;
 mod first_attempt;
@@ -24,7 +23,6 @@ pub(crate) mod search;
 
 pub use attempt::{End, Held, Lease, Started};
 pub use begin::begin_attempts;
-pub use begun::begun;
 pub use docket_domain::delivery::Due;
 pub use due::{LATE_END_MS, due_again, due_by_key, unfinished};
 pub use finish::{EndResult, end_lost_attempts, finish_attempt, finish_attempts};
@@ -38,7 +36,7 @@ pub use missing::{
 };
 pub use neighbours::{Neighbours, neighbours, neighbours_sql};
 pub(crate) use queue::inserts;
-pub use queue::{NewDelivery, insert, insert_many, is_under_way};
+pub use queue::{NewDelivery, begun, insert, insert_many, is_under_way};
 pub use rekey::{has_uid, rekey_finished, rekey_queued, rekey_resends, uids};
 pub use search::{
     DeliveryFilter, ListedDelivery, StoredAttempt, find, find_with_attempts, has_webhook, last_tests,

@@ -152,7 +152,7 @@ pub async fn to_send(
             // Checked again here, because the owner of a database decides what its functions do.
             let body: Option<Vec<u8>> = row.get(3)?;
             let body = body.filter(|body| body.len() <= LONGEST_ENVELOPE).map(Bytes::from);
-            let (text, customer_code, is_test) = (row.event_code(1)?, row.id(2)?, row.get(4)?);
+            let (text, customer_code, is_test) = (row.event_id(1)?, row.id(2)?, row.get(4)?);
             let code = match text.parse::<EventCode>() {
                 Ok(code) => Cow::Borrowed(code.as_str()),
                 Err(_) => Cow::Owned(text),

@@ -429,8 +429,8 @@ impl Row {
         Ok(text)
     }
 
-    /// The id of an event in the column at `index`. The owner of a database may write anything there, and ids are
-    /// sent in headers. So a text that is not a valid id becomes the empty text, which no event has as its id.
+    /// The id or the code of an event in the column at `index`. The owner of a database may write anything there, and both are
+    /// sent in headers. So a text that no header can carry becomes the empty text, which no event has as its id or code.
     pub(crate) fn event_id(&self, index: usize) -> Result<String, StoreError> {
         let mut text: String = self.get(index)?;
         if text.len() > LONGEST_EVENT_ID || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -452,12 +452,6 @@ impl Row {
     /// The number in the column at `index`, which counts something.
     pub(crate) fn count(&self, index: usize) -> Result<u32, StoreError> {
         u32::try_from(self.get::<i64>(index)?).map_err(|_| StoreError::Unexpected("a count"))
-    }
-
-    /// The code of an event in the column at `index`, perhaps of a newer version. It is sent in a header, so a text that no header can
-    /// carry becomes the empty text, which is no code.
-    pub(crate) fn event_code(&self, index: usize) -> Result<String, StoreError> {
-        self.event_id(index)
     }
 
     /// The text of the column at `index`, parsed as one of Docket's words.

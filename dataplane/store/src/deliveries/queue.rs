@@ -127,3 +127,9 @@ pub async fn is_under_way(
     let sql = "SELECT 1 FROM delivery_queue WHERE event_id = $1 AND webhook_name = $2 LIMIT 1";
     Ok(connection.query_opt(sql, params![event_id, webhook_name]).await?.is_some())
 }
+
+/// The deliveries among these that have an attempt in progress.
+pub async fn begun(connection: &mut Connection, ids: &[String]) -> Result<HashSet<String>, StoreError> {
+    let sql = "SELECT id FROM delivery_unfinished WHERE started_at_ms IS NOT NULL AND id IN ({values})";
+    connection.query_in(sql, Vec::new(), ids).await?.iter().map(|row| row.get(0)).collect()
+}

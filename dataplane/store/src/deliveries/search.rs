@@ -164,7 +164,7 @@ fn listed(row: &Row) -> Result<ListedDelivery, StoreError> {
     Ok(ListedDelivery {
         id: row.get(0)?,
         event_id: row.event_id(1)?,
-        event_code: row.event_code(2)?,
+        event_code: row.event_id(2)?,
         about: About { web_order_id: row.get(3)?, work_order: row.get(4)?, invoice_number: row.get(5)? },
         customer_code,
         webhook,
