@@ -72,33 +72,22 @@ pub(crate) struct Statement {
 }
 
 enum SqlText {
-    /// For both databases.
-    Both(&'static str),
-    /// A text for each database.
-    Each { postgres: &'static str, sqlite: &'static str },
+    /// The text as it is.
+    One(&'static str),
     /// A text about several rows, with the values of each column.
     Rows(&'static Rows, Vec<Vec<Param>>),
 }
 
 impl Statement {
     pub(crate) fn new(sql: &'static str, params: Vec<Param>) -> Self {
-        Self { text: SqlText::Both(sql), params }
-    }
-
-    /// The same statement with another text for PostgreSQL.
-    pub(crate) fn on_postgres(self, postgres: &'static str) -> Self {
-        let sqlite = match self.text {
-            SqlText::Both(sqlite) | SqlText::Each { sqlite, .. } => sqlite,
-            SqlText::Rows(..) => return self,
-        };
-        Self { text: SqlText::Each { postgres, sqlite }, ..self }
+        Self { text: SqlText::One(sql), params }
     }
 
     /// The text and the values for PostgreSQL. Each column of the rows becomes an array, so that one text serves any
     /// number of rows.
     pub(crate) fn for_postgres(self) -> (&'static str, Vec<Param>) {
         match self.text {
-            SqlText::Both(sql) | SqlText::Each { postgres: sql, .. } => (sql, self.params),
+            SqlText::One(sql) => (sql, self.params),
             SqlText::Rows(rows, columns) => {
                 (rows.for_postgres(), columns.into_iter().map(Param::Array).collect())
             }
@@ -109,7 +98,7 @@ impl Statement {
     /// prepares few texts.
     pub(crate) fn for_sqlite(self) -> Vec<(&'static str, Vec<Param>)> {
         let (rows, columns) = match self.text {
-            SqlText::Both(sql) | SqlText::Each { sqlite: sql, .. } => return vec![(sql, self.params)],
+            SqlText::One(sql) => return vec![(sql, self.params)],
             SqlText::Rows(rows, columns) => (rows, columns),
         };
         let mut columns: Vec<_> = columns.into_iter().map(Vec::into_iter).collect();
