@@ -62,31 +62,11 @@ struct ScheduleEntry {
     claimed: Option<u64>,
 }
 
-/// An entry of a hand-off that was not claimed.
-#[derive(Debug)]
-struct WaitingEntry {
-    tenant: Arc<str>,
-    /// Whether the tenant has as many claims as it may.
-    is_busy: bool,
-    /// Whether the webhook is quick.
-    is_quick: bool,
-    /// Whether the entry is not in the schedule, because the tenant has as many entries as it may.
-    is_left_out: bool,
-}
-
 impl MemorySchedule {
     /// Creates an empty schedule.
     pub(super) fn new(clock: Clock, shares: Shares) -> Self {
-        let state = ScheduleState {
-            shares,
-            limits: HashMap::new(),
-            tenants: BTreeMap::new(),
-            entries: HashMap::new(),
-            claims: BTreeSet::new(),
-            last_tenant: [None, None],
-            known: BTreeMap::new(),
-            fences: 0,
-        };
+        let (limits, tenants, entries, claims, last_tenant, known, fences) = Default::default();
+        let state = ScheduleState { shares, limits, tenants, entries, claims, last_tenant, known, fences };
         Self { clock, state: Mutex::new(state), changed: Notify::new() }
     }
 }
@@ -183,34 +163,32 @@ impl ScheduleState {
         has_place.then_some(queue.pace.quick)
     }
 
-    /// Claims the new entries for which there is a place. The others wait until `until_ms`. Skips entries that are scheduled already.
+    /// Claims the new entries for which there is a place. The others wait until `until_ms`. Skips entries that are scheduled already. Also
+    /// returns whether an entry waits.
     fn hand_off(
         &mut self,
         entries: Vec<Entry>,
         mut room: Room,
         now_ms: i64,
         until_ms: i64,
-    ) -> (Vec<Claim>, Vec<WaitingEntry>) {
-        let (mut claims, mut waiting) = (Vec::new(), Vec::new());
+    ) -> (HandOffs, bool) {
+        let (mut claims, mut quick_waiting, mut waits) = (Vec::new(), 0, false);
+        let (mut full, mut busy) = (BTreeSet::new(), BTreeSet::new());
         for entry in entries {
             if self.entries.contains_key(&(Arc::clone(&entry.tenant), entry.id)) {
                 continue;
             }
-            match self.claim_new(&entry, &mut room, now_ms, until_ms) {
-                Some(claim) => claims.push(claim),
-                None => waiting.push(self.let_wait(entry, now_ms, until_ms)),
+            if let Some(claim) = self.claim_new(&entry, &mut room, now_ms, until_ms) {
+                claims.push(claim);
+                continue;
             }
+            waits = true;
+            busy.extend(self.is_busy(&entry.tenant).then(|| Arc::clone(&entry.tenant)));
+            quick_waiting += usize::from(self.queue(&entry.tenant, &entry.webhook).pace.quick);
+            full.extend(self.put(entry, until_ms, now_ms));
         }
-        (claims, waiting)
-    }
-
-    /// Queues a new entry for which there is no place now.
-    fn let_wait(&mut self, entry: Entry, now_ms: i64, until_ms: i64) -> WaitingEntry {
-        let tenant = Arc::clone(&entry.tenant);
-        let is_busy = self.is_busy(&tenant);
-        let is_quick = self.queue(&tenant, &entry.webhook).pace.quick;
-        let is_left_out = self.put(entry, until_ms, now_ms).is_some();
-        WaitingEntry { tenant, is_busy, is_quick, is_left_out }
+        let (full, busy) = (full.into_iter().collect(), busy.into_iter().collect());
+        (HandOffs { claims, full, busy, quick_waiting }, waits)
     }
 
     /// Claims a new entry if webhook, tenant and `room` have a place for it. Takes the place out of `room`.
@@ -340,12 +318,6 @@ impl WebhookQueue {
     }
 }
 
-/// The tenants of these entries, each once.
-fn tenants<'a>(entries: impl Iterator<Item = &'a WaitingEntry>) -> Vec<Arc<str>> {
-    let tenants: BTreeSet<Arc<str>> = entries.map(|entry| Arc::clone(&entry.tenant)).collect();
-    tenants.into_iter().collect()
-}
-
 /// The first key after `last` that is `ready` with its value. After the last key follows the first.
 fn in_turn<V>(
     map: &BTreeMap<Arc<str>, V>,
@@ -410,16 +382,11 @@ impl MemorySchedule {
     ) -> Result<HandOffs, ScheduleError> {
         let now_ms = self.clock.now_ms();
         let until_ms = now_ms + millis(lease);
-        let (claims, waiting) = self.state.lock().hand_off(entries, room, now_ms, until_ms);
-        if !waiting.is_empty() {
+        let (handed_off, waits) = self.state.lock().hand_off(entries, room, now_ms, until_ms);
+        if waits {
             self.changed.notify_one();
         }
-        Ok(HandOffs {
-            claims,
-            full: tenants(waiting.iter().filter(|entry| entry.is_left_out)),
-            busy: tenants(waiting.iter().filter(|entry| entry.is_busy)),
-            quick_waiting: waiting.iter().filter(|entry| entry.is_quick).count(),
-        })
+        Ok(handed_off)
     }
 
     pub(super) async fn renew(
