@@ -264,10 +264,8 @@ impl App {
         let _ = self.worker.set(Arc::clone(&worker));
         self.running.spawn(worker.run(shutdown.clone()));
         let (clock, tenants) = (self.clock.clone(), Arc::clone(&self.tenants));
-        let retention = Retention::new(clock, tenants, settings.delivery_retention)
-            .keeping_audit(audit.audit_retention)
-            .shared(board)
-            .counted(Arc::clone(&self.metrics));
+        let keep = (settings.delivery_retention, audit.audit_retention);
+        let retention = Retention::new(clock, tenants, keep, board, Arc::clone(&self.metrics));
         self.metrics.upkeep.runs(Task::Retention);
         self.running.spawn(retention.run(shutdown.clone()));
         active

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use docket::delivery::upkeep::retention::Retention;
+use docket::delivery::upkeep::retention::{KEEP_AUDIT, Retention};
 use docket::tenancy::Tenants;
 use docket_domain::delivery::Status;
 use docket_program::clock::{Clock, ManualClock};
@@ -24,7 +24,7 @@ fn retention(rig: &TenantDatabase, clock: Clock, keep: Duration) -> Retention {
     let tenant = tenant_of(tenant_config("uid", "ACME", CUSTOMER, 0), rig.opened_again());
     let tenants = Arc::new(Tenants::default());
     tenants.replace(vec![Arc::new(tenant)]);
-    Retention::new(clock, tenants, keep)
+    Retention::new(clock, tenants, (keep, KEEP_AUDIT), None, Arc::default())
 }
 
 /// As after an upgrade of a database with rows. No request waits for them.

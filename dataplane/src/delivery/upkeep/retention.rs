@@ -9,7 +9,7 @@ use docket_board::Board;
 use docket_domain::audit::AuditEvent;
 use docket_program::clock::{Clock, millis};
 use docket_store::subscriptions::{self, KEEP_LINKS_MS};
-use docket_store::{StoreError, audit, retention};
+use docket_store::{Database, StoreError, audit, retention};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -74,6 +74,17 @@ impl RetentionTime {
     }
 }
 
+/// What is deleted in batches.
+#[derive(Clone, Copy)]
+enum Old<'a> {
+    /// Finished deliveries.
+    Deliveries,
+    /// Audit entries, of an event or of all, before a time in milliseconds since 1970.
+    Entries(Option<&'a str>, i64),
+    /// Links of messages.
+    Links,
+}
+
 /// Returns the most audit entries of this event that a round leaves in a database.
 fn most_of(event: &str) -> i64 {
     match event.parse() {
@@ -95,28 +106,16 @@ struct RetentionState {
 }
 
 impl Retention {
-    /// Keeps finished deliveries for `keep`.
-    pub fn new(clock: Clock, tenants: Arc<Tenants>, keep: Duration) -> Self {
-        let (metrics, memories) = Default::default();
-        Self { clock, tenants, keep, keep_audit: KEEP_AUDIT, board: None, metrics, memories }
-    }
-
-    /// Keeps audit entries for `keep_audit`.
-    #[must_use]
-    pub fn keeping_audit(self, keep_audit: Duration) -> Self {
-        Self { keep_audit, ..self }
-    }
-
-    /// Sets the board on which several processes take turns: one of them makes each round.
-    #[must_use]
-    pub fn shared(self, board: Option<Arc<Board>>) -> Self {
-        Self { board, ..self }
-    }
-
-    /// Counts in these metrics.
-    #[must_use]
-    pub fn counted(self, metrics: Arc<Metrics>) -> Self {
-        Self { metrics, ..self }
+    /// Keeps finished deliveries for `keep`, and audit entries for `keep_audit`. Several processes take turns on the `board`: one of them
+    /// makes each round.
+    pub fn new(
+        clock: Clock,
+        tenants: Arc<Tenants>,
+        (keep, keep_audit): (Duration, Duration),
+        board: Option<Arc<Board>>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self { clock, tenants, keep, keep_audit, board, metrics, memories: Arc::default() }
     }
 
     /// Deletes in rounds until shutdown is requested.
@@ -200,23 +199,16 @@ impl Retention {
         let (state, now) = (database.state(), self.clock.elapsed());
         let mut memory = self.memories.lock().remove(&tenant.uid).unwrap_or_default();
         let turn = RetentionTime { calm_until, end: now + TURN };
-        let deleted = async {
-            let deleted = self.delete_old(&tenant, turn).await?;
-            let is_done =
-                self.delete_old_audit(&tenant, turn).await? && self.delete_old_links(&tenant, turn).await?;
-            Ok((deleted, is_done))
-        };
         let mut is_done = true;
-        let deleted: Result<_, StoreError> = deleted.await;
+        let deleted = self.delete_old(&tenant, turn).await;
         self.metrics.upkeep.visited(Task::Retention, deleted.is_ok());
         match deleted {
-            Ok(((count, next_ms), others_are_done)) => {
+            Ok((count, next_ms)) => {
                 if count > 0 {
                     tracing::info!(tenant.code = code, count, "old deliveries deleted");
                 }
-                is_done = others_are_done && next_ms.is_some();
+                is_done = next_ms.is_some();
                 if let Some(next_ms) = next_ms
-                    && is_done
                     && self.has_indexes(&tenant).await
                 {
                     memory.seen.has_read(state, now, &tenant.uid);
@@ -248,6 +240,51 @@ impl Retention {
         turn: RetentionTime,
     ) -> Result<(u64, Option<i64>), StoreError> {
         let database = tenant.store.ready(&self.clock).await?;
+        let (count, is_done) = self.delete(database, turn, Old::Deliveries).await?;
+        let next_ms = if is_done { Some(self.next_ms(database).await?) } else { None };
+        for (event, before_ms) in self.old_entries(database).await? {
+            if !self.delete(database, turn, Old::Entries(event.as_deref(), before_ms)).await?.1 {
+                return Ok((count, None));
+            }
+        }
+        let (_, is_done) = self.delete(database, turn, Old::Links).await?;
+        Ok((count, next_ms.filter(|_| is_done)))
+    }
+
+    /// Deletes old bulk resend requests. Returns when the oldest of what is left becomes old, in milliseconds since 1970.
+    async fn next_ms(&self, database: &Database) -> Result<i64, StoreError> {
+        let mut transaction = database.begin(&self.clock).await?;
+        // Bulk resend requests are kept for a while even if deliveries are not.
+        let keep_resends = self.keep.max(KEEP_RESENDS);
+        let before_ms = transaction.now_ms() - millis(keep_resends);
+        retention::delete_resends(&mut transaction, before_ms).await?;
+        let oldest = retention::oldest(&mut transaction).await?;
+        transaction.commit().await?;
+        let keep = [self.keep, keep_resends, self.keep_audit].map(millis).into_iter().chain([KEEP_LINKS_MS]);
+        let next = oldest.into_iter().zip(keep).filter_map(|(since_ms, keep_ms)| Some(since_ms? + keep_ms));
+        Ok(next.min().unwrap_or(i64::MAX))
+    }
+
+    /// Returns which audit entries are old, of an event or of all, each with the time before which they are.
+    async fn old_entries(&self, database: &Database) -> Result<Vec<(Option<String>, i64)>, StoreError> {
+        let mut transaction = database.begin(&self.clock).await?;
+        let mut old = vec![(None, transaction.now_ms() - millis(self.keep_audit))];
+        for event in audit::crowded(&mut transaction, MAX_OF_AN_EVENT).await? {
+            if let Some(at_ms) = audit::surplus(&mut transaction, &event, most_of(&event)).await? {
+                old.push((Some(event), at_ms.saturating_add(1)));
+            }
+        }
+        transaction.commit().await?;
+        Ok(old)
+    }
+
+    /// Deletes old rows, in batches. Returns how many, and whether all were deleted before the time was up.
+    async fn delete(
+        &self,
+        database: &Database,
+        turn: RetentionTime,
+        old: Old<'_>,
+    ) -> Result<(u64, bool), StoreError> {
         let mut deleted = 0;
         loop {
             let began = self.clock.elapsed();
@@ -255,79 +292,24 @@ impl Retention {
             let mut transaction = database.begin(&self.clock).await?;
             // By the database's clock, which also set the end times.
             let now_ms = transaction.now_ms();
-            let before_ms = now_ms - millis(self.keep);
-            let batch = retention::delete_finished(&mut transaction, before_ms, most).await?;
+            let batch = match old {
+                Old::Deliveries => {
+                    retention::delete_finished(&mut transaction, now_ms - millis(self.keep), most).await?
+                }
+                Old::Entries(event, before_ms) => {
+                    audit::delete_before(&mut transaction, event, before_ms, most).await?
+                }
+                Old::Links => subscriptions::delete_old_links(&mut transaction, now_ms, most).await?,
+            };
+            transaction.commit().await?;
+            match old {
+                Old::Deliveries => self.metrics.upkeep.deleted_deliveries(batch),
+                Old::Entries(..) => self.metrics.upkeep.deleted_audit_entries(batch),
+                Old::Links => {}
+            }
             deleted += batch;
-            if batch < most as u64 {
-                // Bulk resend requests are kept for a while even if deliveries are not.
-                let keep_resends = self.keep.max(KEEP_RESENDS);
-                retention::delete_resends(&mut transaction, now_ms - millis(keep_resends)).await?;
-                let [delivery, resend, entry, link] = retention::oldest(&mut transaction).await?;
-                transaction.commit().await?;
-                self.metrics.upkeep.deleted_deliveries(batch);
-                let ends = |since: Option<i64>, keep| since.map(|since_ms| since_ms + millis(keep));
-                let link = link.map(|since_ms| since_ms + KEEP_LINKS_MS);
-                let next_ms = [
-                    ends(delivery, self.keep),
-                    ends(resend, keep_resends),
-                    ends(entry, self.keep_audit),
-                    link,
-                ];
-                return Ok((deleted, Some(next_ms.into_iter().flatten().min().unwrap_or(i64::MAX))));
-            }
-            transaction.commit().await?;
-            self.metrics.upkeep.deleted_deliveries(batch);
-            if !self.rest(turn, began, rest).await {
-                return Ok((deleted, None));
-            }
-        }
-    }
-
-    /// Returns whether all old entries were deleted before the time was up.
-    async fn delete_old_audit(&self, tenant: &ServedTenant, turn: RetentionTime) -> Result<bool, StoreError> {
-        let database = tenant.store.ready(&self.clock).await?;
-        let mut transaction = database.begin(&self.clock).await?;
-        let mut deletions = vec![(None, transaction.now_ms() - millis(self.keep_audit))];
-        for event in audit::crowded(&mut transaction, MAX_OF_AN_EVENT).await? {
-            if let Some(at_ms) = audit::surplus(&mut transaction, &event, most_of(&event)).await? {
-                deletions.push((Some(event), at_ms.saturating_add(1)));
-            }
-        }
-        transaction.commit().await?;
-        for (event, before_ms) in deletions {
-            loop {
-                let began = self.clock.elapsed();
-                let (most, rest) = turn.pace(began);
-                let mut transaction = database.begin(&self.clock).await?;
-                let batch = audit::delete_before(&mut transaction, event.as_deref(), before_ms, most).await?;
-                transaction.commit().await?;
-                self.metrics.upkeep.deleted_audit_entries(batch);
-                if batch < most as u64 {
-                    break;
-                }
-                if !self.rest(turn, began, rest).await {
-                    return Ok(false);
-                }
-            }
-        }
-        Ok(true)
-    }
-
-    /// Returns whether all old links of messages were deleted before the time was up.
-    async fn delete_old_links(&self, tenant: &ServedTenant, turn: RetentionTime) -> Result<bool, StoreError> {
-        let database = tenant.store.ready(&self.clock).await?;
-        loop {
-            let began = self.clock.elapsed();
-            let (most, rest) = turn.pace(began);
-            let mut transaction = database.begin(&self.clock).await?;
-            let now_ms = transaction.now_ms();
-            let batch = subscriptions::delete_old_links(&mut transaction, now_ms, most).await?;
-            transaction.commit().await?;
-            if batch < most as u64 {
-                return Ok(true);
-            }
-            if !self.rest(turn, began, rest).await {
-                return Ok(false);
+            if batch < most as u64 || !self.rest(turn, began, rest).await {
+                return Ok((deleted, batch < most as u64));
             }
         }
     }

@@ -5,7 +5,6 @@ use std::ops::Range;
 use docket_domain::audit::{AuditEvent, AuditRecord};
 use docket_program::clock::ManualClock;
 use docket_rig::scratch::Folder;
-use docket_store::Database;
 use docket_store::sqlite::Sqlite;
 use futures_util::FutureExt;
 
@@ -36,7 +35,7 @@ impl Rig {
         let served = Arc::new(Tenants::default());
         served.replace(tenants.clone());
         let metrics = Arc::<Metrics>::default();
-        let retention = Retention::new(clock, served, 30 * DAY).counted(Arc::clone(&metrics));
+        let retention = Retention::new(clock, served, (30 * DAY, KEEP_AUDIT), None, Arc::clone(&metrics));
         Self { time, retention, tenants, metrics, folder }
     }
 
