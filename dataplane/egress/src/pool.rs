@@ -24,8 +24,7 @@
 
 mod state;
 
-use std::future::Future;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -56,6 +55,8 @@ pub const OLDEST: Duration = Duration::from_secs(3);
 pub(crate) type Unopened = (FailureClass, Report);
 /// The end of an opening: the connection, and how long its phases took.
 pub(crate) type OpenResult = Result<(ReceiverConnection, Report), Unopened>;
+/// Opens a connection to a target. The future is boxed, because it is large and most attempts need none.
+pub(crate) type Open = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = OpenResult> + Send>> + Send + Sync>;
 
 /// The numbers of connections to receivers and of attempts that wait for one, at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -247,17 +248,13 @@ impl ReceiverPool {
     /// # Errors
     ///
     /// No connection could be opened, or none became free in time.
-    pub(crate) async fn take<O, F>(
+    pub(crate) async fn take(
         &self,
         target: &Arc<Target>,
         afresh: bool,
         until: Instant,
-        open: O,
-    ) -> Result<Borrowed, Unopened>
-    where
-        O: Fn() -> F + Clone + Send + 'static,
-        F: Future<Output = OpenResult> + Send + 'static,
-    {
+        open: Open,
+    ) -> Result<Borrowed, Unopened> {
         let since = Instant::now();
         loop {
             let mut waiting = match self.join(target, afresh) {
@@ -327,11 +324,7 @@ impl ReceiverPool {
     }
 
     /// Begins to open a connection if the line may have one more.
-    fn open_more<O, F>(&self, target: &Arc<Target>, has_waited: bool, open: &O)
-    where
-        O: Fn() -> F + Clone + Send + 'static,
-        F: Future<Output = OpenResult> + Send + 'static,
-    {
+    fn open_more(&self, target: &Arc<Target>, has_waited: bool, open: &Open) {
         let may = self.lock().change(target, |_, line| {
             let may = line.may_open(has_waited);
             line.opening += usize::from(may);
@@ -340,7 +333,7 @@ impl ReceiverPool {
         if may {
             let (pool, target) = (self.clone(), Arc::clone(target));
             let opening = Opening { pool, target, since: Instant::now(), starves: false };
-            tokio::spawn(opened(opening, open.clone()));
+            tokio::spawn(opened(opening, Arc::clone(open)));
         }
     }
 
@@ -429,12 +422,8 @@ fn is_refusal(class: FailureClass, report: &Report) -> bool {
 }
 
 /// Opens a connection, and then the next one if attempts still wait.
-async fn opened<O, F>(mut opening: Opening, open: O)
-where
-    O: Fn() -> F + Clone + Send + 'static,
-    F: Future<Output = OpenResult> + Send + 'static,
-{
-    let mut work = pin!(open());
+async fn opened(mut opening: Opening, open: Open) {
+    let mut work = open();
     let opened = loop {
         match timeout(LONGEST_WAIT, &mut work).await {
             Ok(opened) => break opened,

@@ -1,7 +1,6 @@
 //! One POST, from the URL to an outcome.
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use crate::address::EgressPolicy;
 use crate::connector::{Connector, phase};
 use crate::exchange::{BodyEnd, Unanswered};
 use crate::location;
-use crate::pool::{Borrowed, Connections, OpenResult, ReceiverPool};
+use crate::pool::{Borrowed, Connections, Open, ReceiverPool};
 use crate::resolve::Resolve;
 use crate::target::Target;
 use crate::trust::Trust;
@@ -139,14 +138,10 @@ impl SenderInner {
     }
 
     /// Returns the function with which the pool opens a connection, for whichever attempt waits first by then.
-    fn opening(
-        &self,
-        target: &Arc<Target>,
-        trust: &Trust,
-    ) -> impl Fn() -> OpeningConnection + Clone + Send + use<> {
+    fn opening(&self, target: &Arc<Target>, trust: &Trust) -> Open {
         let (connector, target, trust) = (Arc::clone(&self.connector), Arc::clone(target), trust.clone());
         let limit = self.attempt_timeout;
-        move || {
+        Arc::new(move || {
             let (connector, target, trust) = (Arc::clone(&connector), Arc::clone(&target), trust.clone());
             Box::pin(async move {
                 let mut report = Report::default();
@@ -155,12 +150,9 @@ impl SenderInner {
                     Err(class) => Err((class, report)),
                 }
             })
-        }
+        })
     }
 }
-
-/// One opening: boxed, because it is large and most attempts need none.
-type OpeningConnection = Pin<Box<dyn Future<Output = OpenResult> + Send>>;
 
 /// An origin-form request (`POST /path?query`). The parts of the URL are ASCII here, so the conversions fail only for a
 /// path beyond 64 KiB.

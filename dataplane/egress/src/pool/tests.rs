@@ -14,24 +14,22 @@ struct Openings {
     begin: mpsc::UnboundedSender<oneshot::Sender<OpenResult>>,
 }
 
-type OpeningHere = Pin<Box<dyn Future<Output = OpenResult> + Send>>;
-
 impl Openings {
     fn new() -> Self {
         let (begin, begun) = mpsc::unbounded_channel();
         Self { begun, begin }
     }
 
-    fn open(&self) -> impl Fn() -> OpeningHere + Clone + Send + 'static {
+    fn open(&self) -> Open {
         let begin = self.begin.clone();
-        move || {
+        Arc::new(move || {
             let begin = begin.clone();
             Box::pin(async move {
                 let (end, ended) = oneshot::channel();
                 begin.send(end).expect("the test runs");
                 ended.await.expect("the test ends it")
             })
-        }
+        })
     }
 
     /// The next opening that begins.
