@@ -80,7 +80,7 @@ impl Postgres {
     /// The same database with the watcher of its server, which from now on also reports the server's used connections.
     #[must_use]
     pub fn watched_by(self, watcher: Arc<Watcher>) -> Self {
-        watcher.counts_for(self.pool.server());
+        watcher.counts_for(&self.pool.server);
         let name = self.pool.database_name().map(Arc::from);
         Self { watched: name.map(|name| Watched { watcher, name }), ..self }
     }

@@ -38,22 +38,22 @@ pub struct ConnectionLimits {
 /// The connections of a process, as one tenant may use them.
 #[derive(Clone)]
 pub struct Budget {
-    shared: Arc<BudgetInner>,
+    pub(super) shared: Arc<BudgetInner>,
     /// To the database of one tenant.
     per_tenant: usize,
 }
 
-struct BudgetInner {
+pub(super) struct BudgetInner {
     limits: ConnectionLimits,
     state: Mutex<BudgetState>,
     /// The times of the rules count from here.
     begun: Instant,
     /// For tenants whose database is away, and for those whose database is not known yet: a quarter of the places each, so
     /// that together they leave half to the others.
-    retries: Arc<Semaphore>,
-    first_tries: Arc<Semaphore>,
+    pub(super) retries: Arc<Semaphore>,
+    pub(super) first_tries: Arc<Semaphore>,
     /// Permits for migrations, which may take long: a quarter of the places.
-    migrations: Arc<Semaphore>,
+    pub(super) migrations: Arc<Semaphore>,
     counts: Counts,
 }
 
@@ -243,18 +243,6 @@ impl Budget {
     /// How many connections the tenant may have.
     pub(crate) fn per_tenant(&self) -> usize {
         self.per_tenant
-    }
-
-    pub(super) fn retries(&self) -> &Arc<Semaphore> {
-        &self.shared.retries
-    }
-
-    pub(super) fn first_tries(&self) -> &Arc<Semaphore> {
-        &self.shared.first_tries
-    }
-
-    pub(super) fn migrations(&self) -> &Arc<Semaphore> {
-        &self.shared.migrations
     }
 
     pub(super) fn new_pool(&self) -> PoolId {

@@ -57,7 +57,7 @@ pub(super) struct Pool {
     /// The version of the schema, as it was last read; at first that of this program.
     pub(super) schema: AtomicI64,
     /// Records whether the server responds.
-    server: Arc<Server>,
+    pub(super) server: Arc<Server>,
     /// One permit per connection that the tenant may have.
     turns: Arc<Semaphore>,
     /// Wakes requests that wait for one of the tenant's connections in use.
@@ -143,11 +143,6 @@ impl Pool {
         })
     }
 
-    /// The server of the database.
-    pub(super) fn server(&self) -> &Arc<Server> {
-        &self.server
-    }
-
     /// The name of the database, if the URL has one.
     pub(super) fn database_name(&self) -> Option<String> {
         DatabaseTarget::database_name(self.url.expose_secret())
@@ -179,9 +174,10 @@ impl Pool {
 
     /// Waits for a permit to migrate. Only some tenants can migrate at a time.
     pub(super) async fn migration_place(&self) -> Option<OwnedSemaphorePermit> {
-        self.budget.counts().wait_for(self.budget.migrations(), Wait::Migration);
+        let migrations = &self.budget.shared.migrations;
+        self.budget.counts().wait_for(migrations, Wait::Migration);
         // Semaphores are never closed here.
-        Arc::clone(self.budget.migrations()).acquire_owned().await.ok()
+        Arc::clone(migrations).acquire_owned().await.ok()
     }
 
     /// Waits for a connection and opens one if needed. Both waits have limits.
@@ -248,10 +244,11 @@ impl Pool {
         if self.responds() {
             return None;
         }
+        let shared = &self.budget.shared;
         // A database that has not responded yet must not wait for databases that are known to be away.
         let places = || match self.is_away.load(Ordering::Relaxed) {
-            true => (self.budget.retries(), Wait::DatabaseAway),
-            false => (self.budget.first_tries(), Wait::DatabaseNotKnown),
+            true => (&shared.retries, Wait::DatabaseAway),
+            false => (&shared.first_tries, Wait::DatabaseNotKnown),
         };
         let (others, rule) = places();
         let scarcer = if self.retry.available_permits() == 0 { &self.retry } else { others };
