@@ -44,7 +44,6 @@ pub const PHASE_LIMIT: Duration = Duration::from_secs(5);
 /// the next free worker.
 pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 
-/// Opens connections to receivers.
 pub(crate) struct Connector {
     policy: EgressPolicy,
     dns: Box<dyn Resolve>,

@@ -50,7 +50,6 @@ impl Head {
         recording.bytes.shrink_to(ROOM);
     }
 
-    /// Takes the recorded bytes.
     pub(crate) fn take(&self) -> Vec<u8> {
         std::mem::take(&mut self.0.lock().bytes)
     }

@@ -61,7 +61,6 @@ impl<C> IdleConnections<C> {
         self.remove(number)
     }
 
-    /// How many connections are kept.
     pub(crate) fn count(&self) -> usize {
         self.idle.len()
     }
@@ -94,7 +93,6 @@ impl<C> IdleConnections<C> {
         self.idle.first_key_value().map(|(_, idle)| idle.since + IDLE_LIMIT)
     }
 
-    /// Removes a connection.
     fn remove(&mut self, number: u64) -> Option<C> {
         let IdleConnection { target, connection, .. } = self.idle.remove(&number)?;
         if let Entry::Occupied(mut targets) = self.by_receiver.entry(target.receiver.clone())

@@ -132,7 +132,6 @@ impl Borrowed {
     }
 }
 
-/// An attempt's place in line.
 struct PlaceInLine {
     pool: ReceiverPool,
     target: Arc<Target>,
@@ -146,7 +145,6 @@ impl Drop for PlaceInLine {
     }
 }
 
-/// A connection that is being opened.
 struct Opening {
     pool: ReceiverPool,
     target: Arc<Target>,
@@ -298,7 +296,6 @@ impl ReceiverPool {
         borrowed
     }
 
-    /// Returns an idle connection, or a place in line.
     fn join(&self, target: &Arc<Target>, afresh: bool) -> Result<Borrowed, PlaceInLine> {
         loop {
             let mut state = self.lock();
@@ -403,7 +400,6 @@ impl ReceiverPool {
         self.keep(self.lock(), target, connection);
     }
 
-    /// The numbers of connections and of waiting attempts.
     pub(crate) fn connections(&self) -> Connections {
         let PoolInner { opened, reused, .. } = &*self.0;
         let (opened, reused) = (opened.load(Ordering::Relaxed), reused.load(Ordering::Relaxed));

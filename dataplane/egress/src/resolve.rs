@@ -252,7 +252,6 @@ impl Resolve for SystemDns {
     }
 }
 
-/// The addresses of `localhost`.
 pub(crate) const LOCALHOST: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
 /// Whether `name` is a name of this machine, whatever name servers say (RFC 6761).

@@ -63,7 +63,6 @@ struct ScheduleEntry {
 }
 
 impl MemorySchedule {
-    /// Creates an empty schedule.
     pub(super) fn new(clock: Clock, shares: Shares) -> Self {
         let (limits, tenants, entries, claims, last_tenant, known, fences) = Default::default();
         let state = ScheduleState { shares, limits, tenants, entries, claims, last_tenant, known, fences };
@@ -83,7 +82,6 @@ impl ScheduleState {
         })
     }
 
-    /// The limits of a tenant.
     fn limits_of(&self, tenant: &str) -> TenantShares {
         self.limits.get(tenant).copied().unwrap_or(self.shares.per_tenant)
     }

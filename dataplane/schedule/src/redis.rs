@@ -157,7 +157,6 @@ fn constants(shares: Shares) -> String {
     )
 }
 
-/// One argument of a script.
 enum Argument<'a> {
     Text(&'a str),
     Id(DeliveryId),

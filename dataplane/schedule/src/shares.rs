@@ -79,7 +79,6 @@ impl ShareChanges {
 pub(crate) struct WebhookShare {
     /// The largest number of its claims at a time.
     pub(crate) share: usize,
-    /// Whether its attempts are quick.
     pub(crate) quick: bool,
     /// Whether all of its places have been in use at the same time since its share last changed.
     full: bool,

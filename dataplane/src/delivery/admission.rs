@@ -34,7 +34,6 @@ const MOST_ATTEMPTS: usize = 2;
 /// Admits the attempts and the saves of one process.
 pub(super) struct Admission {
     clock: Clock,
-    /// The number of slots.
     slots: usize,
     used: Mutex<Used>,
     freed: Notify,
@@ -48,9 +47,7 @@ struct Used {
     quick: BTreeMap<u64, Duration>,
     /// The number of slow attempts.
     slow: usize,
-    /// The number of reserved slots.
     reserved: usize,
-    /// The number of reserved slots for slow attempts.
     reserved_slow: usize,
     starts: Starts,
     last_number: u64,
@@ -72,7 +69,6 @@ pub(super) struct Slot {
 }
 
 impl Admission {
-    /// Creates an admission with this number of slots.
     pub(super) fn new(clock: Clock, slots: usize) -> Arc<Self> {
         let (used, freed, permits) = (Mutex::default(), Notify::new(), Permits::default());
         Arc::new(Self { clock, slots, used, freed, permits })
@@ -114,7 +110,6 @@ impl Admission {
 }
 
 impl Reservation {
-    /// Returns the room that is left.
     pub(super) fn room(&self) -> Room {
         self.left
     }

@@ -43,7 +43,6 @@ struct SaveJob {
     tenant: Arc<ServedTenant>,
     new: NewOrder,
     to_keep: Option<MakeToKeep>,
-    /// The number of its deliveries.
     deliveries: usize,
     /// When the order came, by [`Clock::elapsed`].
     since: Duration,

@@ -30,10 +30,8 @@ pub struct Groups<J> {
     waiting: Mutex<HashMap<Arc<str>, TenantJobs<J>>>,
 }
 
-/// The jobs of a tenant.
 struct TenantJobs<J> {
     jobs: VecDeque<J>,
-    /// The number of turns of the tenant.
     turns: usize,
     /// The number of turns that are about to take jobs: they also get the jobs that come until then.
     choosing: usize,

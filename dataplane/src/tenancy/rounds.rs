@@ -138,7 +138,6 @@ impl<J> Timetable<J> {
         [Lane::Main, Lane::Aside, Lane::Part].into_iter().filter_map(first).min()
     }
 
-    /// Whether a place of this lane is free.
     fn is_free(&self, lane: Lane) -> bool {
         let [main, aside, part] = self.running.each_ref().map(BTreeSet::len);
         match lane {

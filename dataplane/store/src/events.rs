@@ -60,7 +60,6 @@ pub async fn insert(transaction: &mut Transaction, event: &Event, now_ms: i64) -
     transaction.all(inserts([event], now_ms)).await.map(drop)
 }
 
-/// The statement that stores events.
 pub(crate) fn inserts<'a>(events: impl IntoIterator<Item = &'a Event>, now_ms: i64) -> Option<Statement> {
     INSERT.statement(events.into_iter().map(|event| {
         let Event { id, code, customer_code, about, body } = event;

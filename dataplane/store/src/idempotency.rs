@@ -51,7 +51,6 @@ pub async fn keep(transaction: &mut Transaction, to_keep: &ToKeep, now_ms: i64) 
     transaction.all(inserts([to_keep], now_ms)).await.map(drop)
 }
 
-/// The statement that keeps responses.
 pub(crate) fn inserts<'a>(answers: impl IntoIterator<Item = &'a ToKeep>, now_ms: i64) -> Option<Statement> {
     INSERT.statement(answers.into_iter().map(|ToKeep { caller, key, kept }| {
         let KeptAnswer { route, request_digest, status, body } = kept;

@@ -95,7 +95,6 @@ pub async fn insert(transaction: &mut Transaction, order: &StoredOrder) -> Resul
     transaction.all(inserts([order])).await.map(drop)
 }
 
-/// The statement that stores new orders.
 pub(crate) fn inserts<'a>(orders: impl IntoIterator<Item = &'a StoredOrder>) -> Option<Statement> {
     INSERT.statement(orders.into_iter().map(|order| {
         let StoredOrder { head, body, search_text, external_reference } = order;

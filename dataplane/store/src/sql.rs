@@ -65,7 +65,6 @@ macro_rules! params {
 }
 pub(crate) use params;
 
-/// A statement with its values.
 pub(crate) struct Statement {
     text: SqlText,
     params: Vec<Param>,

@@ -268,7 +268,6 @@ pub struct SqliteConnection {
     shared: Arc<SqliteInner>,
     writer: bool,
     in_transaction: bool,
-    /// Whether a statement has failed.
     failed: bool,
     _turn: OwnedSemaphorePermit,
 }
@@ -389,7 +388,6 @@ fn pieces(connection: &Connection, statement: Sql) -> Result<Vec<Row>, StoreErro
     Ok(rows)
 }
 
-/// Runs a statement and returns its rows.
 fn query(connection: &Connection, sql: &str, params: Vec<Param>) -> Result<Vec<Row>, StoreError> {
     let mut statement = connection.prepare_cached(sql)?;
     let columns = statement.column_count();

@@ -30,7 +30,6 @@ pub(super) struct PoolState {
 /// How busy a receiver is, over all its URLs.
 #[derive(Default)]
 pub(super) struct ReceiverLoad {
-    /// Connections in use.
     pub(super) in_use: usize,
     /// The number of openings that have taken longer than [`STARVING`](super::STARVING).
     pub(super) starving: usize,
@@ -45,11 +44,9 @@ pub(super) struct ReceiverLoad {
 /// The attempts and openings of one target.
 #[derive(Default)]
 pub(super) struct Line {
-    /// The number of openings under way.
     pub(super) opening: usize,
     /// The number of openings in a row that succeeded without starving.
     pub(super) opened: usize,
-    /// The number of connections in use.
     pub(super) in_use: usize,
     /// The class of the last opening, if it failed and no attempt failed with it.
     pub(super) failed: Option<FailureClass>,
@@ -57,7 +54,6 @@ pub(super) struct Line {
     pub(super) waiting: BTreeMap<u64, WaitingAttempt>,
 }
 
-/// An attempt that waits.
 pub(super) struct WaitingAttempt {
     /// It takes no connection that another attempt has used.
     afresh: bool,
@@ -76,7 +72,6 @@ impl ReceiverLoad {
         self.quickest.map_or(least, |quickest| least.max(quickest * FAR))
     }
 
-    /// Whether the receiver has answered an attempt since then.
     pub(super) fn has_answered_since(&self, since: Instant) -> bool {
         self.answered_at.is_some_and(|at| at > since)
     }
@@ -137,7 +132,6 @@ impl PoolState {
         self.receivers.is_empty()
     }
 
-    /// The numbers of connections and of waiting attempts.
     pub(super) fn connections(&self) -> Connections {
         let mut connections = Connections { idle: self.idle.count(), ..Connections::default() };
         for (busy, lines) in self.receivers.values() {

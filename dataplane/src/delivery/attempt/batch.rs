@@ -23,7 +23,6 @@ pub(super) const GROUP: usize = CLAIM_LIMIT;
 /// The most such transactions of a tenant at the same time.
 pub(super) const TURNS: usize = 2;
 
-/// A claim whose attempt is to be begun.
 pub(super) struct ToBegin {
     claimed: Claimed,
     /// When the claim ends, by [`Clock::elapsed`](docket_program::clock::Clock::elapsed), unless its lease is renewed. After that it waits

@@ -25,7 +25,6 @@ pub(super) struct Attempt {
 
 /// The result of one transaction.
 pub(super) struct Begun {
-    /// The attempts to make.
     pub(super) attempts: HashMap<DeliveryId, Attempt>,
     /// How long until the other deliveries are due again; finished ones are missing.
     pub(super) due_again: HashMap<DeliveryId, Duration>,

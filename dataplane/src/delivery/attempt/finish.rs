@@ -22,7 +22,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 /// The most outcomes in one transaction.
 pub(super) const GROUP: usize = 128;
 
-/// An attempt that has ended.
 pub(super) struct EndedAttempt {
     attempt: Attempt,
     outcome: Outcome,

@@ -26,7 +26,6 @@ pub(super) struct Leases {
     clock: Clock,
     tenants: Arc<Tenants>,
     schedule: Arc<Schedule>,
-    /// This process.
     owner: Owner,
     /// The number of batches that have got a lease.
     batches: AtomicU64,
@@ -71,7 +70,6 @@ impl Drop for KeptLease {
 }
 
 impl RenewedLeases {
-    /// Returns the number of leases.
     pub(super) fn count(&self) -> usize {
         self.0.lock().len()
     }
@@ -103,7 +101,6 @@ impl RenewedLeases {
 }
 
 impl Leases {
-    /// Keeps no lease yet.
     pub(super) fn new(
         clock: Clock,
         tenants: Arc<Tenants>,
@@ -114,7 +111,6 @@ impl Leases {
         Self { clock, tenants, schedule, owner, batches: AtomicU64::new(0), kept: Arc::default(), metrics }
     }
 
-    /// The leases that are renewed.
     pub(super) fn kept(&self) -> Arc<RenewedLeases> {
         Arc::clone(&self.kept)
     }

@@ -29,7 +29,6 @@ pub(super) struct Claimed {
 pub(super) type ToSettle = (Claimed, Option<Duration>);
 
 impl Claimed {
-    /// A claim with the slot of its attempt.
     pub(super) fn new(claim: Claim, slot: Slot, permit: Option<SavePermit>) -> Self {
         Self { claim, permit, slot: Some(slot), lease: None, held: None }
     }

@@ -38,7 +38,6 @@ static INSERT: Rows = Rows::new(
      {text, text, text, text, bigint, bigint}",
 );
 
-/// The statement that stores hand-offs, each with its event.
 pub(crate) fn inserts<'a>(
     hand_offs: impl IntoIterator<Item = (&'a Event, &'a NewHandOff)>,
     now_ms: i64,
@@ -163,7 +162,6 @@ pub(super) fn count_stored(ends: &[End]) {
 /// Which hand-offs to queue.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum HandOffSelection<'a> {
-    /// All hand-offs.
     All,
     /// Hand-offs that share a row with one of these deliveries.
     With(&'a [DeliveryId]),

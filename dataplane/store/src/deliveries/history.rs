@@ -35,7 +35,6 @@ pub(super) fn taken_out(
     rows.into_iter().flatten().map(taken).collect()
 }
 
-/// An unfinished delivery.
 pub(super) struct Unfinished {
     id: String,
     event_id: String,
@@ -52,7 +51,6 @@ pub(super) struct Unfinished {
 }
 
 impl Unfinished {
-    /// A row of [`take_out`].
     fn taken_out(row: &Row) -> Result<Self, StoreError> {
         Ok(read!(row => Unfinished {
             id, event_id, webhook, webhook_name, attempt_count, due_at_ms, started_at_ms, idempotency_key, resend_of,
@@ -79,13 +77,10 @@ impl Unfinished {
     }
 }
 
-/// A delivery that has ended.
 pub(super) struct Finished<'a> {
     /// The delivery as it was in the queue.
     pub(super) was: Unfinished,
-    /// The end of its last attempt.
     pub(super) end: &'a End,
-    /// The delivery's final status.
     pub(super) status: Status,
 }
 
@@ -96,7 +91,6 @@ static INSERT: Rows = Rows::new(
      {text, text, text, text, text, bigint, bigint, text, bigint, text, text, text, text, text, bigint, bigint, bigint, text, bigint, bigint, bigint, bigint, bigint}",
 );
 
-/// The statement that inserts finished deliveries into the history.
 pub(super) fn inserts(finished: Vec<Finished<'_>>, now_ms: i64) -> Option<Statement> {
     let rows = finished.into_iter().map(|Finished { was, end, status }| {
         let report = end.outcome.report();

@@ -74,9 +74,7 @@ const LISTED: &str = "SELECT d.id, d.event_id, e.code, e.web_order_id, e.work_or
                        AND a.failure_class = d.failure_class ORDER BY a.attempt_no DESC LIMIT 1), \
                       (SELECT a.failure_detail FROM attempt_history a WHERE a.delivery_id = d.id \
                        AND a.failure_class = d.failure_class ORDER BY a.attempt_no DESC LIMIT 1)";
-/// The view of all deliveries.
 const ALL: &str = "delivery";
-/// The table of finished deliveries.
 const HISTORY: &str = "delivery_history";
 /// The unfinished deliveries, with the columns of the history.
 const QUEUED: &str = "(SELECT q.*, CAST(NULL AS BIGINT) AS finished_at_ms, CAST(NULL AS BOOLEAN) AS resent, \

@@ -38,12 +38,10 @@ pub struct PostgresConnection {
     /// Whether no other work may use the session: its settings were changed, or a statement did not fit the tables,
     /// which may have been changed after it was prepared.
     pub(super) for_no_other: bool,
-    /// How long statements may take.
     pub(super) limit: StatementLimit,
     _turn: Option<OwnedSemaphorePermit>,
     /// The permits of the request that tries whether the database responds, until it has responded.
     pub(super) retry: Option<Retry>,
-    /// The permit of a migration.
     pub(super) migration: Option<OwnedSemaphorePermit>,
 }
 

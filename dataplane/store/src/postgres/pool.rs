@@ -107,7 +107,6 @@ pub(super) enum StatementLimit {
 /// An open connection, with the permits that the request holds.
 pub(super) struct Acquired {
     pub(super) opened: OpenConnection,
-    /// One of the tenant's turns.
     pub(super) turn: Option<OwnedSemaphorePermit>,
     pub(super) retry: Option<Retry>,
 }

@@ -108,7 +108,6 @@ fn choose(has: usize, waited: Duration, others: &[Other]) -> Option<(u64, Taken)
 }
 
 impl<R, C> Rules<R, C> {
-    /// All places are free.
     pub(super) fn new(places: usize) -> Self {
         Self {
             free: places,
@@ -129,7 +128,6 @@ impl<R, C> Rules<R, C> {
         self.newest_idle_of(pool).is_some()
     }
 
-    /// Whether a request of this tenant is in line.
     pub(super) fn is_waiting(&self, pool: PoolId) -> bool {
         self.line.iter().any(|waiting| waiting.pool == pool)
     }
