@@ -17,6 +17,16 @@ pub enum Connection {
     Postgres(PostgresConnection),
 }
 
+/// Calls the same method of either connection.
+macro_rules! either {
+    ($of:expr, $connection:ident => $call:expr) => {
+        match $of {
+            Connection::Sqlite($connection) => $call,
+            Connection::Postgres($connection) => $call,
+        }
+    };
+}
+
 impl Connection {
     /// Whether the database has this step of the schema, as far as the process knows. Steps up to
     /// [`OLDEST`](docket_schema::OLDEST) need no question: every database that is used has them.
@@ -36,26 +46,17 @@ impl Connection {
 
     /// The version of the schema, as it was last read.
     pub(crate) fn schema(&self) -> i64 {
-        match self {
-            Self::Sqlite(connection) => connection.schema().load(Ordering::Relaxed),
-            Self::Postgres(connection) => connection.schema().load(Ordering::Relaxed),
-        }
+        either!(self, connection => connection.schema().load(Ordering::Relaxed))
     }
 
     /// Runs a statement; returns how many rows it changed.
     pub async fn execute(&mut self, sql: &str, params: Vec<Param>) -> Result<u64, StoreError> {
-        match self {
-            Self::Sqlite(connection) => connection.execute(sql, params).await,
-            Self::Postgres(connection) => connection.execute(sql, params).await,
-        }
+        either!(self, connection => connection.execute(sql, params).await)
     }
 
     /// Runs a statement and returns its rows.
     pub async fn query(&mut self, sql: &str, params: Vec<Param>) -> Result<Vec<Row>, StoreError> {
-        match self {
-            Self::Sqlite(connection) => connection.query(sql, params).await,
-            Self::Postgres(connection) => connection.query(sql, params).await,
-        }
+        either!(self, connection => connection.query(sql, params).await)
     }
 
     /// Runs a statement about [`SLOTS`] of these values at a time; returns all rows. In the text, `{values}` stands for the list of these
@@ -103,18 +104,12 @@ impl Connection {
         if statements.is_empty() {
             return Ok(Vec::new());
         }
-        match self {
-            Self::Sqlite(connection) => connection.all(statements, "").await,
-            Self::Postgres(connection) => connection.all(statements).await,
-        }
+        either!(self, connection => connection.all(statements).await)
     }
 
     /// Runs statements without parameters.
     pub(crate) async fn batch(&mut self, sql: &'static str) -> Result<(), StoreError> {
-        match self {
-            Self::Sqlite(connection) => connection.batch(sql).await,
-            Self::Postgres(connection) => connection.batch(sql).await,
-        }
+        either!(self, connection => connection.batch(sql).await)
     }
 
     /// Like [`query`](Self::query), for at most one row.
@@ -150,19 +145,13 @@ impl Transaction {
     ///
     /// After a failed statement, the transaction does not commit: the call returns an error and changes nothing.
     pub async fn commit(self) -> Result<(), StoreError> {
-        match self.connection {
-            Connection::Sqlite(connection) => connection.commit().await,
-            Connection::Postgres(connection) => connection.commit().await,
-        }
+        self.commit_after(Vec::new()).await.map(drop)
     }
 
     /// Runs statements and commits, in one round trip; see [`commit`](Self::commit). If one of these statements
     /// fails, nothing of the transaction is stored.
     pub(crate) async fn commit_after(self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, StoreError> {
-        match self.connection {
-            Connection::Sqlite(connection) => connection.commit_after(statements).await,
-            Connection::Postgres(connection) => connection.commit_after(statements).await,
-        }
+        either!(self.connection, connection => connection.commit_after(statements).await)
     }
 
     /// Locks the rows of a `SELECT … FOR UPDATE SKIP LOCKED` that no other transaction has locked, and returns them.
@@ -211,10 +200,7 @@ impl Transaction {
 
     /// Rolls the transaction back and keeps the connection. If nothing went wrong, this costs less than dropping it.
     pub async fn rollback(self) -> Result<(), StoreError> {
-        match self.connection {
-            Connection::Sqlite(connection) => connection.rollback().await,
-            Connection::Postgres(connection) => connection.rollback().await,
-        }
+        either!(self.connection, connection => connection.rollback().await)
     }
 }
 

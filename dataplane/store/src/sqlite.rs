@@ -292,30 +292,22 @@ impl SqliteConnection {
         self.run(move |connection| query(connection, &sql, params)).await
     }
 
-    /// Runs `first`, then each statement, in one call of the thread.
-    pub(super) async fn all(
-        &mut self,
-        statements: Vec<Sql>,
-        first: &'static str,
-    ) -> Result<Vec<Vec<Row>>, StoreError> {
-        self.run(move |connection| {
-            connection.execute_batch(first)?;
-            statements.into_iter().map(|statement| pieces(connection, statement)).collect()
-        })
-        .await
+    /// Runs statements in one call of the thread.
+    pub(super) async fn all(&mut self, statements: Vec<Sql>) -> Result<Vec<Vec<Row>>, StoreError> {
+        self.run(move |connection| all(connection, statements)).await
     }
 
     /// Begins a transaction and runs statements.
     pub(super) async fn begin_with(&mut self, statements: Vec<Sql>) -> Result<Vec<Vec<Row>>, StoreError> {
         let only_begins = statements.is_empty();
         // IMMEDIATE takes the write lock now, so that nothing that the transaction reads is stale when it writes.
-        let rows = self.all(statements, "BEGIN IMMEDIATE").await;
+        let begun = self.run(move |connection| {
+            connection.execute_batch("BEGIN IMMEDIATE")?;
+            all(connection, statements)
+        });
+        let rows = begun.await;
         self.in_transaction = rows.is_ok() || !only_begins;
         rows
-    }
-
-    pub(super) async fn commit(self) -> Result<(), StoreError> {
-        self.commit_after(Vec::new()).await.map(drop)
     }
 
     /// Runs statements and commits, in one call of the thread.
@@ -330,8 +322,7 @@ impl SqliteConnection {
         }
         let rows = self
             .run(move |connection| {
-                let each = statements.into_iter().map(|statement| pieces(connection, statement));
-                let rows = each.collect::<Result<Vec<_>, _>>()?;
+                let rows = all(connection, statements)?;
                 connection.execute_batch("COMMIT")?;
                 Ok(rows)
             })
@@ -379,13 +370,16 @@ impl Drop for SqliteConnection {
     }
 }
 
-/// Runs the pieces of a statement, and returns the rows of all.
-fn pieces(connection: &Connection, statement: Sql) -> Result<Vec<Row>, StoreError> {
-    let mut rows = Vec::new();
-    for (sql, params) in statement.for_sqlite() {
-        rows.extend(query(connection, sql, params)?);
-    }
-    Ok(rows)
+/// Runs statements, each in pieces, and returns the rows of each.
+fn all(connection: &Connection, statements: Vec<Sql>) -> Result<Vec<Vec<Row>>, StoreError> {
+    let rows = |statement: Sql| {
+        let mut rows = Vec::new();
+        for (sql, params) in statement.for_sqlite() {
+            rows.extend(query(connection, sql, params)?);
+        }
+        Ok(rows)
+    };
+    statements.into_iter().map(rows).collect()
 }
 
 fn query(connection: &Connection, sql: &str, params: Vec<Param>) -> Result<Vec<Row>, StoreError> {

@@ -125,10 +125,6 @@ impl PostgresConnection {
         Ok((now.ok_or(StoreError::Unexpected("the server's time"))?, rows))
     }
 
-    pub(crate) async fn commit(self) -> Result<(), StoreError> {
-        self.commit_after(Vec::new()).await.map(drop)
-    }
-
     /// Runs statements and commits, in one round trip.
     pub(crate) async fn commit_after(
         mut self,
