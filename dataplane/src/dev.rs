@@ -84,7 +84,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     let serves = Serves { api: true, docs: true, portal: Some(portal) };
     app.start_api(&state, (api_listener, serves), memory_limit, &shutdown);
     app.start_worker(policy, (&arguments.deliveries, &arguments.audit), None, &shutdown);
-    app.start_sweep(sweeper, arguments.deliveries.poll_interval, &wake, &shutdown);
+    app.start_sweep(sweeper, arguments.sweep_interval, &wake, &shutdown);
     app.start_detector(arguments.invoice_scan_interval, arguments.invoices.invoice_max_age, &shutdown);
     let portal = portal_at("http", &arguments.hosts.base_domain, Some(arguments.listen.port()));
     app.start_notices(&arguments.mail, portal, None, &shutdown)?;

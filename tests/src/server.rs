@@ -292,6 +292,11 @@ impl Server {
         let of_mode = of_mode.chunks(2).filter(|flag| !is_given(flag[0])).flatten();
         arguments.extend(of_mode.map(|word| (*word).to_owned()));
         arguments.extend(options.flags.iter().cloned());
+        // A test of `docket dev` whose worker polls often also reads rows of other programs as often.
+        let polls = options.flags.iter().skip_while(|flag| *flag != "--poll-interval").nth(1);
+        if let (None, Some(interval), false) = (&home.servers, polls, is_given("--sweep-interval")) {
+            arguments.extend(["--sweep-interval".to_owned(), interval.clone()]);
+        }
         Self::spawn_server(home, &arguments, &options.environment)
     }
 

@@ -46,6 +46,9 @@ pub struct DevArguments {
     /// The audit.
     #[command(flatten)]
     pub audit: AuditArguments,
+    /// How often to read pending deliveries from the database files: so the worker finds rows that another program writes.
+    #[arg(long, env = "DOCKET_SWEEP_INTERVAL", default_value = "15s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
+    pub sweep_interval: Duration,
     /// How often to scan for new invoices. A short interval costs little here: unchanged database files are not opened.
     #[arg(long, env = "DOCKET_INVOICE_SCAN_INTERVAL", default_value = "5s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
     pub invoice_scan_interval: Duration,
