@@ -7,7 +7,7 @@ for i = 1, #found[2], 2 do keys[#keys + 1] = found[2][i] end
 load(ENTRIES, keys)
 for _, key in ipairs(keys) do
     if read(key) == 'c' then
-        local of_incarnation, of_process = holder(key)
+        local of_incarnation, of_process = string.match(get(ENTRIES, key), '^c%z[^%z]*%z%d+%z([^%z]*)%z(.*)$')
         if of_process == process and of_incarnation ~= incarnation then
             tenants[#tenants + 1] = tenant_of(key)
             -- The next transition ends the claim, because it has expired now.

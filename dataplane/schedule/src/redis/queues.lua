@@ -144,11 +144,6 @@ local function limits_of(t)
     return tonumber(claims) or per_tenant, tonumber(entries) or most_entries
 end
 
-local function most_entries_of(t)
-    local _, entries = limits_of(t)
-    return entries
-end
-
 local function counted(key, field)
     return tonumber(get(key, field) or 0)
 end
@@ -301,7 +296,7 @@ local full = {}
 
 -- Adds a new entry. Returns false if it leaves the entry out, because the tenant has as many as it may: a sweep finds its row later.
 local function add(t, w, id, due)
-    if counted(SIZES, t) >= most_entries_of(t) then
+    if counted(SIZES, t) >= select(2, limits_of(t)) then
         full[t] = true
         return false
     end
@@ -313,11 +308,6 @@ end
 -- Returns 'w', webhook, due or 'c', webhook, fence; nothing: there is no such entry.
 local function read(key)
     return string.match(get(ENTRIES, key) or '', '^(%a)%z([^%z]*)%z(%d+)')
-end
-
--- The incarnation and the process that hold a claimed entry.
-local function holder(key)
-    return string.match(get(ENTRIES, key), '^c%z[^%z]*%z%d+%z([^%z]*)%z(.*)$')
 end
 
 -- Returns the claims among the transition's own arguments that still hold their entries. The arguments name tenant, delivery and fence of
@@ -361,7 +351,7 @@ local function end_claim(key, w, due)
     -- Only a queue or a tenant without a free place was kept from claims.
     if count(FLIGHT, q, -1) + 1 >= pace(q).share then touched[q] = true end
     if count(FLIGHT, t, -1) + 1 >= limits_of(t) then touched_tenants[t] = true end
-    if due and (due <= now or counted(SIZES, t) < most_entries_of(t)) then
+    if due and (due <= now or counted(SIZES, t) < select(2, limits_of(t))) then
         wait(t, w, id, due)
     else
         set(ENTRIES, key, false)
