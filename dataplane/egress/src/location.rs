@@ -11,15 +11,15 @@ pub(crate) fn explain(target: &Url, location: Option<&HeaderValue>) -> Explanati
     let Some(text) = location.and_then(|value| std::str::from_utf8(value.as_bytes()).ok()) else {
         return nowhere;
     };
-    let Ok(mut url) = target.join(text.trim()) else { return nowhere };
+    let Ok(url) = target.join(text.trim()) else { return nowhere };
     if !matches!(url.scheme(), "http" | "https") || text.trim().is_empty() {
         return nowhere;
     }
-    let _ = (url.set_username(""), url.set_password(None)); // this fails only for a URL without a host
-    url.set_fragment(None);
-    let mut from = target.clone();
-    let _ = (from.set_username(""), from.set_password(None));
-    from.set_fragment(None);
+    let [mut url, from] = [url, target.clone()].map(|mut url| {
+        let _ = (url.set_username(""), url.set_password(None)); // this fails only for a URL without a host
+        url.set_fragment(None);
+        url
+    });
     if url == from {
         return Explanation::of(Cause::RedirectToItself);
     }

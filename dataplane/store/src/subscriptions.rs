@@ -7,7 +7,7 @@ use docket_schema::SUBSCRIPTIONS;
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
 use crate::notices::LAST_NUMBER;
-use crate::sql::{Row, params};
+use crate::sql::{Row, params, read};
 
 /// The most subscriptions of a user.
 pub const MOST_OF_USER: i64 = 20;
@@ -126,12 +126,7 @@ pub async fn count(
     let values = params![subscriber.kind.as_str(), &subscriber.code, customer_code];
     let row = transaction.query_opt(sql, values).await?;
     let row = row.ok_or(StoreError::Unexpected("a count has no row"))?;
-    Ok(Counts {
-        of_user: row.get(0)?,
-        of_customer: row.get(1)?,
-        of_contacts: row.get(2)?,
-        of_tenant: row.get(3)?,
-    })
+    Ok(read!(row => Counts { of_user, of_customer, of_contacts, of_tenant }))
 }
 
 /// The ids of the subscriptions with an address that a user typed, and the addresses.

@@ -61,12 +61,7 @@ impl Worker {
         // With outdated configuration this process cannot decide that the tenant is gone.
         let again = (!self.tenants.is_current()).then_some(UNKNOWN_AGAIN);
         self.settle(claimed.into_iter().map(|claimed| (claimed, again)).collect()).await;
-        self.schedule_returned(entries).await;
-    }
-
-    /// Schedules entries whose tenant and webhook came back while they were claimed: the sweep that the change caused
-    /// may have skipped them as claimed.
-    async fn schedule_returned(&self, entries: Vec<Entry>) {
+        // The sweep may have skipped entries as claimed whose tenant and webhook came back meanwhile.
         let is_back = |entry: &Entry| {
             let tenant = self.tenants.by_uid(&entry.tenant);
             tenant.is_some_and(|tenant| !tenant.config.suspended && tenant.webhook(&entry.webhook).is_some())

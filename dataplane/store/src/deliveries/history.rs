@@ -35,6 +35,7 @@ pub(super) fn taken_out(
     rows.into_iter().flatten().map(taken).collect()
 }
 
+#[derive(Default)]
 pub(super) struct Unfinished {
     id: String,
     event_id: String,
@@ -68,11 +69,8 @@ impl Unfinished {
             attempt_count: 1,
             due_at_ms: started.at_ms,
             started_at_ms: Some(started.at_ms),
-            idempotency_key: None,
-            resend_of: None,
-            requested_by: None,
-            resend_id: None,
             created_at_ms: started.at_ms,
+            ..Self::default()
         }
     }
 }
