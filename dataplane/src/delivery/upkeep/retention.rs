@@ -85,6 +85,9 @@ enum Old<'a> {
     Links,
 }
 
+/// Which audit entries are old, of an event or of all, each with the time before which they are, in milliseconds since 1970.
+type OldEntries = Vec<(Option<String>, i64)>;
+
 /// Returns the most audit entries of this event that a round leaves in a database.
 fn most_of(event: &str) -> i64 {
     match event.parse() {
@@ -240,42 +243,37 @@ impl Retention {
         turn: RetentionTime,
     ) -> Result<(u64, Option<i64>), StoreError> {
         let database = tenant.store.ready(&self.clock).await?;
-        let (count, is_done) = self.delete(database, turn, Old::Deliveries).await?;
-        let next_ms = if is_done { Some(self.next_ms(database).await?) } else { None };
-        for (event, before_ms) in self.old_entries(database).await? {
+        let (count, mut is_done) = self.delete(database, turn, Old::Deliveries).await?;
+        let (entries, next_ms) = self.look(database).await?;
+        for (event, before_ms) in entries {
             if !self.delete(database, turn, Old::Entries(event.as_deref(), before_ms)).await?.1 {
                 return Ok((count, None));
             }
         }
-        let (_, is_done) = self.delete(database, turn, Old::Links).await?;
-        Ok((count, next_ms.filter(|_| is_done)))
+        is_done &= self.delete(database, turn, Old::Links).await?.1;
+        Ok((count, is_done.then_some(next_ms)))
     }
 
-    /// Deletes old bulk resend requests. Returns when the oldest of what is left becomes old, in milliseconds since 1970.
-    async fn next_ms(&self, database: &Database) -> Result<i64, StoreError> {
+    /// Deletes old bulk resend requests. Returns the old audit entries, and when the oldest of what is left becomes old, in milliseconds
+    /// since 1970.
+    async fn look(&self, database: &Database) -> Result<(OldEntries, i64), StoreError> {
         let mut transaction = database.begin(&self.clock).await?;
         // Bulk resend requests are kept for a while even if deliveries are not.
         let keep_resends = self.keep.max(KEEP_RESENDS);
-        let before_ms = transaction.now_ms() - millis(keep_resends);
-        retention::delete_resends(&mut transaction, before_ms).await?;
+        let now_ms = transaction.now_ms();
+        retention::delete_resends(&mut transaction, now_ms - millis(keep_resends)).await?;
         let oldest = retention::oldest(&mut transaction).await?;
-        transaction.commit().await?;
         let keep = [self.keep, keep_resends, self.keep_audit].map(millis).into_iter().chain([KEEP_LINKS_MS]);
         let next = oldest.into_iter().zip(keep).filter_map(|(since_ms, keep_ms)| Some(since_ms? + keep_ms));
-        Ok(next.min().unwrap_or(i64::MAX))
-    }
-
-    /// Returns which audit entries are old, of an event or of all, each with the time before which they are.
-    async fn old_entries(&self, database: &Database) -> Result<Vec<(Option<String>, i64)>, StoreError> {
-        let mut transaction = database.begin(&self.clock).await?;
-        let mut old = vec![(None, transaction.now_ms() - millis(self.keep_audit))];
+        let next_ms = next.min().unwrap_or(i64::MAX);
+        let mut old = vec![(None, now_ms - millis(self.keep_audit))];
         for event in audit::crowded(&mut transaction, MAX_OF_AN_EVENT).await? {
             if let Some(at_ms) = audit::surplus(&mut transaction, &event, most_of(&event)).await? {
                 old.push((Some(event), at_ms.saturating_add(1)));
             }
         }
         transaction.commit().await?;
-        Ok(old)
+        Ok((old, next_ms))
     }
 
     /// Deletes old rows, in batches. Returns how many, and whether all were deleted before the time was up.
