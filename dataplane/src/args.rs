@@ -218,6 +218,7 @@ mod tests {
         let parsed = |line: &str| Arguments::try_parse_from(line.split(' ')).expect("defaults").command;
         let Some(Command::Dev(dev)) = parsed("docket dev") else { panic!("dev") };
         let Some(Command::Serve(serve)) = parsed("docket serve --config-dir a") else { panic!("serve") };
+        assert_eq!(dev.sweep_interval, delivery::POLL_INTERVAL);
         for deliveries in [dev.deliveries, serve.deliveries] {
             assert_eq!(deliveries.backoff_base, delivery::BACKOFF_BASE);
             assert_eq!(deliveries.attempt_timeout, delivery::ATTEMPT_TIMEOUT);
