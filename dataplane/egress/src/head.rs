@@ -16,8 +16,11 @@ const MOST: usize = 2 * MAX_HEADER_BYTES;
 /// The capacity of the record, in bytes, that is kept for the next response.
 const ROOM: usize = 1024;
 
+/// What gets the received bytes of a stream.
+type Record = Box<dyn FnMut(&[u8]) + Send>;
+
 /// A stream whose received bytes are recorded.
-pub(crate) type Recorded<S> = InspectReader<S, Box<dyn FnMut(&[u8]) + Send>>;
+pub(crate) type Recorded<S> = InspectReader<S, Record>;
 
 /// The bytes that a [`Recorded`] stream has received. Clones share them.
 #[derive(Clone, Default)]
@@ -33,7 +36,7 @@ impl Head {
     /// Records what `stream` receives, while recording is on.
     pub(crate) fn of<S: AsyncRead>(&self, stream: S) -> Recorded<S> {
         let head = self.clone();
-        let record: Box<dyn FnMut(&[u8]) + Send> = Box::new(move |bytes: &[u8]| head.add(bytes));
+        let record: Record = Box::new(move |bytes: &[u8]| head.add(bytes));
         InspectReader::new(stream, record)
     }
 
