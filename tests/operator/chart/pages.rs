@@ -2,7 +2,7 @@
 //! fields that their definitions have.
 
 use docket_crds::{Tenant, Webhook};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::helm::{MINIMAL, documents, render, repository, text};
 
@@ -155,6 +155,8 @@ fn each_object_and_value_of_the_pages_is_accepted() {
 /// These values with what they leave out.
 fn with_minimal(values: &Value) -> String {
     let mut all: Map<String, Value> = documents(MINIMAL).remove(0).as_object().expect("values").clone();
+    // What a proxy in front of the pods needs is in the page's first values.
+    all.insert("api".to_owned(), json!({"trustedProxies": ["10.244.0.0/16"]}));
     // A part of a Tenant's spec, which the page shows alone.
     let own = values.as_object().expect("an object").clone();
     all.extend(own.into_iter().filter(|(name, _)| name != "database"));

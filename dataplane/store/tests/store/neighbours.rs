@@ -79,7 +79,8 @@ async fn neighbours_are_read_from_the_index_of_the_webhook(rig: TenantDatabase) 
             // If nearly all deliveries are of the webhook, the index of all ends leads to it as well.
             if !(analyzed && webhook == "'usual'") {
                 // The second one has only lost deliveries of a webhook.
-                let of_webhook = ["delivery_by_end", "delivery_dead"].map(|index| plan.matches(index).count());
+                let of_webhook =
+                    ["delivery_by_end", "delivery_dead"].map(|index| plan.matches(index).count());
                 assert_eq!(of_webhook.iter().sum::<usize>(), 4, "analyzed: {analyzed}\n{plan}");
             }
             let other = ["Seq Scan on delivery_history", "SCAN d\n"];
