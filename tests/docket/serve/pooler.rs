@@ -97,6 +97,8 @@ async fn orders_are_saved_exported_delivered_retried_and_resent_behind_a_pooler(
     stage.command(&["deliveries", "resend", row.get(0)], "").expect("a resend");
     stage.received(received + 1).await;
 
+    let right = "UPDATE contact SET manages_webhooks = true";
+    client.batch_execute(right).await.expect("a statement");
     assert!(portal(&api).await.contains("Sign out"));
     let sessions = "SELECT count(*) FROM pg_stat_activity \
                     WHERE datname = current_database() AND application_name = 'docket'";

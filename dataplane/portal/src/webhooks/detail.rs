@@ -325,7 +325,7 @@ fn row(delivery: &Delivery) -> Markup {
             td { a href=(link(&delivery.id)) { (at(delivery.created_at)) } }
             td { (delivery.event) @if delivery.is_test { small { "test" } } }
             td.wider { div.long tabindex="0" { (about(&delivery.about)) } }
-            td { (result(delivery)) }
+            td.wrap { (result(delivery)) }
         }
     }
 }
