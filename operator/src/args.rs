@@ -79,7 +79,7 @@ pub struct RunArguments {
         value_delimiter = ','
     )]
     pub disabled_events: Vec<EventCode>,
-    /// Address and port of /healthz, /readyz and /metrics. [::] is every IPv6 and IPv4 address; without IPv6, the operator
+    /// Address and port of /healthz, /readyz and /metrics. `[::]` is every IPv6 and IPv4 address; without IPv6, the operator
     /// listens on 0.0.0.0 instead.
     #[arg(long, env = "DOCKET_LISTEN", default_value = "[::]:9090", value_name = "ADDRESS:PORT", value_parser = socket)]
     pub listen: SocketAddr,

@@ -63,10 +63,10 @@ pub struct ServeArguments {
     /// External databases.
     #[command(flatten)]
     pub external: ExternalDatabaseArguments,
-    /// Address and port of the API. [::] is every IPv6 and IPv4 address; without IPv6, Docket listens on 0.0.0.0 instead.
+    /// Address and port of the API. `[::]` is every IPv6 and IPv4 address; without IPv6, Docket listens on 0.0.0.0 instead.
     #[arg(long, env = "DOCKET_LISTEN", default_value = "[::]:8080", value_name = "ADDRESS:PORT", value_parser = socket)]
     pub listen: SocketAddr,
-    /// Address and port of /healthz, /readyz and /metrics. [::] means the same as in --listen.
+    /// Address and port of /healthz, /readyz and /metrics. `[::]` means the same as in --listen.
     #[arg(long, env = "DOCKET_MANAGEMENT", default_value = "[::]:9090", value_name = "ADDRESS:PORT", value_parser = socket)]
     pub management: SocketAddr,
     /// Whether the role api serves the documentation, without credentials: /docs/, /swagger/, /openapi.json and
