@@ -166,6 +166,11 @@ impl DatabaseUrl {
         if has_raw_character(text) {
             return Err(InvalidDatabaseUrl::NotEncoded);
         }
+        Self::stored(text)
+    }
+
+    /// Reads a URL that an operator of any version has handed over: an earlier one accepted what [`parse`](Self::parse) refuses.
+    fn stored(text: &str) -> Result<Self, InvalidDatabaseUrl> {
         let url = url::Url::parse(text).map_err(|_| InvalidDatabaseUrl::NotPostgres)?;
         let scheme = matches!(url.scheme(), "postgres" | "postgresql");
         let named = url.has_host() && url.path().len() > "/".len();
@@ -263,13 +268,21 @@ impl Serialize for DatabaseUrl {
 impl<'de> Deserialize<'de> for DatabaseUrl {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = SecretString::from(String::deserialize(deserializer)?);
-        Self::parse(text.expose_secret()).map_err(de::Error::custom)
+        Self::stored(text.expose_secret()).map_err(de::Error::custom)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stored_url_of_an_earlier_version_is_still_read() {
+        let url = "postgres://u:p@h/db?application_name=team@acme";
+        assert_eq!(DatabaseUrl::parse(url).err(), Some(InvalidDatabaseUrl::NotEncoded));
+        let read: DatabaseUrl = serde_json::from_value(serde_json::json!(url)).expect("it was valid");
+        assert_eq!(read.expose(), url);
+    }
 
     #[test]
     fn bytes_read_back_and_do_not_print() {

@@ -291,7 +291,7 @@ impl State {
 
     /// Records that a Tenant is not at rest; see [`Resyncs::forget`].
     pub fn rests_no_more(&self, tenant_uid: &str) {
-        self.resyncs.lock().forget(tenant_uid);
+        self.resyncs.lock().rests_no_more(tenant_uid);
     }
 
     /// Records what a Tenant and its Webhooks lack; see [`Arrivals::read_again`].

@@ -85,12 +85,26 @@ begins with the setting's name and says what to set. All are reported at once.
 {{- end -}}
 {{- $connections := include "docket.connections" . | fromJson -}}
 {{- $tenant := $connections.tenant -}}
-{{- if gt (int64 $tenant.needed) (int64 $values.connectionLimit) -}}
+{{- /* Behind a pooler, the size of its pool bounds the sessions of a role. */ -}}
+{{- $direct := $values.quickstart.enabled -}}
+{{- range $at, $known := $values.databaseServers -}}
+{{- $direct = or $direct (not $known.pooler) -}}
+{{- range $port := list $known.port (dig "port" 0 ($known.pooler | default dict)) -}}
+{{- if and $port $values.networkPolicy.enabled -}}
+{{- $open := false -}}
+{{- range $values.networkPolicy.postgresql.ports -}}{{- $open = or $open (eq (int .) (int $port)) -}}{{- end -}}
+{{- if not $open -}}
+{{- $wrong = append $wrong (printf "networkPolicy.postgresql.ports: add %d, the port of server %s or of its pooler; otherwise pods can't connect to it" (int $port) $known.name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and $direct (gt (int64 $tenant.needed) (int64 $values.connectionLimit)) -}}
 {{- $wrong = append $wrong (printf "connectionLimit: the pods may open %d connections with one tenant's role, and it may have %d. The sum, with the pods that an upgrade adds: %s. Lower databaseConnectionsPerTenant, replicas or autoscaling.maxReplicas of api or worker; or set spec.database.managed.connectionLimit of every Tenant, and connectionLimit, to at least %d" (int64 $tenant.needed) (int64 $values.connectionLimit) $tenant.parts (int64 $tenant.needed)) -}}
 {{- end -}}
 {{- $server := $connections.server -}}
 {{- range $at, $known := $values.databaseServers -}}
-{{- if and $known.maxConnections (gt (int64 $server.needed) (int64 $known.maxConnections)) -}}
+{{- if and $known.maxConnections (not $known.pooler) (gt (int64 $server.needed) (int64 $known.maxConnections)) -}}
 {{- $wrong = append $wrong (printf "databaseServers[%d].maxConnections: the pods may open %d connections to server %s, and it takes %d. The sum, with the pods that an upgrade adds: %s. Lower databaseConnections, replicas or autoscaling.maxReplicas of api or worker; or raise max_connections of the server, and maxConnections, to at least %d and what other programs need" $at (int64 $server.needed) $known.name (int64 $known.maxConnections) $server.parts (int64 $server.needed)) -}}
 {{- end -}}
 {{- end -}}

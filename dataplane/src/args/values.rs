@@ -132,7 +132,12 @@ pub(super) fn network(text: &str) -> Result<IpNet, String> {
 /// another.
 pub(super) fn proxy_network(text: &str) -> Result<IpNet, String> {
     let least = |network: &IpNet| if network.addr().is_ipv4() { 8 } else { 7 };
-    Some(network(text)?).filter(|network| network.prefix_len() >= least(network)).ok_or_else(|| {
+    let read = network(text)?;
+    // Each peer's address is written as IPv4 before it is compared.
+    if matches!(read, IpNet::V6(v6) if v6.addr().to_ipv4_mapped().is_some()) {
+        return Err("must be written as an IPv4 network, such as 10.0.0.0/8".into());
+    }
+    Some(read).filter(|network| network.prefix_len() >= least(network)).ok_or_else(|| {
         "must be a network of proxies alone, such as 10.244.0.0/16, and of at least 8 bits, over IPv6 7: clients in it could give \
          themselves any address"
             .into()

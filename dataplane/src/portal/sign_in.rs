@@ -140,7 +140,11 @@ pub async fn sign_out(
         let mut transaction = tenant.store.begin(&state.clock).await?;
         let now_ms = transaction.now_ms();
         let until_ms = session.ends_at().saturating_mul(1_000);
-        ended_sessions::end(&mut transaction, &session.digest(), until_ms, now_ms).await?;
+        match ended_sessions::end(&mut transaction, &session.digest(), until_ms, now_ms).await {
+            // The schema of the previous release has no ended sessions. The browser forgets the token all the same.
+            Err(error) if error.needs_migration() => {}
+            ended => ended?,
+        }
         transaction.commit().await?;
     }
     signed_out(cookies)

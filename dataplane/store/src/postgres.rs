@@ -153,7 +153,10 @@ impl Postgres {
             let rows = builder.query("SELECT pg_try_advisory_lock($1)", lock).await?;
             return Ok(is_taken(rows)?.then_some(IndexLock { _holder: None }));
         }
+        // A build must not use up the connections of the tenant's requests. The places of the process bound it.
+        builder.turn = None;
         let (mut holder, _) = self.begin().await?;
+        holder.turn = None;
         let rows = holder.query("SELECT pg_try_advisory_xact_lock($1)", lock).await?;
         // The last statement is a simple one: a query with parameters keeps its snapshot until the next statement, and the build would
         // wait for that snapshot.

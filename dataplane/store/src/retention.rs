@@ -40,10 +40,15 @@ static DELIVERIES: Rows = Rows::new("DELETE FROM delivery_history WHERE id {$1 t
 /// [`subscriptions::delete_old_links`](crate::subscriptions::delete_old_links) may delete one day. Each is in milliseconds since 1970;
 /// `None`: there is no such row.
 pub async fn oldest(transaction: &mut Transaction) -> Result<[Option<i64>; 4], StoreError> {
-    let sql = "SELECT (SELECT min(finished_at_ms) FROM delivery_history WHERE finished_at_ms IS NOT NULL), \
-               (SELECT min(created_at_ms) FROM resend), (SELECT min(at_ms) FROM audit), \
-               (SELECT min(sent_at_ms) FROM mail_link)";
-    let row = transaction.query_opt(sql, Vec::new()).await?;
+    let links = match transaction.has_step(docket_schema::SUBSCRIPTIONS) {
+        true => "(SELECT min(sent_at_ms) FROM mail_link)",
+        false => "CAST(NULL AS BIGINT)",
+    };
+    let sql = format!(
+        "SELECT (SELECT min(finished_at_ms) FROM delivery_history WHERE finished_at_ms IS NOT NULL), \
+         (SELECT min(created_at_ms) FROM resend), (SELECT min(at_ms) FROM audit), {links}"
+    );
+    let row = transaction.query_opt(&sql, Vec::new()).await?;
     let row = row.ok_or(StoreError::Unexpected("no row"))?;
     Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?])
 }

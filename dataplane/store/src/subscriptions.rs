@@ -421,6 +421,9 @@ pub async fn delete_old_links(
     now_ms: i64,
     limit: i64,
 ) -> Result<u64, StoreError> {
+    if !transaction.has_step(SUBSCRIPTIONS) {
+        return Ok(0);
+    }
     let sql = "DELETE FROM mail_link WHERE token_digest IN \
                (SELECT token_digest FROM mail_link WHERE sent_at_ms < $1 ORDER BY sent_at_ms LIMIT $2)";
     transaction.execute(sql, params![now_ms - KEEP_LINKS_MS, limit]).await

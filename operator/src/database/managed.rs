@@ -56,13 +56,14 @@ impl Servers {
         names::check(wanted.name)?;
         let server = self.choose(wanted.server)?;
         let admin = server.admin().await?;
-        let result = match self.ensure_by(server, &admin, wanted).await {
+        // Only the administrator's connection says whether the server itself responds.
+        let (result, is_away) = match self.ensure_by(server, &admin, wanted).await {
             Err(DatabaseError::Unreachable { reason }) if admin.connection().await.is_err() => {
-                Err(DatabaseError::ServerAway { reason })
+                (Err(DatabaseError::ServerAway { reason }), true)
             }
-            other => other,
+            other => (other, false),
         };
-        self.responded(server, !matches!(result, Err(DatabaseError::ServerAway { .. })));
+        self.responded(server, !is_away);
         result
     }
 
@@ -81,7 +82,12 @@ impl Servers {
         let (login, is_new_password) = log_in(admin, wanted, &role, (&direct, &url)).await?;
         let mut schema = schema(login, is_new_password, wanted, &role, &url).await?;
         if schema.is_ok() && url != direct {
-            schema = check_pooler(&url).await?.and(schema);
+            schema = match check_pooler(&url).await {
+                Ok(checked) => checked.and(schema),
+                // The role has the new password already, so the data plane must get it all the same.
+                Err(away) if is_new_password => Err(away),
+                Err(away) => return Err(away),
+            };
         }
         Ok(MadeDatabase { server: server.name().to_owned(), url, role, schema })
     }
@@ -236,9 +242,8 @@ async fn schema(
         // It must not log in as the administrator instead: the tenant controls the database, and the tenant's code
         // would run with the administrator's rights.
         Err(LoginError::Full(error)) => {
-            let least = if wanted.migration.is_now { docket_schema::NEWEST } else { 1 };
-            let known = known_version(wanted, url).filter(|known| *known >= least);
-            Ok(known.ok_or_else(|| full(role, &error)))
+            // All connections are in use, so the database works. Its migration waits for another offer.
+            Ok(known_version(wanted, url).ok_or_else(|| full(role, &error)))
         }
         Err(error) => Err(error.into()),
     }

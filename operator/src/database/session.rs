@@ -175,6 +175,13 @@ impl Session {
         let migrated = migrated.map_err(|_| {
             DatabaseError::unreachable(format!("the migration did not finish within {LONGEST_MIGRATION:?}"))
         })?;
+        if let Err(MigrateError::Database(error)) = &migrated
+            && !is_new
+            && error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
+        {
+            // A table is in use, so the database works. Its migration waits for another offer.
+            return Ok(version);
+        }
         migrated.map_err(|error| match error {
             MigrateError::Newer(error) => DatabaseError::SchemaNewer(error),
             MigrateError::Database(error) if is_away(&error) => self.error(error),

@@ -166,10 +166,13 @@ pub async fn keep(
     let api: Api<Lease> = Api::namespaced(client, &settings.namespace);
     let mut seen: Option<(Lease, Instant)> = None;
     let mut answers_since: Option<Instant> = None;
+    // Also after a request that failed, a process that was blind leads again only when it sees.
+    let mut was_blind = false;
     loop {
         let begun = Instant::now();
         let limit = settings.renew_every.max(Duration::from_secs(1));
-        let is_blind = sight.is_blind(answers_since, begun);
+        let is_blind = sight.is_blind(answers_since, begun) || was_blind && sight.is_silent(begun);
+        was_blind = is_blind;
         if is_blind && leadership.may_write() {
             tracing::error!(
                 "a watch of the API server is silent and can't be opened again, although other requests succeed: giving up the \

@@ -45,29 +45,26 @@ pub enum Resync {
 /// The Tenants at rest, by uid.
 #[derive(Debug, Default)]
 pub struct Resyncs {
-    tenants: HashMap<String, Resting>,
+    tenants: HashMap<String, Rest>,
+    /// When the next check of a Tenant may begin. A turn stays over a whole pass: it is for reads that no whole pass gives back.
+    turns: HashMap<String, Instant>,
     /// When the reads of all checks with a turn have been made.
     free_at: Option<Instant>,
-}
-
-#[derive(Debug)]
-struct Resting {
-    rest: Rest,
-    /// When its next check may begin; `None`: it has no turn yet.
-    turn: Option<Instant>,
 }
 
 impl Resyncs {
     /// Decides what to do about a Tenant now. `server` is as in [`Rest`]. Turns are given in the order of these calls.
     pub fn next(&mut self, uid: &str, server: u64, now: Instant) -> Resync {
-        let Some(Resting { rest, turn }) = self.tenants.get_mut(uid) else { return Resync::Whole };
+        let Some(rest) = self.tenants.get(uid) else { return Resync::Whole };
         if rest.server != server || rest.until <= now {
             return Resync::Whole;
         }
-        let at = *turn.get_or_insert_with(|| {
+        let turn = self.turns.get(uid).copied();
+        let at = turn.unwrap_or_else(|| {
             let at = self.free_at.map_or(now, |free| free.max(now));
             let reads = u32::try_from(OF_DATABASE + rest.unwatched.len()).unwrap_or(u32::MAX);
             self.free_at = Some(at + READ_EVERY * reads);
+            self.turns.insert(uid.to_owned(), at);
             at
         });
         if at > now { Resync::Later(at.min(rest.until)) } else { Resync::Check(rest.unwatched.clone()) }
@@ -75,19 +72,23 @@ impl Resyncs {
 
     /// A check found no change. A check that ended otherwise keeps its turn.
     pub fn checked(&mut self, uid: &str) {
-        if let Some(resting) = self.tenants.get_mut(uid) {
-            resting.turn = None;
-        }
+        self.turns.remove(uid);
     }
 
     /// A whole pass had nothing more to do.
     pub fn rests(&mut self, uid: &str, rest: Rest) {
-        self.tenants.insert(uid.to_owned(), Resting { rest, turn: None });
+        self.tenants.insert(uid.to_owned(), rest);
     }
 
-    /// A whole pass begins, or the Tenant does not exist any more.
-    pub fn forget(&mut self, uid: &str) {
+    /// A whole pass begins.
+    pub fn rests_no_more(&mut self, uid: &str) {
         self.tenants.remove(uid);
+    }
+
+    /// The Tenant does not exist any more.
+    pub fn forget(&mut self, uid: &str) {
+        self.rests_no_more(uid);
+        self.turns.remove(uid);
     }
 }
 
@@ -138,6 +139,21 @@ mod tests {
         assert_eq!(resyncs.next("b", 1, start), Resync::Later(nine), "it has its turn");
         assert!(matches!(resyncs.next("a", 1, nine), Resync::Check(_)), "its check has not ended");
         assert!(matches!(resyncs.next("b", 1, nine), Resync::Check(_)));
+    }
+
+    #[test]
+    fn whole_passes_do_not_put_the_checks_off() {
+        let (mut resyncs, start) = (Resyncs::default(), Instant::now());
+        for uid in ["a", "b"] {
+            resyncs.rests(uid, rest(start, 0));
+        }
+        assert!(matches!(resyncs.next("a", 1, start), Resync::Check(_)));
+        let second = start + 2 * READ_EVERY;
+        for _ in 0..100 {
+            assert_eq!(resyncs.next("b", 1, start), Resync::Later(second));
+            resyncs.rests_no_more("b");
+            resyncs.rests("b", rest(start, 0));
+        }
     }
 
     #[test]

@@ -49,7 +49,12 @@ impl Sight {
     /// replica, and another leader would see no more.
     pub fn is_blind(&self, answers_since: Option<Instant>, now: Instant) -> bool {
         let answers = answers_since.is_some_and(|since| now.saturating_duration_since(since) >= PATIENCE);
-        answers && self.0.lock().iter().any(|heard| heard.age(now) >= PATIENCE + PATIENCE)
+        answers && self.is_silent(now)
+    }
+
+    /// Whether a watch is silent and could not be opened again for [`PATIENCE`].
+    pub fn is_silent(&self, now: Instant) -> bool {
+        self.0.lock().iter().any(|heard| heard.age(now) >= PATIENCE + PATIENCE)
     }
 }
 

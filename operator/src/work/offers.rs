@@ -1,6 +1,6 @@
 //! Which Tenants get the free places of migrations. A Tenant to which a place was offered takes it in its next pass.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -21,11 +21,17 @@ pub(super) struct Offers {
 }
 
 impl Offers {
-    /// The Tenants to offer the `free` places to now. `due` are the Tenants whose migration may begin, in their order.
+    /// The Tenants to offer the `free` places to now: first those with no offer yet, then those whose offer is the oldest. So Tenants
+    /// that take no place keep none from others. `due` are the Tenants whose migration may begin, in their order.
     pub(super) fn next(&mut self, due: &[&Name], free: usize, now: Instant) -> Vec<Name> {
-        self.offered.retain(|_, at| now.saturating_duration_since(*at) < AGAIN);
-        let new = due.iter().filter(|name| !self.offered.contains_key(**name));
-        let next: Vec<Name> = new.take(free).map(|name| (**name).clone()).collect();
+        let is_due: HashSet<&Name> = due.iter().copied().collect();
+        self.offered.retain(|name, _| is_due.contains(name));
+        let again = |at: &Instant| now.saturating_duration_since(*at) >= AGAIN;
+        let offers = due.iter().map(|name| (self.offered.get(*name).copied(), *name));
+        let mut ready: Vec<(Option<Instant>, &Name)> =
+            offers.filter(|(at, _)| at.as_ref().is_none_or(again)).collect();
+        ready.sort_by_key(|(at, _)| *at);
+        let next: Vec<Name> = ready.into_iter().take(free).map(|(_, name)| name.clone()).collect();
         self.offered.extend(next.iter().map(|name| (name.clone(), now)));
         next
     }
@@ -71,6 +77,18 @@ mod tests {
         assert_eq!(offers.next(&due, 2, now), names[2..4]);
         assert_eq!(offers.next(&due, 2, now), names[4..]);
         assert_eq!(offers.next(&due, 2, now + AGAIN), names[..2]);
+    }
+
+    #[test]
+    fn tenants_that_take_no_place_keep_none_from_others() {
+        let names: Vec<Name> = (0..300).map(|number| Name::new("a", format!("t{number:03}"))).collect();
+        let due: Vec<&Name> = names.iter().collect();
+        let (mut offers, start) = (Offers::default(), Instant::now());
+        let mut offered = HashSet::new();
+        for second in 0..75 {
+            offered.extend(offers.next(&due, 4, start + Duration::from_secs(second)));
+        }
+        assert_eq!(offered.len(), names.len());
     }
 
     #[test]

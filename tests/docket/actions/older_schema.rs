@@ -12,7 +12,7 @@ use docket_rig::{postgres, scratch};
 use docket_schema::{MIGRATIONS, OLDEST};
 use docket_store::deliveries::{self, DeliveryFilter};
 use docket_store::people::{self, Person};
-use docket_store::{StoreError, contacts, ended_sessions, subscriptions};
+use docket_store::{StoreError, contacts, ended_sessions, retention, subscriptions};
 use serde_json::json;
 
 use super::tenant_of;
@@ -62,6 +62,11 @@ async fn story(place: Place) {
     .await;
     let ended = ended_sessions::has_ended(&mut rig.reader().await, "digest").await;
     assert!(!ended.expect("there is no table of ended sessions yet"));
+
+    // Retention finds what there is.
+    let oldest = rig.write(async |t| retention::oldest(t).await).await;
+    assert_eq!((oldest[0], oldest[3]), (Some(T0 + 3), None));
+    assert_eq!(rig.write(async |t| subscriptions::delete_old_links(t, T0, 9).await).await, 0);
 
     // What needs a newer step says so, and breaks nothing.
     let recipients = subscriptions::recipients(&mut rig.reader().await).await.err();

@@ -196,7 +196,7 @@ fn notes_show_the_next_commands_and_what_is_open() {
         "docket employees add --tenant ACME",
         "http://acme.localhost:8080/portal",
         "whole cluster and in all private networks: networkPolicy.apiServer.to.",
-        "set max_connections of each server to at least 152,",
+        "set max_connections of each server without a pooler to at least 152,",
         "api 2 times 30, worker 2 times 31, detector 2 times 11, operator 8.",
     ] {
         assert!(quickstart.contains(expected), "{expected} is not in {quickstart}");

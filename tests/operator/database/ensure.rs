@@ -199,17 +199,21 @@ async fn a_role_without_a_connection_left_is_reported_and_the_admin_does_not_con
     assert_eq!(rig.servers.ensure(&known).await, Ok(made.clone()), "it was migrated before");
     assert_eq!(refusal(made.url.expose()).await.as_deref(), Some("53300"));
     let older = WantedDatabase { known: Some((&made.url, NEWEST - 1)), ..limit(1) };
-    for wanted in [limit(1), older] {
-        let full = rig.servers.ensure(&wanted).await.unwrap();
-        assert_eq!(full.url, made.url);
-        let message = full.schema.unwrap_err();
-        assert!(matches!(message, DatabaseError::Unreachable { .. }), "{message:?}");
-        let message = message.to_string();
-        assert!(
-            message.contains("no connection left for the role") && message.contains("connectionLimit"),
-            "{message}"
-        );
-    }
+    let busy = rig.servers.ensure(&older).await.unwrap();
+    assert_eq!(
+        (busy.url, busy.schema),
+        (made.url.clone(), Ok(NEWEST - 1)),
+        "its migration waits for a connection"
+    );
+    let full = rig.servers.ensure(&limit(1)).await.unwrap();
+    assert_eq!(full.url, made.url);
+    let message = full.schema.unwrap_err();
+    assert!(matches!(message, DatabaseError::Unreachable { .. }), "{message:?}");
+    let message = message.to_string();
+    assert!(
+        message.contains("no connection left for the role") && message.contains("connectionLimit"),
+        "{message}"
+    );
     let caught = "SELECT count(*) FROM caught";
     assert_eq!(owner.query_one(caught, &[]).await.unwrap().get::<_, i64>(0), 0, "no session of the admin");
 }

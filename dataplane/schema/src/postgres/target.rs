@@ -250,7 +250,10 @@ impl Parts {
                 authorities(&ca(path)?).map_err(|why| InvalidUrl::BadRootCert { path: path.clone(), why })?
             }
         };
+        // A text of several lines is no path, but may be a key, which no message shows.
+        let is_no_path = |place: &str| place.contains(PEM) || place.contains(['\n', '\r']);
         let content = |name, place: &str| match place.starts_with(PEM) {
+            false if is_no_path(place) => Err(InvalidUrl::BadClientKey),
             true => Ok(place.as_bytes().to_vec()),
             false => own(name, place),
         };

@@ -39,7 +39,7 @@ pub struct PostgresConnection {
     /// which may have been changed after it was prepared.
     pub(super) for_no_other: bool,
     pub(super) limit: StatementLimit,
-    _turn: Option<OwnedSemaphorePermit>,
+    pub(super) turn: Option<OwnedSemaphorePermit>,
     /// The permits of the request that tries whether the database responds, until it has responded.
     pub(super) retry: Option<Retry>,
     pub(super) migration: Option<OwnedSemaphorePermit>,
@@ -56,7 +56,7 @@ impl PostgresConnection {
             for_no_other: false,
             limit: StatementLimit::Request,
             retry,
-            _turn: turn,
+            turn,
             migration: None,
         }
     }
