@@ -7,6 +7,8 @@ use docket_rig::pgbouncer::PgBouncer;
 use docket_rig::postgres;
 use docket_rig::tenant_database::{Place, T0, TenantDatabase};
 use docket_schema::{INDEX_LOCK, indexes};
+use docket_store::Database;
+use docket_store::postgres::{Budget, ConnectionLimits, Postgres};
 use docket_store::sql::Param;
 
 /// A database behind a pooler, and its URL without the pooler.
@@ -98,7 +100,9 @@ async fn limits_hold_in_a_transaction_and_not_after_it() {
 async fn one_process_at_a_time_builds_indexes() {
     let pooled = Pooled::new(2).await;
     // The tenant may have one connection, and a build needs two.
-    let database = pooled.rig.place.open(1);
+    let budget = Budget::new(ConnectionLimits { total: 4, per_tenant: 1 });
+    let url = pooled.pooler.url(&pooled.direct);
+    let database = Database::Postgres(Postgres::within(&url, &budget).expect("a URL"));
     database.migrate(&Clock::System).await.expect("it is up to date");
     let client = postgres::client(&pooled.direct).await;
     let index = indexes(docket_schema::NEWEST).next().expect("there are some").name;
