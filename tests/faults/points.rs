@@ -128,7 +128,7 @@ pub(crate) fn sum(metrics: &str, name: &str) -> f64 {
         let labels = series.strip_prefix(name)?;
         (labels.is_empty() || labels.starts_with('{')).then(|| value.parse::<f64>().unwrap_or(0.0))
     });
-    values.sum()
+    values.fold(0.0, |sum, value| sum + value)
 }
 
 #[cfg(test)]

@@ -286,7 +286,7 @@ pub(crate) const TESTS: &[Test] = &[
         aim: "each write 20 times, 500 random histories",
         long: Long::Command("cargo test -p docket-tests --test operator faults"),
         short: &[
-            "operator::faults::killed_after_each_write_it_ends_in_the_same_state",
+            "operator::faults::kills::killed_after_each_write_about_a_tenant_it_ends_in_the_same_state",
             "operator::leadership::one_that_was_frozen_does_not_write_when_it_wakes_up",
         ],
     },

@@ -35,7 +35,7 @@ fn a_server_may_have_a_secret_of_keys_and_a_pooler() {
          host: eu-rw.databases.svc, port: 5433, dbname: docket, sslMode: verify-full, pooler: {host: eu-pooler}}, \
          {name: main,",
     );
-    let objects = render(&values);
+    let objects = render(&format!("{values}\nnetworkPolicy: {{postgresql: {{ports: [5432, 5433]}}}}\n"));
     let operator = objects.arguments("docket-operator");
     let expected = "--database-server=eu=/etc/docket/database-servers/eu;dbname=docket;host=eu-rw.databases.svc;\
                     port=5433;sslmode=verify-full;pooler=eu-pooler:5432";

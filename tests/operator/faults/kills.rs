@@ -73,6 +73,7 @@ impl Stage {
         }
         println!("{what}: killed {kills} times, {} writes without Events", writes.len());
         // After its last write it has no other to be killed before.
+        // Each of the others met a state that was not the final one.
         assert!(change.varies || kills + 1 >= writes.len(), "{what}: {kills} kills for {writes:?}");
     }
 
@@ -106,9 +107,9 @@ impl Stage {
         eventually(&what, SOON, async || is_held() || Seen::of(&self.release, name).is_settled()).await;
         let (was_held, held) = (is_held(), self.gate.pending_writes());
         let unfinished = Seen::of(&self.release, name);
-        if held.iter().any(|held| !held.contains("/events")) {
-            assert_ne!(unfinished.state(&self.admin).await, expected, "{what}: nothing is left for {held:?}");
-        }
+        // A pass that has an old copy of the Tenant may repeat the last write: then nothing is left for it.
+        let is_last = held.iter().any(|held| !held.contains("/events"))
+            && unfinished.state(&self.admin).await == expected;
 
         self.operator.take().expect("one runs").kill();
         self.gate.allow_all();
@@ -127,11 +128,11 @@ impl Stage {
         };
         ended.keeps_values_of(&unfinished, &what);
         ended.can_log_in().await;
-        if !change.varies {
+        if !change.varies && !is_last {
             // Of both operators: each once.
             assert_eq!(self.writes(mark, name), writes, "{what}");
         }
-        was_held
+        was_held && !is_last
     }
 
     /// The writes about a Tenant since `mark`, without Events and statuses: a status may be reported again.

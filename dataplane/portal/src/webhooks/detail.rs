@@ -722,8 +722,8 @@ mod tests {
             page(&frame(), &Detail { tests: vec![test], done: Some(Done::TestSent), ..own(webhook()) })
         };
         let (queued, ended) = (sent(Status::Pending), sent(Status::Succeeded));
-        assert!(queued.contains("is queued") && !queued.contains("was sent"), "{queued}");
-        assert!(ended.contains("The test event was sent.") && !ended.contains("is queued"), "{ended}");
+        assert!(queued.contains("event is queued") && !queued.contains("event was sent"), "{queued}");
+        assert!(ended.contains("The test event was sent.") && !ended.contains("event is queued"), "{ended}");
         assert_eq!(queued.matches("data-live").count(), 2, "the table of deliveries, too: {queued}");
         let waiting = of(Delivery { status: Status::Pending, attempts: 0, failure: None, ..delivery() });
         assert!(waiting.contains("id=\"live\"") && waiting.contains("first attempt begins"), "{waiting}");
