@@ -193,7 +193,8 @@ async fn killed_after_each_write_about_a_removed_tenant_it_leaves_what_its_polic
     };
     for (name, more) in [("retaining", ""), ("dropping", ", deletionPolicy: Delete")] {
         let before = |tenants: &str| tenant(tenants, 0, more);
-        stage.survives(&Change { name, before: &before, change: &remove, varies: false }).await;
+        // A pass that has an old copy of a removed Tenant repeats a deletion, which then finds nothing.
+        stage.survives(&Change { name, before: &before, change: &remove, varies: true }).await;
         let left = super::settled::on_server(&stage.admin, &format!("{name}00")).await;
         assert_eq!(left.len(), if more.is_empty() { 2 } else { 0 }, "{left:?}");
     }
