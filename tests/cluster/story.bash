@@ -340,7 +340,10 @@ visit() {
         -H "Cookie: $cookie" "$@" "http://$host$path"
 }
 
-portal_is_open() { visit /portal/webhooks | grep -q "Add a webhook"; }
+portal_is_open() {
+    visit /portal/webhooks >"$work/webhooks"
+    grep -q "Add a webhook" "$work/webhooks"
+}
 
 # between <before> <after>: the text between two others, as in an attribute.
 between() { python3 -c 'import sys; print(sys.stdin.read().split(sys.argv[1], 1)[1].split(sys.argv[2], 1)[0])' "$1" "$2"; }
@@ -359,7 +362,8 @@ declare_in_portal() {
     name=$(between 'href="/portal/webhooks/default/' '"' <"$work/made")
     [ "$(kubectl get secret "$name.signing-secret" -o jsonpath='{.data.secret}' | base64 --decode)" = "$secret" ]
     kubectl get webhook "$name" -o jsonpath='{.metadata.labels}' | grep -q docket-portal
-    visit "/portal/webhooks/default/acme-orders" | grep -q "kubectl keeps"
+    visit "/portal/webhooks/default/acme-orders" >"$work/declared"
+    grep -q "kubectl keeps" "$work/declared"
     kubectl delete webhook "$name"
 }
 
