@@ -7,7 +7,7 @@
 //! | `redis+cluster://[user:password@]host[:port],…` | a Cluster with at least these nodes |
 //!
 //! `rediss`, `rediss+sentinel` and `rediss+cluster` are the same over TLS. A user or password that contains one of
-//! `@:/?#%` is percent-encoded. The credentials are those of the servers. Sentinels that require credentials get the same
+//! `@:/?#%` is percent-encoded. The servers get these credentials. Sentinels that require credentials get the same
 //! ones, or those in `?sentinel_username=…&sentinel_password=…` at the end of a URL with Sentinels. Their values are
 //! percent-encoded too, and so is a `&` in them.
 
@@ -28,7 +28,7 @@ pub struct RedisUrl {
     pub password: Option<String>,
     /// The database number.
     pub db: i64,
-    /// The user and the password for Sentinels, if they differ from those of the servers.
+    /// The user and the password for Sentinels, if they differ from the credentials of the servers.
     pub sentinel: Option<SentinelLogin>,
 }
 
@@ -137,7 +137,7 @@ impl RedisUrl {
         Ok(Self { topology, tls, user, password, db, sentinel })
     }
 
-    /// The URL with the credentials for Sentinels in place of those of the servers.
+    /// The URL with the credentials for Sentinels in place of the credentials of the servers.
     pub(crate) fn of_sentinels(&self) -> Self {
         let own = || (self.user.clone(), self.password.clone());
         let separate = |login: &SentinelLogin| (login.user.clone(), Some(login.password.clone()));

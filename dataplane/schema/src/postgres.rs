@@ -37,7 +37,8 @@ pub enum MigrateError {
 /// it the migration fails, and is tried again.
 pub const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '500ms'";
 
-/// Applies the steps that the database lacks, in one transaction; to a new database all at once, as [`baseline`](crate::baseline). Repeated or concurrent calls do no harm. Returns the version.
+/// Applies the steps that the database lacks, in one transaction; a new database gets all of them at once, by
+/// [`baseline`](crate::baseline). Repeated or concurrent calls do no harm. Returns the version.
 ///
 /// A database that is up to date is only read. The call waits for another migration up to 30 s or the session's
 /// `statement_timeout`, and up to [`LOCK_TIMEOUT`] for each table that is in use. The steps themselves have no time

@@ -193,8 +193,7 @@ fn reason(error: DatabaseError) -> String {
 }
 
 /// Logs in as the role at the server itself. If the server may have another password, the function sets this password
-/// first; the second value says whether it did. It takes the URL of the
-/// server, and the URL that the data plane gets.
+/// first; the second value says whether it did. `direct` is the URL of the server, `url` the URL that the data plane gets.
 async fn log_in(
     admin: &AdminPool,
     wanted: &WantedDatabase<'_>,
