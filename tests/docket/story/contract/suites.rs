@@ -86,7 +86,8 @@ pub(super) fn left_out(run: &str) -> BTreeSet<String> {
 
 /// The functions of the story that are steps of e2e.
 fn steps<'a>(e2e: &'a str, story: &str) -> BTreeSet<&'a str> {
-    let commands = e2e.lines().filter_map(|line| line.strip_prefix("step \"")?.split_once("\" "));
+    let commands =
+        e2e.lines().filter_map(|line| line.trim_start().strip_prefix("step \"")?.split_once("\" "));
     let names = commands.filter_map(|(_, command)| command.split(' ').next());
     names.filter(|name| story.contains(&format!("\n{name}() {{"))).collect()
 }
@@ -268,8 +269,10 @@ fn a_test_runs_where_its_file_and_its_name_say() {
 
 #[test]
 fn steps_of_a_cluster_are_functions_of_its_story() {
-    let e2e = "step \"a node\" \"$here/node\" up\nstep \"helm test\" helm test x\nstep \"an order\" order\n  step \"b\" other";
-    assert_eq!(steps(e2e, "x\norder() {\n}\nother() {\n}\n"), BTreeSet::from(["order"]));
+    let e2e = "step \"a node\" \"$here/node\" up\nstep \"helm test\" helm test x\nstep \"an order\" order\n    step \"b\" inner\n\
+               echo step \"c\" other";
+    let story = "x\norder() {\n}\ninner() {\n}\nother() {\n}\n";
+    assert_eq!(steps(e2e, story), BTreeSet::from(["inner", "order"]));
     assert_eq!(named("store::a::on_both::b"), ["store::a::on_sqlite::b", "store::a::on_postgresql::b"]);
     assert_eq!(named("api::b"), ["api::b"]);
 }
