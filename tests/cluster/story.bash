@@ -74,11 +74,15 @@ until_true() {
 # The values of the second installation.
 chart_values() { echo "--namespace docket --create-namespace --wait --timeout 4m --set baseDomain=$base"; }
 
+# Every pod has to meet the strictest of the Pod Security Standards.
+make_namespace() {
+    kubectl create namespace docket
+    kubectl label namespace docket pod-security.kubernetes.io/enforce=restricted
+}
+
 # As README.md and the page show it: no registry can be asked here, so PostgreSQL and Redis are those of this machine.
 quickstart() {
-    kubectl create namespace docket
-    # Every pod has to meet the strictest of the Pod Security Standards.
-    kubectl label namespace docket pod-security.kubernetes.io/enforce=restricted
+    make_namespace
     # The registry beside the node has no TLS.
     helm() {
         on_node helm "$@" --plain-http --timeout 4m \
@@ -286,7 +290,7 @@ receiver_certificate() {
     ) 2>/dev/null
 }
 
-point_at_receiver() {
+start_receiver() {
     receiver_certificate
     kubectl create namespace receiver
     kubectl -n receiver create secret generic certificate --from-file="$work/certificate/receiver-ca.pem" \
@@ -295,6 +299,9 @@ point_at_receiver() {
     sed "s#IMAGE#$(tail -n 1 "$work/image" | cut -d ' ' -f 1)#" "$here/receiver.yaml" | kubectl apply -f -
     kubectl -n receiver rollout status deployment/receiver --timeout=1m
     kubectl create configmap receiver-ca --from-file=ca.crt="$work/certificate/receiver-ca.pem"
+}
+
+point_at_receiver() {
     kubectl patch webhook acme-orders --type merge --patch '{"spec": {
         "targetURL": "https://receiver.receiver.svc.cluster.local/acme",
         "caBundleRef": {"kind": "ConfigMap", "name": "receiver-ca"}}}'
@@ -306,10 +313,16 @@ point_at_receiver() {
 
 received() { kubectl -n receiver logs deployment/receiver --tail=-1 | grep -c "order.created.*signature verified"; }
 
-# Deliveries of the kind `order.created` that came, a repeated one counted once.
+# Deliveries of the kind `order.created` that came, a repeated one counted once. A line has only an end of each id.
 received_once() {
     kubectl -n receiver logs deployment/receiver --tail=-1 |
-        sed -n 's/.*order\.created.* delivery \([^ ]*\) .*→ 200  signature verified.*/\1/p' | sort -u | wc -l
+        sed -n 's/.*order\.created \(.* delivery [^ ]*\) .*→ 200  signature verified.*/\1/p' | sort -u | wc -l
+}
+
+# The most POSTs of one such delivery.
+most_posts() {
+    kubectl -n receiver logs deployment/receiver --tail=-1 |
+        sed -n 's/.*order\.created \(.* delivery [^ ]*\) .*/\1/p' | sort | uniq -c | awk '$1 > most { most = $1 } END { print most + 0 }'
 }
 
 received_more_than() { [ "$(received_once)" -gt "$1" ]; }
@@ -469,19 +482,19 @@ webhook_reports_success() {
     [ -n "$(kubectl get webhook acme-orders -o jsonpath='{.status.deliveries.lastSuccessAt}')" ]
 }
 
-# Saves one order after another until $work/stop is there: a line `<code> <webOrderId>` for each, code 000 without answer.
+# Saves one order after another until $work/stop is there: a line `<code> <seconds> <webOrderId>` for each, code 000 without answer.
 saver() {
     local answer
     while [ ! -e "$work/stop" ]; do
-        answer=$(call "acme.$base" /Orders/Save "$order" -H "Authorization: Bearer $2" --write-out '\n%{http_code}' 2>/dev/null) || true
+        answer=$(call "acme.$base" /Orders/Save "$order" -H "Authorization: Bearer $2" --write-out '\n%{http_code} %{time_total}' 2>/dev/null) || true
         echo "${answer##*$'\n'} $(sed -nE 's/.*"webOrderId":"([^"]*)".*/\1/p' <<<"$answer")"
     done >"$work/saves-$1"
 }
 
 # while_saving <command> …: runs it while three clients save; then all that was acknowledged is in the database, and
-# delivered. Prints how many saves there were and how many were not answered with 200.
+# delivered with five POSTs at most. Prints how many saves there were and how many were not answered with 200.
 while_saving() {
-    local mine before delivered
+    local mine before delivered failures posts
     rm -f "$work/stop" "$work"/saves-*
     mine=$(token)
     delivered=$(received_once)
@@ -493,9 +506,11 @@ while_saving() {
     sleep 2
     touch "$work/stop"
     wait
-    awk '$1 == 200 { print $2 }' "$work"/saves-* | sort -u >"$work/acknowledged"
-    echo "$(wc -l <"$work/acknowledged") saves acknowledged; others:"
-    awk '$1 != 200 { count[$1]++ } END { for (code in count) print count[code] " with " code }' "$work"/saves-* | tee "$work/others"
+    awk '$1 == 200 { print $3 }' "$work"/saves-* | sort -u >"$work/acknowledged"
+    awk '$1 != 200 { count[$1]++ } END { for (code in count) print count[code] " with " code }' "$work"/saves-* >"$work/others"
+    failures=$(paste -s -d , "$work/others")
+    figure "$(wc -l <"$work/acknowledged") saves acknowledged; failed: ${failures:-none};" \
+        "the longest took $(sort -k 2 -g "$work"/saves-* | awk 'END { print $2 }') s"
     sql tenant_acme 'SELECT id FROM web_order' | sort >"$work/stored"
     if [ -n "$(comm -23 "$work/acknowledged" "$work/stored")" ]; then
         echo "acknowledged, but not in the database:"
@@ -503,10 +518,12 @@ while_saving() {
         return 1
     fi
     # Each order that was stored, also one whose answer was lost, has its event and is delivered.
-    until_true 60 nothing_pending
+    until_true 120 nothing_pending
     [ "$(sql tenant_acme "SELECT count(*) FROM web_order o WHERE NOT EXISTS (SELECT 1 FROM event e JOIN delivery d
         ON d.event_id = e.id AND d.status = 'Succeeded' WHERE e.web_order_id = o.id AND e.code = 'order.created')")" = 0 ]
     [ "$(received_once)" -ge $((delivered + $(wc -l <"$work/acknowledged"))) ]
+    posts=$(most_posts)
+    [ "$posts" -le 5 ] || { echo "a delivery had $posts POSTs"; return 1; }
     [ "$(wc -l <"$work/acknowledged")" -ge 20 ]
 }
 
