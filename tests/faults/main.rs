@@ -18,7 +18,6 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use outcome::Outcome;
 use random::Random;
 use results::{Circumstances, page, row};
 use table::{Long, Test, chosen};
@@ -62,7 +61,7 @@ fn main() -> ExitCode {
 fn run_short(tests: &[&Test]) -> bool {
     let mut passed = true;
     for test in tests {
-        let (found, seconds) = timed(|| suites::run_once(test.short));
+        let (found, seconds) = timed(|| suites::run_once(test.short, &[]));
         let problem = found.err();
         passed &= problem.is_none();
         println!("{:<5} {seconds:>4} s  {}", test.name, problem.as_deref().unwrap_or("passed"));
@@ -81,13 +80,8 @@ fn run_long(arguments: &Arguments, tests: &[&Test]) -> bool {
         let limit = |minutes: u32| Duration::from_secs(u64::from(minutes) * u64::from(arguments.minutes));
         let run = || match test.long {
             Long::Scenario(scenario, trials, minutes) => scenario.run(trials, limit(minutes), seed),
-            Long::Repeated(rounds, minutes) => suites::repeat(test.short, rounds, limit(minutes)),
-            Long::Command(_) => Outcome::default(),
+            Long::Repeated(rounds, minutes) => suites::repeat(test.short, rounds, limit(minutes), seed),
         };
-        if let Long::Command(command) = test.long {
-            println!("{:<5} is another command: {command}", test.name);
-            continue;
-        }
         println!("{:<5} {}", test.name, test.invariant);
         let (outcome, seconds) = timed(run);
         passed &= outcome.violations.is_empty();

@@ -3,6 +3,7 @@
 mod cancels;
 mod clocks;
 mod databases;
+mod inputs;
 mod kills;
 mod mixed;
 mod pauses;
@@ -40,6 +41,8 @@ pub(crate) enum Scenario {
     Rotations,
     /// SIGTERM of one process after the other.
     Restarts,
+    /// Inputs and requests that are wrong in every way, from the fuzzer and from the description of the API.
+    Inputs,
 }
 
 impl Scenario {
@@ -72,6 +75,7 @@ impl Scenario {
             Self::Clocks => clocks::jump(budget, random).await,
             Self::Rotations => mixed::rotations(budget, random).await,
             Self::Restarts => pauses::of_restarts(budget, random).await,
+            Self::Inputs => inputs::from_outside(limit, random),
         }
     }
 }

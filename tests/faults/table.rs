@@ -20,12 +20,10 @@ pub(crate) enum Long {
     Scenario(Scenario, u32, u32),
     /// The short form, so many times at most, and its minutes of the hour.
     Repeated(u32, u32),
-    /// Another command, which takes longer or needs a cluster.
-    Command(&'static str),
 }
 
 /// A target of cargo with tests: its name in the table, how cargo is to run it, and the folder of its sources.
-pub(crate) const TARGETS: [(&str, &[&str], &str); 7] = [
+pub(crate) const TARGETS: [(&str, &[&str], &str); 9] = [
     ("docket", &["-p", "docket-tests", "--test", "docket"], "tests/docket"),
     ("operator", &["-p", "docket-tests", "--test", "operator"], "tests/operator"),
     ("faults", &["-p", "docket-tests", "--example", "faults"], "tests/faults"),
@@ -33,6 +31,8 @@ pub(crate) const TARGETS: [(&str, &[&str], &str); 7] = [
     ("schedule", &["-p", "docket-schedule", "--test", "schedule"], "dataplane/schedule/tests"),
     ("store", &["-p", "docket-store", "--test", "store"], "dataplane/store/tests"),
     ("egress", &["-p", "docket-egress", "--lib"], "dataplane/egress/src"),
+    ("model", &["-p", "docket-model", "--test", "search"], "tests/model/tests"),
+    ("replay", &["-p", "docket-model", "--test", "replay"], "tests/model/tests/replay"),
 ];
 
 /// All tests, in the order of their numbers.
@@ -41,14 +41,14 @@ pub(crate) const TESTS: &[Test] = &[
         name: "T-1a",
         invariant: "An acknowledged order has all its deliveries, and no delivery is without its order.",
         aim: "1,000 kills, 100,000 acknowledged saves",
-        long: Long::Scenario(Scenario::SaveKills, 1_000, 4),
+        long: Long::Scenario(Scenario::SaveKills, 1_000, 3),
         short: &["docket::delivery::kills::sixty_kills_lose_nothing_repeat_nothing_and_leave_no_orphans"],
     },
     Test {
         name: "T-1b",
         invariant: "The same under faults of PostgreSQL; a save with a 5xx never counts as acknowledged.",
         aim: "30 of each of 12 faults",
-        long: Long::Scenario(Scenario::Databases, 360, 5),
+        long: Long::Scenario(Scenario::Databases, 360, 4),
         short: &[
             "docket::serve::faults::a_commit_without_a_response_sends_nothing_until_another_attempt_takes_over",
             "docket::serve::faults::a_postgresql_that_crashes_under_load_loses_nothing_acknowledged",
@@ -60,7 +60,7 @@ pub(crate) const TESTS: &[Test] = &[
         name: "T-1c",
         invariant: "A client that leaves never poisons a connection to PostgreSQL.",
         aim: "20,000 clients that leave",
-        long: Long::Scenario(Scenario::Cancels, 20_000, 2),
+        long: Long::Scenario(Scenario::Cancels, 20_000, 1),
         short: &[
             "faults::short::clients_that_leave_poison_no_connection",
             "store::cancellation::cancelled_at_each_step",
@@ -71,14 +71,14 @@ pub(crate) const TESTS: &[Test] = &[
         name: "T-2",
         invariant: "Each delivery ends as Succeeded or DeadLetter.",
         aim: "60 minutes, 50,000 deliveries",
-        long: Long::Scenario(Scenario::Mixed, 10_000, 5),
+        long: Long::Scenario(Scenario::Mixed, 10_000, 3),
         short: &["faults::short::mixed_faults_break_no_rule"],
     },
     Test {
         name: "T-3",
         invariant: "A delivery has at most five POSTs. It is a dead letter exactly after its fifth failure, and each attempt has a row.",
         aim: "50 kills at each of 9 points",
-        long: Long::Scenario(Scenario::AttemptKills, 750, 5),
+        long: Long::Scenario(Scenario::AttemptKills, 750, 4),
         short: &[
             "docket::delivery::kills::attempts_cut_off_by_a_kill_are_noted_and_taken_over_within_seconds",
             "docket::delivery::kills::a_fifth_attempt_that_is_cut_off_is_the_last_one",
@@ -89,7 +89,7 @@ pub(crate) const TESTS: &[Test] = &[
         name: "T-4",
         invariant: "Two attempts of a delivery overlap only if the lease of the first one has expired, and a late end changes nothing.",
         aim: "500 pauses",
-        long: Long::Scenario(Scenario::Pauses, 500, 4),
+        long: Long::Scenario(Scenario::Pauses, 500, 3),
         short: &[
             "docket::serve::faults::a_frozen_workers_late_end_changes_nothing",
             "docket::delivery::faults::an_overtaken_attempt_leaves_its_successors_lease_alone",
@@ -100,7 +100,7 @@ pub(crate) const TESTS: &[Test] = &[
         name: "T-5",
         invariant: "A loss of Redis loses no delivery, and causes no early, further or parallel attempt.",
         aim: "50 of each of 12 faults, 20,000 deliveries",
-        long: Long::Scenario(Scenario::Stores, 600, 5),
+        long: Long::Scenario(Scenario::Stores, 600, 3),
         short: &[
             "docket::serve::faults::an_emptied_redis_loses_no_delivery_and_no_retry",
             "docket::serve::faults::an_older_redis_repeats_nothing_and_forgets_nothing",
@@ -121,7 +121,7 @@ pub(crate) const TESTS: &[Test] = &[
         name: "T-7",
         invariant: "No attempt is before its due time by PostgreSQL's clock, whatever the clock of the worker shows.",
         aim: "10,000 retries",
-        long: Long::Scenario(Scenario::Clocks, 1_000, 2),
+        long: Long::Scenario(Scenario::Clocks, 1_000, 1),
         short: &[
             "faults::short::clocks_that_jump_make_no_attempt_early",
             "docket::delivery::backoff::retries_come_after_60_120_240_and_480_seconds_and_not_a_moment_earlier",
@@ -153,7 +153,7 @@ pub(crate) const TESTS: &[Test] = &[
         name: "T-10",
         invariant: "Requests under one idempotency key are one order, and its deliveries are scheduled whatever cut them off.",
         aim: "10,000 keys, five requests each",
-        long: Long::Scenario(Scenario::RepeatedSaves, 1_000, 2),
+        long: Long::Scenario(Scenario::RepeatedSaves, 1_000, 1),
         short: &[
             "docket::api::idempotency::sixteen_at_once_under_one_key_are_one_order",
             "docket::delivery::kills::a_save_repeated_after_a_kill_is_done_once",
@@ -181,7 +181,7 @@ pub(crate) const TESTS: &[Test] = &[
         name: "T-13",
         invariant: "Each POST is signed over its exact bytes, which are the same for each attempt of an event, also while secrets change.",
         aim: "20,000 attempts",
-        long: Long::Scenario(Scenario::Rotations, 1_000, 2),
+        long: Long::Scenario(Scenario::Rotations, 1_000, 1),
         short: &[
             "docket::delivery::contract::every_attempt_carries_the_same_bytes_and_ids",
             "docket::delivery::contract::next_secret_signs_beside_the_current_one_until_it_takes_its_place",
@@ -284,9 +284,15 @@ pub(crate) const TESTS: &[Test] = &[
         name: "T-22",
         invariant: "The operator reaches the declared state after any order of crashes, and changes nothing of another tenant.",
         aim: "each write 20 times, 500 random histories",
-        long: Long::Command("cargo test -p docket-tests --test operator faults"),
+        long: Long::Repeated(20, 4),
         short: &[
             "operator::faults::kills::killed_after_each_write_about_a_tenant_it_ends_in_the_same_state",
+            "operator::faults::kills::killed_after_each_write_about_a_removed_tenant_it_leaves_what_its_policy_says",
+            "operator::faults::kills::killed_after_each_write_about_a_webhook_it_ends_in_the_same_state",
+            "operator::faults::calls::tenants_end_right_although_a_tenth_of_the_calls_fails",
+            "operator::faults::leaders::writes_of_a_frozen_leader_that_arrive_late_change_nothing",
+            "operator::faults::watches::what_happens_while_watches_are_broken_is_found",
+            "operator::faults::watches::lists_from_the_past_undo_nothing",
             "operator::leadership::one_that_was_frozen_does_not_write_when_it_wakes_up",
         ],
     },
@@ -294,9 +300,10 @@ pub(crate) const TESTS: &[Test] = &[
         name: "T-23",
         invariant: "The API and the workers serve while the API server of Kubernetes is away.",
         aim: "30 minutes",
-        long: Long::Command("cargo test -p docket-tests --test docket serve::cluster"),
+        long: Long::Repeated(30, 2),
         short: &[
             "docket::serve::cluster::secrets_are_followed_and_an_api_server_that_is_away_changes_nothing",
+            "docket::serve::cluster::an_api_server_that_is_away_at_start_is_waited_for_and_named",
         ],
     },
     Test {
@@ -334,15 +341,18 @@ pub(crate) const TESTS: &[Test] = &[
         name: "T-27",
         invariant: "No input causes a panic or a 5xx.",
         aim: "an hour",
-        long: Long::Command("tests/fuzz/run --hour --deep, and tests/schemathesis/run"),
+        long: Long::Scenario(Scenario::Inputs, 1, 3),
         short: &["docket::api::wire::what_is_no_http_is_refused_or_closed"],
     },
     Test {
         name: "T-28",
         invariant: "The protocol of claims and leases is right, and each of its guards is needed.",
         aim: "all histories to a depth of 20",
-        long: Long::Command("the model of the protocol, in tests/model"),
+        long: Long::Repeated(1, 2),
         short: &[
+            "model::invariants_hold_with_all_guards",
+            "model::without_each_guard_an_invariant_breaks",
+            "replay::histories_on_postgresql_and_redis_are_those_of_the_model",
             "store::attempts::two_claimers_never_share_a_delivery",
             "store::attempts::a_late_end_after_a_takeover_counts_for_nothing",
         ],
@@ -407,7 +417,6 @@ mod tests {
             // Each scenario takes half a minute more, to start and to end.
             Long::Scenario(_, _, minutes) => f64::from(minutes) + 0.5,
             Long::Repeated(_, minutes) => f64::from(minutes),
-            Long::Command(_) => 0.0,
         };
         let all: f64 = TESTS.iter().map(minutes).sum();
         assert!(all <= 60.0, "{all} minutes");

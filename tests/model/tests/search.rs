@@ -59,6 +59,9 @@ fn holds(name: &str, world: World, most: usize) {
     let Search { states, depth, is_complete, history } = found;
     let extent = if is_complete { "all states" } else { "the first states" };
     println!("{name}: {extent}, {states}, up to {depth} steps, {:.1} s", begun.elapsed().as_secs_f32());
+    println!("counted: {states} states");
+    // Some histories of the depth that was reached last are not searched.
+    println!("counted: 1 worlds with all histories of up to {} steps", depth - usize::from(!is_complete));
     let steps = history.map(|history| history::text(&[], &history));
     assert!(steps.is_none(), "{name}: {broken:?} after\n{}", steps.unwrap_or_default());
 }

@@ -303,7 +303,9 @@ fn histories(is_shared: bool) -> Vec<(String, World, Vec<Action>)> {
     let mut random = Random::new(seed);
     let ended = Faults { crashes: true, unanswered: true, ..Faults::default() };
     let worlds = [World::with(Faults::ALL), World::with(Faults::ALL).of_two(), World::with(ended).keyed()];
-    for number in 0..given("DOCKET_MODEL_HISTORIES", 6) {
+    let count = given("DOCKET_MODEL_HISTORIES", 6);
+    println!("counted: {} random histories", count * worlds.len() as u64);
+    for number in 0..count {
         for (place, world) in worlds.iter().enumerate() {
             let history = random.history(world, STEPS, allowed);
             histories.push((format!("random history {number} of world {place}"), *world, history));
