@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::example::repository;
+use super::reference::schemas::anchor;
 use page::{Entry, Kind, Note, Page};
 use suites::{Place, Tests};
 
@@ -64,6 +65,7 @@ fn the_quoted_lines_are_those_of_the_specification() {
     assert_eq!(page::digest(&lines.quoted), DIGEST, "a quoted line of {FILE} was changed, added or removed");
 }
 
+/// Each document links to the chapter that quotes its promises.
 #[test]
 fn the_quoted_promises_are_those_of_the_documents() {
     let root = repository();
@@ -73,16 +75,29 @@ fn the_quoted_promises_are_those_of_the_documents() {
         let of_chapter = promises.entries.iter().filter(|entry| entry.chapter == chapter);
         of_chapter.map(|entry| entry.text).collect()
     };
+    let link = |chapter: &str| format!("({FILE}#{})", anchor(chapter));
+    let (of_architecture, of_readme) = ("Invariants of ARCHITECTURE.md", "README.md");
     let architecture = read(&root.join("ARCHITECTURE.md"));
-    let (_, invariants) = architecture.split_once("## Invariants that tests prove").expect("its section");
+    let heading = format!("## Invariants that [tests prove]{}", link(of_architecture));
+    let (_, invariants) = architecture.split_once(&heading).unwrap_or_else(|| panic!("no heading {heading}"));
     let invariants: Vec<&str> = invariants.lines().filter_map(|line| line.strip_prefix("* ")).collect();
-    assert_eq!(quoted("Invariants of ARCHITECTURE.md"), invariants);
+    assert_eq!(quoted(of_architecture), invariants);
+
     let readme = squeezed(&read(&root.join("README.md")));
-    let promised = quoted("README.md");
+    let promised = quoted(of_readme);
     assert!(promised.len() >= 10, "{promised:?}");
-    for promise in promised {
+    for promise in &promised {
         assert!(readme.contains(promise), "README.md does not say: {promise}");
     }
+    // The list at its beginning has nothing but promises, and a definition for one of them.
+    let (list, _) = readme.split_once(&format!("[Tests prove]{}", link(of_readme))).expect("a link below it");
+    let (_, list) = list.split_once("* **").expect("a list");
+    let rest = promised.iter().fold(list.to_owned(), |list, promise| list.replace(promise, ""));
+    let rest = rest.split(['*', '.']).map(str::trim).filter(|rest| !rest.is_empty());
+    let unproved = ["A tenant is a firm that your platform serves"];
+    let names = ["No lost event", "Tenants stay apart", "The same everywhere"];
+    let others: Vec<&str> = rest.filter(|rest| !names.contains(rest)).collect();
+    assert_eq!(others, unproved, "README.md promises more than {FILE} quotes");
 }
 
 /// The threat model has rows with the same names.

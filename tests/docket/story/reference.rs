@@ -7,7 +7,7 @@ mod limits;
 mod metrics;
 mod names;
 mod problems;
-mod schemas;
+pub(super) mod schemas;
 mod tables;
 
 use std::collections::BTreeSet;

@@ -208,8 +208,8 @@ impl<'a> Schemas<'a> {
     }
 }
 
-/// The anchor of a heading.
-pub(super) fn anchor(heading: &str) -> String {
+/// The anchor that GitHub gives to a heading.
+pub(in crate::story) fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | ' '));
     kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
