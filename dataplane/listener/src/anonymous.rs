@@ -59,6 +59,7 @@ impl Anonymous {
 mod tests {
     use std::net::IpAddr;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Instant;
 
     use tokio::task::JoinSet;
@@ -90,16 +91,24 @@ mod tests {
     async fn of_many_sources_at_once_few_wait_and_the_others_are_refused_at_once() {
         let (anonymous, begun) = (Arc::new(Anonymous::default()), Instant::now());
         let mut waiting = JoinSet::new();
+        let [working, most] = [(); 2].map(|()| Arc::new(AtomicU32::new(0)));
         for source in 0..400 {
-            let anonymous = Arc::clone(&anonymous);
-            let work = || std::thread::sleep(Duration::from_millis(300));
+            let (anonymous, working, most) =
+                (Arc::clone(&anonymous), Arc::clone(&working), Arc::clone(&most));
+            let work = move || {
+                most.fetch_max(working.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(300));
+                working.fetch_sub(1, Ordering::SeqCst);
+            };
             waiting.spawn(async move { anonymous.run(client(source), work).await.is_ok() });
         }
         for _ in PLACES..400 {
             assert!(matches!(waiting.join_next().await, Some(Ok(false))));
         }
         assert!(begun.elapsed() < Duration::from_millis(250), "{:?}", begun.elapsed());
-        assert_eq!(waiting.len(), PLACES as usize);
+        assert_eq!(waiting.len(), 32);
+        assert!(matches!(waiting.join_next().await, Some(Ok(true))));
+        assert_eq!(most.load(Ordering::SeqCst), 2, "at once");
     }
 
     #[tokio::test]

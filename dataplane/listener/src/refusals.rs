@@ -141,7 +141,9 @@ mod tests {
                 .map(|reason| refusals.is_news(reason)),
             [true, false, true]
         );
-        tokio::time::advance(PAUSE).await;
+        tokio::time::advance(Duration::from_millis(59_999)).await;
+        assert!(!refusals.is_news(RefusalReason::Peer));
+        tokio::time::advance(Duration::from_millis(1)).await;
         assert!(refusals.is_news(RefusalReason::Peer));
         for _ in 0..3 {
             refusals.add(RefusalReason::NotTrusted);
