@@ -192,13 +192,18 @@ fn failure_of(failures: &[Failures], notice: &Notice) -> Option<NoticedFailure> 
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use docket_domain::delivery::FailureClass;
     use docket_domain::token::UserKind;
     use docket_store::subscriptions::{Subscriber, Subscription};
 
     use super::*;
 
-    fn recipient(webhook: Option<&str>, customer: Option<&str>, is_confirmed: bool) -> Recipient {
+    pub(in crate::notices) fn recipient(
+        webhook: Option<&str>,
+        customer: Option<&str>,
+        is_confirmed: bool,
+    ) -> Recipient {
         let subscriber = Subscriber { kind: UserKind::Contact, code: "11".into() };
         let subscription = Subscription {
             id: "a".into(),
@@ -288,5 +293,43 @@ mod tests {
         let writes = vec![row("a/c/C"), row("a/a/C"), Write::Forget { webhook: "a/b/C" }];
         let order = in_order(writes);
         assert_eq!(order.iter().map(Write::webhook).collect::<Vec<_>>(), ["a/a/C", "a/b/C", "a/c/C"]);
+    }
+
+    #[test]
+    fn notice_counts_the_deliveries_of_its_state() {
+        let facts = DeliveryFacts { failing: 3, lost: 2, ..DeliveryFacts::default() };
+        for (state, expected) in
+            [(WebhookState::Failing, 3), (WebhookState::Lost, 2), (WebhookState::Works, 0)]
+        {
+            let before = noticed("a/b/C", None);
+            let decision = Decision::Announce(Announced { state, ..before.announced });
+            let decided = Decided { webhook: "a/b/C".into(), facts, before: Some(before), decision };
+            let Some(Write::Store { notice, is_announced: true, .. }) = change(&decided) else {
+                panic!("{state} is announced")
+            };
+            assert_eq!((notice.announced.state, notice.count, notice.number), (state, expected, 0));
+        }
+    }
+
+    #[test]
+    fn notice_names_the_most_frequent_failure_of_its_webhook_and_state() {
+        let found = |webhook: &str, status, class| {
+            let webhook = webhook.to_owned();
+            Failures { webhook, status, class, count: 1, http_status: None, cause: None }
+        };
+        let failures = [
+            found("a/other/C", Status::DeadLetter, FailureClass::Dns),
+            found("a/b/C", Status::DeadLetter, FailureClass::Refused),
+            found("a/b/C", Status::DeadLetter, FailureClass::Connect),
+            found("a/b/C", Status::Failed, FailureClass::ServerError),
+        ];
+        let class = |state| {
+            let mut notice = noticed("a/b/C", None);
+            notice.announced.state = state;
+            failure_of(&failures, &notice).map(|failure| failure.class)
+        };
+        assert_eq!(class(WebhookState::Lost), Some(FailureClass::Refused));
+        assert_eq!(class(WebhookState::Failing), Some(FailureClass::ServerError));
+        assert_eq!(class(WebhookState::Works), None);
     }
 }

@@ -224,8 +224,8 @@ impl Mailer {
         if result.is_ok() || is_given_up {
             subscriptions::settle(&mut transaction, claimed, number, now_ms + millis(APART)).await?;
         } else {
-            let pause = BACKOFF * 2_u32.saturating_pow(u32::try_from(recipient.failures).unwrap_or(u32::MAX));
-            subscriptions::put_off(&mut transaction, claimed, now_ms + millis(pause)).await?;
+            let pause = millis(pause_after(recipient.failures));
+            subscriptions::put_off(&mut transaction, claimed, now_ms + pause).await?;
         }
         transaction.commit().await?;
         if let Err(reason) = result {
@@ -266,5 +266,59 @@ fn message<'a>(recipient: &'a Recipient, news: &'a [News]) -> Option<DueMessage<
     (!news.is_empty()).then_some(DueMessage { recipient, news })
 }
 
+/// The pause after a failure of a message that had failed so many times in a row before.
+fn pause_after(failures: i64) -> Duration {
+    BACKOFF * 2_u32.saturating_pow(u32::try_from(failures).unwrap_or(u32::MAX))
+}
+
 /// Later than any retry of a message.
 const FAR_MS: i64 = 365 * 24 * 3600 * 1000;
+
+#[cfg(test)]
+mod tests {
+    use docket_domain::notice::WebhookState;
+
+    use super::super::announce::tests::recipient;
+    use super::*;
+
+    fn lost(webhook: &str, number: i64) -> News {
+        let (state, state_now) = (WebhookState::Lost, WebhookState::Works);
+        News { webhook: webhook.into(), state, number, count: 1, failure: None, state_now }
+    }
+
+    #[test]
+    fn message_has_all_that_its_recipient_may_hear_and_was_not_sent() {
+        let news = [lost("a/one/C-1", 3), lost("a/two/C-2", 4), lost("a/three/C-1", 5)];
+        let of_customer = || recipient(None, Some("C-1"), true);
+        for (recipient, numbers) in [
+            (of_customer(), &[3, 5][..]),
+            (recipient(None, None, true), &[3, 4, 5]),
+            (Recipient { sent_number: 3, ..of_customer() }, &[5]),
+            (Recipient { sent_number: 5, ..of_customer() }, &[]),
+        ] {
+            let message = message(&recipient, &news);
+            let its: Vec<i64> =
+                message.iter().flat_map(|message| &message.news).map(|news| news.number).collect();
+            assert_eq!(its, numbers);
+            // The next message begins after it.
+            assert_eq!(message.and_then(|message| message.number()), numbers.last().copied());
+        }
+        let id = |news: &[News]| message(&of_customer(), news).expect("news").id();
+        assert!(id(&news) == id(&news) && id(&news) != id(&news[..1]), "each message has its own");
+    }
+
+    #[test]
+    fn address_is_asked_once_and_hears_nothing_before_it_is_confirmed() {
+        let (news, asked) = ([lost("a/one/C-1", 3)], recipient(None, None, false));
+        let message_to = |recipient: &Recipient| {
+            message(recipient, &news).map(|message| (message.confirms(), message.number()))
+        };
+        assert_eq!(message_to(&asked), Some((true, None)));
+        assert_eq!(message_to(&Recipient { due_at_ms: i64::MAX, ..asked }), None, "it was sent");
+    }
+
+    #[test]
+    fn pause_doubles_with_each_failure_in_a_row() {
+        assert_eq!([0, 1, 2, 9].map(|failures| pause_after(failures).as_secs()), [60, 120, 240, 30_720]);
+    }
+}
