@@ -444,7 +444,8 @@ mod tests {
         assert_eq!(verify(&token(), &keys, "uid-a", at(1_000)), Ok(verified(contact())));
         assert_eq!(verify(&token(), &keys, "uid-a", at(4_599)), Ok(verified(contact())));
         assert_eq!(verify(&token(), &keys, "uid-a", at(4_600)), Err(InvalidToken));
-        assert_eq!(verify(&token(), &keys, "uid-a", at(900)), Err(InvalidToken));
+        assert_eq!(verify(&token(), &keys, "uid-a", at(940)), Ok(verified(contact())), "a clock ahead");
+        assert_eq!(verify(&token(), &keys, "uid-a", at(939)), Err(InvalidToken));
     }
 
     #[test]
@@ -528,6 +529,20 @@ mod tests {
     }
 
     #[test]
+    fn token_of_more_than_four_kilobytes_is_not_read() {
+        let of_length = |pad: usize| {
+            let mut claims = good_claims();
+            (claims["new"], claims["sid"]) = (json!("x".repeat(pad)), json!("s"));
+            forged(good_header(), claims)
+        };
+        let (short, long) = (of_length(2_500), of_length(3_000));
+        assert!(short.len() < 4_096 && long.len() > 4_096, "{} {}", short.len(), long.len());
+        let read = |token: &str| (verdict(token).is_ok(), claimed_tenant(token), claimed_session(token));
+        assert_eq!(read(&short), (true, Some("uid-a".into()), Some("s".into())));
+        assert_eq!(read(&long), (false, None, None));
+    }
+
+    #[test]
     fn token_of_another_tenant_or_key_is_refused() {
         assert_eq!(verify(&token(), &[KEY], "uid-b", at(1_000)), Err(InvalidToken));
         assert_eq!(verify(&token(), &[OTHER], "uid-a", at(1_000)), Err(InvalidToken));
@@ -550,7 +565,7 @@ mod tests {
             header.as_object_mut().expect("an object").remove(field);
             assert_eq!(verdict(&forged(header, good_claims())), Err(InvalidToken), "no {field}");
         }
-        for field in ["iss", "aud", "iat", "exp", "kind", "contactCode", "customerCode"] {
+        for field in ["iss", "aud", "iat", "exp", "own", "kind", "contactCode", "customerCode"] {
             let mut claims = good_claims();
             claims.as_object_mut().expect("an object").remove(field);
             assert_eq!(verdict(&forged(good_header(), claims)), Err(InvalidToken), "no {field}");

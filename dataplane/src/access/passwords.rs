@@ -518,7 +518,9 @@ mod tests {
         for stored in ["", "!", "*", "!$2b$12$aaaa", &stored(64 * 1024, 8, 4)] {
             assert!(!passwords.is_first_unusable("a", stored), "{stored}");
         }
-        for unusable in ["$2b$12$aaaa", "plain", &stored(64 * 1024 + 1, 1, 1)] {
+        let costly = [(64 * 1024 + 1, 1, 1), (64, 9, 1), (64, 1, 5)];
+        let costly = costly.map(|(kib, passes, lanes)| stored(kib, passes, lanes));
+        for unusable in ["$2b$12$aaaa", "plain"].into_iter().chain(costly.iter().map(String::as_str)) {
             let passwords = Passwords::new(6, 128 * MIB);
             assert!(
                 passwords.is_first_unusable("a", unusable) && !passwords.is_first_unusable("a", unusable)

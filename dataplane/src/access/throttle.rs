@@ -320,6 +320,7 @@ mod tests {
         assert!(throttle.is_known(&guess("ada", 1), ms(KNOWN_MS - 1)));
         assert!(!throttle.is_known(&guess("ada", 1), ms(KNOWN_MS)));
         assert!(!throttle.is_known(&guess("ada", 2), ms(1)));
+        assert!(!throttle.is_known(&at("b", "ada", 1), ms(1)), "another tenant's user of this name");
     }
 
     #[test]
@@ -356,6 +357,10 @@ mod tests {
         throttle.learn_later("a", Duration::from_secs(62));
         let again = [66, 67].map(|second| throttle.may_learn("a", Duration::from_secs(second)));
         assert_eq!(again, [false, true], "five seconds after it could not be read");
+        for minute in 10..1_000 {
+            assert!(throttle.may_learn(&minute.to_string(), Duration::from_secs(60 * minute)));
+        }
+        assert_eq!(throttle.entries.lock().learned.len(), 1, "the others are forgotten");
     }
 
     #[test]
@@ -446,6 +451,7 @@ mod tests {
         let tried =
             (0..=255).take_while(|source| throttle.begin(&guess("u", *source), ms(1)).is_ok()).count();
         assert_eq!(tried, 20);
+        assert_eq!(throttle.begin(&at("b", "u", 99), ms(1)), Ok(()), "another tenant's user of this name");
         let mut now = 1;
         for source in 0..=255 {
             now += millis(PER_USER.longest);
@@ -484,6 +490,25 @@ mod tests {
     }
 
     #[test]
+    fn users_who_are_not_guessed_at_from_one_source_wait_a_minute_at_most() {
+        let longest = |guess: fn(usize) -> Guess| {
+            let (throttle, mut now_ms, mut longest) = (Throttle::default(), 0, 0);
+            for n in 0..300 {
+                if let Err(TryLater { seconds }) = throttle.check(&guess(n), ms(now_ms)) {
+                    now_ms += 1000 * i64::try_from(seconds).expect("at most 300");
+                    longest = seconds.max(longest);
+                }
+                assert_eq!(throttle.begin(&guess(n), ms(now_ms)), Ok(()), "{n}");
+            }
+            longest
+        };
+        let from_elsewhere = longest(|n| guess("u", n as u8));
+        let at_others = longest(|n| guess(&format!("u{n}"), 1));
+        let by_codes = longest(|n| Guess { by_code: true, ..at(&format!("code{n}"), "u", 1) });
+        assert_eq!((from_elsewhere, at_others, by_codes), (30, 60, 60));
+    }
+
+    #[test]
     fn memory_stays_bounded() {
         let throttle = Throttle::default();
         for n in 0..MAX_ENTRIES as u32 {
@@ -496,5 +521,13 @@ mod tests {
             assert_eq!(throttle.begin(&guess, ms(i64::from(n))), Ok(()));
         }
         assert!(throttle.entries.lock().counts.len() <= MAX_ENTRIES);
+        let known = |n: usize| (guess(&n.to_string(), 1), ms(n as i64));
+        for n in 0..=MAX_ENTRIES {
+            let (guess, now) = known(n);
+            throttle.right(&guess, now);
+        }
+        assert!(throttle.entries.lock().known.len() <= MAX_ENTRIES);
+        let is_known = |n| throttle.is_known(&known(n).0, ms(MAX_ENTRIES as i64));
+        assert_eq!([0, MAX_ENTRIES - 1, MAX_ENTRIES].map(is_known), [false, true, true], "the latest stay");
     }
 }

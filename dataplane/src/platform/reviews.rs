@@ -271,6 +271,8 @@ mod tests {
             key("token", &Right { verb: "get", ..right.clone() }),
             key("token", &Right { resource: "tenants", ..right.clone() }),
             key("token", &Right { subresource: "people", ..right.clone() }),
+            key("token", &Right { namespace: "c".into(), ..right.clone() }),
+            key("token", &Right { name: "c".into(), ..right.clone() }),
             key("token", &Right { namespace: "ab".into(), name: String::new(), ..right.clone() }),
         ] {
             assert_eq!(kept.get(&other, Duration::ZERO), None);

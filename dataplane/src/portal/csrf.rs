@@ -119,6 +119,10 @@ mod tests {
         }
         assert!(is_origin_of("http://acme.localhost:8080", "acme.localhost:8080"));
         assert!(!is_origin_of("http://acme.localhost:8080", "acme.localhost:8081"));
+        for local in ["localhost", "acme.localhost", "127.0.0.1", "[::1]"] {
+            assert!(is_origin_of(&format!("http://{local}"), &format!("{local}:80")), "{local}");
+        }
+        assert!(!is_origin_of("http://evillocalhost", "evillocalhost"), "it may be on another machine");
         assert!(!is_same_origin(Some("https://acme.example"), None, None));
     }
 
