@@ -96,3 +96,17 @@ pub fn whole_seconds(duration: Duration) -> u64 {
 pub fn duration(millis: i64) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_rounded_up_and_no_duration_is_negative() {
+        for (micros, seconds) in [(0, 0), (1, 1), (999_999, 1), (1_000_000, 1), (1_000_001, 2)] {
+            assert_eq!(whole_seconds(Duration::from_micros(micros)), seconds, "{micros}");
+        }
+        assert_eq!([-1, 0, 1_500].map(duration), [0, 0, 1_500].map(Duration::from_millis));
+        assert_eq!([Duration::from_micros(1_999), Duration::MAX].map(millis), [1, i64::MAX]);
+    }
+}

@@ -466,7 +466,18 @@ mod tests {
             bodies.read_form("a", &headers, Body::from("x".repeat(length)), LIMIT).await.expect("it arrives")
         };
         assert!(arrived(SMALL).await.share.is_none());
-        assert!(arrived(LIMIT).await.share.is_some());
+        let free = (bodies.on_the_way.left(), bodies.processed.left());
+        let long = arrived(LIMIT).await;
+        assert_eq!(free.0, bodies.on_the_way.left(), "it has arrived");
+        // Eight copies of 64 KiB, and 6 MiB for a tree of JSON.
+        assert_eq!(free.1 - bodies.processed.left(), 8 * 64 + 6 * 1024);
+        let without_tree = long.without_tree();
+        assert_eq!(free.1 - bodies.processed.left(), 8 * 64);
+        drop(without_tree);
+        assert_eq!(free.1, bodies.processed.left());
+        let chunks = futures_util::stream::iter([Ok::<_, std::io::Error>(Bytes::from_static(b"x"))]);
+        let unannounced = bodies.read_form("a", &headers, Body::from_stream(chunks), LIMIT).await;
+        assert!(unannounced.expect("it arrives").share.is_some(), "it may be as long as the limit");
         let json = bodies.read("a", &headers, Body::from("{}"), LIMIT).await.map(|arrived| arrived.bytes);
         assert!(matches!(json, Err(ApiError::UnsupportedMediaType)));
     }

@@ -476,4 +476,28 @@ mod tests {
             assert_eq!(challenge(error), expected);
         }
     }
+
+    #[test]
+    fn only_an_error_that_a_repeat_may_get_past_says_when_to_repeat() {
+        let away = || StoreError::Unavailable("away".into());
+        let full = || StoreError::Unavailable(Box::new(docket_store::AtConnectionLimit));
+        for (error, status, seconds) in [
+            // Another program took the number that this write has chosen.
+            (ApiError::from(Refusal::Store(StoreError::Conflict)), 503, Some("2")),
+            (ApiError::from(Refusal::Store(away())), 503, Some("2")),
+            (ApiError::from(away()), 503, Some("2")),
+            (ApiError::from(full()), 429, Some("1")),
+            (ApiError::from(StoreError::Conflict), 500, None),
+            (ApiError::from(StoreError::Unexpected("a row")), 500, None),
+            (ApiError::ClusterAway, 503, Some("2")),
+            (ApiError::ReviewsAway, 503, Some("2")),
+            // The change may have been made.
+            (ApiError::ClusterSilent, 503, None),
+        ] {
+            let (detail, response) = (error.detail(), error.into_response());
+            let retry_after = response.headers().get(header::RETRY_AFTER).map(HeaderValue::as_bytes);
+            assert_eq!(response.status().as_u16(), status, "{detail}");
+            assert_eq!(retry_after, seconds.map(str::as_bytes), "{detail}");
+        }
+    }
 }

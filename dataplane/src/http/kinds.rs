@@ -237,3 +237,63 @@ impl Kind for ResendIdText {
         text(32, 32).pattern(Some("^[0-9a-f]{32}$")).into()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A text in a body, and in a query string.
+    fn sent(text: &str) -> [SentValue<'_>; 2] {
+        [SentValue::Json(Json::String(text.into())), SentValue::Parameter(text.to_owned())]
+    }
+
+    #[test]
+    fn characters_of_a_text_are_counted_in_a_body_and_in_a_query() {
+        for (text, is_right) in [("", false), ("a", true), ("äöü", true), ("äöüx", false)] {
+            for sent in sent(text) {
+                assert_eq!(LineText::<3>::read(sent).is_ok(), is_right, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn id_has_the_spelling_of_responses() {
+        let (delivery, resend) = ("0193f0c2-a1b0-7c3e-9d6f-5a4b3c2d1e0f", "0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a");
+        for (text, is_delivery, is_resend) in [
+            (delivery, true, false),
+            (resend, false, true),
+            (&delivery.to_uppercase(), false, false),
+            (&resend.to_uppercase(), false, false),
+            (&delivery.replace('-', ""), false, true),
+            (&resend[1..], false, false),
+        ] {
+            for sent in sent(text) {
+                assert_eq!(DeliveryIdText::read(sent).is_ok(), is_delivery, "{text}");
+            }
+            for sent in sent(text) {
+                assert_eq!(ResendIdText::read(sent).is_ok(), is_resend, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn whole_number_is_within_its_bounds_and_no_text_in_a_body() {
+        let in_body = |text: &str| {
+            Whole::<1, 10>::read(SentValue::Json(Json::parse(text.as_bytes()).expect("JSON"))).ok()
+        };
+        let in_query = |text: &str| Whole::<1, 10>::read(SentValue::Parameter(text.to_owned())).ok();
+        for (text, body, query) in [
+            ("0", None, None),
+            ("1", Some(1), Some(1)),
+            ("10", Some(10), Some(10)),
+            ("11", None, None),
+            ("10.0", Some(10), None),
+            ("1.5", None, None),
+            ("-1", None, None),
+            ("\"5\"", None, None),
+            ("1e300", None, None),
+        ] {
+            assert_eq!((in_body(text), in_query(text)), (body, query), "{text}");
+        }
+    }
+}

@@ -91,4 +91,14 @@ mod tests {
             assert_eq!(decode(noise), None, "{noise}");
         }
     }
+
+    #[test]
+    fn page_has_a_next_one_only_if_more_was_found() {
+        for (found, shown, has_more) in [(0, 0, false), (2, 2, false), (3, 3, false), (4, 3, true)] {
+            let (items, next) = page((0..found).collect(), 3, |last: &i64| (*last, "W1".to_owned()));
+            assert_eq!(items.len(), shown, "{found}");
+            let next = next.map(|cursor| decode(&cursor).expect("a cursor"));
+            assert_eq!(next, has_more.then(|| (2, "W1".to_owned())), "{found}");
+        }
+    }
 }
