@@ -243,4 +243,15 @@ mod tests {
             assert_eq!(name(given), shown);
         }
     }
+
+    #[test]
+    fn twenty_changes_are_described_and_ten_thousand_deliveries_counted() {
+        let body = |changes| {
+            notices("Acme", &vec![webhook("CRM", WebhookState::Lost, 1); changes], UNSUBSCRIBE).body
+        };
+        assert!(!body(20).contains("more changes"), "{}", body(20));
+        assert!(body(21).contains("Webhooks have 1 more changes"), "{}", body(21));
+        let texts = [1, 2, 10_000, 10_001].map(deliveries);
+        assert_eq!(texts, ["1 delivery", "2 deliveries", "10000 deliveries", "more than 10,000 deliveries"]);
+    }
 }
