@@ -60,9 +60,10 @@ mod tests {
     #[test]
     fn read_has_one_entry_in_a_window() {
         let mut reads = Reads::default();
-        assert!(reads.is_first(read(1), &mut None, WINDOW_MS));
-        assert!(!reads.is_first(read(1), &mut None, 2 * WINDOW_MS - 1));
-        assert!(reads.is_first(read(1), &mut None, 2 * WINDOW_MS));
+        let minutes = |count: i64| count * 60_000;
+        assert!(reads.is_first(read(1), &mut None, minutes(5)));
+        assert!(!reads.is_first(read(1), &mut None, minutes(10) - 1));
+        assert!(reads.is_first(read(1), &mut None, minutes(10)));
     }
 
     #[test]
