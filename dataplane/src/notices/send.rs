@@ -44,7 +44,7 @@ const LEASE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_secs(30);
 /// The pause after the first failure of a message; it doubles with each failure.
 const BACKOFF: Duration = Duration::from_secs(60);
-/// A message that failed so many times in a row, over 17 hours, is given up.
+/// A message is given up after this number of failures in a row, which take eight and a half hours.
 const MOST_FAILURES: i64 = 10;
 
 /// Sends messages.
@@ -218,22 +218,21 @@ impl Mailer {
         let (recipient, number) = (message.recipient, message.number());
         let claimed = (&*recipient.subscription.id, until_ms);
         let failures = recipient.failures + 1;
-        let is_given_up = result.is_err() && failures >= MOST_FAILURES;
+        let retry = if result.is_ok() { None } else { pause_after(failures) };
         let mut transaction = database.begin(&self.clock).await?;
         let now_ms = transaction.now_ms();
-        if result.is_ok() || is_given_up {
-            subscriptions::settle(&mut transaction, claimed, number, now_ms + millis(APART)).await?;
+        if let Some(pause) = retry {
+            subscriptions::put_off(&mut transaction, claimed, now_ms + millis(pause)).await?;
         } else {
-            let pause = millis(pause_after(recipient.failures));
-            subscriptions::put_off(&mut transaction, claimed, now_ms + pause).await?;
+            subscriptions::settle(&mut transaction, claimed, number, now_ms + millis(APART)).await?;
         }
         transaction.commit().await?;
         if let Err(reason) = result {
-            self.failed(tenant, reason, failures, is_given_up);
+            self.failed(tenant, reason, failures, retry.is_none());
         } else {
             self.metrics.mailed(MailResult::Sent);
         }
-        Ok(result.is_ok() || is_given_up)
+        Ok(retry.is_none())
     }
 
     /// Counts and logs a message that was not sent, by ids alone.
@@ -266,9 +265,10 @@ fn message<'a>(recipient: &'a Recipient, news: &'a [News]) -> Option<DueMessage<
     (!news.is_empty()).then_some(DueMessage { recipient, news })
 }
 
-/// The pause after a failure of a message that had failed so many times in a row before.
-fn pause_after(failures: i64) -> Duration {
-    BACKOFF * 2_u32.saturating_pow(u32::try_from(failures).unwrap_or(u32::MAX))
+/// The pause after the last of `failures` in a row, which are at least one. `None`: the message is given up.
+fn pause_after(failures: i64) -> Option<Duration> {
+    let doubled = u32::try_from(failures - 1).unwrap_or(u32::MAX);
+    (failures < MOST_FAILURES).then(|| BACKOFF * 2_u32.saturating_pow(doubled))
 }
 
 /// Later than any retry of a message.
@@ -318,7 +318,8 @@ mod tests {
     }
 
     #[test]
-    fn pause_doubles_with_each_failure_in_a_row() {
-        assert_eq!([0, 1, 2, 9].map(|failures| pause_after(failures).as_secs()), [60, 120, 240, 30_720]);
+    fn pause_doubles_with_each_failure_until_the_tenth_in_a_row() {
+        let pauses: Vec<_> = (1..=11).map_while(pause_after).map(|pause| pause.as_secs()).collect();
+        assert_eq!(pauses, [60, 120, 240, 480, 960, 1_920, 3_840, 7_680, 15_360]);
     }
 }
