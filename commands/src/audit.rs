@@ -12,11 +12,17 @@ use crate::text::{json, table};
 use crate::values::{audit_event, timestamp};
 
 /// Which entries of the audit to list.
-#[derive(Debug, Clone, Copy, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct AuditArguments {
     /// Only of this event, such as SignInRefused.
     #[arg(long, value_name = "EVENT", value_parser = audit_event)]
     pub event: Option<AuditEvent>,
+    /// Only about this webhook.
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    pub webhook: Option<String>,
+    /// Only what this actor did, and what is about it, such as "employee 52".
+    #[arg(long, value_name = "ACTOR")]
+    pub person: Option<String>,
     /// Only those at or after this time: a date such as 2026-11-21 (its first moment in UTC), or 2026-11-21T09:30:00Z.
     #[arg(long, value_name = "TIME", value_parser = timestamp)]
     pub from: Option<Timestamp>,
@@ -47,9 +53,9 @@ fn shown(answer: &Value, style: Style) -> String {
     if entries.is_empty() {
         return "No entries.\n".to_owned();
     }
-    let head = ["TIME", "EVENT", "ACTOR", "SUBJECT", "COUNT", "ADDRESS", "REQUEST"];
+    let head = ["TIME", "EVENT", "ACTOR", "SUBJECT", "COUNT", "ADDRESS", "REQUEST", "DETAIL"];
     let row = |entry: &Value| -> Vec<String> {
-        let others = ["event", "actor", "subject", "count", "address", "requestId"];
+        let others = ["event", "actor", "subject", "count", "address", "requestId", "detail"];
         let time = style.time(&cell(entry, "time"));
         std::iter::once(time).chain(others.iter().map(|name| cell(entry, name))).collect()
     };
@@ -66,11 +72,11 @@ mod tests {
     #[test]
     fn entry_is_a_row_that_moves_no_cursor() {
         let entry = json!({"time": "t", "event": "SignedIn", "actor": "contact 1\u{1b}[2J", "subject": null, "count": 2,
-            "address": "192.0.2.7", "requestId": null});
+            "address": "192.0.2.7", "requestId": null, "detail": null});
         assert_eq!(
             shown(&json!({"entries": [entry]}), Style::default()),
-            "TIME  EVENT     ACTOR          SUBJECT  COUNT  ADDRESS    REQUEST\n\
-             t     SignedIn  contact 1 [2J  –        2      192.0.2.7  –\n"
+            "TIME  EVENT     ACTOR          SUBJECT  COUNT  ADDRESS    REQUEST  DETAIL\n\
+             t     SignedIn  contact 1 [2J  –        2      192.0.2.7  –        –\n"
         );
         assert_eq!(shown(&json!({"entries": []}), Style::default()), "No entries.\n");
     }

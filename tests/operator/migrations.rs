@@ -7,7 +7,8 @@ use docket_tests::server::eventually;
 
 /// Takes the newest steps back, as if the previous release had made the database.
 const AS_BEFORE: &str = "DROP TABLE ended_session; DROP TABLE subscription; DROP TABLE replaced_notice; DROP TABLE webhook_notice; \
-                         DROP TABLE mail_link; DROP TABLE refused_address; DELETE FROM counter WHERE name = 'notice'";
+                         DROP TABLE mail_link; DROP TABLE refused_address; DELETE FROM counter WHERE name = 'notice'; \
+                         ALTER TABLE audit DROP COLUMN detail";
 
 fn url(release: &Release, tenant: &str) -> String {
     let runtime = release.runtime(tenant).expect("it is handed over");

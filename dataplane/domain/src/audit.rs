@@ -79,6 +79,8 @@ docket_crds::words! {
 
 /// The longest actor or subject, in characters. Codes of people have at most 64, unless another program wrote them.
 const MAX_TEXT: usize = 128;
+/// The longest detail, in characters.
+const MAX_DETAIL: usize = 256;
 
 /// The user or program that did the action.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -94,6 +96,11 @@ pub enum Actor {
 }
 
 impl Actor {
+    /// Whether a text may be a displayed actor: it begins as one does.
+    pub fn is_shown(text: &str) -> bool {
+        ["contact ", "employee ", "command line (", "cluster user "].iter().any(|kind| text.starts_with(kind))
+    }
+
     /// The contact or employee that a displayed actor names; `None`: it names no person of the tenant.
     pub fn person(displayed: &str) -> Option<Self> {
         let (kind, code) = displayed.split_once(' ')?;
@@ -152,25 +159,34 @@ pub struct AuditRecord {
     /// The number of sign-ins, refused sign-ins, deliveries of a bulk resend, or dead letters that were set aside; 1
     /// for other events.
     pub count: i64,
+    /// Which settings of a webhook changed, or the name of a webhook that was removed; `None`: the event needs no detail.
+    pub detail: Option<String>,
 }
 
 impl AuditRecord {
-    /// An entry for `event` at `at_ms`, with the random bytes `id` as its id. Texts are cut at 128 characters.
+    /// An entry for `event` at `at_ms`, with the random bytes `id` as its id. Actor and subject are cut at 128 characters,
+    /// the detail at 256.
     pub fn new(event: AuditEvent, at_ms: i64, id: [u8; 8]) -> Self {
         let origin = Origin::default();
-        Self { at_ms, id: hex::encode(id), event, actor: None, subject: None, origin, count: 1 }
+        Self { at_ms, id: hex::encode(id), event, actor: None, subject: None, origin, count: 1, detail: None }
     }
 
     /// Sets the actor: the user or command that did it.
     #[must_use]
     pub fn by(self, actor: &Actor) -> Self {
-        Self { actor: Some(cut(&actor.to_string())), ..self }
+        Self { actor: Some(cut(&actor.to_string(), MAX_TEXT)), ..self }
     }
 
     /// Sets the subject: a kind, such as `delivery`, and an id.
     #[must_use]
     pub fn about(self, kind: &str, id: &str) -> Self {
-        Self { subject: Some(cut(&format!("{kind} {id}"))), ..self }
+        Self { subject: Some(subject(kind, id)), ..self }
+    }
+
+    /// Sets the detail.
+    #[must_use]
+    pub fn saying(self, detail: Option<&str>) -> Self {
+        Self { detail: detail.map(|detail| cut(detail, MAX_DETAIL)), ..self }
     }
 
     /// Sets the origin of the request.
@@ -186,8 +202,13 @@ impl AuditRecord {
     }
 }
 
-fn cut(text: &str) -> String {
-    text.chars().take(MAX_TEXT).collect()
+/// The subject of entries about this object: a kind, such as `webhook`, and an id.
+pub fn subject(kind: &str, id: &str) -> String {
+    cut(&format!("{kind} {id}"), MAX_TEXT)
+}
+
+fn cut(text: &str, most: usize) -> String {
+    text.chars().take(most).collect()
 }
 
 /// A digest that stands for the name of a user who did not sign in. Without the tenant's key, no one can find the
@@ -208,10 +229,12 @@ mod tests {
     #[test]
     fn texts_are_cut() {
         let actor = Actor::Contact("ö".repeat(500));
-        let record =
-            AuditRecord::new(AuditEvent::SignedIn, 1, [7; 8]).by(&actor).about("contact", &"x".repeat(500));
-        let lengths = [record.actor, record.subject].map(|text| text.map(|text| text.chars().count()));
-        assert_eq!(lengths, [Some(MAX_TEXT), Some(MAX_TEXT)]);
+        let (record, long) = (AuditRecord::new(AuditEvent::SignedIn, 1, [7; 8]), "x".repeat(500));
+        let record = record.by(&actor).about("contact", &long).saying(Some(&long));
+        let texts = [record.actor, record.subject.clone(), record.detail];
+        let lengths = texts.map(|text| text.map(|text| text.chars().count()));
+        assert_eq!(lengths, [Some(MAX_TEXT), Some(MAX_TEXT), Some(MAX_DETAIL)]);
+        assert_eq!(record.subject, Some(subject("contact", &long)), "a search finds what was cut");
         assert_eq!(record.id, "0707070707070707");
     }
 
@@ -236,6 +259,11 @@ mod tests {
         assert_eq!(Actor::from(&subject).to_string(), "employee 51");
         assert_eq!(Actor::CommandLine(1000).to_string(), "command line (uid 1000)");
         assert_eq!(Actor::ClusterUser("ops@one.example".into()).to_string(), "cluster user ops@one.example");
+        let others = [Actor::Contact("9".into()), Actor::CommandLine(0), Actor::ClusterUser("ops".into())];
+        assert!(
+            Actor::is_shown("employee 51") && others.iter().all(|actor| Actor::is_shown(&actor.to_string()))
+        );
+        assert!(!["ada@one.example", "employee", "contacts"].iter().any(|typed| Actor::is_shown(typed)));
     }
 
     #[test]

@@ -186,7 +186,8 @@ CREATE TABLE audit (
     subject text,
     address text,
     request_id text,
-    count bigint NOT NULL
+    count bigint NOT NULL,
+    detail text
 );
 CREATE TABLE contact (
     code text NOT NULL,
@@ -708,6 +709,7 @@ ALTER TABLE ONLY work_order
     ADD CONSTRAINT work_order_pkey1 PRIMARY KEY (number);
 ALTER TABLE ONLY work_order
     ADD CONSTRAINT work_order_web_order_id_position_key1 UNIQUE (web_order_id, "position");
+CREATE INDEX audit_of_removal ON audit USING btree (at_ms) WHERE (event = 'WebhookRemoved'::text);
 CREATE INDEX court_invoice_by_time ON court_invoice USING btree (created_at_ms, invoice_number);
 CREATE INDEX court_invoice_by_work_order ON court_invoice USING btree (work_order);
 CREATE INDEX court_invoice_new ON court_invoice USING btree (invoice_number) WHERE (detected_at_ms IS NULL);

@@ -136,8 +136,11 @@ pub const SUBSCRIPTIONS: i64 = 24;
 /// The step that brought ended sessions.
 pub const ENDED_SESSIONS: i64 = 23;
 
+/// The step that brought details of entries of the audit.
+pub const AUDIT_DETAILS: i64 = 25;
+
 // A program that asks for a step that every database has is to be shortened.
-const _: () = assert!(SUBSCRIPTIONS > OLDEST && ENDED_SESSIONS > OLDEST);
+const _: () = assert!(SUBSCRIPTIONS > OLDEST && ENDED_SESSIONS > OLDEST && AUDIT_DETAILS > OLDEST);
 
 /// Steps after [`OLDEST`] that are not additive, each with the reason. Programs of the previous release stop at such a
 /// step, so that a rollback over it is not possible. It is better to split the change over two releases.
@@ -382,6 +385,18 @@ pub const MIGRATIONS: &[Migration] = &[
         sql: Sql::Both(include_str!("../migrations/0024_replaced_notices.sql")),
         cost: "creates a table and adds four columns without values",
         indexes: &[],
+    },
+    Migration {
+        version: 25,
+        name: "details of the audit (additive)",
+        sql: Sql::Both(include_str!("../migrations/0025_audit_detail.sql")),
+        cost: "locks audit for a moment to add a column",
+        // Pages of the portal name the webhooks that were removed.
+        indexes: &[Index {
+            name: "audit_of_removal",
+            create: "CREATE INDEX audit_of_removal ON audit (at_ms) WHERE event = 'WebhookRemoved'",
+            first: "",
+        }],
     },
 ];
 

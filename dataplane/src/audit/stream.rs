@@ -42,12 +42,13 @@ pub struct AuditLine<'a> {
     address: Option<String>,
     request_id: Option<&'a str>,
     count: i64,
+    detail: Option<&'a str>,
 }
 
 impl<'a> AuditLine<'a> {
     /// The line about an entry of this tenant.
     pub fn new(tenant: Option<&'a str>, record: &'a AuditRecord) -> Self {
-        let AuditRecord { at_ms, id, event, actor, subject, origin, count } = record;
+        let AuditRecord { at_ms, id, event, actor, subject, origin, count, detail } = record;
         Self {
             time: Timestamp::from_millisecond(*at_ms).map_or_else(|_| String::new(), moment::written),
             id,
@@ -58,6 +59,7 @@ impl<'a> AuditLine<'a> {
             address: origin.address.map(|address| address.to_string()),
             request_id: origin.request_id.as_deref(),
             count: *count,
+            detail: detail.as_deref(),
         }
     }
 }
@@ -138,6 +140,7 @@ mod tests {
         AuditRecord::new(AuditEvent::DeliveryResent, 1_795_219_200_000, [7; 8])
             .by(&Actor::Contact("\u{1}".repeat(9_999)))
             .about("delivery", &"\u{1}".repeat(9_999))
+            .saying(Some(&"\u{1}".repeat(9_999)))
             .at(Origin { address: Some([198, 51, 100, 7].into()), request_id: Some("q".into()) })
     }
 
@@ -146,7 +149,7 @@ mod tests {
         let record = AuditRecord::new(AuditEvent::SignedIn, 1_795_219_200_000, [7; 8]);
         let expected = "{\"time\":\"2026-11-21T00:00:00.000Z\",\"id\":\"0707070707070707\",\"event\":\"SignedIn\",\
                         \"tenant\":\"ACME\",\"actor\":null,\"subject\":null,\"address\":null,\"requestId\":null,\
-                        \"count\":1}\n";
+                        \"count\":1,\"detail\":null}\n";
         assert_eq!(line(Some("ACME"), &record), expected);
     }
 
@@ -163,7 +166,7 @@ mod tests {
     #[test]
     fn line_is_short_whatever_a_code_holds() {
         let line = line(Some("ACME"), &longest());
-        assert!(line.len() <= 2_048 && line.matches('\n').count() == 1, "{} bytes", line.len());
+        assert!(line.len() <= 4_096 && line.matches('\n').count() == 1, "{} bytes", line.len());
     }
 
     /// A writer that blocks until its lock is free.

@@ -26,11 +26,12 @@ pub(super) fn entry(event: AuditEvent, at_ms: i64) -> AuditRecord {
 
 /// `docket audit …`
 pub async fn run(command: AuditCommand) -> Result<()> {
-    let AuditCommand::List { list: AuditArguments { event, from, to, limit, printed }, at } = command;
+    let AuditCommand::List { list: AuditArguments { event, webhook, person, from, to, limit, printed }, at } =
+        command;
     let clock = Clock::System;
     let mut reader = open(&at, &clock, IfNew::Refuse).await?.reader().await?;
     let [from_ms, to_ms] = [from, to].map(|time| time.map(Timestamp::as_millisecond));
-    let filter = AuditFilter { event, from_ms, to_ms, after: None };
+    let filter = AuditFilter { event, webhook, person, from_ms, to_ms, after: None };
     let page = audit::search(&mut reader, &filter, limit).await?;
     let answer = to_value(AuditList::new(&at.tenant, &page))?;
     print(&answer, printed.output, Style::of_stdout(clock.now()));

@@ -21,6 +21,10 @@ request! {
     query AuditQuery {
         /// Only entries of this event.
         opt event: LineText<64>;
+        /// Only entries about this webhook: its namespace/name.
+        opt webhook: LineText<320>;
+        /// Only what this actor did and what is about it, such as `employee 52`. An e-mail address is not an actor.
+        opt person: LineText<256>;
         /// Only entries at or after this time.
         opt from: DateOrTime;
         /// Only entries before this time.
@@ -38,11 +42,12 @@ pub(super) async fn list(
 ) -> Result<JsonResponse<AuditList>, ApiError> {
     let object = ObjectName { subresource: "audit", ..ObjectName::new(TENANTS, object) };
     let principal = platform.principal(&parts, "list", &object).await?;
-    let Query(AuditQuery { event, from, to, limit }) = Query::from_request_parts(&mut parts, &()).await?;
+    let Query(AuditQuery { event, webhook, person, from, to, limit }) =
+        Query::from_request_parts(&mut parts, &()).await?;
     let event = event.map(|word| word.parse::<AuditEvent>()).transpose();
     let event = event.map_err(|unknown| ApiError::field("event", &unknown.to_string()))?;
     let [from_ms, to_ms] = [from, to].map(|time| time.map(Timestamp::as_millisecond));
-    let filter = AuditFilter { event, from_ms, to_ms, after: None };
+    let filter = AuditFilter { event, webhook, person, from_ms, to_ms, after: None };
     let page = search(&mut principal.reader(&platform.api).await?, &filter, limit).await?;
     principal.searched("audit");
     Ok(JsonResponse(AuditList::new(principal.tenant.config.client_code.as_str(), &page)))

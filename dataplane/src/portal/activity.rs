@@ -75,6 +75,8 @@ async fn find(
 ) -> Result<(Page<AuditRecord>, Actors), ApiError> {
     let filter = AuditFilter {
         event: search.event,
+        webhook: None,
+        person: None,
         from_ms: search.from.map(Timestamp::as_millisecond),
         to_ms: search.to.map(Timestamp::as_millisecond),
         after: search.cursor,

@@ -1,6 +1,7 @@
 //! The section Webhooks. The portal declares webhooks where [`writes`](super::writes) can. It shows webhooks that others
 //! declare, with the YAML to change.
 
+mod changed;
 mod editor;
 pub mod forms;
 mod keeper;

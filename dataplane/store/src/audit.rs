@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use docket_domain::audit::{AuditEvent, AuditRecord, Origin};
+use docket_domain::audit::{AuditEvent, AuditRecord, Origin, subject};
+use docket_schema::AUDIT_DETAILS;
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
@@ -11,13 +12,23 @@ use crate::sql::{Param, Row, Rows, Search, params};
 use crate::walk::{Page, RowPosition};
 
 static INSERT: Rows = Rows::new(
+    "INSERT INTO audit (at_ms, id, event, actor, subject, address, request_id, count, detail) \
+     {bigint, text, text, text, text, text, text, bigint, text}",
+);
+/// For a database of the previous release.
+static INSERT_WITHOUT_DETAIL: Rows = Rows::new(
     "INSERT INTO audit (at_ms, id, event, actor, subject, address, request_id, count) \
      {bigint, text, text, text, text, text, text, bigint}",
 );
 
+/// SQL: the detail of an entry. A database of the previous release has none.
+fn detail(connection: &Connection) -> &'static str {
+    if connection.has_step(AUDIT_DETAILS) { "detail" } else { "CAST(NULL AS TEXT)" }
+}
+
 /// Adds entries to the audit.
 pub async fn insert(transaction: &mut Transaction, records: &[AuditRecord]) -> Result<(), StoreError> {
-    let rows = records.iter().map(|AuditRecord { at_ms, id, event, actor, subject, origin, count }| {
+    let columns = |AuditRecord { at_ms, id, event, actor, subject, origin, count, detail }: &AuditRecord| {
         [
             Param::from(*at_ms),
             id.into(),
@@ -27,9 +38,14 @@ pub async fn insert(transaction: &mut Transaction, records: &[AuditRecord]) -> R
             origin.address.map(|address| address.to_string()).into(),
             origin.request_id.as_ref().into(),
             (*count).into(),
+            detail.as_ref().into(),
         ]
-    });
-    transaction.all(INSERT.statement(rows)).await.map(drop)
+    };
+    let statement = match transaction.has_step(AUDIT_DETAILS) {
+        true => INSERT.statement(records.iter().map(columns)),
+        false => INSERT_WITHOUT_DETAIL.statement(records.iter().map(columns).map(|[first @ .., _]| first)),
+    };
+    transaction.all(statement).await.map(drop)
 }
 
 /// Which entries to find; the default finds all.
@@ -37,6 +53,10 @@ pub async fn insert(transaction: &mut Transaction, records: &[AuditRecord]) -> R
 pub struct AuditFilter {
     /// Only this event.
     pub event: Option<AuditEvent>,
+    /// Only about the webhook with this namespace/name.
+    pub webhook: Option<String>,
+    /// Only what this actor did, and what is about it: a text such as `employee 52`.
+    pub person: Option<String>,
     /// Recorded at this time or later, in milliseconds since 1970.
     pub from_ms: Option<i64>,
     /// Recorded before this time, in milliseconds since 1970.
@@ -45,15 +65,20 @@ pub struct AuditFilter {
     pub after: Option<RowPosition>,
 }
 
-/// Returns a page of at most `page_size` entries (1 or more), newest first.
+/// Returns a page of at most `page_size` entries (1 or more), newest first. No index has the event, the webhook or the person: a search for
+/// a rare one reads all entries, whose number retention limits.
 pub async fn search(
     connection: &mut Connection,
     filter: &AuditFilter,
     page_size: i64,
 ) -> Result<Page<AuditRecord>, StoreError> {
-    let mut search =
-        Search::new("SELECT at_ms, id, event, actor, subject, address, request_id, count FROM audit");
+    let detail = detail(connection);
+    let mut search = Search::new(&format!(
+        "SELECT at_ms, id, event, actor, subject, address, request_id, count, {detail} FROM audit"
+    ));
     search.and_some("event = $1", filter.event.map(AuditEvent::as_str));
+    search.and_some("subject = $1", filter.webhook.as_ref().map(|webhook| subject("webhook", webhook)));
+    search.and_some("(actor = $1 OR subject = $1)", filter.person.as_deref());
     search.and_some("at_ms >= $1", filter.from_ms);
     search.and_some("at_ms < $1", filter.to_ms);
     if let Some((at_ms, id)) = &filter.after {
@@ -110,7 +135,26 @@ fn record(row: &Row) -> Result<AuditRecord, StoreError> {
         subject: row.get(4)?,
         origin: Origin { address, request_id: row.get(6)? },
         count: row.get(7)?,
+        detail: row.get(8)?,
     })
+}
+
+/// The most webhooks that [`removed_webhooks`] returns.
+const MOST_REMOVED: i64 = 200;
+
+/// The webhooks that were last removed in the portal, at most 200, the latest first: the subject of each entry, and the name that the
+/// webhook had for people, if it had one.
+pub async fn removed_webhooks(
+    connection: &mut Connection,
+) -> Result<Vec<(String, Option<String>)>, StoreError> {
+    // The event is part of the text, so that PostgreSQL finds the index of these entries.
+    let sql = format!(
+        "SELECT subject, {} FROM audit WHERE event = '{}' AND subject IS NOT NULL ORDER BY at_ms DESC LIMIT $1",
+        detail(connection),
+        AuditEvent::WebhookRemoved.as_str()
+    );
+    let rows = connection.query(&sql, params![MOST_REMOVED]).await?;
+    rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
 }
 
 /// The most entries that [`webhooks_added`] reads.

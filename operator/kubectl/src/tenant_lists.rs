@@ -19,9 +19,11 @@ pub(crate) async fn audit(
     OfTenant { asked, tenant, reach }: &OfTenant<AuditArguments>,
     now: Timestamp,
 ) -> Result<(), Problem> {
-    let AuditArguments { event, from, to, limit, printed } = *asked;
+    let AuditArguments { event, webhook, person, from, to, limit, printed } = asked;
     let query = [
         ("event", event.map(|event| event.as_str().to_owned())),
+        ("webhook", webhook.clone()),
+        ("person", person.clone()),
         ("from", from.map(moment::written)),
         ("to", to.map(moment::written)),
         ("limit", Some(limit.to_string())),

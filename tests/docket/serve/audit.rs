@@ -29,13 +29,14 @@ async fn audited(stage: &Stage, more: &str) -> Server {
 
 /// Reads the rows, each as the line that the stream would show, by id.
 async fn rows(stage: &Stage) -> BTreeMap<String, Value> {
-    let sql = "SELECT id, at_ms, event, actor, subject, address, request_id, count FROM audit";
+    let sql = "SELECT id, at_ms, event, actor, subject, address, request_id, count, detail FROM audit";
     let rows = postgres::client(&stage.database).await.query(sql, &[]).await.expect("a statement");
     let text = |row: &tokio_postgres::Row, at| row.get::<_, Option<String>>(at);
     let shown = |row: &tokio_postgres::Row| {
         let time = format!("{:.3}", jiff::Timestamp::from_millisecond(row.get(1)).expect("a time"));
         let value = json!({"time": time, "id": text(row, 0), "event": text(row, 2), "tenant": "ACME", "actor": text(row, 3),
-            "subject": text(row, 4), "address": text(row, 5), "requestId": text(row, 6), "count": row.get::<_, i64>(7)});
+            "subject": text(row, 4), "address": text(row, 5), "requestId": text(row, 6), "count": row.get::<_, i64>(7),
+            "detail": text(row, 8)});
         (row.get(0), value)
     };
     rows.iter().map(shown).collect()
@@ -174,6 +175,13 @@ async fn each_thing_done_is_one_entry_with_who_did_it_and_from_where() {
     assert_eq!(listed.lines().count(), 1 + rows.len(), "{listed}");
     let reads = stage.command(&["audit", "list", "--event", "PayloadRead"], "").expect("a list");
     assert!(reads.lines().count() == 2 && reads.contains(&first) && reads.contains(&read_id), "{reads}");
+    for (actor, found) in [(&*alex, 10), ("employee none", 0)] {
+        let entries = stage.command(&["audit", "list", "--person", actor, "-o", "json"], "").expect("a list");
+        let entries: Value = serde_json::from_str(&entries).expect("JSON");
+        assert_eq!(entries["entries"].as_array().map(Vec::len), Some(found), "{entries}");
+    }
+    let of_webhook = stage.command(&["audit", "list", "--webhook", "default/orders"], "").expect("a list");
+    assert!(of_webhook.lines().count() == 3 && of_webhook.contains("SetAsideUndone"), "{of_webhook}");
     let later = stage.command(&["audit", "list", "--from", "2999-01-01"], "").expect("a list");
     assert_eq!(later, "No entries.\n");
     let wrong = stage.command(&["audit", "list", "--event", "Read"], "").expect_err("no such event");

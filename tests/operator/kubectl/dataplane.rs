@@ -503,6 +503,10 @@ async fn audit_and_people_need_rights_of_their_own() {
         assert_eq!([&entry["actor"], &entry["tenant"]], [&json!(actor), &json!("ACME")], "{entry}");
         assert!(entry["subject"] == "people contacts" || entry["subject"] == "people employees", "{entry}");
     }
+    let (_, own, err) = stage.asks(&auditor, &[audit, &["--person", &actor, "-o", "json"]].concat());
+    assert_eq!(parsed(&own)["entries"], entries, "{err}");
+    let (_, none, err) = stage.asks(&auditor, &[audit, &["--webhook", "a/none", "-o", "json"]].concat());
+    assert_eq!(parsed(&none)["entries"], json!([]), "{err}");
     let (_, all, _) = stage.asks(&auditor, &[audit, &["--limit", "1000", "-o", "json"]].concat());
     assert!(all.contains("ContactAdded"), "{all}");
     for secret in [USER, "Zqname", CAPTION, ANSWER, PASSWORD] {

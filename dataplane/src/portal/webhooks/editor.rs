@@ -1,8 +1,9 @@
 //! Edits of a webhook: what the portal declares is read, written and recorded.
 
 use docket_crds::is_object_name;
-use docket_domain::audit::AuditEvent;
+use docket_domain::audit::{AuditEvent, AuditRecord};
 
+use super::changed::changed;
 use super::{NO_SUCH_WEBHOOK, find, is_of};
 use crate::api::state::ApiState;
 use crate::http::error::ApiError;
@@ -49,7 +50,8 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// Changes a webhook that was read, if it still is in this version, and records it.
+    /// Changes a webhook that was read, if it still is in this version, and records it: with the settings that changed, or with
+    /// the name of a webhook that was removed.
     pub(super) async fn write(
         &self,
         before: &StoredWebhook,
@@ -58,24 +60,32 @@ impl<'a> Editor<'a> {
         event: AuditEvent,
     ) -> Result<(), NotWritten> {
         let written = self.writer.write(before, change, version).await;
-        self.recorded(event, &before.declared, written)
+        let spec = &before.declared.spec;
+        let detail = match change {
+            WebhookEdit::Replace(after) => changed(spec, &after.spec),
+            WebhookEdit::Remove => spec.display_name.clone(),
+        };
+        self.recorded(self.entry(event, &before.declared).saying(detail.as_deref()), written)
     }
 
     /// Records a change that was made, or may have been.
     pub(super) fn recorded(
         &self,
-        event: AuditEvent,
-        declared: &Declared,
+        entry: AuditRecord,
         written: Result<(), NotWritten>,
     ) -> Result<(), NotWritten> {
         if matches!(written, Ok(()) | Err(NotWritten::Unknown)) {
-            self.record(event, declared);
+            self.record(entry);
         }
         written
     }
 
-    pub(super) fn record(&self, event: AuditEvent, declared: &Declared) {
-        let entry = self.viewer.caller.entry(self.state, event).about("webhook", &declared.full_name());
+    pub(super) fn record(&self, entry: AuditRecord) {
         self.state.audit.record(&self.viewer.caller.tenant, entry);
+    }
+
+    /// An entry about a webhook.
+    pub(super) fn entry(&self, event: AuditEvent, declared: &Declared) -> AuditRecord {
+        self.viewer.caller.entry(self.state, event).about("webhook", &declared.full_name())
     }
 }

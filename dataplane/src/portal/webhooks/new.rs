@@ -148,7 +148,7 @@ pub async fn create(
     match editor.writer.create(&declared).await {
         // Another process has just added it, for the same form.
         Err(NotWritten::Changed) if is_declared(&editor, &declared).await => {}
-        written => editor.recorded(AuditEvent::WebhookAdded, &declared, written)?,
+        written => editor.recorded(editor.entry(AuditEvent::WebhookAdded, &declared), written)?,
     }
     added(&editor, &declared).await
 }

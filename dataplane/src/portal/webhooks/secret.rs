@@ -42,7 +42,7 @@ impl Editor<'_> {
         if !is_first {
             return Ok(SecretDisplay::Before);
         }
-        self.record(AuditEvent::SecretShown, declared);
+        self.record(self.entry(AuditEvent::SecretShown, declared));
         let secret = String::from_utf8_lossy(bytes).into_owned();
         Ok(SecretDisplay::Now { secret, whsec: signature::whsec(bytes) })
     }

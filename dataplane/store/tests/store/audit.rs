@@ -13,6 +13,8 @@ on_both_databases!(
     an_entry_comes_back_as_it_was_stored,
     entries_are_found_newest_first_in_pages,
     entries_are_found_by_event_and_time,
+    entries_are_found_by_webhook_and_person,
+    removed_webhooks_are_found_with_their_names,
     last_time_of_an_event_is_found_for_each_subject,
     what_is_old_is_deleted_the_oldest_first,
     newest_of_an_event_push_out_no_other,
@@ -44,7 +46,8 @@ async fn an_entry_comes_back_as_it_was_stored(rig: TenantDatabase) {
     let whole = entry(2, AuditEvent::ResendStarted, 2)
         .about("resend", "r1")
         .at(Origin { address, request_id: Some("q1".into()) })
-        .times(7);
+        .times(7)
+        .saying(Some("displayName"));
     let bare = AuditRecord::new(AuditEvent::SignInRefused, 1, [1; 8]);
     add(&rig, &[whole.clone(), bare.clone()]).await;
     add(&rig, &[]).await;
@@ -188,6 +191,77 @@ async fn entries_are_found_by_event_and_time(rig: TenantDatabase) {
     }
     let filter = AuditFilter { from_ms: Some(2), to_ms: Some(4), ..AuditFilter::default() };
     assert_eq!(find(&rig, filter).await, [entries[3].clone(), entries[2].clone()]);
+}
+
+async fn entries_are_found_by_webhook_and_person(rig: TenantDatabase) {
+    let long = format!("a/{}", "x".repeat(250));
+    let by = |number: u8, code: &str| {
+        AuditRecord::new(AuditEvent::PasswordChanged, i64::from(number), [number; 8])
+            .by(&Actor::Employee(code.into()))
+            .about("employee", "53")
+    };
+    let changed = |number: u8, name: &str| {
+        entry(number, AuditEvent::WebhookChanged, i64::from(number)).about("webhook", name)
+    };
+    let entries =
+        [changed(0, "a/one"), changed(1, "a/one-more"), changed(2, &long), by(3, "53"), by(4, "520")];
+    add(&rig, &entries).await;
+    let webhook = |name: &str| AuditFilter { webhook: Some(name.into()), ..AuditFilter::default() };
+    let person = |actor: &str| AuditFilter { person: Some(actor.into()), ..AuditFilter::default() };
+    for (filter, found) in [
+        (webhook("a/one"), &[0_i64][..]),
+        (webhook(&long), &[2]),
+        (webhook("a/none"), &[]),
+        (person("employee 52"), &[2, 1, 0]),
+        (person("employee 53"), &[4, 3]),
+        (person("employee 520"), &[4]),
+        (AuditFilter { event: Some(AuditEvent::SignedIn), ..person("employee 53") }, &[]),
+        (AuditFilter { from_ms: Some(1), ..person("employee 52") }, &[2, 1]),
+        (AuditFilter { person: Some("employee 53".into()), ..webhook("a/one") }, &[]),
+    ] {
+        let times: Vec<i64> = find(&rig, filter.clone()).await.iter().map(|entry| entry.at_ms).collect();
+        assert_eq!(times, found, "{filter:?}");
+    }
+}
+
+async fn removed_webhooks_are_found_with_their_names(rig: TenantDatabase) {
+    let removed = |number: u8, name: &str, detail: Option<&str>| {
+        entry(number, AuditEvent::WebhookRemoved, i64::from(number)).about("webhook", name).saying(detail)
+    };
+    let entries = [
+        removed(1, "a/one", Some("Orders")),
+        entry(2, AuditEvent::WebhookChanged, 2).about("webhook", "a/two").saying(Some("displayName")),
+        removed(3, "a/three", None),
+    ];
+    add(&rig, &entries).await;
+    let found = audit::removed_webhooks(&mut rig.reader().await).await.expect("a statement");
+    let one = ("webhook a/one".to_owned(), Some("Orders".to_owned()));
+    assert_eq!(found, [("webhook a/three".to_owned(), None), one]);
+}
+
+/// During an upgrade, a process of this version uses a database of the previous release.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn entry_is_stored_without_its_detail_until_the_database_has_the_column() {
+    for place in [Place::File(scratch::Folder::new("store")), Place::Url(postgres::database().await)] {
+        let rig = TenantDatabase { database: place.open(2), place };
+        let steps = &docket_schema::MIGRATIONS[..usize::try_from(docket_schema::OLDEST).expect("a number")];
+        rig.database.migrate_to(&Clock::System, steps).await.expect("the previous release");
+        let removed = |number: u8| {
+            entry(number, AuditEvent::WebhookRemoved, i64::from(number))
+                .about("webhook", "a/b")
+                .saying(Some("Orders"))
+        };
+        let names = async || {
+            let found = audit::removed_webhooks(&mut rig.reader().await).await.expect("a statement");
+            found.into_iter().map(|(_, name)| name).collect::<Vec<_>>()
+        };
+        add(&rig, &[removed(1)]).await;
+        assert_eq!(find(&rig, AuditFilter::default()).await, [AuditRecord { detail: None, ..removed(1) }]);
+        assert_eq!(names().await, [None::<String>]);
+        rig.database.migrate(&Clock::System).await.expect("it is migrated");
+        add(&rig, &[removed(2)]).await;
+        assert_eq!(names().await, [Some("Orders".to_owned()), None]);
+    }
 }
 
 async fn last_time_of_an_event_is_found_for_each_subject(rig: TenantDatabase) {

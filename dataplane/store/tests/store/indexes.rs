@@ -25,7 +25,8 @@ on_both_databases!(
 
 /// The last version whose programs know none of these indexes.
 const BEFORE: usize = 4;
-const NAMES: [&str; 6] = [
+const NAMES: [&str; 7] = [
+    "audit_of_removal",
     "delivery_by_failure",
     "delivery_of_resend",
     "delivery_open",
