@@ -1,14 +1,12 @@
 //! Activity: who did what, from the tenant's audit.
 
-use std::collections::BTreeSet;
-
 use docket_domain::audit::AuditEvent;
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
 use crate::actors::Actors;
 use crate::field::{self, CHECK, Form, Wrong};
-use crate::logs::{Filters, link};
+use crate::logs::{Filters, link, webhooks};
 use crate::page::{self, Frame, Section};
 use crate::parts::{self, Head};
 use crate::time::time;
@@ -29,6 +27,8 @@ pub struct ActivityEntry {
     pub count: i64,
     /// The client's address.
     pub address: Option<String>,
+    /// Which settings of a webhook changed, or the name of a webhook that was removed.
+    pub detail: Option<String>,
 }
 
 /// The page of the audit.
@@ -47,7 +47,8 @@ pub struct Activity {
 }
 
 /// The filters, each with its label.
-const LABELS: [(&str, &str); 3] = [("event", "What"), ("from", "From"), ("to", "Before")];
+const LABELS: [(&str, &str); 5] =
+    [("event", "What"), ("webhook", "Webhook"), ("person", "Person"), ("from", "From"), ("to", "Before")];
 
 /// The page.
 pub fn page(frame: &Frame, activity: &Activity) -> String {
@@ -62,10 +63,14 @@ pub fn page(frame: &Frame, activity: &Activity) -> String {
         actions: Some(periods(frame, filters)),
         ..Head::default()
     };
+    let webhooks = webhooks(frame, form.value("webhook"));
+    let webhooks = webhooks.iter().map(|(name, text)| (name.as_str(), text.as_str()));
     let body = html! {
         form.filters method="get" action=(section.path()) role="search" {
             @let events = AuditEvent::ALL.into_iter().map(|event| (event.as_str(), words(event)));
             (form.select("What", "event", false, &field::options("Anything", events, filters.value("event"))))
+            (form.select("Webhook", "webhook", false, &field::options("All webhooks", webhooks, form.value("webhook"))))
+            (form.text("Person", "person", "E-mail, check-in name or employee 52"))
             (form.date("From", "from"))
             (form.date("Before", "to"))
             div.row {
@@ -97,12 +102,12 @@ fn periods(frame: &Frame, filters: &Filters) -> Markup {
         at.strftime("%Y-%m-%d").to_string()
     };
     let periods = [("Today", since(0)), ("7 days", since(6)), ("30 days", since(29)), ("All", String::new())];
-    let event = filters.value("event");
+    let kept = ["event", "webhook", "person"].map(|name| (name, filters.value(name)));
     let is_open = filters.value("to").is_empty();
     html! {
         nav.range aria-label="Period" {
             @for (text, from) in &periods {
-                @let path = href(Section::Activity.path(), [("event", event), ("from", from.as_str())]);
+                @let path = href(Section::Activity.path(), kept.into_iter().chain([("from", from.as_str())]));
                 @let is_chosen = is_open && filters.value("from") == from;
                 a href=(path) aria-current=[is_chosen.then_some("true")] { (text) }
             }
@@ -111,8 +116,7 @@ fn periods(frame: &Frame, filters: &Filters) -> Markup {
 }
 
 fn nothing(filters: &Filters) -> Markup {
-    let is_any = ["event", "from", "to"].iter().any(|name| !filters.value(name).is_empty());
-    if is_any {
+    if filters.is_any() {
         let clear = html! { p { a.button href=(Section::Activity.path()) { "Clear the filters" } } };
         return parts::nothing("No entry matches", &clear);
     }
@@ -123,18 +127,22 @@ fn nothing(filters: &Filters) -> Markup {
 fn table(frame: &Frame, people: &Actors, entries: &[ActivityEntry]) -> Markup {
     let heads =
         [("Time", ""), ("What", ""), ("Who", ""), ("Object", ""), ("Count", "num"), ("Address", "wider")];
-    let removed: BTreeSet<&str> = entries
-        .iter()
-        .filter(|entry| entry.event == AuditEvent::WebhookRemoved)
-        .filter_map(|entry| entry.subject.as_deref())
-        .collect();
+    let of_person = |actor: &str| href(Section::Activity.path(), [("person", actor)]);
     let rows = html! {
         @for entry in entries {
             tr {
                 td { (time(entry.at, frame.now)) }
-                td { span title=(entry.event.as_str()) { (words(entry.event)) } }
-                td { @match &entry.actor { Some(actor) => { (people.shown(actor)) } None => { "–" } } }
-                td { @match &entry.subject { Some(subject) => { (object(frame, people, &removed, subject)) } None => { "–" } } }
+                td {
+                    span title=(entry.event.as_str()) { (words(entry.event)) }
+                    @if let Some(detail) = changed(entry) { div.small.quiet { (detail) } }
+                }
+                td {
+                    @match &entry.actor {
+                        Some(actor) => a href=(of_person(actor)) { (people.shown(actor)) },
+                        None => { "–" },
+                    }
+                }
+                td { @match &entry.subject { Some(subject) => { (object(frame, people, subject)) } None => { "–" } } }
                 td.num { (count(entry.count)) }
                 td.wider { (entry.address.as_deref().unwrap_or("–")) }
             }
@@ -143,15 +151,19 @@ fn table(frame: &Frame, people: &Actors, entries: &[ActivityEntry]) -> Markup {
     parts::table("Entries, newest first", &heads, &rows)
 }
 
-/// The object of an entry. What has a page is a link to it. `removed`: the webhooks that entries of the page remove.
-fn object(frame: &Frame, people: &Actors, removed: &BTreeSet<&str>, subject: &str) -> Markup {
+/// What an entry says beside its event: which settings changed. The name of a removed webhook is its object.
+fn changed(entry: &ActivityEntry) -> Option<&str> {
+    entry.detail.as_deref().filter(|_| entry.event != AuditEvent::WebhookRemoved)
+}
+
+/// The object of an entry. What has a page is a link to it.
+fn object(frame: &Frame, people: &Actors, subject: &str) -> Markup {
     let Some((kind, id)) = subject.split_once(' ') else { return html! { (subject) } };
     let linked = |path: String, what: &str| html! { a href=(path) title=(id) { (what) " …" (end_of(id)) } };
     match kind {
         "delivery" => linked(link(id), "Delivery"),
         "event" => linked(href(Section::Logs.path(), [("eventId", id)]), "Event"),
         "resend" => linked(href(Section::Resends.path(), [("resendId", id)]), "Resend"),
-        "webhook" if removed.contains(subject) && !frame.serves(id) => html! { (id) " (removed)" },
         "webhook" => frame.webhook(id),
         "contact" | "employee" => people.shown(subject),
         "customer" => html! { "Customer " (id) },
@@ -211,7 +223,8 @@ mod tests {
 
     fn entry(event: AuditEvent, actor: Option<&str>, subject: Option<&str>) -> ActivityEntry {
         let [actor, subject] = [actor, subject].map(|text| text.map(str::to_owned));
-        ActivityEntry { at: frame().now, event, actor, subject, count: 1, address: Some("192.0.2.7".into()) }
+        let address = Some("192.0.2.7".into());
+        ActivityEntry { at: frame().now, event, actor, subject, count: 1, address, detail: None }
     }
 
     fn shown(filters: &[(&str, &str)], entries: Vec<ActivityEntry>) -> String {
@@ -224,21 +237,29 @@ mod tests {
             people,
             next: Some("c".into()),
         };
-        let name = WebhookName { full_name: "a/b".into(), name: "Orders".into() };
-        page(&Frame { webhooks: vec![name], ..frame() }, &activity)
+        let named =
+            |full_name: &str, name: &str| WebhookName { full_name: full_name.into(), name: name.into() };
+        let (webhooks, removed) = (vec![named("a/b", "Orders")], vec![named("a/gone", "Before <i>")]);
+        page(&Frame { webhooks, removed, ..frame() }, &activity)
     }
 
     #[test]
     fn entry_says_in_words_who_did_what_to_which_object() {
         let entries = vec![
             entry(AuditEvent::PayloadRead, Some("employee 52"), Some("delivery 0193f0c2-5a4b3c2d1e0f")),
-            entry(AuditEvent::WebhookChanged, Some("cluster user <i>"), Some("webhook a/b")),
+            ActivityEntry {
+                detail: Some("displayName, events (+order.exported)".into()),
+                ..entry(AuditEvent::WebhookChanged, Some("cluster user <i>"), Some("webhook a/b"))
+            },
             entry(AuditEvent::SignInRefused, None, Some("name 647aba08c1875c4c")),
             entry(AuditEvent::ResendStarted, Some("contact 9"), Some("resend 0f9d2c5b7a3e")),
             entry(AuditEvent::PasswordChanged, Some("command line (uid 0)"), Some("employee 52")),
             entry(AuditEvent::PayloadRead, None, Some("event evt_<u>")),
             entry(AuditEvent::stored("FromTheFuture"), None, None),
-            entry(AuditEvent::WebhookRemoved, None, Some("webhook a/gone")),
+            ActivityEntry {
+                detail: Some("Before <i>".into()),
+                ..entry(AuditEvent::WebhookRemoved, None, Some("webhook a/gone"))
+            },
             entry(AuditEvent::WebhookAdded, None, Some("webhook a/gone")),
             entry(AuditEvent::WebhookRemoved, None, Some("webhook a/b")),
             entry(AuditEvent::WebhookAdded, None, Some("webhook a/other")),
@@ -246,7 +267,8 @@ mod tests {
         let text = shown(&[("event", "PayloadRead")], entries);
         for part in [
             "<span title=\"PayloadRead\">Payload read</span>",
-            "<span title=\"employee 52\">Nora &lt;b&gt;</span>",
+            "<a href=\"/portal/activity?person=employee+52\"><span title=\"employee 52\">Nora &lt;b&gt;</span></a>",
+            "<div class=\"small quiet\">displayName, events (+order.exported)</div>",
             "href=\"/portal/logs/0193f0c2-5a4b3c2d1e0f\" title=\"0193f0c2-5a4b3c2d1e0f\">Delivery …3c2d1e0f</a>",
             "cluster user &lt;i&gt;",
             "title=\"a/b\">Orders</a>",
@@ -260,9 +282,29 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(!text.contains("<u>") && text.contains("<td>–</td>"), "{text}");
-        assert_eq!(text.matches("<td>a/gone (removed)</td>").count(), 2, "{text}");
+        let removed = "<td><span title=\"a/gone\">Before &lt;i&gt; (removed)</span></td>";
+        assert_eq!(text.matches(removed).count(), 2, "{text}");
+        assert_eq!(
+            text.matches("Before &lt;i&gt;").count(),
+            2,
+            "its object says it, and nothing else: {text}"
+        );
         assert_eq!(text.matches("title=\"a/b\">Orders</a>").count(), 2, "{text}");
         assert!(text.contains("<td>a/other (not served)</td>"), "{text}");
+    }
+
+    #[test]
+    fn filters_choose_a_webhook_even_a_removed_one_and_a_person() {
+        let text = shown(&[("webhook", "a/gone"), ("person", "employee 52")], Vec::new());
+        for part in [
+            "<option value=\"a/b\">Orders</option>",
+            "<option value=\"a/gone\" selected>Before &lt;i&gt; (removed)</option>",
+            "name=\"person\" value=\"employee 52\"",
+            "href=\"/portal/activity?webhook=a%2Fgone&amp;person=employee+52&amp;from=2027-01-09\">7 days</a>",
+            "No entry matches",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
     }
 
     #[test]

@@ -101,7 +101,8 @@ pub struct Detail {
 pub fn page(frame: &Frame, detail: &Detail) -> String {
     let Detail { delivery, done, url, .. } = detail;
     let has_ended = delivery.status.is_final();
-    let name = if url.is_some() { frame.name_of(&delivery.webhook) } else { delivery.webhook.as_str() };
+    let webhook = &delivery.webhook;
+    let name = if url.is_some() { frame.name_of(webhook) } else { frame.last_name(webhook) };
     let head = Head {
         above: Some((Section::Logs.path(), "Webhook Logs")),
         title: html! { (delivery.event.as_str()) " to " (name) " " (logs::badge(delivery)) (logs::marks(delivery)) },
@@ -399,7 +400,7 @@ fn facts(frame: &Frame, detail: &Detail) -> Markup {
     html! {
         dl.facts {
             dt { "Webhook" }
-            dd { @if url.is_some() { (frame.webhook(&delivery.webhook)) } @else { (delivery.webhook) " (not served)" } }
+            dd { @if url.is_some() { (frame.webhook(&delivery.webhook)) } @else { (frame.unserved(&delivery.webhook)) } }
             @if let Some(url) = url { dt { "Target URL" } dd { span { (url) } " " (parts::copy("the URL")) } }
             dt { "Attempts" } dd { (delivery.attempts) " of 5" }
             @if let Some(at) = delivery.finished_at { dt { "Ended" } dd { (time(at, frame.now)) } }

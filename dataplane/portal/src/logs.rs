@@ -263,12 +263,12 @@ fn form(frame: &Frame, log: &Log, form: Form<'_>) -> Markup {
     let choice = |name: &str, any: &str, options: &[(&str, &str)]| {
         let label = FIELDS.iter().find(|(field, ..)| *field == name).map_or("", |(_, label, _)| *label);
         let chosen = form.value(name);
-        // A link may choose what the list does not have, such as a webhook that is not served any more.
+        // A link may choose what the list does not have.
         let is_other = !chosen.is_empty() && options.iter().all(|(value, _)| *value != chosen);
         let all = options.iter().copied().chain(is_other.then_some((chosen, chosen)));
         form.select(label, name, false, &field::options(any, all, chosen))
     };
-    let webhooks = webhooks(frame);
+    let webhooks = webhooks(frame, form.value("webhook"));
     let webhooks: Vec<(&str, &str)> =
         webhooks.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     let customers = customers(log);
@@ -318,13 +318,17 @@ fn form(frame: &Frame, log: &Log, form: Form<'_>) -> Markup {
     }
 }
 
-/// The webhooks to choose from: `namespace/name`, and the name for people; with both if two webhooks have one name.
-fn webhooks(frame: &Frame) -> Vec<(String, String)> {
+/// The webhooks to choose from: `namespace/name`, and the name for people; with both if two webhooks have one name. A link may have
+/// `chosen` a webhook that is not served any more.
+pub(crate) fn webhooks(frame: &Frame, chosen: &str) -> Vec<(String, String)> {
     let text = |webhook: &page::WebhookName| {
         let is_one = frame.webhooks.iter().filter(|other| other.name == webhook.name).count() == 1;
         if is_one { webhook.name.clone() } else { format!("{} ({})", webhook.name, webhook.full_name) }
     };
-    frame.webhooks.iter().map(|webhook| (webhook.full_name.clone(), text(webhook))).collect()
+    let is_other = !chosen.is_empty() && frame.webhooks.iter().all(|webhook| webhook.full_name != chosen);
+    let other = is_other.then(|| (chosen.to_owned(), frame.last_name(chosen)));
+    let served = frame.webhooks.iter().map(|webhook| (webhook.full_name.clone(), text(webhook)));
+    served.chain(other).collect()
 }
 
 /// The customers to choose from, by name: the code, and the name with the code.
@@ -473,6 +477,7 @@ pub(crate) mod tests {
             attention: 0,
             webhooks: Vec::new(),
             changeable: Vec::new(),
+            removed: Vec::new(),
         }
     }
 

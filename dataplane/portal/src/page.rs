@@ -118,6 +118,8 @@ pub struct Frame {
     pub webhooks: Vec<WebhookName>,
     /// Those of them that the user can change in the portal, each as `namespace/name`.
     pub changeable: Vec<String>,
+    /// The webhooks that were removed in the portal, each with its last name for people.
+    pub removed: Vec<WebhookName>,
 }
 
 impl Frame {
@@ -127,24 +129,37 @@ impl Frame {
     }
 
     /// The name for people of a webhook, which may be served no longer.
-    pub fn name_of<'a>(&'a self, full_name: &'a str) -> &'a str {
-        self.webhooks
-            .iter()
-            .find(|webhook| webhook.full_name == full_name)
-            .map_or(full_name, |webhook| &webhook.name)
+    pub fn name_of(&self, full_name: &str) -> String {
+        named(&self.webhooks, full_name)
+            .map_or_else(|| self.last_name(full_name), |webhook| webhook.name.clone())
     }
 
-    /// Whether a webhook is served and the user may see it.
-    pub(crate) fn serves(&self, full_name: &str) -> bool {
-        self.webhooks.iter().any(|webhook| webhook.full_name == full_name)
+    /// The last name for people of a webhook that was removed in the portal, with the word *removed*.
+    pub(crate) fn removed_name(&self, full_name: &str) -> Option<String> {
+        named(&self.removed, full_name).map(|webhook| format!("{} (removed)", webhook.name))
+    }
+
+    /// The last name for people of a webhook that is not served, if it is known.
+    pub(crate) fn last_name(&self, full_name: &str) -> String {
+        self.removed_name(full_name).unwrap_or_else(|| full_name.to_owned())
+    }
+
+    /// The name of a webhook that is not served, with the reason.
+    pub(crate) fn unserved(&self, full_name: &str) -> Markup {
+        html! {
+            @match self.removed_name(full_name) {
+                Some(name) => span title=(full_name) { (name) },
+                None => { (full_name) " (not served)" },
+            }
+        }
     }
 
     /// A link to the page of a webhook if it is served, with its name for people.
     pub(crate) fn webhook(&self, full_name: &str) -> Markup {
         html! {
-            @match self.webhooks.iter().find(|webhook| webhook.full_name == full_name) {
+            @match named(&self.webhooks, full_name) {
                 Some(webhook) => a href=(webhook_link(full_name)) title=(full_name) { (webhook.name) },
-                None => { (full_name) " (not served)" },
+                None => { (self.unserved(full_name)) },
             }
         }
     }
@@ -196,6 +211,11 @@ impl Frame {
             }
         }
     }
+}
+
+/// The webhook with this `namespace/name`.
+fn named<'a>(webhooks: &'a [WebhookName], full_name: &str) -> Option<&'a WebhookName> {
+    webhooks.iter().find(|webhook| webhook.full_name == full_name)
 }
 
 /// A whole page for a user who has signed in, in this section.
@@ -318,6 +338,23 @@ mod tests {
             attention: 0,
             webhooks: Vec::new(),
             changeable: vec!["a/own".into()],
+            removed: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn removed_webhook_has_its_last_name_and_a_served_one_its_link() {
+        let named =
+            |full_name: &str, name: &str| WebhookName { full_name: full_name.into(), name: name.into() };
+        let removed = vec![named("a/gone", "Orders <b>"), named("a/again", "Before")];
+        let frame = Frame { webhooks: vec![named("a/again", "Now")], removed, ..frame() };
+        for (full_name, name, shown) in [
+            ("a/gone", "Orders <b> (removed)", "<span title=\"a/gone\">Orders &lt;b&gt; (removed)</span>"),
+            ("a/again", "Now", "<a href=\"/portal/webhooks/a/again\" title=\"a/again\">Now</a>"),
+            ("a/other", "a/other", "a/other (not served)"),
+        ] {
+            assert_eq!(frame.webhook(full_name).into_string(), shown);
+            assert_eq!(frame.name_of(full_name), name);
         }
     }
 

@@ -171,8 +171,8 @@ pub fn page(frame: &Frame, page: &Resends) -> String {
 fn chooser(frame: &Frame, form: Form<'_>, is_known: bool) -> Markup {
     let chosen = form.value("webhook");
     let gone = is_known && frame.webhooks.iter().all(|webhook| webhook.full_name != chosen);
-    let gone =
-        gone.then(|| WebhookName { full_name: chosen.to_owned(), name: format!("{chosen} (not served)") });
+    let name = || frame.removed_name(chosen).unwrap_or_else(|| format!("{chosen} (not served)"));
+    let gone = gone.then(|| WebhookName { full_name: chosen.to_owned(), name: name() });
     if frame.webhooks.is_empty() && gone.is_none() {
         let add = html! { p { a.button href=(Section::Webhooks.path()) { "Go to the webhooks" } } };
         return parts::nothing("There is no webhook, so nothing can be sent again", &add);

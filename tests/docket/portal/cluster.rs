@@ -174,6 +174,13 @@ async fn administrator_declares_webhooks_as_objects_that_the_policy_holds_to_the
     assert_eq!(send(&browser, &page, &format!("{page}/remove"), &[]).await.status, 303);
     eventually("it is removed", SOON, async || object().is_null()).await;
     assert_eq!(browser.get(&page).await.status, 404);
+    let path = format!("/portal/activity?webhook={}/{name}&person={ALEX}", release.tenants);
+    let activity = async || browser.get(&path).await;
+    let last_name = "Renamed (removed)</span>";
+    eventually("its last name stays", SOON, async || activity().await.text().contains(last_name)).await;
+    let activity = activity().await;
+    let changed = ">displayName, events (-order.created +note.created), targetURL</div>";
+    assert!(activity.text().contains(changed), "{activity:?}");
     let printed = log();
     for secret in [&next, &another] {
         assert!(!printed.contains(secret.as_str()));

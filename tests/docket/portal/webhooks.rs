@@ -166,6 +166,38 @@ async fn administrator_adds_changes_and_removes_a_webhook_in_the_browser() {
     for text in [&activity, &std::fs::read_to_string(home.log("out")).expect("its output")] {
         assert!(!text.contains(&first) && !text.contains(&next), "a secret: {text}");
     }
+
+    // It is found after its end, by its last name, and by who did it.
+    let full_name = page.strip_prefix("/portal/webhooks/").expect("its page");
+    let of = async |filters: &str| browser.get(&format!("/portal/activity?{filters}")).await;
+    let found = of(&format!("webhook={full_name}&person={ALEX}")).await;
+    for part in [
+        "<div class=\"small quiet\">displayName, events (-order.created +order.updated -note.created), targetURL</div>",
+        "Renamed (removed)</span>",
+        "selected>Renamed (removed)</option>",
+    ] {
+        assert!(found.text().contains(part), "{part}: {found:?}");
+    }
+    assert!(
+        !found.text().contains("title=\"SignedIn\"") && !found.text().contains("Orders &lt;b&gt;"),
+        "{found:?}"
+    );
+    let of_another = of(&format!("webhook={full_name}&person={MO}")).await;
+    assert!(of_another.status == 200 && of_another.text().contains("No entry matches"), "{of_another:?}");
+    let of_contact = of(&format!("person={ADA}")).await;
+    assert!(of_contact.text().contains("title=\"SignedIn\""), "{of_contact:?}");
+    assert!(!of_contact.text().contains("title=\"WebhookChanged\""), "{of_contact:?}");
+    let unknown = of("person=no-one").await;
+    assert!(
+        unknown.status == 400 && unknown.text().contains("href=\"#field-person\">Person: no user has"),
+        "{unknown:?}"
+    );
+    let logs = browser.get(&format!("/portal/logs?webhook={full_name}")).await;
+    assert!(logs.text().contains("selected>Renamed (removed)</option>"), "{logs:?}");
+    assert!(
+        logs.text().contains(&format!("<span title=\"{full_name}\">Renamed (removed)</span>")),
+        "{logs:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
