@@ -498,11 +498,6 @@ CREATE TABLE resend (
     stopped_at_ms bigint,
     taken_back bigint DEFAULT 0 NOT NULL
 );
-CREATE TABLE schema_version (
-    version bigint NOT NULL,
-    name text NOT NULL,
-    applied_at_ms bigint NOT NULL
-);
 CREATE TABLE shown_secret (
     digest text NOT NULL,
     shown_at_ms bigint NOT NULL
@@ -691,8 +686,6 @@ ALTER TABLE ONLY replaced_notice
     ADD CONSTRAINT replaced_notice_pkey PRIMARY KEY (webhook, state);
 ALTER TABLE ONLY resend
     ADD CONSTRAINT resend_pkey PRIMARY KEY (id);
-ALTER TABLE ONLY schema_version
-    ADD CONSTRAINT schema_version_pkey PRIMARY KEY (version);
 ALTER TABLE ONLY shown_secret
     ADD CONSTRAINT shown_secret_pkey PRIMARY KEY (digest);
 ALTER TABLE ONLY subscription

@@ -14,11 +14,11 @@
 //! assert!(AppliedMigrations { version: newest + 1, needed: newest + 1 }.missing().is_err());
 //! ```
 
-mod baseline;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+mod statements;
 
-pub use baseline::baseline;
+pub use statements::statements;
 
 /// One step forward. A released step is never edited: a correction is a new step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

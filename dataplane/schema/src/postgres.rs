@@ -20,6 +20,7 @@ pub use words::{class_of, shown, with_causes};
 
 use crate::{
     ADVISORY_LOCK, AppliedMigrations, CREATE_VERSION_TABLE, CURRENT_VERSION, HAS_VERSION_TABLE, NewerSchema,
+    statements,
 };
 
 /// Why a database was not migrated. The database is unchanged.
@@ -37,8 +38,8 @@ pub enum MigrateError {
 /// it the migration fails, and is tried again.
 pub const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '500ms'";
 
-/// Applies the steps that the database lacks, in one transaction; a new database gets all of them at once, by
-/// [`baseline`](crate::baseline). Repeated or concurrent calls do no harm. Returns the version.
+/// Applies the steps that the database lacks, in one transaction; a new database gets all of them at once, by the same
+/// [`statements()`]. Repeated or concurrent calls do no harm. Returns the version.
 ///
 /// A database that is up to date is only read. The call waits for another migration up to 30 s or the session's
 /// `statement_timeout`, and up to [`LOCK_TIMEOUT`] for each table that is in use. The steps themselves have no time
@@ -46,11 +47,13 @@ pub const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '500ms'";
 pub async fn migrate(client: &mut Client) -> Result<i64, MigrateError> {
     let newest = crate::MIGRATIONS.len() as i64;
     let before = applied(client).await?;
-    if before.missing()?.is_empty() {
+    let missing = before.missing()?;
+    if missing.is_empty() {
         return Ok(before.version);
     }
-    if before == AppliedMigrations::default() {
-        match client.batch_execute(&crate::baseline()).await {
+    if before.version == 0 {
+        // One query, without a lock: it is a transaction by itself.
+        match client.batch_execute(&statements(before.version, missing)).await {
             Ok(()) => return Ok(newest),
             // Another program makes the schema, or has made it, or the database has a table of the same name.
             Err(error) if is_there_already(&error) => {}
@@ -131,19 +134,6 @@ pub async fn claim(client: &mut Client, uid: &str, adopt: bool) -> Result<(), Er
 async fn apply_missing(transaction: &Transaction<'_>) -> Result<(), MigrateError> {
     let row = transaction.query_typed_one(CURRENT_VERSION, &[]).await?;
     let applied = AppliedMigrations { version: row.try_get(0)?, needed: row.try_get(1)? };
-    for migration in applied.missing()? {
-        transaction.batch_execute(migration.sql.postgres()).await?;
-        if applied.version == 0 {
-            for index in migration.indexes {
-                transaction.batch_execute(index.create).await?;
-            }
-        }
-        // The time comes from the server's clock, because the program may run anywhere.
-        let record = "INSERT INTO schema_version (version, name, applied_at_ms) \
-                      VALUES ($1, $2, (extract(epoch FROM now()) * 1000)::bigint)";
-        transaction
-            .execute_typed(record, &[(&migration.version, Type::INT8), (&migration.name, Type::TEXT)])
-            .await?;
-    }
-    Ok(())
+    let missing = statements(applied.version, applied.missing()?);
+    Ok(transaction.batch_execute(&missing).await?)
 }

@@ -108,7 +108,7 @@ impl Connection {
     }
 
     /// Runs statements without parameters.
-    pub(crate) async fn batch(&mut self, sql: &'static str) -> Result<(), StoreError> {
+    pub(crate) async fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
         either!(self, connection => connection.batch(sql).await)
     }
 

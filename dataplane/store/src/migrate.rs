@@ -1,7 +1,7 @@
 //! Brings a tenant's schema up to date, or reads which version it has.
 //!
 //! `docket_schema::postgres` does the same for the operator, which has its own client, and no pool, SQLite or
-//! [`Transaction`]. Both take the texts, their order and the lock from `docket_schema`.
+//! [`Transaction`]. Both take the statements and the lock from `docket_schema`.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -37,17 +37,21 @@ impl Database {
         let mut transaction = Transaction::new(connection, now);
         transaction.batch(docket_schema::CREATE_VERSION_TABLE).await?;
         let applied = read_applied(&mut transaction).await?;
-        for migration in missing(applied, first)? {
-            let (sql, builds_indexes) = match self {
-                Self::Sqlite(_) => (migration.sql.sqlite(), true),
-                Self::Postgres(_) => (migration.sql.postgres(), applied.version == 0),
-            };
-            transaction.batch(sql).await?;
-            for index in migration.indexes.iter().filter(|_| builds_indexes) {
-                transaction.batch(index.create).await?;
+        let steps = missing(applied, first)?;
+        match self {
+            Self::Postgres(_) => {
+                transaction.batch(&docket_schema::statements(applied.version, steps)).await?;
             }
-            let params = params![migration.version, migration.name, now.as_millisecond()];
-            transaction.execute(docket_schema::RECORD_VERSION, params).await?;
+            Self::Sqlite(_) => {
+                for step in steps {
+                    transaction.batch(step.sql.sqlite()).await?;
+                    for index in step.indexes {
+                        transaction.batch(index.create).await?;
+                    }
+                    let params = params![step.version, step.name, now.as_millisecond()];
+                    transaction.execute(docket_schema::RECORD_VERSION, params).await?;
+                }
+            }
         }
         transaction.commit().await?;
         self.schema().store(applied.version.max(first.len() as i64), Ordering::Relaxed);

@@ -337,8 +337,9 @@ impl SqliteConnection {
         Ok(())
     }
 
-    pub(super) async fn batch(&mut self, sql: &'static str) -> Result<(), StoreError> {
-        self.run(move |connection| Ok(connection.execute_batch(sql)?)).await
+    pub(super) async fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
+        let sql = sql.to_owned();
+        self.run(move |connection| Ok(connection.execute_batch(&sql)?)).await
     }
 
     /// Runs `work` on a thread that may block. If this future is dropped meanwhile, the connection is not given back,

@@ -120,11 +120,11 @@ pub async fn copy(url: &str) -> String {
     server().copy(name).await
 }
 
-/// What `pg_dump` writes about the database, without owners and rights, and without the rows of this table.
-pub fn dump(url: &str, without_rows_of: &str) -> String {
+/// What `pg_dump` writes about the database, without owners and rights, and without this table.
+pub fn dump(url: &str, without_table: &str) -> String {
     let mut command = Command::new(folder_of(&["pg_dump"]).join("pg_dump"));
     command.args(["--inserts", "--no-owner", "--no-privileges", "--no-comments", "--dbname", url]);
-    command.arg(format!("--exclude-table-data={without_rows_of}"));
+    command.arg(format!("--exclude-table={without_table}"));
     let output = command.output().expect("pg_dump is beside the server");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")

@@ -163,15 +163,20 @@ async fn the_baseline_is_what_the_steps_make() {
     let kept = std::fs::read_to_string(file).expect("the baseline");
     assert_eq!(different(&kept, &made), None, "run this test again with UPDATE_SCHEMA=1");
 
-    let by_baseline = postgres::database().await;
-    let mut client = postgres::client(&by_baseline).await;
+    let (by_operator, by_store) = (postgres::database().await, postgres::database().await);
+    let mut client = postgres::client(&by_operator).await;
     let version = docket_schema::postgres::migrate(&mut client).await.expect("a new schema");
     assert_eq!(version, docket_schema::MIGRATIONS.len() as i64);
-    let dumped = statements_of(&postgres::dump(&by_baseline, "schema_version"));
+    let store = Place::Url(by_store.clone()).open(1);
+    store.migrate(&Clock::System).await.expect("a new schema");
     // PostgreSQL writes `(a AND b) AND c` of a step as such, and reads it as `a AND b AND c`.
     let without_brackets = |text: &str| text.replace(['(', ')'], "");
-    let (dumped, made) = (without_brackets(&dumped), without_brackets(&made));
-    assert_eq!(different(&dumped, &made), None, "the baseline does not make what the file says");
-    let applied = docket_schema::postgres::applied(&client).await.expect("a statement");
-    assert_eq!(applied.missing(), Ok(&[][..]));
+    for url in [by_operator, by_store] {
+        let dumped = statements_of(&postgres::dump(&url, "schema_version"));
+        let (dumped, made) = (without_brackets(&dumped), without_brackets(&made));
+        assert_eq!(different(&dumped, &made), None, "the baseline does not make what the file says");
+        let client = postgres::client(&url).await;
+        let applied = docket_schema::postgres::applied(&client).await.expect("a statement");
+        assert_eq!(applied.missing(), Ok(&[][..]));
+    }
 }
