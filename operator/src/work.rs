@@ -122,7 +122,7 @@ impl Work {
         };
         let progresses = offers.progress(counts);
         self.metrics.migrations(counts, progresses.then(|| now.as_second()));
-        self.state.concerns(next.into_iter().map(ObjectKey::Tenant).collect(), Urgency::Routine);
+        next.into_iter().for_each(|name| self.tenants.offered(name));
     }
 
     fn queue<T: DeclaredKind>(&self) -> &Queue<Name> {

@@ -1,4 +1,5 @@
-//! Which Tenants get the free places of migrations. A Tenant to which a place was offered takes it in its next pass.
+//! Which Tenants get the free places of migrations. A Tenant to which a place was offered takes it in its next pass, which begins
+//! now, or after its backoff if the last pass failed.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;

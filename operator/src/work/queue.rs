@@ -90,6 +90,12 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.wake.notify_one();
     }
 
+    /// The object is due because a turn was offered to it. An object that failed keeps its backoff: its next try takes the turn.
+    pub fn offered(&self, key: K) {
+        self.inner.lock().offered(key, Instant::now());
+        self.wake.notify_one();
+    }
+
     /// The object is due after `delay`, unless it is scheduled earlier.
     #[cfg(test)]
     fn after(&self, key: K, delay: Duration) {
@@ -149,6 +155,12 @@ impl<K: Clone + Eq + Hash> Inner<K> {
             self.changed(key.clone(), Urgency::Routine, now);
             // The number of failures stays, because the cause may be the same if it fails again.
             self.entry(&key, now).failures = failures;
+        }
+    }
+
+    fn offered(&mut self, key: K, now: Instant) {
+        if self.entries.get(&key).is_none_or(|entry| entry.failures == 0) {
+            self.changed(key, Urgency::Routine, now);
         }
     }
 
@@ -285,6 +297,10 @@ mod tests {
 
         fn routine(&mut self, key: &'static str) {
             self.inner.changed(key, Urgency::Routine, self.now);
+        }
+
+        fn offered(&mut self, key: &'static str) {
+            self.inner.offered(key, self.now);
         }
 
         fn finishing(&mut self, key: &'static str) {
@@ -428,6 +444,22 @@ mod tests {
         assert_eq!(queue.next(), Some(("a", 0)));
         queue.done("a", Done::Failed);
         assert_eq!(queue.next(), Some(("a", 1)));
+    }
+
+    #[test]
+    fn offer_begins_a_pass_unless_the_last_one_failed() {
+        let mut queue = Moved::new();
+        queue.after("a", 600);
+        queue.offered("a");
+        assert_eq!(queue.next(), Some(("a", 0)));
+        for seconds in [1, 2, 4] {
+            queue.done("a", Done::Failed);
+            queue.offered("a");
+            assert_eq!(queue.next(), Some(("a", seconds)), "it keeps its backoff");
+        }
+        queue.done("a", Done::After(Some(Duration::from_secs(600))));
+        queue.offered("a");
+        assert_eq!(queue.next(), Some(("a", 0)), "the last pass did not fail");
     }
 
     #[test]
