@@ -7,6 +7,7 @@ use axum::Extension;
 use axum::extract::{RawQuery, State};
 use axum::response::Html;
 use docket_crds::{EventCode, WebhookConfig, webhook_key};
+use docket_domain::audit::AuditEvent;
 use docket_domain::delivery::Status;
 use docket_domain::trace::TraceKind;
 use docket_portal::logs::Delivery;
@@ -146,7 +147,7 @@ async fn added(reader: &mut Connection, events: &[TracedEvent]) -> Result<HashMa
     let Some(first_ms) = events.iter().filter(misses).map(|event| event.at_ms).min() else {
         return Ok(HashMap::new());
     };
-    let found = audit::webhooks_added(reader, first_ms).await?;
+    let found = audit::last_times(reader, AuditEvent::WebhookAdded, first_ms).await?;
     let named = |(subject, at_ms): (String, i64)| Some((subject.strip_prefix("webhook ")?.to_owned(), at_ms));
     Ok(found.into_iter().filter_map(named).collect())
 }

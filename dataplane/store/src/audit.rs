@@ -95,31 +95,18 @@ pub async fn search(
     Ok(Page { items, next })
 }
 
-/// When an entry of this event and subject, such as `webhook default/orders`, was last recorded, in milliseconds since 1970. It reads
-/// the newest `newest` entries of the audit, because no index has the subject; `None`: none of these entries is about it.
-pub async fn last_about(
-    connection: &mut Connection,
-    event: AuditEvent,
-    subject: &str,
-    newest: i64,
-) -> Result<Option<i64>, StoreError> {
-    let sql = "SELECT at_ms FROM (SELECT at_ms, event, subject FROM audit ORDER BY at_ms DESC, id DESC LIMIT $1) AS newest \
-               WHERE event = $2 AND subject = $3 ORDER BY at_ms DESC LIMIT 1";
-    connection.value(sql, params![newest, event.as_str(), subject]).await
-}
-
 /// The number of newest entries that [`last_times`] reads.
-const NEWEST: i64 = 1_000;
+const NEWEST: i64 = 5_000;
 
-/// When `event` last happened to each subject at `from_ms` or later, in milliseconds since 1970. It reads the newest 1,000 entries, so an
-/// earlier one may be missing.
+/// When `event` last happened to each subject, such as `webhook default/orders`, at `from_ms` or later, in milliseconds since 1970.
+/// It reads only the newest 5,000 entries, because no index has the subject. So an earlier one may be missing.
 pub async fn last_times(
     connection: &mut Connection,
     event: AuditEvent,
     from_ms: i64,
 ) -> Result<HashMap<String, i64>, StoreError> {
     let sql = "SELECT subject, max(at_ms) FROM (SELECT event, subject, at_ms FROM audit WHERE at_ms >= $1 \
-               ORDER BY at_ms DESC LIMIT $2) AS newest WHERE event = $3 AND subject IS NOT NULL GROUP BY subject";
+               ORDER BY at_ms DESC, id DESC LIMIT $2) AS newest WHERE event = $3 AND subject IS NOT NULL GROUP BY subject";
     let rows = connection.query(sql, params![from_ms, NEWEST, event.as_str()]).await?;
     rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
 }
@@ -154,22 +141,6 @@ pub async fn removed_webhooks(
         AuditEvent::WebhookRemoved.as_str()
     );
     let rows = connection.query(&sql, params![MOST_REMOVED]).await?;
-    rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
-}
-
-/// The most entries that [`webhooks_added`] reads.
-const MOST_READ: i64 = 5_000;
-
-/// Returns the webhooks that were added in the portal at `from_ms` or later, in milliseconds since 1970, each with the time: the subjects
-/// of the entries, oldest first. Reads only the first 5,000 entries since then, so it may miss some.
-pub async fn webhooks_added(
-    connection: &mut Connection,
-    from_ms: i64,
-) -> Result<Vec<(String, i64)>, StoreError> {
-    let sql = "SELECT subject, at_ms FROM (SELECT at_ms, id, event, subject FROM audit WHERE at_ms >= $1 \
-               ORDER BY at_ms, id LIMIT $2) AS few WHERE event = $3 AND subject IS NOT NULL ORDER BY at_ms, id";
-    let params = params![from_ms, MOST_READ, AuditEvent::WebhookAdded.as_str()];
-    let rows = connection.query(sql, params).await?;
     rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
 }
 

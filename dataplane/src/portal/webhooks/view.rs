@@ -26,9 +26,6 @@ const LAST: i64 = 10;
 /// The number of test deliveries on the page of a webhook.
 const TESTS: i64 = 3;
 
-/// The number of the audit's newest entries that are read to find when the secret was last replaced.
-const AUDITED: i64 = 1_000;
-
 /// Settings that could not be saved, and each wrong field with what would be right.
 pub(super) type Unsaved = Option<(FormSettings, Vec<(String, String)>)>;
 
@@ -87,12 +84,12 @@ pub(super) async fn served(
     let actors: Vec<&str> = tests.iter().filter_map(|test| test.requested_by.as_deref()).collect();
     let people = viewer.named(&mut reader, &actors).await?;
     let subject = format!("webhook {}", webhook.full_name());
-    let replaced = audit::last_about(&mut reader, AuditEvent::NextSecretPromoted, &subject, AUDITED).await?;
+    let replaced = audit::last_times(&mut reader, AuditEvent::NextSecretPromoted, 0).await?;
     drop(reader);
     let waits = webhook_logs::waits(state, &viewer.caller, &tests).await?;
     let detail = Detail {
         places,
-        replaced_at: replaced.map(timestamp),
+        replaced_at: replaced.get(&subject).copied().map(timestamp),
         period,
         show,
         deliveries: found.items.into_iter().map(logs::shown).collect(),
