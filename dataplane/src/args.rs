@@ -38,6 +38,7 @@ pub use serve::{Role, ServeArguments, ServeSource, Switch};
 pub use settings::{
     AuditArguments, DeliveryArguments, ExternalDatabaseArguments, HostArguments, InvoiceArguments,
     LimitsArguments, MailArguments, ProxyArguments, RedisArguments, SourceArguments, TenantArguments,
+    TenantDatabaseArguments,
 };
 pub use trigger::TriggerArguments;
 pub use values::ReceiverUrl;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use docket_commands::arguments::OutputArguments;
 
-use super::settings::{CONNECTION, ExternalDatabaseArguments, LimitsArguments, SourceArguments};
+use super::settings::{CONNECTION, SourceArguments, TenantDatabaseArguments};
 
 /// Settings of `docket migrate`.
 #[derive(Debug, Clone, Args)]
@@ -19,16 +19,10 @@ pub struct MigrateArguments {
     /// Tenants and data: without --postgresql, the SQLite files in --data-dir.
     #[command(flatten, next_help_heading = CONNECTION)]
     pub source: SourceArguments,
-    /// File with the URL of one PostgreSQL database, which is migrated instead of those of tenants.
+    /// File with the URL of one PostgreSQL database, which is migrated instead of the tenants' databases.
     #[arg(long, env = "DOCKET_DATABASE_URL_FILE", value_name = "FILE")]
     pub database_url_file: Option<PathBuf>,
-    /// Limits.
+    /// The tenants' databases.
     #[command(flatten)]
-    pub limits: LimitsArguments,
-    /// Migrate the tenants' PostgreSQL databases, which --config-dir names by Secrets, instead of SQLite files.
-    #[arg(long, env = "DOCKET_POSTGRESQL")]
-    pub postgresql: bool,
-    /// External databases.
-    #[command(flatten)]
-    pub external: ExternalDatabaseArguments,
+    pub databases: TenantDatabaseArguments,
 }

@@ -66,15 +66,9 @@ pub struct TenantArguments {
     /// does. The Secret names the tenant's PostgreSQL database.
     #[arg(long, env = "DOCKET_CONFIG_NAMESPACE", value_name = "NAMESPACE")]
     pub config_namespace: Option<String>,
-    /// Limits.
+    /// Its database.
     #[command(flatten)]
-    pub limits: LimitsArguments,
-    /// Use the tenant's PostgreSQL database, which --config-dir names by a Secret, instead of a SQLite file.
-    #[arg(long, env = "DOCKET_POSTGRESQL")]
-    pub postgresql: bool,
-    /// External databases.
-    #[command(flatten)]
-    pub external: ExternalDatabaseArguments,
+    pub databases: TenantDatabaseArguments,
     /// Redis of `docket serve`, where a resend is scheduled; without it the next sweep finds the deliveries.
     #[command(flatten)]
     pub redis: RedisArguments,
@@ -83,8 +77,22 @@ pub struct TenantArguments {
 impl TenantArguments {
     /// Whether `docket serve` serves the tenant, and not `docket dev`.
     pub fn is_served(&self) -> bool {
-        self.postgresql || self.config_namespace.is_some()
+        self.databases.postgresql || self.config_namespace.is_some()
     }
+}
+
+/// How a command reads declared tenants and finds their databases.
+#[derive(Debug, Clone, Args)]
+pub struct TenantDatabaseArguments {
+    /// Limits.
+    #[command(flatten)]
+    pub limits: LimitsArguments,
+    /// Use the tenants' PostgreSQL databases, which --config-dir names by Secrets, instead of SQLite files.
+    #[arg(long, env = "DOCKET_POSTGRESQL")]
+    pub postgresql: bool,
+    /// External databases.
+    #[command(flatten)]
+    pub external: ExternalDatabaseArguments,
 }
 
 /// Where external databases may be, and which files their URLs may name.

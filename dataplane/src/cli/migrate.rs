@@ -67,7 +67,7 @@ fn databases(arguments: &MigrateArguments) -> Result<Vec<NamedDatabase>> {
     if let Some(file) = &arguments.database_url_file {
         return Ok(vec![NamedDatabase { client_code: None, database: at_url(file, &budget)? }]);
     }
-    if arguments.postgresql {
+    if arguments.databases.postgresql {
         return declared(arguments, &budget);
     }
     let data_dir = &arguments.source.data_dir;
@@ -87,12 +87,13 @@ fn at_url(file: &Path, budget: &Budget) -> Result<Database> {
 /// The databases of the tenants that a folder declares.
 fn declared(arguments: &MigrateArguments, budget: &Budget) -> Result<Vec<NamedDatabase>> {
     let folder = Folder::new(arguments.source.config_dir.clone(), arguments.source.data_dir.clone());
-    let mut folder = folder.with_limits(arguments.limits.read()?).without_writing().with_external_databases();
+    let limits = arguments.databases.limits.read()?;
+    let mut folder = folder.with_limits(limits).without_writing().with_external_databases();
     let declaration = folder.load(&mut random::fill)?;
     if let Some(problem) = declaration.problems.first() {
         bail!("{problem}; nothing was migrated, because a tenant may be missing");
     }
-    let allowed = Arc::new(arguments.external.policy(false));
+    let allowed = Arc::new(arguments.databases.external.policy(false));
     let databases = declaration.tenants.iter().map(|tenant| {
         let (config, code) = (&tenant.runtime.config, &tenant.runtime.config.client_code);
         let url = config.database.as_ref();

@@ -92,7 +92,7 @@ pub(super) async fn of_folder(folder: Folder, at: &SourceArguments) -> Result<(D
 
 fn folder(at: &TenantArguments) -> Result<Folder> {
     let folder = Folder::new(at.source.config_dir.clone(), at.source.data_dir.clone());
-    Ok(folder.with_limits(at.limits.read()?))
+    Ok(folder.with_limits(at.databases.limits.read()?))
 }
 
 /// Opens a tenant's database. The database of a served tenant is where its configuration says. In a data folder it is found
@@ -120,7 +120,7 @@ async fn served_database(at: &TenantArguments) -> Result<(Database, String)> {
         true => Postgres::external(
             url.expose(),
             &budget,
-            &Arc::new(at.external.policy(at.config_namespace.is_some())),
+            &Arc::new(at.databases.external.policy(at.config_namespace.is_some())),
         )
         .context("spec.database.external")?,
         false => Postgres::within(url.expose(), &budget)?,
