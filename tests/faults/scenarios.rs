@@ -8,6 +8,7 @@ mod kills;
 mod mixed;
 mod pauses;
 mod stores;
+mod under_saves;
 
 use std::time::Duration;
 

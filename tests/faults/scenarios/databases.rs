@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use docket_rig::postgres::{self, PostgresServer};
 use docket_rig::proxy::Way;
@@ -13,9 +13,9 @@ use docket_rig::small_disk::SmallDisk;
 use tokio_postgres::NoTls;
 
 use crate::hook::Manner;
-use crate::load::Load;
-use crate::outcome::{Budget, Met, Outcome, conclude};
+use crate::outcome::{Budget, Outcome};
 use crate::random::Random;
+use crate::scenarios::under_saves::each_in_turn;
 use crate::world::{Plan, World, within};
 
 /// Few enough that a client can use all connections up.
@@ -24,10 +24,6 @@ const CLIENTS: usize = 4;
 const PAUSE_MS: u64 = 40;
 /// The size of the disk with the databases. An order takes some 2 KB there, and this load saves at most 200 a second.
 const DISK_MEBIBYTES: u32 = 768;
-/// The time within which saves must go on after a fault.
-const BACK: Duration = Duration::from_secs(30);
-/// The number of acknowledged saves before the next fault.
-const SAVES: usize = 20;
 
 /// What happens to PostgreSQL or to the way to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -183,7 +179,7 @@ async fn tablespace(server: &PostgresServer, folder: &Path) -> &'static str {
 }
 
 /// Injects all faults in turn while orders are saved.
-pub(crate) async fn under_saves(mut budget: Budget, mut random: Random) -> Outcome {
+pub(crate) async fn under_saves(budget: Budget, mut random: Random) -> Outcome {
     let folder = Folder::new("faults-disk");
     let disk = SmallDisk::mount(folder.path(), DISK_MEBIBYTES);
     let path: Option<PathBuf> = disk.is_some().then(|| folder.path().to_owned());
@@ -198,33 +194,14 @@ pub(crate) async fn under_saves(mut budget: Budget, mut random: Random) -> Outco
     let load = world.load(CLIENTS, PAUSE_MS);
     let mut faults = Fault::ALL.to_vec();
     faults.extend(path.is_some().then_some(Fault::Full));
-    let (mut met, mut slowest, mut stuck) = (Met::default(), Duration::ZERO, Vec::new());
-    for fault in faults.iter().cycle() {
-        if !budget.next() {
-            break;
-        }
+    let happen = async |fault: Fault, world: &mut World, random: &mut Random| {
         let time = Duration::from_millis(1_000 + random.below(3_000));
-        met.note(*fault, fault.happen(&world, time, path.as_deref(), &mut random).await);
-        match saves_again(&load).await {
-            Some(time) => slowest = slowest.max(time),
-            None => stuck.push(*fault),
-        }
-        world.hook.receiver.forget();
-    }
-    world.hook.turn(Manner::default());
-    let mut outcome = conclude(&mut world, load, budget.done()).await;
-    met.report(&mut outcome);
-    outcome.figure("saves again after a fault, at the latest, in ms", slowest.as_millis());
+        fault.happen(world, time, path.as_deref(), random).await
+    };
+    let mut outcome = each_in_turn(&mut world, load, &faults, budget, random, happen).await;
     outcome.figure("full disk", if path.is_some() { "tested" } else { "skipped: nothing can be mounted" });
-    outcome.expect(stuck.is_empty(), || format!("no saves within {BACK:?} after {stuck:?}"));
     // The disk must outlive the server.
     drop(world);
     drop(disk);
     outcome
-}
-
-/// Waits until orders are saved again; returns how long that took.
-pub(crate) async fn saves_again(load: &Load) -> Option<Duration> {
-    let (begun, saves) = (Instant::now(), load.acknowledged());
-    within(BACK, async || load.acknowledged() >= saves + SAVES).await.then(|| begun.elapsed())
 }

@@ -6,9 +6,9 @@ use docket_rig::proxy::Way;
 
 use crate::checker::Answer;
 use crate::hook::Manner;
-use crate::outcome::{Budget, Met, Outcome, conclude};
+use crate::outcome::{Budget, Outcome, conclude};
 use crate::random::Random;
-use crate::scenarios::databases::saves_again;
+use crate::scenarios::under_saves::each_in_turn;
 use crate::world::{Plan, World, within};
 
 const CLIENTS: usize = 4;
@@ -130,30 +130,16 @@ impl Fault {
 }
 
 /// Injects all faults in turn while orders are saved and retries wait.
-pub(crate) async fn under_saves(mut budget: Budget, mut random: Random) -> Outcome {
+pub(crate) async fn under_saves(budget: Budget, mut random: Random) -> Outcome {
     let manner = Manner { failing: 30, slow: 20, takes_ms: 300, ..Manner::default() };
     let plan = Plan { processes: &["api", "api,worker", "worker", "worker"], manner, ..Plan::default() };
     let mut world = World::start(plan, &mut random).await;
     let load = world.load(CLIENTS, PAUSE_MS);
-    let (mut met, mut slowest, mut stuck) = (Met::default(), Duration::ZERO, Vec::new());
-    for fault in Fault::ALL.iter().cycle() {
-        if !budget.next() {
-            break;
-        }
+    let happen = async |fault: Fault, world: &mut World, random: &mut Random| {
         let time = Duration::from_millis(500 + random.below(4_500));
-        met.note(*fault, fault.happen(&mut world, time, &mut random).await);
-        match saves_again(&load).await {
-            Some(time) => slowest = slowest.max(time),
-            None => stuck.push(*fault),
-        }
-        world.hook.receiver.forget();
-    }
-    world.hook.turn(Manner::default());
-    let mut outcome = conclude(&mut world, load, budget.done()).await;
-    met.report(&mut outcome);
-    outcome.figure("saves again after a fault, at the latest, in ms", slowest.as_millis());
-    outcome.expect(stuck.is_empty(), || format!("no saves again after {stuck:?}"));
-    outcome
+        fault.happen(world, time, random).await
+    };
+    each_in_turn(&mut world, load, &Fault::ALL, budget, random, happen).await
 }
 
 /// Redis hangs for `hangs`, then is away for a tenth of that. Each save in that time is a trial.
