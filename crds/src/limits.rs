@@ -90,8 +90,8 @@ limits! {
     database_connections DatabaseConnections "databaseConnections" 1..=1_000 = AS_THE_PROCESS_SAYS;
     /// Bytes of an order's body, 65536 to 1048576. Default 1048576.
     body_bytes BodyBytes "bodyBytes" 65_536..=1_048_576 = 1_048_576;
-    /// Webhooks that are served, 0 to 10000. Those of the Tenant's namespace come first, then those of other namespaces, of
-    /// each the oldest first. Default 1000.
+    /// Webhooks that are served, 0 to 10000. Webhooks of the Tenant's namespace come first, then Webhooks of other
+    /// namespaces, each time the oldest first. Default 1000.
     webhooks Webhooks "webhooks" 0..=10_000 = 1_000;
     /// Webhooks of other namespaces that are served, 0 to 10000, the oldest first. They also count for `webhooks`. Default
     /// 100.

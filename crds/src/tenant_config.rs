@@ -130,7 +130,7 @@ impl TenantConfig {
     }
 }
 
-/// An API key, of which only the digest is known.
+/// An API key. Only its digest is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiKey {

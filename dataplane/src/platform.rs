@@ -59,7 +59,7 @@ struct Platform {
     reviews: Reviews,
 }
 
-/// The routes. Their responses are those of /WebhookLogs without payloads and receivers' responses.
+/// The routes. They respond like /WebhookLogs, but without payloads and receivers' responses.
 pub fn router(state: &Arc<ApiState>, reviews: Reviews) -> Router {
     let platform = Arc::new(Platform { api: Arc::clone(state), reviews });
     let responses = Responses { state: Arc::clone(state), pages: None };

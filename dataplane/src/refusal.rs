@@ -19,7 +19,7 @@ pub enum Refusal {
     /// The request does not fit what is stored.
     #[error("{0}")]
     Conflict(&'static str),
-    /// The order has another version than the one that the change was made from.
+    /// The order's version differs from the version that the change was made from.
     #[error("the order has moved on")]
     OrderChanged(MovedOn),
     /// The database failed.

@@ -1,8 +1,8 @@
 //! `docket serve`: one or more roles of the service, next to other processes on the same PostgreSQL and Redis.
 //!
-//! A process starts its roles once it has a configuration and Redis has responded. A configuration of which it can read nothing is none.
-//! A process that serves requests waits for Redis for a limited time only. From then on the process works without either: the last
-//! configuration stays active, and a sweep finds deliveries that could not be scheduled.
+//! A process starts its roles once it has a configuration and Redis has responded. A configuration that it can't read at all does not
+//! count. A process that serves requests waits for Redis for a limited time only. From then on the process works without either: the
+//! last configuration stays active, and a sweep finds deliveries that could not be scheduled.
 
 mod announce;
 
@@ -294,9 +294,9 @@ async fn wait_until_ready(
     tokio::try_join!(configured, connected).map(|((), ())| ())
 }
 
-/// Serves what the source declares, and each change of it, until shutdown. Sends `first` when it serves the first declaration of which
-/// this version can read anything. Until then, `readiness` says what is missing. A declaration that can't be read later takes nothing
-/// from a ready process, which serves the last good versions.
+/// Serves what the source declares, and each change of it, until shutdown. Sends `first` when it serves the first declaration that
+/// this version can read at least in part. Until then, `readiness` says what is missing. A declaration that can't be read later takes
+/// nothing from a ready process, which serves the last good versions.
 async fn follow(
     source: Source,
     mut activation: Activation,

@@ -27,7 +27,7 @@ macro_rules! metrics {
         }
 
         impl $Metrics {
-            /// Adds the metrics to those of the process.
+            /// Adds the metrics to the registry of the process.
             pub(super) fn register(&self, registry: &mut Registry) {
                 $(registry.register($name, $help, self.$metric.clone());)*
             }

@@ -129,7 +129,7 @@ struct Points {
 }
 
 impl SearchIndex {
-    /// Indexes the sections; those of a page follow each other, and its title is the first.
+    /// Indexes the sections. The sections of a page follow each other; the first one is the page's title.
     pub(crate) fn new(sections: Vec<PageSection>) -> Self {
         let mut index = Self {
             facts: Vec::with_capacity(sections.len()),
@@ -259,7 +259,7 @@ impl SearchIndex {
         all
     }
 
-    /// The points of a word: those of the alternative that gets most.
+    /// The points of a word: the points of its best alternative.
     fn best(&self, alternatives: &[Alternative]) -> Points {
         let mut best = self.no_points();
         for Alternative { weight, terms } in alternatives {
@@ -310,7 +310,7 @@ impl SectionUse {
     }
 }
 
-/// The points of so many occurrences in a text.
+/// The points of `count` occurrences in a text of this length.
 fn in_text(count: f64, length: f64) -> f64 {
     let count = count / length;
     TEXT * count / (count + SATURATION)

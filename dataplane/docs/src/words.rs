@@ -36,7 +36,7 @@ pub(crate) fn telling(text: &str) -> Vec<&str> {
     if telling.is_empty() { all } else { telling }
 }
 
-/// Returns the terms of a word: its own, and those of its parts. A stop word has none.
+/// Returns the terms of a word and of its parts. A stop word has none.
 pub(crate) fn terms(word: &str) -> Vec<String> {
     let parts = parts(word).into_iter().filter(|part| part.len() > 1);
     Some(word).into_iter().chain(parts).filter(|word| !is_stop_word(word)).map(term).collect()

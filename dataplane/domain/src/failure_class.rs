@@ -1,4 +1,4 @@
-//! The classes of failed attempts, and which HTTP status is of which class.
+//! The classes of failed attempts, and the class of each HTTP status.
 
 docket_crds::words! {
     /// Why an attempt failed. The client that made the attempt sets the class; error texts are never matched.

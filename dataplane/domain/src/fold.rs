@@ -3,8 +3,8 @@
 use unicode_normalization::UnicodeNormalization;
 
 /// Folds a text: lower case, without accents and other marks, in one of Unicode's normalization forms. Ligatures and
-/// stroked letters become plain letters. Digits, quotation marks and dashes become those of the keyboard, and blanks
-/// in a row one blank. Invisible characters are removed.
+/// stroked letters become plain letters. Digits, quotation marks and dashes become characters of the keyboard, and
+/// blanks in a row one blank. Invisible characters are removed.
 ///
 /// Folding a folded text does not change it.
 pub fn folded(text: &str) -> String {

@@ -8,7 +8,7 @@
 //! - `pool`: who gets a connection to a target and who opens one; `kept`: the idle ones.
 //! - `connector`: DNS, address check, TCP (`open`) and TLS, each with its own time limit. [`Resolve`] turns a name into
 //!   addresses ([`SystemDns`], or [`FixedDns`] in tests); [`EgressPolicy`] decides which addresses may be reached.
-//! - `shown`, `cause`: what a receiver shows in a TLS handshake, and the cause of one that fails.
+//! - `shown`, `cause`: what a receiver shows in a TLS handshake, and why a handshake fails.
 //! - `connection`: an open connection, from one POST to the next; [`Exchange`]: one POST on its stream and its response.
 //! - `head`: which rule of HTTP a response breaks; `location`: where a redirect leads.
 //!

@@ -44,8 +44,8 @@ const RECEIVE_BUFFER: usize = BUFFER;
 pub const MANAGEMENT_CLIENTS: usize = 64;
 /// How long an idle connection to a management port is kept.
 const MANAGEMENT_IDLE: Duration = Duration::from_secs(5);
-/// The memory of a connection that fills its buffers and stalls, in bytes: two buffers of the process, and those of
-/// the system, which count in the same control group.
+/// The memory of a connection that fills its buffers and stalls, in bytes: two buffers of the process and two pairs
+/// of the system, which count in the same control group.
 pub const BYTES_PER_CONNECTION: u64 = (2 * BUFFER + 2 * (SEND_BUFFER + RECEIVE_BUFFER)) as u64;
 /// How long requests that are being served at shutdown may take.
 const DRAIN: Duration = Duration::from_secs(25);

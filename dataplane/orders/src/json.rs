@@ -1,5 +1,5 @@
-//! A JSON tree that refuses two things that `serde_json::Value` accepts: duplicate keys, one of which would silently
-//! win, and deep nesting. Its errors name places and never quote the input.
+//! A JSON tree that refuses two things that `serde_json::Value` accepts: duplicate keys, where the last one would
+//! silently win, and deep nesting. Its errors name places and never quote the input.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};

@@ -43,7 +43,7 @@ impl RequestMethod {
 }
 
 impl RecordType {
-    /// Whether the records are those of a patient, which a custodian finds by the date of birth.
+    /// Whether the records are about a patient. A custodian finds such records by the date of birth.
     pub fn is_medical(self) -> bool {
         matches!(self, Self::Medical | Self::Films | Self::Pharmacy | Self::Psychiatric)
     }

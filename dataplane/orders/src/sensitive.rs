@@ -120,7 +120,7 @@ enum DigitGrouping {
     Other,
 }
 
-/// The form of the number at the start of `groups`, if it is one that may be a social security number.
+/// The form of the number at the start of `groups`, if the number may be a social security number.
 fn form(groups: &[Group<'_>]) -> Option<DigitGrouping> {
     let (mut digits, mut lengths) = (String::new(), Vec::new());
     for (place, Group { digits: group, joined, .. }) in groups.iter().enumerate() {

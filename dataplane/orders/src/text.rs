@@ -19,8 +19,8 @@ use crate::sensitive::holds_full_ssn;
 pub use crate::blank::is_blank;
 
 /// Free text of 1 to `MAX` characters (Unicode code points), stored unchanged. Tabs and line ends are allowed. Other
-/// control characters (PostgreSQL cannot store NUL) and text of which nothing is seen are refused, and a full social
-/// security number.
+/// control characters (PostgreSQL cannot store NUL), text without a visible character, and a full social security
+/// number are refused.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Text<const MAX: usize>(String);
@@ -96,8 +96,8 @@ impl<const MAX: usize> Field for Text<MAX> {
     }
 }
 
-/// A number that an authority, a bank or the service gives to a thing, and that is never a person's, 1 to `MAX` characters. Some have
-/// the form of a social security number, as those of parcels do, so that form is not refused here.
+/// A number that an authority, a bank or the service gives to a thing, and that is never a person's, 1 to `MAX` characters. Some
+/// numbers, as of parcels, have the form of a social security number, so that form is not refused here.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct RecordNumber<const MAX: usize>(String);
@@ -184,7 +184,7 @@ impl Field for FileName {
     }
 }
 
-/// Whether a character separates folders, or looks like one that does.
+/// Whether a character separates folders, or looks like such a character.
 fn is_slash(c: char) -> bool {
     matches!(c, '/' | '\\' | '\u{2215}' | '\u{2216}' | '\u{29f5}' | '\u{29f8}' | '\u{29f9}')
 }

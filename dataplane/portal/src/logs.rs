@@ -64,7 +64,7 @@ pub const TODAY: &str = "today";
 pub struct Delivery {
     /// The delivery's id.
     pub id: String,
-    /// The code of the event; empty if another program has stored one that is invalid.
+    /// The code of the event; empty if another program has stored an invalid code.
     pub event: String,
     /// The customer that the event is about.
     pub customer_code: String,

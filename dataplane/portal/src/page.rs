@@ -116,7 +116,7 @@ pub struct Frame {
     pub attention: usize,
     /// The served webhooks that the user may see, in the order of their names for people.
     pub webhooks: Vec<WebhookName>,
-    /// Those of them that the user can change in the portal, each as `namespace/name`.
+    /// The webhooks that the user can change in the portal, each as `namespace/name`.
     pub changeable: Vec<String>,
     /// The webhooks that were removed in the portal, each with its last name for people.
     pub removed: Vec<WebhookName>,

@@ -26,7 +26,7 @@ pub struct ServedWebhook {
     pub settings: FormSettings,
     /// The name of its customer; the code, if the tenant has no such customer.
     pub customer_name: String,
-    /// Those of its events that are on in the catalogue.
+    /// The events that it subscribes to and that are on in the catalogue.
     pub takes: Vec<EventCode>,
     /// Whether the tenant has no customer with the code, so that no event is sent.
     pub lacks_customer: bool,

@@ -277,7 +277,7 @@ mod tests {
             (url.user, url.password)
         };
         let some = |text: &str| Some(text.to_owned());
-        assert_eq!(login("redis+sentinel://u:p@s/main/2"), (some("u"), some("p")), "those of the servers");
+        assert_eq!(login("redis+sentinel://u:p@s/main/2"), (some("u"), some("p")), "the servers' login");
         assert_eq!(login("redis+sentinel://u:p@s/main?sentinel_password=q%26%3F"), (None, some("q&?")));
         let both = "redis+sentinel://u:p@s/main/2?sentinel_username=v&sentinel_password=q";
         assert_eq!(login(both), (some("v"), some("q")));

@@ -57,8 +57,8 @@ impl Index {
     }
 }
 
-/// The indexes that a worker builds on PostgreSQL without blocking writes, if the schema has this version. Those of
-/// later steps may name columns that the database does not have yet.
+/// The indexes that a worker builds on PostgreSQL without blocking writes, if the schema has this version. Indexes
+/// of later steps may name columns that the database does not have yet.
 pub fn indexes(version: i64) -> impl Iterator<Item = Index> {
     let applied = MIGRATIONS.iter().filter(move |migration| migration.version <= version);
     applied.flat_map(|migration| migration.indexes).copied()

@@ -54,7 +54,7 @@ impl ClusterSource {
     ///
     /// # Errors
     ///
-    /// None of these exists, or the one that exists can't be used.
+    /// None of these exists, or it can't be used.
     pub async fn new(namespace: String) -> Result<Self> {
         let mut config = Config::infer().await.context(
             "no configuration of the Kubernetes API; set KUBECONFIG to a kubeconfig file, or run as a pod",

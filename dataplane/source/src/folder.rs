@@ -149,7 +149,7 @@ impl Folder {
         )
     }
 
-    /// Whether to load again: the files are not those of the last load, and are the same as in the last call, so that
+    /// Whether to load again: the files differ from the last load, and are the same as in the last call, so that
     /// a file is not read half written. Cheap: names, sizes, inodes and times. True before the first load, and when a secret ends that
     /// no webhook asks for.
     pub fn changed(&mut self) -> bool {

@@ -102,8 +102,8 @@ impl Default for Hashes {
 /// which takes a third of a hash's time. The memory is released when no hash runs or waits.
 type Spare = Mutex<Vec<Vec<Block>>>;
 
-/// Sign-ins that share one queue: those of a tenant's known users, or of its other users. So guesses delay neither the tenant's
-/// known users nor another tenant.
+/// Sign-ins that share one queue: all of a tenant's known users, or all of its other users. So guesses delay neither the
+/// tenant's known users nor another tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Guests {
     /// The tenant's uid; empty if no such tenant exists.

@@ -107,7 +107,7 @@ impl Rates {
         self.buckets.lock().sign_in(tenant, all, strangers, now).map_err(over(Limit::SignInsPerMinute))
     }
 
-    /// This process's part of a limit of `count` per `time`, of which `burst` may come at once.
+    /// This process's part of a limit of `count` per `time`, with bursts of up to `burst`.
     fn rate(&self, count: u32, time: Duration, burst: u32) -> Rate {
         let processes = self.processes.load(Ordering::Relaxed);
         Rate { every: time * processes / count.max(1), burst: (burst / processes).max(1) }

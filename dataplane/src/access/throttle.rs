@@ -148,7 +148,7 @@ impl Throttle {
         self.entries.lock().wait(&self.keys(guess), now)
     }
 
-    /// Counts a guess, or refuses one that has to wait. A refused guess is not counted.
+    /// Counts a guess, or refuses it if it has to wait. A refused guess is not counted.
     pub fn begin(&self, guess: &Guess, now: Duration) -> Result<(), TryLater> {
         let (keys, mut entries) = (self.keys(guess), self.entries.lock());
         entries.wait(&keys, now)?;

@@ -61,7 +61,7 @@ pub async fn one(
     })
 }
 
-/// The filter of the store, and the webhook's name. An inactive webhook, and one that is gone, may have dead letters too.
+/// The filter of the store, and the webhook's name. An inactive or deleted webhook may have dead letters too.
 async fn filter(
     connection: &mut Connection,
     by: By<'_>,

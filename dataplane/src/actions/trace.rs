@@ -460,7 +460,7 @@ fn missed(
         }
         missed.add(|| {
             let faults = declared.faults(uid);
-            // A webhook of which nothing else is known may be another tenant's.
+            // If nothing else is known of a webhook, it may be another tenant's.
             let is_own = webhook_key::full_name(key).is_some() || !faults.is_empty();
             let name = (is_own && !name.is_empty()).then(|| name.to_owned());
             MissingWebhook { name, reasons: why_not(None, &facts), faults }

@@ -200,7 +200,7 @@ fn renewed(
     Some(token::issue_for_session(key, uid, owned, now, tokens.lifetime_minutes, session))
 }
 
-/// A user who may see webhooks: an administrator of the tenant, or a contact that manages those of its customer.
+/// A user who may see webhooks: an administrator of the tenant, or a contact that manages its customer's webhooks.
 pub struct WebhookManager {
     /// The user. The concern of a contact is its own customer.
     pub caller: Caller,

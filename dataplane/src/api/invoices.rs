@@ -67,7 +67,7 @@ pub struct InvoiceSummary {
     /// Date and time without a time zone.
     #[schema(required, example = "2026-11-21T00:00:00")]
     invoice_date: Option<String>,
-    /// The customer that pays; not always the one that ordered.
+    /// The customer that pays; it may differ from the customer that ordered.
     #[schema(required)]
     bill_to_customer_code: Option<String>,
     /// Photocopy only: the total in USD.

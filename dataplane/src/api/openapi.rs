@@ -135,7 +135,7 @@ fn kinds_of(item: PathItem) -> Vec<ProblemType> {
     [item.get, item.post].into_iter().flatten().flat_map(|operation| kinds(&operation)).collect()
 }
 
-/// The types of problems of an operation whose responses are those of its handler.
+/// The types of problems of an operation, as its handler declares its responses.
 fn kinds(operation: &Operation) -> Vec<ProblemType> {
     let id = operation.operation_id.as_deref().unwrap_or_default();
     let has = |status: &str| operation.responses.responses.contains_key(status);
@@ -151,7 +151,7 @@ fn kinds(operation: &Operation) -> Vec<ProblemType> {
     ProblemType::ALL.into_iter().filter(|kind| kinds.contains(kind)).collect()
 }
 
-/// The error responses that an operation has beside those of its handler.
+/// The error responses of an operation beyond the responses that its handler declares.
 fn refused(operation: &Operation) -> Vec<ErrorResponse> {
     let mut refused = vec![BAD_REQUEST, UNAUTHORIZED, TENANT_NOT_FOUND, METHOD_NOT_ALLOWED];
     refused.extend([INTERNAL_ERROR, UNAVAILABLE]);

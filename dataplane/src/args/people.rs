@@ -32,7 +32,7 @@ pub enum CustomerCommand {
 pub enum ContactCommand {
     /// List the contacts by e-mail address, with their rights.
     List {
-        /// Only those of this customer.
+        /// Only contacts of this customer.
         #[arg(long, value_name = "CUSTOMER_CODE", value_parser = code)]
         customer: Option<String>,
         /// How the list is printed.

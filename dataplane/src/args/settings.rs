@@ -223,7 +223,7 @@ pub struct DeliveryArguments {
 }
 
 impl DeliveryArguments {
-    /// Which addresses deliveries may reach; `sockets` beside those of the flags.
+    /// Which addresses deliveries may reach; `sockets` in addition to the addresses of the flags.
     pub fn egress(&self, sockets: Vec<SocketAddr>) -> EgressPolicy {
         EgressPolicy::new(self.allow_egress.clone(), sockets)
             .without(self.deny_egress.clone())

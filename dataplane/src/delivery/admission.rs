@@ -191,7 +191,7 @@ fn room(slots: usize, quick: usize, slow: usize) -> Room {
     Room { slots: free, slow: half.saturating_sub(slow).min(free), without_claim: half / 8 }
 }
 
-/// Returns the part of a room with at most `most` slots, of which at most `most_slow` are slow. The last slow slots are for tenants without
+/// Returns the part of a room with at most `most` slots; at most `most_slow` of them are slow. The last slow slots are for tenants without
 /// a claim.
 fn at_most(Room { slots, slow, without_claim }: Room, most: usize, most_slow: usize) -> Room {
     let (slots, for_all) = (slots.min(most), slow.saturating_sub(without_claim));

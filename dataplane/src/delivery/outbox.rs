@@ -266,7 +266,7 @@ mod tests {
         number(&breaker.metrics, "docket_schedule_left_alone ") == 1
     }
 
-    /// Hints for so many deliveries that are due at once.
+    /// Hints for `count` deliveries that are due at once.
     fn hints(count: usize) -> Vec<Hint> {
         let hint = |number: usize| {
             let mut random = [0; 10];

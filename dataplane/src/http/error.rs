@@ -74,7 +74,7 @@ pub enum ApiError {
     ClusterSilent,
     /// The request does not fit what is stored.
     Conflict(&'static str),
-    /// The order has another version than the one that the change was made from.
+    /// The order's version differs from the version that the change was made from.
     OrderChanged(MovedOn),
     /// The Idempotency-Key was used for another request.
     KeyReused,

@@ -1,7 +1,7 @@
 //! Texts that are one of the words of an enum: their schemas, and how they are read.
 
-/// Generates the schema of a text that is one of `$words`. With `=> $value`, the words are those of this enum, and the schema is
-/// also a [`Kind`](super::fields::Kind) that reads them.
+/// Generates the schema of a text that is one of `$words`. With `=> $value`, the words come from this enum, and the schema is also
+/// a [`Kind`](super::fields::Kind) that reads them.
 macro_rules! word_schema {
     ($(#[$doc:meta])* $name:ident, $words:expr, $description:expr) => {
         $(#[$doc])*

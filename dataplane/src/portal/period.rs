@@ -25,7 +25,7 @@ pub(super) async fn figures(
     let from_ms = now_ms - count * length_ms;
     let delivered = recent::count(reader, keys, Status::Succeeded, from_ms).await?;
     let dead = recent::count(reader, keys, Status::DeadLetter, from_ms).await?;
-    // Whole spans, of which the last one has just begun.
+    // Whole spans. The last one has just begun.
     let last = now_ms - now_ms.rem_euclid(length_ms);
     let times = (0..count).rev().map(|back| (last - back * length_ms, last - (back - 1) * length_ms));
     let times: Vec<(i64, i64)> = times.collect();

@@ -121,7 +121,7 @@ pub async fn sign_in(State(state): State<Arc<ApiState>>, request: Request) -> Re
     }
 }
 
-/// POST /portal/sign-out: ends the session, of which no token is accepted any more, and the browser forgets the token. Users that may not
+/// POST /portal/sign-out: ends the session. None of its tokens is accepted any more, and the browser forgets the token. Users that may not
 /// see the portal any more can sign out too.
 pub async fn sign_out(
     State(state): State<Arc<ApiState>>,
@@ -150,7 +150,7 @@ pub async fn sign_out(
     signed_out(cookies)
 }
 
-/// POST /portal/sign-out-everywhere: ends all tokens of the user within five seconds, those of the API too.
+/// POST /portal/sign-out-everywhere: ends all tokens of the user, also for the API, within five seconds.
 pub async fn sign_out_everywhere(
     State(state): State<Arc<ApiState>>,
     Extension(cookies): Extension<Cookies>,

@@ -24,7 +24,7 @@ use crate::http::error::ApiError;
 const FIELDS: [&str; 6] =
     ["webhook", "body", "signature", "webhookId", "webhookTimestamp", "webhookSignature"];
 
-/// What was pasted: names and values, of which the body may have several lines.
+/// What was pasted: names and values. The body may have several lines.
 pub struct Pasted(Filters);
 
 impl FromForm for Pasted {

@@ -35,7 +35,7 @@ impl fmt::Debug for StoreMetrics {
 }
 
 impl StoreMetrics {
-    /// Adds the metrics to those of the process.
+    /// Adds the metrics to the registry of the process.
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register_collector(Box::new(self.clone()));
     }

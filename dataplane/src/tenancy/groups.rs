@@ -519,7 +519,7 @@ mod tests {
         }
     }
 
-    /// Adds numbers, of which the first one gets a turn.
+    /// Adds numbers. The first one gets a turn.
     fn ask<const N: usize>(
         groups: &Arc<Groups<Asked>>,
         tenant: &Arc<ServedTenant>,

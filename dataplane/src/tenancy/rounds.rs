@@ -50,9 +50,9 @@ type Queue<J> = BTreeMap<(Duration, u64), (Arc<str>, J)>;
 /// Which tenants are due when, and how many visits run. `J` is what the visit of a tenant needs.
 #[derive(Debug)]
 pub struct Timetable<J> {
-    /// The most visits at once, without those of [`Lane::Aside`].
+    /// The limit of visits at once. Visits of [`Lane::Aside`] do not count.
     pub at_once: usize,
-    /// A visit that takes longer leaves its place to one that waits.
+    /// A visit that takes longer leaves its place to a waiting visit.
     pub slow: Option<Duration>,
     waiting: [Queue<J>; 3],
     planned: u64,

@@ -126,7 +126,7 @@ pub(crate) const IS_TEST: &str = "EXISTS (SELECT 1 FROM test_event t WHERE t.id 
 /// The part of an event that an attempt needs.
 #[derive(Clone)]
 pub struct ToSend {
-    /// The event's code, also one that only a newer version knows.
+    /// The event's code, also a code that only a newer version knows.
     pub code: Cow<'static, str>,
     /// The customer that owns the event.
     pub customer_code: String,

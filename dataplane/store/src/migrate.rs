@@ -96,7 +96,7 @@ async fn read_applied(connection: &mut Connection) -> Result<AppliedMigrations, 
     Ok(read!(row => AppliedMigrations { version, needed }))
 }
 
-/// Those of the `first` migrations that the database lacks.
+/// The migrations among `first` that the database lacks.
 fn missing(
     applied: AppliedMigrations,
     first: &'static [Migration],

@@ -63,7 +63,7 @@ pub struct NoticedFailure {
 /// The number of deliveries of each webhook that will be tried again after [`FAILING_FROM`] or more failed attempts, by the
 /// webhook's key. Test events do not count.
 pub async fn failing(connection: &mut Connection) -> Result<HashMap<String, i64>, StoreError> {
-    // An attempt is counted when it begins, so the one that is being made has not failed.
+    // An attempt is counted when it begins, so the current attempt has not failed.
     let sql = format!(
         "SELECT webhook, count(*) FROM delivery_queue q WHERE status = 'Failed' \
          AND attempt_count - CASE WHEN lease_token IS NULL THEN 0 ELSE 1 END >= {FAILING_FROM} \
@@ -106,7 +106,7 @@ fn notice(row: &Row) -> Result<Notice, StoreError> {
     })
 }
 
-/// Reads a failure from the columns `failure_class`, `failure_cause` and `http_status`, of which the first has this index.
+/// Reads a failure from the columns `failure_class`, `failure_cause` and `http_status`; `first` is the index of the first column.
 fn failure(row: &Row, first: usize) -> Result<Option<NoticedFailure>, StoreError> {
     // An older or newer version may have stored a word that this one does not know.
     let word = |index| Ok::<_, StoreError>(row.get::<Option<String>>(index)?.unwrap_or_default());

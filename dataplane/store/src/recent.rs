@@ -81,7 +81,7 @@ pub async fn sample(
     rows.iter().map(ended).collect()
 }
 
-/// The statement for [`sample`] of so many webhooks and periods.
+/// The statement for [`sample`] of this number of webhooks and of periods.
 #[doc(hidden)] // for the suite that checks its plan
 pub fn sample_sql(webhooks: Option<usize>, spans: usize) -> String {
     let first = 2 * spans + 1;

@@ -25,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// Prints the candidates for the last of these words, each with its help.
 pub(crate) fn print(words: impl Iterator<Item = OsString>) {
     let mut words: Vec<OsString> = std::iter::once("kubectl-docket".into()).chain(words).collect();
-    // The last word is the one that the user types: without others, an empty one.
+    // The user types the last word. It is empty if there is no other.
     let typed = if words.len() == 1 { None } else { words.pop() };
     let mut words = without_list(words);
     words.push(typed.unwrap_or_default());

@@ -79,7 +79,7 @@ struct Requests {
 }
 
 impl Requests {
-    /// Whether the operator acted on this user's request, or on a later one that replaced it. The operator never sees
+    /// Whether the operator acted on this user's request, or on a later request that replaced it. The operator never sees
     /// a replaced request.
     fn is_handled(&self, requested: &str) -> bool {
         self.handled == self.asked || self.handled.as_deref() == Some(requested)

@@ -168,7 +168,7 @@ fn deployment(deployment: &Deployment) -> Value {
     })
 }
 
-/// The Events of both namespaces, or of the one that can be read.
+/// The Events of the namespaces that can be read: both, or one.
 async fn events(cluster: &Cluster, workloads: &Workloads<'_>, report: &mut ReportFiles) {
     let (own, release) = (cluster.namespace(), workloads.namespace);
     let mut found = vec![(own, cluster.events(own).await)];

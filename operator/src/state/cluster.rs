@@ -123,7 +123,7 @@ impl ClusterState {
         tenants.into_iter().chain(webhooks).collect()
     }
 
-    /// Whether the status is about the object as it is now; also of one that is gone.
+    /// Whether the status is about the object as it is now. True if the object is gone.
     pub fn is_reported(&self, key: &ObjectKey) -> bool {
         fn of<T: DeclaredKind>(
             declared: Option<&Arc<Declared<T>>>,
@@ -379,7 +379,7 @@ impl ClusterState {
         gone.iter().flat_map(|name| self.value_deleted(kind, name)).collect()
     }
 
-    /// A list of Secrets of ours is whole; `belongs` says of which of our two sorts.
+    /// A list of our Secrets of one sort is whole; `belongs` says whether a Secret is of this sort.
     pub fn own_listed(&mut self, listed: &Listed, belongs: impl Fn(&OwnSecret) -> bool) -> Vec<ObjectKey> {
         self.own.listed(listed, belongs).into_iter().map(ObjectKey::Tenant).collect()
     }

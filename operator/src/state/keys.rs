@@ -19,7 +19,7 @@ pub struct ApiKeyClaims {
 }
 
 impl ApiKeyClaims {
-    /// Records the keys of a Tenant. Returns those of its keys that an earlier Tenant has, and the Tenants that the
+    /// Records the keys of a Tenant. Returns the keys among them that an earlier Tenant has, and the Tenants that the
     /// change concerns.
     pub fn set(&mut self, meta: &Meta, keys: HashSet<ApiKeyDigest>) -> (HashSet<ApiKeyDigest>, Vec<Name>) {
         let own: Holder = (meta.created, meta.uid.clone(), meta.name.clone());

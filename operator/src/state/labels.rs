@@ -26,7 +26,7 @@ pub const RECONCILE: &str = "docket.dev/reconcile";
 pub const REQUESTED_AT: &str = "docket.dev/requestedAt";
 /// Annotation: takes over the database of an earlier Tenant of this name, if its value is the database's name.
 pub const ADOPT_DATABASE: &str = "docket.dev/adopt-database";
-/// Label of a Tenant, with the value `true`: its database is migrated before those of all Tenants without the label.
+/// Label of a Tenant, with the value `true`: its database is migrated before the databases of Tenants without the label.
 pub const MIGRATE_FIRST: &str = "docket.dev/migrate-first";
 /// Annotation of a Tenant, with the value `true`: its database, once it is made, is not migrated.
 pub const PAUSE_MIGRATIONS: &str = "docket.dev/pause-migrations";

@@ -224,8 +224,8 @@ fn unreadable_webhooks(
 }
 
 /// Leaves out webhooks that do not fit into one Secret, so that the Secret can always be written: otherwise keys and
-/// tenants that are switched off would stay served. Webhooks of the tenant's own namespace stay before those of other
-/// namespaces, and older ones before newer ones. `held`: the bytes to leave for webhooks on hold. Returns the uids of
+/// tenants that are switched off would stay served. Webhooks of the tenant's own namespace stay before webhooks of
+/// other namespaces, and older webhooks before newer ones. `held`: the bytes to leave for webhooks on hold. Returns the uids of
 /// the webhooks that were left out.
 fn shortened(config: &mut TenantConfig, held: usize, created_at: &dyn Fn(&str) -> i64) -> HashSet<String> {
     let alone = TenantConfig { webhooks: Vec::new(), ..config.clone() };

@@ -26,7 +26,7 @@ pub struct Queue<K> {
 
 #[derive(Debug)]
 struct Inner<K> {
-    /// Objects that a user waits for and of which the last steps are left, in order of arrival.
+    /// Objects that a user waits for and that have only their last steps left, in order of arrival.
     finishing: VecDeque<K>,
     /// Other objects that a user waits for, in order of arrival.
     changed: VecDeque<K>,

@@ -277,7 +277,7 @@ async fn opening_at_a_receiver_far_away_is_not_given_up() {
     assert_eq!(pool.lock().change(&target, |busy, _| busy.long(STARVING)), far * FAR);
 }
 
-/// As servers do that take only so many connections, or whose queue of connections is full.
+/// Some servers limit their connections, or have a full queue of connections.
 #[tokio::test(start_paused = true)]
 async fn opening_that_is_refused_fails_no_attempt_while_the_receiver_is_busy() {
     let (pool, target, mut openings) = (ReceiverPool::default(), target(), Openings::new());

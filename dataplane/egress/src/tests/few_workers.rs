@@ -1,4 +1,4 @@
-//! Receivers with a few workers, each of which serves one connection until it closes: Apache's prefork, Gunicorn's sync workers, a
+//! Receivers with a few workers. Each worker serves one connection until it closes: Apache's prefork, Gunicorn's sync workers, a
 //! server with a bounded pool of threads. An idle connection holds a worker that another attempt waits for.
 
 use std::time::{Duration, Instant};

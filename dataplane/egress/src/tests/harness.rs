@@ -1,5 +1,5 @@
-//! Receivers on real sockets, each of which follows a script. They run on their own threads, so that a test can block
-//! the sender's runtime while a receiver acts.
+//! Receivers on real sockets. Each receiver follows a script on its own thread, so that a test can block the sender's
+//! runtime while a receiver acts.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};

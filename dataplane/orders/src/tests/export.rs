@@ -122,7 +122,7 @@ fn required(kind: OrderType) -> Vec<String> {
     all
 }
 
-/// Whether the field is one that every address or every party requires, wherever the part stands.
+/// Whether every address or every party requires the field, wherever the part stands.
 fn required_of_part(body: &Value, pointer: &str) -> bool {
     let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
     let parent = body.pointer(parent).expect("exists");

@@ -53,7 +53,7 @@ pub(super) fn customer_page(frame: &Frame, customer: &CustomerAnswer, can_add: b
     }
 }
 
-/// What is there instead of the webhooks of a customer, of which none is served.
+/// What the page shows instead of the webhooks if none of the customer is served.
 pub(super) fn none(frame: &Frame, customer: &str, unserved: usize, can_add: bool) -> Markup {
     let what = match unserved {
         0 => "No webhook exists for this customer".to_owned(),

@@ -8,7 +8,7 @@ use crate::field::Wrong;
 use crate::page::{self, Frame, Section};
 use crate::parts::{self, Head};
 
-/// The form of a new webhook, or of one that could not be saved.
+/// The form of a new webhook, or of a webhook that could not be saved.
 #[derive(Debug, Clone, Copy)]
 pub struct NewForm<'a> {
     /// The form's id, which it sends.

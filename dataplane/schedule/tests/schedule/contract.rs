@@ -641,7 +641,7 @@ pub(crate) async fn the_last_slow_places_are_for_tenants_without_a_claim(rig: im
     assert_eq!(claim(9, 0).await.len(), 9);
 }
 
-/// However many tenants come before it in turn, of which each has a claim and more that is due.
+/// However many tenants come before it in turn. Each of them has a claim and more that is due.
 pub(crate) async fn a_tenant_without_a_claim_is_found_behind_many_with_one(rig: impl Rig) {
     let tenants = 1_100;
     let (first, more) = (0..2 * tenants).partition::<Vec<u32>, _>(|n| *n < tenants);

@@ -73,7 +73,7 @@ pub(crate) async fn claimed(schedule: &Schedule, limit: usize) -> Vec<Claim> {
     schedule.claim(room(limit), Duration::from_secs(60)).await.expect("claims")
 }
 
-/// For so many entries, of any webhooks.
+/// Room for `slots` entries, of any webhooks.
 pub(crate) fn room(slots: usize) -> Room {
     Room { slots, slow: slots, without_claim: 0 }
 }

@@ -45,7 +45,7 @@ pub struct DatabaseTarget {
     is_pooled: bool,
 }
 
-/// The parameters that the library does not know, or of which it does not know all values.
+/// The parameters that the library does not know, or whose values it does not all know.
 const OURS: [&str; 6] = ["sslmode", "sslrootcert", "sslcert", "sslkey", "pooler", SERVER];
 /// The beginning of a PEM text, which stands in place of a file's name.
 const PEM: &str = "-----BEGIN ";

@@ -55,10 +55,10 @@ struct WebhookSecret {
     value: String,
     /// The `rotationGeneration` it was made for.
     generation: i64,
-    /// The customer it was made for: a webhook of another one that has the name later gets another secret.
+    /// The customer it was made for: a later webhook of this name, but of another customer, gets another secret.
     #[serde(default)]
     customer: String,
-    /// The one that takes its place: as many digits. Absent while there is none.
+    /// The secret that takes its place: as many digits. Absent while there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
@@ -184,8 +184,8 @@ impl Keys {
         }
     }
 
-    /// Generates the signing secrets that are missing or of an earlier generation. A webhook that was put back gets the one that was
-    /// set aside for it.
+    /// Generates the signing secrets that are missing or of an earlier generation. A webhook that was put back gets the secret
+    /// that was set aside for it.
     fn generate_secrets(&mut self, webhooks: &WebhookSecrets<'_>, random: Random<'_>) {
         for (uid, (wanted, customer)) in &webhooks.generate {
             let generation = wanted.rotation_generation;

@@ -62,7 +62,7 @@ pub struct DeliverySummary {
     /// The header X-Service-Delivery-Id that the receiver gets.
     #[schema(example = "0193f0c2-a1b0-7c3e-9d6f-5a4b3c2d1e0f")]
     delivery_id: String,
-    /// The `id` in the payload. Resends of an event have the same one. Empty if another program has stored one that is invalid.
+    /// The `id` in the payload. Resends of an event have the same `id`. Empty if another program has stored an invalid `id`.
     #[schema(example = "evt_0193f0c2a1b07c3e9d6f5a4b3c2d1e0f")]
     event_id: String,
     #[schema(value_type = EventWord)]

@@ -146,7 +146,7 @@ mod tests {
             permits
         }
 
-        /// Takes all permits, for so many claims and queued deliveries of quick webhooks.
+        /// Takes all permits, for this number of claims and of queued deliveries of quick webhooks.
         fn assigned(&self, claims: usize, queued: usize) -> Vec<SavePermit> {
             self.all().assign(&self.clock, claims, queued).collect()
         }

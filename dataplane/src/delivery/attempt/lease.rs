@@ -43,7 +43,7 @@ pub(super) struct KeptLease {
 #[derive(Default)]
 pub(super) struct RenewedLeases(Mutex<HashMap<LeaseKey, RenewedAttempt>>);
 
-/// Tenant, delivery and [`Lease::id`], which distinguishes an attempt that lost its lease from the one that has it now.
+/// Tenant, delivery and [`Lease::id`], which distinguishes an attempt that lost its lease from the attempt that has it now.
 type LeaseKey = (Arc<str>, DeliveryId, Arc<str>);
 
 /// An attempt that is under way.

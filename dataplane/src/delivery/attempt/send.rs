@@ -39,8 +39,8 @@ impl Worker {
     }
 }
 
-/// The contract's headers (Delivery headers) of a request that is sent `now`, and those of Standard Webhooks, so that its
-/// libraries can verify the signature and refuse replays. Without secrets there are no signatures; the current one comes
+/// The contract's headers (Delivery headers) of a request that is sent `now`, and the headers of Standard Webhooks, so that
+/// its libraries can verify the signature and refuse replays. Without secrets there are no signatures; the current one comes
 /// first. `is_test`: the event was made to try the webhook.
 pub fn headers(
     secrets: &[&[u8]],

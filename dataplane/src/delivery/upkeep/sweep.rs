@@ -2,7 +2,7 @@
 //! hints that were lost and rows that other programs wrote.
 //!
 //! This file decides which tenant is swept when, and `rounds` how many at once; `scan` sweeps one tenant; `tenant_sweep` says where the next
-//! sweep of a tenant begins, and when one that stopped continues; `rebuild` tracks what a lost schedule still misses.
+//! sweep of a tenant begins, and when a stopped sweep continues; `rebuild` tracks what a lost schedule still misses.
 //!
 //! There is no watermark. Each sweep reads all unfinished deliveries, in pages, so that it cannot miss a row whose
 //! transaction committed late.

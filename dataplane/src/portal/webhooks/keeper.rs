@@ -55,7 +55,7 @@ pub(super) async fn keeper(
     })
 }
 
-/// The whole object, or of one that is too large for the page the fields that can be changed.
+/// The whole object; or if it is too large for the page, the fields that can be changed.
 fn whole_or_fields(object: &Value, is_folder: bool, webhook: &WebhookConfig) -> (Shows, String) {
     let yaml = yaml::of(object);
     match (yaml.len(), is_folder) {

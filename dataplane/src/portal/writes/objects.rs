@@ -29,7 +29,7 @@ use keeper::{keeper, tool};
 
 /// How long a call may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Calls at the same time, of which the webhooks of one namespace get at most half.
+/// The limit of calls at the same time. The webhooks of one namespace get at most half.
 const AT_ONCE: u32 = 16;
 /// How often the policy is tried: while it holds, and while it does not.
 const TRIED_EVERY: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(5));

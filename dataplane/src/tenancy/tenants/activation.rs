@@ -51,8 +51,8 @@ impl Activation {
         }
     }
 
-    /// Serves the declared tenants and no others. A tenant whose revision has not changed is not recreated; one that can't be
-    /// served keeps its last good version.
+    /// Serves the declared tenants and no others. A tenant whose revision has not changed is not recreated. A tenant that can't
+    /// be served keeps its last good version.
     pub fn replace(&mut self, declaration: Declaration) {
         let Declaration { tenants, problems, incomplete, is_unreadable: _ } = declaration;
         let mut problems: Vec<String> = problems.iter().map(ToString::to_string).collect();

@@ -21,7 +21,7 @@ use crate::walk::{Page, RowPosition, Walk, in_order_of};
 pub struct ListedDelivery {
     pub id: String,
     pub event_id: String,
-    /// Also one that only a newer version knows; empty if no header can carry it.
+    /// The event's code, also a code that only a newer version knows; empty if no header can carry it.
     pub event_code: String,
     pub about: About,
     pub customer_code: String,

@@ -2,7 +2,7 @@
 //!
 //! Every open connection has a place. An idle connection stays open for its tenant until another tenant needs its
 //! place. A request that finds no idle connection of its tenant waits in line until it may open one. [`rules`] decides
-//! which request is next: of the tenant with the fewest places, and among equals the one that has waited longest. So
+//! which request is next: of the tenant with the fewest places, and among equals the request that has waited longest. So
 //! busy tenants keep their connections while there are enough for all, and take turns when there are not. Few
 //! connections are opened at a time, since each login costs PostgreSQL more than most work on it.
 

@@ -242,7 +242,7 @@ async fn after_retention(rig: &TenantDatabase) -> [i64; 3] {
     places(rig).await
 }
 
-/// The [`places`] after a worker could not begin the attempts of these, none of which is lost.
+/// The [`places`] after a worker could not begin the attempts of these deliveries. None of them is lost.
 async fn after_refusal(rig: &TenantDatabase, ids: &[DeliveryId]) -> [i64; 3] {
     rig.write(async |t| deliveries::end_lost_attempts(t, ids, Duration::ZERO, at(0)).await).await;
     places(rig).await

@@ -239,7 +239,7 @@ pub(super) async fn commit(rig: &TenantDatabase, saves: &[Save]) -> (i64, Result
     (first, saves::commit(transaction, &saves).await)
 }
 
-/// The lease of one batch of so many hand-offs of the process `mine`.
+/// The lease of one batch of `count` hand-offs of the process `mine`.
 pub(super) fn lease_of_batch(batch: u64, count: usize) -> Lease {
     let owner = Owner { process: "mine".into(), incarnation: "1".into() };
     Lease::new(&owner, batch, Duration::from_secs(4)).of_first_attempts(count)

@@ -66,7 +66,7 @@ pub(super) fn labels() -> String {
             labels::MIGRATE_FIRST,
             "label of a Tenant",
             "you",
-            "With the value `true`, the Tenant's database is migrated before those of all Tenants without the label. If its migration fails, no other begins.",
+            "With the value `true`, the Tenant's database is migrated before the databases of Tenants without the label. If its migration fails, no other begins.",
         ),
         row(
             labels::PAUSE_MIGRATIONS,

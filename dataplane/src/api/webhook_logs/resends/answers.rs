@@ -1,4 +1,4 @@
-//! Responses of the routes around resends. Those of writes are kept for repeats under the same Idempotency-Key.
+//! Responses of the routes around resends. Responses to writes are kept for repeats under the same Idempotency-Key.
 
 use docket_store::resends::{DeadLetterRange, Resend};
 use serde::Serialize;

@@ -116,7 +116,7 @@ impl Rig {
         (save, handed)
     }
 
-    /// Claims so many places of the webhook, for deliveries that are never stored.
+    /// Claims `count` places of the webhook, for deliveries that are never stored.
     async fn take_places(&self, count: u8) -> HandedOff {
         let hint = |number| {
             let id = DeliveryId::new(self.clock.now(), [number; 10]);
@@ -479,7 +479,7 @@ async fn saved_order_is_posted_without_a_claim() {
     panic!("its claim was not settled");
 }
 
-/// Half of the eight slots are for webhooks of which nothing is known.
+/// Half of the eight slots are for webhooks without a known speed.
 #[tokio::test(flavor = "multi_thread")]
 async fn saved_order_without_a_free_slot_is_queued_and_claimed_later() {
     let rig = Rig::standing("full").await;

@@ -211,7 +211,7 @@ async fn round_deletes_old_audit_entries_and_comes_back_when_the_next_is_old() {
     };
     let now_ms = rig.retention.clock.now_ms();
     let mut transaction = tenant.store.begin(&rig.retention.clock).await.expect("a schema");
-    // More than two batches, and one that is younger.
+    // More than two batches, and one younger delivery.
     let ages = (0..450_u64).map(|number| (number, 0)).chain([(450, 1)]);
     let records: Vec<AuditRecord> = ages
         .map(|(number, later)| AuditRecord::new(AuditEvent::SignedIn, now_ms + later, number.to_be_bytes()))
@@ -267,7 +267,7 @@ async fn what_a_user_repeats_pushes_no_other_event_out_of_the_audit() {
     assert_eq!(left, expected.map(|(event, count)| (event.to_owned(), count)).collect());
 }
 
-/// Its owner can make a table of which there is always more to delete.
+/// The database's owner can make a table that always has more to delete.
 #[tokio::test]
 async fn database_that_never_ends_keeps_no_other_from_its_turn_and_no_round_from_its_end() {
     let rig = Rig::new("endless", &["A", "B"], 450).await;

@@ -49,7 +49,7 @@ pub(super) enum Extent {
 pub(super) enum SweepResult {
     /// No unfinished delivery.
     Nothing,
-    /// Unfinished deliveries, all of which were read.
+    /// Unfinished deliveries. All of them were read.
     Some,
     /// More deliveries than this part of a sweep could schedule: the last delivery that it scheduled; if the schedule had no room for a page,
     /// the first delivery of that page.

@@ -20,7 +20,7 @@ const LOOK_EVERY_MS: u64 = 5;
 #[derive(Clone, Copy)]
 struct Load {
     tenants: usize,
-    /// The number of users of each tenant, each of which uses one connection at a time.
+    /// The number of users of each tenant. Each user needs one connection at a time.
     users: usize,
     from_ms: u64,
     pace: Pace,
@@ -208,7 +208,7 @@ static SCENARIOS: [Scenario; 15] = [
         loads: &[Load { users: 1, pace: Pace::After(50), steps: 3, takes_ms: 2, ..BUSY }],
         most: most(45, 110, 2.5, 1.3, 2_600),
     },
-    // The connection that is closed is not the one that was idle longest.
+    // The connection that was idle longest is not the connection that is closed.
     Scenario {
         name: "six tenants in turn with five places",
         places: 5,
