@@ -169,6 +169,14 @@ impl Database {
         }
     }
 
+    /// Begins a transaction that lets no other program save an order, until a `ROLLBACK` or `COMMIT`.
+    pub fn lock_orders(&self) {
+        self.change(match &self.0 {
+            Connection::File(_) => "BEGIN IMMEDIATE",
+            Connection::Server(_) => "BEGIN; LOCK TABLE web_order IN EXCLUSIVE MODE",
+        });
+    }
+
     /// The one value of a query.
     pub fn get<T: FromSql>(&self, sql: &str) -> T {
         let rows = self.rows(sql, &[]);
@@ -186,6 +194,14 @@ pub fn order() -> &'static str {
 pub fn bytes(bytes: &[u8]) -> String {
     let digits = hex::encode(bytes);
     if are_servers() { format!("'\\x{digits}'::bytea") } else { format!("x'{digits}'") }
+}
+
+/// The time of the database in SQL, in milliseconds since 1970.
+pub fn now_ms() -> &'static str {
+    match are_servers() {
+        true => "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
+        false => "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
+    }
 }
 
 /// A column of a row, in the type that SQLite has for it.

@@ -1,4 +1,4 @@
-//! The folder of YAML is followed while `docket dev` runs; a mistake affects no other tenant.
+//! The folder of YAML is followed while the program runs; a mistake affects no other tenant.
 
 use std::time::Duration;
 
@@ -6,6 +6,7 @@ use docket_tests::people::{ADA, add_tenant};
 use docket_tests::server::{JSON, api_key, eventually, tenant_yaml};
 
 use super::rig::{Rig, captioned, credentials, home, save};
+use crate::delivery::stage::reload;
 
 /// The time until an edit is served: the folder is read every 0.4 s, and must be the same twice.
 const FOLLOWED: Duration = Duration::from_secs(3);
@@ -23,15 +24,6 @@ async fn becomes(rig: &Rig, digit: char, expected: u16) {
     eventually("the edit is followed", FOLLOWED, async || status(rig, digit).await == expected).await;
 }
 
-/// Waits until the folder was read again after `lines` reports of it.
-async fn read_again(rig: &Rig, times: usize) {
-    eventually("the folder is read again", FOLLOWED, async || {
-        let said = std::fs::read_to_string(rig.home.log("out")).expect("readable");
-        said.matches("The configuration was read again").count() >= times
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn a_new_tenant_is_served_and_a_removed_one_is_not() {
     let rig = Rig::start().await;
@@ -41,7 +33,7 @@ async fn a_new_tenant_is_served_and_a_removed_one_is_not() {
     std::fs::remove_file(rig.home.config().join("blue.yaml")).expect("removable");
     becomes(&rig, 'b', 401).await;
     assert_eq!(status(&rig, 'a').await, 200);
-    add_tenant(&rig.home, "blue", 'b');
+    rig.home.write("blue.yaml", &tenant_yaml("blue", 'b'));
     becomes(&rig, 'b', 200).await;
 }
 
@@ -92,15 +84,13 @@ async fn suspending_a_tenant_refuses_its_keys_until_it_is_resumed() {
 #[tokio::test]
 async fn a_broken_edit_keeps_the_last_good_version_and_is_logged_with_its_place() {
     let rig = Rig::of(&[("acme", 'a'), ("blue", 'b')]).await;
-    rig.home.write(
-        "acme.yaml",
-        &tenant_yaml("acme", 'a').replace("subdomains: [acme]", "subdomains: [acme, \"no host\"]"),
-    );
-    read_again(&rig, 1).await;
+    let broken = tenant_yaml("acme", 'a').replace("subdomains: [acme]", "subdomains: [acme, \"no host\"]");
+    reload(&rig.home, || rig.home.write("acme.yaml", &broken)).await;
     assert_eq!((status(&rig, 'a').await, status(&rig, 'b').await), (200, 200));
     let log = rig.log();
-    let line = log.lines().find(|line| line.contains("WARN")).unwrap_or_else(|| panic!("no warning: {log}"));
-    for part in ["acme.yaml, document 1", "Tenant default/acme", "spec.subdomains[1]"] {
+    let of_file = |line: &&str| line.contains("acme.yaml, document 1");
+    let line = log.lines().find(of_file).unwrap_or_else(|| panic!("no warning: {log}"));
+    for part in ["WARN", "Tenant default/acme", "spec.subdomains[1]"] {
         assert!(line.contains(part), "{part}: {line}");
     }
     let body = credentials(ADA).to_string();
@@ -111,9 +101,8 @@ async fn a_broken_edit_keeps_the_last_good_version_and_is_logged_with_its_place(
 #[tokio::test]
 async fn a_syntax_error_affects_no_other_tenant_and_not_even_its_own() {
     let rig = Rig::of(&[("acme", 'a'), ("blue", 'b')]).await;
-    for (times, text) in ["spec: [\n", "a: b: c", "\u{0}", "- - - :\n  }{"].iter().enumerate() {
-        rig.home.write("acme.yaml", text);
-        read_again(&rig, times + 1).await;
+    for text in ["spec: [\n", "a: b: c", "\u{0}", "- - - :\n  }{"] {
+        reload(&rig.home, || rig.home.write("acme.yaml", text)).await;
         assert_eq!((status(&rig, 'a').await, status(&rig, 'b').await), (200, 200), "{text:?}");
     }
     assert!(rig.log().contains("acme.yaml"), "{}", rig.log());
@@ -132,12 +121,12 @@ async fn one_broken_document_at_the_start_leaves_the_others_served() {
     );
     let rig = Rig::on(home, "").await;
     assert_eq!((status(&rig, 'a').await, status(&rig, 'b').await, status(&rig, 'c').await), (200, 401, 401));
-    let said = std::fs::read_to_string(rig.home.log("out")).expect("readable");
     for part in ["blue.yaml", "coral.yaml, document 1 (Tenant default/coral): spec.clientCode"] {
-        assert!(said.contains(part), "{part}: {said}");
+        rig.logged(part).await;
     }
-    add_tenant(&rig.home, "blue", 'b');
-    add_tenant(&rig.home, "coral", 'c');
+    for (name, digit) in [("blue", 'b'), ("coral", 'c')] {
+        rig.home.write(&format!("{name}.yaml"), &tenant_yaml(name, digit));
+    }
     becomes(&rig, 'b', 200).await;
     becomes(&rig, 'c', 200).await;
 }
@@ -145,8 +134,7 @@ async fn one_broken_document_at_the_start_leaves_the_others_served() {
 #[tokio::test]
 async fn two_tenants_with_the_same_key_or_host_do_not_share_it() {
     let rig = Rig::start().await;
-    add_tenant(&rig.home, "blue", 'a');
-    read_again(&rig, 1).await;
+    reload(&rig.home, || add_tenant(&rig.home, "blue", 'a')).await;
     let reply = rig.sign_in("/Auth/Token", &credentials(ADA)).await;
     assert_eq!(reply.status, 200, "the first one keeps it: {reply:?}");
     let token = reply.json()["token"].as_str().expect("text").to_owned();
@@ -159,8 +147,7 @@ async fn two_tenants_with_the_same_key_or_host_do_not_share_it() {
 async fn a_newcomer_whose_file_comes_first_takes_no_key_over() {
     let rig = Rig::start().await;
     let ada = rig.ada().await;
-    add_tenant(&rig.home, "aaa", 'a');
-    read_again(&rig, 1).await;
+    reload(&rig.home, || add_tenant(&rig.home, "aaa", 'a')).await;
     assert_eq!(ada.get("/Orders/Search").await.status, 200, "the key is still the tenant's of the token");
     let id = save(&rig.ada().await, &captioned("x")).await;
     assert_eq!((id.as_str(), rig.orders()), ("W00000001", 1), "in ACME's database");
@@ -197,8 +184,8 @@ async fn a_key_of_two_tenants_is_that_of_the_first_file_after_a_restart() {
 async fn no_secret_is_ever_logged_or_printed_for_a_mistake() {
     let rig = Rig::start().await;
     let canary = "canary-of-a-secret";
-    rig.home.write("acme.yaml", &tenant_yaml("acme", 'a').replace(&api_key('a'), canary));
-    read_again(&rig, 1).await;
+    let mistaken = tenant_yaml("acme", 'a').replace(&api_key('a'), canary);
+    reload(&rig.home, || rig.home.write("acme.yaml", &mistaken)).await;
     let said = std::fs::read_to_string(rig.home.log("out")).expect("readable");
     assert!(!rig.log().contains(canary) && !said.contains(canary));
     assert!(rig.log().contains("acme.yaml"), "{}", rig.log());

@@ -333,7 +333,7 @@ async fn a_client_that_hangs_up_while_its_order_is_written_has_saved_it() {
     let head = save_head(&rig).await;
     let order = with(example(OrderType::FileAndServe), json!({"export": true})).to_string();
     let other = rig.database("ACME");
-    other.change("BEGIN IMMEDIATE");
+    other.lock_orders();
     let mut stream = connect(rig.server.api).await;
     let head = format!("{head}Expect: 100-continue\r\nContent-Length: {}\r\n\r\n", order.len());
     stream.write_all(head.as_bytes()).await.expect("writable");

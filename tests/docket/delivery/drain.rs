@@ -6,7 +6,7 @@ use docket_tests::receiver::{Receiver, Response};
 use docket_tests::server::{Options, Server, eventually, signal};
 
 use crate::delivery::stage::{
-    FAST, SOON, Webhook, all_end, attempts, deliveries, open, remains, save, stage, together,
+    FAST, SOON, Webhook, all_end, attempts, deliveries, remains, save, stage, together,
 };
 
 const SLOW: Duration = Duration::from_millis(500);
@@ -57,9 +57,8 @@ async fn a_request_under_way_is_answered_and_its_order_delivered() {
     let _turn = together().await;
     let hook = Receiver::start().await;
     let (home, server, client) = stage(&[Webhook::new("orders", hook.url("/"))], FAST).await;
-    // Another program holds the write lock, so the save has to wait.
-    let database = open(&home, "ACME");
-    database.execute_batch("BEGIN IMMEDIATE").expect("locked");
+    let database = home.open("ACME");
+    database.lock_orders();
     let saving = tokio::spawn({
         let client = client.clone();
         async move { save(&client).await }
@@ -71,7 +70,7 @@ async fn a_request_under_way_is_answered_and_its_order_delivered() {
         std::net::TcpStream::connect(client.api).is_err()
     })
     .await;
-    database.execute_batch("COMMIT").expect("released");
+    database.change("COMMIT");
     let id = saving.await.expect("answered with 200");
     assert_eq!(server.terminate().await.code(), Some(0));
     let _server = Server::start(&home, Options::flags(FAST)).await;
@@ -90,7 +89,8 @@ async fn a_second_signal_stops_at_once() {
     eventually("it is under way", SOON, async || hook.count() == 1).await;
     signal(server.id(), "TERM");
     let says = |log, text| std::fs::read_to_string(home.log(log)).unwrap_or_default().contains(text);
-    eventually("it drains", SOON, async || says("out", "Stopping:")).await;
+    let drains = || says("out", "Stopping: finishing") || says("err", "stopping: finishing");
+    eventually("it drains", SOON, async || drains()).await;
     let second = Instant::now();
     server.terminate().await;
     assert!(second.elapsed() < Duration::from_secs(3), "only after {:?}", second.elapsed());

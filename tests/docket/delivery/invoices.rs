@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 
 use docket_tests::receiver::Receiver;
 use docket_tests::server::{Home, Options, Server, eventually};
-use rusqlite::Connection;
+use docket_tests::stores::{self, Database, Row};
 use serde_json::{Value, json};
 
-use crate::delivery::stage::{SOON, Webhook, all_end_within, alone, home, open, reload, remains, together};
+use crate::delivery::stage::{SOON, Webhook, all_end_within, alone, home, reload, remains, together};
 
 const FLAGS: &str = "--backoff-base 50ms --poll-interval 200ms --attempt-timeout 3s \
                      --allow-egress 127.0.0.1/32 --invoice-scan-interval 200ms";
+/// The number of invoices that were not found yet.
+const LEFT: &str = "SELECT count(*) FROM court_invoice WHERE detected_at_ms IS NULL";
 
 /// A webhook of customer C-1, for invoices.
 pub(crate) fn webhook(tenant: &'static str, name: &str, hook: &Receiver) -> Webhook {
@@ -24,27 +26,31 @@ pub(crate) async fn start(home: &Home) -> Server {
 }
 
 /// A work order PC1 of C-1, as the back office makes one.
-pub(crate) fn back_office(home: &Home, client_code: &str) -> Connection {
-    let database = open(home, client_code);
-    let sql = "INSERT INTO work_order (number, work_order_type, customer_code, created_at_ms) \
-               VALUES ('PC1', 'PhotoCopy', 'C-1', 1)";
-    database.execute_batch(sql).expect("a work order");
+pub(crate) fn back_office(home: &Home, client_code: &str) -> Database {
+    let database = home.open(client_code);
+    database.change(
+        "INSERT INTO work_order (number, work_order_type, customer_code, created_at_ms) \
+         VALUES ('PC1', 'PhotoCopy', 'C-1', 1)",
+    );
     database
 }
 
-pub(crate) fn insert(database: &Connection, table: &str, number: &str) {
-    let sql = format!(
-        "INSERT INTO {table} (invoice_number, work_order, created_at_ms) VALUES (?1, 'PC1', unixepoch() * 1000)"
-    );
-    database.execute(&sql, [number]).expect("an invoice");
+/// The statement that adds an invoice of now.
+pub(crate) fn insert_sql(table: &str, number: &str) -> String {
+    let now_ms = stores::now_ms();
+    format!(
+        "INSERT INTO {table} (invoice_number, work_order, created_at_ms) VALUES ('{number}', 'PC1', {now_ms});"
+    )
 }
 
-pub(crate) fn insert_many(database: &mut Connection, numbers: std::ops::Range<usize>) {
-    let transaction = database.transaction().expect("a transaction");
-    for number in numbers {
-        insert(&transaction, "court_invoice", &format!("{number:05}"));
-    }
-    transaction.commit().expect("commits");
+pub(crate) fn insert(database: &Database, table: &str, number: &str) {
+    database.change(&insert_sql(table, number));
+}
+
+/// Adds these invoices in one transaction.
+pub(crate) fn insert_many(database: &Database, numbers: std::ops::Range<usize>) {
+    let all: String = numbers.map(|number| insert_sql("court_invoice", &format!("{number:05}"))).collect();
+    database.change(&format!("BEGIN; {all} COMMIT"));
 }
 
 fn invoice_numbers(hook: &Receiver) -> Vec<String> {
@@ -58,13 +64,11 @@ pub(crate) async fn arrives(hook: &Receiver, number: &str) {
 
 /// Each webhook has exactly one delivery of each invoice.
 pub(crate) fn assert_one_each(home: &Home, webhooks: &[&str], invoices: usize) {
-    let database = open(home, "ACME");
+    let database = home.open("ACME");
     let sql = "SELECT webhook_name, e.invoice_number, d.idempotency_key FROM delivery d JOIN event e ON e.id = d.event_id";
-    let mut statement = database.prepare(sql).expect("a statement");
-    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).expect("rows");
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for row in rows {
-        let (webhook, number, key): (String, String, String) = row.expect("a row");
+    let texts = |row: &Row| [0, 1, 2].map(|place| row.get::<String>(place));
+    for [webhook, number, key] in database.rows(sql, &[]).iter().map(texts) {
         assert_eq!(key, format!("invoice.created:Court:{number}"));
         found.entry(webhook.replace("default/", "")).or_default().push(number);
     }
@@ -73,9 +77,9 @@ pub(crate) fn assert_one_each(home: &Home, webhooks: &[&str], invoices: usize) {
         let distinct: BTreeSet<_> = numbers.iter().collect();
         assert_eq!((numbers.len(), distinct.len()), (invoices, invoices), "{webhook}");
     }
-    let count = |sql: &str| database.query_row(sql, [], |row| row.get::<_, i64>(0)).expect("a count");
-    assert_eq!(count("SELECT count(*) FROM event"), i64::try_from(invoices).expect("few"));
-    assert_eq!(count("SELECT count(*) FROM court_invoice WHERE detected_at_ms IS NULL"), 0);
+    let events = database.get::<i64>("SELECT count(*) FROM event");
+    assert_eq!(events, i64::try_from(invoices).expect("few"));
+    assert_eq!(database.get::<i64>(LEFT), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -85,19 +89,21 @@ async fn rows_of_all_four_tables_arrive_with_all_their_fields() {
     let home = home(&[webhook("acme", "invoices", &hook)]);
     let server = start(&home).await;
     let database = back_office(&home, "ACME");
-    let sql = "
-        INSERT INTO photo_copy_invoice (invoice_number, work_order, facility_line_item, invoice_date,
+    let now_ms = stores::now_ms();
+    let sql = format!(
+        "INSERT INTO photo_copy_invoice (invoice_number, work_order, facility_line_item, invoice_date,
             bill_to_customer_code, amount_cents, created_at_ms)
-            VALUES ('88214', 'PC1', 2, '2026-11-21', 'CARRIER-9', 23050, unixepoch() * 1000);
+            VALUES ('88214', 'PC1', 2, '2026-11-21', 'CARRIER-9', 23050, {now_ms});
         INSERT INTO photo_copy_invoice (invoice_number, work_order, invoice_date, created_at_ms)
-            VALUES ('88215-A', 'PC1', '2026-99-99', unixepoch() * 1000);
+            VALUES ('88215-A', 'PC1', '2026-99-99', {now_ms});
         INSERT INTO court_invoice (invoice_number, work_order, invoice_date, bill_to_customer_code, created_at_ms)
-            VALUES ('88214', 'PC1', '2026-11-21 09:30:00', 'C-2', unixepoch() * 1000);
+            VALUES ('88214', 'PC1', '2026-11-21 09:30:00', 'C-2', {now_ms});
         INSERT INTO delivery_invoice (invoice_number, work_order, invoice_date, created_at_ms)
-            VALUES ('D 7/\"é\"', 'PC1', '2026-11-21T09:30:00.5', unixepoch() * 1000);
-        INSERT INTO investigation_invoice (invoice_number, work_order, created_at_ms) VALUES ('1', 'PC1', unixepoch() * 1000);";
+            VALUES ('D 7/\"é\"', 'PC1', '2026-11-21T09:30:00.5', {now_ms});
+        INSERT INTO investigation_invoice (invoice_number, work_order, created_at_ms) VALUES ('1', 'PC1', {now_ms});"
+    );
     let begun = Instant::now();
-    database.execute_batch(sql).expect("invoices");
+    database.change(&sql);
     eventually("all arrive", SOON, async || hook.count() == 5).await;
     println!("all five arrived after {:?}", begun.elapsed());
     let mut data: Vec<Value> = Vec::new();
@@ -142,10 +148,10 @@ async fn kills_in_the_middle_of_two_hundred_invoices_lose_and_repeat_none() {
     let _turn = alone().await;
     let hook = Receiver::start().await;
     let home = home(&[webhook("acme", "one", &hook), webhook("acme", "two", &hook)]);
-    let mut database = back_office(&home, "ACME");
+    let database = back_office(&home, "ACME");
     let mut cut = 0;
     for round in 0..40 {
-        insert_many(&mut database, round * 5..round * 5 + 5);
+        insert_many(&database, round * 5..round * 5 + 5);
         // The scan begins with the program: the ends come from before it to after it.
         let server = Server::spawn(&home, &Options::flags(FLAGS));
         tokio::time::sleep(Duration::from_millis(4 + round as u64)).await;
@@ -153,8 +159,7 @@ async fn kills_in_the_middle_of_two_hundred_invoices_lose_and_repeat_none() {
             3 => drop(server.terminate().await),
             _ => server.kill(),
         }
-        let left = "SELECT count(*) FROM court_invoice WHERE detected_at_ms IS NULL";
-        cut += usize::from(database.query_row(left, [], |row| row.get::<_, i64>(0)).expect("a count") > 0);
+        cut += usize::from(database.get::<i64>(LEFT) > 0);
     }
     println!("{cut} of 40 ends left new invoices behind");
     assert!(cut > 0, "all ends came too late");
@@ -191,15 +196,14 @@ async fn a_row_of_a_slow_transaction_arrives_whatever_its_number_and_time() {
     let database = back_office(&home, "ACME");
     insert(&database, "court_invoice", "5");
     arrives(&hook, "5").await;
-    database.execute_batch("BEGIN IMMEDIATE").expect("begins");
+    database.change("BEGIN");
     insert(&database, "court_invoice", "4");
     remains("it is not detected", Duration::from_secs(2), async || hook.count() == 1).await;
-    database.execute_batch("COMMIT").expect("commits");
+    database.change("COMMIT");
     arrives(&hook, "4").await;
     // This invoice is older than all that were found.
-    let sql = "INSERT INTO court_invoice (invoice_number, work_order, created_at_ms) \
-               VALUES ('0', 'PC1', (unixepoch() - 29 * 86400) * 1000)";
-    database.execute_batch(sql).expect("an invoice");
+    let sql = "INSERT INTO court_invoice (invoice_number, work_order, created_at_ms) VALUES ('0', 'PC1', ";
+    database.change(&format!("{sql} {} - 29 * CAST(86400000 AS BIGINT))", stores::now_ms()));
     arrives(&hook, "0").await;
 }
 
@@ -212,22 +216,16 @@ async fn imported_history_is_not_sent_to_customers_unless_the_platform_says_so()
     let history = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 150) \
                    INSERT INTO court_invoice (invoice_number, work_order, created_at_ms) \
                    SELECT 'H' || i, 'PC1', 1000 * i FROM n";
-    database.execute_batch(history).expect("invoices");
+    database.change(history);
     insert(&database, "court_invoice", "new");
     let server = start(&home).await;
     arrives(&hook, "new").await;
-    let left = "SELECT count(*) FROM court_invoice WHERE detected_at_ms IS NULL";
-    let left = || database.query_row(left, [], |row| row.get::<_, i64>(0)).expect("a count");
-    eventually("all are marked", SOON, async || left() == 0).await;
+    eventually("all are marked", SOON, async || database.get::<i64>(LEFT) == 0).await;
     assert_eq!(server.metric("docket_invoices_detected_total").await, 1.0);
-    let events = "SELECT group_concat(invoice_number) FROM event";
-    let events: String = database.query_row(events, [], |row| row.get(0)).expect("a list");
-    assert_eq!(events, "new");
+    assert_eq!(database.get::<String>("SELECT invoice_number FROM event"), "new");
     drop(server);
     let _server = Server::start(&home, Options::flags(&format!("{FLAGS} --invoice-max-age 0"))).await;
-    database
-        .execute_batch("UPDATE court_invoice SET detected_at_ms = NULL WHERE invoice_number = 'H7'")
-        .expect("updates");
+    database.change("UPDATE court_invoice SET detected_at_ms = NULL WHERE invoice_number = 'H7'");
     arrives(&hook, "H7").await;
 }
 
@@ -241,10 +239,8 @@ async fn a_mark_that_is_removed_leads_to_no_second_delivery() {
     insert(&database, "court_invoice", "1");
     arrives(&hook, "1").await;
     for _ in 0..3 {
-        database.execute_batch("UPDATE court_invoice SET detected_at_ms = NULL").expect("updates");
-        let left = "SELECT count(*) FROM court_invoice WHERE detected_at_ms IS NULL";
-        let left = || database.query_row(left, [], |row| row.get::<_, i64>(0)).expect("a count");
-        eventually("it is marked again", SOON, async || left() == 0).await;
+        database.change("UPDATE court_invoice SET detected_at_ms = NULL");
+        eventually("it is marked again", SOON, async || database.get::<i64>(LEFT) == 0).await;
     }
     remains("one POST", Duration::from_millis(500), async || hook.count() == 1).await;
     assert_one_each(&home, &["invoices"], 1);
@@ -284,8 +280,7 @@ async fn the_invoices_of_a_suspended_tenant_wait_until_it_is_resumed() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     insert(&database, "court_invoice", "1");
     remains("it waits", Duration::from_secs(1), async || hook.count() == 0).await;
-    let left = "SELECT count(*) FROM court_invoice WHERE detected_at_ms IS NULL";
-    assert_eq!(database.query_row(left, [], |row| row.get::<_, i64>(0)).expect("a count"), 1);
+    assert_eq!(database.get::<i64>(LEFT), 1);
     reload(&home, || home.write("all.yaml", &yaml)).await;
     arrives(&hook, "1").await;
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use docket_tests::server::{Client, Home, Options, Server, api_key, eventually, tenant_yaml};
+use docket_tests::server::{Client, Home, Options, Server, api_key, eventually, tenant_yaml, webhook_yaml};
 use docket_tests::stores::{self, Row};
 use docket_tests::{people, receiver};
 use rusqlite::{Connection, OpenFlags};
@@ -117,12 +117,16 @@ pub(crate) async fn save(client: &Client) -> String {
     reply.json()["webOrderId"].as_str().expect("an id").to_owned()
 }
 
-/// Waits until the folder was read again after `change`.
+/// Changes the folder, and waits until the change is served. The witness is a webhook of no tenant, declared after the change: the log
+/// names it once that is served.
 pub(crate) async fn reload(home: &Home, change: impl FnOnce()) {
-    let reads = || std::fs::read_to_string(home.log("out")).unwrap_or_default().matches("read again").count();
-    let before = reads();
+    static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    let witness = format!("witness-{}", COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
     change();
-    eventually("the configuration is read again", SOON, async || reads() > before).await;
+    home.write("witness.yaml", &webhook_yaml("no-tenant", &witness, "C-1", "https://h.example/"));
+    let named = format!("(Webhook default/{witness})");
+    let is_named = || std::fs::read_to_string(home.log("err")).unwrap_or_default().contains(&named);
+    eventually("the change is served", SOON, async || is_named()).await;
 }
 
 /// Fails the test unless something stays true for this time.
