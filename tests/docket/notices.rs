@@ -11,6 +11,7 @@ use docket_tests::mail::{Mail, MailServer};
 use docket_tests::people::ADA;
 use docket_tests::receiver::{Receiver, Response};
 use docket_tests::server::{Home, Options, Reply, Server, api_key, eventually, request};
+use docket_tests::stores;
 
 use crate::delivery::stage::{SOON, USER, Webhook, home, save};
 
@@ -177,10 +178,10 @@ fn arrive(home: &Home, number: u32) {
 
 /// A delivery of webhook `one` that has just ended. `outcome`: status, number of attempts, failure class and HTTP status.
 fn end(home: &Home, number: u32, outcome: &str) {
-    let now_ms = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
+    let (now_ms, body) = (stores::now_ms(), stores::bytes(b"{}"));
     home.open("ACME").change(&format!(
         "INSERT INTO event (id, code, customer_code, web_order_id, body, occurred_at_ms)
-           VALUES ('evt_{number:032x}', 'order.created', 'C-1', 'W1', x'7b7d', 0);
+           VALUES ('evt_{number:032x}', 'order.created', 'C-1', 'W1', {body}, 0);
          INSERT INTO delivery_history (id, event_id, webhook, webhook_name, due_at_ms, status, attempt_count, failure_class,
                                        http_status, created_at_ms, finished_at_ms)
            VALUES ('01900000-0000-7000-8000-{number:012x}', 'evt_{number:032x}', 'default/one/C-1', 'default/one', 0,

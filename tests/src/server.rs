@@ -278,12 +278,13 @@ impl Server {
         for (flag, folder) in [("--config-dir", home.config()), ("--data-dir", home.data())] {
             arguments.extend([flag.to_owned(), folder.display().to_string()]);
         }
-        // What `docket serve` does less often, and a receiver that it does not have.
+        // All roles of `docket serve`, what it does less often, and a receiver that it does not have.
         let of_mode = match (&home.servers, options.receiver) {
             (None, Some(port)) => format!("--receiver 127.0.0.1:{port}"),
             (None, None) => "--no-receiver".to_owned(),
             (Some(_), None) => {
-                "--sweep-interval 1s --invoice-scan-interval 1s --shutdown-delay 0s".to_owned()
+                let all = "--roles api,worker,detector,portal";
+                format!("{all} --sweep-interval 1s --invoice-scan-interval 1s --shutdown-delay 0s")
             }
             (Some(_), Some(_)) => panic!("this test needs the receiver of `docket dev`"),
         };

@@ -1,7 +1,6 @@
 //! Requests without credentials: each route that accepts them has a bound that the documentation names.
 
 use docket_tests::server::{JSON, Reply, request};
-use docket_tests::stores;
 
 use super::rig::Rig;
 
@@ -56,10 +55,6 @@ async fn each_route_without_credentials_is_listed_with_its_bound() {
     let rig = Rig::start().await;
     let (mut open, mut closed) = (0, 0);
     for route in routes() {
-        // These servers have no portal.
-        if stores::are_servers() && route.starts_with("/portal") {
-            continue;
-        }
         if route.starts_with("/platform/") {
             assert!(is_listed("/platform/…"));
             continue;
@@ -79,8 +74,7 @@ async fn each_route_without_credentials_is_listed_with_its_bound() {
             assert!(refused || is_listed(route), "{method} {route} is not listed: {reply:?}");
         }
     }
-    let (least_open, least_closed) = if stores::are_servers() { (14, 12) } else { (19, 35) };
-    assert!(open >= least_open && closed >= least_closed, "{open} open, {closed} closed");
+    assert!(open >= 19 && closed >= 35, "{open} open, {closed} closed");
     for route in section.split('`').skip(1).step_by(2).filter(|code| code.starts_with('/')) {
         let is_declared = route == "/platform/…" || routes().contains(&route);
         assert!(is_declared, "{route} is listed and is no route");

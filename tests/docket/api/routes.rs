@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use docket_tests::server::{Reply, request};
-use docket_tests::stores;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
@@ -191,11 +190,8 @@ async fn responses_over_https_keep_the_browser_there_and_all_are_protected() {
     let rig = Rig::start().await;
     let host = ("host", "acme.localhost");
     let paths = ["/swagger/", "/docs/", "/docs/search?q=a", "/portal", "/portal/sign-in", "/portal/nothing"];
-    // Servers have no portal.
-    let without_portal =
-        paths.into_iter().filter(|path| !stores::are_servers() || !path.starts_with("/portal"));
     let other = ["/docs", "/docs/nothing", "/portal/", "/swagger/nothing.js", "/", "/nothing", "/%ff"];
-    for path in without_portal.chain(other).chain(ROUTES.iter().map(|(_, path)| *path)) {
+    for path in paths.into_iter().chain(other).chain(ROUTES.iter().map(|(_, path)| *path)) {
         let by = async |scheme| get(rig.server.api, path, &[host, ("x-forwarded-proto", scheme)]).await;
         assert_eq!(
             by("https").await.headers.get(HSTS).map(String::as_str),

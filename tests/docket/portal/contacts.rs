@@ -3,7 +3,7 @@
 use docket_tests::people::{ADA, ALEX, BEA};
 use docket_tests::receiver::{Receiver, Response};
 use docket_tests::server::{PASSWORD, Reply, api_key, eventually};
-use rusqlite::Connection;
+use docket_tests::stores::Database;
 use serde_json::json;
 
 use super::rig::{Browser, hidden};
@@ -21,17 +21,13 @@ async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
     for client in [&ada, &bea] {
         assert_eq!(client.post("/Orders/Save", &json!({"orderType": "Court"})).await.status, 200);
     }
-    let database = Connection::open(home.database("ACME")).expect("a file");
-    database.busy_timeout(SOON).expect("settable");
-    database
-        .execute("UPDATE contact SET manages_webhooks = TRUE WHERE customer_code = 'C-1'", ())
-        .expect("a row");
+    let database = home.open("ACME");
+    database.change("UPDATE contact SET manages_webhooks = TRUE WHERE customer_code = 'C-1'");
     let dead = "SELECT count(*) FROM delivery_history WHERE status = 'DeadLetter'";
-    let count = || database.query_row(dead, (), |row| row.get::<_, i64>(0)).expect("a number");
-    eventually("both are dead letters", SOON, async || count() == 2).await;
+    eventually("both are dead letters", SOON, async || database.get::<i64>(dead) == 2).await;
     let id_of = |customer: &str| -> String {
         let sql = "SELECT d.id FROM delivery_history d JOIN event e ON e.id = d.event_id WHERE e.customer_code = ?1";
-        database.query_row(sql, [customer], |row| row.get(0)).expect("a delivery")
+        database.rows(sql, &[customer])[0].get(0)
     };
     let (own, foreign) = (id_of("C-1"), id_of("C-2"));
 
@@ -102,8 +98,7 @@ async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
     let administrator = Browser::signed_in(&server, "acme", ALEX).await;
     let set_aside = |by: &str, at: &str| {
         let set = format!("set_aside_by = {by}, set_aside_at_ms = {at}");
-        let sql = format!("UPDATE delivery_history SET {set} WHERE id = '{own}'");
-        database.execute(&sql, ()).expect("a row");
+        database.change(&format!("UPDATE delivery_history SET {set} WHERE id = '{own}'"));
     };
     set_aside("'employee 52'", "1");
     let said_by = async |browser: &Browser<'_>| {
@@ -116,7 +111,7 @@ async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
     let theirs = hidden(&administrator.get("/portal/webhooks/default/two").await, "csrf");
     let begun = administrator.post("/portal/resends", &[("csrf", &theirs), ("webhook", "default/two")]).await;
     assert_eq!(begun.status, 303, "{begun:?}");
-    let id: String = database.query_row("SELECT id FROM resend", (), |row| row.get(0)).expect("a resend");
+    let id: String = database.get("SELECT id FROM resend");
     let shown = |page: Reply| page.text().matches("default/two").count();
     assert!(shown(administrator.get("/portal/resends").await) >= 2, "in the form and in the list");
     assert_eq!(shown(browser.get("/portal/resends").await), 0);
@@ -131,7 +126,7 @@ async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
     let signed = |page: Reply| page.text().contains("x-service-signature");
     let opened = async || administrator.get(&format!("/portal/logs/{own}")).await;
     assert!(signed(opened().await));
-    database.execute("UPDATE event SET customer_code = 'C-2'", ()).expect("rows");
+    database.change("UPDATE event SET customer_code = 'C-2'");
     assert!(!signed(opened().await));
     assert_eq!(browser.get(&format!("/portal/logs/{own}")).await.status, 404);
 
@@ -153,7 +148,7 @@ async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
         ("Pending", to_queue),
         ("Failed", format!("UPDATE delivery_queue SET status = 'Failed' WHERE id = '{foreign}'")),
     ] {
-        database.execute_batch(&change).expect("rows");
+        database.change(&change);
         for route in ["/portal/logs/resend", "/portal/logs/set-aside", "/portal/logs/undo-set-aside"] {
             let (of_another, of_no_one) = (said(route, &foreign).await, said(route, UNKNOWN).await);
             assert_eq!((of_another.0, &of_another), (404, &of_no_one), "{what}: {route}");
@@ -165,9 +160,8 @@ async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
 }
 
 /// The uid of the webhook of customer C-2.
-fn id_of_webhook(database: &Connection) -> String {
-    let sql = "SELECT webhook FROM delivery_history WHERE webhook_name = 'default/two' LIMIT 1";
-    database.query_row(sql, (), |row| row.get(0)).expect("a delivery")
+fn id_of_webhook(database: &Database) -> String {
+    database.get("SELECT webhook FROM delivery_history WHERE webhook_name = 'default/two' LIMIT 1")
 }
 
 #[tokio::test]

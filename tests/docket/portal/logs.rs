@@ -1,12 +1,10 @@
 //! Webhook Logs: the list, a delivery and its resend, as HTML.
 
-use std::time::Duration;
-
 use docket_domain::signature;
 use docket_tests::people::ALEX;
 use docket_tests::receiver::{Receiver, Response};
 use docket_tests::server::{Home, SECRET, eventually};
-use rusqlite::Connection;
+use docket_tests::stores;
 
 use super::rig::{Browser, hidden, is_protected};
 use crate::api::rig::{Rig, captioned, save};
@@ -16,14 +14,8 @@ use crate::delivery::stage::{FAST, SOON, Webhook, stage};
 /// What a receiver may answer, and a user may write.
 const HOSTILE: &str = "</pre><script>alert(1)</script><img src=x onerror=alert(2)>\" onclick=\"alert(3)";
 
-fn database(home: &Home) -> Connection {
-    let database = Connection::open(home.database("ACME")).expect("a file");
-    database.busy_timeout(Duration::from_secs(5)).expect("settable");
-    database
-}
-
 fn count(home: &Home, sql: &str) -> i64 {
-    database(home).query_row(sql, (), |row| row.get(0)).expect("a number")
+    home.open("ACME").get(sql)
 }
 
 /// The ids of the deliveries that a page links to, in order.
@@ -39,7 +31,7 @@ async fn delivery_that_its_database_has_spoiled_has_a_page_that_says_so() {
     all_dead(&rig, 1).await;
     let browser = Browser::signed_in(&rig.server, "acme", ALEX).await;
     let [id] = &linked(browser.get("/portal/logs").await.text())[..] else { panic!("not one") };
-    rig.change("UPDATE event SET body = x'7bff'");
+    rig.change(&format!("UPDATE event SET body = {}", stores::bytes(b"{\xff")));
     let page = browser.get(&format!("/portal/logs/{id}")).await;
     assert!(page.status == 200 && page.text().contains("<pre id=\"raw\">{\u{fffd}</pre>"), "{page:?}");
     for event in invalid_ids() {
@@ -189,10 +181,7 @@ async fn log_takes_every_filter_of_the_api_and_continues_at_a_cursor() {
     let dead = "SELECT count(*) FROM delivery WHERE status = 'DeadLetter'";
     eventually("all are dead letters", SOON, async || count(&home, dead) == 3).await;
     let browser = Browser::signed_in(&server, "acme", ALEX).await;
-    let one = |what: &str| {
-        let sql = format!("SELECT {what} FROM delivery LIMIT 1");
-        database(&home).query_row(&sql, (), |row| row.get::<_, String>(0)).expect("a text")
-    };
+    let one = |what: &str| home.open("ACME").get::<String>(&format!("SELECT {what} FROM delivery LIMIT 1"));
     let (event, delivery) = (one("event_id"), one("id"));
     let found = async |query: &str| {
         let reply = browser.get(&format!("/portal/logs?{query}")).await;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use docket_tests::mail::MailServer;
 use docket_tests::people::{ADA, ALEX};
 use docket_tests::server::{Options, Server, eventually};
+use docket_tests::stores;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 
@@ -56,7 +57,8 @@ async fn user_subscribes_confirms_gets_a_message_chooses_other_states_and_ends_i
     // The link of the message confirms the address, and the next loss is a message.
     let asked = arrived(&mail, 1).await;
     assert_eq!(asked.to(), "alex@acme.example");
-    let link = asked.line("http://acme.localhost");
+    let scheme = if stores::are_servers() { "https" } else { "http" };
+    let link = asked.line(&format!("{scheme}://acme.localhost"));
     let path = &link[link.find("/portal/mail/").expect("a path")..];
     let page = browser.get(path).await;
     for part in ["Get messages about webhooks</button>", "<dd>alex@acme.example</dd>", "<dd>default/one</dd>"]

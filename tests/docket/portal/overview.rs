@@ -22,15 +22,11 @@ async fn dead_letter_is_explained_before_retries_however_many_webhooks_fail() {
         let order = serde_json::json!({"orderType": "Court"});
         assert_eq!(client.post("/Orders/Save", &order).await.status, 200);
     }
-    let database = rusqlite::Connection::open(home.database("ACME")).expect("a file");
-    database.busy_timeout(SOON).expect("settable");
-    let failed = || {
-        let sql = "SELECT count(*) FROM delivery WHERE status = 'Failed'";
-        database.query_row(sql, (), |row| row.get::<_, i64>(0)).expect("a number")
-    };
-    eventually("all have failed", SOON, async || failed() == 2 * WEBHOOKS as i64).await;
+    let database = home.open("ACME");
+    let failed = "SELECT count(*) FROM delivery WHERE status = 'Failed'";
+    eventually("all have failed", SOON, async || database.get::<i64>(failed) == 2 * WEBHOOKS as i64).await;
     let one = "id = (SELECT min(id) FROM delivery_queue WHERE webhook_name = 'default/zulu')";
-    database.execute_batch(&ended_sql(Status::DeadLetter, "1800000000000", one)).expect("statements");
+    database.change(&ended_sql(Status::DeadLetter, "1800000000000", one));
 
     let overview = Browser::signed_in(&server, "acme", ALEX).await.get("/portal").await;
     let text = overview.text();

@@ -2,6 +2,7 @@
 
 use docket_domain::token::{Session, TokenKey, TokenSubject, UserFingerprint, issue, issue_for_session};
 use docket_tests::server::{Home, PASSWORD, Reply, Server, request};
+use docket_tests::stores;
 use jiff::Timestamp;
 
 use crate::api::rig::{Rig, SigningKey};
@@ -19,6 +20,24 @@ pub(super) const LOGO: &str = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAL
 /// The YAML of a Tenant with this colour and [`LOGO`].
 pub(super) fn with_look(yaml: &str, color: &str) -> String {
     yaml.replacen("spec:\n", &format!("spec:\n  portal: {{color: \"{color}\", logo: {LOGO}}}\n"), 1)
+}
+
+/// The cookie of a session with this token: `docket dev` at loopback is plain HTTP, and `docket serve` never is.
+pub(super) fn session_cookie(token: &str) -> String {
+    let name = if stores::are_servers() { "__Host-docket" } else { "docket" };
+    format!("{name}={token}")
+}
+
+/// The attributes of a session's cookie that lasts this many seconds.
+pub(super) fn cookie_attributes(seconds: u32) -> String {
+    let secure = if stores::are_servers() { "; Secure" } else { "" };
+    format!("Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
+}
+
+/// Whether an answer makes the browser forget its session.
+pub(super) fn forgets_session(reply: &Reply) -> bool {
+    let forgotten = format!("{}; {}", session_cookie(""), cookie_attributes(0));
+    reply.headers.get("set-cookie").is_some_and(|cookie| *cookie == forgotten)
 }
 
 /// A browser at the host of a tenant.

@@ -6,7 +6,9 @@ use docket_tests::people::{ADA, ALEX, MO};
 use docket_tests::server::{JSON, PASSWORD, Reply, api_key, eventually, request};
 use serde_json::json;
 
-use super::rig::{Browser, hidden, is_protected, token_of_before};
+use super::rig::{
+    Browser, cookie_attributes, forgets_session, hidden, is_protected, session_cookie, token_of_before,
+};
 use crate::api::rig::Rig;
 use crate::serve::stage::Stage;
 
@@ -28,8 +30,8 @@ async fn session_is_the_apis_token_in_a_cookie_that_only_pages_get() {
     let cookie = &reply.headers["set-cookie"];
     let (pair, attributes) = cookie.split_once("; ").expect("attributes");
     // Longer than the token is valid, so that a page can say that the session has ended.
-    assert_eq!(attributes, "Path=/; Max-Age=43200; HttpOnly; SameSite=Strict");
-    let token = pair.strip_prefix("docket=").expect("plain HTTP at loopback");
+    assert_eq!(attributes, cookie_attributes(43_200));
+    let token = pair.strip_prefix(&session_cookie("")).expect("the name of the cookie");
     // The API takes the token as a Bearer token, never as a cookie.
     let key = ("x-api-key", &*api_key('a'));
     let bearer = format!("Bearer {token}");
@@ -88,7 +90,7 @@ async fn pages_are_for_administrators_of_the_hosts_tenant() {
         };
         for (cookie, ended) in [
             (String::new(), ""),
-            ("docket=x".to_owned(), "&ended=yes"),
+            (session_cookie("x"), "&ended=yes"),
             (session("bolt", ALEX).await, "&ended=yes"),
         ] {
             let reply = acme(&cookie).get(page).await;
@@ -116,7 +118,7 @@ async fn pages_are_for_administrators_of_the_hosts_tenant() {
         assert!(page.text().contains("This browser is signed in already."), "{page:?}");
         let signed_out = browser.post("/portal/sign-out", &[("csrf", &*hidden(&page, "csrf"))]).await;
         assert_eq!(signed_out.status, 303, "{signed_out:?}");
-        assert!(signed_out.headers["set-cookie"].contains("docket=; Path=/; Max-Age=0;"), "{signed_out:?}");
+        assert!(forgets_session(&signed_out), "{signed_out:?}");
     }
     let browser = acme(&session("acme", ALEX).await);
     for (page, status) in PAGES.into_iter().zip([200, 200, 404, 404, 200, 200]) {
@@ -181,7 +183,7 @@ async fn form_that_another_page_sends_is_refused() {
     let headers = [("origin", "null"), ("sec-fetch-site", "same-origin")];
     let reply = browser.post_from(&headers, "/portal/sign-out", &[("csrf", &*csrf)]).await;
     assert_eq!((reply.status, &*reply.headers["location"]), (303, "/portal/sign-in"), "{reply:?}");
-    assert!(reply.headers["set-cookie"].starts_with("docket=; Path=/; Max-Age=0;"));
+    assert!(forgets_session(&reply), "{reply:?}");
 }
 
 #[tokio::test]
@@ -195,7 +197,7 @@ async fn sign_out_everywhere_ends_all_sessions_and_tokens_of_the_user_alone() {
     assert_eq!(api.get("/WebhookLogs/Search").await.status, 200);
     let reply = browser.post("/portal/sign-out-everywhere", &[("csrf", &*token)]).await;
     assert_eq!((reply.status, &*reply.headers["location"]), (303, "/portal/sign-in"), "{reply:?}");
-    assert!(reply.headers["set-cookie"].starts_with("docket=; Path=/; Max-Age=0;"));
+    assert!(forgets_session(&reply), "{reply:?}");
     eventually("all sessions and tokens end", Duration::from_secs(8), async || {
         let ended = [&browser, &other].map(async |one| one.get("/portal").await.status == 303);
         let [one, other] = ended;
@@ -218,7 +220,7 @@ async fn sign_out_ends_each_token_of_the_session_and_no_other_session() {
         browser.cookie = cookie;
         browser
     };
-    let of = |issued, since| at(format!("docket={}", token_of_before(&rig, issued, Some(since))));
+    let of = |issued, since| at(session_cookie(&token_of_before(&rig, issued, Some(since))));
     let old = of(1_900, 4_000);
     let page = old.get("/portal").await;
     let csrf = hidden(&page, "csrf");
@@ -233,7 +235,7 @@ async fn sign_out_ends_each_token_of_the_session_and_no_other_session() {
         let to = "/portal/sign-in?to=%2Fportal&ended=yes";
         assert_eq!((reply.status, &*reply.headers["location"]), (303, to), "{reply:?}");
         assert!(!reply.headers.contains_key("set-cookie"), "{reply:?}");
-        let bearer = format!("Bearer {}", copy.cookie.trim_start_matches("docket="));
+        let bearer = format!("Bearer {}", copy.cookie.trim_start_matches(&session_cookie("")));
         let headers = [("x-api-key", &*api_key('a')), ("authorization", &*bearer)];
         let of_api = request(rig.server.api, "GET", "/WebhookLogs/Search", &headers, "").await;
         assert_eq!(of_api.expect("an answer").status, 401);
@@ -262,7 +264,7 @@ async fn session_is_renewed_by_pages_that_its_user_opens_for_at_most_twelve_hour
     let rig = Rig::start().await;
     let of = |issued, session| {
         let mut browser = Browser::new(&rig.server, "acme");
-        browser.cookie = format!("docket={}", token_of_before(&rig, issued, session));
+        browser.cookie = session_cookie(&token_of_before(&rig, issued, session));
         browser
     };
     for (what, issued, session, renewed) in [
@@ -296,7 +298,7 @@ async fn session_is_renewed_by_pages_that_its_user_opens_for_at_most_twelve_hour
     // A form of before is accepted afterwards.
     let page = browser.get("/portal").await;
     let (csrf, cookie) = (hidden(&page, "csrf"), &page.headers["set-cookie"]);
-    assert!(cookie.ends_with("; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict"), "{cookie}");
+    assert!(cookie.ends_with(&format!("; {}", cookie_attributes(43_200))), "{cookie}");
     let pair = cookie.split(';').next().expect("a pair").to_owned();
     assert_ne!(pair, browser.cookie);
     browser.cookie = pair;
@@ -341,7 +343,7 @@ async fn form_whose_session_has_ended_is_kept_until_its_own_user_sends_it_again(
     let referer = format!("{}{NEW}", browser.origin());
     let origin = browser.origin();
     let headers = [("origin", &*origin), ("referer", &*referer)];
-    for cookie in [String::new(), format!("docket={}", token_of_before(&rig, 4_000, Some(4_000)))] {
+    for cookie in [String::new(), session_cookie(&token_of_before(&rig, 4_000, Some(4_000)))] {
         browser.cookie = cookie;
         let kept = browser.post_from(&headers, NEW, &form).await;
         assert_eq!(kept.status, 401, "{kept:?}");
@@ -432,9 +434,8 @@ async fn wrong_passwords_are_refused_recorded_and_slowed_down_as_in_the_api() {
     assert!(reply.status == 429 && reply.headers.contains_key("retry-after"), "{reply:?}");
     let Rig { server, home, log } = rig;
     server.terminate().await;
-    let database = rusqlite::Connection::open(home.database("ACME")).expect("a file");
-    let refused = "SELECT sum(count) FROM audit WHERE event = 'SignInRefused'";
-    let count: i64 = database.query_row(refused, (), |row| row.get(0)).expect("a number");
+    let refused = "SELECT CAST(sum(count) AS BIGINT) FROM audit WHERE event = 'SignInRefused'";
+    let count: i64 = home.open("ACME").get(refused);
     assert_eq!(count, 15, "each refusal is recorded");
     drop(log);
 }

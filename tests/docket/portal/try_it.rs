@@ -263,13 +263,12 @@ async fn body_is_compared_with_the_event_that_the_user_may_see() {
     let differs = check(ALEX, orders, &id, &spaced).await;
     assert!(differs.contains(&format!("Docket sent {sent} bytes; yours differ at byte {at}")), "{differs}");
     let read = "SELECT count(*) FROM audit WHERE event = 'PayloadRead' AND subject = 'event ' || ?1";
-    let database = rusqlite::Connection::open(home.database("ACME")).expect("a file");
-    database.busy_timeout(SOON).expect("settable");
-    let reads = || database.query_row(read, [&id], |row| row.get::<_, i64>(0)).expect("a number");
+    let database = home.open("ACME");
+    let reads = || database.rows(read, &[&id])[0].get::<i64>(0);
     eventually("one read is recorded", SOON, async || reads() == 1).await;
 
     // Whatever another customer has, the answer is that for an event which does not exist.
-    database.execute("UPDATE contact SET manages_webhooks = TRUE", ()).expect("rows");
+    database.change("UPDATE contact SET manages_webhooks = TRUE");
     const NONE: &str = "Docket has no event with this webhook-id";
     for (user, webhook, id) in [
         (BEA, "default/others", &*id),
