@@ -4,7 +4,7 @@ use docket_orders::OrderType;
 use docket_tests::server::{Client, Reply};
 use serde_json::{Value, json};
 
-use super::rig::{Rig, example, refused, with, wrong_fields};
+use super::rig::{Rig, at_once, example, refused, with, wrong_fields};
 
 /// Exports the example of a type; returns its work order.
 pub(super) async fn exported(client: &Client, kind: OrderType) -> String {
@@ -225,18 +225,14 @@ async fn a_repeated_key_adds_one_note() {
     assert_eq!(rig.count("SELECT count(*) FROM note"), 1);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn notes_at_the_same_time_get_numbers_of_their_own() {
     let rig = Rig::start().await;
     let ada = rig.ada().await;
     let court = exported(&ada, OrderType::Court).await;
     let body = note(&court, "Court", json!({}));
-    let mut posts = tokio::task::JoinSet::new();
-    for _ in 0..20 {
-        let (ada, body) = (ada.clone(), body.clone());
-        posts.spawn(async move { ada.post("/Notes/Add", &body).await });
-    }
-    let mut numbers: Vec<i64> = posts.join_all().await.iter().map(line_item).collect();
+    let replies = at_once(&ada, "/Notes/Add", vec![(body, None); 20]).await;
+    let mut numbers: Vec<i64> = replies.iter().map(line_item).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, (1..=20).collect::<Vec<_>>());
 }

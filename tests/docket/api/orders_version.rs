@@ -4,7 +4,7 @@ use docket_orders::OrderType;
 use docket_tests::server::Reply;
 use serde_json::{Value, json};
 
-use super::rig::{Rig, captioned, example, problem, refused, save, with, wrong_fields};
+use super::rig::{Rig, at_once, captioned, example, problem, refused, save, with, wrong_fields};
 
 fn version(reply: &Reply) -> (u16, Value, Option<&str>) {
     (reply.status, reply.json()["version"].clone(), reply.headers.get("etag").map(String::as_str))
@@ -117,18 +117,16 @@ async fn what_no_version_allows_is_refused_before_the_version() {
     assert_eq!(wrong_fields(&ada.post("/Orders/Save", &other).await), ["orderType"]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_many_changes_at_once_of_one_version_one_is_made() {
     let rig = Rig::start().await;
     let ada = rig.ada().await;
     let id = save(&ada, &captioned("first")).await;
-    let changes = (0..24).map(|number| {
+    let change = |number: i32| {
         let more = json!({"webOrderId": id, "version": 1});
-        let order = with(captioned(&format!("change {number}")), more);
-        let ada = &ada;
-        async move { ada.post("/Orders/Save", &order).await }
-    });
-    let replies = futures_util::future::join_all(changes).await;
+        (with(captioned(&format!("change {number}")), more), None)
+    };
+    let replies = at_once(&ada, "/Orders/Save", (0..24).map(change).collect()).await;
     let made: Vec<_> = replies.iter().filter(|reply| reply.status == 200).collect();
     assert_eq!(made.len(), 1);
     for reply in replies.iter().filter(|reply| reply.status != 200) {

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use docket::http::problem_type::ProblemType;
@@ -15,6 +16,8 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
 
 /// A `docket dev` and its files.
 pub(crate) struct Rig {
@@ -192,6 +195,27 @@ pub(crate) async fn save(client: &Client, order: &Value) -> String {
     let reply = client.post("/Orders/Save", order).await;
     assert_eq!(reply.status, 200, "{reply:?}");
     reply.json()["webOrderId"].as_str().expect("an id").to_owned()
+}
+
+/// Sends requests on as many connections, all at the same moment; returns the replies in the order of the requests.
+pub(crate) async fn at_once(
+    client: &Client,
+    path: &'static str,
+    bodies: Vec<(Value, Option<&'static str>)>,
+) -> Vec<Reply> {
+    let barrier = Arc::new(Barrier::new(bodies.len()));
+    let mut requests = JoinSet::new();
+    for (place, (body, key)) in bodies.into_iter().enumerate() {
+        let (client, barrier) = (client.clone(), Arc::clone(&barrier));
+        requests.spawn(async move {
+            let headers: Vec<(&str, &str)> = key.map(|key| ("idempotency-key", key)).into_iter().collect();
+            barrier.wait().await;
+            (place, client.try_post(path, &body.to_string(), &headers).await.expect("a response"))
+        });
+    }
+    let mut replies = requests.join_all().await;
+    replies.sort_by_key(|(place, _)| *place);
+    replies.into_iter().map(|(_, reply)| reply).collect()
 }
 
 /// A draft with this caption, by which a search finds it.

@@ -1,7 +1,6 @@
 //! Requests at the same time on PostgreSQL, whose transactions run beside each other: each has one outcome.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use docket_orders::OrderType;
@@ -9,34 +8,12 @@ use docket_rig::postgres;
 use docket_tests::receiver::Response;
 use docket_tests::server::{Client, Reply, api_key, eventually};
 use serde_json::{Value, json};
-use tokio::sync::Barrier;
-use tokio::task::JoinSet;
 
+use crate::api::rig::at_once;
 use crate::serve::stage::{SOON, Stage, save, sign_in};
 
 /// More than the connections to a tenant's database.
 const AT_ONCE: usize = 16;
-
-/// Sends requests on as many connections, all at the same moment; returns the replies in the order of the requests.
-async fn at_once(
-    client: &Client,
-    path: &'static str,
-    bodies: Vec<(Value, Option<&'static str>)>,
-) -> Vec<Reply> {
-    let barrier = Arc::new(Barrier::new(bodies.len()));
-    let mut requests = JoinSet::new();
-    for (place, (body, key)) in bodies.into_iter().enumerate() {
-        let (client, barrier) = (client.clone(), Arc::clone(&barrier));
-        requests.spawn(async move {
-            let headers: Vec<(&str, &str)> = key.map(|key| ("idempotency-key", key)).into_iter().collect();
-            barrier.wait().await;
-            (place, client.try_post(path, &body.to_string(), &headers).await.expect("a response"))
-        });
-    }
-    let mut replies = requests.join_all().await;
-    replies.sort_by_key(|(place, _)| *place);
-    replies.into_iter().map(|(_, reply)| reply).collect()
-}
 
 fn example(kind: OrderType) -> Value {
     let (_, text) = docket_orders::examples().into_iter().find(|(other, _)| *other == kind).expect("seven");
