@@ -7,6 +7,7 @@ mod auth_refused;
 mod bad_input;
 mod cli;
 mod config;
+mod documented;
 mod faults;
 mod idempotency;
 mod invoices_search;

@@ -6,12 +6,12 @@
 mod contract;
 mod docs;
 mod documents;
-mod example;
+pub(crate) mod example;
 mod figures;
 mod first_run;
 mod frameworks;
 mod listen;
-mod openapi;
+pub(crate) mod openapi;
 mod privacy;
 mod reference;
 mod snippets;

@@ -12,9 +12,6 @@ pub(crate) const PASSWORD: &str = "docket-sample-1";
 /// A sample contact.
 pub(crate) const CONTACT: &str = "ada@quillfeather.example";
 
-/// A sample administrator.
-pub(crate) const ADMINISTRATOR: &str = "admin";
-
 /// The root of the repository.
 pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ is in the repository").to_owned()
@@ -63,18 +60,9 @@ impl Running {
 
     /// The sample contact with both credentials.
     pub(crate) async fn sign_in(&self) -> Client {
-        self.sign_in_as("/Auth/Token", CONTACT).await
-    }
-
-    /// The sample administrator with both credentials.
-    pub(crate) async fn sign_in_administrator(&self) -> Client {
-        self.sign_in_as("/Employee/SignIn", ADMINISTRATOR).await
-    }
-
-    async fn sign_in_as(&self, path: &str, user: &str) -> Client {
         let key = self.key("ACME");
-        let body = json!({"userId": user, "password": PASSWORD}).to_string();
-        let reply = self.server.send("POST", path, &[("x-api-key", &key), JSON], &body).await;
+        let body = json!({"userId": CONTACT, "password": PASSWORD}).to_string();
+        let reply = self.server.send("POST", "/Auth/Token", &[("x-api-key", &key), JSON], &body).await;
         assert_eq!(reply.status, 200, "{reply:?}");
         let token = reply.json()["token"].as_str().expect("a token").to_owned();
         Client { api: self.server.api, key, token }
