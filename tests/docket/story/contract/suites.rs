@@ -60,7 +60,7 @@ impl fmt::Display for Place {
 /// Where a test runs. The suite `docket` runs again on servers, except tests whose names contain a text of `left_out`.
 pub(super) fn places(name: &str, file: &str, left_out: &BTreeSet<String>) -> BTreeSet<Place> {
     let below = |folder: &str| file.starts_with(folder);
-    let again = ["api::", "delivery::"].iter().any(|part| name.contains(part))
+    let again = ["api::", "delivery::", "portal::"].iter().any(|part| name.contains(part))
         && !left_out.iter().any(|part| name.contains(part.as_str()));
     let is_case = |database: &str| name.contains(&format!("::{database}::"));
     let of_the_operator = below("tests/operator/") && !below("tests/operator/database");
@@ -79,9 +79,10 @@ pub(super) fn places(name: &str, file: &str, left_out: &BTreeSet<String>) -> BTr
 
 /// The texts in the names of tests that tests/run does not run again on servers.
 pub(super) fn left_out(run: &str) -> BTreeSet<String> {
-    let list = run.split_once("of_files=(").and_then(|(_, rest)| rest.split_once(')'));
-    let (list, _) = list.expect("tests/run lists the tests that need files");
-    list.split_whitespace().map(str::to_owned).collect()
+    let list = run.split_once("left_out=(").and_then(|(_, rest)| rest.split_once(")\n"));
+    let (list, _) = list.expect("tests/run lists the tests that run once");
+    let lines = list.lines().filter(|line| !line.trim_start().starts_with('#'));
+    lines.flat_map(str::split_whitespace).map(str::to_owned).collect()
 }
 
 /// The functions of the story that are steps of e2e.
@@ -245,15 +246,17 @@ fn tests_are_found_by_their_path_unless_they_are_ignored() {
 #[test]
 fn a_test_runs_where_its_file_and_its_name_say() {
     use Place::{Cluster, Embedded, Servers, Unit};
-    let left_out = left_out("x\n    local of_files=(story:: api::cli\n        delivery::kills)\n");
-    assert_eq!(left_out, ["api::cli", "delivery::kills", "story::"].map(str::to_owned).into());
-    let cases: [(&str, &str, &[Place]); 13] = [
+    let run = "x\n    local left_out=(story:: api::cli\n        # A word (or two).\n        portal::yaml)\n";
+    let left_out = left_out(run);
+    assert_eq!(left_out, ["api::cli", "portal::yaml", "story::"].map(str::to_owned).into());
+    let cases: [(&str, &str, &[Place]); 14] = [
         ("docket::api::auth::tests::a", "dataplane/src/api/auth.rs", &[Unit]),
         ("vectors::a", "dataplane/domain/tests/vectors.rs", &[Unit]),
         ("docket::api::auth::a", "tests/docket/api/auth.rs", &[Embedded, Servers]),
         ("docket::api::cli::a", "tests/docket/api/cli.rs", &[Embedded]),
         ("docket::story::openapi::a", "tests/docket/story/openapi.rs", &[Embedded]),
-        ("docket::portal::logs::a", "tests/docket/portal/logs.rs", &[Embedded]),
+        ("docket::portal::logs::a", "tests/docket/portal/logs.rs", &[Embedded, Servers]),
+        ("docket::portal::yaml::a", "tests/docket/portal/yaml.rs", &[Embedded]),
         ("docket::portal::cluster::a", "tests/docket/portal/cluster.rs", &[Cluster]),
         ("docket::serve::faults::a", "tests/docket/serve/faults.rs", &[Servers]),
         ("store::deliveries::on_sqlite::a", "dataplane/store/tests/store/deliveries.rs", &[Embedded]),
