@@ -1,6 +1,6 @@
 //! Beginning, keeping and finishing attempts: which worker may send, and whose finish counts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,6 +72,9 @@ async fn an_attempt_is_counted_and_leased(rig: TenantDatabase) {
     assert_eq!(attempts.len(), 1);
     assert_eq!((attempts[0].number, attempts[0].started_at_ms, attempts[0].finished_at_ms), (1, T0, None));
     assert_eq!((rig.delivery(ids[1]).await.attempt_count, rig.lease(ids[1]).await), (0, (None, None)));
+    let names = ids.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let begun = deliveries::begun(&mut rig.reader().await, &names).await.expect("a statement");
+    assert_eq!(begun, HashSet::from([names[0].clone()]));
 }
 
 async fn what_is_not_due_is_not_begun(rig: TenantDatabase) {
@@ -113,6 +116,7 @@ async fn an_other_name_lease_is_taken_over(rig: TenantDatabase) {
     let attempts = rig.attempts(id).await;
     let lost = &attempts[0];
     assert_eq!((lost.finished_at_ms, lost.failure_class), (Some(T0 + 4), Some(FailureClass::WorkerLost)));
+    assert_eq!((lost.number, lost.started_at_ms), (1, T0));
     assert_eq!((attempts[1].number, attempts[1].finished_at_ms, attempts[1].failure_class), (2, None, None));
 }
 
@@ -237,8 +241,21 @@ async fn a_failure_is_retried_later(rig: TenantDatabase) {
     let id = rig.one_queued().await;
     let started = rig.begin(&[id], "mine", T0, T0 + 4).await;
     let class = FailureClass::TlsUntrusted;
-    let explanation = Explanation::with(Some(Cause::CertificateForOtherName), "a.example");
-    let other_name = Outcome::Failed(class, Report { explanation, ..Report::default() });
+    let times = PhaseTimes {
+        dns: Some(Duration::from_micros(1)),
+        connect: Some(Duration::from_micros(2)),
+        tls: Some(Duration::from_micros(3)),
+        first_byte: Some(Duration::from_micros(4)),
+        total: Duration::from_micros(5),
+    };
+    let report = Report {
+        remote: Some("192.0.2.7:443".parse().expect("an address")),
+        http_status: None,
+        answer: Some("no".into()),
+        explanation: Explanation::with(Some(Cause::CertificateForOtherName), "a.example"),
+        times,
+    };
+    let other_name = Outcome::Failed(class, report);
     assert!(rig.finish(&started[0], "mine", &other_name, retry_at(T0 + 60_000), T0 + 3).await);
     let stored = rig.delivery(id).await;
     assert_eq!((stored.status, stored.attempt_count, stored.due_at_ms), (Status::Failed, 1, T0 + 60_000));
@@ -246,6 +263,11 @@ async fn a_failure_is_retried_later(rig: TenantDatabase) {
     assert_eq!(rig.lease(id).await, (None, None));
     let attempt = rig.attempts(id).await.remove(0);
     assert_eq!((attempt.failure_class, &attempt.failure()), (Some(class), &stored.failure()));
+    assert_eq!((attempt.started_at_ms, attempt.finished_at_ms), (T0, Some(T0 + 3)));
+    assert_eq!(attempt.remote_address.as_deref(), Some("192.0.2.7:443"));
+    assert_eq!((attempt.http_status, attempt.response_body.as_deref()), (None, Some("no")));
+    assert_eq!((attempt.dns_us, attempt.connect_us, attempt.tls_us), (Some(1), Some(2), Some(3)));
+    assert_eq!((attempt.first_byte_us, attempt.total_us), (Some(4), Some(5)));
     let failure = stored.failure().expect("a failure");
     assert_eq!((failure.cause, failure.detail), (Some(Cause::CertificateForOtherName), Some("a.example")));
     // A newer version beside this one stores a class that this version does not know.
@@ -275,6 +297,10 @@ async fn a_last_failure_is_a_dead_letter(rig: TenantDatabase) {
     let stored = rig.delivery(id).await;
     assert_eq!((stored.status, stored.finished_at_ms), (Status::DeadLetter, Some(T0 + 3)));
     assert_eq!(stored.failure_class, Some(FailureClass::ServerError));
+    assert_eq!(rig.attempts(id).await.len(), 1);
+    let measured =
+        "SELECT count(*) FROM delivery_history WHERE total_us IS NOT NULL OR started_at_ms IS NOT NULL";
+    assert_eq!(rig.number(measured).await, 0, "its failed attempt has a row of its own");
     assert!(rig.begin(&[id], "mine", T0 + 100, T0 + 200).await.is_empty());
 }
 

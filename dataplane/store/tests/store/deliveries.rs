@@ -16,6 +16,7 @@ on_both_databases!(
     a_webhook_takes_an_idempotency_key_once,
     of_two_inserts_at_once_with_one_key_one_counts,
     a_key_of_a_finished_delivery_is_taken,
+    a_finished_delivery_keeps_what_it_was_queued_with,
     a_delivery_needs_its_event,
     unfinished_is_paged_in_the_order_of_ids,
     unfinished_leaves_out_what_is_finished,
@@ -152,6 +153,47 @@ async fn queued_while_its_twin_ends(commits: bool) -> (bool, i64) {
 async fn a_key_whose_delivery_ends_at_the_same_time_is_not_queued_again() {
     assert_eq!(queued_while_its_twin_ends(true).await, (false, 1));
     assert_eq!(queued_while_its_twin_ends(false).await, (false, 1));
+}
+
+/// Whether an attempt has ended it, or its webhook is gone.
+async fn a_finished_delivery_keeps_what_it_was_queued_with(rig: TenantDatabase) {
+    let event = rig.event("W-7").await;
+    let first = NewDelivery {
+        idempotency_key: Some("k".into()),
+        resend_of: Some("another".into()),
+        requested_by: Some("employee 1".into()),
+        resend_id: Some("bulk".into()),
+        due_at_ms: Some(T0 + 7),
+        ..new_delivery(delivery_id(1), &event)
+    };
+    let second =
+        NewDelivery { id: delivery_id(2), idempotency_key: Some("another k".into()), ..first.clone() };
+    for new in [&first, &second] {
+        assert!(rig.write(async |t| deliveries::insert(t, new, T0 + 3).await).await);
+    }
+    let is_under_way = async |name: &str| {
+        let mut reader = rig.reader().await;
+        deliveries::is_under_way(&mut reader, event.as_str(), name).await.expect("a statement")
+    };
+    assert!(is_under_way("smith/orders").await && !is_under_way("smith/another").await);
+    let started = rig.begin(&[delivery_id(1)], "mine", T0 + 7, T0 + 9).await;
+    let outcome = Outcome::Succeeded(Report::default());
+    assert!(rig.finish(&started[0], "mine", &outcome, Next::Succeeded, T0 + 8).await);
+    let gone = rig.write(async |t| {
+        deliveries::note_missing(t, [WEBHOOK], T0 + 4, T0 + 4).await?;
+        deliveries::end_without_webhook(t, &[delivery_id(2)], T0 + 5, T0 + 5, T0 + 9).await
+    });
+    assert_eq!(gone.await, 1);
+    let since = "SELECT webhook_missing_since_ms FROM delivery_history WHERE status = 'DeadLetter'";
+    assert_eq!(rig.number(since).await, T0 + 4);
+    assert!(!is_under_way("smith/orders").await);
+    for (new, status) in [(&first, Status::Succeeded), (&second, Status::DeadLetter)] {
+        let stored = rig.delivery(new.id).await;
+        assert_eq!((stored.status, stored.created_at_ms, stored.due_at_ms), (status, T0 + 3, T0 + 7));
+        assert_eq!((&stored.idempotency_key, &stored.resend_of), (&new.idempotency_key, &new.resend_of));
+        assert_eq!((&stored.requested_by, &stored.resend_id), (&new.requested_by, &new.resend_id));
+        assert_eq!((&stored.webhook, &stored.webhook_name), (&new.webhook, &new.webhook_name));
+    }
 }
 
 async fn a_delivery_needs_its_event(rig: TenantDatabase) {

@@ -22,6 +22,7 @@ use super::orders::order;
 on_both_databases!(
     ends_of_one_call_have_each_their_own_result,
     an_end_that_was_stored_already_is_stored_once_however_often_it_comes,
+    a_retry_waits_from_the_time_of_its_transaction,
     no_ends_are_stored_without_an_error,
     saves_of_one_group_are_stored_with_all_that_belongs_to_them,
     a_group_with_a_violation_stores_nothing,
@@ -138,7 +139,7 @@ async fn ends_of_one_call_have_each_their_own_result(rig: TenantDatabase) {
             Case::Lost(_) | Case::Stored(_) => continue,
         }
         if *case != Case::Success {
-            assert_eq!(row.failure_class, Some(FailureClass::ServerError));
+            assert_eq!((row.failure_class, row.http_status), (Some(FailureClass::ServerError), Some(500)));
             assert_eq!((attempts.len(), attempts[0].http_status), (1, Some(500)), "{case:?}");
         }
     }
@@ -176,6 +177,16 @@ async fn an_end_that_was_stored_already_is_stored_once_however_often_it_comes(ri
     assert_eq!(pictures[1], pictures[0]);
     assert_eq!(pictures[2], pictures[0]);
     assert_eq!(rig.number("SELECT count(*) FROM attempt").await, 3);
+}
+
+async fn a_retry_waits_from_the_time_of_its_transaction(rig: TenantDatabase) {
+    let ids = rig.queued(1, T0).await;
+    let started = rig.begin(&ids, "mine", T0, T0 + 4).await;
+    let ends = [end(&started[0], "mine", &failed())];
+    let minute = Duration::from_secs(60);
+    let stored = finish_attempts(&rig.database, &ends, |_, now| Next::RetryAt(now + minute)).await;
+    let stored = stored.expect("stored");
+    assert!(matches!(stored[..], [EndResult::Next(_, Some(wait))] if wait == minute), "{stored:?}");
 }
 
 async fn no_ends_are_stored_without_an_error(rig: TenantDatabase) {
