@@ -1,5 +1,6 @@
 //! Which dead letters count: the latest delivery of each event to a webhook, unless it is set aside.
 
+use docket_crds::EventCode;
 use docket_domain::delivery::{DeliveryId, Status};
 use docket_domain::event::EventId;
 use docket_program::clock::Clock;
@@ -17,7 +18,9 @@ on_both_databases!(
     a_withdrawn_resend_leaves_its_dead_letter,
     what_a_worker_has_attempted_is_not_withdrawn,
     what_cannot_be_sent_again_takes_no_place_of_a_limit,
-    dead_letters_of_before_keys_are_marked_as_others_are
+    dead_letters_of_before_keys_are_marked_as_others_are,
+    each_bound_of_a_choice_counts,
+    last_webhook_of_a_name_is_found,
 );
 
 fn filter(set_aside: bool) -> DeadFilter {
@@ -191,6 +194,45 @@ async fn what_cannot_be_sent_again_takes_no_place_of_a_limit(rig: TenantDatabase
     let found = resends::dead_letters(&mut rig.reader().await, &sendable).await.expect("a statement");
     assert_eq!(found.len(), 3, "an id of another form can be sent");
     assert_eq!(found[2].id, last.to_string());
+}
+
+async fn each_bound_of_a_choice_counts(rig: TenantDatabase) {
+    for number in 1..=3 {
+        dead(&rig, number).await;
+    }
+    rig.run("UPDATE delivery_history SET finished_at_ms = created_at_ms + 10").await;
+    let all = filter(false);
+    for (filter, expected) in [
+        (DeadFilter { from_ms: Some(T0 + 2), ..all.clone() }, vec![2, 3]),
+        (DeadFilter { to_ms: Some(T0 + 2), ..all.clone() }, vec![1]),
+        (DeadFilter { ended_before_ms: Some(T0 + 12), ..all.clone() }, vec![1]),
+        (DeadFilter { limit: 2, ..all.clone() }, vec![1, 2]),
+        (DeadFilter { customer_code: Some("SMITH".into()), ..all.clone() }, vec![1, 2, 3]),
+        (DeadFilter { customer_code: Some("JONES".into()), ..all.clone() }, vec![]),
+        (DeadFilter { event_codes: Some(vec![EventCode::OrderCreated]), ..all.clone() }, vec![1, 2, 3]),
+        (DeadFilter { event_codes: Some(vec![EventCode::NoteCreated]), ..all.clone() }, vec![]),
+        (DeadFilter { event_codes: Some(Vec::new()), ..all }, vec![]),
+    ] {
+        let found = resends::dead_letters(&mut rig.reader().await, &filter).await.expect("a statement");
+        let ids: Vec<String> = found.into_iter().map(|dead| dead.id).collect();
+        let expected: Vec<String> =
+            expected.into_iter().map(|number| delivery_id(number).to_string()).collect();
+        assert_eq!(ids, expected, "{filter:?}");
+    }
+}
+
+async fn last_webhook_of_a_name_is_found(rig: TenantDatabase) {
+    let ((first, _), (_, event)) = (dead(&rig, 1).await, dead(&rig, 2).await);
+    rig.run(&format!("UPDATE event SET customer_code = 'JONES' WHERE id = '{}'", event.as_str())).await;
+    rig.run(&format!("UPDATE delivery_history SET webhook = 'uid' WHERE id = '{first}'")).await;
+    let of = async |name: &str| {
+        let found = resends::webhook_of_dead(&mut rig.reader().await, name).await.expect("a statement");
+        found.map(|(name, customer)| format!("{name} {customer}"))
+    };
+    assert_eq!(of("smith/orders").await.as_deref(), Some("smith/orders JONES"));
+    assert_eq!(of(WEBHOOK).await.as_deref(), Some("smith/orders JONES"));
+    assert_eq!(of("uid").await.as_deref(), Some("smith/orders SMITH"));
+    assert_eq!(of("smith").await, None);
 }
 
 /// The older rows have the uid of a webhook that was created again since. Dead letters that ended with the webhook

@@ -6,7 +6,7 @@ use docket_domain::delivery::{DeliveryId, FailureClass, MAX_ATTEMPTS, Next, Outc
 use docket_program::owner::Owner;
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, at, delivery_id, held, lease, new_delivery};
-use docket_store::deliveries::{self, EndedLeases, LATE_END_MS, Lease};
+use docket_store::deliveries::{self, EndedLeases, LATE_END_MS, Lease, NewDelivery};
 use docket_store::events;
 
 on_both_databases!(
@@ -16,6 +16,7 @@ on_both_databases!(
     what_ends_for_its_webhook_is_counted_to_a_bound,
     rows_of_before_keys_get_them,
     bulk_resends_and_test_events_of_before_keys_get_them,
+    finished_rows_of_before_keys_get_them_a_few_at_a_time,
     what_is_leased_is_not_ended_for_its_webhook,
     an_attempt_cut_off_before_its_webhook_went_is_lost,
     a_lost_fifth_attempt_is_a_dead_letter,
@@ -105,11 +106,18 @@ async fn what_ends_for_its_webhook_is_counted_to_a_bound(rig: TenantDatabase) {
     let event = rig.event("many").await;
     let fill = format!(
         "INSERT INTO delivery_queue (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms) \
-         WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 9998) \
+         WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 9997) \
          SELECT CAST(n AS TEXT), '{}', 'other', 'n', 'Pending', 0, n, n FROM s",
         event.as_str()
     );
     rig.run(&fill).await;
+    assert_eq!(count().await.map(|counts| counts.values().sum::<i64>()), Some(deliveries::MOST_COUNTED));
+    let one_more = format!(
+        "INSERT INTO delivery_queue (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms) \
+         VALUES ('one more', '{}', 'other', 'n', 'Pending', 0, 0, 0)",
+        event.as_str()
+    );
+    rig.run(&one_more).await;
     assert_eq!(count().await, None);
 }
 
@@ -372,6 +380,33 @@ async fn bulk_resends_and_test_events_of_before_keys_get_them(rig: TenantDatabas
     rig.write(async |t| deliveries::rekey_resends(t, ["uid"]).await).await;
     assert_eq!(rig.write(async |t| deliveries::rekey_finished(t, "uid", 10).await).await, 1);
     assert_eq!((of("test_event").await, of("delivery").await, of("resend").await), (2, 2, 2));
+}
+
+/// A row whose idempotency key the webhook has already stays a delivery, without the key.
+async fn finished_rows_of_before_keys_get_them_a_few_at_a_time(rig: TenantDatabase) {
+    let event = rig.event("W-7").await;
+    for (number, uid, key) in [(0, "a", "k0"), (1, "a", "k1"), (2, "b", "k1")] {
+        let id = delivery_id(number);
+        let new = NewDelivery {
+            webhook: uid.into(),
+            idempotency_key: Some(key.into()),
+            ..new_delivery(id, &event)
+        };
+        assert!(rig.write(async |t| deliveries::insert(t, &new, T0).await).await);
+        rig.set_status(id, Status::Succeeded).await;
+    }
+    let rekey = async |uid: &str, most: i64| {
+        rig.write(async |t| deliveries::rekey_finished(t, uid, most).await).await
+    };
+    assert_eq!([rekey("a", 1).await, rekey("a", 1).await, rekey("a", 1).await], [1, 1, 0]);
+    assert_eq!(rekey("b", 9).await, 1);
+    let mut keys = Vec::new();
+    for number in 0..3 {
+        keys.push(rig.delivery(delivery_id(number)).await.idempotency_key);
+    }
+    assert_eq!(keys, [Some("k0".to_owned()), Some("k1".to_owned()), None]);
+    let keyed = format!("SELECT count(*) FROM delivery_history WHERE webhook = '{WEBHOOK}'");
+    assert_eq!(rig.number(&keyed).await, 3);
 }
 
 /// A bulk resend marks many deliveries in another order. If both waited, they would deadlock.

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use docket_domain::delivery::{FailureClass, Status};
-use docket_domain::notice::{Announced, DeliveryFacts, WebhookState};
+use docket_domain::failure::Cause;
+use docket_domain::notice::{Announced, WebhookState};
 use docket_domain::token::UserKind;
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK};
@@ -36,9 +37,11 @@ on_both_databases!(
 const HOUR_MS: i64 = 3_600_000;
 
 fn notice(number: i64, state: WebhookState) -> Notice {
-    let announced = Announced { state, ..Announced::nothing(&DeliveryFacts::default()) };
-    let class = FailureClass::ServerError;
-    let failure = Some(NoticedFailure { class, cause: None, http_status: Some(503) });
+    let [failing_at_ms, lost_at_ms, works_at_ms, lost_until_ms] =
+        [1, 2, 3, 4].map(|ms| Some(number + 10 * ms));
+    let announced = Announced { state, failing_at_ms, lost_at_ms, works_at_ms, lost_until_ms };
+    let (class, cause) = (FailureClass::TlsUntrusted, Some(Cause::SelfSigned));
+    let failure = Some(NoticedFailure { class, cause, http_status: Some(503) });
     Notice { webhook: WEBHOOK.into(), announced, number, count: 3, failure, missing_since_ms: None }
 }
 
@@ -131,6 +134,8 @@ async fn of_two_processes_one_announces_a_change(rig: TenantDatabase) {
     };
     let (first, other) = (notice(1, WebhookState::Failing), notice(2, WebhookState::Failing));
     assert!(store(&first, None).await && !store(&other, None).await);
+    let stored = notices::all(&mut rig.reader().await).await.expect("a statement");
+    assert_eq!(stored, std::slice::from_ref(&first));
     let lost = notice(3, WebhookState::Lost);
     assert!(store(&lost, Some(&first)).await && !store(&other, Some(&first)).await);
     assert_eq!(notices::all(&mut rig.reader().await).await.expect("a statement"), [lost]);

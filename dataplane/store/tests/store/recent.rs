@@ -4,7 +4,8 @@ use docket_domain::delivery::{FailureClass, Status};
 use docket_domain::failure::Cause;
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{Place, T0, TenantDatabase, WEBHOOK, delivery_id, ended_sql, new_delivery};
-use docket_store::recent::{self, EndedDelivery, Failures, MAX_COUNT, SAMPLE};
+use docket_store::deliveries::NewDelivery;
+use docket_store::recent::{self, EndedDelivery, Failures, LastFailure, MAX_COUNT, SAMPLE};
 use docket_store::{deliveries, events};
 
 on_both_databases!(
@@ -12,7 +13,8 @@ on_both_databases!(
     failures_are_grouped,
     counts_and_samples_are_bounded,
     sample_of_one_webhook_is_read_from_its_own_index,
-    last_response_with_a_body_is_found
+    last_response_with_a_body_is_found,
+    last_failure_is_the_last_dead_letter_or_else_a_delivery_that_is_tried_again,
 );
 
 const HOUR: i64 = 3_600_000;
@@ -206,4 +208,53 @@ async fn last_response_with_a_body_is_found(rig: TenantDatabase) {
     let ids = [1, 2, 3].map(|number| delivery_id(number).to_string());
     let found = recent::last_responses(&mut rig.reader().await, &ids).await.expect("a statement");
     assert_eq!(found.into_iter().collect::<Vec<_>>(), [(ids[0].clone(), "x".repeat(200))]);
+}
+
+async fn last_failure_is_the_last_dead_letter_or_else_a_delivery_that_is_tried_again(rig: TenantDatabase) {
+    for (number, after) in [(1, 1), (2, 5), (3, 3), (4, 9)] {
+        ended(&rig, number, Status::DeadLetter, T0 + after).await;
+    }
+    // The last one was set aside, so it does not count.
+    let aside = "UPDATE delivery_history SET set_aside_by = 'employee 1', set_aside_at_ms = 1";
+    rig.run(&format!("{aside} WHERE id = '{}'", delivery_id(4))).await;
+    for (attempt, response) in [(1, "'first'".to_owned()), (2, format!("'{}'", "x".repeat(300)))] {
+        rig.run(&format!(
+            "INSERT INTO attempt_history (delivery_id, attempt_no, started_at_ms, finished_at_ms, failure_class, response_body) \
+             VALUES ('{}', {attempt}, {}, {T0}, 'ServerError', {response})",
+            delivery_id(2),
+            T0 + attempt
+        ))
+        .await;
+    }
+    for (number, webhook, due, created) in [(8, WEBHOOK, 1, 0), (9, "zulu", 60, 0), (10, "zulu", 50, 1)] {
+        let event = rig.event(&format!("W{number}")).await;
+        let new = NewDelivery {
+            webhook: webhook.into(),
+            due_at_ms: Some(T0 + due),
+            ..new_delivery(delivery_id(number), &event)
+        };
+        rig.write(async |t| deliveries::insert(t, &new, T0 + created).await).await;
+    }
+    rig.run("UPDATE delivery_queue SET status = 'Failed', attempt_count = 1, failure_class = 'Connect'")
+        .await;
+
+    let webhooks = ["none", "zulu", WEBHOOK].map(str::to_owned);
+    let found = recent::last_failures(&mut rig.reader().await, &webhooks).await.expect("a statement");
+    let lost = LastFailure {
+        webhook: WEBHOOK.into(),
+        id: delivery_id(2).to_string(),
+        response: Some("x".repeat(200)),
+        since_ms: T0 + 1,
+        next_attempt_at_ms: None,
+        attempted_at_ms: Some(T0 + 2),
+    };
+    let tried_again = LastFailure {
+        webhook: "zulu".into(),
+        id: delivery_id(10).to_string(),
+        response: None,
+        since_ms: T0,
+        next_attempt_at_ms: Some(T0 + 50),
+        attempted_at_ms: None,
+    };
+    assert_eq!(found, [lost, tried_again]);
 }

@@ -17,6 +17,7 @@ on_both_databases!(
     the_oldest_go_first_and_no_more_than_the_batch,
     a_request_for_many_goes_after_its_deliveries,
     what_is_being_sent_again_stays,
+    the_oldest_of_each_kind_is_known,
     a_resend_at_the_same_time_keeps_its_event,
     a_delivery_that_ends_at_the_same_time_keeps_its_event,
 );
@@ -128,6 +129,23 @@ async fn what_is_being_sent_again_stays(rig: TenantDatabase) {
     assert_eq!(delete(&rig, T0 + 1, 100).await, 0);
     finish(&rig, 2, Status::Succeeded, T0 + 5).await;
     assert_eq!(delete(&rig, T0 + 1, 100).await, 1);
+}
+
+async fn the_oldest_of_each_kind_is_known(rig: TenantDatabase) {
+    let oldest = async || rig.write(async |t| retention::oldest(t).await).await;
+    rig.queued(3, T0).await;
+    assert_eq!(oldest().await, [None; 4], "these are unfinished");
+    finish(&rig, 0, Status::Succeeded, T0 + 2).await;
+    finish(&rig, 1, Status::DeadLetter, T0 + 1).await;
+    rig.run(
+        "INSERT INTO resend (id, webhook, webhook_name, per_second, count, requested_by, created_at_ms) \
+         VALUES ('a', 'w', 'a/w', 1, 1, 'x', 4), ('b', 'w', 'a/w', 1, 1, 'x', 3); \
+         INSERT INTO audit (at_ms, id, event, count) VALUES (6, 'a', 'TestSent', 1), (5, 'b', 'TestSent', 1); \
+         INSERT INTO mail_link (token_digest, subscription_id, user_kind, user_code, sent_at_ms) \
+         VALUES ('a', 's', 'contact', '11', 8), ('b', 's', 'contact', '11', 7)",
+    )
+    .await;
+    assert_eq!(oldest().await, [Some(T0 + 1), Some(3), Some(5), Some(7)]);
 }
 
 async fn a_resend_at_the_same_time_keeps_its_event(rig: TenantDatabase) {
