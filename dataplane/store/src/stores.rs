@@ -416,6 +416,7 @@ mod tests {
     use docket_rig::scratch::Folder;
 
     use super::*;
+    use crate::postgres::ConnectionLimits;
 
     #[tokio::test]
     async fn readers_that_meet_leave_a_database_as_they_found_it() {
@@ -443,6 +444,52 @@ mod tests {
         drop(database.reader().await.expect("a reader"));
         store.visit().end().await;
         assert!(database.is_open());
+    }
+
+    #[test]
+    fn tenant_keeps_its_database_until_something_about_it_changes() {
+        let budget = Budget::new(ConnectionLimits { total: 10, per_tenant: 8 });
+        let stores = Stores::new(StoreSource::Postgres(budget), Schema::Expect);
+        let url = |text: &str| DatabaseUrl::parse(text).ok();
+        let of = |config: &TenantConfig| stores.of(config).expect("a database");
+        let config = docket_rig::tenant_database::tenant_config("uid-a", "SMITH", "C-1", 0);
+        let mut config: TenantConfig = serde_json::from_value(config).expect("a configuration");
+        assert!(stores.of(&config).is_err(), "it has no URL");
+        config.database = url("postgres://u:p@db/x");
+        let mut before = of(&config);
+        assert!(Arc::ptr_eq(&before, &of(&config)));
+        config.watcher = url("postgres://w:p@another/w");
+        assert!(Arc::ptr_eq(&before, &of(&config)), "a watcher of another server is none");
+        type Change<'a> = (&'a str, &'a dyn Fn(&mut TenantConfig));
+        let changes: [Change<'_>; 4] = [
+            ("another password", &|config| config.database = url("postgres://u:another@db/x")),
+            ("fewer connections", &|config| config.limits.database_connections = 3),
+            ("a watcher", &|config| config.watcher = url("postgres://w:p@db/w")),
+            ("another tenant", &|config| config.uid = "uid-b".into()),
+        ];
+        for (change, make) in changes {
+            make(&mut config);
+            let now = of(&config);
+            assert!(!Arc::ptr_eq(&before, &now) && Arc::ptr_eq(&now, &of(&config)), "{change}");
+            before = now;
+        }
+        stores.retain(&HashSet::from(["uid-b"]));
+        assert!(Arc::ptr_eq(&before, &of(&config)), "it is still served");
+        stores.retain(&HashSet::from(["uid-a"]));
+        assert!(!Arc::ptr_eq(&before, &of(&config)));
+    }
+
+    /// The numbers are documented.
+    #[test]
+    fn schema_of_this_version_is_read_again_after_a_minute_and_another_after_five_seconds() {
+        let unfit = docket_schema::AppliedMigrations::default().usable().expect_err("it has no schema");
+        for (result, seconds) in
+            [(Ok(docket_schema::NEWEST), 60), (Ok(docket_schema::NEWEST - 1), 5), (Err(unfit), 5)]
+        {
+            let (check, limit) = (SchemaCheck { at: WAIT, result }, WAIT + Duration::from_secs(seconds));
+            assert!(check.is_fresh(limit - Duration::from_millis(1)), "{result:?}");
+            assert!(!check.is_fresh(limit), "{result:?}");
+        }
     }
 
     /// A file with the steps of the previous release, and a store that expects a schema.
