@@ -201,6 +201,16 @@ pub(crate) async fn putting_again_moves_an_entry_but_not_a_claimed_one(rig: impl
     assert_eq!(ids(&rig, 20).await, []);
 }
 
+/// As a sweep puts it again, in whatever order.
+pub(crate) async fn a_due_entry_keeps_its_place_when_it_is_put_again(rig: impl Rig) {
+    for number in [7, 3] {
+        put(&rig, [hint("a", "w", number, NOW)]).await;
+        rig.advance(seconds(1)).await;
+    }
+    put(&rig, [hint("a", "w", 3, NOW), hint("a", "w", 7, NOW)]).await;
+    assert_eq!(ids(&rig, 9).await, [id(7), id(3)]);
+}
+
 pub(crate) async fn one_webhook_gets_no_more_than_its_share(rig: impl Rig) {
     put(&rig, (0..9).map(|n| hint("a", "slow", n, NOW))).await;
     put(&rig, [hint("a", "fast", 9, NOW)]).await;
@@ -222,6 +232,7 @@ pub(crate) async fn one_tenant_gets_no_more_than_its_share_and_its_turn(rig: imp
     let tenants: Vec<&str> = turn.iter().map(|claim| &*claim.entry.tenant).collect();
     assert!(tenants.contains(&"calm") && tenants.contains(&"flood"), "{tenants:?}");
     assert_eq!(ids(&rig, 50).await.len(), SHARES.per_tenant.claims - 1);
+    assert_ne!(next_due(&rig).await, Some(NOW), "what waits for a place of its tenant wakes no worker");
 }
 
 pub(crate) async fn a_claim_that_was_lost_is_not_settled(rig: impl Rig) {
@@ -524,8 +535,12 @@ pub(crate) async fn what_is_due_and_not_claimed_is_counted(rig: impl Rig) {
     assert_eq!(overdue().await, (4, 0, Some(20)));
     assert_eq!(claimed(&rig, 9).await.len(), 3);
     assert_eq!(overdue().await, (0, 1, None), "it waits for a place of its webhook");
+    put(&rig, [hint("a", "x", 20, NOW), hint("a", "y", 21, NOW)]).await;
+    assert_eq!(overdue().await, (2, 1, Some(0)));
+    assert_eq!(claimed(&rig, 9).await.len(), 1);
+    assert_eq!(overdue().await, (0, 2, None), "one waits for a place of its tenant");
     rig.advance(LEASE + seconds(10)).await;
-    assert_eq!(overdue().await, (3, 1, Some(10)), "claims have expired");
+    assert_eq!(overdue().await, (4, 2, Some(10)), "claims have expired");
 }
 
 pub(crate) async fn the_end_of_claims_says_how_many_shares_changed(rig: impl Rig) {
@@ -763,6 +778,7 @@ macro_rules! contract_suite {
             a_claim_that_was_lost_is_not_settled,
             settling_ends_an_entry_or_sets_its_next_time,
             putting_again_moves_an_entry_but_not_a_claimed_one,
+            a_due_entry_keeps_its_place_when_it_is_put_again,
             one_webhook_gets_no_more_than_its_share,
             one_tenant_gets_no_more_than_its_share_and_its_turn,
             each_webhook_and_each_tenant_gets_one_entry_in_turn,
