@@ -318,6 +318,13 @@ mod tests {
         assert_eq!(seconds, [30, 30, 15]);
     }
 
+    /// The other tests use these by name, so a wrong unit or a missing digit would change the tests as well.
+    #[test]
+    fn numbers_of_our_own_are_the_documented_ones() {
+        let seconds = [RETRY_SPREAD, WEBHOOK_GRACE, LEASE].map(|time| time.as_secs());
+        assert_eq!((seconds, READ_ANSWER_BYTES), ([2, 3_600, 4], 8_192));
+    }
+
     #[test]
     fn backoff_is_60_120_240_480_seconds() {
         let delays: Vec<u64> = (1..=4).map(|n| backoff(n, BACKOFF_BASE).as_secs()).collect();
@@ -365,6 +372,16 @@ mod tests {
             assert_eq!(due.len(), 256, "each has its own time");
             assert_eq!(retry([7; 10], attempts), retry([7; 10], attempts));
         }
+    }
+
+    #[test]
+    fn spread_is_a_thirtieth_of_a_short_backoff_at_most() {
+        let last = DeliveryId::new(at(0), [0xff; 10]);
+        let base = Duration::from_millis(150);
+        let next = after_attempt(last, &failed(FailureClass::Refused), 1, at(1_000), base);
+        assert_eq!(next, Next::RetryAt(at(1_000) + Duration::from_millis(310)));
+        let next = after_attempt(last, &failed(FailureClass::Refused), 1, at(1_000), BACKOFF_BASE);
+        assert_eq!(next, Next::RetryAt(at(1_062)));
     }
 
     #[test]

@@ -336,6 +336,16 @@ mod tests {
         assert_eq!(connect(FixedDns::new(), "https://unknown.example/").await.0, Some(FailureClass::Dns));
     }
 
+    #[test]
+    fn each_phase_has_its_limit_or_a_third_of_the_attempt() {
+        let limits = |attempt: u64| {
+            let timeout = Duration::from_secs(attempt);
+            let connector = Connector::new(EgressPolicy::default(), FixedDns::new(), timeout);
+            (connector.phase_limit.as_secs(), connector.handshake_limit.as_secs())
+        };
+        assert_eq!([limits(60), limits(30), limits(6)], [(5, 10), (5, 10), (2, 2)]);
+    }
+
     #[tokio::test]
     async fn http_url_is_refused() {
         assert_eq!(connect(FixedDns::new(), "http://8.8.8.8/").await.0, Some(FailureClass::TlsOther));

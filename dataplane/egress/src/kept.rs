@@ -129,6 +129,12 @@ mod tests {
         kept
     }
 
+    /// The other tests use these by name, so a missing digit would change the tests as well.
+    #[test]
+    fn idle_connections_are_bounded_by_target_and_in_all() {
+        assert_eq!((MAX_PER_TARGET, MAX_KEPT), (256, 512));
+    }
+
     #[test]
     fn connection_used_last_is_returned_first_and_once() {
         let mut kept = kept([(1, 10), (2, 20), (1, 11), (1, 12)], Instant::now());

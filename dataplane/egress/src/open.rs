@@ -153,4 +153,23 @@ mod tests {
         );
         assert!(in_turn(Vec::new(), 7).is_empty());
     }
+
+    #[test]
+    fn attempt_tries_32_addresses_at_most() {
+        let v4 = (0..100_u8).map(|last| SocketAddr::from(([8, 8, 8, last], 1)));
+        let v6 = (0..100_u16).map(|last| SocketAddr::from(([0x2001, 0x200, 0, 0, 0, 0, 0, last], 1)));
+        assert_eq!(in_turn(v4.clone().collect(), 0).len(), 32);
+        assert_eq!(in_turn(v4.chain(v6.take(9)).collect(), 3).len(), 32);
+    }
+
+    #[test]
+    fn error_of_connecting_has_its_class() {
+        for (kind, class) in [
+            (io::ErrorKind::ConnectionRefused, FailureClass::Refused),
+            (io::ErrorKind::TimedOut, FailureClass::TimeoutConnect),
+            (io::ErrorKind::HostUnreachable, FailureClass::Connect),
+        ] {
+            assert_eq!(class_of_connect(&kind.into()), class, "{kind}");
+        }
+    }
 }

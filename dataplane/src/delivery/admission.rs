@@ -214,6 +214,13 @@ mod tests {
         (Admission::new(Clock::Manual(time.clone()), slots), time)
     }
 
+    /// The other tests use these by name, so a wrong unit or a missing digit would change the tests as well.
+    #[test]
+    fn numbers_are_the_documented_ones() {
+        assert_eq!([SLOW, START].map(|time| time.as_millis()), [1_000, 50]);
+        assert_eq!((STARTS, MOST_ATTEMPTS), (6, 2));
+    }
+
     #[test]
     fn slow_attempts_leave_half_of_the_slots_to_quick_ones() {
         let free = |quick, slow| {
