@@ -66,10 +66,7 @@ impl Worker {
         let next = |place: usize, now: Timestamp| {
             let EndedAttempt { attempt, outcome, at, elapsed, .. } = &group[place];
             // By the database's clock: a file uses the machine's, a server has its own.
-            let ended_at = match is_a_server {
-                false => *at,
-                true => now - asked.saturating_sub(*elapsed),
-            };
+            let ended_at = if is_a_server { by_servers_clock(now, asked, *elapsed) } else { *at };
             let started = &attempt.started;
             let base = self.settings.backoff_base;
             delivery::after_attempt(started.id, outcome, started.attempt, ended_at, base)
@@ -146,10 +143,9 @@ impl Work<EndedAttempt> for Arc<Worker> {
     }
 
     async fn refuse(&self, turn: &mut Turn<EndedAttempt>, error: StoreError) {
-        let (now, is_away) = (self.clock.elapsed(), matches!(error, StoreError::Unavailable(_)));
-        let is_young = |ended: &EndedAttempt| now < ended.elapsed + DATABASE_LOST;
+        let now = self.clock.elapsed();
         let (again, given_up): (Vec<_>, Vec<_>) =
-            turn.group.drain(..).partition(|ended| is_away && is_young(ended));
+            turn.group.drain(..).partition(|ended| is_tried_again(&error, now.saturating_sub(ended.elapsed)));
         self.settle(lost(given_up, &error)).await;
         if !again.is_empty() {
             tracing::warn!(count = again.len(), error = %error, "storing the outcomes of attempts failed; retrying");
@@ -157,6 +153,17 @@ impl Work<EndedAttempt> for Arc<Worker> {
             tokio::time::sleep(turn.pause(FIRST_PAUSE, LONGEST_PAUSE)).await;
         }
     }
+}
+
+/// Returns when an attempt ended by the clock of a server that has the time `now`. It was `asked` for its time after the attempt had `ended`,
+/// both by [`Clock::elapsed`](docket_program::clock::Clock::elapsed).
+fn by_servers_clock(now: Timestamp, asked: Duration, ended: Duration) -> Timestamp {
+    now - asked.saturating_sub(ended)
+}
+
+/// Whether to try again to store an outcome after this error. `age` is the time since the attempt ended.
+fn is_tried_again(error: &StoreError, age: Duration) -> bool {
+    matches!(error, StoreError::Unavailable(_)) && age < DATABASE_LOST
 }
 
 /// Logs attempts whose outcomes can't be stored. Returns the claims to settle.
@@ -181,5 +188,25 @@ mod tests {
         assert_eq!(DATABASE_LOST, Duration::from_secs(300));
         let late = Duration::from_millis(deliveries::LATE_END_MS.unsigned_abs());
         assert!(late >= DATABASE_LOST + ATTEMPT_TIMEOUT, "{late:?}");
+    }
+
+    #[test]
+    fn outcome_is_tried_again_for_five_minutes_while_the_database_is_away() {
+        let away = StoreError::Unavailable("away".into());
+        let limit = Duration::from_secs(300);
+        assert!(is_tried_again(&away, Duration::ZERO));
+        assert!(is_tried_again(&away, limit - Duration::from_millis(1)));
+        assert!(!is_tried_again(&away, limit));
+        assert!(!is_tried_again(&StoreError::Unexpected("a mistake"), Duration::ZERO));
+    }
+
+    /// However long its outcome waits for the database, the backoff counts from the end of the attempt.
+    #[test]
+    fn attempt_ended_before_the_server_was_asked_for_its_time() {
+        let now: Timestamp = "2026-11-21T00:01:00Z".parse().expect("a time");
+        let ended: Timestamp = "2026-11-21T00:00:48Z".parse().expect("a time");
+        let seconds = Duration::from_secs;
+        assert_eq!(by_servers_clock(now, seconds(112), seconds(100)), ended);
+        assert_eq!(by_servers_clock(now, seconds(99), seconds(100)), now);
     }
 }

@@ -217,12 +217,17 @@ mod tests {
         }
         assert_eq!(leases.kept().count(), 4);
         let (before, until) = (Duration::from_secs(3), Duration::from_secs(9));
-        let renewals = leases.kept.take_ending(before, until);
+        let mut renewals = leases.kept.take_ending(before, until);
         let counts = |tenant: &str| renewals.get(tenant).map(|of| (of.claims.len(), of.leases.len()));
         assert_eq!((counts("a"), counts("b"), renewals.len()), (Some((2, 2)), Some((1, 1)), 2));
         let batches: HashSet<Arc<str>> = renewals.values().flat_map(|of| &of.leases).map(Lease::id).collect();
         assert_eq!(batches.len(), 3, "each keeps its own");
         assert_eq!(leases.kept.take_ending(before, until).len(), 0, "they are marked as renewed");
+        let Renewal { claims, leases: failed, .. } = renewals.remove("b").expect("one tenant's");
+        leases.kept.mark_ending(claims, failed);
+        let again = leases.kept.take_ending(before, until);
+        let tenants: Vec<&str> = again.keys().map(|tenant| &**tenant).collect();
+        assert_eq!(tenants, ["b"], "what could not be renewed is renewed in the next round");
         drop(kept);
         assert_eq!(leases.kept.take_ending(Duration::MAX, until).len(), 0, "what has ended is not renewed");
     }

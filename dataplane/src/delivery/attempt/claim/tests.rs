@@ -269,6 +269,38 @@ async fn webhook_that_is_put_on_hold_while_its_attempt_waits_to_begin_gets_none(
     assert_eq!((listed.status, listed.attempt_count), (Status::Pending, 0));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn claim_on_hold_leaves_the_schedule_unless_its_webhook_is_served_or_may_be_elsewhere() {
+    let rig = Rig::standing("on-hold").await;
+    rig.publish("order").await;
+    let put_on_hold = async || {
+        let mut reserved = rig.worker.admission.claim(1);
+        let claim = rig.schedule.claim(reserved.room(), LEASE).await.expect("claims").remove(0);
+        let slot = reserved.take(claim.quick).expect("a slot");
+        rig.worker.put_on_hold(vec![Claimed::new(claim, slot, None)]).await;
+        rig.schedule.next_due().await.expect("a time")
+    };
+    assert_eq!(put_on_hold().await, Some(Duration::ZERO), "its webhook came back meanwhile");
+    let suspended = TenantConfig { suspended: true, ..config() };
+    let held = HeldWebhooks::These(Default::default());
+    let store = Arc::clone(&rig.tenant.store);
+    rig.tenants.replace(vec![Arc::new(ServedTenant::new(suspended, store, held, &Trust::none(), None))]);
+    assert_eq!(put_on_hold().await, None, "a sweep schedules it again");
+    rig.publish("another").await;
+    rig.tenants.doubt();
+    assert_eq!(put_on_hold().await, Some(Duration::from_secs(30)), "this process may be behind");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hand_offs_that_were_rolled_back_leave_neither_entry_nor_place() {
+    let rig = Rig::standing("rolled-back").await;
+    rig.take_places(4).await.rolled_back().await;
+    assert_eq!(rig.schedule.next_due().await.expect("a time"), None);
+    let places = rig.schedule.places("uid-1", &["hook".to_owned()]).await.expect("places");
+    assert_eq!((places.taken, places.webhooks[0].taken), (0, 0));
+    assert_eq!(rig.worker.admission.room(9).slow, 4, "the slots are free");
+}
+
 /// As at the start of a process that is alone.
 async fn sweep(rig: &Rig, schedule: &Arc<Schedule>) {
     let (clock, tenants, owner) = (rig.clock.clone(), Arc::clone(&rig.tenants), Owner::new(b"worker"));
@@ -298,13 +330,24 @@ async fn grace_of_a_missing_webhook_begins_again_after_a_time_without_sweeps() {
     rig.time.advance(Duration::from_secs(24 * 3600));
     sweep(&rig, &rig.schedule).await;
     assert_eq!((missing().await, rig.delivery(id).await.status), (vec![(0, 0)], Status::Pending));
+    let mut newer = Vec::new();
     for minute in 1..=60 {
         assert_eq!(rig.delivery(id).await.status, Status::Pending, "{minute}");
+        if minute >= 58 {
+            // By a process that is behind.
+            newer.push(rig.publish("newer").await);
+        }
         rig.time.advance(Duration::from_secs(60));
         sweep(&rig, &rig.schedule).await;
     }
+    let status = async |id: DeliveryId| rig.delivery(id).await.status;
+    let statuses = [status(newer[0]).await, status(newer[1]).await, status(newer[2]).await];
+    assert_eq!(statuses, [Status::DeadLetter, Status::DeadLetter, Status::Pending], "2 min have passed");
     let listed = rig.delivery(id).await;
     assert_eq!((listed.status, listed.failure_class), (Status::DeadLetter, Some(FailureClass::WebhookGone)));
+    rig.time.advance(Duration::from_secs(60));
+    sweep(&rig, &rig.schedule).await;
+    assert_eq!(status(newer[2]).await, Status::DeadLetter);
     sweep(&rig, &rig.schedule).await;
     assert_eq!(missing().await, [], "nothing is queued for it");
 }
