@@ -108,6 +108,28 @@ mod tests {
     use crate::tenancy::testing;
 
     #[tokio::test]
+    async fn uses_that_cannot_be_stored_are_noted_again_and_others_are_not() {
+        let folder = Folder::new("key-uses-again");
+        let clock = Clock::System;
+        let served = [("AWAY", "no/such/folder"), ("THERE", "file")];
+        let served = served.map(|(uid, path)| testing::tenant(uid, Sqlite::new(folder.path().join(path))));
+        let tenants = Tenants::default();
+        tenants.replace(served.to_vec());
+        let uses = KeyUses::new(clock.clone());
+        let keys = ["0", "1"].map(|digit| ApiKeyDigest::of(&digit.repeat(64)).expect("a key"));
+        for (key, tenant) in keys.iter().zip(&served) {
+            uses.note(*key, tenant);
+        }
+        let before = keys.each_ref().map(|key| uses.noted(key));
+        assert!(before.iter().all(Option::is_some));
+        uses.store(&tenants, &Metrics::default()).await;
+        assert_eq!(keys.each_ref().map(|key| uses.noted(key)), [before[0], None]);
+        let mut reader = served[1].store.reader(&clock).await.expect("a file");
+        let stored = key_uses::all(&mut reader).await.expect("a statement");
+        assert_eq!(stored.get(&keys[1].fingerprint()).copied(), before[1]);
+    }
+
+    #[tokio::test]
     async fn databases_that_hang_delay_the_end_of_a_process_once_and_not_each() {
         let folder = Folder::new("key-uses");
         let (clock, tenants) = (Clock::System, Arc::new(Tenants::default()));

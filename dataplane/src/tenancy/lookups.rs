@@ -185,6 +185,32 @@ mod tests {
         assert_eq!(found, [Some("6".to_owned()), Some("8".to_owned())]);
     }
 
+    /// Never answers.
+    struct Hangs;
+
+    impl Lookup for Hangs {
+        type Key = u32;
+        type Found = ();
+        const MOST: usize = 10;
+        const JOBS: Jobs = Jobs::ReadOrder;
+
+        async fn read(_: Connection, _: HashSet<u32>) -> Result<HashMap<u32, ()>, StoreError> {
+            // Only now: the file was opened in real time.
+            tokio::time::pause();
+            std::future::pending().await
+        }
+    }
+
+    #[tokio::test]
+    async fn read_that_hangs_is_refused_after_three_seconds() {
+        let rig = Rig::new("hangs");
+        let lookups = Lookups::<Hangs>::new(Clock::System, &Arc::default(), &Arc::default());
+        let begun = tokio::time::Instant::now();
+        let read = lookups.read(&rig.tenant, 2).await;
+        assert!(matches!(read, Err(StoreError::Unavailable(_))));
+        assert!((3..6).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    }
+
     #[tokio::test]
     async fn all_that_wait_hear_that_the_database_cannot_be_read() {
         let tenant = testing::tenant("uid-a", Sqlite::new("/no/such/folder.db".into()));

@@ -158,6 +158,56 @@ async fn links_of_messages_are_deleted_after_90_days_although_no_message_is_sent
 }
 
 #[tokio::test]
+async fn bulk_resends_are_kept_for_30_days_although_deliveries_are_not() {
+    let rig = Rig::new("resends", &["A"], 1).await;
+    let retention = Retention { keep: DAY, ..rig.retention.clone() };
+    let mut transaction = rig.tenants[0].store.begin(&retention.clock).await.expect("a schema");
+    let sql = format!(
+        "INSERT INTO resend (id, webhook, webhook_name, per_second, count, requested_by, created_at_ms) \
+         VALUES ('a', 'w', 'a/w', 1, 1, 'x', {})",
+        retention.clock.now_ms()
+    );
+    transaction.execute(&sql, Vec::new()).await.expect("inserts");
+    transaction.commit().await.expect("commits");
+    let resends = async || {
+        let mut reader = rig.tenants[0].store.database().reader().await.expect("a reader");
+        let row = reader.query_opt("SELECT count(*) FROM resend", Vec::new()).await.expect("a statement");
+        row.expect("a row").get::<i64>(0).expect("a number")
+    };
+    rig.time.advance(30 * DAY);
+    retention.round().await;
+    assert_eq!((rig.left(0).await, resends().await), (0, 1), "not a millisecond too early");
+    rig.time.advance(Duration::from_millis(1));
+    retention.round().await;
+    assert_eq!(resends().await, 0);
+}
+
+/// The numbers are documented.
+#[test]
+fn each_event_of_the_audit_has_its_own_limit() {
+    for (event, most) in [
+        (AuditEvent::SignedIn, 50_000),
+        (AuditEvent::SignInRefused, 20_000),
+        (AuditEvent::PayloadRead, 50_000),
+        (AuditEvent::PeopleRead, 50_000),
+        (AuditEvent::TestSent, 5_000),
+    ] {
+        assert_eq!(most_of(event.as_str()), most, "{event:?}");
+    }
+    assert_eq!(most_of("Invented"), 5_000, "another program's");
+}
+
+#[tokio::test]
+async fn pause_between_rounds_is_a_tenth_of_the_shorter_retention_within_bounds() {
+    let rig = Rig::new("pause", &[], 0).await;
+    let pause = |keep: u64, keep_audit: u64| {
+        let [keep, keep_audit] = [keep, keep_audit].map(Duration::from_secs);
+        Retention { keep, keep_audit, ..rig.retention.clone() }.pause().as_secs()
+    };
+    assert_eq!([pause(600, 900), pause(900, 600), pause(5, 600), pause(90_000, 90_000)], [60, 60, 1, 3_600]);
+}
+
+#[tokio::test]
 async fn unavailable_database_does_not_stop_the_others() {
     let rig = Rig::new("away", &["A", "B", "C"], 1).await;
     if let Database::Sqlite(sqlite) = rig.tenants[1].store.database() {
