@@ -112,6 +112,7 @@ mod tests {
         }
         let error = "0123456789abcdefABCDEF0123456789".parse::<ClientCode>().unwrap_err();
         assert_eq!(error.to_string(), "clientCode must not look like a hexadecimal API key");
+        assert!("0123456789abcdef".repeat(3).parse::<ClientCode>().is_err(), "a longer key");
     }
 
     #[test]

@@ -98,8 +98,8 @@ mod tests {
     }
 
     #[test]
-    fn refuses_empty_long_and_control_characters() {
-        for bad in ["", &"x".repeat(65), "a\nb", "a\u{7f}"] {
+    fn refuses_empty_long_untrimmed_and_control_characters() {
+        for bad in ["", &"x".repeat(65), "a\nb", "a\u{7f}", " a", "a ", "\u{a0}a"] {
             assert_eq!(bad.parse::<CustomerCode>(), Err(InvalidCustomerCode), "{bad:?}");
         }
     }

@@ -46,6 +46,8 @@ mod tests {
     #[test]
     fn clock_that_is_set_back_a_little_keeps_the_mark_and_one_that_was_wrong_does_not() {
         assert_eq!(mark(Some(NOW), true, NOW - 60), Some(NOW));
+        assert_eq!(mark(Some(NOW), true, NOW - 3600), Some(NOW));
+        assert_eq!(mark(Some(NOW), true, NOW - 3601), Some(NOW - 3601));
         let wrong = NOW + 400 * 24 * 3600;
         assert_eq!(mark(Some(wrong), true, NOW), Some(NOW));
     }

@@ -132,6 +132,21 @@ mod tests {
     }
 
     #[test]
+    fn every_requirement_must_be_met() {
+        let exists = |key: &str| json!({"key": key, "operator": "Exists"});
+        let selector = json!({
+            "matchLabels": {"team": "acme"}, "matchExpressions": [exists("tier"), exists("zone")],
+        });
+        let labels = [("team", "acme"), ("tier", "1"), ("zone", "a")];
+        assert!(selects(selector.clone(), &labels));
+        for left_out in 0..labels.len() {
+            let mut some = labels.to_vec();
+            some.remove(left_out);
+            assert!(!selects(selector.clone(), &some), "{some:?}");
+        }
+    }
+
+    #[test]
     fn each_operator_selects_as_in_kubernetes() {
         let with = |operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": "team", "operator": operator, "values": values}]});
         for (operator, values, on_a, on_c, on_none) in [

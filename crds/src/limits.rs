@@ -205,6 +205,23 @@ mod tests {
     }
 
     #[test]
+    fn maxima_lower_what_is_above_them_and_nothing_else() {
+        let platform: PlatformLimits = "defaults: {webhooks: 20}\nmaxima: {webhooks: 50}".parse().unwrap();
+        let before = Limits { webhooks: 60, body_bytes: 70_000, ..Limits::default() };
+        assert_eq!(platform.at_most(before), Limits { webhooks: 50, ..before });
+        let below = Limits { webhooks: 30, ..before };
+        assert_eq!(platform.at_most(below), below);
+    }
+
+    #[test]
+    fn maximum_that_is_declared_exactly_holds_without_a_reason() {
+        let platform: PlatformLimits = "defaults: {webhooks: 50}\nmaxima: {webhooks: 50}".parse().unwrap();
+        let declared = TenantLimits { webhooks: Some(50), ..TenantLimits::default() };
+        let (limits, reasons) = platform.resolve(&declared);
+        assert_eq!((limits.webhooks, reasons), (50, Vec::new()));
+    }
+
+    #[test]
     fn every_default_is_within_its_range() {
         let Rule::Record { fields, .. } = RULE else { unreachable!("it is a record") };
         for (field, limit) in fields.iter().zip(Limit::ALL) {
