@@ -51,6 +51,9 @@ async fn pods_are_read_as_they_announced() {
     two.announce("api-2", &["api"], &HashMap::new()).await.expect("the report is stored");
     let pods = operator.pods().await.expect("answers");
     assert_eq!(pods[0].served, served(&[("t1", "6")]));
+    two.announce("api-2", &["api", "portal"], &HashMap::new()).await.expect("the report is stored");
+    assert_eq!(count(&["portal"]).await, 1, "its role is new, and it serves what it served");
+    assert_eq!(operator.pods().await.expect("answers")[1].roles, ["api", "portal"]);
     one.leave("api-1").await.expect("the report is stored");
     assert_eq!((count(&["api"]).await, count(&["worker"]).await), (1, 0));
     assert_eq!(names(&operator.pods().await.expect("answers")), ["api-2"]);
