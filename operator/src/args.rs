@@ -160,6 +160,32 @@ mod tests {
     }
 
     #[test]
+    fn defaults_of_run_are_as_documented() {
+        let Command::Run(run) = Arguments::parse_from(["docket-operator", "run"]).command else {
+            panic!("it is run")
+        };
+        assert_eq!((run.concurrency, run.migrations_at_once), (8, 4));
+        assert_eq!((run.resync, run.webhook_grace), (Duration::from_secs(600), Duration::from_secs(3600)));
+        assert_eq!(
+            (run.lease_duration, run.lease_renewal),
+            (Duration::from_secs(15), Duration::from_secs(5))
+        );
+        assert_eq!(run.listen.port(), 9090);
+        assert!(!run.pause_migrations && run.migration_window.is_none() && run.disabled_events.is_empty());
+    }
+
+    #[test]
+    fn numbers_are_within_their_bounds() {
+        let parsed =
+            |flag: &str, value: &str| Arguments::try_parse_from(["docket-operator", "run", flag, value]);
+        for (flag, most) in [("--concurrency", 256), ("--migrations-at-once", 64)] {
+            for (value, is_right) in [(0, false), (1, true), (most, true), (most + 1, false)] {
+                assert_eq!(parsed(flag, &value.to_string()).is_ok(), is_right, "{flag} {value}");
+            }
+        }
+    }
+
+    #[test]
     fn migration_window_is_checked_and_its_error_says_what_is_right() {
         let parsed = |window: &str| {
             Arguments::try_parse_from(["docket-operator", "run", "--migration-window", window])
@@ -181,6 +207,7 @@ mod tests {
     #[test]
     fn grace_may_be_in_days() {
         assert_eq!(grace("2d"), Ok(Duration::from_secs(48 * 3600)));
+        assert!(grace("1s").is_ok() && grace("3650d").is_ok());
         for wrong in ["0s", "500ms", "3651d", "1", "-1h"] {
             assert!(grace(wrong).is_err(), "{wrong}");
         }

@@ -486,6 +486,36 @@ mod tests {
     }
 
     #[test]
+    fn webhook_is_counted_and_has_no_series_of_its_own() {
+        let metrics = Metrics::default();
+        metrics.conditions::<Webhook>(&Name::new("a", "orders"), &ready("Unknown"));
+        let text = metrics.text();
+        assert!(!text.contains("docket_tenant_condition{"), "{text}");
+        assert!(text.contains("docket_managed_resources{kind=\"Webhook\",state=\"unknown\"} 1"), "{text}");
+    }
+
+    #[test]
+    fn pass_is_in_progress_until_it_ends() {
+        let metrics = Metrics::default();
+        let in_progress = || {
+            let series = "docket_operator_reconcile_inflight{kind=\"Tenant\"} ";
+            metrics.text().lines().find_map(|line| line.strip_prefix(series).map(str::to_owned))
+        };
+        metrics.taken::<Tenant>(Duration::from_millis(1500));
+        assert_eq!(in_progress().as_deref(), Some("1"));
+        metrics.reconciled::<Tenant>("ok", Duration::from_millis(2500));
+        assert_eq!(in_progress().as_deref(), Some("0"));
+        let text = metrics.text();
+        for line in [
+            "docket_operator_queue_wait_seconds_sum{kind=\"Tenant\"} 1.5",
+            "docket_operator_reconcile_duration_seconds_sum{kind=\"Tenant\"} 2.5",
+            "docket_operator_reconcile_total{kind=\"Tenant\",result=\"ok\"} 1",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in:\n{text}");
+        }
+    }
+
+    #[test]
     fn dead_letters_are_published_while_they_are_known() {
         let metrics = Metrics::default();
         for (count, line) in [(None, None), (Some(7), Some("docket_dead_letters{} 7")), (None, None)] {

@@ -207,3 +207,57 @@ async fn clients() -> anyhow::Result<(Client, Client)> {
     config.read_timeout = Some(Duration::from_secs(15));
     Ok((watching, Client::try_from(config)?))
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Arguments, Command};
+
+    fn lease(flags: &[&str]) -> anyhow::Result<LeaseSettings> {
+        let all =
+            [&["docket-operator", "run", "--release-namespace=docket", "--identity=me"], flags].concat();
+        let Command::Run(arguments) = Arguments::parse_from(all).command else { panic!("it is run") };
+        lease_settings(&arguments)
+    }
+
+    #[test]
+    fn lease_is_renewed_more_than_twice_while_it_is_valid() {
+        let settings = lease(&["--lease-duration=5s", "--lease-renewal=2s"]).unwrap();
+        let seconds = (settings.duration.as_secs(), settings.renew_every.as_secs());
+        assert_eq!(
+            (settings.namespace.as_str(), settings.identity.as_str(), seconds),
+            ("docket", "me", (5, 2))
+        );
+        for flags in [
+            ["--lease-duration=4999ms", "--lease-renewal=1s"],
+            ["--lease-duration=6s", "--lease-renewal=3s"],
+            ["--lease-duration=6s", "--lease-renewal=6s"],
+        ] {
+            assert!(lease(&flags).is_err(), "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn settings_are_those_of_the_flags() {
+        let flags = [
+            "docket-operator",
+            "run",
+            "--watch-namespace=a,b",
+            "--disabled-event=note.created",
+            "--resync=7m",
+            "--webhook-grace=2h",
+            "--concurrency=3",
+            "--pause-migrations",
+            "--migration-window=22:00-04:00",
+        ];
+        let Command::Run(arguments) = Arguments::parse_from(flags).command else { panic!("it is run") };
+        let settings = settings(&arguments, PlatformLimits::default());
+        assert_eq!(settings.namespaces, ["a", "b"]);
+        assert_eq!(settings.disabled_events, [docket_crds::EventCode::NoteCreated].into());
+        let minutes = (settings.resync.as_secs() / 60, settings.webhook_grace.as_secs() / 60);
+        assert_eq!((minutes, settings.concurrency), ((7, 120), 3));
+        assert!(settings.migrations.paused && settings.migrations.window.is_some());
+    }
+}

@@ -313,3 +313,74 @@ impl State {
         self.changed(names.into_iter().map(ObjectKey::Tenant).collect());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn key(of: &str) -> ObjectKey {
+        ObjectKey::Tenant(Name::new("tenants", of))
+    }
+
+    /// A Tenant of generation 1 whose status is about `observed`.
+    fn declare(state: &State, name: &str, observed: Option<i64>) {
+        let tenant = examples::with(json!({
+            "metadata": {"name": name, "uid": name},
+            "spec": {"clientCode": name, "database": {"managed": {"name": name}}},
+            "status": {"observedGeneration": observed},
+        }));
+        state.cluster().tenant_applied(tenant);
+    }
+
+    fn sent(changes: &mut mpsc::UnboundedReceiver<Change>) -> Vec<Change> {
+        std::iter::from_fn(|| changes.try_recv().ok()).collect()
+    }
+
+    #[test]
+    fn first_lists_are_urgent_only_for_what_is_not_reported_and_later_changes_all_are() {
+        let (state, mut changes) = State::new();
+        for (name, observed) in [("reported", Some(1)), ("new", None), ("changed", Some(0))] {
+            declare(&state, name, observed);
+        }
+        let all = ["reported", "new", "gone", "changed"].map(key).to_vec();
+        let urgent = Change::Concerns(["new", "changed"].map(key).to_vec(), Urgency::Awaited);
+        let others = Change::Concerns(["reported", "gone"].map(key).to_vec(), Urgency::Routine);
+        state.progress.expect(1);
+        state.changed(all.clone());
+        assert_eq!(sent(&mut changes), [urgent.clone(), others.clone()]);
+        state.progress.listed();
+        state.changed(all.clone());
+        assert_eq!(sent(&mut changes), [Change::Concerns(all.clone(), Urgency::Awaited)]);
+        state.resume(all);
+        assert_eq!(sent(&mut changes), [urgent, others], "also of a process that begins to lead");
+        state.changed(Vec::new());
+        assert_eq!(sent(&mut changes), []);
+    }
+
+    #[test]
+    fn reached_limit_concerns_its_tenant_when_it_begins_changes_and_ends() {
+        let (state, mut changes) = State::new();
+        ["a", "b"].iter().for_each(|name| declare(&state, name, Some(1)));
+        assert_eq!(state.at_limit("a"), None);
+        let read = |limits: &[Limit]| match limits {
+            [] => AtLimit::new(),
+            some => AtLimit::from([("a".to_owned(), some.iter().copied().collect())]),
+        };
+        let mut concerned = |limits: &[Limit]| {
+            state.set_at_limit(read(limits));
+            sent(&mut changes)
+        };
+        let of = |names: &[&str]| {
+            let keys = names.iter().map(|name| key(name)).collect();
+            vec![Change::Concerns(keys, Urgency::Routine)]
+        };
+        assert_eq!(concerned(&[]), of(&["a", "b"]), "their conditions may be from before");
+        assert_eq!(concerned(&[Limit::BodyBytes]), of(&["a"]));
+        assert_eq!(concerned(&[Limit::BodyBytes]), []);
+        assert_eq!(concerned(&[Limit::RequestsPerSecond]), of(&["a"]));
+        assert_eq!(concerned(&[]), of(&["a"]), "it has ended");
+        assert_eq!(state.at_limit("a"), Some(BTreeSet::new()));
+    }
+}

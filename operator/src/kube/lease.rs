@@ -308,6 +308,7 @@ mod tests {
         }
         let free = given_up(&held_by("me"));
         assert_eq!((free.holder_identity.as_deref(), free.lease_transitions), (Some(""), Some(3)));
+        assert_eq!(free.lease_duration_seconds, Some(1), "the API server refuses 0");
     }
 
     #[test]
@@ -340,5 +341,17 @@ mod tests {
         assert!(!leadership.may_write_at(now + Duration::from_secs(12)));
         leadership.set(None);
         assert!(!leadership.may_write());
+    }
+
+    #[test]
+    fn right_that_ran_out_is_noticed_and_one_that_lasts_stays() {
+        let (leadership, now) = (Leadership::default(), Instant::now());
+        let leads = leadership.changes();
+        leadership.set(Some(now + Duration::from_secs(600)));
+        leadership.notice_expiry();
+        assert!(*leads.borrow());
+        leadership.set(Some(now));
+        leadership.notice_expiry();
+        assert!(!*leads.borrow());
     }
 }

@@ -282,12 +282,56 @@ mod tests {
     }
 
     #[test]
-    fn ready_ignores_the_receiver_and_yields_to_a_choice() {
-        let verdicts =
-            vec![NewCondition::new(ConditionType::DeliveryHealthy, Truth::False, ReasonCode::Retrying, "")];
+    fn ready_ignores_the_receiver_and_limits_and_yields_to_a_choice() {
+        let verdicts = vec![
+            NewCondition::new(ConditionType::DeliveryHealthy, Truth::False, ReasonCode::Retrying, ""),
+            NewCondition::new(ConditionType::WithinLimits, Truth::False, ReasonCode::LimitReached, ""),
+        ];
         assert_eq!(Summary::of(verdicts.clone(), "", None, |_| true).ready.truth, Truth::True);
         let chosen = NewCondition::new(ConditionType::Ready, Truth::False, ReasonCode::Suspended, "");
-        assert_eq!(listed(&Summary::of(verdicts, "", Some(chosen), |_| true))[0], ("Ready", "Suspended"));
+        assert_eq!(
+            listed(&Summary::of(verdicts, "", Some(chosen.clone()), |_| true))[0],
+            ("Ready", "Suspended")
+        );
+        let wrong = vec![accepted(Truth::False, ReasonCode::InvalidSpec)];
+        let both = Summary::of(wrong, "", Some(chosen), |_| true);
+        assert_eq!(listed(&both)[0], ("Ready", "InvalidSpec"), "what is wrong comes before the choice");
+    }
+
+    #[test]
+    fn choice_of_a_user_is_neither_progress_nor_a_warning() {
+        let suspended = accepted(Truth::False, ReasonCode::TenantSuspended);
+        let summary = Summary::of(vec![suspended], "", None, |_| true);
+        assert_eq!(listed(&summary), [("Ready", "TenantSuspended"), ("Accepted", "TenantSuspended")]);
+        let after = summary.conditions(&[], 1, at(1));
+        let event = event_of(ConditionType::Ready, &[], &after, true).expect("it changed");
+        assert!(!event.warning, "{event:?}");
+    }
+
+    #[test]
+    fn condition_is_as_the_api_server_stores_it() {
+        let verdict =
+            NewCondition { message: "ü".repeat(5000), ..accepted(Truth::True, ReasonCode::Accepted) };
+        let now = at(10) + Duration::from_millis(700);
+        let condition = conditions(&[], &[verdict], 1, now).remove(0);
+        assert_eq!(condition.last_transition_time.0, at(10), "in whole seconds");
+        assert_eq!(condition.message.chars().count(), 4096);
+    }
+
+    #[test]
+    fn verdict_names_each_field_and_has_the_first_reason() {
+        let reason = |code, field: &str, message: &str| Reason {
+            code,
+            field: field.to_owned(),
+            message: message.to_owned(),
+        };
+        let missing = reason(ReasonCode::SecretNotFound, "spec.secretRef", "there is none");
+        let late = reason(ReasonCode::Pending, "", "not yet");
+        let good = (ReasonCode::ResolvedRefs, "all is there");
+        let verdict = NewCondition::of_reasons(ConditionType::ResolvedRefs, &[&missing, &late], good);
+        let expected = "spec.secretRef: there is none; not yet";
+        let kind = ConditionType::ResolvedRefs;
+        assert_eq!(verdict, NewCondition::new(kind, Truth::False, ReasonCode::SecretNotFound, expected));
     }
 
     #[test]

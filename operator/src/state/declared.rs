@@ -246,6 +246,9 @@ mod tests {
         let declared = read(good());
         assert_eq!(declared.document.as_ref().unwrap().metadata.generation, Some(2));
         assert!(declared.meta.paused);
+        let mut enabled = object(good());
+        enabled.metadata.annotations.as_mut().unwrap().insert(RECONCILE.into(), "enabled".into());
+        assert!(!Meta::of(&enabled.metadata).unwrap().paused);
         assert_eq!(declared.meta.requested_at.as_deref(), Some("now"));
         assert_eq!(declared.status().observed_generation, Some(1));
         assert_eq!(declared.tenant_ref, Some(Name::new("a", "acme")));
@@ -301,6 +304,11 @@ mod tests {
         new["metadata"]["labels"][MIGRATE_FIRST] = json!("false");
         let new = tenant(&new);
         assert_eq!((new.version, new.is_first), (None, false));
+        let mut other = failed;
+        other["metadata"]["annotations"][PAUSE_MIGRATIONS] = json!("false");
+        assert!(!tenant(&other).is_paused);
+        other["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert_eq!(tenant(&other).version, None, "it is being deleted");
     }
 
     #[test]

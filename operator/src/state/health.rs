@@ -231,5 +231,29 @@ mod tests {
         assert!(!watched.reads(15, well(0, 5000)) && !watched.reads(570, well(0, 5001)));
         assert!(watched.reads(15, well(0, 5002)), "well for ten minutes");
         assert_eq!(watched.reported(), well(0, 5002));
+        // It has been well for longer than ten minutes, so this is no relapse.
+        assert!(watched.reads(601, retrying(1)));
+        assert!(watched.reads(15, well(0, 5003)), "reported at once");
+    }
+
+    #[test]
+    fn lost_customer_is_reported_at_once() {
+        let mut watched = Watched::new();
+        watched.reads(0, well(0, 1));
+        let lacking = Health { lacks_customer: true, ..well(0, 1) };
+        assert!(watched.reads(15, lacking));
+        assert_eq!(watched.reported(), lacking);
+        assert!(watched.reads(15, well(0, 1)), "it is there again");
+    }
+
+    #[test]
+    fn counts_of_many_are_not_due_in_one_moment_after_a_start() {
+        let (mut healths, start) = (Healths::default(), Instant::now());
+        let read = |pending| (0..100).map(|number| (format!("w-{number}"), well(pending, 1))).collect();
+        assert_eq!(healths.replace(read(1), start, EVERY).len(), 100);
+        let half = healths.replace(read(2), start + EVERY + EVERY / 2, EVERY).len();
+        assert!((20..80).contains(&half), "{half} of 100 in the first half");
+        let rest = healths.replace(read(2), start + EVERY * 2, EVERY).len();
+        assert_eq!(half + rest, 100);
     }
 }

@@ -133,6 +133,8 @@ mod tests {
             (late.truth, late.message.as_str()),
             (Truth::False, "not served yet by b, c, d and others")
         );
+        let three = verdict(&[("a", "r1"), ("b", "r1"), ("c", "r1")]);
+        assert_eq!(three.message, "not served yet by a, b, c");
         assert_eq!(verdict(&[]).truth, Truth::False);
         assert_eq!(known(&pods(&[("a", "r2")]), "other").truth, Truth::False);
         assert_eq!(known(&Pods::NotObserved, "u").truth, Truth::True);
@@ -169,5 +171,8 @@ mod tests {
         assert!(is_unserved(&pods(&[("a", "r")]), "other"));
         assert!(!is_unserved(&pods(&[("a", "r")]), "u"));
         assert!(!is_unserved(&Pods::Unavailable(None), "u") && is_unserved(&Pods::NotObserved, "u"));
+        let Pods::Seen(mut some) = pods(&[("a", "r")]) else { panic!("they are seen") };
+        some.insert("b".to_owned(), HashMap::new());
+        assert!(!is_unserved(&Pods::Seen(some), "u"), "one of two serves it");
     }
 }

@@ -142,6 +142,18 @@ mod tests {
     }
 
     #[test]
+    fn quiet_time_saves_no_turns_up() {
+        let (mut resyncs, start) = (Resyncs::default(), Instant::now());
+        for uid in ["a", "b", "c"] {
+            resyncs.rests(uid, rest(start, 0));
+        }
+        assert!(matches!(resyncs.next("a", 1, start), Resync::Check(_)));
+        let later = start + Duration::from_secs(3600);
+        assert!(matches!(resyncs.next("b", 1, later), Resync::Check(_)));
+        assert_eq!(resyncs.next("c", 1, later), Resync::Later(later + 2 * READ_EVERY));
+    }
+
+    #[test]
     fn whole_passes_do_not_put_the_checks_off() {
         let (mut resyncs, start) = (Resyncs::default(), Instant::now());
         for uid in ["a", "b"] {
@@ -163,6 +175,11 @@ mod tests {
         resyncs.rests("a", rest(start, 0));
         assert_eq!(resyncs.next("a", 2, start), Resync::Whole);
         assert_eq!(resyncs.next("a", 1, start + DAY * 90), Resync::Whole);
+        resyncs.rests("long", rest(start, 1000));
+        assert!(matches!(resyncs.next("long", 1, start), Resync::Check(_)));
+        let soon = start + READ_EVERY;
+        resyncs.rests("rotates", Rest { until: soon, ..rest(start, 0) });
+        assert_eq!(resyncs.next("rotates", 1, start), Resync::Later(soon), "before its turn");
         resyncs.forget("a");
         assert_eq!(resyncs.next("a", 1, start), Resync::Whole);
     }

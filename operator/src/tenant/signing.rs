@@ -130,6 +130,8 @@ mod tests {
         assert_eq!(rotated.keys[0].signs_since, Some(START));
         assert_eq!(rotated.keys[0].key.secret.expose().len(), 32);
         assert_eq!(rotated.next, START + DAY * 90 - DISTRIBUTION);
+        assert_eq!(DISTRIBUTION, SignedDuration::from_secs(600), "pods that were cut off come back");
+        assert_eq!(OVERLAP, DAY + SignedDuration::from_secs(300), "no token is valid for longer than a day");
     }
 
     #[test]
@@ -152,6 +154,11 @@ mod tests {
         let signs = second.next;
         let held = rotate(second.keys.clone(), 1, false, signs, &mut random);
         assert_eq!(kids(&held), ["01", "03"], "a pod does not know it yet");
+        assert_eq!(
+            held.next,
+            signs + SignedDuration::from_mins(1),
+            "it is tried again soon, and not at once"
+        );
         let third = rotate(second.keys, 1, true, signs, &mut random);
         assert_eq!(kids(&third), ["03", "01"]);
 

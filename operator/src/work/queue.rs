@@ -402,6 +402,10 @@ mod tests {
         queue.finishing("a");
         queue.done("a", Done::After(None));
         assert_eq!(queue.next(), Some(("a", 0)), "what was reported meanwhile");
+        queue.finishing("a");
+        queue.routine("a");
+        queue.done("a", Done::After(None));
+        assert_eq!(queue.next(), Some(("a", 0)), "also if something less urgent follows");
         queue.done("a", Done::After(None));
         assert_eq!(queue.next(), Some(("new", 0)));
         assert_eq!(queue.next(), None);
@@ -460,6 +464,41 @@ mod tests {
         queue.done("a", Done::After(Some(Duration::from_secs(600))));
         queue.offered("a");
         assert_eq!(queue.next(), Some(("a", 0)), "the last pass did not fail");
+    }
+
+    #[test]
+    fn success_ends_the_backoff_and_a_pass_that_was_withheld_does_not_count() {
+        let mut queue = Moved::new();
+        queue.changed("a");
+        queue.next();
+        for seconds in [1, 2, 4] {
+            queue.done("a", Done::Failed);
+            assert_eq!(queue.next(), Some(("a", seconds)));
+        }
+        queue.done("a", Done::Withheld);
+        assert_eq!(queue.next(), Some(("a", 1)), "it is tried again soon");
+        queue.done("a", Done::Failed);
+        assert_eq!(queue.next(), Some(("a", 8)), "it was no failure, and no success");
+        queue.done("a", Done::After(Some(Duration::from_secs(600))));
+        assert_eq!(queue.next(), Some(("a", 600)));
+        queue.done("a", Done::Failed);
+        assert_eq!(queue.next(), Some(("a", 1)));
+        queue.done("a", Done::After(None));
+        assert!(queue.inner.entries.is_empty(), "nothing is kept of it");
+    }
+
+    #[test]
+    fn object_waits_from_the_time_at_which_it_is_due() {
+        let mut queue = Moved::new();
+        let second = Duration::from_secs(1);
+        queue.after("planned", 5);
+        queue.changed("changed");
+        queue.now += 7 * second;
+        queue.changed("changed");
+        let waited =
+            |queue: &mut Moved| queue.inner.take(queue.now, None).map(|turn| (turn.key, turn.waited));
+        assert_eq!(waited(&mut queue), Ok(("changed", 7 * second)));
+        assert_eq!(waited(&mut queue), Ok(("planned", 2 * second)));
     }
 
     #[test]

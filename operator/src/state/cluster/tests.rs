@@ -146,6 +146,7 @@ fn own_secret_writes_concern_no_object_and_those_of_others_do() {
     cluster.own_written(secret("5"));
     assert_eq!(cluster.own_applied(secret("5")), []);
     assert_eq!(cluster.own_applied(secret("6")), [key("a")]);
+    assert_eq!(cluster.own_applied(secret("6")), [], "the watch began again");
     assert_eq!(cluster.own_secrets(&name("a")).len(), 1);
     assert_eq!(cluster.own_deleted(&name("a-database")), [key("a")]);
     assert!(cluster.own_secrets(&name("a")).is_empty());
@@ -165,6 +166,68 @@ fn namespace_labels_concern_the_tenants_named_from_it() {
     assert_eq!(cluster.namespace_applied("tenants", labelled("a")), []);
     assert_eq!(cluster.namespace_applied("tenants", labelled("b")), [key("a")]);
     assert_eq!(cluster.namespace_applied("other", labelled("b")), []);
+    cluster.namespace_deleted("tenants");
+    assert_eq!(cluster.namespace_applied("tenants", labelled("c")), [], "it is another one");
+}
+
+#[test]
+fn namespace_concerns_its_own_tenants_and_those_that_its_webhooks_name() {
+    let mut cluster = ClusterState::default();
+    cluster.tenant_applied(tenant("a", "A", "1", 1));
+    let there = json!({"tenantRef": {"name": "b", "namespace": "elsewhere"}});
+    cluster.webhook_applied(webhook("w", 1, there));
+    let ending = |terminating| NamespaceState { labels: BTreeMap::new(), terminating };
+    cluster.namespace_applied("tenants", ending(false));
+    let named = ObjectKey::Tenant(Name::new("elsewhere", "b"));
+    assert_eq!(cluster.namespace_applied("tenants", ending(true)), [named, key("a")]);
+}
+
+#[test]
+fn tenant_that_is_paused_or_replaced_concerns_its_webhooks() {
+    let mut cluster = ClusterState::default();
+    cluster.tenant_applied(tenant("a", "A", "1", 1));
+    cluster.webhook_applied(webhook("w", 1, json!({})));
+    assert_eq!(cluster.tenant_applied(tenant("a", "A", "1", 2)), [key("a")], "its pass decides about them");
+    assert_eq!(cluster.tenant_applied(tenant("a", "A", "2", 2)), [key("a"), hook("w")]);
+    let mut paused = Arc::unwrap_or_clone(tenant("a", "A", "2", 2));
+    paused.meta.paused = true;
+    assert_eq!(cluster.tenant_applied(Arc::new(paused)), [key("a"), hook("w")]);
+}
+
+#[test]
+fn list_of_one_sort_of_our_secrets_says_nothing_about_the_other() {
+    let secret = |of: &str, is_runtime| OwnSecret {
+        name: name(of),
+        uid: of.into(),
+        tenant: name("a"),
+        tenant_uid: "1".into(),
+        resource_version: "1".into(),
+        is_runtime,
+        signs: false,
+        unused_since: None,
+        is_made: true,
+    };
+    let mut cluster = ClusterState::default();
+    cluster.own_applied(secret("docket-tenant-1", true));
+    cluster.own_applied(secret("a-database", false));
+    let listed = Listed { namespace: Some("tenants".into()), names: HashSet::new() };
+    assert_eq!(cluster.own_listed(&listed, |secret| secret.is_runtime), [key("a")]);
+    let left: Vec<_> = cluster.own_secrets(&name("a")).into_iter().map(|secret| secret.uid).collect();
+    assert_eq!(left, ["a-database"]);
+}
+
+#[test]
+fn webhook_or_value_missing_from_a_list_is_gone() {
+    let mut cluster = ClusterState::default();
+    cluster.webhook_applied(webhook("w", 1, json!({})));
+    cluster.value_applied(ValueKind::Secret, name("sign"), "1".into());
+    assert!(cluster.is_watched(ValueKind::Secret, &name("sign")));
+    let nothing = Listed { namespace: None, names: HashSet::new() };
+    assert_eq!(cluster.values_listed(ValueKind::ConfigMap, &nothing), []);
+    assert_eq!(cluster.values_listed(ValueKind::Secret, &nothing), [key("a")]);
+    assert!(!cluster.is_watched(ValueKind::Secret, &name("sign")));
+    assert_eq!(cluster.webhooks_listed(&nothing), [key("a")]);
+    assert!(cluster.webhooks_of(&name("a")).is_empty());
 }
 
 #[test]
@@ -240,12 +303,26 @@ fn user_change_during_our_status_write_still_concerns_the_object() {
 }
 
 #[test]
-fn tenants_of_webhooks_count_once() {
+fn status_write_whose_answer_is_late_does_not_hide_a_newer_object() {
     let mut cluster = ClusterState::default();
-    for (name, tenant) in [("u", "a"), ("v", "a"), ("w", "b")] {
-        cluster.webhook_applied(webhook(name, 1, json!({"tenantRef": {"name": tenant}})));
-    }
-    let outcome = |of: &str| WebhookOutcome {
+    let of_version = |generation, version: &str| {
+        let mut tenant = Arc::unwrap_or_clone(tenant("a", "A", "1", generation));
+        tenant.meta.resource_version = version.to_owned();
+        Arc::new(tenant)
+    };
+    let seen = of_version(1, "1");
+    cluster.tenant_applied(seen.clone());
+    cluster.written(of_version(1, "2"), &seen.meta);
+    let known = |cluster: &ClusterState| cluster.tenant(&name("a")).unwrap().meta.resource_version.clone();
+    assert_eq!(known(&cluster), "2", "the next pass sees the new status");
+    let seen = of_version(1, "2");
+    cluster.tenant_applied(of_version(2, "4"));
+    cluster.written(of_version(1, "3"), &seen.meta);
+    assert_eq!(known(&cluster), "4");
+}
+
+fn outcome(of: &str) -> WebhookOutcome {
+    WebhookOutcome {
         webhook: name(of),
         uid: of.to_owned(),
         generation: 1,
@@ -256,7 +333,40 @@ fn tenants_of_webhooks_count_once() {
         warning: None,
         tenant_suspended: false,
         programmed: None,
+    }
+}
+
+#[test]
+fn outcome_concerns_its_webhook_when_it_changes_and_ends_with_its_tenant_or_webhook() {
+    let mut cluster = ClusterState::default();
+    cluster.tenant_applied(tenant("a", "A", "1", 1));
+    let declare = |cluster: &mut ClusterState, uid: &str| {
+        let mut webhook = Arc::unwrap_or_clone(webhook("w", 1, json!({})));
+        webhook.meta.uid = uid.to_owned();
+        cluster.webhook_applied(Arc::new(webhook));
     };
+    let of = |uid: &str| WebhookOutcome { uid: uid.to_owned(), ..outcome("w") };
+    declare(&mut cluster, "first");
+    assert_eq!(cluster.set_outcomes(vec![of("first")]), [hook("w")]);
+    assert_eq!(cluster.set_outcomes(vec![of("first")]), []);
+    let unserved = WebhookOutcome { served: false, ..of("first") };
+    assert_eq!(cluster.set_outcomes(vec![unserved]), [hook("w")]);
+    declare(&mut cluster, "second");
+    assert!(cluster.outcome("first").is_none(), "another object has its name");
+    cluster.set_outcomes(vec![of("second")]);
+    cluster.tenant_deleted(&name("a"));
+    assert!(cluster.outcome("second").is_none(), "a later Tenant has decided nothing");
+    cluster.set_outcomes(vec![of("second")]);
+    cluster.webhook_deleted(&name("w"));
+    assert!(cluster.outcome("second").is_none());
+}
+
+#[test]
+fn tenants_of_webhooks_count_once() {
+    let mut cluster = ClusterState::default();
+    for (name, tenant) in [("u", "a"), ("v", "a"), ("w", "b")] {
+        cluster.webhook_applied(webhook(name, 1, json!({"tenantRef": {"name": tenant}})));
+    }
     cluster.set_outcomes(["u", "v", "w"].map(outcome).to_vec());
     let count = |uids: &[&str]| {
         let uids: Vec<String> = uids.iter().map(|uid| (*uid).to_owned()).collect();
