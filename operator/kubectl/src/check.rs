@@ -481,6 +481,24 @@ mod tests {
         assert_eq!(of_tenant(&[]), warning("Tenant tenants/acme was not seen by the operator"));
         let dead = change(&|found| found.webhooks = Ok(vec![webhook(&[("Ready", "True", "Ready")], 3)]));
         assert_eq!(dead, warning("Webhook tenants/orders has 3 dead letters"));
+        let one = change(&|found| found.webhooks = Ok(vec![webhook(&[("Ready", "True", "Ready")], 1)]));
+        assert_eq!(one, warning("Webhook tenants/orders has 1 dead letter"));
+        let unserved = change(&|found| {
+            found.definitions.as_mut().expect("read")[0].spec.versions[0].served = false;
+        });
+        assert_eq!(unserved, failed("tenants.docket.dev does not serve v1alpha1"));
+        let mut scaled_down = deployment("worker", 0);
+        scaled_down.spec.replicas = Some(0);
+        assert_eq!(deployed(2, scaled_down), failed("worker: 0 of 0 pods are available"));
+        assert_eq!(
+            of_tenant(&[("Ready", "True", "Ready"), ("WithinLimits", "False", "LimitReached")]),
+            failed("Tenant tenants/acme: WithinLimits False (LimitReached): because\nof it")
+        );
+        let health = [("Ready", "True", "Ready"), ("DeliveryHealthy", "False", "Retrying")];
+        assert_eq!(
+            change(&|found| found.webhooks = Ok(vec![webhook(&health, 0)])),
+            warning("Webhook tenants/orders: DeliveryHealthy False (Retrying): because\nof it")
+        );
     }
 
     #[test]

@@ -193,6 +193,26 @@ mod tests {
         assert!(add(&both, "other").is_err_and(|why| why.contains("it has primary, primary-2")));
         let eight = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| (name, true, true));
         assert!(add(&eight, "a").is_err_and(|why| why.contains("the limit")));
+        assert_eq!(add(&eight[..7], "a"), Ok(KeyChange::Add("a-2".into())));
+    }
+
+    #[test]
+    fn change_is_made_to_the_version_that_was_read_alone() {
+        let tenant: TenantObject = serde_json::from_value(json!({
+            "apiVersion": "docket.dev/v1alpha1", "kind": "Tenant",
+            "metadata": {"name": "acme", "namespace": "tenants", "resourceVersion": "7"},
+            "spec": {"clientCode": "ACME", "apiKeys": [], "database": {"managed": {"name": "tenant_acme"}}},
+        }))
+        .expect("a Tenant");
+        let of = |change: KeyChange| {
+            let Patch::Json(patch) = patch(&tenant, &change).expect("a patch") else { panic!("of JSON") };
+            serde_json::to_value(patch).expect("JSON")
+        };
+        let unchanged = json!({"op": "test", "path": "/metadata/resourceVersion", "value": "7"});
+        let ended = json!({"op": "add", "path": "/spec/apiKeys/1/active", "value": false});
+        assert_eq!(of(KeyChange::Deactivate(1)), json!([unchanged, ended]));
+        let added = json!({"op": "add", "path": "/spec/apiKeys/-", "value": {"name": "b", "generate": {}}});
+        assert_eq!(of(KeyChange::Add("b".into())), json!([unchanged, added]));
     }
 
     #[test]
