@@ -142,3 +142,28 @@ fn reference<T: DeclaredKind>(meta: &Meta) -> ObjectReference {
         ..ObjectReference::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use docket_crds::{EventReason, ReasonCode};
+
+    use super::*;
+
+    #[test]
+    fn event_fits_and_names_the_secret_that_it_is_about() {
+        let event = ObjectEvent {
+            reason: EventReason::Condition(ReasonCode::SecretNotFound),
+            action: "Reconcile",
+            note: "ü".repeat(600),
+            warning: true,
+            secret: Some(Name::new("a", "key")),
+        };
+        let sent = to_kube(&event);
+        assert_eq!(sent.note.map(|note| note.len()), Some(1000), "the API server takes 1,024 bytes");
+        assert_eq!((sent.type_, sent.reason.as_str()), (EventType::Warning, "SecretNotFound"));
+        let secret = sent.secondary.expect("it is about one");
+        assert_eq!((secret.namespace.as_deref(), secret.name.as_deref()), (Some("a"), Some("key")));
+        let calm = to_kube(&ObjectEvent { warning: false, secret: None, ..event });
+        assert!(calm.type_ == EventType::Normal && calm.secondary.is_none());
+    }
+}

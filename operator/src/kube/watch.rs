@@ -289,3 +289,46 @@ pub async fn wait_for_kinds(client: &Client, namespaces: &[String]) {
         tokio::time::sleep(KINDS_EVERY).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labelled(name: &str) -> WatchedObject {
+        WatchedObject::Meta(Box::new(ObjectMeta {
+            namespace: Some("a".into()),
+            name: Some(name.into()),
+            resource_version: Some("1".into()),
+            ..ObjectMeta::default()
+        }))
+    }
+
+    #[test]
+    fn list_that_was_broken_off_keeps_nothing_and_each_watch_counts_once() {
+        let (state, _changes) = State::new();
+        let sink =
+            Sink { state: Arc::new(state), metrics: Arc::default(), release_namespace: "docket".into() };
+        sink.state.progress.expect(2);
+        let subject = WatchSubject::Values(ValueKind::Secret);
+        let mut watch = Watch::new(subject, None, futures_util::stream::empty().boxed());
+        let known = |name: &str| sink.state.cluster().is_watched(ValueKind::Secret, &Name::new("a", name));
+        for event in [
+            Event::Init,
+            Event::InitApply(labelled("gone")),
+            Event::Init,
+            Event::InitApply(labelled("there")),
+            Event::InitDone,
+            Event::Init,
+            Event::InitApply(labelled("there")),
+            Event::InitDone,
+        ] {
+            watch.take_in(event, &sink);
+        }
+        assert!(known("there") && !known("gone"));
+        assert!(!sink.state.progress.is_complete(), "the other watch has no list");
+        watch.take_in(Event::Apply(labelled("new")), &sink);
+        assert!(known("new"));
+        watch.take_in(Event::Delete(labelled("new")), &sink);
+        assert!(known("there") && !known("new"));
+    }
+}

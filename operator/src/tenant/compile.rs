@@ -444,3 +444,45 @@ impl Compiled<'_> {
         *runtime = with_faults(Runtime::new(generation, config, held), faults);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A configuration of a Tenant in the namespace `a`, with Webhooks by uid and namespace whose bundles have so many bytes.
+    fn config(webhooks: &[(&str, &str, usize)]) -> TenantConfig {
+        let webhook = |(uid, namespace, bytes): &(&str, &str, usize)| {
+            json!({"uid": uid, "namespace": namespace, "name": uid, "displayName": null, "customerCode": "C",
+                "targetUrl": "https://h.example/", "secret": null, "caBundle": "x".repeat(*bytes),
+                "events": ["order.created"], "active": true})
+        };
+        let config = json!({
+            "uid": "u", "namespace": "a", "name": "t", "displayName": null, "clientCode": "T", "subdomains": [],
+            "suspended": false, "apiKeys": [], "tokens": {"lifetimeMinutes": 60, "signingKeys": []},
+            "database": null, "activeEvents": [], "webhooks": webhooks.iter().map(webhook).collect::<Vec<_>>(),
+        });
+        serde_json::from_value(config).unwrap()
+    }
+
+    #[test]
+    fn own_and_older_webhooks_have_the_room_of_the_secret_and_later_ones_what_is_left() {
+        let created_at = |uid: &str| -> i64 { if uid == "new" { 2 } else { 1 } };
+        let left_out = |webhooks: &[(&str, &str, usize)], held: usize| {
+            let mut config = config(webhooks);
+            let left_out = shortened(&mut config, held, &created_at);
+            assert!(config.webhooks.iter().all(|webhook| !left_out.contains(&webhook.uid)));
+            assert_eq!(config.webhooks.len() + left_out.len(), webhooks.len());
+            assert!(size(serde_json::to_vec(&config)) + held <= LARGEST);
+            let mut left_out: Vec<_> = left_out.into_iter().collect();
+            left_out.sort();
+            left_out
+        };
+        let all =
+            [("foreign", "b", 400_000), ("new", "a", 400_000), ("old", "a", 400_000), ("small", "b", 10)];
+        assert_eq!(left_out(&all, 0), ["foreign"]);
+        assert_eq!(left_out(&all, 300_000), ["foreign", "new"], "what is on hold needs its room");
+        assert!(left_out(&all[1..], 0).is_empty());
+    }
+}

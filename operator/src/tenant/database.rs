@@ -250,3 +250,46 @@ fn fingerprint(uid: &str, want: &Want<'_>, server_mark: Option<&str>) -> String 
     };
     hex::encode(&Sha256::digest(format!("{uid}|{schema}|{parts}"))[..16])
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    #[test]
+    fn database_is_ensured_again_when_anything_changes_that_it_is_made_from() {
+        let (places, password, other) =
+            (Semaphore::new(1), SecretString::from("hunter2"), SecretString::from("hunter3"));
+        let wanted = WantedDatabase {
+            server: None,
+            name: "acme",
+            owner_uid: "u",
+            tenant: "a/acme",
+            installation: "i",
+            adopt: false,
+            connection_limit: 50,
+            password: &password,
+            known: None,
+            migration: MigrationTurn { is_now: true, places: &places },
+        };
+        let of =
+            |wanted: WantedDatabase<'_>, mark: &str| fingerprint("u", &Want::Managed(wanted), Some(mark));
+        let before = of(wanted, "m");
+        let adopting = WantedDatabase { adopt: true, ..wanted };
+        assert_eq!(of(adopting, "m"), before, "an annotation that stays is no change");
+        let changed = [
+            of(wanted, "another server, or its pooler"),
+            of(WantedDatabase { name: "beta", ..wanted }, "m"),
+            of(WantedDatabase { owner_uid: "v", ..wanted }, "m"),
+            of(WantedDatabase { connection_limit: 51, ..wanted }, "m"),
+            of(WantedDatabase { password: &other, ..wanted }, "m"),
+            fingerprint("v", &Want::Managed(wanted), Some("m")),
+            before,
+        ];
+        assert_eq!(changed.iter().collect::<HashSet<_>>().len(), changed.len());
+        assert!(changed.iter().all(|one| !one.contains("hunter")));
+    }
+}

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
+use docket_crds::status::DatabaseStatus;
 use docket_crds::{
     ConditionType, DatabaseUrl, Limit, PlatformLimits, ReasonCode, Runtime, SecretBytes, ValueKind, Webhook,
 };
@@ -522,6 +523,46 @@ fn unreadable_tenant_keeps_its_claims() {
     let reason = refused(later).expect("it is refused");
     assert!(reason.contains("\"old\" is already used by Tenant tenants/older"), "{reason}");
     assert_eq!(refused(before), None, "the first one is not refused because of a later one");
+}
+
+#[test]
+fn status_keeps_what_is_known_of_a_database_that_fails_and_has_each_key_once() {
+    let key = |name: &str, active: bool| json!({"name": name, "active": active, "generate": {}});
+    let keys = json!([key("primary", true), key("primary", true), key("other", false)]);
+    let mut read = fetched(examples::with(json!({"spec": {"apiKeys": keys}})), Vec::new());
+    read.subject.previous.database = Some(DatabaseStatus {
+        server: Some("eu".into()),
+        schema_version: Some("20".into()),
+        ..DatabaseStatus::default()
+    });
+    let reported = status(&applied(compiled(&read, failed(None))), None, Some(&BTreeSet::new()), NOW);
+    let keys: Vec<_> = reported.api_keys.iter().map(|key| (key.name.as_str(), key.active)).collect();
+    assert_eq!(keys, [("primary", true), ("other", false)]);
+    assert_eq!(reported.api_keys[1].secret_name.as_deref(), Some("acme-apikey-other"));
+    let database = reported.database.unwrap();
+    assert_eq!(
+        (database.name.as_deref(), database.role.as_deref()),
+        (Some("tenant_acme"), Some("tenant_acme_app"))
+    );
+    assert_eq!((database.server.as_deref(), database.schema_version.as_deref()), (Some("eu"), Some("20")));
+    assert_eq!(database.secret_name.as_deref(), Some("acme-database"));
+}
+
+#[test]
+fn suspended_tenant_is_served_as_such_and_says_so_without_a_complaint() {
+    let suspended = examples::with(json!({"spec": {"suspend": true}}));
+    let read = fetched(suspended, vec![webhook("w", "tenants", json!({}))]);
+    let result = compiled(&read, ready());
+    let (runtime, _) = result.runtime.clone().unwrap();
+    assert!(runtime.config.suspended && result.webhooks[0].tenant_suspended);
+    let served = programmed(&Pods::NotObserved, "uid-acme", &[&runtime.revision], false);
+    let reported = status(&applied(result), Some(served), Some(&BTreeSet::new()), NOW);
+    let shown = find(&reported.conditions, ConditionType::Ready).unwrap();
+    assert_eq!((shown.status.as_str(), shown.reason.as_str()), ("False", "Suspended"));
+    assert!(!shown.message.contains("last good"), "{}", shown.message);
+    for kind in [ConditionType::Reconciling, ConditionType::Stalled] {
+        assert!(find(&reported.conditions, kind).is_none(), "{kind}");
+    }
 }
 
 #[test]

@@ -90,3 +90,86 @@ fn lost_tenant(webhook: &Webhook, lost: Lost) -> Reason {
     };
     Reason { code, field: "spec.tenantRef".to_owned(), message }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::state::examples;
+
+    /// A Webhook of generation 2 for the Tenant of the examples.
+    fn webhook(namespace: &str, events: Value) -> Arc<Declared<Webhook>> {
+        let object = json!({
+            "apiVersion": "docket.dev/v1alpha1", "kind": "Webhook",
+            "metadata": {"name": "w", "namespace": namespace, "uid": "w", "generation": 2, "resourceVersion": "1"},
+            "spec": {"tenantRef": {"name": "acme", "namespace": "tenants"}, "customerCode": "C",
+                "targetURL": "https://h.example/", "events": events},
+        });
+        Declared::read(serde_json::from_value(object).unwrap()).unwrap()
+    }
+
+    fn good(namespace: &str) -> Arc<Declared<Webhook>> {
+        webhook(namespace, json!(["order.created"]))
+    }
+
+    fn with_tenant(patch: Value) -> ClusterState {
+        let mut cluster = ClusterState::default();
+        cluster.tenant_applied(examples::with(patch));
+        cluster
+    }
+
+    /// The first reason, and whether it is served.
+    fn reported(
+        cluster: &ClusterState,
+        webhook: &Declared<Webhook>,
+        observed: Option<i64>,
+    ) -> Option<(Option<ReasonCode>, bool)> {
+        let previous = WebhookStatus { observed_generation: observed, ..WebhookStatus::default() };
+        let outcome = outcome(cluster, webhook, &previous)?;
+        Some((outcome.reasons.first().map(|reason| reason.code), outcome.served))
+    }
+
+    #[test]
+    fn tenant_that_is_gone_or_being_deleted_is_not_revealed_to_other_namespaces() {
+        let none = ClusterState::default();
+        let deleting = with_tenant(json!({"metadata": {"deletionTimestamp": "2026-01-02T00:00:00Z"}}));
+        for cluster in [&none, &deleting] {
+            let not_found = Some((Some(ReasonCode::TenantNotFound), false));
+            assert_eq!(reported(cluster, &good("tenants"), Some(2)), not_found);
+        }
+        let stranger = good("elsewhere");
+        let previous = WebhookStatus::default();
+        let refused = outcome(&none, &stranger, &previous);
+        assert_eq!(refused.as_ref().unwrap().reasons[0].code, ReasonCode::RefNotPermitted);
+        assert_eq!(outcome(&deleting, &stranger, &previous), refused);
+    }
+
+    #[test]
+    fn paused_tenant_leaves_what_is_reported_about_this_generation() {
+        let mut paused =
+            with_tenant(json!({"metadata": {"annotations": {"docket.dev/reconcile": "disabled"}}}));
+        let webhook = good("tenants");
+        let not_ready = |served| Some((Some(ReasonCode::TenantNotReady), served));
+        assert_eq!(reported(&paused, &webhook, Some(1)), not_ready(false));
+        assert_eq!(reported(&paused, &webhook, Some(2)), None);
+        let known = WebhookOutcome { generation: 1, ..of_reasons(&webhook, Vec::new(), true) };
+        paused.set_outcomes(vec![known]);
+        assert_eq!(reported(&paused, &webhook, Some(1)), not_ready(true), "as it last was");
+    }
+
+    #[test]
+    fn outcome_of_an_earlier_generation_is_not_reported() {
+        let mut cluster = with_tenant(json!({}));
+        let webhook = good("tenants");
+        let now = of_reasons(&webhook, Vec::new(), true);
+        cluster.set_outcomes(vec![WebhookOutcome { generation: 1, ..now.clone() }]);
+        assert_eq!(reported(&cluster, &webhook, None), None, "its Tenant's pass comes");
+        cluster.set_outcomes(vec![now]);
+        assert_eq!(reported(&cluster, &webhook, None), Some((None, true)));
+        let unreadable = self::webhook("tenants", json!("all"));
+        assert_eq!(reported(&cluster, &unreadable, None), Some((Some(ReasonCode::InvalidSpec), false)));
+    }
+}

@@ -179,6 +179,7 @@ fn deliveries(
 mod tests {
     use super::*;
     use crate::state::name::Name;
+    use crate::state::pods::Programmed;
 
     fn after(health: Option<Health>, observed: bool, previous: &WebhookStatus) -> WebhookStatus {
         let reported = health.map(|health| Reported { health, is_first: false });
@@ -191,6 +192,13 @@ mod tests {
         previous: &WebhookStatus,
         now: Timestamp,
     ) -> WebhookStatus {
+        let (meta, outcome) = passed();
+        let facts = WebhookFacts { meta: &meta, outcome: &outcome, health, observed, is_private: true };
+        status(&facts, previous, now)
+    }
+
+    /// A Webhook, and the outcome of a pass over its Tenant that found nothing wrong.
+    fn passed() -> (Meta, WebhookOutcome) {
         let object = serde_json::json!({"metadata": {"name": "w", "namespace": "a", "uid": "u"}});
         let object: kube::api::DynamicObject = serde_json::from_value(object).unwrap();
         let meta = Meta::of(&object.metadata).unwrap();
@@ -207,8 +215,43 @@ mod tests {
             tenant_suspended: false,
             programmed: None,
         };
-        let facts = WebhookFacts { meta: &meta, outcome: &outcome, health, observed, is_private: true };
-        status(&facts, previous, now)
+        (meta, outcome)
+    }
+
+    #[test]
+    fn outcome_of_the_tenants_pass_decides_what_is_reported() {
+        let (meta, passed) = passed();
+        let good = NewCondition::new(ConditionType::Programmed, Truth::True, ReasonCode::Programmed, "");
+        let well = WebhookOutcome { programmed: Some(Programmed::Known(good)), ..passed };
+        let of = |outcome: &WebhookOutcome| {
+            let facts =
+                WebhookFacts { meta: &meta, outcome, health: None, observed: false, is_private: false };
+            let status = status(&facts, &WebhookStatus::default(), Timestamp::UNIX_EPOCH);
+            let shown = |one: &Condition| format!("{} {} {}", one.type_, one.status, one.reason);
+            let keeps = status.conditions[0].message.ends_with("; the last good configuration stays served");
+            (status.conditions.iter().map(shown).collect::<Vec<_>>(), keeps)
+        };
+        let all = |ready: &str, others: &[&str]| -> Vec<String> {
+            std::iter::once(&ready).chain(others).map(|one| (*one).to_owned()).collect()
+        };
+        let (resolved, programmed) = ("ResolvedRefs True ResolvedRefs", "Programmed True Programmed");
+        let usual = ["Accepted True Accepted", resolved, programmed];
+        assert_eq!(of(&well), (all("Ready True Ready", &usual), false));
+        let suspended = WebhookOutcome { tenant_suspended: true, ..well.clone() };
+        let others = ["Accepted False TenantSuspended", resolved, programmed];
+        assert_eq!(of(&suspended), (all("Ready False TenantSuspended", &others), false), "it is a choice");
+        let because = |code| vec![Reason { code, field: String::new(), message: "why".into() }];
+        let last_good = WebhookOutcome { reasons: because(ReasonCode::SecretInvalid), ..well.clone() };
+        let wrong = "ResolvedRefs False SecretInvalid";
+        let others = ["Accepted True Accepted", wrong, programmed, "Stalled True SecretInvalid"];
+        assert_eq!(of(&last_good), (all("Ready False SecretInvalid", &others), true));
+        let never = WebhookOutcome { served: false, programmed: None, ..last_good };
+        let others =
+            ["Accepted True Accepted", wrong, "Programmed False Pending", "Stalled True SecretInvalid"];
+        assert_eq!(of(&never), (all("Ready False SecretInvalid", &others), false));
+        let refused = WebhookOutcome { reasons: because(ReasonCode::InvalidSpec), ..never };
+        let others = ["Accepted False InvalidSpec", "Programmed False Pending", "Stalled True InvalidSpec"];
+        assert_eq!(of(&refused), (all("Ready False InvalidSpec", &others), false), "nothing was resolved");
     }
 
     fn health_reason(status: &WebhookStatus) -> Option<&str> {
@@ -232,6 +275,13 @@ mod tests {
         assert!(condition.message.contains("no customer with this code"), "{}", condition.message);
         let second = after(health(Some(5_000), 0), true, &first);
         assert_eq!(health_reason(&second), Some(ReasonCode::Delivering.as_str()));
+        let reported = second.deliveries.as_ref().expect("they are reported");
+        let at = Timestamp::from_second(5).unwrap();
+        assert_eq!(reported.last_success_at, Some(Time(at)), "5,000 ms after 1970");
+        let counts = Health { pending: 7, retrying: 2, dead_letter: 3, ..Health::default() };
+        let counted = after(Some(counts), true, &second).deliveries.expect("they are reported");
+        assert_eq!((counted.pending, counted.dead_letter), (7, 3));
+        assert_eq!(counted.last_success_at, Some(Time(at)), "it is not forgotten");
         let third = after(health(None, 0), true, &second);
         assert_eq!(third, second, "others' deliveries are newer");
         assert_eq!(
