@@ -34,6 +34,8 @@ fn services_lead_to_named_ports() {
         assert_eq!(service["spec"]["clusterIP"], "None");
         assert_eq!(service["spec"]["publishNotReadyAddresses"], true);
         assert_eq!(service["spec"]["selector"]["app.kubernetes.io/component"], component);
+        let ports = json!([{"name": "management", "port": 9090, "targetPort": "management"}]);
+        assert_eq!(service["spec"]["ports"], ports);
     }
 }
 
@@ -53,6 +55,10 @@ fn an_ingress_has_the_base_host_its_subdomains_and_the_legacy_host() {
     );
     let backend = &ingress["spec"]["rules"][1]["http"]["paths"][0]["backend"]["service"];
     assert_eq!(*backend, json!({"name": "docket-api", "port": {"name": "http"}}));
+    for rule in ingress["spec"]["rules"].as_array().expect("a list") {
+        let path = &rule["http"]["paths"][0];
+        assert_eq!((text(&path["path"]), text(&path["pathType"])), ("/", "Prefix"), "every path of the host");
+    }
     let objects = render_with("ingress: {enabled: true, subdomains: false}\napi: {trustNoProxies: true}");
     let ingress = objects.one("Ingress", "docket-api");
     assert_eq!(hosts(ingress), ["api.example.com"]);
@@ -70,6 +76,7 @@ fn a_route_has_the_same_hosts() {
         json!([{"name": "public", "namespace": "gateways", "sectionName": "https"}])
     );
     assert_eq!(route["rules"][0]["backendRefs"], json!([{"name": "docket-api", "port": 80}]));
+    assert_eq!(route["rules"][0]["matches"], json!([{"path": {"type": "PathPrefix", "value": "/"}}]));
     assert_eq!(route["rules"][0]["timeouts"], json!({"request": "60s"}));
     let objects = render_with(
         "httpRoute: {enabled: true, subdomains: false, parentRefs: [{name: public}]}\napi: {trustNoProxies: true}",

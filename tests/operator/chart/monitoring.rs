@@ -53,6 +53,8 @@ fn a_monitor_finds_the_management_services() {
     assert_eq!(found.len(), 4, "{found:?}");
     assert!(found.iter().all(|name| name.ends_with("-management")), "{found:?}");
     assert_eq!(spec["namespaceSelector"]["matchNames"], json!(["docket-system"]));
+    assert_eq!(spec["endpoints"][0]["path"], "/metrics");
+    assert_eq!(spec["podTargetLabels"], json!(["app.kubernetes.io/component"]));
     assert_eq!(
         (spec["endpoints"][0]["interval"].clone(), spec["endpoints"][0]["scrapeTimeout"].clone()),
         (json!("30s"), json!("10s"))
@@ -66,6 +68,11 @@ fn targets_of_both_monitors_have_the_same_jobs() {
     let spec = &objects.one("PodMonitor", "docket")["spec"];
     let endpoint = &spec["podMetricsEndpoints"][0];
     assert_eq!(endpoint["relabelings"].as_array().map(Vec::len), Some(2), "the chart's own and the user's");
+    assert_eq!(
+        (text(&endpoint["path"]), text(&endpoint["relabelings"][0]["targetLabel"])),
+        ("/metrics", "job")
+    );
+    assert_eq!(spec["namespaceSelector"]["matchNames"], json!(["docket-system"]));
     let job = &endpoint["relabelings"][0];
     assert_eq!(job["sourceLabels"], json!(["__meta_kubernetes_pod_label_app_kubernetes_io_component"]));
     let components = texts(&spec["selector"]["matchExpressions"][0]["values"]);

@@ -79,6 +79,10 @@ fn settings_that_do_not_fit_together_are_named() {
             "operator.leaderElection.leaseRenewal: must be less than half of operator.leaderElection.leaseDuration, which is 15s",
         ),
         (
+            "operator: {leaderElection: {leaseDuration: 16s, leaseRenewal: 8s}}",
+            "operator.leaderElection.leaseRenewal: must be less than half of operator.leaderElection.leaseDuration, which is 16s",
+        ),
+        (
             "namespaceOverride: docket-runtime",
             "runtimeNamespace: must not be docket-runtime, the namespace of the pods",
         ),
@@ -139,6 +143,10 @@ fn settings_that_do_not_fit_together_are_named() {
         ("api: {trustedProxies: [0.0.0.0/0]}", "api.trustedProxies: leave out 0.0.0.0/0"),
         ("api: {trustedProxies: [10.0.0.0/8, 128.0.0.0/1]}", "api.trustedProxies: leave out 128.0.0.0/1"),
         ("api: {trustedProxies: ['fc00::/7', '::/0']}", "api.trustedProxies: leave out ::/0"),
+        ("api: {trustedProxies: [10.0.0.0/7]}", "api.trustedProxies: leave out 10.0.0.0/7"),
+        ("api: {trustedProxies: ['fc00::/6']}", "api.trustedProxies: leave out fc00::/6"),
+        ("detector: {podLabels: {app.kubernetes.io/component: x}}", "detector.podLabels: leave out"),
+        ("api: {proxyProtocol: true}", "api.proxyProtocol: needs api.trustedProxies"),
         (
             "api: {service: {type: LoadBalancer}}",
             "api.service.externalTrafficPolicy: set it to Local, so that connections keep the clients' addresses; with type LoadBalancer",
@@ -236,6 +244,21 @@ fn connections_fit_by_default_with_autoscaling_and_where_a_server_takes_as_many(
     assert!(refusal(&delivers).contains("may open 216 connections"));
     let both = refusal(&format!("{}\nconnectionLimit: 20", server(100)));
     assert!(both.contains("- connectionLimit:") && both.contains("- databaseServers[0].maxConnections:"));
+}
+
+#[test]
+fn settings_that_just_fit_are_taken() {
+    for more in [
+        "worker: {databaseConnections: 4}",
+        "api: {shutdownDelay: 20s}",
+        "operator: {leaderElection: {leaseDuration: 5s, leaseRenewal: 2s}}",
+        "api: {autoscaling: {enabled: true, minReplicas: 4, maxReplicas: 4}}",
+        "limits: {defaults: {webhooks: 50}, maxima: {webhooks: 50}}",
+        "api: {trustedProxies: [10.0.0.0/8, 'fc00::/7']}",
+        "api: {service: {ipFamilies: [IPv4, IPv6], ipFamilyPolicy: RequireDualStack}}",
+    ] {
+        try_render(&format!("{MINIMAL}\n{more}")).unwrap_or_else(|error| panic!("{more}: {error}"));
+    }
 }
 
 #[test]

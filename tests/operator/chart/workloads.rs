@@ -77,6 +77,7 @@ fn pods_are_restricted() {
         let tests = objects.all("Pod").into_iter().map(|object| &object["spec"]);
         for pod in deployments.chain(tests) {
             assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+            assert_eq!(pod["enableServiceLinks"], false, "no variables about other Services");
             assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
             for container in pod["containers"].as_array().expect("a list") {
                 let context = &container["securityContext"];
@@ -375,6 +376,19 @@ fn replicas_are_the_autoscalers_business_where_there_is_one() {
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "docket-worker"})
     );
     assert_eq!((scaler["minReplicas"].clone(), scaler["maxReplicas"].clone()), (json!(2), json!(4)));
+    let cpu = |percent: u32| {
+        let target = json!({"type": "Utilization", "averageUtilization": percent});
+        json!({"type": "Resource", "resource": {"name": "cpu", "target": target}})
+    };
+    assert_eq!(scaler["metrics"], json!([cpu(70)]));
+    assert!(scaler.get("behavior").is_none());
+    let pods = json!({"type": "Pods", "pods": {"metric": {"name": "x"}, "target": {"type": "AverageValue", "averageValue": "1"}}});
+    let behavior = json!({"scaleDown": {"stabilizationWindowSeconds": 60}});
+    let own = render_with(&format!(
+        "api: {{autoscaling: {{enabled: true, targetCPUUtilizationPercentage: 50, metrics: [{pods}], behavior: {behavior}}}}}"
+    ));
+    let scaler = &own.one("HorizontalPodAutoscaler", "docket-api")["spec"];
+    assert_eq!((&scaler["metrics"], &scaler["behavior"]), (&json!([cpu(50), pods]), &behavior));
     // Another autoscaler's, which the chart does not create.
     let objects = render_with("worker: {autoscaling: {external: true}, replicas: 0}");
     assert_eq!(objects.names("HorizontalPodAutoscaler"), [""; 0]);
@@ -383,6 +397,22 @@ fn replicas_are_the_autoscalers_business_where_there_is_one() {
     // Scaled down to none.
     let objects = render_with("api: {replicas: 0}\nworker: {replicas: 0}\ndetector: {replicas: 0}");
     assert_eq!(objects.one("Deployment", "docket-api")["spec"]["replicas"], 0);
+}
+
+#[test]
+fn an_upgrade_takes_no_pod_away_before_the_next_one_is_ready() {
+    let objects = render_with("");
+    let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
+    for component in COMPONENTS {
+        let spec = &objects.one("Deployment", component)["spec"];
+        assert_eq!((&spec["strategy"], &spec["revisionHistoryLimit"]), (&rolling, &json!(3)), "{component}");
+        let resources = &objects.container(component)["resources"];
+        assert!(resources["requests"]["cpu"].is_string() && resources["limits"]["memory"].is_string());
+    }
+    let other =
+        render_with("operator: {strategy: {type: Recreate, rollingUpdate: null}}\nrevisionHistoryLimit: 0");
+    let spec = &other.one("Deployment", "docket-operator")["spec"];
+    assert_eq!((&spec["strategy"], &spec["revisionHistoryLimit"]), (&json!({"type": "Recreate"}), &json!(0)));
 }
 
 #[test]
@@ -395,6 +425,8 @@ fn budgets_never_keep_a_node_from_being_drained() {
         assert_eq!(budget["spec"]["maxUnavailable"], 1);
         assert!(budget["spec"].get("minAvailable").is_none());
         assert_eq!(budget["spec"]["unhealthyPodEvictionPolicy"], "AlwaysAllow");
+        let deployment = objects.one("Deployment", text(&budget["metadata"]["name"]));
+        assert_eq!(budget["spec"]["selector"], deployment["spec"]["selector"], "the pods of its component");
     }
     assert!(
         render_with(
