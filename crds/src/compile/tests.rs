@@ -219,6 +219,16 @@ fn missing_generated_key_is_pending_unless_inactive() {
 }
 
 #[test]
+fn inactive_key_is_known_and_stays_inactive() {
+    let key = json!({"name": "own", "active": false, "secretKeyRef": {"name": "s", "key": "k"}});
+    let compiled =
+        tenant(json!({"apiKeys": [key]})).value("tenants/s/k", format!("{KEY}\r\n").as_bytes()).compile();
+    let found: Vec<_> =
+        config(&compiled).api_keys.iter().map(|key| (key.name.as_str(), key.active, key.digest)).collect();
+    assert_eq!(found, [("own", false, ApiKeyDigest::of(KEY).unwrap())]);
+}
+
+#[test]
 fn same_key_in_two_entries_is_refused() {
     let mut case = tenant(keys()).value("tenants/s/k", KEY.as_bytes());
     case.generated.api_keys.insert("made".into(), KEY.into());
@@ -611,6 +621,19 @@ fn broken_tenant_stays_as_served_but_can_be_suspended() {
     assert_eq!(after.degraded[0].field, "spec.clientCode", "the reason is still reported");
     let stranger = TenantConfig { uid: "uid-0".into(), ..before };
     assert!(case.compile_after(&stranger).config.is_err(), "another uid is another tenant");
+}
+
+#[test]
+fn broken_tenant_stays_suspended_and_within_the_platforms_maxima() {
+    let mut case = tenant(json!({"suspend": true, "limits": {"webhooks": 60}}));
+    let before = config(&case.compile()).clone();
+    assert_eq!((before.suspended, before.limits.webhooks), (true, 60));
+    case.tenant.spec.client_code = String::new();
+    case.tenant.spec.suspend = false;
+    case.platform_limits = "maxima: {webhooks: 50}".parse().unwrap();
+    let after = case.compile_after(&before);
+    assert!(config(&after).suspended, "a spec that is broken ends no suspension");
+    assert_eq!(config(&after).limits.webhooks, 50, "a maximum holds at once");
 }
 
 #[test]
