@@ -213,7 +213,7 @@ mod tests {
             lacks_customer: false,
         };
         let now_ms = 10 * FAILS_MS;
-        let (new, old) = (Some(now_ms - 1), Some(now_ms - FAILS_MS));
+        let (new, old) = (Some(now_ms - 3_599_999), Some(now_ms - 3_600_000));
         assert!(fails(&reported(1, old, new), now_ms) && fails(&reported(1, None, new), now_ms));
         for (health, why) in [
             (reported(0, None, new), "all were resent or set aside"),

@@ -87,13 +87,35 @@ fn missing_database_is_created_in_three_steps() {
     );
     assert!(!first.contains("hunter2"));
     let second = step(&observed(Some(role()), None), false).unwrap().unwrap();
-    assert!(second.starts_with("CREATE DATABASE \"acme\" OWNER \"acme_app\" "), "{second}");
+    assert_eq!(
+        second,
+        "CREATE DATABASE \"acme\" OWNER \"acme_app\" TEMPLATE template0 ENCODING 'UTF8' ALLOW_CONNECTIONS false",
+        "it stays closed until it is marked"
+    );
     let half_made = TenantDatabase { comment: None, open: false, public: true, ..database() };
     assert_eq!(
         step(&observed(Some(role()), Some(half_made)), false).unwrap().unwrap(),
         "COMMENT ON DATABASE \"acme\" IS E'docket.dev/tenant-uid=u1 tenant=a/acme installation=i1'; \
          REVOKE ALL ON DATABASE \"acme\" FROM PUBLIC; ALTER DATABASE \"acme\" ALLOW_CONNECTIONS true"
     );
+}
+
+#[test]
+fn each_difference_is_repaired() {
+    let of_role = |role: TenantRole| step(&observed(Some(role), Some(database())), false).unwrap();
+    let limited = "ALTER ROLE \"acme_app\" LOGIN CONNECTION LIMIT 50 VALID UNTIL 'infinity'";
+    assert_eq!(of_role(TenantRole { can_log_in: false, ..role() }).as_deref(), Some(limited));
+    assert_eq!(of_role(TenantRole { connection_limit: 51, ..role() }).as_deref(), Some(limited));
+    assert_eq!(of_role(TenantRole { connection_limit: -1, ..role() }).as_deref(), Some(limited));
+    let of_database = |database: TenantDatabase| step(&observed(Some(role()), Some(database)), false);
+    let granted = "GRANT ALL ON DATABASE \"acme\" TO \"acme_app\"";
+    let closed = TenantDatabase { role_connects: false, ..database() };
+    assert_eq!(of_database(closed).unwrap().as_deref(), Some(granted));
+    let given = TenantDatabase { owned_by_role: false, ..database() };
+    let owned = "ALTER DATABASE \"acme\" OWNER TO \"acme_app\"";
+    assert_eq!(of_database(given).unwrap().as_deref(), Some(owned));
+    let half_dropped = TenantDatabase { connection_limit: -2, ..database() };
+    assert!(of_database(half_dropped).unwrap_err().to_string().contains("half dropped"));
 }
 
 #[test]
