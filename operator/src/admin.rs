@@ -124,3 +124,15 @@ async fn text_of_metrics(
     let text = served.scrapes.run(RequestSource::Client(peer.address), move || metrics.text()).await;
     text.map_err(|_| (StatusCode::SERVICE_UNAVAILABLE, "too many requests for metrics\n"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runtime_without_a_beat_for_a_minute_is_stuck() {
+        let silent_for = |ms: i64| Pulse { start: Instant::now(), beat_ms: Arc::new(AtomicI64::new(-ms)) };
+        assert!(!Pulse::default().is_stale() && !silent_for(50_000).is_stale());
+        assert!(silent_for(60_001).is_stale());
+    }
+}

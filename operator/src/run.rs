@@ -259,5 +259,10 @@ mod tests {
         let minutes = (settings.resync.as_secs() / 60, settings.webhook_grace.as_secs() / 60);
         assert_eq!((minutes, settings.concurrency), ((7, 120), 3));
         assert!(settings.migrations.paused && settings.migrations.window.is_some());
+        assert!(settings.watches("b") && !settings.watches("c"));
+        let Command::Run(plain) = Arguments::parse_from(["docket-operator", "run"]).command else {
+            panic!("it is run")
+        };
+        assert!(super::settings(&plain, PlatformLimits::default()).watches("c"), "all, if none is named");
     }
 }
