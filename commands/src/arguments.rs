@@ -355,4 +355,49 @@ mod tests {
         let filter = listed("--since 1h").expect("a duration").filter;
         assert_eq!(filter.created.from(now), Timestamp::from_second(6_400).ok());
     }
+
+    #[test]
+    fn defaults_are_those_of_the_documentation() {
+        let list = Listing::try_parse_from(["x"]).expect("no argument is required").list;
+        assert_eq!((list.limit, list.follow, list.printed.output), (25, false, Output::Table));
+        let resend = Resending::try_parse_from(["x"]).expect("no argument is required").resend;
+        assert_eq!((resend.per_second, resend.choice.limit, resend.choice.yes), (10, None, false));
+        assert_eq!((resend.probe, resend.no_wait, resend.stop), (false, false, None));
+    }
+
+    #[test]
+    fn choice_is_from_one_time_to_the_other_and_of_all_that_has_ended() {
+        let now = Timestamp::from_second(10_000).expect("in range");
+        let letters = |line: &str| {
+            let resend = Resending::try_parse_from(format!("x {line}").split(' ')).expect("a choice").resend;
+            resend.choice.letters(now)
+        };
+        let at = |second| Timestamp::from_second(second).ok();
+        let DeadLetters { event, from, to, ended_before, limit } =
+            letters("--from 1970-01-02 --to 1970-01-03 --event order.created --limit 7");
+        assert_eq!((from, to, ended_before), (at(86_400), at(172_800), None));
+        assert_eq!((event, limit), (Some(EventCode::OrderCreated), Some(7)));
+        let since = letters("--since 1h");
+        assert_eq!((since.from, since.to, since.limit), (at(6_400), None, None));
+        assert_eq!(since.limited(1).limit, Some(1));
+        let refused = |line: &str| Resending::try_parse_from(format!("x {line}").split(' ')).is_err();
+        assert!(refused("--limit 0") && refused("--limit 10001") && !refused("--limit 10000"));
+        assert!(refused("--probe") && refused("--no-wait") && refused("--yes --probe --no-wait"));
+    }
+
+    #[test]
+    fn each_word_about_dead_letters_means_its_own_kind() {
+        for (word, meant) in
+            [("open", DeadLetter::Open), ("resent", DeadLetter::Resent), ("set-aside", DeadLetter::SetAside)]
+        {
+            let list = listed(&format!("--dead-letter {word}")).expect("a word");
+            assert_eq!((list.filter.dead_letter, list.filter.status()), (Some(meant), None), "{word}");
+        }
+        for status in [100, 999] {
+            let list = listed(&format!("--http-status {status}")).expect("a status");
+            assert_eq!(list.filter.http_status, Some(status));
+        }
+        assert!(listed("--http-status 99").is_err() && listed("--http-status 1000").is_err());
+        assert_eq!(listed("--status Failed").expect("a status").filter.status(), Some(Status::Failed));
+    }
 }

@@ -16,6 +16,8 @@ pub mod resend;
 pub mod set_aside;
 pub mod terminal;
 pub mod test_event;
+#[cfg(test)]
+mod testing;
 pub mod text;
 pub mod trace;
 pub mod values;

@@ -149,6 +149,7 @@ fn row(delivery: &Value, wide: bool, style: Style) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{Script, parsed};
 
     fn delivery() -> Value {
         json!({"deliveryId": "7f", "createdAt": "t", "event": "order.created", "webOrderId": "W-1",
@@ -188,5 +189,22 @@ mod tests {
         assert_eq!(news(&seen, &found), [&Value::Null; 0]);
         other["attemptCount"] = json!(6);
         assert_eq!(news(&seen, &[other.clone(), one]), [&other]);
+    }
+
+    #[tokio::test]
+    async fn pages_are_read_up_to_the_limit_and_an_empty_one_does_not_end_the_search() {
+        let page = |count: usize, next: Option<u64>| json!({"items": vec![delivery(); count], "next": next});
+        let filter: FilterArguments = parsed("");
+        let mut script = Script::of([page(100, Some(1)), page(0, Some(2)), page(50, Some(3))]);
+        let (all, more) = found(&mut script, &filter, 150).await.expect("answers");
+        assert_eq!((all.len(), more), (150, true));
+        assert_eq!(script.asked, ["100 from None", "50 from Some(1)", "50 from Some(2)"]);
+        let mut last = Script::of([page(25, None)]);
+        let (all, more) = found(&mut last, &filter, 25).await.expect("an answer");
+        assert_eq!((all.len(), more, last.asked.len()), (25, false, 1));
+        let mut endless = Script::of((1..=2_000).map(|next| page(0, Some(next))));
+        let error = found(&mut endless, &filter, 25).await.expect_err("nothing is found");
+        assert!(error.0.contains("takes too long"), "{error}");
+        assert_eq!(endless.asked.len(), 1_001);
     }
 }

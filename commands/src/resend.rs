@@ -290,6 +290,7 @@ fn started(webhook: &str, per_second: i64, resend: &Value, stop: &str) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{Script, parsed};
 
     #[test]
     fn resend_has_succeeded_when_all_were_delivered() {
@@ -369,5 +370,42 @@ mod tests {
             previewed("orders", 10, &json!({"count": 0, "total": 0})),
             "No dead letters of orders to resend.\n"
         );
+    }
+
+    #[tokio::test]
+    async fn probe_sends_one_and_the_others_only_if_it_was_taken() {
+        let preview = |count: i64| json!({"count": count, "total": count, "seconds": 1});
+        let queued = |count: i64| json!({"resendId": "r", "count": count, "seconds": 0});
+        let ended = |succeeded: i64, count: i64| json!({"resendId": "r", "count": count, "succeeded": succeeded, "pending": 0});
+        let done = async |line: &str, answers: Vec<Value>| {
+            let mut script = Script::of(answers);
+            let result = run(&mut script, &parsed(line), Timestamp::UNIX_EPOCH).await;
+            (result.map_err(|found| found.0), script.asked.join(", "))
+        };
+        let probe = "--yes --probe --limit 3 --per-second 7";
+        let (result, asked) =
+            done(probe, vec![preview(3), queued(1), ended(1, 1), queued(2), ended(2, 2)]).await;
+        assert_eq!(result, Ok(()));
+        let one = "preview Some(3) at 7, resend Some(1) at 7, progress r";
+        assert_eq!(asked, format!("{one}, resend Some(2) at 7, progress r"));
+        let (result, asked) = done(probe, vec![preview(3), queued(1), ended(0, 1)]).await;
+        assert!(result.is_err_and(|text| text.contains("nothing else was resent")));
+        assert_eq!(asked, one);
+        let (result, asked) = done(probe, vec![preview(1), queued(1), ended(1, 1)]).await;
+        assert_eq!((result, asked.as_str()), (Ok(()), one), "there is no other");
+        let (result, _) = done("--yes", vec![preview(2), queued(2), ended(1, 2)]).await;
+        assert!(result.is_err_and(|text| text.contains("1 of 2 were delivered")));
+        for (line, count) in [("", 3), ("--yes", 0), ("--yes --no-wait", 0)] {
+            let (result, asked) = done(line, vec![preview(count)]).await;
+            assert_eq!((result, asked.as_str()), (Ok(()), "preview None at 10"), "{line}");
+        }
+    }
+
+    #[test]
+    fn ten_thousand_dead_letters_are_an_exact_number() {
+        let of = |count: i64, total: i64| others(&json!({"count": count, "total": total}));
+        assert_eq!(of(5, 10_000), "There are 10000; name the others with another command.\n");
+        assert_eq!(of(5, 10_001), "There are more than 10000; name the others with another command.\n");
+        assert_eq!(of(5, 5), "");
     }
 }

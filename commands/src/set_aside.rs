@@ -81,6 +81,7 @@ fn previewed(webhook: &str, aside: Aside, preview: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{Script, parsed};
 
     #[test]
     fn text_says_what_was_done_and_else_what_would_be() {
@@ -101,5 +102,23 @@ mod tests {
         let none = json!({"count": 0});
         assert_eq!(previewed("orders", Aside::Set, &none), "No dead letter of orders to set aside.\n");
         assert_eq!(previewed("orders", Aside::Undo, &none), "No dead letter of orders is set aside.\n");
+    }
+
+    #[tokio::test]
+    async fn only_what_was_counted_is_changed_and_nothing_without_yes() {
+        let preview =
+            |count: i64| json!({"count": count, "total": count, "endedBefore": "1970-01-01T00:01:30Z"});
+        let asked = async |line: &str, answers: Vec<Value>| {
+            let mut script = Script::of(answers);
+            run(&mut script, &parsed(line), Timestamp::UNIX_EPOCH).await.expect("the answers");
+            script.asked.join(", ")
+        };
+        let changed = || json!({"changed": 2});
+        let set = "preview Set Some(9), Set Some(9) before Some(90)";
+        assert_eq!(asked("--yes --limit 9", vec![preview(2), changed()]).await, set);
+        let undo = "preview Undo None, Undo None before Some(90)";
+        assert_eq!(asked("--yes --undo", vec![preview(2), changed()]).await, undo);
+        assert_eq!(asked("", vec![preview(2)]).await, "preview Set None");
+        assert_eq!(asked("--yes", vec![preview(0)]).await, "preview Set None");
     }
 }

@@ -111,4 +111,31 @@ mod tests {
     fn duration_has_a_unit_that_fits() {
         assert_eq!([999, 2_500, 30_001_000].map(duration), ["999 µs", "2 ms", "30.0 s"]);
     }
+
+    #[test]
+    fn relative_time_has_its_largest_unit_and_its_direction() {
+        for (seconds, shown) in [
+            (1, "now"),
+            (-1, "now"),
+            (2, "in 2 s"),
+            (-119, "119 s ago"),
+            (120, "in 2 min"),
+            (-7_199, "119 min ago"),
+            (7_200, "in 2 h"),
+            (-172_799, "47 h ago"),
+            (172_800, "in 2 days"),
+        ] {
+            let at = Timestamp::from_second(now().as_second() + seconds).expect("in range");
+            assert_eq!(relative(at, now()), shown);
+        }
+        assert_eq!([1_000, 999_999, 1_000_000].map(duration), ["1 ms", "999 ms", "1.0 s"]);
+    }
+
+    #[test]
+    fn each_outcome_has_its_own_colour() {
+        let terminal = Style::new(true, false, now());
+        for (status, colour) in [("Succeeded", 32), ("Failed", 33), ("DeadLetter (resent)", 31)] {
+            assert_eq!(terminal.status(status), format!("\u{1b}[{colour}m{status}\u{1b}[0m"));
+        }
+    }
 }

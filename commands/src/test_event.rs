@@ -85,6 +85,7 @@ fn line(delivery: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{Script, parsed};
 
     #[test]
     fn test_succeeds_only_with_its_first_attempt() {
@@ -109,5 +110,24 @@ mod tests {
         let delivery = json!({"event": "order.created", "webhook": "a/b", "deliveryId": "d", "attempts": [
             {"failureClass": "ServerError", "httpStatus": 503, "timesMicroseconds": {"total": 12_345}}]});
         assert_eq!(line(&delivery), "Test event order.created to a/b: ServerError 503 in 12 ms (delivery d)");
+    }
+
+    #[tokio::test]
+    async fn command_fails_if_the_attempt_did_or_if_what_came_of_it_is_unknown() {
+        let delivery = |class: Value| json!({"deliveries": [{"attempts": [{"finishedAt": "t", "failureClass": class, "remedy": "start it"}]}]});
+        let done = async |answers: Vec<Value>| {
+            let mut script = Script::of(answers);
+            let result = run(&mut script, &parsed("--event order.created")).await;
+            (result.map_err(|found| found.0), script.asked.join(", "))
+        };
+        let (sent, asked) = (json!({"deliveryId": "d"}), "test Some(\"order.created\"), trace Delivery d");
+        assert_eq!(done(vec![sent.clone(), delivery(Value::Null)]).await, (Ok(()), asked.to_owned()));
+        let (failed, _) = done(vec![sent.clone(), delivery(json!("Dns"))]).await;
+        assert_eq!(failed, Err("the first attempt failed: start it".to_owned()));
+        let (unknown, _) = done(vec![sent]).await;
+        assert!(
+            unknown
+                .is_err_and(|text| text.starts_with("delivery d is queued, but what came of it is unknown"))
+        );
     }
 }

@@ -228,4 +228,10 @@ mod tests {
         assert_eq!(invoice(Some("C-1"), None), format!("{head}: new, not published yet\n"));
         assert_eq!(invoice(None, None), format!("{head}: waits for the work order, which does not exist\n"));
     }
+
+    #[test]
+    fn phases_are_in_the_order_of_an_attempt() {
+        let times = json!({"firstByte": 4_000, "tls": 3_000, "connect": 2_000, "dns": 1_000, "total": 9_000});
+        assert_eq!(phases(&times), "dns 1 ms · connect 2 ms · tls 3 ms · first byte 4 ms");
+    }
 }

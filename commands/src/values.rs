@@ -115,4 +115,20 @@ mod tests {
         assert_eq!(since("24h"), Ok(Duration::from_secs(24 * 3600)));
         assert!(since("0s").is_err() && since("2").is_err());
     }
+
+    #[test]
+    fn texts_and_ages_are_bounded_and_ids_are_in_lower_case() {
+        let is_bounded = |read: fn(&str) -> Result<String, String>, most: usize| {
+            assert!(read(&"é".repeat(most)).is_ok() && read(&"é".repeat(most + 1)).is_err(), "{most}");
+            assert!(read("").is_err() && read("a\tb").is_err());
+        };
+        is_bounded(code, 64);
+        is_bounded(find, 80);
+        let id = "0F9D2C5B7A3E4D6C8B1A0F9E8D7C6B5A";
+        assert_eq!(resend_id(id), Ok(id.to_lowercase()));
+        assert!(resend_id(&id[1..]).is_err() && resend_id(&id.replace('F', "G")).is_err());
+        assert_eq!((since("1s"), since("366d").is_ok()), (Ok(Duration::from_secs(1)), true));
+        assert!(since("999ms").is_err() && since("367d").is_err());
+        assert_eq!((per_second("1"), limit("1")), (Ok(1), Ok(1)));
+    }
 }
