@@ -252,4 +252,107 @@ mod tests {
         let documented: Vec<&str> = rows.map(|(event, _)| event).collect();
         assert_eq!(documented, AuditEvent::WORDS);
     }
+
+    /// The flags with a default of a command, each with its default.
+    fn defaults(command: &clap::Command) -> Vec<String> {
+        let taken = command.get_arguments().filter(|argument| argument.get_action().takes_values());
+        let with_default = taken.filter(|argument| !argument.get_default_values().is_empty());
+        let shown = with_default.map(|argument| {
+            let values = argument.get_default_values().iter().map(|value| value.to_string_lossy());
+            format!("{}={}", argument.get_long().unwrap_or_default(), values.collect::<Vec<_>>().join(","))
+        });
+        shown.collect()
+    }
+
+    #[test]
+    fn each_default_is_what_it_was() {
+        let command = Arguments::command();
+        let all = leaves(&command, "docket");
+        let of = |name: &str| {
+            let (_, command) = all.iter().find(|(other, _)| other == name).expect("a command");
+            defaults(command)
+        };
+        let deliveries = [
+            "backoff-base=30s",
+            "poll-interval=15s",
+            "attempt-timeout=30s",
+            "webhook-grace=1h",
+            "delivery-retention=30d",
+            "mail-interval=30s",
+            "audit-retention=90d",
+        ];
+        let serve = [
+            &[
+                "roles=api,worker,detector",
+                "data-dir=.docket",
+                "redis-wait=30s",
+                "database-connections=32",
+                "database-connections-per-tenant=8",
+                "listen=[::]:8080",
+                "management=[::]:9090",
+                "docs=on",
+                "base-domain=localhost",
+                "forwarded-header=X-Forwarded-For",
+            ][..],
+            &deliveries,
+            &[
+                "sweep-interval=60s",
+                "invoice-scan-interval=30s",
+                "invoice-max-age=30d",
+                "shutdown-delay=5s",
+                "log-format=text",
+                "log=info",
+            ],
+        ];
+        assert_eq!(of("docket serve"), serve.concat());
+        let dev = [
+            &[
+                "config-dir=examples",
+                "data-dir=.docket",
+                "listen=127.0.0.1:8080",
+                "management=127.0.0.1:9090",
+                "base-domain=localhost",
+                "receiver=127.0.0.1:8443",
+            ][..],
+            &deliveries,
+            &[
+                "sweep-interval=15s",
+                "invoice-scan-interval=5s",
+                "invoice-max-age=30d",
+                "log-format=text",
+                "log=info",
+            ],
+        ];
+        assert_eq!(of("docket dev"), dev.concat());
+        let listen = ["listen=127.0.0.1:9443", "output=lines", "delay=0s", "certificate-dir=.docket/listen"];
+        assert_eq!(of("docket listen"), listen);
+        assert_eq!(of("docket trigger"), ["customer=TEST-C-1001", "output=table"]);
+        assert_eq!(of("docket healthcheck"), ["wait=0s", "output=table"]);
+        let limit = |name: &str| of(name).into_iter().find(|default| default.starts_with("limit="));
+        for (name, count) in [
+            ("deliveries list", 25),
+            ("deliveries resends", 20),
+            ("audit list", 20),
+            ("contacts list", 100),
+            ("employees list", 100),
+        ] {
+            assert_eq!(limit(&format!("docket {name}")), Some(format!("limit={count}")), "{name}");
+        }
+        assert!(of("docket resend").contains(&"per-second=10".to_owned()));
+    }
+
+    #[test]
+    fn a_process_has_a_connection_and_each_tenant_too() {
+        let parsed = |more: &str| {
+            let line = format!("docket serve --config-dir a {more}");
+            Arguments::try_parse_from(line.split_whitespace()).is_ok()
+        };
+        assert!(parsed("--database-connections 1 --database-connections-per-tenant 1"));
+        assert!(!parsed("--database-connections 0") && !parsed("--database-connections-per-tenant 0"));
+        assert!(parsed("--redis-wait 0s --shutdown-delay 0s") && !parsed("--sweep-interval 0s"));
+        assert!(!parsed("--poll-interval 0s") && !parsed("--invoice-scan-interval 0s"));
+        assert!(!parsed("--proxy-protocol") && !parsed("--forwarded-header Forwarded"), "of which proxies?");
+        assert!(!parsed("--smtp-url-file f") && parsed("--mail-from a@b.example --smtp-url-file f"));
+        assert!(!parsed("--portal-account docket/portal"), "a folder has no objects");
+    }
 }

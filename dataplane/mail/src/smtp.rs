@@ -273,4 +273,41 @@ mod tests {
             assert!(matches!(refused, Err(WrongSettings::Authorities)), "{wrong:?}");
         }
     }
+
+    #[test]
+    fn message_has_its_time_and_only_what_can_be_ended_has_a_link() {
+        let asked = Outgoing { unsubscribe: None, ..mail("alex@acme.example", "Confirm") };
+        let text = formatted(&asked);
+        assert!(text.contains("Date: Sat, 21 Nov 2026 12:00:00 "), "{text}");
+        assert!(!text.contains("List-Unsubscribe") && text.contains("Auto-Submitted:"), "{text}");
+        for url in
+            ["https://a.example/x y", "https://a.example/>", "https://ä.example/", "https://a.example/\r\n"]
+        {
+            let wrong = Outgoing { unsubscribe: Some(url.to_owned()), ..asked.clone() };
+            assert_eq!(smtp().message(&wrong).err(), Some(NotSent::Invalid), "{url}");
+        }
+    }
+
+    #[test]
+    fn server_is_the_reason_only_if_every_message_would_fail() {
+        let of_the_server = NotSent::ALL.into_iter().filter(|reason| reason.is_of_the_server());
+        assert_eq!(Vec::from_iter(of_the_server), [NotSent::Unreachable, NotSent::Tls]);
+    }
+
+    #[test]
+    fn sender_may_have_a_name_in_one_line() {
+        let named = |text: &str| mailbox(text).map(|mailbox| (mailbox.name, mailbox.email.to_string()));
+        let address = || "docket@example.com".to_owned();
+        assert_eq!(named(" docket@example.com "), Some((None, address())));
+        assert_eq!(named("<docket@example.com>"), Some((None, address())));
+        let name = Some("Docket, of Acme".to_owned());
+        assert_eq!(named("\"Docket, of Acme\" <docket@example.com>"), Some((name, address())));
+        assert_eq!(
+            named("A\r\nBcc: b <docket@example.com>"),
+            Some((Some("A  Bcc: b".to_owned()), address()))
+        );
+        for wrong in ["docket@example.com>", "Docket <docket>", "Docket <a@b.example> c"] {
+            assert_eq!(named(wrong), None, "{wrong}");
+        }
+    }
 }

@@ -254,4 +254,43 @@ mod tests {
         let texts = [1, 2, 10_000, 10_001].map(deliveries);
         assert_eq!(texts, ["1 delivery", "2 deliveries", "10000 deliveries", "more than 10,000 deliveries"]);
     }
+
+    #[test]
+    fn message_says_which_state_follows_and_how_many_are_tried_again() {
+        let body = |state, state_now, count| {
+            let changed = ChangedWebhook { state_now, ..webhook("CRM", state, count) };
+            notices("Acme", &[changed], UNSUBSCRIBE).body
+        };
+        use WebhookState::{Failing, Lost, Works};
+        assert!(
+            body(Failing, Failing, 1).contains("attempts of 1 delivery failed. Docket tries it again, five")
+        );
+        assert!(
+            body(Failing, Failing, 2).contains("attempts of 2 deliveries failed. Docket tries them again")
+        );
+        for (state, state_now, said) in [
+            (Works, Failing, "Since then: attempts fail."),
+            (Failing, Lost, "Since then: deliveries are lost."),
+            (Lost, Works, "Since then: the webhook works again."),
+        ] {
+            let text = body(state, state_now, 2);
+            assert!(text.contains(said) && text.matches("Since then").count() == 1, "{text}");
+        }
+        assert!(!body(Lost, Lost, 2).contains("Since then") && body(Lost, Lost, 2).contains("resend them"));
+        let other = ChangedWebhook { link: "https://acme.example/2".into(), ..webhook("Two", Works, 0) };
+        let both = notices("Acme", &[webhook("One", Lost, 1), other.clone()], UNSUBSCRIBE);
+        assert_eq!(both.subject, "[Acme] 2 webhooks: 1 loses deliveries, 1 works again");
+        let works = notices("Acme", &[webhook("One", Works, 0), other], UNSUBSCRIBE);
+        assert_eq!(works.subject, "[Acme] 2 webhooks: 2 work again");
+    }
+
+    #[test]
+    fn name_has_eighty_characters_and_a_confirmation_its_link_and_its_time() {
+        let long = name(&"é".repeat(81));
+        assert_eq!((long.chars().count(), long.ends_with('…')), (80, true));
+        assert_eq!(name(&"é".repeat(80)), "é".repeat(80));
+        let text = confirmation("Acme", UNSUBSCRIBE);
+        assert_eq!(text.subject, "[Acme] Confirm your e-mail address");
+        assert!(text.body.contains(&format!("within 7 days:\n{UNSUBSCRIBE}\n")), "{}", text.body);
+    }
 }

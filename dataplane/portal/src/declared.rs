@@ -110,3 +110,45 @@ fn list(webhooks: &[Faulty], shown: impl Fn(&str) -> Markup) -> Markup {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logs::tests::frame;
+
+    fn faulty_of(names: impl IntoIterator<Item = &'static str>) -> Vec<Faulty> {
+        let faulty = |name: &str| Faulty { full_name: name.to_owned(), faults: vec!["<b>".to_owned()] };
+        names.into_iter().map(faulty).collect()
+    }
+
+    fn said(known: Vec<Faulty>, may_be_more: bool) -> String {
+        unserved(&frame(), &Unserved { known, may_be_more }).into_string()
+    }
+
+    #[test]
+    fn twenty_webhooks_that_are_not_served_are_named_and_the_others_counted() {
+        assert_eq!(said(Vec::new(), false), "");
+        assert!(said(Vec::new(), true).contains("Some webhooks may be declared and not served."));
+        let one = said(faulty_of(["a/b"]), false);
+        assert!(
+            one.contains("1 webhook is declared") && one.contains("<strong>a/b</strong>: &lt;b&gt;"),
+            "{one}"
+        );
+        assert!(said(faulty_of([""]), false).contains("A webhook whose name is not known"));
+        let of = |count: usize| said(faulty_of(std::iter::repeat_n("a/b", count)), false);
+        assert!(!of(20).contains(" more</li>") && of(20).contains("20 webhooks are declared"), "{}", of(20));
+        assert!(of(21).contains("<li>and 1 more</li>"), "{}", of(21));
+        assert_eq!(of(21).matches("<strong>a/b</strong>").count(), 20);
+    }
+
+    #[test]
+    fn webhook_without_a_fault_has_no_problem() {
+        let fault = ["Wrong.".to_owned()];
+        let said =
+            |faults: [&[String]; 2]| faulty(&frame(), ["a/b", "a/c"].into_iter().zip(faults)).into_string();
+        assert_eq!(said([&[], &[]]), "");
+        let one = said([&fault, &[]]);
+        assert!(one.contains("The settings of 1 webhook have") && !one.contains("a/c"), "{one}");
+        assert!(said([&fault, &fault]).contains("The settings of 2 webhooks have"));
+    }
+}

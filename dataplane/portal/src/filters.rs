@@ -25,3 +25,20 @@ impl Filters {
         self.0.iter().any(|(name, _)| name != "cursor" && name != "pageSize")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn link_to_another_page_keeps_the_filters_and_replaces_the_cursor() {
+        let filters = |pairs: &[(&str, &str)]| {
+            Filters(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+        };
+        let sent = filters(&[("status", "Failed"), ("cursor", "old"), ("webhook", "a/b")]);
+        assert_eq!(sent.at(Section::Logs, "new"), "/portal/logs?status=Failed&webhook=a%2Fb&cursor=new");
+        assert_eq!(sent.at(Section::Logs, ""), "/portal/logs?status=Failed&webhook=a%2Fb");
+        assert_eq!((sent.value("webhook"), sent.value("event")), ("a/b", ""));
+        assert!(sent.is_any() && !filters(&[("cursor", "c"), ("pageSize", "5")]).is_any());
+    }
+}

@@ -238,4 +238,36 @@ mod tests {
         assert_eq!(outcome(Some(FailureClass::Refused), Some(503)), "Connection refused");
         assert_eq!(outcome(Some(FailureClass::BodyTimeout), Some(500)), "Answer did not end");
     }
+
+    #[test]
+    fn time_without_an_answer_is_rounded_to_seconds() {
+        let said = |total_us| failed(FailureClass::TimeoutFirstByte, None, total_us);
+        for (micros, seconds) in [(29_500_000, 30), (29_499_999, 29), (500_000, 1)] {
+            assert_eq!(said(Some(micros)), format!("No answer came within {seconds} s"));
+        }
+        assert_eq!([Some(499_999), None].map(said), ["No answer came in time"; 2]);
+    }
+
+    #[test]
+    fn another_url_may_help_if_no_server_of_the_webhook_answered() {
+        let by_url =
+            |class, http_status| may_be_by_url(&Failure { class, cause: None, http_status, detail: None });
+        let classes = FailureClass::ALL.into_iter().filter(|class| !by_url(*class, None));
+        let others = [
+            FailureClass::TimeoutTls,
+            FailureClass::TimeoutFirstByte,
+            FailureClass::BodyTimeout,
+            FailureClass::Transport,
+            FailureClass::ClientError,
+            FailureClass::ServerError,
+            FailureClass::WorkerLost,
+            FailureClass::WebhookGone,
+            FailureClass::EventTooLong,
+            FailureClass::EventIdInvalid,
+        ];
+        assert_eq!(Vec::from_iter(classes), others);
+        let statuses =
+            [400, 401, 403, 404, 405, 410, 429].map(|status| by_url(FailureClass::ClientError, Some(status)));
+        assert_eq!(statuses, [false, false, false, true, true, true, false]);
+    }
 }

@@ -400,4 +400,17 @@ mod tests {
         let calm = section(&Period { spans: vec![Span::default()], ..Period::default() }).into_string();
         assert!(!calm.contains("<svg"), "{calm}");
     }
+
+    #[test]
+    fn spans_of_a_period_are_as_long_as_it_is() {
+        let minutes = Range::ALL.map(|range| range.spans().0 * range.spans().1);
+        assert_eq!(minutes, [60, 24 * 60, 7 * 24 * 60, 30 * 24 * 60]);
+        assert_eq!(Range::default(), Range::Day);
+    }
+
+    #[test]
+    fn least_part_is_seen_and_the_whole_fills_the_chart() {
+        assert_eq!([0, 1, 500, 1_000].map(|part| height(part, 1_000)), [0, 2, 50, 100]);
+        assert_eq!(height(0, 0), 0);
+    }
 }

@@ -94,4 +94,24 @@ mod tests {
         assert!(text.contains("Deliveries are lost") && text.contains("Inactive"), "{text}");
         assert!(!badge(WebhookState::Fine, false).into_string().contains("No failure"));
     }
+
+    #[test]
+    fn success_at_the_time_of_the_loss_is_no_later_one() {
+        let at = Timestamp::from_second(1).ok();
+        let of = |last_success, last_dead_letter| {
+            WebhookState::of(Signs { dead_letter: 1, last_success, last_dead_letter, ..Signs::default() })
+        };
+        assert_eq!(
+            (of(at, at), of(at, None), of(None, at)),
+            (WebhookState::Lost, WebhookState::Left, WebhookState::Lost)
+        );
+        let all = [
+            WebhookState::Lost,
+            WebhookState::Left,
+            WebhookState::Failing,
+            WebhookState::Faulty,
+            WebhookState::Fine,
+        ];
+        assert_eq!(all.map(WebhookState::fails), [true, true, true, false, false]);
+    }
 }

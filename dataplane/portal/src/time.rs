@@ -80,4 +80,24 @@ mod tests {
         let texts = [None, Some(999), Some(2_500), Some(30_040_000)].map(duration);
         assert_eq!(texts, ["–", "999 µs", "2 ms", "30.0 s"]);
     }
+
+    #[test]
+    fn units_change_where_the_next_one_begins() {
+        for (seconds, text) in [
+            (119, "119 s"),
+            (120, "2 min"),
+            (3_600, "1 h"),
+            (86_399, "23 h 59 min"),
+            (86_400, "1 day"),
+            (172_799, "1 day"),
+            (172_800, "2 days"),
+        ] {
+            assert_eq!(length(seconds), text);
+        }
+        let texts = [1_000, 999_999, 1_000_000].map(|micros| duration(Some(micros)));
+        assert_eq!(texts, ["1 ms", "999 ms", "1.0 s"]);
+        let now = Timestamp::from_second(1_000_000).expect("in range");
+        let two = Timestamp::from_second(1_000_002).expect("in range");
+        assert_eq!((relative(two, now), relative(now, two)), ("in 2 s".to_owned(), "2 s ago".to_owned()));
+    }
 }

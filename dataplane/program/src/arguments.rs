@@ -84,4 +84,11 @@ mod tests {
             assert!(log_filter(bad).is_err(), "{bad}");
         }
     }
+
+    #[test]
+    fn longest_duration_has_the_most_milliseconds() {
+        let most = u64::MAX;
+        assert_eq!(duration(&format!("{most}ms")), Some(Duration::from_millis(most)));
+        assert_eq!(duration(&format!("{most}s")), None, "it has more than fit");
+    }
 }

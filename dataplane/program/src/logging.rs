@@ -45,11 +45,8 @@ impl Drop for Logging {
 ///
 /// A JSON line contains its target, the module by which `--log` selects it. A text line contains it if `with_target` is set.
 pub fn start(arguments: &LogArguments, with_target: bool) -> Logging {
-    let filter = EnvFilter::try_new(&arguments.log).expect("log_filter has checked it");
-    // kube's client logs a whole response that it can't parse. Such a response may be a Secret.
-    let filter = filter.add_directive("kube_client::client=error".parse().expect("a valid directive"));
     let lines = Lines::new(stderr());
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines.clone());
+    let builder = tracing_subscriber::fmt().with_env_filter(filter(arguments)).with_writer(lines.clone());
     match arguments.log_format {
         LogFormat::Text => builder.with_target(with_target).with_ansi(stderr().is_terminal()).init(),
         LogFormat::Json => builder.json().flatten_event(true).init(),
@@ -58,10 +55,32 @@ pub fn start(arguments: &LogArguments, with_target: bool) -> Logging {
     Logging(lines)
 }
 
+/// What is logged. kube's client logs a whole response that it can't parse. Such a response may be a Secret.
+fn filter(arguments: &LogArguments) -> EnvFilter {
+    let filter = EnvFilter::try_new(&arguments.log).expect("log_filter has checked it");
+    filter.add_directive("kube_client::client=error".parse().expect("a valid directive"))
+}
+
 /// Logs where a panic happened. It omits the message, which may quote what a client sent or an object contains.
 fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         tracing::error!(place, "internal error: a task panicked");
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn response_that_cannot_be_read_is_not_logged_whatever_the_filter() {
+        for log in ["info", "trace", "kube_client::client=trace,info"] {
+            let arguments = LogArguments { log_format: LogFormat::Text, log: log.to_owned() };
+            let shown = filter(&arguments).to_string();
+            let of_client: Vec<&str> =
+                shown.split(',').filter(|part| part.starts_with("kube_client::client=")).collect();
+            assert_eq!(of_client, ["kube_client::client=error"], "{log}: {shown}");
+        }
+    }
 }

@@ -5,7 +5,11 @@ use std::path::{Path, PathBuf};
 /// The number of bytes that this process may have: the lowest of the limits of its control groups (version 1 and 2)
 /// and the machine's memory.
 pub fn limit() -> u64 {
-    let read = |path: &Path| std::fs::read_to_string(path).ok();
+    lowest(|path| std::fs::read_to_string(path).ok())
+}
+
+/// The limit, in a system whose files `read` reads.
+fn lowest(read: impl Fn(&Path) -> Option<String>) -> u64 {
     let limits = control_groups(&read(Path::new("/proc/self/cgroup")).unwrap_or_default());
     let limits = limits.iter().filter_map(|file| read(file)?.trim().parse().ok());
     let machine = read(Path::new("/proc/meminfo")).and_then(|text| machine(&text));
@@ -75,5 +79,25 @@ mod tests {
         assert_eq!(machine("MemTotal:       24689764 kB\nMemFree: 1 kB\n"), Some(24_689_764 * 1024));
         assert_eq!(machine("MemFree: 1 kB\n"), None);
         assert!(limit() > 0);
+    }
+
+    #[test]
+    fn lowest_of_all_limits_counts() {
+        let of = |own: &str, above: &str| {
+            lowest(|path| {
+                let text = match path.to_str()? {
+                    "/proc/self/cgroup" => "0::/pod/c\n",
+                    "/proc/meminfo" => "MemTotal: 8 kB\n",
+                    "/sys/fs/cgroup/pod/c/memory.max" => own,
+                    "/sys/fs/cgroup/pod/memory.max" => above,
+                    _ => return None,
+                };
+                Some(text.to_owned())
+            })
+        };
+        assert_eq!(of("4096\n", "6144\n"), 4_096);
+        assert_eq!(of("max\n", "6144\n"), 6_144);
+        assert_eq!(of("16384\n", "max\n"), 8_192, "the machine has no more");
+        assert_eq!(lowest(|_| None), u64::MAX);
     }
 }

@@ -34,4 +34,13 @@ mod tests {
     fn lines_stay_lines() {
         assert_eq!(clean_lines("a\r\n\u{1b}]0;x\u{7}b\n"), "a \n ]0;x b\n");
     }
+
+    #[test]
+    fn all_marks_of_direction_and_no_letters_are_unseen() {
+        let unseen: Vec<u32> = ('\u{a0}'..=char::MAX).filter(|c| is_unseen(*c)).map(u32::from).collect();
+        let marks = [0x61c, 0x200e, 0x200f].into_iter().chain(0x2028..=0x202e).chain(0x2066..=0x2069);
+        assert_eq!(unseen, Vec::from_iter(marks));
+        let control = ('\0'..'\u{a0}').filter(|c| is_unseen(*c)).count();
+        assert_eq!(control, 32 + 1 + 32, "C0, delete and C1");
+    }
 }

@@ -100,4 +100,15 @@ mod tests {
             assert!(error.contains(hint), "{text}: {error}");
         }
     }
+
+    #[test]
+    fn failing_status_is_from_300_to_599_and_an_answer_from_200() {
+        for status in [300, 599] {
+            assert_eq!(status.to_string().parse::<Fail>().expect("it fails an attempt").status, status);
+        }
+        assert!("299".parse::<Fail>().is_err());
+        let check = |status| Fail { status, times: None }.check().is_ok();
+        assert_eq!([199, 200, 599, 600].map(check), [false, true, true, false]);
+        assert_eq!("500:1".parse::<Fail>().expect("once").times, Some(1));
+    }
 }

@@ -203,4 +203,33 @@ mod tests {
         let debug = format!("{:?}", received());
         assert!(!debug.contains("payload") && debug.contains("body_bytes: 18"), "{debug}");
     }
+
+    #[test]
+    fn each_verdict_has_its_word_and_texts_are_cut() {
+        let mismatch = Mismatch::Unknown(Suspicion::OtherSecret);
+        for (verdict, word) in [
+            (Verdict::Verified, "verified"),
+            (Verdict::Unsigned, "unsigned"),
+            (Verdict::Missing, "missing"),
+            (Verdict::Wrong(mismatch), "wrong"),
+            (Verdict::NoSecret, "unknown"),
+        ] {
+            let text = json(&Received { verdict, ..received() }, "");
+            let read: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+            assert_eq!(read["signature"], word);
+            assert_eq!(read["reason"].is_null(), word != "wrong", "{read}");
+        }
+        let to = format!("http://localhost/{}", "x".repeat(200));
+        let forwarded = Some(Forwarded { to, result: Ok(200), took: Duration::ZERO });
+        let event_code = Some("x".repeat(65));
+        let text = line(&Received { forwarded, event_code, ..received() }, "");
+        assert!(text.contains(&format!("  {}  evt_", "x".repeat(64))), "{text}");
+        assert!(text.contains(&format!("→ http://localhost/{} [200]", "x".repeat(83))), "{text}");
+        let short = Received {
+            delivery_id: Some("a8e07f3c".into()),
+            event_id: Some("evt_9d41".into()),
+            ..received()
+        };
+        assert!(line(&short, "").contains("  evt_9d41  delivery a8e07f3c  "), "nothing is left out of it");
+    }
 }

@@ -105,4 +105,11 @@ mod tests {
         let verdict = Verdict::of(&[b"s".to_vec()], Some(&signature), &headers, BODY);
         assert_eq!(verdict, Verdict::Wrong(with_headers));
     }
+
+    #[test]
+    fn only_a_missing_or_wrong_signature_is_rejected() {
+        let wrong = Verdict::Wrong(Mismatch::Unknown(Suspicion::OtherSecret));
+        let all = [Verdict::Verified, Verdict::Unsigned, Verdict::NoSecret, Verdict::Missing, wrong];
+        assert_eq!(all.map(Verdict::rejects), [false, false, false, true, true]);
+    }
 }

@@ -48,3 +48,18 @@ fn assignment(text: &str) -> Result<(String, String), String> {
         .map(|(field, value)| (field.to_owned(), value.to_owned()))
         .ok_or_else(|| "must be data.<field>=<value>, such as data.milestoneCode=30".into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn value_is_what_follows_the_first_equals_sign() {
+        let pair = |field: &str, value: &str| Ok((field.to_owned(), value.to_owned()));
+        assert_eq!(assignment("data.caption=a=b"), pair("caption", "a=b"));
+        assert_eq!(assignment("data.caption="), pair("caption", ""));
+        for wrong in ["caption=a", "data.caption", "data.=a", "Data.caption=a", ""] {
+            assert!(assignment(wrong).is_err(), "{wrong}");
+        }
+    }
+}

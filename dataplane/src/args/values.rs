@@ -409,4 +409,64 @@ mod tests {
             assert!(host_name(wrong).is_err(), "{wrong}");
         }
     }
+
+    #[test]
+    fn bounds_are_within_what_is_accepted() {
+        assert_eq!(duration("24h"), Ok(DAY));
+        assert!(duration("1ms").is_ok() && duration("86400001ms").is_err() && duration("1440m").is_ok());
+        assert_eq!(retention("3650d"), Ok(3650 * DAY));
+        assert!(retention("1000ms").is_ok() && age("3650d").is_ok() && age("3651d").is_err());
+        assert_eq!((bytes("64Mi"), bytes("65536Ki")), (Ok(64 << 20), Ok(64 << 20)));
+        assert!(bytes("67108863").is_err());
+    }
+
+    #[test]
+    fn account_is_named_as_the_cluster_names_it() {
+        assert_eq!(
+            account("docket/docket-portal").as_deref(),
+            Ok("system:serviceaccount:docket:docket-portal")
+        );
+        for wrong in ["", "docket", "/a", "docket/", "a/b/c", "a.b/c", "Docket/portal", "docket/portal:x"] {
+            assert!(account(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn url_of_a_check_is_of_plain_http() {
+        assert!(http_url("http://127.0.0.1:9090/readyz").is_ok());
+        for wrong in ["https://127.0.0.1:9090/readyz", "127.0.0.1:9090", "http://", "ftp://a/"] {
+            assert!(http_url(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn prefix_of_nat64_has_one_of_its_lengths_and_nothing_behind_it() {
+        for prefix in ["2001:db8::/32", "2001:db8:100::/40", "2001:db8:64::/48", "2001:db8:64::/96"] {
+            assert!(nat64_prefix(prefix).is_ok(), "{prefix}");
+        }
+        for wrong in ["2001:db8:64::1/96", "2001:db8::/33", "2001:db8:64::/128", "10.0.0.0/32", "2001:db8::"]
+        {
+            assert!(nat64_prefix(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn network_of_proxies_is_not_written_as_ipv6_for_ipv4() {
+        assert!(proxy_network("::ffff:a00:0/104").is_err_and(|text| text.contains("IPv4 network")));
+    }
+
+    #[test]
+    fn names_have_their_longest() {
+        let text = |count: usize| "é".repeat(count);
+        assert!(code(&text(64)).is_ok() && code(&text(65)).is_err());
+        assert!(name(&text(200)).is_ok() && name(&text(201)).is_err());
+        assert!(user_name(&text(320)).is_ok() && user_name(&text(321)).is_err());
+        assert!(email(&text(320)).is_ok() && email(&text(321)).is_err());
+        assert!(word(&text(253)).is_ok() && word(&text(254)).is_err());
+        assert!(word("pod-0").is_ok() && word("pod 0").is_err() && word("pod\u{2003}0").is_err());
+        let label = "a".repeat(63);
+        assert!(host_name(&label).is_ok() && host_name(&format!("{label}a")).is_err());
+        let longest = format!("{label}.{label}.{label}.{}", &label[..61]);
+        assert!(host_name(&longest).is_ok() && host_name(&format!("{longest}a")).is_err(), "253 characters");
+    }
 }
