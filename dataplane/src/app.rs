@@ -220,9 +220,7 @@ impl App {
         memory: u64,
         shutdown: &CancellationToken,
     ) {
-        // Clients get half of the descriptors, databases and receivers the other half.
-        let most = (self.descriptors / 2).min(memory / 4 / BYTES_PER_CONNECTION);
-        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let most = most_clients(self.descriptors, memory);
         let (proxies, refused) = (Arc::clone(&state.proxies), state.metrics.connections_refused());
         let clients = Clients { most, idle: IDLE_TIME, proxies, refused };
         self.running.spawn(server::serve(
@@ -342,8 +340,7 @@ impl App {
 
     /// Starts to ask PostgreSQL servers which databases changed, for readers that come again after `interval`.
     pub fn start_watching(&mut self, stores: Arc<Stores>, interval: Duration, shutdown: &CancellationToken) {
-        let (least, most) = BETWEEN_LOOKS;
-        let every = (interval / LOOKS).clamp(least, most);
+        let every = between_looks(interval);
         self.start(shutdown, async move { stores.watch(every).await });
     }
 
@@ -374,6 +371,19 @@ impl App {
             () = signals.next() => eprintln!("Stopped at once. Unfinished work continues at the next start."),
         }
     }
+}
+
+/// Connections of clients at a time: they get half of the descriptors, databases and receivers the other half, and their buffers a
+/// quarter of the memory.
+fn most_clients(descriptors: u64, memory: u64) -> usize {
+    let most = (descriptors / 2).min(memory / 4 / BYTES_PER_CONNECTION);
+    usize::try_from(most).unwrap_or(usize::MAX)
+}
+
+/// The time between two questions to a PostgreSQL server, for readers that come again after `interval`.
+fn between_looks(interval: Duration) -> Duration {
+    let (least, most) = BETWEEN_LOOKS;
+    (interval / LOOKS).clamp(least, most)
 }
 
 /// The URL of the portals of all tenants, at this address.
@@ -429,5 +439,31 @@ mod tests {
         let connected = tokio::time::timeout(Duration::from_secs(10), clients.join_all()).await;
         let connected = connected.expect("no client waits for another to be accepted");
         assert!(connected.iter().all(Result::is_ok));
+    }
+
+    #[test]
+    fn clients_get_half_of_the_descriptors_and_a_quarter_of_the_memory() {
+        assert_eq!(most_clients(2_048, u64::MAX), 1_024);
+        assert_eq!(most_clients(u64::MAX, 4 * 100 * BYTES_PER_CONNECTION), 100);
+        assert_eq!(most_clients(u64::MAX, 4 * 100 * BYTES_PER_CONNECTION - 1), 99);
+    }
+
+    #[test]
+    fn server_is_asked_three_times_between_two_reads_within_bounds() {
+        let of = |millis| between_looks(Duration::from_millis(millis)).as_millis();
+        assert_eq!([1, 300, 15_000, 30_000, 60_000].map(of), [100, 100, 5_000, 10_000, 10_000]);
+    }
+
+    #[test]
+    fn worker_has_the_slots_and_the_time_of_the_documentation() {
+        assert_eq!((SLOTS, STORE_ENDS.as_secs()), (1_024, 10));
+        let slots = include_str!("../../docs/concepts/deliveries.md");
+        assert!(slots.contains("A worker has 1,024 slots"));
+    }
+
+    #[test]
+    fn portal_has_the_port_of_its_listener_unless_a_proxy_is_before_it() {
+        assert_eq!(portal_at("https", "docket.example", None), "https://{subdomain}.docket.example");
+        assert_eq!(portal_at("http", "localhost", Some(8080)), "http://{subdomain}.localhost:8080");
     }
 }

@@ -456,4 +456,11 @@ mod tests {
         let ended = floods.join_next().await.expect("one").expect("no panic");
         assert!(ended.ends_with(b"hello"), "its response is whole: {}", String::from_utf8_lossy(&ended));
     }
+
+    #[test]
+    fn times_and_bounds_are_those_of_the_documentation() {
+        assert_eq!((CONNECTIONS, MANAGEMENT_CLIENTS, BUFFER), (8_192, 64, 32 * 1024));
+        let times = [DRAIN, IDLE_TIME, HEADER_TIME, MANAGEMENT_IDLE];
+        assert_eq!(times.map(|time| time.as_secs()), [25, 75, 10, 5]);
+    }
 }

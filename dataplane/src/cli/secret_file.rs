@@ -25,3 +25,24 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
         _ => bail!("{} is over 1 MiB; name the file with the secret and nothing else", path.display()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secret_is_every_byte_of_its_file_up_to_1_mib() {
+        let file = std::env::temp_dir().join(format!("docket-secret-{}", std::process::id()));
+        let read_of = |bytes: &[u8]| {
+            std::fs::write(&file, bytes).expect("writable");
+            read(&file).map_err(|error| error.to_string())
+        };
+        assert_eq!(read_of(b" s\xff\n").as_deref(), Ok(&b" s\xff\n"[..]));
+        assert!(read_of(b"").is_err_and(|text| text.contains("is empty")));
+        let whole = vec![b'x'; 1 << 20];
+        assert_eq!(read_of(&whole).map(|bytes| bytes.len()), Ok(1 << 20));
+        assert!(read_of(&[&whole[..], b"x"].concat()).is_err_and(|text| text.contains("over 1 MiB")));
+        std::fs::remove_file(&file).expect("it is there");
+        assert!(read(&file).is_err_and(|error| error.to_string().contains("can't be read")));
+    }
+}

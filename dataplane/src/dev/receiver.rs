@@ -73,3 +73,20 @@ fn secrets_of(tenants: &Tenants, port: u16, path: &str) -> Vec<Vec<u8>> {
     }
     secrets
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn receiver_on_all_addresses_is_reached_on_this_machine_alone() {
+        let of = |address: &str| {
+            let sockets = sockets(address.parse().expect("an address"));
+            sockets.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(of("127.0.0.2:8443"), "127.0.0.2:8443");
+        assert_eq!(of("0.0.0.0:8443"), "127.0.0.1:8443");
+        assert_eq!(of("[::]:8443"), "127.0.0.1:8443 [::1]:8443");
+        assert_eq!(of("[2001:db8::1]:8443"), "[2001:db8::1]:8443");
+    }
+}

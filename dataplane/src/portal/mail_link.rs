@@ -174,3 +174,30 @@ async fn done(
     };
     Ok(changed.map(|changed| changed.id).into_iter().collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_button_confirms_or_refuses_and_all_else_ends_the_subscription() {
+        let of = |pairs: &[(&str, &str)]| {
+            let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+            Act::of(&pairs.iter().map(pair).collect::<Vec<_>>())
+        };
+        assert_eq!(of(&[("action", "confirm")]), Act::Confirm);
+        assert_eq!(of(&[("action", "refuse")]), Act::Refuse);
+        for other in [
+            &[("List-Unsubscribe", "One-Click")][..],
+            &[],
+            &[("action", "unsubscribe")],
+            &[("action", "Confirm")],
+            &[("x", "confirm")],
+        ] {
+            assert_eq!(of(other), Act::Unsubscribe, "{other:?}");
+        }
+        let events = [Act::Confirm, Act::Refuse, Act::Unsubscribe].map(Act::event);
+        let ended = AuditEvent::SubscriptionEnded;
+        assert_eq!(events, [AuditEvent::SubscriptionConfirmed, ended, ended]);
+    }
+}

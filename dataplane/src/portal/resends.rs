@@ -288,3 +288,68 @@ fn shown(progress: Progress) -> ResendView {
         withdrawn: resend.taken_back,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::response::IntoResponse;
+    use docket_crds::EventCode;
+    use http::header::LOCATION;
+
+    use super::*;
+
+    #[test]
+    fn what_was_done_is_a_sentence_and_no_part_of_the_choice() {
+        let said = |sent: &[(&str, &str)]| {
+            let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+            let mut query: Vec<_> = sent.iter().map(pair).collect();
+            let sentence = done(&mut query);
+            (sentence, query.len())
+        };
+        for (word, count, sentence) in [
+            ("started", "0", "Nothing was sent: no lost delivery of the choice is left."),
+            ("started", "1", "1 lost delivery is queued to be sent again."),
+            ("started", "2", "2 lost deliveries are queued to be sent again."),
+            ("stopped", "0", "The resend is stopped. Everything had been sent already."),
+            (
+                "stopped",
+                "1",
+                "The resend is stopped. 1 lost delivery is not sent, and can be sent another time.",
+            ),
+            ("set-aside", "1", "1 lost delivery is set aside."),
+            ("undo-set-aside", "3", "3 lost deliveries are not set aside any more."),
+        ] {
+            let sent = [("done", word), ("webhook", "a/b"), ("count", count)];
+            assert_eq!(said(&sent), (Some(sentence.to_owned()), 1));
+        }
+        for sent in [
+            &[("done", "started"), ("count", "<b>")][..],
+            &[("done", "started"), ("count", "-1")],
+            &[("done", "<b>"), ("count", "1")],
+            &[("done", "started")],
+            &[("count", "1")],
+        ] {
+            assert_eq!(said(sent), (None, 0), "{sent:?}");
+        }
+    }
+
+    #[test]
+    fn choice_comes_back_as_it_was_sent() {
+        let choice = Choice {
+            webhook: "a/b".to_owned(),
+            event: Some(EventCode::OrderCreated),
+            from_ms: Some(0),
+            to_ms: Some(90_061_000),
+            ended_before_ms: Some(1),
+            limit: 7,
+        };
+        let chosen = Many { choice, per_second: 3 };
+        let leads_to = |many, more| {
+            let response = back(many, more).into_response();
+            response.headers().get(LOCATION).and_then(|to| to.to_str().ok()).map(str::to_owned)
+        };
+        let path = "/portal/resends?webhook=a%2Fb&event=order.created&from=1970-01-01&to=1970-01-02T01%3A01%3A01Z&limit=7&perSecond=3";
+        let more = [(DONE, Some("set-aside".to_owned())), (COUNT, Some("2".to_owned()))];
+        assert_eq!(leads_to(chosen.clone(), more), Some(format!("{path}&done=set-aside&count=2")));
+        assert_eq!(leads_to(chosen, [(PROBE, None), (DONE, None)]), Some(path.to_owned()));
+    }
+}

@@ -521,4 +521,28 @@ mod tests {
             assert!(wrong.parse::<ApiKeyName>().is_err(), "{wrong}");
         }
     }
+
+    #[test]
+    fn defaults_are_those_of_the_documentation_and_a_wait_has_bounds() {
+        let command = Arguments::command();
+        let default = |path: &[&str], name: &str| {
+            let leaf =
+                path.iter().fold(&command, |command, word| command.find_subcommand(word).expect("a command"));
+            let argument = leaf.get_arguments().find(|argument| argument.get_long() == Some(name));
+            let values = argument.expect("a flag").get_default_values().iter();
+            values.map(|value| value.to_string_lossy().into_owned()).collect::<Vec<_>>().join(",")
+        };
+        assert_eq!(default(&["check"], "release-namespace"), "docket");
+        assert_eq!(default(&["report"], "release-namespace"), "docket");
+        assert_eq!(default(&["reconcile"], "timeout"), "60s");
+        assert_eq!(default(&["deliveries"], "limit"), "25");
+        assert_eq!(default(&["resend"], "per-second"), "10");
+        assert_eq!(
+            [duration("1s"), duration("1h")],
+            [1, 3_600].map(|seconds| Ok(Duration::from_secs(seconds)))
+        );
+        for wrong in ["999ms", "0s", "61m", "60"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -268,4 +268,34 @@ mod tests {
              elsewhere/orders  C-1       true    –      False    2        3     2026-11-21T09:00:00Z  Failing: Refused: start it\n"
         );
     }
+
+    #[test]
+    fn tenant_is_well_if_it_and_its_webhooks_are_served_or_left_alone_on_purpose() {
+        let condition = |status: &str, reason: &str| ConditionState {
+            status: Some(status.to_owned()),
+            reason: Some(reason.to_owned()),
+            message: Some(String::new()),
+        };
+        let is_well = |suspended: bool, ready: ConditionState, of_webhook: [ConditionState; 2]| {
+            let mut views = views(&[tenant()], &[webhook("tenants", json!({"name": "acme"}))]);
+            let mut view = views.remove(0);
+            (view.suspended, view.ready) = (suspended, ready);
+            [view.webhooks[0].ready, view.webhooks[0].healthy] = of_webhook;
+            view.is_well()
+        };
+        let fine = || [condition("True", "Ready"), ConditionState::default()];
+        let broken = || condition("False", "DatabaseNotReady");
+        assert!(is_well(false, condition("True", "Ready"), fine()), "a webhook may have no delivery yet");
+        assert!(is_well(false, condition("False", "Paused"), fine()));
+        assert!(is_well(
+            false,
+            condition("True", "Ready"),
+            [condition("False", "TenantSuspended"), condition("True", "x")]
+        ));
+        assert!(is_well(true, broken(), [broken(), broken()]), "it is suspended");
+        assert!(!is_well(false, broken(), fine()));
+        assert!(!is_well(false, ConditionState::default(), fine()), "no one has looked at it");
+        assert!(!is_well(false, condition("True", "Ready"), [broken(), ConditionState::default()]));
+        assert!(!is_well(false, condition("True", "Ready"), [condition("True", "Ready"), broken()]));
+    }
 }

@@ -143,3 +143,41 @@ pub(super) fn wrong(declared: &Declared) -> Vec<(String, String)> {
     let broken = violations.map(|violation| in_words(&violation.field, &violation.message));
     nameless.into_iter().chain(broken).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(sent: &[(&str, &str)]) -> WebhookForm {
+        let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        WebhookForm::from_form(sent.iter().map(pair).collect()).expect("fields of the form")
+    }
+
+    #[test]
+    fn form_has_what_is_ticked_and_the_customer_that_is_typed() {
+        let form = read(&[
+            ("displayName", " Orders "),
+            ("customerCode", "C-1"),
+            ("targetUrl", "https://h.example"),
+            ("order.created", "on"),
+            ("note.created", "on"),
+            ("active", "on"),
+            ("version", "v1"),
+        ]);
+        let FormSettings { display_name, customer_code, target_url, events, active } = form.settings;
+        assert_eq!((&*display_name, &*customer_code, &*target_url), ("Orders", "C-1", "https://h.example"));
+        assert_eq!((events, active), (vec![EventCode::OrderCreated, EventCode::NoteCreated], true));
+        assert_eq!((form.version.as_deref(), form.form, form.secret.is_none()), (Some("v1"), None, true));
+        let other = read(&[("customerCode", "C-1"), ("otherCode", "C-2"), ("all", "on"), ("form", "f")]);
+        assert_eq!((&*other.settings.customer_code, other.form.as_deref()), ("C-2", Some("f")));
+        assert_eq!(other.settings.events, EventCode::ALL);
+        assert!(!other.settings.active, "a box that is not ticked is not sent");
+    }
+
+    #[test]
+    fn chosen_secret_has_at_most_256_characters_and_no_field_is_unknown() {
+        let secret = |count: usize| WebhookForm::from_form(vec![("secret".to_owned(), "x".repeat(count))]);
+        assert!(secret(256).is_ok_and(|form| form.secret.is_some()) && secret(257).is_err());
+        assert!(WebhookForm::from_form(vec![("secretRef".to_owned(), "x".to_owned())]).is_err());
+    }
+}
