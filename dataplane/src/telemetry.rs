@@ -429,4 +429,53 @@ mod tests {
             assert!(begun.lines().any(|line| line == series), "{series} in:\n{begun}");
         }
     }
+
+    #[test]
+    fn each_thing_counts_in_its_own_series() {
+        let metrics = Metrics::default();
+        metrics.webhook_gone(1);
+        metrics.dead_lettered(2);
+        metrics.lost(3);
+        metrics.detected(4);
+        metrics.stale_finish();
+        metrics.scan_failed();
+        metrics.configured(5, 6);
+        metrics.unchanged(Reader::Retention);
+        metrics.signed_in("throttled");
+        metrics.limited(Limit::BodyBytes);
+        metrics.mailed(MailResult::Failed);
+        metrics.mails_waiting(3);
+        metrics.mails_waiting(-1);
+        metrics.audit_lost(Lost::Line, 7);
+        metrics.requested("/Orders/Save", 201, 0.004);
+        let text = metrics.text();
+        for series in [
+            "docket_deliveries_total{status=\"WebhookGone\"} 1",
+            "docket_deliveries_total{status=\"DeadLetter\"} 2",
+            "docket_deliveries_total{status=\"Succeeded\"} 0",
+            "docket_delivery_attempts_total{class=\"WorkerLost\"} 3",
+            "docket_invoices_detected_total 4",
+            "docket_delivery_stale_finishes_total 1",
+            "docket_invoice_scan_failures_total 1",
+            "docket_tenants 5",
+            "docket_config_problems 6",
+            "docket_unchanged_databases_total{reader=\"retention\"} 1",
+            "docket_unchanged_databases_total{reader=\"sweep\"} 0",
+            "docket_sign_in_total{result=\"throttled\"} 1",
+            "docket_sign_in_total{result=\"refused\"} 0",
+            "docket_tenant_limited_total{limit=\"bodyBytes\"} 1",
+            "docket_mails_total{result=\"failed\"} 1",
+            "docket_mails_total{result=\"given_up\"} 0",
+            "docket_mails_waiting 2",
+            "docket_audit_lost_total{what=\"line\"} 7",
+            "docket_audit_lost_total{what=\"row\"} 0",
+            "docket_http_requests_total{route=\"/Orders/Save\",code=\"201\"} 1",
+            "docket_http_request_seconds_bucket{le=\"0.0025\",route=\"/Orders/Save\"} 0",
+            "docket_http_request_seconds_bucket{le=\"0.01\",route=\"/Orders/Save\"} 1",
+        ] {
+            assert!(text.lines().any(|line| line == series), "{series} in:\n{text}");
+        }
+        // The longest attempt takes 30 s.
+        assert!(text.contains("docket_delivery_attempt_seconds_bucket{le=\"32.768\"} 0"), "{text}");
+    }
 }

@@ -203,3 +203,27 @@ fn of_contact(contact: ListedContact) -> PersonView {
         is_viewer: false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_word_of_the_form_is_one_change_of_a_user_of_its_kind() {
+        let changes = ["grant", "revoke", "activate", "deactivate", "sign-out"].map(change_of);
+        assert_eq!(
+            changes,
+            [
+                Some(Change::Right(true)),
+                Some(Change::Right(false)),
+                Some(Change::Active(true)),
+                Some(Change::Active(false)),
+                Some(Change::SignOut),
+            ]
+        );
+        assert_eq!(change_of("remove"), None);
+        assert!(person("contact", "1").is_some_and(|person| person.kind == UserKind::Contact));
+        assert!(person("employee", "1").is_some_and(|person| person.kind == UserKind::Employee));
+        assert!(person("customer", "1").is_none() && person("", "1").is_none());
+    }
+}
