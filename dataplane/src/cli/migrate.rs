@@ -175,3 +175,31 @@ fn print(all: &[Migrated], is_dry_run: bool) {
         println!("\nWhat a step costs is said for PostgreSQL. A SQLite file is locked during its migration.");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use docket_schema::MIGRATIONS;
+
+    use super::*;
+
+    #[test]
+    fn only_a_database_that_was_behind_was_migrated_and_has_the_newest_version() {
+        let one = |from: i64, problem: Option<&str>| {
+            let steps = MIGRATIONS.split_at(MIGRATIONS.len().saturating_sub(usize::from(from < NEWEST))).1;
+            let problem = problem.map(str::to_owned);
+            Migrated { client_code: Some("ACME".to_owned()), from: Some(from), steps, problem }
+        };
+        let shown = |one: Migrated, is_dry_run: bool| {
+            let object = object(&[one], is_dry_run);
+            let of = &object["databases"][0];
+            assert_eq!((&of["newest"], &of["clientCode"]), (&json!(NEWEST), &json!("ACME")));
+            let steps = of["steps"].as_array().map_or(0, Vec::len);
+            (of["schemaVersion"].as_i64(), of["migrated"] == true, steps)
+        };
+        let before = NEWEST - 1;
+        assert_eq!(shown(one(before, None), false), (Some(NEWEST), true, 1));
+        assert_eq!(shown(one(before, None), true), (Some(before), false, 1));
+        assert_eq!(shown(one(before, Some("away")), false), (Some(before), false, 1));
+        assert_eq!(shown(one(NEWEST, None), false), (Some(NEWEST), false, 0));
+    }
+}

@@ -123,4 +123,27 @@ mod tests {
         let near = unknown("invoice", &[], webhooks).to_string();
         assert_eq!(near, "the tenant has no webhook \"invoice\"; did you mean a/invoices?");
     }
+
+    #[test]
+    fn name_of_the_object_comes_before_one_for_people_and_the_whole_name_before_both() {
+        let webhook = |uid: &str, name: &str, shown: &str| -> WebhookConfig {
+            let webhook = serde_json::json!({"uid": uid, "namespace": "a", "name": name, "displayName": shown,
+                "customerCode": "C-1", "targetUrl": "https://h.example/", "secret": null, "caBundle": null,
+                "events": ["order.created"], "active": true});
+            serde_json::from_value(webhook).expect("a webhook")
+        };
+        let served = [webhook("u1", "orders", "Invoices"), webhook("u2", "invoices", "a/orders")];
+        let (held, events) = (HeldWebhooks::These(Default::default()), BTreeSet::new());
+        let webhooks = Webhooks::new(&served, &events, &held);
+        for (name, full_name) in [
+            ("invoices", "a/invoices"),
+            ("INVOICES", "a/orders"),
+            ("a/orders", "a/orders"),
+            ("a/invoices/C-1", "a/invoices"),
+            ("u1", "a/orders"),
+        ] {
+            let found = resolved(name, &served, webhooks).expect("one has the name");
+            assert_eq!(found.as_deref(), Some(full_name), "{name}");
+        }
+    }
 }
