@@ -1,5 +1,7 @@
 //! Finds deliveries, and reads one with its attempts: for the webhook logs and the command line.
 
+mod rare;
+
 use std::collections::HashMap;
 
 use docket_crds::{EventCode, webhook_key};
@@ -11,9 +13,9 @@ use super::history::WITH_WEBHOOKS;
 use crate::connection::Connection;
 use crate::error::StoreError;
 use crate::events::{About, IS_TEST};
-use crate::marks::{self, OPEN};
-use crate::sql::{Param, Row, Search, ending, params, read};
-use crate::walk::{Page, RowPosition, Walk, in_order_of};
+use crate::marks;
+use crate::sql::{Row, Search, ending, params, read};
+use crate::walk::{Page, RowPosition, Walk};
 
 /// A delivery and its event, without the payload, as the logs and the CLI list it.
 #[derive(Debug, Clone)]
@@ -187,7 +189,7 @@ fn listed(row: &Row) -> Result<ListedDelivery, StoreError> {
 }
 
 /// The conditions of a search. Times are inclusive at the start and exclusive at the end.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeliveryFilter {
     /// Only deliveries in this status.
     pub status: Option<Status>,
@@ -236,27 +238,24 @@ pub async fn search(
     filter: &DeliveryFilter,
     page_size: i64,
 ) -> Result<Page<ListedDelivery>, StoreError> {
-    let DeliveryFilter { webhook, event_code, failure_class, .. } = filter;
-    let DeliveryFilter { web_order_id, work_order, invoice_number, about, .. } = filter;
+    let DeliveryFilter { web_order_id, work_order, invoice_number, about, from_ms, to_ms, after, .. } =
+        filter;
     let status = filter.status();
     let by_number = [web_order_id, work_order, invoice_number, about].into_iter().any(Option::is_some);
-    let all_match = status.is_none()
-        && !filter.is_failed
-        && webhook.is_none()
-        && event_code.is_none()
-        && failure_class.is_none()
-        && filter.http_status.is_none()
-        && filter.event_id.is_none()
-        && filter.resend_id.is_none()
-        && filter.customer_code.is_none()
-        && filter.kind.is_none();
-    let is_indexed = by_number || filter.id.is_some() || all_match;
+    // Without other conditions, all rows of the time match.
+    let of_time = DeliveryFilter {
+        from_ms: *from_ms,
+        to_ms: *to_ms,
+        after: after.clone(),
+        ..DeliveryFilter::default()
+    };
+    let is_indexed = by_number || filter.id.is_some() || *filter == of_time;
     let rare = if is_indexed { Vec::new() } else { filter.rare(connection).await? };
     let rare_first = status == Some(Status::DeadLetter)
         || filter.is_failed
         || filter.event_id.is_some()
         || filter.resend_id.is_some();
-    let walk = Walk { table: "d", page_size, after: filter.after.as_ref(), is_indexed, rare, rare_first };
+    let walk = Walk { table: "d", page_size, after: after.as_ref(), is_indexed, rare, rare_first };
     let table = table(status);
     let rows = || filter.in_time(Search::new(&format!("SELECT d.created_at_ms, d.id FROM {table} d")));
     let matching = |few: Option<Search>| {
@@ -279,112 +278,6 @@ impl DeliveryFilter {
         search.and_some("d.created_at_ms >= $1", self.from_ms);
         search.and_some("d.created_at_ms < $1", self.to_ms);
         search
-    }
-
-    /// For each condition on a value that may be rare: searches for all deliveries with this value, whenever they were created.
-    async fn rare(&self, connection: &mut Connection) -> Result<Vec<Vec<Search>>, StoreError> {
-        let Self { webhook, event_code, failure_class, .. } = self;
-        let status = self.status();
-        let tables = match status {
-            None => vec![QUEUED, HISTORY],
-            Some(_) => vec![table(status)],
-        };
-        let from = |table: &str, condition: &str, values: Vec<Param>| {
-            let mut search = Search::new(&format!("SELECT {COLUMNS} FROM {table}"));
-            search.and(condition, values);
-            search
-        };
-        let with = |column: &str, value: &str| -> Vec<Search> {
-            let of = |table: &&str| from(&format!("{table} d"), &in_order_of(column), params![value]);
-            tables.iter().map(of).collect()
-        };
-        let of_class = |class: FailureClass| with("d.failure_class", class.as_str());
-        let mut rare = Vec::new();
-        rare.extend(self.event_id.as_ref().map(|id| with("d.event_id", id)));
-        rare.extend(self.resend_id.as_ref().map(|id| with("d.resend_id", id)));
-        rare.extend(failure_class.map(of_class));
-        if let Some(classes) = self.http_status.and_then(classes_of) {
-            rare.push(classes.into_iter().flat_map(of_class).collect());
-        }
-        // There are two indexes of dead letters, each with its own order: for open ones, and for all.
-        let (dead, time) = match self.dead_letter {
-            Some(DeadLetter::Open) => (OPEN, "finished_at_ms"),
-            Some(DeadLetter::Resent | DeadLetter::SetAside) | None => {
-                ("status = 'DeadLetter'", "created_at_ms")
-            }
-        };
-        let dead_letters = || {
-            let in_order = format!("{dead} ORDER BY d.webhook, d.{time}");
-            from(&format!("{HISTORY} d"), &in_order, Vec::new())
-        };
-        if status == Some(Status::DeadLetter) {
-            rare.push(vec![dead_letters()]);
-        } else if status.is_none() && self.is_failed {
-            let tried_again = from(&format!("{QUEUED} d"), "d.status = 'Failed'", Vec::new());
-            rare.push(vec![tried_again, dead_letters()]);
-        }
-        if let Some(code) = event_code {
-            let of = |table: &&str| {
-                let from_both = format!("event c JOIN {table} d ON d.event_id = c.id");
-                from(&from_both, &in_order_of("c.code"), params![code.as_str()])
-            };
-            rare.push(tables.iter().map(of).collect());
-        }
-        match self.kind {
-            Some(DeliveryKind::Test) => {
-                let of = |table: &&str| {
-                    let from_both = format!("test_event t JOIN {table} d ON d.event_id = t.id");
-                    // In this order, PostgreSQL begins with the few tests.
-                    from(&from_both, "TRUE ORDER BY t.webhook", Vec::new())
-                };
-                rare.push(tables.iter().map(of).collect());
-            }
-            Some(DeliveryKind::Resend) => {
-                let in_order = "d.resend_of IS NOT NULL ORDER BY d.created_at_ms DESC, d.id DESC";
-                let of = |table: &&str| from(&format!("{table} d"), in_order, Vec::new());
-                rare.push(tables.iter().map(of).collect());
-            }
-            Some(DeliveryKind::First) | None => {}
-        }
-        // The indexes of dead letters begin with the webhook.
-        let of_webhook = match status {
-            Some(Status::DeadLetter) => format!("{dead} AND {}", in_order_of("d.webhook")),
-            _ => in_order_of("d.webhook"),
-        };
-        let in_history = |webhook: String| from(&format!("{HISTORY} d"), &of_webhook, params![webhook]);
-        if let Some(webhook) = webhook {
-            let mut searches = Vec::new();
-            if tables.contains(&QUEUED) {
-                let named = "(d.webhook = $1 OR d.webhook_name = $1)";
-                searches.push(from(&format!("{QUEUED} d"), named, params![webhook]));
-            }
-            if tables.contains(&HISTORY) {
-                let mut uids = named(connection, webhook).await?;
-                uids.retain(|uid| uid != webhook);
-                uids.push(webhook.clone());
-                searches.extend(uids.into_iter().map(in_history));
-            }
-            rare.push(searches);
-        }
-        if let Some(customer) = &self.customer_code {
-            let is_in_history = tables.contains(&HISTORY);
-            let keys =
-                if is_in_history { of_customer(connection, customer).await? } else { Some(Vec::new()) };
-            if let Some(mut keys) = keys {
-                let mut searches = Vec::new();
-                if tables.contains(&QUEUED) {
-                    let of_customer = params![suffix(customer)];
-                    searches.push(from(&format!("{QUEUED} d"), MAY_BE_OF_CUSTOMER, of_customer));
-                }
-                if is_in_history && keys.is_empty() {
-                    // A list of searches must not be empty. No webhook has this key.
-                    keys.push(String::new());
-                }
-                searches.extend(keys.into_iter().map(in_history));
-                rare.push(searches);
-            }
-        }
-        Ok(rare)
     }
 
     fn matching(&self, mut search: Search) -> Search {

@@ -1,0 +1,158 @@
+//! Searches for all deliveries with one value that may be rare, whenever they were created.
+
+use docket_crds::EventCode;
+use docket_domain::delivery::{DeadLetter, DeliveryKind, FailureClass, Status};
+
+use super::{
+    COLUMNS, DeliveryFilter, HISTORY, MAY_BE_OF_CUSTOMER, QUEUED, classes_of, named, of_customer, suffix,
+    table,
+};
+use crate::connection::Connection;
+use crate::error::StoreError;
+use crate::marks::OPEN;
+use crate::sql::{Param, Search, params};
+use crate::walk::in_order_of;
+
+/// The deliveries that meet a condition. `from` calls their table or view `d`.
+fn deliveries(from: &str, condition: &str, values: Vec<Param>) -> Search {
+    let mut search = Search::new(&format!("SELECT {COLUMNS} FROM {from}"));
+    search.and(condition, values);
+    search
+}
+
+impl DeliveryFilter {
+    /// For each condition on a value that may be rare: the searches that together find all deliveries with this value.
+    pub(super) async fn rare(&self, connection: &mut Connection) -> Result<Vec<Vec<Search>>, StoreError> {
+        let with =
+            |column: &str, value: &str| self.in_tables("{table} d", &in_order_of(column), params![value]);
+        let of_class = |class: FailureClass| with("d.failure_class", class.as_str());
+        let mut rare = Vec::new();
+        rare.extend(self.event_id.as_ref().map(|id| with("d.event_id", id)));
+        rare.extend(self.resend_id.as_ref().map(|id| with("d.resend_id", id)));
+        rare.extend(self.failure_class.map(of_class));
+        if let Some(classes) = self.http_status.and_then(classes_of) {
+            rare.push(classes.into_iter().flat_map(of_class).collect());
+        }
+        rare.extend(self.of_failed());
+        rare.extend(self.event_code.map(|code| self.of_code(code)));
+        rare.extend(self.kind.and_then(|kind| self.of_kind(kind)));
+        if let Some(webhook) = &self.webhook {
+            rare.push(self.to_webhook(connection, webhook).await?);
+        }
+        if let Some(customer) = &self.customer_code {
+            rare.extend(self.to_customer(connection, customer).await?);
+        }
+        Ok(rare)
+    }
+
+    /// The tables and views that may have a matching delivery.
+    fn tables(&self) -> Vec<&'static str> {
+        match self.status() {
+            None => vec![QUEUED, HISTORY],
+            status => vec![table(status)],
+        }
+    }
+
+    /// A search of each table that may have a matching delivery. `from` names the table as `{table}`.
+    fn in_tables(&self, from: &str, condition: &str, values: Vec<Param>) -> Vec<Search> {
+        let in_table = |table: &str| deliveries(&from.replace("{table}", table), condition, values.clone());
+        self.tables().into_iter().map(in_table).collect()
+    }
+
+    /// A search of the queue, if it may have a matching delivery.
+    fn in_queue(&self, condition: &str, value: &str) -> Option<Search> {
+        let is_searched = self.tables().contains(&QUEUED);
+        is_searched.then(|| deliveries(&format!("{QUEUED} d"), condition, params![value]))
+    }
+
+    /// A search of the history for each of these keys of webhooks.
+    fn in_history(&self, keys: Vec<String>) -> Vec<Search> {
+        let condition = match self.status() {
+            // The indexes of dead letters begin with the webhook.
+            Some(Status::DeadLetter) => format!("{} AND {}", self.is_dead().0, in_order_of("d.webhook")),
+            _ => in_order_of("d.webhook"),
+        };
+        let to = |key: String| deliveries(&format!("{HISTORY} d"), &condition, params![key]);
+        keys.into_iter().map(to).collect()
+    }
+
+    /// The condition of the dead letters that may match, and the column by which its index orders the dead letters of a webhook.
+    fn is_dead(&self) -> (&'static str, &'static str) {
+        match self.dead_letter {
+            Some(DeadLetter::Open) => (OPEN, "finished_at_ms"),
+            Some(DeadLetter::Resent | DeadLetter::SetAside) | None => {
+                ("status = 'DeadLetter'", "created_at_ms")
+            }
+        }
+    }
+
+    /// Searches for all deliveries whose last attempt failed, or for all dead letters. `None`: other deliveries may match too.
+    fn of_failed(&self) -> Option<Vec<Search>> {
+        let (dead, time) = self.is_dead();
+        let in_order = format!("{dead} ORDER BY d.webhook, d.{time}");
+        let dead_letters = deliveries(&format!("{HISTORY} d"), &in_order, Vec::new());
+        match self.status() {
+            Some(Status::DeadLetter) => Some(vec![dead_letters]),
+            None if self.is_failed => {
+                let tried_again = deliveries(&format!("{QUEUED} d"), "d.status = 'Failed'", Vec::new());
+                Some(vec![tried_again, dead_letters])
+            }
+            _ => None,
+        }
+    }
+
+    fn of_code(&self, code: EventCode) -> Vec<Search> {
+        let from = "event c JOIN {table} d ON d.event_id = c.id";
+        self.in_tables(from, &in_order_of("c.code"), params![code.as_str()])
+    }
+
+    /// `None`: most deliveries are of this kind.
+    fn of_kind(&self, kind: DeliveryKind) -> Option<Vec<Search>> {
+        let (from, condition) = match kind {
+            DeliveryKind::First => return None,
+            DeliveryKind::Resend => {
+                ("{table} d", "d.resend_of IS NOT NULL ORDER BY d.created_at_ms DESC, d.id DESC")
+            }
+            // In this order, PostgreSQL begins with the few tests.
+            DeliveryKind::Test => {
+                ("test_event t JOIN {table} d ON d.event_id = t.id", "TRUE ORDER BY t.webhook")
+            }
+        };
+        Some(self.in_tables(from, condition, Vec::new()))
+    }
+
+    async fn to_webhook(
+        &self,
+        connection: &mut Connection,
+        webhook: &str,
+    ) -> Result<Vec<Search>, StoreError> {
+        let queued = self.in_queue("(d.webhook = $1 OR d.webhook_name = $1)", webhook);
+        let mut searches: Vec<Search> = queued.into_iter().collect();
+        if self.tables().contains(&HISTORY) {
+            let mut keys = named(connection, webhook).await?;
+            keys.retain(|key| key != webhook);
+            keys.push(webhook.to_owned());
+            searches.extend(self.in_history(keys));
+        }
+        Ok(searches)
+    }
+
+    /// `None`: the customer has too many webhooks to search for each.
+    async fn to_customer(
+        &self,
+        connection: &mut Connection,
+        customer_code: &str,
+    ) -> Result<Option<Vec<Search>>, StoreError> {
+        let queued = self.in_queue(MAY_BE_OF_CUSTOMER, &suffix(customer_code));
+        let mut searches: Vec<Search> = queued.into_iter().collect();
+        if self.tables().contains(&HISTORY) {
+            let Some(mut keys) = of_customer(connection, customer_code).await? else { return Ok(None) };
+            if keys.is_empty() {
+                // A list of searches must not be empty. No webhook has this key.
+                keys.push(String::new());
+            }
+            searches.extend(self.in_history(keys));
+        }
+        Ok(Some(searches))
+    }
+}
