@@ -324,8 +324,8 @@ fn in_turn<V>(
 ) -> Option<Arc<str>> {
     use std::ops::Bound::{Excluded, Unbounded};
     let after = last.map_or(Unbounded, |last| Excluded(Arc::clone(last)));
-    let round = map.range((after, Unbounded)).chain(map.iter());
-    round.into_iter().find(|(key, value)| ready(key, value)).map(|(key, _)| Arc::clone(key))
+    let mut round = map.range((after, Unbounded)).chain(map);
+    round.find(|(key, value)| ready(key, value)).map(|(key, _)| Arc::clone(key))
 }
 
 impl MemorySchedule {
@@ -469,18 +469,14 @@ impl MemorySchedule {
     /// Counts the entries of all webhooks at once.
     pub(super) async fn overdue(&self, _after: &str) -> Result<Overdue, ScheduleError> {
         let now_ms = self.clock.now_ms();
-        let is_due = |at_ms: &i64| *at_ms <= now_ms;
         let state = self.state.lock();
-        let expired = state.claims.iter().map(|(until_ms, ..)| *until_ms).take_while(is_due);
-        let (mut overdue, mut first_ms) = (Overdue::default(), i64::MAX);
-        for until_ms in expired {
-            overdue.entries += 1;
-            first_ms = first_ms.min(until_ms);
-        }
+        let expired = state.claims.iter().take_while(|(until_ms, ..)| *until_ms <= now_ms).count();
+        let mut overdue = Overdue { entries: expired, ..Overdue::default() };
+        let mut first_ms = state.claims.first().map_or(i64::MAX, |(until_ms, ..)| *until_ms);
         for (tenant, queues) in &state.tenants {
             let is_busy = state.is_busy(tenant);
             for queue in queues.webhooks.values() {
-                let due = queue.waiting.iter().map(|(at_ms, _)| *at_ms).take_while(is_due).count();
+                let due = queue.waiting.iter().take_while(|(at_ms, _)| *at_ms <= now_ms).count();
                 match queue.waiting.first() {
                     Some((at_ms, _)) if due > 0 && !is_busy && queue.in_flight < queue.pace.share => {
                         overdue.entries += due;

@@ -283,36 +283,46 @@ impl RedisSchedule {
         mut room: Room,
         lease: Duration,
     ) -> Result<HandOffs, ScheduleError> {
-        let mut result = HandOffs::default();
+        let mut all = HandOffs::default();
         for chunk in entries.chunks(CHUNK) {
-            let places = [room.slots, room.slow, room.without_claim].map(Argument::count);
-            let arguments = places.into_iter().chain([Argument::millis(lease)]);
-            let arguments = self.arguments(arguments.chain(chunk.iter().flat_map(Argument::entry)));
-            let reply: Result<HandOffReply, _> = self.run(&self.scripts.hand_off, arguments).await;
-            let (claimed, full, busy, quick_waiting) = match reply {
-                Ok(reply) => reply,
-                Err(error) if result.claims.is_empty() => return Err(error),
+            let part = match self.hand_off_chunk(chunk, room, lease).await {
+                Ok(part) => part,
+                Err(error) if all.claims.is_empty() => return Err(error),
                 // The claims of the earlier calls are made.
                 Err(_) => break,
             };
-            result.quick_waiting += quick_waiting;
-            result.full.extend(tenants(full));
-            result.busy.extend(tenants(busy));
-            if claimed.len() < chunk.len() {
-                self.changed.notify_one();
+            for claim in &part.claims {
+                room = room.beside(claim.quick, true).unwrap_or_default();
             }
-            for (index, fence, quick) in claimed {
-                room = room.beside(quick, true).unwrap_or_default();
-                let entry = chunk.get(index).cloned();
-                result.claims.extend(entry.map(|entry| Claim {
-                    entry,
-                    fence,
-                    quick,
-                    overdue: Duration::ZERO,
-                }));
-            }
+            all.claims.extend(part.claims);
+            all.full.extend(part.full);
+            all.busy.extend(part.busy);
+            all.quick_waiting += part.quick_waiting;
         }
-        Ok(result)
+        Ok(all)
+    }
+
+    /// Hands off the entries of one call.
+    async fn hand_off_chunk(
+        &self,
+        entries: &[Entry],
+        room: Room,
+        lease: Duration,
+    ) -> Result<HandOffs, ScheduleError> {
+        let counts = [room.slots, room.slow, room.without_claim].map(Argument::count);
+        let arguments = counts.into_iter().chain([Argument::millis(lease)]);
+        let arguments = self.arguments(arguments.chain(entries.iter().flat_map(Argument::entry)));
+        let reply: HandOffReply = self.run(&self.scripts.hand_off, arguments).await?;
+        let (claimed, full, busy, quick_waiting) = reply;
+        if claimed.len() < entries.len() {
+            self.changed.notify_one();
+        }
+        let claim = |(index, fence, quick): (usize, u64, bool)| {
+            let entry = entries.get(index)?.clone();
+            Some(Claim { entry, fence, quick, overdue: Duration::ZERO })
+        };
+        let claims = claimed.into_iter().filter_map(claim).collect();
+        Ok(HandOffs { claims, full: tenants(full).collect(), busy: tenants(busy).collect(), quick_waiting })
     }
 
     pub(super) async fn renew(

@@ -117,12 +117,8 @@ impl PostgresConnection {
             Ok((messages, rows))
         };
         let (messages, rows) = self.run(begin).await?;
-        let now = messages.iter().find_map(|message| match message {
-            SimpleQueryMessage::Row(row) => row.try_get(0).ok()??.parse().ok(),
-            _ => None,
-        });
-        let now = now.and_then(|micros| Timestamp::from_microsecond(micros).ok());
-        Ok((now.ok_or(StoreError::Unexpected("the server's time"))?, rows))
+        let now = time_in(&messages).ok_or(StoreError::Unexpected("the server's time"))?;
+        Ok((now, rows))
     }
 
     /// Runs statements and commits, in one round trip.
@@ -178,6 +174,15 @@ impl PostgresConnection {
         self.not_done -= 1;
         Ok(value)
     }
+}
+
+/// The time in the response to [`BEGIN`].
+fn time_in(messages: &[SimpleQueryMessage]) -> Option<Timestamp> {
+    let micros = messages.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.try_get(0).ok()??.parse().ok(),
+        _ => None,
+    });
+    Timestamp::from_microsecond(micros?).ok()
 }
 
 /// A statement as it is sent.

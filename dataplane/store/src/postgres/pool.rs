@@ -10,6 +10,7 @@ use deadpool_postgres::ClientWrapper;
 use docket_schema::postgres::{Connected, DatabaseTarget, ExternalDatabases, InvalidUrl};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::budget::{Budget, BudgetPermit, Grant, OpenConnection, OpeningPermit, PoolId};
@@ -272,32 +273,20 @@ impl Pool {
         let begun = Instant::now();
         let until = until.clamp(begun + CONNECT, begun + WAIT);
         let target = target(self.url.expose_secret(), self.external.as_ref()).map_err(unavailable)?;
-        let target = configured(target);
-        let mut connecting = pin!(target.connect());
-        let soon = timeout(OPENING, &mut connecting).await;
-        drop(opening);
-        let connected = match soon {
-            Ok(connected) => Ok(connected),
-            Err(_) => timeout_at(until, connecting).await,
-        };
-        let Connected { client, connection, excess } = match connected {
-            Ok(Ok(connected)) => connected,
-            Ok(Err(error)) => {
-                self.is_away.store(true, Ordering::Relaxed);
-                self.server.responded(is_response(&error));
-                return Err(match StoreError::from(error) {
-                    // This error is not an internal one: the host has no address, or refuses the connection.
-                    StoreError::Refused(error) => StoreError::Unavailable(error),
-                    other => other,
-                });
-            }
-            Err(_) => {
-                self.is_away.store(true, Ordering::Relaxed);
-                self.server.responded(false);
-                return Err(unavailable(NoConnection::Silent));
-            }
-        };
-        self.server.responded(true);
+        let connected = connected(&configured(target), opening, until).await;
+        let has_responded =
+            connected.as_ref().is_ok_and(|result| result.as_ref().err().is_none_or(is_response));
+        self.server.responded(has_responded);
+        if !matches!(connected, Ok(Ok(_))) {
+            self.is_away.store(true, Ordering::Relaxed);
+        }
+        let connected = connected.map_err(|_| unavailable(NoConnection::Silent))?;
+        let Connected { client, connection, excess } =
+            connected.map_err(|error| match StoreError::from(error) {
+                // This error is not an internal one: the host has no address, or refuses the connection.
+                StoreError::Refused(error) => StoreError::Unavailable(error),
+                other => other,
+            })?;
         // The task ends with the client. A running statement then returns an error.
         let task = tokio::spawn(async move {
             let _ = connection.await;
@@ -346,6 +335,21 @@ impl Pool {
         self.is_away.store(away, Ordering::Relaxed);
         self.is_known.store(true, Ordering::Relaxed);
         Ok(response)
+    }
+}
+
+/// Connects, at the latest until `until`. Gives `opening` up before, if that takes long.
+async fn connected(
+    target: &DatabaseTarget,
+    opening: OpeningPermit,
+    until: Instant,
+) -> Result<Result<Connected, tokio_postgres::Error>, Elapsed> {
+    let mut connecting = target.connect();
+    let soon = timeout(OPENING, &mut connecting).await;
+    drop(opening);
+    match soon {
+        Ok(connected) => Ok(connected),
+        Err(_) => timeout_at(until, connecting).await,
     }
 }
 

@@ -187,43 +187,60 @@ impl<R, C> Rules<R, C> {
         let is_neediest = || self.line.iter().all(|waiting| has < self.places_of(waiting.pool));
         has > 0
             && !self.has_idle(pool)
-            && (self.free > 0 || is_neediest() && self.of_another(pool, Duration::ZERO, now, false).is_some())
+            && (self.free > 0 || is_neediest() && self.to_close(pool, Duration::ZERO, now).is_some())
     }
 
     /// Why a request of this tenant that has just come waits.
     pub(super) fn why_waiting(&self, pool: PoolId, now: Duration) -> Wait {
-        let has_place = || self.free > 0 || self.of_another(pool, Duration::ZERO, now, false).is_some();
+        let has_place = || self.free > 0 || self.to_close(pool, Duration::ZERO, now).is_some();
         if self.openings == 0 && has_place() { Wait::Opening } else { Wait::ProcessLimit }
     }
 
     /// The next step. After each change, and regularly while it [depends on time](Self::depends_on_time), steps are taken
     /// until there is none.
     pub(super) fn next_step(&mut self, now: Duration) -> Option<Step<R, C>> {
-        let at = self.neediest()?;
-        let other = self.line.get(at)?;
-        let (met_a_kept_one, waited) = (other.met_a_kept_one, now.saturating_sub(other.since));
+        let neediest = self.neediest()?;
+        match self.first_with_idle() {
+            Some((own, number)) => self.give_or_pass(own, number, neediest, now),
+            None if self.openings == 0 => None,
+            None if self.free > 0 => self.open(neediest, None),
+            None => self.open_for_another(neediest, now),
+        }
+    }
+
+    /// The first request in line whose tenant has an idle connection, by its index, and the number of that connection.
+    fn first_with_idle(&self) -> Option<(usize, u64)> {
         let mut line = self.line.iter().enumerate();
-        let own = line.find_map(|(at, own)| Some((at, own, self.newest_idle_of(own.pool)?)));
-        if let Some((own_at, own, number)) = own {
-            let is_kept = self.idle.get(&number).is_some_and(|idle| idle.is_kept(now));
-            return match self.passes(own, other) {
-                Some(rule) if !is_kept => self.open(at, Some((number, rule))),
-                Some(_) if !met_a_kept_one => self.keep(at),
-                _ => self.give(own_at, number),
-            };
+        line.find_map(|(at, waiting)| Some((at, self.newest_idle_of(waiting.pool)?)))
+    }
+
+    /// Gives an idle connection to `own`, a request of the connection's tenant, unless it goes to the neediest request.
+    fn give_or_pass(
+        &mut self,
+        own: usize,
+        number: u64,
+        neediest: usize,
+        now: Duration,
+    ) -> Option<Step<R, C>> {
+        let is_kept = self.idle.get(&number).is_some_and(|idle| idle.is_kept(now));
+        let (of_tenant, other) = (self.line.get(own)?, self.line.get(neediest)?);
+        let (rule, met_a_kept_one) = (self.passes(of_tenant, other), other.met_a_kept_one);
+        match rule {
+            Some(rule) if !is_kept => self.open(neediest, Some((number, rule))),
+            Some(_) if !met_a_kept_one => self.keep(neediest),
+            _ => self.give(own, number),
         }
-        if self.openings == 0 {
-            return None;
-        }
-        if self.free > 0 {
-            return self.open(at, None);
-        }
-        let pool = other.pool;
-        if let Some(closed) = self.of_another(pool, waited, now, false) {
+    }
+
+    /// Lets a request in line open a connection in place of another tenant's idle connection, if there is one to close.
+    fn open_for_another(&mut self, at: usize, now: Duration) -> Option<Step<R, C>> {
+        let Waiting { pool, since, met_a_kept_one, .. } = *self.line.get(at)?;
+        let waited = now.saturating_sub(since);
+        if let Some(closed) = self.to_close(pool, waited, now) {
             return self.open(at, Some(closed));
         }
-        let is_kept = !met_a_kept_one && self.of_another(pool, waited, now, true).is_some();
-        if is_kept { self.keep(at) } else { None }
+        let misses_a_kept_one = !met_a_kept_one && self.of_another(pool, waited, now, |_| true).is_some();
+        if misses_a_kept_one { self.keep(at) } else { None }
     }
 
     /// Gives a request in line this idle connection of its tenant.
@@ -266,15 +283,20 @@ impl<R, C> Rules<R, C> {
     }
 
     /// The number of the idle connection of another tenant that may be closed for a request of this tenant, and the
-    /// rule. `waited` is how long the request has waited. `with_kept`: connections that are kept for their tenants count too.
+    /// rule. `waited` is how long the request has waited.
+    fn to_close(&self, pool: PoolId, waited: Duration, now: Duration) -> Option<(u64, Taken)> {
+        self.of_another(pool, waited, now, |idle| !idle.is_kept(now))
+    }
+
+    /// Like [`to_close`](Self::to_close), of the idle connections that are `candidates`.
     fn of_another(
         &self,
         pool: PoolId,
         waited: Duration,
         now: Duration,
-        with_kept: bool,
+        candidates: impl Fn(&Idle<C>) -> bool,
     ) -> Option<(u64, Taken)> {
-        let others = self.idle.iter().filter(|(_, idle)| with_kept || !idle.is_kept(now));
+        let others = self.idle.iter().filter(|(_, idle)| candidates(idle));
         let others: Vec<Other> = others
             .map(|(number, idle)| Other {
                 number: *number,
