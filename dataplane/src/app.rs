@@ -33,7 +33,7 @@ use crate::audit::{Audit, Stream};
 use crate::delivery::attempt::{Worker, WorkerSettings};
 use crate::delivery::outbox::Outbox;
 use crate::delivery::saves::CreateOrders;
-use crate::delivery::upkeep::report::{self, Active};
+use crate::delivery::upkeep::report::{Active, Reports};
 use crate::delivery::upkeep::retention::Retention;
 use crate::delivery::upkeep::sweep::Sweeper;
 use crate::detector::Detector;
@@ -245,7 +245,6 @@ impl App {
     ) -> Arc<Active> {
         let worker = Worker::new(
             self.clock.clone(),
-            Arc::clone(&self.tenants),
             Arc::clone(&self.outbox),
             Sender::new(policy, SystemDns::new(), settings.attempt_timeout),
             WorkerSettings {
@@ -255,7 +254,6 @@ impl App {
                 drain: settings.attempt_timeout + STORE_ENDS,
             },
             self.owner.clone(),
-            Arc::clone(&self.metrics),
         );
         let active = Arc::clone(&worker.active);
         // A process has one worker.
@@ -274,7 +272,7 @@ impl App {
         let (tenants, metrics) = (Arc::clone(&self.tenants), Arc::clone(&self.metrics));
         let (clock, shutdown) = (self.clock.clone(), shutdown.clone());
         metrics.upkeep.runs(Task::Report);
-        self.running.spawn(report::run(active, tenants, board, metrics, clock, shutdown));
+        self.running.spawn(Reports { active, tenants, board, metrics, clock }.run(shutdown));
     }
 
     /// Returns a sweeper for [`start_sweep`](Self::start_sweep).

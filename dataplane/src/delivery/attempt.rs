@@ -75,17 +75,16 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Creates a worker of the outbox's schedule. It claims nothing until [`run`](Self::run), but makes the attempts that are handed off to
-    /// it.
+    /// Creates a worker for the schedule and the tenants of the outbox. It claims nothing until [`run`](Self::run), but makes the attempts
+    /// that are handed off to it.
     pub fn new(
         clock: Clock,
-        tenants: Arc<Tenants>,
         outbox: Arc<Outbox>,
         sender: Sender,
         settings: WorkerSettings,
         owner: Owner,
-        metrics: Arc<Metrics>,
     ) -> Arc<Self> {
+        let (tenants, metrics) = (Arc::clone(&outbox.tenants), Arc::clone(&outbox.metrics));
         let admission = Admission::new(clock.clone(), settings.slots);
         let (schedule, renewing) = (Arc::clone(&outbox.schedule), Arc::clone(&metrics));
         let leases = Leases::new(clock.clone(), Arc::clone(&tenants), schedule, owner, renewing);

@@ -38,8 +38,8 @@ const MAX_PENDING: usize = 10_000;
 pub struct Outbox {
     /// The schedule.
     pub schedule: Arc<Schedule>,
-    tenants: Arc<Tenants>,
-    metrics: Arc<Metrics>,
+    pub(super) tenants: Arc<Tenants>,
+    pub(super) metrics: Arc<Metrics>,
     breaker: Breaker,
     /// Hints to retry, each with the time of its first failure, oldest first. While hints are pending, one task retries.
     pending: Mutex<VecDeque<(Instant, Hint)>>,

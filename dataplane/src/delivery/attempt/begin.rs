@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use docket_domain::delivery::DeliveryId;
 use docket_program::clock::duration;
-use docket_store::deliveries::{self, Lease, Started};
+use docket_store::deliveries::{self, Due, Lease, Started};
 use docket_store::events::{self, ToSend};
 use docket_store::{StoreError, Transaction, Writer};
 
@@ -30,6 +30,17 @@ pub(super) struct Begun {
     pub(super) due_again: HashMap<DeliveryId, Duration>,
 }
 
+/// What became of deliveries whose attempt the database refused to begin.
+#[derive(Default)]
+struct Refused {
+    /// The number of attempts whose worker was lost.
+    lost: u64,
+    /// The number of deliveries that are dead letters now.
+    dead: u64,
+    /// How long until the deliveries are due again; finished ones are missing.
+    due_again: HashMap<DeliveryId, Duration>,
+}
+
 impl Worker {
     /// Counts an attempt of each of these deliveries, except of those that are finished, leased by another worker or out of attempts.
     pub(super) async fn begin(
@@ -40,12 +51,11 @@ impl Worker {
         lease: &Lease,
     ) -> Result<Begun, StoreError> {
         let mut transaction = writer.begin(&self.clock).await?;
-        let mut due_again = HashMap::new();
         let now_ms = transaction.now_ms();
         let started = deliveries::begin_attempts(&mut transaction, ids, lease, now_ms).await?;
         let is_refused = |id: &&DeliveryId| !started.iter().any(|started| started.id == **id);
         let refused: Vec<DeliveryId> = ids.iter().filter(is_refused).copied().collect();
-        let (lost, dead) = self.end_lost(&mut transaction, &refused, &mut due_again).await?;
+        let Refused { lost, dead, due_again } = self.refused(&mut transaction, &refused).await?;
         let event_ids: Vec<String> = started.iter().map(|started| started.event_id.clone()).collect();
         let events = events::to_send(&mut transaction, &event_ids).await?;
         transaction.commit().await?;
@@ -59,23 +69,19 @@ impl Worker {
         Ok(Begun { attempts: started.into_iter().map(attempt).collect(), due_again })
     }
 
-    /// Ends the attempts of refused deliveries whose worker was lost. Returns the number of these attempts, and of the deliveries that
-    /// are dead letters now.
-    async fn end_lost(
+    /// Ends the attempts of refused deliveries whose worker was lost, and finds out when the deliveries are due again.
+    async fn refused(
         &self,
         transaction: &mut Transaction,
-        refused: &[DeliveryId],
-        due_again: &mut HashMap<DeliveryId, Duration>,
-    ) -> Result<(u64, u64), StoreError> {
-        if refused.is_empty() {
-            return Ok((0, 0));
+        ids: &[DeliveryId],
+    ) -> Result<Refused, StoreError> {
+        if ids.is_empty() {
+            return Ok(Refused::default());
         }
-        let now = transaction.now();
-        let ended =
-            deliveries::end_lost_attempts(transaction, refused, self.settings.backoff_base, now).await?;
-        let now_ms = now.as_millisecond();
-        let left = deliveries::due_again(transaction, refused).await?;
-        due_again.extend(left.into_iter().map(|due| (due.id, duration(due.at_ms - now_ms))));
-        Ok(ended)
+        let (now, backoff_base) = (transaction.now(), self.settings.backoff_base);
+        let (lost, dead) = deliveries::end_lost_attempts(transaction, ids, backoff_base, now).await?;
+        let left = deliveries::due_again(transaction, ids).await?;
+        let wait = |due: Due| (due.id, duration(due.at_ms - now.as_millisecond()));
+        Ok(Refused { lost, dead, due_again: left.into_iter().map(wait).collect() })
     }
 }

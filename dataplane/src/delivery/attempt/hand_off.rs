@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use docket_domain::delivery::{DeliveryId, LEASE};
 use docket_schedule::Hint;
-use docket_store::deliveries::{Lease, Started};
-use docket_store::events::ToSend;
+use docket_store::deliveries::{Lease, NewHandOff, Started};
+use docket_store::events::{Event, ToSend};
 use docket_store::saves::Save;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -105,16 +105,7 @@ impl HandedOff {
                 let Some(mut claimed) = self.claimed.remove(&hand_off.id) else { continue };
                 let kept = worker.leases.keep(&claimed.claim, &self.lease, &tenant.store, self.until);
                 claimed.lease = Some(kept);
-                let (event_id, webhook) = (event.id.as_str().to_owned(), hand_off.webhook.clone());
-                let started = Started { id: hand_off.id, event_id, webhook, attempt: 1, at_ms };
-                let event = ToSend {
-                    code: event.code.as_str().into(),
-                    customer_code: event.customer_code.clone(),
-                    body: Some(event.body.clone()),
-                    is_test: false,
-                };
-                let (tenant, lease) = (Arc::clone(tenant), self.lease.clone());
-                let attempt = Attempt { tenant, started, lease, event: Some(event) };
+                let attempt = first_attempt(tenant, event, hand_off, at_ms);
                 match has_expired {
                     true => worker.decline(attempt, claimed),
                     false => worker.make(attempt, claimed),
@@ -127,5 +118,23 @@ impl HandedOff {
     pub async fn rolled_back(self) {
         let ended = self.claimed.into_values().map(|claimed| (claimed, None)).collect();
         self.worker.settle(ended).await;
+    }
+}
+
+/// Returns the attempt of a hand-off that was committed with the attempt begun at `at_ms`.
+fn first_attempt(tenant: &Arc<ServedTenant>, event: &Event, hand_off: &NewHandOff, at_ms: i64) -> Attempt {
+    let NewHandOff { id, webhook, lease, .. } = hand_off;
+    let (event_id, webhook) = (event.id.as_str().to_owned(), webhook.clone());
+    let to_send = ToSend {
+        code: event.code.as_str().into(),
+        customer_code: event.customer_code.clone(),
+        body: Some(event.body.clone()),
+        is_test: false,
+    };
+    Attempt {
+        tenant: Arc::clone(tenant),
+        started: Started { id: *id, event_id, webhook, attempt: 1, at_ms },
+        lease: lease.clone(),
+        event: Some(to_send),
     }
 }

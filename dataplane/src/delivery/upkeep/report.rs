@@ -1,14 +1,15 @@
 //! Publishes the health of webhooks for the operator: for tenants with attempts within seconds, for all others at each
 //! sweep.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use docket_board::{Board, ReportedHealth};
 use docket_crds::WebhookConfig;
 use docket_program::clock::Clock;
-use docket_store::{Connection, StoreError, contacts, health};
+use docket_store::health::{self, WebhookHealth};
+use docket_store::{Connection, StoreError, contacts};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -44,41 +45,52 @@ impl Active {
     }
 }
 
-/// Publishes until shutdown is requested.
-pub async fn run(
-    active: Arc<Active>,
-    tenants: Arc<Tenants>,
-    board: Arc<Board>,
-    metrics: Arc<Metrics>,
-    clock: Clock,
-    shutdown: CancellationToken,
-) {
-    let mut rounds = Rounds::new(Task::Report, clock.clone(), Arc::clone(&metrics), AT_ONCE);
-    rounds.timetable.slow = Some(SLOW);
-    let mut next = Box::pin(clock.sleep(EVERY));
-    loop {
-        let visit = |_, tenant| report(tenant, Arc::clone(&active), Arc::clone(&board), Arc::clone(&metrics));
-        tokio::select! {
-            Some(_) = rounds.next(visit) => continue,
-            () = &mut next => next.set(clock.sleep(EVERY)),
-            () = shutdown.cancelled() => return,
-        }
-        for tenant in active.take().iter().filter_map(|uid| tenants.by_uid(uid)) {
-            let uid = Arc::clone(&tenant.uid);
-            // A tenant whose report is not ready waits for the next round.
-            if !rounds.timetable.plan(&uid, Lane::Main, clock.elapsed(), tenant) {
-                active.note(&uid);
+/// The reports of the tenants with attempts.
+pub struct Reports {
+    /// The tenants to report.
+    pub active: Arc<Active>,
+    /// All tenants that are served.
+    pub tenants: Arc<Tenants>,
+    /// Where the health is published.
+    pub board: Arc<Board>,
+    /// Counts the reports.
+    pub metrics: Arc<Metrics>,
+    /// Says when to report.
+    pub clock: Clock,
+}
+
+impl Reports {
+    /// Publishes until shutdown is requested.
+    pub async fn run(self, shutdown: CancellationToken) {
+        let reports = Arc::new(self);
+        let Self { active, tenants, metrics, clock, .. } = &*reports;
+        let mut rounds = Rounds::new(Task::Report, clock.clone(), Arc::clone(metrics), AT_ONCE);
+        rounds.timetable.slow = Some(SLOW);
+        let mut next = Box::pin(clock.sleep(EVERY));
+        loop {
+            let visit = |_, tenant| Arc::clone(&reports).report(tenant);
+            tokio::select! {
+                Some(_) = rounds.next(visit) => continue,
+                () = &mut next => next.set(clock.sleep(EVERY)),
+                () = shutdown.cancelled() => return,
+            }
+            for tenant in active.take().iter().filter_map(|uid| tenants.by_uid(uid)) {
+                let uid = Arc::clone(&tenant.uid);
+                // A tenant whose report is not ready waits for the next round.
+                if !rounds.timetable.plan(&uid, Lane::Main, clock.elapsed(), tenant) {
+                    active.note(&uid);
+                }
             }
         }
     }
-}
 
-/// Publishes the health of a tenant's webhooks, unless another worker has just done so.
-async fn report(tenant: Arc<ServedTenant>, active: Arc<Active>, board: Arc<Board>, metrics: Arc<Metrics>) {
-    match board.turn(&format!("health:{}", tenant.uid), TURN).await {
-        Ok(true) => metrics.upkeep.visited(Task::Report, publish(&tenant, &board).await),
-        // The other worker may have reported before our attempts ended, or Redis is unavailable: retry later.
-        Ok(false) | Err(_) => active.note(&tenant.uid),
+    /// Publishes the health of a tenant's webhooks, unless another worker has just done so.
+    async fn report(self: Arc<Self>, tenant: Arc<ServedTenant>) {
+        match self.board.turn(&format!("health:{}", tenant.uid), TURN).await {
+            Ok(true) => self.metrics.upkeep.visited(Task::Report, publish(&tenant, &self.board).await),
+            // The other worker may have reported before our attempts ended, or Redis is unavailable: retry later.
+            Ok(false) | Err(_) => self.active.note(&tenant.uid),
+        }
     }
 }
 
@@ -125,14 +137,7 @@ pub(super) async fn warn(tenant: &ServedTenant) {
 /// is only logged.
 pub(super) async fn publish(tenant: &ServedTenant, board: &Board) -> bool {
     let code = tenant.config.client_code.as_str();
-    let read = async {
-        let mut reader = tenant.store.database().patient_reader().await?;
-        Ok::<_, StoreError>((
-            health::by_webhook(&mut reader).await?,
-            unknown_customers(tenant, &mut reader).await?,
-        ))
-    };
-    let (healths, customers) = match tokio::time::timeout(READ, read).await {
+    let (healths, customers) = match tokio::time::timeout(READ, read(tenant)).await {
         Ok(Ok(read)) => read,
         Ok(Err(error)) => {
             tracing::warn!(tenant.code = code, error = %error, "reading the health of webhooks failed");
@@ -143,34 +148,56 @@ pub(super) async fn publish(tenant: &ServedTenant, board: &Board) -> bool {
             return false;
         }
     };
-    let count = |rows: i64| u64::try_from(rows).unwrap_or(0);
     // The owner of the database may write the keys of others' webhooks there.
     let mut healths = tenant.webhooks().health(healths);
-    // A webhook without deliveries is reported too if it lacks its customer, and once more when it no longer does.
     let idle = tenant.config.webhooks.iter().filter(|webhook| !healths.contains_key(&webhook.uid));
-    let (lacking, idle): (Vec<_>, Vec<_>) = idle.partition(|webhook| customers.lacks(webhook));
-    let uids: Vec<String> = idle.iter().map(|webhook| webhook.uid.clone()).collect();
-    let reported = board.webhooks(&uids).await.unwrap_or_default();
-    let said =
-        uids.into_iter().zip(reported).filter(|(_, health)| health.is_some_and(|one| one.lacks_customer));
-    for uid in lacking.iter().map(|webhook| webhook.uid.clone()).chain(said.map(|(uid, _)| uid)) {
+    for uid in idle_to_report(idle.collect(), &customers, board).await {
         healths.entry(uid).or_default();
     }
-    let published = healths.into_iter().map(|(uid, health)| {
-        let webhook = tenant.config.webhooks.iter().find(|webhook| webhook.uid == uid);
-        let published = ReportedHealth {
-            pending: count(health.pending - health.retrying),
-            dead_letter: count(health.dead_letter),
-            retrying: count(health.retrying),
-            last_success_at_ms: health.last_success_at_ms,
-            last_failure_at_ms: health.last_dead_letter_at_ms,
-            lacks_customer: webhook.is_some_and(|webhook| customers.lacks(webhook)),
-        };
-        (uid, published)
+    let webhooks = tenant.config.webhooks.iter();
+    let lacking: HashSet<&str> =
+        webhooks.filter(|webhook| customers.lacks(webhook)).map(|webhook| webhook.uid.as_str()).collect();
+    let reported = healths.into_iter().map(|(uid, health)| {
+        let lacks_customer = lacking.contains(uid.as_str());
+        (uid, reported_health(&health, lacks_customer))
     });
-    let put = board.put_health(&published.collect::<Vec<_>>()).await;
+    let put = board.put_health(&reported.collect::<Vec<_>>()).await;
     if let Err(error) = &put {
         tracing::debug!(tenant.code = code, error = %error, "publishing the health of webhooks failed");
     }
     put.is_ok()
+}
+
+/// Reads the health of the tenant's webhooks, and which of their customers the tenant does not have.
+async fn read(tenant: &ServedTenant) -> Result<(Vec<WebhookHealth>, UnknownCustomers), StoreError> {
+    let mut reader = tenant.store.database().patient_reader().await?;
+    Ok((health::by_webhook(&mut reader).await?, unknown_customers(tenant, &mut reader).await?))
+}
+
+/// Returns the uids of the webhooks to report among webhooks without deliveries: webhooks that lack their customer, and webhooks whose last
+/// report says so.
+async fn idle_to_report(
+    idle: Vec<&WebhookConfig>,
+    customers: &UnknownCustomers,
+    board: &Board,
+) -> Vec<String> {
+    let (lacking, others): (Vec<_>, Vec<_>) = idle.into_iter().partition(|webhook| customers.lacks(webhook));
+    let [mut uids, others] = [lacking, others]
+        .map(|webhooks| webhooks.into_iter().map(|webhook| webhook.uid.clone()).collect::<Vec<_>>());
+    let last = board.webhooks(&others).await.unwrap_or_default();
+    let lacked = |last: &Option<ReportedHealth>| last.is_some_and(|last| last.lacks_customer);
+    uids.extend(others.into_iter().zip(last).filter(|(_, last)| lacked(last)).map(|(uid, _)| uid));
+    uids
+}
+
+fn reported_health(health: &WebhookHealth, lacks_customer: bool) -> ReportedHealth {
+    let count = |rows: i64| u64::try_from(rows).unwrap_or(0);
+    ReportedHealth {
+        pending: count(health.pending - health.retrying),
+        dead_letter: count(health.dead_letter),
+        retrying: count(health.retrying),
+        last_success_at_ms: health.last_success_at_ms,
+        last_failure_at_ms: health.last_dead_letter_at_ms,
+        lacks_customer,
+    }
 }

@@ -208,9 +208,8 @@ fn worker(clock: &Clock, tenants: &Arc<Tenants>, schedule: &Arc<Schedule>, slots
         slots,
         drain: Duration::from_secs(1),
     };
-    let (tenants, owner) = (Arc::clone(tenants), Owner::new(b"worker"));
-    let outbox = Outbox::new(Arc::clone(schedule), Arc::clone(&tenants), Arc::default());
-    Worker::new(clock.clone(), tenants, outbox, sender, settings, owner, Arc::default())
+    let outbox = Outbox::new(Arc::clone(schedule), Arc::clone(tenants), Arc::default());
+    Worker::new(clock.clone(), outbox, sender, settings, Owner::new(b"worker"))
 }
 
 fn config() -> TenantConfig {
