@@ -161,16 +161,9 @@ impl ScheduleState {
         has_place.then_some(queue.pace.quick)
     }
 
-    /// Claims the new entries for which there is a place. The others wait until `until_ms`. Skips entries that are scheduled already. Also
-    /// returns whether an entry waits.
-    fn hand_off(
-        &mut self,
-        entries: Vec<Entry>,
-        mut room: Room,
-        now_ms: i64,
-        until_ms: i64,
-    ) -> (HandOffs, bool) {
-        let (mut claims, mut quick_waiting, mut waits) = (Vec::new(), 0, false);
+    /// Claims the new entries for which there is a place. The others wait until `until_ms`. Skips entries that are scheduled already.
+    fn hand_off(&mut self, entries: Vec<Entry>, mut room: Room, now_ms: i64, until_ms: i64) -> HandOffs {
+        let (mut claims, mut quick_waiting) = (Vec::new(), 0);
         let (mut full, mut busy) = (BTreeSet::new(), BTreeSet::new());
         for entry in entries {
             if self.entries.contains_key(&(Arc::clone(&entry.tenant), entry.id)) {
@@ -180,13 +173,12 @@ impl ScheduleState {
                 claims.push(claim);
                 continue;
             }
-            waits = true;
             busy.extend(self.is_busy(&entry.tenant).then(|| Arc::clone(&entry.tenant)));
             quick_waiting += usize::from(self.queue(&entry.tenant, &entry.webhook).pace.quick);
             full.extend(self.put(entry, until_ms, now_ms));
         }
         let (full, busy) = (full.into_iter().collect(), busy.into_iter().collect());
-        (HandOffs { claims, full, busy, quick_waiting }, waits)
+        HandOffs { claims, full, busy, quick_waiting }
     }
 
     /// Claims a new entry if webhook, tenant and `room` have a place for it. Takes the place out of `room`.
@@ -334,24 +326,20 @@ impl MemorySchedule {
         tenants: Vec<(Arc<str>, TenantShares)>,
         only: bool,
     ) -> Result<(), ScheduleError> {
-        {
-            let mut state = self.state.lock();
-            if only {
-                state.limits.clear();
-            }
-            state.limits.extend(tenants);
+        let mut state = self.state.lock();
+        if only {
+            state.limits.clear();
         }
+        state.limits.extend(tenants);
         self.changed.notify_one();
         Ok(())
     }
 
     pub(super) async fn put(&self, hints: Vec<Hint>) -> Result<Vec<Arc<str>>, ScheduleError> {
         let now_ms = self.clock.now_ms();
-        let full: BTreeSet<Arc<str>> = {
-            let mut state = self.state.lock();
-            let put = |Hint { entry, wait }| state.put(entry, now_ms.saturating_add(millis(wait)), now_ms);
-            hints.into_iter().filter_map(put).collect()
-        };
+        let mut state = self.state.lock();
+        let put = |Hint { entry, wait }| state.put(entry, now_ms.saturating_add(millis(wait)), now_ms);
+        let full: BTreeSet<Arc<str>> = hints.into_iter().filter_map(put).collect();
         self.changed.notify_one();
         Ok(full.into_iter().collect())
     }
@@ -380,8 +368,9 @@ impl MemorySchedule {
     ) -> Result<HandOffs, ScheduleError> {
         let now_ms = self.clock.now_ms();
         let until_ms = now_ms + millis(lease);
-        let (handed_off, waits) = self.state.lock().hand_off(entries, room, now_ms, until_ms);
-        if waits {
+        let count = entries.len();
+        let handed_off = self.state.lock().hand_off(entries, room, now_ms, until_ms);
+        if handed_off.claims.len() < count {
             self.changed.notify_one();
         }
         Ok(handed_off)
@@ -408,17 +397,14 @@ impl MemorySchedule {
 
     pub(super) async fn settle(&self, ended: Vec<Ended>) -> Result<ShareChanges, ScheduleError> {
         let now_ms = self.clock.now_ms();
-        let changes = {
-            let mut state = self.state.lock();
-            let changes = state.learn(&ended, now_ms);
-            for Ended { claim, again, .. } in ended {
-                if state.holds(&claim) {
-                    let next_ms = again.map(|wait| now_ms.saturating_add(millis(wait)));
-                    state.end_claim(&claim.entry.tenant, claim.entry.id, next_ms, now_ms);
-                }
+        let mut state = self.state.lock();
+        let changes = state.learn(&ended, now_ms);
+        for Ended { claim, again, .. } in ended {
+            if state.holds(&claim) {
+                let next_ms = again.map(|wait| now_ms.saturating_add(millis(wait)));
+                state.end_claim(&claim.entry.tenant, claim.entry.id, next_ms, now_ms);
             }
-            changes
-        };
+        }
         self.changed.notify_one();
         Ok(changes)
     }

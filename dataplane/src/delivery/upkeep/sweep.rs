@@ -295,7 +295,7 @@ impl Sweeper {
             return;
         }
         let (lane, after) = last.next();
-        self.rounds.timetable.plan(&uid, lane, now + wait, (tenant, dead, after, extent));
+        self.rounds.timetable.plan(&uid, lane, now + wait, Sweep { tenant, dead, after, extent });
     }
 
     /// Records how a sweep ended, and plans the next one if it is to be repeated or continued.

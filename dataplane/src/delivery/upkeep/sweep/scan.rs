@@ -58,8 +58,22 @@ pub(super) enum SweepResult {
     Cut(DeliveryId),
 }
 
-/// A sweep that waits: its tenant, whose leases end, the delivery after which it begins, and how much it may schedule.
-pub(super) type Sweep = (Arc<ServedTenant>, Option<EndedLeases>, Option<DeliveryId>, Extent);
+/// A sweep that waits.
+pub(super) struct Sweep {
+    pub(super) tenant: Arc<ServedTenant>,
+    /// Whose leases end; `None`: no leases.
+    pub(super) dead: Option<EndedLeases>,
+    /// The delivery after which the sweep begins; `None`: it begins with the first.
+    pub(super) after: Option<DeliveryId>,
+    pub(super) extent: Extent,
+}
+
+impl Sweep {
+    /// Whether it begins with the first delivery, in the tenant's turn.
+    fn is_usual(&self) -> bool {
+        self.after.is_none() && self.extent == Extent::SomePages
+    }
+}
 
 /// A sweep that has ended.
 pub(super) struct Swept {
@@ -88,34 +102,28 @@ pub(super) struct Scan {
 
 impl Scan {
     /// Sweeps a tenant, and publishes the health of its webhooks.
-    pub(super) async fn sweep(self, (tenant, dead, after, extent): Sweep) -> Swept {
+    pub(super) async fn sweep(self, sweep: Sweep) -> Swept {
+        let tenant = &sweep.tenant;
         let state = tenant.store.database().state();
         let visit = tenant.store.visit();
-        let result = self.run(&tenant, dead, after, extent).await;
+        let result = self.run(&sweep).await;
         // After a loss each process sweeps everything; one report of the health is enough, by the next sweep.
-        let mut is_reported = result.is_ok() && extent == Extent::SomePages && after.is_none();
+        let mut is_reported = result.is_ok() && sweep.is_usual();
         match &self.board {
-            Some(board) if is_reported => is_reported = report::publish(&tenant, board).await,
-            None if is_reported => report::warn(&tenant).await,
+            Some(board) if is_reported => is_reported = report::publish(tenant, board).await,
+            None if is_reported => report::warn(tenant).await,
             _ => {}
         }
         visit.end().await;
         Swept { state: state.filter(|_| is_reported), result }
     }
 
-    /// Schedules a tenant's unfinished deliveries that follow `after`. Leases of `dead` holders end. Then it brings rows of older versions to
-    /// the present form, which delays no delivery.
-    async fn run(
-        &self,
-        tenant: &ServedTenant,
-        dead: Option<EndedLeases>,
-        after: Option<DeliveryId>,
-        extent: Extent,
-    ) -> Result<SweepResult, StoreError> {
-        let database = tenant.store.ready(&self.clock).await?;
-        let found = self.schedule(tenant, database, dead, after, extent).await?;
-        if after.is_none() && extent == Extent::SomePages {
-            let code = tenant.config.client_code.as_str();
+    /// Schedules a tenant's unfinished deliveries. Then it brings rows of older versions to the present form, which delays no delivery.
+    async fn run(&self, sweep: &Sweep) -> Result<SweepResult, StoreError> {
+        let database = sweep.tenant.store.ready(&self.clock).await?;
+        let found = self.schedule(database, sweep).await?;
+        if sweep.is_usual() {
+            let code = sweep.tenant.config.client_code.as_str();
             if let Err(error) = self.rekey_finished(database).await {
                 tracing::warn!(tenant.code = code, error = %error, "giving finished deliveries the keys of their webhooks failed; the next sweep continues");
             }
@@ -126,14 +134,8 @@ impl Scan {
         Ok(found)
     }
 
-    async fn schedule(
-        &self,
-        tenant: &ServedTenant,
-        database: &Database,
-        dead: Option<EndedLeases>,
-        mut after: Option<DeliveryId>,
-        extent: Extent,
-    ) -> Result<SweepResult, StoreError> {
+    async fn schedule(&self, database: &Database, sweep: &Sweep) -> Result<SweepResult, StoreError> {
+        let Sweep { tenant, dead, after: begin, extent } = sweep;
         let horizon = if self.board.is_some() { SOON } else { Duration::MAX };
         let (now, missing) = tidy(database, dead.as_ref(), &self.clock).await?;
         if tenant.config.suspended {
@@ -145,14 +147,14 @@ impl Scan {
         let (declared, missing): (Vec<_>, Vec<_>) = missing.into_iter().partition(is_declared);
         self.forget(database, &declared).await?;
         let mut gone = self.see(database, missing, now).await?;
-        let is_whole = after.is_none();
-        let mut found = SweepResult::Nothing;
+        let (mut after, mut found) = (*begin, SweepResult::Nothing);
         let (mut pages, end) = (0, self.clock.elapsed() + TURN);
-        while (extent == Extent::All || pages < MAX_PAGES) && self.clock.elapsed() < end {
+        while (*extent == Extent::All || pages < MAX_PAGES) && self.clock.elapsed() < end {
             pages += 1;
             let page = self.page(database, after).await?;
             let Some(last) = page.last().map(|due| due.id) else {
-                if is_whole && self.tenants.is_current() {
+                // Only a sweep that began with the first delivery has seen all webhooks that have deliveries.
+                if begin.is_none() && self.tenants.is_current() {
                     self.forget(database, &gone.without_deliveries()).await?;
                 }
                 return Ok(found);
