@@ -16,7 +16,7 @@ load_queues(queues)
 local overtaken, backlog_text = {}, due_text(now - backlog_ms)
 local function overtakes(q)
     if overtaken[q] == nil then
-        local head = range(WAITING, '[' .. q .. '\0', '(' .. q .. '\1', 1)[1]
+        local head = first_of(WAITING, q)
         overtaken[q] = head ~= nil and due_of(q, head) <= backlog_text
     end
     return overtaken[q]

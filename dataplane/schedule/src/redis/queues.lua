@@ -31,6 +31,11 @@ local function range(key, from, to, limit)
     return call('ZRANGEBYLEX', key, from, to, 'LIMIT', 0, limit)
 end
 
+-- Returns the first member that begins with a name and '\0'; nil: there is none.
+local function first_of(key, name)
+    return range(key, '[' .. name .. '\0', '(' .. name .. '\1', 1)[1]
+end
+
 local function tenant_of(q)
     return string.match(q, '^[^%z]*')
 end
@@ -247,7 +252,7 @@ end
 -- Puts a queue where it belongs: among the ready queues if it is due, in HEADS if it is not due yet, and nowhere while its whole share is
 -- in flight.
 local function place_queue(q)
-    local head = range(WAITING, '[' .. q .. '\0', '(' .. q .. '\1', 1)[1]
+    local head = first_of(WAITING, q)
     local class, other = class_of(q)
     local is_open = head ~= nil and in_flight(q) < pace(q).share
     local due = is_open and due_of(q, head)
@@ -259,7 +264,7 @@ end
 -- Puts a tenant into the ring of each class in which it has a ready queue, unless it has as many claims as it may.
 local function place_tenant(t)
     for _, class in ipairs({ SLOW, QUICK }) do
-        local is_ready = range(class.READY, '[' .. t .. '\0', '(' .. t .. '\1', 1)[1] ~= nil
+        local is_ready = first_of(class.READY, t) ~= nil
         if not is_ready then set(TURNS, class.mark .. t, false) end
         set(class.RING, t, is_ready and in_flight(t) < limits_of(t) and 0)
     end

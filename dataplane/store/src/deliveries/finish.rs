@@ -51,7 +51,9 @@ pub async fn finish_attempts(
     first_attempt::count_stored(ends);
     let stored = |(next, ours): (Next, bool)| match (ours, next) {
         (false, _) => EndResult::LeaseLost,
-        (true, Next::RetryAt(at)) => EndResult::Next(next, Some(wait(at, now))),
+        (true, Next::RetryAt(at)) => {
+            EndResult::Next(next, Some(Duration::try_from(at.duration_since(now)).unwrap_or_default()))
+        }
         (true, Next::Succeeded | Next::DeadLetter) => EndResult::Next(next, None),
     };
     Ok(nexts.into_iter().zip(is_ours).map(stored).collect())
@@ -108,10 +110,6 @@ async fn store(
         find_stored(transaction, ends, &mut is_ours).await?;
     }
     Ok((is_ours, rest))
-}
-
-fn wait(at: Timestamp, now: Timestamp) -> Duration {
-    Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO)
 }
 
 /// The statement that stores a retry. It returns a row if the lease was still held.

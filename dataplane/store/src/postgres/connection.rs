@@ -255,9 +255,6 @@ fn of_unknown_types(params: &[Param]) -> Vec<(&(dyn ToSql + Sync), Type)> {
 impl Drop for PostgresConnection {
     fn drop(&mut self) {
         let fit = !self.in_transaction && !self.under_way && !self.for_no_other;
-        match self.opened.take().filter(|opened| fit && !opened.client.is_closed()) {
-            Some(opened) => self.pool.put_back(opened),
-            None => self.pool.has_closed_one(),
-        }
+        self.pool.take_back(self.opened.take().filter(|opened| fit && !opened.client.is_closed()));
     }
 }

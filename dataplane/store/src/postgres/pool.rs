@@ -161,14 +161,11 @@ impl Pool {
         self.turns.available_permits() < self.budget.per_tenant() || self.budget.has_idle(self.id)
     }
 
-    /// Takes a connection back that is fit for the next request.
-    pub(super) fn put_back(&self, opened: OpenConnection) {
-        self.budget.put_back(self.id, opened);
-        self.came_back.notify_waiters();
-    }
-
-    /// Wakes requests that wait for a connection, because one was closed instead of given back.
-    pub(super) fn has_closed_one(&self) {
+    /// Takes a connection back that is fit for the next request; `None`: it is closed. Wakes the requests that wait for one.
+    pub(super) fn take_back(&self, opened: Option<OpenConnection>) {
+        if let Some(opened) = opened {
+            self.budget.put_back(self.id, opened);
+        }
         self.came_back.notify_waiters();
     }
 
@@ -317,14 +314,12 @@ impl Pool {
         statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<Result<T, tokio_postgres::Error>, NoResponse> {
         let mut statement = pin!(statement);
-        match limit {
-            StatementLimit::Request => {}
-            StatementLimit::Patient => {
-                return timeout(NO_RESPONSE, &mut statement).await.map_err(|_| NoResponse);
-            }
+        let soon = match limit {
             StatementLimit::Migration => return Ok(statement.await),
-        }
-        let response = match timeout(SLOW, &mut statement).await {
+            StatementLimit::Patient => return timeout(NO_RESPONSE, statement).await.map_err(|_| NoResponse),
+            StatementLimit::Request => timeout(SLOW, &mut statement).await,
+        };
+        let response = match soon {
             Ok(response) => response,
             Err(_) => {
                 self.is_away.store(true, Ordering::Relaxed);
