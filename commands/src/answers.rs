@@ -24,7 +24,7 @@ impl std::error::Error for Found {}
 pub struct Page<C> {
     /// The items, newest first. There may be none although another page follows.
     pub items: Vec<Value>,
-    /// Where the next page begins; `None`: this is the last one.
+    /// Where the next page begins; `None`: this page is the last.
     pub next: Option<C>,
 }
 

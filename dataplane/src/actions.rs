@@ -52,7 +52,7 @@ async fn locked(
     deliveries::find(transaction, id).await?.ok_or(NO_SUCH_DELIVERY)
 }
 
-/// Checks that the order still has the version that the change was made from.
+/// Checks that the order has the version that the request says it changes.
 fn check_version(head: &OrderHead, if_match: &Versions, version: Option<i64>) -> Result<(), Refusal> {
     if !if_match.allows(head.version) {
         return Err(Refusal::OrderChanged(MovedOn::IfMatch(head.version)));

@@ -52,7 +52,7 @@ impl Versions {
     }
 }
 
-/// How a request named the version of an order that its change was made from. Each variant has the order's version now.
+/// How a request named the version that it changes, of an order that has another version by now. Each variant has the present version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MovedOn {
     /// By the field `version`. Or the request named no version, and two changes came at the same time.

@@ -182,7 +182,7 @@ mod tests {
         assert!(text.ends_with("; nor can 2 more; only the others are used"), "{text}");
     }
 
-    /// As `openssl x509 -req` makes them without a file of extensions.
+    /// `openssl x509 -req` makes such a certificate without a file of extensions.
     #[test]
     fn certificate_that_does_not_say_what_it_is_passes_with_a_warning() {
         assert_eq!(refused(VERSION_1_PEM), None);

@@ -80,7 +80,7 @@ impl ResendView {
         (self.count - self.waiting - self.withdrawn).max(0)
     }
 
-    /// What became of it, unless it is under way or was stopped.
+    /// The result of a resend that has ended and was not stopped.
     fn result(&self) -> (Tone, String) {
         match *self {
             Self { count: 0, .. } => (Tone::Mute, "Nothing to send".to_owned()),

@@ -213,8 +213,8 @@ pub async fn unsubscribe_by_token(
     Ok(is_ended.then_some(found))
 }
 
-/// Refuses messages to the address that the message with this link was sent to: ends each subscription with this typed address, and lets
-/// no user subscribe with it again. Returns the ids of the subscriptions that have ended.
+/// Ends all messages to an address, for the person who clicked the link in a message to it: ends each subscription for which a user typed
+/// the address, and lets no user subscribe with it again. Returns the ids of the subscriptions that have ended.
 pub async fn refuse_address(
     transaction: &mut Transaction,
     token: &str,

@@ -184,7 +184,7 @@ impl NamedUser<'_> {
         json!({ field: code, "event": event.as_str() })
     }
 
-    /// What was done to the user, for people.
+    /// The sentence that a command prints about the user. `what`: what was done.
     fn sentence(self, code: &str, tenant: &str, what: &str) -> String {
         let noun = match self.0 {
             UserKind::Contact => "Contact",

@@ -293,7 +293,7 @@ fn done(name: &str, value: &str) -> Option<&'static str> {
     }
 }
 
-/// A delivery in a list, without what it waits for and how long its last attempt took.
+/// Shows a delivery in a list. Leaves out what the delivery waits for, and how long its last attempt took.
 pub fn shown(listed: ListedDelivery) -> Delivery {
     let About { web_order_id, work_order, invoice_number } = listed.about;
     let about = [("web order", web_order_id), ("work order", work_order), ("invoice", invoice_number)];

@@ -3,10 +3,10 @@
 //! An attempt is counted, with a lease and a fencing token, before its POST. Only that token can finish it. So no
 //! more than five attempts reach the wire, and a worker that comes back late changes nothing.
 //!
-//! Unfinished deliveries are in the table `delivery_queue`, which stays small, or in that of `first_attempt`, while the process that
-//! saved them makes their first attempt. Finished ones are in `delivery_history`, whose rows change only by the marks of dead letters,
-//! and when a webhook's uid is replaced by its key. The view `delivery` shows all. Attempts that failed are in `attempt_history`; the
-//! view `attempt` also shows the attempt that succeeded and the attempt in progress.
+//! Unfinished deliveries are in the table `delivery_queue`, which stays small. While the process that saved them makes their first
+//! attempt, they are in the table of `first_attempt` instead. Finished ones are in `delivery_history`, whose rows change only by the
+//! marks of dead letters, and when a webhook's uid is replaced by its key. The view `delivery` shows all. Attempts that failed are in
+//! `attempt_history`; the view `attempt` also shows the attempt that succeeded and the attempt in progress.
 
 mod attempt;
 mod begin;

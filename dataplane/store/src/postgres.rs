@@ -1,9 +1,10 @@
 //! PostgreSQL: the tenants' databases, which share one budget of connections.
 //!
 //! Statements are prepared once per connection, or sent as texts through a pooler in transaction mode. A connection
-//! whose transaction did not end is closed instead of given back. Every wait has a limit, so that a dead server costs its own tenant a 503 and other tenants nothing: waiting
-//! for a connection, opening it, statements (the server's own limit), and a server that does not respond. If a
-//! tenant's database did not respond last time, its requests use one connection at a time until it responds.
+//! whose transaction did not end is closed instead of given back. Every wait has a limit, so that a dead server costs
+//! its own tenant a 503 and other tenants nothing: waiting for a connection, opening it, statements (the server's own
+//! limit), and a server that does not respond. If a tenant's database did not respond last time, its requests use one
+//! connection at a time until it responds.
 
 mod budget;
 mod connection;
@@ -101,7 +102,7 @@ impl Postgres {
         self.pool.is_open()
     }
 
-    /// The version of the schema, as it was last read; at first that of this program.
+    /// The version of the schema, as it was last read; at first the newest that this program knows.
     pub(super) fn schema(&self) -> &AtomicI64 {
         &self.pool.schema
     }

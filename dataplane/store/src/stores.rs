@@ -27,8 +27,8 @@ const WAIT: Duration = Duration::from_secs(6);
 /// The longest migration. A server that takes longer hangs, and migrations of other databases wait for it.
 const LONGEST: Duration = Duration::from_secs(30 * 60);
 
-/// How long a database whose schema has this version is used before its schema is read again. Another program may
-/// have migrated it further, to a version that this program can't use.
+/// How long a database is used before the version of its schema is read again. A newer program may have migrated the
+/// database to a version that this program can't use.
 const CHECK_CURRENT: Duration = Duration::from_secs(60);
 /// The same for a database that lacks steps, or that can't be used: it is probably migrated soon.
 const CHECK_OTHERS: Duration = Duration::from_secs(5);

@@ -29,7 +29,7 @@ pub enum Pods {
     Seen(ServedRevisions),
 }
 
-/// Whether every pod serves a part of a tenant.
+/// Whether every pod serves the present configuration of a tenant or a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Programmed {
     /// As the pods report it.

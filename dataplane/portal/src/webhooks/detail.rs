@@ -202,7 +202,7 @@ const fn is_rotating(webhook: &ServedWebhook, keeper: &Keeper) -> bool {
     webhook.has_next_secret && matches!(keeper, Keeper::Portal(_))
 }
 
-/// Whether the webhook can be sent a test event.
+/// Whether a test event can be sent to the webhook.
 const fn takes_tests(webhook: &ServedWebhook) -> bool {
     webhook.settings.active && !webhook.takes.is_empty()
 }

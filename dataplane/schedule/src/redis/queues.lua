@@ -228,7 +228,7 @@ local function renewed(q)
     shrink(q, start)
 end
 
--- Learns that claims have ended together, of which the longest attempt took `held` milliseconds.
+-- Learns that claims have ended together. `held`: how many milliseconds their longest attempt took.
 local function ended_after(q, held)
     if held <= quick_ms then return grow(q, most, true) end
     if held > long_ms then return shrink(q, least) end

@@ -42,8 +42,8 @@ impl Worker {
         let Some(tenant) = self.served(&tenant_uid) else {
             return self.put_on_hold(claimed).await;
         };
-        // The leases of the claims are renewed from here on, because the wait for a database may outlast a lease. A group has a lease of its
-        // own, which replaces this one.
+        // The leases of the claims are renewed from here on, because the wait for a database may outlast a lease. The lease of a group
+        // replaces them.
         let lease = self.leases.new_lease();
         let keep = |mut claimed: Claimed| {
             claimed.lease = Some(self.leases.keep(&claimed.claim, &lease, &tenant.store, until));
@@ -147,7 +147,7 @@ impl Worker {
 
 impl Work<ToBegin> for Arc<Worker> {
     type Connection = Writer;
-    /// The deliveries of a group that failed are due again soon, and each may be in another group then.
+    /// After a failure, the deliveries of a group are due again soon. The next groups may be other ones.
     const ONE_BY_ONE: bool = false;
 
     async fn connect(&self, turn: &Turn<ToBegin>) -> Result<Writer, StoreError> {

@@ -30,7 +30,7 @@ pub(super) struct Begun {
     pub(super) due_again: HashMap<DeliveryId, Duration>,
 }
 
-/// What became of deliveries whose attempt the database refused to begin.
+/// What follows for deliveries whose attempt the database refused to begin.
 #[derive(Default)]
 struct Refused {
     /// The number of attempts whose worker was lost.

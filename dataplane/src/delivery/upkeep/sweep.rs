@@ -311,7 +311,7 @@ impl Sweeper {
             last.start_over();
             return self.begin(tenant, None, self.extent(&uid), Duration::ZERO);
         }
-        // After a panic the next sweep begins where this one began.
+        // After a panic the next sweep begins where this sweep began.
         let Ok(Swept { state, result }) = swept else { return };
         match &result {
             Ok(SweepResult::UpTo(_, None) | SweepResult::Cut(_)) => {}

@@ -62,7 +62,7 @@ pub(crate) fn inserts<'a>(
     ))
 }
 
-/// The deliveries of a row, from its column at `index`: their ids, each with that of its event.
+/// The deliveries of a row, from its column at `index`: the id of each delivery with the id of its event.
 fn deliveries(row: &Row, index: usize) -> Result<BTreeMap<String, String>, StoreError> {
     serde_json::from_str(&row.get::<String>(index)?)
         .map_err(|_| StoreError::Unexpected("the deliveries of a hand-off"))
@@ -80,7 +80,7 @@ fn key_of(end: &End) -> Option<RowKey<'_>> {
     key(end.lease.as_ref()?, &end.started.webhook)
 }
 
-/// Rows that no other transaction can move until this one ends: of each batch the webhooks with their names.
+/// Rows that no other transaction can move until the present transaction ends: of each batch the webhooks with their names.
 type RemainingRows = HashMap<String, HashMap<String, String>>;
 
 /// In the order of [`LOCK`], so that two transactions do not wait for each other.

@@ -21,8 +21,8 @@ static TAKE_OUT: Rows = Rows::new(
      created_at_ms",
 );
 
-/// The statement that takes the deliveries of these ends out of the queue whose lease is still that of the end. [`taken_out`] reads
-/// its result.
+/// The statement that takes the deliveries of these ends out of the queue, except deliveries that have another lease now. [`taken_out`]
+/// reads its result.
 pub(super) fn take_out(ends: &[&End]) -> Option<Statement> {
     TAKE_OUT.statement(ends.iter().map(|end| [Param::from(end.started.id.to_string()), (&end.token).into()]))
 }

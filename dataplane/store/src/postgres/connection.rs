@@ -61,7 +61,7 @@ impl PostgresConnection {
         }
     }
 
-    /// The version of the schema, as it was last read; at first that of this program.
+    /// The version of the schema, as it was last read; at first the newest that this program knows.
     pub(crate) fn schema(&self) -> &AtomicI64 {
         &self.pool.schema
     }

@@ -55,7 +55,7 @@ pub(super) struct Pool {
     is_pooled: bool,
     budget: Budget,
     id: PoolId,
-    /// The version of the schema, as it was last read; at first that of this program.
+    /// The version of the schema, as it was last read; at first the newest that this program knows.
     pub(super) schema: AtomicI64,
     /// Records whether the server responds.
     pub(super) server: Arc<Server>,

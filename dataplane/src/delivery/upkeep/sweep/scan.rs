@@ -25,7 +25,7 @@ pub(super) use gone::UNSEEN;
 
 /// Rows per page.
 const PAGE: i64 = 500;
-/// The most pages per tenant and part of a sweep; the next part continues where this one stopped.
+/// The most pages of a part of a sweep; the next part continues where the part before has stopped.
 const MAX_PAGES: usize = 10;
 /// The longest part. The owner of a database can write deliveries faster than a sweep reads them.
 const TURN: Duration = Duration::from_secs(10);

@@ -80,8 +80,8 @@ impl TenantSweep {
         }
     }
 
-    /// Returns how the sweep after this one ended, which has this result. `state` is what the database looked like before, if no sweep needs
-    /// to read it while it looks like that.
+    /// Returns how the next sweep ended, with this result. `state` is what the database looked like before that sweep; `None`: the database
+    /// has to be read again, even if it looks the same.
     pub(super) fn then(
         self,
         result: &Result<SweepResult, StoreError>,
