@@ -85,6 +85,13 @@ enum Old<'a> {
     Links,
 }
 
+/// The old rows of a kind that were deleted.
+struct Deleted {
+    count: u64,
+    /// Whether none is left; `false`: the turn ended before.
+    is_all: bool,
+}
+
 /// Which audit entries are old, of an event or of all, each with the time before which they are, in milliseconds since 1970.
 type OldEntries = Vec<(Option<String>, i64)>;
 
@@ -243,15 +250,15 @@ impl Retention {
         turn: RetentionTime,
     ) -> Result<(u64, Option<i64>), StoreError> {
         let database = tenant.store.ready(&self.clock).await?;
-        let (count, mut is_done) = self.delete(database, turn, Old::Deliveries).await?;
+        let deliveries = self.delete(database, turn, Old::Deliveries).await?;
         let (entries, next_ms) = self.look(database).await?;
         for (event, before_ms) in entries {
-            if !self.delete(database, turn, Old::Entries(event.as_deref(), before_ms)).await?.1 {
-                return Ok((count, None));
+            if !self.delete(database, turn, Old::Entries(event.as_deref(), before_ms)).await?.is_all {
+                return Ok((deliveries.count, None));
             }
         }
-        is_done &= self.delete(database, turn, Old::Links).await?.1;
-        Ok((count, is_done.then_some(next_ms)))
+        let links = self.delete(database, turn, Old::Links).await?;
+        Ok((deliveries.count, (deliveries.is_all && links.is_all).then_some(next_ms)))
     }
 
     /// Deletes old bulk resend requests. Returns the old audit entries, and when the oldest of what is left becomes old, in milliseconds
@@ -276,14 +283,14 @@ impl Retention {
         Ok((old, next_ms))
     }
 
-    /// Deletes old rows, in batches. Returns how many, and whether all were deleted before the time was up.
+    /// Deletes old rows, in batches, until the turn ends.
     async fn delete(
         &self,
         database: &Database,
         turn: RetentionTime,
         old: Old<'_>,
-    ) -> Result<(u64, bool), StoreError> {
-        let mut deleted = 0;
+    ) -> Result<Deleted, StoreError> {
+        let mut count = 0;
         loop {
             let began = self.clock.elapsed();
             let (most, rest) = turn.pace(began);
@@ -305,9 +312,10 @@ impl Retention {
                 Old::Entries(..) => self.metrics.upkeep.deleted_audit_entries(batch),
                 Old::Links => {}
             }
-            deleted += batch;
-            if batch < most as u64 || !self.rest(turn, began, rest).await {
-                return Ok((deleted, batch < most as u64));
+            count += batch;
+            let is_all = batch < most as u64;
+            if is_all || !self.rest(turn, began, rest).await {
+                return Ok(Deleted { count, is_all });
             }
         }
     }

@@ -128,35 +128,27 @@ pub async fn end_without_webhook(
     now_ms: i64,
 ) -> Result<u64, StoreError> {
     const SINCE: &str = "(SELECT m.since_ms FROM missing_webhook m WHERE m.webhook = delivery_queue.webhook)";
-    let condition = |place: usize| {
-        format!(
-            "(lease_until_ms IS NULL OR lease_until_ms <= ${place}) AND {SINCE} <= ${} AND created_at_ms <= ${} AND id IN ({{values}})",
-            place + 1,
-            place + 2,
-        )
-    };
-    let lock = format!("SELECT id FROM delivery_queue WHERE {} ORDER BY id FOR UPDATE", condition(1));
+    let values = params![now_ms, since_ms, created_ms];
+    let is_ended = format!(
+        "(lease_until_ms IS NULL OR lease_until_ms <= $1) AND {SINCE} <= $2 AND created_at_ms <= $3 AND id IN ({{values}})"
+    );
+    let lock = format!("SELECT id FROM delivery_queue WHERE {is_ended} ORDER BY id FOR UPDATE");
     let attempts = format!(
         "INSERT INTO attempt_history (delivery_id, attempt_no, started_at_ms, finished_at_ms, failure_class) \
-         SELECT id, attempt_count, started_at_ms, $1, $2 FROM delivery_queue WHERE started_at_ms IS NOT NULL AND {}",
-        condition(3)
+         SELECT id, attempt_count, started_at_ms, $1, $4 FROM delivery_queue WHERE started_at_ms IS NOT NULL AND {is_ended}"
     );
     let history = format!(
         "INSERT INTO delivery_history ({COLUMNS}, status, failure_class, finished_at_ms, webhook_missing_since_ms) \
-         SELECT {COLUMNS}, 'DeadLetter', $1, $2, {SINCE} FROM delivery_queue WHERE {}",
-        condition(3)
+         SELECT {COLUMNS}, 'DeadLetter', $4, $1, {SINCE} FROM delivery_queue WHERE {is_ended}"
     );
     let queue = format!(
-        "DELETE FROM delivery_queue WHERE {} \
-         RETURNING EXISTS (SELECT 1 FROM test_event t WHERE t.id = event_id)",
-        condition(1)
+        "DELETE FROM delivery_queue WHERE {is_ended} \
+         RETURNING EXISTS (SELECT 1 FROM test_event t WHERE t.id = event_id)"
     );
-    let condition_values = params![now_ms, since_ms, created_ms];
-    let after = |first: Vec<Param>| [first, condition_values.clone()].concat();
-    let (lost, gone) = (FailureClass::WorkerLost.as_str(), FailureClass::WebhookGone.as_str());
-    transaction.lock_in(&lock, condition_values.clone(), ids).await?;
-    transaction.query_in(&attempts, after(params![now_ms, lost]), ids).await?;
-    transaction.query_in(&history, after(params![gone, now_ms]), ids).await?;
-    let ended = transaction.query_in(&queue, condition_values, ids).await?;
+    let with = |class: FailureClass| [values.clone(), params![class.as_str()]].concat();
+    transaction.lock_in(&lock, values.clone(), ids).await?;
+    transaction.query_in(&attempts, with(FailureClass::WorkerLost), ids).await?;
+    transaction.query_in(&history, with(FailureClass::WebhookGone), ids).await?;
+    let ended = transaction.query_in(&queue, values, ids).await?;
     ended.iter().map(|row| row.get(0).map(|is_test: bool| u64::from(!is_test))).sum()
 }

@@ -160,9 +160,12 @@ impl BudgetInner {
     fn next_step(self: &Arc<Self>) -> Option<Step<oneshot::Sender<Grant>, OpenConnection>> {
         let mut state = self.lock();
         let step = state.rules.next_step(self.now());
-        let is_needed = step.is_none() && state.rules.depends_on_time() && !state.is_looking;
-        // There may be no runtime, because a connection may be given back while the runtime ends.
-        if let Some(runtime) = is_needed.then(|| Handle::try_current().ok()).flatten() {
+        if step.is_none()
+            && state.rules.depends_on_time()
+            && !state.is_looking
+            // There may be no runtime, because a connection may be given back while the runtime ends.
+            && let Ok(runtime) = Handle::try_current()
+        {
             state.is_looking = true;
             runtime.spawn(Arc::clone(self).look());
         }

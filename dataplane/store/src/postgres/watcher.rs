@@ -139,10 +139,10 @@ impl Watcher {
         &self,
         client: &mut Option<ClientWrapper>,
     ) -> Result<HashMap<Box<str>, Counters>, StoreError> {
-        if client.as_ref().is_none_or(|client| client.is_closed()) {
-            *client = Some(self.connect().await?);
-        }
-        let Some(client) = client else { return Err(StoreError::Unexpected("a connection")) };
+        let client = match client {
+            Some(open) if !open.is_closed() => open,
+            _ => client.insert(self.connect().await?),
+        };
         let rows = client.query_typed(LOOK, &[]).await?;
         let counters = |row: &tokio_postgres::Row| {
             let resets = [row.try_get(2)?, row.try_get(3)?];
