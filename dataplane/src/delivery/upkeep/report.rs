@@ -182,12 +182,11 @@ async fn idle_to_report(
     board: &Board,
 ) -> Vec<String> {
     let (lacking, others): (Vec<_>, Vec<_>) = idle.into_iter().partition(|webhook| customers.lacks(webhook));
-    let [mut uids, others] = [lacking, others]
-        .map(|webhooks| webhooks.into_iter().map(|webhook| webhook.uid.clone()).collect::<Vec<_>>());
+    let others: Vec<String> = others.into_iter().map(|webhook| webhook.uid.clone()).collect();
     let last = board.webhooks(&others).await.unwrap_or_default();
-    let lacked = |last: &Option<ReportedHealth>| last.is_some_and(|last| last.lacks_customer);
-    uids.extend(others.into_iter().zip(last).filter(|(_, last)| lacked(last)).map(|(uid, _)| uid));
-    uids
+    let lacked =
+        others.into_iter().zip(last).filter(|(_, last)| last.is_some_and(|last| last.lacks_customer));
+    lacking.into_iter().map(|webhook| webhook.uid.clone()).chain(lacked.map(|(uid, _)| uid)).collect()
 }
 
 fn reported_health(health: &WebhookHealth, lacks_customer: bool) -> ReportedHealth {

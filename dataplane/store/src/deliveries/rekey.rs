@@ -3,7 +3,7 @@
 //!
 //! The key follows from the row: the row has the webhook's name, and its event has the customer.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use docket_crds::webhook_key;
 use docket_domain::delivery::Due;
@@ -91,17 +91,17 @@ static QUEUED: Rows = Rows::new(concat!(
 
 /// Rekeys the deliveries of `dues` that have a uid, and their test events.
 pub async fn rekey_queued(transaction: &mut Transaction, dues: &[Due]) -> Result<(), StoreError> {
-    let of = |uid: Option<&str>| {
-        let dues = dues.iter().filter(|due| has_uid(due) && uid.is_none_or(|uid| due.webhook == uid));
-        dues.map(|due| [Param::from(due.id.to_string()), due.webhook.as_str().into()]).collect::<Vec<_>>()
-    };
-    let uids: BTreeSet<&str> =
-        dues.iter().filter(|due| has_uid(due)).map(|due| due.webhook.as_str()).collect();
-    transaction.lock_all(LOCK_QUEUED.statement(of(None).into_iter().map(|[id, _]| [id]))).await?;
+    let mut by_uid: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for due in dues.iter().filter(|due| has_uid(due)) {
+        by_uid.entry(&due.webhook).or_default().push(due.id.to_string());
+    }
+    let ids = by_uid.values().flatten().map(|id| [Param::from(id)]);
+    transaction.lock_all(LOCK_QUEUED.statement(ids)).await?;
     let mut rekeyed = Vec::new();
     // One uid at a time, because two uids may become the same key.
-    for uid in uids {
-        rekeyed.extend(transaction.all(QUEUED.statement(of(Some(uid)))).await?.into_iter().flatten());
+    for (uid, ids) in by_uid {
+        let rows = ids.iter().map(|id| [Param::from(id), uid.into()]);
+        rekeyed.extend(transaction.all(QUEUED.statement(rows)).await?.into_iter().flatten());
     }
     rekey_tests(transaction, &rekeyed).await
 }

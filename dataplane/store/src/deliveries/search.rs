@@ -238,25 +238,10 @@ pub async fn search(
     filter: &DeliveryFilter,
     page_size: i64,
 ) -> Result<Page<ListedDelivery>, StoreError> {
-    let DeliveryFilter { web_order_id, work_order, invoice_number, about, from_ms, to_ms, after, .. } =
-        filter;
-    let status = filter.status();
-    let by_number = [web_order_id, work_order, invoice_number, about].into_iter().any(Option::is_some);
-    // Without other conditions, all rows of the time match.
-    let of_time = DeliveryFilter {
-        from_ms: *from_ms,
-        to_ms: *to_ms,
-        after: after.clone(),
-        ..DeliveryFilter::default()
-    };
-    let is_indexed = by_number || filter.id.is_some() || *filter == of_time;
+    let (is_indexed, rare_first, after) = (filter.is_indexed(), filter.is_rare(), filter.after.as_ref());
     let rare = if is_indexed { Vec::new() } else { filter.rare(connection).await? };
-    let rare_first = status == Some(Status::DeadLetter)
-        || filter.is_failed
-        || filter.event_id.is_some()
-        || filter.resend_id.is_some();
-    let walk = Walk { table: "d", page_size, after: after.as_ref(), is_indexed, rare, rare_first };
-    let table = table(status);
+    let walk = Walk { table: "d", page_size, after, is_indexed, rare, rare_first };
+    let table = table(filter.status());
     let rows = || filter.in_time(Search::new(&format!("SELECT d.created_at_ms, d.id FROM {table} d")));
     let matching = |few: Option<Search>| {
         filter.matching(filter.in_time(match few {
@@ -272,6 +257,21 @@ impl DeliveryFilter {
     /// The status that all matching deliveries have; `None`: their statuses differ.
     fn status(&self) -> Option<Status> {
         self.status.or(self.dead_letter.map(|_| Status::DeadLetter))
+    }
+
+    /// Whether an index finds what matches, or everything of the time matches.
+    fn is_indexed(&self) -> bool {
+        let Self { id, web_order_id, work_order, invoice_number, about, .. } = self;
+        let numbers = [web_order_id, work_order, invoice_number, about];
+        let after = self.after.clone();
+        let of_time = Self { from_ms: self.from_ms, to_ms: self.to_ms, after, ..Self::default() };
+        id.is_some() || numbers.into_iter().any(Option::is_some) || *self == of_time
+    }
+
+    /// Whether the filter has a value that is nearly always rare.
+    fn is_rare(&self) -> bool {
+        let is_dead = self.status() == Some(Status::DeadLetter);
+        is_dead || self.is_failed || self.event_id.is_some() || self.resend_id.is_some()
     }
 
     fn in_time(&self, mut search: Search) -> Search {

@@ -167,10 +167,9 @@ impl<R, C> Rules<R, C> {
         unused_for: Duration,
         now: Duration,
     ) -> Vec<C> {
-        let is_unused = |idle: &Idle<C>| {
-            pool.is_none_or(|pool| idle.pool == pool) && now.saturating_sub(idle.since) >= unused_for
-        };
-        let unused = self.idle.iter().filter(|(_, idle)| is_unused(idle));
+        let is_its = |idle: &Idle<C>| pool.is_none_or(|pool| idle.pool == pool);
+        let is_unused = |idle: &Idle<C>| now.saturating_sub(idle.since) >= unused_for;
+        let unused = self.idle.iter().filter(|(_, idle)| is_its(idle) && is_unused(idle));
         let numbers: Vec<u64> = unused.map(|(number, _)| *number).collect();
         numbers.into_iter().filter_map(|number| Some(self.take_idle(number)?.connection)).collect()
     }
