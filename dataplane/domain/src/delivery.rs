@@ -205,10 +205,7 @@ impl Outcome {
 
     /// The class of the failure; `None`: the attempt succeeded.
     pub fn failure(&self) -> Option<FailureClass> {
-        match self {
-            Self::Succeeded(_) => None,
-            Self::Failed(class, _) => Some(*class),
-        }
+        self.failed().map(|failure| failure.class)
     }
 }
 

@@ -130,7 +130,7 @@ impl Postgres {
         connection.migration = migration;
         connection.for_no_other = true;
         connection.limit = StatementLimit::Migration;
-        if !self.pool.is_pooled() {
+        if !self.pool.is_pooled {
             let lock_timeout = INDEX_LOCK_WAIT.as_millis();
             let limits = format!("SET statement_timeout = 0; SET lock_timeout = {lock_timeout}");
             connection.batch(&limits).await?;
@@ -150,7 +150,7 @@ impl Postgres {
     ) -> Result<Option<IndexLock>, StoreError> {
         let lock = params![docket_schema::INDEX_LOCK];
         let is_taken = |rows: Vec<Row>| rows.first().map_or(Ok(false), |row| row.get(0));
-        if !self.pool.is_pooled() {
+        if !self.pool.is_pooled {
             let rows = builder.query("SELECT pg_try_advisory_lock($1)", lock).await?;
             return Ok(is_taken(rows)?.then_some(IndexLock { _holder: None }));
         }

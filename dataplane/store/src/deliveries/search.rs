@@ -105,6 +105,10 @@ const MOST_OF_CUSTOMER: usize = 30;
 /// which names no customer.
 const MAY_BE_OF_CUSTOMER: &str = "(d.webhook LIKE $1 ESCAPE '\\' OR d.webhook NOT LIKE '%/%/%')";
 
+/// The condition that an event is about the export that created the work order `$1`. Such an event is about all work orders of the export.
+const IS_ITS_EXPORT: &str = "(e.code = 'order.exported' AND e.web_order_id = \
+                             (SELECT w.web_order_id FROM work_order w WHERE w.number = $1))";
+
 /// The pattern for the keys of this customer's webhooks.
 fn suffix(customer_code: &str) -> String {
     ending(&format!("/{customer_code}"))
@@ -313,17 +317,12 @@ impl DeliveryFilter {
         search.and_some("d.resend_id = $1", self.resend_id.as_ref());
         search.and_some("e.web_order_id = $1", self.web_order_id.as_ref());
         if let Some(number) = &self.work_order {
-            // The event of an export is about all work orders that the export created.
-            let condition = "(e.work_order = $1 OR (e.code = 'order.exported' AND e.web_order_id = \
-                             (SELECT w.web_order_id FROM work_order w WHERE w.number = $1)))";
-            search.and(condition, [number.into()]);
+            search.and(&format!("(e.work_order = $1 OR {IS_ITS_EXPORT})"), [number.into()]);
         }
         search.and_some("e.invoice_number = $1", self.invoice_number.as_ref());
         if let Some(number) = &self.about {
-            let condition = "(e.web_order_id = $1 OR e.work_order = $1 OR e.invoice_number = $1 OR \
-                             (e.code = 'order.exported' AND e.web_order_id = \
-                             (SELECT w.web_order_id FROM work_order w WHERE w.number = $1)))";
-            search.and(condition, [number.into()]);
+            let is_number = "e.web_order_id = $1 OR e.work_order = $1 OR e.invoice_number = $1";
+            search.and(&format!("({is_number} OR {IS_ITS_EXPORT})"), [number.into()]);
         }
         search
     }

@@ -67,7 +67,7 @@ impl PostgresConnection {
     }
 
     pub(crate) async fn execute(&mut self, sql: &str, params: Vec<Param>) -> Result<u64, StoreError> {
-        let is_pooled = self.pool.is_pooled();
+        let is_pooled = self.pool.is_pooled;
         self.run(async |client| {
             if is_pooled {
                 return client.execute_typed(sql, &of_unknown_types(&params)).await;
@@ -79,7 +79,7 @@ impl PostgresConnection {
     }
 
     pub(crate) async fn query(&mut self, sql: &str, params: Vec<Param>) -> Result<Vec<Row>, StoreError> {
-        let is_pooled = self.pool.is_pooled();
+        let is_pooled = self.pool.is_pooled;
         self.run(async |client| {
             let statement = prepare(client, sql, is_pooled).await?;
             rows(client, &statement, &params).await
@@ -89,7 +89,7 @@ impl PostgresConnection {
 
     /// Runs statements in one round trip.
     pub(crate) async fn all(&mut self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, StoreError> {
-        let is_pooled = self.pool.is_pooled();
+        let is_pooled = self.pool.is_pooled;
         self.run(async |client| pipelined(client, &prepared(client, statements, is_pooled).await?).await)
             .await
     }
@@ -103,7 +103,7 @@ impl PostgresConnection {
     ) -> Result<(Timestamp, Vec<Vec<Row>>), StoreError> {
         // Set before the await: if this future is dropped in the middle, the next request must not get an open transaction.
         self.in_transaction = true;
-        let is_pooled = self.pool.is_pooled();
+        let is_pooled = self.pool.is_pooled;
         let begin = async |client: &ClientWrapper| {
             let before = prepared(client, before, is_pooled).await?;
             let within = prepared(client, within, is_pooled).await?;
@@ -131,7 +131,7 @@ impl PostgresConnection {
         if self.not_done > 0 {
             return Err(StoreError::Unexpected("a commit after a failed statement"));
         }
-        let is_pooled = self.pool.is_pooled();
+        let is_pooled = self.pool.is_pooled;
         let commit = async |client: &ClientWrapper| {
             let prepared = prepared(client, statements, is_pooled).await?;
             let (rows, ()) =

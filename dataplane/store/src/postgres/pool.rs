@@ -51,8 +51,8 @@ pub(super) struct Pool {
     url: SecretString,
     /// Where the server may be, if the tenant's owner writes the URL; `None`: the platform writes it.
     external: Option<Arc<ExternalDatabases>>,
-    /// Whether the URL leads to a pooler in transaction mode.
-    is_pooled: bool,
+    /// Whether the URL leads to a pooler in transaction mode, so that each transaction may have another session of the server.
+    pub(super) is_pooled: bool,
     budget: Budget,
     id: PoolId,
     /// The version of the schema, as it was last read; at first the newest that this program knows.
@@ -146,11 +146,6 @@ impl Pool {
     /// The name of the database, if the URL has one.
     pub(super) fn database_name(&self) -> Option<String> {
         DatabaseTarget::database_name(self.url.expose_secret())
-    }
-
-    /// Whether each transaction may have another session of the server.
-    pub(super) fn is_pooled(&self) -> bool {
-        self.is_pooled
     }
 
     pub(super) fn close_idle(&self, unused_for: Duration) {
