@@ -96,13 +96,11 @@ async fn store(
         }
     }
     let mut rest: Vec<Statement> = history::inserts(finished, now_ms).into_iter().collect();
-    if !retries.is_empty() {
-        // Renewals lock the rows in the same order.
-        retries.sort_by_key(|(place, _)| ends[*place].started.id);
-        let (places, updates): (Vec<usize>, Vec<Statement>) = retries.into_iter().unzip();
-        for (place, rows) in places.into_iter().zip(transaction.all(updates).await?) {
-            is_ours[place] = !rows.is_empty();
-        }
+    // Renewals lock the rows in the same order.
+    retries.sort_by_key(|(place, _)| ends[*place].started.id);
+    let (places, updates): (Vec<usize>, Vec<Statement>) = retries.into_iter().unzip();
+    for (place, rows) in places.into_iter().zip(transaction.all(updates).await?) {
+        is_ours[place] = !rows.is_empty();
     }
     let failed = ends.iter().zip(&is_ours).filter(|(end, ours)| **ours && end.outcome.failure().is_some());
     rest.extend(failed_attempts(failed.map(|(end, _)| end), now_ms));

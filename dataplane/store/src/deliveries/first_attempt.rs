@@ -105,17 +105,7 @@ pub(super) async fn take_out(
 ) -> Result<(Transaction, HashMap<DeliveryId, Unfinished>), StoreError> {
     let (handed_off, queued): (Vec<&End>, Vec<&End>) =
         last.into_iter().partition(|end| key_of(end).is_some());
-    let batches: BTreeSet<&str> = ends.iter().filter_map(key_of).map(|(batch, _)| batch).collect();
-    let keep = KEEP.statement(batches.into_iter().map(|batch| [Param::from(batch)]));
-    let is_kept = keep.is_some();
-    let statements = keep.into_iter().chain(history::take_out(&queued));
-    let (mut transaction, rows) = writer.begin_with(clock, statements).await?;
-    let mut rows = rows.into_iter();
-    let mut kept = RemainingRows::new();
-    for row in rows.by_ref().take(usize::from(is_kept)).flatten() {
-        kept.entry(row.get(0)?).or_default().insert(row.get(1)?, row.get(2)?);
-    }
-    let mut taken = history::taken_out(rows)?;
+    let (mut transaction, mut kept, mut taken) = begin(writer, clock, ends, &queued).await?;
     // A hand-off that has not just succeeded goes through the queue.
     let through_queue: BTreeSet<RowKey<'_>> = ends
         .iter()
@@ -135,6 +125,27 @@ pub(super) async fn take_out(
     }
     taken.extend(history::taken_out(transaction.all(history::take_out(&late)).await?)?);
     Ok((transaction, taken))
+}
+
+/// Begins a transaction: keeps the rows with hand-offs of `ends` until it ends, and takes the deliveries of `queued` ends out of the queue.
+async fn begin(
+    writer: Writer,
+    clock: &Clock,
+    ends: &[End],
+    queued: &[&End],
+) -> Result<(Transaction, RemainingRows, HashMap<DeliveryId, Unfinished>), StoreError> {
+    let batches: BTreeSet<&str> = ends.iter().filter_map(key_of).map(|(batch, _)| batch).collect();
+    let keep = KEEP.statement(batches.into_iter().map(|batch| [Param::from(batch)]));
+    // Without a hand-off there is no statement for the rows, and no result of one.
+    let results_of_keep = usize::from(keep.is_some());
+    let statements = keep.into_iter().chain(history::take_out(queued));
+    let (transaction, results) = writer.begin_with(clock, statements).await?;
+    let mut results = results.into_iter();
+    let mut kept = RemainingRows::new();
+    for row in results.by_ref().take(results_of_keep).flatten() {
+        kept.entry(row.get(0)?).or_default().insert(row.get(1)?, row.get(2)?);
+    }
+    Ok((transaction, kept, history::taken_out(results)?))
 }
 
 static DELETE: Rows = Rows::new("DELETE FROM hand_off WHERE batch {$1 text}");
