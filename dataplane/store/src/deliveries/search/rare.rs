@@ -1,6 +1,5 @@
 //! Searches for all deliveries with one value that may be rare, whenever they were created.
 
-use docket_crds::EventCode;
 use docket_domain::delivery::{DeadLetter, DeliveryKind, FailureClass, Status};
 
 use super::{
@@ -34,7 +33,10 @@ impl DeliveryFilter {
             rare.push(classes.into_iter().flat_map(of_class).collect());
         }
         rare.extend(self.of_failed());
-        rare.extend(self.event_code.map(|code| self.of_code(code)));
+        rare.extend(self.event_code.map(|code| {
+            let from = "event c JOIN {table} d ON d.event_id = c.id";
+            self.in_tables(from, &in_order_of("c.code"), params![code.as_str()])
+        }));
         rare.extend(self.kind.and_then(|kind| self.of_kind(kind)));
         if let Some(webhook) = &self.webhook {
             rare.push(self.to_webhook(connection, webhook).await?);
@@ -99,11 +101,6 @@ impl DeliveryFilter {
             }
             _ => None,
         }
-    }
-
-    fn of_code(&self, code: EventCode) -> Vec<Search> {
-        let from = "event c JOIN {table} d ON d.event_id = c.id";
-        self.in_tables(from, &in_order_of("c.code"), params![code.as_str()])
     }
 
     /// `None`: most deliveries are of this kind.

@@ -108,18 +108,18 @@ impl Scan {
         if dues.is_empty() {
             return Ok(());
         }
-        self.end(&tenant, database, &dues, gone, now).await
+        self.end(&tenant, &dues, gone, now).await
     }
 
     /// Ends these deliveries, whose webhooks are gone for longer than the grace. Logs each webhook for which this is the first time.
     async fn end(
         &self,
         tenant: &ServedTenant,
-        database: &Database,
         dues: &[&Due],
         gone: &mut Gone,
         now: Timestamp,
     ) -> Result<(), StoreError> {
+        let database = tenant.store.database();
         let ids: Vec<DeliveryId> = dues.iter().map(|due| due.id).collect();
         let is_new = |webhook: &&str| gone.missing.get(*webhook).is_some_and(|missing| !missing.is_ending);
         let new: BTreeSet<&str> = dues.iter().map(|due| due.webhook.as_str()).filter(is_new).collect();
