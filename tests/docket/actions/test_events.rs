@@ -40,7 +40,9 @@ async fn of_several_at_once_one_is_sent(rig: TenantDatabase) {
         transaction.commit().await?;
         Ok(())
     };
-    let sent = futures_util::future::join_all((0..6).map(|_| send())).await;
+    // A pooler in front of the tests' server has four sessions.
+    let all = futures_util::future::join_all((0..4).map(|_| send()));
+    let sent = rig.meeting(4, "test_event", all).await;
     assert_eq!(sent.iter().filter(|sent| sent.is_ok()).count(), 1);
     assert_eq!(rig.number("SELECT count(*) FROM test_event").await, 1);
 }

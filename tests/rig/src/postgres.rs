@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use tokio_postgres::{Client, NoTls};
 
@@ -136,6 +137,17 @@ pub async fn client(url: &str) -> Client {
         tokio_postgres::connect(url, NoTls).await.expect("the test's PostgreSQL answers");
     tokio::spawn(connection);
     client
+}
+
+/// Returns when `count` sessions of the client's database wait for a lock. The client may not be in a transaction, which would see the
+/// same sessions all the time.
+pub async fn lock_waits(client: &Client, count: i64) {
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let begun = Instant::now();
+    while client.query_one(sql, &[]).await.expect("a statement").get::<_, i64>(0) < count {
+        assert!(begun.elapsed() < Duration::from_secs(10), "fewer than {count} wait for a lock");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 fn server() -> &'static PostgresServer {

@@ -3,7 +3,10 @@
 //! A case is a function that takes a [`TenantDatabase`]. [`on_both_databases!`](crate::on_both_databases) makes two
 //! tests of a case, one for each kind of database. Times are numbers that the cases choose.
 
+use std::future::poll_fn;
 use std::path::PathBuf;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use docket_crds::EventCode;
@@ -114,6 +117,27 @@ impl TenantDatabase {
         let result = work(&mut transaction).await?;
         transaction.commit().await?;
         Ok(result)
+    }
+
+    /// Runs `calls`, all of which have begun to write before the first of them gets through: another transaction keeps them back. On
+    /// PostgreSQL it locks `table` until `count` sessions wait; on SQLite it has the one turn to write until each call waits for it.
+    pub async fn meeting<T>(&self, count: i64, table: &str, calls: impl Future<Output = T>) -> T {
+        let Place::Url(url) = &self.place else {
+            let mut calls = pin!(calls);
+            let turn = self.database.begin(&Clock::System).await.expect("a turn");
+            let is_waiting = poll_fn(|context| Poll::Ready(calls.as_mut().poll(context).is_pending())).await;
+            assert!(is_waiting, "nothing waits for its turn");
+            turn.rollback().await.expect("a rollback");
+            return calls.await;
+        };
+        let (holder, watcher) = (postgres::client(url).await, postgres::client(url).await);
+        let lock = format!("BEGIN; LOCK TABLE {table} IN EXCLUSIVE MODE");
+        holder.batch_execute(&lock).await.expect("a free table");
+        let release = async {
+            postgres::lock_waits(&watcher, count).await;
+            holder.batch_execute("ROLLBACK").await.expect("a rollback");
+        };
+        tokio::join!(calls, release).0
     }
 
     /// A connection that reads.

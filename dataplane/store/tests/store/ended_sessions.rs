@@ -13,7 +13,7 @@ async fn ended(rig: &TenantDatabase, digest: &str) -> bool {
 async fn a_session_is_ended_once_and_alone(rig: TenantDatabase) {
     assert!(!ended(&rig, "a").await);
     let end_it = async || rig.write(async |t| end(t, "a", T0 + 9, T0).await).await;
-    tokio::join!(end_it(), end_it());
+    rig.meeting(2, "ended_session", async { tokio::join!(end_it(), end_it()) }).await;
     assert!(ended(&rig, "a").await && !ended(&rig, "b").await);
     assert_eq!(rig.number("SELECT count(*) FROM ended_session").await, 1);
 }

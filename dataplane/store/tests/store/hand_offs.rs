@@ -291,7 +291,7 @@ async fn a_delivery_that_ends_while_its_batch_moves_is_there_once(rig: TenantDat
             deliveries::queue_unfinished(&mut transaction, None).await?;
             transaction.commit().await
         };
-        let (stored, moved) = tokio::join!(first, moved);
+        let (stored, moved) = rig.meeting(2, "hand_off", async { tokio::join!(first, moved) }).await;
         moved.expect("it waits for the other");
         assert_eq!(stored.expect("it waits for the other"), [SUCCEEDED; 10], "round {round}");
         assert_eq!(finish(&rig, &ends[10..], false).await, [SUCCEEDED; 10], "round {round}");

@@ -205,7 +205,7 @@ async fn a_missing_webhook_keeps_its_notice(rig: TenantDatabase) {
 
 async fn numbers_of_notices_are_the_order_of_their_commits(rig: TenantDatabase) {
     let take = async || rig.write(async |t| notices::take_number(t).await).await;
-    let (one, other) = tokio::join!(take(), take());
+    let (one, other) = rig.meeting(2, "counter", async { tokio::join!(take(), take()) }).await;
     assert_eq!([one.min(other), one.max(other)], [1, 2]);
 }
 
@@ -245,7 +245,8 @@ async fn a_state_that_is_added_begins_from_now(rig: TenantDatabase) {
 async fn of_two_claims_of_a_message_one_is_accepted(rig: TenantDatabase) {
     people(&rig).await;
     let recipient = subscribed(&rig, "a").await;
-    let (one, other) = tokio::join!(claim(&rig, &recipient, "1", T0), claim(&rig, &recipient, "2", T0));
+    let both = async { tokio::join!(claim(&rig, &recipient, "1", T0), claim(&rig, &recipient, "2", T0)) };
+    let (one, other) = rig.meeting(2, "mail_link", both).await;
     assert!([one, other].contains(&Claimed::Yes) && [one, other].contains(&Claimed::No), "{one:?} {other:?}");
     assert_eq!(rig.number("SELECT count(*) FROM mail_link").await, 1);
     assert_eq!(recipients(&rig).await[0].due_at_ms, T0 + 50);
@@ -296,7 +297,8 @@ async fn of_two_subscriptions_one_asks_for_an_address(rig: TenantDatabase) {
             Claim { token_digest: digest, address_digest: Some("x"), now_ms, most_in_an_hour: 9, ..CLAIM };
         rig.write(async |t| subscriptions::claim(t, recipient, &claim).await).await
     };
-    let claimed = tokio::join!(ask(&one, "1", T0), ask(&other, "2", T0));
+    let both = async { tokio::join!(ask(&one, "1", T0), ask(&other, "2", T0)) };
+    let claimed = rig.meeting(2, "mail_link", both).await;
     let (first, second) = match claimed {
         (Claimed::Yes, Claimed::AtLimit) => (one, other),
         (Claimed::AtLimit, Claimed::Yes) => (other, one),

@@ -1,11 +1,11 @@
 //! Which old rows are deleted, and which rows never are.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use docket_domain::delivery::{Next, Outcome, Report, Status};
 use docket_program::clock::Clock;
-use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{Place, T0, TenantDatabase, WEBHOOK, delivery_id, end, new_delivery};
+use docket_rig::{on_both_databases, postgres};
 use docket_store::deliveries::{self, NewDelivery};
 use docket_store::resends::{self, Resend};
 use docket_store::{StoreError, retention};
@@ -202,11 +202,5 @@ async fn a_delivery_that_ends_at_the_same_time_keeps_its_event(rig: TenantDataba
 /// waiting: a file has one writer at a time, so the other transaction begins after this transaction.
 pub(super) async fn waits_for_another_transaction(rig: &TenantDatabase) {
     let Place::Url(url) = &rig.place else { return };
-    let client = docket_rig::postgres::client(url).await;
-    let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    let begun = Instant::now();
-    while client.query_one(sql, &[]).await.expect("a statement").get::<_, i64>(0) == 0 {
-        assert!(begun.elapsed() < Duration::from_secs(10), "nothing waits");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    postgres::lock_waits(&postgres::client(url).await, 1).await;
 }

@@ -19,7 +19,8 @@ async fn a_secret_is_shown_once(rig: TenantDatabase) {
 }
 
 async fn of_two_at_once_one_shows_it(rig: TenantDatabase) {
-    let (one, two) = tokio::join!(is_first(&rig, "a", T0), is_first(&rig, "a", T0));
+    let both = async { tokio::join!(is_first(&rig, "a", T0), is_first(&rig, "a", T0)) };
+    let (one, two) = rig.meeting(2, "shown_secret", both).await;
     assert!(one != two);
 }
 

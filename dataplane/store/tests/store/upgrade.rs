@@ -194,11 +194,7 @@ async fn a_migration_waits_for_transactions_under_way_and_fails_later_ones() {
     let database = Place::Url(url.clone()).open(1);
     let migration = tokio::spawn(async move { database.migrate(&Clock::System).await });
     let other = postgres::client(&url).await;
-    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    while other.query_one(waiting, &[]).await.expect("a statement").get::<_, i64>(0) == 0 {
-        assert!(!migration.is_finished(), "it does not wait");
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    postgres::lock_waits(&other, 1).await;
     transaction.commit().await.expect("the worker was first");
     migration.await.expect("no panic").expect("it is migrated");
     let moved = "SELECT count(*) FROM delivery WHERE due_at_ms = 77";
