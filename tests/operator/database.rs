@@ -12,7 +12,10 @@ mod watcher;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use docket_operator::database::{DatabaseError, MadeDatabase, MigrationTurn, Servers, WantedDatabase};
+use docket_operator::database::{
+    DatabaseError, MadeDatabase, MigrationTurn, Servers, WantedDatabase, WantedExternalDatabase,
+    migrate_external,
+};
 use docket_rig::postgres::{self, PostgresServer};
 use docket_rig::scratch::Folder;
 use secrecy::SecretString;
@@ -128,6 +131,23 @@ impl Rig {
             self.root().await.batch_execute(statement).await.expect("a superuser may");
         }
     }
+}
+
+/// Migrates an empty database twice at the same time; `direct` is its URL without a pooler. Both have found it empty before the first of
+/// them makes a table: a third session is making one of the same name, and then does not.
+async fn migrated_twice(
+    direct: &str,
+    wanted: &WantedExternalDatabase<'_>,
+) -> [Result<i64, DatabaseError>; 2] {
+    let (third, watcher) = (postgres::client(direct).await, postgres::client(direct).await);
+    let begin = format!("BEGIN; {}", docket_schema::CREATE_VERSION_TABLE);
+    third.batch_execute(&begin).await.expect("it is empty");
+    let release = async {
+        postgres::lock_waits(&watcher, 2).await;
+        third.batch_execute("ROLLBACK").await.expect("a rollback");
+    };
+    let (one, two, ()) = tokio::join!(migrate_external(wanted), migrate_external(wanted), release);
+    [one, two]
 }
 
 fn quoted(name: &str) -> String {

@@ -169,7 +169,7 @@ async fn administrator_declares_webhooks_as_objects_that_the_policy_holds_to_the
     others_objects_are_only_shown(&release, &browser).await;
     the_policy_refuses_the_rest(&release, &name);
     webhook_is_added_though_the_answer_was_lost(&gate, &browser).await;
-    form_sent_to_two_processes_adds_one_webhook(&release, &home, &browser).await;
+    form_sent_to_two_processes_adds_one_webhook(&release, &home, &gate, &browser).await;
 
     assert_eq!(send(&browser, &page, &format!("{page}/remove"), &[]).await.status, 303);
     eventually("it is removed", SOON, async || object().is_null()).await;
@@ -239,8 +239,13 @@ async fn webhook_is_added_though_the_answer_was_lost(gate: &Gate, browser: &Brow
     eventually("the change is recorded", SOON, recorded).await;
 }
 
-/// As by a double click: each process finds nothing yet.
-async fn form_sent_to_two_processes_adds_one_webhook(release: &Release, home: &Home, browser: &Browser<'_>) {
+/// As by a double click: each process finds nothing yet, and adds it.
+async fn form_sent_to_two_processes_adds_one_webhook(
+    release: &Release,
+    home: &Home,
+    gate: &Gate,
+    browser: &Browser<'_>,
+) {
     let server = serve(release, home).await;
     let mut other = Browser::new(&server, "desk");
     other.cookie.clone_from(&browser.cookie);
@@ -251,8 +256,15 @@ async fn form_sent_to_two_processes_adds_one_webhook(release: &Release, home: &H
         let [csrf, form] = ["csrf", "form"].map(|name| hidden(&page, name));
         let mut fields = [&[("csrf", csrf.as_str()), ("form", form.as_str())][..], &FORM].concat();
         fields[2].1 = name;
-        let replies = tokio::join!(browser.post(new, &fields), other.post(new, &fields));
-        let replies = [replies.0, replies.1];
+        gate.hold_writes_after(Some(0));
+        let release = async {
+            let is_new = |write: &&String| write.starts_with("POST ") && write.ends_with("/webhooks");
+            let held = || gate.pending_writes().iter().filter(is_new).count();
+            eventually("both add it", SOON, async || held() == 2).await;
+            gate.hold_writes_after(None);
+        };
+        let (one, two, ()) = tokio::join!(browser.post(new, &fields), other.post(new, &fields), release);
+        let replies = [one, two];
         assert!(replies.iter().all(|reply| reply.status == 200), "{replies:?}");
         let is_shown = |reply: &&Reply| reply.text().contains("It is shown this once.");
         assert_eq!(replies.iter().filter(is_shown).count(), 1, "{replies:?}");

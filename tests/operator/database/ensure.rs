@@ -13,7 +13,7 @@ use secrecy::SecretString;
 use tokio::sync::Semaphore;
 
 use super::log::Log;
-use super::{NEWEST, OTHER, OWNER, Rig, in_database, now, quoted, refusal, with_user};
+use super::{NEWEST, OTHER, OWNER, Rig, in_database, migrated_twice, now, quoted, refusal, with_user};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_is_made_with_all_that_belongs_to_it() {
@@ -327,8 +327,7 @@ async fn an_external_database_is_migrated() {
     let root = postgres::database().await;
     let url = DatabaseUrl::parse(&root).unwrap();
     let declared = external(&url);
-    let (one, two) = tokio::join!(migrate_external(&declared), migrate_external(&declared));
-    assert_eq!((one, two), (Ok(NEWEST), Ok(NEWEST)));
+    assert_eq!(migrated_twice(&root, &declared).await, [Ok(NEWEST), Ok(NEWEST)]);
     let client = postgres::client(&root).await;
     client.batch_execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public").await.unwrap();
     client.batch_execute("CREATE TABLE counter (unlike BIGINT)").await.unwrap();

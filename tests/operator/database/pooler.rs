@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use docket_crds::DatabaseUrl;
-use docket_operator::database::{DatabaseError, Servers, WantedExternalDatabase, migrate_external};
+use docket_operator::database::{DatabaseError, Servers, WantedExternalDatabase};
 use docket_program::clock::Clock;
 use docket_rig::pgbouncer::PgBouncer;
 use docket_rig::postgres;
@@ -14,8 +14,7 @@ use docket_store::postgres::Postgres;
 use secrecy::SecretString;
 use url::Url;
 
-use super::now;
-use super::{NEWEST, OWNER, Rig};
+use super::{NEWEST, OWNER, Rig, migrated_twice, now};
 
 /// The rig's server with a Secret of keys, and with a pooler.
 async fn pooled() -> (Rig, PgBouncer) {
@@ -86,7 +85,7 @@ async fn pooler_that_is_away_says_nothing_about_a_database() {
 async fn external_database_is_migrated_through_a_pooler() {
     let direct = postgres::database().await;
     let url = direct.clone();
-    let pooler = tokio::task::spawn_blocking(move || PgBouncer::start(&url, 1)).await;
+    let pooler = tokio::task::spawn_blocking(move || PgBouncer::start(&url, 2)).await;
     let pooler = pooler.expect("PgBouncer starts, see above");
     let url = DatabaseUrl::parse(&pooler.url(&direct)).expect("a URL");
     let local = "127.0.0.0/8".parse().expect("a network");
@@ -98,7 +97,6 @@ async fn external_database_is_migrated_through_a_pooler() {
         adopt: false,
         migration: now(),
     };
-    let (one, two) = tokio::join!(migrate_external(&wanted), migrate_external(&wanted));
-    assert_eq!((one, two), (Ok(NEWEST), Ok(NEWEST)));
+    assert_eq!(migrated_twice(&direct, &wanted).await, [Ok(NEWEST), Ok(NEWEST)]);
     works(&url).await;
 }
