@@ -388,6 +388,28 @@ impl Server {
         }
     }
 
+    /// Runs `requests`, of which the API gets `count`: the process is stopped until all of them have come.
+    pub async fn meeting<T>(&self, count: usize, requests: impl Future<Output = T>) -> T {
+        signal(self.id(), "STOP");
+        let resume = async {
+            eventually("all have come", Duration::from_secs(10), async || self.unread() >= count).await;
+            signal(self.id(), "CONT");
+        };
+        tokio::join!(requests, resume).0
+    }
+
+    /// The number of connections to the API with bytes that the process has not read.
+    fn unread(&self) -> usize {
+        let port = format!(":{:04X}", self.api.port());
+        let table = std::fs::read_to_string("/proc/net/tcp").expect("the kernel's table");
+        let is_unread = |line: &&str| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            // Its own address, its state (1: established), and the bytes to send and to read.
+            fields[1].ends_with(&port) && fields[3] == "01" && !fields[4].ends_with(":00000000")
+        };
+        table.lines().skip(1).filter(is_unread).count()
+    }
+
     /// Sends a request to the API.
     pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
         request(self.api, method, path, headers, body).await.expect("an answer")

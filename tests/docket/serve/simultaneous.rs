@@ -1,12 +1,11 @@
 //! Requests at the same time on PostgreSQL, whose transactions run beside each other: each has one outcome.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use docket_orders::OrderType;
 use docket_rig::postgres;
 use docket_tests::receiver::Response;
-use docket_tests::server::{Client, Reply, api_key, eventually};
+use docket_tests::server::{Client, Reply, Server, api_key, eventually};
 use serde_json::{Value, json};
 
 use crate::api::rig::at_once;
@@ -54,8 +53,13 @@ async fn saves_at_once_under_one_key_are_one_order() {
     }
 }
 
-/// Keeps the saves of ACME waiting, so that saves that come meanwhile form one group.
-async fn hold_back(stage: &Stage, requests: impl Future<Output = Vec<Reply>>) -> Vec<Reply> {
+/// Keeps `count` saves of ACME waiting at the process until all of them have come, so that they form one group.
+async fn hold_back(
+    stage: &Stage,
+    (process, client): (&Server, &Client),
+    count: usize,
+    requests: impl Future<Output = Vec<Reply>>,
+) -> Vec<Reply> {
     let (holder, watcher) =
         (postgres::client(&stage.database).await, postgres::client(&stage.database).await);
     holder
@@ -63,15 +67,12 @@ async fn hold_back(stage: &Stage, requests: impl Future<Output = Vec<Reply>>) ->
         .await
         .expect("held");
     let release = async {
-        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-        while watcher.query_one(waiting, &[]).await.expect("a statement").get::<_, i64>(0) == 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        // The first one waits for us; time for the others to come.
-        tokio::time::sleep(Duration::from_millis(700)).await;
+        postgres::lock_waits(&watcher, 1).await;
+        // The first one waits for us. The others came before this request, which reads the database as they do.
+        assert_eq!(client.get("/Orders/Search").await.status, 200);
         holder.batch_execute("ROLLBACK").await.expect("released");
     };
-    tokio::join!(requests, release).0
+    tokio::join!(process.meeting(count, requests), release).0
 }
 
 fn titled(caption: &str) -> Value {
@@ -89,7 +90,8 @@ async fn saves_that_wait_at_the_same_time_are_stored_in_one_transaction() {
     let process = stage.serve("api,worker").await;
     let client = sign_in(&process).await;
     let bodies = (0..AT_ONCE).map(|n| (titled(&n.to_string()), None)).collect();
-    let replies = hold_back(&stage, at_once(&client, "/Orders/Save", bodies)).await;
+    let saves = at_once(&client, "/Orders/Save", bodies);
+    let replies = hold_back(&stage, (&process, &client), AT_ONCE, saves).await;
     let ids: BTreeSet<String> = replies.iter().map(web_order_id).collect();
     assert_eq!(ids.len(), AT_ONCE);
     // At most the transactions of the first two turns, and one for all other orders.
@@ -125,8 +127,9 @@ async fn a_save_that_fails_in_a_group_costs_no_other_its_order() {
         let good = (0..5).map(|n| (titled(&format!("{round}-{n}")), None));
         let bad = ["poison", "gone", "poison"].map(|caption| (titled(caption), None));
         let twins = one.into_iter().chain(two).map(|key| (titled(key), Some(key)));
-        let bodies = good.chain(bad).chain(twins).collect();
+        let bodies: Vec<_> = good.chain(bad).chain(twins).collect();
         let employees = vec![of("C-1", &format!("{round}-mo")), of("UNKNOWN", "x"), of("UNKNOWN", "y")];
+        let count = bodies.len() + employees.len();
         let (path, before) = ("/Orders/Save", number(&stage, "SELECT count(*) FROM web_order").await);
         let both = async {
             let (mut replies, more) =
@@ -134,7 +137,7 @@ async fn a_save_that_fails_in_a_group_costs_no_other_its_order() {
             replies.extend(more);
             replies
         };
-        let replies = hold_back(&stage, both).await;
+        let replies = hold_back(&stage, (&process, &client), count, both).await;
         let good: BTreeSet<String> = replies[..5].iter().chain(&replies[16..17]).map(web_order_id).collect();
         assert_eq!(good.len(), 6);
         // The customer of the second one may be there when it is tried again.
