@@ -283,7 +283,7 @@ async fn one_dead_letter_and_all_of_them_are_changed_one_after_the_other(rig: Te
             transaction.commit().await?;
             Ok::<_, Refusal>(done)
         });
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        rig.another_waits().await;
         transaction.commit().await.expect("a commit");
         let done = waiting.await.expect("no panic").map_err(|refusal| refusal.to_string());
         match (&done, expected) {

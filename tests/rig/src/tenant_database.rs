@@ -140,6 +140,14 @@ impl TenantDatabase {
         tokio::join!(calls, release).0
     }
 
+    /// Returns when PostgreSQL reports that a transaction waits for another one's lock. On SQLite it returns without
+    /// waiting: a file has one writer at a time, so the other transaction begins after this transaction.
+    pub async fn another_waits(&self) {
+        if let Place::Url(url) = &self.place {
+            postgres::lock_waits(&postgres::client(url).await, 1).await;
+        }
+    }
+
     /// A connection that reads.
     pub async fn reader(&self) -> docket_store::Connection {
         self.database.reader().await.expect("a connection")

@@ -9,8 +9,6 @@ use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, delivery_id, end,
 use docket_store::StoreError;
 use docket_store::deliveries::{self, DeliveryFilter, Due, NewDelivery};
 
-use super::retention::waits_for_another_transaction;
-
 on_both_databases!(
     a_delivery_is_pending_and_due_at_once,
     a_webhook_takes_an_idempotency_key_once,
@@ -139,7 +137,7 @@ async fn queued_while_its_twin_ends(commits: bool) -> (bool, i64) {
         let queued = deliveries::insert(&mut transaction, &again, T0 + 2).await?;
         transaction.commit().await.map(|()| queued)
     });
-    waits_for_another_transaction(&rig).await;
+    rig.another_waits().await;
     match commits {
         true => ending.commit().await.expect("a commit"),
         false => ending.rollback().await.expect("a rollback"),

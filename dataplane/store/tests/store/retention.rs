@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use docket_domain::delivery::{Next, Outcome, Report, Status};
 use docket_program::clock::Clock;
+use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{Place, T0, TenantDatabase, WEBHOOK, delivery_id, end, new_delivery};
-use docket_rig::{on_both_databases, postgres};
 use docket_store::deliveries::{self, NewDelivery};
 use docket_store::resends::{self, Resend};
 use docket_store::{StoreError, retention};
@@ -160,7 +160,7 @@ async fn a_resend_at_the_same_time_keeps_its_event(rig: TenantDatabase) {
         let deleted = retention::delete_finished(&mut transaction, T0 + 1, 100).await?;
         transaction.commit().await.map(|()| deleted)
     });
-    waits_for_another_transaction(&rig).await;
+    rig.another_waits().await;
     resend.commit().await.expect("committed");
     assert_eq!(retention.await.expect("no panic").expect("no conflict"), 1);
     assert_eq!(left(&rig).await, [1, 0, 1], "the event of the resend is there");
@@ -196,11 +196,4 @@ async fn a_delivery_that_ends_at_the_same_time_keeps_its_event(rig: TenantDataba
     assert_eq!(left(&rig).await, [1, 1, 1]);
     assert_eq!(rig.delivery(delivery_id(1)).await.about.shown(), "web order");
     assert_eq!((delete(&rig, T0 + 1, 100).await, left(&rig).await), (1, [0, 0, 0]));
-}
-
-/// Returns when PostgreSQL reports that a transaction waits for another one's lock. On SQLite it returns without
-/// waiting: a file has one writer at a time, so the other transaction begins after this transaction.
-pub(super) async fn waits_for_another_transaction(rig: &TenantDatabase) {
-    let Place::Url(url) = &rig.place else { return };
-    postgres::lock_waits(&postgres::client(url).await, 1).await;
 }
