@@ -104,9 +104,12 @@ async fn every_route_is_documented_and_none_manages_webhooks() {
 }
 
 #[tokio::test]
-async fn the_operations_that_the_contract_names_have_its_ids() {
+async fn the_operations_that_the_contract_names_have_its_ids_and_statuses() {
     let rig = Rig::start().await;
     let document = document(&rig.server, API).await;
     assert_eq!(document["paths"]["/Auth/Token"]["post"]["operationId"], "Auth.CreateToken");
     assert_eq!(document["paths"]["/Employee/SignIn"]["post"]["operationId"], "Employee.SignIn");
+    // All other statuses of this operation are its default.
+    let statuses = document["paths"]["/Auth/Token"]["post"]["responses"].as_object().expect("responses");
+    assert_eq!(statuses.keys().collect::<Vec<_>>(), ["200", "404", "default"]);
 }

@@ -121,6 +121,35 @@ async fn a_delivery_that_fails_k_times_then_succeeds_goes_through_failed_to_succ
     }
 }
 
+/// With the program's own delays. Another program makes each retry due at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_retry_is_due_60_120_240_and_480_seconds_after_the_attempt_before() {
+    let _turn = together().await;
+    let hook = Receiver::scripted(|_| Response::Status(500)).await;
+    let flags = FAST.replace("--backoff-base 50ms ", "");
+    let (home, _server, client) = stage(&[Webhook::new("orders", hook.url("/"))], &flags).await;
+    save(&client).await;
+    let database = home.open("ACME");
+    for (n, delay_ms) in (1..).zip([60_000, 120_000, 240_000, 480_000]) {
+        let hasten = format!(
+            "UPDATE delivery_queue SET due_at_ms = 0 WHERE attempt_count = {} AND lease_token IS NULL",
+            n - 1
+        );
+        eventually("it has failed once more", SOON, async || {
+            database.change(&hasten);
+            let row = delivery_to(&home, "orders");
+            (row.status.as_str(), row.attempts, row.leased) == ("Failed", n, false)
+        })
+        .await;
+        let row = delivery_to(&home, "orders");
+        let attempt = attempts_of(&home, &row.id).pop().expect("it has begun");
+        let finished_at_ms = attempt.finished_at_ms.expect("it has ended");
+        // Retries are spread over two seconds.
+        let expected = attempt.started_at_ms + delay_ms..=finished_at_ms + delay_ms + 2_000;
+        assert!(expected.contains(&row.due_at_ms), "attempt {n}: {} is not in {expected:?}", row.due_at_ms);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_the_fifth_failure_it_is_a_dead_letter_and_no_retry_is_early() {
     let _turn = alone().await;
