@@ -217,15 +217,14 @@ async fn a_webhook_on_hold_gets_nothing_of_another_customer(rig: TenantDatabase)
 
 async fn two_requests_at_once_send_no_dead_letter_twice(rig: TenantDatabase) {
     dead_letters(&rig, 80).await;
-    let requests: Vec<_> = (0..4)
-        .map(|number| {
-            let database = rig.opened_again();
-            tokio::spawn(async move { try_resend(&database, &many(100), T0 + 100_000 + number).await })
-        })
-        .collect();
+    let request = |number| {
+        let database = rig.opened_again();
+        async move { try_resend(&database, &many(100), T0 + 100_000 + number).await }
+    };
+    let all = futures_util::future::join_all((0..4).map(request));
     let (mut counts, mut made) = (0, BTreeSet::new());
-    for request in requests {
-        let (resend, extent, dues) = request.await.expect("no panic").expect("accepted");
+    for resent in rig.meeting(4, "delivery_queue", all).await {
+        let (resend, extent, dues) = resent.expect("accepted");
         assert_eq!((resend.count, extent.count), (dues.len() as i64, dues.len() as i64));
         counts += dues.len();
         made.extend(dues.into_iter().map(|due| due.id));

@@ -264,7 +264,8 @@ async fn limit_of_webhooks_holds_for_forms_that_are_sent_at_once() {
         std::fs::read_dir(home.config().join("portal"))
             .map_or(0, |files| files.flatten().filter(|file| file.path().extension().is_some()).count())
     };
-    let replies = futures_util::future::join_all((0..6).map(|_| browser.post(new, &fields))).await;
+    let all = futures_util::future::join_all((0..6).map(|_| browser.post(new, &fields)));
+    let replies = server.meeting(6, all).await;
     let mut statuses: Vec<u16> = replies.iter().map(|reply| reply.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 200, 400, 400, 400, 400], "each waits for its turn");
@@ -292,7 +293,8 @@ async fn form_that_is_sent_again_adds_no_second_webhook() {
     };
     // As by a double click.
     let first = fields(&form);
-    let replies = futures_util::future::join_all((0..3).map(|_| browser.post(new, &first))).await;
+    let all = futures_util::future::join_all((0..3).map(|_| browser.post(new, &first)));
+    let replies = server.meeting(3, all).await;
     let is_shown = |reply: &&Reply| reply.text().contains("It is shown this once.");
     assert_eq!(replies.iter().filter(is_shown).count(), 1, "{replies:?}");
     let again = browser.post(new, &fields(&form)).await;

@@ -40,7 +40,8 @@ async fn saves_at_once_under_one_key_are_one_order() {
     let (mut orders, mut events) = (0, 0);
     // Drafts are stored in groups; an order that is exported at once has a separate transaction.
     for (key, body, published) in [("one", titled("1"), 1), ("two", titled("2"), 1), ("three", exported, 2)] {
-        let replies = at_once(&client, "/Orders/Save", vec![(body, Some(key)); AT_ONCE]).await;
+        let saves = at_once(&client, "/Orders/Save", vec![(body, Some(key)); AT_ONCE]);
+        let replies = api.meeting(AT_ONCE, saves).await;
         let replayed = |reply: &&Reply| reply.headers.contains_key("idempotency-replayed");
         for reply in &replies {
             assert_eq!((reply.status, &reply.body), (200, &replies[0].body), "{reply:?}");
@@ -169,8 +170,8 @@ async fn exports_at_once_all_return_the_first_ones_numbers() {
     let client = sign_in(&api).await;
     for round in 1..=5 {
         let id = saved(&client, &example(OrderType::FileAndServe)).await;
-        let replies =
-            at_once(&client, "/Orders/Export", vec![(json!({"webOrderId": id}), None); AT_ONCE]).await;
+        let exports = at_once(&client, "/Orders/Export", vec![(json!({"webOrderId": id}), None); AT_ONCE]);
+        let replies = api.meeting(AT_ONCE, exports).await;
         for reply in &replies {
             assert_eq!((reply.status, reply.json()), (200, replies[0].json()), "{reply:?}");
         }
@@ -198,7 +199,8 @@ async fn notes_at_once_are_numbered_and_each_milestone_follows_the_one_before() 
             "milestoneCode": 9000 + n});
         (body, None)
     };
-    let replies = at_once(&client, "/Notes/Add", (1..=AT_ONCE).map(note).collect()).await;
+    let notes = at_once(&client, "/Notes/Add", (1..=AT_ONCE).map(note).collect());
+    let replies = api.meeting(AT_ONCE, notes).await;
     // The milestones in the order of their line items.
     let mut lines: Vec<(i64, i64)> = Vec::new();
     for (code, reply) in (9001..).zip(&replies) {
@@ -244,8 +246,10 @@ async fn resends_of_a_dead_letter_at_once_over_two_processes_are_one_delivery() 
     worker.kill();
     for round in 1..=3 {
         let path = "/WebhookLogs/Resend";
-        let (mut replies, more) =
-            tokio::join!(at_once(&alex[0], path, press()), at_once(&alex[1], path, press()));
+        let (mut replies, more) = tokio::join!(
+            one.meeting(AT_ONCE, at_once(&alex[0], path, press())),
+            two.meeting(AT_ONCE, at_once(&alex[1], path, press()))
+        );
         replies.extend(more);
         let (made, refused): (Vec<_>, Vec<_>) = replies.iter().partition(|reply| reply.status == 200);
         assert_eq!(made.len(), 1, "round {round}: {replies:?}");

@@ -74,26 +74,17 @@ async fn a_webhook_takes_an_idempotency_key_once(rig: TenantDatabase) {
 
 async fn of_two_inserts_at_once_with_one_key_one_counts(rig: TenantDatabase) {
     let event = rig.event("W-7").await;
-    let inserts: Vec<_> = (0..2)
-        .map(|number| {
-            let database = rig.opened_again();
-            let new = NewDelivery {
-                idempotency_key: Some("k".into()),
-                ..new_delivery(delivery_id(number), &event)
-            };
-            tokio::spawn(async move {
-                let mut transaction = database.begin(&Clock::System).await.expect("a turn");
-                let queued = deliveries::insert(&mut transaction, &new, T0).await.expect("a statement");
-                transaction.commit().await.expect("a commit");
-                queued
-            })
-        })
-        .collect();
-    let mut queued = 0;
-    for insert in inserts {
-        queued += u32::from(insert.await.expect("no panic"));
-    }
-    assert_eq!(queued, 1);
+    let insert = async |number| {
+        let database = rig.opened_again();
+        let mut transaction = database.begin(&Clock::System).await.expect("a turn");
+        let new = keyed(number, &event);
+        let queued = deliveries::insert(&mut transaction, &new, T0).await.expect("a statement");
+        transaction.commit().await.expect("a commit");
+        queued
+    };
+    let both = async { tokio::join!(insert(0), insert(1)) };
+    let (one, two) = rig.meeting(2, "delivery_queue", both).await;
+    assert!(one != two);
     assert_eq!(rig.number("SELECT count(*) FROM delivery").await, 1);
 }
 

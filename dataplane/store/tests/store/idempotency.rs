@@ -54,25 +54,18 @@ async fn the_second_of_two_equal_keys_conflicts(rig: TenantDatabase) {
 
 /// The later request waits for the end of the first request, and then conflicts.
 async fn of_two_requests_at_once_one_conflicts(rig: TenantDatabase) {
-    let requests: Vec<_> = (0..2)
-        .map(|number: i64| {
-            let database = rig.opened_again();
-            tokio::spawn(async move {
-                let mut transaction = database.begin(&Clock::System).await?;
-                let answer = to_keep("contact C1", "k", "answer");
-                idempotency::keep(&mut transaction, &answer, T0 + number).await?;
-                transaction.commit().await
-            })
-        })
-        .collect();
-    let mut won = 0;
-    for request in requests {
-        match request.await.expect("no panic") {
-            Ok(()) => won += 1,
-            Err(error) => assert!(matches!(error, StoreError::Conflict), "{error:?}"),
-        }
-    }
-    assert_eq!(won, 1);
+    let request = async |at_ms| {
+        let database = rig.opened_again();
+        let mut transaction = database.begin(&Clock::System).await?;
+        idempotency::keep(&mut transaction, &to_keep("contact C1", "k", "answer"), at_ms).await?;
+        transaction.commit().await
+    };
+    let both = async { tokio::join!(request(T0), request(T0 + 1)) };
+    let both = rig.meeting(2, "idempotency", both).await;
+    assert!(
+        matches!(both, (Ok(()), Err(StoreError::Conflict)) | (Err(StoreError::Conflict), Ok(()))),
+        "{both:?}"
+    );
 }
 
 async fn answers_are_forgotten_by_age(rig: TenantDatabase) {

@@ -177,23 +177,18 @@ async fn an_update_of_another_version_changes_nothing(rig: TenantDatabase) {
 
 async fn of_two_updates_at_once_one_wins(rig: TenantDatabase) {
     insert(&rig, &order("a")).await;
-    let updates: Vec<_> = (0..2)
-        .map(|number| {
-            let database = rig.opened_again();
-            tokio::spawn(async move {
-                let mut changed = StoredOrder { body: number.to_string(), ..order("a") };
-                changed.head.version = 2;
-                let mut transaction = database.begin(&Clock::System).await.expect("a turn");
-                let won = orders::update(&mut transaction, &changed).await.expect("a statement");
-                transaction.commit().await.expect("a commit");
-                won.then_some(changed)
-            })
-        })
-        .collect();
-    let mut winners = Vec::new();
-    for update in updates {
-        winners.extend(update.await.expect("no panic"));
-    }
+    let update = async |body: &str| {
+        let mut changed = StoredOrder { body: body.to_owned(), ..order("a") };
+        changed.head.version = 2;
+        let database = rig.opened_again();
+        let mut transaction = database.begin(&Clock::System).await.expect("a turn");
+        let won = orders::update(&mut transaction, &changed).await.expect("a statement");
+        transaction.commit().await.expect("a commit");
+        won.then_some(changed)
+    };
+    let both = async { tokio::join!(update("0"), update("1")) };
+    let (one, two) = rig.meeting(2, "web_order", both).await;
+    let winners: Vec<StoredOrder> = [one, two].into_iter().flatten().collect();
     assert_eq!(winners.len(), 1);
     assert_eq!(shown(&stored(&rig, "a").await), shown(&winners[0]));
 }
